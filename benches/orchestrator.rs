@@ -31,7 +31,7 @@ const MOST_CPU_MS: f64 = 5.0;
 /// tick.
 const TICKS_PER_S: f64 = 100.0;
 
-/// What the orchestrator has used up to one iteration.
+/// The resources that the orchestrator has used up to one iteration.
 struct Row {
     iterations: u64,
     rss_kb: u64,

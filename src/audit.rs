@@ -1,5 +1,5 @@
-//! Replays the corpus: kernels that cheat or are broken, and honest ones that look odd. Each passes the stages of a
-//! variant that is about to win: compilation, screening, the floor and the acceptance checks.
+//! Replays the corpus: kernels that cheat or are broken, and honest ones that look suspicious. Each passes the stages
+//! of a variant that is about to win: compilation, screening, the floor and the acceptance checks.
 
 use std::time::Duration;
 
@@ -24,11 +24,11 @@ use crate::runner::renderer::Renderer;
 use crate::runner::sanitizer::{Sanitized, Sanitizer, Subject};
 use crate::runner::worker::{AskError, Worker};
 
-/// The longest that a step of a corpus entry may take. An honest step takes well under a second, but on a busy machine
+/// The longest time for a step of a corpus entry. An honest step takes well under a second, but on a busy machine
 /// without a GPU it may take many. A kernel that hangs on a GPU ends sooner, with the limit of a launch.
 pub const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What replaying corpus entries needs.
+/// Everything that replaying corpus entries needs.
 pub struct Audit {
     worker: Worker,
     /// Checks kernels of a real GPU on a virtual one.
@@ -50,13 +50,13 @@ pub struct CompiledEntry {
 pub struct AuditResult {
     /// The corpus entry.
     pub entry: CorpusEntry,
-    /// What happened to it.
-    pub fate: Fate,
+    /// Its outcome.
+    pub outcome: EntryOutcome,
 }
 
 /// See [`AuditResult`].
 #[derive(Debug, Clone)]
-pub enum Fate {
+pub enum EntryOutcome {
     /// Skipped, with the reason why this device cannot show the entry's fault.
     LeftOut(String),
     /// It was replayed.
@@ -71,9 +71,9 @@ pub enum Fate {
 impl AuditResult {
     /// Returns whether the corpus entry got an answer that its file names, or was skipped because of the device.
     pub fn is_right(&self) -> bool {
-        match &self.fate {
-            Fate::LeftOut(_) => true,
-            Fate::Replayed { answer, .. } => self.entry.expects(answer),
+        match &self.outcome {
+            EntryOutcome::LeftOut(_) => true,
+            EntryOutcome::Replayed { answer, .. } => self.entry.expects(answer),
         }
     }
 }
@@ -111,21 +111,21 @@ impl Audit {
     pub async fn replay(&mut self, compiled: CompiledEntry) -> anyhow::Result<AuditResult> {
         let CompiledEntry { entry, artifact } = compiled;
         let _running = activity::begin(format!("replaying {}", entry.name), None);
-        let fate = match artifact {
+        let outcome = match artifact {
             Ok(artifact) => {
                 let requests = self.requests(&entry, &artifact).with_context(|| file(&entry))?;
                 match self.run(&entry, requests).await {
                     Ok(()) => replayed(&Outcome::Measured),
                     Err(AskError::Variant(outcome)) => replayed(&outcome),
-                    // A broken machine is an answer, too. The entries that follow are still replayed.
+                    // A broken machine counts as an answer, and the remaining entries are still replayed.
                     Err(AskError::Machine(error)) => {
-                        Fate::Replayed { answer: "broken".to_owned(), message: error.to_string() }
+                        EntryOutcome::Replayed { answer: "broken".to_owned(), message: error.to_string() }
                     }
                 }
             }
             Err(error) => replayed(&Outcome::RejectedByCompiler { message: error.to_string() }),
         };
-        Ok(AuditResult { entry, fate })
+        Ok(AuditResult { entry, outcome })
     }
 
     fn requests(
@@ -138,7 +138,7 @@ impl Audit {
         Ok((evaluate, accept))
     }
 
-    /// Runs all checks on a corpus entry. An error is what caught it.
+    /// Runs all checks on a corpus entry. An error is the answer of the check that caught it.
     async fn run(
         &mut self,
         entry: &CorpusEntry,
@@ -172,7 +172,8 @@ impl Audit {
         Ok(sanitizer.check(subject, self.measuring, seed).await?)
     }
 
-    /// Screens a corpus entry and runs its acceptance checks on the device. An error is what caught it.
+    /// Screens a corpus entry and runs its acceptance checks on the device. An error is the answer of the check that
+    /// caught it.
     async fn run_on_device(
         &mut self,
         entry: &CorpusEntry,
@@ -261,7 +262,7 @@ fn compiled(renderer: &Renderer, compiler: &Compiler, entry: CorpusEntry) -> any
     }
 }
 
-fn replayed(outcome: &Outcome) -> Fate {
+fn replayed(outcome: &Outcome) -> EntryOutcome {
     let message = outcome.message().unwrap_or_default().to_owned();
-    Fate::Replayed { answer: corpus::answer(outcome), message }
+    EntryOutcome::Replayed { answer: corpus::answer(outcome), message }
 }

@@ -35,10 +35,10 @@ use crate::runner::toolchain::Toolchain;
 use crate::runner::worker::Worker;
 
 pub use evidence::Evidence;
-pub use subject::{Committed, Subject, What};
+pub use subject::{Committed, KernelName, Subject};
 pub use subjects::Selection;
 
-/// What measuring by hand needs.
+/// Everything that measuring by hand needs.
 pub struct Bench {
     project: Project,
     config: Config,
@@ -47,15 +47,15 @@ pub struct Bench {
     worker: Worker,
     monitor: Option<Monitor>,
     exe: PathBuf,
-    /// Each with the options that it was started with.
     renderer: Renderer,
+    /// Compilers, each with the options that it was started with.
     compilers: Vec<(Vec<String>, Compiler)>,
     baseline: Option<BaselineProcess>,
     /// The fastest backend of the baseline, by case and regime.
     backends: HashMap<(CaseName, Regime), Option<String>>,
 }
 
-/// What one comparison measures.
+/// The plan of one comparison.
 pub struct PlannedComparison<'a> {
     /// The kernel in question.
     pub challenger: &'a Subject,
@@ -107,7 +107,7 @@ impl Bench {
     /// Sets the number of samples of every participant. More are taken to fill its last rounds.
     pub fn take_samples(&mut self, samples: usize) {
         let comparison = &mut self.measuring.policy.comparison;
-        (comparison.least, comparison.most) = (samples, samples);
+        (comparison.min_samples, comparison.max_samples) = (samples, samples);
     }
 
     /// Returns the versions of everything that the times depend on, by name.

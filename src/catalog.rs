@@ -31,7 +31,7 @@ impl Project {
     pub fn find(given: Option<&Path>) -> anyhow::Result<Self> {
         if let Some(root) = given {
             if !root.join("config.toml").is_file() {
-                bail!("{} contains no config.toml: set --project to a checkout of optloop", root.display());
+                bail!("{} contains no config.toml: `optloop init` makes a project", root.display());
             }
             return Ok(Self { root: root.to_owned() });
         }
@@ -39,7 +39,7 @@ impl Project {
         match here.ancestors().find(|folder| folder.join("config.toml").is_file()) {
             Some(root) => Ok(Self { root: root.to_owned() }),
             None => bail!(
-                "no config.toml in {} or above it: run optloop inside a project, or set --project",
+                "no config.toml in {} or above it: run optloop inside a project, or make one with `optloop init`",
                 here.display()
             ),
         }
@@ -79,8 +79,8 @@ impl Project {
         Ok(workload)
     }
 
-    /// Reads every family, sorted by name. The fragments that families share lie in a folder beside them, which is no
-    /// family.
+    /// Reads every family, sorted by name. The fragments that families share lie in a folder next to them, which is not
+    /// a family.
     pub fn families(&self) -> anyhow::Result<Vec<Family>> {
         self.families_in("templates/kernels")
     }

@@ -1,4 +1,5 @@
-//! What only one optloop can have at a time: a project, a store, a GPU. A second process is told which one has it.
+//! Locks on resources that only one optloop process may use at a time: a project, a store, a GPU. A second process
+//! reports which one holds it.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -41,8 +42,8 @@ impl std::fmt::Display for Holder {
     }
 }
 
-/// The locks that this process holds. Dropping this value releases them. The system also releases them however the
-/// process ends, so a file that a dead process leaves blocks no other.
+/// The locks that this process holds. Dropping this value releases them. The system also releases them when the process
+/// ends in any way, so the lock file of a dead process blocks no other.
 #[derive(Debug)]
 pub struct Claims {
     holder: Holder,
@@ -53,6 +54,14 @@ pub struct Claims {
 impl Claims {
     /// Claims a project, for a verb that measures or commits.
     pub fn project(root: &Path, verb: &str) -> anyhow::Result<Self> {
+        let mut claims = Self::none(root, verb)?;
+        let project = claims.take("this project", &root.join(".optloop/session.lock"))?;
+        claims.locks.push(project);
+        Ok(claims)
+    }
+
+    /// Claims nothing yet, and writes nothing.
+    pub fn none(root: &Path, verb: &str) -> anyhow::Result<Self> {
         let since = OffsetDateTime::now_utc().replace_nanosecond(0).unwrap_or_else(|_| OffsetDateTime::now_utc());
         let holder = Holder {
             process: std::process::id(),
@@ -61,10 +70,7 @@ impl Claims {
             session: None,
             project: root.canonicalize().unwrap_or_else(|_| root.to_owned()),
         };
-        let mut claims = Self { holder, locks: Vec::new(), gpu: None };
-        let project = claims.take("this project", &root.join(".optloop/session.lock"))?;
-        claims.locks.push(project);
-        Ok(claims)
+        Ok(Self { holder, locks: Vec::new(), gpu: None })
     }
 
     /// Claims a store. A session of another project may be writing to it.
@@ -78,7 +84,7 @@ impl Claims {
     }
 
     /// Claims a GPU instead of the one before, so that no other process disturbs its times. Any number of processes
-    /// share a virtual GPU. Where it stands in for a GPU that does not answer, another process may claim that GPU.
+    /// share a virtual GPU. If it replaces a GPU that does not answer, another process may claim that GPU.
     pub fn device(&mut self, device: &DeviceInfo) -> anyhow::Result<()> {
         self.gpu = None;
         let (TimeSource::Measured, Some(uuid)) = (device.time_source(), &device.uuid) else { return Ok(()) };
@@ -90,7 +96,7 @@ impl Claims {
         Ok(())
     }
 
-    /// Adds the session's number to what other processes are told.
+    /// Adds the session's number to the message for other processes.
     pub fn note_session(&mut self, session: SessionId) {
         self.holder.session = Some(session);
         for file in self.locks.iter_mut().chain(&mut self.gpu) {
@@ -136,15 +142,15 @@ pub enum Writer {
     None,
     /// A process that runs this session.
     Session(SessionId),
-    /// A process that does not say what it runs, or one that this user may not see.
+    /// A process without a recorded session, or one whose lock file this user may not read.
     Unknown,
 }
 
-/// Returns the process that writes to a store. Nothing is written, and no process is kept from claiming the store.
+/// Returns the process that writes to a store. Nothing is written, and other processes can still claim the store.
 pub fn writer(store: &Path) -> Writer {
     let opened = lock_of_store(store).and_then(|lock| match lock.metadata()?.is_file() {
         true => File::open(lock),
-        // A pipe would block its reader for ever.
+        // A pipe would block its reader forever.
         false => Err(std::io::Error::other("it is not a regular file")),
     });
     let mut file = match opened {
@@ -152,14 +158,14 @@ pub fn writer(store: &Path) -> Writer {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Writer::None,
         Err(_) => return Writer::Unknown,
     };
-    // Shared, so that any number of readers may look. Dropping the file gives it back.
+    // A shared lock, so that any number of readers can check. Dropping the file releases it.
     match file.try_lock_shared() {
         Ok(()) => Writer::None,
         Err(_) => read_holder(&mut file).and_then(|holder| holder.session).map_or(Writer::Unknown, Writer::Session),
     }
 }
 
-/// Returns the path of a store's lock: beside the file itself, with links resolved.
+/// Returns the path of a store's lock: next to the file itself, with links resolved.
 fn lock_of_store(path: &Path) -> std::io::Result<PathBuf> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let beside = || Ok(folder.canonicalize()?.join(path.file_name().unwrap_or_default()));
@@ -169,7 +175,7 @@ fn lock_of_store(path: &Path) -> std::io::Result<PathBuf> {
     Ok(lock.into())
 }
 
-/// Locks a file. A reader that looks whether the file is locked has it for a moment.
+/// Locks a file. A reader that checks whether the file is locked holds the lock briefly.
 fn lock(file: &File) -> Result<(), TryLockError> {
     for _ in 1..LOCK_TRIES {
         match file.try_lock() {
@@ -216,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_second_is_told_who_has_the_project_until_that_one_has_ended() {
+    fn a_second_process_is_refused_with_the_holder_until_the_first_ends() {
         let folder = tempfile::tempdir().unwrap();
         let mut first = Claims::project(folder.path(), "start").unwrap();
         first.note_session(SessionId(3));
@@ -229,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_sees_which_session_writes_to_a_store_and_takes_nothing() {
+    fn a_reader_sees_the_writing_session_without_locking_the_store() {
         let folder = tempfile::tempdir().unwrap();
         let store = folder.path().join("optloop.db");
         assert_eq!(writer(&store), Writer::None, "there is no lock file");
@@ -246,7 +252,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_store_is_one_whatever_project_it_is_reached_from() {
+    fn a_store_has_one_lock_for_all_projects() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         for project in ["a", "b"] {
@@ -271,7 +277,7 @@ mod tests {
         assert!(said.starts_with("the NVIDIA L4 (cuda:0) is in use by `optloop start` (process "), "{said}");
         second.device_of(&cache, "GPU-2", "the NVIDIA L4 (cuda:1)").unwrap();
         let virtual_gpu = DeviceInfo { timing: TimingMode::Modelled, ..DeviceInfo::of_arch("sm_89").unwrap() };
-        // The virtual GPU stands in for a GPU that does not answer. That GPU is free again.
+        // The virtual GPU replaces a GPU that does not answer. That GPU is free again.
         first.device(&virtual_gpu).unwrap();
         second.device_of(&cache, "GPU-1", "the NVIDIA L4 (cuda:0)").unwrap();
         second.device(&virtual_gpu).unwrap();
@@ -280,7 +286,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_lock_file_that_is_a_link_is_refused_and_what_it_leads_to_stays() {
+    fn a_lock_file_that_is_a_link_is_refused_and_its_target_is_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         let (mine, lock) = (folder.path().join("mine"), folder.path().join(".optloop/session.lock"));
         fs::write(&mine, "keep me").unwrap();

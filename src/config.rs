@@ -15,9 +15,9 @@ pub use sections::{
     ValidateConfig, VirtualGpuConfig, WorkerConfig,
 };
 
-use crate::domain::comparison::LEAST_ROUNDS;
+use crate::domain::comparison::MIN_ROUNDS;
 use crate::domain::measuring::Measuring;
-use crate::domain::sampling::{LEAST_SAMPLES, Sampling};
+use crate::domain::sampling::{MIN_SAMPLES, Sampling};
 use crate::domain::toml_text;
 use crate::domain::verdict::Policy;
 use crate::files;
@@ -27,13 +27,13 @@ use crate::runner::worker::StepTimeouts;
 use crate::secrets;
 
 /// The fewest samples of a screening run. With fewer, an interval of the median means little.
-const LEAST_SCREENING: usize = 7;
+const MIN_SCREENING_SAMPLES: usize = 7;
 
-/// The least memory of a compilation, in GB. With less, NVRTC hardly starts, even before it compiles anything.
-const LEAST_MEMORY_GB: f64 = 0.5;
+/// The least memory of a compilation, in GB. With less, NVRTC may fail to start.
+const MIN_MEMORY_GB: f64 = 0.5;
 
-/// The least time within which a session is over when its time budget is spent.
-const LEAST_GRACE: Duration = Duration::from_secs(5);
+/// The shortest grace period after the end of the time budget.
+const MIN_GRACE: Duration = Duration::from_secs(5);
 
 /// Keys that had other names before optloop 0.2.
 const RENAMED: [(&str, &str); 1] = [("benchmark.block", "benchmark.group_size")];
@@ -88,7 +88,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Reads and checks what a store recorded of a session's configuration.
+    /// Reads and checks the configuration of a session that a store recorded.
     pub fn recorded(config: serde_json::Value) -> Result<Self, String> {
         let config: Self = serde_json::from_value(config).map_err(|error| error.to_string())?;
         config.check().map_err(|error| toml_text::one_line(error.to_string()))?;
@@ -104,12 +104,12 @@ impl Config {
             bail!("worker.step_timeout must be longer than benchmark.max_confirmation, which is one step");
         }
         duration("worker.launch_timeout", &self.worker.launch_timeout)?;
-        if benchmark.screening_samples < LEAST_SAMPLES {
-            bail!("benchmark.screening_samples must be {LEAST_SAMPLES} or more");
+        if benchmark.screening_samples < MIN_SAMPLES {
+            bail!("benchmark.screening_samples must be {MIN_SAMPLES} or more");
         }
-        if benchmark.confirmation_samples < LEAST_ROUNDS {
+        if benchmark.confirmation_samples < MIN_ROUNDS {
             bail!(
-                "benchmark.confirmation_samples must be {LEAST_ROUNDS} or more: a comparison of fewer rounds has no interval"
+                "benchmark.confirmation_samples must be {MIN_ROUNDS} or more: a comparison of fewer rounds has no interval"
             );
         }
         duration("baseline.timeout", &self.baseline.timeout)?;
@@ -136,8 +136,8 @@ impl Config {
         compile::check_options(&self.compile.options)
             .map_err(|problem| anyhow::anyhow!("compile.options: {problem}"))?;
         duration("compile.timeout", &self.compile.timeout)?;
-        if !(LEAST_MEMORY_GB..=1024.0).contains(&self.compile.memory_gb) {
-            bail!("compile.memory_gb must be between {LEAST_MEMORY_GB} and 1024");
+        if !(MIN_MEMORY_GB..=1024.0).contains(&self.compile.memory_gb) {
+            bail!("compile.memory_gb must be between {MIN_MEMORY_GB} and 1024");
         }
         if self.compile.parallel > 1024 {
             bail!("compile.parallel must be 1024 or less; 0 means one per core");
@@ -176,7 +176,8 @@ impl Config {
         self.llm.check(&self.baseline.env)
     }
 
-    /// Returns how to measure. Only this function converts the configuration's units into those of the code.
+    /// Returns the settings for measurements. Only this function converts the configuration's units into those of the
+    /// code.
     pub fn measuring(&self) -> Measuring {
         Measuring {
             policy: self.policy(),
@@ -194,14 +195,14 @@ impl Config {
         Policy {
             min_speedup,
             screening: Sampling {
-                least: LEAST_SCREENING.min(benchmark.screening_samples),
-                most: benchmark.screening_samples,
+                min_samples: MIN_SCREENING_SAMPLES.min(benchmark.screening_samples),
+                max_samples: benchmark.screening_samples,
                 relative_error: benchmark.screening_error,
                 max_ns: ns(&benchmark.max_screening),
             },
             comparison: Sampling {
-                least: benchmark.confirmation_samples,
-                most: benchmark.max_confirmation_samples,
+                min_samples: benchmark.confirmation_samples,
+                max_samples: benchmark.max_confirmation_samples,
                 relative_error: benchmark.confirmation_error,
                 max_ns: ns(&benchmark.max_confirmation),
             },
@@ -216,13 +217,13 @@ impl Config {
         StepTimeouts { step, launch: launch.min(step) }
     }
 
-    /// Returns how long after the end of its time budget a session is over. A kernel that was launched at the end may
-    /// still finish.
+    /// Returns the grace period after the end of the time budget. A kernel that was launched at the end may finish in
+    /// it.
     pub fn grace(&self) -> Duration {
-        LEAST_GRACE.max(self.worker_timeouts().launch)
+        MIN_GRACE.max(self.worker_timeouts().launch)
     }
 
-    /// Returns how baseline programs are run.
+    /// Returns the settings for baseline programs.
     pub fn baseline_settings(&self) -> baseline::Settings {
         let BaselineConfig { python, env, read, write, timeout, .. } = self.baseline.clone();
         let timeout = duration("baseline.timeout", &timeout).unwrap_or(Duration::from_secs(120));

@@ -1,6 +1,7 @@
-//! What child processes get of the environment: what they need, by name, and never a secret.
+//! The environment variables of child processes: those that they need, by name, and never a secret.
 //!
-//! A list of what is withheld would forget something. `DATABASE_URL` looks like no secret, and holds a password.
+//! A list of withheld variables would be incomplete: `DATABASE_URL` does not look like a secret, but contains a
+//! password.
 
 use std::ffi::OsStr;
 use std::process::Command;
@@ -9,7 +10,7 @@ use crate::secrets;
 
 /// Names of variables for every child.
 const NAMES: [&str; 16] = [
-    // Where programs, libraries and a user's own files are.
+    // Paths of programs, libraries and a user's own files.
     "PATH",
     "LD_LIBRARY_PATH",
     "HOME",
@@ -19,14 +20,14 @@ const NAMES: [&str; 16] = [
     "TMPDIR",
     "TMP",
     "TEMP",
-    // How to show text and time.
+    // Locale and time zone.
     "LANG",
     "LANGUAGE",
     "TERM",
     "TZ",
     // Python's virtual environment.
     "VIRTUAL_ENV",
-    // How optloop's own children report a panic, and how many threads they take.
+    // Panic reports and thread counts of optloop's own children.
     "RUST_BACKTRACE",
     "RAYON_NUM_THREADS",
 ];
@@ -42,11 +43,11 @@ const PREFIXES: [&str; 20] = [
     "CUBLAS_",
     "CUBLASLT_",
     "NVRTC_",
-    // Python, and what installs and finds it.
+    // Python, and the tools that install and find it.
     "PYTHON",
     "PYENV_",
     "CONDA_",
-    // What baselines are made with.
+    // Libraries that baselines use.
     "PYTORCH_",
     "TORCH",
     "TRITON_",
@@ -60,10 +61,10 @@ const PREFIXES: [&str; 20] = [
     "OPTLOOP_",
 ];
 
-/// A program that Python runs first where it is interactive.
+/// A program that an interactive Python runs first.
 const NEVER: [&str; 1] = ["PYTHONSTARTUP"];
 
-/// Names of variables for pip only, which fetches NVRTC: the way to the network, in either case.
+/// Names of variables for pip only, which fetches NVRTC: network settings, in either case.
 const NETWORK: [&str; 9] = [
     "HTTP_PROXY",
     "HTTPS_PROXY",
@@ -84,7 +85,7 @@ pub fn limit(command: &mut Command) -> &mut Command {
     give(command, &|name, value| is_for_all(name) && !secrets::is_secret(name, value))
 }
 
-/// Gives pip these and its own. A proxy or an index may need a password.
+/// Gives pip these variables and its own. A proxy or an index may need a password.
 pub fn limit_pip(command: &mut Command) -> &mut Command {
     give(command, &|name, value| is_for_pip(name) || (is_for_all(name) && !secrets::is_secret(name, value)))
 }
@@ -115,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_are_not_known_are_not_given() {
+    fn unknown_variables_are_not_passed_on() {
         for name in ["PATH", "LC_ALL", "CUDA_VISIBLE_DEVICES", "PYTHONPATH", "TORCH_HOME", "TORCHINDUCTOR_CACHE_DIR"] {
             assert!(is_for_all(name), "{name}");
         }

@@ -1,5 +1,4 @@
-//! Reads files that people and other programs write. A project's files never come from outside it. All of them are
-//! short texts.
+//! Reads short text files that people and other programs write. Links that lead out of a project are refused.
 
 use std::fs;
 use std::io::Read;
@@ -7,8 +6,9 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 
-/// The largest file that is read, in bytes. This repository's files have up to 20 KB. A larger file is something else.
-const MOST_BYTES: u64 = 1 << 20;
+/// The largest file that is read, in bytes. This repository's files have up to 20 KB. A larger file is probably not one
+/// of them.
+const MAX_BYTES: u64 = 1 << 20;
 
 /// Reads a text file of a project, which must not be a link to somewhere else.
 pub fn read_inside(project: &Path, path: &Path) -> anyhow::Result<String> {
@@ -29,7 +29,8 @@ pub fn check_inside(project: &Path, path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Refuses a place to write to that leaves the project by a link. It need not be there yet: a link to nowhere counts.
+/// Refuses a path to write to that leaves the project by a link. It need not exist yet. Dangling links are refused,
+/// too.
 pub fn check_place(project: &Path, path: &Path) -> anyhow::Result<()> {
     let project = project.canonicalize().with_context(|| format!("Failed to find {}", project.display()))?;
     let mut place = project.clone();
@@ -50,11 +51,11 @@ pub fn check_place(project: &Path, path: &Path) -> anyhow::Result<()> {
 /// Reads a text file that the user has named.
 pub fn read(path: &Path) -> anyhow::Result<String> {
     let bytes = bytes(path).with_context(|| format!("Failed to read {}", path.display()))?;
-    if bytes.len() as u64 > MOST_BYTES {
+    if bytes.len() as u64 > MAX_BYTES {
         bail!(
             "{} is larger than the limit of {} MiB: name another file, or make it smaller",
             path.display(),
-            MOST_BYTES >> 20
+            MAX_BYTES >> 20
         );
     }
     let text = String::from_utf8(bytes).map_err(|error| (error.utf8_error().valid_up_to(), error.into_bytes()));
@@ -69,12 +70,12 @@ pub fn read(path: &Path) -> anyhow::Result<String> {
     bail!("{}: line {line}: {what}: this is not a text file", path.display())
 }
 
-/// Reads slightly more than a file may hold. Refuses anything but files, since a pipe could block its reader for ever.
+/// Reads slightly more than a file may hold. Refuses anything but files, because a pipe could block its reader forever.
 fn bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
     if !fs::metadata(path)?.is_file() {
         bail!("it is not a file");
     }
     let mut bytes = Vec::new();
-    fs::File::open(path)?.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+    fs::File::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

@@ -1,6 +1,6 @@
-//! Knows the secrets of the environment, and masks them in everything that is kept or shown.
+//! Finds the secrets in the environment, and masks them in everything that is stored or shown.
 //!
-//! Keys come from the environment only. What other processes and files say is masked where it comes in, with a `*` for
+//! Keys come from the environment only. The texts of other processes and files are masked on arrival, with a `*` for
 //! each byte. Only free text is masked there: numbers, names and code stay as they are. Everything that goes to the
 //! terminal, the store, reports and events is masked once more.
 
@@ -28,15 +28,16 @@ const NAMES: [&str; 12] = [
     "CREDENTIALS",
 ];
 
-/// Last words of such a name, as in `GITHUB_PAT`. Elsewhere in a name they mean something else: `SSH_AUTH_SOCK` is a
-/// path.
-const LAST_WORDS: [&str; 6] = ["PAT", "PWD", "PASS", "SSHPASS", "AUTH", "CREDS"];
+/// Last words of the name of a secret variable, as in `GITHUB_PAT`. Elsewhere in a name they mean something else:
+/// `SSH_AUTH_SOCK` is a path.
+const SECRET_SUFFIXES: [&str; 6] = ["PAT", "PWD", "PASS", "SSHPASS", "AUTH", "CREDS"];
 
-/// The shell's folders. They are no passwords.
+/// The shell's folders, which are not passwords.
 const FOLDERS: [&str; 2] = ["PWD", "OLDPWD"];
 
-/// The shortest value that is masked, in bytes. A shorter one occurs in too many harmless words, and protects nothing.
-const LEAST_BYTES: usize = 8;
+/// The shortest value that is masked, in bytes. A shorter one occurs in too many harmless words, and is too weak to
+/// protect anything.
+const MIN_BYTES: usize = 8;
 
 /// The byte that replaces each byte of a secret.
 const MASK: u8 = b'*';
@@ -61,8 +62,8 @@ pub fn found_in(text: &str) -> bool {
     OURS.found_in(text.as_bytes())
 }
 
-/// Returns the length in bytes of the longest text that is masked. A reader that cuts a stream keeps as much before the
-/// cut, so that it can mask what the cut would halve.
+/// Returns the length in bytes of the longest text that is masked. A reader that truncates a stream keeps that many
+/// more bytes, so that it can mask a secret at the cut.
 pub fn longest() -> usize {
     // The values are sorted, the longest first.
     OURS.values.first().map_or(0, Vec::len)
@@ -93,7 +94,7 @@ pub fn looks_secret(name: &str) -> bool {
         }
         last = word;
     }
-    LAST_WORDS.contains(&last)
+    SECRET_SUFFIXES.contains(&last)
 }
 
 /// Masks the secrets of the environment in the string values of a JSON text. Names and numbers stay, so the JSON keeps
@@ -116,7 +117,7 @@ impl Secrets {
             if looks_secret(&name.to_string_lossy()) {
                 secrets.values.extend(forms(&value));
             } else {
-                // Of a URL only the password is no word that may be shown.
+                // Only the password of a URL is secret. The rest may be shown.
                 secrets.values.extend(url_passwords(&value).flat_map(forms));
             }
         }
@@ -161,7 +162,7 @@ impl Secrets {
             masked.push_str(before);
             rest = after;
             let is_name = after.trim_start().starts_with(':');
-            // The string's meaning is masked, not its spelling. Masking the spelling could leave half an escape.
+            // The decoded string is masked. Masking the encoded one could leave half an escape.
             match serde_json::from_str::<String>(string).ok().filter(|_| !is_name) {
                 Some(text) if self.found_in(text.as_bytes()) => {
                     masked.push_str(&serde_json::Value::from(self.masked_text(&text)).to_string());
@@ -201,8 +202,8 @@ fn url_passwords(text: &str) -> impl Iterator<Item = &str> {
 /// Returns the forms in which a value may appear: plain and as JSON, line by line, since output is often split into
 /// lines.
 fn forms(value: &str) -> Vec<Vec<u8>> {
-    // Masking a row of the mask's own byte would hide nothing.
-    let long = |form: &&str| form.len() >= LEAST_BYTES && form.bytes().any(|byte| byte != MASK);
+    // Masking a run of mask bytes would hide nothing.
+    let long = |form: &&str| form.len() >= MIN_BYTES && form.bytes().any(|byte| byte != MASK);
     let mut forms = Vec::new();
     for line in value.lines().map(str::trim).filter(long) {
         forms.push(line.as_bytes().to_vec());
@@ -218,16 +219,16 @@ impl<W: Write> Masked<W> {
         Self { stream, line: Vec::new() }
     }
 
-    /// Passes on the first `length` bytes of what has been written.
-    fn pass_on(&mut self, length: usize) -> io::Result<()> {
+    /// Writes the first `length` bytes of the buffer to the stream.
+    fn flush_prefix(&mut self, length: usize) -> io::Result<()> {
         let rest = self.line.split_off(length);
         let lines = std::mem::replace(&mut self.line, rest);
         self.stream.write_all(escape(&String::from_utf8_lossy(&mask_bytes(&lines))).as_bytes())
     }
 }
 
-/// Escapes what would move a terminal's cursor or reorder its text: control characters other than line ends and tabs, and
-/// directional formatting (Unicode, UAX 9). The form is that of JSON, so JSON keeps its meaning.
+/// Escapes characters that would move a terminal's cursor or reorder its text: control characters other than line ends
+/// and tabs, and directional formatting (Unicode, UAX 9). The form is that of JSON, so JSON keeps its meaning.
 pub fn escape(text: &str) -> Cow<'_, str> {
     let is_unsafe = |c: char| {
         (c.is_control() && !matches!(c, '\n' | '\t'))
@@ -244,13 +245,13 @@ impl<W: Write> Write for Masked<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.line.extend_from_slice(bytes);
         if let Some(end) = memchr::memrchr(b'\n', &self.line) {
-            self.pass_on(end + 1)?;
+            self.flush_prefix(end + 1)?;
         }
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.pass_on(self.line.len())?;
+        self.flush_prefix(self.line.len())?;
         self.stream.flush()
     }
 }
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_told_by_their_words() {
+    fn secret_names_are_recognised_by_their_words() {
         for name in [
             "OPENAI_API_KEY",
             "GITHUB_TOKEN",

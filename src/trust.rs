@@ -1,7 +1,7 @@
-//! What a project chooses and the user has to agree to: programs that run, places outside the project, and models.
+//! Choices of a project that need the user's consent: programs that run, paths outside the project, and models.
 //!
-//! A project may come from a stranger. So each of its programs is bound to its command line and to the contents of its
-//! files. A change of any of these needs the user's consent again. Programs that optloop ships need none.
+//! A project may be untrusted. So consent covers a program's exact command line and the contents of its files. A change
+//! of any of these needs the user's consent again. Programs that optloop ships need none.
 
 mod files;
 mod items;
@@ -13,9 +13,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use items::{of_baseline, of_interpreter, of_models, of_project, of_store};
-pub use known::Known;
+pub use known::Consents;
 
-/// One thing that a project chooses.
+/// One choice of a project.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Item {
     /// What it is.
@@ -42,7 +42,7 @@ pub enum Kind {
     /// Variables of the user's environment for baselines.
     #[serde(rename = "baseline.env")]
     Environment,
-    /// Files and folders that baselines may read beside the project.
+    /// Files and folders that baselines may read outside the project.
     #[serde(rename = "baseline.read")]
     Read,
     /// Files and folders that baselines may write.
@@ -51,7 +51,7 @@ pub enum Kind {
     /// A store outside the project.
     #[serde(rename = "store.path")]
     Store,
-    /// Language models: the endpoint, the variable with the key, and what they are sent.
+    /// Language models: the endpoint, the variable with the key, and the data sent to them.
     #[serde(rename = "llm")]
     Models,
     /// Cassettes outside the project.
@@ -61,23 +61,23 @@ pub enum Kind {
 
 /// How an item compares with what the user has agreed to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
-    /// The user has agreed to just this.
+pub enum ConsentState {
+    /// The user has agreed to exactly this.
     Trusted,
-    /// The user has agreed to nothing of the kind.
+    /// The user has not agreed to anything of this kind.
     New,
-    /// The user has agreed to something else; what differs.
+    /// The user has agreed to something else. Lists the differences.
     Changed(Vec<String>),
 }
 
 /// Compares an item with those that the user has agreed to in its project.
-pub fn standing<'a>(item: &Item, trusted: impl Iterator<Item = &'a Item>) -> Standing {
+pub fn standing<'a>(item: &Item, trusted: impl Iterator<Item = &'a Item>) -> ConsentState {
     let alike: Vec<&Item> =
         trusted.filter(|other| (other.kind, &other.workload) == (item.kind, &item.workload)).collect();
     match alike.last() {
-        _ if alike.contains(&item) => Standing::Trusted,
-        Some(then) => Standing::Changed(changes(then, item)),
-        None => Standing::New,
+        _ if alike.contains(&item) => ConsentState::Trusted,
+        Some(then) => ConsentState::Changed(changes(then, item)),
+        None => ConsentState::New,
     }
 }
 
@@ -98,7 +98,7 @@ fn changes(then: &Item, now: &Item) -> Vec<String> {
     changes
 }
 
-/// Writes a command such that every character of it is seen on one line.
+/// Writes a command on one line, with every character visible.
 pub fn show(command: &[String]) -> String {
     command.iter().map(|text| word(text)).collect::<Vec<_>>().join(" ")
 }
@@ -154,7 +154,7 @@ mod tests {
     fn any_difference_is_a_change_that_is_named() {
         let then = item(&["sh", "a.sh"], &[("a.sh", "1"), ("b.sh", "2")]);
         let standing = |now: &Item| match standing(now, [&then].into_iter()) {
-            Standing::Changed(what) => what.join("; "),
+            ConsentState::Changed(what) => what.join("; "),
             other => format!("{other:?}"),
         };
         assert_eq!(standing(&then), "Trusted");
@@ -166,10 +166,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_trusted_once_stays_trusted_beside_another() {
+    fn an_earlier_consent_remains_beside_a_new_one() {
         let (one, two) = (item(&["a"], &[]), item(&["b"], &[]));
-        assert_eq!(standing(&one, [&one, &two].into_iter()), Standing::Trusted);
-        assert_eq!(standing(&two, [&one, &two].into_iter()), Standing::Trusted);
-        assert_eq!(standing(&one, [].into_iter()), Standing::New);
+        assert_eq!(standing(&one, [&one, &two].into_iter()), ConsentState::Trusted);
+        assert_eq!(standing(&two, [&one, &two].into_iter()), ConsentState::Trusted);
+        assert_eq!(standing(&one, [].into_iter()), ConsentState::New);
     }
 }

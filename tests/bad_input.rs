@@ -10,13 +10,13 @@ fn start(sandbox: &Sandbox, more: &[&str]) -> String {
 }
 
 #[test]
-fn names_that_are_not_known_are_answered_with_the_nearest() {
+fn unknown_names_get_the_nearest_known_one() {
     let sandbox = Sandbox::new();
     insta::assert_snapshot!(sandbox.fails(&["start", "--device", "fake", "--workload", "smal"]), @"2 error: there is no workload `smal` (did you mean `small`?); kernels/workloads/ has: small");
     insta::assert_snapshot!(start(&sandbox, &["--case", "s46"]), @"2 error: workload `small` has no case `s46` (did you mean `s4d4`?); it has: s4d4, s64, s128");
     insta::assert_snapshot!(start(&sandbox, &["--family", "tyo"]), @"2 error: there is no family `tyo`; templates/kernels/ has: toy");
     insta::assert_snapshot!(start(&sandbox, &["--proposer", "drill"]), @"2 error: the proposer `drill` was renamed to `fault-injection` in optloop 0.2");
-    insta::assert_snapshot!(start(&sandbox, &["--proposer", "locl"]), @"2 error: there is no proposer `locl` (did you mean `local`?); there are: local, llm, random, fault-injection");
+    insta::assert_snapshot!(start(&sandbox, &["--proposer", "locl"]), @"2 error: there is no proposer `locl` (did you mean `local`?); there are: local, bayes, llm, random, fault-injection");
     insta::assert_snapshot!(start(&sandbox, &["--device", "gpu0"]), @"2 error: `gpu0` is not a device; use auto, cuda:N, virtual or virtual:NAME");
     insta::assert_snapshot!(start(&sandbox, &["--device", "virtual:h20"]), @"2 error: there is no virtual GPU `h20` (did you mean `h200`?); there are: h200, a100, l4");
     insta::assert_snapshot!(sandbox.fails(&["compile", "--workload", "small", "--arch", "sm_9"]), @"2 error: architecture `sm_9` is not known; use sm_80, sm_86, sm_89, sm_90 or sm_90a");
@@ -53,7 +53,7 @@ fn malformed_files_are_named_with_the_line() {
 }
 
 #[test]
-fn fragments_that_cannot_be_included_are_told_with_the_family_and_the_file() {
+fn invalid_includes_are_reported_with_the_family_and_the_file() {
     let sandbox = Sandbox::new();
     let fragment = |name: &str, text: &str| sandbox.write(&format!("templates/kernels/common/{name}.cu.tera"), text);
     fragment("mbarrier", "<% include \"common/wait.cu.tera\" %>\n");
@@ -71,7 +71,7 @@ fn fragments_that_cannot_be_included_are_told_with_the_family_and_the_file() {
         let said = include(elsewhere);
         assert_eq!(said.replace(&format!("`{elsewhere}`"), "`ELSEWHERE`"), include("ELSEWHERE"));
     }
-    insta::assert_snapshot!(include("../toy/family.toml"), @"2 error: family `toy`: PROJECT/templates/kernels/toy/kernel.cu.tera: line 2: `../toy/family.toml` is not a fragment: only common/NAME.cu.tera beside the families can be included");
+    insta::assert_snapshot!(include("../toy/family.toml"), @"2 error: family `toy`: PROJECT/templates/kernels/toy/kernel.cu.tera: line 2: `../toy/family.toml` is not a fragment: only common/NAME.cu.tera next to the families can be included");
     insta::assert_snapshot!(with("<% include common/wait.cu.tera %>"), @r#"2 error: family `toy`: PROJECT/templates/kernels/toy/kernel.cu.tera: line 2: write an include as <% include "common/NAME.cu.tera" %>"#);
     insta::assert_snapshot!(with("<% if TILE > 1 %>\n<% include \"common/wait.cu.tera\" %>\n<% endif %>"), @"2 error: family `toy`: PROJECT/templates/kernels/toy/kernel.cu.tera: line 3: an include is inside a block: move it before the block");
 
@@ -114,23 +114,35 @@ fn families_that_cannot_work_are_refused_before_anything_is_spent() {
 }
 
 #[test]
-fn the_store_and_the_project_are_asked_for_where_they_are_missing() {
+fn a_missing_store_or_project_is_reported_with_the_option_to_set() {
     let sandbox = Sandbox::new();
     insta::assert_snapshot!(sandbox.fails(&["sessions"]), @"1 error: there are no sessions yet: run `optloop start` first");
     insta::assert_snapshot!(sandbox.fails(&["show", "1"]), @"1 error: there are no sessions yet: run `optloop start` first");
     insta::assert_snapshot!(sandbox.fails(&["report"]), @"1 error: there are no sessions yet: run `optloop start` first");
-    insta::assert_snapshot!(sandbox.fails(&["sessions", "--project", "/nonexistent"]), @"2 error: /nonexistent contains no config.toml: set --project to a checkout of optloop");
+    insta::assert_snapshot!(sandbox.fails(&["sessions", "--project", "/nonexistent"]), @"2 error: /nonexistent contains no config.toml: `optloop init` makes a project");
     sandbox.write(".optloop/optloop.db", "this is no database, however long it may be made for the purpose");
     insta::assert_snapshot!(start(&sandbox, &[]), @"1 error: cannot open the store PROJECT/.optloop/optloop.db: it is not an optloop store, or it is damaged: move it away, or name another file as store.path in config.toml");
 }
 
 #[test]
-fn sessions_and_iterations_that_are_not_there_are_told_from_those_that_are() {
+fn unknown_sessions_and_iterations_are_named_with_the_known_ones() {
     let sandbox = Sandbox::new();
     assert!(sandbox.session("2", &[]).status.success());
-    insta::assert_snapshot!(sandbox.fails(&["show", "99"]), @"1 error: there is no iteration 99; the iterations are 1 to 2");
-    insta::assert_snapshot!(sandbox.fails(&["report", "7"]), @"1 error: there is no session 7; the only one is 1");
-    insta::assert_snapshot!(sandbox.fails(&["history", "7"]), @"1 error: there is no session 7; the only one is 1");
+    insta::assert_snapshot!(sandbox.fails(&["show", "99"]), @"2 error: there is no iteration 99; the iterations are 1 to 2");
+    let no_session = "2 error: there is no session 7; the only one is 1";
+    let verbs: [&[&str]; 5] = [
+        &["report", "7"],
+        &["history", "7"],
+        &["resume", "7"],
+        &["calls", "--session", "7"],
+        &["compare", "baseline:7/s64", "1"],
+    ];
+    for verb in verbs {
+        assert_eq!(sandbox.fails(verb), no_session, "{verb:?}");
+    }
+    for verb in [["compare", "99", "1"], ["compare", "1", "99"]] {
+        assert!(sandbox.fails(&verb).starts_with("2 error: there is no iteration 99"), "{verb:?}");
+    }
 }
 
 #[test]
@@ -146,7 +158,7 @@ fn ceilings_are_not_measured_without_a_gpu() {
 
 /// If the requested CUDA device is missing, the answer is immediate and names the alternatives.
 #[test]
-fn a_cuda_device_that_is_not_there_is_told_with_the_way_out() {
+fn a_missing_cuda_device_is_reported_with_alternatives() {
     let sandbox = Sandbox::new();
     let start = ["start", "--workload", "small", "--device", "cuda:0"];
     // Hides the driver if this machine has one.
@@ -189,4 +201,29 @@ fn absurd_numbers_are_refused() {
     sandbox.write("templates/kernels/toy/family.toml", common::MANIFEST);
     sandbox.replace("kernels/workloads/small.toml", "initial_kernel = \"toy\"", "initial_kernel = \"tow\"");
     insta::assert_snapshot!(start(&sandbox, &[]), @"2 error: workload `small` names the initial kernel `tow`, which does not exist (did you mean `toy`?)");
+}
+
+/// Sessions start the hidden verbs. No user needs them.
+#[test]
+fn hidden_verbs_are_not_suggested_and_help_explains_the_others() {
+    let sandbox = Sandbox::new();
+    insta::assert_snapshot!(sandbox.fails(&["wroker"]), @"2 error: there is no verb `wroker`; run it with `--help` for a list");
+    insta::assert_snapshot!(sandbox.fails(&["hisotry"]), @"2 error: there is no verb `hisotry` (did you mean `history`?); run it with `--help` for a list");
+    for verb in ["compiler", "worker", "renderer", "guard", "confined", "profiled"] {
+        let nearly = format!("{verb}s");
+        assert!(!sandbox.fails(&[&nearly]).contains(&format!("`{verb}`")), "{verb}");
+    }
+    assert!(sandbox.succeeds(&["help", "start"]).contains("--budget"));
+    assert!(!sandbox.succeeds(&["help"]).contains("renderer"));
+}
+
+#[test]
+fn a_backup_counts_in_words_and_says_once_what_is_wrong() {
+    let sandbox = Sandbox::new();
+    assert!(sandbox.session("2", &[]).status.success());
+    insta::assert_snapshot!(sandbox.fails(&["backup", "absent/copy.db"]), @"2 error: there is no folder absent: make it, or choose another file");
+    assert!(sandbox.succeeds(&["backup", "copy.db"]).starts_with("copy.db: 1 session, "));
+    assert!(sandbox.succeeds(&["doctor"]).contains("database: 1 session in "));
+    let said = sandbox.fails(&["backup", "config.toml/copy.db"]);
+    assert_eq!(said.matches("config.toml").count(), 1, "{said}");
 }

@@ -1,16 +1,16 @@
 //! Whatever the line, a baseline program's answer is read or refused.
 #![no_main]
 
-use optloop::runner::baseline::{Failure, Hello, Prepared, Released, Sampled, answer, meant};
+use optloop::runner::baseline::{Failure, Hello, Prepared, Released, Sampled, answer, parse_answer};
 
 libfuzzer_sys::fuzz_target!(|line: &[u8]| {
     match answer(line) {
         Ok(value) => {
-            let _ = meant::<Hello>(value.clone());
-            let _ = meant::<Prepared>(value.clone());
-            let _ = meant::<Sampled>(value.clone());
-            let _ = meant::<Released>(value);
+            let _ = parse_answer::<Hello>(value.clone());
+            let _ = parse_answer::<Prepared>(value.clone());
+            let _ = parse_answer::<Sampled>(value.clone());
+            let _ = parse_answer::<Released>(value);
         }
-        Err(Failure::Refused(why) | Failure::Gone(why)) => assert!(!why.contains('\n'), "{why:?}"),
+        Err(Failure::Refused(why) | Failure::Disconnected(why)) => assert!(!why.contains('\n'), "{why:?}"),
     }
 });

@@ -1,4 +1,4 @@
-//! Whatever the text, an expression gives a number, a truth value or an error.
+//! An expression gives a number, a boolean or an error for any text.
 #![no_main]
 
 use optloop::domain::expr::{Bindings, Expr};
@@ -10,6 +10,6 @@ libfuzzer_sys::fuzz_target!(|text: &str| {
         .collect();
     if let Ok(expr) = Expr::parse(text) {
         let _ = expr.int(&bindings);
-        let _ = expr.truth(&bindings);
+        let _ = expr.boolean(&bindings);
     }
 });

@@ -258,7 +258,7 @@ def prepare_backend(name, backend, case, request, timer):
         captured = capture_enough(case, request["min_sample_ns"] * SAMPLE_FACTOR, timer)
         call_ns = captured.replay_ns(timer) / captured.launches
         said = {"name": name, "launches_per_sample": captured.launches}
-        # Only who wants all backends wants to know how a user without graphs sees them.
+        # Eager times, as a user without graphs sees them, are needed only when all backends are prepared.
         if request.get("backend") is None:
             said["eager_ns"] = eager_ns(case, call_ns, timer)
     if request.get("output_folder"):

@@ -25,7 +25,7 @@ def library(name):
 BACKENDS = {
     "cublas": functools.partial(library, "cublas"),
     "cublaslt": functools.partial(library, "cublaslt"),
-    # Chooses nothing: what a user gets who asks for no library.
+    # Chooses nothing: a user who names no library gets this.
     "default": contextlib.nullcontext,
 }
 

@@ -22,7 +22,7 @@ SDPA = {
     "efficient": functools.partial(sdpa_kernel, [SDPBackend.EFFICIENT_ATTENTION]),
     "cudnn": functools.partial(sdpa_kernel, [SDPBackend.CUDNN_ATTENTION]),
     "math": functools.partial(sdpa_kernel, [SDPBackend.MATH]),
-    # Restricts nothing: what a user gets who asks for no backend.
+    # Restricts nothing: a user who names no backend gets this.
     "default": contextlib.nullcontext,
 }
 # Above this the math backend's score matrix takes minutes and gigabytes, and it never wins.

@@ -1,5 +1,5 @@
 //! Collects the evidence for a diagnosis of one kernel: its time, what its kernels use, its times on other cases, and
-//! what a virtual GPU counts.
+//! the counts of a virtual GPU.
 
 use anyhow::{Context, bail};
 
@@ -14,18 +14,18 @@ use crate::runner::messages::{CaseRequest, EvaluateRequest};
 use crate::runner::{inputs, sanitizer};
 
 /// The most other cases to time. They show how the time grows with the work.
-const MOST_OTHERS: usize = 6;
+const MAX_OTHERS: usize = 6;
 
 /// The work of the heaviest other case, over that of the case itself.
-const MOST_WORK: f64 = 64.0;
+const MAX_WORK_FACTOR: f64 = 64.0;
 
-/// What is known about a kernel on a case.
+/// The evidence about a kernel on a case.
 pub struct Evidence {
     /// Its median time, in nanoseconds.
     pub time_ns: f64,
-    /// What each of its kernels uses.
+    /// The resources of each of its kernels.
     pub kernels: Vec<KernelResources>,
-    /// What a virtual GPU counted, or why it did not.
+    /// The counts of a virtual GPU, or why there are none.
     pub profile: Result<Profile, String>,
     /// Other cases of the workload, with the time and the blocks of the same source on them.
     pub others: Vec<(Case, f64, u64)>,
@@ -82,7 +82,7 @@ impl Bench {
                 outcome if measurements.is_empty() => {
                     bail!("{}", failure(&subject.name, &subject.case().name, &outcome))
                 }
-                // The kernel fails on another case. Its time here is evidence all the same.
+                // The kernel fails on another case. Its time on this case is still evidence.
                 _ => {}
             }
         }
@@ -95,7 +95,7 @@ impl Bench {
         let Some(family) = self.families.iter().find(|family| family.name == variant.family) else { return Vec::new() };
         let flop = |case: &Case| workload.op.flop(&case.dims);
         let most = match self.device().replays() {
-            true => MOST_WORK * flop(subject.case()),
+            true => MAX_WORK_FACTOR * flop(subject.case()),
             false => self.measuring.model_flop,
         };
         let same_source = |case: &&Case| {
@@ -106,8 +106,8 @@ impl Bench {
         cases.sort_by(|a, b| flop(a).total_cmp(&flop(b)));
         let planned = cases.into_iter().filter_map(|case| self.request(family, &variant.params, case, workload).ok());
         let mut planned: Vec<CaseRequest> = planned.collect();
-        // The lightest and the heaviest show most.
-        while planned.len() > MOST_OTHERS {
+        // The lightest and the heaviest cases are the most informative.
+        while planned.len() > MAX_OTHERS {
             planned.remove(planned.len() / 2);
         }
         planned

@@ -10,8 +10,8 @@ use crate::runner::messages::CaseRequest;
 
 /// The command line's name for a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum What {
-    /// A `.cu` file, for every sidecar beside it that names it; or one such sidecar.
+pub enum KernelName {
+    /// A `.cu` file, for every sidecar in its folder that names it; or one such sidecar.
     File(PathBuf),
     /// The committed winner of a case.
     Winner {
@@ -59,7 +59,7 @@ pub struct Committed {
     pub sidecar: Sidecar,
 }
 
-impl What {
+impl KernelName {
     /// Parses the user's text.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.ends_with(".cu") || text.ends_with(".json") {
@@ -116,23 +116,23 @@ mod tests {
 
     #[test]
     fn a_kernel_is_named_by_a_file_a_winner_an_iteration_or_a_configuration() {
-        let winner = What::Winner { workload: "attention-fp16-d64".to_owned(), case: "b1h1s128".into() };
-        assert_eq!(What::parse("attention-fp16-d64/b1h1s128"), Ok(winner));
+        let winner = KernelName::Winner { workload: "attention-fp16-d64".to_owned(), case: "b1h1s128".into() };
+        assert_eq!(KernelName::parse("attention-fp16-d64/b1h1s128"), Ok(winner));
         for file in ["kernels/variants/gpu-8sm-8gib/w/toy-0123456789.cu", "kernels/variants/gpu-8sm-8gib/w/c.json"] {
-            assert_eq!(What::parse(file), Ok(What::File(PathBuf::from(file))));
+            assert_eq!(KernelName::parse(file), Ok(KernelName::File(PathBuf::from(file))));
         }
-        assert_eq!(What::parse("17"), Ok(What::Iteration(IterationId(17))));
-        let configuration = |params: &[(&str, i64)]| What::Configuration {
+        assert_eq!(KernelName::parse("17"), Ok(KernelName::Iteration(IterationId(17))));
+        let configuration = |params: &[(&str, i64)]| KernelName::Configuration {
             family: "attention-scalar".to_owned(),
             params: params.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
         };
-        assert_eq!(What::parse("attention-scalar"), Ok(configuration(&[])));
-        assert_eq!(What::parse("attention-scalar:BR=64,BC=32"), Ok(configuration(&[("BR", 64), ("BC", 32)])));
+        assert_eq!(KernelName::parse("attention-scalar"), Ok(configuration(&[])));
+        assert_eq!(KernelName::parse("attention-scalar:BR=64,BC=32"), Ok(configuration(&[("BR", 64), ("BC", 32)])));
     }
 
     #[test]
-    fn what_names_no_kernel_is_told_how_to_name_one() {
-        insta::assert_snapshot!(What::parse("attention-scalar:BR").unwrap_err(), @"`BR` is not a parameter: write NAME=NUMBER, and separate several with commas");
-        insta::assert_snapshot!(What::parse("kernels/variants/w/c").unwrap_err(), @"`kernels/variants/w/c` is neither a .cu or .json file nor `<workload>/<case>`: name a committed winner by one of these");
+    fn an_argument_that_names_no_kernel_gets_the_valid_forms() {
+        insta::assert_snapshot!(KernelName::parse("attention-scalar:BR").unwrap_err(), @"`BR` is not a parameter: write NAME=NUMBER, and separate several with commas");
+        insta::assert_snapshot!(KernelName::parse("kernels/variants/w/c").unwrap_err(), @"`kernels/variants/w/c` is neither a .cu or .json file nor `<workload>/<case>`: name a committed winner by one of these");
     }
 }

@@ -1,11 +1,11 @@
 //! Finds the kernels that the command line names.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 
 use super::subject::filled_in;
-use super::{Bench, Committed, Subject, What};
+use super::{Bench, Committed, KernelName, Subject};
 use crate::catalog::sidecars_of;
 use crate::domain::family::Family;
 use crate::domain::ids::{CaseName, IterationId};
@@ -30,13 +30,13 @@ pub struct Selection<'a> {
 
 impl Bench {
     /// Returns a kernel on every selected case. Every error is a usage error.
-    pub async fn subjects(&self, what: &What, selection: Selection<'_>) -> anyhow::Result<Vec<Subject>> {
+    pub async fn subjects(&self, what: &KernelName, selection: Selection<'_>) -> anyhow::Result<Vec<Subject>> {
         match what {
-            What::File(path) => {
+            KernelName::File(path) => {
                 let workload = selection.workload.map_or_else(|| folder_of(path), |name| Ok(name.to_owned()))?;
                 self.in_files(path, &workload, selection)
             }
-            What::Winner { workload, case } => {
+            KernelName::Winner { workload, case } => {
                 self.project.workload(workload)?.case(case).map_err(anyhow::Error::msg)?;
                 let sidecar = self.project.winner(&self.device().key(), workload, case);
                 if !sidecar.is_file() {
@@ -48,9 +48,23 @@ impl Bench {
                 }
                 self.in_files(&sidecar, workload, selection)
             }
-            What::Iteration(id) => self.of_iteration(*id, selection).await,
-            What::Configuration { family, params } => self.configurations(family, params, selection),
+            KernelName::Iteration(id) => self.of_iteration(*id, selection).await,
+            KernelName::Configuration { family, params } => self.configurations(family, params, selection),
         }
+    }
+
+    /// Returns the sidecar of another device's winner, where a case has no winner of this device and only one that this
+    /// device can run: it is compiled for the same architecture.
+    pub fn winner_of_another_device(&self, workload: &str, case: &str) -> Option<PathBuf> {
+        if self.project.winner(&self.device().key(), workload, case).is_file() {
+            return None;
+        }
+        let runs_here = |path: &PathBuf| {
+            let sidecar = files::read(path).ok().and_then(|text| Sidecar::parse(&text).ok());
+            sidecar.is_some_and(|sidecar| sidecar.arch == self.device().arch)
+        };
+        let mut found = self.project.committed(workload, case).into_iter().filter(runs_here);
+        found.next().filter(|_| found.next().is_none())
     }
 
     /// Returns the winners in files: that of a sidecar, or those of a source, which several cases may share.
@@ -88,7 +102,7 @@ impl Bench {
             .map_err(|problem| anyhow!("the winner of case `{}` of {name} cannot be launched: {problem}", case.name))?;
         let scaled = match self.family(&sidecar.variant.family) {
             Ok(family) => self.request(family, &sidecar.variant.params, &case, &workload)?.scaled,
-            // The files are enough to run it. Without its family, a heavy case takes long on a virtual GPU.
+            // The files suffice to run it. Without its family, a heavy case takes long on a virtual GPU.
             Err(_) => None,
         };
         let variant = Variant {
@@ -220,7 +234,7 @@ impl Bench {
         })
     }
 
-    /// Reads the workload of a kernel. Refuses another one than the command line names.
+    /// Reads the workload of a kernel. Refuses a workload other than the one that the command line names.
     fn selected_workload(&self, name: &str, selection: Selection<'_>) -> anyhow::Result<Workload> {
         match selection.workload {
             Some(requested) if requested != name => {

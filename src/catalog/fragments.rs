@@ -2,7 +2,7 @@
 //!
 //! A template includes a fragment with `<% include "common/mbarrier.cu.tera" %>`. The result is a template without
 //! includes. [`Family::parse`](crate::domain::family::Family::parse) gets that text, so a fragment is part of the
-//! meaning of the families that include it.
+//! content hash of the families that include it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,10 +18,10 @@ const ENDING: &str = ".cu.tera";
 
 /// The most bytes of a template with its fragments. Those of this repository have up to 33 KB, not
 /// counting fragments that fragments include.
-const MOST_BYTES: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 
 /// The most fragments in a chain of includes. Those of this repository are five deep.
-const MOST_DEEP: usize = 32;
+const MAX_DEPTH: usize = 32;
 
 /// Refuses a family in the fragments' folder.
 pub(super) fn check_folder(folder: &Path) -> anyhow::Result<()> {
@@ -56,11 +56,11 @@ impl Reader<'_> {
     fn read(&mut self, path: &Path) -> anyhow::Result<String> {
         let text = files::read_inside(self.project, path)?;
         self.bytes += text.len();
-        if self.bytes > MOST_BYTES {
+        if self.bytes > MAX_BYTES {
             bail!(
                 "family `{}`: its template and fragments have more than {} MiB, the limit",
                 self.family,
-                MOST_BYTES >> 20
+                MAX_BYTES >> 20
             );
         }
         let mut template = String::with_capacity(text.len());
@@ -83,7 +83,7 @@ impl Reader<'_> {
     fn fragment(&mut self, operand: &str, place: &str) -> anyhow::Result<String> {
         let Some(name) = name_of(operand) else {
             bail!(
-                "{place}: `{operand}` is not a fragment: only {FOLDER}/NAME{ENDING} beside the families can be included"
+                "{place}: `{operand}` is not a fragment: only {FOLDER}/NAME{ENDING} next to the families can be included"
             );
         };
         if let Some(first) = self.open.iter().position(|open| open == name) {
@@ -93,11 +93,11 @@ impl Reader<'_> {
         if self.there.iter().any(|there| there == name) {
             return Ok(String::new());
         }
-        if self.open.len() == MOST_DEEP {
-            bail!("{place}: more than {MOST_DEEP} fragments each include the next");
+        if self.open.len() == MAX_DEPTH {
+            bail!("{place}: more than {MAX_DEPTH} fragments each include the next");
         }
         let path = self.fragments.join(name);
-        // A link that leads nowhere exists, too. Reading it reports the error.
+        // A dangling link counts as existing. Reading it reports the error.
         if fs::symlink_metadata(&path).is_err() {
             let (known, stem) = (self.names(), name.trim_end_matches(ENDING));
             let hint = did_you_mean(stem, known.iter().map(|known| known.trim_end_matches(ENDING)));

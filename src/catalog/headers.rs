@@ -12,13 +12,13 @@ use serde::Deserialize;
 use crate::files;
 
 /// The most headers in a chain of includes.
-const MOST_DEEP: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 /// The most includes of one template, over all its headers.
-const MOST_INCLUDES: usize = 4096;
+const MAX_INCLUDES: usize = 4096;
 
 /// The longest template with its headers, in bytes, as for any file of a project.
-const MOST_BYTES: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 
 /// The key of a manifest that is needed before the family can be read.
 #[derive(Deserialize)]
@@ -29,7 +29,7 @@ struct Declared {
 
 /// Replaces the includes of a template by the headers that its manifest declares. `folder` is the family's.
 pub(super) fn inline(project: &Path, folder: &Path, manifest: &str, template: String) -> anyhow::Result<String> {
-    // A manifest that is wrong otherwise is reported by the one who reads all of it.
+    // Other mistakes in the manifest are reported when all of it is read.
     let declared = toml::from_str::<Declared>(manifest).map_or_else(|_| Vec::new(), |declared| declared.headers);
     if declared.is_empty() {
         return Ok(template);
@@ -54,7 +54,7 @@ struct Inliner<'a> {
     folders: Vec<PathBuf>,
     /// The headers that are being read. Each includes the next.
     open: Vec<PathBuf>,
-    /// Headers that come once and that no condition surrounds. A later include of them adds nothing.
+    /// Headers with `#pragma once` that were included outside of any condition. A later include of them adds nothing.
     unconditional: Vec<PathBuf>,
     includes: usize,
     bytes: usize,
@@ -84,8 +84,8 @@ impl Inliner<'_> {
                 _ => {}
             }
             self.bytes += line.len() + 1;
-            if self.bytes > MOST_BYTES {
-                bail!("its template with all headers has more than {} MiB, the limit for a source", MOST_BYTES >> 20);
+            if self.bytes > MAX_BYTES {
+                bail!("its template with all headers has more than {} MiB, the limit for a source", MAX_BYTES >> 20);
             }
             expanded += line;
             expanded.push('\n');
@@ -93,7 +93,7 @@ impl Inliner<'_> {
         Ok(expanded)
     }
 
-    /// Returns the header that an include names: beside the file that includes it, or in a declared folder.
+    /// Returns the header that an include names: in the folder of the including file, or in a declared folder.
     fn find(&self, operand: &str) -> Option<PathBuf> {
         let name = operand.strip_prefix('"')?.strip_suffix('"')?;
         let beside = self.open.last().and_then(|header| header.parent());
@@ -120,13 +120,13 @@ impl Inliner<'_> {
             bail!("{} includes itself: begin it with `#pragma once`", path.display());
         }
         self.includes += 1;
-        if self.includes > MOST_INCLUDES {
+        if self.includes > MAX_INCLUDES {
             bail!(
-                "its headers include each other more than {MOST_INCLUDES} times, the limit: begin them with `#pragma once`"
+                "its headers include each other more than {MAX_INCLUDES} times, the limit: begin them with `#pragma once`"
             );
         }
-        if self.open.len() == MOST_DEEP {
-            bail!("{}: more than {MOST_DEEP} headers each include the next", path.display());
+        if self.open.len() == MAX_DEPTH {
+            bail!("{}: more than {MAX_DEPTH} headers each include the next", path.display());
         }
         self.open.push(path.to_owned());
         let body = self.expand(&text, conditional);
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_included_under_a_condition_is_included_again() {
+    fn a_conditional_include_is_repeated() {
         let types = ("include/types.h", "#pragma once\nusing f32 = float;\n");
         for condition in [("#if FAST", "#endif"), ("<% if FAST %>", "<% endif %>")] {
             let template = format!("{}\n#include \"types.h\"\n{}\n#include \"types.h\"\n", condition.0, condition.1);

@@ -1,5 +1,5 @@
 //! The committed winners of a project. They belong to kinds of device: the sidecars are
-//! `kernels/variants/<device>/<workload>/<case>.json`, and the sources that they name lie beside them.
+//! `kernels/variants/<device>/<workload>/<case>.json`, and the sources that they name lie in the same folder.
 //!
 //! Version 0.1.0 had one folder for all real devices, `variants/<workload>/`, and `modelled/<gpu>/<workload>/` for
 //! virtual GPUs. Its files do not record a device's SMs and memory, so their kind of device is unknown. They are read
@@ -58,7 +58,7 @@ impl Project {
     }
 }
 
-/// Returns the sidecars that name a source, sorted. They lie beside it.
+/// Returns the sidecars that name a source, sorted. They are in its folder.
 pub fn sidecars_of(source: &Path) -> anyhow::Result<Vec<PathBuf>> {
     // As in version 0.1.0. Its reader reports whether it can be read.
     let same_name = source.with_extension("json");

@@ -16,13 +16,13 @@ use crate::secrets;
 const AUTO: &str = "auto";
 
 /// The longest name of a model, in bytes. Names in paths of files, as of llama.cpp, are the longest in use.
-const LONGEST_NAME: usize = 256;
+const MAX_NAME_BYTES: usize = 256;
 
-/// The highest price in US dollars per million tokens: a thousand times that of the dearest model. A higher one is a
-/// slip.
+/// The highest price in US dollars per million tokens: a thousand times that of the most expensive model. A higher one
+/// is a typo.
 const HIGHEST_PRICE: f64 = 1e6;
 
-/// What of a kernel a prompt may contain.
+/// The parts of a kernel that a prompt may contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Send {
@@ -64,7 +64,7 @@ pub struct LlmConfig {
     pub repair_rounds: u32,
     /// The largest share of the iterations that come from models under the default proposer.
     pub share: f64,
-    /// What of a kernel a prompt may contain.
+    /// The parts of a kernel that a prompt may contain.
     pub send: Send,
     /// Whether prompts contain profiles.
     pub profiling: bool,
@@ -234,9 +234,11 @@ impl LlmConfig {
 
     fn check_models(&self) -> anyhow::Result<()> {
         let is_name =
-            |name: &str| (1..=LONGEST_NAME).contains(&name.len()) && name.chars().all(|c| c.is_ascii_graphic());
+            |name: &str| (1..=MAX_NAME_BYTES).contains(&name.len()) && name.chars().all(|c| c.is_ascii_graphic());
         if let Some(name) = self.models.iter().chain(self.prices.keys()).find(|name| !is_name(name)) {
-            bail!("llm.models: `{name}` is not the name of a model: use 1 to {LONGEST_NAME} characters without blanks");
+            bail!(
+                "llm.models: `{name}` is not the name of a model: use 1 to {MAX_NAME_BYTES} characters without blanks"
+            );
         }
         let mut seen = BTreeSet::new();
         if let Some(name) = self.models.iter().find(|name| !seen.insert(*name)) {
@@ -257,7 +259,7 @@ impl LlmConfig {
     fn check_key(&self, baseline_env: &[String]) -> anyhow::Result<()> {
         let Some(name) = self.key_variable() else { return Ok(()) };
         let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-        // A value that is no name may be the key itself, so it is not shown.
+        // A value that is not a name may be the key itself, so it is not shown.
         ensure!(is_name, "llm.key_env must be the name of an environment variable, such as ANTHROPIC_API_KEY");
         ensure!(
             secrets::looks_secret(name) && !environment::is_for_a_child(name),

@@ -23,7 +23,7 @@ pub struct SessionConfig {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CompileConfig {
-    /// Options for NVRTC beside architecture and include paths.
+    /// Options for NVRTC in addition to architecture and include paths.
     pub options: Vec<String>,
     /// Concurrent compilations. 0 means one per core.
     pub parallel: usize,
@@ -73,11 +73,11 @@ pub struct BenchmarkConfig {
 pub struct BaselineConfig {
     /// The interpreter that runs the programs in `kernels/baselines/`.
     pub python: String,
-    /// Variables of the environment that baselines get beside those that every child process gets.
+    /// Environment variables that baselines get in addition to those of every child process.
     pub env: Vec<String>,
-    /// Files and folders that baselines may read beside the project and their installation.
+    /// Files and folders that baselines may read in addition to the project and their installation.
     pub read: Vec<String>,
-    /// Files and folders that baselines may write beside a folder of their own.
+    /// Files and folders that baselines may write in addition to a folder of their own.
     pub write: Vec<String>,
     /// Samples of each backend.
     pub samples: usize,
@@ -120,7 +120,7 @@ pub struct WorkerConfig {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CostConfig {
-    /// What the device costs for each hour that it is held, in US dollars.
+    /// The price of the device for each hour that it is held, in US dollars.
     pub gpu_usd_per_hour: f64,
 }
 

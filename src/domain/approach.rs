@@ -10,14 +10,14 @@ use super::ids::CaseName;
 use super::mechanism::Mechanism;
 use super::prediction::{Prediction, Strength};
 
-/// Predicted speed-ups outside this range are not taken for predictions. No change of a kernel that is worth trying has
-/// made it slower or faster by more.
+/// Speed-ups outside this range are not accepted as predictions. No change of a kernel that was worth trying has made
+/// it slower or faster by more.
 const PLAUSIBLE: [f64; 2] = [0.05, 100.0];
 
 /// The longest claim, in characters. A longer one is cut.
-const LONGEST_TEXT: usize = 500;
+const MAX_TEXT_CHARS: usize = 500;
 
-/// The form of an answer, the cheapest first.
+/// The form of an answer. The cheapest one comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Form {
@@ -57,7 +57,7 @@ impl fmt::Display for Form {
 pub struct Approach {
     /// What the model expects, in one sentence.
     pub claim: String,
-    /// How the change is to act. An unknown name becomes `unspecified`.
+    /// The expected mechanism of the change. An unknown name becomes `unspecified`.
     #[serde(default, deserialize_with = "known_mechanism")]
     pub mechanism: Mechanism,
     /// The case to try it on first.
@@ -68,11 +68,11 @@ pub struct Approach {
     pub speedup_high: f64,
     /// The form of the answer.
     pub form: Form,
-    /// The family that is changed. Ignored for a kernel or a family of its own.
+    /// The family that is changed. Ignored for a new kernel or a new family.
     #[serde(default)]
     pub family: String,
-    /// The configuration: of that family, or of the changed one. Parameters that are missing keep the incumbent's value,
-    /// or their default.
+    /// The configuration: of that family, or of the changed one. Parameters that are missing keep the incumbent's
+    /// value, or their default.
     #[serde(default)]
     pub parameters: IndexMap<String, i64>,
     /// How to write it, for the second call.
@@ -81,12 +81,12 @@ pub struct Approach {
 }
 
 impl Approach {
-    /// Returns the predicted speed-up. None for a range that is no prediction, such as one from 3 to 1.
+    /// Returns the predicted speed-up. None if the range is invalid, such as one from 3 to 1.
     pub fn prediction(&self) -> Option<Prediction> {
         let [least, most] = PLAUSIBLE;
         let (lo, hi) = (self.speedup_low, self.speedup_high);
         let plausible = lo >= least && hi <= most && lo < hi;
-        // Any comparison with a number that is not one is false.
+        // Any comparison with NaN is false.
         plausible.then(|| Prediction { median: Some((lo * hi).sqrt()), lo, hi, strength: Strength::Prior, model: None })
     }
 
@@ -102,17 +102,17 @@ impl Approach {
         }
     }
 
-    /// Returns the expected logarithm of the speed-up, if it is a prediction. A change that is slower is not kept, so the
-    /// part of the range below 1 counts as no change.
+    /// Returns the expected logarithm of the speed-up, if it is a prediction. A slower change is not kept, so the part
+    /// of the range below 1 counts as no change.
     pub fn expected_ln_gain(&self) -> f64 {
         self.prediction().map_or(0.0, |range| f64::midpoint(range.lo.max(1.0).ln(), range.hi.max(1.0).ln()))
     }
 }
 
-/// Returns a text as one line of bounded length. Models write as much as they like.
+/// Shortens a text to one line of bounded length, because models may write any amount.
 fn cut(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(LONGEST_TEXT) {
+    match line.char_indices().nth(MAX_TEXT_CHARS) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,
     }
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_that_cannot_be_is_no_prediction() {
+    fn an_invalid_range_is_not_a_prediction() {
         let prediction = approach(1.1, 1.6).prediction().unwrap();
         assert_eq!((prediction.lo, prediction.hi, prediction.strength), (1.1, 1.6, Strength::Prior));
         for (lo, hi) in [(1.6, 1.1), (1.1, 1e9), (-1.0, 2.0), (0.0, 1.0), (1.1, 1.1)] {
@@ -147,10 +147,10 @@ mod tests {
     }
 
     #[test]
-    fn what_a_model_writes_becomes_one_line_of_bounded_length() {
+    fn a_claim_is_shortened_to_one_line() {
         let long = Approach { claim: "x".repeat(1000), ..approach(1.1, 1.2) };
         assert_eq!(approach(1.1, 1.2).hypothesis("m", Reference::Incumbent).claim, "a claim over lines");
-        assert_eq!(long.hypothesis("m", Reference::Incumbent).claim.chars().count(), LONGEST_TEXT + 1);
+        assert_eq!(long.hypothesis("m", Reference::Incumbent).claim.chars().count(), MAX_TEXT_CHARS + 1);
         assert_eq!(approach(1.1, 1.2).mechanism, Mechanism::Unspecified);
     }
 }

@@ -9,7 +9,7 @@ pub struct Artifact {
     pub key: String,
     /// The architecture, such as `sm_90a`.
     pub arch: String,
-    /// The options given to NVRTC beside the architecture and the include paths.
+    /// The options given to NVRTC in addition to the architecture and the include paths.
     pub options: Vec<String>,
     /// The NVRTC version that compiled it, such as `13.0`.
     pub nvrtc: String,

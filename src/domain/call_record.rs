@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::approach::Approach;
 use super::ids::IterationId;
-use super::model_call::{Purpose, Usage};
+use super::model_call::{CallPurpose, Usage};
 use super::money::MicroUsd;
 
 /// The number of a call, unique over all sessions of a store and increasing with time.
@@ -21,7 +21,7 @@ impl std::fmt::Display for CallId {
 /// What a call asks for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Subject {
+pub enum CallSubject {
     /// Approaches, ranked.
     Plan,
     /// The code of an approach.
@@ -44,13 +44,13 @@ pub enum Subject {
     },
 }
 
-impl Subject {
+impl CallSubject {
     /// Returns the purpose of such a call.
-    pub fn purpose(&self) -> Purpose {
+    pub fn purpose(&self) -> CallPurpose {
         match self {
-            Self::Plan => Purpose::Plan,
-            Self::Code { .. } => Purpose::Code,
-            Self::Repair { .. } => Purpose::Repair,
+            Self::Plan => CallPurpose::Plan,
+            Self::Code { .. } => CallPurpose::Code,
+            Self::Repair { .. } => CallPurpose::Repair,
         }
     }
 
@@ -81,12 +81,12 @@ pub struct CallBegun {
     /// The provider's name of the model.
     pub model: String,
     /// What it asks for.
-    pub subject: Subject,
-    /// The most that it may cost. As much is kept of the budget until it has ended.
+    pub subject: CallSubject,
+    /// The maximum cost. This amount of the budget is reserved until the call has ended.
     pub reserve: MicroUsd,
     /// Iterations that had ended.
     pub after: u64,
-    /// Whether it repeats a call whose answer never came.
+    /// Whether it repeats a call whose answer was lost.
     pub is_retry: bool,
 }
 
@@ -97,7 +97,7 @@ pub struct CallEnded {
     pub call: CallId,
     /// The answer, or why there is none.
     pub outcome: CallOutcome,
-    /// What it cost. The reserve if that is not known.
+    /// The cost, or the reserve if the cost is not known.
     pub cost: MicroUsd,
     /// Whether the cost is known. It is not if the answer never came, or the provider's counts cannot be right.
     pub cost_is_known: bool,
@@ -145,20 +145,20 @@ impl CallOutcome {
     }
 }
 
-/// A recorded call, for people and programs. docs/models.md describes the fields.
+/// A recorded call, for users and programs. docs/models.md describes the fields.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CallSummary {
     /// Its number.
     pub call: CallId,
     /// What it was for.
-    pub purpose: Purpose,
+    pub purpose: CallPurpose,
     /// Counts the session's calls for this purpose.
     pub ordinal: u64,
     /// The provider's name of the model.
     pub model: String,
     /// The claim of the approach that it was about. None for a plan.
     pub claim: Option<String>,
-    /// Whether it repeats a call whose answer never came.
+    /// Whether it repeats a call whose answer was lost.
     pub is_retry: bool,
     /// Iterations that had ended when it began.
     pub asked_after: u64,
@@ -172,7 +172,7 @@ pub struct CallSummary {
     pub usage: Option<Usage>,
     /// The most that it could cost.
     pub reserve_micro_usd: MicroUsd,
-    /// What it cost. The reserve if that is not known.
+    /// The cost, or the reserve if the cost is not known.
     pub cost_micro_usd: MicroUsd,
     /// Whether the cost is known.
     pub cost_is_known: bool,

@@ -24,7 +24,7 @@ use super::timing::Timing;
 
 /// Fewest rounds from which a comparison has a ratio. They make six pairs, the fewest for which the median has a 95%
 /// interval. With five pairs, even the extremes cover less than 95%.
-pub const LEAST_ROUNDS: usize = 12;
+pub const MIN_ROUNDS: usize = 12;
 
 /// Smallest share by which two times can be told apart. The participants that sample before and after one leave a
 /// trace. In 30 comparisons of a kernel with itself on an H200 (2026-11-21, `optloop bench`, 3.3 us), the ratio was
@@ -35,8 +35,8 @@ const RESOLUTION: f64 = 0.002;
 /// its own tensors, differed by 0.85% for as long as they lived (H200, 2026-11-21, 40 comparisons).
 const ANOTHER_PROCESS: f64 = 0.01;
 
-/// How many times as slow as the challenger a participant may be and still get groups of full size. The ratio of times
-/// that far apart is not needed to a thousandth.
+/// The slowdown relative to the challenger beyond which a participant gets smaller groups. The ratio of times that far
+/// apart need not be known to a thousandth.
 const SLOW: f64 = 2.0;
 
 /// The factor from which two times are far apart. No GPU clock moves that far, so one or two samples show which is
@@ -54,7 +54,7 @@ pub const FAR_ROUNDS: usize = 2;
 /// the median (1st to 99th percentile over 175 confirmations on an H200, 2026-11-20). Together that is 2.7%.
 const NEAR_TIE: f64 = 0.03;
 
-/// What a participant stands for in a comparison.
+/// The role of a participant in a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -87,9 +87,9 @@ impl Role {
 /// One side of a comparison, with its times.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Participant {
-    /// What the participant stands for.
+    /// The role of the participant.
     pub role: Role,
-    /// The variant's family and hash, or the baseline's backend; for people.
+    /// The variant's family and hash, or the baseline's backend; for display.
     pub name: String,
     /// The iteration that measured the variant, where there is one.
     pub iteration: Option<IterationId>,
@@ -103,8 +103,8 @@ pub struct Participant {
     pub machine: Option<MachineSummary>,
     /// Energy of one execution in joules, where it was measured.
     pub energy_j: Option<f64>,
-    /// The control of its process: the time of an empty kernel as a node of a graph, in nanoseconds, as its groups found
-    /// it. None if its program does not report it.
+    /// The control of its process: the time of an empty kernel as a node of a graph, in nanoseconds, as its groups
+    /// found it. None if its program does not report it.
     #[serde(default)]
     pub graph_node_ns: Option<f64>,
 }
@@ -118,7 +118,7 @@ pub struct Comparison {
     pub participants: Vec<Participant>,
     /// Samples of one group.
     pub group_size: usize,
-    /// Rounds thrown away because the GPU was throttled in one of their groups.
+    /// Rounds discarded because the GPU was throttled in one of their groups.
     pub discarded_rounds: usize,
     /// The challenger's median over its median in screening. Above 1, screening made it look faster than it is.
     ///
@@ -128,7 +128,7 @@ pub struct Comparison {
     pub winners_curse: Option<f64>,
     /// Floor of the case in nanoseconds: no correct kernel is faster.
     pub floor_ns: Option<f64>,
-    /// Other processes on the GPU, for people.
+    /// Other processes on the GPU, for display.
     pub others: Vec<String>,
     /// Seconds from the start of the comparison's process to its last check; none for records made before this was
     /// kept.
@@ -205,11 +205,11 @@ pub fn near_tie(screened_ns: f64, best_ns: f64) -> bool {
 /// Returns how many samples one group of each participant has, given how long one sample of each takes. The first
 /// participant is the challenger.
 ///
-/// A group has as many samples as requested, but few enough for [`LEAST_ROUNDS`] rounds. A participant that takes more than
-/// twice the challenger's time gets fewer. Otherwise an initial kernel of 64 ms would add a minute to every comparison,
-/// although the challenger wins without it.
+/// A group has as many samples as requested, but few enough for [`MIN_ROUNDS`] rounds. A participant that takes more
+/// than twice the challenger's time gets fewer. Otherwise an initial kernel of 64 ms would add a minute to every
+/// comparison, although the challenger wins without it.
 pub fn group_sizes(requested: usize, sampling: &Sampling, sample_ns: &[f64]) -> Vec<usize> {
-    let most = (sampling.least / LEAST_ROUNDS).clamp(1, requested.max(1));
+    let most = (sampling.min_samples / MIN_ROUNDS).clamp(1, requested.max(1));
     let challenger_ns = sample_ns.first().copied().unwrap_or_default();
     let share = |ns: &f64| (SLOW * challenger_ns / ns).min(1.0);
     sample_ns.iter().map(|ns| ((most as f64 * share(ns)) as usize).max(1)).collect()
@@ -228,15 +228,15 @@ pub fn rounds(sample_ns: &[f64]) -> Vec<usize> {
 
 /// Tells whether a comparison is complete, given each participant's samples, launches per sample and group size. It is
 /// complete once every participant with groups of full size has enough samples or one participant may take no more, but
-/// not before [`LEAST_ROUNDS`] rounds.
+/// not before [`MIN_ROUNDS`] rounds.
 ///
-/// A participant with smaller groups is more than twice as slow as the challenger. Its ratio need not be precise. Waiting
-/// for its precision made comparisons with an initial kernel of some ms take 6 to 8 s instead of one (H200, 2026-11-22,
-/// `optloop start --workload attention-fp16-d64`).
+/// A participant with smaller groups is more than twice as slow as the challenger. Its ratio need not be precise.
+/// Waiting for its precision made comparisons with an initial kernel of some ms take 6 to 8 s instead of one (H200,
+/// 2026-11-22, `optloop start --workload attention-fp16-d64`).
 pub fn is_over(samples_ns: &[impl AsRef<[f64]>], launches: &[u32], group_sizes: &[usize], sampling: &Sampling) -> bool {
     let largest = group_sizes.iter().copied().max().unwrap_or(1);
     let participants = || samples_ns.iter().map(AsRef::as_ref).zip(launches).zip(group_sizes.iter().copied());
-    let has_least = |samples: &[f64], group_size| samples.len() >= LEAST_ROUNDS * group_size;
+    let has_least = |samples: &[f64], group_size| samples.len() >= MIN_ROUNDS * group_size;
     participants().all(|((samples, _), group_size)| has_least(samples, group_size))
         && (participants().any(|((samples, &launches), group_size)| {
             sampling.share(group_size, largest).is_exhausted(samples, launches)
@@ -255,11 +255,11 @@ pub fn order(participants: usize, round: usize) -> Vec<usize> {
 /// Returns the ratio of paired groups, `over / under`, with the interval of its median over pairs of rounds.
 ///
 /// Two rounds of opposite order make one pair. Their logarithms are averaged, so that a linear drift cancels. A last
-/// round without its counterpart is left out. Below [`LEAST_ROUNDS`], only times that are far apart have a ratio.
+/// round without its counterpart is left out. Below [`MIN_ROUNDS`], only times that are far apart have a ratio.
 pub fn paired_ratio(over: &[f64], under: &[f64]) -> Option<Ratio> {
     let logs: Vec<f64> = over.iter().zip(under).map(|(over, under)| (over / under).ln()).collect();
     let pairs: Vec<f64> = logs.as_chunks::<2>().0.iter().map(|[a, b]| f64::midpoint(*a, *b)).collect();
-    if pairs.len() < LEAST_ROUNDS / 2 {
+    if pairs.len() < MIN_ROUNDS / 2 {
         return ratio_of_few(&logs);
     }
     let interval = median_interval(&pairs)?;

@@ -41,7 +41,7 @@ pub struct Conditions {
 /// The differences between two conditions, one clause each.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("these times are not comparable: {}", .0.join("; "))]
-pub struct Unlike(pub Vec<String>);
+pub struct NotComparable(pub Vec<String>);
 
 impl Conditions {
     /// Returns the conditions of a case of a workload on a device.
@@ -60,7 +60,7 @@ impl Conditions {
     }
 
     /// Checks that times under these and the other conditions may be compared. The error names what differs.
-    pub fn like(&self, other: &Self) -> Result<(), Unlike> {
+    pub fn like(&self, other: &Self) -> Result<(), NotComparable> {
         let mut differences = Vec::new();
         let mut differ = |what: &str, a: &str, b: &str| {
             if a != b {
@@ -78,16 +78,16 @@ impl Conditions {
         differ("the time source", self.time_source.name(), other.time_source.name());
         differ("the state of the graphs", self.graphs.name(), other.graphs.name());
         differ("the load", self.load.name(), other.load.name());
-        if differences.is_empty() { Ok(()) } else { Err(Unlike(differences)) }
+        if differences.is_empty() { Ok(()) } else { Err(NotComparable(differences)) }
     }
 }
 
-/// A recorded time with all that it depends on.
+/// A recorded time with everything that it depends on.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Figure {
+pub struct RecordedTime {
     /// The conditions under which it was taken.
     pub conditions: Conditions,
-    /// What was timed, for people.
+    /// The name of the timed kernel or program, for display.
     pub name: String,
     /// The time. It may lack its samples: the median and its interval are enough.
     pub timing: Timing,
@@ -98,7 +98,7 @@ pub struct Figure {
 ///
 /// The two were not taken in turns. Changes of the machine in between affect the ratio and are not in its interval. A
 /// comparison is the better answer where both can still be run.
-pub fn compare(a: &Figure, b: &Figure) -> Result<Ratio, Unlike> {
+pub fn compare(a: &RecordedTime, b: &RecordedTime) -> Result<Ratio, NotComparable> {
     a.conditions.like(&b.conditions)?;
     let (a, b) = (&a.timing, &b.timing);
     Ok(Ratio {
@@ -133,9 +133,9 @@ pub(crate) mod tests {
         }
     }
 
-    fn figure(conditions: Conditions, ns: f64) -> Figure {
+    fn figure(conditions: Conditions, ns: f64) -> RecordedTime {
         let interval_ns = Interval { lo: 0.99 * ns, hi: 1.01 * ns };
-        Figure { conditions, name: "a kernel".to_owned(), timing: Timing { interval_ns, ..Timing::modelled(ns) } }
+        RecordedTime { conditions, name: "a kernel".to_owned(), timing: Timing { interval_ns, ..Timing::modelled(ns) } }
     }
 
     #[test]

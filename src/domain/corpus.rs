@@ -29,11 +29,11 @@ const WITHOUT_CHECK: [&str; 3] = ["rejected_by_compiler", "crashed", "timed_out"
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EntryKind {
-    /// Looks right or fast and is neither, by design.
+    /// Looks correct or fast on purpose, but is not.
     Cheat,
     /// Has a bug.
     Broken,
-    /// Looks odd and is right.
+    /// Looks suspicious but is correct.
     Honest,
 }
 
@@ -53,7 +53,7 @@ impl EntryKind {
 pub struct CorpusEntry {
     /// Name; its file is called the same.
     pub name: String,
-    /// One sentence for people.
+    /// A description in one sentence.
     pub about: String,
     /// What kind of kernel it is.
     pub kind: EntryKind,

@@ -1,4 +1,4 @@
-//! What a GPU's hardware counters say about a kernel: plain data, launch by launch. docs/counters.md names each metric.
+//! The hardware counters of a kernel: plain data, launch by launch. docs/counters.md names each metric.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub struct Counters {
     pub launches: Vec<LaunchCounters>,
 }
 
-/// The hardware counters of one launch. What the device or the tool does not report is none.
+/// The hardware counters of one launch. A figure that the device or the tool does not report is none.
 ///
 /// A percentage of a unit is its share of the unit's peak over the whole launch, the idle SMs of its tail included.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ pub struct Counters {
 pub struct LaunchCounters {
     /// The kernel's name.
     pub kernel: String,
-    /// Time of the launch in nanoseconds, while it was profiled. It is no measured time: clocks and caches differ.
+    /// Time of the launch in nanoseconds, while it was profiled. It is not a measured time: clocks and caches differ.
     pub time_ns: Option<f64>,
     /// How often the tool replayed the launch to read all counters.
     pub passes: Option<f64>,
@@ -81,7 +81,8 @@ pub struct LaunchCounters {
     pub sm_active_cycles_max: Option<f64>,
     /// Cycles of the whole launch.
     pub sm_elapsed_cycles: Option<f64>,
-    /// Samples of the state of a warp, by state. `selected` is a warp that issues. See [`LaunchCounters::stall_shares`].
+    /// Samples of the state of a warp, by state. `selected` is a warp that issues. See
+    /// [`LaunchCounters::stall_shares`].
     pub warp_states: BTreeMap<String, f64>,
 }
 
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_stays_unknown() {
+    fn unknown_values_stay_unknown() {
         let counters = LaunchCounters { l2_sectors: Some(2.0), sm_active_cycles: Some(50.0), ..Default::default() };
         assert_eq!(counters.l2_bytes(), Some(64.0));
         assert_eq!(counters.sm_active_share(), None);

@@ -34,8 +34,8 @@ impl TimeSource {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "RecordedTiming", into = "RecordedTiming")]
 pub enum TimingMode {
-    /// A real GPU replays plans and reads its clock. Samples are noisy, so variants are compared in turns. The replaying
-    /// process is kept in a state of its graphs.
+    /// A real GPU replays plans and reads its clock. Samples are noisy, so variants are compared in turns. The
+    /// replaying process is kept in a state of its graphs.
     Measured(Graphs),
     /// A virtual GPU computes one time from what a plan does. It has no noise and replays nothing.
     Modelled,
@@ -119,8 +119,7 @@ pub struct DeviceInfo {
     pub memory_bytes: u64,
     /// Driver version, such as `13.0`, where there is a driver.
     pub driver: Option<String>,
-    /// What distinguishes this device from others of its kind, as NVML and the driver name it. None for virtual
-    /// devices.
+    /// The UUID by which NVML and the driver identify this device. None for virtual devices.
     #[serde(default)]
     pub uuid: Option<String>,
     /// How the device determines the time of a plan.

@@ -102,7 +102,7 @@ impl Outcome {
         matches!(self, Self::Wrong { check: Check::Accuracy | Check::Finite | Check::Written, .. })
     }
 
-    /// Blames the compiler for a wrong output, because a virtual GPU computes the right one from the same PTX.
+    /// Attributes a wrong output to the compiler, because a virtual GPU computes the right one from the same PTX.
     pub fn of_machine_code(self) -> Self {
         match self {
             Self::Wrong { case, message, .. } => {
@@ -129,7 +129,7 @@ impl Outcome {
         }
     }
 
-    /// Returns the details for changing them.
+    /// Returns a mutable reference to the details.
     pub fn message_mut(&mut self) -> Option<&mut String> {
         match self {
             Self::Measured => None,

@@ -1,7 +1,7 @@
 //! Experiments: a variant on more or less work than a case has, which shows what its time depends on.
 //!
-//! A variant that fills the device takes twice as long for twice the independent work. One that leaves it idle does not.
-//! A time that hardly changes with the sequential work is one of starting and ending.
+//! A variant that fills the device takes twice as long for twice the independent work. One that leaves it idle does
+//! not. A time that hardly changes with the sequential work consists mostly of start-up and shutdown.
 
 use serde::{Deserialize, Serialize};
 

@@ -26,11 +26,11 @@ pub struct Expr {
 
 /// What an expression must evaluate to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub enum ExpectedType {
     /// An integer, for [`Expr::int`].
     Int,
-    /// True or false, for [`Expr::truth`].
-    Truth,
+    /// True or false, for [`Expr::boolean`].
+    Bool,
     /// True, false or an integer, for [`Expr::flag`].
     Flag,
 }
@@ -41,23 +41,23 @@ pub enum Wanted {
 pub struct ExprError {
     text: String,
     problem: String,
-    cause: Cause,
+    cause: ErrorKind,
 }
 
-/// What an error depends on.
+/// What causes an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Cause {
+enum ErrorKind {
     /// The text.
     Syntax,
     /// A name that is not bound.
     Name,
-    /// The types of values, or a function that does not exist. Other numbers do not help.
+    /// The types of values, or a function that does not exist. Other numbers would not help.
     Type,
     /// The numbers, as in a division by zero.
     Numbers,
 }
 
-impl Cause {
+impl ErrorKind {
     fn of(error: &EvalAltResult) -> Self {
         match error {
             EvalAltResult::ErrorVariableNotFound(..) => Self::Name,
@@ -72,7 +72,7 @@ impl Cause {
 impl ExprError {
     /// Tells whether the expression failed only because a name in it is not bound.
     pub fn is_undefined_name(&self) -> bool {
-        self.cause == Cause::Name
+        self.cause == ErrorKind::Name
     }
 }
 
@@ -89,7 +89,7 @@ static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
     engine
 });
 
-/// The functions beside rhai's own.
+/// The functions in addition to rhai's own.
 const FUNCTIONS: [&str; 5] = ["ceil_div", "round_up", "min", "max", "is_pow2"];
 
 /// Returns the function that is nearest to one that does not exist.
@@ -120,7 +120,7 @@ impl Expr {
         let ast = ENGINE.compile_expression(text).map_err(|error| ExprError {
             text: text.to_owned(),
             problem: error.to_string(),
-            cause: Cause::Syntax,
+            cause: ErrorKind::Syntax,
         })?;
         Ok(Self { text: text.to_owned(), ast })
     }
@@ -144,15 +144,15 @@ impl Expr {
 
     /// Finds the mistakes that do not depend on the values of names: an unknown function, or a result of another type
     /// than `wanted`.
-    pub fn check_type(&self, wanted: Wanted) -> Result<(), ExprError> {
+    pub fn check_type(&self, wanted: ExpectedType) -> Result<(), ExprError> {
         // Any number will do, because errors that depend on numbers do not count.
         let bindings = self.names().into_iter().map(|name| (name, 1)).collect();
         let evaluated = match wanted {
-            Wanted::Int => self.int(&bindings).map(drop),
-            Wanted::Truth => self.truth(&bindings).map(drop),
-            Wanted::Flag => self.flag(&bindings).map(drop),
+            ExpectedType::Int => self.int(&bindings).map(drop),
+            ExpectedType::Bool => self.boolean(&bindings).map(drop),
+            ExpectedType::Flag => self.flag(&bindings).map(drop),
         };
-        evaluated.or_else(|error| if error.cause == Cause::Type { Err(error) } else { Ok(()) })
+        evaluated.or_else(|error| if error.cause == ErrorKind::Type { Err(error) } else { Ok(()) })
     }
 
     /// Evaluates the expression to an integer.
@@ -161,13 +161,13 @@ impl Expr {
         value.as_int().map_err(|kind| self.wrong_kind("an integer", kind))
     }
 
-    /// Evaluates the expression to a truth value.
-    pub fn truth(&self, bindings: &Bindings) -> Result<bool, ExprError> {
+    /// Evaluates the expression to a boolean value.
+    pub fn boolean(&self, bindings: &Bindings) -> Result<bool, ExprError> {
         let value = self.eval(bindings)?;
         value.as_bool().map_err(|kind| self.wrong_kind("true or false", kind))
     }
 
-    /// Evaluates the expression to a truth value. An integer counts as true unless it is 0.
+    /// Evaluates the expression to a boolean. An integer counts as true unless it is 0.
     pub fn flag(&self, bindings: &Bindings) -> Result<bool, ExprError> {
         let value = self.eval(bindings)?;
         let number = || value.as_int().map(|number| number != 0);
@@ -182,12 +182,12 @@ impl Expr {
         ENGINE.eval_ast_with_scope::<Dynamic>(&mut scope, &self.ast).map_err(|error| ExprError {
             text: self.text.clone(),
             problem: format!("{error}{}", function_hint(&error)),
-            cause: Cause::of(&error),
+            cause: ErrorKind::of(&error),
         })
     }
 
     fn wrong_kind(&self, wanted: &str, got: &str) -> ExprError {
-        ExprError { text: self.text.clone(), problem: format!("gives a {got}, not {wanted}"), cause: Cause::Type }
+        ExprError { text: self.text.clone(), problem: format!("gives a {got}, not {wanted}"), cause: ErrorKind::Type }
     }
 }
 
@@ -204,8 +204,8 @@ mod tests {
     fn a_constraint_evaluates() {
         let constraint = Expr::parse("2 * STAGES * BC * (D + PAD) * 2 <= smem_limit").unwrap();
         let at = |bc| bindings(&[("STAGES", 2), ("BC", bc), ("D", 64), ("PAD", 8), ("smem_limit", 49152)]);
-        assert!(constraint.truth(&at(64)).unwrap());
-        assert!(!constraint.truth(&at(128)).unwrap());
+        assert!(constraint.boolean(&at(64)).unwrap());
+        assert!(!constraint.boolean(&at(128)).unwrap());
     }
 
     #[test]
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_names_of_an_expression_are_found_wherever_they_are() {
+    fn all_names_of_an_expression_are_found() {
         let names = |text: &str| Expr::parse(text).unwrap().names().into_iter().collect::<Vec<_>>().join(" ");
         assert_eq!(names("if A > 0 { min(B, ceil_div(C, 2)) } else { -D }"), "A B C D");
         assert_eq!(names("A == 1 || !(A < B) && \"E\" == \"F\""), "A B");
@@ -239,13 +239,13 @@ mod tests {
     #[test]
     fn mistakes_that_no_value_can_repair_are_found_without_values() {
         let check = |text: &str, wanted| Expr::parse(text).unwrap().check_type(wanted).map_err(|e| e.to_string());
-        assert_eq!(check("A / (B - 1) + ceil_div(A, B - 1)", Wanted::Int), Ok(()));
-        assert_eq!(check("A - B", Wanted::Flag), Ok(()));
-        insta::assert_snapshot!(check("ceildiv(A, 2)", Wanted::Int).unwrap_err(), @"expression `ceildiv(A, 2)`: Function not found: ceildiv (i64, i64) (line 1, position 1) (did you mean `ceil_div`?)");
-        insta::assert_snapshot!(check("A + 1", Wanted::Truth).unwrap_err(), @"expression `A + 1`: gives a i64, not true or false");
-        insta::assert_snapshot!(check("A == 1", Wanted::Int).unwrap_err(), @"expression `A == 1`: gives a bool, not an integer");
-        insta::assert_snapshot!(check("A && B > 0", Wanted::Truth).unwrap_err(), @"expression `A && B > 0`: Data type incorrect: i64 (expecting bool) (line 1, position 1)");
-        insta::assert_snapshot!(check("if A > 1 { 3 }", Wanted::Int).unwrap_err(), @"expression `if A > 1 { 3 }`: gives a (), not an integer");
+        assert_eq!(check("A / (B - 1) + ceil_div(A, B - 1)", ExpectedType::Int), Ok(()));
+        assert_eq!(check("A - B", ExpectedType::Flag), Ok(()));
+        insta::assert_snapshot!(check("ceildiv(A, 2)", ExpectedType::Int).unwrap_err(), @"expression `ceildiv(A, 2)`: Function not found: ceildiv (i64, i64) (line 1, position 1) (did you mean `ceil_div`?)");
+        insta::assert_snapshot!(check("A + 1", ExpectedType::Bool).unwrap_err(), @"expression `A + 1`: gives a i64, not true or false");
+        insta::assert_snapshot!(check("A == 1", ExpectedType::Int).unwrap_err(), @"expression `A == 1`: gives a bool, not an integer");
+        insta::assert_snapshot!(check("A && B > 0", ExpectedType::Bool).unwrap_err(), @"expression `A && B > 0`: Data type incorrect: i64 (expecting bool) (line 1, position 1)");
+        insta::assert_snapshot!(check("if A > 1 { 3 }", ExpectedType::Int).unwrap_err(), @"expression `if A > 1 { 3 }`: gives a (), not an integer");
     }
 
     proptest! {
@@ -253,7 +253,7 @@ mod tests {
         fn arbitrary_text_never_panics(text in "\\PC{0,60}") {
             if let Ok(expr) = Expr::parse(&text) {
                 let _ = expr.int(&bindings(&[("A", 3)]));
-                let _ = expr.check_type(Wanted::Flag);
+                let _ = expr.check_type(ExpectedType::Flag);
             }
         }
 

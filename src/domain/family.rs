@@ -3,10 +3,13 @@
 mod draft;
 mod entries;
 mod fields;
+mod listed;
 mod names;
 mod rules;
 #[cfg(test)]
 mod tests;
+
+use std::sync::Arc;
 
 use indexmap::IndexMap;
 use serde::Deserialize;
@@ -24,7 +27,9 @@ use super::toml_text;
 use super::variant::Params;
 use super::workload::{Case, Workload};
 
-/// The folder of the fragments that families share, beside those of the families.
+pub use listed::Listed;
+
+/// The folder of the fragments that families share, next to the families' folders.
 pub const FRAGMENTS_FOLDER: &str = "common";
 
 /// The longest file of a family, in bytes, as for every file of a project.
@@ -38,7 +43,7 @@ const MAX_WORKSPACE_BYTES: usize = 8 << 30;
 pub struct Family {
     /// Name; its folder is called the same.
     pub name: String,
-    /// One sentence for people.
+    /// A description in one sentence.
     pub about: String,
     /// The op that it computes.
     pub op: String,
@@ -52,6 +57,8 @@ pub struct Family {
     pub params: IndexMap<String, Param>,
     /// The conditions that every valid configuration satisfies.
     pub constraints: Vec<Constraint>,
+    /// The valid configurations, if they are listed. Then there are no constraints.
+    pub listed: Option<Arc<Listed>>,
     /// The CUDA template (Tera), with its included fragments expanded.
     pub template: String,
     /// The text of its manifest.
@@ -59,7 +66,7 @@ pub struct Family {
     /// The folders of its C++ headers. The template has their text by now.
     pub headers: Vec<String>,
     /// A hash of every byte of the manifest and the template, and so of every included fragment.
-    pub meaning: String,
+    pub content_hash: String,
     derived: IndexMap<String, Expr>,
     workspaces: Vec<WorkspaceRule>,
     tensor_maps: Vec<TensorMapRule>,
@@ -73,7 +80,7 @@ pub struct Param {
     pub values: Vec<i64>,
     /// The value in the default configuration.
     pub default: i64,
-    /// What the parameter does, for people.
+    /// A description of the parameter.
     pub about: String,
     /// The speed-up `[low, high]` to expect from a good change of this parameter: the prior of predictions.
     pub expect: [f64; 2],
@@ -125,8 +132,8 @@ impl From<ExprError> for ConfigurationError {
 }
 
 impl Family {
-    /// Parses and validates a manifest. `template` is the text of `kernel.cu.tera` beside it, with its fragments. The
-    /// error has one sentence for each mistake, all in one line.
+    /// Parses and validates a manifest. `template` is the text of its `kernel.cu.tera`, with its fragments. The error
+    /// has one sentence for each mistake, all in one line.
     pub fn parse(manifest: &str, template: String) -> Result<Self, String> {
         Self::read(manifest, template, |_| Ok(None)).map_err(|mistakes| mistakes.join("; "))
     }
@@ -210,9 +217,9 @@ impl Family {
         device: &DeviceInfo,
     ) -> Result<LaunchPlan, ConfigurationError> {
         let bindings = self.valid_bindings(params, case, dtype, device)?;
-        let (workspaces, no_workspaces) = there(&self.workspaces, |rule| &rule.when, &bindings)?;
-        let (tensor_maps, no_maps) = there(&self.tensor_maps, |rule| &rule.when, &bindings)?;
-        let (launches, _) = there(&self.launches, |rule| &rule.when, &bindings)?;
+        let (workspaces, no_workspaces) = applicable(&self.workspaces, |rule| &rule.when, &bindings)?;
+        let (tensor_maps, no_maps) = applicable(&self.tensor_maps, |rule| &rule.when, &bindings)?;
+        let (launches, _) = applicable(&self.launches, |rule| &rule.when, &bindings)?;
         if launches.is_empty() {
             return Err(ConfigurationError::Manifest(
                 "every [[launch]] is omitted by its `when`: at least one must remain".to_owned(),
@@ -254,6 +261,9 @@ impl Family {
         dtype: Dtype,
         device: &DeviceInfo,
     ) -> Result<(), ConfigurationError> {
+        if self.listed.is_some() {
+            return self.check_listed(params);
+        }
         self.valid_bindings(params, case, dtype, device).map(|_| ())
     }
 
@@ -269,7 +279,7 @@ impl Family {
         let bindings = self.bindings(params, case, dtype, device)?;
         let mut violated = Vec::new();
         for constraint in &self.constraints {
-            match constraint.expr.truth(&bindings) {
+            match constraint.expr.boolean(&bindings) {
                 Ok(true) => {}
                 Ok(false) => violated.push(constraint),
                 Err(error) if self.is_undecided(params, &error) => {}
@@ -286,9 +296,10 @@ impl Family {
         dtype: Dtype,
         device: &DeviceInfo,
     ) -> Result<Bindings, ConfigurationError> {
+        self.check_listed(params)?;
         let bindings = self.bindings(params, case, dtype, device)?;
         for Constraint { expr, why } in &self.constraints {
-            match expr.truth(&bindings) {
+            match expr.boolean(&bindings) {
                 Ok(true) => {}
                 Ok(false) => {
                     return Err(ConfigurationError::Constraint { expr: expr.text().to_owned(), why: why.clone() });
@@ -323,7 +334,7 @@ impl Family {
 }
 
 /// Hashes every byte of a manifest and a template.
-fn meaning_of(manifest: &str, template: &str) -> String {
+fn content_hash_of(manifest: &str, template: &str) -> String {
     let mut hasher = blake3::Hasher::new();
     // The length separates the manifest from the template.
     hasher.update(&manifest.len().to_le_bytes()).update(manifest.as_bytes()).update(template.as_bytes());
@@ -331,14 +342,14 @@ fn meaning_of(manifest: &str, template: &str) -> String {
 }
 
 /// Separates the entries of a manifest that apply to a configuration from those that do not.
-fn there<'a, Rule>(
+fn applicable<'a, Rule>(
     rules: &'a [Rule],
     when: impl Fn(&Rule) -> &When,
     bindings: &Bindings,
 ) -> Result<(Vec<&'a Rule>, Vec<&'a Rule>), ConfigurationError> {
-    let (mut there, mut left_out) = (Vec::new(), Vec::new());
+    let (mut applicable, mut left_out) = (Vec::new(), Vec::new());
     for rule in rules {
-        if when(rule).holds(bindings)? { there.push(rule) } else { left_out.push(rule) }
+        if when(rule).holds(bindings)? { applicable.push(rule) } else { left_out.push(rule) }
     }
-    Ok((there, left_out))
+    Ok((applicable, left_out))
 }

@@ -1,4 +1,4 @@
-//! What a diagnosis finds: why a variant is slow on a case, with the evidence for and against, and what to change.
+//! Findings of a diagnosis: why a variant is slow on a case, with the evidence for and against, and what to change.
 
 use serde::Serialize;
 
@@ -43,12 +43,12 @@ pub struct Finding {
     pub cause: String,
     /// How the cause makes the kernel slow, in one sentence.
     pub mechanism: &'static str,
-    /// The figures that speak for the cause or against it, the most telling first.
+    /// The figures for and against the cause, the strongest first.
     pub evidence: Vec<Evidence>,
     /// How sure the diagnosis is.
     pub confidence: Confidence,
-    /// How many times as fast the variant could be without the cause: an estimate, at least 1. For modelled times it is an
-    /// upper bound.
+    /// How many times as fast the variant could be without the cause: an estimate, at least 1. For modelled times it is
+    /// an upper bound.
     pub gain: f64,
     /// What would remove the cause, the most promising first.
     pub remedies: Vec<Remedy>,
@@ -62,12 +62,12 @@ impl Finding {
     }
 }
 
-/// A figure that speaks for a cause or against it.
+/// A figure that supports or contradicts a cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Evidence {
     /// Where the figure comes from.
-    pub source: Source,
-    /// Whether it speaks for the cause.
+    pub source: EvidenceSource,
+    /// Whether it supports the cause.
     pub supports: bool,
     /// The figure in words.
     pub text: String,
@@ -76,7 +76,7 @@ pub struct Evidence {
 /// Where a figure comes from, the most reliable first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Source {
+pub enum EvidenceSource {
     /// The hardware counters of the GPU, read by Nsight Compute.
     HardwareCounters,
     /// What the virtual GPU counted.
@@ -91,7 +91,7 @@ pub enum Source {
     Launch,
 }
 
-impl Source {
+impl EvidenceSource {
     /// Returns the words that reports use.
     pub fn name(self) -> &'static str {
         match self {
@@ -127,7 +127,7 @@ impl Confidence {
         }
     }
 
-    /// Returns the weight of a gain that is so sure.
+    /// Returns the weight of a gain of this confidence.
     pub fn weight(self) -> f64 {
         match self {
             Self::Low => 0.15,

@@ -65,7 +65,7 @@ impl Floor {
         refutes(self.ns, ns)
     }
 
-    /// Explains that a time is below the floor, and what the reason may be.
+    /// Describes a time below the floor and its possible reasons.
     pub fn refutation(self, ns: f64) -> String {
         format!(
             "{:.3} us is below the floor of {:.3} us ({}): no correct kernel is that fast, or the ceilings are wrong \
@@ -174,13 +174,13 @@ mod tests {
     /// In FP32, inputs and output have 16.008 MB. Of these, 6.008 MB cannot be in L2, whatever a kernel keeps there.
     /// Cold, the 16.004 MB of inputs come from memory; the output need not go there.
     #[test]
-    fn of_what_does_not_fit_l2_only_the_rest_comes_from_memory_when_warm() {
+    fn when_warm_only_the_excess_over_l2_comes_from_memory() {
         assert_eq!(floor("f32", "warm", DECODE), (6008.0, Limiter::Memory));
         assert_eq!(floor("f32", "cold", DECODE), (16_004.0, Limiter::Memory));
     }
 
     #[test]
-    fn only_what_is_well_below_the_floor_is_refuted() {
+    fn only_a_time_well_below_the_floor_is_refuted() {
         let floor = Floor { ns: 1000.0, limiter: Limiter::Launch };
         assert!(!floor.refutes(1001.0) && !floor.refutes(980.0) && floor.refutes(960.0));
     }

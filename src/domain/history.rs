@@ -1,4 +1,4 @@
-//! What a session knows so far, for proposers and for the judge.
+//! What a session has learnt so far, for proposers and for verdicts.
 
 use std::collections::{HashMap, HashSet};
 
@@ -129,7 +129,7 @@ impl History {
 
     /// Adds a finished iteration and its verdicts.
     pub fn learn(&mut self, begun: &Begun, concluded: &Concluded) {
-        // A variant that is wrong on one case may be fast on another because of that bug. Its times are ignored.
+        // A variant that is wrong on one case may be fast on another because of that bug, so its times are ignored.
         if concluded.outcome != Outcome::Measured {
             return;
         }
@@ -211,7 +211,7 @@ impl History {
         of_variant.flat_map(|finished| finished.times.iter().map(|time| (finished.iteration, time)))
     }
 
-    /// Forgets all times of a disqualified variant on a case. If it was the incumbent there, the case has none.
+    /// Removes all times of a disqualified variant on a case. If it was the incumbent there, the case has none.
     pub fn forget(&mut self, hash: &VariantHash, case: &str) {
         for finished in self.finished.iter_mut().filter(|finished| finished.hash == *hash) {
             finished.times.retain(|time| time.case != case);

@@ -28,7 +28,7 @@ pub struct Hypothesis {
 
 /// What a claim compares its variant with. The claim is scored against this, and against nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Fields", into = "Fields")]
+#[serde(from = "ReferenceFields", into = "ReferenceFields")]
 pub enum Reference {
     /// The default configuration of the initial kernel's family.
     InitialKernel,
@@ -42,40 +42,40 @@ pub enum Reference {
 
 /// The form of a reference in JSON and in the store.
 #[derive(Serialize, Deserialize)]
-struct Fields {
+struct ReferenceFields {
     #[serde(default)]
-    reference: Option<Kind>,
+    reference: Option<ReferenceKind>,
     relative_to: Option<IterationId>,
 }
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Kind {
+enum ReferenceKind {
     InitialKernel,
     Incumbent,
     Baseline,
     Iteration,
 }
 
-impl From<Fields> for Reference {
+impl From<ReferenceFields> for Reference {
     /// Before references were recorded, a claim about no iteration was scored against the incumbent.
-    fn from(Fields { reference, relative_to }: Fields) -> Self {
+    fn from(ReferenceFields { reference, relative_to }: ReferenceFields) -> Self {
         match (reference, relative_to) {
             (_, Some(iteration)) => Self::Iteration(iteration),
-            (Some(Kind::InitialKernel), None) => Self::InitialKernel,
-            (Some(Kind::Baseline), None) => Self::Baseline,
-            (Some(Kind::Incumbent | Kind::Iteration) | None, None) => Self::Incumbent,
+            (Some(ReferenceKind::InitialKernel), None) => Self::InitialKernel,
+            (Some(ReferenceKind::Baseline), None) => Self::Baseline,
+            (Some(ReferenceKind::Incumbent | ReferenceKind::Iteration) | None, None) => Self::Incumbent,
         }
     }
 }
 
-impl From<Reference> for Fields {
+impl From<Reference> for ReferenceFields {
     fn from(reference: Reference) -> Self {
         let kind = match reference {
-            Reference::InitialKernel => Kind::InitialKernel,
-            Reference::Incumbent => Kind::Incumbent,
-            Reference::Baseline => Kind::Baseline,
-            Reference::Iteration(_) => Kind::Iteration,
+            Reference::InitialKernel => ReferenceKind::InitialKernel,
+            Reference::Incumbent => ReferenceKind::Incumbent,
+            Reference::Baseline => ReferenceKind::Baseline,
+            Reference::Iteration(_) => ReferenceKind::Iteration,
         };
         Self { reference: Some(kind), relative_to: reference.iteration() }
     }

@@ -1,7 +1,7 @@
 //! What happens in a session, as a sequence of records.
 //!
-//! A session knows only what is on record. A live session and a resumed one apply the same records, in the order in
-//! which the store wrote them.
+//! The journal is a session's only source of facts. A live session and a resumed one apply the same records, in the
+//! order in which the store wrote them.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ pub enum Record {
     Booked(Spent),
     /// A call of a language model has begun.
     CallBegun(Box<CallBegun>),
-    /// A call of a language model has ended. What it cost is booked by a record of its own.
+    /// A call of a language model has ended. Its cost is booked in a separate record.
     CallEnded(Box<CallEnded>),
 }
 
@@ -81,7 +81,7 @@ pub struct Concluded {
     pub iteration: IterationId,
     /// What the device reported.
     pub outcome: Outcome,
-    /// The measurements and decisions of that time, case by case. A later change of a verdict is a record of its own.
+    /// The measurements and decisions of that time, case by case. A later change of a verdict is a separate record.
     pub findings: Vec<CaseRecord>,
     /// What it cost.
     pub spent: Spent,
@@ -103,7 +103,7 @@ pub struct Disqualified {
 }
 
 impl Begun {
-    /// Describes a proposal that begins as an iteration.
+    /// Makes the record of a proposal that begins as an iteration.
     pub fn of(iteration: IterationId, proposal: &Proposal) -> Self {
         let Proposal { variant, cases, hypothesis, purpose, origin, .. } = proposal;
         Self {

@@ -28,8 +28,8 @@ impl Throttle {
         }
     }
 
-    /// Tells whether samples taken meanwhile are invalid.
-    pub fn spoils_samples(self) -> bool {
+    /// Tells whether this reason invalidates the samples taken meanwhile.
+    pub fn invalidates_samples(self) -> bool {
         matches!(self, Self::Thermal | Self::Hardware)
     }
 }
@@ -45,7 +45,7 @@ pub struct MachineState {
     pub power_w: Option<f64>,
     /// Temperature of the chip.
     pub temperature_c: Option<u32>,
-    /// Why the GPU runs below its clocks; empty if it does not.
+    /// The reasons why the GPU runs below its clocks; empty if it does not.
     pub throttle: BTreeSet<Throttle>,
 }
 
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn only_heat_and_the_board_spoil_samples() {
-        let spoils = [Throttle::PowerCap, Throttle::Thermal, Throttle::Hardware].map(Throttle::spoils_samples);
+        let spoils = [Throttle::PowerCap, Throttle::Thermal, Throttle::Hardware].map(Throttle::invalidates_samples);
         assert_eq!(spoils, [false, true, true]);
     }
 

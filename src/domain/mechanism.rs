@@ -1,4 +1,4 @@
-//! By what mechanism a change is expected to act: a name to group claims by, beside the words of the claim.
+//! Mechanisms: how a change is expected to act. Claims are grouped by them.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,7 @@ pub enum Mechanism {
     DataReuse,
     /// Other instructions, or fewer of them.
     Arithmetic,
-    /// In which order blocks take their work.
+    /// The order in which blocks take their work.
     Scheduling,
     /// The change has parameters of different mechanisms.
     Several,

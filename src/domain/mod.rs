@@ -18,6 +18,7 @@ pub mod expr;
 pub mod family;
 pub mod finding;
 pub mod floor;
+pub mod gain;
 pub mod history;
 pub mod hypothesis;
 pub mod ids;

@@ -1,4 +1,4 @@
-//! A call of a language model: what is asked, what it answers, and what was counted. Plain data.
+//! A call of a language model: the request, the answer and the token counts. Plain data.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ const OVERHEAD_TOKENS: u64 = 2000;
 /// What a call is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Purpose {
+pub enum CallPurpose {
     /// Hypotheses about what to try.
     Plan,
     /// The code or the parameters of a hypothesis.
@@ -22,7 +22,7 @@ pub enum Purpose {
     Check,
 }
 
-/// The form in which an answer is asked for.
+/// The requested form of an answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AnswerForm {
     /// Its name: letters, digits, `_` and `-`, at most 64, as both APIs demand.
@@ -37,7 +37,7 @@ pub struct AnswerForm {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelRequest {
     /// What it is for.
-    pub purpose: Purpose,
+    pub purpose: CallPurpose,
     /// Counts the session's calls for this purpose. A cassette is replayed by purpose and ordinal.
     pub ordinal: u64,
     /// The provider's name of the model.
@@ -50,7 +50,7 @@ pub struct ModelRequest {
     pub prompt: String,
     /// The form of the answer.
     pub answer: AnswerForm,
-    /// The most tokens of output, with those that the model thinks in.
+    /// The maximum number of output tokens, including those of the model's reasoning.
     pub max_output_tokens: u32,
     /// The sampling temperature; `None` for the provider's default. Some models accept no other.
     pub temperature: Option<f32>,
@@ -89,7 +89,7 @@ pub struct ModelReply {
     pub request_id: Option<String>,
 }
 
-impl Purpose {
+impl CallPurpose {
     /// All purposes.
     pub const ALL: [Self; 4] = [Self::Plan, Self::Code, Self::Repair, Self::Check];
 
@@ -104,7 +104,7 @@ impl Purpose {
     }
 }
 
-impl fmt::Display for Purpose {
+impl fmt::Display for CallPurpose {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -139,7 +139,7 @@ mod tests {
 
     fn request() -> ModelRequest {
         ModelRequest {
-            purpose: Purpose::Code,
+            purpose: CallPurpose::Code,
             ordinal: 1,
             model: "m".to_owned(),
             system: "abc".to_owned(),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_that_cannot_be_are_not_believed() {
+    fn impossible_counts_are_ignored() {
         let is_possible = |input_tokens, output_tokens| {
             Usage { input_tokens, output_tokens, ..Usage::default() }.is_possible(&request())
         };

@@ -10,7 +10,7 @@ use super::model_call::Usage;
 pub enum CallErrorKind {
     /// No connection was made, or it ended before the request was answered.
     Unreachable,
-    /// The answer did not come, or not to its end, in time.
+    /// The answer did not arrive completely in time.
     TimedOut,
     /// There were too many requests (status 429).
     RateLimited,
@@ -24,13 +24,13 @@ pub enum CallErrorKind {
     Refused,
     /// The answer ended at `max_output_tokens`.
     Truncated,
-    /// The answer is no JSON object, and holds none.
+    /// The answer is not a JSON object and contains none.
     Unparsable,
     /// The answer is larger than the limit.
     TooLarge,
     /// The stream ended before the answer did.
     Cut,
-    /// What came is not of the API.
+    /// The response does not follow the API.
     Protocol,
     /// The cassette has no such call.
     NotRecorded,
@@ -48,7 +48,7 @@ pub struct CallError {
     pub may_be_billed: bool,
     /// The tokens, if the provider counted them and the counts are possible.
     pub usage: Option<Usage>,
-    /// What the model wrote until then.
+    /// The text that the model had written by then.
     pub text: String,
     /// From the first attempt to the failure.
     pub latency_ms: u64,
@@ -106,7 +106,7 @@ impl CallErrorKind {
 }
 
 impl CallError {
-    /// Makes an error of a call that was not billed, sent once and told nothing else.
+    /// Makes an error of a call that was sent once, was not billed, and has no further details.
     pub fn new(kind: CallErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,

@@ -1,11 +1,11 @@
-//! On which terms a session uses language models.
+//! The terms on which a session uses language models.
 
 use super::money::Price;
 
-/// The models that a session may ask, and what for.
+/// The models that a session may call, and their limits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Terms {
-    /// The models with their prices, the preferred first. None means no language model.
+    /// The models with their prices, the preferred one first. Empty if the session uses none.
     pub models: Vec<(String, Price)>,
     /// Calls at once.
     pub concurrency: usize,
@@ -17,13 +17,13 @@ pub struct Terms {
     pub context_tokens: usize,
     /// The most tokens of one answer.
     pub max_output_tokens: u32,
-    /// Whether prompts contain sources. Without, only parameters are asked for.
+    /// Whether prompts contain sources. Otherwise models may only propose parameters.
     pub sends_source: bool,
     /// Whether prompts contain profiles.
     pub profiling: bool,
     /// Whether prompts contain the diagnosis.
     pub diagnosis: bool,
-    /// What earlier sessions have taught, in sentences. Empty if prompts do not contain it.
+    /// The lessons of earlier sessions, in sentences. Empty if prompts do not contain them.
     pub lessons: Vec<String>,
 }
 

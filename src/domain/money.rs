@@ -29,7 +29,7 @@ pub struct Price {
     pub cached: f64,
     /// Input that is written to the provider's cache.
     pub cache_write: f64,
-    /// Output, with the tokens that a model thinks in.
+    /// Output, including the tokens of a model's reasoning.
     pub output: f64,
 }
 
@@ -37,8 +37,8 @@ impl MicroUsd {
     /// Nothing.
     pub const ZERO: Self = Self(0);
 
-    /// Converts US dollars, rounding up. What is negative or no number becomes nothing; what is too large, the largest
-    /// amount.
+    /// Converts US dollars, rounding up. A negative amount or NaN becomes zero; one that is too large becomes the
+    /// largest amount.
     pub fn of_usd(usd: f64) -> Self {
         Self((usd * PER_DOLLAR as f64).ceil() as u64)
     }
@@ -48,7 +48,7 @@ impl MicroUsd {
         self.0 as f64 / PER_DOLLAR as f64
     }
 
-    /// Returns what is left after `other` is taken away; nothing if that is more.
+    /// Subtracts `other`; zero if `other` is larger.
     pub fn less(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
@@ -97,7 +97,7 @@ impl Price {
             (usage.output_tokens, self.output),
         ];
         let micro_usd = |(tokens, price): (u64, f64)| {
-            // The cast takes a negative price, or one that is no number, as 0. The config refuses both.
+            // The cast turns a negative price or NaN into 0. The config refuses both.
             let price = (price * PER_DOLLAR as f64).round() as u64;
             u128::from(tokens) * u128::from(price)
         };
@@ -105,7 +105,7 @@ impl Price {
         MicroUsd(u64::try_from(sum.div_ceil(TOKENS_OF_A_PRICE)).unwrap_or(u64::MAX))
     }
 
-    /// Returns the most that a call may cost: the whole prompt at the dearest price of input, and as much output as is
+    /// Returns the maximum cost of a call: the whole prompt at the highest price of input, and as much output as is
     /// allowed.
     pub fn worst_case(&self, prompt_tokens_upper_bound: u64, max_output_tokens: u64) -> MicroUsd {
         let dearest = Self { input: self.input.max(self.cached).max(self.cache_write), ..*self };

@@ -1,4 +1,6 @@
-//! Names: which ones are safe, and which known name is nearest to an unknown one.
+//! Names: which ones are safe, how they are ordered, and which known name is nearest to an unknown one.
+
+use std::cmp::Ordering;
 
 /// Returns `" (did you mean \`x\`?)"` for the known name nearest to `unknown`, or nothing if no known name is near.
 pub fn did_you_mean<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> String {
@@ -15,6 +17,32 @@ pub fn nearest<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> O
         .filter(|(score, _)| *score > 0.7)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, name)| name)
+}
+
+/// Compares names as people order them: `s64` comes before `s128`.
+pub fn natural(a: &str, b: &str) -> Ordering {
+    let (mut a_rest, mut b_rest) = (a, b);
+    while !a_rest.is_empty() && !b_rest.is_empty() {
+        let ((a_part, a_after), (b_part, b_after)) = (first_part(a_rest), first_part(b_rest));
+        // Without leading zeros, the longer number is the larger one.
+        let of_numbers = || {
+            let (a, b) = (a_part.trim_start_matches('0'), b_part.trim_start_matches('0'));
+            a.len().cmp(&b.len()).then_with(|| a.cmp(b))
+        };
+        let are_numbers = [a_part, b_part].iter().all(|part| part.starts_with(|c: char| c.is_ascii_digit()));
+        match if are_numbers { of_numbers() } else { a_part.cmp(b_part) } {
+            Ordering::Equal => (a_rest, b_rest) = (a_after, b_after),
+            unequal => return unequal,
+        }
+    }
+    // Equal but for zeros in front of a number.
+    a_rest.len().cmp(&b_rest.len()).then_with(|| a.cmp(b))
+}
+
+/// Splits a text after its first run of digits, or of anything else.
+fn first_part(text: &str) -> (&str, &str) {
+    let is_number = text.starts_with(|c: char| c.is_ascii_digit());
+    text.split_at(text.find(|c: char| c.is_ascii_digit() != is_number).unwrap_or(text.len()))
 }
 
 /// Names that Windows reserves for devices in every folder.
@@ -46,7 +74,14 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_of_the_finger_is_named_and_nonsense_is_not() {
+    fn numbers_in_names_are_ordered_by_size() {
+        let mut names = ["s128", "b8h8s64", "s64", "s4d4", "b16h8s512", "s4", "s064", "b8h8s128", "", "attention"];
+        names.sort_by(|a, b| natural(a, b));
+        assert_eq!(names, ["", "attention", "b8h8s64", "b8h8s128", "b16h8s512", "s4", "s4d4", "s064", "s64", "s128"]);
+    }
+
+    #[test]
+    fn a_typo_gets_a_suggestion_and_nonsense_does_not() {
         let known = ["attention-fp16-d64", "attention-decode"];
         assert_eq!(did_you_mean("atention-fp16-d64", known), " (did you mean `attention-fp16-d64`?)");
         assert_eq!(did_you_mean("zzz", known), "");

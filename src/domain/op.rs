@@ -101,7 +101,7 @@ pub struct DimSpec {
 /// tell a probe from ordinary inputs by a sample of them.
 #[derive(Debug, Clone, Copy)]
 pub struct Probe {
-    /// Name, for people.
+    /// Name, for display.
     pub name: &'static str,
     /// Changes the input tensors, which are in the order of [`Op::tensors`] and hold random values. The same seed makes
     /// the same change. The result is rounded to the dtype afterwards.
@@ -111,15 +111,15 @@ pub struct Probe {
 /// What a probe says about its output.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Probed {
-    /// Output rows that the probe is about. They are compared with the oracle in any case.
+    /// Output rows that the probe targets. They are always compared with the oracle.
     pub rows: Vec<usize>,
     /// Output rows with NaN or infinity among their inputs. Where the oracle is finite, nothing is specified there.
     pub unspecified: Vec<Range<usize>>,
 }
 
-/// Work and memory that a device can afford for a check, however small the case is.
+/// The work and memory that a device can always spend on a check, however small the case is.
 #[derive(Debug, Clone, Copy)]
-pub struct Affordable {
+pub struct CheckLimits {
     /// Floating-point operations.
     pub flop: f64,
     /// Bytes of tensors, with elements of 4 bytes.
@@ -146,9 +146,9 @@ pub fn independent_dims(op: &dyn Op, dtype: Dtype) -> Vec<&'static str> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Axis {
-    /// Work that blocks share out among each other, such as batch entries, heads or rows of the output.
+    /// Work that is divided among blocks, such as batch entries, heads or rows of the output.
     Independent,
-    /// Work that each block does one step after the other, such as the keys of a query or the terms of a sum.
+    /// Work that each block does sequentially, such as the keys of a query or the terms of a sum.
     Sequential,
 }
 
@@ -181,7 +181,8 @@ pub trait Op: Sync + Send {
     /// Returns the dimensions that every case must give.
     fn dims(&self) -> &'static [DimSpec];
 
-    /// Refuses dimensions that are each in range but make no sense together. The error is one sentence.
+    /// Refuses combinations of dimensions that are individually in range but invalid together. The error is one
+    /// sentence.
     fn check(&self, _dims: &Dims) -> Result<(), String> {
         Ok(())
     }
@@ -203,8 +204,8 @@ pub trait Op: Sync + Send {
         Vec::new()
     }
 
-    /// Returns the dimensions with `factor` times as much work along an axis. None if they would not be whole, or if the op
-    /// has no such axis. The result may be out of range or not pass [`Op::check`]: the caller must check both.
+    /// Returns the dimensions with `factor` times as much work along an axis. None if they would not be whole, or if
+    /// the op has no such axis. The result may be out of range or not pass [`Op::check`]: the caller must check both.
     fn resized(&self, _dims: &Dims, _axis: Axis, _factor: f64) -> Option<Dims> {
         None
     }
@@ -215,11 +216,11 @@ pub trait Op: Sync + Send {
     }
 
     /// Returns shapes that no workload names, the most telling first. The same source is right on them where its
-    /// family's constraints allow it. Some are near the case, others are drawn from the seed. Each has at most twice the
-    /// work and memory of the case, or the work and memory of `least`. None by default.
+    /// family's constraints allow it. Some are near the case, others are drawn from the seed. Each has at most twice
+    /// the work and memory of the case, or the work and memory of `least`. None by default.
     ///
     /// Some of them may not pass [`Op::check`]: the caller must check.
-    fn hidden(&self, _dims: &Dims, _least: Affordable, _seed: u64) -> Vec<Dims> {
+    fn hidden(&self, _dims: &Dims, _least: CheckLimits, _seed: u64) -> Vec<Dims> {
         Vec::new()
     }
 
@@ -231,8 +232,8 @@ pub trait Op: Sync + Send {
 
     /// Computes the given rows of the output in float64, concatenated in the order of `rows`.
     ///
-    /// `inputs` holds the input tensors in the order of [`Op::tensors`]. Each element is already rounded to the workload's
-    /// dtype and widened to f32, which holds every f16 and f32 exactly.
+    /// `inputs` holds the input tensors in the order of [`Op::tensors`]. Each element is already rounded to the
+    /// workload's dtype and widened to f32, which holds every f16 and f32 exactly.
     fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Vec<f64>;
 
     /// Returns the fewest bytes that device memory must move: each input read once, each output written once.

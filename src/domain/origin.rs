@@ -149,7 +149,7 @@ impl Origin {
         }
     }
 
-    /// Tells whether an earlier session has committed the configuration for a case. Then it is no find of this session.
+    /// Tells whether an earlier session has committed the configuration for a case. Then this session did not find it.
     /// Records from before the cases were kept count as committed for every case.
     pub fn is_committed_winner_of(&self, case: &str) -> bool {
         match self {

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::ids::CaseName;
 
-/// Seconds that an iteration or a final spent on each kind of step. Nothing is counted twice. What is left of its wall
-/// time went into rendering, compilation of stored kernels, records and commits.
+/// Seconds that an iteration or a final spent on each kind of step. Nothing is counted twice. The rest of its wall time
+/// went into rendering, compilation of stored kernels, records and commits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepTimes {
     /// Waiting for a proposal to be compiled, while the device was idle.

@@ -18,7 +18,7 @@ pub const MAX_BOX: u64 = 256;
 /// The swizzles of a tensor map, in bytes.
 pub const SWIZZLES_BYTES: [u32; 4] = [0, 32, 64, 128];
 
-/// Says that the first launch of a plan is programmatic.
+/// Returns the error for a plan whose first launch is programmatic.
 pub fn no_launch_precedes(kernel: &str) -> String {
     format!("launch `{kernel}`: the first launch of a plan cannot be programmatic, because no launch precedes it")
 }
@@ -88,8 +88,8 @@ impl LaunchPlan {
         self.launches.iter().map(Launch::ctas).max().unwrap_or(0)
     }
 
-    /// Finds mistakes that a device would accept silently, or refuse without a reason. Plans come from files, which can
-    /// be wrong. The error is one sentence.
+    /// Finds mistakes that a device would accept silently, or refuse without an explanation. Plans come from files,
+    /// which can be wrong. The error is one sentence.
     pub fn check(&self, tensors: &[TensorSpec]) -> Result<(), String> {
         if let Some(Launch { kernel, .. }) = self.launches.first().filter(|first| first.programmatic) {
             return Err(no_launch_precedes(kernel));

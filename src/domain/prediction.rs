@@ -20,7 +20,7 @@ pub struct Prediction {
     pub hi: f64,
     /// What the prediction rests on.
     pub strength: Strength,
-    /// What the model said before its range was calibrated. None where no model was asked.
+    /// The model's output before calibration of the range. None if no model was used.
     pub model: Option<Modelled>,
 }
 
@@ -70,7 +70,7 @@ impl Strength {
     }
 }
 
-/// In which direction a prediction expects the time to change.
+/// The direction in which a prediction expects the time to change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_prediction_is_scored_like_the_point_that_it_is() {
+    fn a_narrow_prediction_is_scored_like_a_point() {
         let no_change = prediction(1.0, 1.0, 1.0);
         assert_eq!(no_change.crps(1.3), Some(crps_of_no_change(1.3)));
         assert_eq!(crps_of_no_change(0.5), 2_f64.ln());

@@ -1,4 +1,4 @@
-//! What a virtual GPU counted while it executed a plan. The modelled time follows from these counts.
+//! The counts of a virtual GPU that executed a plan. The modelled time follows from these counts.
 
 mod cause;
 
@@ -57,7 +57,7 @@ pub struct LaunchProfile {
     /// Floating-point operations.
     #[serde(default)]
     pub flop: u64,
-    /// Those of them that tensor cores did.
+    /// The part of them that tensor cores did.
     #[serde(default)]
     pub flop_tensor: u64,
     /// Atomics on global memory, as warp instructions.

@@ -63,8 +63,8 @@ pub struct KnownWinner {
     pub sidecar: PathBuf,
     /// The device on which it won.
     pub device: String,
-    /// Its confirmed time there, in microseconds. None if it was taken in another state of the graphs than the session's
-    /// times.
+    /// Its confirmed time there, in microseconds. None if it was taken in another state of the graphs than the
+    /// session's times.
     pub median_us: Option<f64>,
     /// Whether the winner comes from a device of the session's kind, and so must be beaten. Otherwise it is only a
     /// suggestion, because times of two devices cannot be compared.

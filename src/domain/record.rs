@@ -46,7 +46,7 @@ pub struct Environment {
 pub enum Status {
     /// Has not ended.
     Running,
-    /// Has not ended, and has no process any more. The store cannot tell, so it has no such status: see
+    /// Has not ended, but its process has died. The store cannot know that, so it has no such status: see
     /// [`SessionSummary::mark_killed`].
     Killed,
     /// Its budget was used up.
@@ -70,7 +70,7 @@ impl Status {
     }
 }
 
-/// What a session was asked to do, beyond its summary: all that resuming it needs.
+/// The request of a session beyond its summary: everything that resuming it needs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionScope {
     /// Names of the families to search.
@@ -81,25 +81,25 @@ pub struct SessionScope {
     pub cases: Vec<Case>,
     /// Hashes of the meaning of its files; none for sessions recorded before this was kept.
     #[serde(default)]
-    pub meaning: Option<Meaning>,
+    pub meaning: Option<ContentHashes>,
 }
 
 /// Hashes of what the files of a session mean. Results found under different hashes are not compared.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Meaning {
+pub struct ContentHashes {
     /// Hash of the workload without its cases.
     pub workload: String,
     /// Hash of each searched family and of the initial kernel's family, by name.
     pub families: BTreeMap<String, String>,
 }
 
-impl Meaning {
+impl ContentHashes {
     /// Returns the hashes of the workload and of the families that a session uses.
     pub fn of(workload: &Workload, families: &[Family], searched: &[String]) -> Self {
         let used =
             families.iter().filter(|family| searched.contains(&family.name) || family.name == workload.initial_kernel);
-        let families = used.map(|family| (family.name.clone(), family.meaning.clone())).collect();
-        Self { workload: workload.meaning(), families }
+        let families = used.map(|family| (family.name.clone(), family.content_hash.clone())).collect();
+        Self { workload: workload.content_hash(), families }
     }
 }
 
@@ -128,7 +128,7 @@ impl BaselineKind {
 pub struct Baseline {
     /// The case's name.
     pub case: CaseName,
-    /// What was timed, for people.
+    /// The name of the timed kernel or program, for display.
     pub name: String,
     /// Whether a program was timed or the initial kernel stands in for it.
     pub kind: BaselineKind,
@@ -205,8 +205,8 @@ pub struct SessionSummary {
     pub iterations: u64,
     /// Iterations begun that never ended.
     pub unfinished: u64,
-    /// Confirmed improvements that the session has found, counted per case. Committed winners that were measured again
-    /// are none.
+    /// Confirmed improvements that the session has found, counted per case. A committed winner that was measured again
+    /// does not count.
     pub wins: u64,
     /// The largest speed-up of a win over what the session began with on its case: the committed winner as measured
     /// again, else the first correct variant.
@@ -232,15 +232,13 @@ pub struct SessionRecord {
     pub session: SessionSummary,
     /// The machine and the software.
     pub environment: Environment,
-    /// An evaluation with a promising time and its comparison. The groups of the A/A control scatter by a share of
-    /// `noise`.
+    /// The baselines of its cases.
     pub baselines: Vec<Baseline>,
     /// Its iterations, oldest first.
     pub iterations: Vec<IterationRecord>,
     /// The finals of its cases, oldest first. The last final of a case counts.
     pub finals: Vec<Final>,
-    /// How long its work took that belongs to no iteration, oldest first. Empty for sessions recorded before this was
-    /// kept.
+    /// The time of work that belongs to no iteration, oldest first. Empty for sessions recorded before this was kept.
     pub phases: Vec<PhaseTime>,
     /// Why there are no hardware counters, or no more of them. None if nothing went wrong.
     pub no_counters: Option<String>,

@@ -1,4 +1,4 @@
-//! Changes of a single parameter that made a variant slower every time that they were tried.
+//! Refuted changes: changes of a single parameter that made a variant slower in every try.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -6,9 +6,9 @@ use super::history::{Finished, History};
 use super::ids::CaseName;
 use super::origin::{Change, Purpose};
 
-/// Tries after which a change that was always slower counts as refuted. With fewer, chance is too likely: if a change
-/// were faster on half of the bases, three slower ones in a row would still come in one of eight series.
-pub const ENOUGH: usize = 3;
+/// Tries after which a change that was always slower counts as refuted. Fewer tries could be chance: if a change were
+/// faster on half of the bases, one of eight series would still begin with three slower ones.
+pub const MIN_TRIES: usize = 3;
 
 /// By what share a variant must be slower than its reference to count against a change. Of 56 pairs of times of one
 /// variant on an H200 (two screening runs, or a screening run and a comparison, 2026-11-22), 55 differ by less.
@@ -45,13 +45,13 @@ impl Tries {
 
     /// Tells whether the change was slower each time that it was tried, often enough to give it up.
     pub fn refuted(&self) -> bool {
-        self.ln_speedups.len() >= ENOUGH && self.slower() == self.ln_speedups.len()
+        self.ln_speedups.len() >= MIN_TRIES && self.slower() == self.ln_speedups.len()
     }
 
     /// Tells whether the change is given up on a case: it is refuted, and was tried there, or on so many other cases
     /// that one more says nothing new.
     pub fn refuted_on(&self, case: &str) -> bool {
-        self.refuted() && (self.cases.iter().any(|tried| tried == case) || self.cases.len() >= ENOUGH)
+        self.refuted() && (self.cases.iter().any(|tried| tried == case) || self.cases.len() >= MIN_TRIES)
     }
 }
 

@@ -23,7 +23,7 @@ pub const COLD_L2_SIZES: u64 = 3;
 
 /// The most buffer sets. One replay goes over all of them. With more, a single replay would have more launches than ten
 /// samples of the shortest kernel.
-const MOST_SETS: u64 = 4096;
+const MAX_SETS: u64 = 4096;
 
 /// The share of device memory that the sets may take. The other participants of a comparison need memory, too.
 const MEMORY_SHARE: f64 = 0.5;
@@ -38,10 +38,10 @@ pub fn sets(working_set_bytes: u64, device: &DeviceInfo) -> Result<u32, String> 
     let bytes = working_set_bytes.max(1);
     let others = COLD_L2_SIZES * device.l2_bytes / bytes + 1;
     let sets = others + 1;
-    if sets > MOST_SETS {
+    if sets > MAX_SETS {
         return Err(format!(
             "a working set of {bytes} bytes cannot be timed cold: this needs {sets} sets of buffers for an L2 of {} \
-             bytes, and the limit is {MOST_SETS}; give the case `regime = \"warm\"`",
+             bytes, and the limit is {MAX_SETS}; give the case `regime = \"warm\"`",
             device.l2_bytes
         ));
     }
@@ -64,7 +64,7 @@ impl Regime {
         }
     }
 
-    /// Returns the regime of a time when this one was asked of a device. Virtual GPUs model warm caches only.
+    /// Returns the regime in which a device times a case of this regime. Virtual GPUs model warm caches only.
     pub fn on(self, device: &DeviceInfo) -> Self {
         if device.replays() { self } else { Self::Warm }
     }
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_between_two_executions_on_a_set_is_over_three_times_l2() {
+    fn the_other_sets_are_over_three_times_l2() {
         for bytes in [1 << 14, 99_999, 1 << 20, 3 << 20, 4 << 20, 1 << 28] {
             let sets = u64::from(sets(bytes, &device(1 << 20)).unwrap());
             assert!((sets - 1) * bytes > COLD_L2_SIZES << 20, "{sets} sets of {bytes}");

@@ -1,4 +1,4 @@
-//! The launch sidecar of a committed winner: all that you need to compile and launch the `.cu` beside it.
+//! The launch sidecar of a committed winner: everything that you need to compile and launch the `.cu` next to it.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use super::ids::CaseName;
 use super::op::{Dims, Dtype, TensorRole, TensorSpec};
 use super::plan::{Initial, Launch, LaunchPlan, Workspace};
 use super::regime::Regime;
-use super::sampling::LEAST_SAMPLES;
+use super::sampling::MIN_SAMPLES;
 use super::state::Graphs;
 use super::statistics::{Interval, Ratio};
 use super::timing::Timing;
@@ -36,7 +36,7 @@ pub struct Sidecar {
     pub source: Option<String>,
     /// The architecture to compile for, such as `sm_90a`.
     pub arch: String,
-    /// The options to give NVRTC beside the architecture and the include paths.
+    /// The options to give NVRTC in addition to the architecture and the include paths.
     pub compile_options: Vec<String>,
     /// The tensors that the caller provides, by the name that arguments use.
     pub tensors: IndexMap<String, SidecarTensor>,
@@ -145,7 +145,7 @@ pub struct SidecarRatio {
 }
 
 impl SidecarVariant {
-    /// Returns the file name of the source, such as `attention-mma-1234abcd56.cu`. The family is for people. The hash
+    /// Returns the file name of the source, such as `attention-mma-1234abcd56.cu`. The family is for readers. The hash
     /// identifies the text, so that cases with the same source share the file.
     pub fn source_name(&self) -> String {
         format!("{}-{}.cu", self.family, self.hash.short())
@@ -187,7 +187,7 @@ impl SidecarMeasurement {
 
     /// Returns the interval to show, in microseconds; none if there are too few samples for one.
     pub fn shown_ci_us(&self) -> Option<[f64; 2]> {
-        (self.samples >= LEAST_SAMPLES).then_some(self.ci_us)
+        (self.samples >= MIN_SAMPLES).then_some(self.ci_us)
     }
 
     /// Returns the time in the store's form, without its samples.
@@ -344,7 +344,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_written_reads_back_the_same() {
+    fn written_data_reads_back_the_same() {
         let text = sidecar().to_json().unwrap();
         assert_eq!(serde_json::from_str::<Sidecar>(&text).unwrap(), sidecar());
     }

@@ -4,7 +4,7 @@ use rand::Rng;
 use rand::seq::{IndexedRandom, SliceRandom};
 
 use super::device::DeviceInfo;
-use super::family::{ConfigurationError, Constraint, Family, Param};
+use super::family::{ConfigurationError, Constraint, Family, Listed, Param};
 use super::op::Dtype;
 use super::variant::Params;
 use super::workload::Case;
@@ -29,7 +29,7 @@ const DRAWS: usize = 300;
 
 /// Configurations to check when other parameters must change to allow a value. A dozen parameters have about as many
 /// pairs.
-const MOST_WAYS: usize = 600;
+const MAX_CANDIDATES: usize = 600;
 
 /// Visited nodes of the tree after which a space counts as having no valid configuration.
 const MAX_NODES: usize = 200_000;
@@ -56,19 +56,22 @@ impl Space<'_> {
         if self.contains(&defaults)? {
             return Ok(Some(defaults));
         }
+        if let Some(listed) = &self.family.listed {
+            return Ok(self.nearest_listed(listed, &defaults));
+        }
         let outwards = |name: &str, values: &mut Vec<i64>| {
             let rank = |value: &i64| self.family.params[name].values.iter().position(|v| v == value).unwrap_or(0);
             let home = rank(&defaults[name]);
             values.sort_by_key(|value| rank(value).abs_diff(home));
         };
         match self.first_in_tree(outwards, |_| true)? {
-            Some(found) => self.towards(&defaults, found).map(Some),
+            Some(found) => self.move_towards(&defaults, found).map(Some),
             None => Ok(None),
         }
     }
 
     /// Moves a valid configuration towards `goal` until no single parameter can move closer and stay valid.
-    fn towards(&self, goal: &Params, mut params: Params) -> Result<Params, String> {
+    fn move_towards(&self, goal: &Params, mut params: Params) -> Result<Params, String> {
         loop {
             let here = self.distance(goal, &params);
             let closer = self
@@ -90,6 +93,9 @@ impl Space<'_> {
 
     /// Draws a valid configuration that satisfies `wanted`, as `random` does. `Ok(None)` when there is none.
     pub fn random_where(&self, rng: &mut impl Rng, wanted: impl Fn(&Params) -> bool) -> Result<Option<Params>, String> {
+        if let Some(listed) = &self.family.listed {
+            return Ok(self.draw_listed(listed, rng, wanted));
+        }
         for _ in 0..DRAWS {
             let params: Params = self
                 .family
@@ -102,6 +108,24 @@ impl Space<'_> {
             }
         }
         self.first_in_tree(|_, values| values.shuffle(rng), wanted)
+    }
+
+    /// Draws a listed configuration that satisfies `wanted`, uniformly.
+    fn draw_listed(&self, listed: &Listed, rng: &mut impl Rng, wanted: impl Fn(&Params) -> bool) -> Option<Params> {
+        let wanted = |values: &&Vec<i64>| Some(self.family.configuration(values)).filter(|params| wanted(params));
+        let all = listed.configurations();
+        if let Some(found) = (0..DRAWS).find_map(|_| wanted(&all.choose(rng)?)) {
+            return Some(found);
+        }
+        let mut all: Vec<&Vec<i64>> = all.iter().collect();
+        all.shuffle(rng);
+        all.iter().find_map(wanted)
+    }
+
+    /// Returns the listed configuration that is the fewest steps away from a configuration.
+    fn nearest_listed(&self, listed: &Listed, from: &Params) -> Option<Params> {
+        let all = listed.configurations().iter().map(|values| self.family.configuration(values));
+        all.min_by_key(|params| self.distance(from, params))
     }
 
     /// Returns the first valid and wanted configuration of a depth-first search over the parameters. `order` orders the
@@ -169,23 +193,23 @@ impl Space<'_> {
         if self.contains(&moved)? {
             return Ok(Some(moved));
         }
-        let ways: Vec<(f64, &String, i64)> = self
+        let other_values: Vec<(f64, &String, i64)> = self
             .family
             .params
             .iter()
             .filter(|(name, _)| *name != parameter)
-            .flat_map(|way| self.ways(way, params))
+            .flat_map(|way| self.other_values(way, params))
             .collect();
-        let alone = ways.iter().map(|(far, name, value)| (*far, with(&moved, name, *value)));
-        let pairs = ways.iter().enumerate().flat_map(|(place, (far, name, value))| {
-            let second = ways[place + 1..].iter().filter(move |(_, other, _)| other != name);
+        let alone = other_values.iter().map(|(far, name, value)| (*far, with(&moved, name, *value)));
+        let pairs = other_values.iter().enumerate().flat_map(|(place, (far, name, value))| {
+            let second = other_values[place + 1..].iter().filter(move |(_, other, _)| other != name);
             let (first, far) = (with(&moved, name, *value), *far);
             second.map(move |(further, name, value)| (far + further, with(&first, name, *value)))
         });
         let mut given_way: Vec<(f64, Params)> = alone.chain(pairs).collect();
         // The sort is stable: at equal distance, one changed parameter comes before two.
         given_way.sort_by(|(a, _), (b, _)| a.total_cmp(b));
-        for (_, configuration) in given_way.into_iter().take(MOST_WAYS) {
+        for (_, configuration) in given_way.into_iter().take(MAX_CANDIDATES) {
             if self.contains(&configuration)? {
                 return Ok(Some(configuration));
             }
@@ -194,7 +218,7 @@ impl Space<'_> {
     }
 
     /// Returns the other values of a parameter, each with its distance as a share of the parameter's range.
-    fn ways<'f>(&self, (name, param): (&'f String, &'f Param), from: &Params) -> Vec<(f64, &'f String, i64)> {
+    fn other_values<'f>(&self, (name, param): (&'f String, &'f Param), from: &Params) -> Vec<(f64, &'f String, i64)> {
         let here = param.values.iter().position(|value| Some(value) == from.get(name)).unwrap_or(0);
         let others = param.values.iter().enumerate().filter(|(place, _)| *place != here);
         others.map(|(place, value)| (place.abs_diff(here) as f64 / param.values.len() as f64, name, *value)).collect()
@@ -347,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_space_is_told_from_a_wrong_manifest() {
+    fn an_empty_space_is_distinguished_from_a_wrong_manifest() {
         with_space("P1 > 100", |space| {
             assert_eq!(space.start().unwrap(), None);
             assert_eq!(space.random(&mut SmallRng::seed_from_u64(1)).unwrap(), None);

@@ -1,12 +1,12 @@
-//! The state of a process and of a GPU in which a time is taken, beside the caches.
+//! The state of a process and of a GPU in which a time is taken, apart from the caches.
 
 use serde::{Deserialize, Serialize};
 
-/// The largest ratio of the controls of two participants in the same state. A node of a graph takes 0.53 us in one state
-/// and 0.71 us in the other (H200, driver 580.159.04, 2026-11-22, `docs/measuring/graph_state.py`).
+/// The largest ratio of the controls of two participants in the same state. A node of a graph takes 0.53 us in one
+/// state and 0.71 us in the other (H200, driver 580.159.04, 2026-11-22, `docs/measuring/graph_state.py`).
 const SAME_STATE: f64 = 1.15;
 
-/// Which graphs a process has beside those that it replays. A node of a replayed graph takes longer among others.
+/// The graphs that a process has besides those that it replays. A node of a replayed graph takes longer among others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Graphs {
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_two_speeds_of_a_node_are_told_apart_and_their_noise_is_not() {
+    fn two_states_of_a_node_are_distinguished_and_noise_is_not() {
         assert!(alike([530.0, 545.0, 520.0]) && alike([710.0]) && alike([]));
         assert!(!alike([530.0, 710.0, 530.0]));
     }

@@ -52,8 +52,8 @@ pub fn median_interval(samples: &[f64]) -> Option<Interval> {
 }
 
 /// Returns the 95% interval of the median from the ranks of the samples. It is exact for every distribution, and cheap
-/// enough to compute after every sample. `None` below 6 samples, whose extremes hold the median less often than 95
-/// times of 100.
+/// enough to compute after every sample. `None` below 6 samples, whose extremes contain the median less often than 95
+/// times in 100.
 ///
 /// The number of samples below the median is binomial with one half. So the samples of ranks k and n + 1 - k enclose
 /// the median, except with twice the probability of fewer than k.

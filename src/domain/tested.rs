@@ -8,17 +8,18 @@ use super::ids::{CaseName, IterationId};
 use super::origin::{Origin, Purpose};
 use super::record::IterationRecord;
 
-/// The speed-up that confirms a cause whose gain is not known. Two screening runs of one kernel spanned 2.7% on an H200.
-const LEAST_SPEEDUP: f64 = 1.03;
+/// The speed-up that confirms a cause whose gain is not known. Two screening runs of one kernel spanned 2.7% on an
+/// H200.
+const MIN_SPEEDUP: f64 = 1.03;
 
 /// The share of the expected gain, as a logarithm, that confirms a cause. Few changes remove the whole cause.
-const ENOUGH: f64 = 0.5;
+const MIN_GAIN_SHARE: f64 = 0.5;
 
 /// What experiments say about a cause of lost time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Tested {
+pub struct CauseTest {
     /// Whether the cause has survived.
-    pub status: Status,
+    pub status: CauseStatus,
     /// The iteration that removed the cause: of several, the one with the largest speed-up. None if none did.
     pub iteration: Option<IterationId>,
     /// The case on which it was timed: the finding's, else another one that both variants were timed on.
@@ -32,7 +33,7 @@ pub struct Tested {
 /// Whether a cause has survived its experiments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Status {
+pub enum CauseStatus {
     /// Without the cause, the variant was faster by at least half of the expected gain.
     Confirmed,
     /// Without the cause, the variant was not that much faster.
@@ -43,7 +44,7 @@ pub enum Status {
 
 /// Judges a cause by the iterations that removed it: remedies of its rule that were derived from the explained variant,
 /// and configurations of the same family that the finding itself proposes.
-pub fn judge(finding: &Finding, iterations: &[IterationRecord]) -> Tested {
+pub fn judge(finding: &Finding, iterations: &[IterationRecord]) -> CauseTest {
     let explained = iterations.iter().find(|one| Some(one.id) == finding.iteration);
     let trials = explained.into_iter().flat_map(|explained| {
         let removing = iterations.iter().filter(move |one| removes(finding, explained, one, iterations));
@@ -52,17 +53,17 @@ pub fn judge(finding: &Finding, iterations: &[IterationRecord]) -> Tested {
     let rank = |trial: &(IterationId, CaseName, f64)| (trial.1 == finding.case, trial.2);
     let best = trials.max_by(|a, b| rank(a).0.cmp(&rank(b).0).then(rank(a).1.total_cmp(&rank(b).1)));
     let status = match &best {
-        None => Status::NotTested,
-        Some((.., speedup)) if *speedup >= needed(finding.gain) => Status::Confirmed,
-        Some(_) => Status::NotConfirmed,
+        None => CauseStatus::NotTested,
+        Some((.., speedup)) if *speedup >= needed(finding.gain) => CauseStatus::Confirmed,
+        Some(_) => CauseStatus::NotConfirmed,
     };
     let (iteration, case, speedup) = best.map_or((None, None, None), |(id, case, by)| (Some(id), Some(case), Some(by)));
-    Tested { status, iteration, case, speedup, expected: finding.gain }
+    CauseTest { status, iteration, case, speedup, expected: finding.gain }
 }
 
 /// Returns the speed-up that confirms a cause with an expected gain.
 fn needed(gain: f64) -> f64 {
-    if gain > 1.0 { gain.powf(ENOUGH) } else { LEAST_SPEEDUP }
+    if gain > 1.0 { gain.powf(MIN_GAIN_SHARE) } else { MIN_SPEEDUP }
 }
 
 /// Tells whether an iteration removed a finding's cause from the explained variant.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::sampling::LEAST_SAMPLES;
+use super::sampling::MIN_SAMPLES;
 use super::statistics::{Interval, median, median_interval};
 
 /// Times of one plan on one case.
@@ -34,7 +34,7 @@ impl Timing {
 
     /// Returns the interval to show, in nanoseconds; none if there are too few samples for one, as for a modelled time.
     pub fn shown_interval_ns(&self) -> Option<Interval> {
-        (self.samples_ns.len() >= LEAST_SAMPLES).then_some(self.interval_ns)
+        (self.samples_ns.len() >= MIN_SAMPLES).then_some(self.interval_ns)
     }
 
     /// Returns the interval to show in microseconds, low and high.

@@ -10,7 +10,7 @@ pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     toml::from_str(text).map_err(|error| describe(text, &error))
 }
 
-/// Says in one sentence what is wrong with a document, or with a value of it.
+/// Describes in one sentence what is wrong with a document or with one of its values.
 pub fn describe(text: &str, error: &toml::de::Error) -> String {
     let message = error.message().lines().next().unwrap_or("is malformed").to_owned();
     let hint = unknown_key(&message).map(|(key, known)| did_you_mean(key, known)).unwrap_or_default();

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// The parameters of a variant by name, in the manifest's order. Flags are 0 or 1.
 pub type Params = IndexMap<String, i64>;
 
-/// Renders parameters as `BR=64 BC=32`, for people.
+/// Renders parameters as `BR=64 BC=32`, for display.
 pub fn show_params(params: &Params) -> String {
     params.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
 }
@@ -24,7 +24,7 @@ impl VariantHash {
         Self(blake3::hash(source.as_bytes()).to_hex()[..32].to_owned())
     }
 
-    /// Returns the first 10 digits, enough for people.
+    /// Returns the first 10 digits, for display.
     pub fn short(&self) -> &str {
         &self.0[..10.min(self.0.len())]
     }

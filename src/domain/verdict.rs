@@ -6,7 +6,7 @@ use super::comparison::{Comparison, Role};
 use super::evaluation::{Evaluation, Outcome};
 use super::ids::CaseName;
 use super::incumbent::Incumbents;
-use super::sampling::{LEAST_SAMPLES, Sampling};
+use super::sampling::{MIN_SAMPLES, Sampling};
 use super::timing::Timing;
 
 /// The decision on one case.
@@ -19,9 +19,9 @@ pub enum Verdict {
     Improved,
     /// Not confirmed, or neither faster nor slower by what counts.
     Tied,
-    /// Slower, by as much as an improvement must be faster.
+    /// Slower by at least the margin that an improvement needs.
     Regressed,
-    /// Not to be used, whatever its time.
+    /// Must not be used, whatever its time.
     Rejected,
 }
 
@@ -61,7 +61,7 @@ impl Policy {
     /// Tells whether a comparison with such a time fits its time limit.
     pub fn affordable(&self, screened: &Timing) -> bool {
         let sample_ns = screened.median_ns * f64::from(screened.launches_per_sample);
-        sample_ns * self.comparison.least as f64 <= self.comparison.max_ns
+        sample_ns * self.comparison.min_samples as f64 <= self.comparison.max_ns
     }
 
     /// Tells whether a time is far enough below the incumbent's to be worth a commit. A modelled time needs no more for
@@ -71,7 +71,7 @@ impl Policy {
     }
 
     /// Tells whether a speed-up is large enough to count.
-    fn matters(&self, speedup: f64) -> bool {
+    fn is_large_enough(&self, speedup: f64) -> bool {
         speedup >= self.min_speedup
     }
 
@@ -80,9 +80,9 @@ impl Policy {
     /// A factor of 1.2 is outside the noise of graph replay, so no possible winner is lost. Over 175 confirmations of
     /// 500 samples on an H200 (2026-11-20, docs/results), the 1st to the 99th percentile spanned 2.3% of the median,
     /// and 12.7% at most. The fastest sample counts, so only three outliers in a row can lose a winner.
-    pub fn hopeless(&self, first_samples: &[f64], incumbent_ns: Option<f64>) -> bool {
+    pub fn cannot_win(&self, first_samples: &[f64], incumbent_ns: Option<f64>) -> bool {
         let fastest = first_samples.iter().copied().fold(f64::INFINITY, f64::min);
-        incumbent_ns.is_some_and(|ns| first_samples.len() >= LEAST_SAMPLES && fastest > 1.2 * ns)
+        incumbent_ns.is_some_and(|ns| first_samples.len() >= MIN_SAMPLES && fastest > 1.2 * ns)
     }
 }
 
@@ -102,8 +102,8 @@ pub struct Decision {
 /// Where times have noise, a win needs a comparison. The whole interval of the paired ratio over the incumbent must lie
 /// above 1 plus the noise of the A/A control. The ratio must also be at least `policy.min_speedup`. Modelled times have
 /// intervals of zero width, so a win needs a confirmation that is faster by as much. A loss must be as clear as a win:
-/// beyond the noise, and by at least `policy.min_speedup` in the other direction. All between is a tie. A variant that
-/// is wrong on one case wins on none. A time below the floor is an error of the measurement.
+/// beyond the noise, and by at least `policy.min_speedup` in the other direction. Everything in between is a tie. A
+/// variant that is wrong on one case wins on none. A time below the floor is an error of the measurement.
 pub fn judge(incumbents: &Incumbents, evaluation: &Evaluation, policy: &Policy) -> Vec<Decision> {
     if evaluation.outcome != Outcome::Measured {
         let failed = evaluation.outcome.case().map(CaseName::from);
@@ -133,8 +133,8 @@ pub fn judge(incumbents: &Incumbents, evaluation: &Evaluation, policy: &Policy) 
         .collect()
 }
 
-/// Decides whether a near tie that has challenged the incumbent in a final takes its place. Being faster beyond the noise
-/// is enough: both are as good as committed, so no speed-up is too small.
+/// Decides whether a near tie that has challenged the incumbent in a final takes its place. Being faster beyond the
+/// noise is enough: both will be committed in any case, so no speed-up is too small.
 pub fn judge_final(comparison: &Comparison, policy: &Policy) -> Verdict {
     match comparison.below_floor() {
         true => Verdict::Rejected,
@@ -145,9 +145,9 @@ pub fn judge_final(comparison: &Comparison, policy: &Policy) -> Verdict {
 /// Decides by the ratio over the incumbent. A comparison that ended early has no ratio and decides nothing.
 fn of_comparison(comparison: &Comparison, policy: &Policy) -> (Verdict, Option<f64>) {
     let Some((incumbent, ratio)) = comparison.against(Role::Incumbent) else { return (Verdict::Tied, None) };
-    let wins = comparison.beats(incumbent) && policy.matters(ratio.estimate);
-    let loses = comparison.loses_to(incumbent) && policy.matters(ratio.estimate.recip());
-    (of_contest(wins, loses), Some(ratio.estimate))
+    let wins = comparison.beats(incumbent) && policy.is_large_enough(ratio.estimate);
+    let loses = comparison.loses_to(incumbent) && policy.is_large_enough(ratio.estimate.recip());
+    (from_wins_and_loses(wins, loses), Some(ratio.estimate))
 }
 
 /// Decides by two times that were taken one after the other.
@@ -156,10 +156,10 @@ fn of_times(incumbent: &Timing, challenger: &Timing, confirmed: bool, policy: &P
     let slower = challenger.interval_ns.lo > incumbent.interval_ns.hi;
     let wins = faster && policy.worth_it(challenger.median_ns, Some(incumbent.median_ns));
     let loses = slower && policy.worth_it(incumbent.median_ns, Some(challenger.median_ns));
-    of_contest(wins && confirmed, loses)
+    from_wins_and_loses(wins && confirmed, loses)
 }
 
-fn of_contest(wins: bool, loses: bool) -> Verdict {
+fn from_wins_and_loses(wins: bool, loses: bool) -> Verdict {
     match (wins, loses) {
         (true, _) => Verdict::Improved,
         (false, true) => Verdict::Regressed,
@@ -182,8 +182,8 @@ mod tests {
 
     const POLICY: Policy = Policy {
         min_speedup: 1.01,
-        screening: Sampling { least: 3, most: 5, relative_error: 1e-9, max_ns: 1e9 },
-        comparison: Sampling { least: 10, most: 10, relative_error: 1e-9, max_ns: 1e10 },
+        screening: Sampling { min_samples: 3, max_samples: 5, relative_error: 1e-9, max_ns: 1e9 },
+        comparison: Sampling { min_samples: 10, max_samples: 10, relative_error: 1e-9, max_ns: 1e10 },
         group_size: 5,
     };
 
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comparison_is_won_beyond_the_noise_and_by_what_is_worth_it() {
+    fn a_win_exceeds_the_noise_and_the_minimum_speedup() {
         let speedup_of = |evaluation: &Evaluation| {
             let incumbent = Incumbent { iteration: IterationId(1), hash: VariantHash::of(""), timing: timing(500.0) };
             let [decision] = &judge(&[("a".into(), incumbent)].into(), evaluation, &POLICY)[..] else { panic!() };
@@ -357,17 +357,17 @@ mod tests {
     }
 
     #[test]
-    fn a_hopeless_challenger_is_dropped_after_three_samples_and_a_close_one_is_not() {
-        assert!(POLICY.hopeless(&[150.0, 140.0, 130.0], Some(100.0)));
-        assert!(!POLICY.hopeless(&[150.0, 140.0, 119.0], Some(100.0)));
-        assert!(!POLICY.hopeless(&[150.0, 140.0], Some(100.0)));
-        assert!(!POLICY.hopeless(&[150.0, 140.0, 130.0], None));
+    fn a_challenger_that_cannot_win_is_dropped_after_three_samples_and_a_close_one_is_not() {
+        assert!(POLICY.cannot_win(&[150.0, 140.0, 130.0], Some(100.0)));
+        assert!(!POLICY.cannot_win(&[150.0, 140.0, 119.0], Some(100.0)));
+        assert!(!POLICY.cannot_win(&[150.0, 140.0], Some(100.0)));
+        assert!(!POLICY.cannot_win(&[150.0, 140.0, 130.0], None));
     }
 
     /// Screening on noisy machines. Of 1000 variants as fast as the incumbent, none may be dropped. Of 1000 that take
-    /// half as long again, at least 990 must be. Both need few samples.
+    /// half as long again, at least 990 must be dropped. Both need few samples.
     #[test]
-    fn racing_drops_what_is_clearly_slower_and_nothing_that_could_win() {
+    fn racing_drops_only_variants_that_cannot_win() {
         const INCUMBENT_NS: f64 = 20_000.0;
         for (name, noise) in Noise::KINDS {
             let dropped_after = |ns: f64| -> Vec<usize> {
@@ -376,7 +376,7 @@ mod tests {
                     let mut samples = Vec::new();
                     while samples.len() < 50 {
                         samples.push(machine.sample(ns));
-                        if POLICY.hopeless(&samples, Some(INCUMBENT_NS)) {
+                        if POLICY.cannot_win(&samples, Some(INCUMBENT_NS)) {
                             return Some(samples.len());
                         }
                     }
@@ -385,10 +385,10 @@ mod tests {
                 (0..1000).filter_map(dropped).collect()
             };
             let lost = dropped_after(INCUMBENT_NS).len();
-            assert_eq!(lost, 0, "{name}: so many of 1000 that could win are dropped");
+            assert_eq!(lost, 0, "{name}: {lost} of 1000 variants that could win are dropped");
             let dropped = dropped_after(1.5 * INCUMBENT_NS);
-            assert!(dropped.len() >= 990, "{name}: {} of 1000 hopeless ones are dropped", dropped.len());
-            assert!(dropped.iter().all(|&samples| samples == LEAST_SAMPLES), "{name}: some later than they could be");
+            assert!(dropped.len() >= 990, "{name}: {} of 1000 slow variants are dropped", dropped.len());
+            assert!(dropped.iter().all(|&samples| samples == MIN_SAMPLES), "{name}: some are dropped late");
         }
     }
 

@@ -17,7 +17,7 @@ const RENAMED: [(&str, &str); 1] = [("reference", "initial_kernel")];
 pub struct Workload {
     /// Name; the file is called `<name>.toml`.
     pub name: String,
-    /// One sentence for people.
+    /// A description in one sentence.
     pub about: String,
     /// The op that every case computes.
     pub op: &'static dyn Op,
@@ -27,7 +27,7 @@ pub struct Workload {
     pub tolerance: Tolerance,
     /// The family whose default configuration starts every session: the kernel to beat.
     pub initial_kernel: String,
-    /// The program that times what a user would use instead; none if there is none.
+    /// The program that times what a user would use instead; none if the workload names none.
     pub baseline: Option<BaselineKey>,
     /// The shapes, in the order of the file.
     pub cases: Vec<Case>,
@@ -103,7 +103,7 @@ impl Workload {
     }
 
     /// Returns a hash of what all cases have in common: op, dtype, tolerance and initial kernel.
-    pub fn meaning(&self) -> String {
+    pub fn content_hash(&self) -> String {
         let Tolerance { relative_l2, worst_row } = self.tolerance;
         let described =
             format!("{} {} {relative_l2:e} {worst_row:e} {}", self.op.name(), self.dtype.name(), self.initial_kernel);
@@ -172,7 +172,7 @@ impl Workload {
         Ok(self)
     }
 
-    /// Adapts the regimes of the cases to a device. A device that models its times knows warm caches only. The error
+    /// Adapts the regimes of the cases to a device. A device that models its times supports warm caches only. The error
     /// names a case that cannot be timed cold there.
     pub fn on(mut self, device: &DeviceInfo) -> Result<Self, String> {
         for case in &mut self.cases {
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_one_sentence_that_says_what_to_do() {
+    fn mistakes_are_one_sentence_with_a_remedy() {
         insta::assert_snapshot!(error("Sk = 4", "Skk = 4"), @"case `small`: op `attention` has no dimension `Skk` (did you mean `Sk`?)");
         insta::assert_snapshot!(error("Sk = 4", ""), @"case `small` lacks `Sk`, the number of keys");
         insta::assert_snapshot!(error("B = 1", "B = 0"), @"case `small`: `B` = 0 is out of range 1 to 65536");

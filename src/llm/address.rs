@@ -1,4 +1,4 @@
-//! Where an endpoint is, and whether a key may go there.
+//! The address of an endpoint, and whether a key may be sent there.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -35,7 +35,7 @@ impl Address {
         if base.scheme() == "http" && !allow_http && !is_private(&base) {
             return Err("is plain HTTP to a public address: use https, or set llm.allow_http = true".to_owned());
         }
-        // Both APIs live below /v1. People write addresses with and without it.
+        // Both APIs live below /v1. Users write addresses with and without it.
         let path = match base.path().trim_end_matches('/') {
             "" => "/v1/".to_owned(),
             path => format!("{path}/"),
@@ -44,7 +44,7 @@ impl Address {
         Ok(Self { provider, base, is_own: given.is_none() })
     }
 
-    /// Returns whose API the endpoint speaks.
+    /// Returns the provider whose API the endpoint speaks.
     pub fn provider(&self) -> Provider {
         self.provider
     }
@@ -71,7 +71,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// The address of a host that is written as one.
+/// The IP address of a host that is written as one.
 fn ip(url: &Url) -> Option<IpAddr> {
     let host = url.host_str()?;
     host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().ok().map(|ip| ip.to_canonical())
@@ -85,7 +85,7 @@ fn is_loopback(url: &Url) -> bool {
 }
 
 /// Tells whether a host is on this machine or in a private network (RFC 1918, RFC 4193). A name other than `localhost`
-/// may lead anywhere.
+/// may resolve to any address.
 fn is_private(url: &Url) -> bool {
     is_loopback(url)
         || match ip(url) {

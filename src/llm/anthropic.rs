@@ -11,7 +11,7 @@ use crate::domain::model_call::ModelRequest;
 /// The version of the API, a header of each request.
 pub(super) const VERSION: &str = "2023-06-01";
 
-/// Returns the body of a request. The answer is the input of a tool that the model has to call, or is told to.
+/// Returns the body of a request. The answer is the input of a tool that the model is forced or instructed to call.
 pub(super) fn body(request: &ModelRequest, dialect: Dialect) -> Value {
     let ModelRequest { answer, .. } = request;
     let form = match dialect {
@@ -20,9 +20,9 @@ pub(super) fn body(request: &ModelRequest, dialect: Dialect) -> Value {
         _ => String::new(),
     };
     let mut content = Vec::new();
-    // An empty block is an error of the API.
+    // The API refuses an empty block.
     if !request.cached.is_empty() {
-        // Everything up to the mark is cached: tools, system prompt and this block.
+        // Everything up to `cache_control` is cached: tools, system prompt and this block.
         content.push(json!({ "type": "text", "text": request.cached, "cache_control": { "type": "ephemeral" } }));
     }
     content.push(json!({ "type": "text", "text": format!("{}{form}", request.prompt) }));
@@ -72,7 +72,7 @@ pub(super) fn take(partial: &mut Partial, event: &Event) -> Result<(), Failure> 
         }
         "message_stop" => partial.is_over = true,
         "error" => return Err(Failure::in_stream(text("/error/type"), text("/error/message"))),
-        // Pings, begins and ends of blocks, and what later versions add: clients must ignore unknown events.
+        // Pings, the beginnings and ends of blocks, and events of later versions: clients must ignore unknown events.
         _ => {}
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What differs between the two APIs: the body of a request, its headers, and the events of the answer.
+//! The differences between the two APIs: the body of a request, its headers, and the events of the answer.
 
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
@@ -24,8 +24,8 @@ pub(super) fn path(provider: Provider) -> &'static str {
 pub(super) fn body(provider: Provider, request: &ModelRequest, dialect: Dialect, is_own: bool) -> Value {
     match provider {
         Provider::Anthropic => anthropic::body(request, dialect),
-        // OpenAI's own newer models refuse `max_tokens`. Other servers may ignore what they do not know, and so would
-        // write without limit.
+        // OpenAI's own newer models refuse `max_tokens`. Other servers may ignore an unknown key, and then write
+        // without limit.
         Provider::OpenAi => {
             let has_completion_limit = dialect.has_completion_limit || is_own;
             openai::body(request, Dialect { has_completion_limit, ..dialect })

@@ -1,4 +1,4 @@
-//! Cassettes: calls that were recorded, to be answered again without network.
+//! Cassettes: recorded calls, which can be replayed without network.
 //!
 //! A folder has one file for each purpose, such as `plan.jsonl`, with one JSON object a line. No headers are recorded,
 //! and secrets are masked. The last of several entries with the same ordinal counts.
@@ -14,17 +14,17 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::difference::difference;
-use crate::domain::model_call::{ModelReply, ModelRequest, Purpose};
+use crate::domain::model_call::{CallPurpose, ModelReply, ModelRequest};
 use crate::domain::model_error::{CallError, CallErrorKind};
 use crate::secrets;
 
 /// The largest file of a cassette, in bytes: some thousand calls.
-const MOST_BYTES: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 30;
 
 /// One recorded call.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Entry {
-    purpose: Purpose,
+    purpose: CallPurpose,
     ordinal: u64,
     model: String,
     /// SHA-256 of the request's JSON, after masking.
@@ -32,7 +32,7 @@ struct Entry {
     request: ModelRequest,
     #[serde(flatten)]
     outcome: Outcome,
-    /// Iterations that had ended when the model was asked.
+    /// Iterations that had ended when the request was sent.
     asked_after: u64,
     /// Iterations that had ended when the answer was taken.
     answered_after: u64,
@@ -47,14 +47,14 @@ enum Outcome {
     Error(CallError),
 }
 
-/// What a cassette knows of a call.
+/// The data that a cassette has about a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recorded {
-    /// Iterations that had ended when the model was asked.
+    /// Iterations that had ended when the request was sent.
     pub asked_after: u64,
     /// Iterations that had ended when the answer was taken. A replay that takes the answer then proposes the same.
     pub answered_after: u64,
-    /// How the request differs from the recorded one, in one line; `None` if it does not.
+    /// The difference from the recorded request, in one line; `None` if they are equal.
     pub difference: Option<String>,
 }
 
@@ -62,14 +62,14 @@ pub struct Recorded {
 #[derive(Debug)]
 pub(super) struct Recorder {
     folder: PathBuf,
-    /// Lines of two calls must not mix.
+    /// Lines of two calls must not be interleaved.
     turn: Mutex<()>,
 }
 
 /// The calls of a folder.
 #[derive(Debug)]
 pub(super) struct Cassette {
-    entries: BTreeMap<(Purpose, u64), Entry>,
+    entries: BTreeMap<(CallPurpose, u64), Entry>,
 }
 
 impl Recorder {
@@ -104,7 +104,8 @@ impl Recorder {
         };
         let json = serde_json::to_string(&entry).map_err(|error| format!("cannot record a call: {error}"))?;
         let path = self.folder.join(file(entry.purpose));
-        // One write of a whole line: a process that is killed leaves whole lines, and a reader sees none in parts.
+        // A line is written in one call, so a killed process leaves complete lines, and a reader never sees part of
+        // one.
         let line = format!("{}\n", secrets::mask_json(&json));
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let opened = OpenOptions::new().create(true).append(true).open(&path);
@@ -117,7 +118,7 @@ impl Cassette {
     /// Reads the folder. The error is one sentence that names the file and the line.
     pub(super) fn open(folder: &Path) -> Result<Self, String> {
         let mut entries = BTreeMap::new();
-        for purpose in Purpose::ALL {
+        for purpose in CallPurpose::ALL {
             let path = folder.join(file(purpose));
             for (number, line) in read(&path)?.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
                 let entry: Entry = serde_json::from_str(line)
@@ -144,7 +145,7 @@ impl Cassette {
         }
     }
 
-    /// Returns what is known of a call, if it was recorded.
+    /// Returns the data about a call, if it was recorded.
     pub(super) fn recorded(&self, request: &ModelRequest) -> Option<Recorded> {
         let entry = self.entry(request)?;
         let Entry { asked_after, answered_after, .. } = *entry;
@@ -159,7 +160,7 @@ impl Cassette {
     }
 }
 
-fn file(purpose: Purpose) -> String {
+fn file(purpose: CallPurpose) -> String {
     format!("{purpose}.jsonl")
 }
 
@@ -167,13 +168,13 @@ fn file(purpose: Purpose) -> String {
 fn read(path: &Path) -> Result<String, String> {
     match fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(String::new()),
-        Ok(found) if found.len() > MOST_BYTES => return Err(format!("{} is larger than 1 GiB", path.display())),
+        Ok(found) if found.len() > MAX_BYTES => return Err(format!("{} is larger than 1 GiB", path.display())),
         _ => {}
     }
     fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
 }
 
-/// Masks the secrets of the environment in the texts of a request, so that its hash is that of what is recorded.
+/// Masks the secrets of the environment in the texts of a request, so that its hash is that of the recorded texts.
 fn masked(request: &ModelRequest) -> Result<ModelRequest, String> {
     let json = serde_json::to_string(request).map_err(|error| error.to_string())?;
     serde_json::from_str(&secrets::mask_json(&json)).map_err(|error| error.to_string())
@@ -192,7 +193,7 @@ mod tests {
 
     fn request(ordinal: u64, prompt: &str) -> ModelRequest {
         ModelRequest {
-            purpose: Purpose::Plan,
+            purpose: CallPurpose::Plan,
             ordinal,
             model: "m".to_owned(),
             system: "system".to_owned(),
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_recorded_is_answered_again() {
+    fn recorded_calls_are_replayed() {
         let folder = tempfile::tempdir().unwrap();
         let recorder = Recorder::new(&folder.path().join("new")).unwrap();
         let error = Err(CallError { text: "half".to_owned(), ..CallError::new(CallErrorKind::Cut, "it was cut") });

@@ -25,22 +25,22 @@ use crate::domain::model_call::{ModelReply, ModelRequest};
 use crate::domain::model_error::{CallError, CallErrorKind};
 use crate::secrets;
 
-/// The largest answer, in bytes. The largest kernel of the repository has a fiftieth of it.
-pub(super) const MOST_ANSWER: usize = 4 << 20;
+/// The largest answer, in bytes. The largest kernel of the repository has a fiftieth of that.
+pub(super) const MAX_ANSWER_BYTES: usize = 4 << 20;
 
 /// The largest stream of an answer, in bytes. Each token comes in an event of some 200 bytes.
-const MOST_STREAM: usize = 128 << 20;
+const MAX_STREAM_BYTES: usize = 128 << 20;
 
 /// The largest event, in bytes: a whole answer, escaped.
-const MOST_EVENT: usize = 2 * MOST_ANSWER;
+const MAX_EVENT_BYTES: usize = 2 * MAX_ANSWER_BYTES;
 
 /// The part of an error's body that is read, in bytes.
-const MOST_ERROR: usize = 64 << 10;
+const MAX_ERROR_BYTES: usize = 64 << 10;
 
 /// The longest wait after the first attempt.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 
-/// An endpoint and what is known of it.
+/// An endpoint, with what its errors have shown about it.
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) http: reqwest::Client,
@@ -53,17 +53,17 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Makes a client. It connects when it is asked.
+    /// Makes a client. It connects on the first request.
     pub(super) fn new(settings: &Settings, key: Option<Key>) -> Result<Self, String> {
         let headers = api::headers(settings.address.provider(), key.as_ref());
         let mut http = reqwest::Client::builder()
             .default_headers(headers)
             .user_agent(concat!("optloop/", env!("CARGO_PKG_VERSION")))
-            // A redirection would take the key and the prompt elsewhere.
+            // A redirect would send the key and the prompt elsewhere.
             .redirect(Policy::none())
             .connect_timeout(settings.connect_timeout);
         if settings.address.is_loopback() {
-            // A proxy reaches another machine than this one.
+            // A proxy could not reach an endpoint on this machine.
             http = http.no_proxy();
         }
         Ok(Self {
@@ -76,7 +76,7 @@ impl Client {
         })
     }
 
-    /// Asks a model.
+    /// Sends a request to a model, with retries.
     pub(super) async fn ask(&self, request: &ModelRequest) -> Result<ModelReply, CallError> {
         // The semaphore is never closed.
         let _turn = self.turns.acquire().await;
@@ -122,7 +122,7 @@ impl Client {
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         if !kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream") {
             return Err(Failure::protocol(&format!(
-                "its answer is no stream of events but {:?}",
+                "its answer is not a stream of events but {:?}",
                 short(&self.masked(kind))
             )));
         }
@@ -138,11 +138,11 @@ impl Client {
             .ok_or_else(|| Failure::new(CallErrorKind::Unparsable, "the answer contains no complete JSON object"))
     }
 
-    /// Reads a stream to its end. A connection that breaks after the last word of the model does not matter.
+    /// Reads a stream to its end. A connection that breaks after the end of the answer does not matter.
     async fn read(&self, mut response: Response, deadline: Instant, partial: &mut Partial) -> Result<(), Failure> {
         let too_large = || Failure::new(CallErrorKind::TooLarge, "the answer is larger than 4 MiB");
         let provider = self.settings.address.provider();
-        let (mut decoder, mut bytes) = (Decoder::new(MOST_EVENT), 0);
+        let (mut decoder, mut bytes) = (Decoder::new(MAX_EVENT_BYTES), 0);
         while !partial.is_over {
             let piece = match self.in_time(deadline, response.chunk()).await? {
                 Ok(Some(piece)) => piece,
@@ -152,11 +152,11 @@ impl Client {
             };
             bytes += piece.len();
             for mut event in decoder.take(&piece).map_err(|_| too_large())? {
-                // Before a message in it is shortened, since half a key is not found.
+                // Masked before a message in it is shortened, because half a key is not recognized.
                 event.data = self.without_key(&event.data);
                 api::take(provider, partial, &event)?;
             }
-            if bytes > MOST_STREAM || partial.bytes() > MOST_ANSWER {
+            if bytes > MAX_STREAM_BYTES || partial.bytes() > MAX_ANSWER_BYTES {
                 return Err(too_large());
             }
         }
@@ -169,18 +169,18 @@ impl Client {
         let asked = response.headers().get(RETRY_AFTER).and_then(|header| header.to_str().ok());
         let asked = asked.and_then(|header| retry::retry_after(header, OffsetDateTime::now_utc()));
         let mut body = Vec::new();
-        while body.len() < MOST_ERROR {
-            // What cannot be read is not shown.
+        while body.len() < MAX_ERROR_BYTES {
+            // An unreadable body is not shown.
             match self.in_time(deadline, response.chunk()).await {
-                Ok(Ok(Some(piece))) => body.extend_from_slice(&piece[..piece.len().min(MOST_ERROR - body.len())]),
+                Ok(Ok(Some(piece))) => body.extend_from_slice(&piece[..piece.len().min(MAX_ERROR_BYTES - body.len())]),
                 _ => break,
             }
         }
-        // Masked before it is shortened, since half a key is not found.
+        // Masked before it is shortened, because half a key is not recognized.
         Failure::of_status(status, &self.masked(&String::from_utf8_lossy(&body)), asked)
     }
 
-    /// Waits for the next sign of the server.
+    /// Waits for the next data from the server.
     pub(super) async fn in_time<T>(&self, deadline: Instant, next: impl Future<Output = T>) -> Result<T, Failure> {
         let idle = Instant::now() + self.settings.idle_timeout;
         timeout_at(deadline.min(idle), next).await.map_err(|_| {
@@ -194,7 +194,7 @@ impl Client {
         dialects.get(model).copied().unwrap_or_default()
     }
 
-    /// Learns from an error what the server does not accept. Returns whether there is another way to ask.
+    /// Learns from an error what the server does not accept. Returns whether the request can be sent in another form.
     fn adapt(&self, request: &ModelRequest, error: &str) -> bool {
         let (address, before) = (&self.settings.address, self.dialect(&request.model));
         let sent = api::body(address.provider(), request, before, address.is_own());

@@ -1,22 +1,21 @@
-//! What of the APIs a server accepts, which its errors tell.
+//! The parts of the APIs that a server accepts, learnt from its errors.
 
 use serde_json::Value;
 
 use crate::domain::model_call::AnswerForm;
 
-/// What a server has shown not to accept, for one model.
+/// Restrictions that a server has shown for one model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Dialect {
-    /// It lets no request demand that a tool is called. Anthropic's models do not since 2026-09, because they think
-    /// first.
+    /// It refuses requests that force a tool call. Anthropic's models do so since 2026-09, because they think first.
     pub has_free_choice: bool,
-    /// It takes neither tools nor schemas, so the form of the answer is described in the prompt.
+    /// It supports neither tools nor schemas, so the form of the answer is described in the prompt.
     pub is_plain: bool,
-    /// It names the limit of the output as OpenAI's newer models do.
+    /// It expects the name that OpenAI's newer models have for the output limit.
     pub has_completion_limit: bool,
-    /// It takes no temperature.
+    /// It does not accept a temperature.
     pub has_no_temperature: bool,
-    /// It takes no options for the stream, and so counts no tokens.
+    /// It does not accept stream options, and so reports no token counts.
     pub has_no_stream_options: bool,
 }
 
@@ -44,7 +43,7 @@ impl Dialect {
     }
 }
 
-/// Returns the prompt's addition for servers that take neither tools nor schemas.
+/// Returns the addition to the prompt for servers that support neither tools nor schemas.
 pub(super) fn described(form: &AnswerForm) -> String {
     let AnswerForm { name, description, schema } = form;
     format!(

@@ -40,8 +40,8 @@ impl Endpoint {
         Ok(Self { source, recorder: settings.record.as_deref().map(Recorder::new).transpose()? })
     }
 
-    /// Asks a model. Requests beyond `concurrency` wait for their turn. A cassette answers at once, with the tokens
-    /// that were counted when it was recorded.
+    /// Sends a request to a model. Requests beyond `concurrency` wait for their turn. A cassette answers at once, with
+    /// the tokens that were counted when it was recorded.
     pub async fn ask(&self, request: &ModelRequest) -> Result<ModelReply, CallError> {
         match &self.source {
             Source::Server(client) => client.ask(request).await,
@@ -54,7 +54,7 @@ impl Endpoint {
         matches!(self.source, Source::Cassette(_))
     }
 
-    /// Returns what the cassette knows of a call; `None` if it has no such call, or if there is no cassette.
+    /// Returns the cassette's data about a call; `None` if it has no such call, or if there is no cassette.
     pub fn recorded(&self, request: &ModelRequest) -> Option<Recorded> {
         match &self.source {
             Source::Server(_) => None,
@@ -63,7 +63,7 @@ impl Endpoint {
     }
 
     /// Records a call if the settings name a folder for it. `asked_after` and `answered_after` count the iterations
-    /// that had ended when the model was asked, and when its answer was taken. The error is one sentence.
+    /// that had ended when the request was sent, and when its answer was used. The error is one sentence.
     pub fn record(
         &self,
         request: &ModelRequest,

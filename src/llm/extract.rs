@@ -1,20 +1,20 @@
-//! Finds the JSON object in what a model wrote.
+//! Finds the JSON object in a model's text.
 
 use serde_json::Value;
 
 /// The most beginnings of an object that are tried. An answer has one, and some braces in its prose.
-const MOST_TRIES: usize = 1000;
+const MAX_TRIES: usize = 1000;
 
 /// Returns the longest JSON object of a text, which may stand in prose or in a code fence. An object within one that is
-/// broken or cut off does not count, because it is not what was asked for. The time is linear in the text.
+/// broken or cut off does not count, because it is not the requested one. The time is linear in the text.
 pub(super) fn json_object(text: &str) -> Option<Value> {
     let mut best: Option<(usize, Value)> = None;
     let mut at = 0;
-    for _ in 0..MOST_TRIES {
+    for _ in 0..MAX_TRIES {
         let Some(found) = text[at..].find('{') else { break };
         at += found;
         let rest = &text[at..];
-        // Other braces, such as those of code.
+        // Other braces, such as those in code.
         if !rest[1..].trim_start().starts_with(['"', '}']) {
             at += 1;
             continue;
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_broken_object_is_no_answer() {
+    fn part_of_a_broken_object_is_not_an_answer() {
         for text in [
             "",
             "no",

@@ -1,4 +1,4 @@
-//! Why one attempt failed, and whether another may follow.
+//! The failure of one attempt, and whether another one may follow.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::partial::{Partial, Stop};
 use crate::domain::model_error::CallErrorKind;
 
 /// The longest part of a server's message that is shown, in characters.
-const LONGEST_MESSAGE: usize = 400;
+const MAX_MESSAGE_CHARS: usize = 400;
 
 /// One attempt that failed.
 #[derive(Debug)]
@@ -26,13 +26,13 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    /// Makes the failure of an attempt that had reached the server, and that another would not mend.
+    /// Makes the failure of an attempt that had reached the server and must not be repeated.
     pub(super) fn new(kind: CallErrorKind, message: impl Into<String>) -> Self {
         let message = message.into();
         Self { kind, message, may_be_billed: true, may_pass: false, retry_after: None, is_about_request: false }
     }
 
-    /// What came is not of the API.
+    /// The response does not follow the API.
     pub(super) fn protocol(what: &str) -> Self {
         Self::new(CallErrorKind::Protocol, format!("the endpoint does not speak the API of llm.provider: {what}"))
     }
@@ -51,7 +51,7 @@ impl Failure {
         let kind = match status {
             401 | 403 => CallErrorKind::Unauthorized,
             429 => CallErrorKind::RateLimited,
-            // A server between may give up while the model goes on.
+            // An intermediate server may give up while the model continues.
             408 | 504 | 524 => CallErrorKind::TimedOut,
             500.. => CallErrorKind::ServerError,
             _ => CallErrorKind::Rejected,
@@ -84,7 +84,7 @@ impl Failure {
         }
     }
 
-    /// The request could not be sent, or its answer not be read.
+    /// The request could not be sent, or its answer could not be read.
     pub(super) fn of_transport(error: &reqwest::Error) -> Self {
         let cause = innermost(error);
         if error.is_connect() {
@@ -102,7 +102,7 @@ impl Failure {
         Self::new(CallErrorKind::Unreachable, format!("the connection ended before the request was answered: {cause}"))
     }
 
-    /// Returns why an answer that has ended is none, if so.
+    /// Returns the failure of an answer that ended without being complete, if it did.
     pub(super) fn of_stop(partial: &Partial) -> Option<Self> {
         match partial.stop {
             Some(Stop::Finished) => None,
@@ -116,7 +116,7 @@ impl Failure {
     }
 }
 
-/// Returns what a server says in the body of an error: the message of its JSON, or the beginning of its text.
+/// Returns the message in the body of an error: that of its JSON, or the beginning of its text.
 fn said(body: &str) -> String {
     let json: Option<serde_json::Value> = serde_json::from_str(body).ok();
     let paths = ["/error/message", "/message", "/detail", "/error"];
@@ -127,11 +127,11 @@ fn said(body: &str) -> String {
 /// Returns the beginning of a text in one line.
 pub(super) fn short(text: &str) -> String {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let shown: String = words.chars().filter(|c| !c.is_control()).take(LONGEST_MESSAGE).collect();
+    let shown: String = words.chars().filter(|c| !c.is_control()).take(MAX_MESSAGE_CHARS).collect();
     if shown.len() < words.len() { format!("{shown}...") } else { shown.trim_end_matches('.').to_owned() }
 }
 
-/// The outer errors of reqwest say little, and repeat the URL.
+/// The outer errors of reqwest have little information, and repeat the URL.
 fn innermost(error: &reqwest::Error) -> String {
     let mut inner: &dyn std::error::Error = error;
     while let Some(source) = inner.source() {

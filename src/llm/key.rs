@@ -1,13 +1,13 @@
-//! The key of an endpoint, which nothing shows.
+//! The key of an endpoint, which is never shown.
 
 use std::fmt;
 
 use reqwest::header::HeaderValue;
 
-/// What stands for a key in a text.
+/// The text that replaces a key.
 const MASK: &str = "********";
 
-/// A key. It is sent in one header, and shown nowhere.
+/// A key. It is sent in one header and never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key(String);
 

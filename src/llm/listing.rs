@@ -1,4 +1,4 @@
-//! Which models an endpoint serves: a question that costs nothing.
+//! Lists the models that an endpoint serves, which costs nothing.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::provider::Provider;
 use crate::domain::model_error::CallError;
 
 /// The largest list, in bytes. That of a gateway with hundreds of models has a few hundred kilobytes.
-const MOST_BYTES: usize = 4 << 20;
+const MAX_BYTES: usize = 4 << 20;
 
 impl Client {
     /// Returns the names of the models that the endpoint serves.
@@ -23,7 +23,7 @@ impl Client {
     async fn list(&self) -> Result<BTreeSet<String>, Failure> {
         let deadline = Instant::now() + self.settings.timeout;
         let path = match self.settings.address.provider() {
-            // The most that one page may have.
+            // The maximum page size.
             Provider::Anthropic => "models?limit=1000",
             Provider::OpenAi => "models",
         };
@@ -37,7 +37,7 @@ impl Client {
             self.in_time(deadline, response.chunk()).await?.map_err(|error| Failure::of_transport(&error))?
         {
             body.extend_from_slice(&piece);
-            if body.len() > MOST_BYTES {
+            if body.len() > MAX_BYTES {
                 return Err(Failure::protocol("its list of models is larger than 4 MiB"));
             }
         }

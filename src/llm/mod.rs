@@ -1,7 +1,7 @@
 //! Calls language models: Anthropic's Messages API, and any OpenAI-compatible endpoint.
 //!
-//! The module sends a request and returns a JSON object, the tokens, or an error that says what may have been billed.
-//! It does not know what requests and answers mean. A cassette may answer instead of the endpoint.
+//! The module sends a request. It returns a JSON object with the tokens, or an error that says what may have been
+//! billed. It does not interpret requests or answers. A cassette may answer instead of the endpoint.
 
 mod address;
 mod anthropic;

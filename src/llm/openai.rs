@@ -89,9 +89,9 @@ fn count(partial: &mut Partial, usage: Option<&Value>) {
     let Some(usage) = usage.filter(|usage| usage.is_object()) else { return };
     let number = |path: &str| usage.pointer(path).and_then(Value::as_u64);
     let cached = number("/prompt_tokens_details/cached_tokens").unwrap_or(0);
-    // Some gateways to models with a price for it report this.
+    // Some gateways report this for models that charge for it.
     let written = number("/prompt_tokens_details/cache_write_tokens").unwrap_or(0);
-    // A part that is more than the whole cannot be, so the input stays unknown.
+    // A part cannot exceed the whole, so the input stays unknown.
     partial.counts.input = number("/prompt_tokens").and_then(|all| all.checked_sub(cached)?.checked_sub(written));
     (partial.counts.cached, partial.counts.cache_write) = (Some(cached), Some(written));
     partial.counts.output = number("/completion_tokens");

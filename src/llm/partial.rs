@@ -1,4 +1,4 @@
-//! What has come of an answer so far, whatever the API.
+//! The part of an answer received so far, independent of the API.
 
 use crate::domain::model_call::Usage;
 
@@ -13,7 +13,7 @@ pub(super) struct Partial {
     pub counts: Counts,
     /// Why the model stopped; `None` while it has not.
     pub stop: Option<Stop>,
-    /// Whether the stream said that nothing follows.
+    /// Whether the stream announced its end.
     pub is_over: bool,
     /// The provider's name for the call.
     pub request_id: Option<String>,
@@ -30,7 +30,7 @@ pub(super) enum Stop {
     Refused,
 }
 
-/// The tokens that a stream has named. What it has not named is unknown.
+/// The token counts that a stream has reported. All others are unknown.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     /// See [`Usage`].

@@ -64,7 +64,8 @@ fn of(provider: Provider) -> &'static Prices {
     }
 }
 
-/// Tells whether a name is another one, or that with a date or `latest`. `gpt-x-mini` is no version of `gpt-x`.
+/// Tells whether a name equals another one, or continues it with a date or `latest`. `gpt-x-mini` is not a version of
+/// `gpt-x`.
 fn is_version_of(model: &str, name: &str) -> bool {
     match model.strip_prefix(name) {
         Some("") => true,

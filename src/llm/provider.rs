@@ -1,8 +1,8 @@
-//! Whose API an endpoint speaks.
+//! The provider whose API an endpoint speaks.
 
 use serde::{Deserialize, Serialize};
 
-/// Whose API an endpoint speaks.
+/// The provider whose API an endpoint speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Provider {

@@ -1,4 +1,4 @@
-//! When a request is sent again.
+//! Decides when a request is sent again.
 
 use std::time::Duration;
 
@@ -8,26 +8,26 @@ use time::{OffsetDateTime, PrimitiveDateTime};
 
 use super::failure::Failure;
 
-/// The longest wait of our own choice.
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// The longest wait between attempts, unless the server asks for a longer one.
+const MAX_WAIT: Duration = Duration::from_secs(30);
 
 /// The longest wait that a server may ask for. If it asks for more, the call fails, and the session goes on without.
-const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(120);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(120);
 
-/// Returns how long to wait before attempt `attempts + 1`, or `None` if there should be none. Only what cost nothing is
-/// sent again: each further attempt could otherwise cost as much as the reserve of the call. `base` is the longest wait
-/// after the first attempt; `random` is between 0 and 1.
+/// Returns how long to wait before attempt `attempts + 1`, or `None` if there should be none. Only a request that cost
+/// nothing is sent again. Otherwise each further attempt could cost as much as the reserve of the call. `base` is the
+/// longest wait after the first attempt; `random` is between 0 and 1.
 ///
 /// Exponential backoff with full jitter: <https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter>
 pub(super) fn wait(failure: &Failure, attempts: u32, retries: u32, base: Duration, random: f64) -> Option<Duration> {
     if !failure.may_pass || failure.may_be_billed || attempts > retries {
         return None;
     }
-    let longest = base.saturating_mul(1 << attempts.saturating_sub(1).min(20)).min(LONGEST_WAIT);
+    let longest = base.saturating_mul(1 << attempts.saturating_sub(1).min(20)).min(MAX_WAIT);
     let jitter = longest.mul_f64(random.clamp(0.0, 1.0));
     match failure.retry_after {
-        Some(asked) if asked > LONGEST_RETRY_AFTER => None,
-        // A server that asks many clients to wait as long should not get them all back at once.
+        Some(asked) if asked > MAX_RETRY_AFTER => None,
+        // A server that asks many clients to wait for the same time should not get them all back at once.
         Some(asked) => Some(asked + jitter.min(Duration::from_secs(1))),
         None => Some(jitter),
     }
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_have_cost_something_is_not_sent_again() {
+    fn requests_that_may_have_been_billed_are_not_retried() {
         let again = |failure: Failure| wait(&failure, 1, 7, Duration::ZERO, 1.0).is_some();
         assert!([429, 500, 502, 503, 529].into_iter().all(|status| again(Failure::of_status(status, "", None))));
         assert!(

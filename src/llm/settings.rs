@@ -1,11 +1,11 @@
-//! How models are called.
+//! The settings for calls of language models.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::address::Address;
 
-/// How models are called. `config::LlmConfig::settings` makes it.
+/// The settings for calls of models. `config::LlmConfig::settings` makes them.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The endpoint.

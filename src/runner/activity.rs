@@ -1,8 +1,8 @@
-//! What this process waits for, so that a long wait can be reported while it lasts.
+//! The steps that this process is waiting for, so that a long wait can be reported while it lasts.
 //!
-//! A step says when it begins. Its guard ends it, also when its future is dropped. Steps nest: a session's iteration
-//! contains a step on the device. There is one list for the process, because a process does one thing at a time: what
-//! runs ahead in the background says nothing here.
+//! A step registers when it begins. Its guard ends it, even if its future is dropped. Steps nest: a session's iteration
+//! contains a step on the device. There is one list for the process, because a process does one thing at a time.
+//! Background work is not listed.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -39,19 +39,19 @@ struct Step {
 /// A step under way. Dropping it ends it.
 #[derive(Debug)]
 #[must_use = "the step ends when this is dropped"]
-pub struct Running(u64);
+pub struct RunningStep(u64);
 
 /// Begins a step inside those under way.
-pub fn begin(name: impl Into<String>, limit: Option<Limit>) -> Running {
+pub fn begin(name: impl Into<String>, limit: Option<Limit>) -> RunningStep {
     let mut steps = STEPS.lock().unwrap_or_else(PoisonError::into_inner);
     let number = steps.iter().map(|step| step.number).max().unwrap_or(0) + 1;
     steps.push(Step { number, name: name.into(), since: Instant::now(), limit });
-    Running(number)
+    RunningStep(number)
 }
 
-impl Running {
+impl RunningStep {
     /// Replaces the step by the next one at its place.
-    pub fn go_on(&mut self, name: impl Into<String>, limit: Option<Limit>) {
+    pub fn replace(&mut self, name: impl Into<String>, limit: Option<Limit>) {
         let mut steps = STEPS.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(step) = steps.iter_mut().find(|step| step.number == self.0) {
             (step.name, step.since, step.limit) = (name.into(), Instant::now(), limit);
@@ -59,7 +59,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningStep {
     fn drop(&mut self) {
         STEPS.lock().unwrap_or_else(PoisonError::into_inner).retain(|step| step.number != self.0);
     }
@@ -78,7 +78,7 @@ pub struct UnderWay {
     limit: Option<Limit>,
 }
 
-/// Returns what is under way. None between two steps.
+/// Returns the steps under way. None between two steps.
 pub fn under_way() -> Option<UnderWay> {
     let steps = STEPS.lock().unwrap_or_else(PoisonError::into_inner);
     UnderWay::of(&steps)
@@ -116,8 +116,8 @@ impl UnderWay {
     }
 }
 
-/// Describes steps in a line, such as `iteration 12: timing s64 for 20 s, 34 s in all (worker.step_timeout ends it after
-/// 90 s)`.
+/// Describes steps in a line, such as `iteration 12: timing s64 for 20 s, 34 s in all (worker.step_timeout ends it
+/// after 90 s)`.
 pub fn line(names: &[String], for_s: f64, all_s: f64, limit: Option<(&str, f64)>) -> String {
     let what = names.join(": ");
     let all = if all_s - for_s >= 1.0 { format!(", {all_s:.0} s in all") } else { String::new() };
@@ -130,9 +130,9 @@ pub fn line(names: &[String], for_s: f64, all_s: f64, limit: Option<(&str, f64)>
 
 /// How often long waits are reported.
 #[derive(Debug, Clone, Copy)]
-pub struct Pace(Duration);
+pub struct ReportInterval(Duration);
 
-impl Default for Pace {
+impl Default for ReportInterval {
     /// Ten seconds. The tests shorten it by `OPTLOOP_PROGRESS_MS`.
     fn default() -> Self {
         let asked = std::env::var("OPTLOOP_PROGRESS_MS").ok().and_then(|text| text.parse().ok());
@@ -140,7 +140,7 @@ impl Default for Pace {
     }
 }
 
-impl Pace {
+impl ReportInterval {
     /// Returns the longest time without a report.
     pub fn period(self) -> Duration {
         self.0
@@ -148,7 +148,7 @@ impl Pace {
 
     /// Returns whether a report is due: the last one is a period ago, and so is the beginning of what is under way.
     pub fn is_due(self, last: Instant, steps: &UnderWay, now: Instant) -> bool {
-        // The next look is a tenth of the period away.
+        // The next check is a tenth of the period away.
         now.saturating_duration_since(last.max(steps.outer_since)) + self.0 / 10 >= self.0
     }
 }
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_what_runs_for_how_long_and_what_will_end_it() {
+    fn a_progress_line_has_the_steps_their_duration_and_the_limit() {
         let begun = Instant::now();
         let told = |steps: &[Step], at: u32| UnderWay::of(steps).unwrap().line(begun + at * SECOND);
         insta::assert_snapshot!(told(&steps(begun), 34), @"iteration 12: timing b1h1s512 for 20 s, 34 s in all (worker.step_timeout ends it after 90 s)");
@@ -193,7 +193,9 @@ mod tests {
     fn nothing_is_reported_within_the_period_and_then_once_in_each() {
         let begun = Instant::now();
         let under_way = UnderWay::of(&steps(begun)).unwrap();
-        let due = |last: u32, now: u32| Pace(PERIOD).is_due(begun + last * SECOND, &under_way, begun + now * SECOND);
+        let due = |last: u32, now: u32| {
+            ReportInterval(PERIOD).is_due(begun + last * SECOND, &under_way, begun + now * SECOND)
+        };
         assert!(!due(0, 8) && due(0, 9), "no step runs for more than ten seconds without a line");
         assert!(!due(9, 17) && due(9, 18));
     }
@@ -203,7 +205,7 @@ mod tests {
         let names = || under_way().map(|steps| steps.names).unwrap_or_default();
         let outer = begin("outer", None);
         let mut inner = begin("inner", None);
-        inner.go_on("next", None);
+        inner.replace("next", None);
         assert!(names().ends_with(&["outer".to_owned(), "next".to_owned()]));
         drop(outer);
         assert!(names().ends_with(&["next".to_owned()]));

@@ -4,7 +4,7 @@
 //! in turns with the variants it is compared with. Any program that speaks the protocol (docs/baselines.md) can be a
 //! workload's baseline.
 
-mod drawn;
+mod case_inputs;
 mod fastest;
 pub mod guard;
 mod process;
@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
-use self::drawn::{Drawn, text};
+use self::case_inputs::{CaseInputs, text};
 use self::process::Process;
 use self::protocol::{Request, VERSION};
 use super::activity;
@@ -31,22 +31,22 @@ use crate::runner::confine::Reach;
 use crate::runner::messages::SampleGroup;
 
 pub use fastest::fastest;
-pub use process::{Failure, answer, meant};
+pub use process::{Failure, answer, parse_answer};
 pub use protocol::{Hello, Prepared, PreparedBackend, Released, Sampled};
 
 /// The project's folder for programs that the configured interpreter runs.
 pub const FOLDER: &str = "kernels/baselines";
 
-/// How a project wants its baselines to be run: the section `[baseline]` of config.toml.
+/// How a project runs its baselines: the section `[baseline]` of config.toml.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The interpreter of programs in [`FOLDER`].
     pub python: String,
-    /// Variables of the environment that a program gets beside those that every child gets.
+    /// Environment variables that a program gets in addition to those of every child.
     pub env: Vec<String>,
-    /// Files and folders that a program may read beside its project and its installation.
+    /// Files and folders that a program may read in addition to its project and its installation.
     pub read: Vec<String>,
-    /// Files and folders that a program may write beside a folder of its own.
+    /// Files and folders that a program may write in addition to its own folder.
     pub write: Vec<String>,
     /// The longest that an answer may take (`baseline.timeout`).
     pub timeout: Duration,
@@ -65,9 +65,9 @@ pub struct BaselineProgram {
     pub copies: Option<Arc<TempDir>>,
     /// A folder of its own, for temporary files, inputs and outputs. It is removed with the last user.
     pub own: Arc<TempDir>,
-    /// Variables of the environment that it gets beside those that every child gets.
+    /// Environment variables that it gets in addition to those of every child.
     pub env: Vec<String>,
-    /// Files and folders that it may use beside its project and its installation.
+    /// Files and folders that it may use in addition to its project and its installation.
     pub added: Reach,
     /// The CUDA device to time on.
     pub device: u32,
@@ -78,19 +78,19 @@ pub struct BaselineProgram {
 }
 
 /// Inputs being written to files at the start of a comparison. This takes seconds for a large case.
-pub struct Drawing(JoinHandle<Result<(TempDir, Drawn), String>>);
+pub struct PendingInputs(JoinHandle<Result<(TempDir, CaseInputs), String>>);
 
-impl Drawing {
+impl PendingInputs {
     /// Starts drawing the inputs of a seed, the same that variants get.
     pub fn begin(process: &BaselineProcess, op: &'static dyn Op, dtype: Dtype, case: &Case, input_seed: u64) -> Self {
         let (dims, own) = (case.dims.clone(), Arc::clone(&process.own));
-        // The task owns the folder, so a folder that is no longer wanted is removed after its last file is written.
+        // The task owns the folder, so an unwanted folder is removed after its last file is written.
         Self(tokio::task::spawn_blocking(move || {
             // The program may read and write below its own folder alone.
             let folder = tempfile::tempdir_in(own.path());
             let folder = folder.map_err(|error| format!("there is no temporary folder: {error}"))?;
-            let drawn = Drawn::new(op, &dims, dtype, input_seed, folder.path())?;
-            Ok((folder, drawn))
+            let case_inputs = CaseInputs::new(op, &dims, dtype, input_seed, folder.path())?;
+            Ok((folder, case_inputs))
         }))
     }
 }
@@ -100,8 +100,8 @@ pub struct BaselineProcess {
     hello: Hello,
     min_sample_ns: f64,
     process: Option<Process>,
-    /// Why there is no process any more.
-    gone: String,
+    /// Why the process is no longer available.
+    lost_reason: String,
     /// Python may read from them at any time.
     _copies: Option<Arc<TempDir>>,
     own: Arc<TempDir>,
@@ -123,7 +123,7 @@ pub struct Ready {
     pub launches_per_sample: u32,
     /// Nanoseconds of one call without CUDA graphs; `None` if not taken.
     pub eager_ns: Option<f64>,
-    /// Its error relative to the float64 oracle; `None` if the program gave no output.
+    /// Its error relative to the float64 oracle; `None` if the program wrote no output.
     pub relative_l2: Option<f64>,
 }
 
@@ -158,22 +158,22 @@ impl BaselineProgram {
         let mut process = Process::start(self)?;
         let hello = process.ask(&Request::Hello { protocol: VERSION, device: self.device }).await;
         let hello = hello.and_then(|answer| match answer.get("protocol").and_then(serde_json::Value::as_u64) {
-            Some(version) if version != u64::from(VERSION) => {
-                Err(Failure::Gone(format!("it speaks version {version} of the baseline protocol, not {VERSION}")))
-            }
-            Some(_) => meant::<Hello>(answer),
-            None => Err(Failure::Gone("it does not report its version of the baseline protocol".to_owned())),
+            Some(version) if version != u64::from(VERSION) => Err(Failure::Disconnected(format!(
+                "it speaks version {version} of the baseline protocol, not {VERSION}"
+            ))),
+            Some(_) => parse_answer::<Hello>(answer),
+            None => Err(Failure::Disconnected("it does not report its version of the baseline protocol".to_owned())),
         });
         match hello {
             Ok(hello) => Ok(BaselineProcess {
                 hello,
                 min_sample_ns: self.min_sample_ns,
                 process: Some(process),
-                gone: "it was interrupted during an answer".to_owned(),
+                lost_reason: "it was interrupted during an answer".to_owned(),
                 _copies: self.copies.clone(),
                 own: Arc::clone(&self.own),
             }),
-            Err(Failure::Refused(reason) | Failure::Gone(reason)) => Err(reason),
+            Err(Failure::Refused(reason) | Failure::Disconnected(reason)) => Err(reason),
         }
     }
 }
@@ -184,8 +184,8 @@ impl BaselineProcess {
         &self.hello
     }
 
-    /// Returns the ID of the process from which the program descends, which tells it from other processes on the device.
-    /// `None` once the process has ended.
+    /// Returns the ID of the process from which the program descends, which tells it from other processes on the
+    /// device. `None` once the process has ended.
     pub fn pid(&self) -> Option<u32> {
         self.process.as_ref().and_then(Process::pid)
     }
@@ -201,11 +201,12 @@ impl BaselineProcess {
         l2_bytes: u64,
         input_seed: u64,
     ) -> Result<Vec<Backend>, String> {
-        let drawing = Drawing::begin(self, op, dtype, case, input_seed);
+        let drawing = PendingInputs::begin(self, op, dtype, case, input_seed);
         self.prepare_wanted(None, op, dtype, case, l2_bytes, drawing).await
     }
 
-    /// Prepares one backend on inputs already drawn, which is all that a comparison needs. See [`Self::prepare`].
+    /// Prepares one backend on inputs that are already drawn, which is all that a comparison needs. See
+    /// [`Self::prepare`].
     pub async fn prepare_one(
         &mut self,
         backend: &str,
@@ -213,7 +214,7 @@ impl BaselineProcess {
         dtype: Dtype,
         case: &Case,
         l2_bytes: u64,
-        drawing: Drawing,
+        drawing: PendingInputs,
     ) -> Result<Ready, String> {
         let backends = self.prepare_wanted(Some(backend), op, dtype, case, l2_bytes, drawing).await?;
         let found = backends.into_iter().find(|found| found.name == backend);
@@ -227,9 +228,9 @@ impl BaselineProcess {
         dtype: Dtype,
         case: &Case,
         l2_bytes: u64,
-        drawing: Drawing,
+        drawing: PendingInputs,
     ) -> Result<Vec<Backend>, String> {
-        let (folder, drawn) = {
+        let (folder, case_inputs) = {
             let _running = activity::begin("drawing the inputs of a baseline", None);
             drawing.0.await.map_err(|error| error.to_string())??
         };
@@ -240,7 +241,7 @@ impl BaselineProcess {
             regime: case.regime,
             l2_bytes,
             min_sample_ns: self.min_sample_ns,
-            inputs: &drawn.files,
+            inputs: &case_inputs.files,
             output_folder: text(folder.path())?,
             backend,
         };
@@ -252,14 +253,14 @@ impl BaselineProcess {
         let backends = prepared.backends;
         // The folder moves along, and is removed after the outputs in it are checked.
         blocking(move || {
-            Ok(backends.into_iter().map(|backend| drawn.judged(backend, folder.path())).collect::<Vec<_>>())
+            Ok(backends.into_iter().map(|backend| case_inputs.validated(backend, folder.path())).collect::<Vec<_>>())
         })
         .await
     }
 
     /// Replays a prepared backend. Returns a group of samples, with the control of its turn if the program measures it.
     ///
-    /// The program first does one replay that it does not count, because others have used the caches.
+    /// The program first does one uncounted replay, because other participants have used the caches.
     pub async fn sample(&mut self, backend: &str, samples: usize) -> Result<SampleGroup, String> {
         let Sampled { samples_ns, graph_node_ns } = self.ask(&Request::Sample { backend, samples }).await?;
         if samples_ns.len() != samples {
@@ -276,12 +277,13 @@ impl BaselineProcess {
         self.ask::<Released>(&Request::Release).await.map(|_| ())
     }
 
-    /// Sends a request to a running program. One that fails to answer is dropped, and every later request fails, too.
+    /// Sends a request to a running program. A program that fails to answer is dropped, and every later request fails,
+    /// too.
     async fn ask<T: DeserializeOwned>(&mut self, request: &Request<'_>) -> Result<T, String> {
-        // The process is taken out during the request. A cancelled caller thus drops it. Otherwise the next request
-        // would get the pending answer.
-        let Some(mut process) = self.process.take() else { return Err(self.gone.clone()) };
-        match process.ask(request).await.and_then(meant) {
+        // The process is taken out during the request. So a cancelled caller drops it. Otherwise the next request would
+        // get the pending answer.
+        let Some(mut process) = self.process.take() else { return Err(self.lost_reason.clone()) };
+        match process.ask(request).await.and_then(parse_answer) {
             Ok(answer) => {
                 self.process = Some(process);
                 Ok(answer)
@@ -290,16 +292,16 @@ impl BaselineProcess {
                 self.process = Some(process);
                 Err(reason)
             }
-            Err(Failure::Gone(reason)) => {
-                self.gone.clone_from(&reason);
+            Err(Failure::Disconnected(reason)) => {
+                self.lost_reason.clone_from(&reason);
                 Err(reason)
             }
         }
     }
 }
 
-/// Returns how to call the configured interpreter from any folder. A path is relative to the project, and a bare name is
-/// looked up in PATH.
+/// Returns how to call the configured interpreter from any folder. A path is relative to the project, and a bare name
+/// is looked up in PATH.
 pub fn interpreter(project: &Path, python: &str) -> String {
     if python.contains('/') { project.join(python).display().to_string() } else { python.to_owned() }
 }
@@ -308,7 +310,7 @@ fn plausible(ns: f64) -> bool {
     ns.is_finite() && ns > 0.0
 }
 
-/// Runs a computation of seconds without delaying the session's other tasks.
+/// Runs a computation that takes seconds without delaying the session's other tasks.
 async fn blocking<T: Send + 'static>(what: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
     tokio::task::spawn_blocking(what).await.map_err(|error| error.to_string())?
 }

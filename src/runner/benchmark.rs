@@ -76,23 +76,23 @@ pub fn screen(
     let Prepared { capture, executions, samples_ns, replay_ns } = prepared;
     device.begin_timing()?;
     let mut samples = samples_ns.clone();
-    // A long replay is no outlier. One captured to last that long has no sample yet.
+    // A long replay is not an outlier. A capture that was made to last that long has no sample yet.
     let is_far = |ns| samples.first().is_some_and(|sample_ns| *sample_ns > FAR * ns);
     let far = is_long(*replay_ns) && incumbent_ns.is_some_and(is_far);
     // Samples already taken may be enough. Otherwise they were warm-up.
     if !is_long(*replay_ns)
-        && !policy.hopeless(&samples, incumbent_ns)
+        && !policy.cannot_win(&samples, incumbent_ns)
         && !policy.screening.is_over(&samples, *executions)
     {
         samples.clear();
     }
     let mut ask_at = 0;
-    while !far && !policy.hopeless(&samples, incumbent_ns) {
+    while !far && !policy.cannot_win(&samples, incumbent_ns) {
         if samples.len() >= ask_at {
             if policy.screening.is_over(&samples, *executions) {
                 break;
             }
-            ask_at = ask_next(samples.len()).min(policy.screening.most);
+            ask_at = ask_next(samples.len()).min(policy.screening.max_samples);
         }
         samples.push(device.replay(*capture)? / f64::from(*executions));
     }
@@ -113,8 +113,8 @@ pub fn replays(device: &mut dyn Replay, capture: Capture, executions: u32, sampl
     Ok(replays_ns.into_iter().map(|ns| ns / f64::from(executions)).collect())
 }
 
-/// Returns the number of samples at which to ask again whether they are enough. The answer may take a bootstrap, which
-/// lasts longer than a sample, so it is asked ever more rarely. At most an eighth of the samples is wasted.
+/// Returns the number of samples at which to check again whether they are enough. A check may need a bootstrap, which
+/// lasts longer than a sample, so checks become rarer. At most an eighth of the samples is wasted.
 fn ask_next(samples: usize) -> usize {
     samples + samples / 8 + 1
 }
@@ -171,8 +171,8 @@ mod tests {
         let work = Work { module: Module::default(), plan: &plan, buffers: &buffers, problem: None };
         let policy = Policy {
             min_speedup: 1.01,
-            screening: Sampling { least: 10, most: 100, relative_error: 0.005, max_ns: 1e9 },
-            comparison: Sampling { least: 30, most: 30, relative_error: 0.002, max_ns: 1e10 },
+            screening: Sampling { min_samples: 10, max_samples: 100, relative_error: 0.005, max_ns: 1e9 },
+            comparison: Sampling { min_samples: 30, max_samples: 30, relative_error: 0.002, max_ns: 1e10 },
             group_size: 10,
         };
         let min_sample_ns = device.min_sample_ns;
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hopeless_ends_after_three_samples_and_what_takes_too_long_after_one() {
+    fn variants_that_cannot_win_end_after_three_samples_and_long_ones_after_one() {
         assert_eq!(screened(&mut steady(2000.0), 1, Some(1000.0)).samples_ns.len(), 3);
         // The replay is long enough, so the samples already taken decide.
         let mut device = steady(5e7);
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn whether_the_samples_are_enough_is_asked_rarely_and_in_time() {
+    fn samples_are_evaluated_rarely_but_in_time() {
         let asked: Vec<usize> =
             std::iter::successors(Some(0), |samples| Some(ask_next(*samples))).take_while(|at| *at < 500).collect();
         assert!(asked.len() < 45, "{asked:?}");

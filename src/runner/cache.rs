@@ -1,4 +1,4 @@
-//! Compiled artifacts kept between sessions. The key covers everything that determines them.
+//! A cache of compiled artifacts, kept between sessions. The key covers everything that determines them.
 
 use std::fs;
 use std::path::{Path, PathBuf};

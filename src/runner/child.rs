@@ -1,4 +1,4 @@
-//! What optloop's child processes share: how they read requests, send replies, and end.
+//! Code that optloop's child processes share: reading requests, sending replies, and exiting.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -11,25 +11,25 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use super::frames::{self, Message};
 use crate::secrets;
 
-/// How much of a child's standard error is kept. Its last line is in there.
+/// How much of a child's standard error is kept. This includes its last line.
 const TAIL_BYTES: usize = 4096;
 
 /// How much of it is read at once: as much as a pipe holds.
 const READ_BYTES: usize = 64 << 10;
 
-/// The longest sentence of a child that is passed on. Anything longer is a dump.
+/// The longest sentence of a child that is passed on. Anything longer is probably a dump.
 const MAX_SENTENCE_CHARS: usize = 300;
 
 /// Reads requests from standard input on a separate thread, and ends the process when the input ends.
 ///
-/// So a child never outlives its parent, however the parent ended, even while a kernel or a compilation hangs. Signals
-/// to stop are for the session: a child ends only with its input.
+/// So a child never outlives its parent, however the parent ended, even while a kernel or a compilation hangs. Stop
+/// signals are handled by the session: a child ends only with its input.
 pub fn requests<T: Message + DeserializeOwned + Send + 'static>() -> mpsc::Receiver<T> {
-    outlast_stops();
+    ignore_stop_signals();
     requests_only()
 }
 
-/// Does the same in a process that has called [`outlast_stops`] before it was confined.
+/// Does the same in a process that has called [`ignore_stop_signals`] before it was confined.
 pub fn requests_only<T: Message + DeserializeOwned + Send + 'static>() -> mpsc::Receiver<T> {
     let (sender, requests) = mpsc::channel();
     std::thread::spawn(move || {
@@ -56,17 +56,17 @@ pub fn requests_only<T: Message + DeserializeOwned + Send + 'static>() -> mpsc::
 /// Makes this process ignore Ctrl-C, SIGTERM and SIGHUP, up to an `exec`.
 ///
 /// A service manager signals every process of a group, not just the session. A child that died of the signal would look
-/// as if a variant had taken it down. NVRTC's front end handles SIGINT and SIGTERM itself while it compiles, so these
+/// as if a variant had crashed it. NVRTC's front end handles SIGINT and SIGTERM itself while it compiles, so these
 /// still kill a compiler then.
-pub fn outlast_stops() {
+pub fn ignore_stop_signals() {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
-        // Once a listener was installed, the signal has no effect for good, even after the listener is gone.
+        // Once a listener was installed, the signal has no effect, even after the listener is dropped.
         let Ok(listener) = tokio::runtime::Builder::new_current_thread().enable_io().build() else { return };
         let _entered = listener.enter();
         for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
-            // A signal without a listener keeps its effect.
+            // Without a listener, the signal keeps its effect.
             drop(signal(kind));
         }
     }
@@ -101,7 +101,7 @@ pub fn limit_memory(bytes: u64) -> io::Result<()> {
 /// Ends this process at once with SIGKILL.
 ///
 /// `exit` would first run the exit handlers of every loaded library. The CUDA driver's handler waits for the kernels in
-/// its context, and for a kernel that never ends, forever.
+/// its context. If a kernel never ends, it waits forever.
 pub fn end() -> ! {
     #[cfg(unix)]
     let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
@@ -111,8 +111,8 @@ pub fn end() -> ! {
 /// The last bytes of a stream, as they came. Secrets are masked once, at the end.
 struct Tail {
     bytes: Vec<u8>,
-    /// How many bytes are kept: the tail, and before it as many as the longest secret has. So no secret that reaches
-    /// into the tail has lost its beginning, and half a secret would not be recognized.
+    /// How many bytes are kept: the tail, preceded by as many bytes as the longest secret has. So a secret that reaches
+    /// into the tail is complete. Half a secret would not be recognized.
     kept: usize,
 }
 
@@ -123,9 +123,9 @@ impl Default for Tail {
 }
 
 impl Tail {
-    fn hear(&mut self, bytes: &[u8]) {
+    fn push(&mut self, bytes: &[u8]) {
         let bytes = &bytes[bytes.len().saturating_sub(self.kept)..];
-        // Cut only once there is as much again, so that each byte is moved once and not with every read.
+        // Truncated only once there is as much again, so that each byte is moved once and not with every read.
         if self.bytes.len() + bytes.len() > 2 * self.kept {
             let surplus = self.bytes.len().saturating_sub(self.kept);
             self.bytes.drain(..surplus);
@@ -147,7 +147,7 @@ impl Tail {
 pub async fn last_line(mut errors: impl AsyncRead + Unpin) -> String {
     let (mut tail, mut buffer) = (Tail::default(), vec![0; READ_BYTES]);
     while let Ok(read @ 1..) = errors.read(&mut buffer).await {
-        tail.hear(&buffer[..read]);
+        tail.push(&buffer[..read]);
     }
     tail.last_line(secrets::mask_bytes)
 }
@@ -156,7 +156,7 @@ pub async fn last_line(mut errors: impl AsyncRead + Unpin) -> String {
 pub fn last_line_blocking(mut errors: impl Read) -> String {
     let (mut tail, mut buffer) = (Tail::default(), vec![0; READ_BYTES]);
     while let Ok(read @ 1..) = errors.read(&mut buffer) {
-        tail.hear(&buffer[..read]);
+        tail.push(&buffer[..read]);
     }
     tail.last_line(secrets::mask_bytes)
 }
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_line_is_kept_of_however_much() {
+    fn the_last_line_of_a_long_stream_is_kept() {
         assert_eq!(last_line_blocking(&b"first\n\nlast words\n \r\n"[..]), "last words");
         assert_eq!(last_line_blocking(&b""[..]), "");
         let endless = [b"x".repeat(1 << 20), b"\nthe end".to_vec()].concat();
@@ -182,12 +182,12 @@ mod tests {
     }
 
     /// A stream of lines that counts how often it is read.
-    struct Chatty {
+    struct CountingReader {
         left: usize,
         reads: usize,
     }
 
-    impl Read for &mut Chatty {
+    impl Read for &mut CountingReader {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
             self.reads += 1;
             let length = buffer.len().min(self.left);
@@ -202,13 +202,13 @@ mod tests {
     #[test]
     fn fifty_megabytes_cost_few_reads_and_are_searched_for_secrets_once() {
         const BYTES: usize = 50 << 20;
-        let mut stream = Chatty { left: BYTES, reads: 0 };
+        let mut stream = CountingReader { left: BYTES, reads: 0 };
         assert!(last_line_blocking(&mut stream).starts_with("nnn"));
         assert!(stream.reads <= BYTES / READ_BYTES + 2, "{} reads", stream.reads);
 
         let (mut tail, mut searched) = (Tail::default(), 0);
         for _ in 0..BYTES >> 10 {
-            tail.hear(&[b'x'; 1 << 10]);
+            tail.push(&[b'x'; 1 << 10]);
             assert!(tail.bytes.len() <= 2 * tail.kept);
         }
         tail.last_line(|bytes| {
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn no_half_of_a_secret_is_shown_wherever_the_tail_begins() {
+    fn a_secret_at_the_cut_of_the_tail_is_masked() {
         let secret = b"s3cret-s3cret-s3cret";
         let mask = |bytes: &[u8]| -> Vec<u8> {
             let mut masked = bytes.to_vec();
@@ -232,7 +232,7 @@ mod tests {
             for chunk in [7, 1000, 1 << 20] {
                 let mut tail = Tail { bytes: Vec::new(), kept: TAIL_BYTES + secret.len() };
                 let stream = [&[b'.'; 9000][..], secret, &vec![b'.'; after]].concat();
-                stream.chunks(chunk).for_each(|bytes| tail.hear(bytes));
+                stream.chunks(chunk).for_each(|bytes| tail.push(bytes));
                 let mut shown = Vec::new();
                 tail.last_line(|bytes| {
                     shown = mask(bytes);

@@ -7,7 +7,7 @@ use std::time::Instant;
 use run::ComparisonRun;
 
 use super::activity;
-use super::baseline::{BaselineProcess, Drawing};
+use super::baseline::{BaselineProcess, PendingInputs};
 use super::messages::EnterRequest;
 use super::monitor::Monitor;
 use super::worker::{Worker, WorkerError};
@@ -45,7 +45,7 @@ pub struct Terms<'a> {
 pub struct Entry<'a> {
     /// Its role in the comparison.
     pub role: Role,
-    /// Its name, for people.
+    /// Its name, for display.
     pub name: String,
     /// The iteration that produced it; `None` if none did.
     pub iteration: Option<IterationId>,
@@ -106,7 +106,7 @@ pub async fn run(
     // Only the host draws inputs while the variants enter, so a variant that is being prepared has the device to
     // itself.
     let drawn = |baseline: &BaselineEntry<'_>| {
-        Drawing::begin(baseline.process, terms.workload.op, terms.workload.dtype, terms.case, terms.input_seed)
+        PendingInputs::begin(baseline.process, terms.workload.op, terms.workload.dtype, terms.case, terms.input_seed)
     };
     let drawing = baseline.as_ref().map(drawn);
     let mut run = ComparisonRun::new(worker, monitor, &terms.case.name, terms.load);

@@ -73,7 +73,7 @@ pub enum CompileError {
 
 impl Compiler {
     /// Starts `optloop compiler` from the executable `exe` with the toolchain's NVRTC, for an architecture such as
-    /// `sm_90a`. A compilation that exceeds the limits is given up.
+    /// `sm_90a`. A compilation that exceeds the limits is aborted.
     pub fn new(
         exe: PathBuf,
         toolchain: Toolchain,
@@ -96,7 +96,7 @@ impl Compiler {
         &self.inner.description.version
     }
 
-    /// Returns what keeps a source away from files, programs and the network while it is compiled.
+    /// Returns the mechanisms that deny a source access to files, programs and the network while it is compiled.
     pub fn confinement(&self) -> &Confinement {
         &self.inner.description.confinement
     }
@@ -145,12 +145,12 @@ impl Compiler {
 }
 
 impl Inner {
-    /// Compiles in an idle process or a new one. If the process dies or hangs, the source is to blame.
+    /// Compiles in an idle process or a new one. If the process dies or hangs, this counts as a fault of the source.
     fn run(&self, source: &str) -> Result<(Vec<u8>, String, String), CompileError> {
         let mut options = self.options.clone();
         options.push(format!("--gpu-architecture={}", self.arch));
-        // Not --no-source-include: with it, NVRTC does not find what headers include from beside them, either. The folder
-        // of the source is the compiler's working folder, which is that of the CUDA headers.
+        // Not --no-source-include: with it, NVRTC does not find files that headers include from their own folder,
+        // either. The folder of the source is the compiler's working folder, which is that of the CUDA headers.
         options.push("--ptxas-options=-v".to_owned());
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut process = match idle {
@@ -159,12 +159,12 @@ impl Inner {
         };
         let request = Request { source: source.to_owned(), options };
         let reply = process.compile(&request).map_err(|log| CompileError::Rejected { log })?;
-        if !matches!(reply, Reply::Defeated(_)) {
+        if !matches!(reply, Reply::CompilerFailed(_)) {
             self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(process);
         }
         match reply {
             Reply::Compiled { cubin, ptx, log } => Ok((cubin, ptx, log)),
-            Reply::Rejected(log) | Reply::Defeated(log) => Err(CompileError::Rejected { log }),
+            Reply::Rejected(log) | Reply::CompilerFailed(log) => Err(CompileError::Rejected { log }),
             Reply::Broken(message) => Err(CompileError::Broken(message.trim().to_owned())),
             Reply::Hello(_) => Err(CompileError::Broken("the compiler sent an unexpected reply".to_owned())),
         }
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_that_says_what_is_wrong_is_told() {
+    fn the_line_with_the_error_is_reported() {
         let told = |log: &str| first_error(log).into_owned();
         let info = "ptxas info    : 9 bytes gmem\n";
         insta::assert_snapshot!(told(&format!("{info}variant.cu(3): error: expected a \";\"\n")), @r#"variant.cu(3): error: expected a ";""#);

@@ -1,15 +1,16 @@
-//! Confines a child process before it handles anything that a stranger wrote.
+//! Confines a child process before it handles untrusted text.
 //!
 //! Compilers and renderers compute: text in, text out. They need no network, no other program, and no file but the CUDA
-//! headers. Three mechanisms of Linux take the rest away. Each holds where the kernel and the container allow it, and
-//! each covers for the others:
+//! headers. Three mechanisms of Linux deny everything else. Each works where the kernel and the container allow it, and
+//! each backs up the others:
 //!
 //! - **namespaces**: the process sees an empty file system, in which only the headers are mounted, and no network.
-//! - **Landlock**: it may read the headers and open, create or execute no other file. It reaches no TCP port and signals
-//!   no process outside.
-//! - **seccomp**: the kernel refuses every system call that a computation has no use for.
+//! - **Landlock**: it may read the headers and open, create or execute no other file. It reaches no TCP port and
+//!   signals no other process.
+//! - **seccomp**: the kernel refuses every system call that a computation does not need.
 //!
-//! `optloop doctor` says which of them hold on a machine. docs/security.md says what follows where one does not.
+//! `optloop doctor` reports which of them work on a machine. docs/security.md describes the consequences of a missing
+//! one.
 
 #[cfg(target_os = "linux")]
 mod capabilities;
@@ -24,7 +25,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// Which mechanisms confine a process. An error says in a few words why one does not.
+/// The mechanisms that confine a process. An error says in a few words why one does not work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confinement {
     /// The process sees no file system and no network but its own.
@@ -36,7 +37,7 @@ pub struct Confinement {
 }
 
 impl Confinement {
-    /// Lists the mechanisms that hold, and why the others do not.
+    /// Lists the mechanisms that work, and why the others do not.
     pub fn describe(&self) -> String {
         let each = [("namespaces", &self.namespaces), ("Landlock", &self.landlock), ("seccomp", &self.seccomp)];
         let words = each.map(|(name, held)| match held {
@@ -61,7 +62,7 @@ pub struct Reach {
     pub writable: Vec<PathBuf>,
 }
 
-/// Confines this process, and all that it will start, to the files of a [`Reach`] and to no network, for good.
+/// Permanently confines this process and everything that it will start to the files of a [`Reach`], without network.
 ///
 /// Call this while the process has one thread. A program keeps the file system of the machine, so this takes Landlock
 /// and seccomp alone.
@@ -81,10 +82,10 @@ pub fn to_reach(_reach: &Reach) -> Confinement {
     Confinement { namespaces: none(), landlock: none(), seccomp: none() }
 }
 
-/// Confines this process to computing, for good. It may still read `folder` and use the pipes that it has open.
+/// Permanently confines this process to computing. It may still read `folder` and use the pipes that it has open.
 ///
-/// Returns the place of `folder` afterwards, and what holds. Call this while the process has one thread: a namespace is
-/// refused to a process with several, and a thread that runs already would not be confined.
+/// Returns the new path of `folder`, and the mechanisms that work. Call this while the process has one thread: a
+/// namespace is refused to a process with several, and a thread that runs already would not be confined.
 #[cfg(target_os = "linux")]
 pub fn compute_only(folder: Option<&Path>) -> (Option<PathBuf>, Confinement) {
     let namespaces = namespaces::enter(folder);
@@ -92,7 +93,7 @@ pub fn compute_only(folder: Option<&Path>) -> (Option<PathBuf>, Confinement) {
         Ok(moved) => moved.clone(),
         Err(_) => folder.map(Path::to_owned),
     };
-    // Relative paths lead into the folder, or where the folder is not needed, to nothing of interest.
+    // Relative paths lead into the folder or, where the folder is not needed, to nothing of interest.
     let _ = std::env::set_current_dir(folder.as_deref().unwrap_or(Path::new("/")));
     let landlock = landlock::allow_reading(folder.as_deref());
     (folder, Confinement { namespaces: namespaces.map(|_| ()), landlock, seccomp: allow_computing() })
@@ -123,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_mechanism_is_named_with_the_reason_why_it_does_not_hold() {
+    fn each_missing_mechanism_is_named_with_the_reason() {
         let mut found = Confinement { namespaces: Err("not permitted".to_owned()), landlock: Ok(()), seccomp: Ok(()) };
         assert_eq!(found.describe(), "no namespaces (not permitted), Landlock, seccomp");
         assert!(found.holds());

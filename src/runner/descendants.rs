@@ -1,7 +1,7 @@
-//! Ends every process that descends from this one, whatever it has done to get away.
+//! Ends every process that descends from this one, even if it has tried to detach itself.
 //!
 //! A process that makes its own group or session, or whose parent ends, still descends from a subreaper: the system
-//! gives it to the nearest one above it. So a subreaper can find and end all that it has started.
+//! gives it to the nearest one above it. So a subreaper can find and end everything that it has started.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,8 +16,8 @@ pub fn adopt() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Kills all descendants, if this process has adopted those that lose their parent. Returns when they are gone, or after
-/// some seconds: a process in the middle of a system call may not end at once.
+/// Kills all descendants, if this process has adopted those that lose their parent. Returns when they have exited, or
+/// after some seconds: a process in the middle of a system call may not end at once.
 pub fn end() {
     #[cfg(target_os = "linux")]
     if ADOPTS.load(Ordering::Relaxed) {
@@ -36,7 +36,7 @@ mod linux {
     /// The longest time to wait for processes that were killed.
     const TIMEOUT: Duration = Duration::from_secs(5);
 
-    /// The time between two looks.
+    /// The time between two checks.
     const PAUSE: Duration = Duration::from_millis(2);
 
     pub fn end() {
@@ -63,7 +63,7 @@ mod linux {
     }
 
     fn send(pid: i32, signal: Signal) {
-        // It may have ended.
+        // It may have exited.
         let _ = Pid::from_raw(pid).map(|pid| kill_process(pid, signal));
     }
 
@@ -88,7 +88,7 @@ mod linux {
     /// Returns a process's parent, and whether it is alive.
     fn status(pid: i32) -> Option<(i32, bool)> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name in brackets may hold anything. The state and the parent follow it.
+        // The name in parentheses may contain any characters. The state and the parent follow it.
         let mut rest = stat.rsplit_once(')')?.1.split_ascii_whitespace();
         let state = rest.next()?;
         Some((rest.next()?.parse().ok()?, !matches!(state, "Z" | "X")))

@@ -32,7 +32,7 @@ pub(super) use stock::Stock;
 /// Called before each step on the device with the case's name and the action.
 pub(super) type Step<'a> = dyn FnMut(&str, &str) + 'a;
 
-/// What ended a request early.
+/// The reason why a request ended early.
 #[derive(Debug)]
 pub(super) enum Ended {
     /// The variant failed: an outcome.
@@ -82,7 +82,7 @@ fn run(
     Ok(())
 }
 
-/// Returns whether another case ends in time if it takes as long as the longest so far.
+/// Returns whether another case would end in time if it took as long as the longest one so far.
 fn ends_within(within_s: Option<f64>, begun_s: f64, longest_s: f64) -> bool {
     within_s.is_none_or(|within_s| begun_s + longest_s < within_s)
 }

@@ -1,8 +1,8 @@
 //! Explains the time of a variant on a virtual GPU: what it would take without each cause of lost time.
 //!
-//! A real GPU cannot run a kernel without its bank conflicts. The virtual GPU of the same architecture can suppose that
-//! they are gone. An explainer has a worker process of its own, so it can run beside a real GPU while a session goes on.
-//! Dropping a request that is under way is safe: the next one gets a new worker.
+//! A real GPU cannot run a kernel without its bank conflicts. The virtual GPU of the same architecture can model the
+//! time without them. An explainer has a worker process of its own, so it can run beside a real GPU while a session
+//! goes on. Dropping a request that is under way is safe: the next one gets a new worker.
 
 use std::path::PathBuf;
 
@@ -20,11 +20,11 @@ pub struct Explainer {
     worker: Worker,
 }
 
-/// What a virtual GPU says about the time of a variant.
+/// A virtual GPU's explanation of the time of a variant.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Explained {
-    /// The modelled times of the case itself, with those without each cause. If the case is too much work for a CPU, they
-    /// come from a sample of its blocks, and `checked_on` names the scaled case on which the output was checked.
+    /// The modelled times of the case itself, with those without each cause. If the case is too much work for a CPU,
+    /// they come from a sample of its blocks, and `checked_on` names the scaled case on which the output was checked.
     Profile(Profile),
     /// The variant cannot be executed there, for this reason.
     Skipped(String),

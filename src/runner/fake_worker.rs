@@ -15,44 +15,44 @@ use super::{child, frames};
 
 /// Serves evaluations on the fake device until standard input ends or a fault was injected.
 pub fn serve_fake() -> anyhow::Result<()> {
-    let Some(script) = Script::asked() else { return serve(&DeviceChoice::Fake) };
+    let Some(script) = Script::from_env() else { return serve(&DeviceChoice::Fake) };
     let requests = child::requests::<WorkerRequest>().into_iter();
-    let pipe = Rc::new(Pipe { script, out: RefCell::new(child::replies()?) });
-    let heard = Rc::clone(&pipe);
-    let requests = requests.inspect(move |request| heard.hear(request));
-    serve_over(&DeviceChoice::Fake, requests, move |reply| pipe.say(reply))
+    let injector = Rc::new(FaultInjector { script, out: RefCell::new(child::replies()?) });
+    let on_requests = Rc::clone(&injector);
+    let requests = requests.inspect(move |request| on_requests.on_request(request));
+    serve_over(&DeviceChoice::Fake, requests, move |reply| injector.say(reply))
 }
 
 /// The worker's output, with the faults to inject.
-struct Pipe {
+struct FaultInjector {
     script: Script,
     out: RefCell<File>,
 }
 
-impl Pipe {
-    fn hear(&self, request: &WorkerRequest) {
+impl FaultInjector {
+    fn on_request(&self, request: &WorkerRequest) {
         match request {
-            WorkerRequest::Accept(_) => self.meet("accept"),
-            WorkerRequest::Enter(_) => self.meet("enter"),
+            WorkerRequest::Accept(_) => self.inject("accept"),
+            WorkerRequest::Enter(_) => self.inject("enter"),
             _ => {}
         }
     }
 
     fn say(&self, reply: &WorkerReply) -> io::Result<()> {
         if let WorkerReply::Opened(Ok(())) = reply {
-            self.meet("hello");
+            self.inject("hello");
         }
         frames::write(&mut *self.out.borrow_mut(), reply)?;
         match reply {
-            WorkerReply::Step { doing, .. } => self.meet(doing),
-            WorkerReply::Replay { .. } => self.meet("replay"),
+            WorkerReply::Step { doing, .. } => self.inject(doing),
+            WorkerReply::Replay { .. } => self.inject("replay"),
             _ => {}
         }
         Ok(())
     }
 
     /// Injects the faults of a stage.
-    fn meet(&self, stage: &str) {
+    fn inject(&self, stage: &str) {
         if let Some(fault) = self.script.at(stage) {
             fault.happen(&mut *self.out.borrow_mut());
         }

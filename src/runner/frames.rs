@@ -27,7 +27,7 @@ use crate::secrets;
 
 /// The protocol version of both sides, raised with every change to a message. They differ only if the executable was
 /// replaced during a session.
-pub const VERSION: u32 = 12;
+pub const VERSION: u32 = 13;
 
 /// The longest payload. A CUBIN with its PTX is below 1 MiB; no message of optloop comes near this limit.
 pub const MAX_PAYLOAD_BYTES: u32 = 64 << 20;
@@ -63,7 +63,7 @@ pub enum FrameError {
         /// Bytes expected.
         of: usize,
     },
-    /// The payload is intact but is no message.
+    /// The payload is intact but not a message.
     #[error("a frame does not contain a message: {0}")]
     Meaningless(String),
     /// The stream failed.

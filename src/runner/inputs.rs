@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use crate::domain::op::{Dtype, TensorSpec};
 
-/// Elements per random stream. It is the unit of parallel generation, and part of a seed's meaning.
+/// Elements per random stream. It is the unit of parallel generation. A change would change the inputs of every seed.
 const CHUNK: usize = 1 << 14;
 
 /// Draws a tensor from the standard normal distribution, each element rounded to the tensor's dtype.
@@ -46,7 +46,7 @@ pub fn rounded(value: f32, dtype: Dtype) -> f32 {
     }
 }
 
-/// Moves every value by the fraction `part` of itself, up or down at random.
+/// Changes every value by the fraction `part` of itself, up or down at random.
 pub fn moved(values: &[f32], part: f32, seed: u64) -> Vec<f32> {
     let mut moved = values.to_vec();
     moved.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, values)| {

@@ -27,7 +27,7 @@ pub enum WorkerRequest {
     Evaluate(Box<EvaluateRequest>),
     /// Run the acceptance checks on a variant that is about to win.
     Accept(Box<AcceptanceRequest>),
-    /// Add a variant to the comparison: load it beside the others, check it on fresh inputs, and prepare it for
+    /// Add a variant to the comparison: load it in addition to the others, check it on fresh inputs, and prepare it for
     /// sampling.
     Enter(Box<EnterRequest>),
     /// Replay a participant this many times, after one uncounted replay. Another participant ran meanwhile and has
@@ -38,7 +38,7 @@ pub enum WorkerRequest {
         /// Number of replays.
         samples: usize,
     },
-    /// Check what no participant may change, and report this one's output error.
+    /// Check the data that no participant may change, and report this participant's output error.
     Check {
         /// The participant's number.
         participant: usize,
@@ -67,13 +67,14 @@ pub struct EvaluateRequest {
     pub measuring: Measuring,
     /// Seed of the inputs. Variants with the same seed share the inputs, because they are slow to draw.
     pub input_seed: u64,
-    /// Seed of what no other variant gets: held-out inputs, confirmation inputs and the sets that checks inspect.
+    /// Seed of the data that no other variant gets: held-out inputs, confirmation inputs and the sets that checks
+    /// inspect.
     pub own_seed: u64,
     /// The time for all cases, in seconds. A case that may not end within it is not begun, except for the first one.
     /// `None` is no limit.
     pub within_s: Option<f64>,
-    /// Whether a device that models its times also models them without each cause of lost time. Such times explain, and
-    /// are not confirmed. Other devices ignore it.
+    /// Whether a device that models its times also models them without each cause of lost time. Such times are for
+    /// explanations, and are not confirmed. Other devices ignore it.
     pub explain: bool,
 }
 
@@ -196,7 +197,7 @@ pub enum WorkerReply {
     /// The device is open, or one sentence on why it is not.
     Opened(Result<(), String>),
     /// The device passed its self-check.
-    Well,
+    SelfCheckPassed,
     /// A step on the device begins. The supervisor's deadline restarts.
     Step {
         /// The case's name.
@@ -208,11 +209,12 @@ pub enum WorkerReply {
     Launch,
     /// Replays begin or continue, with a deadline of their own.
     Replay {
-        /// Expected duration of one replay, or of those in a row, in seconds: the time that as many separate launches took.
+        /// Expected duration of one replay, or of those in a row, in seconds: the time that as many separate launches
+        /// took.
         expected_s: f64,
     },
     /// The step continues after a launch or replays. Its deadline restarts.
-    StepGoesOn,
+    StepResumed,
     /// The variant is evaluated.
     Evaluated(Evaluation),
     /// The variant passed its acceptance checks.
@@ -241,11 +243,11 @@ impl Message for WorkerReply {
             // These hold numbers, and names of optloop or of the workload.
             Self::Hello(Ok(_))
             | Self::Opened(Ok(()))
-            | Self::Well
+            | Self::SelfCheckPassed
             | Self::Step { .. }
             | Self::Launch
             | Self::Replay { .. }
-            | Self::StepGoesOn
+            | Self::StepResumed
             | Self::Accepted(_)
             | Self::Entered(_)
             | Self::Sampled(_)
@@ -255,7 +257,7 @@ impl Message for WorkerReply {
     }
 }
 
-/// What the acceptance checks found about a variant that passed them.
+/// The results of the acceptance checks of a variant that passed them.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Accepted {
     /// Number of output checks that it passed.
@@ -274,7 +276,7 @@ pub struct SampleGroup {
     pub graph_node_ns: Option<f64>,
 }
 
-/// What is known about a variant that has entered a comparison.
+/// The results of a variant's entry into a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Entered {
     /// The error of its output in the check on entry.

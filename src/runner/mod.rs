@@ -1,8 +1,8 @@
 //! Renders, compiles and evaluates variants.
 //!
-//! Templates, sources and kernels may be a stranger's, so each step has child processes of its own, with limits: a
-//! template can render for ever ([`renderer`]), a source can crash its compiler ([`compile`]), and a kernel can hang or
-//! poison a CUDA context for good ([`worker`]).
+//! Templates, sources and kernels may be untrusted, so each step has its own child processes with limits. A template
+//! can render forever ([`renderer`]), a source can crash its compiler ([`compile`]), and a kernel can hang or
+//! permanently break a CUDA context ([`worker`]).
 
 pub mod activity;
 pub mod baseline;

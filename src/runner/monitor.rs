@@ -23,7 +23,7 @@ pub struct Monitor {
 
 /// A process that NVML lists on the GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Listed {
+struct GpuProcess {
     pid: u32,
     name: Option<String>,
     memory_bytes: Option<u64>,
@@ -33,7 +33,7 @@ impl Monitor {
     /// Finds the device by its UUID. The error says in one sentence why there is no monitoring.
     pub fn open(device: &DeviceInfo) -> Result<Self, String> {
         let uuid = device.uuid.clone().ok_or_else(|| format!("{} is not a GPU that NVML supports", device.name))?;
-        let nvml = Nvml::init().map_err(|error| no_nvml(&error))?;
+        let nvml = Nvml::init().map_err(|error| nvml_problem(&error))?;
         let answered = nvml.device_by_uuid(uuid.as_str()).map(|_| ());
         answered.map_err(|error| format!("NVML does not give access to {} ({uuid}): {error}", device.name))?;
         Ok(Self { nvml, uuid })
@@ -58,12 +58,13 @@ impl Monitor {
         self.device()?.total_energy_consumption().ok()
     }
 
-    /// Names the processes on the GPU other than our `own`, for people: `python3 (pid 17, 1.2 GiB)`.
+    /// Names the processes on the GPU other than our `own`, for display: `python3 (pid 17, 1.2 GiB)`.
     ///
     /// `own` are the processes that already hold the GPU for us, such as a worker that has opened its device. Their
     /// descendants count as ours, too, because a baseline's command may be a wrapper. In a container NVML may list
-    /// nothing, or process IDs of another namespace. None of our processes is listed then, so only the count tells
-    /// theirs from ours. If more processes are listed than we have, the surplus is reported without names.
+    /// nothing, or process IDs of another namespace. Then none of our processes is listed, so only the count
+    /// distinguishes other processes from ours. If more processes are listed than we have, the surplus is reported
+    /// without names.
     pub fn others(&self, own: &[u32]) -> Vec<String> {
         others(&self.listed(), own, parent)
     }
@@ -73,7 +74,7 @@ impl Monitor {
     }
 
     /// Lists the processes that hold a context, for compute or for graphics, each once.
-    fn listed(&self) -> Vec<Listed> {
+    fn listed(&self) -> Vec<GpuProcess> {
         let Some(device) = self.device() else { return Vec::new() };
         let compute = device.running_compute_processes().unwrap_or_default();
         let graphics = device.running_graphics_processes().unwrap_or_default();
@@ -87,19 +88,19 @@ impl Monitor {
             *known = (*known).max(memory_bytes);
         }
         let name = |pid| self.nvml.sys_process_name(pid, NAME_BYTES).ok();
-        memory_by_pid.into_iter().map(|(pid, memory_bytes)| Listed { pid, name: name(pid), memory_bytes }).collect()
+        memory_by_pid.into_iter().map(|(pid, memory_bytes)| GpuProcess { pid, name: name(pid), memory_bytes }).collect()
     }
 }
 
 /// The longest process name to ask for. It is a path, of which the last part is shown.
 const NAME_BYTES: usize = 256;
 
-/// How many ancestors of a process are followed. Process IDs are reused, so the chain could become a circle while it is
+/// How many ancestors of a process are followed. Process IDs are reused, so the chain could become a cycle while it is
 /// read.
-const MOST_ANCESTORS: usize = 64;
+const MAX_ANCESTORS: usize = 64;
 
 /// Returns one sentence on why NVML cannot be used.
-fn no_nvml(error: &NvmlError) -> String {
+fn nvml_problem(error: &NvmlError) -> String {
     match error {
         NvmlError::LibloadingError(_) | NvmlError::LibraryNotFound => {
             "NVML is not installed (libnvidia-ml.so.1 was not found)".to_owned()
@@ -111,8 +112,8 @@ fn no_nvml(error: &NvmlError) -> String {
 
 /// Maps NVML's throttle reasons to those that matter here.
 ///
-/// An idle GPU, application clocks, a synchronised boost group and a display are not throttling. The GPU is then as
-/// fast as it was asked to be.
+/// An idle GPU, application clocks, a synchronised boost group and a display are not throttling. The GPU then runs at
+/// the requested clocks.
 fn throttle(reasons: ThrottleReasons) -> BTreeSet<Throttle> {
     let mapped = [
         (ThrottleReasons::SW_POWER_CAP, Throttle::PowerCap),
@@ -131,14 +132,14 @@ fn parent(pid: u32) -> Option<u32> {
 }
 
 /// Names the processes that are not ours. See [`Monitor::others`].
-fn others(listed: &[Listed], own: &[u32], parent: impl Fn(u32) -> Option<u32>) -> Vec<String> {
-    let is_ours = |process: &&Listed| {
-        let mut line = std::iter::successors(Some(process.pid), |pid| parent(*pid)).take(MOST_ANCESTORS);
+fn others(listed: &[GpuProcess], own: &[u32], parent: impl Fn(u32) -> Option<u32>) -> Vec<String> {
+    let is_ours = |process: &&GpuProcess| {
+        let mut line = std::iter::successors(Some(process.pid), |pid| parent(*pid)).take(MAX_ANCESTORS);
         line.any(|pid| own.contains(&pid))
     };
-    let (ours, theirs): (Vec<&Listed>, Vec<&Listed>) = listed.iter().partition(is_ours);
+    let (ours, theirs): (Vec<&GpuProcess>, Vec<&GpuProcess>) = listed.iter().partition(is_ours);
     if own.is_empty() || !ours.is_empty() {
-        return theirs.into_iter().map(Listed::describe).collect();
+        return theirs.into_iter().map(GpuProcess::describe).collect();
     }
     match listed.len().saturating_sub(own.len()) {
         0 => Vec::new(),
@@ -147,7 +148,7 @@ fn others(listed: &[Listed], own: &[u32], parent: impl Fn(u32) -> Option<u32>) -
     }
 }
 
-impl Listed {
+impl GpuProcess {
     fn describe(&self) -> String {
         let name = self.name.as_deref().and_then(|name| name.rsplit('/').next()).filter(|name| !name.is_empty());
         let name = name.unwrap_or("a process");
@@ -162,12 +163,12 @@ impl Listed {
 mod tests {
     use super::*;
 
-    fn listed(pid: u32, name: &str, memory_bytes: Option<u64>) -> Listed {
-        Listed { pid, name: Some(name.to_owned()), memory_bytes }
+    fn listed(pid: u32, name: &str, memory_bytes: Option<u64>) -> GpuProcess {
+        GpuProcess { pid, name: Some(name.to_owned()), memory_bytes }
     }
 
     #[test]
-    fn only_what_holds_the_gpu_below_its_clocks_is_throttling() {
+    fn only_reasons_that_lower_the_clocks_are_throttling() {
         let none = ThrottleReasons::GPU_IDLE
             | ThrottleReasons::APPLICATIONS_CLOCKS_SETTING
             | ThrottleReasons::SYNC_BOOST
@@ -182,13 +183,13 @@ mod tests {
     }
 
     #[test]
-    fn our_own_processes_are_no_others() {
+    fn our_own_processes_are_not_reported() {
         let all = [
             listed(17, "/usr/bin/python3", Some(1_288_490_189)),
             listed(40, "/usr/bin/optloop", Some(1 << 30)),
-            Listed { pid: 41, name: None, memory_bytes: None },
+            GpuProcess { pid: 41, name: None, memory_bytes: None },
         ];
-        let others = |listed: &[Listed], own: &[u32]| others(listed, own, |_| None);
+        let others = |listed: &[GpuProcess], own: &[u32]| others(listed, own, |_| None);
         assert_eq!(others(&all, &[40]), ["python3 (pid 17, 1.2 GiB)", "a process (pid 41)"]);
         assert_eq!(others(&all[1..2], &[40, 99]), Vec::<String>::new());
         assert_eq!(others(&all[..1], &[]), ["python3 (pid 17, 1.2 GiB)"]);
@@ -197,7 +198,7 @@ mod tests {
 
     /// The baseline's command is process 40, a script that started 41, which started Python as 42.
     #[test]
-    fn what_our_processes_have_started_is_ours() {
+    fn children_of_our_processes_are_ours() {
         let all = [listed(42, "python3", None), listed(17, "python3", None)];
         let parent = |pid| (pid > 1).then(|| if pid == 17 { 1 } else { pid - 1 });
         assert_eq!(others(&all, &[40], parent), ["python3 (pid 17)"]);
@@ -206,7 +207,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn linux_tells_who_started_a_process() {
+    fn the_parent_of_a_process_is_known_on_linux() {
         assert_eq!(parent(std::process::id()), Some(std::os::unix::process::parent_id()));
         assert_eq!(parent(u32::MAX), None);
     }
@@ -215,7 +216,7 @@ mod tests {
     #[test]
     fn numbers_of_another_namespace_are_only_counted() {
         let all = [listed(91_540, "", None), listed(2_200, "", None), listed(2_300, "", None)];
-        let others = |listed: &[Listed], own: &[u32]| others(listed, own, |_| None);
+        let others = |listed: &[GpuProcess], own: &[u32]| others(listed, own, |_| None);
         assert_eq!(others(&all[..1], &[40]), Vec::<String>::new());
         assert_eq!(others(&all[..2], &[40]), ["a process outside this container"]);
         assert_eq!(others(&all, &[40]), ["2 processes outside this container"]);
@@ -230,7 +231,7 @@ mod tests {
 
     /// Holds on any machine: without the library, without permission, or with another GPU.
     #[test]
-    fn a_gpu_that_is_not_there_is_a_sentence() {
+    fn a_missing_gpu_is_reported_in_one_sentence() {
         let uuid = Some("GPU-00000000-0000-0000-0000-000000000000".to_owned());
         let device = DeviceInfo { uuid, ..DeviceInfo::of_arch("sm_90a").unwrap() };
         let Err(reason) = Monitor::open(&device) else { panic!("it was found") };

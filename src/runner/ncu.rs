@@ -33,13 +33,13 @@ use crate::environment;
 /// The key of the time limit in config.toml.
 const TIMEOUT_KEY: &str = "counters.timeout";
 
-/// How long a guard may take to end all that it has started.
+/// How long a guard may take to end everything that it has started.
 const END_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// How long `ncu --version` may take. It takes 0.2 s.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The most that is read of what ncu prints. A launch takes some 16 KiB.
+/// How much of ncu's output is read. A launch takes some 16 KiB.
 const MAX_OUTPUT_BYTES: u64 = 16 << 20;
 
 /// Reads the hardware counters of launches.
@@ -103,20 +103,22 @@ impl Profiler {
             .args(["--cache-control", if request.cold { "all" } else { "none" }])
             .args(["--target-processes", "all"])
             .args(["--launch-skip", &launches, "--launch-count", &launches])
-            .args(["--metrics", &metrics::asked()])
+            .args(["--metrics", &metrics::metric_names()])
             .arg(&self.exe)
             .args(["profiled", "--device", &self.choice.to_string(), "--request"])
             .arg(folder.path().join("request"));
         command
     }
 
-    /// Makes a command that runs ncu under a [guard](super::baseline::guard), so that nothing of it outlives optloop.
+    /// Makes a command that runs ncu under a [guard](super::baseline::guard), so that none of its processes outlives
+    /// optloop.
     fn guarded(&self, ncu: &Path, folder: &TempDir) -> Command {
         let mut command = Command::new(&self.exe);
         command.args(["guard", "--"]).arg(ncu);
         environment::limit(command.as_std_mut());
         command.envs(self.choice.environment());
-        // ncu keeps a lock in one of them, and copies its sections to the other. Files of another user would stop it.
+        // ncu keeps a lock in one of these folders, and copies its sections to the other. Files of another user would
+        // make it fail.
         command.env("TMPDIR", folder.path()).env("HOME", folder.path()).env_remove("XDG_CONFIG_HOME");
         command
     }
@@ -130,7 +132,8 @@ impl Profiler {
         if let Err(error) = descendants::adopt() {
             tracing::warn!("processes that lose their guard may be left: {error}");
         }
-        let mut running = Running(command.spawn().map_err(|error| format!("ncu's guard cannot be run: {error}"))?);
+        let mut running =
+            GuardedProcess(command.spawn().map_err(|error| format!("ncu's guard cannot be run: {error}"))?);
         let (Some(output), Some(errors)) = (running.0.stdout.take(), running.0.stderr.take()) else {
             return Err("ncu's process has no pipes".to_owned());
         };
@@ -138,13 +141,13 @@ impl Profiler {
         let mut printed = Vec::new();
         let mut output = output.take(MAX_OUTPUT_BYTES);
         let read = timeout(limit, output.read_to_end(&mut printed)).await;
-        // The guard ends what is left. The next user of the device must not begin before.
+        // The guard ends the remaining processes. The next user of the device must wait for that.
         running.end().await;
         match read {
             Err(_) => Err(format!("ncu took over {} ({TIMEOUT_KEY})", humantime::format_duration(limit))),
             Ok(Err(error)) => Err(format!("ncu's output cannot be read: {error}")),
             Ok(Ok(_)) => {
-                // What the profiled process says when it fails comes last.
+                // The error message of the profiled process comes last.
                 let said = timeout(END_TIMEOUT, last_line).await.ok().and_then(Result::ok).unwrap_or_default();
                 Ok(format!("{}\n{said}", String::from_utf8_lossy(&printed)))
             }
@@ -152,35 +155,36 @@ impl Profiler {
     }
 }
 
-/// A guard and all that it has started. Dropping it ends them.
-struct Running(Child);
+/// A guard and everything that it has started. Dropping it ends them.
+struct GuardedProcess(Child);
 
-impl Running {
-    /// Ends all, and waits until they are gone.
+impl GuardedProcess {
+    /// Ends all of them, and waits until they have exited.
     async fn end(&mut self) {
         self.tell();
         if timeout(END_TIMEOUT, self.0.wait()).await.is_err() {
-            tracing::warn!("ncu's guard has not exited {END_TIMEOUT:?} after it was told to");
+            tracing::warn!("ncu's guard has not exited within {END_TIMEOUT:?} after SIGTERM");
         }
     }
 
-    /// Tells the guard to end. Killed itself, it could not end the others.
+    /// Asks the guard to stop. If it were killed, it could not end the others.
     fn tell(&self) {
         #[cfg(unix)]
         if let Some(guard) = self.0.id().and_then(|pid| Pid::from_raw(pid.cast_signed())) {
-            // A stopped guard has to go on first.
+            // A stopped guard has to be continued first.
             let _ = kill_process(guard, Signal::TERM).and_then(|()| kill_process(guard, Signal::CONT));
         }
     }
 }
 
-impl Drop for Running {
+impl Drop for GuardedProcess {
     fn drop(&mut self) {
         self.tell();
     }
 }
 
-/// Finds ncu in the folders of `PATH`, then in CUDA toolkits. Relative folders may belong to a project and are left out.
+/// Finds ncu in the folders of `PATH`, then in CUDA toolkits. Relative folders may belong to a project and are left
+/// out.
 fn find(path: Option<&OsStr>, toolkits: &[PathBuf]) -> Result<PathBuf, String> {
     let on_path = path.map(|path| std::env::split_paths(path).collect::<Vec<_>>()).unwrap_or_default();
     let folders = on_path.into_iter().chain(toolkits.iter().map(|root| root.join("bin")));

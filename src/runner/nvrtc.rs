@@ -67,8 +67,8 @@ pub struct NvrtcOutput {
 pub enum NvrtcError {
     /// The source is wrong; the log says where.
     Rejected(String),
-    /// The source was too much for NVRTC: it ran out of memory or found an internal error.
-    Defeated(String),
+    /// NVRTC failed on the source: it ran out of memory or hit an internal error.
+    CompilerFailed(String),
     /// NVRTC itself failed.
     Broken(String),
 }
@@ -108,7 +108,11 @@ impl Nvrtc {
         let status = unsafe { (self.functions.compile)(program.handle, count, pointers.as_ptr()) };
         if matches!(status, NVRTC_ERROR_OUT_OF_MEMORY | NVRTC_ERROR_INTERNAL_ERROR) {
             let log = program.read(&self.functions.log).unwrap_or_default();
-            return Err(NvrtcError::Defeated(format!("{}: {}", self.explain(status), String::from_utf8_lossy(&log))));
+            return Err(NvrtcError::CompilerFailed(format!(
+                "{}: {}",
+                self.explain(status),
+                String::from_utf8_lossy(&log)
+            )));
         }
         let log = String::from_utf8_lossy(&program.read(&self.functions.log)?).into_owned();
         match status {
@@ -117,8 +121,8 @@ impl Nvrtc {
                 ptx: String::from_utf8_lossy(&program.read(&self.functions.ptx)?).into_owned(),
                 log,
             }),
-            // Mostly out of memory. Whatever it had allocated by then is still there.
-            NVRTC_ERROR_COMPILATION if log.contains("catastrophic error") => Err(NvrtcError::Defeated(log)),
+            // It usually ran out of memory. Its allocations up to that point are never freed.
+            NVRTC_ERROR_COMPILATION if log.contains("catastrophic error") => Err(NvrtcError::CompilerFailed(log)),
             NVRTC_ERROR_COMPILATION => Err(NvrtcError::Rejected(log)),
             status => Err(NvrtcError::Broken(format!("{}: {log}", self.explain(status)))),
         }

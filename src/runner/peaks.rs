@@ -20,14 +20,14 @@ const SAMPLES: usize = 20;
 /// length.
 const MIN_SAMPLE_NS: f64 = 5e6;
 
-/// The largest plausible ratio of a measured rate to the derived one. Beyond it, the clock or the count of work is
+/// The largest plausible ratio of a measured rate to the derived one. Above it, the clock or the count of work is
 /// wrong.
-const MOST_OF_DERIVED: f64 = 1.05;
+const MAX_SHARE_OF_DERIVED: f64 = 1.05;
 
 /// The smallest ratio of a measured rate to the derived one, for arithmetic and memory. Below it, the device was not
 /// alone. Consumer GPUs sum in FP32 at half the rate of their kind, which must pass. L2 has no such limit: its derived
-/// ceiling, 64 bytes a clock and multiprocessor, is far from what any L2 gives to all at once.
-const LEAST_OF_DERIVED: f64 = 0.4;
+/// ceiling, 64 bytes a clock and multiprocessor, is far from what any L2 delivers to all multiprocessors at once.
+const MIN_SHARE_OF_DERIVED: f64 = 0.4;
 
 /// Measures the ceilings of the worker's device, which must otherwise be idle. Takes some seconds.
 ///
@@ -68,14 +68,15 @@ fn combine(derived: &Peaks, rates: &[(Ceiling, f64)]) -> Peaks {
             return derived;
         };
         let share = fastest / derived;
-        if (least..=MOST_OF_DERIVED).contains(&share) {
+        if (least..=MAX_SHARE_OF_DERIVED).contains(&share) {
             return fastest;
         }
         notes.push(format!("{name} derived, because the measured value was {share:.2} times as high"));
         derived
     };
-    let f16_flops = pick(Ceiling::F16, "FP16 rate", derived.f16_flops, LEAST_OF_DERIVED);
-    let memory_bytes_per_s = pick(Ceiling::Memory, "memory bandwidth", derived.memory_bytes_per_s, LEAST_OF_DERIVED);
+    let f16_flops = pick(Ceiling::F16, "FP16 rate", derived.f16_flops, MIN_SHARE_OF_DERIVED);
+    let memory_bytes_per_s =
+        pick(Ceiling::Memory, "memory bandwidth", derived.memory_bytes_per_s, MIN_SHARE_OF_DERIVED);
     let l2_bytes_per_s = pick(Ceiling::L2, "L2 bandwidth", derived.l2_bytes_per_s, 0.0);
     let fastest = |figure| rates.iter().filter(|(of, _)| *of == figure).map(|(_, rate)| *rate).fold(0.0, f64::max);
     let f32_flops = Peaks::f32_ceiling(fastest(Ceiling::Fma).min(derived.f32_flops), f16_flops);
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_derived_and_the_source_says_so() {
+    fn implausible_rates_are_derived_and_the_source_says_so() {
         let mut rates = RATES;
         rates[1].1 = 9.8e12;
         rates[5].1 = 90e12;
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_probe_is_derived() {
+    fn ceilings_without_a_probe_are_derived() {
         let peaks = combine(&derived(), &RATES[..5]);
         assert_eq!((peaks.f16_flops, peaks.launch_ns), (derived().f16_flops, 900.0));
         insta::assert_snapshot!(peaks.source, @"measured on this device; FP16 rate derived, because no kernel measures it");

@@ -6,7 +6,7 @@
 use super::messages::{CaseRequest, PlannedCase};
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::family::Family;
-use crate::domain::op::Affordable;
+use crate::domain::op::CheckLimits;
 use crate::domain::plan::LaunchPlan;
 use crate::domain::proposal::Suggestion;
 use crate::domain::space::Space;
@@ -15,13 +15,14 @@ use crate::domain::workload::{Case, Workload};
 
 /// The most hidden cases of the acceptance checks. Each costs an allocation and two oracle runs, and the op lists the
 /// most telling ones first.
-const MOST_HIDDEN: usize = 8;
+const MAX_HIDDEN: usize = 8;
 
-/// What a real GPU can afford for a hidden case, however small the case is. A naive kernel takes some 50 ms for it.
-const ON_A_GPU: Affordable = Affordable { flop: 2e9, bytes: 64e6 };
+/// The work and memory that a real GPU can spend on a hidden case, however small the case is. A naive kernel takes some
+/// 50 ms for it.
+const ON_A_GPU: CheckLimits = CheckLimits { flop: 2e9, bytes: 64e6 };
 
 /// The same for a virtual GPU, where a CPU core takes some 0.1 s.
-const ON_A_VIRTUAL_GPU: Affordable = Affordable { flop: 1e7, bytes: 2e6 };
+const ON_A_VIRTUAL_GPU: CheckLimits = CheckLimits { flop: 1e7, bytes: 2e6 };
 
 /// Fills in the plans of a suggestion, the case with the least work first, so that a wrong variant fails early.
 pub fn of_suggestion(
@@ -70,7 +71,7 @@ pub fn hidden(
     };
     let mut hidden = Vec::new();
     for dims in workload.op.hidden(&case.dims, least, seed) {
-        if hidden.len() == MOST_HIDDEN {
+        if hidden.len() == MAX_HIDDEN {
             break;
         }
         let near = Case { name: case.name.clone(), dims, regime: case.regime };

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_kernels_of_one_log_are_told_apart() {
+    fn a_log_of_two_kernels_gives_both() {
         let log = "\
 ptxas info    : 0 bytes gmem
 ptxas info    : Compiling entry function 'combine' for 'sm_90a'

@@ -30,8 +30,8 @@ impl Template {
 /// Expands a template. Runs for as long, and takes as much memory, as the template wants: see [`super::renderer`].
 ///
 /// Templates use `<$ NAME $>` for values, `<% if … %>` for blocks and `<# … #>` for comments. The usual braces collide
-/// with C++ and inline PTX. A name that is not bound is an error. Beside the numbers of [`Family::template_values`] a
-/// template may use the string `DTYPE`.
+/// with C++ and inline PTX. A name that is not bound is an error. In addition to the numbers of
+/// [`Family::template_values`], a template may use the string `DTYPE`.
 pub fn expand(template: &Template) -> Result<String, String> {
     let mut context = Context::new();
     for (name, value) in &template.numbers {
@@ -49,7 +49,7 @@ pub fn render(family: &Family, specialization: &Dims, dtype: Dtype, params: &Par
     variant(family, specialization, dtype, params, &body)
 }
 
-/// Says of which family a template does not render.
+/// Returns the error for a template that does not render, with its family.
 pub fn explain(family: &Family, problem: &str) -> String {
     format!("family `{}`: its template does not render: {problem}", family.name)
 }

@@ -1,7 +1,8 @@
 //! The process that renders templates.
 //!
 //! A template is a program: two nested loops over 100,000 numbers render for hours, and a string that is doubled often
-//! enough fills the memory. So templates are rendered in a child process with limits, which sees no file and no network.
+//! enough fills the memory. So templates are rendered in a child process with limits, which sees no file and no
+//! network.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,7 +20,7 @@ use crate::domain::family::Family;
 use crate::domain::op::{Dims, Dtype};
 use crate::domain::variant::{Params, Variant};
 
-/// The limits of rendering, for a machine that is busy: rendering fills in values and copies text.
+/// The limits of rendering, generous enough for a busy machine: rendering only fills in values and copies text.
 const LIMITS: Limits = Limits {
     timeout: Duration::from_secs(5),
     timeout_source: "the limit for rendering a template",
@@ -52,7 +53,7 @@ impl Message for Reply {
 
 /// Serves templates until standard input ends.
 pub fn serve() -> anyhow::Result<()> {
-    child::outlast_stops();
+    child::ignore_stop_signals();
     let mut out = child::replies()?;
     child::limit_memory(LIMITS.memory_bytes)?;
     confine::compute_only(None);

@@ -23,7 +23,7 @@ use crate::domain::variant::{Params, VariantHash};
 use crate::domain::workload::{Case, Workload};
 
 /// The most hidden shapes. The virtual GPU executes each several times, with other orders of blocks and warps.
-const MOST_HIDDEN: usize = 3;
+const MAX_HIDDEN: usize = 3;
 
 /// Checks kernels on a virtual GPU; see the module.
 pub struct Sanitizer {
@@ -32,7 +32,7 @@ pub struct Sanitizer {
     known: HashMap<VariantHash, Sanitized>,
 }
 
-/// What a virtual GPU found.
+/// The result of a check on a virtual GPU.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Sanitized {
     /// The kernel is correct there.
@@ -72,8 +72,8 @@ impl Sanitized {
 }
 
 impl Subject<'_> {
-    /// Fills in its plan on the virtual GPU `device`, with that of a scaled case if the case itself is too much work for
-    /// a CPU. The error says why it cannot be executed there.
+    /// Fills in its plan on the virtual GPU `device`, with that of a scaled case if the case itself is too much work
+    /// for a CPU. The error says why it cannot be executed there.
     pub(super) fn planned(&self, device: &DeviceInfo, measuring: Measuring) -> Result<CaseRequest, String> {
         let Subject { family, params, workload, case, .. } = *self;
         let planned = planning::of_case(family, params, case, workload, device, measuring.model_flop)?;
@@ -118,7 +118,7 @@ impl Sanitizer {
                 let on = request.case.case.dims.clone();
                 match self.worker.accept(request).await {
                     Ok(_) => Sanitized::Passed { on },
-                    Err(AskError::Variant(outcome)) => judged(outcome, self.worker.info()),
+                    Err(AskError::Variant(outcome)) => interpret(outcome, self.worker.info()),
                     Err(AskError::Machine(error)) => return Err(error),
                 }
             }
@@ -133,7 +133,7 @@ impl Sanitizer {
         let planned = subject.planned(device, measuring)?;
         let case = planned.scaled.unwrap_or(PlannedCase { case: planned.case, plan: planned.plan });
         let mut hidden = planning::hidden(family, params, &case.case, workload, device, mix(seed, &["shapes"]));
-        hidden.truncate(MOST_HIDDEN);
+        hidden.truncate(MAX_HIDDEN);
         Ok(AcceptanceRequest {
             artifact: artifact.clone(),
             op: workload.op.name().to_owned(),
@@ -150,7 +150,7 @@ impl Sanitizer {
 }
 
 /// Turns the outcome on the virtual GPU into a finding about the kernel.
-fn judged(outcome: Outcome, device: &DeviceInfo) -> Sanitized {
+fn interpret(outcome: Outcome, device: &DeviceInfo) -> Sanitized {
     let failed = |case, message: &str| {
         let message = format!("on the {}: {message}", device.name);
         Sanitized::Failed(Outcome::Wrong { case, check: Check::Sanitizer, message })

@@ -1,7 +1,7 @@
 //! Makes workers check their devices.
 //!
-//! After a crash or a hang a GPU may be gone for a moment, or for good. A worker that went on unchecked would blame the
-//! next variant.
+//! After a crash or a hang, a GPU may be unavailable for a moment, or permanently. Without a check, a new worker would
+//! attribute that to the next variant.
 
 use super::compile::{CompileError, Compiler};
 use super::device::self_check::{KERNEL, SOURCE};

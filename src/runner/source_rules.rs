@@ -1,8 +1,8 @@
 //! Rules for a kernel's source, checked before NVRTC sees it, and for its PTX.
 //!
 //! These are tripwires, not the defence. A source that passes them is still compiled in a process with limits, executed
-//! in another one, and checked. They catch what a kernel has no use for, files of this machine and clocks, where a
-//! clear message is cheap. Anything that compilers might read in two ways is refused.
+//! in another one, and checked. They catch what a kernel does not need: files of this machine, and clocks. A clear
+//! message is cheap there. Anything that compilers might interpret in two ways is refused.
 
 mod scanner;
 #[cfg(test)]

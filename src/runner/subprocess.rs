@@ -26,7 +26,7 @@ pub struct Subprocess {
     limits: Limits,
 }
 
-/// The limits of a child process, and what sets them, for messages.
+/// The limits of a child process, with the keys that set them, for messages.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// The longest time for an answer.
@@ -40,8 +40,8 @@ pub struct Limits {
 }
 
 impl Subprocess {
-    /// Starts optloop's executable `exe` with some arguments. Every answer must come within its time limit. Errors, here and
-    /// later, are one sentence; the process is unusable afterwards.
+    /// Starts optloop's executable `exe` with some arguments. Every answer must come within its time limit. Errors,
+    /// here and later, are one sentence; the process is unusable afterwards.
     pub fn start(
         name: &'static str,
         exe: &Path,
@@ -64,8 +64,8 @@ impl Subprocess {
         Ok(Self { name, child, input, output, last_line, limits })
     }
 
-    /// Waits for the message that the process sends by itself when it is ready.
-    pub fn greeting<T: Message + DeserializeOwned>(&mut self) -> Result<T, String> {
+    /// Waits for the first message, which the process sends when it is ready.
+    pub fn wait_until_ready<T: Message + DeserializeOwned>(&mut self) -> Result<T, String> {
         let read = self.in_time(|_, output| frames::read(output))?;
         self.answer(read)
     }
@@ -91,8 +91,8 @@ impl Subprocess {
         }
     }
 
-    /// Runs `exchange` on the process's pipes, and kills the process if that exceeds the time limit. Its pipes then end,
-    /// whatever it did not read or write.
+    /// Runs `exchange` on the process's pipes, and kills the process if that exceeds the time limit. Its pipes then
+    /// end, even if data is left in them.
     fn in_time<T>(&mut self, exchange: impl FnOnce(&mut ChildStdin, &mut ChildStdout) -> T) -> Result<T, String> {
         let (done, watched) = mpsc::channel::<()>();
         let Limits { timeout, timeout_source, .. } = self.limits;
@@ -134,7 +134,7 @@ impl Subprocess {
 
 impl Drop for Subprocess {
     fn drop(&mut self) {
-        // Killed without a request to end, because it may hang in a request.
+        // Killed without a request to exit, because it may hang in a request.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -16,7 +16,7 @@ pub struct Toolchain {
     pub builtins: PathBuf,
     /// The folder with `cuda_fp16.h`. All headers lie in it, though some in a [folder of their own](include_folders).
     pub include: PathBuf,
-    /// The toolchain's source, for people.
+    /// The toolchain's source, for display.
     pub origin: String,
     /// Whether optloop has fetched it.
     is_fetched: bool,
@@ -42,7 +42,7 @@ const PARTS: [Part; 2] = [
 /// Files that state the version of the headers.
 const VERSIONS: [&str; 3] = ["cuda_runtime_api.h", "cccl/cuda/std/__cccl/version.h", "cuda/std/__cccl/version.h"];
 
-/// Returns optloop's folder for data that can be made again: `$XDG_CACHE_HOME/optloop`.
+/// Returns optloop's cache folder: `$XDG_CACHE_HOME/optloop`.
 pub fn cache_dir() -> anyhow::Result<PathBuf> {
     let base = dirs::cache_dir().context("There is no cache folder: set XDG_CACHE_HOME or HOME")?;
     Ok(base.join("optloop"))
@@ -70,7 +70,7 @@ impl Toolchain {
         Ok(toolchain)
     }
 
-    /// Says in one sentence which headers are missing and what provides them. `None` if there are all.
+    /// Describes in one sentence which headers are missing and what provides them. `None` if none is missing.
     pub fn missing_headers(&self) -> Option<String> {
         let (names, packages): (Vec<_>, Vec<_>) = self.missing().map(|part| (part.name, part.package)).unzip();
         if names.is_empty() {
@@ -87,7 +87,7 @@ impl Toolchain {
         ))
     }
 
-    /// Returns what tells these headers from others.
+    /// Returns an identifier of these headers.
     pub fn headers_id(&self) -> String {
         let mut hasher = blake3::Hasher::new();
         for text in VERSIONS.map(|file| fs::read(self.include.join(file)).unwrap_or_default()) {

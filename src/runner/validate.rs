@@ -14,8 +14,8 @@ use crate::domain::correctness::Correctness;
 use crate::domain::op::{Dims, Dtype, Op, Probed};
 use crate::domain::workload::Tolerance;
 
-/// The byte that fills outputs before a check. All bits set make a NaN that no arithmetic of any dtype produces, so
-/// whatever is left of it was not written.
+/// The byte that fills outputs before a check. All bits set make a NaN that no arithmetic of any dtype produces, so any
+/// poison that is left was not overwritten.
 pub const POISON: u8 = 0xff;
 
 /// Number of random directions in which the inputs are moved to see how far an output row moves. In some directions a
@@ -27,17 +27,17 @@ const DIRECTIONS: usize = 4;
 /// 10,000, the errors of an honest kernel are four times a typical one.
 const ALLOWED_MOVES: f64 = 8.0;
 
-/// What an FP32 addition may lose of the final sum. It loses up to 2^-24 of the running sum, rounded to nearest. On
-/// average the running sum is half of the final one.
+/// The part of the final sum that an FP32 addition may lose. It loses up to 2^-24 of the running sum, rounded to
+/// nearest. On average the running sum is half of the final one.
 const SUM_ROUNDING: f64 = 1.0 / (1_u64 << 26) as f64;
 
 /// The fewest rows to compare with the oracle.
-const LEAST_ROWS: usize = 64;
+const MIN_ROWS: usize = 64;
 
 /// How near to the largest value of its dtype, relative to it, a result may be either finite or infinite.
 const NEAR_LARGEST: f64 = 0.01;
 
-/// What is wrong with an output.
+/// The reason why an output is wrong.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
@@ -47,8 +47,8 @@ pub struct Refusal {
     pub message: String,
 }
 
-/// The expected output for given inputs: the oracle's answer for all rows, or for a random sample where all are too
-/// much.
+/// The expected output for given inputs: the oracle's answer for all rows, or for a random sample if all rows would be
+/// too much work.
 pub struct Expectation {
     rows: Vec<usize>,
     row_len: usize,
@@ -72,7 +72,7 @@ struct RowError {
 
 impl Expectation {
     /// Computes the oracle's answer for as many rows as `oracle_flop` floating-point operations allow. At least 64 rows
-    /// are computed, among them the first and the last.
+    /// are computed, including the first and the last.
     pub fn new(op: &dyn Op, dims: &Dims, dtype: Dtype, inputs: &[Vec<f32>], oracle_flop: f64, seed: u64) -> Self {
         Self::of(op, dims, dtype, inputs, oracle_flop, seed, &Probed::default())
     }
@@ -102,7 +102,7 @@ impl Expectation {
         let output = op.output(dims, dtype);
         let row_count = output.elements() / output.row_len();
         let affordable = (row_count as f64 * oracle_flop / op.flop(dims)) as usize;
-        let mut rows = choose_rows(row_count, affordable.max(LEAST_ROWS), &mut SmallRng::seed_from_u64(seed));
+        let mut rows = choose_rows(row_count, affordable.max(MIN_ROWS), &mut SmallRng::seed_from_u64(seed));
         rows.extend(&probed.rows);
         rows.sort_unstable();
         rows.dedup();
@@ -223,7 +223,7 @@ impl Expectation {
     fn judge(&self, rows: &[RowError], tolerance: &Tolerance) -> Result<Correctness, Refusal> {
         let error_sum: f64 = rows.iter().map(|it| it.squared_error).sum();
         let scale_sum: f64 = rows.iter().map(|it| it.squared_scale).sum();
-        // A row that happens to cancel to almost nothing is measured against a tenth of the output's scale instead.
+        // A row that happens to cancel to almost zero is measured against a tenth of the output's scale instead.
         let least_scale = if self.own_scale { 0.0 } else { 0.01 * scale_sum / self.rows.len() as f64 };
         let (worst, worst_row) = rows
             .iter()
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_let_pass_is_caught() {
+    fn faults_that_other_checks_miss_are_caught() {
         let (expectation, right, _) = attention(256);
         assert!(check(&expectation, &vec![0.0; right.len()]).is_err(), "zeros");
         let mut one_row = right.clone();

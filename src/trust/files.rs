@@ -1,4 +1,4 @@
-//! Finds the files of a project that a command runs, as far as its words tell, and hashes them.
+//! Finds the files of a project that a command names, and hashes them.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -9,10 +9,10 @@ use anyhow::{Context, bail};
 use sha2::{Digest, Sha256};
 
 /// The most bytes that are hashed for one command. An interpreter has some 10 MB.
-const MOST_BYTES: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 30;
 
 /// The most entries of folders that one command may name.
-const MOST_FILES: usize = 10_000;
+const MAX_FILES: usize = 10_000;
 
 /// The endings of files that Python imports.
 const MODULES: [&str; 3] = ["py", "pyc", "so"];
@@ -46,7 +46,7 @@ pub fn named(project: &Path, command: &[String]) -> anyhow::Result<BTreeMap<Stri
             |path: &Path| path.extension().is_some_and(|ending| MODULES.iter().any(|known| ending == *known));
         below(&folder, &is_package, &is_module, &mut found)?;
     }
-    let (mut hashes, mut bytes_left) = (BTreeMap::new(), MOST_BYTES);
+    let (mut hashes, mut bytes_left) = (BTreeMap::new(), MAX_BYTES);
     for path in found {
         let name = path.strip_prefix(&project).unwrap_or(&path).display().to_string();
         hashes.insert(name, hash(&path, &mut bytes_left)?);
@@ -103,8 +103,8 @@ fn below(
             let path = entry.with_context(|| format!("Failed to list {}", folder.display()))?.path();
             // Links may lead in circles.
             seen += 1;
-            if seen > MOST_FILES {
-                bail!("{} has over {MOST_FILES} files that would have to be trusted: name fewer", folder.display());
+            if seen > MAX_FILES {
+                bail!("{} has over {MAX_FILES} files that would have to be trusted: name fewer", folder.display());
             }
             match fs::metadata(&path) {
                 Ok(kind) if kind.is_dir() && enters(&path) => folders.push(path),
@@ -129,7 +129,7 @@ fn hash(path: &Path, bytes_left: &mut u64) -> anyhow::Result<String> {
             bail!(
                 "{} and what is named with it have more than {} MiB: no program is so large",
                 path.display(),
-                MOST_BYTES >> 20
+                MAX_BYTES >> 20
             );
         };
         *bytes_left = left;

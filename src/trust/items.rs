@@ -33,7 +33,8 @@ pub fn of_baseline(project: &Path, config: &Config, workload: &Workload) -> anyh
     Ok(items)
 }
 
-/// Returns what baselines may use beside what every baseline may use: variables, files and folders.
+/// Returns the variables, files and folders that the project's baselines may use in addition to those of every
+/// baseline.
 fn additions(project: &Path, config: &Config) -> Vec<Item> {
     let BaselineConfig { env, read, write, .. } = &config.baseline;
     let resolved = |paths: &[String]| paths.iter().map(|path| resolved(project, path)).collect();

@@ -1,4 +1,4 @@
-//! What the user has agreed to. It is kept in the user's folder, never in the project, which could bring it along.
+//! The user's consents. They are stored in the user's folder. A file in the project could come with the project.
 
 use std::fs;
 use std::io::Write;
@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
-use super::{Item, Standing, standing};
+use super::{ConsentState, Item, standing};
 use crate::domain::toml_text;
 use crate::files;
 
 /// The consents of a user, for all projects.
 #[derive(Debug)]
-pub struct Known {
+pub struct Consents {
     path: PathBuf,
     entries: Vec<Entry>,
 }
@@ -29,12 +29,12 @@ pub struct Entry {
 }
 
 #[derive(Default, Serialize, Deserialize)]
-struct Text {
+struct ConsentFile {
     #[serde(default)]
     trusted: Vec<Entry>,
 }
 
-impl Known {
+impl Consents {
     /// Reads the consents of this user.
     pub fn load() -> anyhow::Result<Self> {
         // Systems without a folder for state have one for data.
@@ -43,8 +43,8 @@ impl Known {
         if !path.exists() {
             return Ok(Self { path, entries: Vec::new() });
         }
-        let text: Text = toml_text::parse(&files::read(&path)?).map_err(|problem| {
-            anyhow::anyhow!("{}: {problem}: mend it, or remove it and trust anew", path.display())
+        let text: ConsentFile = toml_text::parse(&files::read(&path)?).map_err(|problem| {
+            anyhow::anyhow!("{}: {problem}: correct it, or remove it and trust the projects again", path.display())
         })?;
         Ok(Self { path, entries: text.trusted })
     }
@@ -55,7 +55,7 @@ impl Known {
     }
 
     /// Compares an item of a project with what the user has agreed to there.
-    pub fn standing(&self, project: &Path, item: &Item) -> Standing {
+    pub fn standing(&self, project: &Path, item: &Item) -> ConsentState {
         standing(item, self.entries.iter().filter(|entry| entry.project == project).map(|entry| &entry.item))
     }
 
@@ -82,7 +82,7 @@ impl Known {
         let write = || -> anyhow::Result<()> {
             let folder = self.path.parent().unwrap_or(Path::new("."));
             fs::create_dir_all(folder)?;
-            let text = toml::to_string(&Text { trusted: self.entries.clone() })?;
+            let text = toml::to_string(&ConsentFile { trusted: self.entries.clone() })?;
             let mut file = tempfile::NamedTempFile::new_in(folder)?;
             file.write_all(text.as_bytes())?;
             file.persist(&self.path)?;

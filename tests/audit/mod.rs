@@ -131,7 +131,7 @@ fn a_kernel_that_is_mislabelled_makes_the_audit_fail() {
 }
 
 #[test]
-fn a_kernel_that_a_device_cannot_show_is_left_out_with_the_reason() {
+fn a_kernel_that_the_device_cannot_run_is_skipped_with_the_reason() {
     let sandbox = Sandbox::without_repository();
     let lines = "kind = \"cheat\"\ncaught_by = [\"cheated/memoization\"]\nnot_modelled = \"times are computed\"";
     sandbox.write("tests/audit/a.cu", &zeros(lines));

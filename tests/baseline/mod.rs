@@ -10,7 +10,7 @@ use optloop::domain::op::{Dtype, Op};
 use optloop::domain::regime::Regime;
 use optloop::domain::workload::Case;
 use optloop::ops;
-use optloop::runner::baseline::{Backend, BaselineProcess, BaselineProgram, Drawing, Ready, fastest};
+use optloop::runner::baseline::{Backend, BaselineProcess, BaselineProgram, PendingInputs, Ready, fastest};
 use optloop::runner::confine::Reach;
 use tempfile::TempDir;
 
@@ -66,7 +66,7 @@ async fn ready(project: &Project, fault: &str) -> BaselineProcess {
 }
 
 #[tokio::test]
-async fn what_runs_is_ready_with_its_error_and_what_does_not_says_why() {
+async fn working_backends_report_their_error_and_others_the_reason() {
     let project = Project::new();
     let mut process = project.start("").await.unwrap();
     assert_eq!(process.hello().device, "fake device (no kernel was executed)");
@@ -92,7 +92,7 @@ async fn what_runs_is_ready_with_its_error_and_what_does_not_says_why() {
     timeless: it reported an invalid eager time of -1 ns
     ");
 
-    let drawing = |process: &BaselineProcess| Drawing::begin(process, attention(), Dtype::F16, &one_key(), 1);
+    let drawing = |process: &BaselineProcess| PendingInputs::begin(process, attention(), Dtype::F16, &one_key(), 1);
     let drawn = drawing(&process);
     let one = process.prepare_one("quick", attention(), Dtype::F16, &one_key(), 50 << 20, drawn).await;
     assert_eq!(one.unwrap().launches_per_sample, 40);
@@ -116,7 +116,7 @@ async fn backends_are_sampled_in_turns_and_the_fastest_comes_first() {
 }
 
 #[tokio::test]
-async fn a_backend_that_fails_later_leaves_the_others() {
+async fn a_backend_that_fails_later_does_not_affect_the_others() {
     let project = Project::new();
     let mut process = project.start("quick-fails").await.unwrap();
     let backends = prepare(&mut process).await.unwrap();
@@ -138,7 +138,7 @@ async fn without_a_backend_that_runs_there_is_a_reason() {
 }
 
 #[tokio::test]
-async fn a_program_that_dies_in_the_middle_is_told_by_its_last_words() {
+async fn a_program_that_dies_is_reported_with_its_last_line() {
     let project = Project::new();
     let mut process = project.start("dies").await.unwrap();
     let backends = prepare(&mut process).await.unwrap();
@@ -150,7 +150,7 @@ async fn a_program_that_dies_in_the_middle_is_told_by_its_last_words() {
 }
 
 #[tokio::test]
-async fn times_that_are_none_are_refused() {
+async fn invalid_times_are_refused() {
     let project = Project::new();
     for (fault, said) in [
         ("negative", "`quick` reported an invalid time of -1.5 ns"),
@@ -165,7 +165,7 @@ async fn times_that_are_none_are_refused() {
 }
 
 #[tokio::test]
-async fn a_program_that_makes_no_sense_is_refused_with_one_sentence() {
+async fn invalid_answers_of_a_program_are_refused_in_one_sentence() {
     let project = Project::new();
     let refused = async |fault: &str| project.start(fault).await.err().expect("it was accepted");
     insta::assert_snapshot!(refused("old").await, @"it speaks version 1 of the baseline protocol, not 2");

@@ -1,4 +1,4 @@
-//! What `[llm]` means, and which mistakes are refused.
+//! The meaning of `[llm]`, and the mistakes that are refused.
 
 use super::*;
 use crate::config::Config;
@@ -12,7 +12,7 @@ fn config(text: &str) -> LlmConfig {
 }
 
 #[test]
-fn there_are_no_models_unless_they_are_named() {
+fn no_model_is_used_unless_it_is_named() {
     assert!(!config("").is_on() && !config("[llm]\nprovider = 'openai'").is_on());
     assert!(config("[llm]\nmodels = ['m']").is_on());
 }
@@ -71,7 +71,7 @@ fn no_child_process_gets_the_key() {
     insta::assert_snapshot!(with("MY_KEY", "key_env = 'MY_KEY'").unwrap_err(), @"baseline.env must not list `MY_KEY`, which holds the key of the language model: remove it");
     insta::assert_snapshot!(with("ANTHROPIC_API_KEY", "").unwrap_err(), @"baseline.env must not list `ANTHROPIC_API_KEY`, which holds the key of the language model: remove it");
     assert!(with("HF_HOME", "key_env = 'MY_KEY'").is_ok());
-    // The others get what the rules for children give. Names that these rules give to any child are refused.
+    // Other names follow the rules for child processes. Names that these rules pass to a child are refused.
     for name in ["PIP_KEY", "HTTPS_PROXY", "PATH", "CUDA_HOME", "HF_HOME", "LC_ALL"] {
         assert!(with("X", &format!("key_env = '{name}'")).unwrap_err().contains("not treated as a secret"), "{name}");
     }

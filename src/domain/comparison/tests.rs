@@ -1,5 +1,5 @@
 use super::*;
-use crate::domain::conditions::{Figure, compare, tests::conditions};
+use crate::domain::conditions::{RecordedTime, compare, tests::conditions};
 use crate::domain::statistics::rank_interval;
 use crate::domain::synthetic::{Machine, Noise};
 
@@ -102,13 +102,13 @@ fn an_advantage_of_two_percent_is_found() {
     }
 }
 
-/// The same kernel twice, 500 samples after 500 samples, like tools that time one variant after the other.
+/// The same kernel twice, 500 samples after 500 samples, as in tools that time one variant after the other.
 #[test]
-fn what_fools_two_series_one_after_the_other_does_not_fool_a_comparison() {
+fn drift_misleads_two_series_but_not_a_comparison() {
     for (name, noise, least_fooled) in [("drift", Noise::DRIFT, 190), ("bimodal", Noise::BIMODAL, 80)] {
         let fooled = (0..200).filter(|&seed| {
             let mut machine = Machine::new(noise, seed);
-            let mut figure = || Figure {
+            let mut figure = || RecordedTime {
                 conditions: conditions(),
                 name: "a kernel".to_owned(),
                 timing: timing(&machine.samples(NS, ROUNDS * GROUP_SIZE)),
@@ -132,7 +132,7 @@ fn what_fools_two_series_one_after_the_other_does_not_fool_a_comparison() {
 fn a_linear_drift_cancels() {
     let steep = Noise { drift: 0.1, ..Noise::default() };
     let kernels = [(Role::Challenger, NS), (Role::Incumbent, NS), (Role::Baseline, 2.0 * NS)];
-    let comparison = simulate(steep, 0, LEAST_ROUNDS, &kernels);
+    let comparison = simulate(steep, 0, MIN_ROUNDS, &kernels);
     let (_, one) = comparison.against(Role::Incumbent).unwrap();
     let (_, two) = comparison.against(Role::Baseline).unwrap();
     assert!((one.estimate - 1.0).abs() < 1e-5 && (two.estimate - 2.0).abs() < 1e-5, "{one:?} {two:?}");
@@ -143,15 +143,15 @@ fn a_linear_drift_cancels() {
 #[test]
 fn a_comparison_of_too_few_rounds_has_no_ratio_and_no_winner() {
     let kernels = [(Role::Challenger, NS), (Role::Control, NS), (Role::Incumbent, 1.9 * NS)];
-    let brief = simulate(Noise::WHITE, 0, LEAST_ROUNDS - 1, &kernels);
+    let brief = simulate(Noise::WHITE, 0, MIN_ROUNDS - 1, &kernels);
     assert!(brief.against(Role::Incumbent).is_none() && !brief.beats(&brief.participants[2]));
-    let enough = simulate(Noise::WHITE, 0, LEAST_ROUNDS, &kernels);
+    let enough = simulate(Noise::WHITE, 0, MIN_ROUNDS, &kernels);
     assert!(enough.beats(&enough.participants[2]));
 }
 
 /// An initial kernel of two seconds is a thousand times as slow as the challenger. Two rounds show that.
 #[test]
-fn who_is_far_behind_takes_part_in_two_rounds_and_has_a_wide_interval() {
+fn a_participant_far_behind_takes_part_in_two_rounds() {
     assert_eq!(rounds(&[2e5, 2e5, 2e9, 3e5]), [usize::MAX, usize::MAX, FAR_ROUNDS, usize::MAX]);
     assert_eq!(rounds(&[2e5, 5e6]), [usize::MAX; 2], "it costs nothing to sample it in every round");
     assert_eq!(rounds(&[1e8, 9e8]), [usize::MAX; 2], "it is not far behind");
@@ -169,17 +169,17 @@ fn who_is_far_behind_takes_part_in_two_rounds_and_has_a_wide_interval() {
 }
 
 #[test]
-fn a_block_is_so_short_that_there_are_enough_rounds() {
-    let sampling = Sampling { least: 500, most: 2000, relative_error: 0.001, max_ns: 60e9 };
+fn a_sample_group_is_short_enough_for_the_required_rounds() {
+    let sampling = Sampling { min_samples: 500, max_samples: 2000, relative_error: 0.001, max_ns: 60e9 };
     assert_eq!(group_sizes(10, &sampling, &[2e5, 4e5]), [10, 10]);
-    assert_eq!(group_sizes(10, &Sampling { least: 60, ..sampling }, &[2e5]), [5]);
+    assert_eq!(group_sizes(10, &Sampling { min_samples: 60, ..sampling }, &[2e5]), [5]);
     assert_eq!(group_sizes(10, &sampling, &[2e5, 8e5, 64e6]), [10, 5, 1], "a slow participant samples less");
     assert_eq!(group_sizes(10, &sampling, &[2e6, 2e6, 3e5]), [10, 10, 10], "the challenger never does");
 }
 
 #[test]
 fn a_comparison_goes_on_until_every_participant_is_precise_or_one_may_take_no_more() {
-    let sampling = Sampling { least: 20, most: 40, relative_error: 0.01, max_ns: 1e9 };
+    let sampling = Sampling { min_samples: 20, max_samples: 40, relative_error: 0.01, max_ns: 1e9 };
     let (precise, vague) = (vec![100.0; 20], [[90.0, 110.0]; 10].concat());
     let over = |samples: &[&Vec<f64>], launches: &[u32]| is_over(samples, launches, &vec![1; samples.len()], &sampling);
     assert!(over(&[&precise, &precise], &[1, 1]));
@@ -189,13 +189,13 @@ fn a_comparison_goes_on_until_every_participant_is_precise_or_one_may_take_no_mo
     assert!(over(&[&vague, &vague.repeat(2)], &[1, 1]), "no more than the most");
     assert!(over(&[&precise, &vague], &[1, 500_000]), "2,000 ns of 500,000 launches each are a second");
     assert!(!over(&[&precise, &vague], &[1, 499_999]));
-    let sampling = Sampling { least: 60, most: 200, ..sampling };
+    let sampling = Sampling { min_samples: 60, max_samples: 200, ..sampling };
     let slow = |slow: &[f64]| is_over(&[vec![100.0; 60], slow.to_vec()], &[1, 1], &[4, 2], &sampling);
     assert!(!slow(&[1e5; 23]) && slow(&[1e5; 24]), "a slow participant needs only the least rounds");
     assert!(slow(&[[0.9e5, 1.1e5]; 12].concat()), "its time need not be precise");
     let endless = Sampling { max_ns: 1.0, ..sampling };
     let rounds = |rounds| is_over(&[vec![100.0; rounds * 4]], &[1], &[4], &endless);
-    assert!(!rounds(LEAST_ROUNDS - 1) && rounds(LEAST_ROUNDS), "time does not end it before there is an interval");
+    assert!(!rounds(MIN_ROUNDS - 1) && rounds(MIN_ROUNDS), "time does not end it before there is an interval");
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn a_near_tie_below_the_floor_does_not_win() {
 }
 
 #[test]
-fn only_what_is_clearly_below_the_floor_is_an_error() {
+fn only_a_time_clearly_below_the_floor_is_an_error() {
     let mut comparison = comparison(vec![participant(Role::Challenger, vec![NS; 12])]);
     assert!(!comparison.below_floor(), "no floor is known");
     comparison.floor_ns = Some(1.02 * NS);

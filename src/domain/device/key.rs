@@ -3,9 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// About how much of a GPU's memory the driver keeps, in GiB. An H200 of 141 GB reports 139.8 GiB (driver 580,
+/// The memory that the driver reserves on a GPU, in GiB (approximate). An H200 of 141 GB reports 139.8 GiB (driver 580,
 /// 2026-11-22), GPUs of 80 GB report 79.1 to 79.7.
-const WITHHELD_GIB: f64 = 1.0;
+const DRIVER_RESERVED_GIB: f64 = 1.0;
 
 /// Rounding step for the memory. Drivers of one GPU report up to 1 GiB more or less; whole multiples hide that.
 const STEP_GIB: f64 = 4.0;
@@ -27,7 +27,7 @@ impl DeviceKey {
     /// The memory is rounded: 1 GiB is added for what the driver keeps, then the nearest multiple of 4 GiB is taken.
     pub fn of(name: &str, sms: u32, memory_bytes: u64) -> Self {
         let gib = memory_bytes as f64 / f64::from(1 << 30);
-        let memory_gib = ((gib + WITHHELD_GIB) / STEP_GIB).round() * STEP_GIB;
+        let memory_gib = ((gib + DRIVER_RESERVED_GIB) / STEP_GIB).round() * STEP_GIB;
         Self { model: model(name), sms, memory_gib: memory_gib as u64 }
     }
 }
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn model_sms_and_memory_tell_devices_apart() {
+    fn model_sms_and_memory_distinguish_devices() {
         let h200 = DeviceKey::of("NVIDIA H200", 132, 150_109_880_320);
         assert_eq!(h200.to_string(), "nvidia-h200-132sm-140gib");
         let mut keys = [
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_product_is_called_its_key_names_a_folder() {
+    fn any_product_name_gives_a_key_that_names_a_folder() {
         let of = |name: &str| key(name, 8, 7.8);
         assert_eq!(of("Quadro RTX 6000/8000 (TM)"), "quadro-rtx-6000-8000-tm-8sm-8gib");
         assert_eq!(of("../../etc"), "etc-8sm-8gib");
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_refused() {
+    fn invalid_keys_are_refused() {
         for text in [
             "",
             "attention-fp16-d64",

@@ -1,4 +1,4 @@
-//! A manifest as far as it could be read. What is missing has been noted.
+//! A partially read manifest. The missing parts are reported as mistakes.
 
 use indexmap::IndexMap;
 use toml::Spanned;
@@ -7,8 +7,8 @@ use toml::de::DeTable;
 use super::entries::{self, LaunchEntry, MapEntry, Named};
 use super::fields::{Fields, Notes};
 use super::rules::WorkspaceRule;
-use super::{Constraint, Family, Param, meaning_of};
-use crate::domain::expr::{Expr, Wanted};
+use super::{Constraint, Family, Param, content_hash_of};
+use crate::domain::expr::{ExpectedType, Expr};
 use crate::domain::op::Dtype;
 
 /// A manifest, each part of which may be missing.
@@ -52,7 +52,7 @@ impl Draft {
         let params = params.map(|(name, table)| (name.clone(), table.and_then(|table| entries::param(&name, table))));
         let params = params.collect();
         let derived = fields.named_texts("derived").into_iter();
-        let derived = derived.map(|(name, text)| (name, text.and_then(|text| notes.expr(&text, Wanted::Int))));
+        let derived = derived.map(|(name, text)| (name, text.and_then(|text| notes.expr(&text, ExpectedType::Int))));
         let derived = derived.collect();
         let constraints = fields.tables("constraint").into_iter().map(|table| table.and_then(entries::constraint));
         let constraints = constraints.collect();
@@ -105,7 +105,8 @@ impl Draft {
             headers: self.headers,
             params: self.params.into_iter().map(named).collect::<Option<_>>()?,
             constraints: self.constraints.into_iter().collect::<Option<_>>()?,
-            meaning: meaning_of(manifest, &template),
+            listed: None,
+            content_hash: content_hash_of(manifest, &template),
             template,
             manifest: manifest.to_owned(),
             derived: self.derived.into_iter().map(|(name, expr)| Some((name, expr?))).collect::<Option<_>>()?,

@@ -3,7 +3,7 @@
 use super::fields::{Fields, Notes};
 use super::rules::{LaunchRule, TensorMapRule, When, WorkspaceRule};
 use super::{Constraint, Param};
-use crate::domain::expr::{Expr, Wanted};
+use crate::domain::expr::{ExpectedType, Expr};
 use crate::domain::finding::RULES;
 use crate::domain::names::did_you_mean;
 use crate::domain::plan::{Initial, SWIZZLES_BYTES};
@@ -39,17 +39,18 @@ impl Param {
         }
         for rule in self.helps.keys().filter(|rule| !RULES.contains(&rule.as_str())) {
             let hint = did_you_mean(rule, RULES);
-            notes.add(format!("parameter `{name}`: `helps` names `{rule}`, which is no rule of the diagnosis{hint}"));
+            notes
+                .add(format!("parameter `{name}`: `helps` names `{rule}`, which is not a rule of the diagnosis{hint}"));
         }
         if !self.mechanism.is_of_a_parameter() {
-            notes.add(format!("parameter `{name}`: `{}` is no mechanism of a parameter", self.mechanism.name()));
+            notes.add(format!("parameter `{name}`: `{}` is not a mechanism of a parameter", self.mechanism.name()));
         }
     }
 }
 
 /// Reads a constraint.
 pub(super) fn constraint(mut fields: Fields<'_, '_>) -> Option<Constraint> {
-    let expr = fields.expr("expr", Wanted::Truth);
+    let expr = fields.expr("expr", ExpectedType::Bool);
     let why = fields.required("why");
     fields.finish();
     Some(Constraint { expr: expr?, why: why? })
@@ -62,7 +63,7 @@ pub(super) struct Named<Rule> {
 }
 
 impl<Rule> Named<Rule> {
-    /// An entry that is no table.
+    /// An entry that is not a table.
     pub(super) fn none() -> Self {
         Self { name: None, rule: None }
     }
@@ -72,7 +73,7 @@ impl<Rule> Named<Rule> {
 pub(super) fn workspace(mut fields: Fields<'_, '_>) -> Named<WorkspaceRule> {
     let name: Option<String> = fields.required("name");
     let dtype = fields.required("dtype");
-    let elements = fields.expr("elements", Wanted::Int);
+    let elements = fields.expr("elements", ExpectedType::Int);
     let initial = fields.optional("initial").unwrap_or(Initial::Undefined);
     let when = when(&mut fields);
     fields.finish();
@@ -137,7 +138,7 @@ pub(super) fn launch(mut fields: Fields<'_, '_>) -> LaunchEntry {
     let shown = kernel.clone().unwrap_or_else(|| "?".to_owned());
     let grid: Option<Vec<String>> = fields.required("grid");
     let block: Option<Vec<String>> = fields.required("block");
-    let shared = fields.optional_expr("shared", Wanted::Int);
+    let shared = fields.optional_expr("shared", ExpectedType::Int);
     let cluster: Option<Vec<String>> = fields.optional("cluster");
     let programmatic = fields.optional("programmatic").unwrap_or(false);
     let when = when(&mut fields);
@@ -170,5 +171,5 @@ fn extents(fields: &Fields<'_, '_>, kernel: &str, what: &str, texts: &[String]) 
 }
 
 fn when(fields: &mut Fields<'_, '_>) -> When {
-    When(fields.optional_expr("when", Wanted::Flag))
+    When(fields.optional_expr("when", ExpectedType::Flag))
 }

@@ -6,13 +6,13 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue, ValueDeserializer};
 
-use crate::domain::expr::{Expr, Wanted};
+use crate::domain::expr::{ExpectedType, Expr};
 use crate::domain::toml_text;
 
 /// The most mistakes that are reported. A text with more is hardly a manifest, and every sentence takes time to write.
-const MOST_MISTAKES: usize = 32;
+const MAX_MISTAKES: usize = 32;
 
-/// What is found while a manifest is read: its mistakes and its expressions.
+/// The mistakes and the expressions found while a manifest is read.
 pub(super) struct Notes<'t> {
     text: &'t str,
     mistakes: RefCell<Vec<String>>,
@@ -36,14 +36,14 @@ impl<'t> Notes<'t> {
     /// Adds a mistake, in one sentence.
     pub fn add(&self, mistake: impl Into<String>) {
         let (mut mistakes, mistake) = (self.mistakes.borrow_mut(), toml_text::one_line(mistake.into()));
-        if mistakes.len() <= MOST_MISTAKES && !mistakes.contains(&mistake) {
+        if mistakes.len() <= MAX_MISTAKES && !mistakes.contains(&mistake) {
             mistakes.push(mistake);
         }
     }
 
     /// Tells whether further mistakes would not be reported.
     pub fn is_full(&self) -> bool {
-        self.mistakes.borrow().len() > MOST_MISTAKES
+        self.mistakes.borrow().len() > MAX_MISTAKES
     }
 
     fn add_at(&self, byte: usize, mistake: &str) {
@@ -55,8 +55,8 @@ impl<'t> Notes<'t> {
     /// Returns the mistakes.
     pub fn into_mistakes(self) -> Vec<String> {
         let mut mistakes = self.mistakes.into_inner();
-        if mistakes.len() > MOST_MISTAKES {
-            mistakes.truncate(MOST_MISTAKES);
+        if mistakes.len() > MAX_MISTAKES {
+            mistakes.truncate(MAX_MISTAKES);
             mistakes.push("there are more mistakes".to_owned());
         }
         mistakes
@@ -68,12 +68,12 @@ impl<'t> Notes<'t> {
     }
 
     /// Parses an expression and checks what its text decides.
-    pub fn expr(&self, text: &str, wanted: Wanted) -> Option<Expr> {
+    pub fn expr(&self, text: &str, wanted: ExpectedType) -> Option<Expr> {
         let parsed = Expr::parse(text).and_then(|expr| expr.check_type(wanted).map(|()| expr));
         parsed.map_err(|error| self.add(error.to_string())).ok()
     }
 
-    fn remembered(&self, text: &str, wanted: Wanted) -> Option<Expr> {
+    fn remembered(&self, text: &str, wanted: ExpectedType) -> Option<Expr> {
         let expr = self.expr(text, wanted)?;
         self.exprs.borrow_mut().push(expr.clone());
         Some(expr)
@@ -140,13 +140,13 @@ impl<'n, 't> Fields<'n, 't> {
     }
 
     /// Reads an expression that must not be missing.
-    pub fn expr(&mut self, key: &'static str, wanted: Wanted) -> Option<Expr> {
+    pub fn expr(&mut self, key: &'static str, wanted: ExpectedType) -> Option<Expr> {
         let text: String = self.required(key)?;
         self.notes.remembered(&text, wanted)
     }
 
     /// Reads an expression that may be missing.
-    pub fn optional_expr(&mut self, key: &'static str, wanted: Wanted) -> Option<Expr> {
+    pub fn optional_expr(&mut self, key: &'static str, wanted: ExpectedType) -> Option<Expr> {
         let text: String = self.optional(key)?;
         self.notes.remembered(&text, wanted)
     }
@@ -154,7 +154,7 @@ impl<'n, 't> Fields<'n, 't> {
     /// Parses expressions of a list, which are integers.
     pub fn ints(&self, texts: &[String]) -> Option<Vec<Expr>> {
         // Each is parsed, even if one of them is wrong.
-        let exprs: Vec<_> = texts.iter().map(|text| self.notes.remembered(text, Wanted::Int)).collect();
+        let exprs: Vec<_> = texts.iter().map(|text| self.notes.remembered(text, ExpectedType::Int)).collect();
         exprs.into_iter().collect()
     }
 

@@ -9,7 +9,7 @@ use crate::domain::expr::Expr;
 use crate::domain::names::{did_you_mean, is_file_name, is_identifier};
 use crate::domain::op::{Dims, Dtype, Op};
 
-/// The integers that are bound in every expression, beside dimensions, parameters and derived values.
+/// The integers that are bound in every expression, in addition to dimensions, parameters and derived values.
 const BOUND: [&str; 5] = ["elem_bytes", "smem_limit", "max_threads", "sms", "sm"];
 
 /// The names that an op gives to a manifest.

@@ -129,7 +129,7 @@ fn a_map_that_the_driver_would_refuse_is_refused_with_the_reason() {
 fn a_parameter_helps_only_against_causes_that_a_rule_finds() {
     let helps = |rule: &str| format!("expect = [1.0, 1.0]\nhelps = {{ {rule} = \"more\" }}");
     assert!(plan("expect = [1.0, 1.0]", &helps("bank-conflicts")).is_ok());
-    insta::assert_snapshot!(refused("expect = [1.0, 1.0]", &helps("bank-conflict")), @"parameter `BC`: `helps` names `bank-conflict`, which is no rule of the diagnosis (did you mean `bank-conflicts`?)");
+    insta::assert_snapshot!(refused("expect = [1.0, 1.0]", &helps("bank-conflict")), @"parameter `BC`: `helps` names `bank-conflict`, which is not a rule of the diagnosis (did you mean `bank-conflicts`?)");
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn a_name_means_one_thing() {
 }
 
 #[test]
-fn the_first_launch_waits_for_what_was_before() {
+fn the_first_launch_waits_for_earlier_work() {
     insta::assert_snapshot!(refused("kernel = \"first\"", "kernel = \"first\"\nprogrammatic = true"), @"launch `first`: the first launch of a plan cannot be programmatic, because no launch precedes it");
 }
 
@@ -163,7 +163,7 @@ fn kernels(plan: &LaunchPlan) -> Vec<&str> {
 }
 
 #[test]
-fn what_a_configuration_does_not_need_is_left_out_of_its_plan() {
+fn a_plan_omits_entries_that_the_configuration_does_not_need() {
     let whole = plan_for(&SPLIT, Dtype::F16, &[("BC", 64)]).unwrap();
     assert_eq!((kernels(&whole), whole.workspaces.len()), (vec!["whole"], 0));
     let split = plan_for(&SPLIT, Dtype::F16, &[("BC", 512)]).unwrap();
@@ -172,7 +172,7 @@ fn what_a_configuration_does_not_need_is_left_out_of_its_plan() {
 
 /// The numbers of an omitted entry may be invalid: this map's box has 512 keys, the scratch memory no elements.
 #[test]
-fn what_is_left_out_is_not_filled_in() {
+fn omitted_entries_are_not_filled_in() {
     let map = ("swizzle = 128", "swizzle = 128\nwhen = \"BC == 64\"");
     let memory = ("elements = \"B * H\"", "elements = \"(BC - 64) * H\"\nwhen = \"BC - 64\"");
     let uses = ("args = [\"k_map\", \"partial\"]", "when = \"BC == 64\"\nargs = [\"k_map\", \"o\"]");
@@ -184,7 +184,7 @@ fn what_is_left_out_is_not_filled_in() {
 }
 
 #[test]
-fn a_plan_that_lacks_what_it_needs_is_refused() {
+fn a_plan_that_lacks_a_required_entry_is_refused() {
     insta::assert_snapshot!(refused("elements = \"B * H\"", "elements = \"B * H\"\nwhen = \"BC > 64\""), @"launch argument `partial` is omitted if `BC > 64` is false: give the launch the same `when`");
     insta::assert_snapshot!(refused("swizzle = 128", "swizzle = 128\nwhen = \"0\""), @"launch argument `k_map` is omitted if `0` is false: give the launch the same `when`");
     insta::assert_snapshot!(refused("kernel = \"first\"", "kernel = \"first\"\nwhen = \"BC > 64\""), @"launch `second`: the first launch of a plan cannot be programmatic, because no launch precedes it");

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 /// A cause of lost time. The time *without* it is modelled for the same instructions of the same blocks under one
-/// supposition. docs/model.md tells what the suppositions cannot show.
+/// supposition. docs/model.md lists what the suppositions cannot show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {

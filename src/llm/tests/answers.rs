@@ -26,7 +26,7 @@ async fn it_does_not_matter_how_a_stream_is_cut_into_pieces() {
     let answer = json!({ "text": "gr\u{fc}n \u{1f600} {\"} \\ \n" });
     for provider in BOTH {
         for (events, piece_bytes) in [(1, 1), (40, 3), (7, 64), (1000, 0)] {
-            for form in [Form::Asked, Form::Tool, Form::Text] {
+            for form in [Form::Requested, Form::Tool, Form::Text] {
                 let reply = Reply { events, piece_bytes, form, ..Reply::answer(answer.clone()) };
                 assert_eq!(ask(provider, [reply]).await.reply().answer, answer, "{provider:?} {events} {piece_bytes}");
             }
@@ -64,7 +64,7 @@ async fn tokens_that_are_missing_or_impossible_are_unknown() {
 
 #[tokio::test]
 async fn a_connection_that_breaks_after_the_last_word_does_not_matter() {
-    // All but the end of the stream: the marks that nothing follows.
+    // All events except the one that marks the end of the stream.
     for (provider, ending) in [(Provider::Anthropic, "event: message_stop"), (Provider::OpenAi, "data: [DONE]")] {
         let reply = Reply::answer(json!({ "text": "x" }));
         let whole = whole_stream(provider, reply.clone()).await;

@@ -1,4 +1,4 @@
-//! Errors: what is tried again, what is final, and what may have been billed.
+//! Errors: which ones are retried, which are final, and which may have been billed.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ fn answer() -> Reply {
 }
 
 #[tokio::test]
-async fn what_cost_nothing_is_tried_again() {
+async fn requests_that_cost_nothing_are_retried() {
     for provider in BOTH {
         for status in [429, 500, 502, 503, 529] {
             let asked = ask(provider, [Reply::status(status, "busy"), Reply::status(status, "busy"), answer()]).await;
@@ -68,7 +68,7 @@ async fn other_statuses_are_final() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_none_was_billed() {
+async fn an_unusable_answer_was_billed() {
     let broken = || Reply::text(r#"{"text": "x", "more": {"text": 1}"#);
     let cases = |truncated: &str, refused: &str| {
         [
@@ -113,7 +113,7 @@ async fn a_broken_stream_may_have_been_billed_and_is_not_tried_again() {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_sending_is_left() {
+async fn a_server_that_stops_sending_times_out() {
     for provider in BOTH {
         for end in [End::StallBeforeHeaders, End::StallAfter(0), End::StallAfter(200)] {
             let reply = Reply { end, ..answer() };
@@ -128,7 +128,7 @@ async fn a_server_that_stops_sending_is_left() {
 }
 
 #[tokio::test]
-async fn an_answer_without_end_is_left() {
+async fn an_endless_answer_is_refused() {
     for provider in BOTH {
         for events in [1, 200] {
             let huge = Reply { text: "0123456789abcdef".repeat(64), times: 9000, events, ..Reply::default() };
@@ -139,7 +139,7 @@ async fn an_answer_without_end_is_left() {
 }
 
 #[tokio::test]
-async fn nobody_at_the_address_is_no_bill() {
+async fn an_unreachable_address_bills_nothing() {
     for provider in BOTH {
         let nowhere = crate::llm::Address::new(provider, Some("http://127.0.0.1:1"), false).unwrap();
         let asked = ask_with(provider, [], |with| with.address = nowhere).await;

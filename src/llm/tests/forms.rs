@@ -11,7 +11,7 @@ fn answer() -> Reply {
 }
 
 #[tokio::test]
-async fn anthropic_is_asked_for_a_tool_call_with_a_mark_for_its_cache() {
+async fn anthropic_requests_have_a_tool_call_and_a_cache_marker() {
     let asked = ask(Provider::Anthropic, [answer()]).await;
     let header = |name: &str| asked.requests[0].headers.get(name).map(String::as_str);
     assert_eq!((header("anthropic-version"), header("authorization")), (Some("2023-06-01"), None));
@@ -68,7 +68,7 @@ async fn anthropic_is_asked_for_a_tool_call_with_a_mark_for_its_cache() {
 }
 
 #[tokio::test]
-async fn openai_is_asked_for_a_schema_and_the_tokens() {
+async fn openai_requests_have_a_schema_and_token_counts() {
     let asked = ask(Provider::OpenAi, [answer()]).await;
     assert!(asked.requests[0].headers.contains_key("authorization"));
     insta::assert_json_snapshot!(asked.body(), @r#"
@@ -115,7 +115,7 @@ async fn openai_is_asked_for_a_schema_and_the_tokens() {
 }
 
 #[tokio::test]
-async fn a_server_without_tools_or_schemas_is_asked_in_the_prompt() {
+async fn without_tools_or_schemas_the_prompt_describes_the_form() {
     for (provider, message) in BOTH.into_iter().zip(["tools: not supported", "unknown field response_format"]) {
         let prose = Reply::text("It is {\"text\": \"x\"}.");
         let asked = ask(provider, [Reply::status(400, message), prose]).await;
@@ -127,7 +127,7 @@ async fn a_server_without_tools_or_schemas_is_asked_in_the_prompt() {
 }
 
 #[tokio::test]
-async fn a_model_that_cannot_be_made_to_call_a_tool_is_told_to() {
+async fn a_model_that_cannot_be_forced_to_call_a_tool_is_instructed_to() {
     let refused = Reply::status(400, "tool_choice: type `tool` is not supported on this model");
     let asked = ask(Provider::Anthropic, [refused, answer()]).await;
     assert!(asked.body().get("tool_choice").is_none() && asked.body()["tools"][0]["name"] == "kernel_edit");
@@ -135,7 +135,7 @@ async fn a_model_that_cannot_be_made_to_call_a_tool_is_told_to() {
 }
 
 #[tokio::test]
-async fn what_a_server_does_not_accept_is_remembered_for_the_model() {
+async fn rejected_options_are_remembered_for_each_model() {
     let errors = [
         ("Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.", "max_completion_tokens"),
         ("temperature does not support 0.5", "model"),

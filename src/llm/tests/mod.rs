@@ -11,7 +11,7 @@ use scripted_llm::{Reply, Script, Server};
 use serde_json::{Value, json};
 
 use super::{Address, Endpoint, Key, Provider, Settings};
-use crate::domain::model_call::{AnswerForm, ModelReply, ModelRequest, Purpose};
+use crate::domain::model_call::{AnswerForm, CallPurpose, ModelReply, ModelRequest};
 use crate::domain::model_error::CallError;
 
 /// A key that no output may contain.
@@ -24,7 +24,7 @@ fn request() -> ModelRequest {
     let schema = json!({ "type": "object", "additionalProperties": false, "required": ["text"],
                          "properties": { "text": { "type": "string" } } });
     ModelRequest {
-        purpose: Purpose::Code,
+        purpose: CallPurpose::Code,
         ordinal: 1,
         model: "some-model".to_owned(),
         system: "You write kernels.".to_owned(),
@@ -54,13 +54,13 @@ fn endpoint(settings: &Settings) -> Endpoint {
     Endpoint::with_key(settings, Some(Key::new(KEY).unwrap())).unwrap().without_waits()
 }
 
-/// What came of one request, and the requests that the server got.
-struct Asked {
+/// The result of one request, and the requests that the server received.
+struct Exchange {
     result: Result<ModelReply, CallError>,
     requests: Vec<scripted_llm::Request>,
 }
 
-impl Asked {
+impl Exchange {
     fn reply(&self) -> &ModelReply {
         self.result.as_ref().unwrap()
     }
@@ -75,20 +75,20 @@ impl Asked {
     }
 }
 
-/// Asks a server with these replies.
-async fn ask(provider: Provider, replies: impl IntoIterator<Item = Reply>) -> Asked {
+/// Sends a request to a server with these replies.
+async fn ask(provider: Provider, replies: impl IntoIterator<Item = Reply>) -> Exchange {
     ask_with(provider, replies, |_| {}).await
 }
 
-/// Asks with other settings.
+/// Does the same with other settings.
 async fn ask_with(
     provider: Provider,
     replies: impl IntoIterator<Item = Reply>,
     change: impl FnOnce(&mut Settings),
-) -> Asked {
+) -> Exchange {
     let server = Server::start(Script::of(replies)).unwrap();
     let mut settings = settings(provider, &server);
     change(&mut settings);
     let result = endpoint(&settings).ask(&request()).await;
-    Asked { result, requests: server.requests() }
+    Exchange { result, requests: server.requests() }
 }

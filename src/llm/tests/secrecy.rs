@@ -22,7 +22,7 @@ async fn the_key_is_in_one_header_only() {
 }
 
 #[tokio::test]
-async fn a_server_that_repeats_the_key_does_not_get_it_shown() {
+async fn a_key_that_the_server_repeats_is_not_shown() {
     for provider in BOTH {
         let said = format!("the key {KEY} is wrong, and so is {}{KEY}", "x".repeat(380));
         let replies = [

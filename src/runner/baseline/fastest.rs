@@ -41,8 +41,8 @@ pub async fn fastest(
     Err(reasons.into_iter().next().unwrap_or_else(|| "it has no backend".to_owned()))
 }
 
-/// Sorts backends, the fastest first. `default` is one of the others, and people want to know which. So an equally fast
-/// named backend comes before it.
+/// Sorts backends, the fastest first. `default` is one of the other backends, and users want to know which one. So an
+/// equally fast named backend comes before it.
 fn prefer_named(timed: &mut [Baseline]) {
     timed.sort_by(|a, b| a.timing.median_ns.total_cmp(&b.timing.median_ns));
     let equal = |a: &Baseline, b: &Baseline| b.timing.median_ns <= a.timing.median_ns * (1.0 + EQUAL);

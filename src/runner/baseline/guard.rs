@@ -2,8 +2,8 @@
 //!
 //! A baseline may be any command: it may ignore the end of its input, and it may have children, in groups and sessions
 //! of their own. So `optloop guard -- COMMAND` starts the command with its own input and output, and stays its parent.
-//! It waits until the program is gone, until no process can write to the program's input any more, until optloop is
-//! gone, or until it is told to stop. Then it kills all that descends from it.
+//! It waits until the program has exited, no process can write to the program's input any more, optloop has exited, or
+//! a signal asks it to stop. Then it kills all of its descendants.
 
 use std::process::Command;
 #[cfg(target_os = "linux")]
@@ -20,25 +20,25 @@ use crate::runner::descendants;
 #[cfg(target_os = "linux")]
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Why the guard's work may be over.
+/// Why the guard stops.
 #[cfg(target_os = "linux")]
 #[derive(PartialEq, Eq)]
-enum Over {
+enum StopReason {
     /// The program has ended.
     Program,
     /// No process can write to its input any more.
     Input,
-    /// A signal says to stop. The system sends one when optloop is gone.
-    Told,
+    /// A signal asked it to stop. The system sends one when optloop exits.
+    Signal,
 }
 
-/// Runs a program until it or its time is over, and then kills all that is left of it.
+/// Runs a program until it ends or has to stop, and then kills all that is left of it.
 #[cfg(target_os = "linux")]
 pub fn run(command: &[String]) -> anyhow::Result<()> {
     use rustix::process::{Signal, getppid, set_parent_process_death_signal};
-    let (over, overs) = mpsc::channel();
-    listen(&over)?;
-    // The program could hold its own input open. So the end of optloop has to be noticed in another way, too.
+    let (stop, stops) = mpsc::channel();
+    listen(&stop)?;
+    // The program could hold its own input open. So a second mechanism has to notice the end of optloop.
     let parent = getppid();
     set_parent_process_death_signal(Some(Signal::TERM)).context("the baseline's guard cannot watch optloop")?;
     if getppid() != parent {
@@ -50,11 +50,11 @@ pub fn run(command: &[String]) -> anyhow::Result<()> {
     let nowhere = std::fs::File::options().write(true).open("/dev/null").context("/dev/null cannot be opened")?;
     rustix::stdio::dup2_stdout(&nowhere)?;
     rustix::stdio::dup2_stderr(&nowhere)?;
-    reap(program, over.clone());
-    watch_input(over);
-    if overs.recv() == Ok(Over::Input) {
-        // It may have ended, or may be told to stop, meanwhile.
-        let _ = overs.recv_timeout(GRACE);
+    reap(program, stop.clone());
+    watch_input(stop);
+    if stops.recv() == Ok(StopReason::Input) {
+        // Meanwhile the program may end, or a signal may arrive.
+        let _ = stops.recv_timeout(GRACE);
     }
     descendants::end();
     Ok(())
@@ -70,9 +70,9 @@ fn start(command: &[String]) -> anyhow::Result<i32> {
     }
 }
 
-/// Listens to the signals that ask to stop. None of them ends this process by itself any more.
+/// Listens for the signals that ask to stop. From then on, none of them ends this process by itself.
 #[cfg(target_os = "linux")]
-fn listen(over: &mpsc::Sender<Over>) -> anyhow::Result<()> {
+fn listen(stop: &mpsc::Sender<StopReason>) -> anyhow::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
@@ -80,25 +80,25 @@ fn listen(over: &mpsc::Sender<Over>) -> anyhow::Result<()> {
         let _entered = runtime.enter();
         kinds.into_iter().map(signal).collect::<Result<Vec<_>, _>>()?
     };
-    let over = over.clone();
+    let stop = stop.clone();
     std::thread::spawn(move || {
         let waiting = signals.iter_mut().map(|signal| Box::pin(signal.recv()));
         runtime.block_on(futures::future::select_all(waiting));
-        let _ = over.send(Over::Told);
+        let _ = stop.send(StopReason::Signal);
     });
     Ok(())
 }
 
 /// Collects every child that ends: the program, and those of its descendants that have lost their parent.
 #[cfg(target_os = "linux")]
-fn reap(program: i32, over: mpsc::Sender<Over>) {
+fn reap(program: i32, stop: mpsc::Sender<StopReason>) {
     use rustix::io::Errno;
     use rustix::process::{WaitOptions, wait};
     std::thread::spawn(move || {
         loop {
             match wait(WaitOptions::empty()) {
                 Ok(Some((pid, _))) if pid.as_raw_nonzero().get() == program => {
-                    let _ = over.send(Over::Program);
+                    let _ = stop.send(StopReason::Program);
                 }
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(_) => return,
@@ -109,13 +109,13 @@ fn reap(program: i32, over: mpsc::Sender<Over>) {
 
 /// Waits for the end of the input, without reading any of it.
 #[cfg(target_os = "linux")]
-fn watch_input(over: mpsc::Sender<Over>) {
+fn watch_input(stop: mpsc::Sender<StopReason>) {
     use rustix::event::{PollFd, PollFlags, poll};
     std::thread::spawn(move || {
         let stdin = std::io::stdin();
-        // `poll` always reports the end of an input, whatever it is asked for.
+        // `poll` always reports the end of an input, whatever events are requested.
         while poll(&mut [PollFd::new(&stdin, PollFlags::empty())], None) == Err(rustix::io::Errno::INTR) {}
-        let _ = over.send(Over::Input);
+        let _ = stop.send(StopReason::Input);
     });
 }
 

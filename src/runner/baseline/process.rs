@@ -32,8 +32,8 @@ const TIMEOUT_KEY: &str = "baseline.timeout";
 pub enum Failure {
     /// The program refused the request. It can take others.
     Refused(String),
-    /// The program is dead, hangs or sent invalid data. It can take no more requests.
-    Gone(String),
+    /// The program exited, hangs or sent invalid data. It can take no more requests.
+    Disconnected(String),
 }
 
 /// A running program. Dropping it ends the program and all that the program has started.
@@ -56,7 +56,7 @@ impl Process {
         let mut command = Command::new(exe);
         // Paths are relative to the project's folder, wherever optloop was called. A bare name is looked up in PATH.
         command.args(["guard", "--"]).arg(exe).arg("confined").current_dir(folder);
-        // Each project has a cache of its own: what one program leaves there, another one may run.
+        // Each project has a cache of its own: another program may run the files that one program leaves there.
         let owner = match copies {
             Some(_) => "shipped".to_owned(),
             None => blake3::hash(folder.as_os_str().as_encoded_bytes()).to_hex()[..16].to_owned(),
@@ -72,9 +72,9 @@ impl Process {
         command.args(["--", program]).args(arguments);
         environment::limit(command.as_std_mut());
         command.envs(env.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
-        // What Python compiles would be other files beside the program than those that were trusted.
+        // Python would write compiled files next to the program, which were not part of what the user trusted.
         command.env("PYTHONDONTWRITEBYTECODE", "1");
-        // Where libraries keep what they compile. Elsewhere they may not write.
+        // Where libraries keep what they compile. They may not write elsewhere.
         for (variable, folder) in [
             ("TMPDIR", own.path()),
             ("XDG_CACHE_HOME", cache.as_path()),
@@ -88,7 +88,7 @@ impl Process {
         // A Ctrl-C at the terminal must reach the session, and not kill the program.
         #[cfg(unix)]
         command.process_group(0);
-        // Should the program kill its guard, what it has started is left to this process.
+        // If the program kills its guard, this process inherits what the program has started.
         if let Err(error) = descendants::adopt() {
             tracing::warn!("processes that lose their guard may be left: {error}");
         }
@@ -116,7 +116,8 @@ impl Process {
         let line = serde_json::to_string(request).map_err(|error| Failure::Refused(error.to_string()))? + "\n";
         let mut said = Vec::new();
         let asked = async {
-            // A program that does not read may have said why before it died, so its output is read in any case.
+            // A program that does not read may have reported an error before it died, so its output is read in any
+            // case.
             let _ = self.input.write_all(line.as_bytes()).await;
             let _ = self.input.flush().await;
             (&mut self.output).take(MAX_LINE_BYTES).read_until(b'\n', &mut said).await
@@ -124,13 +125,13 @@ impl Process {
         match timeout(self.timeout, asked).await {
             Err(_) => {
                 let time_limit = humantime::format_duration(self.timeout);
-                Err(Failure::Gone(format!("it did not answer within {time_limit} ({TIMEOUT_KEY})")))
+                Err(Failure::Disconnected(format!("it did not answer within {time_limit} ({TIMEOUT_KEY})")))
             }
             Ok(Ok(_)) if said.ends_with(b"\n") => answer(&said),
             Ok(Ok(length)) if length as u64 == MAX_LINE_BYTES => {
-                Err(Failure::Gone(format!("it sent invalid data: a line of over {} MiB", MAX_LINE_BYTES >> 20)))
+                Err(Failure::Disconnected(format!("it sent invalid data: a line of over {} MiB", MAX_LINE_BYTES >> 20)))
             }
-            Ok(_) => Err(Failure::Gone(self.last_message().await)),
+            Ok(_) => Err(Failure::Disconnected(self.last_message().await)),
         }
     }
 
@@ -145,17 +146,17 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // The guard ends the program. Killed itself, it could not.
+        // The guard ends the program, which it could not do if it were killed itself.
         #[cfg(unix)]
         if let Some(guard) = self.pid().and_then(|pid| Pid::from_raw(pid.cast_signed())) {
-            // A stopped guard has to go on first.
+            // A stopped guard has to be continued first.
             let _ = kill_process(guard, Signal::TERM).and_then(|()| kill_process(guard, Signal::CONT));
         }
     }
 }
 
 /// Parses an answer as the expected type.
-pub fn meant<T: DeserializeOwned>(answer: Value) -> Result<T, Failure> {
+pub fn parse_answer<T: DeserializeOwned>(answer: Value) -> Result<T, Failure> {
     serde_json::from_value(answer).map_err(|error| garbage(&error))
 }
 
@@ -165,13 +166,13 @@ pub fn answer(line: &[u8]) -> Result<Value, Failure> {
     let line = String::from_utf8_lossy(line);
     let answer: Value = serde_json::from_str(&secrets::mask_json(&line)).map_err(|error| garbage(&error))?;
     match answer.get("error") {
-        Some(_) => Err(Failure::Refused(sentence(&meant::<Refusal>(answer)?.error))),
+        Some(_) => Err(Failure::Refused(sentence(&parse_answer::<Refusal>(answer)?.error))),
         None => Ok(answer),
     }
 }
 
 fn garbage(error: &serde_json::Error) -> Failure {
-    Failure::Gone(one_line(format!("it sent invalid data: {error}")))
+    Failure::Disconnected(one_line(format!("it sent invalid data: {error}")))
 }
 
 /// Shortens a program's output to one line of readable length.

@@ -99,7 +99,8 @@ pub struct PreparedBackend {
 pub struct Sampled {
     /// Nanoseconds per execution, one value per replay.
     pub samples_ns: Vec<f64>,
-    /// Nanoseconds of an empty kernel as a node of a graph, in the same turn; `None` if the program does not measure it.
+    /// Nanoseconds of an empty kernel as a node of a graph, in the same turn; `None` if the program does not measure
+    /// it.
     pub graph_node_ns: Option<f64>,
 }
 

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use crate::runner::confine::Reach;
 
-/// The system's programs and libraries, and what the C library, Python and the CUDA driver read besides. Of `/etc` only
-/// what tells how to find libraries, users and the time.
+/// The system's programs and libraries, and what the C library, Python and the CUDA driver read besides. Of `/etc`,
+/// only the files that say where libraries are, who the users are, and what time it is.
 const SYSTEM: [&str; 26] = [
     "/bin",
     "/etc/alternatives",
@@ -49,8 +49,9 @@ fn devices() -> Vec<PathBuf> {
     DEVICES.iter().map(PathBuf::from).chain(entries.filter(is_gpu)).collect()
 }
 
-/// Where a process names its threads. The CUDA driver does not start if it cannot (H200, driver 580.159.04). Root could
-/// change the whole system through other files of `/proc`, so root may name only the threads of the program itself.
+/// The files in which a process names its threads. The CUDA driver does not start without them (H200, driver
+/// 580.159.04). Root could change the whole system through other files of `/proc`, so root may name only the threads of
+/// the program itself.
 fn thread_names() -> &'static str {
     if rustix::process::geteuid().is_root() { "/proc/self/task" } else { "/proc" }
 }
@@ -87,8 +88,8 @@ pub fn of(program: &str, folder: &Path, own: &Path, cache: &Path, added: &Reach)
     Reach { readable, writable }
 }
 
-/// Returns where a program is installed: the folder above its `bin`, and the same of the file that it is a link to. So a
-/// virtual environment is found, and the Python that it was made from. Version managers such as pyenv have `shims`
+/// Returns where a program is installed: the folder above its `bin`, and the same of the file that it is a link to.
+/// This finds a virtual environment and the Python that it was made from. Version managers such as pyenv have `shims`
 /// instead, which are scripts that choose among the versions beside them.
 fn installation(program: &str, folder: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     let found = match program.contains('/') {
@@ -100,9 +101,9 @@ fn installation(program: &str, folder: &Path, home: Option<&Path>) -> Vec<PathBu
     let mut places = Vec::new();
     for file in [Some(found), target].into_iter().flatten() {
         let bin = file.parent().filter(|bin| bin.ends_with("bin") || bin.ends_with("shims"));
-        // Without links, which could lead to a home folder or to the root of all files.
+        // Links are resolved, because they could lead to a home folder or to the root of all files.
         let prefix = bin.and_then(|bin| bin.parent()?.canonicalize().ok());
-        // A program in `~/bin` does not open the whole home folder.
+        // A program in `~/bin` must not give access to the whole home folder.
         places.extend(
             prefix.filter(|prefix| prefix.parent().is_some() && !home.is_some_and(|home| home.starts_with(prefix))),
         );

@@ -1,7 +1,7 @@
 //! The baseline programs that optloop ships. It knows them by their contents and runs its own copies of them.
 //!
-//! Python imports modules from the folder of a program first. Beside the file in the project there could be a
-//! `json.py`, so the program runs from a folder in which there is nothing else.
+//! Python imports modules from the folder of a program first. The project could have a `json.py` there, so the program
+//! runs from a folder that contains nothing else.
 
 use std::fs;
 use std::io;
@@ -9,15 +9,15 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-/// Each with its text. The first two share the last.
+/// The shipped files with their texts. The first two import the last.
 const FILES: [(&str, &str); 3] = [
     ("torch_sdpa.py", include_str!("../../../kernels/baselines/torch_sdpa.py")),
     ("torch_matmul.py", include_str!("../../../kernels/baselines/torch_matmul.py")),
     ("graph_timing.py", include_str!("../../../kernels/baselines/graph_timing.py")),
 ];
 
-/// Returns whether a file of a folder is a program that optloop ships. Where one of the shipped files is changed, none
-/// in the folder is, because a change of what they share is a change of each.
+/// Returns whether a file of a folder is a program that optloop ships. If one of the shipped files was changed, no file
+/// in the folder counts as shipped, because the programs share code.
 pub fn is_shipped(folder: &Path, file: &str) -> bool {
     let is_changed = |(name, text): &(&str, &str)| {
         let path = folder.join(name);
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shipped_program_is_known_until_anything_shipped_beside_it_is_changed() {
+    fn a_program_counts_as_shipped_until_any_shipped_file_beside_it_changes() {
         let folder = copies().unwrap();
         assert!(is_shipped(folder.path(), "torch_sdpa.py") && is_shipped(folder.path(), "torch_matmul.py"));
         assert!(!is_shipped(folder.path(), "mine.py") && !is_shipped(Path::new("/nowhere"), "torch_sdpa.py"));

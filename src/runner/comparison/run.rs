@@ -11,7 +11,7 @@ use crate::domain::state::{self, Load};
 use crate::domain::statistics::median;
 use crate::domain::timing::Timing;
 use crate::domain::verdict::Policy;
-use crate::runner::baseline::Drawing;
+use crate::runner::baseline::PendingInputs;
 use crate::runner::benchmark;
 use crate::runner::messages::{EnterRequest, Entered, SampleGroup};
 use crate::runner::monitor::Monitor;
@@ -21,14 +21,14 @@ use crate::runner::worker::{AskError, Worker, WorkerError};
 const ENERGY_NS: f64 = 600e6;
 
 /// Discarded rounds for each permitted round, beyond which the machine is unfit for measurements.
-const MOST_DISCARDED: usize = 3;
+const MAX_DISCARDED_FACTOR: usize = 3;
 
-/// Rounds discarded because of the state of the graphs, beyond which it is no accident: another process that uses the
-/// GPU for a moment changes the state of one turn.
-const MOST_MIXED: usize = 6;
+/// Rounds discarded because of the state of the graphs, beyond which it is not a coincidence: another process that
+/// briefly uses the GPU changes the state of one turn.
+const MAX_MIXED_ROUNDS: usize = 6;
 
 /// Under sustained load: how long a participant is replayed before each of its groups, in nanoseconds, so that its own
-/// clocks and power are those of its samples. In the pause before, the output of the last one was checked.
+/// clocks and power are those of its samples. The GPU has rested before that, while the last output was checked.
 const RUN_UP_NS: f64 = 200e6;
 
 /// Under sustained load: how long each participant is replayed in a turn before the first round, in nanoseconds.
@@ -69,13 +69,13 @@ struct Side {
 }
 
 /// One group of a side: its samples and the machine's state.
-struct Turn {
+struct GroupResult {
     group: SampleGroup,
     state: Option<MachineState>,
 }
 
-/// How the rounds went.
-pub(super) struct Played {
+/// The rounds of a comparison.
+pub(super) struct Rounds {
     /// Samples in one group.
     pub(super) group_size: usize,
     /// Discarded rounds.
@@ -113,7 +113,7 @@ impl<'a> ComparisonRun<'a> {
         mut entry: BaselineEntry<'a>,
         terms: &Terms<'_>,
         l2_bytes: u64,
-        drawing: Drawing,
+        drawing: PendingInputs,
     ) {
         let BaselineEntry { process, backend } = &mut entry;
         let workload = terms.workload;
@@ -127,9 +127,9 @@ impl<'a> ComparisonRun<'a> {
         }
     }
 
-    /// Plays rounds until there are enough samples, and returns how they went. Drift cancels in an even number of
-    /// rounds.
-    pub(super) async fn play(&mut self, policy: &Policy) -> Result<Played, ComparisonError> {
+    /// Runs rounds until there are enough samples, and returns their number and size. Drift cancels in an even number
+    /// of rounds.
+    pub(super) async fn play(&mut self, policy: &Policy) -> Result<Rounds, ComparisonError> {
         let (mut counted, mut throttled, mut mixed, mut discarded): (usize, usize, usize, usize) = (0, 0, 0, 0);
         self.size_groups(policy).await?;
         if self.load == Load::Sustained {
@@ -137,16 +137,16 @@ impl<'a> ComparisonRun<'a> {
         }
         while !counted.is_multiple_of(2) || !self.is_over(policy) {
             let Some(turns) = self.round(counted).await? else { continue };
-            if turns.iter().flatten().any(Turn::is_spoilt) {
+            if turns.iter().flatten().any(GroupResult::is_spoilt) {
                 (throttled, discarded) = (throttled + 1, discarded + 1);
-                if throttled > MOST_DISCARDED * policy.comparison.most.div_ceil(self.sides[0].group_size) {
+                if throttled > MAX_DISCARDED_FACTOR * policy.comparison.max_samples.div_ceil(self.sides[0].group_size) {
                     return Err(throttled_always());
                 }
                 continue;
             }
             if !state::alike(turns.iter().flatten().filter_map(|turn| turn.group.graph_node_ns)) {
                 (mixed, discarded) = (mixed + 1, discarded + 1);
-                if mixed > MOST_MIXED {
+                if mixed > MAX_MIXED_ROUNDS {
                     self.separate(&turns)?;
                     mixed = 0;
                 }
@@ -157,12 +157,12 @@ impl<'a> ComparisonRun<'a> {
             }
             counted += 1;
         }
-        Ok(Played { group_size: self.sides[0].group_size, discarded })
+        Ok(Rounds { group_size: self.sides[0].group_size, discarded })
     }
 
     /// Leaves the baseline out of a comparison in which its graphs are in another state than the worker's. Fails if the
     /// worker's own state changes.
-    fn separate(&mut self, turns: &[Option<Turn>]) -> Result<(), ComparisonError> {
+    fn separate(&mut self, turns: &[Option<GroupResult>]) -> Result<(), ComparisonError> {
         let (mut ours_ns, mut its_ns) = (Vec::new(), None);
         for (side, turn) in self.sides.iter().zip(turns) {
             let control_ns = turn.as_ref().and_then(|turn| turn.group.graph_node_ns);
@@ -192,7 +192,7 @@ impl<'a> ComparisonRun<'a> {
         for turn in 1..=most {
             let mut challenger_ns = None;
             for place in 0..self.sides.len() {
-                // The baseline may have left in this turn.
+                // The baseline may have failed in this turn.
                 let Some(samples) = self.sides.get(place).map(|side| side.samples_in(SETTLING_NS)) else { break };
                 let sampled = self.sample(place, samples.max(1)).await?;
                 challenger_ns = challenger_ns.or(sampled.and_then(|group| median(&group.samples_ns)));
@@ -208,7 +208,7 @@ impl<'a> ComparisonRun<'a> {
 
     /// Sets every side's group size and number of rounds.
     async fn size_groups(&mut self, policy: &Policy) -> Result<(), ComparisonError> {
-        // The baseline comes last and was not replayed yet. If it leaves, it is removed from the sides.
+        // The baseline comes last and was not replayed yet. If it fails, it is removed from the sides.
         let last = self.sides.len() - 1;
         if self.sides[last].sample_ns.is_none()
             && let Some(sampled) = self.sample(last, 1).await?
@@ -235,9 +235,9 @@ impl<'a> ComparisonRun<'a> {
     }
 
     /// Samples a group of every side that takes part in a round, in the round's order. Returns `None` if the baseline
-    /// left; the round then starts again without it.
-    async fn round(&mut self, number: usize) -> Result<Option<Vec<Option<Turn>>>, ComparisonError> {
-        let mut turns: Vec<Option<Turn>> = self.sides.iter().map(|_| None).collect();
+    /// failed; the round then starts again without it.
+    async fn round(&mut self, number: usize) -> Result<Option<Vec<Option<GroupResult>>>, ComparisonError> {
+        let mut turns: Vec<Option<GroupResult>> = self.sides.iter().map(|_| None).collect();
         for place in comparison::order(self.sides.len(), number) {
             if number >= self.sides[place].rounds {
                 continue;
@@ -248,12 +248,12 @@ impl<'a> ComparisonRun<'a> {
             // Read at once, because an idle GPU changes its clocks within milliseconds.
             let state = self.monitor.map(Monitor::state);
             group.samples_ns.drain(..run_up);
-            turns[place] = Some(Turn { group, state });
+            turns[place] = Some(GroupResult { group, state });
         }
         Ok(Some(turns))
     }
 
-    /// Samples a side. Returns `None` if it was the baseline, which is now gone.
+    /// Samples a side. Returns `None` if the side was the baseline and has failed.
     async fn sample(&mut self, place: usize, samples: usize) -> Result<Option<SampleGroup>, ComparisonError> {
         match (self.sides[place].source, &mut self.baseline) {
             (SideSource::Variant(participant), _) => {
@@ -359,7 +359,7 @@ impl Side {
         }
     }
 
-    fn take(&mut self, Turn { group, state }: Turn) {
+    fn take(&mut self, GroupResult { group, state }: GroupResult) {
         self.groups_ns.extend(median(&group.samples_ns));
         self.samples_ns.extend(group.samples_ns);
         self.graph_nodes_ns.extend(group.graph_node_ns);
@@ -386,9 +386,11 @@ impl Side {
     }
 }
 
-impl Turn {
+impl GroupResult {
     fn is_spoilt(&self) -> bool {
-        self.state.as_ref().is_some_and(|state| state.throttle.iter().any(|reason| Throttle::spoils_samples(*reason)))
+        self.state
+            .as_ref()
+            .is_some_and(|state| state.throttle.iter().any(|reason| Throttle::invalidates_samples(*reason)))
     }
 }
 

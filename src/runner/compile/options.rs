@@ -1,8 +1,8 @@
-//! The options that NVRTC may get from a project, a sidecar or a recorded iteration.
+//! The allowlist of NVRTC options from a project, a sidecar or a recorded iteration.
 //!
 //! NVRTC has options that read and write files (`--create-pch`, `--pre-include`, `--time`, `--ptxas-options=-optf=…`).
-//! So options are passed on only if they are listed here: those that change the code, and nothing else. The names are
-//! those of the CUDA 13.0 documentation of NVRTC, section 3.6.
+//! So only the options listed here are passed on: those that change nothing but the code. The names are those of the
+//! CUDA 13.0 documentation of NVRTC, section 3.6.
 
 /// What may follow the `=` of an option.
 enum Value {
@@ -108,7 +108,7 @@ fn find<'a>(name: &str, known: &'a [(&[&str], Value)]) -> Option<&'a Value> {
     known.iter().find(|(names, _)| names.contains(&name)).map(|(_, value)| value)
 }
 
-/// A macro may be a name, a number or nothing. It cannot hold what the rules for sources would not see, such as
+/// A macro may be a name, a number or nothing. It cannot contain words that would bypass the rules for sources, such as
 /// `__has_include`.
 fn is_macro(text: &str) -> bool {
     let (name, value) = text.split_once('=').unwrap_or((text, ""));

@@ -42,18 +42,18 @@ pub enum Reply {
     },
     /// The source is wrong; the log says where.
     Rejected(String),
-    /// The source was too much for NVRTC, which is unusable afterwards.
-    Defeated(String),
+    /// NVRTC failed on the source and is unusable afterwards.
+    CompilerFailed(String),
     /// NVRTC itself failed.
     Broken(String),
 }
 
-/// What a compiler process says of itself.
+/// A compiler process's description of itself.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Description {
     /// NVRTC's version, such as `13.0`.
     pub version: String,
-    /// What keeps a source away from files, programs and the network.
+    /// The mechanisms that deny a source access to files, programs and the network.
     pub confinement: Confinement,
 }
 
@@ -64,7 +64,9 @@ impl Message for Reply {
     /// The log of a successful compilation is not masked, because its numbers must still be parsed.
     fn free_texts(&mut self) -> Vec<&mut String> {
         match self {
-            Self::Hello(Err(text)) | Self::Rejected(text) | Self::Defeated(text) | Self::Broken(text) => vec![text],
+            Self::Hello(Err(text)) | Self::Rejected(text) | Self::CompilerFailed(text) | Self::Broken(text) => {
+                vec![text]
+            }
             Self::Hello(Ok(_)) | Self::Compiled { .. } => Vec::new(),
         }
     }
@@ -75,11 +77,11 @@ pub struct CompilerProcess(Subprocess);
 
 /// Serves compilations until standard input ends, within `memory_bytes` of address space.
 ///
-/// From before the first source on, the process can read the CUDA headers in `include` and no other file.
+/// Before it gets the first source, the process loses access to all files except the CUDA headers in `include`.
 pub fn serve(nvrtc: &Path, builtins: &Path, include: &Path, memory_bytes: u64) -> anyhow::Result<()> {
     // Libraries are loaded before the process is confined, and it is confined before it has a second thread.
     let nvrtc = Nvrtc::open(nvrtc, builtins);
-    child::outlast_stops();
+    child::ignore_stop_signals();
     let mut out = child::replies()?;
     child::limit_memory(memory_bytes)?;
     let (include, confinement) = confine::compute_only(Some(include));
@@ -97,7 +99,7 @@ pub fn serve(nvrtc: &Path, builtins: &Path, include: &Path, memory_bytes: u64) -
         let reply = match nvrtc.compile(&source, &options) {
             Ok(compiled) => Reply::Compiled { cubin: compiled.cubin, ptx: compiled.ptx, log: compiled.log },
             Err(NvrtcError::Rejected(log)) => Reply::Rejected(log),
-            Err(NvrtcError::Defeated(message)) => Reply::Defeated(message),
+            Err(NvrtcError::CompilerFailed(message)) => Reply::CompilerFailed(message),
             Err(NvrtcError::Broken(message)) => Reply::Broken(message),
         };
         frames::write(&mut out, &reply)?;
@@ -121,7 +123,7 @@ impl CompilerProcess {
         };
         let mut process = Subprocess::start("the compiler", exe, arguments, subprocess_limits)
             .map_err(|error| format!("a compiler process cannot be started: {error}"))?;
-        match process.greeting()? {
+        match process.wait_until_ready()? {
             Reply::Hello(Ok(description)) => Ok((Self(process), description)),
             Reply::Hello(Err(reason)) => Err(reason),
             _ => Err("the compiler sent an unexpected reply".to_owned()),

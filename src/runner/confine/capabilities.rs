@@ -14,8 +14,8 @@ pub fn drop_all() -> io::Result<()> {
     keep(CapabilitySet::empty())
 }
 
-/// Gives up every capability but those for files. A program that this process becomes has no others, either, once the
-/// process may gain no privileges, which Landlock and seccomp see to.
+/// Gives up every capability but those for files. A program that this process becomes cannot gain others, because
+/// Landlock and seccomp forbid new privileges.
 pub fn keep_those_for_files() -> io::Result<()> {
     keep(FOR_FILES)
 }

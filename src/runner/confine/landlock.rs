@@ -1,4 +1,4 @@
-//! What a process may read, by Landlock (landlock(7)).
+//! File and network access of a process, limited by Landlock (landlock(7)).
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use landlock::{
     Scope, path_beneath_rules,
 };
 
-/// The newest rules that are asked for: files and devices, TCP, signals and abstract sockets (Linux 6.12). An older
-/// kernel enforces those that it knows.
+/// The newest rules requested: files and devices, TCP, signals and abstract sockets (Linux 6.12). An older kernel
+/// enforces those that it supports.
 const NEWEST: ABI = ABI::V6;
 
 /// Denies this process all files but those below `folder`, which it may read, and all TCP ports.
@@ -17,8 +17,8 @@ pub fn allow_reading(folder: Option<&Path>) -> Result<(), String> {
     restrict(folder, AccessFs::ReadFile | AccessFs::ReadDir, None::<&Path>)
 }
 
-/// Denies this process and all that it will start every file but those of a [`Reach`], and all TCP ports. It may execute
-/// what it may read, and use devices.
+/// Denies this process and everything that it will start all files except those of a [`Reach`], and all TCP ports. It
+/// may execute what it may read, and use devices.
 pub fn allow(reach: &Reach) -> Result<(), String> {
     restrict(&reach.readable, AccessFs::from_read(NEWEST), &reach.writable)
 }

@@ -17,7 +17,7 @@ use super::capabilities;
 /// Where the folder appears in the empty file system.
 const FOLDER: &str = "/include";
 
-/// Leaves the machine's files and network behind. Only `folder` stays, read-only. Returns its place.
+/// Detaches this process from the machine's files and network. Only `folder` stays, read-only. Returns its new path.
 pub fn enter(folder: Option<&Path>) -> Result<Option<PathBuf>, String> {
     isolate().map_err(|error| format!("the kernel refuses a user namespace: {error}"))?;
     empty_root(folder).map_err(|error| format!("the kernel refuses mounts in a user namespace: {error}"))?;

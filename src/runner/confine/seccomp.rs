@@ -1,4 +1,4 @@
-//! Which system calls a process may make, by seccomp (seccomp(2)).
+//! The system calls that a process may make, limited by seccomp (seccomp(2)).
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use seccompiler::{
 };
 
 /// What NVRTC and Tera need: memory, threads, clocks, the pipes, and reading files. The list is that of `strace` on
-/// NVRTC 13.0, and the calls that other versions of the C library make for the same purposes. Programs, sockets, signals
-/// to others, mounts, io_uring, BPF and all that is yet to be invented are not on it.
+/// NVRTC 13.0, and the calls that other versions of the C library make for the same purposes. Programs, sockets,
+/// signals to other processes, mounts, io_uring, BPF and all future calls are not on it.
 const COMPUTING: &[libc::c_long] = &[
     libc::SYS_read,
     libc::SYS_readv,
@@ -69,7 +69,7 @@ const COMPUTING: &[libc::c_long] = &[
     libc::SYS_ppoll,
 ];
 
-/// The same purposes by older calls, which only x86_64 has.
+/// Older calls for the same purposes, which only x86_64 has.
 #[cfg(target_arch = "x86_64")]
 const OLDER: &[libc::c_long] = &[
     libc::SYS_open,
@@ -86,21 +86,21 @@ const OLDER: &[libc::c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER: &[libc::c_long] = &[];
 
-/// Denies this process every system call but those of a computation. A denied call fails with EPERM, so a library that
-/// tries one can do without.
+/// Denies this process every system call except those of a computation. A denied call fails with EPERM, so a library
+/// can go on without it.
 pub fn allow_computing() -> Result<(), String> {
     let rules = COMPUTING.iter().chain(OLDER).map(|call| (*call, Vec::new())).collect();
     install(rules, SeccompAction::Allow, SeccompAction::Errno(libc::EPERM as u32))
 }
 
-/// What no program that only computes needs, and what would lead around the other limits: the network, other processes,
-/// the kernel's own interfaces. A connection is refused even to a local service, which may act for its callers, as
-/// Docker's does.
+/// Calls that no program that only computes needs, and calls that would bypass the other limits: the network, other
+/// processes, the kernel's own interfaces. Even connections to a local service are refused, because it may act for its
+/// callers, as Docker's does.
 const REACHING_OUT: &[libc::c_long] = &[
     libc::SYS_connect,
     libc::SYS_inotify_add_watch,
     libc::SYS_fanotify_init,
-    // The rights and attributes of a file are not what Landlock looks at.
+    // Landlock does not check changes to the permissions and attributes of a file.
     libc::SYS_fchmodat,
     libc::SYS_fchmodat2,
     libc::SYS_fchownat,
@@ -141,14 +141,14 @@ const REACHING_OUT: &[libc::c_long] = &[
     libc::SYS_sethostname,
 ];
 
-/// The rights of files by older calls, which only x86_64 has.
+/// Older calls for file permissions, which only x86_64 has.
 #[cfg(target_arch = "x86_64")]
 const OLDER_RIGHTS: &[libc::c_long] = &[libc::SYS_chmod, libc::SYS_chown, libc::SYS_lchown];
 
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER_RIGHTS: &[libc::c_long] = &[];
 
-/// Denies this process, and all that it will start, the network and the system calls that lead around other limits.
+/// Denies this process, and everything that it will start, the network and the system calls that bypass other limits.
 pub fn deny_reaching_out() -> Result<(), String> {
     let wrong = |error: BackendError| format!("its filter is wrong: {error}");
     // The CUDA driver opens and binds a local socket when it starts (H200, driver 580.159.04). It connects to nothing.

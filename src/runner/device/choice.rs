@@ -30,7 +30,7 @@ pub enum DeviceChoice {
 
 impl DeviceChoice {
     /// Returns the virtual GPU used if no CUDA device answers.
-    pub fn stand_in() -> Self {
+    pub fn fallback() -> Self {
         Self::Virtual(DEFAULT_GPU.to_owned())
     }
 
@@ -61,8 +61,8 @@ impl std::str::FromStr for DeviceChoice {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "auto" => return Ok(Self::Auto),
-            "virtual" => return Ok(Self::stand_in()),
-            // Its times are made up, so you have to ask for it in two places.
+            "virtual" => return Ok(Self::fallback()),
+            // Its times are made up, so it has to be enabled in two places.
             "fake" if std::env::var_os(FAKE_ALLOWED).is_some() => return Ok(Self::Fake),
             _ => {}
         }

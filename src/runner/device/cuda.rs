@@ -26,7 +26,7 @@ use describe::{describe, describe_device};
 use graph_state::GraphState;
 use launch::Loaded;
 use memory::{Place, Window};
-use replay::MOST_IN_FLIGHT;
+use replay::MAX_IN_FLIGHT;
 
 /// A CUDA device with its primary context, held by this process.
 pub struct CudaDevice {
@@ -76,7 +76,7 @@ impl CudaDevice {
                 modules: HashMap::new(),
                 captures: HashMap::new(),
                 graphs: None,
-                marks: (0..=MOST_IN_FLIGHT).map(|_| result::event::create(flags)).collect::<Result<_, _>>()?,
+                marks: (0..=MAX_IN_FLIGHT).map(|_| result::event::create(flags)).collect::<Result<_, _>>()?,
                 buffers: HashMap::new(),
                 window: Window::new()?,
                 pending: false,

@@ -1,9 +1,8 @@
 //! The device of the test suites.
 //!
 //! It executes nothing. Outputs come from the op's oracle and times from a formula over the launch plan. So a session
-//! finds something, and always the same. A family under test can ask for a fault through a scalar argument called
-//! `FAULT` ([`faults`]). A test can list what goes wrong at which stage ([`script`]). Its times are *modelled*, and its
-//! name says so.
+//! always finds the same improvements. A family under test can request a fault through a scalar argument called `FAULT`
+//! ([`faults`]). A test can list the faults of each stage ([`script`]). Its times are *modelled*, and its name says so.
 
 mod faults;
 pub(super) mod script;
@@ -28,7 +27,7 @@ pub struct FakeDevice {
     /// The last handle given out.
     next: usize,
     jitter: u64,
-    known: Option<Known>,
+    known: Option<LastOutput>,
     script: Option<Script>,
 }
 
@@ -36,12 +35,12 @@ pub struct FakeDevice {
 struct Memory {
     bytes: Rc<Vec<u8>>,
     /// The output of the last execution. It is computed only when it is read, so that 500 replays are affordable.
-    due: Option<Due>,
+    due: Option<PendingOutput>,
     /// Whether no kernel wrote out of the buffer's bounds.
     intact: bool,
 }
 
-/// What a loaded module remembers of its executions, as kernels do in global variables.
+/// The state that a loaded module keeps between executions, as kernels do in global variables.
 #[derive(Default)]
 struct State {
     executions: usize,
@@ -54,15 +53,15 @@ struct State {
 }
 
 /// An output that is not computed yet, with the inputs as they were.
-struct Due {
+struct PendingOutput {
     computed: Rc<Computed>,
     inputs: Vec<Rc<Vec<u8>>>,
-    spoil: Option<Spoil>,
+    spoil: Option<OutputError>,
 }
 
 /// The error in an output.
 #[derive(Clone, Copy)]
-enum Spoil {
+enum OutputError {
     Off,
     SlightlyOff,
     NotANumber,
@@ -94,15 +93,15 @@ struct OwnedWork {
 }
 
 /// The last output. The participants of a comparison and the buffer sets of a cold case all have the same inputs.
-struct Known {
+struct LastOutput {
     dims: Dims,
     dtype: Dtype,
     inputs: Vec<Rc<Vec<u8>>>,
     output: Vec<f32>,
 }
 
-/// Executions before `GIVES_UP` takes effect. An evaluation has only some dozens.
-const GIVES_UP_AFTER: usize = 300;
+/// Executions before `SKIPS_LATER` takes effect. An evaluation has only some dozens.
+const SKIPS_AFTER: usize = 300;
 
 /// Executions after which a kernel is being timed in a comparison. Preparation takes about ten.
 const LATER: usize = 20;
@@ -141,7 +140,7 @@ impl FakeDevice {
             next: 0,
             jitter: 1,
             known: None,
-            script: Script::asked(),
+            script: Script::from_env(),
         }
     }
 
@@ -164,7 +163,7 @@ impl FakeDevice {
 
     /// Executes a plan once, including its fault, unless the fault ends the process.
     fn execute(&mut self, work: &OwnedWork) -> Result<(), Fault> {
-        let is_strayed_into = work.fault != STRAYS && self.modules.values().any(|state| state.strayed);
+        let is_strayed_into = work.fault != WRITES_OTHER_WORKSPACES && self.modules.values().any(|state| state.strayed);
         let no_module = || Fault::Broken("no such module".to_owned());
         let state = self.modules.get_mut(&work.module.0).ok_or_else(no_module)?;
         let executions = state.executions;
@@ -179,19 +178,19 @@ impl FakeDevice {
         let other_shape = *state.dims.get_or_insert_with(|| computed.dims.clone()) != computed.dims;
         let mut taken: Vec<Rc<Vec<u8>>> = inputs.iter().map(|input| Rc::clone(&self.buffers[&input.0].bytes)).collect();
         let first = state.first.get_or_insert_with(|| taken.clone());
-        state.strayed |= work.fault == STRAYS && executions > LATER;
-        if work.fault == GIVES_UP && executions > GIVES_UP_AFTER {
+        state.strayed |= work.fault == WRITES_OTHER_WORKSPACES && executions > LATER;
+        if work.fault == SKIPS_LATER && executions > SKIPS_AFTER {
             taken.clone_from(first);
         }
         let spoil = match work.fault {
-            WRONG => Some(Spoil::Off),
-            UNWRITTEN => Some(Spoil::Unwritten),
-            NOT_A_NUMBER => Some(Spoil::NotANumber),
-            WRONG_LATER if executions > 0 => Some(Spoil::Off),
-            NOT_REPEATABLE if executions > 0 => Some(Spoil::SlightlyOff),
-            WRONG_ON_PROBES if has_large(&taken[0], computed.dtype) => Some(Spoil::NotANumber),
-            WRONG_ON_HIDDEN if other_shape => Some(Spoil::Off),
-            _ if is_strayed_into && *first != taken => Some(Spoil::Off),
+            WRONG => Some(OutputError::Off),
+            UNWRITTEN => Some(OutputError::Unwritten),
+            NOT_A_NUMBER => Some(OutputError::NotANumber),
+            WRONG_LATER if executions > 0 => Some(OutputError::Off),
+            NOT_REPEATABLE if executions > 0 => Some(OutputError::SlightlyOff),
+            WRONG_ON_PROBES if has_large(&taken[0], computed.dtype) => Some(OutputError::NotANumber),
+            WRONG_ON_HIDDEN if other_shape => Some(OutputError::Off),
+            _ if is_strayed_into && *first != taken => Some(OutputError::Off),
             _ => None,
         };
         let is_timed = executions > LATER;
@@ -199,7 +198,7 @@ impl FakeDevice {
             let first = &mut Rc::make_mut(&mut self.memory(inputs[0])?.bytes)[0];
             *first = first.wrapping_add(1);
         }
-        let due = Due { computed: Rc::clone(computed), inputs: taken, spoil };
+        let due = PendingOutput { computed: Rc::clone(computed), inputs: taken, spoil };
         let memory = self.memory(*output)?;
         memory.due = Some(due);
         memory.intact &= !(work.fault == WRITES_BESIDE || (work.fault == WRITES_BESIDE_LATER && is_timed));
@@ -232,18 +231,18 @@ impl FakeDevice {
 
     /// Returns the contents of a buffer, after computing a pending output.
     fn contents(&mut self, buffer: Buffer) -> Result<&Rc<Vec<u8>>, Fault> {
-        if let Some(Due { computed, inputs, spoil }) = self.memory(buffer)?.due.take() {
+        if let Some(PendingOutput { computed, inputs, spoil }) = self.memory(buffer)?.due.take() {
             let mut out = self.oracle(&computed, inputs);
             let last = out.len() - 1;
             match spoil {
-                Some(Spoil::Off) => out[last] += 1.0,
+                Some(OutputError::Off) => out[last] += 1.0,
                 // Two units in the last place of a half, which is far within any tolerance.
-                Some(Spoil::SlightlyOff) => out[last] *= 1.002,
-                Some(Spoil::NotANumber) => out[last] = f32::NAN,
-                Some(Spoil::Unwritten) | None => {}
+                Some(OutputError::SlightlyOff) => out[last] *= 1.002,
+                Some(OutputError::NotANumber) => out[last] = f32::NAN,
+                Some(OutputError::Unwritten) | None => {}
             }
             let mut written = inputs::encode(&out, computed.dtype);
-            if matches!(spoil, Some(Spoil::Unwritten)) {
+            if matches!(spoil, Some(OutputError::Unwritten)) {
                 written.truncate(written.len() - computed.dtype.bytes());
             }
             let memory = self.memory(buffer)?;
@@ -255,7 +254,7 @@ impl FakeDevice {
     /// Returns the oracle's output for these inputs.
     fn oracle(&mut self, computed: &Computed, inputs: Vec<Rc<Vec<u8>>>) -> Vec<f32> {
         let Computed { op, dims, dtype } = computed;
-        let same = |known: &Known| known.dims == *dims && known.dtype == *dtype && known.inputs == inputs;
+        let same = |known: &LastOutput| known.dims == *dims && known.dtype == *dtype && known.inputs == inputs;
         if let Some(known) = self.known.as_ref().filter(|known| same(known)) {
             return known.output.clone();
         }
@@ -264,7 +263,7 @@ impl FakeDevice {
         let rows: Vec<usize> = (0..output.elements() / output.row_len()).collect();
         let oracle = op.oracle(dims, &values, &rows);
         let output: Vec<f32> = oracle.into_iter().map(|value| value as f32).collect();
-        self.known = Some(Known { dims: dims.clone(), dtype: *dtype, inputs, output: output.clone() });
+        self.known = Some(LastOutput { dims: dims.clone(), dtype: *dtype, inputs, output: output.clone() });
         output
     }
 }
@@ -367,7 +366,7 @@ impl Device for FakeDevice {
             HANG => loop {
                 std::thread::park();
             },
-            DEATH => std::process::abort(),
+            WORKER_ABORT => std::process::abort(),
             _ if work.plan.launches.iter().any(|launch| launch.kernel == self_check::KERNEL) => self.check_itself(work),
             _ => self.execute(&OwnedWork::of(work)),
         }

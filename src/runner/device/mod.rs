@@ -167,11 +167,11 @@ pub trait Replay {
     fn capture(&mut self, works: &[Work<'_>], executions: u32) -> Result<Capture, Fault>;
 
     /// Brings the process into the [state of its graphs](crate::domain::state::Graphs) in which the device replays. A
-    /// time that is recorded begins with this, after its executions are captured, because other processes may have ended
-    /// the state.
+    /// time that is recorded begins with this, after its executions are captured, because other processes may have
+    /// ended the state.
     ///
-    /// Returns the control: the time of an empty kernel as a node of a graph, in nanoseconds. `None` if the device has no
-    /// such state.
+    /// Returns the control: the time of an empty kernel as a node of a graph, in nanoseconds. `None` if the device has
+    /// no such state.
     fn begin_timing(&mut self) -> Result<Option<f64>, Fault> {
         Ok(None)
     }
@@ -179,8 +179,9 @@ pub trait Replay {
     /// Replays captured executions once and waits. Returns the device time of all of them together, in nanoseconds.
     fn replay(&mut self, capture: Capture) -> Result<f64, Fault>;
 
-    /// Replays captured executions `count` times, one right after the other, and waits. Returns the device time of each,
-    /// in nanoseconds. The device does not wait for the host in between, so only the first time may contain such a wait.
+    /// Replays captured executions `count` times, one right after the other, and waits. Returns the device time of
+    /// each, in nanoseconds. The device does not wait for the host in between, so only the first time may contain such
+    /// a wait.
     fn replay_in_a_row(&mut self, capture: Capture, count: usize) -> Result<Vec<f64>, Fault> {
         (0..count).map(|_| self.replay(capture)).collect()
     }

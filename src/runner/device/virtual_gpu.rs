@@ -24,14 +24,14 @@ use crate::domain::profile::{Cause, LaunchProfile, Profile, Units, Without};
 /// The fewest blocks in a sample. The executor samples symmetrically. So work that grows along the grid, as under a
 /// causal mask, is sampled at its mean for any number of blocks. This number also covers heads and splits of every
 /// kind.
-const LEAST_SAMPLE: u32 = 18;
+const MIN_SAMPLED_BLOCKS: u32 = 18;
 
 /// Instructions per FLOP of the case after which a warp counts as endless. A warp that did all of the case's work
 /// alone, one lane at a time, would take about three: load, load, multiply-add.
 const INSTRUCTIONS_PER_FLOP: f64 = 4.0;
 
 /// The lower limit of that count, for cases whose work is mostly not FLOP. It takes about a second of a CPU core.
-const LEAST_INSTRUCTIONS: u64 = 20_000_000;
+const MIN_INSTRUCTIONS: u64 = 20_000_000;
 
 /// A virtual GPU; see the module.
 pub struct VirtualDevice {
@@ -246,7 +246,7 @@ impl Device for VirtualDevice {
     fn poison(&mut self, buffer: Buffer, byte: u8) -> Result<(), Fault> {
         self.fill(buffer, byte)?;
         let (address, size) = self.place(buffer)?;
-        self.gpu.forget(address, size).map_err(broken)
+        self.gpu.mark_uninitialised(address, size).map_err(broken)
     }
 
     fn read(&mut self, buffer: Buffer) -> Result<Vec<u8>, Fault> {
@@ -284,7 +284,7 @@ impl Model for VirtualDevice {
 /// Returns the options for counting. An earlier launch has already looked for errors, so these options skip that.
 fn counting(launch: &Launch, work: &Work<'_>, share: f64, suppose: bool) -> Options {
     let wanted = (launch.ctas() as f64 * share).ceil() as u32;
-    let sample_blocks = (share < 1.0).then(|| wanted.max(LEAST_SAMPLE));
+    let sample_blocks = (share < 1.0).then(|| wanted.max(MIN_SAMPLED_BLOCKS));
     let instruction_limit = limit(work);
     Options { suppose, races: false, uninitialised: false, sample_blocks, instruction_limit, ..Options::default() }
 }
@@ -319,7 +319,7 @@ fn cause_of(supposition: Supposition) -> Cause {
 
 fn limit(work: &Work<'_>) -> u64 {
     let flop = work.problem.map_or(0.0, |problem| problem.op.flop(problem.dims));
-    ((flop * INSTRUCTIONS_PER_FLOP) as u64).max(LEAST_INSTRUCTIONS)
+    ((flop * INSTRUCTIONS_PER_FLOP) as u64).max(MIN_INSTRUCTIONS)
 }
 
 /// Classifies an error of a launch. None of them harms the device. A session still replaces the worker after a crash,

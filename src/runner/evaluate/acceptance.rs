@@ -17,8 +17,8 @@ use crate::runner::inputs::{mix, round};
 use crate::runner::messages::{AcceptanceRequest, Accepted, PlannedCase};
 use crate::runner::validate::{Expectation, Refusal};
 
-/// The float64 work of one probe, relative to a check on random inputs. A probe names the rows that it is about, and
-/// they are compared in any case.
+/// The float64 work of one probe, relative to a check on random inputs. A probe names the rows that it targets, and
+/// they are always compared.
 const PROBE_SHARE: f64 = 0.02;
 
 /// The same for a hidden shape. Most of them are small, so that every row is compared.

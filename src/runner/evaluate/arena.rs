@@ -18,7 +18,7 @@ use std::rc::Rc;
 use super::case_run::HELD_OUT_SHARE;
 use super::data::Data;
 use super::sets::Sets;
-use super::setup::{Seen, Setup};
+use super::setup::{Setup, VerifiedOutput};
 use super::{Ended, Step, ended, replays};
 use crate::domain::artifact::Artifact;
 use crate::domain::correctness::Correctness;
@@ -38,7 +38,7 @@ use crate::runner::validate::Refusal;
 #[derive(Default)]
 pub struct Arena {
     participants: Vec<LoadedParticipant>,
-    /// What the last participant was given. Others of the same comparison share it.
+    /// The inputs of the last participant. Others of the same comparison share them.
     shared: Option<(SharedKey, Rc<SharedInputs>)>,
 }
 
@@ -73,7 +73,7 @@ struct LoadedParticipant {
     prepared: Prepared,
     shared: Rc<SharedInputs>,
     /// Its output when it was checked, which every sample group must reproduce.
-    seen: Seen,
+    seen: VerifiedOutput,
     /// Number of groups sampled.
     groups: u64,
     /// Whether it ran since the inputs and guard regions were last checked.
@@ -131,7 +131,7 @@ impl Arena {
             }
             Err(ended) => {
                 // The first error is the one to report. After a crash there is nothing left to free.
-                let _ = shared.tensors.upload(device, &shared.data.inputs).and_then(|()| loaded.give_back(device));
+                let _ = shared.tensors.upload(device, &shared.data.inputs).and_then(|()| loaded.release(device));
                 Err(ended)
             }
         }
@@ -141,8 +141,8 @@ impl Arena {
     ///
     /// A short replay is preceded by one that is not counted. Another participant ran meanwhile and has evicted this
     /// one's instructions, and its data in the warm regime, from the caches. Outputs are poisoned before and checked
-    /// after: they must equal the checked bytes. Nothing else is checked here, so that the next participant does not
-    /// meet a GPU that has rested.
+    /// after: they must equal the checked bytes. Nothing else is checked here, so that the GPU does not rest before the
+    /// next participant.
     pub fn sample(
         &mut self,
         device: &mut dyn Device,
@@ -153,8 +153,8 @@ impl Arena {
         step(&self.participant(number)?.case.name, "sample");
         let sampled = self.participants[number].sample(device, samples);
         let Err(Ended::Outcome(Outcome::Wrong { .. } | Outcome::Cheated { .. })) = &sampled else { return sampled };
-        let is_anothers =
-            self.spoilt(device, number)?.is_some() && self.find_spoiler(device, number)?.is_some_and(|it| it != number);
+        let is_anothers = self.spoilt(device, number)?.is_some()
+            && self.find_corrupting_participant(device, number)?.is_some_and(|it| it != number);
         // The others continue with clean inputs, whichever participant corrupted them.
         self.repair(device, number)?;
         if is_anothers { self.participants[number].sample(device, samples) } else { sampled }
@@ -168,12 +168,12 @@ impl Arena {
         if peers.iter().any(|peer| self.participants[*peer].ran)
             && let Some(found) = self.spoilt(device, number)?
         {
-            let spoiler = self.find_spoiler(device, number)?.unwrap_or(number);
-            self.participants[spoiler].spoils.get_or_insert(found);
+            let culprit = self.find_corrupting_participant(device, number)?.unwrap_or(number);
+            self.participants[culprit].spoils.get_or_insert(found);
         }
         peers.into_iter().for_each(|peer| self.participants[peer].ran = false);
         let participant = &self.participants[number];
-        participant.refuse_spoiler()?;
+        participant.fail_if_corrupting()?;
         participant.check_held_out(device)?;
         Ok(participant.seen.correctness)
     }
@@ -181,12 +181,12 @@ impl Arena {
     /// Returns the change to the inputs or guard regions of a participant's comparison, if there is one.
     fn spoilt(&self, device: &mut dyn Device, number: usize) -> Result<Option<Refusal>, Ended> {
         let participant = &self.participants[number];
-        find_spoilt(device, &participant.setup(), &participant.shared.data, &self.others(&participant.shared))
+        find_corruption(device, &participant.setup(), &participant.shared.data, &self.others(&participant.shared))
     }
 
     /// Finds the participant that corrupts shared data, by replaying each of the comparison alone, this one last. The
     /// culprit fails when its turn comes.
-    fn find_spoiler(&mut self, device: &mut dyn Device, number: usize) -> Result<Option<usize>, Ended> {
+    fn find_corrupting_participant(&mut self, device: &mut dyn Device, number: usize) -> Result<Option<usize>, Ended> {
         let numbers: Vec<usize> = self.peers(number).filter(|peer| *peer != number).chain([number]).collect();
         for peer in numbers {
             self.repair(device, number)?;
@@ -208,7 +208,7 @@ impl Arena {
         self.others(&participant.shared).into_iter().try_for_each(|peer| {
             peer.setup().reset(device)?;
             // Checking the guard regions also restores them.
-            peer.setup().beside(device, &peer.loaded.sets.places()).map(drop)
+            peer.setup().check_guard_regions(device, &peer.loaded.sets.places()).map(drop)
         })
     }
 
@@ -262,7 +262,7 @@ impl Arena {
 }
 
 /// Returns the first forbidden change, to the inputs or to any guard region, in every set.
-fn find_spoilt(
+fn find_corruption(
     device: &mut dyn Device,
     setup: &Setup<'_>,
     data: &Data,
@@ -271,7 +271,7 @@ fn find_spoilt(
     let mut found = setup.spoilt(device, &data.inputs, &setup.sets.places())?;
     // Continues after a finding, because checking the guard regions also restores them.
     for participant in participants {
-        found = found.or(participant.setup().beside(device, &participant.loaded.sets.places())?);
+        found = found.or(participant.setup().check_guard_regions(device, &participant.loaded.sets.places())?);
     }
     Ok(found)
 }
@@ -285,9 +285,9 @@ pub fn time(device: &mut dyn Device, request: &TimeRequest, step: &mut Step<'_>)
     let loaded = loaded.map_err(|fault| ended("", fault))?;
     step("", "time");
     let timed = time_held(device, &loaded, plan, *samples, *min_sample_ns);
-    let given_back = loaded.give_back(device).map_err(|fault| ended("", fault));
+    let released = loaded.release(device).map_err(|fault| ended("", fault));
     let timing = timed?;
-    given_back?;
+    released?;
     Ok(timing)
 }
 
@@ -300,12 +300,12 @@ fn time_held(
 ) -> Result<Timing, Ended> {
     let works = loaded.sets.works(loaded.module, plan, None);
     loaded.sets.reset(device, plan).map_err(|fault| ended("", fault))?;
-    // A separate launch tells a plan that does not run from one that cannot be captured.
+    // A separate launch distinguishes a plan that does not run from one that cannot be captured.
     works.iter().try_for_each(|work| device.launch(work)).map_err(|fault| ended("", fault))?;
     benchmark::time(replays(device)?, &works, samples, min_sample_ns).map_err(|fault| ended("", fault))
 }
 
-/// Checks a participant once, reloads it, prepares it for sampling, and checks what that left in everyone's buffers.
+/// Checks a participant once, reloads it, prepares it for sampling, and then checks the buffers of all participants.
 fn get_ready(
     device: &mut dyn Device,
     request: &EnterRequest,
@@ -313,7 +313,7 @@ fn get_ready(
     data: &Data,
     others: &[&LoadedParticipant],
     step: &mut Step<'_>,
-) -> Result<(Seen, Prepared), Ended> {
+) -> Result<(VerifiedOutput, Prepared), Ended> {
     let EnterRequest { op, artifact, dtype, tolerance, case, plan, measuring, .. } = request;
     let LoadedModule { module, sets } = loaded;
     let op = ops::find(op).map_err(Ended::Machine)?;
@@ -328,7 +328,7 @@ fn get_ready(
     let prepared = benchmark::prepare(replays(device)?, &setup.works(), measuring.min_sample_ns);
     let prepared = prepared.map_err(|fault| setup.ended(fault))?;
     let checked =
-        setup.check_timed(device, &seen, data).and_then(|()| match find_spoilt(device, &setup, data, others)? {
+        setup.check_timed(device, &seen, data).and_then(|()| match find_corruption(device, &setup, data, others)? {
             Some(Refusal { check, message }) => Err(setup.wrong(check, message)),
             None => Ok(()),
         });
@@ -348,7 +348,7 @@ fn reload(device: &mut dyn Device, module: Module, artifact: &Artifact) -> Resul
 impl LoadedParticipant {
     /// Takes a group of samples and checks its outputs.
     fn sample(&mut self, device: &mut dyn Device, samples: usize) -> Result<SampleGroup, Ended> {
-        self.refuse_spoiler()?;
+        self.fail_if_corrupting()?;
         self.groups += 1;
         self.ran = true;
         let (setup, data) = (self.setup(), &self.shared.data);
@@ -381,7 +381,7 @@ impl LoadedParticipant {
     }
 
     /// Fails if this participant was found to make a forbidden change.
-    fn refuse_spoiler(&self) -> Result<(), Ended> {
+    fn fail_if_corrupting(&self) -> Result<(), Ended> {
         match self.spoils.clone() {
             Some(Refusal { check, message }) => Err(self.setup().wrong(check, message)),
             None => Ok(()),
@@ -402,7 +402,7 @@ impl LoadedParticipant {
 }
 
 impl LoadedModule {
-    /// Loads an artifact and allocates its buffers, or does neither.
+    /// Loads an artifact and allocates its buffers. On failure, nothing stays allocated.
     fn take(
         device: &mut dyn Device,
         artifact: &Artifact,
@@ -419,7 +419,7 @@ impl LoadedModule {
         }
     }
 
-    fn give_back(self, device: &mut dyn Device) -> Result<(), Fault> {
+    fn release(self, device: &mut dyn Device) -> Result<(), Fault> {
         let freed = self.sets.free(device);
         device.unload(self.module).and(freed)
     }

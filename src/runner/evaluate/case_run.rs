@@ -3,7 +3,7 @@
 use super::data::{Data, draw, encode};
 use super::scoped::{with_module, with_sets};
 use super::sets::Sets;
-use super::setup::{Seen, Setup};
+use super::setup::{Setup, VerifiedOutput};
 use super::stock::Stock;
 use super::{Ended, Step, replays, sampled};
 use crate::domain::check::Check;
@@ -25,13 +25,13 @@ use crate::runner::messages::{CaseRequest, EvaluateRequest, PlannedCase};
 /// The phase whose inputs all variants share, so that they can be compared.
 const SCREENING: &str = "screening";
 
-/// The float64 work of the check after timing, relative to the one before. It only has to tell this output from that of
-/// other inputs.
+/// The float64 work of the check after timing, relative to the one before. It only has to distinguish this output from
+/// that of other inputs.
 pub(super) const HELD_OUT_SHARE: f64 = 0.1;
 
 /// The least share of a case's floor that a modelled time may be. The model errs by up to a factor of two, so a lower
 /// time is skipped work and not an error of the model. No family's modelled time is below its floor (docs/model.md).
-const LEAST_OF_FLOOR: f64 = 0.5;
+const MIN_SHARE_OF_FLOOR: f64 = 0.5;
 
 /// A time, with the profile that explains it where it is modelled.
 type Timed = (Timing, Option<Profile>);
@@ -47,14 +47,14 @@ pub(super) struct EvaluationContext<'a> {
 }
 
 impl EvaluationContext<'_> {
-    /// Tells whether a modelled time is to be confirmed on other inputs. One that was asked for to explain it is not.
+    /// Tells whether a modelled time is confirmed on other inputs. A time that is modelled for an explanation is not.
     fn is_worth_confirming(&self, screening: &Timing, incumbent_ns: Option<f64>) -> bool {
         !self.request.explain && self.request.measuring.policy.worth_it(screening.median_ns, incumbent_ns)
     }
 }
 
-/// Checks a case, times it, and checks what was timed. A promising modelled time is confirmed here on fresh inputs. A
-/// measured one is confirmed in a comparison.
+/// Checks a case, times it, and checks the timed outputs. A promising modelled time is confirmed here on fresh inputs.
+/// A measured one is confirmed in a comparison.
 pub(super) fn measure(
     device: &mut dyn Device,
     context: &EvaluationContext<'_>,
@@ -164,9 +164,9 @@ impl CaseRun<'_> {
         })
     }
 
-    /// Checks the case on fresh inputs, times it, and checks what was timed.
+    /// Checks the case on fresh inputs, times it, and checks the timed outputs.
     ///
-    /// The variant is reloaded in between, so that timed executions cannot use what the check left in its global
+    /// The variant is reloaded in between, so that timed executions cannot use data that the check left in its global
     /// variables.
     fn screen(
         &self,
@@ -205,13 +205,13 @@ impl CaseRun<'_> {
         timed.map_err(|fault| setup.ended(fault))
     }
 
-    /// Checks what was timed, and that held-out inputs give their own output.
+    /// Checks the timed outputs, and that held-out inputs give their own output.
     fn check_timed(
         &self,
         setup: &Setup<'_>,
         device: &mut dyn Device,
         prepared: Option<Prepared>,
-        (seen, data): (&Seen, &Data),
+        (seen, data): (&VerifiedOutput, &Data),
     ) -> Result<(), Ended> {
         let checked = setup.check_timed(device, seen, data).and_then(|()| {
             let held_out = data.turned(
@@ -229,7 +229,7 @@ impl CaseRun<'_> {
         released.map_err(|fault| setup.ended(fault))
     }
 
-    /// Models the case on other fresh inputs, and checks what was executed meanwhile.
+    /// Models the case on other fresh inputs, and checks the outputs of that execution.
     fn confirm(&self, device: &mut dyn Device, step: &mut Step<'_>) -> Result<Timed, Ended> {
         let data = Data::new(&self.problem, self.request.measuring.oracle_flop, self.seed("confirmation"));
         self.loaded(device, (step, "confirm"), |setup, device| {
@@ -240,7 +240,7 @@ impl CaseRun<'_> {
         })
     }
 
-    /// Models the time of a share of the case's blocks on fresh inputs, and checks what these blocks did.
+    /// Models the time of a share of the case's blocks on fresh inputs, and checks the work of these blocks.
     fn model_alone(
         &self,
         device: &mut dyn Device,
@@ -276,14 +276,14 @@ fn modelled(setup: &Setup<'_>, device: &mut dyn Device, share: f64, explain: boo
     let work = works.first().ok_or_else(|| machine("there is no set of buffers"))?;
     let profile = device.model(work, share, explain).map_err(|fault| setup.ended(fault))?;
     let Problem { op, dims, dtype } = setup.problem;
-    // The model knows no cold buffers.
+    // The model does not support cold buffers.
     let floor = Floor::of_problem((op, dtype), dims, Regime::Warm, &info);
     let ns = profile.modelled_ns();
-    if ns < LEAST_OF_FLOOR * floor.ns {
+    if ns < MIN_SHARE_OF_FLOOR * floor.ns {
         let message = format!(
             "modelled at {:.3} us, less than {:.0}% of the floor of {:.3} us ({}): it does not do the work",
             ns / 1e3,
-            100.0 * LEAST_OF_FLOOR,
+            100.0 * MIN_SHARE_OF_FLOOR,
             floor.ns / 1e3,
             floor.limiter.name()
         );

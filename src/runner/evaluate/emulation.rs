@@ -150,7 +150,7 @@ fn honest_kernels_pass_every_probe() {
 }
 
 #[test]
-fn less_precise_arithmetic_than_asked_for_fails_a_probe() {
+fn less_precise_arithmetic_than_required_fails_a_probe() {
     let with_tf32 = Arithmetic { factor: tf32, ..HONEST_F32 };
     let with_half_sums = Arithmetic { sum: half, ..HONEST_F32 };
     for dims in shapes() {

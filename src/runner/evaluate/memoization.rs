@@ -1,8 +1,8 @@
 //! Checks whether a variant is as fast on held-out inputs as on the timed ones.
 //!
-//! Timing repeats the same inputs, so a kernel could memoize them: by address, by checksum, by launch count, or because
-//! the output is already there. So this check executes it once on each of several sets of buffers. Each set has a
-//! poisoned output and inputs cut from a pool of random values, so that nothing memoized is of use.
+//! Timing repeats the same inputs, so a kernel could memoize them: by address, by checksum, by launch count, or by
+//! finding the output in place. So this check executes it once on each of several sets of buffers. Each set has a
+//! poisoned output and inputs cut from a pool of random values, so that memoized results are useless.
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -25,24 +25,24 @@ use crate::runner::messages::{AcceptanceRequest, PlannedCase};
 use crate::runner::validate::scan;
 
 /// The most sets in the warm regime. With so many executions the cost of a replay is negligible.
-const MOST_SETS: usize = 64;
+const MAX_SETS: usize = 64;
 
 /// The share of L2 that the sets may take in the warm regime. They were just written and must still be there.
 const L2_SHARE: f64 = 0.5;
 
-/// Samples for the median. One more comes first, because it meets cold instructions.
+/// Samples for the median. An additional first one is discarded, because its instructions are cold.
 const SAMPLES: usize = 5;
 
 /// The most bytes of tensors in all samples together, if there is more than one sample. They are copied to the device
 /// or back for checks, and each sample must end before the deadline of a step.
-const MOST_BYTES: usize = 8 << 30;
+const MAX_BYTES: usize = 8 << 30;
 
 /// The largest ratio of the time on held-out inputs to that on timed ones, besides the two allowances below. A kernel
 /// that skips work takes several times as long.
-const MOST_SLOWDOWN: f64 = 1.5;
+const MAX_SLOWDOWN: f64 = 1.5;
 
 /// Extra time of a replay with few executions: starting a graph and the two events around it after a pause. With 5 us
-/// and no memory allowance, 13 honest kernels of cases with 8 to 34 MB a set were called cheats (H200, 2026-11-22,
+/// and no memory allowance, 13 honest kernels of cases with 8 to 34 MB a set were reported as cheats (H200, 2026-11-22,
 /// three sessions). One of them takes 4.79 us, and took 10.51 us on three sets.
 const REPLAY_NS: f64 = 8_000.0;
 
@@ -52,8 +52,8 @@ const POOL_SPARE: usize = 1 << 20;
 /// The float64 work of an output check, relative to a check on random inputs.
 const CHECK_SHARE: f64 = 0.02;
 
-/// Compares the two times and checks the outputs written meanwhile. Calls `step` before each sample. Returns the ratio,
-/// or `None` where times are modelled.
+/// Compares the two times and checks the outputs of these executions. Calls `step` before each sample. Returns the
+/// ratio, or `None` where times are modelled.
 pub fn check(
     device: &mut dyn Device,
     op: &'static dyn Op,
@@ -85,18 +85,18 @@ fn set_count(device: &DeviceInfo, problem: &Problem<'_>, plan: &LaunchPlan, regi
     let tensors: usize = problem.tensors().iter().map(TensorSpec::bytes).sum();
     let workspaces: usize = plan.workspaces.iter().map(|workspace| workspace.bytes).sum();
     let fitting = (device.l2_bytes as f64 * L2_SHARE / (tensors + workspaces).max(1) as f64) as usize;
-    Ok(fitting.clamp(1, MOST_SETS) as u32)
+    Ok(fitting.clamp(1, MAX_SETS) as u32)
 }
 
 /// Returns the number of samples: fewer where the sets are large.
 fn sample_count(problem: &Problem<'_>, sets: usize) -> usize {
     let tensors: usize = problem.tensors().iter().map(TensorSpec::bytes).sum();
-    (MOST_BYTES / (tensors * sets).max(1)).clamp(1, SAMPLES)
+    (MAX_BYTES / (tensors * sets).max(1)).clamp(1, SAMPLES)
 }
 
 /// Returns the longest time, in nanoseconds, of an honest kernel on held-out inputs.
 fn most_ns(steady_ns: f64, sets: usize, memory_ns: f64) -> f64 {
-    steady_ns * MOST_SLOWDOWN + REPLAY_NS / sets as f64 + memory_ns
+    steady_ns * MAX_SLOWDOWN + REPLAY_NS / sets as f64 + memory_ns
 }
 
 struct Runner<'a> {
@@ -167,7 +167,7 @@ impl Runner<'_> {
             replays(device)?.begin_timing().map_err(|fault| setup.ended(fault))?;
             for sample in 0..=wanted {
                 step(setup.case, "memoization");
-                let cuts = self.renew(device, pool)?;
+                let cuts = self.refresh_inputs(device, pool)?;
                 let sampled_ns = setup.replay(device, capture)?;
                 if sample > 0 {
                     samples.push(sampled_ns / self.count as f64);
@@ -180,7 +180,7 @@ impl Runner<'_> {
     }
 
     /// Gives every set its own inputs and poisons its output. Returns where each set's inputs were cut.
-    fn renew(&self, device: &mut dyn Device, pool: &mut Pool) -> Result<Vec<Cuts>, Ended> {
+    fn refresh_inputs(&self, device: &mut dyn Device, pool: &mut Pool) -> Result<Vec<Cuts>, Ended> {
         let setup = &self.setup;
         let cuts: Vec<Cuts> = (0..self.count).map(|_| pool.cut(&setup.problem)).collect();
         cuts.iter().enumerate().try_for_each(|(place, cuts)| self.upload(device, pool, place, cuts))?;
@@ -254,7 +254,7 @@ mod tests {
     /// 10.51 us on three sets that had just been written. One that skips half of its work takes the same 10.51 us, and
     /// 2.4 us on memoized inputs.
     #[test]
-    fn what_comes_from_memory_is_no_cheat_and_half_of_the_work_is_one() {
+    fn inputs_from_memory_are_allowed_and_half_of_the_work_is_a_cheat() {
         let memory_ns = 6.3e6 / 4.8e12 * 1e9;
         assert!(most_ns(4_790.0, 3, memory_ns) > 10_510.0);
         assert!(most_ns(2_400.0, 3, memory_ns) < 10_510.0);

@@ -1,9 +1,9 @@
-//! What a sample of a case's blocks shows: whether they do the case's work, and whether what they write is right.
+//! Checks a sample of a case's blocks: whether they do the case's work, and whether their output is right.
 //!
 //! A case that is too large to execute is checked on a scaled one. A kernel may still behave differently on the case
-//! itself, and skip heads that the scaled case does not have. The sample that is executed for its counts shows that:
-//! its floating-point operations, extrapolated, cover the case; the elements that it writes are as many as its share of
-//! the blocks should write; and they are right.
+//! itself, and skip heads that the scaled case does not have. The sample that is executed for its counts reveals this.
+//! Its floating-point operations, extrapolated, must cover the case. It must write as many elements as its share of the
+//! blocks should write, and they must be right.
 
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
@@ -19,11 +19,11 @@ use crate::runner::inputs::decode;
 use crate::runner::validate::POISON;
 
 /// The least share of the case's floating-point work that a kernel does, by extrapolation from the sample.
-const LEAST_WORK: f64 = 0.6;
+const MIN_WORK_SHARE: f64 = 0.6;
 
 /// The least share of the output that a sample writes, relative to its share of the blocks. The last blocks of a grid
 /// may have less to do.
-const LEAST_WRITTEN: f64 = 0.6;
+const MIN_WRITTEN_SHARE: f64 = 0.6;
 
 /// Rows to compare. The smallest cases that are sampled have hundreds.
 const ROWS: usize = 16;
@@ -31,7 +31,7 @@ const ROWS: usize = 16;
 /// How much more than in a whole row the error may be in the written part of one.
 const PART_OF_A_ROW: f64 = 2.0;
 
-/// Checks what the sampled blocks did for inputs with these values, and notes in the profile how many rows were
+/// Checks the work of the sampled blocks on inputs with these values, and records in the profile how many rows were
 /// compared.
 pub(super) fn check(
     setup: &Setup<'_>,
@@ -57,20 +57,20 @@ pub(super) fn check(
 fn check_work(setup: &Setup<'_>, profile: &Profile) -> Result<(), Ended> {
     let done: f64 = profile.launches.iter().map(|launch| launch.flop as f64 / share(launch)).sum();
     let work = done / setup.problem.op.flop(setup.problem.dims);
-    if work >= LEAST_WORK {
+    if work >= MIN_WORK_SHARE {
         return Ok(());
     }
     let message = format!(
         "the executed sample of its blocks does {:.0}% of the case's floating-point operations; at least {:.0}% are \
          needed",
         100.0 * work,
-        100.0 * LEAST_WORK
+        100.0 * MIN_WORK_SHARE
     );
     Err(setup.cheated(Check::Floor, message))
 }
 
 fn check_written(setup: &Setup<'_>, output: &[u8], profile: &Profile) -> Result<(), Ended> {
-    // Where the last block to arrive writes, a sample may write nothing.
+    // If the last block to arrive writes the output, a sample may write nothing.
     if profile.launches.iter().any(|launch| launch.atomics > 0) {
         return Ok(());
     }
@@ -78,14 +78,14 @@ fn check_written(setup: &Setup<'_>, output: &[u8], profile: &Profile) -> Result<
     let written = output.par_chunks_exact(size).with_min_len(4096).filter(|element| is_written(element)).count();
     let written = written as f64 / (output.len() / size) as f64;
     let executed = profile.launches.iter().map(share).fold(1.0, f64::min);
-    if written >= LEAST_WRITTEN * executed {
+    if written >= MIN_WRITTEN_SHARE * executed {
         return Ok(());
     }
     let message = format!(
         "{:.1}% of its blocks were executed, and they wrote {:.1}% of the output; at least {:.1}% are needed",
         100.0 * executed,
         100.0 * written,
-        100.0 * LEAST_WRITTEN * executed
+        100.0 * MIN_WRITTEN_SHARE * executed
     );
     Err(setup.wrong(Check::Written, message))
 }

@@ -1,4 +1,4 @@
-//! Scoped resources of a device: each is taken, used by a function and given back.
+//! Scoped resources of a device: each is acquired, used by a function and released.
 
 use super::sets::Sets;
 use super::{Ended, ended, replays};
@@ -15,7 +15,7 @@ pub fn with_module<T>(
 ) -> Result<T, Ended> {
     let module = device.load(artifact).map_err(|fault| ended(case, fault))?;
     let done = what(device, module);
-    given_back(case, done, device.unload(module))
+    after_release(case, done, device.unload(module))
 }
 
 /// Allocates sets of buffers, calls a function with them, and frees them.
@@ -28,7 +28,7 @@ pub fn with_sets<T>(
 ) -> Result<T, Ended> {
     let sets = Sets::allocate(device, Some(problem), plan, count).map_err(|fault| ended(case, fault))?;
     let done = what(device, &sets);
-    given_back(case, done, sets.free(device))
+    after_release(case, done, sets.free(device))
 }
 
 /// Captures one execution of every work, calls a function with the capture, and releases it. Buffers and module may
@@ -43,13 +43,13 @@ pub fn with_capture<T>(
     let capture = captured.map_err(|fault| ended(case, fault))?;
     let done = what(device, capture);
     let released = replays(device)?.release(capture);
-    given_back(case, done, released)
+    after_release(case, done, released)
 }
 
-/// Merges the results of use and release. After a crash nothing is left to give back, and the crash is the error to
+/// Merges the results of use and release. After a crash there is nothing left to release, and the crash is the error to
 /// report.
-fn given_back<T>(case: &str, done: Result<T, Ended>, given_back: Result<(), Fault>) -> Result<T, Ended> {
+fn after_release<T>(case: &str, done: Result<T, Ended>, after_release: Result<(), Fault>) -> Result<T, Ended> {
     let done = done?;
-    given_back.map_err(|fault| ended(case, fault))?;
+    after_release.map_err(|fault| ended(case, fault))?;
     Ok(done)
 }

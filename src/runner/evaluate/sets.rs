@@ -1,4 +1,4 @@
-//! Buffer sets: what a plan needs on the device. The warm regime has one set, the cold regime many.
+//! Buffer sets: the buffers that a plan needs on the device. The warm regime has one set, the cold regime many.
 
 use std::collections::HashMap;
 
@@ -111,8 +111,8 @@ impl Sets {
 
     /// Draws the places of the sets that a check inspects.
     ///
-    /// Every check draws anew. A kernel soon knows the sets by their addresses. If it knew which sets are inspected, it
-    /// would have to be right only there.
+    /// Every check draws again. A kernel could recognise the sets by their addresses. If it knew which sets are
+    /// inspected, it would have to be right only there.
     pub fn draw(&self, seed: u64) -> Vec<usize> {
         let count = self.sets.len();
         sample(&mut SmallRng::seed_from_u64(seed), count, LOOKED_AT.min(count)).into_vec()
@@ -134,8 +134,8 @@ impl Sets {
         Ok(())
     }
 
-    /// Poisons the output of every set, so that what is there afterwards was written afterwards. All are poisoned,
-    /// because a kernel can see which ones are.
+    /// Poisons the output of every set, so that any later content was written later. All are poisoned, because a kernel
+    /// can see which ones are.
     pub fn poison_outputs(&self, device: &mut dyn Device, problem: &Problem<'_>) -> Result<(), Fault> {
         (0..self.sets.len()).try_for_each(|place| self.poison_output(device, problem, place))
     }

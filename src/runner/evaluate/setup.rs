@@ -33,7 +33,7 @@ pub struct Setup<'a> {
 }
 
 /// An output that was found correct.
-pub struct Seen {
+pub struct VerifiedOutput {
     /// Its bytes. The same inputs must give the same bytes again.
     pub output: Vec<u8>,
     /// Its error.
@@ -52,7 +52,7 @@ impl<'a> Setup<'a> {
         self.reset(device)
     }
 
-    /// Resets the workspaces and poisons the outputs, so that an execution cannot use what an earlier one left.
+    /// Resets the workspaces and poisons the outputs, so that an execution cannot use the results of an earlier one.
     pub fn reset(&self, device: &mut dyn Device) -> Result<(), Ended> {
         let reset = self.sets.reset(device, self.plan);
         reset.and_then(|()| self.sets.poison_outputs(device, &self.problem)).map_err(|fault| self.ended(fault))
@@ -64,12 +64,12 @@ impl<'a> Setup<'a> {
     }
 
     /// Uploads inputs, executes the plan once on one set, and checks its output, the inputs and the guard regions.
-    pub fn check_once(&self, device: &mut dyn Device, data: &Data) -> Result<Seen, Ended> {
+    pub fn check_once(&self, device: &mut dyn Device, data: &Data) -> Result<VerifiedOutput, Ended> {
         let output = self.output_of(device, &data.inputs, data.seed)?;
         let checked = data.expectation.check(&output, self.tolerance);
         let correctness = checked.map_err(|Refusal { check, message }| self.wrong(check, message))?;
         self.inspect_once(device, &data.inputs, data.seed)?;
-        Ok(Seen { output, correctness })
+        Ok(VerifiedOutput { output, correctness })
     }
 
     /// Uploads the inputs of a seed, executes the plan once on one set, and returns its output.
@@ -106,7 +106,7 @@ impl<'a> Setup<'a> {
         self.sets.draw(mix(self.seed, &[&seed.to_string(), "places", check]))
     }
 
-    /// Checks what no execution may change: the inputs and the guard regions.
+    /// Checks the data that no execution may change: the inputs and the guard regions.
     fn inspect(&self, device: &mut dyn Device, inputs: &Inputs, places: &[usize]) -> Result<(), Ended> {
         match self.spoilt(device, inputs, places)? {
             Some(Refusal { check, message }) => Err(self.wrong(check, message)),
@@ -118,19 +118,19 @@ impl<'a> Setup<'a> {
     pub fn spoilt(&self, device: &mut dyn Device, inputs: &Inputs, places: &[usize]) -> Result<Option<Refusal>, Ended> {
         let overwritten = self.sets.overwritten(device, inputs, places).map_err(|fault| self.ended(fault))?;
         let refusal = |name| Refusal { check: Check::Inputs, message: format!("it overwrote its input `{name}`") };
-        let beside = self.beside(device, places)?;
+        let beside = self.check_guard_regions(device, places)?;
         Ok(overwritten.map(refusal).or(beside))
     }
 
     /// Returns the change to the guard regions, if there is one, and restores them.
-    pub fn beside(&self, device: &mut dyn Device, places: &[usize]) -> Result<Option<Refusal>, Ended> {
+    pub fn check_guard_regions(&self, device: &mut dyn Device, places: &[usize]) -> Result<Option<Refusal>, Ended> {
         let beside = self.sets.written_beside(device, places).map_err(|fault| self.ended(fault))?;
         let refusal = |name| Refusal { check: Check::GuardRegions, message: format!("it wrote outside of `{name}`") };
         Ok(beside.map(refusal))
     }
 
-    /// Checks what timed executions left: the same output as in `seen`, and unchanged inputs and guard regions.
-    pub fn check_timed(&self, device: &mut dyn Device, seen: &Seen, data: &Data) -> Result<(), Ended> {
+    /// Checks the buffers after timed executions: the same output as in `seen`, and unchanged inputs and guard regions.
+    pub fn check_timed(&self, device: &mut dyn Device, seen: &VerifiedOutput, data: &Data) -> Result<(), Ended> {
         let places = self.places(data.seed, "timed");
         self.inspect(device, &data.inputs, &places)?;
         self.check_outputs(device, seen, data, &places)
@@ -141,7 +141,7 @@ impl<'a> Setup<'a> {
     pub fn check_outputs(
         &self,
         device: &mut dyn Device,
-        seen: &Seen,
+        seen: &VerifiedOutput,
         data: &Data,
         places: &[usize],
     ) -> Result<(), Ended> {
@@ -160,7 +160,7 @@ impl<'a> Setup<'a> {
         Ok(())
     }
 
-    /// Checks what a confirmation left on inputs that no check has used.
+    /// Checks the output of a confirmation on inputs that no check has used.
     pub fn check_confirmed(&self, device: &mut dyn Device, data: &Data) -> Result<(), Ended> {
         // A device that models its times has only the first set.
         self.inspect(device, &data.inputs, &[0])?;

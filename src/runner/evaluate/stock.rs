@@ -9,7 +9,7 @@ use crate::domain::op::{Dims, Dtype};
 use crate::runner::device::Problem;
 
 /// The most bytes of inputs to keep: two sets of those of every case of the shipped workloads.
-const MOST_BYTES: usize = 4 << 30;
+const MAX_BYTES: usize = 4 << 30;
 
 /// The kept inputs may take the host's free memory divided by this.
 const MEMORY_SHARE: usize = 4;
@@ -41,7 +41,7 @@ pub struct Stock {
 
 impl Default for Stock {
     fn default() -> Self {
-        Self::of(free_memory().map_or(MOST_BYTES, |free| MOST_BYTES.min(free / MEMORY_SHARE)))
+        Self::of(free_memory().map_or(MAX_BYTES, |free| MAX_BYTES.min(free / MEMORY_SHARE)))
     }
 }
 
@@ -91,7 +91,7 @@ mod tests {
     use crate::ops;
 
     #[test]
-    fn what_is_asked_for_again_is_not_drawn_again_until_others_need_its_room() {
+    fn repeated_data_is_cached_until_its_memory_is_needed() {
         let op = ops::find("attention").unwrap();
         let dims: Dims = [("B", 1), ("H", 1), ("Sq", 16), ("Sk", 16), ("D", 16), ("CAUSAL", 0)]
             .map(|(name, size)| (name.to_owned(), size))

@@ -5,7 +5,7 @@ use crate::domain::artifact::Artifact;
 use crate::domain::check::Check;
 use crate::domain::evaluation::Outcome;
 use crate::domain::measuring::Measuring;
-use crate::domain::op::{Affordable, Dims, Dtype};
+use crate::domain::op::{CheckLimits, Dims, Dtype};
 use crate::domain::plan::{Arg, Initial, Launch, LaunchPlan, Scalar, ScalarValue, Workspace};
 use crate::domain::regime::Regime;
 use crate::domain::sampling::Sampling;
@@ -83,8 +83,8 @@ const TOLERANCE: Tolerance = Tolerance { relative_l2: 1e-3, worst_row: 4e-3 };
 const MEASURING: Measuring = Measuring {
     policy: Policy {
         min_speedup: 1.01,
-        screening: Sampling { least: 10, most: 30, relative_error: 0.005, max_ns: 1e9 },
-        comparison: Sampling { least: 30, most: 30, relative_error: 0.002, max_ns: 1e10 },
+        screening: Sampling { min_samples: 10, max_samples: 30, relative_error: 0.005, max_ns: 1e9 },
+        comparison: Sampling { min_samples: 30, max_samples: 30, relative_error: 0.002, max_ns: 1e10 },
         group_size: 10,
     },
     min_sample_ns: 200_000.0,
@@ -129,7 +129,7 @@ fn outcome<T: std::fmt::Debug>(answer: Result<T, Ended>) -> Outcome {
 }
 
 #[test]
-fn an_evaluation_gives_back_all_that_it_took_whatever_came_of_it() {
+fn an_evaluation_releases_everything_after_any_outcome() {
     let mut device = FakeDevice::new();
     for (fault, regime, kind) in [
         (RIGHT, Regime::Warm, "measured"),
@@ -145,7 +145,7 @@ fn an_evaluation_gives_back_all_that_it_took_whatever_came_of_it() {
 
 /// The first case is always evaluated: an iteration that measures nothing says nothing.
 #[test]
-fn no_case_is_begun_that_may_not_end_in_time() {
+fn a_case_that_may_not_end_in_time_is_not_begun() {
     let measured = |within_s| {
         let mut request = EvaluateRequest { within_s, ..evaluation(RIGHT, Regime::Warm) };
         request.cases = vec![request.cases[0].clone(); 3];
@@ -236,7 +236,7 @@ fn every_fault_is_caught_by_its_check_when_it_is_screened_and_when_it_enters_a_c
 }
 
 #[test]
-fn who_spoils_what_the_participants_share_is_refused_and_the_others_go_on() {
+fn a_participant_that_corrupts_shared_data_fails_and_the_others_continue() {
     let step = &mut |_: &str, _: &str| {};
     for fault in [WRITES_INPUTS, WRITES_BESIDE] {
         let mut device = FakeDevice::new();
@@ -267,7 +267,7 @@ fn every_set_of_a_cold_case_may_be_the_one_that_is_looked_at() {
 /// The culprit is found whichever participant meets the corruption. In a cold case one replay executes so often that
 /// entering finds it.
 #[test]
-fn a_kernel_that_changes_shared_inputs_when_timed_is_caught_and_no_other_is_blamed() {
+fn only_the_kernel_that_changes_shared_inputs_when_timed_is_caught() {
     let step = &mut |_: &str, _: &str| {};
     for (fault, check) in [(WRITES_INPUTS_LATER, Check::Inputs), (WRITES_BESIDE_LATER, Check::GuardRegions)] {
         let mut device = FakeDevice::new();
@@ -307,7 +307,7 @@ fn acceptance(fault: i32, regime: Regime) -> AcceptanceRequest {
     let EvaluateRequest { artifact, op, dtype, tolerance, measuring, input_seed, .. } = evaluation(fault, regime);
     let accuracy = tolerance;
     let planned = |case: Case| PlannedCase { case, plan: plan(fault) };
-    let least = Affordable { flop: 1e7, bytes: 1e6 };
+    let least = CheckLimits { flop: 1e7, bytes: 1e6 };
     let hidden = ops::find("attention").unwrap().hidden(&case(regime).dims, least, 5);
     let hidden = hidden.into_iter().map(|dims| planned(Case { dims, ..case(regime) })).collect();
     let case = planned(case(regime));
@@ -315,7 +315,7 @@ fn acceptance(fault: i32, regime: Regime) -> AcceptanceRequest {
 }
 
 #[test]
-fn acceptance_catches_what_screening_lets_pass_and_gives_back_all_that_it_took() {
+fn acceptance_catches_faults_that_screening_misses_and_releases_everything() {
     let step = &mut |_: &str, _: &str| {};
     for regime in [Regime::Warm, Regime::Cold] {
         let mut device = FakeDevice::new();
@@ -353,7 +353,7 @@ fn acceptance_says_where_a_variant_failed() {
 }
 
 #[test]
-fn the_oracle_is_asked_once_for_the_same_inputs() {
+fn the_oracle_runs_once_for_the_same_inputs() {
     let mut device = FakeDevice::new();
     let mut arena = Arena::default();
     let step = &mut |_: &str, _: &str| {};
@@ -370,7 +370,7 @@ fn the_oracle_is_asked_once_for_the_same_inputs() {
 }
 
 #[test]
-fn a_plan_without_an_op_is_timed_and_given_back() {
+fn a_plan_without_an_op_is_timed_and_released() {
     let mut device = FakeDevice::new();
     let mut plan = plan(RIGHT);
     plan.launches[0].args = vec![Arg::Workspace("w".to_owned())];
@@ -382,7 +382,7 @@ fn a_plan_without_an_op_is_timed_and_given_back() {
 }
 
 #[test]
-fn what_cannot_be_done_says_so_in_one_sentence() {
+fn impossible_requests_fail_with_one_sentence() {
     let mut device = FakeDevice::new();
     let mut arena = Arena::default();
     let step = &mut |_: &str, _: &str| {};

@@ -39,7 +39,7 @@ fn frames_come_back_one_by_one_until_the_end() {
 }
 
 #[test]
-fn what_is_no_frame_of_ours_is_told_apart_in_one_sentence() {
+fn foreign_bytes_are_described_in_one_sentence() {
     let frame = encode(&step("check")).unwrap();
     insta::assert_snapshot!(refused(b"hello from a kernel's printf, which goes on for a while\n"), @"the pipe contains data that is not a frame: `hello from a kernel's printf, wh`");
     insta::assert_snapshot!(refused(b"hi\n"), @"the pipe contains data that is not a frame: `hi`");
@@ -60,7 +60,7 @@ fn what_is_no_frame_of_ours_is_told_apart_in_one_sentence() {
         header[28..32].copy_from_slice(&check);
         header
     };
-    insta::assert_snapshot!(refused(&with(4, 3)), @"the other side speaks version 3 of the protocol, but this one 12: optloop was replaced while it ran, so start it again");
+    insta::assert_snapshot!(refused(&with(4, 3)), @"the other side speaks version 3 of the protocol, but this one 13: optloop was replaced while it ran, so start it again");
     insta::assert_snapshot!(refused(&with(8, 3 << 30)), @"a frame of 3221225472 bytes is longer than any message");
     let other = encode(&"a sentence").unwrap();
     assert!(refused(&other).starts_with("a frame does not contain a message: "), "{}", refused(&other));

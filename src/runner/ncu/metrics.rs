@@ -1,15 +1,15 @@
-//! The metrics that `ncu` is asked for, and where their values go.
+//! The metrics that optloop requests from `ncu`, and where their values go.
 //!
 //! The names are those of Nsight Compute's own sections, which docs/counters.md lists with what they showed on kernels
-//! whose counts are known. They are few, because each pass runs the kernel again.
+//! whose counts are known. The list is short, because each pass runs the kernel again.
 
 use crate::domain::counters::{LaunchCounters, Resource};
 
 /// Stores a metric's value.
-type Put = fn(&mut LaunchCounters, f64);
+type SetCounter = fn(&mut LaunchCounters, f64);
 
 /// Metrics with a field of their own.
-pub(super) const METRICS: [(&str, Put); 33] = [
+pub(super) const METRICS: [(&str, SetCounter); 33] = [
     ("gpu__time_duration.sum", |c, v| c.time_ns = Some(v)),
     ("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed", |c, v| c.tensor_pct = Some(v)),
     ("sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_elapsed", |c, v| c.fma_pct = Some(v)),
@@ -79,12 +79,12 @@ const STATES: [&str; 19] = [
 ];
 
 /// Returns the value of `--metrics`.
-pub(super) fn asked() -> String {
+pub(super) fn metric_names() -> String {
     let fields = METRICS.iter().map(|(name, _)| (*name).to_owned()).filter(|name| name != PASSES);
     fields.chain(STATES.iter().map(|state| format!("{STATE_PREFIX}{state}"))).collect::<Vec<_>>().join(",")
 }
 
-/// Stores the value of a metric. One that is not known is ignored: `ncu` reports more than it is asked for.
+/// Stores the value of a metric. An unknown metric is ignored, because `ncu` reports more than was requested.
 pub(super) fn put(counters: &mut LaunchCounters, metric: &str, value: f64) {
     if let Some(state) = metric.strip_prefix(STATE_PREFIX).filter(|state| STATES.contains(state)) {
         counters.warp_states.insert(state.to_owned(), value);

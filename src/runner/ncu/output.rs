@@ -90,8 +90,8 @@ mod tests {
     use super::*;
     use crate::domain::counters::Resource;
 
-    /// What ncu 2025.3.1 printed about four small kernels on an H200 (2026-11-22, driver 580.159.04): a copy of 64 MiB by
-    /// 16 bytes a thread, loads and stores 128 bytes apart, 32-way bank conflicts, and registers that spill.
+    /// What ncu 2025.3.1 printed about four small kernels on an H200 (2026-11-22, driver 580.159.04): a copy of 64 MiB
+    /// by 16 bytes a thread, loads and stores 128 bytes apart, 32-way bank conflicts, and registers that spill.
     const H200: &str = include_str!("sample.csv");
 
     #[test]

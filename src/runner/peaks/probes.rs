@@ -56,7 +56,7 @@ const EMPTY: &str = include_str!("../../../kernels/peaks/empty.cu");
 const READ_THREADS: u32 = 512;
 const CHUNK_BYTES: u64 = READ_THREADS as u64 * 8 * 16;
 
-/// The largest sweep over device memory, in sizes of L2. The cache can then answer at most 1 part in 16, whatever it
+/// The largest sweep over device memory, in sizes of L2. The cache can then serve at most 1 part in 16, whatever it
 /// keeps.
 const SWEEP_L2_SIZES: u64 = 16;
 

@@ -78,7 +78,7 @@ fn no_way_to_write_an_include_gets_past() {
 }
 
 #[test]
-fn clocks_are_seen_in_ptx_and_other_registers_are_not_taken_for_them() {
+fn clock_registers_are_found_in_ptx_and_others_are_not() {
     insta::assert_snapshot!(check_ptx("\tmov.u64 %rd1, %clock64;\n").unwrap_err(), @"error: it reads the clock %clock64, which kernels must not do");
     assert!(check_ptx("mov.u64 %rd1, %globaltimer;").is_err());
     assert!(check_ptx("mov.u32 %r1, %clock_hi;").is_err());

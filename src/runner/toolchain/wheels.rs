@@ -40,7 +40,7 @@ const FOLDER: &str = "nvrtc-13.0.88";
 /// The cache's file that tells when the headers could not be fetched.
 const FAILED: &str = "headers-not-fetched";
 
-/// How long after a failure the headers are not asked for again. Without a network, every command would wait for pip.
+/// How long after a failure the headers are not fetched again. Without a network, every command would wait for pip.
 const PAUSE: Duration = Duration::from_secs(3600);
 
 /// Finds the wheels in optloop's cache.
@@ -59,9 +59,12 @@ pub fn fetch(cache: &Path) -> anyhow::Result<Toolchain> {
     let started = Instant::now();
     let staging = staging(cache)?;
     let what = "no CUDA toolkit here: fetching NVRTC 13.0.88 and the CUDA headers (92 MB, once)";
-    let unpacked = told("fetching NVRTC 13.0.88", what, || download(staging.path(), NVRTC, &[])).map_err(|error| {
-        anyhow!("NVRTC could not be fetched with pip ({error:#}): install a CUDA toolkit, or mend pip and try again")
-    })?;
+    let unpacked =
+        reported("fetching NVRTC 13.0.88", what, || download(staging.path(), NVRTC, &[])).map_err(|error| {
+            anyhow!(
+                "NVRTC could not be fetched with pip ({error:#}): install a CUDA toolkit, or repair pip and try again"
+            )
+        })?;
     let home = cache.join(FOLDER);
     let _ = fs::remove_dir_all(&home);
     fs::rename(&unpacked, &home).with_context(|| format!("Failed to create {}", home.display()))?;
@@ -70,7 +73,7 @@ pub fn fetch(cache: &Path) -> anyhow::Result<Toolchain> {
 }
 
 /// Downloads the other headers, which older versions of optloop did not. Most kernels do without them, so a failure is
-/// told and ends nothing.
+/// only reported.
 pub fn complete(cache: &Path) {
     let failed = cache.join(FAILED);
     let age = fs::metadata(&failed).and_then(|file| file.modified()).ok().and_then(|at| at.elapsed().ok());
@@ -94,9 +97,9 @@ fn add_headers(cache: &Path) -> anyhow::Result<()> {
     }
     let staging = staging(cache)?;
     let what = "fetching the CUDA headers for cooperative_groups.h, cuda/ and mma.h (3 MB, once)";
-    // pip waits long for a network that is not there. These headers are not worth it.
+    // Without a network, pip waits for a long time. These headers are not worth it.
     let hasty = ["--retries=1", "--timeout=15"];
-    let unpacked = told("fetching the CUDA headers", what, || download(staging.path(), HEADERS, &hasty))?;
+    let unpacked = reported("fetching the CUDA headers", what, || download(staging.path(), HEADERS, &hasty))?;
     merge(&unpacked, &cache.join(FOLDER)).context("Failed to move the headers into the cache")
 }
 
@@ -115,8 +118,8 @@ fn staging(cache: &Path) -> anyhow::Result<TempDir> {
     staging.with_context(|| format!("Failed to create a folder in {}", cache.display()))
 }
 
-/// Tells what is going on while it goes on.
-fn told<T>(activity: &str, what: &'static str, work: impl FnOnce() -> T) -> T {
+/// Reports an activity while it runs.
+fn reported<T>(activity: &str, what: &'static str, work: impl FnOnce() -> T) -> T {
     let _running = activity::begin(activity, None);
     let line = ProgressBar::new_spinner();
     line.set_message(what);

@@ -35,11 +35,11 @@ pub struct Worker {
     no_cuda: Option<String>,
 }
 
-/// What happened to a request that got no answer.
-struct Lost {
+/// A request without an answer, and the outcome to report for it.
+struct FailedRequest {
     outcome: Outcome,
-    /// Whether the worker itself blamed the device instead of the variant.
-    blames_device: bool,
+    /// Whether the worker reported a fault of the device instead of the variant.
+    is_device_fault: bool,
 }
 
 impl Worker {
@@ -54,7 +54,7 @@ impl Worker {
     }
 
     /// Starts `optloop worker` from the executable `exe`, claims the device it found, and waits until that device is
-    /// open. The claim comes first, so that a device on which another optloop measures is left alone. With
+    /// open. The claim comes first, so that a device on which another optloop measures is not disturbed. With
     /// [`DeviceChoice::Auto`], a virtual GPU replaces a CUDA device that does not answer.
     pub async fn claim(
         exe: PathBuf,
@@ -68,7 +68,7 @@ impl Worker {
         let mut no_cuda = None;
         let (process, info) = match opened(&program, &mut claim).await {
             Err(WorkerError::NoDevice(reason)) if *choice == DeviceChoice::Auto => {
-                (program.choice, no_cuda) = (DeviceChoice::stand_in(), Some(reason));
+                (program.choice, no_cuda) = (DeviceChoice::fallback(), Some(reason));
                 opened(&program, &mut claim).await?
             }
             opened => opened?,
@@ -184,14 +184,14 @@ async fn opened(
     }
 }
 
-/// Requests after which a worker can be replaced, if a variant takes it down.
+/// Requests after which a worker can be replaced if a variant crashes it.
 impl Worker {
     /// Evaluates a variant. A crash, a hang or a malformed reply is an outcome of the variant if the replacement worker
     /// is healthy. If it is not, the machine is at fault.
     pub async fn evaluate(&mut self, request: EvaluateRequest) -> Result<Evaluation, WorkerError> {
         let case = request.cases.first().map_or_else(String::new, |case| case.case.name.to_string());
         let started = Instant::now();
-        self.revive().await?;
+        self.restart().await?;
         let evaluated = self
             .ask(WorkerRequest::Evaluate(Box::new(request)), &case, |reply| match reply {
                 WorkerReply::Evaluated(evaluation) => Some(evaluation),
@@ -203,26 +203,26 @@ impl Worker {
             self.end_process().await;
         }
         let device_s = started.elapsed().as_secs_f64();
-        self.revive().await?;
+        self.restart().await?;
         Ok(evaluated.unwrap_or_else(|lost| Evaluation { outcome: lost.outcome, measurements: Vec::new(), device_s }))
     }
 
     /// Runs the acceptance checks on a variant that is about to win. Replaces the worker as [`Self::evaluate`] does.
     pub async fn accept(&mut self, request: AcceptanceRequest) -> Result<Accepted, AskError> {
         let case = request.case.case.name.clone();
-        self.revive().await?;
+        self.restart().await?;
         let accepted = self
             .ask(WorkerRequest::Accept(Box::new(request)), &case, |reply| match reply {
                 WorkerReply::Accepted(acceptance) => Some(acceptance),
                 _ => None,
             })
             .await;
-        self.revive().await?;
+        self.restart().await?;
         accepted.map_err(|lost| AskError::Variant(lost.outcome))
     }
 
-    /// Starts a replacement for a process that a variant took down.
-    async fn revive(&mut self) -> Result<(), WorkerError> {
+    /// Starts a replacement for a process that a variant has crashed.
+    async fn restart(&mut self) -> Result<(), WorkerError> {
         if self.process.is_none() {
             self.process = Some(self.find_healthy(None).await?);
         }
@@ -257,8 +257,8 @@ impl Worker {
         .await
     }
 
-    /// Checks what a participant may not change, and returns its output error. The output of every sample group was
-    /// already checked when it was taken.
+    /// Checks the data that a participant may not change, and returns its output error. The output of every sample
+    /// group was already checked when it was taken.
     pub async fn check(&mut self, participant: usize, case: &str) -> Result<Correctness, AskError> {
         self.ask_once(WorkerRequest::Check { participant }, case, |reply| match reply {
             WorkerReply::Checked(correctness) => Some(correctness),
@@ -288,8 +288,8 @@ impl Worker {
         match self.ask(request, case, expected).await {
             Ok(answer) => Ok(answer),
             Err(lost) => {
-                if lost.blames_device {
-                    // A fresh worker tells whether the blame is right.
+                if lost.is_device_fault {
+                    // A fresh worker shows whether the device is really at fault.
                     self.fresh().await?.end_process().await;
                 }
                 Err(AskError::Variant(lost.outcome))
@@ -322,13 +322,14 @@ impl Worker {
         request: WorkerRequest,
         case: &str,
         expected: impl Fn(WorkerReply) -> Option<T>,
-    ) -> Result<T, Lost> {
+    ) -> Result<T, FailedRequest> {
         let (mut case, mut step) = (CaseName::from(case), "load".to_owned());
         let (mut doing, mut time_limit) = (step.clone(), self.timeouts.step);
         let limit = Limit::new(STEP_KEY, self.timeouts.step);
         let mut running = activity::begin(in_words(&step, &case), limit);
         let mut since = Instant::now();
-        let crashed = |case, message| Lost { outcome: Outcome::Crashed { case, message }, blames_device: false };
+        let crashed =
+            |case, message| FailedRequest { outcome: Outcome::Crashed { case, message }, is_device_fault: false };
         let Some(mut process) = self.process.take() else {
             return Err(crashed(case, "there was no worker".to_owned()));
         };
@@ -342,24 +343,24 @@ impl Worker {
                     Received::Reply(reply) => match *reply {
                         WorkerReply::Step { case: at, doing: what } => {
                             (case, step) = (at, what);
-                            running.go_on(in_words(&step, &case), limit);
+                            running.replace(in_words(&step, &case), limit);
                             (doing, time_limit) = (step.clone(), self.timeouts.step);
                         }
                         WorkerReply::Launch => (doing, time_limit) = ("launch".to_owned(), self.timeouts.launch),
                         WorkerReply::Replay { expected_s } => {
                             (doing, time_limit) = ("replay".to_owned(), self.timeouts.of_replay(expected_s));
                         }
-                        WorkerReply::StepGoesOn => (doing, time_limit) = (step.clone(), self.timeouts.step),
+                        WorkerReply::StepResumed => (doing, time_limit) = (step.clone(), self.timeouts.step),
                         WorkerReply::Failed(outcome @ Outcome::Crashed { .. }) => {
-                            break Lost { outcome, blames_device: false };
+                            break FailedRequest { outcome, is_device_fault: false };
                         }
                         WorkerReply::Failed(outcome) => {
                             self.process = Some(process);
-                            return Err(Lost { outcome, blames_device: false });
+                            return Err(FailedRequest { outcome, is_device_fault: false });
                         }
                         WorkerReply::Broken(reason) => {
-                            break Lost {
-                                blames_device: true,
+                            break FailedRequest {
+                                is_device_fault: true,
                                 ..crashed(case, format!("the device failed: {reason}"))
                             };
                         }
@@ -374,7 +375,7 @@ impl Worker {
                     Received::Timeout => {
                         let (limit, key) = (humantime::format_duration(time_limit), self.timeouts.key(time_limit));
                         let message = format!("`{doing}` took over {limit} ({key})");
-                        break Lost { outcome: Outcome::TimedOut { case, message }, blames_device: false };
+                        break FailedRequest { outcome: Outcome::TimedOut { case, message }, is_device_fault: false };
                     }
                     Received::Exited(how) => break crashed(case, format!("the worker died during `{doing}`: {how}")),
                     Received::Invalid(error) => break crashed(case, format!("`{doing}`: {error}")),

@@ -1,4 +1,4 @@
-//! The supervisor's view of a worker process: its pipes, its deadlines, its end.
+//! The supervisor's view of a worker process: its pipes, its deadlines and its exit.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::WorkerError;
-use super::watched::RETELL;
+use super::watched::REPORT_INTERVAL;
 use crate::domain::artifact::Artifact;
 use crate::domain::device::DeviceInfo;
 use crate::environment;
@@ -23,19 +23,19 @@ use crate::runner::messages::{WorkerReply, WorkerRequest};
 /// with many GPUs.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long the self-check may take. It is milliseconds of work, after whatever the driver still has to clean up.
+/// How long the self-check may take. It is milliseconds of work, but the driver may have to clean up first.
 const SELF_CHECK_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How long a killed process may take to exit. The driver stops its kernels first, which takes a fraction of a second.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a dead process may leave its pipes open.
+/// How long the pipes of a dead process may stay open.
 const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The default deadline of a launch. config.toml gives the reason.
 const LAUNCH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How a limit without a key is named.
+/// The name of a limit without a key.
 const OWN_LIMIT: &str = "optloop";
 
 const UNEXPECTED_REPLY: &str = "a worker sent an unexpected reply";
@@ -74,7 +74,7 @@ impl StepTimeouts {
     /// Returns how long a worker may be silent after it announced replays of `expected_s` seconds.
     pub(super) fn of_replay(&self, expected_s: f64) -> Duration {
         let expected = Duration::try_from_secs_f64(REPLAY_SLACK * expected_s).unwrap_or(self.step);
-        self.launch.saturating_add(RETELL).saturating_add(expected).min(self.step)
+        self.launch.saturating_add(REPORT_INTERVAL).saturating_add(expected).min(self.step)
     }
 }
 
@@ -106,7 +106,7 @@ pub(super) enum Received {
 }
 
 impl Received {
-    /// Describes what came in place of a reply to `doing`.
+    /// Describes what was received instead of a reply to `doing`.
     fn instead_of(self, doing: &str) -> String {
         match self {
             Self::Reply(_) => UNEXPECTED_REPLY.to_owned(),
@@ -182,7 +182,7 @@ impl WorkerProcess {
         };
         match received {
             Received::Reply(reply) => match *reply {
-                WorkerReply::Well => Ok(()),
+                WorkerReply::SelfCheckPassed => Ok(()),
                 WorkerReply::Broken(reason) => Err(reason),
                 _ => Err("it sent an unexpected reply".to_owned()),
             },
@@ -194,7 +194,7 @@ impl WorkerProcess {
         }
     }
 
-    /// Sends a request. A process that does not read blocks its pipe, and counts as lost.
+    /// Sends a request. A process that does not read its pipe counts as failed.
     pub async fn send(&mut self, request: &WorkerRequest, time_limit: Duration) -> std::io::Result<()> {
         match timeout(time_limit, frames::write_async(&mut self.input, request)).await {
             Ok(sent) => sent,
@@ -205,7 +205,7 @@ impl WorkerProcess {
         }
     }
 
-    /// Waits for a reply. After a cancelled wait the process is unusable, because part of the reply may be gone.
+    /// Waits for a reply. After a cancelled wait the process is unusable, because part of the reply may be lost.
     pub async fn receive(&mut self, time_limit: Duration) -> Received {
         match timeout(time_limit, frames::read_async(&mut self.output)).await {
             Err(_) => Received::Timeout,
@@ -228,10 +228,10 @@ impl WorkerProcess {
         }
     }
 
-    /// Kills the process and waits until it is gone, because its work on the device would disturb the next process.
+    /// Kills the process and waits until it has exited, because its work on the device would disturb the next process.
     pub async fn kill(mut self) {
         if timeout(KILL_TIMEOUT, self.child.kill()).await.is_err() {
-            tracing::warn!("worker {:?} has not exited {KILL_TIMEOUT:?} after it was killed", self.child.id());
+            tracing::warn!("worker {:?} has not exited within {KILL_TIMEOUT:?} after it was killed", self.child.id());
         }
     }
 }
@@ -245,7 +245,7 @@ mod tests {
         let timeouts = StepTimeouts::from(Duration::from_secs(90));
         let seconds = |expected_s| timeouts.of_replay(expected_s).as_secs_f64();
         assert_eq!(timeouts.launch.as_secs(), 10);
-        // A hanging sample of 200 us is given up as soon as a launch is.
+        // A hanging sample of 200 us has the same deadline as a launch.
         assert_eq!(seconds(0.0002).round(), 11.0);
         assert_eq!(seconds(2.0), 31.0);
         assert_eq!((seconds(60.0), seconds(f64::INFINITY), seconds(f64::NAN)), (90.0, 90.0, 90.0));

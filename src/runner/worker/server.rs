@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::watched::{Teller, Watched};
+use super::watched::{Reporter, WatchedDevice};
 use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::runner::device::{self, DeviceChoice, self_check};
 use crate::runner::evaluate::{Arena, Ended, Stock, accept, evaluate, time};
@@ -22,23 +22,23 @@ pub(in crate::runner) fn serve_over(
     requests: impl IntoIterator<Item = WorkerRequest>,
     replies: impl FnMut(&WorkerReply) -> io::Result<()> + 'static,
 ) -> anyhow::Result<()> {
-    let (mut requests, teller) = (requests.into_iter(), Teller::new(Box::new(replies)));
+    let (mut requests, reporter) = (requests.into_iter(), Reporter::new(Box::new(replies)));
     let found = device::describe(choice);
-    teller.say(&WorkerReply::Hello(found.clone()))?;
+    reporter.say(&WorkerReply::Hello(found.clone()))?;
     // A supervisor that may not use the device ends this process instead.
     let (Ok(_), Some(WorkerRequest::Open)) = (found, requests.next()) else { return Ok(()) };
     let device = match device::open(choice) {
         Ok(device) => device,
-        Err(reason) => return Ok(teller.say(&WorkerReply::Opened(Err(reason)))?),
+        Err(reason) => return Ok(reporter.say(&WorkerReply::Opened(Err(reason)))?),
     };
-    teller.say(&WorkerReply::Opened(Ok(())))?;
-    let mut device = Watched::new(device, teller.clone());
+    reporter.say(&WorkerReply::Opened(Ok(())))?;
+    let mut device = WatchedDevice::new(device, reporter.clone());
     let (mut arena, stock) = (Arena::default(), Stock::default());
     for request in requests {
-        let reply = answer(&mut device, &mut arena, &stock, request, &teller);
-        teller.say(&reply)?;
+        let reply = answer(&mut device, &mut arena, &stock, request, &reporter);
+        reporter.say(&reply)?;
         if is_last(&reply) {
-            // The context is lost, and destroying it may hang, so that is left to the kernel.
+            // The context is lost, and destroying it may hang, so the operating system has to do that.
             child::end();
         }
     }
@@ -56,19 +56,21 @@ fn is_last(reply: &WorkerReply) -> bool {
 }
 
 fn answer(
-    device: &mut Watched,
+    device: &mut WatchedDevice,
     arena: &mut Arena,
     stock: &Stock,
     request: WorkerRequest,
-    teller: &Teller,
+    reporter: &Reporter,
 ) -> WorkerReply {
     let mut step =
-        |case: &str, doing: &str| teller.tell(&WorkerReply::Step { case: case.into(), doing: doing.to_owned() });
+        |case: &str, doing: &str| reporter.tell(&WorkerReply::Step { case: case.into(), doing: doing.to_owned() });
     let answered = match request {
         WorkerRequest::Open => Err(Ended::Machine("the device is open already".to_owned())),
         WorkerRequest::SelfCheck(artifact) => {
             // The self-check has a single deadline, so its launch is not reported.
-            self_check::run(device.device.as_mut(), &artifact).map(|()| WorkerReply::Well).map_err(Ended::Machine)
+            self_check::run(device.device.as_mut(), &artifact)
+                .map(|()| WorkerReply::SelfCheckPassed)
+                .map_err(Ended::Machine)
         }
         WorkerRequest::Evaluate(request) => {
             evaluate(device, &request, stock, &mut step).map(WorkerReply::Evaluated).map_err(Ended::Machine)

@@ -10,23 +10,23 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// Time between reports of replays, so long that no measured time contains a report.
-pub(super) const RETELL: Duration = Duration::from_secs(1);
+pub(super) const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 use crate::domain::artifact::Artifact;
 use crate::domain::device::DeviceInfo;
 use crate::runner::device::{Buffer, Capture, Device, Fault, Model, Module, Replay, Work};
 use crate::runner::messages::WorkerReply;
 
-/// Where a worker's replies go.
-pub(super) type Outlet = Box<dyn FnMut(&WorkerReply) -> io::Result<()>>;
+/// The destination of a worker's replies.
+pub(super) type ReplySink = Box<dyn FnMut(&WorkerReply) -> io::Result<()>>;
 
 /// Sends a worker's reports of its progress.
 #[derive(Clone)]
-pub(super) struct Teller(Rc<RefCell<Outlet>>);
+pub(super) struct Reporter(Rc<RefCell<ReplySink>>);
 
-impl Teller {
-    pub fn new(outlet: Outlet) -> Self {
-        Self(Rc::new(RefCell::new(outlet)))
+impl Reporter {
+    pub fn new(sink: ReplySink) -> Self {
+        Self(Rc::new(RefCell::new(sink)))
     }
 
     pub fn say(&self, reply: &WorkerReply) -> io::Result<()> {
@@ -35,32 +35,32 @@ impl Teller {
 
     /// Reports progress.
     pub fn tell(&self, progress: &WorkerReply) {
-        // If the supervisor is gone, the end of this process's input ends the process.
+        // If the supervisor has exited, the end of this process's input ends the process.
         let _ = self.say(progress);
     }
 }
 
 /// A device that reports its launches and replays.
-pub(super) struct Watched {
+pub(super) struct WatchedDevice {
     pub device: Box<dyn Device>,
-    pub teller: Teller,
+    pub reporter: Reporter,
     /// Seconds of the last launch.
     launch_s: f64,
     /// The longest expected time of a replay of each capture, in seconds.
     expected_s: HashMap<Capture, f64>,
     /// When replays were last reported; `None` if something else was reported since.
-    replays_told: Option<Instant>,
+    replays_reported_at: Option<Instant>,
 }
 
-impl Watched {
-    pub fn new(device: Box<dyn Device>, teller: Teller) -> Self {
-        Self { device, teller, launch_s: 0.0, expected_s: HashMap::new(), replays_told: None }
+impl WatchedDevice {
+    pub fn new(device: Box<dyn Device>, reporter: Reporter) -> Self {
+        Self { device, reporter, launch_s: 0.0, expected_s: HashMap::new(), replays_reported_at: None }
     }
 
     /// Returns the device for anything but replays, and continues the step after replays.
-    fn at_work(&mut self) -> &mut dyn Device {
-        if self.replays_told.take().is_some() {
-            self.teller.tell(&WorkerReply::StepGoesOn);
+    fn resume_step(&mut self) -> &mut dyn Device {
+        if self.replays_reported_at.take().is_some() {
+            self.reporter.tell(&WorkerReply::StepResumed);
         }
         self.device.as_mut()
     }
@@ -72,14 +72,14 @@ impl Watched {
 }
 
 /// Forwards every method, also those with defaults in the trait.
-impl Device for Watched {
+impl Device for WatchedDevice {
     fn launch(&mut self, work: &Work<'_>) -> Result<(), Fault> {
-        self.replays_told = None;
-        self.teller.tell(&WorkerReply::Launch);
+        self.replays_reported_at = None;
+        self.reporter.tell(&WorkerReply::Launch);
         let started = Instant::now();
         let launched = self.device.launch(work);
         self.launch_s = started.elapsed().as_secs_f64();
-        self.teller.tell(&WorkerReply::StepGoesOn);
+        self.reporter.tell(&WorkerReply::StepResumed);
         launched
     }
 
@@ -88,51 +88,51 @@ impl Device for Watched {
     }
 
     fn load(&mut self, artifact: &Artifact) -> Result<Module, Fault> {
-        self.at_work().load(artifact)
+        self.resume_step().load(artifact)
     }
 
     fn unload(&mut self, module: Module) -> Result<(), Fault> {
-        self.at_work().unload(module)
+        self.resume_step().unload(module)
     }
 
     fn alloc(&mut self, bytes: usize) -> Result<Buffer, Fault> {
-        self.at_work().alloc(bytes)
+        self.resume_step().alloc(bytes)
     }
 
     fn free(&mut self, buffer: Buffer) -> Result<(), Fault> {
-        self.at_work().free(buffer)
+        self.resume_step().free(buffer)
     }
 
     fn write(&mut self, buffer: Buffer, bytes: &[u8]) -> Result<(), Fault> {
-        self.at_work().write(buffer, bytes)
+        self.resume_step().write(buffer, bytes)
     }
 
     fn copy(&mut self, from: Buffer, to: Buffer) -> Result<(), Fault> {
-        self.at_work().copy(from, to)
+        self.resume_step().copy(from, to)
     }
 
     fn fill(&mut self, buffer: Buffer, byte: u8) -> Result<(), Fault> {
-        self.at_work().fill(buffer, byte)
+        self.resume_step().fill(buffer, byte)
     }
 
     fn poison(&mut self, buffer: Buffer, byte: u8) -> Result<(), Fault> {
-        self.at_work().poison(buffer, byte)
+        self.resume_step().poison(buffer, byte)
     }
 
     fn read(&mut self, buffer: Buffer) -> Result<Vec<u8>, Fault> {
-        self.at_work().read(buffer)
+        self.resume_step().read(buffer)
     }
 
     fn holds(&mut self, buffer: Buffer, bytes: &[u8]) -> Result<bool, Fault> {
-        self.at_work().holds(buffer, bytes)
+        self.resume_step().holds(buffer, bytes)
     }
 
     fn was_intact(&mut self, buffer: Buffer) -> Result<bool, Fault> {
-        self.at_work().was_intact(buffer)
+        self.resume_step().was_intact(buffer)
     }
 
     fn reset_caches(&mut self) -> Result<(), Fault> {
-        self.at_work().reset_caches()
+        self.resume_step().reset_caches()
     }
 
     fn as_replay(&mut self) -> Option<&mut dyn Replay> {
@@ -144,32 +144,32 @@ impl Device for Watched {
     }
 }
 
-impl Replay for Watched {
+impl Replay for WatchedDevice {
     fn capture(&mut self, works: &[Work<'_>], executions: u32) -> Result<Capture, Fault> {
-        self.at_work();
+        self.resume_step();
         let capture = self.replays()?.capture(works, executions)?;
         self.expected_s.insert(capture, f64::from(executions) * self.launch_s);
         Ok(capture)
     }
 
     fn begin_timing(&mut self) -> Result<Option<f64>, Fault> {
-        self.at_work();
+        self.resume_step();
         self.replays()?.begin_timing()
     }
 
     fn replay(&mut self, capture: Capture) -> Result<f64, Fault> {
-        if self.replays_told.is_none_or(|told| told.elapsed() > RETELL) {
+        if self.replays_reported_at.is_none_or(|told| told.elapsed() > REPORT_INTERVAL) {
             let expected_s = self.expected_s.get(&capture).copied().unwrap_or(0.0);
-            self.teller.tell(&WorkerReply::Replay { expected_s });
-            self.replays_told = Some(Instant::now());
+            self.reporter.tell(&WorkerReply::Replay { expected_s });
+            self.replays_reported_at = Some(Instant::now());
         }
         self.replays()?.replay(capture)
     }
 
     fn replay_in_a_row(&mut self, capture: Capture, count: usize) -> Result<Vec<f64>, Fault> {
         let each_s = self.expected_s.get(&capture).copied().unwrap_or(0.0);
-        self.teller.tell(&WorkerReply::Replay { expected_s: each_s * count as f64 });
-        self.replays_told = Some(Instant::now());
+        self.reporter.tell(&WorkerReply::Replay { expected_s: each_s * count as f64 });
+        self.replays_reported_at = Some(Instant::now());
         self.replays()?.replay_in_a_row(capture, count)
     }
 

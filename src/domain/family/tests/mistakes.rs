@@ -26,7 +26,7 @@ fn a_manifest_without_mistakes_has_none_and_keeps_its_text() {
 }
 
 #[test]
-fn every_key_that_is_unknown_missing_or_of_the_wrong_type_is_told() {
+fn every_unknown_missing_or_mistyped_key_is_reported() {
     let manifest = r#"
         name = "many"
         abuot = "A misspelled key."
@@ -79,7 +79,7 @@ fn every_key_that_is_unknown_missing_or_of_the_wrong_type_is_told() {
 }
 
 #[test]
-fn every_bad_name_is_told() {
+fn every_bad_name_is_reported() {
     let changes = [
         ("name = \"mapped\"", "name = \"My Family\""),
         ("constants = [\"D\"]", "constants = [\"D\", \"S\", \"BC\"]"),
@@ -110,7 +110,7 @@ fn every_bad_name_is_told() {
 }
 
 #[test]
-fn every_value_that_makes_no_sense_is_told() {
+fn every_invalid_value_is_reported() {
     let changes = [
         ("dtypes = [\"f16\", \"f32\"]", "dtypes = []"),
         ("values = [64, 512]", "values = [64, 64, 512]"),
@@ -125,7 +125,7 @@ fn every_value_that_makes_no_sense_is_told() {
     parameter `BC`: its default 32 is not among its values
     parameter `BC`: a value occurs twice
     parameter `BC`: `expect` must be [low, high] with 0 < low <= high
-    parameter `BC`: `transfer` is no mechanism of a parameter
+    parameter `BC`: `transfer` is not a mechanism of a parameter
     tensor map `k_map`: give one to five `sizes`, as many for `box`, and one stride fewer, innermost first
     tensor map `k_map`: swizzle 48 is not 0, 32, 64 or 128
     launch `first`: `grid` needs one to three extents
@@ -136,7 +136,7 @@ fn every_value_that_makes_no_sense_is_told() {
 }
 
 #[test]
-fn every_mistake_in_an_expression_is_told() {
+fn every_mistake_in_an_expression_is_reported() {
     let changes = [
         (
             "[[workspace]]",
@@ -166,7 +166,7 @@ fn every_mistake_in_an_expression_is_told() {
 }
 
 #[test]
-fn every_argument_that_names_nothing_is_told() {
+fn every_unknown_argument_is_reported() {
     let changes = [
         ("tensor = \"k\"", "tensor = \"keys\""),
         ("args = [\"k_map\", \"partial\"]", "args = [\"kmap\", \"partial\", \"scal\", \"Sk\", \"BC\", \"sms\"]"),
@@ -183,7 +183,7 @@ fn every_argument_that_names_nothing_is_told() {
 
 /// A name of an entry that could not be read may be what another entry means.
 #[test]
-fn what_may_follow_from_another_mistake_is_not_told() {
+fn consequential_mistakes_are_not_reported() {
     insta::assert_snapshot!(after(&[("[[workspace]]", "[[workspaces]]")]), @"line 13: unknown field `workspaces`, expected one of `name`, `about`, `op`, `dtypes`, `requires_sm`, `constants`, `headers`, `params`, `derived`, `constraint`, `workspace`, `tensor_map`, `launch` (did you mean `workspace`?)");
     insta::assert_snapshot!(after(&[("name = \"k_map\"", "nmae = \"k_map\"")]), @"
     line 17: missing field `name`
@@ -202,7 +202,7 @@ fn a_manifest_without_its_op_is_checked_as_far_as_that_goes() {
 }
 
 #[test]
-fn a_text_with_very_many_mistakes_is_refused_with_some_of_them() {
+fn a_text_with_many_mistakes_reports_only_some_of_them() {
     let args = (0..20_000).map(|n| format!("\"NO{n}\"")).collect::<Vec<_>>().join(", ");
     let manifest = MAPPED.replacen("args = [\"k_map\", \"partial\"]", &format!("args = [{args}]"), 1);
     let told = mistakes(&manifest);

@@ -1,9 +1,10 @@
 //! Keeps this process in the state of its graphs in which replays are timed.
 //!
-//! A node of a replayed graph takes 0.18 us longer from when a graph of ten kernels or more is uploaded, until that graph
-//! is launched or another process uses the GPU (H200, driver 580.159.04, 2026-11-22, `docs/measuring/graph_state.py`). A
-//! program with several graphs is in that state. So is this process from the start of each turn: a graph is uploaded and
-//! never launched. Another graph of the same kernels is timed as a control, which tells the two states apart.
+//! A node of a replayed graph takes 0.18 us longer from when a graph of ten kernels or more is uploaded, until that
+//! graph is launched or another process uses the GPU (H200, driver 580.159.04, 2026-11-22,
+//! `docs/measuring/graph_state.py`). A program with several graphs is in that state. This process enters it at the
+//! start of each turn, by uploading a graph that is never launched. Another graph of the same kernels is timed as a
+//! control, which tells the two states apart.
 
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
@@ -23,7 +24,7 @@ const CONTROL_KERNELS: u32 = 90;
 /// Replays of the control. The first is not counted. At 0.7 us a node, they take 0.4 ms.
 const CONTROL_REPLAYS: usize = 6;
 
-/// The control, and the graph that waits.
+/// The control graph and the waiting graph.
 pub(super) struct GraphState {
     module: sys::CUmodule,
     kernel: sys::CUfunction,

@@ -207,7 +207,7 @@ mod tests {
     use crate::domain::plan::{Scalar, TensorMap};
 
     #[test]
-    fn what_the_kernel_does_not_declare_is_refused_before_the_driver_reads_it() {
+    fn undeclared_arguments_are_refused_before_the_driver_reads_them() {
         let map = TensorMap {
             name: "k_map".to_owned(),
             tensor: "k".to_owned(),

@@ -30,7 +30,7 @@ pub(super) struct Place {
 }
 
 /// Page-locked host memory through which device memory is read. The bus reaches its full rate only with page-locked
-/// memory. The pages of a new vector cost more than the copy.
+/// memory. Faulting in the pages of a new vector costs more than the copy.
 pub(super) struct Window(*mut u8);
 
 impl Window {
@@ -157,7 +157,7 @@ impl CudaDevice {
     }
 }
 
-/// Compares two slices, on several cores if they are long enough for that to pay.
+/// Compares two slices, on several cores if they are long enough to make that worthwhile.
 fn same(a: &[u8], b: &[u8]) -> bool {
     if a.len() <= COMPARED_BYTES {
         return a == b;

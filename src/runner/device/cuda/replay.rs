@@ -7,7 +7,7 @@ use super::super::{Capture, Replay};
 use super::{CudaDevice, Fault, Work, fault};
 
 /// The most replays in a row that wait for the device at a time.
-pub(super) const MOST_IN_FLIGHT: usize = 32;
+pub(super) const MAX_IN_FLIGHT: usize = 32;
 
 impl Replay for CudaDevice {
     fn capture(&mut self, works: &[Work<'_>], executions: u32) -> Result<Capture, Fault> {
@@ -52,8 +52,8 @@ impl Replay for CudaDevice {
         self.join_other_graphs().map(Some)
     }
 
-    /// Each replay is launched while the one before runs. A replay that is launched on an idle device seems to take longer
-    /// by what the host needs to launch it, and a PyTorch program needs longer than this one.
+    /// Each replay is launched while the one before runs. A replay that is launched on an idle device seems to take
+    /// longer by what the host needs to launch it, and a PyTorch program needs longer than this one.
     fn replay_in_a_row(&mut self, capture: Capture, count: usize) -> Result<Vec<f64>, Fault> {
         let replay = *self.captures.get(&capture.0).ok_or_else(|| Fault::Broken("no such capture".to_owned()))?;
         self.settle()?;
@@ -76,8 +76,8 @@ impl CudaDevice {
     fn in_a_row(&self, replay: sys::CUgraphExec, count: usize) -> Result<Vec<f32>, DriverError> {
         let mark = |number: usize| self.marks[number % self.marks.len()];
         let mut replays_ms = Vec::with_capacity(count);
-        // SAFETY: graph, stream and events are alive. Two events are compared after both are recorded, and before either
-        // is recorded again.
+        // SAFETY: graph, stream and events are alive. Two events are compared after both are recorded, and before
+        // either is recorded again.
         unsafe {
             let elapsed_ms = |first: usize| {
                 result::event::synchronize(mark(first + 1))?;
@@ -85,8 +85,8 @@ impl CudaDevice {
             };
             result::event::record(mark(0), self.stream)?;
             for number in 1..=count {
-                if number > MOST_IN_FLIGHT {
-                    replays_ms.push(elapsed_ms(number - MOST_IN_FLIGHT - 1)?);
+                if number > MAX_IN_FLIGHT {
+                    replays_ms.push(elapsed_ms(number - MAX_IN_FLIGHT - 1)?);
                 }
                 result::graph::launch(replay, self.stream)?;
                 result::event::record(mark(number), self.stream)?;

@@ -6,7 +6,7 @@ pub const WRONG: i32 = 1;
 pub const CRASH: i32 = 2;
 pub const UNWRITTEN: i32 = 3;
 pub const HANG: i32 = 4;
-pub const DEATH: i32 = 5;
+pub const WORKER_ABORT: i32 = 5;
 pub const NOT_A_NUMBER: i32 = 6;
 /// Correct in its first execution only.
 pub const WRONG_LATER: i32 = 7;
@@ -29,10 +29,10 @@ pub const WRITES_INPUTS_LATER: i32 = 17;
 /// Writes out of its output's bounds while it is being timed.
 pub const WRITES_BESIDE_LATER: i32 = 18;
 /// Repeats its first output forever, after so many executions that only a comparison reaches them.
-pub const GIVES_UP: i32 = 19;
+pub const SKIPS_LATER: i32 = 19;
 /// Writes into the workspaces of other kernels while it is being timed. The others are then correct only for the first
 /// inputs that they had.
-pub const STRAYS: i32 = 20;
+pub const WRITES_OTHER_WORKSPACES: i32 = 20;
 
 /// Returns the plan's `FAULT` argument, or 0.
 pub fn of(plan: &LaunchPlan) -> i32 {

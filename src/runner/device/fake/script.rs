@@ -1,7 +1,7 @@
-//! Faults around the fake device that a test asks for.
+//! Faults around the fake device that a test requests.
 //!
-//! `OPTLOOP_FAKE_FAULTS` names a file. Each line has a stage and what happens there, once. The line is removed when it
-//! takes effect, because the next worker is another process and must not repeat it.
+//! `OPTLOOP_FAKE_FAULTS` names a file. Each line has a stage and a fault that happens there once. The line is removed
+//! when it takes effect, because the next worker is another process and must not repeat it.
 //!
 //! ```text
 //! check pass
@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 use crate::runner::child;
 
-/// What can happen at a stage.
+/// A fault at a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InjectedFault {
     /// Nothing, this time.
@@ -44,7 +44,7 @@ pub struct Script {
 
 impl Script {
     /// Returns the list that the environment names, or `None` if it names none.
-    pub fn asked() -> Option<Self> {
+    pub fn from_env() -> Option<Self> {
         std::env::var_os("OPTLOOP_FAKE_FAULTS").map(|path| Self { path: path.into() })
     }
 
@@ -79,7 +79,7 @@ impl InjectedFault {
                 std::thread::park();
             },
             Self::Chatter => {
-                // The supervisor has all it needs even if this write fails.
+                // The supervisor has everything it needs even if this write fails.
                 let _ = out.write_all(b"Loading the model, please wait a moment ...\n").and_then(|()| out.flush());
             }
             Self::Cut => {

@@ -15,22 +15,22 @@ use crate::runner::validate::Expectation;
 /// the others.
 const ORACLE_FLOP: f64 = 1e9;
 
-/// The relative error above which a baseline computes something else. Rounding to the coarsest dtype in use, FP8 with 3
-/// bits of mantissa, gives a few hundredths.
+/// The relative error above which a baseline counts as computing something else. Rounding to the coarsest dtype in use,
+/// FP8 with 3 bits of mantissa, gives a few hundredths.
 const WRONG: f64 = 0.1;
 
 /// Accepts any error, because only the computed error is of interest here.
 const ANY_ERROR: Tolerance = Tolerance { relative_l2: f64::INFINITY, worst_row: f64::INFINITY };
 
 /// The inputs of a case in files, and the expected output.
-pub(super) struct Drawn {
+pub(super) struct CaseInputs {
     /// The path of each input's file, by the tensor's name.
     pub files: BTreeMap<String, String>,
     expectation: Expectation,
     output_bytes: usize,
 }
 
-impl Drawn {
+impl CaseInputs {
     /// Draws the inputs of a seed into a folder and computes the expected output.
     pub fn new(op: &dyn Op, dims: &Dims, dtype: Dtype, seed: u64, folder: &Path) -> Result<Self, String> {
         let (mut files, mut values) = (BTreeMap::new(), Vec::new());
@@ -47,7 +47,7 @@ impl Drawn {
     }
 
     /// Accepts a backend as ready only if its answer makes sense.
-    pub fn judged(&self, backend: PreparedBackend, folder: &Path) -> Backend {
+    pub fn validated(&self, backend: PreparedBackend, folder: &Path) -> Backend {
         let ready = self.ready(&backend, folder);
         Backend { name: backend.name, ready }
     }
