@@ -45,7 +45,7 @@ fn after_a_session() -> Sandbox {
 }
 
 #[test]
-fn a_configuration_of_a_family_is_held_against_the_reference_and_itself() {
+fn a_configuration_is_compared_with_the_baseline_and_itself() {
     let sandbox = Sandbox::new();
     let table = bench(&sandbox, CONFIGURATION, &["--workload", "small", "--case", "s64", "--case", "s128"]);
     insta::assert_snapshot!(without_figures(&table), @"
@@ -143,7 +143,7 @@ fn winners_files_and_iterations_of_a_session_can_be_measured_again() {
 }
 
 #[test]
-fn a_file_that_was_edited_is_what_is_measured() {
+fn an_edited_file_is_measured() {
     let sandbox = after_a_session();
     // The source may also be that of s64.
     let file = &sandbox.source(FAKE_WINNERS, "s128");
@@ -168,7 +168,7 @@ fn a_kernel_that_is_wrong_has_no_time() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_refused_with_what_to_do() {
+fn kernels_that_cannot_be_measured_are_refused_with_a_remedy() {
     let sandbox = Sandbox::new();
     insta::assert_snapshot!(refused(&sandbox, "3", &[]), @"2 error: there are no sessions yet: run `optloop start` first");
     insta::assert_snapshot!(refused(&sandbox, "small/s64", &[]), @"2 error: no winner of small/s64 is committed: there is no kernels/variants/fake-device-no-kernel-was-executed-132sm-16gib/small/s64.json");
@@ -196,7 +196,7 @@ fn what_cannot_be_measured_is_refused_with_what_to_do() {
 fn the_figure_of_a_commit_holds_and_a_false_one_does_not() {
     let sandbox = after_a_session();
     let commit = sandbox.git(&["log", "-1", "--format=%H", "--", &format!("{FAKE_WINNERS}/s128.json")]);
-    let reproduce = ["reproduce", commit.trim(), "--device", "fake"];
+    let reproduce = ["reproduce", commit.trim(), "--case", "s128", "--device", "fake"];
     insta::assert_snapshot!(without_figures(&sandbox.succeeds(&reproduce)), @"
     small/s128 on fake device (no kernel was executed), warm L2, times are modelled
     role what iteration µs interval samples over the challenger challenger is share of floor error SM MHz W °C mJ
@@ -250,7 +250,7 @@ fn said(output: &Output) -> String {
 }
 
 #[test]
-fn what_cannot_be_reproduced_here_is_refused_with_what_differs() {
+fn winners_that_cannot_be_reproduced_here_are_refused_with_the_differences() {
     let sandbox = after_a_session();
     insta::assert_snapshot!(sandbox.fails(&["reproduce", "nonsense", "--device", "fake"]), @"2 error: there is no commit `nonsense`: `git log -- kernels` lists those of winners");
     let first = sandbox.git(&["rev-list", "--max-parents=0", "HEAD"]);
@@ -258,12 +258,14 @@ fn what_cannot_be_reproduced_here_is_refused_with_what_differs() {
     insta::assert_snapshot!(said.replace(first.trim(), "COMMIT"), @"2 error: commit COMMIT has no winner: `git log -- kernels` lists those that have");
 
     let commit = sandbox.git(&["log", "-1", "--format=%H", "--", &format!("{FAKE_WINNERS}/s128.json")]);
-    insta::assert_snapshot!(sandbox.fails(&["reproduce", commit.trim(), "--device", "virtual"]), @"2 error: kernels/variants/fake-device-no-kernel-was-executed-132sm-16gib/small/s128.json cannot be reproduced here: these times are not comparable: the device is virtual H200 here and fake device (no kernel was executed) there");
+    let said = sandbox.fails(&["reproduce", commit.trim(), "--case", "s129", "--device", "fake"]);
+    assert!(said.starts_with("2 error: commit ") && said.contains("has no winner of case `s129`; it has "), "{said}");
+    insta::assert_snapshot!(sandbox.fails(&["reproduce", commit.trim(), "--case", "s128", "--device", "virtual"]), @"2 error: kernels/variants/fake-device-no-kernel-was-executed-132sm-16gib/small/s128.json cannot be reproduced here: these times are not comparable: the device is virtual H200 here and fake device (no kernel was executed) there");
     sandbox.replace("kernels/workloads/small.toml", "Sq = 128", "Sq = 127");
-    insta::assert_snapshot!(sandbox.fails(&["reproduce", commit.trim(), "--device", "fake"]), @"2 error: kernels/variants/fake-device-no-kernel-was-executed-132sm-16gib/small/s128.json cannot be reproduced here: these times are not comparable: the case's shape is B=2 CAUSAL=1 D=16 H=2 Sk=128 Sq=127 here and B=2 CAUSAL=1 D=16 H=2 Sk=128 Sq=128 there");
+    insta::assert_snapshot!(sandbox.fails(&["reproduce", commit.trim(), "--case", "s128", "--device", "fake"]), @"2 error: kernels/variants/fake-device-no-kernel-was-executed-132sm-16gib/small/s128.json cannot be reproduced here: these times are not comparable: the case's shape is B=2 CAUSAL=1 D=16 H=2 Sk=128 Sq=127 here and B=2 CAUSAL=1 D=16 H=2 Sk=128 Sq=128 there");
     sandbox.replace("kernels/workloads/small.toml", "Sq = 127", "regime = \"cold\"\nSq = 128");
     assert!(
-        sandbox.optloop(&["reproduce", commit.trim(), "--device", "fake"]).status.success(),
+        sandbox.optloop(&["reproduce", commit.trim(), "--case", "s128", "--device", "fake"]).status.success(),
         "the sidecar says warm"
     );
     sandbox.replace(&sandbox.source(FAKE_WINNERS, "s128"), "extern", "/* another source */ extern");
@@ -292,4 +294,21 @@ fn a_modelled_winner_comes_out_the_same_on_the_same_virtual_gpu() {
 
     versions: optloop 0.2.0, nvrtc #
     ");
+}
+
+/// As the first call in the README, on a machine without the GPU of the committed winners.
+#[test]
+fn a_winner_of_another_device_is_measured_where_this_one_has_none() {
+    let sandbox = after_a_session();
+    let theirs = "kernels/variants/another-gpu-1sm-4gib/small";
+    std::fs::create_dir_all(sandbox.path("kernels/variants/another-gpu-1sm-4gib")).unwrap();
+    std::fs::rename(sandbox.path(FAKE_WINNERS), sandbox.path(theirs)).unwrap();
+    let output = sandbox.optloop(&["bench", "small/s64", "--device", "fake", "--samples", "24"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{said}");
+    insta::assert_snapshot!(said.lines().next().unwrap(), @"small/s64 has no winner of the fake device (no kernel was executed): measuring kernels/variants/another-gpu-1sm-4gib/small/s64.json, the winner of another device");
+
+    // The code of another architecture does not run here.
+    sandbox.replace(&format!("{theirs}/s64.json"), "\"arch\": \"sm_90a\"", "\"arch\": \"sm_80\"");
+    assert!(refused(&sandbox, "small/s64", &[]).contains("no winner of small/s64 is committed"));
 }

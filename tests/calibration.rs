@@ -41,6 +41,7 @@ fn recorded_sessions_are_predicted_as_they_went() {
                 independent_dims: &[],
                 is_valid: &|_, _, _| false,
                 findings: &[],
+                sources: &[],
                 predict: &|_, _| None,
             };
             println!("{path}, session {}: {count} predictions in {took:?}", session.id);
@@ -49,8 +50,8 @@ fn recorded_sessions_are_predicted_as_they_went() {
     }
 }
 
-/// Replaces the prediction of every iteration by what would be predicted now. Returns their number and the time
-/// that they took.
+/// Replaces the prediction of every iteration with the current model's. Returns their number and the time that they
+/// took.
 fn predict_again(record: &mut SessionRecord, families: &[Family]) -> (usize, Duration) {
     let mut history = History::default();
     let (mut count, mut took, mut learnt) = (0, Duration::ZERO, 0);

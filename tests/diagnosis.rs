@@ -1,4 +1,4 @@
-//! `optloop diagnose` names the cause of planted bugs first, and the change that mends them.
+//! `optloop diagnose` names the cause of planted bugs first, and the change that fixes them.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ const PLANTED: [Planted; 7] = [
         case: "b4h4s128",
         kernel: "attention-grid-bug",
         rule: "serialised-grid",
-        next: "give every independent output a block of its own in the grid",
+        next: "give every independent output its own block, in a grid",
     },
     // One thread for each row: 64 of 256 work.
     Planted {
@@ -92,7 +92,7 @@ fn diagnosed(sandbox: &Sandbox, planted: &Planted) -> Value {
 }
 
 #[test]
-fn the_cause_of_each_planted_bug_comes_first_with_the_change_that_mends_it() {
+fn the_cause_of_each_planted_bug_comes_first_with_its_fix() {
     let sandbox = sandbox();
     for planted in &PLANTED {
         let diagnosis = diagnosed(&sandbox, planted);

@@ -156,7 +156,7 @@ fn a_changed_fragment_changes_the_families_that_include_it_and_no_other() {
         let text = format!("<% include \"common/inner.cu.tera\" %>\nconstexpr int OUTER = {outer};\n");
         sandbox.write("templates/kernels/common/outer.cu.tera", &text);
         let families = Project::find(Some(&sandbox.path("."))).unwrap().families().unwrap();
-        families.into_iter().map(|family| (family.name, family.meaning)).collect::<Vec<_>>()
+        families.into_iter().map(|family| (family.name, family.content_hash)).collect::<Vec<_>>()
     };
     let changed = |inner: &str, outer: &str| {
         let changes = meanings("1", "1").into_iter().zip(meanings(inner, outer));

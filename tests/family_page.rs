@@ -30,7 +30,7 @@ fn block(language: &str) -> &'static str {
 }
 
 #[test]
-fn the_example_compiles_and_computes_what_it_should() {
+fn the_example_compiles_and_computes_the_right_result() {
     let sandbox = Sandbox::without_repository();
     std::fs::remove_dir_all(sandbox.path("templates/kernels/toy")).unwrap();
     sandbox.write("templates/kernels/gemm-columns/family.toml", block("toml"));

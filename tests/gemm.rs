@@ -45,7 +45,11 @@ fn a_session_of_matrix_products_finds_checks_commits_and_reports_a_winner() {
     assert_eq!(case("odd")["speedup_over_start"], 1.0, "only the initial kernel allows odd sizes");
     let checked = report["correctness"].as_array().unwrap().iter().find(|row| row["case"] == "ragged").unwrap();
     assert_eq!((&checked["rows"], &checked["rows_checked"]), (&130.into(), &130.into()));
-    assert!(sandbox.succeeds(&["report"]).contains("modelled, the default configuration of gemm-scalar"));
+    assert!(
+        sandbox
+            .succeeds(&["report", "--format", "md-details"])
+            .contains("modelled, the default configuration of gemm-scalar")
+    );
 
     // The sidecar documents the input and output matrices for other users.
     let sidecar = sandbox.json(&format!("{}/ragged.json", crate::common::VIRTUAL_WINNERS));
@@ -62,7 +66,7 @@ fn a_shape_that_a_family_cannot_compute_is_refused_with_the_reason() {
 }
 
 /// Blocks that stay for several tiles, warpgroups that take turns, clusters that share loads. There are more tiles than
-/// multiprocessors, so that all of it repeats.
+/// multiprocessors, so that every path repeats.
 #[test]
 fn blocks_that_stay_for_many_tiles_are_right_in_every_way_of_sharing() {
     let many = "[[case]]\nname = \"many\"\nM = 584\nN = 1000\nK = 136\n";

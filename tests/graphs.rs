@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::common::{FAKE_WINNERS, Sandbox, WORKLOAD};
 
-/// A baseline that answers every request. NODE stands for what it reports of its graphs.
+/// A baseline that answers every request. NODE stands for its report about its graphs.
 const BASELINE: &str = r#"
 while read -r line; do
     case $line in
@@ -43,7 +43,7 @@ const BENCH: [&str; 13] = [
     "--trust",
 ];
 
-/// A project whose baseline reports something of its graphs.
+/// A project whose baseline reports the state of its graphs.
 fn with_baseline(node: &str) -> Sandbox {
     let sandbox = Sandbox::new();
     let workload = WORKLOAD.replace("dtype =", "baseline = ['sh', 'rival.sh']\ndtype =");
@@ -185,7 +185,7 @@ fn winners_are_measured_again_and_their_figures_replaced_by_a_commit_each() {
 }
 
 #[test]
-fn what_cannot_be_measured_again_is_refused() {
+fn winners_that_cannot_be_measured_again_are_refused() {
     let sandbox = Sandbox::with_attention();
     insta::assert_snapshot!(sandbox.fails(&["remeasure", "small", "--device", "virtual"]), @"2 error: the virtual H200 models times, which do not change: choose a GPU with --device");
     insta::assert_snapshot!(sandbox.fails(&["remeasure", "small", "--device", "fake"]), @"2 error: no winner of small is committed for this device: there is none in kernels/variants/fake-device-no-kernel-was-executed-132sm-16gib/small/");

@@ -9,7 +9,7 @@ use crate::common::{Sandbox, TEMPLATE};
 use optloop::runner::toolchain::Toolchain;
 use tempfile::TempDir;
 
-/// What kernels use of these headers. They include others from beside them and from above them.
+/// Uses of these headers in kernels. The headers include others from their own folder and from the one above.
 const USES: &str = r#"
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
@@ -143,7 +143,7 @@ fn has_toolkit() -> bool {
 }
 
 #[test]
-fn an_old_cache_gets_the_headers_that_it_lacks() {
+fn missing_headers_are_added_to_an_old_cache() {
     if has_toolkit() {
         return;
     }
@@ -171,7 +171,7 @@ fn an_old_cache_gets_the_headers_that_it_lacks() {
 }
 
 #[test]
-fn away_from_the_network_an_old_cache_compiles_what_it_can() {
+fn without_network_an_old_cache_still_compiles() {
     if has_toolkit() {
         return;
     }

@@ -26,7 +26,7 @@ fn refused(sandbox: &Sandbox, outside: &Path) -> String {
 /// Moves a file or folder of the project out of it, and leaves a link behind.
 fn move_out(sandbox: &Sandbox, name: &str, outside: &TempDir) {
     let there = outside.path().join("moved");
-    // Another file system is no matter: the temporary folders are neighbours.
+    // Both temporary folders are on the same file system.
     fs::rename(sandbox.path(name), &there).unwrap();
     symlink(&there, sandbox.path(name)).unwrap();
 }
@@ -107,7 +107,7 @@ fn nothing_is_run_through_a_shell() {
     assert!(!sandbox.path("ran").exists());
 }
 
-/// The folder of the winners is a link. The winner is reported and kept in the store, and written nowhere else.
+/// The folder of the winners is a link. The winner is reported and kept in the store, but no file is written.
 #[test]
 fn winners_are_not_written_through_a_link() {
     let (sandbox, outside) = (Sandbox::new(), TempDir::new().unwrap());
@@ -122,7 +122,7 @@ fn winners_are_not_written_through_a_link() {
 }
 
 #[test]
-fn files_that_are_no_texts_are_refused_at_once() {
+fn files_that_are_not_text_are_refused_at_once() {
     let with = |name: &str, write: &dyn Fn(&Path)| {
         let sandbox = Sandbox::new();
         fs::remove_file(sandbox.path(name)).unwrap();
@@ -206,7 +206,7 @@ fn names_on_the_command_line_lead_nowhere() {
     insta::assert_snapshot!(start(&["--iterations", "many"]), @"2 error: invalid value 'many' for '--iterations <N>': invalid digit found in string; run it with `--help` for a list");
     insta::assert_snapshot!(sandbox.fails(&["strat"]), @"2 error: unrecognized subcommand 'strat'; some similar subcommands exist: 'trust', 'start'; run it with `--help` for a list");
     insta::assert_snapshot!(sandbox.fails(&["show"]), @"2 error: the following required arguments were not provided: <ITERATION>; run it with `--help` for a list");
-    insta::assert_snapshot!(sandbox.fails(&["report", "--format", "html"]), @"2 error: invalid value 'html' for '--format <FORMAT>' [possible values: md, json]; run it with `--help` for a list");
+    insta::assert_snapshot!(sandbox.fails(&["report", "--format", "xml"]), @"2 error: invalid value 'xml' for '--format <FORMAT>' [possible values: md, md-details, html, json, csv]; a similar value exists: 'html'; run it with `--help` for a list");
 
     let output = sandbox.command(&["start", "--workload"]).arg(OsStr::from_bytes(b"\xff\xfe")).output().unwrap();
     assert_eq!(output.status.code(), Some(2));

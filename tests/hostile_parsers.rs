@@ -7,7 +7,7 @@ use optloop::domain::family::Family;
 use optloop::domain::sidecar::Sidecar;
 use optloop::domain::workload::Workload;
 use optloop::ops;
-use optloop::runner::baseline::{Failure, Hello, Prepared, Sampled, answer, meant};
+use optloop::runner::baseline::{Failure, Hello, Prepared, Sampled, answer, parse_answer};
 use optloop::runner::frames::{encode, read};
 use optloop::runner::messages::WorkerReply;
 use optloop::runner::source_rules::{check_ptx, check_source};
@@ -97,11 +97,11 @@ fn parses_or_says_why(text: &str) {
 
 fn read_as_answers(line: &[u8]) -> Option<String> {
     let read = answer(line).and_then(|answer| {
-        meant::<Hello>(answer.clone())?;
-        meant::<Prepared>(answer.clone())?;
-        meant::<Sampled>(answer)
+        parse_answer::<Hello>(answer.clone())?;
+        parse_answer::<Prepared>(answer.clone())?;
+        parse_answer::<Sampled>(answer)
     });
-    read.err().map(|(Failure::Refused(why) | Failure::Gone(why))| why)
+    read.err().map(|(Failure::Refused(why) | Failure::Disconnected(why))| why)
 }
 
 proptest! {
@@ -142,7 +142,7 @@ fn the_default_configurations_are_valid() {
     Family::parse(common::MANIFEST, String::new()).unwrap();
     Sidecar::parse(SIDECAR).unwrap();
     check_source(SOURCE).unwrap();
-    assert!(answer(PREPARED.as_bytes()).and_then(meant::<Prepared>).is_ok());
+    assert!(answer(PREPARED.as_bytes()).and_then(parse_answer::<Prepared>).is_ok());
 }
 
 /// An expression over the names of [`bindings`].
@@ -215,7 +215,7 @@ fn bindings() -> Bindings {
 
 proptest! {
     #[test]
-    fn an_expression_is_worth_what_its_tree_is(tree in trees()) {
+    fn an_expression_has_the_value_of_its_tree(tree in trees()) {
         let text = text(&tree);
         let found = Expr::parse(&text).and_then(|expr| expr.int(&bindings()));
         prop_assert_eq!(found.as_ref().ok().copied().map(i128::from), value(&tree), "{} gives {:?}", text, found);
@@ -224,7 +224,7 @@ proptest! {
     #[test]
     fn a_comparison_says_which_is_larger(left in trees(), right in trees(), strict in any::<bool>()) {
         let text = format!("{} {} {}", text(&left), if strict { "<" } else { "<=" }, text(&right));
-        let found = Expr::parse(&text).and_then(|expr| expr.truth(&bindings())).ok();
+        let found = Expr::parse(&text).and_then(|expr| expr.boolean(&bindings())).ok();
         let expected = value(&left).zip(value(&right)).map(|(a, b)| a < b || (!strict && a == b));
         prop_assert_eq!(found, expected, "{}", text);
     }

@@ -1,4 +1,4 @@
-//! Sources, templates and compiler options from strangers: what they cannot read, write or hold up.
+//! Untrusted sources, templates and compiler options cannot read or write files, or block a session.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -16,7 +16,7 @@ fn with_template(begin: &str) -> Sandbox {
     sandbox
 }
 
-/// Compiles the project's families and returns everything that it says.
+/// Compiles the project's families and returns all output.
 fn compile(sandbox: &Sandbox) -> String {
     let output = sandbox.optloop(&["compile", "--arch", "sm_80", "--workload", "small"]);
     String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
@@ -37,7 +37,7 @@ fn a_source_cannot_find_out_which_files_exist() {
 }
 
 #[test]
-fn a_quoted_include_does_not_read_the_project_or_what_it_links_to() {
+fn a_quoted_include_reads_neither_the_project_nor_its_links() {
     let (sandbox, outside) = (with_template("#include \"cuda/leak.h\""), TempDir::new().unwrap());
     fs::write(outside.path().join("leak.h"), format!("#error {SECRET}\n")).unwrap();
     symlink(outside.path(), sandbox.path("cuda")).unwrap();
@@ -82,7 +82,7 @@ fn options_of_a_winner_cannot_name_files() {
 }
 
 #[test]
-fn a_template_without_end_is_given_up() {
+fn an_endless_template_times_out() {
     let loops = "<% for a in range(end=100000) %><% for b in range(end=100000) %><% endfor %><% endfor %>";
     let said = with_template(loops).fails(&["compile", "--arch", "sm_80", "--workload", "small"]);
     insta::assert_snapshot!(said, @"2 error: family `toy`: its template does not render: the renderer took over 5s (the limit for rendering a template)");

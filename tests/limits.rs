@@ -34,7 +34,7 @@ fn find<'a>(events: &'a [Value], kind: &str) -> Option<&'a Value> {
     events.iter().find(|event| event["event"] == kind)
 }
 
-/// Neither number of threads is one that anyone wants.
+/// Neither thread count makes sense.
 #[test]
 fn numbers_of_threads_in_the_environment_have_no_effect() {
     let sandbox = Sandbox::new();
@@ -82,9 +82,9 @@ fn a_step_that_outlives_the_session_is_reported_and_then_given_up() {
     assert_eq!(sandbox.report()["iterations"]["unfinished"], 1);
 }
 
-/// A verb other than a session has no events, so it says so on standard error.
+/// A verb other than a session has no events, so it reports progress on standard error.
 #[test]
-fn bench_says_what_takes_long_and_what_will_end_it() {
+fn bench_reports_long_steps_and_their_limits() {
     let sandbox = Sandbox::new();
     sandbox.write("config.toml", "[worker]\nstep_timeout = '2s'\n[benchmark]\nmax_confirmation = '1s'\n");
     sandbox.write(".optloop/faults", "enter hang\n");
@@ -111,7 +111,7 @@ fn a_report_that_cannot_be_written_is_printed_later() {
 }
 
 #[test]
-fn a_store_path_that_is_no_file_is_refused_in_one_sentence() {
+fn a_store_path_that_is_not_a_file_is_refused_in_one_sentence() {
     let sandbox = Sandbox::new();
     let refused = |path: &str| {
         sandbox.write("config.toml", &format!("[store]\npath = '{path}'\n"));
@@ -134,9 +134,9 @@ fn a_store_path_that_is_no_file_is_refused_in_one_sentence() {
     insta::assert_snapshot!(sandbox.fails(&["sessions"]), @"1 error: cannot open the store PROJECT/text: it is not an optloop store, or it is damaged: move it away, or name another file as store.path in config.toml");
 }
 
-/// A comparison of the initial kernel would take longer than a comparison may.
+/// A comparison of the initial kernel would exceed the time limit of comparisons.
 #[test]
-fn a_case_without_a_final_is_told_which_limit_prevents_it() {
+fn a_case_without_a_final_names_the_limit_that_prevents_it() {
     let sandbox = Sandbox::new();
     sandbox.write("config.toml", "[benchmark]\nconfirmation_samples = 40\nmax_confirmation = '8ms'\n");
     let output = sandbox.session("1", &["--case", "s128", "--json"]);
@@ -148,7 +148,7 @@ fn a_case_without_a_final_is_told_which_limit_prevents_it() {
 
 /// The program writes far more than its last line before it gives up. It held a session for longer than its budget.
 #[test]
-fn a_baseline_that_floods_its_standard_error_is_told_by_its_last_line() {
+fn last_line_of_a_flooded_stderr_is_reported() {
     let sandbox = Sandbox::new();
     let flood =
         "['sh', '-c', 'head -c 100000000 /dev/zero | tr \"\\\\0\" x >&2; echo >&2; echo no GPU today >&2; exit 1']";

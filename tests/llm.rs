@@ -72,7 +72,7 @@ fn sandbox_trusted(server: &Server, more: &str) -> Sandbox {
 }
 
 #[test]
-fn doctor_makes_one_paid_call_and_says_what_it_cost() {
+fn doctor_makes_one_paid_call_and_reports_its_cost() {
     let tokens = Tokens { input: 200, output: 20, ..Tokens::default() };
     let server = server([
         Reply { usage: Some(tokens), ..Reply::answer(json!({ "ready": true })) },

@@ -12,12 +12,15 @@ mod bench;
 mod calibration;
 mod common;
 mod compare;
+mod compile;
 #[cfg(target_os = "linux")]
 mod counters;
 mod devices;
 mod diagnosis;
 #[cfg(unix)]
 mod durability;
+#[cfg(unix)]
+mod ends;
 mod explainer;
 mod families;
 mod family_page;
@@ -26,13 +29,18 @@ mod fault_injection;
 mod faults;
 mod gemm;
 #[cfg(unix)]
+mod git;
+#[cfg(unix)]
 mod graphs;
 #[cfg(target_os = "linux")]
 mod headers;
+mod history;
+mod history_page;
 #[cfg(unix)]
 mod hostile;
 mod hostile_parsers;
 mod hostile_sources;
+mod install;
 #[cfg(unix)]
 mod limits;
 mod links;
@@ -42,10 +50,12 @@ mod model;
 #[cfg(unix)]
 mod models;
 mod peaks;
+mod reports;
 mod sanitizer;
 #[cfg(target_os = "linux")]
 mod secrets;
 mod session;
+mod simulate;
 #[cfg(unix)]
 mod stranger;
 mod structure;

@@ -64,7 +64,7 @@ fn execute(ptx: &str, plan: &LaunchPlan) -> Counters {
 }
 
 /// The counted work equals the work in the rate's formula, so the compiler has removed nothing.
-fn does_the_work_it_is_taken_for(arch: &str) {
+fn does_the_assumed_work(arch: &str) {
     let (compiler, device) = (compiler(arch), small(arch));
     let mut figures = Vec::new();
     for probe in probes(&device, Effort { steps: 2, sweeps: 3 }) {
@@ -93,18 +93,18 @@ fn does_the_work_it_is_taken_for(arch: &str) {
 }
 
 #[test]
-fn probes_do_the_work_they_are_taken_for_on_sm_80() {
-    does_the_work_it_is_taken_for("sm_80");
+fn probes_do_the_assumed_work_on_sm_80() {
+    does_the_assumed_work("sm_80");
 }
 
 #[test]
-fn probes_do_the_work_they_are_taken_for_on_sm_89() {
-    does_the_work_it_is_taken_for("sm_89");
+fn probes_do_the_assumed_work_on_sm_89() {
+    does_the_assumed_work("sm_89");
 }
 
 #[test]
-fn probes_do_the_work_they_are_taken_for_on_sm_90a() {
-    does_the_work_it_is_taken_for("sm_90a");
+fn probes_do_the_assumed_work_on_sm_90a() {
+    does_the_assumed_work("sm_90a");
 }
 
 /// On all known GPUs, sweeps over memory are far larger than L2, and sweeps over L2 far smaller.
@@ -134,7 +134,7 @@ async fn measured(choice: &DeviceChoice) -> (Peaks, DeviceInfo) {
 
 /// On the fake device every launch takes about equally long, so its bytes and FLOP rates are far from plausible.
 #[tokio::test]
-async fn ceilings_that_cannot_be_are_derived() {
+async fn implausible_ceilings_are_derived() {
     let (peaks, device) = measured(&DeviceChoice::Fake).await;
     assert_eq!(peaks.memory_bytes_per_s, device.peaks.memory_bytes_per_s);
     assert_eq!(peaks.f16_flops, device.peaks.f16_flops);

@@ -19,7 +19,7 @@ use optloop::runner::sanitizer::{Sanitized, Sanitizer, Subject};
 use optloop::runner::toolchain::Toolchain;
 use optloop::runner::worker::{StepTimeouts, Worker};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn exe() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_optloop"))
@@ -27,11 +27,11 @@ fn exe() -> PathBuf {
 
 async fn described(name: &str) -> DeviceInfo {
     let choice: DeviceChoice = name.parse().unwrap();
-    Worker::start(exe(), &choice, PATIENCE).await.unwrap().info().clone()
+    Worker::start(exe(), &choice, STEP_TIMEOUT).await.unwrap().info().clone()
 }
 
 async fn sanitizer() -> Sanitizer {
-    Sanitizer::start(exe(), &described("virtual:h200").await, StepTimeouts::from(PATIENCE)).await.unwrap()
+    Sanitizer::start(exe(), &described("virtual:h200").await, StepTimeouts::from(STEP_TIMEOUT)).await.unwrap()
 }
 
 /// Returns a kernel of the repository's corpus, compiled for an H200.
@@ -41,7 +41,7 @@ fn compiled(name: &str) -> (CorpusEntry, Artifact) {
     let constants = entry.family.specialization(entry.case());
     let variant = render(&entry.family, &constants, entry.workload.dtype, &Params::new()).unwrap();
     let options = ["--std=c++17".to_owned()];
-    let compiler = Compiler::new(exe(), Toolchain::find_or_fetch().unwrap(), "sm_90a", &options, PATIENCE).unwrap();
+    let compiler = Compiler::new(exe(), Toolchain::find_or_fetch().unwrap(), "sm_90a", &options, STEP_TIMEOUT).unwrap();
     (entry, compiler.compile(&variant).unwrap())
 }
 
@@ -53,14 +53,14 @@ async fn sanitized(sanitizer: &mut Sanitizer, name: &str) -> Sanitized {
     sanitizer.check(subject, Config::default().measuring(), 7).await.unwrap()
 }
 
-/// A missing barrier may not show on a GPU for years. By order, it shows at once.
+/// A missing barrier may not show on a GPU for years. The check by order finds it at once.
 #[tokio::test]
 async fn a_race_is_found_and_an_honest_kernel_passes() {
     let mut sanitizer = sanitizer().await;
     let (plain, _) = compiled("plain");
     let passed = sanitized(&mut sanitizer, "plain").await;
     assert!(passed.is_right_on(plain.case()), "{passed:?}");
-    // Of another case, even of the same source, nothing is known.
+    // Nothing is known about another case, even of the same source.
     let other = Case {
         dims: plain.case().dims.iter().map(|(name, size)| (name.clone(), size + 1)).collect(),
         ..plain.case().clone()
@@ -75,11 +75,12 @@ async fn a_race_is_found_and_an_honest_kernel_passes() {
     assert!(matches!(after, Sanitized::Passed { .. }), "{after:?}");
 }
 
-/// A kernel that the virtual GPU cannot execute, or an architecture without a virtual GPU, is no fault of the kernel.
+/// A kernel that the virtual GPU cannot execute, or an architecture without a virtual GPU, is not a fault of the
+/// kernel.
 #[tokio::test]
-async fn what_cannot_be_checked_is_skipped_with_a_reason() {
+async fn an_unsupported_kernel_is_skipped_with_a_reason() {
     let unknown = DeviceInfo { arch: "sm_120a".to_owned(), ..described("virtual:h200").await };
-    let Err(reason) = Sanitizer::start(exe(), &unknown, StepTimeouts::from(PATIENCE)).await else {
+    let Err(reason) = Sanitizer::start(exe(), &unknown, StepTimeouts::from(STEP_TIMEOUT)).await else {
         panic!("there is no virtual GPU of this architecture")
     };
     insta::assert_snapshot!(reason, @"there is no virtual GPU of the architecture sm_120a");
@@ -87,7 +88,7 @@ async fn what_cannot_be_checked_is_skipped_with_a_reason() {
 
 /// NVRTC 13.0 stores an FP16 number byte by byte with an instruction that converts it to an integer (H200, 2026-11-22).
 #[test]
-fn a_result_that_is_wrong_on_the_gpu_only_is_blamed_on_the_machine_code() {
+fn a_result_that_is_wrong_only_on_the_gpu_is_attributed_to_the_machine_code() {
     let wrong = Outcome::Wrong { case: "c".into(), check: Check::Accuracy, message: "relative error 1e-2".to_owned() };
     assert!(wrong.is_wrong_result());
     let outcome = wrong.of_machine_code();

@@ -80,7 +80,14 @@ fn no_byte_of_a_secret_is_kept_or_shown() {
     }
 
     assert!(said.iter().all(|text| !text.contains(CANARY)), "it is shown");
-    for verb in [&["history"][..], &["show", "1"], &["report"], &["report", "--format", "json"]] {
+    for verb in [
+        &["history"][..],
+        &["show", "1"],
+        &["report"],
+        &["report", "--format", "json"],
+        &["report", "--format", "html"],
+        &["report", "--format", "csv"],
+    ] {
         assert!(!sandbox.succeeds(verb).contains(CANARY), "{verb:?}");
     }
     // A secret that the user wrote down stays where it is.

@@ -291,7 +291,7 @@ fn a_template_that_fails_at_some_configurations_costs_those_configurations_only(
 
 /// Template recursion that doubles at every level would keep the front end busy for hours.
 #[test]
-fn a_source_that_hangs_the_compiler_is_given_up() {
+fn a_source_that_hangs_the_compiler_times_out() {
     let sandbox = Sandbox::new();
     sandbox.write("config.toml", "[compile]\ntimeout = '4s'\n[benchmark]\nconfirmation_samples = 40\n");
     let endless = "<% if TILE == 16 %>
@@ -393,6 +393,7 @@ fn one_session_at_a_time_has_the_project() {
     let start = ["start", "--device", "fake", "--workload", "small", "--budget", "10m", "--json"];
     let mut first = sandbox.command(&start).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut events = BufReader::new(first.stdout.take().unwrap()).lines();
+    assert!(events.next().unwrap().unwrap().contains("\"event\":\"plan\""));
     assert!(events.next().unwrap().unwrap().contains("\"event\":\"started\""));
 
     let said = sandbox.fails(&["start", "--device", "fake", "--workload", "small"]);
@@ -425,7 +426,7 @@ fn a_slower_variant_never_replaces_a_committed_winner() {
 /// A variant without acceptance checks gets them in its final. A variant that fails there is neither committed nor
 /// reported as the best.
 #[test]
-fn a_start_that_fails_in_its_final_is_out_of_the_running() {
+fn a_start_that_fails_in_its_final_is_disqualified() {
     let sandbox = Sandbox::new();
     sandbox.write("faults", "accept die\naccept die\naccept die\n");
     let start = ["start", "--device", "fake", "--workload", "small", "--seed", "1", "--iterations", "2", "--json"];
@@ -444,9 +445,9 @@ fn a_start_that_fails_in_its_final_is_out_of_the_running() {
     assert_eq!(report["iterations"]["measured"], 2, "what was measured stays on record");
 }
 
-/// It fails only beside the challenger that writes into its memory, not alone.
+/// It fails only together with the challenger that writes into its memory, not alone.
 #[test]
-fn an_incumbent_into_whose_memory_a_challenger_writes_stays_in_the_running() {
+fn an_incumbent_whose_memory_a_challenger_overwrites_is_not_disqualified() {
     let sandbox = Sandbox::new();
     let manifest = "templates/kernels/toy/family.toml";
     sandbox.replace(manifest, "values = [0]\ndefault = 0", "values = [0, 20]\ndefault = 0");

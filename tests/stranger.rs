@@ -1,4 +1,4 @@
-//! A project that a stranger has made: its links, its store, its repository and what it gets of the environment.
+//! An untrusted project: its links, its store, its repository, and the environment variables that it gets.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -77,7 +77,7 @@ fn a_store_that_acts_by_itself_is_refused_by_readers_and_writers() {
     insta::assert_snapshot!(with("CREATE TRIGGER liar AFTER INSERT ON iterations BEGIN DELETE FROM costs; END"), @"1 error: cannot open the store PROJECT/.optloop/optloop.db: it has the trigger `liar`, which optloop has not made and which would act by itself: move the store away, or use another path");
     insta::assert_snapshot!(with("CREATE VIEW endless AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"), @"1 error: cannot open the store PROJECT/.optloop/optloop.db: it has the view `endless`, which optloop has not made and which would act by itself: move the store away, or use another path");
     insta::assert_snapshot!(with("CREATE VIRTUAL TABLE words USING fts5(word)"), @"1 error: cannot open the store PROJECT/.optloop/optloop.db: it has the virtual table `words`, which optloop has not made and which would act by itself: move the store away, or use another path");
-    // The triggers of optloop itself are known by what they do.
+    // The triggers of optloop itself are recognised by their text.
     let said = with(
         "DROP TRIGGER finished_iteration_stays; CREATE TRIGGER finished_iteration_stays AFTER INSERT ON iterations BEGIN DELETE FROM costs; END",
     );
@@ -114,7 +114,7 @@ fn a_journal_that_came_with_a_store_deletes_nothing() {
 }
 
 #[test]
-fn a_pipe_in_the_place_of_a_store_or_of_what_is_beside_it_blocks_nothing() {
+fn a_pipe_in_place_of_a_store_file_does_not_block() {
     for name in [STORE, ".optloop/optloop.db-journal", ".optloop/optloop.db-wal"] {
         let sandbox = Sandbox::new();
         assert!(sandbox.session("1", &[]).status.success());
@@ -200,7 +200,7 @@ fn pip_gets_its_own_variables_and_a_folder_without_modules() {
 
 /// A store may come with a clone, and its texts are shown.
 #[test]
-fn what_a_store_holds_cannot_command_the_terminal() {
+fn texts_of_a_store_cannot_control_the_terminal() {
     let sandbox = Sandbox::new();
     assert!(sandbox.session("1", &[]).status.success());
     // The store's triggers keep rows as they were, so its author has to set them aside.

@@ -1,7 +1,7 @@
 //! Checks the structure of the sources: modules import each other in one direction, as ARCHITECTURE.md draws it.
 //!
 //! The test reads every path that starts with `crate`, `super` or `self`, in `use` declarations and in code. A
-//! re-exported name counts where it is defined, so a re-export hides no circle. Test code does not count.
+//! re-exported name counts where it is defined, so a re-export hides no cycle. Test code does not count.
 //!
 //! A module and its ancestors may name each other: a parent declares and uses its children, and they share its items.
 //! Two children of one parent, each with its descendants, must not reach each other.
@@ -11,7 +11,7 @@ use std::fs;
 use std::path::Path;
 
 #[test]
-fn no_modules_import_each_other_in_a_circle() {
+fn modules_have_no_import_cycles() {
     for folder in ["src", "crates/virtual-gpu/src"] {
         let circles = Sources::of(folder).circles();
         assert!(circles.is_empty(), "modules of {folder} import each other:\n{}", circles.join("\n"));
@@ -31,7 +31,7 @@ fn the_architecture_draws_what_is_imported() {
 }
 
 #[test]
-fn a_circle_of_folders_is_found_through_a_re_export() {
+fn a_cycle_of_folders_is_found_through_a_re_export() {
     let circles = circles_of(&[
         ("lib.rs", "mod a; mod b; mod c; mod d;"),
         ("a/mod.rs", "mod x; pub use x::One;"),
@@ -45,7 +45,7 @@ fn a_circle_of_folders_is_found_through_a_re_export() {
 }
 
 #[test]
-fn a_parent_with_its_children_and_test_code_is_no_circle() {
+fn a_parent_with_its_children_and_test_code_is_not_a_cycle() {
     let circles = circles_of(&[
         ("lib.rs", "mod a; mod b; pub fn shared() {}"),
         (
@@ -144,7 +144,7 @@ impl Sources {
         Some((at, path.last()?))
     }
 
-    /// Returns the module that defines what the module `at` calls `name`. `seen` holds the modules already asked.
+    /// Returns the module that defines what the module `at` calls `name`. `seen` holds the visited modules.
     fn owner(&self, at: usize, name: &str, seen: &mut BTreeSet<usize>) -> Option<usize> {
         let module = &self.modules[at];
         if module.items.contains(name) {
@@ -189,7 +189,7 @@ impl Sources {
         imports
     }
 
-    /// Returns each circle: its modules, and the imports that form it.
+    /// Returns each cycle: its modules, and the imports that form it.
     fn circles(&self) -> Vec<String> {
         self.imports().values().flat_map(circles).collect()
     }
@@ -215,7 +215,7 @@ fn circles(imports: &Imports) -> Vec<String> {
     circles.into_iter().map(told).collect()
 }
 
-/// Returns the modules that a module reaches. It reaches itself only in a circle.
+/// Returns the modules that a module reaches. It reaches itself only in a cycle.
 fn reached<'a>(imports: &'a Imports, start: &'a String) -> BTreeSet<&'a String> {
     let (mut seen, mut next) = (BTreeSet::new(), vec![start]);
     while let Some(at) = next.pop() {

@@ -10,7 +10,7 @@ const START: [&str; 7] = ["start", "--device", "fake", "--workload", "small", "-
 /// A project whose baseline leaves a trace when it runs.
 fn with_baseline(baseline: &str) -> Sandbox {
     let sandbox = Sandbox::new();
-    // A baseline may write to devices, whatever else it may not write.
+    // A baseline may write to devices, but to no other files.
     sandbox.write("evil.sh", "echo it ran >\"$(cat trace)\"\n");
     sandbox.write("trace", &trace(&sandbox).display().to_string());
     let workload = WORKLOAD.replace("dtype =", &format!("baseline = {baseline}\ndtype ="));
@@ -89,7 +89,7 @@ fn a_command_of_the_project_runs_when_it_is_trusted_and_until_it_changes() {
 
 /// Python looks for modules beside a program first, and in the current folder where PYTHONPATH has an empty entry.
 #[test]
-fn what_optloop_ships_runs_unasked_and_imports_nothing_of_the_project() {
+fn shipped_programs_run_without_consent_and_import_nothing_of_the_project() {
     let sandbox = with_baseline("'torch_sdpa.py'");
     let baselines = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/baselines");
     for file in ["torch_sdpa.py", "graph_timing.py"] {
@@ -123,7 +123,7 @@ fn what_optloop_ships_runs_unasked_and_imports_nothing_of_the_project() {
 }
 
 #[test]
-fn an_interpreter_of_the_project_needs_trust_whoever_calls_it() {
+fn an_interpreter_of_the_project_needs_trust_in_every_verb() {
     let sandbox = with_baseline("'mine.py'");
     sandbox.write("kernels/baselines/mine.py", "");
     let python = sandbox.path("python");
@@ -137,7 +137,7 @@ fn an_interpreter_of_the_project_needs_trust_whoever_calls_it() {
     assert!(ran(&sandbox));
     said(&sandbox, &START);
     assert!(ran(&sandbox));
-    // Beside modelled times none runs.
+    // No baseline runs for modelled times.
     sandbox.succeeds(&["trust", "--revoke"]);
     let output = sandbox.optloop(&["start", "--device", "virtual", "--workload", "small", "--iterations", "1"]);
     assert!(!String::from_utf8(output.stderr).unwrap().contains("trust") && !ran(&sandbox));

@@ -37,7 +37,7 @@ fn without_a_gpu_a_session_runs_on_the_virtual_h200_and_every_time_says_modelled
     assert_eq!(case["baseline"]["name"], "modelled, the default configuration of attention-scalar");
     assert!(case["profile"]["launches"][0]["limiter"].is_string(), "{case}");
     assert_eq!(case["profile"]["checked_on"], Value::Null);
-    let markdown = sandbox.succeeds(&["report"]);
+    let markdown = ["md", "md-details"].map(|format| sandbox.succeeds(&["report", "--format", format])).concat();
     assert!(markdown.contains("Times of kernels are **modelled**") && markdown.contains("limiter"), "{markdown}");
 
     // The winner is in git, in the virtual GPU's own folder, and is labelled as such.
@@ -46,7 +46,9 @@ fn without_a_gpu_a_session_runs_on_the_virtual_h200_and_every_time_says_modelled
     let files = sandbox.git(&["show", "--name-only", "--format=", commit]);
     assert!(files.contains(&format!("{VIRTUAL_WINNERS}/s128.json\n")), "{files}");
     assert!(files.lines().all(|file| file.starts_with(VIRTUAL_WINNERS)), "{files}");
-    assert!(sandbox.git(&["log", "-1", "--format=%B", commit]).contains("us modelled"));
+    let message = sandbox.git(&["log", "-1", "--format=%B", commit]);
+    assert!(message.lines().next().unwrap().ends_with("faster (modelled)"), "{message}");
+    assert!(message.contains("Device:  virtual H200, modelled\n"), "{message}");
     let sidecar = sandbox.git(&["show", &format!("{commit}:{VIRTUAL_WINNERS}/s128.json")]);
     let sidecar: Value = serde_json::from_str(&sidecar).unwrap();
     assert_eq!(sidecar["measurement"]["time_source"], "modelled");
@@ -57,7 +59,7 @@ fn without_a_gpu_a_session_runs_on_the_virtual_h200_and_every_time_says_modelled
     assert!(shown.contains("times are modelled") && shown.contains("shared wavefronts / ideal"), "{shown}");
     let doctor = sandbox.succeeds(&["doctor"]);
     assert!(doctor.contains("virtual H200"), "{doctor}");
-    // Whatever this machine has, doctor says it of each mechanism.
+    // On any machine, doctor reports the state of each mechanism.
     let confined = doctor.lines().find(|line| line.contains("confinement: ")).unwrap();
     assert!(["namespaces", "Landlock", "seccomp"].iter().all(|name| confined.contains(name)), "{confined}");
 }
@@ -117,13 +119,13 @@ fn heavy_cases_take_part_when_named_and_the_report_says_what_was_not_executed() 
     let dims = serde_json::json!({ "B": 2, "H": 2, "CAUSAL": 1, "Sq": 264, "Sk": 264, "D": 16 });
     assert_eq!(case["profile"]["checked_on"], dims);
     assert_eq!(report["correctness"][0]["rows"], 2 * 2 * 264);
-    let markdown = sandbox.succeeds(&["report"]);
+    let markdown = sandbox.succeeds(&["report", "--format", "md-details"]);
     assert!(markdown.contains("was too large to execute in full"), "{markdown}");
 }
 
 /// The smaller case has four heads, the case itself sixteen.
 #[test]
-fn a_kernel_is_refused_for_what_it_does_only_on_the_case_itself() {
+fn a_fault_that_occurs_only_on_the_actual_case_is_found() {
     let head = "const size_t head = blockIdx.y;";
     let refusals = [
         ("if (blockIdx.y > 6) return;", "% of its blocks were executed, and they wrote"),

@@ -85,7 +85,7 @@ pub const VIRTUAL_WINNERS: &str = "kernels/variants/virtual-h200-132sm-132gib/sm
 /// A project in a temporary folder.
 pub struct Sandbox {
     folder: TempDir,
-    /// What the user trusts, beside the project.
+    /// The user's trust file, outside the project.
     state: TempDir,
 }
 

@@ -7,7 +7,7 @@ use optloop::domain::artifact::Artifact;
 use optloop::domain::evaluation::{Evaluation, Outcome};
 use optloop::domain::family::Family;
 use optloop::domain::measuring::Measuring;
-use optloop::domain::op::{Affordable, Dims, Dtype};
+use optloop::domain::op::{CheckLimits, Dims, Dtype};
 use optloop::domain::plan::LaunchPlan;
 use optloop::domain::regime::Regime;
 use optloop::domain::sampling::Sampling;
@@ -28,8 +28,8 @@ const TOLERANCE: Tolerance = Tolerance { relative_l2: 1e-3, worst_row: 4e-3 };
 const MEASURING: Measuring = Measuring {
     policy: Policy {
         min_speedup: 1.01,
-        screening: Sampling { least: 10, most: 10, relative_error: 0.005, max_ns: 1e9 },
-        comparison: Sampling { least: 30, most: 30, relative_error: 0.002, max_ns: 1e10 },
+        screening: Sampling { min_samples: 10, max_samples: 10, relative_error: 0.005, max_ns: 1e9 },
+        comparison: Sampling { min_samples: 30, max_samples: 30, relative_error: 0.002, max_ns: 1e10 },
         group_size: 10,
     },
     min_sample_ns: 200_000.0,
@@ -202,6 +202,6 @@ impl Bench {
 
 /// Returns shapes that are not in the workload, of little work.
 pub fn hidden(case: &Case) -> Vec<Dims> {
-    let least = Affordable { flop: 1e6, bytes: 1e6 };
+    let least = CheckLimits { flop: 1e6, bytes: 1e6 };
     ops::find("attention").unwrap().hidden(&case.dims, least, 5)
 }

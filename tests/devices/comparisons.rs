@@ -1,4 +1,4 @@
-//! What a worker reports in a comparison, in cold caches, and for a plan that is only timed.
+//! A worker's reports in a comparison, in cold caches, and for a plan that is only timed.
 
 use optloop::domain::check::Check;
 use optloop::domain::plan::{Arg, Initial, Launch, LaunchPlan, Workspace};
@@ -11,7 +11,7 @@ use super::FAULTS;
 use super::bench::{Bench, cold, small};
 
 /// The fault of a kernel that stops computing after 50,000 launches, or a few hundred on the fake device.
-const GIVES_UP: i64 = 19;
+const SKIPS_LATER: i64 = 19;
 
 /// A challenger and its A/A control are sampled in turns and stay correct.
 pub async fn samples_in_turns(device: &str) {
@@ -34,7 +34,7 @@ pub async fn samples_in_turns(device: &str) {
 
 /// Every fault has its outcome in a comparison, too. A failing participant does not affect the others, unless it kills
 /// the process: then the comparison is over.
-pub async fn tells_right_from_broken(device: &str) {
+pub async fn distinguishes_correct_from_broken_kernels(device: &str) {
     for (fault, expected, _) in FAULTS {
         let mut bench = Bench::on(device).await;
         let [right, faulty] = [0, fault].map(|fault| bench.participant(small(), fault));
@@ -63,10 +63,10 @@ pub async fn tells_right_from_broken(device: &str) {
 /// A kernel that computes for thousands of launches and then repeats one result passes an evaluation. It also passes
 /// every sample group of a comparison, because their contents are the same. The check at the end finds it, and the
 /// others continue unaffected.
-pub async fn finds_out_who_has_given_up(device: &str) {
+pub async fn finds_participants_that_stopped_computing(device: &str) {
     let mut bench = Bench::on(device).await;
-    assert_eq!(bench.evaluate(GIVES_UP, 0, None).await.outcome.kind(), "measured");
-    let [right, patient] = [0, GIVES_UP].map(|fault| bench.participant(small(), fault));
+    assert_eq!(bench.evaluate(SKIPS_LATER, 0, None).await.outcome.kind(), "measured");
+    let [right, patient] = [0, SKIPS_LATER].map(|fault| bench.participant(small(), fault));
     bench.worker.enter(right).await.unwrap();
     let entered = bench.worker.enter(patient).await.unwrap();
     let samples = (60_000 / entered.launches_per_sample as usize).max(400);
@@ -96,7 +96,7 @@ pub async fn times_cold(device: &str) {
     assert_eq!(bench.evaluate(0, 0, None).await.outcome.kind(), "measured");
     let mut tiny = cold();
     tiny.dims.extend(["B", "H", "Sq", "Sk"].map(|dim| (dim.to_owned(), 1)));
-    // The worker blames the device; another worker finds the device healthy, and nothing worse happens.
+    // The worker reports a device fault; another worker finds the device healthy, and only this evaluation fails.
     let refused = bench.evaluate_on(tiny, 0, 0, None).await.unwrap().outcome;
     let said = refused.message().unwrap();
     assert!(

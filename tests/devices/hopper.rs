@@ -1,7 +1,7 @@
 //! Launch features of Hopper GPUs: tensor maps, clusters, and a start before the previous launch has ended.
 //!
-//! Attention to a single key copies its value, whatever the query and key are. So every kernel here copies in its own
-//! way, and the device checks the copies as it checks attention.
+//! Attention to a single key copies its value, for any query and key. So every kernel here copies in its own way, and
+//! the device checks the copies as it checks attention.
 
 use optloop::domain::evaluation::{Evaluation, Outcome};
 use optloop::domain::family::Family;
@@ -125,7 +125,7 @@ pub async fn launches_cold(device: &str) {
 }
 
 /// A launch after a plan starts after all of it, even if the plan's last launch ended before the previous one.
-pub async fn ends_with_all_of_it(device: &str) {
+pub async fn ends_after_all_launches(device: &str) {
     let mut bench = Bench::on(device).await;
     copied(&bench.evaluate_family(&family(UNWAITED), case(2, Regime::Warm)).await);
 }

@@ -1,4 +1,4 @@
-//! The suite that every device passes: what its worker must report about correct and broken kernels.
+//! The suite that every device passes: the required reports of its worker about correct and broken kernels.
 //!
 //! It always runs on the fake and the virtual device. On a CUDA device, run `cargo test --release --test integration
 //! devices:: -- --ignored`. There, set `OPTLOOP_EXE` if the executable is not where it was built.
@@ -58,7 +58,7 @@ fn expected(device: &str, fault: (i64, &'static str, Option<Check>)) -> (&'stati
 }
 
 /// Every fault has its outcome, and afterwards the correct kernel is still measured as before.
-async fn tells_right_from_broken(device: &str) {
+async fn distinguishes_correct_from_broken_kernels(device: &str) {
     let mut bench = Bench::on(device).await;
     for fault in FAULTS {
         let outcome = bench.evaluate(fault.0, 0, None).await.outcome;
@@ -85,7 +85,7 @@ async fn accepts(device: &str) {
         }
         let accepted = bench.accept(small(), fault).await;
         if check == Check::Memoization && device.starts_with("virtual") {
-            // Whether the output is there already can only be found out by reading it.
+            // A kernel can only find out whether the output is already there by reading it.
             let caught = accepted.unwrap_err();
             assert!(caught.message().unwrap().contains("uninitialised"), "{caught:?}");
             continue;
@@ -108,7 +108,7 @@ async fn accepts_cold(device: &str) {
 }
 
 /// A hang during timing is detected as quickly as a hang in the first launch.
-async fn gives_up_what_hangs_later(device: &str) {
+async fn a_later_hang_is_detected(device: &str) {
     let mut bench = Bench::on(device).await;
     let outcome = bench.evaluate(HANGS_LATER, 0, None).await.outcome;
     assert_eq!(outcome.kind(), "timed_out", "{outcome:?}");
@@ -147,7 +147,7 @@ async fn refuses_what_does_not_fit(device: &str) {
     assert_eq!(bench.evaluate(0, 0, None).await.outcome, Outcome::Measured);
 }
 
-/// A variant is screened, and a hopeless one is dropped after three samples. Only a comparison confirms.
+/// A variant is screened, and one that cannot win is dropped after three samples. Only a comparison confirms.
 async fn samples_as_the_policy_says(device: &str) {
     let mut bench = Bench::on(device).await;
     let first = bench.evaluate(0, 0, None).await;
@@ -174,7 +174,7 @@ fn describes_itself(info: &DeviceInfo) {
 async fn the_fake_device_passes() {
     describes_itself(Bench::on("fake").await.worker.info());
     samples_as_the_policy_says("fake").await;
-    tells_right_from_broken("fake").await;
+    distinguishes_correct_from_broken_kernels("fake").await;
     comparisons::times_cold("fake").await;
     comparisons::times_a_plan_by_itself("fake").await;
 }
@@ -200,14 +200,14 @@ async fn the_cuda_device_runs_acceptance_checks() {
 #[tokio::test]
 async fn the_fake_device_holds_comparisons() {
     comparisons::samples_in_turns("fake").await;
-    comparisons::tells_right_from_broken("fake").await;
-    comparisons::finds_out_who_has_given_up("fake").await;
+    comparisons::distinguishes_correct_from_broken_kernels("fake").await;
+    comparisons::finds_participants_that_stopped_computing("fake").await;
 }
 
 #[tokio::test]
 async fn the_virtual_device_launches_as_hopper_does() {
     hopper::launches("virtual:h200").await;
-    hopper::ends_with_all_of_it("virtual:h200").await;
+    hopper::ends_after_all_launches("virtual:h200").await;
 }
 
 #[tokio::test]
@@ -219,16 +219,16 @@ async fn the_cuda_device_launches_as_hopper_does() {
 
 #[tokio::test]
 #[ignore = "needs a CUDA GPU of compute capability 9.0"]
-async fn the_cuda_device_ends_a_plan_with_all_of_it() {
-    hopper::ends_with_all_of_it("cuda:0").await;
+async fn the_cuda_device_ends_a_plan_after_all_launches() {
+    hopper::ends_after_all_launches("cuda:0").await;
 }
 
 #[tokio::test]
 async fn the_virtual_device_passes() {
     describes_itself(Bench::on("virtual:h200").await.worker.info());
     models_once("virtual:h200").await;
-    gives_up_what_hangs_later("virtual:h200").await;
-    tells_right_from_broken("virtual:h200").await;
+    a_later_hang_is_detected("virtual:h200").await;
+    distinguishes_correct_from_broken_kernels("virtual:h200").await;
     refuses_what_does_not_fit("virtual:h200").await;
     comparisons::holds_no_comparisons("virtual:h200").await;
     let mut bench = Bench::on("virtual:h200").await;
@@ -247,8 +247,8 @@ async fn the_virtual_device_passes() {
 async fn the_cuda_device_passes() {
     describes_itself(Bench::on("cuda:0").await.worker.info());
     samples_as_the_policy_says("cuda:0").await;
-    gives_up_what_hangs_later("cuda:0").await;
-    tells_right_from_broken("cuda:0").await;
+    a_later_hang_is_detected("cuda:0").await;
+    distinguishes_correct_from_broken_kernels("cuda:0").await;
     refuses_what_does_not_fit("cuda:0").await;
     comparisons::times_cold("cuda:0").await;
     comparisons::times_a_plan_by_itself("cuda:0").await;
@@ -259,6 +259,6 @@ async fn the_cuda_device_passes() {
 #[ignore = "needs a CUDA GPU"]
 async fn the_cuda_device_holds_comparisons() {
     comparisons::samples_in_turns("cuda:0").await;
-    comparisons::tells_right_from_broken("cuda:0").await;
-    comparisons::finds_out_who_has_given_up("cuda:0").await;
+    comparisons::distinguishes_correct_from_broken_kernels("cuda:0").await;
+    comparisons::finds_participants_that_stopped_computing("cuda:0").await;
 }

@@ -15,7 +15,7 @@ const START: [&str; 10] =
     ["start", "--device", "fake", "--workload", "small", "--seed", "1", "--budget", "10m", "--json"];
 
 /// Ends a session whose store fails, and resumes it once the store is repaired.
-fn ends_cleanly_and_goes_on(sandbox: &Sandbox, session: Running, why: &str, mend: impl FnOnce()) {
+fn ends_cleanly_and_goes_on(sandbox: &Sandbox, session: Running, why: &str, repair: impl FnOnce()) {
     let (status, events, said) = session.end();
     assert_eq!(status.code(), Some(1), "{said}");
     let errors: Vec<&str> = said.lines().filter(|line| line.starts_with("error: ")).collect();
@@ -26,7 +26,7 @@ fn ends_cleanly_and_goes_on(sandbox: &Sandbox, session: Running, why: &str, mend
     let before = Record::of(sandbox);
     before.check();
 
-    mend();
+    repair();
     let (status, events, said) = Running::start(sandbox, &["resume", "--budget", "1s", "--json"]).end();
     assert!(status.success(), "{said}");
     assert_eq!(events.last().unwrap()["status"], "finished");
@@ -41,15 +41,15 @@ fn ends_cleanly_and_goes_on(sandbox: &Sandbox, session: Running, why: &str, mend
 }
 
 #[test]
-fn a_full_disk_ends_a_session_in_order_and_it_goes_on_when_there_is_room() {
+fn a_full_disk_ends_a_session_cleanly_and_it_resumes_when_there_is_room() {
     let sandbox = project("[benchmark]\nscreening_samples = 500\nconfirmation_samples = 2000\n[store]\nmax_mb = 1\n");
     let session = Running::start(&sandbox, &START);
-    let mend = || sandbox.replace("config.toml", "max_mb = 1", "max_mb = 0");
-    ends_cleanly_and_goes_on(&sandbox, session, "the disk is full", mend);
+    let repair = || sandbox.replace("config.toml", "max_mb = 1", "max_mb = 0");
+    ends_cleanly_and_goes_on(&sandbox, session, "the disk is full", repair);
 }
 
 #[test]
-fn a_store_that_stays_locked_ends_a_session_in_order_and_it_goes_on_later() {
+fn a_locked_store_ends_a_session_cleanly_and_it_resumes_later() {
     let sandbox = project("[benchmark]\nconfirmation_samples = 40\n[store]\nbusy_timeout = '1s'\n");
     let session = Running::start(&sandbox, &START);
     // By then every case has a winner.
@@ -58,11 +58,11 @@ fn a_store_that_stays_locked_ends_a_session_in_order_and_it_goes_on_later() {
     let url = format!("sqlite://{}", store(&sandbox).display());
     let mut other = runtime.block_on(SqliteConnection::connect(&url)).unwrap();
     runtime.block_on(sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other)).unwrap();
-    let mend = || {
+    let repair = || {
         runtime.block_on(sqlx::raw_sql("ROLLBACK").execute(&mut other)).unwrap();
         runtime.block_on(other.close()).unwrap();
     };
-    ends_cleanly_and_goes_on(&sandbox, session, "another process keeps the store locked", mend);
+    ends_cleanly_and_goes_on(&sandbox, session, "another process keeps the store locked", repair);
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn a_store_is_read_and_copied_while_a_session_writes_to_it() {
         assert!(!sandbox.succeeds(verb).is_empty());
     }
     let said = sandbox.succeeds(&["backup", "copy.db"]);
-    assert!(said.starts_with("copy.db: 1 sessions, ") && said.ends_with("MiB, integrity check ok\n"), "{said}");
+    assert!(said.starts_with("copy.db: 1 session, ") && said.ends_with("MiB, integrity check ok\n"), "{said}");
     let said = sandbox.fails(&["backup", "copy.db"]);
     assert_eq!(said, "2 error: copy.db already exists: move it away, or choose another file");
     session.signal("INT");
@@ -121,7 +121,7 @@ fn reads_without_writing(sandbox: &Sandbox) {
     }
     permit(&sandbox.path("."), 0o755);
     permit(&folder, 0o555);
-    // For root every folder is writable, so it reads as another user, with a program that anyone may run.
+    // Every folder is writable for root, so the test reads as another user, with a program that anyone may run.
     let root = std::fs::write(folder.join("probe"), "").is_ok();
     let program = sandbox.path("optloop");
     if root {

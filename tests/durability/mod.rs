@@ -1,7 +1,7 @@
-//! What a badly ended session leaves behind and how it resumes, on the fake device, through the command line.
+//! Sessions that were killed or failed, and how they resume, on the fake device, through the command line.
 
 mod disk;
 mod killed;
 mod record;
 mod resumed;
-mod running;
+pub mod running;

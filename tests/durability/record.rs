@@ -108,10 +108,25 @@ impl Record {
 pub fn commits(sandbox: &Sandbox) -> Vec<String> {
     let log = sandbox.git(&["log", "--reverse", "--format=%H%n%B%x00"]);
     let told = |message: &str| {
-        let (commit, text) = message.trim_start().split_once('\n')?;
+        let (commit, text) = message.trim_start().split_once('\n').unwrap_or_default();
+        let winners = text.lines().skip_while(|line| *line != "Winners:").skip(1);
+        let winner = |line: &str| {
+            let (case, rest) = line.trim().split_once(": iteration ")?;
+            Some(format!("{} {case} {commit}", rest.split_once(',')?.0))
+        };
+        winners.filter_map(winner).collect::<Vec<_>>()
+    };
+    log.split('\0').flat_map(told).collect()
+}
+
+/// Returns the winners that sessions keep under references of their own, as `iteration case`.
+pub fn kept(sandbox: &Sandbox) -> BTreeSet<String> {
+    let log = sandbox.git(&["log", "--glob=refs/optloop", "--format=%B%x00"]);
+    let told = |message: &str| {
+        let text = message.trim_start();
         let (_, iteration) = text.lines().find(|line| line.starts_with("Found by:"))?.rsplit_once(' ')?;
         let (_, case) = text.lines().next()?.split_once(": ")?.0.split_once('/')?;
-        Some(format!("{iteration} {case} {commit}"))
+        Some(format!("{iteration} {case}"))
     };
     log.split('\0').filter_map(told).collect()
 }

@@ -32,7 +32,7 @@ fn tamper(sandbox: &Sandbox, sql: &str) {
 }
 
 #[test]
-fn an_interrupted_session_goes_on_to_the_end_of_its_budget_without_being_told_anything_again() {
+fn an_interrupted_session_resumes_with_its_own_settings_and_remaining_budget() {
     let sandbox = Sandbox::new();
     interrupted(&sandbox);
     let before = Record::of(&sandbox).lasting();
@@ -59,7 +59,7 @@ fn an_interrupted_session_goes_on_to_the_end_of_its_budget_without_being_told_an
 }
 
 #[test]
-fn what_cannot_go_on_is_refused_in_one_sentence() {
+fn sessions_that_cannot_be_resumed_are_refused_in_one_sentence() {
     let sandbox = Sandbox::new();
     insta::assert_snapshot!(sandbox.fails(&["resume"]), @"1 error: there are no sessions yet: run `optloop start` first");
     interrupted(&sandbox);
@@ -91,14 +91,14 @@ fn what_cannot_go_on_is_refused_in_one_sentence() {
     let nvrtc = said.split_once("this machine has ").unwrap().1.split(',').next().unwrap().to_owned();
     tamper(&sandbox, &format!("UPDATE environments SET nvrtc = '{nvrtc}'"));
 
-    // The state of a store from an optloop that did not record what files meant.
+    // The state of a store from an optloop that did not record content hashes.
     tamper(&sandbox, "UPDATE sessions SET asked = json_remove(asked, '$.meaning')");
     assert!(sandbox.optloop(&["resume"]).status.success(), "none of the refusals has left anything");
     insta::assert_snapshot!(sandbox.fails(&["resume", "1"]), @"2 error: session 1 is finished (its iteration limit (--iterations) is reached), so it cannot be resumed: `optloop start` begins another");
 }
 
 #[test]
-fn a_session_that_runs_is_not_resumed_beside_itself() {
+fn a_running_session_cannot_be_resumed() {
     let sandbox = Sandbox::new();
     let start = ["start", "--device", "fake", "--workload", "small", "--budget", "10m", "--json"];
     let session = Running::start(&sandbox, &start);
@@ -114,7 +114,7 @@ fn a_session_that_runs_is_not_resumed_beside_itself() {
 
 /// After a power cut, a machine's clock may show any time.
 #[test]
-fn a_clock_that_jumps_changes_no_budget() {
+fn a_clock_jump_does_not_change_the_budget() {
     for instant in ["1970-01-01T00:00:00.000Z", "2999-12-31T23:59:59.999Z"] {
         let sandbox = Sandbox::new();
         interrupted(&sandbox);
@@ -139,7 +139,7 @@ fn a_clock_that_jumps_changes_no_budget() {
 
 /// Only the lock that ends with its process tells the two apart.
 #[test]
-fn a_killed_session_is_told_from_one_that_runs_and_says_how_to_go_on() {
+fn a_killed_session_is_distinguished_from_a_running_one_and_says_how_to_resume() {
     let sandbox = Sandbox::new();
     let status = |sandbox: &Sandbox| -> (String, String) {
         let sessions: Value = serde_json::from_str(&sandbox.succeeds(&["sessions", "--json"])).unwrap();
@@ -169,7 +169,7 @@ fn a_killed_session_is_told_from_one_that_runs_and_says_how_to_go_on() {
 /// One of the two configurations hangs. A user who kills the session meanwhile may not know why the machine stood
 /// still.
 #[test]
-fn what_was_in_flight_at_two_deaths_is_not_proposed_a_third_time() {
+fn a_configuration_in_flight_at_two_crashes_is_not_proposed_again() {
     let sandbox = Sandbox::new();
     let manifest = "templates/kernels/toy/family.toml";
     sandbox.replace(manifest, "values = [0]", "values = [0, 4]");
@@ -200,7 +200,7 @@ fn what_was_in_flight_at_two_deaths_is_not_proposed_a_third_time() {
 /// A screening run and its confirmation are two iterations of one variant. It fails in its confirmation, or in its
 /// final, and the process dies before all of that is recorded.
 #[test]
-fn what_is_disqualified_does_not_come_back_through_its_screening_run() {
+fn a_disqualified_variant_does_not_return_through_its_screening_run() {
     for faults in ["accept die\n", "enter pass\nenter pass\nenter pass\nenter pass\nenter die\n"] {
         let sandbox = Sandbox::new();
         let faults_at = sandbox.path(".optloop-faults");
@@ -234,7 +234,7 @@ fn what_is_disqualified_does_not_come_back_through_its_screening_run() {
 
 /// The incumbent fails in a comparison and alone, and the comparison goes on without it. The process dies meanwhile.
 #[test]
-fn what_a_comparison_has_disqualified_is_on_record_before_the_comparison_ends() {
+fn a_disqualification_is_recorded_before_the_comparison_ends() {
     let sandbox = Sandbox::new();
     let (faults, told) = (sandbox.path(".optloop-faults"), sandbox.path("told"));
     // The challenger enters first and passes the acceptance checks.
@@ -327,16 +327,49 @@ fn a_commit_that_its_session_could_not_link_is_found_in_git() {
     assert_eq!(commits(&sandbox)[..made.len()], made);
 }
 
+/// The process dies while it commits, and leaves the locks with the journal of what it was doing.
 #[test]
-fn an_index_that_another_git_has_locked_delays_the_commits_and_loses_none() {
+fn a_commit_whose_process_died_half_way_is_undone_and_made_once() {
+    let sandbox = Sandbox::new();
+    let session = Running::start(&sandbox, &[&START[..], &["--case", "s128"]].concat());
+    session.wait_for("kept");
+    session.kill();
+    let half = format!("{FAKE_WINNERS}/half.cu");
+    sandbox.write(&half, "// half\n");
+    let blob = sandbox.git(&["hash-object", "-w", &half]);
+    let journal = serde_json::json!({
+        "about": "", "reference": "refs/heads/main", "files": [[{"Unix": half.as_bytes()}, blob.trim()]], "folders": []
+    });
+    sandbox.write(".git/index.lock", &journal.to_string());
+    let (status, events, said) = Running::start(&sandbox, &["resume", "--json"]).end();
+    assert!(status.success(), "{said}");
+    assert_eq!(events.iter().filter(|event| event["event"] == "committed").count(), 1);
+    assert!(!sandbox.path(&half).exists() && !sandbox.path(".git/index.lock").exists());
+    assert_eq!(sandbox.git(&["status", "--porcelain"]), "");
+    assert_eq!(commits(&sandbox).len(), 1);
+}
+
+#[test]
+fn an_index_that_another_git_has_locked_delays_the_commit_and_loses_no_winner() {
     let sandbox = Sandbox::new();
     sandbox.write(".git/index.lock", "");
-    let session = Running::start(&sandbox, &[&START[..], &["--case", "s128"]].concat());
-    let refused = session.wait_for("not_committed");
-    assert!(refused["reason"].as_str().unwrap().contains("index.lock` exists"), "{refused}");
-    std::fs::remove_file(sandbox.path(".git/index.lock")).unwrap();
-    let (status, events, said) = session.end();
+    let (status, events, said) = Running::start(&sandbox, &[&START[..], &["--case", "s128"]].concat()).end();
     assert!(status.success(), "{said}");
-    assert!(events.iter().any(|event| event["event"] == "committed"), "{said}");
-    assert!(sandbox.report()["cases"][0]["commit"].is_string());
+    let refused = events.iter().find(|event| event["event"] == "not_committed").unwrap();
+    assert!(refused["reason"].as_str().unwrap().contains("index.lock` exists"), "{refused}");
+    assert_eq!(refused["cases"], serde_json::json!(["s128"]));
+    assert_eq!(sandbox.report()["cases"][0]["commit"], Value::Null);
+    std::fs::remove_file(sandbox.path(".git/index.lock")).unwrap();
+
+    let reference = refused["kept_under"].as_str().unwrap();
+    let advice = format!(
+        "session 1 has winners on no branch, under {reference}: `git cherry-pick {reference}` commits them, `git \
+         update-ref -d {reference}` drops them\n"
+    );
+    assert!(sandbox.succeeds(&["sessions"]).ends_with(&advice), "{advice}");
+    sandbox.git(&["cherry-pick", reference]);
+    sandbox.git(&["update-ref", "-d", reference]);
+    assert_eq!(commits(&sandbox).len(), 1);
+    assert_eq!(sandbox.git(&["status", "--porcelain"]), "");
+    assert!(!sandbox.succeeds(&["sessions"]).contains("on no branch"));
 }

@@ -1,4 +1,4 @@
-//! A session that runs beside the test; the test reads its pipes.
+//! A session that runs in parallel with the test; the test reads its pipes.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};

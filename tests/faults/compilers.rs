@@ -49,7 +49,7 @@ fn a_source_that_takes_all_memory_is_given_up_and_the_next_one_compiles() {
 }
 
 #[test]
-fn a_compiler_that_dies_or_has_its_say_on_the_wrong_pipe_does_no_harm() {
+fn a_compiler_that_dies_or_writes_to_the_wrong_pipe_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("compiler");
     let optloop = env!("CARGO_BIN_EXE_optloop");

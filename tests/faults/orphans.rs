@@ -85,7 +85,7 @@ fn named(sandbox: &Sandbox) -> Vec<(Watched, String)> {
 }
 
 #[test]
-fn no_baseline_that_sleeps_is_left_nor_what_it_has_started() {
+fn a_sleeping_baseline_and_its_children_are_ended() {
     let (sandbox, session) = with_baseline("sleeps");
     // The shell and the sleeper that the shell started.
     let mut left = named(&sandbox);
@@ -97,7 +97,7 @@ fn no_baseline_that_sleeps_is_left_nor_what_it_has_started() {
 }
 
 #[test]
-fn no_process_of_a_baseline_gets_away_by_a_session_of_its_own_or_by_an_input_without_end() {
+fn baseline_processes_cannot_escape_by_a_session_or_an_open_input() {
     let (sandbox, session) = with_baseline("escapes");
     let left = named(&sandbox);
     assert_eq!(left.len(), 3);
@@ -106,7 +106,7 @@ fn no_process_of_a_baseline_gets_away_by_a_session_of_its_own_or_by_an_input_wit
 
 /// The session goes on without its baseline meanwhile.
 #[test]
-fn what_a_baseline_leaves_behind_ends_with_it() {
+fn processes_that_a_baseline_leaves_end_with_it() {
     let (sandbox, mut session) = with_baseline("escapes-and-dies");
     let escaped = loop {
         match fs::read_to_string(sandbox.path("escaped")) {
@@ -120,7 +120,7 @@ fn what_a_baseline_leaves_behind_ends_with_it() {
 }
 
 #[test]
-fn what_a_baseline_without_its_guard_has_started_ends_with_the_session() {
+fn processes_of_a_baseline_without_its_guard_end_with_the_session() {
     let (sandbox, mut session) = with_baseline("kills-its-guard");
     let left = named(&sandbox);
     assert_eq!(left.len(), 2);

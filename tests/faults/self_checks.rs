@@ -28,7 +28,7 @@ fn a_device_that_does_not_recover_ends_the_session_with_its_report() {
     assert_eq!(unmet(&sandbox), "");
     let report = sandbox.report();
     assert_eq!(report["session"]["status"], "failed");
-    // The current variant is not blamed.
+    // The current variant is not at fault.
     assert_eq!(report["iterations"]["crashed"].as_u64().unwrap_or(0), 0, "{}", report["iterations"]);
     assert!(sandbox.path(".optloop/reports/session-1.md").is_file());
 }

@@ -1,4 +1,4 @@
-//! Requests to stop end things cleanly, in whatever number and order they arrive.
+//! Requests to stop end a session cleanly, in any number and order.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -15,7 +15,7 @@ fn send(pid: u32, signal: Signal) {
 }
 
 #[tokio::test]
-async fn a_storm_of_signals_ends_a_session_in_order() {
+async fn many_signals_end_a_session_cleanly() {
     for seed in 0..4 {
         let mut rng = SmallRng::seed_from_u64(seed);
         let sandbox = Sandbox::new();
@@ -42,9 +42,10 @@ async fn a_storm_of_signals_ends_a_session_in_order() {
     }
 }
 
-/// A service supervisor signals every process of a group. Children outlast the signal, and no variant is blamed.
+/// A service supervisor signals every process of a group. Children ignore the signal, and no variant fails because of
+/// it.
 #[test]
-fn a_stop_of_every_process_ends_a_session_in_order_and_blames_no_variant() {
+fn signals_to_every_process_end_a_session_cleanly_without_failing_a_variant() {
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         let sandbox = Sandbox::new();
         let start = ["start", "--device", "fake", "--workload", "small", "--budget", "10m", "--json"];
@@ -102,9 +103,9 @@ fn a_bench_that_is_stopped_leaves_no_process_and_no_folder() {
     }
 }
 
-/// `optloop bench | head` is not a failure, whatever output was left.
+/// `optloop bench | head` is not a failure, even if output is left.
 #[test]
-fn a_reader_of_a_bench_that_goes_away_is_no_failure() {
+fn a_closed_output_pipe_does_not_fail_a_bench() {
     let sandbox = Sandbox::new();
     let bench = ["bench", "toy", "--workload", "small", "--case", "s64", "--device", "fake"];
     let mut bench = sandbox.command(&bench).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

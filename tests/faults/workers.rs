@@ -35,7 +35,7 @@ fn outcome_of(faults: &str, outcome: &str) -> String {
 }
 
 #[test]
-fn one_that_is_killed_during_an_evaluation() {
+fn a_worker_killed_during_an_evaluation() {
     for stage in ["load", "check", "time"] {
         let line = outcome_of(&format!("{stage} pass\n{stage} die\n"), "crashed");
         assert!(line.contains(&format!("the worker died during `{stage}`: signal: 9 (SIGKILL)")), "{line}");
@@ -43,13 +43,13 @@ fn one_that_is_killed_during_an_evaluation() {
 }
 
 #[test]
-fn one_that_is_killed_during_acceptance_checks() {
+fn a_worker_killed_during_acceptance_checks() {
     let line = outcome_of("accept die\n", "crashed");
     assert!(line.contains("the worker died during `load`: signal: 9 (SIGKILL)"), "{line}");
 }
 
 #[test]
-fn one_that_is_killed_during_a_comparison() {
+fn a_worker_killed_during_a_comparison() {
     for stage in ["enter", "sample"] {
         let line = outcome_of(&format!("{stage} die\n"), "crashed");
         assert!(line.contains("the worker died during"), "{line}");
@@ -66,7 +66,7 @@ fn one_that_hangs() {
 
 /// A context on a GPU would disturb another user's measurements.
 #[tokio::test]
-async fn one_whose_device_is_taken_does_not_open_it() {
+async fn a_worker_does_not_open_a_claimed_device() {
     let folder = tempfile::tempdir().unwrap();
     let (program, told) = (folder.path().join("worker"), folder.path().join("told"));
     // The worker records the head of its first frame before passing it on, so the record exists once it has answered.
@@ -85,7 +85,7 @@ async fn one_whose_device_is_taken_does_not_open_it() {
 }
 
 #[test]
-fn one_whose_pipe_is_damaged() {
+fn a_worker_with_a_damaged_pipe_is_replaced() {
     let line = outcome_of("check chatter\n", "crashed");
     assert!(line.contains("the pipe contains data that is not a frame: `Loading the model"), "{line}");
     let line = outcome_of("check cut\n", "crashed");
@@ -93,14 +93,14 @@ fn one_whose_pipe_is_damaged() {
 }
 
 #[test]
-fn one_that_does_not_come_up_is_started_again() {
+fn a_worker_that_fails_to_start_is_started_again() {
     let line = outcome_of("hello pass\ncheck die\nhello die\nhello cut\n", "crashed");
     assert!(line.contains("the worker died during `check`"), "{line}");
 }
 
 /// The CUDA driver prints what kernels print to file 1. It must not reach the supervisor as a reply.
 #[test]
-fn what_a_worker_prints_goes_where_its_errors_go() {
+fn output_of_kernels_goes_to_standard_error() {
     for device in ["fake", "virtual"] {
         let mut worker = Command::new(env!("CARGO_BIN_EXE_optloop"));
         worker.args(["worker", "--device", device]).env("OPTLOOP_FAKE_DEVICE", "1");

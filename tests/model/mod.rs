@@ -17,13 +17,13 @@ use simulate::Lab;
 use table::Table;
 
 /// Minimum rank correlation on a case.
-const LEAST_CORRELATION: f64 = 0.85;
+const MIN_CORRELATION: f64 = 0.85;
 
 /// How many of the model's best configurations are considered.
 const FIRST: usize = 5;
 
 /// Maximum ratio of the best of them to the best of all.
-const MOST_REGRET: f64 = 0.10;
+const MAX_REGRET: f64 = 0.10;
 
 /// How well the model ranks one case.
 struct Score {
@@ -64,8 +64,8 @@ impl Score {
 fn the_model_ranks_configurations_as_an_h200_does() {
     for score in scores("docs/data/h200-attention-fp16-d64.csv") {
         assert!(score.configurations >= 60, "{}: {} configurations", score.case, score.configurations);
-        assert!(score.correlation >= LEAST_CORRELATION, "{}: Spearman {:.3}", score.case, score.correlation);
-        assert!(score.regret <= MOST_REGRET, "{}: the first {FIRST} are {:.3} off", score.case, score.regret);
+        assert!(score.correlation >= MIN_CORRELATION, "{}: Spearman {:.3}", score.case, score.correlation);
+        assert!(score.regret <= MAX_REGRET, "{}: the first {FIRST} are {:.3} off", score.case, score.regret);
     }
 }
 
@@ -73,7 +73,7 @@ fn the_model_ranks_configurations_as_an_h200_does() {
 #[ignore = "takes twice as long and says nothing new: the configurations that the model was fitted on"]
 fn the_model_ranks_what_it_was_fitted_on() {
     let scores = scores("docs/data/h200-attention-fp16-d64-fitted.csv");
-    assert!(scores.iter().all(|score| score.correlation >= LEAST_CORRELATION && score.regret <= MOST_REGRET));
+    assert!(scores.iter().all(|score| score.correlation >= MIN_CORRELATION && score.regret <= MAX_REGRET));
 }
 
 /// Models every configuration of a table of the project, prints the quality on each case, and returns it.

@@ -37,7 +37,7 @@ fn ranks_agree_disagree_and_tie() {
 }
 
 #[test]
-fn regret_looks_at_the_first_by_the_model() {
+fn regret_considers_the_models_first_choices() {
     assert_eq!(regret(&[1.0, 2.0, 3.0], &[30.0, 20.0, 10.0], 2), 1.0);
     assert_eq!(regret(&[1.0, 2.0, 3.0], &[30.0, 20.0, 10.0], 3), 0.0);
 }

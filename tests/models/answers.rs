@@ -1,4 +1,4 @@
-//! What becomes of answers: parameters, edits, kernels, families, and their corrections.
+//! Handling of answers: parameters, edits, kernels, families, and their corrections.
 
 use serde_json::json;
 
@@ -35,7 +35,7 @@ fn an_edit_that_improves_a_kernel_is_committed_with_its_family() {
 }
 
 #[test]
-fn a_whole_kernel_is_tried_unless_its_machine_code_was() {
+fn a_whole_kernel_is_tried_unless_its_machine_code_is_known() {
     for api in APIS {
         let source = TEMPLATE.replace("<$ D $>", "16").replace("<$ CAUSAL $>", "true");
         let kernel = |source: String| code("kernel", json!({ "manifest": MANIFEST, "source": source }));
@@ -81,7 +81,7 @@ fn parameters_need_no_second_call() {
 }
 
 #[test]
-fn compile_errors_and_wrong_results_go_back_until_they_are_mended_or_given_up() {
+fn compile_errors_and_wrong_results_are_repaired_within_the_allowed_rounds() {
     for api in APIS {
         let broken = |with: &str| code("edits", json!({ "edits": [{ "search": "float sum = 0", "replace": with }] }));
         let codes = vec![broken("float sum = x"), broken("float sum = 1"), code("edits", one_pass())];
@@ -106,7 +106,7 @@ fn compile_errors_and_wrong_results_go_back_until_they_are_mended_or_given_up() 
 }
 
 #[test]
-fn what_cannot_be_applied_goes_back_without_an_iteration() {
+fn an_inapplicable_edit_is_returned_to_the_model_without_an_iteration() {
     for api in APIS {
         let missing = code("edits", json!({ "edits": [{ "search": "no such line", "replace": "" }] }));
         let same =

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{APIS, Scenario, code, one_pass, plan, script, tokens};
 
-/// Runs a session whose first plan is answered like this. Later plans are empty.
+/// Runs a session whose first plan gets these replies. Later plans are empty.
 fn course(api: &str, first: Reply) -> (Scenario, super::Ended) {
     let scenario =
         Scenario::new(api, script(vec![first, plan("edits", json!({}))], vec![code("edits", one_pass())]), "");
@@ -31,7 +31,7 @@ fn answers_that_cannot_be_used_are_counted_and_the_session_goes_on() {
 }
 
 #[test]
-fn an_answer_that_never_came_counts_at_its_reserve_and_is_asked_for_once_more() {
+fn a_lost_answer_counts_at_its_reserve_and_is_requested_once_more() {
     for api in APIS {
         let cut = Reply { end: End::CutAfter(20), ..plan("edits", json!({})) };
         let (_, ended) = course(api, cut);
@@ -42,7 +42,7 @@ fn an_answer_that_never_came_counts_at_its_reserve_and_is_asked_for_once_more() 
 }
 
 #[test]
-fn busy_servers_are_asked_again_and_dead_ones_given_up() {
+fn busy_servers_are_retried_and_dead_ones_are_not() {
     for api in APIS {
         let mut busy = Reply::status(429, "slow down");
         busy.headers.insert("retry-after".to_owned(), "0".to_owned());
@@ -59,7 +59,7 @@ fn busy_servers_are_asked_again_and_dead_ones_given_up() {
 }
 
 #[test]
-fn streams_in_small_pieces_and_slow_ones_are_read_whole() {
+fn slow_streams_in_small_pieces_are_read_completely() {
     for api in APIS {
         let pieces = Reply { piece_bytes: 7, events: 12, ..plan("edits", json!({})) };
         let (_, ended) = course(api, pieces);

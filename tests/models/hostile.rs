@@ -56,13 +56,14 @@ fn injected_text_stays_data_in_prompts_reports_and_at_the_terminal() {
         let ended = scenario.ends_well(&["--iterations", "3"]);
         assert_eq!(ended.tried()[0], "rejected_by_compiler");
         assert!(!ended.said.contains('\u{1b}'), "{}", ended.said);
-        let markdown = scenario.sandbox.succeeds(&["report"]);
+        let told = |format: &str| scenario.sandbox.succeeds(&["report", "--format", format]);
+        let markdown = ["md", "md-details", "html"].map(told).concat();
         assert!(!markdown.contains("<script>"), "{markdown}");
         for request in scenario.server.requests() {
             let body = request.body.to_string();
             assert_eq!(body.matches("<data name").count(), body.matches("</data>").count(), "{body}");
         }
-        // A speed-up of half a billion is no prediction.
+        // A speed-up of half a billion is not accepted as a prediction.
         let model = ended.report["hypotheses"].as_array().unwrap().iter().find(|one| one["kind"] == "model");
         assert!(model.is_none_or(|one| one["predicted"].is_null()), "{model:?}");
     }

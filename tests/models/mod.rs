@@ -1,5 +1,5 @@
-//! Sessions with language models on the virtual H200, against a server that answers from a script. It is no model: these
-//! scenarios test what a session does with answers, not what answers are worth.
+//! Sessions with language models on the virtual H200, against a server that answers from a script. It is not a model:
+//! these scenarios test how a session handles answers, not their quality.
 
 mod answers;
 mod failures;
@@ -35,7 +35,7 @@ Sk = 32
 D = 16
 "#;
 
-/// A family without parameters, so that only language models have anything to try.
+/// A family without parameters, so that only language models can propose anything.
 pub const MANIFEST: &str = r#"
 name = "plain"
 about = "One thread a query, in two passes over the keys."
@@ -62,13 +62,13 @@ pub const FIRST_PASS: &str = "    for (int j = 0; j <= last; ++j) {
     }
 ";
 
-/// A project, with a server and what a session with it came to.
+/// A project with a server, and the result of a session.
 pub struct Scenario {
     pub sandbox: Sandbox,
     pub server: Server,
 }
 
-/// What a session came to.
+/// The result of a session.
 pub struct Ended {
     pub said: String,
     pub report: Value,
@@ -109,7 +109,7 @@ impl Scenario {
         output.unwrap()
     }
 
-    /// Runs a session that must end well, and checks what holds in every session.
+    /// Runs a session that must succeed, and checks the invariants of every session.
     pub fn ends_well(&self, more: &[&str]) -> Ended {
         let output = self.start(more);
         let said = String::from_utf8(output.stderr).unwrap();
@@ -120,7 +120,7 @@ impl Scenario {
         ended
     }
 
-    /// Reads what the latest session came to.
+    /// Reads the result of the latest session.
     pub fn ended(&self, said: String) -> Ended {
         let list =
             |verb: &str| -> Vec<Value> { serde_json::from_str(&self.sandbox.succeeds(&[verb, "--json"])).unwrap() };
@@ -205,7 +205,7 @@ pub fn one_pass() -> Value {
     ] })
 }
 
-/// Gives a reply tokens that are possible.
+/// Gives a reply plausible token counts.
 pub fn tokens(reply: Reply) -> Reply {
     Reply { usage: Some(Tokens { input: 1234, cached: 100, cache_write: 0, output: 321 }), ..reply }
 }

@@ -1,4 +1,4 @@
-//! Money: exact costs, reserves, limits, and what is told before a session.
+//! Money: exact costs, reserves, limits, and the estimate before a session.
 
 use scripted_llm::{Reply, Tokens};
 use serde_json::json;
@@ -22,7 +22,7 @@ fn costs_agree_with_the_tokens_to_the_micro_dollar() {
 }
 
 #[test]
-fn counts_that_cannot_be_and_missing_ones_count_at_the_reserve() {
+fn impossible_and_missing_counts_are_charged_at_the_reserve() {
     for api in APIS {
         let none = Reply { usage: None, ..plan("edits", json!({})) };
         let absurd = Reply {
@@ -44,7 +44,7 @@ fn counts_that_cannot_be_and_missing_ones_count_at_the_reserve() {
 }
 
 #[test]
-fn a_call_that_the_money_may_not_suffice_for_is_not_made() {
+fn a_call_that_may_exceed_the_budget_is_not_made() {
     for api in APIS {
         let scenario = Scenario::new(api, script(vec![plan("edits", json!({}))], vec![code("edits", one_pass())]), "");
         let ended = scenario.ends_well(&["--iterations", "2", "--max-cost", "0.01", "--budget", "30s"]);
@@ -54,7 +54,7 @@ fn a_call_that_the_money_may_not_suffice_for_is_not_made() {
 }
 
 #[test]
-fn an_estimate_and_what_leaves_the_machine_are_told_before_a_call() {
+fn the_estimate_and_the_data_that_is_sent_are_shown_before_a_call() {
     let scenario = Scenario::new("openai", script(vec![], vec![]), "");
     let estimate = scenario.start(&["--estimate"]);
     let estimate = String::from_utf8(estimate.stdout).unwrap();
