@@ -1,8 +1,8 @@
-"""Launches a committed winner from its two files alone, without optloop, and compares it with PyTorch in float64.
+"""Launches a committed winner from its two files, without optloop, and compares it with PyTorch in float64.
 
     python3 examples/launch_winner.py kernels/variants/nvidia-h200-132sm-140gib/attention-fp16-d64/b8h8s128.json [--include DIR]
 
-Needs torch and the CUDA driver. The sidecar says everything about the launches; only the comparison knows what they compute.
+Needs torch and the CUDA driver. The sidecar describes the launches completely. Only the comparison knows what they compute.
 """
 
 import argparse

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Compares the baselines of an optloop session with what sdpa_check.py has measured. Needs nothing but Python.
+"""Compares the baselines of an optloop session with the figures of sdpa_check.py. Needs only Python.
 
     python3 docs/measuring/compare_sdpa.py check.json 12
 
-Prints optloop's time over the check's for every case and backend. Ends with 1 if the best of a case, the figure that optloop
-reports, is off by more than 5%, or if nothing could be compared.
+Prints optloop's time divided by the check's for every case and backend. Exits with 1 if the best time of a case, which
+optloop reports, is off by more than 5%, or if nothing could be compared.
 """
 
 import argparse

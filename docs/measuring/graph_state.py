@@ -1,9 +1,9 @@
-"""Shows the two speeds of a replayed CUDA graph, and what moves a process from one to the other.
+"""Shows the two speeds of a replayed CUDA graph, and what switches a process between them.
 
     python3 docs/measuring/graph_state.py
 
-Needs a GPU and nothing else: it calls the CUDA driver through ctypes. Prints the time of an empty
-kernel as a node of a graph, in microseconds, after each step. A second process of the same program is the neighbour.
+Needs only a GPU: it calls the CUDA driver through ctypes. Prints the time of an empty
+kernel as a node of a graph, in microseconds, after each step. A second process of the same program is the other user of the GPU.
 """
 
 import ctypes
