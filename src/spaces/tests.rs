@@ -79,10 +79,10 @@ fn a_compressed_file_is_read_and_damaged_ones_are_named() {
     let compressed = compressed.finish().unwrap();
     let space = read(&file("conv__A100.json.gz", &compressed)).unwrap();
     assert_eq!(space, RecordedSpace { name: "conv__A100".to_owned(), ..parsed(&cache()).unwrap() });
-    insta::assert_snapshot!(problem("a.json.gz", b"{}"), @"");
-    insta::assert_snapshot!(problem("b.json.gz", &compressed[..compressed.len() / 2]), @"");
-    insta::assert_snapshot!(problem("c.json", b"\x00\xff"), @"");
-    insta::assert_snapshot!(read(folder.path()).unwrap_err().replace(&folder.path().display().to_string(), "FOLDER"), @"");
+    insta::assert_snapshot!(problem("a.json.gz", b"{}"), @"FOLDER/a.json.gz: its name ends with .gz, but it is not compressed with gzip: rename it");
+    insta::assert_snapshot!(problem("b.json.gz", &compressed[..compressed.len() / 2]), @"FOLDER/b.json.gz: it is not a valid gzip file (incomplete deflate stream): download it again");
+    insta::assert_snapshot!(problem("c.json", b"\x00\xff"), @"FOLDER/c.json: it is not JSON: expected value at line 1 column 1");
+    insta::assert_snapshot!(read(folder.path()).unwrap_err().replace(&folder.path().display().to_string(), "FOLDER"), @"FOLDER: it is not a file");
 }
 
 #[test]
@@ -93,23 +93,23 @@ fn every_mistake_in_a_cache_gets_a_sentence() {
         parsed(&document).and_then(|space| Searchable::new(space).map(|_| ())).unwrap_err()
     };
     let text = |text: &str| parse("made-up", text.as_bytes()).unwrap_err();
-    insta::assert_snapshot!(text("[]"), @"");
-    insta::assert_snapshot!(text("{}"), @"");
-    insta::assert_snapshot!(text("{ \"cache\": {"), @"");
-    insta::assert_snapshot!(text("{ \"ConfigurationSpace\": {} }"), @"");
-    insta::assert_snapshot!(changed(|cache| drop(cache.as_object_mut().unwrap().remove("tune_params"))), @"");
-    insta::assert_snapshot!(changed(|cache| cache["tune_params"]["X"] = json!([8, 16])), @"");
-    insta::assert_snapshot!(changed(|cache| cache["tune_params"]["X"] = json!([8, 16, [32]])), @"");
-    insta::assert_snapshot!(changed(|cache| cache["tune_params_keys"] = json!(["X"])), @"");
-    insta::assert_snapshot!(changed(|cache| cache["tune_params_keys"] = json!([])), @"");
-    insta::assert_snapshot!(changed(|cache| cache["cache"] = json!({})), @"");
-    insta::assert_snapshot!(changed(|cache| cache["cache"] = json!({ "16,b": cache["cache"]["16,b"] })), @"");
-    insta::assert_snapshot!(changed(|cache| cache["cache"]["8,a"]["time"] = json!(-1)), @"");
-    insta::assert_snapshot!(changed(|cache| cache["cache"]["8,a"]["time"] = json!(null)), @"");
-    insta::assert_snapshot!(changed(|cache| cache["cache"]["8,a"]["times"] = json!("fast")), @"");
-    insta::assert_snapshot!(changed(|cache| drop(cache["cache"]["8,a"].as_object_mut().unwrap().remove("X"))), @"");
-    insta::assert_snapshot!(renamed("sm"), @"");
-    insta::assert_snapshot!(renamed("a b"), @"");
+    insta::assert_snapshot!(text("[]"), @"it is JSON, but not an object with `cache` (Kernel Tuner) or `results` (T4)");
+    insta::assert_snapshot!(text("{}"), @"it has neither `cache` (Kernel Tuner) nor `results` (T4)");
+    insta::assert_snapshot!(text("{ \"cache\": {"), @"its JSON ends too early, at line 1, column 12: a cache of an unfinished run lacks the last `}}`");
+    insta::assert_snapshot!(text("{ \"ConfigurationSpace\": {} }"), @"it is a T1 file, which defines a space without times: name a file with results (T4)");
+    insta::assert_snapshot!(changed(|cache| drop(cache.as_object_mut().unwrap().remove("tune_params"))), @"as a Kernel Tuner cache, missing field `tune_params` at line 1 column 321");
+    insta::assert_snapshot!(changed(|cache| cache["tune_params"]["X"] = json!([8, 16])), @"configuration 2: 32 is not a value of `X`");
+    insta::assert_snapshot!(changed(|cache| cache["tune_params"]["X"] = json!([8, 16, [32]])), @"parameter `X`: a list is neither a number nor a text nor a truth value");
+    insta::assert_snapshot!(changed(|cache| cache["tune_params_keys"] = json!(["X"])), @"configuration 4 occurs twice: remove one");
+    insta::assert_snapshot!(changed(|cache| cache["tune_params_keys"] = json!([])), @"it has 0 parameters: 1 to 64 are supported");
+    insta::assert_snapshot!(changed(|cache| cache["cache"] = json!({})), @"it has 0 configurations: 1 to 1000000 are supported");
+    insta::assert_snapshot!(changed(|cache| cache["cache"] = json!({ "16,b": cache["cache"]["16,b"] })), @"no configuration has a time: record at least one that works");
+    insta::assert_snapshot!(changed(|cache| cache["cache"]["8,a"]["time"] = json!(-1)), @"configuration 3: a time is not a positive number");
+    insta::assert_snapshot!(changed(|cache| cache["cache"]["8,a"]["time"] = json!(null)), @"configuration `8,a`: `time` is neither a number nor the name of a failure");
+    insta::assert_snapshot!(changed(|cache| cache["cache"]["8,a"]["times"] = json!("fast")), @"configuration `8,a`: `times` is not a list of numbers");
+    insta::assert_snapshot!(changed(|cache| drop(cache["cache"]["8,a"].as_object_mut().unwrap().remove("X"))), @"configuration `8,a`: `X` is missing");
+    insta::assert_snapshot!(renamed("sm"), @"`sm` is a reserved name: rename your value");
+    insta::assert_snapshot!(renamed("a b"), @"`a b`: use 1 to 64 letters, digits and `_`, because it is used in the source");
 }
 
 /// Renames the parameter `X` everywhere.
@@ -125,13 +125,13 @@ fn every_mistake_in_t4_results_gets_a_sentence() {
         change(&mut document);
         parsed(&document).unwrap_err()
     };
-    insta::assert_snapshot!(changed(|results| results["metadata"]["timeunit"] = json!("fortnights")), @"");
-    insta::assert_snapshot!(changed(|results| results["results"] = json!([])), @"");
-    insta::assert_snapshot!(changed(|results| results["results"][0]["invalidity"] = json!("luck")), @"");
-    insta::assert_snapshot!(changed(|results| results["results"][1]["measurements"] = json!([])), @"");
-    insta::assert_snapshot!(changed(|results| results["results"][1]["configuration"]["Y"] = json!(1)), @"");
-    insta::assert_snapshot!(changed(|results| results["results"][1] = results["results"][0].clone()), @"");
-    insta::assert_snapshot!(changed(|results| results["results"][0] = json!({})), @"");
+    insta::assert_snapshot!(changed(|results| results["metadata"]["timeunit"] = json!("fortnights")), @"the unit of time `fortnights` is not known: use seconds, milliseconds or microseconds");
+    insta::assert_snapshot!(changed(|results| results["results"] = json!([])), @"`results` is empty");
+    insta::assert_snapshot!(changed(|results| results["results"][0]["invalidity"] = json!("luck")), @"result 1: the invalidity `luck` is not known");
+    insta::assert_snapshot!(changed(|results| results["results"][1]["measurements"] = json!([])), @"result 2: `measurements` has no `time`, the only objective that can be replayed");
+    insta::assert_snapshot!(changed(|results| results["results"][1]["configuration"]["Y"] = json!(1)), @"result 2: the first result has no parameter `Y`");
+    insta::assert_snapshot!(changed(|results| results["results"][1] = results["results"][0].clone()), @"configuration 2 occurs twice: remove one");
+    insta::assert_snapshot!(changed(|results| results["results"][0] = json!({})), @"as T4 results, missing field `configuration` at line 1 column 95");
 }
 
 #[test]
@@ -194,6 +194,6 @@ async fn a_session_is_exported_with_its_best_knowledge_of_each_configuration() {
     for format in [Format::KernelTuner, Format::T4] {
         assert_eq!(parse(&space.name, write(&space, format).as_bytes()).unwrap(), space);
     }
-    insta::assert_snapshot!(of_session(&record, Some("b1h1s182"), None).unwrap_err(), @"");
-    insta::assert_snapshot!(of_session(&record, None, Some("tile")).unwrap_err(), @"");
+    insta::assert_snapshot!(of_session(&record, Some("b1h1s182"), None).unwrap_err(), @"session 1 has no case `b1h1s182` (did you mean `b1h1s128`?); it has: b1h1s128");
+    insta::assert_snapshot!(of_session(&record, None, Some("tile")).unwrap_err(), @"session 1 on b1h1s128 has no family `tile` (did you mean `tiled`?); it has: tiled");
 }
