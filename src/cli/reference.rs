@@ -38,6 +38,57 @@ fn every_verb_has_examples_that_it_accepts() {
     }
 }
 
+/// So is a command in the documentation.
+#[test]
+fn every_command_of_the_pages_is_accepted() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut pages = vec![root.join("README.md"), root.join("CONTRIBUTING.md")];
+    pages.extend(std::fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path()));
+    let mut refused = Vec::new();
+    let mut accepted = 0;
+    for page in pages.iter().filter(|page| page.extension().is_some_and(|extension| extension == "md")) {
+        for command in commands(&std::fs::read_to_string(page).unwrap()) {
+            match super::Arguments::try_parse_from(command.split_whitespace()) {
+                Ok(_) => accepted += 1,
+                Err(error) => refused.push(format!("{}: `{command}`: {error}", page.display())),
+            }
+        }
+    }
+    assert!(refused.is_empty(), "{}", refused.join("\n"));
+    assert!(accepted > 100, "only {accepted} commands were found");
+}
+
+/// Finds the commands in a page, in code spans and in blocks. A name in capitals stands for a number, and what is in
+/// brackets is left out.
+fn commands(page: &str) -> Vec<String> {
+    let spans = page.split('`').skip(1).step_by(2).filter(|span| !span.contains('\n'));
+    let lines = page.lines().map(|line| line.trim_start_matches("$ ")).filter(|line| !line.contains('`'));
+    let starts = ["optloop ", "cargo run --release -- "];
+    let found = spans.chain(lines).filter_map(|text| starts.iter().find_map(|start| text.strip_prefix(start)));
+    found
+        .filter(|arguments| is_command(arguments))
+        .map(|arguments| format!("optloop {}", concrete(arguments)))
+        .collect()
+}
+
+/// Whether a text that began with the program's name goes on like a command rather than a sentence.
+fn is_command(arguments: &str) -> bool {
+    let verb = arguments.split_whitespace().next().unwrap_or_default();
+    visible().find_subcommand(verb).is_some() && !arguments.trim_end().ends_with('.')
+}
+
+fn concrete(arguments: &str) -> String {
+    let command = arguments.split(['#', '>', '&', ';']).next().unwrap_or_default();
+    let command = command.split("  ").next().unwrap_or_default().replace("\\|", "|");
+    let words = command.split_whitespace().filter(|word| !word.starts_with('[') && *word != "...");
+    let words = words.map(|word| {
+        let word = word.split('|').next().unwrap_or_default().trim_end_matches("...").trim_end_matches('\\');
+        let placeholder = word.chars().all(|letter| letter.is_ascii_uppercase());
+        if placeholder { "1" } else { word }
+    });
+    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
 fn page() -> String {
     let mut page = "# Reference\n\nThis page lists every verb of optloop and every key of config.toml. It is made from both, and a \
                     test keeps it true.\n\n## Verbs\n\n`optloop --project DIR VERB` works on the project in another folder.\n"

@@ -18,10 +18,10 @@ impl Ticker {
     pub fn start() -> Self {
         let (stop, stopped) = mpsc::channel::<()>();
         let thread = std::thread::spawn(move || {
-            let (pace, mut last) = (ReportInterval::default(), Instant::now());
-            while stopped.recv_timeout(pace.period() / 10) == Err(RecvTimeoutError::Timeout) {
+            let (interval, mut last) = (ReportInterval::default(), Instant::now());
+            while stopped.recv_timeout(interval.period() / 10) == Err(RecvTimeoutError::Timeout) {
                 let now = Instant::now();
-                if let Some(steps) = activity::under_way().filter(|steps| pace.is_due(last, steps, now)) {
+                if let Some(steps) = activity::under_way().filter(|steps| interval.is_due(last, steps, now)) {
                     say(&steps.line(now));
                     last = now;
                 }

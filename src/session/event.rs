@@ -324,11 +324,11 @@ impl<'a> Channel<'a> {
     /// Reports what is under way whenever nothing else was reported for a while. `until` is the hard end of the
     /// session's time. Never ends.
     pub async fn report_long_steps(&self, until: Instant) -> Infallible {
-        let pace = ReportInterval::default();
+        let interval = ReportInterval::default();
         loop {
-            tokio::time::sleep(pace.period() / 10).await;
+            tokio::time::sleep(interval.period() / 10).await;
             let now = Instant::now();
-            let due = activity::under_way().filter(|steps| pace.is_due(self.last.get(), steps, now));
+            let due = activity::under_way().filter(|steps| interval.is_due(self.last.get(), steps, now));
             if let Some(steps) = due {
                 let limit = steps.limit(Some((BUDGET, until)));
                 self.event(&Event::Working {

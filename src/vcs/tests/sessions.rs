@@ -195,7 +195,7 @@ fn a_branch_that_is_gone_gets_no_commit() {
     insta::assert_snapshot!(refused(&sandbox, &destination), @"branch `other` is checked out in `<root>/linked`, whose files would no longer match it: choose another branch with --commit-to");
     sandbox.git("worktree remove --force linked");
 
-    // Whoever deletes the branch in use leaves HEAD without a commit.
+    // Deleting the current branch leaves HEAD without a commit.
     let here = sandbox.repo().destination(None).unwrap();
     sandbox.git("update-ref -d refs/heads/main");
     insta::assert_snapshot!(refused(&sandbox, &here), @"`main` was deleted during the session");
