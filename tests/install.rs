@@ -54,7 +54,7 @@ fn the_programs_of_a_new_project_need_no_consent_until_they_are_changed() {
     let (sandbox, folder) = (Sandbox::new(), TempDir::new().unwrap());
     sandbox.succeeds(&["init", folder.path().to_str().unwrap()]);
     let trust = |arguments: &[&str]| in_project(&sandbox, folder.path(), &[&["trust"], arguments].concat());
-    assert_eq!(trust(&[]).1, "there is nothing to trust: this project runs only what optloop ships\n");
+    assert_eq!(trust(&[]).1, "there is nothing to trust: this project runs only programs shipped with optloop\n");
     let baseline = folder.path().join("kernels/baselines/torch_sdpa.py");
     fs::write(&baseline, fs::read_to_string(&baseline).unwrap() + "\n# mine\n").unwrap();
     let (code, shown, said) = trust(&[]);

@@ -93,7 +93,7 @@ fn default_configurations<'a>(
         }
         let (claim, reference) = match is_initial {
             true => ("the initial kernel of this workload", Reference::InitialKernel),
-            false => ("tried because nothing is known of this family yet", Reference::Incumbent),
+            false => ("tried because this family has not been measured yet", Reference::Incumbent),
         };
         let claim = format!("the default configuration of {} is {claim}", family.name);
         let hypothesis = Hypothesis::without_claim(claim, family.about.clone(), case.name.clone(), reference);

@@ -293,7 +293,7 @@ fn trusted(args: &Args, project: &Project, config: Option<&Config>) -> Finding {
         crate::trust::of_project(project.root(), config, &workloads)
     });
     match items.map(|items| (items.len(), trust::admit(project, &args.trust, items))) {
-        Ok((0, Ok(()))) => Here("this project runs only what optloop ships".to_owned()),
+        Ok((0, Ok(()))) => Here("this project runs only programs shipped with optloop".to_owned()),
         Ok((_, Ok(()))) => Here("you have trusted all that this project chooses to run".to_owned()),
         Ok((_, Err(error))) | Err(error) => Missing(format!("{error:#}")),
     }

@@ -135,7 +135,7 @@ pub(super) fn title(comparison: &Comparison) -> String {
 
 /// Returns the state of the graphs and the load, where they are not those of times from before they were recorded.
 pub(super) fn state(conditions: &Conditions) -> String {
-    let graphs = if conditions.graphs.is_alone() { "" } else { ", graphs among others" };
+    let graphs = if conditions.graphs.is_alone() { "" } else { ", other graphs loaded" };
     let load = if conditions.load.is_bursts() { "" } else { ", sustained load" };
     format!("{graphs}{load}")
 }

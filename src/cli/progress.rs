@@ -125,21 +125,21 @@ impl<'a, W: Write> Progress<'a, W> {
             }
             Event::ModelAsked { call, purpose, model } => {
                 if self.view.is_hidden() {
-                    say(&format!("call {call}: {model} is asked for a {purpose}"));
+                    say(&format!("call {call}: asking {model} for a {purpose}"));
                 }
             }
             Event::ModelAnswered { call, model, status, message, cost_usd, cost_is_known } => {
                 let why = message.map_or_else(String::new, |message| format!(": {message}"));
-                let unknown = if *cost_is_known { "" } else { " (its cost is unknown: this is the most it can be)" };
+                let unknown = if *cost_is_known { "" } else { " (cost unknown: this is the upper bound)" };
                 self.say(&format!("call {call}: {model} {status}, ${cost_usd:.4}{unknown}{why}"));
             }
             Event::FamilyAdded { family, about } => {
                 self.say(&format!(
-                    "{family}: a new family by a language model, which is searched from now on: {about}"
+                    "{family}: new family from a language model, now part of the search: {about}"
                 ));
             }
             Event::ModelsStopped { reason } => {
-                self.say(&format!("no more language models are asked, and the session goes on without them: {reason}"));
+                self.say(&format!("the session continues without language models: {reason}"));
             }
             Event::ReplayDiffers { purpose, ordinal, difference } => {
                 self.say(&format!("the {purpose} request {ordinal} differs from the recorded one: {difference}"));
@@ -169,17 +169,17 @@ impl<'a, W: Write> Progress<'a, W> {
             }
             Event::CutShort { what, done, of, limit } => {
                 let done = done.zip(*of).map_or_else(String::new, |(done, of)| format!(" after {done} of {of} cases"));
-                self.say(&format!("{what} is cut short{done}: the time ({limit}) is spent"));
+                self.say(&format!("{what} was cut short{done}: time limit ({limit}) reached"));
             }
             Event::Working { steps, for_s, all_s, limit, limit_s } => {
                 self.say(&activity::line(steps, *for_s, *all_s, limit.zip(*limit_s)));
             }
             Event::Improved { case, from_us, to_us, over_start, time_source } => {
-                let after = format!("{to_us:.2} {}, {over_start:.1}x over its start", unit(*time_source));
+                let after = format!("{to_us:.2} {}, {over_start:.1}x over the initial kernel", unit(*time_source));
                 self.say(&format!("{case}: {from_us:.2} -> {after}"));
             }
             Event::Remeasured { case, device, us, over_start, time_source, .. } => {
-                let time = format!("{us:.2} {}, {over_start:.1}x over its start", unit(*time_source));
+                let time = format!("{us:.2} {}, {over_start:.1}x over the initial kernel", unit(*time_source));
                 self.say(&format!("{case}: the winner that an earlier session committed on {device} takes {time}"));
             }
             Event::Final { case, iteration, us, baseline, over_baseline, noise, time_source } => {
@@ -209,8 +209,8 @@ impl<'a, W: Write> Progress<'a, W> {
             }
             Event::NotCommitted { cases, reason, kept_under } => {
                 let kept = kept_under.map_or_else(
-                    || "the winners are in the store only".to_owned(),
-                    |reference| format!("`git cherry-pick {reference}` commits the winners afterwards"),
+                    || "the winners are only in the store".to_owned(),
+                    |reference| format!("`git cherry-pick {reference}` commits the winners later"),
                 );
                 self.say(&format!("{}: not committed: {reason}; {kept}", list(cases)));
             }

@@ -55,7 +55,7 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
         names.iter().map(|name| project.workload(name)).collect::<anyhow::Result<Vec<_>>>().map_err(usage)?;
     let mut items = trust::of_project(project.root(), &config, &workloads).map_err(usage)?;
     if items.is_empty() {
-        return Ok(writeln!(out, "there is nothing to trust: this project runs only what optloop ships")?);
+        return Ok(writeln!(out, "there is nothing to trust: this project runs only programs shipped with optloop")?);
     }
     items.retain(|item| {
         let standing = known.standing(&root, item);

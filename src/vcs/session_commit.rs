@@ -185,9 +185,9 @@ impl SessionCommit<'_> {
             line("* the initial kernel: no winner was committed before".to_owned());
         }
         if !is_modelled && winners.iter().any(|(winner, _)| !winner.gain.is_paired()) {
-            line("~ the quotient of two runs; other ratios are of one run".to_owned());
+            line("~ ratio across two runs; all others are from a single run".to_owned());
         }
-        let graphs = if self.graphs.is_alone() { "" } else { ", graphs among others" };
+        let graphs = if self.graphs.is_alone() { "" } else { ", other graphs loaded" };
         line(format!("\nDevice:  {}, {}{graphs}", self.device_name, self.time_source.name()));
         line(format!("Session: {}", self.session));
         if !new_families.is_empty() {

@@ -146,7 +146,7 @@ impl Winner {
         if let Some(noise) = measurement.noise {
             line("Noise", format!("{:.2}% of the variant over itself in that run", noise * 100.0));
         }
-        let graphs = if measurement.graphs.is_alone() { "" } else { ", graphs among others" };
+        let graphs = if measurement.graphs.is_alone() { "" } else { ", other graphs loaded" };
         line("Device", format!("{}, {}{graphs}", environment.device, measurement.time_source.name()));
         let here = match self.timed_by {
             TimedBy::Iteration { session, iteration } => format!("session {session}, iteration {iteration}"),

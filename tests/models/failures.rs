@@ -54,7 +54,7 @@ fn busy_servers_are_retried_and_dead_ones_are_not() {
         let refused = Reply::status(401, "no such key");
         let (_, ended) = course(api, refused);
         assert_eq!(ended.course(), "plan failed (unauthorized)");
-        assert_eq!(ended.said.matches("no more language models are asked").count(), 1, "{}", ended.said);
+        assert_eq!(ended.said.matches("the session continues without language models").count(), 1, "{}", ended.said);
     }
 }
 

@@ -326,7 +326,7 @@ fn limit(work: &Work<'_>) -> u64 {
 /// because it treats every device alike.
 fn sort(kernel: &str, error: LaunchError) -> Fault {
     match error {
-        LaunchError::Refused(reason) => Fault::Refused(format!("the launch of `{kernel}` is refused: {reason}")),
+        LaunchError::Refused(reason) => Fault::Refused(format!("cannot launch `{kernel}`: {reason}")),
         LaunchError::Fault(fault) => match fault.kind {
             FaultKind::Runaway { .. } | FaultKind::Deadlock { .. } => Fault::TimedOut(fault.to_string()),
             FaultKind::Unsupported(_) => Fault::Refused(fault.to_string()),

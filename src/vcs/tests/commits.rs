@@ -25,7 +25,7 @@ fn a_winner_becomes_a_commit_of_two_files() {
     Before:     123.4 us (95% interval 123.1 to 123.9, 500 samples)
     After:      98.70 us (95% interval 98.50 to 98.90, 500 samples)
     Baseline:   torch flash, 150.0 us (1.52x, not in one run)
-    Device:     NVIDIA H200, measured, graphs among others
+    Device:     NVIDIA H200, measured, other graphs loaded
     Found by:   session 3, iteration 17
 
 
@@ -54,7 +54,7 @@ fn the_message_says_what_was_not_measured() {
     Before:     no incumbent
     After:      98.70 us (95% interval 98.50 to 98.90, 500 samples)
     Baseline:   no baseline measured
-    Device:     NVIDIA H200, measured, graphs among others
+    Device:     NVIDIA H200, measured, other graphs loaded
     Found by:   session 3, iteration 17
     ");
 }
@@ -78,7 +78,7 @@ fn ratios_of_one_run_stand_with_their_intervals_and_the_noise() {
     Speed-up:   1.250x, 95% interval 1.248 to 1.252, in one run with the previous winner
     Baseline:   torch flash, 150.0 us (1.520x, 95% interval 1.518 to 1.521, in one run)
     Noise:      0.21% of the variant over itself in that run
-    Device:     NVIDIA H200, measured, graphs among others
+    Device:     NVIDIA H200, measured, other graphs loaded
     Found by:   session 3, iteration 17
     ");
 }

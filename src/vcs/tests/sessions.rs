@@ -106,9 +106,9 @@ fn a_session_becomes_one_commit_with_the_table_of_its_gains() {
     b2       *1234.5    98.70  ~12.51x  torch flash   150.0  1.520x
 
     * the initial kernel: no winner was committed before
-    ~ the quotient of two runs; other ratios are of one run
+    ~ ratio across two runs; all others are from a single run
 
-    Device:  NVIDIA H200, measured, graphs among others
+    Device:  NVIDIA H200, measured, other graphs loaded
     Session: 3
     Winners:
       b1: iteration 7, variant bb, fa2-mma WARPS=4 BC=64

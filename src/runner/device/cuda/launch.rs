@@ -194,7 +194,7 @@ fn launch_fault(launch: &Launch, error: &DriverError) -> Fault {
         | Code::CUDA_ERROR_INVALID_CLUSTER_SIZE
         | Code::CUDA_ERROR_INVALID_IMAGE
         | Code::CUDA_ERROR_NO_BINARY_FOR_GPU => {
-            Fault::Refused(format!("the launch of `{}` is refused: {}", launch.kernel, describe(error)))
+            Fault::Refused(format!("cannot launch `{}`: {}", launch.kernel, describe(error)))
         }
         _ => fault(error),
     }
