@@ -38,7 +38,7 @@ fn without_a_gpu_a_session_runs_on_the_virtual_h200_and_every_time_says_modelled
     assert!(case["profile"]["launches"][0]["limiter"].is_string(), "{case}");
     assert_eq!(case["profile"]["checked_on"], Value::Null);
     let markdown = ["md", "md-details"].map(|format| sandbox.succeeds(&["report", "--format", format])).concat();
-    assert!(markdown.contains("Times of kernels are **modelled**") && markdown.contains("limiter"), "{markdown}");
+    assert!(markdown.contains("Kernel times are **modelled**") && markdown.contains("limiter"), "{markdown}");
 
     // The winner is in git, in the virtual GPU's own folder, and is labelled as such.
     let commit = case["commit"].as_str().unwrap();

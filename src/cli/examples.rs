@@ -3,7 +3,7 @@
 pub(super) const ALL: &str = "Examples:
   optloop init kernels && cd kernels     make a project
   optloop start --budget 10m             make its workload faster for ten minutes
-  optloop report                         print what came of it
+  optloop report                         print the results
   optloop help start                     explain a verb";
 
 pub(super) const INIT: &str = "Examples:

@@ -23,7 +23,7 @@ pub(super) struct Decision {
 }
 
 /// Decides what to do. An experiment that should pay comes first: it takes seconds, and a search profits from what it
-/// shows. Then come more of this search, the families that were hardly tried, a new kernel, and an end.
+/// shows. Then come more of this search, the families that have hardly been tried, a new kernel, and an end.
 pub(super) fn decide(
     cases: &[Case],
     effects: &[ParameterEffect],
@@ -78,8 +78,8 @@ fn recommended_without_experiment(
 pub(super) fn recommendation(report: &Report) -> String {
     let words = |choice: &Choice| match choice.kind {
         "experiment" => report.next_experiment.as_ref().map(first_experiment).unwrap_or_default(),
-        "go_on" => "go on with this search".to_owned(),
-        "another_family" => "stop tuning the winners, and try the families that were hardly tried".to_owned(),
+        "go_on" => "continue this search".to_owned(),
+        "another_family" => "stop tuning the winners, and try the families that have hardly been tried".to_owned(),
         "new_kernel" => "stop tuning parameters: the next gain needs a new kernel idea".to_owned(),
         _ => "stop: the cases are near their floors".to_owned(),
     };

@@ -120,7 +120,7 @@ fn stop(cases: &[Case]) -> Choice {
 fn go_on(outlook: Option<&Outlook>, wall_s: Option<f64>) -> Choice {
     let Some(outlook) = outlook else {
         let gain = "not known, because the search was too short to extrapolate from".to_owned();
-        let what = "go on with this search, for as long again".to_owned();
+        let what = "continue this search for another session of the same length".to_owned();
         let minutes = wall_s.map(|wall_s| wall_s / 60.0);
         return Choice { minutes, ..choice(Kind::GoOn, what, gain, "little: the search has hardly begun") };
     };
@@ -129,11 +129,11 @@ fn go_on(outlook: Option<&Outlook>, wall_s: Option<f64>) -> Choice {
         "all cases {middle:.3}× ({lo:.3} to {hi:.3}): {expected_gains:.1} improvements ({few:.1} to {many:.1}){}",
         outlook.gain_size.map(|size| format!(", each {} on one case", times(size))).unwrap_or_default()
     );
-    let risk = if outlook.late_gains == 0 { "most likely wasted" } else { "gains get smaller with time" };
+    let risk = if outlook.late_gains == 0 { "most likely wasted" } else { "gains diminish over time" };
     Choice {
         expected: Some(*middle),
         minutes: Some(more_s / 60.0),
-        ..choice(Kind::GoOn, format!("go on with this search: another session of {}", duration(*more_s)), gain, risk)
+        ..choice(Kind::GoOn, format!("continue this search: another session of {}", duration(*more_s)), gain, risk)
     }
 }
 
@@ -155,7 +155,7 @@ fn another_family(families: &[LittleTried<'_>], outlook: Option<&Outlook>) -> Op
         minutes: outlook.map(|outlook| outlook.more_s / 60.0),
         ..choice(
             Kind::AnotherFamily,
-            format!("search the families that were hardly tried ({names})"),
+            format!("search the families that have hardly been tried ({names})"),
             gain,
             "their best may stay behind",
         )

@@ -26,7 +26,7 @@ pub(super) async fn check(project: &Project, config: Option<&Config>) -> Finding
     let Some(config) = config else { return Missing("config.toml must be mended first".to_owned()) };
     let llm = &config.llm;
     if !llm.is_on() {
-        return Here("none is named in llm.models, and sessions do without (docs/models.md)".to_owned());
+        return Here("llm.models names none, so sessions do not use any (docs/models.md)".to_owned());
     }
     if of_models(project.root(), config).iter().any(|item| !trust::is_trusted(project, item)) {
         return Missing("[llm] in config.toml is not trusted, so the endpoint was not asked".to_owned());

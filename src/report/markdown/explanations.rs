@@ -171,7 +171,7 @@ pub(super) fn phases(phases: &Phases) -> String {
     let total = [seconds(sum(|row| row.seconds)), percent(sum(|row| row.share)), usd(sum(|row| row.usd))];
     let total = total.map(|figure| format!("**{figure}**"));
     rows.push([vec!["**whole session**".to_owned()], total.to_vec(), vec![String::new()]].concat());
-    table(&["phase", ">wall time", ">share", ">$", "came of it"], &rows)
+    table(&["phase", ">wall time", ">share", ">$", "result"], &rows)
 }
 
 /// Returns what limits the best variants, the first cause of each. `most` limits the rows: those with the most to gain

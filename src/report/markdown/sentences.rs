@@ -96,7 +96,7 @@ pub(super) fn why(report: &Report) -> Option<String> {
     Some(match (kind, late) {
         ("go_on", Some(late)) => format!("{late}, so the search is not exhausted"),
         ("go_on", None) => "the search has hardly begun".to_owned(),
-        ("another_family", Some(late)) => format!("{late}, and some families were hardly tried"),
+        ("another_family", Some(late)) => format!("{late}, and some families have hardly been tried"),
         ("new_kernel", Some(late)) => {
             format!("{late}, so the parameters of these families are nearly exhausted, far from the floor")
         }

@@ -67,7 +67,7 @@ pub(in crate::report) fn effects(report: &Report, source: &str) -> Option<Figure
     let [wide, narrow] = WIDTHS.map(draw);
     let all = report.parameters.effects.len();
     let some =
-        if all > effects.len() { format!(" Drawn are {} of {all} changes.", effects.len()) } else { String::new() };
+        if all > effects.len() { format!(" {} of {all} changes are drawn.", effects.len()) } else { String::new() };
     let noise = noise.map_or_else(String::new, |noise| {
         format!(" Two screening runs of one variant differ by up to {}.", crate::report::format::percent(noise))
     });

@@ -61,7 +61,7 @@ pub(in crate::report) fn predictions(report: &Report, source: &str) -> Option<Fi
     let [wide, narrow] = SIZES.map(draw);
     let some = match drawn.len() == all.len() {
         true => String::new(),
-        false => format!(" Drawn are {} of {} claims, evenly chosen.", drawn.len(), all.len()),
+        false => format!(" {} of {} claims are drawn, chosen at even intervals.", drawn.len(), all.len()),
     };
     let bars = if drawn.len() <= MAX_RANGES { " A bar is the predicted 80% range." } else { "" };
     Some(Figure {

@@ -30,7 +30,7 @@ pub(in crate::report) fn samples(report: &Report, source: &str) -> Option<Figure
             "One sample is the time of one execution, from one replay of a graph. The box is the middle half of the samples, the \
              line inside is the median, and the whiskers reach from 5% to 95%. Dots are up to 60 samples, the first at the \
              top. The control (A/A) is the best variant again: what differs between the two is noise. The baseline is drawn \
-             where it does not squeeze the others; the table has its figures.{some}"
+             unless it would compress the others; the table has its figures.{some}"
         ),
         source: source.to_owned(),
         panels,

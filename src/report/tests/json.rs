@@ -453,7 +453,7 @@ fn a_session_is_told_to_programs_as_json() {
         "No baseline was timed for `b8h8s512`, `b16h8s512`, so it is unknown how these cases compare with the usual implementation.",
         "Winners that are not committed: `b1h1s128` (iteration 3)."
       ],
-      "summary": "In 55 min and for $0.93, the session tried 5 variants (4 measurements of a case). It improved 1 of 2 cases over their first correct kernel, by 1.60×. 0 of 1 cases are ahead of the fastest baseline; baseline / ours is 0.50×. All of the gain came from tuning `tiled`. The last improvement (1.28× on `b1h1s128`) came 9 s after the start, and the 55 min after it brought none. **Recommendation: go on with this search.**",
+      "summary": "In 55 min and for $0.93, the session tried 5 variants (4 measurements of a case). It improved 1 of 2 cases over their first correct kernel, by 1.60×. 0 of 1 cases are ahead of the fastest baseline; baseline / ours is 0.50×. All of the gain came from tuning `tiled`. The last improvement (1.28× on `b1h1s128`) came 9 s after the start, and the 55 min after it brought none. **Recommendation: continue this search.**",
       "scaling": [],
       "ladders": [
         {
@@ -551,7 +551,7 @@ fn a_session_is_told_to_programs_as_json() {
       "options": [
         {
           "kind": "go_on",
-          "what": "go on with this search, for as long again",
+          "what": "continue this search for another session of the same length",
           "families": [],
           "gain": "not known, because the search was too short to extrapolate from",
           "expected": null,
@@ -563,7 +563,7 @@ fn a_session_is_told_to_programs_as_json() {
         },
         {
           "kind": "another_family",
-          "what": "search the families that were hardly tried (`--family split-k`)",
+          "what": "search the families that have hardly been tried (`--family split-k`)",
           "families": [
             "split-k"
           ],

@@ -17,9 +17,9 @@ fn a_session_reads_as_markdown() {
     insta::assert_snapshot!([report.to_markdown().unwrap(), report.to_markdown_details().unwrap()].concat(), @r#"
     # attention-fp16-d64 on NVIDIA L4: 1 of 3 cases improved, 0 of 1 ahead of the baseline
 
-    In 55 min and for $0.93, the session tried 5 variants (4 measurements of a case). It improved 1 of 2 cases over their first correct kernel, by 1.60×. 0 of 1 cases are ahead of the fastest baseline; baseline / ours is 0.50×. All of the gain came from tuning `tiled`. The last improvement (1.28× on `b1h1s128`) came 9 s after the start, and the 55 min after it brought none. **Recommendation: go on with this search.**
+    In 55 min and for $0.93, the session tried 5 variants (4 measurements of a case). It improved 1 of 2 cases over their first correct kernel, by 1.60×. 0 of 1 cases are ahead of the fastest baseline; baseline / ours is 0.50×. All of the gain came from tuning `tiled`. The last improvement (1.28× on `b1h1s128`) came 9 s after the start, and the 55 min after it brought none. **Recommendation: continue this search.**
 
-    Session 2, finished (its time budget is spent). Times of kernels are **measured**, in microseconds. Durations of the session are wall time since its start. "Before" is what the session began with: the first correct kernel. A ratio above 1 means that ours is faster. It has a 95% interval if both sides took turns in one run and the interval is wide enough to show. The floor is the time that no correct kernel beats: the largest of FLOP / peak, bytes / bandwidth and an empty launch.
+    Session 2, finished (its time budget is spent). Kernel times are **measured**, in microseconds. Session durations are wall time since the start. "Before" is what the session began with: the first correct kernel. A ratio above 1 means that ours is faster. It has a 95% interval if both sides took turns in one run and the interval is wide enough to show. The floor is the time that no correct kernel beats: the largest of FLOP / peak, bytes / bandwidth and an empty launch.
 
     | case | before | now | before / now | best baseline | baseline / ours | floor | what limits it |
     |---|--:|--:|--:|--:|--:|--:|---|
@@ -50,7 +50,7 @@ fn a_session_reads_as_markdown() {
 
     ## What to try next
 
-    **Recommended**: go on with this search, for as long again. Expected: not known, because the search was too short to extrapolate from. Why: the search has hardly begun.
+    **Recommended**: continue this search for another session of the same length. Expected: not known, because the search was too short to extrapolate from. Why: the search has hardly begun.
 
     ```
     optloop start --workload attention-fp16-d64 --case b1h1s128 --case b8h8s512 --case b16h8s512 --budget 3300s
@@ -58,8 +58,8 @@ fn a_session_reads_as_markdown() {
 
     | option | expected gain | cost | risk |
     |---|---|---|---|
-    | **go on with this search, for as long again** (recommended) | not known, because the search was too short to extrapolate from | 55 min, $0.18 | little: the search has hardly begun |
-    | search the families that were hardly tried (`--family split-k`) | `split-k`: never timed | not known | their best may stay behind |
+    | **continue this search for another session of the same length** (recommended) | not known, because the search was too short to extrapolate from | 55 min, $0.18 | little: the search has hardly begun |
+    | search the families that have hardly been tried (`--family split-k`) | `split-k`: never timed | not known | their best may stay behind |
     | write a new kernel (a template), and run a session like this one | not known; at most 141× over all cases (most: 400× on `b8h8s512`), the distance to the floor | not known | high: a kernel has to be written, and may reach little of it |
     | stop here | keeps 0.50× over the baseline | 0 s, $0.00 | none |
 
@@ -126,7 +126,7 @@ fn a_session_reads_as_markdown() {
 
     All times are wall time. They add up to the session's.
 
-    | phase | wall time | share | $ | came of it |
+    | phase | wall time | share | $ | result |
     |---|--:|--:|--:|---|
     | screening (search) | 2.0 s | 0.06% | $0.0001 | 4 variants, 4 times |
     | the rest: start, rendering, records, report | 3299.0 s | 100% | $0.18 |  |
