@@ -46,9 +46,7 @@ fn page() -> String {
     for verb in command.get_subcommands() {
         page.push_str(&of_verb(verb));
     }
-    page.push_str(
-        "\n## config.toml\n\nA key that is left out has the default given here. Unknown keys are errors.\n",
-    );
+    page.push_str("\n## config.toml\n\nA key that is left out has the default given here. Unknown keys are errors.\n");
     page.push_str(&keys());
     page
 }
