@@ -36,7 +36,7 @@ pub struct Args {
     #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["session", "all"])]
     compare: Option<Vec<SessionId>>,
 
-    /// List all sessions with their cumulative cost and return
+    /// List all sessions with their cumulative cost and results
     #[arg(long, conflicts_with = "session")]
     all: bool,
 
