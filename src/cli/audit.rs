@@ -37,7 +37,7 @@ pub struct Args {
     #[arg(long = "only", value_name = "NAME")]
     only: Vec<String>,
 
-    /// Random seed of the inputs [default: random]
+    /// Random seed for the inputs [default: random]
     #[arg(long)]
     seed: Option<u64>,
 

@@ -69,7 +69,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repeat: u32,
 
-    /// Measure under sustained load: keeps the GPU busy before and while it samples, until clocks and power settle
+    /// Measure under sustained load: keep the GPU busy until clocks and power settle, and while sampling
     #[arg(long)]
     sustained: bool,
 

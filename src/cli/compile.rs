@@ -48,7 +48,7 @@ pub struct Args {
     #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=100_000))]
     random: u32,
 
-    /// Random seed of these configurations
+    /// Random seed for these configurations
     #[arg(long, default_value_t = 1)]
     seed: u64,
 

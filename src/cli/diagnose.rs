@@ -33,7 +33,7 @@ pub struct Args {
     #[arg(long)]
     workload: Option<String>,
 
-    /// Diagnose it on this case; can be repeated
+    /// Diagnose the kernel on this case; can be repeated
     #[arg(long = "case", value_name = "CASE")]
     cases: Vec<CaseName>,
 

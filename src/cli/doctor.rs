@@ -37,7 +37,7 @@ pub struct Args {
     #[arg(long)]
     measure: bool,
 
-    /// Call the first language model of config.toml once, and say what it cost
+    /// Call the first language model in config.toml once, and print the cost
     #[arg(long)]
     llm: bool,
 

@@ -1,14 +1,14 @@
 //! The examples at the end of `--help`, verb by verb.
 
 pub(super) const ALL: &str = "Examples:
-  optloop init kernels && cd kernels     make a project
-  optloop start --budget 10m             make its workload faster for ten minutes
+  optloop init kernels && cd kernels     create a project
+  optloop start --budget 10m             optimise its workload for ten minutes
   optloop report                         print the results
   optloop help start                     explain a verb";
 
 pub(super) const INIT: &str = "Examples:
   optloop init                  in the current folder
-  optloop init kernels          in the folder `kernels`, which is made";
+  optloop init kernels          in the folder `kernels`, which is created";
 
 pub(super) const START: &str = "Examples:
   optloop start --budget 10m
@@ -17,7 +17,7 @@ pub(super) const START: &str = "Examples:
   optloop start --device virtual --budget 2m --seed 1";
 
 pub(super) const RESUME: &str = "Examples:
-  optloop resume                the latest session that is not finished
+  optloop resume                the latest unfinished session
   optloop resume 12";
 
 pub(super) const BENCH: &str = "Examples:
@@ -57,10 +57,10 @@ pub(super) const HISTORY: &str = "Examples:
   optloop history                                   the latest session
   optloop history 3 --case b8h8s128 --sort time     the fastest variants of a case
   optloop history --verdict improved --reverse      the latest improvements first
-  optloop history --all --since 7d --csv >week.csv  a week of all sessions
-  optloop history --by parameter                    which parameters paid
+  optloop history --all --since 7d --csv >week.csv  the past week, all sessions
+  optloop history --by parameter                    which parameters paid off
 
-docs/history.md asks the database further questions.";
+docs/history.md has more questions to ask the database.";
 
 pub(super) const SHOW: &str = "Examples:
   optloop show 17
@@ -90,11 +90,11 @@ pub(super) const BACKUP: &str = "Examples:
 
 pub(super) const DOCTOR: &str = "Examples:
   optloop doctor
-  optloop doctor --measure      measures the ceilings of the GPU, too";
+  optloop doctor --measure      also measure the GPU's ceilings";
 
 pub(super) const TRUST: &str = "Examples:
-  optloop trust                 shows what the project chooses, and asks
-  optloop trust --list          shows what you have trusted, in all projects";
+  optloop trust                 show what the project chooses to run, and ask
+  optloop trust --list          show what you have trusted, in all projects";
 
 pub(super) const COMPLETIONS: &str = "Examples:
   optloop completions bash >~/.local/share/bash-completion/completions/optloop

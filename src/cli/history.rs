@@ -45,13 +45,13 @@ pub struct Args {
     /// Show only rows with this verdict
     #[arg(long, value_parser = verdict_parser())]
     pub verdict: Option<Verdict>,
-    /// Show only configurations of this origin, such as move, random, warm_start or model
+    /// Show only configurations with this origin, such as move, random, warm_start or model
     #[arg(long)]
     pub origin: Option<String>,
-    /// Show only suggestions of this proposer, such as local or llm
+    /// Show only suggestions from this proposer, such as local or llm
     #[arg(long)]
     pub proposer: Option<String>,
-    /// Show only iterations since a date (2026-11-20), an instant in UTC (2026-11-20T10:00) or a time ago (2d)
+    /// Show only iterations since this date (2026-11-20), UTC time (2026-11-20T10:00) or duration ago (2d)
     #[arg(long, value_name = "WHEN", value_parser = listing::instant)]
     pub since: Option<String>,
     /// Order of the rows
@@ -62,7 +62,7 @@ pub struct Args {
     pub reverse: bool,
     #[command(flatten)]
     pub part: Part,
-    /// Show instead which kinds of suggestions, which mechanisms or which parameters paid
+    /// Show which kinds of suggestions, mechanisms or parameters paid off, instead of the iterations
     #[arg(long, value_enum, conflicts_with_all = [
         "case", "family", "outcome", "verdict", "origin", "proposer", "since", "sort", "reverse", "limit", "offset",
     ])]
@@ -76,7 +76,7 @@ pub struct Args {
 pub enum By {
     /// Where the configurations come from
     Kind,
-    /// How the changes were expected to act
+    /// How the changes were expected to work
     Mechanism,
     /// Family and parameter, where nothing else changed
     Parameter,

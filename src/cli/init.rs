@@ -16,7 +16,7 @@ const MAX_NAMED: usize = 3;
 /// Arguments of `optloop init`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Folder of the project, which is made if it is not there
+    /// Folder of the project; created if it does not exist
     #[arg(default_value = ".")]
     folder: PathBuf,
 }

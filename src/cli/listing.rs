@@ -14,7 +14,7 @@ pub struct Format {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Print CSV: a line with the names of the columns, then a line for each row
+    /// Print CSV, with the names of the columns in the first line
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,
 }
@@ -25,7 +25,7 @@ pub struct Part {
     /// Maximum number of rows [default: 1000 in a table, all in JSON and CSV]
     #[arg(long, value_name = "N")]
     pub limit: Option<u32>,
-    /// Number of rows to leave out before them
+    /// Number of rows to skip first
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub offset: u32,
 }

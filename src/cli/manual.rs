@@ -12,7 +12,7 @@ use super::Arguments;
 /// Arguments of `optloop completions`.
 #[derive(Debug, clap::Args)]
 pub struct CompletionsArgs {
-    /// Shell to complete in
+    /// Shell to write the script for
     #[arg(value_enum)]
     shell: Shell,
 }
@@ -20,7 +20,7 @@ pub struct CompletionsArgs {
 /// Arguments of `optloop man`.
 #[derive(Debug, clap::Args)]
 pub struct ManArgs {
-    /// Folder for one page for each verb [default: print the page of optloop itself]
+    /// Folder for a page for each verb [default: print the page for optloop itself]
     folder: Option<PathBuf>,
 }
 

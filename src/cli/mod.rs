@@ -93,13 +93,13 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Make a project in a folder, with the workloads and families that optloop ships
+    /// Create a project in a folder, with the workloads and families that optloop ships
     #[command(after_help = examples::INIT)]
     Init(init::Args),
     /// Run a session: spend a budget on making a workload faster
     #[command(after_help = examples::START)]
     Start(start::Args),
-    /// Continue a session that was killed, was interrupted or failed
+    /// Continue a session that was killed, was interrupted, or failed
     #[command(after_help = examples::RESUME)]
     Resume(resume::Args),
     /// Measure one kernel and compare it with its baseline or with other kernels
@@ -114,7 +114,7 @@ enum Verb {
     /// Measure the committed winners of a workload again and replace the figures in their sidecars
     #[command(after_help = examples::REMEASURE)]
     Remeasure(remeasure::Args),
-    /// Replay kernels that cheat or are broken, and report which were caught
+    /// Replay kernels that cheat or are broken, and report which ones are caught
     #[command(after_help = examples::AUDIT)]
     Audit(audit::Args),
     /// Compile families without a GPU, and show registers, spills and shared memory
@@ -150,10 +150,10 @@ enum Verb {
     /// Report what is installed, what is missing, and how to fix it
     #[command(after_help = examples::DOCTOR)]
     Doctor(doctor::Args),
-    /// Show the programs that this project chooses, and trust them
+    /// Show what this project chooses to run, and trust it
     #[command(after_help = examples::TRUST)]
     Trust(trust::Args),
-    /// Print a script that completes verbs and arguments in a shell
+    /// Print a shell script that completes verbs and arguments
     #[command(after_help = examples::COMPLETIONS)]
     Completions(manual::CompletionsArgs),
     /// Print the manual page, or write a page for each verb into a folder

@@ -90,16 +90,14 @@ fn concrete(arguments: &str) -> String {
 }
 
 fn page() -> String {
-    let mut page = "# Reference\n\nThis page lists every verb of optloop and every key of config.toml. It is made from both, and a \
-                    test keeps it true.\n\n## Verbs\n\n`optloop --project DIR VERB` works on the project in another folder.\n"
+    let mut page = "# Reference\n\nThis page lists every verb of optloop and every key of config.toml. It is generated from both, and \
+                    a test keeps it up to date.\n\n## Verbs\n\n`optloop --project DIR VERB` works on the project in another folder.\n"
         .to_owned();
     let command = visible();
     for verb in command.get_subcommands() {
         page.push_str(&of_verb(verb));
     }
-    page.push_str(
-        "\n## config.toml\n\nA key that is left out has the default that is given here. Unknown keys are errors.\n",
-    );
+    page.push_str("\n## config.toml\n\nA key that is left out has the default given here. Unknown keys are errors.\n");
     page.push_str(&keys());
     page
 }

@@ -36,7 +36,7 @@ pub struct Args {
     #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["session", "all"])]
     compare: Option<Vec<SessionId>>,
 
-    /// List all sessions with their cumulative cost and return
+    /// List all sessions with their cumulative cost and results
     #[arg(long, conflicts_with = "session")]
     all: bool,
 
@@ -53,9 +53,9 @@ pub struct Args {
 enum Format {
     /// A summary of at most two pages, as Markdown
     Md,
-    /// The details that the summary leaves out, as Markdown, for places that show no HTML
+    /// The details that the summary leaves out, as Markdown, for places that cannot show HTML
     MdDetails,
-    /// One HTML file with pictures, which loads nothing
+    /// One HTML file with charts, which loads nothing
     Html,
     /// JSON, as described in docs/report-schema.md
     Json,

@@ -33,7 +33,7 @@ pub struct Args {
     /// Show only this case
     #[arg(long)]
     pub case: Option<CaseName>,
-    /// Leave out the source, its changes and the compiler's log
+    /// Leave out the source, its changes and the compiler log
     #[arg(long)]
     pub brief: bool,
     /// Print JSON

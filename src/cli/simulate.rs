@@ -23,7 +23,7 @@ pub struct Args {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Proposer to run; may be repeated, and `all` runs every one that can search a recording
+    /// Proposer to run; can be repeated; `all` runs every one that can search a recording
     #[arg(long, value_name = "NAME", default_value = "all")]
     proposer: Vec<String>,
 
@@ -35,7 +35,7 @@ pub struct Args {
     #[arg(long, default_value_t = 220, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     evaluations: u32,
 
-    /// Seed of the first run; the next runs have the next seeds
+    /// Seed of the first run; later runs use the seeds that follow
     #[arg(long, default_value_t = 1)]
     seed: u64,
 

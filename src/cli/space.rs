@@ -34,11 +34,11 @@ pub(super) struct Export {
     #[arg(long, value_enum)]
     format: Format,
 
-    /// Case to export; needed if the session has several
+    /// Case to export; required if the session has several
     #[arg(long)]
     case: Option<String>,
 
-    /// Family to export; needed if the session has several
+    /// Family to export; required if the session has several
     #[arg(long)]
     family: Option<String>,
 }

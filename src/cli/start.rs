@@ -57,7 +57,7 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     iterations: Option<u64>,
 
-    /// Random seed of the proposals and inputs [default: random]
+    /// Random seed for proposals and inputs [default: random]
     #[arg(long)]
     seed: Option<u64>,
 
@@ -77,16 +77,16 @@ pub struct Args {
     #[arg(long)]
     device: Option<String>,
 
-    /// Proposer: local, bayes, llm (language models, docs/models.md), random, or fault-injection, which adds broken kernels to
-    /// test that a session survives them [default: session.proposer in config.toml]
+    /// Proposer: local, bayes, llm (language models, docs/models.md), random, or fault-injection, which adds broken
+    /// kernels to test that sessions survive them [default: session.proposer in config.toml]
     #[arg(long)]
     proposer: Option<String>,
 
-    /// Print what the session would do, and stop: no file is written and no time is spent
+    /// Print what the session would do, and exit: no file is written and no time is spent
     #[arg(long, conflicts_with = "estimate")]
     dry_run: bool,
 
-    /// Print what the session may cost, and stop
+    /// Print what the session may cost, and exit
     #[arg(long)]
     estimate: bool,
 

@@ -14,8 +14,8 @@ use crate::vcs::Repo;
 /// Arguments that choose where the winners of a session go.
 #[derive(Debug, Default, clap::Args)]
 pub(super) struct TargetArgs {
-    /// Commit the winners to this branch, without checking it out; a new one begins at HEAD [default: the branch that is
-    /// checked out]
+    /// Commit the winners to this branch without checking it out; a new branch starts at HEAD [default: the branch that
+    /// is checked out]
     #[arg(long, value_name = "BRANCH", conflicts_with = "no_commit")]
     commit_to: Option<String>,
 
