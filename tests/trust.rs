@@ -112,7 +112,8 @@ fn shipped_programs_run_without_consent_and_import_nothing_of_the_project() {
     let output = doctor.env_remove("CUDA_HOME").env_remove("CUDA_PATH").output().unwrap();
     let told = String::from_utf8(output.stdout).unwrap();
     assert!(
-        told.contains("PyTorch: ") && told.contains("ok       trust: this project runs only programs shipped with optloop"),
+        told.contains("PyTorch: ")
+            && told.contains("ok       trust: this project runs only programs shipped with optloop"),
         "{told}"
     );
     assert!(!ran(&sandbox));

@@ -134,9 +134,7 @@ impl<'a, W: Write> Progress<'a, W> {
                 self.say(&format!("call {call}: {model} {status}, ${cost_usd:.4}{unknown}{why}"));
             }
             Event::FamilyAdded { family, about } => {
-                self.say(&format!(
-                    "{family}: new family from a language model, now part of the search: {about}"
-                ));
+                self.say(&format!("{family}: new family from a language model, now part of the search: {about}"));
             }
             Event::ModelsStopped { reason } => {
                 self.say(&format!("the session continues without language models: {reason}"));

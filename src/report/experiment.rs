@@ -53,7 +53,10 @@ fn remedied(
         format!("the diagnosis expects {} without the cause ({} confidence)", times(*gain), confidence.name());
     let (factors, expected_from) = match prediction {
         Some(Prediction { lo, hi, .. }) => ([hi, lo], format!("the prediction model's 80% range; {of_diagnosis}")),
-        None => ([*gain, finding.weight().exp()], format!("{of_diagnosis}; the other end of the range is weighted by this confidence")),
+        None => (
+            [*gain, finding.weight().exp()],
+            format!("{of_diagnosis}; the other end of the range is weighted by this confidence"),
+        ),
     };
     Some(Experiment {
         kind: "remedy",

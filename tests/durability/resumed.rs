@@ -63,7 +63,7 @@ fn sessions_that_cannot_be_resumed_are_refused_in_one_sentence() {
     let sandbox = Sandbox::new();
     insta::assert_snapshot!(sandbox.fails(&["resume"]), @"1 error: there are no sessions yet: run `optloop start` first");
     interrupted(&sandbox);
-    insta::assert_snapshot!(sandbox.fails(&["resume", "7"]), @"1 error: there is no session 7; the only one is 1");
+    insta::assert_snapshot!(sandbox.fails(&["resume", "7"]), @"2 error: there is no session 7; the only one is 1");
     insta::assert_snapshot!(sandbox.fails(&["resume", "--budget", "0s"]), @"2 error: --budget: `0s` is zero: use a duration such as 10m or 4h");
 
     sandbox.replace("kernels/workloads/small.toml", "Sk = 64", "Sk = 65");
@@ -156,7 +156,7 @@ fn a_killed_session_is_distinguished_from_a_running_one_and_says_how_to_resume()
     assert_eq!(status(&sandbox), both("running"));
     session.kill();
     assert_eq!(status(&sandbox), both("killed"));
-    assert!(sandbox.succeeds(&["sessions"]).contains("killed (optloop resume 1)"));
+    assert!(sandbox.succeeds(&["sessions"]).contains("killed: optloop resume 1"));
     let report = sandbox.succeeds(&["report"]);
     assert!(report.contains(", killed (its process is gone: `optloop resume 1` continues it)"), "{report}");
     let shown: Value = serde_json::from_str(&sandbox.succeeds(&["show", "1", "--json"])).unwrap();

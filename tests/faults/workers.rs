@@ -27,11 +27,10 @@ fn outcome_of(faults: &str, outcome: &str) -> String {
     let rows = sandbox.succeeds(&["history", "--outcome", outcome, "--json"]);
     let rows: serde_json::Value = serde_json::from_str(&rows).unwrap();
     let shown = sandbox.succeeds(&["show", &rows[0]["iteration"].to_string()]);
-    shown
-        .lines()
-        .find(|line| line.contains("worker") || line.contains("pipe") || line.contains("took"))
-        .unwrap()
-        .to_owned()
+    // The terminal's width has wrapped the line.
+    let (_, line) = shown.split_once("outcome ").unwrap();
+    let (line, _) = line.split_once("\nfamily ").unwrap();
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]

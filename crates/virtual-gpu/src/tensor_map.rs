@@ -259,6 +259,6 @@ mod tests {
         assert!(TensorMap::decode(&[0; 128]).is_err());
         let mut bytes = plane().encode().unwrap();
         bytes[8] = 3;
-        assert!(TensorMap::decode(&bytes).unwrap_err().contains("no tensor map"));
+        assert!(TensorMap::decode(&bytes).unwrap_err().contains("are not a tensor map"));
     }
 }

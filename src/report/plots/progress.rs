@@ -49,7 +49,9 @@ fn caption(report: &Report, over: &str) -> String {
     let shown = report.progress.len().min(MAX_CASES);
     let left_out = match report.progress.len() - shown {
         0 => String::new(),
-        others => format!(" Only the {shown} cases with the largest gains are drawn; the other {others} are in the table."),
+        others => {
+            format!(" Only the {shown} cases with the largest gains are drawn; the other {others} are in the table.")
+        }
     };
     format!(
         "The line is the best time of each case over {over}. An open circle is the final comparison. Small dots are some \
