@@ -16,7 +16,7 @@ use crate::store::Store;
 /// Arguments of `optloop calls`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Number of the call whose request and answer to print
+    /// Number of the call to print, with its request and answer
     call: Option<i64>,
 
     /// Number of the session [default: the latest]

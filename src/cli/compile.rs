@@ -28,7 +28,7 @@ use crate::runner::toolchain::Toolchain;
 /// Arguments of `optloop compile`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Workload whose dimensions and dtype to compile for [default: session.workload in config.toml]
+    /// Workload that provides the dimensions and dtype [default: session.workload in config.toml]
     #[arg(long)]
     workload: Option<String>,
 

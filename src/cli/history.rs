@@ -51,7 +51,7 @@ pub struct Args {
     /// Show only suggestions from this proposer, such as local or llm
     #[arg(long)]
     pub proposer: Option<String>,
-    /// Show only iterations since this date (2026-11-20), UTC time (2026-11-20T10:00) or duration ago (2d)
+    /// Show only iterations since this date (2026-11-20), UTC time (2026-11-20T10:00) or how long ago (2d)
     #[arg(long, value_name = "WHEN", value_parser = listing::instant)]
     pub since: Option<String>,
     /// Order of the rows

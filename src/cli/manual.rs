@@ -20,7 +20,7 @@ pub struct CompletionsArgs {
 /// Arguments of `optloop man`.
 #[derive(Debug, clap::Args)]
 pub struct ManArgs {
-    /// Folder for a page for each verb [default: print the page for optloop itself]
+    /// Folder in which to write a page for each verb [default: print the page for optloop itself]
     folder: Option<PathBuf>,
 }
 

@@ -96,7 +96,7 @@ enum Verb {
     /// Create a project in a folder, with the workloads and families that optloop ships
     #[command(after_help = examples::INIT)]
     Init(init::Args),
-    /// Run a session: spend a budget on making a workload faster
+    /// Run a session: optimise a workload within a budget
     #[command(after_help = examples::START)]
     Start(start::Args),
     /// Continue a session that was killed, was interrupted, or failed

@@ -33,7 +33,7 @@ const SCHEMA: &str = "optloop.remeasure/1";
 /// Arguments of `optloop remeasure`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Workload whose winners on this device to measure
+    /// Workload whose winners on this device are measured again
     workload: String,
 
     /// Measure only this case; can be repeated

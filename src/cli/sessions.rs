@@ -29,7 +29,7 @@ pub struct Args {
     /// Show only sessions with this status
     #[arg(long, value_enum)]
     pub status: Option<State>,
-    /// Show only sessions since this date (2026-11-20), UTC time (2026-11-20T10:00) or duration ago (2d)
+    /// Show only sessions since this date (2026-11-20), UTC time (2026-11-20T10:00) or how long ago (2d)
     #[arg(long, value_name = "WHEN", value_parser = listing::instant)]
     pub since: Option<String>,
     /// Order of the rows

@@ -61,7 +61,7 @@ pub struct Args {
     #[arg(long)]
     seed: Option<u64>,
 
-    /// Workload to make faster [default: session.workload in config.toml]
+    /// Workload to optimise [default: session.workload in config.toml]
     #[arg(long)]
     workload: Option<String>,
 
@@ -82,7 +82,7 @@ pub struct Args {
     #[arg(long)]
     proposer: Option<String>,
 
-    /// Print what the session would do, and exit: no file is written and no time is spent
+    /// Print what the session would do, and exit: no file is written and no budget is spent
     #[arg(long, conflicts_with = "estimate")]
     dry_run: bool,
 
