@@ -1,7 +1,7 @@
 //! optloop: an autonomous optimization loop for CUDA kernels.
 //!
-//! The agent decides, the runner measures, the store remembers, the report tells, the session drives. ARCHITECTURE.md
-//! describes the folders and their imports, GLOSSARY.md the words.
+//! The agent decides, the runner measures, the store records, the report explains, and the session coordinates them.
+//! ARCHITECTURE.md describes the folders and their imports, GLOSSARY.md defines the terms.
 
 pub mod agent;
 pub mod audit;

@@ -144,7 +144,7 @@ fn agrees() -> anyhow::Result<bool> {
     if !(io::stdin().is_terminal() && errors.is_terminal()) {
         return Err(usage_sentence("nothing was trusted, because there is no terminal to ask at: give --yes to agree"));
     }
-    write!(errors, "trust this? It runs with your rights. [y/N] ")?;
+    write!(errors, "trust this? It runs with your privileges. [y/N] ")?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))

@@ -34,7 +34,7 @@ impl Failure {
 
     /// The response does not follow the API.
     pub(super) fn protocol(what: &str) -> Self {
-        Self::new(CallErrorKind::Protocol, format!("the endpoint does not speak the API of llm.provider: {what}"))
+        Self::new(CallErrorKind::Protocol, format!("the endpoint does not follow the API of llm.provider: {what}"))
     }
 
     /// The server reported an error after it had begun to answer.

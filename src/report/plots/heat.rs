@@ -112,7 +112,7 @@ pub(in crate::report) fn interactions(report: &Report, source: &str) -> Option<F
             one.quadruples.to_string(),
         ]
     };
-    let headings = ["Family", "Change", "With", ">Joint over single effects", ">Quadruples"];
+    let headings = ["Family", "Change", "With", ">Joint over individual effects", ">Quadruples"];
     (!panels.is_empty()).then(|| Figure {
         id: "interactions",
         title: "Interactions of parameters".to_owned(),
