@@ -71,14 +71,19 @@ fn commands(page: &str) -> Vec<String> {
         .collect()
 }
 
-/// Whether a text that began with the program's name goes on like a command rather than a sentence.
+/// Whether a text that began with the program's name goes on like a command rather than a sentence, or names a verb.
 fn is_command(arguments: &str) -> bool {
-    let verb = arguments.split_whitespace().next().unwrap_or_default();
-    visible().find_subcommand(verb).is_some() && !arguments.trim_end().ends_with('.')
+    let mut verbs = visible();
+    let mut words = arguments.split_whitespace().peekable();
+    while let Some(verb) = words.peek().and_then(|word| verbs.find_subcommand(word)).cloned() {
+        (verbs, _) = (verb, words.next());
+    }
+    verbs.get_name() != "optloop" && words.peek().is_some() && !arguments.trim_end().ends_with('.')
 }
 
 fn concrete(arguments: &str) -> String {
     let command = arguments.split(['#', '>', '&', ';']).next().unwrap_or_default();
+    let command = command.split(" | ").next().unwrap_or_default();
     let command = command.split("  ").next().unwrap_or_default().replace("\\|", "|");
     let words = command.split_whitespace().filter(|word| !word.starts_with('[') && *word != "...");
     let words = words.map(|word| {
