@@ -21,6 +21,7 @@ mod diagnosis;
 mod durability;
 #[cfg(unix)]
 mod ends;
+mod excerpt;
 mod explainer;
 mod families;
 mod family_page;

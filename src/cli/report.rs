@@ -4,6 +4,7 @@ mod facts;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -24,7 +25,10 @@ use crate::domain::workload::{Case, Workload};
 use crate::report::two::{self, Side};
 use crate::report::{CaseFacts, Report, ReportInput, build, csv, ledger};
 use crate::secrets;
-use crate::store::Store;
+use crate::store::{MOST_IN_FULL, Store};
+
+/// Iterations that are in memory at a time, where all of a session are written.
+const AT_A_TIME: u32 = 1_000;
 
 /// Arguments of `optloop report`.
 #[derive(Debug, clap::Args)]
@@ -66,15 +70,15 @@ enum Format {
 /// Prints the report, or writes it to a file.
 pub async fn run(args: &Args, project: &Project, store: &Store, out: &mut impl Write) -> anyhow::Result<()> {
     let killed = Killed::of(store, &store_path(project)?).await?;
-    let text = if args.all {
+    let is_single = !args.all && args.compare.is_none();
+    let text = if is_single && matches!(args.format, Format::Csv) {
+        return of_iterations(args, store, out).await;
+    } else if args.all {
         of_all(args.format, store, &killed).await?
     } else if let Some([a, b]) = args.compare.as_deref().and_then(|ids| ids.first_chunk::<2>()) {
         of_two(args.format, project, store, &killed, [*a, *b]).await?
     } else {
-        let session = match args.session {
-            Some(session) => session,
-            None => store.latest_session().await?.id,
-        };
+        let session = args.session(store).await?;
         of_session(args.format, project, store, &killed, session).await?
     };
     match &args.output {
@@ -85,6 +89,40 @@ pub async fn run(args: &Args, project: &Project, store: &Store, out: &mut impl W
     Ok(())
 }
 
+impl Args {
+    /// Returns the session to report.
+    async fn session(&self, store: &Store) -> anyhow::Result<SessionId> {
+        match self.session {
+            Some(session) => Ok(session),
+            None => Ok(store.latest_session().await?.id),
+        }
+    }
+}
+
+/// Writes every iteration of a session as CSV, some at a time: a long session's do not fit into memory.
+async fn of_iterations(args: &Args, store: &Store, out: &mut impl Write) -> anyhow::Result<()> {
+    let session = store.session(args.session(store).await?).await?;
+    let mut file = match &args.output {
+        Some(path) => Some(Staged::new(path)?),
+        None => None,
+    };
+    let mut rows = csv::Rows::new(session.time_source);
+    let mut last = None;
+    loop {
+        let some = store.iterations_after(session.id, last, AT_A_TIME).await?;
+        let text = rows.of(&some)?;
+        match &mut file {
+            None => out.write_all(text.as_bytes())?,
+            Some(file) => file.write(&masked(Format::Csv, &text))?,
+        }
+        match some.last() {
+            Some(newest) => last = Some(newest.id),
+            None => break,
+        }
+    }
+    file.map_or(Ok(()), Staged::keep)
+}
+
 async fn of_session(
     format: Format,
     project: &Project,
@@ -92,13 +130,8 @@ async fn of_session(
     killed: &Killed,
     session: SessionId,
 ) -> anyhow::Result<String> {
-    let mut record = store.session_record(session).await?;
+    let mut record = store.report_record(session, MOST_IN_FULL).await?;
     killed.mark_in(&mut record);
-    if let Format::Csv = format {
-        let mut text = Vec::new();
-        csv::write(&record, &mut text)?;
-        return Ok(String::from_utf8(text)?);
-    }
     let workload = project.workload(&record.session.workload)?;
     let Told { report, .. } = report(project, store, record, workload).await?;
     Ok(match format {
@@ -134,7 +167,7 @@ async fn of_two(
 ) -> anyhow::Result<String> {
     let mut told = Vec::new();
     for id in ids {
-        let mut record = store.session_record(id).await?;
+        let mut record = store.report_record(id, MOST_IN_FULL).await?;
         killed.mark_in(&mut record);
         let workload = project.workload(&record.session.workload)?;
         told.push(report(project, store, record, workload).await?);
@@ -158,17 +191,41 @@ fn masked(format: Format, text: &str) -> Cow<'_, str> {
     if let Format::Json = format { secrets::mask_json(text) } else { secrets::mask(text) }
 }
 
-/// Writes a file beside its place and then renames it, so that no reader sees half of it.
+/// A file that is written beside its place and then renamed, so that no reader sees half of it.
+struct Staged<'a> {
+    path: &'a Path,
+    staged: PathBuf,
+    file: File,
+}
+
+impl<'a> Staged<'a> {
+    fn new(path: &'a Path) -> anyhow::Result<Self> {
+        let mut staged = path.as_os_str().to_owned();
+        staged.push(".tmp");
+        let staged = PathBuf::from(staged);
+        // A file here was left by a killed process, or is a link that leads elsewhere.
+        let _ = std::fs::remove_file(&staged);
+        let file = File::create_new(&staged).with_context(|| failed(path))?;
+        Ok(Self { path, staged, file })
+    }
+
+    fn write(&mut self, text: &str) -> anyhow::Result<()> {
+        self.file.write_all(text.as_bytes()).with_context(|| failed(self.path))
+    }
+
+    fn keep(self) -> anyhow::Result<()> {
+        std::fs::rename(&self.staged, self.path).with_context(|| failed(self.path))
+    }
+}
+
+fn failed(path: &Path) -> String {
+    format!("Failed to write {}", path.display())
+}
+
 fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
-    let mut staged = path.as_os_str().to_owned();
-    staged.push(".tmp");
-    let staged = PathBuf::from(staged);
-    // A file here was left by a killed process, or is a link that leads elsewhere.
-    let _ = std::fs::remove_file(&staged);
-    let written = std::fs::File::create_new(&staged)
-        .and_then(|mut file| file.write_all(text.as_bytes()))
-        .and_then(|()| std::fs::rename(&staged, path));
-    written.with_context(|| format!("Failed to write {}", path.display()))
+    let mut staged = Staged::new(path)?;
+    staged.write(text)?;
+    staged.keep()
 }
 
 /// Writes all forms of a session's report to `.optloop/reports/`. Returns the Markdown's path.
@@ -179,7 +236,7 @@ pub async fn write_reports(
     session: SessionId,
 ) -> anyhow::Result<PathBuf> {
     let killed = Killed::of(store, &store_path(project)?).await?;
-    let mut record = store.session_record(session).await?;
+    let mut record = store.report_record(session, MOST_IN_FULL).await?;
     killed.mark_in(&mut record);
     let Told { report, .. } = report(project, store, record, workload.clone()).await?;
     let folder = project.root().join(".optloop/reports");

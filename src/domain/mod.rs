@@ -13,6 +13,7 @@ pub mod cost;
 pub mod counters;
 pub mod device;
 pub mod evaluation;
+pub mod excerpt;
 pub mod experiment;
 pub mod expr;
 pub mod family;

@@ -1,5 +1,6 @@
 //! What the store remembers, as plain data. Reports are made from it.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -11,6 +12,7 @@ use super::cost::Spent;
 use super::counters::Counters;
 use super::device::{DeviceInfo, TimeSource};
 use super::evaluation::{Measurement, Outcome};
+use super::excerpt::{Excerpt, Totals, Used};
 use super::family::Family;
 use super::hypothesis::{Hypothesis, Score};
 use super::ids::{CaseName, IterationId, SessionId};
@@ -234,8 +236,10 @@ pub struct SessionRecord {
     pub environment: Environment,
     /// The baselines of its cases.
     pub baselines: Vec<Baseline>,
-    /// Its iterations, oldest first.
+    /// Its iterations, oldest first: all of them, unless there is an excerpt.
     pub iterations: Vec<IterationRecord>,
+    /// What `iterations` holds of a session that has too many to read them all, and figures about all of them.
+    pub excerpt: Option<Excerpt>,
     /// The finals of its cases, oldest first. The last final of a case counts.
     pub finals: Vec<Final>,
     /// The time of work that belongs to no iteration, oldest first. Empty for sessions recorded before this was kept.
@@ -244,6 +248,33 @@ pub struct SessionRecord {
     pub no_counters: Option<String>,
     /// Every session up to this one, oldest first.
     pub ledger: Vec<SessionSummary>,
+}
+
+impl SessionRecord {
+    /// Returns figures about all iterations of the session.
+    pub fn totals(&self) -> Cow<'_, Totals> {
+        match &self.excerpt {
+            None => Cow::Owned(Totals::of(&self.iterations)),
+            Some(excerpt) => Cow::Borrowed(&excerpt.totals),
+        }
+    }
+
+    /// Returns each iteration with what the session had used when it was on record.
+    pub fn with_used(&self) -> impl Iterator<Item = (&IterationRecord, Used)> {
+        let mut sum = Used::default();
+        self.iterations.iter().enumerate().map(move |(place, iteration)| {
+            sum.wall_s += iteration.wall_s.unwrap_or_default();
+            sum.usd += iteration.cost.total_usd();
+            let used = self.excerpt.as_ref().map_or(sum, |excerpt| excerpt.used[place]);
+            (iteration, used)
+        })
+    }
+
+    /// Returns iterations that were not selected for what came of them: all, or those spread evenly over the session.
+    pub fn unselected(&self) -> impl Iterator<Item = &IterationRecord> {
+        let is_even = |one: &&IterationRecord| self.excerpt.as_ref().is_none_or(|own| own.even.contains(&one.id));
+        self.iterations.iter().filter(is_even)
+    }
 }
 
 /// An iteration without its source and logs.

@@ -4,8 +4,8 @@ use indexmap::IndexMap;
 
 use super::comparisons::{self, paired};
 use super::contract::{
-    Case, Committed, Cost, Environment, Exactness, LedgerRow, Parameters, Remeasured, Report, SCHEMA, Session, Variant,
-    Win,
+    Case, Committed, Cost, Environment, Exactness, Excerpt, LedgerRow, Parameters, Remeasured, Report, SCHEMA, Session,
+    Variant, Win,
 };
 use super::standing::{self, winners};
 use super::{
@@ -16,6 +16,7 @@ use crate::domain::check::Check;
 use crate::domain::comparison::Role;
 use crate::domain::cost::Spent;
 use crate::domain::evaluation::Outcome;
+use crate::domain::excerpt::{self, Totals};
 use crate::domain::origin::{Origin, Purpose};
 use crate::domain::record::{CaseRecord, IterationRecord, SessionRecord, SessionSummary};
 use crate::domain::verdict::Verdict;
@@ -32,8 +33,9 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         cases: record.session.cases.iter().map(|name| case(name, input)).collect(),
         baselines: baselines::timed(record),
         winners_curse: comparisons::winners_curse(&record.iterations),
-        iterations: counts(&record.iterations),
-        caught: caught(&record.iterations),
+        iterations: counts(&record.totals()),
+        excerpt: record.excerpt.as_ref().map(|excerpt| excerpt_of(excerpt, record)),
+        caught: caught(&record.totals()),
         wins: wins(&record.iterations),
         remeasured: remeasured(&record.iterations),
         hypotheses: claimed(record).map(calibration::claim).collect(),
@@ -166,21 +168,22 @@ fn case(name: &str, input: &ReportInput<'_>) -> Case {
     }
 }
 
-fn counts(iterations: &[IterationRecord]) -> IndexMap<&'static str, u64> {
-    let count = |matches: &dyn Fn(Option<&Outcome>) -> bool| {
-        iterations.iter().filter(|iteration| matches(iteration.outcome.as_ref())).count() as u64
-    };
-    let mut counts = IndexMap::from([("total", count(&|_| true)), ("unfinished", count(&|outcome| outcome.is_none()))]);
-    for kind in Outcome::KINDS {
-        counts.insert(kind, count(&|outcome| outcome.is_some_and(|outcome| outcome.kind() == kind)));
+fn excerpt_of(excerpt: &excerpt::Excerpt, record: &SessionRecord) -> Excerpt {
+    Excerpt {
+        iterations: excerpt.totals.iterations,
+        in_full: record.iterations.len() as u64,
+        even: excerpt.even.len() as u64,
+        wins_left_out: excerpt.wins_left_out,
     }
-    counts
 }
 
-fn caught(iterations: &[IterationRecord]) -> IndexMap<&'static str, u64> {
-    let by =
-        |check: Check| iterations.iter().filter(move |i| i.outcome.as_ref().and_then(Outcome::check) == Some(check));
-    let counts = Check::ALL.map(|check| (check.name(), by(check).count() as u64));
+fn counts(totals: &Totals) -> IndexMap<&'static str, u64> {
+    let whole = [("total", totals.iterations), ("unfinished", totals.unfinished())];
+    whole.into_iter().chain(Outcome::KINDS.map(|kind| (kind, totals.outcome(kind)))).collect()
+}
+
+fn caught(totals: &Totals) -> IndexMap<&'static str, u64> {
+    let counts = Check::ALL.map(|check| (check.name(), totals.caught.get(check.name()).copied().unwrap_or_default()));
     counts.into_iter().filter(|(_, count)| *count > 0).collect()
 }
 

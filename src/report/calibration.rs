@@ -62,24 +62,21 @@ pub(super) fn claim(iteration: &IterationRecord) -> Claim {
 
 /// Counts the scores of the claims, and the faster variants among them.
 pub(super) fn predictions(record: &SessionRecord) -> Predictions {
-    let mut predictions = Predictions::default();
-    for (iteration, score) in record.iterations.iter().filter_map(|iteration| Some((iteration, iteration.score?))) {
-        *match score {
-            Score::InRange => &mut predictions.in_range,
-            Score::Above => &mut predictions.above,
-            Score::Below => &mut predictions.below,
-            Score::Untested => &mut predictions.untested,
-            Score::NoClaim => &mut predictions.no_claim,
-        } += 1;
-        let is_faster = iteration.actual.is_some_and(|actual| actual > 1.0);
-        predictions.faster += u64::from(is_faster && !matches!(score, Score::Untested | Score::NoClaim));
+    let totals = record.totals();
+    let count = |score: Score| totals.scores.get(score.name()).copied().unwrap_or_default();
+    Predictions {
+        in_range: count(Score::InRange),
+        above: count(Score::Above),
+        below: count(Score::Below),
+        untested: count(Score::Untested),
+        no_claim: count(Score::NoClaim),
+        faster: totals.faster,
     }
-    predictions
 }
 
 /// Judges the claims of a session.
 pub(super) fn of(record: &SessionRecord) -> Calibration {
-    let tested: Vec<Tested<'_>> = record.iterations.iter().filter_map(tested).collect();
+    let tested: Vec<Tested<'_>> = record.unselected().filter_map(tested).collect();
     Calibration { kept: kept(&tested), pays: pays(record), refuted: refuted(record) }
 }
 
@@ -155,7 +152,7 @@ type Acting<'a> = (Mechanism, Option<(&'a str, &'a str)>);
 /// Groups the changes of parameters by mechanism, and by family and parameter.
 fn pays(record: &SessionRecord) -> Vec<Pay> {
     let mut groups: BTreeMap<Acting<'_>, Vec<f64>> = BTreeMap::new();
-    for iteration in &record.iterations {
+    for iteration in record.unselected() {
         let (changes, Some(actual)) = (iteration.origin.changes(), iteration.actual) else { continue };
         let is_screening = iteration.origin.kind(iteration.purpose) == iteration.origin.name();
         if changes.is_empty() || !is_screening {

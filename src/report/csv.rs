@@ -4,8 +4,10 @@ use std::io::Write;
 
 use super::ReportError;
 use super::ledger::Ledger;
+use crate::domain::device::TimeSource;
 use crate::domain::evaluation::Outcome;
-use crate::domain::record::{CaseRecord, IterationRecord, SessionRecord};
+use crate::domain::excerpt::Used;
+use crate::domain::record::{CaseRecord, IterationRecord};
 use crate::domain::variant::show_params;
 
 /// The columns. Names end with their unit. A figure that does not exist is empty.
@@ -44,24 +46,40 @@ pub const COLUMNS: [&str; 32] = [
     "claim",
 ];
 
-/// Writes a row for each case that an iteration reached. An iteration that reached no case has one row, too.
-pub fn write(record: &SessionRecord, out: &mut impl Write) -> Result<(), ReportError> {
-    let mut writer = ::csv::Writer::from_writer(out);
-    writer.write_record(COLUMNS)?;
-    let (mut elapsed_s, mut cumulative_usd) = (0.0, 0.0);
-    for iteration in &record.iterations {
-        elapsed_s += iteration.wall_s.unwrap_or_default();
-        cumulative_usd += iteration.cost.total_usd();
-        let source = record.session.time_source.name();
-        let common = (iteration, [elapsed_s, cumulative_usd], source);
-        for found in &iteration.measurements {
-            writer.write_record(row(common, Some(found)))?;
-        }
-        if iteration.measurements.is_empty() {
-            writer.write_record(row(common, None))?;
-        }
+/// Writes iterations as they are read, oldest first, so that not all of them have to be in memory.
+pub struct Rows {
+    source: TimeSource,
+    used: Used,
+    has_begun: bool,
+}
+
+impl Rows {
+    /// Begins a file. `source` is that of all times.
+    pub fn new(source: TimeSource) -> Self {
+        Self { source, used: Used::default(), has_begun: false }
     }
-    Ok(writer.flush()?)
+
+    /// Returns a row for each case that the next iterations reached, after the names of the columns at first. An iteration
+    /// that reached no case has one row, too.
+    pub fn of(&mut self, iterations: &[IterationRecord]) -> Result<String, ReportError> {
+        let mut writer = ::csv::Writer::from_writer(Vec::new());
+        if !std::mem::replace(&mut self.has_begun, true) {
+            writer.write_record(COLUMNS)?;
+        }
+        for iteration in iterations {
+            self.used.wall_s += iteration.wall_s.unwrap_or_default();
+            self.used.usd += iteration.cost.total_usd();
+            let common = (iteration, [self.used.wall_s, self.used.usd], self.source.name());
+            for found in &iteration.measurements {
+                writer.write_record(row(common, Some(found)))?;
+            }
+            if iteration.measurements.is_empty() {
+                writer.write_record(row(common, None))?;
+            }
+        }
+        let rows = writer.into_inner().map_err(|error| error.into_error())?;
+        Ok(String::from_utf8_lossy(&rows).into_owned())
+    }
 }
 
 fn row(
@@ -184,9 +202,11 @@ mod tests {
     fn every_iteration_has_a_row_for_each_case_and_text_stays_in_its_cell() {
         let mut record = record();
         record.iterations[1].hypothesis.claim = "more, \"faster\"\nwarps".to_owned();
-        let mut out = Vec::new();
-        write(&record, &mut out).unwrap();
-        let rows = rows(&out);
+        let mut written = Rows::new(TimeSource::Measured);
+        // The sums go on from one part to the next.
+        let (first, second) = record.iterations.split_at(2);
+        let text = written.of(first).unwrap() + &written.of(second).unwrap();
+        let rows = rows(text.as_bytes());
         let column = |name: &str| rows.iter().map(|row| at(row, &COLUMNS, name).to_owned()).collect::<Vec<_>>();
         assert_eq!(column("iteration"), ["1", "1", "2", "3", "4", "5"]);
         assert_eq!(column("case"), ["b1h1s128", "b8h8s512", "b1h1s128", "b1h1s128", "", ""]);

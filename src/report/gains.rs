@@ -1,6 +1,7 @@
 //! The improvements of a session in the order of their time.
 
 use super::standing::{self, winners};
+use crate::domain::excerpt::Used;
 use crate::domain::origin::Purpose;
 use crate::domain::record::SessionRecord;
 use crate::domain::verdict::Verdict;
@@ -30,10 +31,9 @@ pub(super) struct Gains<'a> {
 
 /// Returns the improvements of a session.
 pub(super) fn of(record: &SessionRecord) -> Gains<'_> {
-    let mut at_s = 0.0;
     let mut gains = Gains { all: Vec::new(), search_from_s: 0.0, search_to_s: 0.0 };
-    for iteration in &record.iterations {
-        at_s += iteration.wall_s.unwrap_or_default();
+    for (iteration, Used { wall_s: at_s, .. }) in record.with_used() {
+        gains.search_to_s = at_s;
         if iteration.origin.is_initial_design() && iteration.purpose != Purpose::Confirmation {
             gains.search_from_s = at_s;
         }
@@ -44,7 +44,6 @@ pub(super) fn of(record: &SessionRecord) -> Gains<'_> {
             }
         }
     }
-    gains.search_to_s = at_s;
     gains
 }
 

@@ -41,6 +41,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 pub mod two;
+mod two_text;
 
 use indexmap::IndexMap;
 

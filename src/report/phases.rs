@@ -6,10 +6,9 @@ use super::contract::{PhaseCost, Phases};
 use super::gains;
 use crate::domain::check::Check;
 use crate::domain::comparison::Role;
-use crate::domain::evaluation::Outcome;
-use crate::domain::origin::Purpose;
-use crate::domain::phase::{Phase, StepTimes};
-use crate::domain::record::{Final, IterationRecord, SessionRecord};
+use crate::domain::excerpt::Totals;
+use crate::domain::phase::Phase;
+use crate::domain::record::{Final, SessionRecord};
 
 /// Seconds of each phase.
 #[derive(Default)]
@@ -28,7 +27,8 @@ struct Seconds {
 /// Returns what each phase took. None while the session runs.
 pub(super) fn of(record: &SessionRecord) -> Option<Phases> {
     let wall_s = record.session.wall_s.filter(|wall_s| *wall_s > 0.0)?;
-    let seconds = seconds(record);
+    let totals = &*record.totals();
+    let seconds = seconds(record, totals);
     let Seconds { baselines, remeasured, screening, acceptance, sanitizer, comparisons, finals, waiting, commits } =
         seconds;
     let known = baselines + remeasured + screening + acceptance + sanitizer + comparisons + finals + waiting + commits;
@@ -37,33 +37,33 @@ pub(super) fn of(record: &SessionRecord) -> Option<Phases> {
         let share = seconds / wall_s;
         PhaseCost { phase, name, seconds, share, usd: usd * share, gained }
     };
+    let screened = format!("{} variants, {} times", totals.screened, totals.screened_results);
     let rows = [
         row("baselines", "baselines", baselines, format!("{} times", record.baselines.len())),
-        row("initial_design", "initial kernel and committed winners", remeasured, begun(record)),
-        row("screening", "screening (search)", screening, screened(record)),
-        row("acceptance", "acceptance checks", acceptance, caught(record, is_of_acceptance)),
-        row("sanitizer", "sanitizer (virtual GPU)", sanitizer, caught(record, |check| check == Check::Sanitizer)),
-        row("comparisons", "comparisons", comparisons, won(record)),
+        row("initial_design", "initial kernel and committed winners", remeasured, begun(totals)),
+        row("screening", "screening (search)", screening, screened),
+        row("acceptance", "acceptance checks", acceptance, caught(totals, is_of_acceptance)),
+        row("sanitizer", "sanitizer (virtual GPU)", sanitizer, caught(totals, |check| check == Check::Sanitizer)),
+        row("comparisons", "comparisons", comparisons, won(record, totals)),
         row("finals", "finals", finals, settled(record)),
         row("waiting", "waiting for the compiler", waiting, String::new()),
         row("commits", "commits", commits, committed(record)),
         row("other", "the rest: start, rendering, records, report", (wall_s - known).max(0.0), String::new()),
     ];
-    let complete = record.iterations.iter().all(|one| one.steps.is_some() || one.outcome.is_none());
-    Some(Phases { rows: rows.into_iter().filter(|row| row.seconds > 0.0).collect(), complete })
+    Some(Phases { rows: rows.into_iter().filter(|row| row.seconds > 0.0).collect(), complete: totals.steps_known })
 }
 
-fn seconds(record: &SessionRecord) -> Seconds {
-    let mut seconds = Seconds::default();
-    for iteration in record.iterations.iter().filter(|iteration| iteration.outcome.is_some()) {
-        let steps = iteration.steps.unwrap_or_else(|| guessed(iteration));
-        let is_first = matches!(iteration.purpose, Purpose::Initial | Purpose::Remeasurement);
-        *(if is_first { &mut seconds.remeasured } else { &mut seconds.screening }) += steps.screening_s;
-        *(if is_first { &mut seconds.remeasured } else { &mut seconds.comparisons }) += steps.comparison_s;
-        seconds.acceptance += steps.acceptance_s;
-        seconds.sanitizer += steps.sanitizer_s;
-        seconds.waiting += steps.waiting_s;
-    }
+fn seconds(record: &SessionRecord, totals: &Totals) -> Seconds {
+    let Totals { first_steps: first, other_steps: other, .. } = totals;
+    let mut seconds = Seconds {
+        remeasured: first.screening_s + first.comparison_s,
+        screening: other.screening_s,
+        comparisons: other.comparison_s,
+        acceptance: first.acceptance_s + other.acceptance_s,
+        sanitizer: first.sanitizer_s + other.sanitizer_s,
+        waiting: first.waiting_s + other.waiting_s,
+        ..Seconds::default()
+    };
     for time in &record.phases {
         match time.phase {
             Phase::Baselines => seconds.baselines += time.wall_s,
@@ -83,33 +83,16 @@ fn seconds(record: &SessionRecord) -> Seconds {
     seconds
 }
 
-/// Returns the steps of an iteration that was recorded without them: its comparisons are known, and the rest of its
-/// device time counts as screening.
-fn guessed(iteration: &IterationRecord) -> StepTimes {
-    let comparisons = iteration.measurements.iter().filter_map(|found| found.comparison.as_ref()?.wall_s);
-    let comparison_s: f64 = comparisons.sum();
-    let screening_s = (iteration.device_s.unwrap_or_default() - comparison_s).max(0.0);
-    StepTimes { screening_s, comparison_s, ..StepTimes::default() }
-}
-
-fn begun(record: &SessionRecord) -> String {
-    let again = record.iterations.iter().filter(|one| one.purpose == Purpose::Remeasurement).count();
-    if again == 0 {
-        "what speed-ups refer to".to_owned()
-    } else {
-        format!("{again} winners measured again, to be beaten")
+fn begun(totals: &Totals) -> String {
+    match totals.remeasured {
+        0 => "what speed-ups refer to".to_owned(),
+        again => format!("{again} winners measured again, to be beaten"),
     }
 }
 
-fn screened(record: &SessionRecord) -> String {
-    let screened = || record.iterations.iter().filter(|one| one.purpose == Purpose::Screening && one.outcome.is_some());
-    let cases: usize = screened().map(|one| one.measurements.len()).sum();
-    format!("{} variants, {cases} times", screened().count())
-}
-
-fn caught(record: &SessionRecord, by: impl Fn(Check) -> bool) -> String {
-    let caught = record.iterations.iter().filter(|one| one.outcome.as_ref().and_then(Outcome::check).is_some_and(&by));
-    format!("{} candidates refused", caught.count())
+fn caught(totals: &Totals, by: impl Fn(Check) -> bool) -> String {
+    let caught = Check::ALL.into_iter().filter(|check| by(*check)).filter_map(|check| totals.caught.get(check.name()));
+    format!("{} candidates refused", caught.sum::<u64>())
 }
 
 /// Tells whether only the acceptance checks run a check.
@@ -117,15 +100,13 @@ fn is_of_acceptance(check: Check) -> bool {
     matches!(check, Check::Probe | Check::Hidden | Check::Memoization)
 }
 
-fn won(record: &SessionRecord) -> String {
-    let held = record.iterations.iter().filter(|one| one.purpose != Purpose::Remeasurement);
-    let held: usize = held.map(|one| one.measurements.iter().filter(|found| found.comparison.is_some()).count()).sum();
-    let improvements = gains::of(record).all.len();
+fn won(record: &SessionRecord, totals: &Totals) -> String {
+    let left_out = record.excerpt.as_ref().map_or(0, |excerpt| excerpt.wins_left_out);
+    let improvements = gains::of(record).all.len() as u64 + left_out;
     // Modelled times need no comparison.
-    if held == 0 {
-        format!("{improvements} improvements")
-    } else {
-        format!("{improvements} improvements in {held} comparisons")
+    match totals.comparisons {
+        0 => format!("{improvements} improvements"),
+        held => format!("{improvements} improvements in {held} comparisons"),
     }
 }
 
@@ -151,7 +132,8 @@ fn committed(record: &SessionRecord) -> String {
 mod tests {
     use super::super::tests::record;
     use super::*;
-    use crate::domain::phase::PhaseTime;
+    use crate::domain::origin::Purpose;
+    use crate::domain::phase::{PhaseTime, StepTimes};
 
     #[test]
     fn every_second_is_in_one_phase() {

@@ -1,9 +1,7 @@
 //! The session in one paragraph.
 
-use std::collections::HashSet;
-
 use super::ReportInput;
-use super::contract::{Case, Credit, Diagnosis, DiagnosisOf, Report};
+use super::contract::{Case, Credit, Diagnosis, DiagnosisOf, Excerpt, Report};
 use super::decision::recommendation;
 use super::format::{duration, times, usd};
 use super::gains::Gains;
@@ -20,7 +18,9 @@ const MIN_NAMED: f64 = 1.02;
 
 /// Writes the summary of a report whose other parts are complete.
 pub(super) fn of(report: &Report, gains: &Gains<'_>, input: &ReportInput<'_>) -> String {
-    let mut sentences = vec![effort(report, input), improved(&report.cases)];
+    let mut sentences = vec![effort(report, input)];
+    sentences.extend(report.excerpt.map(excerpt));
+    sentences.push(improved(&report.cases));
     sentences.extend(against_baseline(report));
     sentences.extend(steps(report));
     sentences.extend(winners(report));
@@ -41,13 +41,25 @@ fn range(factors: &[f64]) -> Option<String> {
 }
 
 fn effort(report: &Report, input: &ReportInput<'_>) -> String {
-    let iterations = &input.record.iterations;
-    let tried = iterations.iter().map(|iteration| &iteration.hash).collect::<HashSet<_>>().len();
-    let timed: usize = iterations.iter().map(|iteration| iteration.measurements.len()).sum();
+    let totals = input.record.totals();
+    let (tried, timed) = (totals.variants, totals.results);
     let time = report.session.wall_s.map_or_else(|| "So far".to_owned(), |wall_s| format!("In {}", duration(wall_s)));
     format!(
         "{time} and for {}, the session tried {tried} variants ({timed} measurements of a case).",
         usd(report.session.cost_usd)
+    )
+}
+
+/// Says what the report rests on, where the session has too many iterations to read them all.
+fn excerpt(Excerpt { iterations, in_full, even, wins_left_out }: Excerpt) -> String {
+    let wins = match wins_left_out {
+        0 => String::new(),
+        left_out => format!(" {left_out} older improvements are not listed."),
+    };
+    format!(
+        "Counts, costs, times by phase and best times are about all {iterations} iterations; parameters, hypotheses and \
+         causes rest on {in_full} of them ({even} spread evenly, the others selected: the fastest, the improvements and \
+         what led to them, the experiments), so that what is called untried may be among the others.{wins}"
     )
 }
 

@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 
 use sqlx::sqlite::SqliteRow;
-use sqlx::{Row, SqliteConnection};
+use sqlx::{AssertSqlSafe, Row, SqliteConnection};
 
 use super::columns::{
     correctness, count, json, name, optional_json, pack, required, signed, text, timing, to_json, unpack,
 };
+use super::questions::Of;
 use super::{Store, StoreError};
 use crate::domain::comparison::{Comparison, Participant};
 use crate::domain::ids::{CaseName, IterationId, SessionId};
@@ -44,18 +45,12 @@ impl Store {
         self.write(async |connection| record(connection, owner, comparison).await).await
     }
 
-    /// Reads the comparisons of the iterations of a session, or of one iteration.
-    pub(super) async fn comparisons(
-        &self,
-        session: Option<SessionId>,
-        iteration: Option<IterationId>,
-    ) -> Result<ByIteration, StoreError> {
-        let rows = sqlx::query(
-            "SELECT c.* FROM comparisons c JOIN iterations i ON i.id = c.iteration_id
-             WHERE i.session_id = ?1 OR i.id = ?2",
-        )
-        .bind(session)
-        .bind(iteration)
+    /// Reads the comparisons of iterations.
+    pub(super) async fn comparisons(&self, of: &Of) -> Result<ByIteration, StoreError> {
+        let rows = sqlx::query(AssertSqlSafe(format!(
+            "SELECT c.* FROM comparisons c JOIN iterations i ON i.id = c.iteration_id WHERE {}",
+            of.condition()
+        )))
         .fetch_all(&self.pool)
         .await?;
         let mut comparisons = HashMap::new();

@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
-use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
+use sqlx::{AssertSqlSafe, Row};
 
 use super::columns::{now, optional_json, required, signed, text, to_json};
+use super::questions::Of;
 use super::sessions::record_cost;
 use super::{Store, StoreError};
 use crate::domain::cost::Spent;
@@ -60,19 +61,14 @@ impl Store {
         Ok(problem.bind(session).fetch_optional(&self.pool).await?)
     }
 
-    /// Reads the counters of a session, or of one iteration.
-    pub(super) async fn counters(
-        &self,
-        session: Option<SessionId>,
-        iteration: Option<IterationId>,
-    ) -> Result<ByCase, StoreError> {
-        let rows = sqlx::query(
+    /// Reads the counters of iterations.
+    pub(super) async fn counters(&self, of: &Of) -> Result<ByCase, StoreError> {
+        let rows = sqlx::query(AssertSqlSafe(format!(
             "SELECT c.* FROM counters c JOIN iterations i ON i.id = c.iteration_id
-             WHERE i.session_id = ?1 OR i.id = ?2
+             WHERE {}
              ORDER BY c.iteration_id, c.case_name COLLATE natural_order, c.launch",
-        )
-        .bind(session)
-        .bind(iteration)
+            of.condition()
+        )))
         .fetch_all(&self.pool)
         .await?;
         let mut found = ByCase::new();

@@ -9,7 +9,7 @@ use sqlx::sqlite::SqliteRow;
 
 use super::columns::{name, required};
 use super::counters::ByCase;
-use super::questions::Verdicts;
+use super::questions::{Of, Verdicts};
 use super::sessions::cost;
 use super::{Store, StoreError};
 use crate::domain::call_record::{CallBegun, CallEnded};
@@ -64,12 +64,12 @@ impl Store {
         let mut referents = Referents {
             record,
             iterations: record.iterations.iter().map(|iteration| (iteration.id, iteration)).collect(),
-            findings: self.measurements(Some(session), None, Verdicts::AsDecided).await?,
+            findings: self.measurements(&Of::Session(session), Verdicts::AsDecided).await?,
             finals: self.finals_by_id(session).await?,
             booked: self.booked(session).await?,
             used: self.used(session).await?,
             reasons: self.reasons(session).await?,
-            counters: self.counters(Some(session), None).await?,
+            counters: self.counters(&Of::Session(session)).await?,
             calls: self.calls_by_id(session).await?,
         };
         rows.iter().map(|row| referents.record_of(row)).collect()

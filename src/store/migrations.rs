@@ -9,7 +9,7 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 
 /// Every file of migrations/, in order. A store keeps the SHA-384 of each text that it has applied, so a text never
 /// changes.
-const FILES: [(&str, &str); 17] = [
+const FILES: [(&str, &str); 18] = [
     ("0001_initial.sql", include_str!("../../migrations/0001_initial.sql")),
     ("0002_profiles.sql", include_str!("../../migrations/0002_profiles.sql")),
     ("0003_peaks.sql", include_str!("../../migrations/0003_peaks.sql")),
@@ -27,6 +27,7 @@ const FILES: [(&str, &str); 17] = [
     ("0015_model_calls.sql", include_str!("../../migrations/0015_model_calls.sql")),
     ("0016_views.sql", include_str!("../../migrations/0016_views.sql")),
     ("0017_targets.sql", include_str!("../../migrations/0017_targets.sql")),
+    ("0018_counted.sql", include_str!("../../migrations/0018_counted.sql")),
 ];
 
 /// The migrations of this program.

@@ -13,6 +13,7 @@ mod comparison_tests;
 mod comparisons;
 mod counters;
 mod error;
+mod excerpt;
 mod history;
 mod ids;
 mod iterations;
@@ -20,6 +21,7 @@ mod journal;
 #[cfg(test)]
 mod migration_tests;
 mod migrations;
+mod numbers;
 mod paid;
 mod peaks;
 mod phases;
@@ -33,6 +35,7 @@ mod stranger;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+mod totals;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -50,6 +53,7 @@ pub use artifacts::ArtifactRecord;
 pub use backup::Copied;
 pub use calls::NewCall;
 pub use error::StoreError;
+pub use excerpt::MOST_IN_FULL;
 pub use history::{Filter, HistoryRow, Sort};
 pub use iterations::Finish;
 use migrations::MIGRATIONS;

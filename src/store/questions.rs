@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use serde::Serialize;
-use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
+use sqlx::{AssertSqlSafe, Row};
 
 use super::columns::{correctness, count, json, name, optional_json, outcome, required, timing};
 use super::phases::step_times;
@@ -51,22 +51,45 @@ impl Verdicts {
 }
 
 /// Which iterations to read.
-#[derive(Clone, Copy)]
-enum Of {
+pub(super) enum Of {
     Session(SessionId),
     Iteration(IterationId),
+    These(Vec<IterationId>),
+}
+
+impl Of {
+    /// Returns the condition that a row `i` of the table `iterations` is one of them.
+    pub(super) fn condition(&self) -> String {
+        match self {
+            Self::Session(id) => format!("i.session_id = {id}"),
+            Self::Iteration(id) => format!("i.id = {id}"),
+            Self::These(ids) => {
+                format!("i.id IN ({})", ids.iter().map(IterationId::to_string).collect::<Vec<_>>().join(", "))
+            }
+        }
+    }
 }
 
 impl Store {
     /// Reads a session with everything that a report needs.
     pub async fn session_record(&self, id: SessionId) -> Result<SessionRecord, StoreError> {
-        let session = self.session(id).await?;
-        let ledger = self.sessions().await?.into_iter().filter(|other| other.id <= id).collect();
+        self.record(id, &Of::Session(id)).await
+    }
+
+    /// Reads a session with some of its iterations.
+    pub(super) async fn record(&self, id: SessionId, of: &Of) -> Result<SessionRecord, StoreError> {
+        let ledger: Vec<SessionSummary> = self.sessions().await?.into_iter().filter(|other| other.id <= id).collect();
+        // Unknown numbers have an error of their own.
+        let session = match ledger.last().filter(|last| last.id == id) {
+            Some(last) => last.clone(),
+            None => self.session(id).await?,
+        };
         Ok(SessionRecord {
             session,
             environment: self.environment_of(id).await?,
             baselines: self.baselines_of(id).await?,
-            iterations: self.iterations(Of::Session(id)).await?,
+            iterations: self.iterations(of).await?,
+            excerpt: None,
             finals: self.finals_of(id).await?,
             phases: self.phases_of(id).await?,
             no_counters: self.no_counters(id).await?,
@@ -76,7 +99,7 @@ impl Store {
 
     /// Reads everything about an iteration.
     pub async fn iteration(&self, id: IterationId) -> Result<IterationDetail, StoreError> {
-        let Some(iteration) = self.iterations(Of::Iteration(id)).await?.pop() else {
+        let Some(iteration) = self.iterations(&Of::Iteration(id)).await?.pop() else {
             return Err(self.unknown_iteration(id).await?);
         };
         let row = sqlx::query(
@@ -96,12 +119,22 @@ impl Store {
         })
     }
 
-    async fn iterations(&self, of: Of) -> Result<Vec<IterationRecord>, StoreError> {
-        let (session, iteration) = match of {
-            Of::Session(id) => (Some(id), None),
-            Of::Iteration(id) => (None, Some(id)),
-        };
-        let rows = sqlx::query(
+    /// Reads the iterations of a session after one of them, oldest first, at most so many.
+    pub async fn iterations_after(
+        &self,
+        session: SessionId,
+        last: Option<IterationId>,
+        most: u32,
+    ) -> Result<Vec<IterationRecord>, StoreError> {
+        let next = sqlx::query_scalar(
+            "SELECT id FROM iterations INDEXED BY iterations_listed WHERE session_id = ? AND id > ? ORDER BY id LIMIT ?",
+        );
+        let next = next.bind(session).bind(last.map_or(0, |id| id.0)).bind(most).fetch_all(&self.pool).await?;
+        self.iterations(&Of::These(next)).await
+    }
+
+    async fn iterations(&self, of: &Of) -> Result<Vec<IterationRecord>, StoreError> {
+        let rows = sqlx::query(AssertSqlSafe(format!(
             "SELECT i.*, a.kernels, h.claim, h.evidence, h.mechanism, h.case_name, h.predicted_median, h.predicted_lo,
                     h.predicted_hi, h.strength, h.model_mean, h.model_sd, h.relative_to, h.reference, h.actual, h.score,
                     (SELECT TOTAL(seconds) FROM costs WHERE iteration_id = i.id AND kind = 'gpu') AS gpu_s,
@@ -109,15 +142,14 @@ impl Store {
                     (SELECT TOTAL(usd) FROM costs WHERE iteration_id = i.id AND kind = 'llm') AS llm_usd
              FROM iterations i JOIN hypotheses h ON h.iteration_id = i.id
              LEFT JOIN artifacts a ON a.key = i.artifact_key
-             WHERE i.session_id = ?1 OR i.id = ?2
+             WHERE {}
              ORDER BY i.id",
-        )
-        .bind(session)
-        .bind(iteration)
+            of.condition()
+        )))
         .fetch_all(&self.pool)
         .await?;
         let mut records = rows.iter().map(iteration_record).collect::<Result<Vec<_>, _>>()?;
-        let mut measurements = self.measurements(session, iteration, Verdicts::AsTheyStand).await?;
+        let mut measurements = self.measurements(of, Verdicts::AsTheyStand).await?;
         for record in &mut records {
             record.measurements = measurements.remove(&record.id).unwrap_or_default();
         }
@@ -127,11 +159,10 @@ impl Store {
     /// Reads the results of a session's iterations, or of one iteration, case by case.
     pub(super) async fn measurements(
         &self,
-        session: Option<SessionId>,
-        iteration: Option<IterationId>,
+        of: &Of,
         verdicts: Verdicts,
     ) -> Result<HashMap<IterationId, Vec<CaseRecord>>, StoreError> {
-        let rows = sqlx::query(
+        let rows = sqlx::query(AssertSqlSafe(format!(
             "SELECT m.*, x.profile AS explanation, c.commit_id, COALESCE(c.earlier, 0) AS earlier,
                     (SELECT MIN(by.session_id) FROM commits made JOIN iterations by ON by.id = made.iteration_id
                      WHERE made.commit_id = c.commit_id AND made.case_name = c.case_name AND made.earlier = 0
@@ -141,16 +172,15 @@ impl Store {
              FROM measurements m JOIN iterations i ON i.id = m.iteration_id
              LEFT JOIN commits c ON c.iteration_id = m.iteration_id AND c.case_name = m.case_name
              LEFT JOIN explanations x ON x.iteration_id = m.iteration_id AND x.case_name = m.case_name
-             WHERE i.session_id = ?1 OR i.id = ?2
+             WHERE {}
              ORDER BY m.iteration_id, m.case_name COLLATE natural_order",
-        )
-        .bind(session)
-        .bind(iteration)
+            of.condition()
+        )))
         .fetch_all(&self.pool)
         .await?;
         let mut by_iteration: HashMap<IterationId, Vec<CaseRecord>> = HashMap::new();
-        let mut comparisons = self.comparisons(session, iteration).await?;
-        let mut counters = self.counters(session, iteration).await?;
+        let mut comparisons = self.comparisons(of).await?;
+        let mut counters = self.counters(of).await?;
         for row in &rows {
             let id: IterationId = row.try_get("iteration_id")?;
             let comparison = comparisons.remove(&(id, row.try_get("case_name")?));

@@ -235,12 +235,16 @@ impl Store {
     }
 
     async fn summaries(&self, id: Option<SessionId>) -> Result<Vec<SessionSummary>, StoreError> {
-        // Of one session, all iterations are few. Of all sessions, the wins are few.
-        let from = match id {
-            Some(_) => "iterations i CROSS JOIN measurements m ON m.iteration_id = i.id",
-            None => "measurements m CROSS JOIN iterations i INDEXED BY iterations_facts ON i.id = m.iteration_id",
+        // Another session may have numbers between those of this one.
+        let (wins_of, costs_of) = match id {
+            None => ("?1 IS NULL", "TRUE"),
+            Some(_) => (
+                "i.session_id = ?1
+                   AND m.iteration_id >= (SELECT MIN(id) FROM iterations INDEXED BY iterations_listed WHERE session_id = ?1)
+                   AND m.iteration_id <= (SELECT MAX(id) FROM iterations INDEXED BY iterations_listed WHERE session_id = ?1)",
+                "session_id = ?1",
+            ),
         };
-        let of_session = if id.is_some() { "i.session_id = ?1" } else { "?1 IS NULL" };
         let rows = sqlx::query(AssertSqlSafe(format!(
             // A committed winner that was measured again is not a win, nor is what it beat later: that was on the way to it.
             // See `is_win` of the report, which follows the same rule.
@@ -252,8 +256,9 @@ impl Store {
                                           OR EXISTS (SELECT 1 FROM json_each(o.origin, '$.cases') WHERE value = m.case_name)
                                    FROM iterations o WHERE o.id = i.id)
                              ELSE 0 END AS remeasured
-                 FROM {from}
-                 WHERE {of_session} AND m.verdict IN ('start', 'improved')
+                 FROM measurements m INDEXED BY measurements_won
+                 CROSS JOIN iterations i INDEXED BY iterations_facts ON i.id = m.iteration_id
+                 WHERE {wins_of} AND m.verdict IN ('start', 'improved')
                    AND NOT EXISTS (SELECT 1 FROM disqualifications d
                                    WHERE d.iteration_id = m.iteration_id AND d.case_name = m.case_name)),
              wins AS MATERIALIZED (
@@ -281,18 +286,21 @@ impl Store {
                  FROM gains LEFT JOIN participants p ON p.comparison_id = gains.place / 100 AND p.position = gains.place % 100),
              top AS MATERIALIZED
                  (SELECT session_id, MAX(ratio) AS ratio, ratio_lo, ratio_hi FROM paired GROUP BY session_id),
-             won AS MATERIALIZED (SELECT session_id, COUNT(*) AS wins FROM wins GROUP BY session_id)
+             won AS MATERIALIZED (SELECT session_id, COUNT(*) AS wins FROM wins GROUP BY session_id),
+             spent AS MATERIALIZED (
+                 SELECT session_id, TOTAL(seconds) FILTER (WHERE kind = 'gpu') AS gpu_s,
+                        TOTAL(usd) FILTER (WHERE kind = 'gpu') AS gpu_usd, TOTAL(usd) FILTER (WHERE kind = 'llm') AS llm_usd
+                 FROM costs INDEXED BY costs_by_session WHERE {costs_of} GROUP BY session_id)
              SELECT s.*, e.device_name, e.time_source, e.graphs,
                     (SELECT COUNT(*) FROM resumptions WHERE session_id = s.id) AS resumptions,
                     (SELECT COUNT(*) FROM iterations WHERE session_id = s.id) AS iterations,
                     (SELECT COUNT(*) FROM iterations WHERE session_id = s.id AND ended_at IS NULL) AS unfinished,
                     COALESCE(won.wins, 0) AS wins,
                     top.ratio AS best_speedup, top.ratio_lo AS best_lo, top.ratio_hi AS best_hi,
-                    (SELECT TOTAL(seconds) FROM costs WHERE session_id = s.id AND kind = 'gpu') AS gpu_s,
-                    (SELECT TOTAL(usd) FROM costs WHERE session_id = s.id AND kind = 'gpu') AS gpu_usd,
-                    (SELECT TOTAL(usd) FROM costs WHERE session_id = s.id AND kind = 'llm') AS llm_usd
+                    COALESCE(spent.gpu_s, 0.0) AS gpu_s, COALESCE(spent.gpu_usd, 0.0) AS gpu_usd,
+                    COALESCE(spent.llm_usd, 0.0) AS llm_usd
              FROM sessions s JOIN environments e ON e.id = s.environment_id LEFT JOIN top ON top.session_id = s.id
-             LEFT JOIN won ON won.session_id = s.id
+             LEFT JOIN won ON won.session_id = s.id LEFT JOIN spent ON spent.session_id = s.id
              WHERE ?1 IS NULL OR s.id = ?1
              ORDER BY s.id"
         )))

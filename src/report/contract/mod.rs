@@ -54,6 +54,8 @@ pub struct Report {
     pub winners_curse: Option<WinnersCurse>,
     /// `total`, `unfinished`, and a count per kind of outcome.
     pub iterations: IndexMap<&'static str, u64>,
+    /// What the report rests on, if the session has too many iterations to read them all. Null if all were read.
+    pub excerpt: Option<Excerpt>,
     /// How many wrong or cheating variants each check caught. Checks that caught none are left out.
     pub caught: IndexMap<&'static str, u64>,
     /// The first correct variant of each case and every confirmed improvement that the session has found, oldest first.
@@ -104,6 +106,19 @@ pub struct Report {
     pub distributions: Vec<Distribution>,
     /// How the sources of the winners of the cases with the largest gains came about.
     pub lineages: Vec<Lineage>,
+}
+
+/// How much of a session the report rests on. Counts, costs, times by phase and best times are about all iterations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Excerpt {
+    /// Iterations of the session.
+    pub iterations: u64,
+    /// Iterations that were read in full.
+    pub in_full: u64,
+    /// How many of these are spread evenly over the session. Calibration rests on them alone.
+    pub even: u64,
+    /// Improvements that are not in `wins`, which has the latest.
+    pub wins_left_out: u64,
 }
 
 /// The session of a report.

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use super::Thinned;
+use crate::domain::excerpt::Used;
 use crate::domain::origin::Purpose;
-use crate::domain::record::SessionRecord;
+use crate::domain::record::{IterationRecord, SessionRecord};
 use crate::domain::verdict::Verdict;
 use crate::report::contract::{Case, Progress, ProgressStep, Tried};
 
@@ -15,17 +16,21 @@ const MAX_TRIED: usize = 200;
 pub(in crate::report) fn of(record: &SessionRecord, cases: &[Case]) -> Vec<Progress> {
     let mut steps: HashMap<&str, Vec<ProgressStep>> = HashMap::new();
     let mut tried: HashMap<&str, Thinned<Tried>> = HashMap::new();
-    let (mut at_s, mut cost_usd) = (0.0, 0.0);
-    for iteration in &record.iterations {
-        at_s += iteration.wall_s.unwrap_or_default();
-        cost_usd += iteration.cost.total_usd();
+    let even = record.excerpt.as_ref().map(|excerpt| &excerpt.even);
+    let is_unselected = |one: &IterationRecord| even.is_none_or(|even| even.contains(&one.id));
+    let mut last_s = 0.0;
+    for (iteration, Used { wall_s: at_s, usd: cost_usd }) in record.with_used() {
+        last_s = at_s;
         // An experiment has another amount of work than the case.
         for found in iteration.measurements.iter().filter(|_| iteration.purpose != Purpose::Experiment) {
             let Some(timing) = found.best_timing().filter(|_| found.verdict != Some(Verdict::Rejected)) else {
                 continue;
             };
             let us = timing.median_ns / 1e3;
-            tried.entry(&found.case).or_insert_with(|| Thinned::new(MAX_TRIED)).push(Tried { at_s, cost_usd, us });
+            // A dot stands for a try that was not selected for its outcome.
+            if is_unselected(iteration) {
+                tried.entry(&found.case).or_insert_with(|| Thinned::new(MAX_TRIED)).push(Tried { at_s, cost_usd, us });
+            }
             let Some(kind @ (Verdict::Start | Verdict::Improved)) = found.verdict else { continue };
             let steps = steps.entry(&found.case).or_default();
             if steps.last().is_none_or(|last| us < last.us) {
@@ -34,13 +39,15 @@ pub(in crate::report) fn of(record: &SessionRecord, cases: &[Case]) -> Vec<Progr
             }
         }
     }
-    let end_s = record.session.wall_s.unwrap_or(at_s).max(at_s);
+    let end_s = record.session.wall_s.unwrap_or(last_s).max(last_s);
+    let totals = record.totals();
     let known = cases.iter().filter_map(|case| Some((case, steps.remove(case.case.as_str())?)));
     let with_final = known.map(|(case, mut steps)| {
         steps.extend(settled(case, end_s, record.session.cost.total_usd()));
         let tried = tried.get(case.case.as_str());
-        let (some, count) = tried.map_or((Vec::new(), 0), |tried| (tried.some(), tried.count));
-        Progress { case: case.case.clone(), steps, tried: some, tried_in_all: count }
+        let some = tried.map_or_else(Vec::new, Thinned::some);
+        let tried_in_all = totals.timed.get(&case.case).copied().unwrap_or_default();
+        Progress { case: case.case.clone(), steps, tried: some, tried_in_all }
     });
     with_final.collect()
 }

@@ -255,6 +255,7 @@ fn a_session_is_told_to_programs_as_json() {
         "cheated": 0,
         "pruned": 0
       },
+      "excerpt": null,
       "caught": {
         "accuracy": 1
       },

@@ -201,6 +201,7 @@ pub(in crate::report) fn record() -> SessionRecord {
                 ..iteration(IterationId(5), 96, Some(IterationId(3)), Outcome::Measured, vec![])
             },
         ],
+        excerpt: None,
         finals: Vec::new(),
         phases: Vec::new(),
         no_counters: None,

@@ -21,45 +21,17 @@
 //! The first call reads from the disk what later ones find in memory. Most of the time of `sessions` and `report` goes into
 //! the results and costs of all 12,099 sessions.
 
+mod generator;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use optloop::store::Store;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{AssertSqlSafe, Row, SqlitePool};
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use tempfile::TempDir;
-
-/// The size of a source: that of the larger committed winners, in bytes.
-const SOURCE_BYTES: i64 = 12_000;
 
 /// How often each command is timed.
 const TIMES: usize = 5;
-
-/// Columns that number things, by table, with what is added to them in each copy: a multiple of a session's rows.
-const NUMBERED: [(&str, &[(&str, &str)]); 13] = [
-    ("sessions", &[("id", "sessions")]),
-    ("baselines", &[("session_id", "sessions")]),
-    ("iterations", &[("id", "iterations"), ("session_id", "sessions"), ("parent_id", "iterations")]),
-    ("hypotheses", &[("iteration_id", "iterations"), ("relative_to", "iterations")]),
-    ("changed_parameters", &[("iteration_id", "iterations")]),
-    ("measurements", &[("iteration_id", "iterations")]),
-    ("commits", &[("iteration_id", "iterations")]),
-    ("disqualifications", &[("iteration_id", "iterations")]),
-    (
-        "comparisons",
-        &[
-            ("id", "comparisons"),
-            ("iteration_id", "iterations"),
-            ("session_id", "sessions"),
-            ("winner_id", "iterations"),
-        ],
-    ),
-    ("participants", &[("comparison_id", "comparisons"), ("iteration_id", "iterations")]),
-    ("costs", &[("id", "costs"), ("session_id", "sessions"), ("iteration_id", "iterations")]),
-    ("phases", &[("id", "phases"), ("session_id", "sessions")]),
-    ("journal", &[("seq", "journal"), ("session_id", "sessions"), ("iteration_id", "iterations")]),
-];
 
 /// A project in a temporary folder, as `optloop init` makes it.
 struct Project {
@@ -72,7 +44,7 @@ fn main() {
     let store = kept(most);
     if !store.exists() {
         let started = Instant::now();
-        make(&store, most);
+        wait(generator::make(&store, most));
         println!("made the store in {:.0} s", started.elapsed().as_secs_f64());
     }
     let project = Project::new(&store);
@@ -172,105 +144,7 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
 fn sessions(store: &Path) -> u64 {
     wait(async {
         let pool = SqlitePoolOptions::new().connect_with(SqliteConnectOptions::new().filename(store)).await.unwrap();
-        highest(&pool, "sessions").await.cast_unsigned()
+        let newest: i64 = sqlx::query_scalar("SELECT MAX(id) FROM sessions").fetch_one(&pool).await.unwrap();
+        newest.cast_unsigned()
     })
-}
-
-/// Copies the recorded sessions until there are enough iterations.
-fn make(store: &Path, iterations: u64) {
-    let making = store.with_extension("making");
-    std::fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/history.db"), &making).unwrap();
-    wait(async {
-        // Makes the newest schema.
-        Store::open(&making).await.unwrap().close().await;
-        multiply(&making, iterations).await;
-    });
-    std::fs::rename(making, store).unwrap();
-}
-
-/// Copies the sessions of a store, until it has as many iterations as wanted.
-async fn multiply(path: &Path, iterations: u64) {
-    let options = SqliteConnectOptions::new().filename(path).foreign_keys(false);
-    // A store that a crash spoils is made again.
-    let options = options.journal_mode(SqliteJournalMode::Off).synchronous(SqliteSynchronous::Off);
-    let pool = SqlitePoolOptions::new().max_connections(1).connect_with(options).await.unwrap();
-    // They keep what is finished as it is, and write the journal, which is copied.
-    let triggers =
-        sqlx::query("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetch_all(&pool).await.unwrap();
-    for trigger in &triggers {
-        execute(&pool, format!("DROP TRIGGER {}", trigger.get::<String, _>("name"))).await;
-    }
-    execute(&pool, format!("UPDATE iterations SET source = source || printf('%.*c', {SOURCE_BYTES}, ' ')")).await;
-    // A virtual GPU costs nothing, so nothing was recorded.
-    let costs = "INSERT INTO costs (session_id, iteration_id, kind, seconds, usd)
-                 SELECT session_id, id, 'gpu', wall_s, wall_s / 3600.0 * 3.5 FROM iterations WHERE wall_s IS NOT NULL";
-    execute(&pool, costs.to_owned()).await;
-    let mut copies = Vec::new();
-    for (table, numbered) in NUMBERED {
-        copies.push(copy_of(&pool, table, numbered).await);
-    }
-    let copies_wanted = iterations.div_ceil(highest(&pool, "iterations").await.cast_unsigned());
-    for copy in 1..copies_wanted {
-        execute(&pool, "BEGIN".to_owned()).await;
-        for statement in &copies {
-            execute(&pool, statement.replace("$COPY", &copy.to_string())).await;
-        }
-        execute(&pool, "COMMIT".to_owned()).await;
-    }
-    for trigger in &triggers {
-        execute(&pool, trigger.get("sql")).await;
-    }
-    pool.close().await;
-}
-
-/// Returns the statement that makes the rows of one more session in a table. `$COPY` stands for the number of the copy.
-async fn copy_of(pool: &SqlitePool, table: &str, numbered: &[(&str, &str)]) -> String {
-    let columns = sqlx::query(AssertSqlSafe(format!("SELECT name FROM pragma_table_info('{table}')")));
-    let columns: Vec<String> = columns.fetch_all(pool).await.unwrap().iter().map(|row| row.get("name")).collect();
-    let mut values = Vec::new();
-    for column in &columns {
-        let offset = numbered.iter().find(|(name, _)| name == column);
-        values.push(match (offset, column.as_str()) {
-            (Some((_, of)), _) => format!("{column} + $COPY * {}", highest(pool, of).await),
-            // The rest of the journal's key is a number for these.
-            (_, "detail") => {
-                let (comparisons, costs) = (highest(pool, "comparisons").await, highest(pool, "costs").await);
-                format!(
-                    "CASE kind WHEN 'final' THEN detail + $COPY * {comparisons} WHEN 'booked' THEN detail + $COPY * {costs}
-                     ELSE detail END"
-                )
-            }
-            (_, "started_at" | "ended_at") => {
-                format!("strftime('%Y-%m-%dT%H:%M:%fZ', {column}, '+' || ($COPY * 30) || ' minutes')")
-            }
-            (_, time) if time.ends_with("median_ns") || time.ends_with("_lo_ns") || time.ends_with("_hi_ns") => {
-                format!("{column} * (0.8 + 0.0004 * (($COPY * 7919) % 1000))")
-            }
-            _ => column.clone(),
-        });
-    }
-    let first = numbered.iter().find(|(column, _)| *column == columns[0]).expect("a table's key is numbered");
-    format!(
-        "INSERT INTO {table} ({}) SELECT {} FROM {table} WHERE {} <= {}",
-        columns.join(", "),
-        values.join(", "),
-        first.0,
-        highest(pool, first.1).await
-    )
-}
-
-/// Returns the highest number in use before anything is copied.
-async fn highest(pool: &SqlitePool, table: &str) -> i64 {
-    let key = if table == "journal" { "seq" } else { "id" };
-    sqlx::query_scalar(AssertSqlSafe(format!("SELECT COALESCE(MAX({key}), 0) FROM {table}")))
-        .fetch_one(pool)
-        .await
-        .unwrap()
-}
-
-async fn execute(pool: &SqlitePool, statement: String) {
-    sqlx::raw_sql(AssertSqlSafe(statement.clone()))
-        .execute(pool)
-        .await
-        .unwrap_or_else(|error| panic!("{statement}: {error}"));
 }

@@ -1,0 +1,194 @@
+//! Reads what a report needs of a session: all iterations, or an excerpt of a session that has too many.
+
+use std::collections::BTreeSet;
+
+use sqlx::AssertSqlSafe;
+
+use super::columns::to_json;
+use super::numbers::Numbers;
+use super::questions::Of;
+use super::{Store, StoreError};
+use crate::domain::excerpt::Excerpt;
+use crate::domain::ids::{IterationId, SessionId};
+use crate::domain::record::SessionRecord;
+
+/// The most iterations of a session that a report reads without making an excerpt.
+pub const MOST_IN_FULL: u64 = 5_000;
+
+/// Iterations of an excerpt that are spread evenly.
+const EVEN: u64 = 1_000;
+
+/// The most wins of an excerpt. The latest ones are kept, and the best and first of each case.
+const WINS: u64 = 1_000;
+
+/// The fastest results of an excerpt, over all cases.
+const FASTEST: usize = 1_000;
+
+/// The most iterations of an excerpt that were derived from the best variants.
+const DERIVED: u64 = 500;
+
+/// The most iterations of each other kind.
+const OTHERS: u64 = 300;
+
+impl Store {
+    /// Reads a session for a report: with all iterations up to a number, else with an excerpt of them.
+    pub async fn report_record(&self, id: SessionId, most_in_full: u64) -> Result<SessionRecord, StoreError> {
+        let numbers = self.numbers(id).await?;
+        if numbers.count <= most_in_full {
+            return self.session_record(id).await;
+        }
+        let even = self.spread_evenly(numbers).await?;
+        let mut chosen = self.telling(numbers).await?;
+        chosen.extend(self.referred_to(&even).await?);
+        chosen.extend(&even);
+        let chosen: Vec<IterationId> = chosen.into_iter().collect();
+        let excerpt = Excerpt {
+            totals: self.totals(numbers).await?,
+            used: self.used_until(numbers, &chosen).await?,
+            even,
+            wins_left_out: self.wins(numbers).await?.saturating_sub(WINS),
+        };
+        let record = self.record(id, &Of::These(chosen)).await?;
+        Ok(SessionRecord { excerpt: Some(excerpt), ..record })
+    }
+
+    /// Returns some iterations of a session, spread evenly.
+    async fn spread_evenly(&self, numbers: Numbers) -> Result<BTreeSet<IterationId>, StoreError> {
+        let ids = sqlx::query_scalar(
+            "SELECT i.id FROM json_each(?1) CROSS JOIN iterations i ON i.session_id = ?2 AND i.ordinal = value",
+        );
+        let ids: Vec<IterationId> =
+            ids.bind(to_json("ordinals", &numbers.evenly(EVEN))?).bind(numbers.session).fetch_all(&self.pool).await?;
+        Ok(ids.into_iter().collect())
+    }
+
+    /// Returns the iterations of a session that the figures of a report come from.
+    async fn telling(&self, numbers: Numbers) -> Result<BTreeSet<IterationId>, StoreError> {
+        let mut chosen = BTreeSet::new();
+        let wins = self.best_wins(numbers).await?;
+        chosen.extend(&wins);
+        let (session, own) = (numbers.session, |column| numbers.hold(column));
+        let questions = [
+            // The latest wins, and what the session began with: its initial design comes first.
+            format!(
+                "SELECT iteration_id FROM measurements m INDEXED BY measurements_won
+                 WHERE verdict IN ('start', 'improved') AND verdict = 'improved' AND {} ORDER BY iteration_id DESC LIMIT {WINS}",
+                own("m.iteration_id")
+            ),
+            format!(
+                "SELECT iteration_id FROM measurements m INDEXED BY measurements_won
+                 WHERE verdict IN ('start', 'improved') AND verdict = 'start' AND {} ORDER BY iteration_id LIMIT {OTHERS}",
+                own("m.iteration_id")
+            ),
+            format!(
+                "SELECT id FROM iterations i INDEXED BY iterations_listed WHERE session_id = {session}
+                 ORDER BY id LIMIT {OTHERS}"
+            ),
+            // An example of each outcome of each family.
+            format!(
+                "SELECT MIN(id) FROM iterations INDEXED BY iterations_counted WHERE session_id = {session}
+                 GROUP BY purpose, outcome, outcome_check, family"
+            ),
+            format!(
+                "SELECT id FROM iterations INDEXED BY iterations_counted
+                 WHERE session_id = {session} AND purpose = 'experiment' ORDER BY id DESC LIMIT {OTHERS}"
+            ),
+            format!(
+                "SELECT winner_id FROM comparisons WHERE session_id = {session}
+                 UNION
+                 SELECT p.iteration_id FROM comparisons c JOIN participants p ON p.comparison_id = c.id
+                 WHERE c.session_id = {session} AND p.iteration_id IS NOT NULL"
+            ),
+            format!(
+                "SELECT DISTINCT iteration_id FROM explanations x WHERE {} ORDER BY iteration_id DESC LIMIT {OTHERS}",
+                own("x.iteration_id")
+            ),
+            format!(
+                "SELECT DISTINCT iteration_id FROM counters x WHERE {} ORDER BY iteration_id DESC LIMIT {OTHERS}",
+                own("x.iteration_id")
+            ),
+        ];
+        for question in questions {
+            chosen.extend(self.numbers_of(question).await?);
+        }
+        chosen.extend(self.fastest(numbers).await?);
+        chosen.extend(self.around(numbers, &wins).await?);
+        Ok(chosen)
+    }
+
+    async fn numbers_of(&self, question: String) -> Result<Vec<IterationId>, StoreError> {
+        Ok(sqlx::query_scalar(AssertSqlSafe(question)).fetch_all(&self.pool).await?)
+    }
+
+    /// Counts the improvements of a session.
+    async fn wins(&self, numbers: Numbers) -> Result<u64, StoreError> {
+        self.counted(format!(
+            "SELECT COUNT(*) FROM measurements m INDEXED BY measurements_won WHERE verdict IN ('start', 'improved') AND verdict = 'improved' AND {}",
+            numbers.hold("m.iteration_id")
+        ))
+        .await
+    }
+
+    /// Returns the fastest win of each case.
+    async fn best_wins(&self, numbers: Numbers) -> Result<Vec<IterationId>, StoreError> {
+        self.numbers_of(format!(
+            "SELECT iteration_id FROM (SELECT iteration_id, MIN(best_ns) FROM measurements m INDEXED BY measurements_won
+             WHERE verdict IN ('start', 'improved') AND verdict = 'improved' AND {} AND NOT EXISTS
+                   (SELECT 1 FROM disqualifications d WHERE d.iteration_id = m.iteration_id AND d.case_name = m.case_name)
+             GROUP BY case_name)",
+            numbers.hold("m.iteration_id")
+        ))
+        .await
+    }
+
+    /// Returns the iterations with the fastest results on each case.
+    async fn fastest(&self, numbers: Numbers) -> Result<Vec<IterationId>, StoreError> {
+        let cases: Vec<String> = sqlx::query_scalar("SELECT value FROM sessions, json_each(cases) WHERE id = ?")
+            .bind(numbers.session)
+            .fetch_all(&self.pool)
+            .await?;
+        let query = format!(
+            "SELECT iteration_id FROM measurements m INDEXED BY measurements_listed
+             WHERE case_name = ?1 AND best_ns IS NOT NULL AND verdict IS NOT 'rejected' AND {} ORDER BY best_ns LIMIT ?2",
+            numbers.hold("m.iteration_id")
+        );
+        let mut fastest = Vec::new();
+        for case in &cases {
+            let ids = sqlx::query_scalar::<_, IterationId>(AssertSqlSafe(query.clone())).bind(case);
+            let most = FASTEST.div_ceil(cases.len()).cast_signed() as i64;
+            fastest.extend(ids.bind(most).fetch_all(&self.pool).await?);
+        }
+        Ok(fastest)
+    }
+
+    /// Returns the ancestors of the best variants, other iterations of the same variants, and what was derived from them.
+    async fn around(&self, numbers: Numbers, best: &[IterationId]) -> Result<Vec<IterationId>, StoreError> {
+        let best = to_json("iterations", best)?;
+        let query = format!(
+            "WITH RECURSIVE line(id) AS (
+                 SELECT value FROM json_each(?1)
+                 UNION
+                 SELECT i.parent_id FROM line JOIN iterations i ON i.id = line.id WHERE i.parent_id IS NOT NULL),
+             same AS MATERIALIZED (
+                 SELECT DISTINCT other.id FROM json_each(?1) JOIN iterations own ON own.id = value
+                 JOIN iterations other INDEXED BY iterations_by_hash ON other.hash = own.hash
+                 WHERE {})
+             SELECT id FROM (SELECT id FROM line ORDER BY id DESC LIMIT {OTHERS})
+             UNION
+             SELECT id FROM (SELECT id FROM same ORDER BY id DESC LIMIT {OTHERS})
+             UNION
+             SELECT id FROM (SELECT h.iteration_id AS id FROM same
+                             JOIN hypotheses h INDEXED BY hypotheses_counted ON h.relative_to = same.id
+                             ORDER BY h.iteration_id DESC LIMIT {DERIVED})",
+            numbers.hold("other.id")
+        );
+        Ok(sqlx::query_scalar(AssertSqlSafe(query)).bind(best).fetch_all(&self.pool).await?)
+    }
+
+    /// Returns the iterations that the claims of others refer to.
+    async fn referred_to(&self, some: &BTreeSet<IterationId>) -> Result<Vec<IterationId>, StoreError> {
+        let query = "SELECT DISTINCT h.relative_to FROM json_each(?) CROSS JOIN hypotheses h ON h.iteration_id = value
+                     WHERE h.relative_to IS NOT NULL";
+        Ok(sqlx::query_scalar(query).bind(to_json("iterations", some)?).fetch_all(&self.pool).await?)
+    }
+}
