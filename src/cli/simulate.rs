@@ -31,7 +31,7 @@ pub struct Args {
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repeats: u32,
 
-    /// Evaluations of each run
+    /// Evaluations per run
     #[arg(long, default_value_t = 220, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     evaluations: u32,
 

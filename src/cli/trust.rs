@@ -17,7 +17,7 @@ use crate::trust::{self, ConsentState, Consents, Item};
 /// Arguments of `optloop trust`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Agree without asking (for scripts)
+    /// Agree without prompting (for scripts)
     #[arg(long)]
     yes: bool,
 
