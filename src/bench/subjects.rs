@@ -69,6 +69,9 @@ impl Bench {
 
     /// Returns the winners in files: that of a sidecar, or those of a source, which several cases may share.
     fn in_files(&self, path: &Path, workload: &str, selection: Selection<'_>) -> anyhow::Result<Vec<Subject>> {
+        if !path.exists() {
+            bail!("{} does not exist", path.display());
+        }
         let is_sidecar = path.extension().is_some_and(|extension| extension == "json");
         let sidecars = if is_sidecar { vec![path.to_owned()] } else { sidecars_of(path)? };
         if sidecars.is_empty() {

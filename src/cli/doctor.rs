@@ -51,9 +51,11 @@ enum Finding {
     Here(String),
     /// It is missing. Says what does not work without it.
     Missing(String),
+    /// It is there, but cannot be used. Says what to mend.
+    Broken(String),
 }
 
-use Finding::{Here, Missing};
+use Finding::{Broken, Here, Missing};
 
 /// Runs every check and prints a line for each.
 pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
@@ -69,7 +71,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
         ("project", files(project)),
         (
             "config.toml",
-            config.as_ref().map_or_else(|e| Missing(format!("{e:#}")), |_| Here("every key is known".into())),
+            config.as_ref().map_or_else(|e| Broken(format!("{e:#}")), |_| Here("every key is known".into())),
         ),
         (
             "GPU and driver",
@@ -118,6 +120,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
         match finding {
             Here(text) => writeln!(out, "ok       {what}: {text}")?,
             Missing(text) => writeln!(out, "missing  {what}: {text}")?,
+            Broken(text) => writeln!(out, "broken   {what}: {text}")?,
         }
     }
     if args.llm {

@@ -46,6 +46,17 @@ pub fn check_spaces(
     let chosen = |family: &&Family| searched.contains(&family.name) && family.fits(workload, device);
     let fitting: Vec<_> = families.iter().filter(chosen).collect();
     if fitting.is_empty() {
+        let others = families.iter().filter(|family| family.fits(workload, device));
+        let others: Vec<&str> = others.map(|family| family.name.as_str()).collect();
+        if !others.is_empty() {
+            return Err(format!(
+                "none of the selected families ({}) can compute workload `{}` on {}; these can: {}",
+                searched.join(", "),
+                workload.name,
+                device.name,
+                others.join(", ")
+            ));
+        }
         return Err(format!(
             "no family can compute workload `{}` ({}, {}) on {} (sm_{}): add one to templates/kernels/",
             workload.name,

@@ -17,7 +17,7 @@ use crate::session::{Event, Observer};
 use super::board::{self, Board};
 use super::ending;
 use super::plan::count;
-use super::talk::{say, showable};
+use super::talk::{print_above, say, showable};
 
 /// Shows events.
 pub struct Progress<'a, W: Write> {
@@ -50,6 +50,7 @@ impl<'a, W: Write> Progress<'a, W> {
         if let Ok(style) = ProgressStyle::with_template("{spinner} {view}") {
             self.view.set_style(style.with_key("view", draw));
         }
+        print_above(Some(self.view.clone()));
         self.view.enable_steady_tick(Duration::from_millis(200));
     }
 
@@ -59,6 +60,7 @@ impl<'a, W: Write> Progress<'a, W> {
 
     /// Clears the live view. Returns the error if an event could not be written.
     pub fn finish(self) -> std::io::Result<()> {
+        print_above(None);
         self.view.finish_and_clear();
         self.failure.map_or(Ok(()), Err)
     }
@@ -80,20 +82,12 @@ impl<'a, W: Write> Progress<'a, W> {
         (board.finished, board.cost_usd) = (finished, cost_usd);
     }
 
-    fn say(&self, text: &str) {
-        if self.view.is_hidden() {
-            say(text);
-        } else {
-            self.view.println(showable(text));
-        }
-    }
-
     fn tell(&mut self, event: &Event<'_>) {
         match event {
             Event::Started { session, workload, device, time_source, budget_s, max_cost_usd, max_iterations } => {
                 self.set_out(*time_source, *budget_s, (*max_cost_usd, *max_iterations));
                 self.show_view(Duration::ZERO);
-                self.say(&format!(
+                say(&format!(
                     "session {session}: {workload} on {device}, times are {}, budget {}",
                     time_source.name(),
                     span(*budget_s)
@@ -115,7 +109,7 @@ impl<'a, W: Write> Progress<'a, W> {
                 self.set_out(*time_source, *budget_s, (*max_cost_usd, *max_iterations));
                 self.note_used(*finished, *cost_usd);
                 self.show_view(seconds(*used_s));
-                self.say(&format!(
+                say(&format!(
                     "session {session} continues (resumption {resumption}): {workload} on {device}, times are {}, \
                      {finished} iterations, {} of {} and ${cost_usd:.2} used so far",
                     time_source.name(),
@@ -131,92 +125,91 @@ impl<'a, W: Write> Progress<'a, W> {
             Event::ModelAnswered { call, model, status, message, cost_usd, cost_is_known } => {
                 let why = message.map_or_else(String::new, |message| format!(": {message}"));
                 let unknown = if *cost_is_known { "" } else { " (cost unknown: this is the upper bound)" };
-                self.say(&format!("call {call}: {model} {status}, ${cost_usd:.4}{unknown}{why}"));
+                say(&format!("call {call}: {model} {status}, ${cost_usd:.4}{unknown}{why}"));
             }
             Event::FamilyAdded { family, about } => {
-                self.say(&format!("{family}: new family from a language model, now part of the search: {about}"));
+                say(&format!("{family}: new family from a language model, now part of the search: {about}"));
             }
             Event::ModelsStopped { reason } => {
-                self.say(&format!("the session continues without language models: {reason}"));
+                say(&format!("the session continues without language models: {reason}"));
             }
             Event::ReplayDiffers { purpose, ordinal, difference } => {
-                self.say(&format!("the {purpose} request {ordinal} differs from the recorded one: {difference}"));
+                say(&format!("the {purpose} request {ordinal} differs from the recorded one: {difference}"));
             }
             Event::Baseline { case, name, us, time_source } => {
-                self.say(&format!("{case}: {name} takes {us:.2} {}", unit(*time_source)));
+                say(&format!("{case}: {name} takes {us:.2} {}", unit(*time_source)));
             }
             Event::Counters { case, iteration } => {
-                self.say(&format!("{case}: the hardware counters of iteration {iteration} are on record"));
+                say(&format!("{case}: the hardware counters of iteration {iteration} are on record"));
             }
-            Event::NoCounters { reason } => self.say(&format!("no hardware counters: {reason}")),
-            Event::NoBaseline { reason } => self.say(&format!("no baseline: {reason}")),
+            Event::NoCounters { reason } => say(&format!("no hardware counters: {reason}")),
+            Event::NoBaseline { reason } => say(&format!("no baseline: {reason}")),
             Event::Iteration { iteration, finished, outcome, hypothesis, decisions, wins, elapsed_s, cost_usd } => {
                 self.note_used(*finished, *cost_usd);
-                let verdict = format!("#{iteration} {}: {}", verdicts(outcome, decisions), hypothesis.claim);
-                self.board().note_verdict(verdict);
+                let how = verdicts(outcome, decisions, self.times);
+                self.board().note_verdict(format!("#{iteration} {how}: {}", hypothesis.claim));
                 let status = self.board().used(seconds(*elapsed_s));
                 let failed = !matches!(outcome, Outcome::Measured | Outcome::Pruned { .. });
                 if failed {
                     let message = outcome.message().unwrap_or_default();
-                    self.say(&format!("#{iteration} {}: {message}", outcome.kind()));
+                    say(&format!("#{iteration} {}: {message}", outcome.kind()));
                 } else if self.view.is_hidden() {
-                    // For a variant that was timed, this says whether its times are measured or modelled.
-                    let how = if matches!(outcome, Outcome::Measured) { self.times.name() } else { outcome.kind() };
-                    say(&format!("#{iteration} {how}: {} ({wins} won)  [{status}]", hypothesis.claim));
+                    let won = if *wins > 0 { format!(", {wins} won") } else { String::new() };
+                    say(&format!("#{iteration} {how}: {}  [{status}{won}]", hypothesis.claim));
                 }
             }
             Event::CutShort { what, done, of, limit } => {
                 let done = done.zip(*of).map_or_else(String::new, |(done, of)| format!(" after {done} of {of} cases"));
-                self.say(&format!("{what} was cut short{done}: time limit ({limit}) reached"));
+                say(&format!("{what} was cut short{done}: time limit ({limit}) reached"));
             }
             Event::Working { steps, for_s, all_s, limit, limit_s } => {
-                self.say(&activity::line(steps, *for_s, *all_s, limit.zip(*limit_s)));
+                say(&activity::line(steps, *for_s, *all_s, limit.zip(*limit_s)));
             }
             Event::Improved { case, from_us, to_us, over_start, time_source } => {
                 let after = format!("{to_us:.2} {}, {over_start:.1}x over the initial kernel", unit(*time_source));
-                self.say(&format!("{case}: {from_us:.2} -> {after}"));
+                say(&format!("{case}: {from_us:.2} -> {after}"));
             }
             Event::Remeasured { case, device, us, over_start, time_source, .. } => {
                 let time = format!("{us:.2} {}, {over_start:.1}x over the initial kernel", unit(*time_source));
-                self.say(&format!("{case}: the winner that an earlier session committed on {device} takes {time}"));
+                say(&format!("{case}: the winner that an earlier session committed on {device} takes {time}"));
             }
             Event::Final { case, iteration, us, baseline, over_baseline, noise, time_source } => {
                 let beside = baseline.zip(*over_baseline).map_or_else(String::new, |(name, ratio)| {
                     let (lo, hi) = (ratio.interval.lo, ratio.interval.hi);
                     format!(", {:.3}x ({lo:.3} to {hi:.3}) beside {name}", ratio.estimate)
                 });
-                self.say(&format!(
+                say(&format!(
                     "{case}: final: #{iteration} takes {us:.2} {}{beside}, noise {:.2}%",
                     unit(*time_source),
                     noise * 100.0
                 ));
             }
-            Event::NoFinal { case, reason } => self.say(&format!("{case}: no final: {reason}")),
+            Event::NoFinal { case, reason } => say(&format!("{case}: no final: {reason}")),
             // Every winner is announced, and `kept` would say the same again.
             Event::Kept { .. } => {}
             Event::Case(gain) => self.board().note_case(gain),
             Event::NotKept { case, reason } => {
-                self.say(&format!("{case}: its winner is in the store, but not kept in git: {reason}"));
+                say(&format!("{case}: its winner is in the store, but not kept in git: {reason}"));
             }
             Event::Committed { commit, branch, cases } => {
                 let commit = &commit[..10.min(commit.len())];
-                self.say(&format!("committed {commit} to {branch}: {}", list(cases)));
+                say(&format!("committed {commit} to {branch}: {}", list(cases)));
             }
             Event::Disqualified { case, iteration, reason } => {
-                self.say(&format!("{case}: #{iteration} is disqualified: {reason}"));
+                say(&format!("{case}: #{iteration} is disqualified: {reason}"));
             }
             Event::NotCommitted { cases, reason, kept_under } => {
                 let kept = kept_under.map_or_else(
                     || "the winners are only in the store".to_owned(),
                     |reference| format!("`git cherry-pick {reference}` commits the winners later"),
                 );
-                self.say(&format!("{}: not committed: {reason}; {kept}", list(cases)));
+                say(&format!("{}: not committed: {reason}; {kept}", list(cases)));
             }
             Event::Ended { session, status, reason, iterations, wall_s, cost_usd, cases } => {
                 let table = ending::table(cases, self.times == TimeSource::Modelled);
-                table.lines().for_each(|line| self.say(line));
+                table.lines().for_each(say);
                 let word = if *status == Status::Finished { "ended" } else { status.name() };
-                self.say(&format!(
+                say(&format!(
                     "session {session} {word} after {}, {} and ${cost_usd:.2}: {reason}",
                     count(*iterations as usize, "iteration"),
                     span(*wall_s)
@@ -254,10 +247,14 @@ fn unit(time_source: TimeSource) -> &'static str {
     }
 }
 
-/// Returns how an iteration ended, with its verdicts: `2 improved, 1 tied`.
-fn verdicts(outcome: &Outcome, decisions: &[Decision]) -> String {
-    if !matches!(outcome, Outcome::Measured) || decisions.is_empty() {
-        return outcome.kind().to_owned();
+/// Returns how an iteration ended, with its verdicts: `2 improved, 1 tied`. On one case, it says how fast the variant was:
+/// `regressed (0.79x)`.
+fn verdicts(outcome: &Outcome, decisions: &[Decision], times: TimeSource) -> String {
+    match decisions {
+        _ if !matches!(outcome, Outcome::Measured) => return outcome.kind().to_owned(),
+        [] => return times.name().to_owned(),
+        [Decision { verdict, speedup: Some(speedup), .. }] => return format!("{} ({speedup:.3}x)", verdict.name()),
+        _ => {}
     }
     let mut counts: Vec<(&str, usize)> = Vec::new();
     for decision in decisions {

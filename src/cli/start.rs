@@ -46,15 +46,15 @@ use crate::store::{self, Store};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Maximum wall time, such as 10m or 4h [default: session.budget in config.toml]
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     budget: Option<String>,
 
     /// Maximum cost in US dollars [default: no limit]
-    #[arg(long, value_name = "USD")]
+    #[arg(long, value_name = "USD", allow_negative_numbers = true)]
     max_cost: Option<f64>,
 
     /// Maximum number of iterations [default: no limit]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     iterations: Option<u64>,
 
     /// Random seed for proposals and inputs [default: random]
@@ -272,7 +272,8 @@ pub(super) async fn known_lessons(config: &Config, store: &Store, workload: &Wor
 
 fn print_estimate(config: &Config, options: &Options, out: &mut impl Write) -> anyhow::Result<()> {
     let wall = options.budget.wall;
-    let gpu_usd = wall.as_secs_f64() / 3600.0 * config.cost.gpu_usd_per_hour;
+    let per_hour = if options.device.is_free() { 0.0 } else { config.cost.gpu_usd_per_hour };
+    let gpu_usd = wall.as_secs_f64() / 3600.0 * per_hour;
     for line in models::estimate(config, &options.llm, wall, gpu_usd) {
         writeln!(out, "{line}")?;
     }

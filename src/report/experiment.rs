@@ -9,6 +9,7 @@ use super::parameters::MIN_PAIRS;
 use super::{ReportInput, excluded};
 use crate::domain::finding::{Finding, Remedy};
 use crate::domain::prediction::Prediction;
+use crate::domain::tested::{CauseStatus, judge};
 use crate::domain::variant::Params;
 
 /// Returns the experiment that promises most. Remedies against causes of lost time come first. Then comes a change of a
@@ -22,11 +23,13 @@ pub(super) fn promising(cases: &[Case], effects: &[ParameterEffect], input: &Rep
 }
 
 /// Takes the remedy that was not tried of the finding about a best variant with the highest expected gain: its gain,
-/// weighted by the confidence. Remedies that the prediction model expects to fail are left out.
+/// weighted by the confidence. Causes that an experiment has refuted and remedies that the prediction model expects to
+/// fail are left out.
 fn by_remedy(cases: &[Case], input: &ReportInput<'_>) -> Option<Experiment> {
     let of_best = |finding: &&Finding| {
         cases.iter().any(|case| case.case == finding.case && case.iteration == finding.iteration)
             && finding.weight().exp() >= MIN_GAIN
+            && judge(finding, &input.record.iterations).status != CauseStatus::NotConfirmed
     };
     let mut findings: Vec<&Finding> = input.findings.iter().filter(of_best).collect();
     findings.sort_by(|a, b| b.weight().total_cmp(&a.weight()));

@@ -1,6 +1,4 @@
-//! How the best variant of a case came about: from the first one over each family that was faster.
-
-use std::collections::BTreeMap;
+//! How the best variant of a case came about: from the first one over those that were the fastest in turn.
 
 use super::began;
 use super::contract::{Case, Ladder, LadderStep, ParameterEffect};
@@ -18,10 +16,6 @@ const MIN_STEP: f64 = 1.005;
 
 /// The most changed parameters to explain in a step. The others are only named.
 const MAX_EXPLAINED: usize = 3;
-
-/// The least share of a case's configurations that a family must have to be a step. The search leaves a family behind
-/// that does not suit the case, such as one for decoding on a long sequence. No later step builds on it.
-const MIN_SHARE: f64 = 0.05;
 
 /// Returns the ladders of the cases that gained most over their first variant, each with another family at its end.
 pub(super) fn of(cases: &[Case], effects: &[ParameterEffect], input: &ReportInput<'_>) -> Vec<Ladder> {
@@ -42,27 +36,25 @@ pub(super) fn of(cases: &[Case], effects: &[ParameterEffect], input: &ReportInpu
     ladders
 }
 
-/// The first configuration of a family that a case was tried with, its fastest one, and their number.
-struct Tried<'a> {
+/// Variants of one family, each of which was the fastest on a case until the next one.
+struct Streak<'a> {
+    family: &'a str,
     first: &'a Sample<'a>,
-    best: &'a Sample<'a>,
-    count: usize,
+    last: &'a Sample<'a>,
 }
 
-/// Returns the families that were tried on a case and not left behind, the slowest first.
-fn tried<'a>(case: &str, samples: &'a [Sample<'a>]) -> Vec<(&'a str, Tried<'a>)> {
-    let mut tried: BTreeMap<&str, Tried<'_>> = BTreeMap::new();
-    for sample in samples.iter().filter(|sample| sample.case == case) {
-        let of_family = tried.entry(sample.family).or_insert(Tried { first: sample, best: sample, count: 0 });
-        of_family.count += 1;
-        if sample.ln_ns < of_family.best.ln_ns {
-            of_family.best = sample;
+/// Returns the variants that were the fastest on a case, in the order of the session. Variants that are faster than the best confirmed
+/// time lost their confirmation, and are left out.
+fn streaks<'a>(case: &str, best_us: f64, samples: &'a [Sample<'a>]) -> Vec<Streak<'a>> {
+    let mut streaks: Vec<Streak<'_>> = Vec::new();
+    for sample in samples.iter().filter(|sample| sample.case == case && micros(sample) > best_us) {
+        match streaks.last_mut() {
+            Some(streak) if sample.ln_ns >= streak.last.ln_ns => {}
+            Some(streak) if streak.family == sample.family => streak.last = sample,
+            _ => streaks.push(Streak { family: sample.family, first: sample, last: sample }),
         }
     }
-    let all: usize = tried.values().map(|one| one.count).sum();
-    let mut tried: Vec<_> = tried.into_iter().filter(|(_, one)| one.count as f64 >= MIN_SHARE * all as f64).collect();
-    tried.sort_by(|a, b| b.1.best.ln_ns.total_cmp(&a.1.best.ln_ns));
-    tried
+    streaks
 }
 
 /// Returns the steps of a case from its first variant to its best one. None without a correct variant. The effects of
@@ -86,31 +78,21 @@ pub(super) fn of_case(
         factor: None,
         mechanism: idea(&start.iteration.family),
     }];
-    let others = tried(&case.case, samples).into_iter().filter(|(family, _)| *family != variant.family);
-    for (family, Tried { first, best, .. }) in others {
-        let (first_us, us) = (micros(first), micros(best));
-        if us > best_us {
-            step(&mut steps, (format!("`{family}`, its first configuration"), family, first_us), idea(family));
-            let tuned = with_idea(
-                &steps,
-                family,
-                idea(family),
-                changes(first.params, best.params, worth(family), about(family)),
-            );
-            step(&mut steps, (format!("`{family}`, its best"), family, us), tuned);
-        }
-    }
     let family = variant.family.as_str();
-    let first = samples.iter().find(|one| one.family == family && *one.case == *case.case);
-    if let Some(first) = first.filter(|first| *first.params != variant.params && micros(first) > best_us) {
-        step(&mut steps, (format!("`{family}`, its first configuration"), family, micros(first)), idea(family));
-        let tuned = with_idea(
-            &steps,
-            family,
-            idea(family),
-            changes(first.params, &variant.params, worth(family), about(family)),
-        );
-        step(&mut steps, (format!("`{family}`, the winner"), family, best_us), tuned);
+    let streaks = streaks(&case.case, best_us, samples);
+    for (place, Streak { family: own, first, last }) in streaks.iter().enumerate() {
+        let (own, is_winner) = (*own, place + 1 == streaks.len() && *own == family);
+        step(&mut steps, (format!("`{own}` becomes the fastest"), own, micros(first)), idea(own));
+        let (what, params, us) = match is_winner {
+            true => (format!("`{own}`, the winner"), &variant.params, best_us),
+            false => (format!("`{own}`, tuned"), last.params, micros(last)),
+        };
+        if first.params == params {
+            continue;
+        }
+        let changed = changes(first.params, params, worth(own), about(own));
+        let mechanism = with_idea(&steps, own, idea(own), changed);
+        step(&mut steps, (what, own, us), mechanism);
     }
     if steps.last().is_some_and(|last| last.us > best_us) {
         let mechanism = if steps.last().is_some_and(|last| last.family == family) {
@@ -216,7 +198,7 @@ mod tests {
         let slower = vec![found("b1h1s128", 70.0, Verdict::Regressed, None, None)];
         let mut other = iteration(IterationId(6), 48, None, Outcome::Measured, slower);
         other.family = "split-k".to_owned();
-        record.iterations.push(other);
+        record.iterations.insert(1, other);
         let ladder = &report(&record).ladders[0];
         let told: Vec<String> = ladder
             .steps
@@ -226,8 +208,9 @@ mod tests {
         assert_eq!(families().len(), 2);
         insta::assert_snapshot!(told.join("\n"), @"
         first correct variant, `tiled` 80.0 0.00 Tiles of queries: keys are shared.
-        `split-k`, its first configuration 70.0 1.14 Keys are split over blocks.
-        `tiled`, the winner 50.0 1.40 `BLOCK` 64 → 256 (1.78× alone; threads of a block)
+        `split-k` becomes the fastest 70.0 1.14 Keys are split over blocks.
+        `tiled` becomes the fastest 64.0 1.09 Tiles of queries: keys are shared.
+        `tiled`, the winner 50.0 1.28 `BLOCK` 128 → 256 (1.42× alone; threads of a block)
         ");
     }
 

@@ -59,9 +59,9 @@ fn is_trial(one: &IterationRecord, remedy: &Remedy, case: &str) -> bool {
     ended && on_case && one.family == remedy.family && Some(&one.params) == remedy.params.as_ref()
 }
 
-/// Tells whether no outcome in a predicted range is worth an experiment.
+/// Tells whether a predicted range is not worth an experiment: no outcome in it is, or most make the variant slower.
 pub(super) fn is_hopeless(prediction: Prediction) -> bool {
-    prediction.hi < MIN_GAIN
+    prediction.hi < MIN_GAIN || prediction.median.is_some_and(|median| median < 1.0)
 }
 
 impl Next<'_> {

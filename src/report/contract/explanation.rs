@@ -98,7 +98,7 @@ pub struct ScalingTime {
 pub struct Ladder {
     /// The case.
     pub case: CaseName,
-    /// The steps, each faster than the one before it. They are in the order of their times, not of their discovery.
+    /// The steps, each faster than the one before it, in the order of the session.
     pub steps: Vec<LadderStep>,
     /// The floor of the case.
     pub floor_us: Option<f64>,

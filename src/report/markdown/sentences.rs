@@ -1,5 +1,7 @@
 //! Single sentences of a report.
 
+use std::collections::BTreeSet;
+
 use crate::domain::device::TimeSource;
 use crate::domain::machine::Throttle;
 use crate::domain::tested::{CauseStatus, CauseTest};
@@ -143,8 +145,16 @@ pub(super) fn verified(report: &Report) -> String {
     if report.session.time_source == TimeSource::Measured {
         sentences.extend(machine(&report.cases));
     }
-    if report.cases.iter().any(|case| case.commit.is_some()) {
-        sentences.push("`optloop reproduce COMMIT` measures a winner again.".to_owned());
+    let commits: BTreeSet<&String> = report.cases.iter().filter_map(|case| case.commit.as_ref()).collect();
+    if !commits.is_empty() {
+        let short = |commit: &&String| format!("`{}`", &commit[..10.min(commit.len())]);
+        let commits: Vec<String> = commits.iter().map(short).collect();
+        sentences.push(format!(
+            "The winners are committed ({}) as a source and a launch sidecar for each case in `kernels/variants/`. \
+             `optloop reproduce {}` measures them again.",
+            commits.join(", "),
+            commits[0].trim_matches('`')
+        ));
     }
     sentences.join(" ")
 }

@@ -33,7 +33,7 @@ fn a_session_reads_as_markdown() {
 
     ## What won, and why
 
-    `b1h1s128`, from the first kernel to the winner. Steps are in the order of their times, and their factors multiply to the whole. *Alone* is the effect of one parameter with all else equal, the median over pairs on this case. The two times of a factor come from different runs. A family with less than 5% of the configurations that were tried on the case is no step.
+    `b1h1s128`, from the first kernel to the winner. Steps are the variants that were the fastest in turn, and their factors multiply to the whole. *Alone* is the effect of one parameter with all else equal, the median over pairs on this case. The two times of a factor come from different runs.
 
     | step | us | factor | mechanism |
     |---|--:|--:|---|

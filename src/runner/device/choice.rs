@@ -29,6 +29,11 @@ pub enum DeviceChoice {
 }
 
 impl DeviceChoice {
+    /// Tells whether the device is certain to cost nothing, because it is no GPU.
+    pub fn is_free(&self) -> bool {
+        matches!(self, Self::Virtual(_) | Self::Fake)
+    }
+
     /// Returns the virtual GPU used if no CUDA device answers.
     pub fn fallback() -> Self {
         Self::Virtual(DEFAULT_GPU.to_owned())

@@ -1,6 +1,8 @@
 //! Launches that take a large part of the time.
 //!
-//! gain = time / (time - (launches - 1) * launch time) for several launches, else time / (time - launch time)
+//! gain = time / (time - (launches - 1) * launch time)
+//!
+//! One launch is needed in any case, so a kernel of one launch gains nothing.
 
 use super::{Found, Rule, contradicts, supports};
 use crate::agent::diagnosis::remedy;
@@ -15,19 +17,18 @@ const SHARE: f64 = 0.2;
 
 fn find(subject: &Subject<'_>) -> Option<Found> {
     let launches = subject.plan.launches.len().max(1);
-    let each_ns = subject.device.peaks.launch_ns;
+    let each_ns = subject.modelled_launch_ns().unwrap_or(subject.device.peaks.launch_ns);
     let share = launches as f64 * each_ns / subject.time_ns;
     if share < SHARE {
         return None;
     }
-    let avoidable = if launches > 1 { launches - 1 } else { 1 };
-    let gain = subject.gain_of_share(avoidable as f64 * each_ns / subject.time_ns);
+    let gain = subject.gain_of_share((launches - 1) as f64 * each_ns / subject.time_ns);
     let mut evidence = vec![supports(
         EvidenceSource::Launch,
         format!(
-            "an empty kernel takes {:.2} us, and {launches} launch{} take {:.0}% of the {:.2} us",
+            "an empty kernel takes {:.2} us, and {launches} launch{} {:.0}% of the {:.2} us",
             each_ns / 1e3,
-            if launches == 1 { "" } else { "es" },
+            if launches == 1 { " takes" } else { "es take" },
             100.0 * share,
             subject.time_ns / 1e3
         ),
