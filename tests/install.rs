@@ -87,6 +87,8 @@ fn shells_and_man_know_the_verbs() {
         assert!(script.contains("history") && !script.contains("renderer"), "{shell}");
     }
     assert!(sandbox.succeeds(&["man"]).contains(".TH optloop 1"));
+    assert!(sandbox.succeeds(&["man", "start"]).contains(".TH optloop-start 1"));
+    assert!(!sandbox.path("start").exists(), "the page of a verb is printed");
     sandbox.succeeds(&["man", "pages"]);
     let page = fs::read_to_string(sandbox.path("pages/optloop-history.1")).unwrap();
     assert!(page.contains("verdict") && page.contains("Examples"), "{page}");

@@ -102,5 +102,5 @@ pub(super) const COMPLETIONS: &str = "Examples:
   optloop completions fish >~/.config/fish/completions/optloop.fish";
 
 pub(super) const MAN: &str = "Examples:
-  optloop man | man -l -
+  optloop man start | man -l -
   optloop man ~/.local/share/man/man1";

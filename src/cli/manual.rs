@@ -20,8 +20,10 @@ pub struct CompletionsArgs {
 /// Arguments of `optloop man`.
 #[derive(Debug, clap::Args)]
 pub struct ManArgs {
-    /// Folder in which to write a page for each verb [default: print the page for optloop itself]
-    folder: Option<PathBuf>,
+    /// Verb whose page to print, or a folder in which to write a page for each verb [default: print the page for optloop
+    /// itself]
+    #[arg(value_name = "VERB|FOLDER")]
+    what: Option<PathBuf>,
 }
 
 /// Returns the command line as users see it: without the verbs that only sessions start.
@@ -49,10 +51,15 @@ pub fn completions(args: &CompletionsArgs, out: &mut impl Write) -> anyhow::Resu
 
 /// Prints the manual page, or writes all pages into a folder.
 pub fn man(args: &ManArgs, out: &mut impl Write) -> anyhow::Result<()> {
-    let Some(folder) = &args.folder else {
+    let Some(folder) = &args.what else {
         clap_mangen::Man::new(visible()).render(out)?;
         return Ok(());
     };
+    if let Some(verb) = visible().find_subcommand(folder) {
+        let name = format!("optloop-{}", verb.get_name());
+        clap_mangen::Man::new(verb.clone()).title(name).render(out)?;
+        return Ok(());
+    }
     std::fs::create_dir_all(folder).with_context(|| format!("Failed to make {}", folder.display()))?;
     clap_mangen::generate_to(visible(), folder)
         .with_context(|| format!("Failed to write into {}", folder.display()))?;

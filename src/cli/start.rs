@@ -116,7 +116,8 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let ticker = Ticker::start();
     let mut options = options(args, &config)?;
     if args.estimate {
-        return print_estimate(&config, &options, out);
+        let device = args.device.as_ref().unwrap_or(&config.session.device).parse().map_err(usage_sentence)?;
+        return print_estimate(&config, &options, &device, out);
     }
     let mut asked = asked(args, project, &config, options.seed)?;
     let target = target::choose(&args.target, project.root(), &config)?;
@@ -270,9 +271,14 @@ pub(super) async fn known_lessons(config: &Config, store: &Store, workload: &Wor
     }
 }
 
-fn print_estimate(config: &Config, options: &Options, out: &mut impl Write) -> anyhow::Result<()> {
+fn print_estimate(
+    config: &Config,
+    options: &Options,
+    device: &DeviceChoice,
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
     let wall = options.budget.wall;
-    let per_hour = if options.device.is_free() { 0.0 } else { config.cost.gpu_usd_per_hour };
+    let per_hour = if device.is_free() { 0.0 } else { config.cost.gpu_usd_per_hour };
     let gpu_usd = wall.as_secs_f64() / 3600.0 * per_hour;
     for line in models::estimate(config, &options.llm, wall, gpu_usd) {
         writeln!(out, "{line}")?;

@@ -3,7 +3,7 @@
 use super::ReportInput;
 use super::contract::{Case, Credit, Diagnosis, DiagnosisOf, Excerpt, Report};
 use super::decision::recommendation;
-use super::format::{duration, times, usd};
+use super::format::{counted, duration, times, usd};
 use super::gains::Gains;
 use super::ladder::first_clause;
 use super::options::geometric_mean;
@@ -45,8 +45,10 @@ fn effort(report: &Report, input: &ReportInput<'_>) -> String {
     let (tried, timed) = (totals.variants, totals.results);
     let time = report.session.wall_s.map_or_else(|| "So far".to_owned(), |wall_s| format!("In {}", duration(wall_s)));
     format!(
-        "{time} and for {}, the session tried {tried} variants ({timed} measurements of a case).",
-        usd(report.session.cost_usd)
+        "{time} and for {}, the session tried {} ({} of a case).",
+        usd(report.session.cost_usd),
+        counted(tried as usize, "variant"),
+        counted(timed as usize, "measurement")
     )
 }
 
