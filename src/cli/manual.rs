@@ -22,7 +22,7 @@ pub struct CompletionsArgs {
 pub struct ManArgs {
     /// Verb whose page to print, or a folder in which to write a page for each verb [default: print the page for optloop
     /// itself]
-    #[arg(value_name = "VERB|FOLDER")]
+    #[arg(value_name = "VERB/FOLDER")]
     what: Option<PathBuf>,
 }
 

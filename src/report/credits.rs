@@ -1,6 +1,6 @@
 //! Which steps the gains of a session came from. Each step is credited with its own factor.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::contract::{Case, Credit};
 use super::pairs::{Sample, samples};
@@ -16,10 +16,11 @@ pub(super) fn of(cases: &[Case], input: &ReportInput<'_>) -> Vec<Credit> {
     let improved: Vec<Vec<Step>> = cases.iter().filter_map(|case| steps(case, input, &samples)).collect();
     let mut sums: BTreeMap<(String, &'static str), (f64, u64)> = BTreeMap::new();
     for steps in &improved {
+        let mut credited = BTreeSet::new();
         for (family, kind, ln) in steps {
             let (sum, cases) = sums.entry((family.clone(), kind)).or_default();
             *sum += ln;
-            *cases += 1;
+            *cases += u64::from(credited.insert((family, kind)));
         }
     }
     let idea = |family: &str| input.families.iter().find(|facts| facts.name == family).map(|facts| facts.about.clone());

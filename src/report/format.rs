@@ -47,7 +47,7 @@ pub fn change(ratio: f64) -> String {
 /// Formats a share: `42%`, and with more digits where they matter: `1.2%`, `0.02%`.
 pub fn percent(share: f64) -> String {
     match share * 100.0 {
-        percent if percent > 0.0 && percent < 0.01 => "<0.01%".to_owned(),
+        percent if percent > 0.0 && percent < 0.005 => "<0.01%".to_owned(),
         percent if percent < 1.0 => format!("{percent:.2}%"),
         percent if percent < 10.0 => format!("{percent:.1}%"),
         percent => format!("{percent:.0}%"),
