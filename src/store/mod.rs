@@ -24,6 +24,7 @@ mod paid;
 mod peaks;
 mod phases;
 mod questions;
+pub mod queue;
 mod readers;
 mod resume;
 mod sessions;
@@ -201,6 +202,11 @@ impl Store {
         }
         begun.ended = true;
         written
+    }
+
+    /// Tells whether this is a copy, which does not change with the store.
+    pub fn is_copy(&self) -> bool {
+        self._copy.is_some()
     }
 
     /// Closes the file, which merges the write-ahead log into it.

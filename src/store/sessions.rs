@@ -30,6 +30,8 @@ pub struct NewSession {
     pub config: serde_json::Value,
     /// Where it runs.
     pub environment: Environment,
+    /// The submission that it was started for. None if a person started it.
+    pub submission: Option<String>,
 }
 
 impl Store {
@@ -39,8 +41,8 @@ impl Store {
         let Budget { wall, max_cost_usd, max_iterations } = session.budget;
         let row = sqlx::query(
             "INSERT INTO sessions (environment_id, workload, proposer, seed, budget_s, max_cost_usd, max_iterations,
-                                   cases, asked, config, started_at)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+                                   cases, asked, config, submission, started_at)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
         )
         .bind(environment)
         .bind(&session.workload)
@@ -52,6 +54,7 @@ impl Store {
         .bind(to_json("cases", &session.asked.cases.iter().map(|case| &case.name).collect::<Vec<_>>())?)
         .bind(to_json("asked", &session.asked)?)
         .bind(to_json("config", &session.config)?)
+        .bind(&session.submission)
         .bind(now()?)
         .fetch_one(&self.pool)
         .await?;
@@ -172,6 +175,18 @@ impl Store {
         match self.summaries(Some(id)).await?.pop() {
             Some(summary) => Ok(summary),
             None => Err(self.unknown_session(id).await?),
+        }
+    }
+
+    /// Reads the session that was started for a submission. None if it has not begun.
+    pub async fn session_of(&self, submission: &str) -> Result<Option<SessionSummary>, StoreError> {
+        let id: Option<SessionId> = sqlx::query_scalar("SELECT id FROM sessions WHERE submission = ?")
+            .bind(submission)
+            .fetch_optional(&self.pool)
+            .await?;
+        match id {
+            Some(id) => self.session(id).await.map(Some),
+            None => Ok(None),
         }
     }
 
