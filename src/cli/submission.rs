@@ -3,11 +3,12 @@
 
 use std::io::Write;
 
+use super::signals::Stopped;
 use crate::claim::InUse;
 use crate::runner::worker::WorkerError;
 use crate::service::check::Stage;
 
-/// The project, its store or its GPU is in use by another process.
+/// The session could not begin now: another process uses what it needs, or a signal came first.
 #[derive(Debug, thiserror::Error)]
 #[error("{0:#}")]
 pub(super) struct Later(anyhow::Error);
@@ -16,7 +17,9 @@ pub(super) struct Later(anyhow::Error);
 pub(super) fn later(is_of_a_service: bool, result: anyhow::Result<()>) -> anyhow::Result<()> {
     result.map_err(|error| {
         let is_in_use = error.is::<InUse>() || matches!(error.downcast_ref(), Some(WorkerError::Taken(_)));
-        if is_of_a_service && is_in_use { Later(error).into() } else { error }
+        // A signal before the session has begun, such as that of a shutdown.
+        let may_later = is_in_use || error.is::<Stopped>();
+        if is_of_a_service && may_later { Later(error).into() } else { error }
     })
 }
 

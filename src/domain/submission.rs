@@ -228,7 +228,7 @@ pub struct Submission {
     pub session: Option<SessionId>,
     /// Processes that were started for it since an iteration last ended.
     pub attempts: u32,
-    /// Iterations of its session when a process last ended.
+    /// Iterations of its session that had ended when a process last ended.
     pub iterations: u64,
     /// The time before which it is not started again, in milliseconds since 1970.
     #[serde(skip)]

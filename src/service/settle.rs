@@ -40,7 +40,7 @@ pub struct Found {
     pub status: Status,
     /// Why it ended.
     pub reason: Option<String>,
-    /// Its iterations.
+    /// Its iterations that have ended.
     pub iterations: u64,
 }
 
@@ -91,7 +91,9 @@ fn retry(facts: &Facts) -> Settled {
         return over(facts, SubmissionState::Failed, Some(reason));
     }
     let wait_ms = if attempts == 0 { 0 } else { RETRY_MS << attempts };
-    again(facts, Some("its process was killed".to_owned()), wait_ms, attempts)
+    let is_interrupted = facts.session.as_ref().is_some_and(|session| session.status == Status::Interrupted);
+    let reason = if is_interrupted { "its session was interrupted" } else { "its process was killed" };
+    again(facts, Some(reason.to_owned()), wait_ms, attempts)
 }
 
 fn again(facts: &Facts, reason: Option<String>, wait_ms: i64, attempts: u32) -> Settled {
@@ -154,7 +156,25 @@ mod tests {
             outcome(in_use(), Some(Status::Running), None),
             outcome(in_use(), Some(Status::Running), Some(Cancel)),
         ];
-        insta::assert_snapshot!(rows.join("\n"), @"");
+        insta::assert_snapshot!(rows.join("\n"), @"
+        ended: its own reason [1]
+        ended: its own reason [1]
+        ended: its own reason [1]
+        queued: its process was killed, wait 200 [1]
+        queued: its process was killed, wait 0 [0]
+        queued: its session was interrupted, wait 0 [0]
+        ended: stopped by a request [1]
+        ended: stopped by a request [1]
+        cancelled:  [1]
+        cancelled:  [1]
+        failed: refused [1]
+        failed: refused [1]
+        failed: its own reason [1]
+        failed: its own reason [1]
+        queued: it is in use, wait 10000 [0]
+        queued: it is in use, wait 10000 [0]
+        cancelled:  [1]
+        ");
     }
 
     #[test]

@@ -195,6 +195,6 @@ async fn found(app: &App, submission: &Submission) -> anyhow::Result<Option<Foun
         id: session.id,
         status: session.status,
         reason: session.stop_reason,
-        iterations: session.iterations,
+        iterations: session.iterations.saturating_sub(session.unfinished),
     }))
 }

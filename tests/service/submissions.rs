@@ -25,20 +25,23 @@ fn a_submission_runs_a_session_and_its_results_can_be_read() {
     let get = |path: &str| service.get(&format!("/api/v1/projects/p/{path}"));
     let session = get("sessions/1").json();
     assert_eq!((&session["status"], &session["submission"]), (&json!("finished"), &submission["id"]));
-    let rows = get("sessions/1/iterations?sort=time&limit=2").json();
+    let rows = get("sessions/1/iterations?sort=time&case=s128&limit=2").json();
     assert_eq!(rows.as_array().unwrap().len(), 2);
     let id = &rows[0]["iteration"];
     let iteration = get(&format!("iterations/{id}")).json();
     assert!(iteration["source"].as_str().unwrap().contains("toy("), "{iteration}");
-    let diff = get(&format!("iterations/{id}/diff?against=1")).json();
-    assert!(diff["diff"].as_str().unwrap().starts_with("--- iteration 1"), "{diff}");
+    let other = &rows[1]["iteration"];
+    let diff = get(&format!("iterations/{id}/diff?against={other}")).json();
+    assert!(diff["diff"].as_str().unwrap().starts_with(&format!("--- iteration {other}\n")), "{diff}");
     assert_eq!(get("sessions/1/report").json(), sandbox.report());
     let html = get("sessions/1/report?format=html");
     assert!(html.body.starts_with("<!doctype html>") && html.head.contains("sandbox"), "{}", html.head);
-    let compared = get(&format!("compare?what=iterations&a=1&b={id}&case=s128")).json();
+    let compared = get(&format!("compare?what=iterations&a={other}&b={id}&case=s128")).json();
     assert!(compared["ratio"]["estimate"].is_f64(), "{compared}");
     insta::assert_snapshot!(get("sessions/7").error(), @"404 there is no session 7; the only one is 1");
-    insta::assert_snapshot!(get("sessions/1/iterations?verdct=x").status, @"400");
+    insta::assert_snapshot!(get("sessions/one").error(), @"400 Invalid URL: Cannot parse `session` with value `one` to a `i64`");
+    let unknown = get("sessions/1/iterations?verdct=x");
+    assert!(unknown.status == 400 && unknown.error().contains("unknown field `verdct`"), "{unknown:?}");
 }
 
 #[test]
@@ -123,14 +126,14 @@ fn what_start_refuses_is_refused_in_the_same_words() {
     insta::assert_snapshot!(refused(json!({ "workload": "smal" })), @"422 there is no workload `smal` (did you mean `small`?); kernels/workloads/ has: small");
     insta::assert_snapshot!(refused(json!({ "budget": "soon" })), @"422 --budget: `soon` is not a duration (expected number at 0): use one such as 10m or 4h");
     insta::assert_snapshot!(refused(json!({ "cases": ["--trust"] })), @"422 `cases` must have 1 to 200 bytes, must not begin with `-`, and must not contain control characters");
-    insta::assert_snapshot!(refused(json!({ "trust": true })), @"");
+    insta::assert_snapshot!(refused(json!({ "trust": true })), @"400 the body is not what is expected: unknown field `trust`, expected one of `workload`, `cases`, `families`, `budget`, `max_cost_usd`, `max_iterations`, `proposer`, `device`, `commit_to`, `no_commit`, `seed` at line 1 column 58");
     insta::assert_snapshot!(refused(json!({ "device": "cuda:99" })), @"422 this service does not use the device `cuda:99`");
     let elsewhere = service.post(SUBMISSIONS, &json!({ "project": "/etc", "request": {} }));
     insta::assert_snapshot!(elsewhere.error(), @"404 this service has no project `/etc` (GET /api/v1/projects lists them)");
 
     // The user has not trusted the baseline, and nobody can do it from here.
     sandbox.replace("kernels/workloads/small.toml", "dims = {", "baseline = [\"sh\", \"x.sh\"]\ndims = {");
-    insta::assert_snapshot!(refused(json!({})), @"");
+    insta::assert_snapshot!(refused(json!({})), @"403 this project chooses what you have not trusted: the baseline of workload `small`, `sh x.sh`; `optloop trust` shows it and asks, `--trust` trusts it (trust is given only on the machine of the service: `optloop trust` in the project)");
     sandbox.trust();
     let trusted = service.submit(json!({ "max_iterations": 1 }));
     assert_eq!(service.end_of(&trusted["id"])["state"], "ended");

@@ -2,6 +2,7 @@
 
 mod answer;
 mod events;
+mod extract;
 mod openapi;
 mod operations;
 mod results;

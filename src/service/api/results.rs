@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use similar::TextDiff;
 
 use super::answer::json;
+use super::extract::{Path, Query};
 use super::sessions::store;
 use super::submissions::named;
 use crate::domain::ids::{CaseName, IterationId, SessionId};

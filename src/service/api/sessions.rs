@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 
 use super::answer::json;
+use super::extract::{Path, Query};
 use super::submissions::named;
 use crate::alive::Killed;
 use crate::domain::ids::{CaseName, SessionId};

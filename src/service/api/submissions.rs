@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::body::Bytes;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 
 use super::answer::{body, check_type, json, json_with};
+use super::extract::{Path, Query};
 use crate::domain::ids::SessionId;
 use crate::domain::record::Status;
 use crate::domain::submission::{SessionRequest, StopRequest, Submission, SubmissionId, SubmissionState};
@@ -71,45 +72,60 @@ pub async fn submit(
     let Submit { project, priority, request } = body(&headers, &bytes)?;
     let project = named(&app, &project)?;
     let key = idempotency_key(&headers)?;
-    request.check().map_err(|error| ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, error))?;
-    let device = match check::check(&app.exe, &project.root, &request).await? {
-        Checked::Device(device) => device,
-        Checked::Wrong(sentence) => return Err(ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, sentence)),
-        Checked::Untrusted(sentence) => {
-            let error = ApiError::new(StatusCode::FORBIDDEN, sentence);
-            return Err(error.hint("trust is given only on the machine of the service: `optloop trust` in the project"));
-        }
+    let asks_for = |earlier: &Submission| {
+        (earlier.project.as_str(), &earlier.request, earlier.priority) == (project.folder(), &request, priority)
     };
-    if places_of(&device, &app.room).is_empty() {
-        let error = format!("this service does not use the device `{device}`");
-        return Err(ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, error));
+    // A client that repeats its request gets the same answer, even if the request would be refused by now.
+    if let Some(key) = &key
+        && let Some(earlier) = app.queue.with_key(&client.name, key).await?
+    {
+        return again(&app, &earlier, asks_for(&earlier));
     }
-    if app.queue.open_ones().await?.len() >= MAX_OPEN {
-        return Err(ApiError::busy(format!("{MAX_OPEN} submissions wait already")));
-    }
+    let device = checked(&app, project, &request).await?;
     let new = NewSubmission {
         uid: format!("{:032x}", rand::random::<u128>()),
         project: project.folder().to_owned(),
-        request,
+        request: request.clone(),
         device,
         priority,
         client: client.name,
         idempotency_key: key,
     };
     let (submission, is_new) = app.queue.submit(&new).await?;
-    if is_new {
-        app.note_change();
-        return json_with(StatusCode::CREATED, &Shown::of(&app, &submission));
+    if !is_new {
+        return again(&app, &submission, asks_for(&submission));
     }
-    let is_same =
-        (&submission.project, &submission.request, submission.priority) == (&new.project, &new.request, new.priority);
-    match is_same {
-        true => json(&Shown::of(&app, &submission)),
-        false => Err(ApiError::new(
-            StatusCode::CONFLICT,
-            format!("submission {} has the same idempotency key and asks for something else", submission.id),
-        )
-        .hint("use a new key for each submission")),
+    app.note_change();
+    json_with(StatusCode::CREATED, &Shown::of(&app, &submission))
+}
+
+/// Answers a request whose key was used before.
+fn again(app: &App, earlier: &Submission, is_same: bool) -> Result<Response, ApiError> {
+    if is_same {
+        return json(&Shown::of(app, earlier));
+    }
+    let error = format!("submission {} has the same idempotency key and asks for something else", earlier.id);
+    Err(ApiError::new(StatusCode::CONFLICT, error).hint("use a new key for each submission"))
+}
+
+/// Refuses a request that could not run. Returns its device.
+async fn checked(app: &App, project: &Served, request: &SessionRequest) -> Result<String, ApiError> {
+    let wrong = |error: String| ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, error);
+    request.check().map_err(wrong)?;
+    if app.queue.open_ones().await?.len() >= MAX_OPEN {
+        return Err(ApiError::busy(format!("{MAX_OPEN} submissions wait already")));
+    }
+    let device = match check::check(&app.exe, &project.root, request).await? {
+        Checked::Device(device) => device,
+        Checked::Wrong(sentence) => return Err(wrong(sentence)),
+        Checked::Untrusted(sentence) => {
+            let error = ApiError::new(StatusCode::FORBIDDEN, sentence);
+            return Err(error.hint("trust is given only on the machine of the service: `optloop trust` in the project"));
+        }
+    };
+    match places_of(&device, &app.room).is_empty() {
+        true => Err(wrong(format!("this service does not use the device `{device}`"))),
+        false => Ok(device),
     }
 }
 

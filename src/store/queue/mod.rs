@@ -4,6 +4,8 @@
 //! cancel or end a submission.
 
 mod rows;
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 
@@ -109,15 +111,23 @@ impl Queue {
         .bind(now()?)
         .fetch_optional(&self.pool)
         .await?;
-        if let Some(row) = row {
-            return Ok((submission(&row)?, true));
+        match (row, &new.idempotency_key) {
+            (Some(row), _) => Ok((submission(&row)?, true)),
+            (None, key) => {
+                let earlier = self.with_key(&new.client, key.as_deref().unwrap_or_default()).await?;
+                earlier.map(|earlier| (earlier, false)).ok_or(StoreError::Other(sqlx::Error::RowNotFound))
+            }
         }
+    }
+
+    /// Reads the submission of a client with an idempotency key.
+    pub async fn with_key(&self, client: &str, key: &str) -> Result<Option<Submission>, StoreError> {
         let row = sqlx::query("SELECT * FROM submissions WHERE client = ? AND idempotency_key = ?")
-            .bind(&new.client)
-            .bind(&new.idempotency_key)
-            .fetch_one(&self.pool)
+            .bind(client)
+            .bind(key)
+            .fetch_optional(&self.pool)
             .await?;
-        Ok((submission(&row)?, false))
+        row.as_ref().map(submission).transpose()
     }
 
     /// Reads a submission. None if there is none of this number.
