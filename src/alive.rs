@@ -29,6 +29,11 @@ impl Killed {
         Ok(Self(killed))
     }
 
+    /// Returns their numbers.
+    pub fn ids(&self) -> Vec<SessionId> {
+        self.0.iter().copied().collect()
+    }
+
     /// Marks a session if it was killed.
     pub fn mark(&self, session: &mut SessionSummary) {
         if self.0.contains(&session.id) {

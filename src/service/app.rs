@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use super::folder::StateFolder;
+use super::http::places::Places;
 use super::metrics::Metrics;
 use super::projects::Projects;
 use super::schedule::Room;
@@ -30,7 +31,9 @@ pub struct App {
     /// True when the service stops.
     pub stopping: watch::Sender<bool>,
     /// Places for event streams.
-    pub streams: Arc<Semaphore>,
+    pub streams: Arc<Places>,
+    /// Places for connections.
+    pub connections: Arc<Places>,
     /// Figures for Prometheus.
     pub metrics: Arc<Metrics>,
 }

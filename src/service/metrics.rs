@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,8 +12,6 @@ use crate::domain::submission::SubmissionState;
 #[derive(Debug, Default)]
 pub struct Metrics {
     requests: Mutex<BTreeMap<(String, u16), Requests>>,
-    /// Open connections.
-    pub connections: AtomicI64,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -32,8 +29,8 @@ impl Metrics {
         counted.seconds += took.as_secs_f64();
     }
 
-    /// Returns all figures in the text format.
-    pub fn text(&self, submissions: &[(SubmissionState, u64)], room: &Room) -> String {
+    /// Returns all figures in the text format. `open` are the open connections and event streams.
+    pub fn text(&self, submissions: &[(SubmissionState, u64)], room: &Room, open: [usize; 2]) -> String {
         let mut text = String::new();
         let mut family = |name: &str, kind: &str, help: &str, rows: Vec<(String, f64)>| {
             // Writing to a string cannot fail.
@@ -47,8 +44,9 @@ impl Metrics {
         family("optloop_submissions", "gauge", "Submissions in each state.", states.collect());
         let gpus = vec![(String::new(), room.gpus.len() as f64)];
         family("optloop_gpus", "gauge", "GPUs that the service uses.", gpus);
-        let open = self.connections.load(Ordering::Relaxed);
-        family("optloop_http_connections", "gauge", "Open connections.", vec![(String::new(), open as f64)]);
+        let [connections, streams] = open.map(|open| vec![(String::new(), open as f64)]);
+        family("optloop_http_connections", "gauge", "Open connections.", connections);
+        family("optloop_event_streams", "gauge", "Open event streams.", streams);
         let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         let rows = |value: fn(&Requests) -> f64| {
             let labels = |(route, status): &(String, u16)| format!("{{route=\"{route}\",status=\"{status}\"}}");

@@ -29,13 +29,14 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use axum::{Router, middleware};
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::store::queue::Queue;
 use app::App;
 pub use folder::StateFolder;
 use http::guard::{Guard, guard};
 use http::hosts::Hosts;
+use http::places::Places;
 use http::rate::Rates;
 use http::tls;
 use http::tokens::Tokens;
@@ -97,14 +98,15 @@ pub async fn serve(
         exe: options.exe,
         changes: watch::Sender::new(0),
         stopping: watch::Sender::new(false),
-        streams: Arc::new(Semaphore::new(options.max_streams)),
+        connections: Places::new(options.max_connections),
+        streams: Places::new(options.max_streams),
         metrics: Arc::clone(&metrics),
     });
     let hosts = Hosts::of(address, &options.hosts, encryption.is_some());
     let connections = http::server::Rules {
         tls: encryption,
         only_this_user: tokens.is_none(),
-        max_connections: options.max_connections,
+        places: Arc::clone(&app.connections),
         client_timeout: options.client_timeout,
     };
     let rules = Guard { hosts, tokens, rates: Rates::default(), metrics, body_timeout: options.client_timeout };

@@ -27,6 +27,7 @@ mod questions;
 pub mod queue;
 mod readers;
 mod resume;
+mod session_page;
 mod sessions;
 mod sources;
 mod stranger;
@@ -57,6 +58,7 @@ use migrations::MIGRATIONS;
 pub use paid::{Grouping, Paid};
 pub use questions::IterationDetail;
 pub use resume::{Launched, Past};
+pub use session_page::SessionFilter;
 pub use sessions::NewSession;
 
 /// An open store.

@@ -172,7 +172,7 @@ impl Store {
 
     /// Reads a session by its number.
     pub async fn session(&self, id: SessionId) -> Result<SessionSummary, StoreError> {
-        match self.summaries(Some(id)).await?.pop() {
+        match self.summaries(Some(&[id])).await?.pop() {
             Some(summary) => Ok(summary),
             None => Err(self.unknown_session(id).await?),
         }
@@ -249,13 +249,19 @@ impl Store {
             .collect()
     }
 
-    async fn summaries(&self, id: Option<SessionId>) -> Result<Vec<SessionSummary>, StoreError> {
+    /// Reads these sessions, or all, oldest first.
+    pub(super) async fn summaries(&self, ids: Option<&[SessionId]>) -> Result<Vec<SessionSummary>, StoreError> {
+        let ids = ids.map(|ids| to_json("ids", ids)).transpose()?;
         // Of one session, all iterations are few. Of all sessions, the wins are few.
-        let from = match id {
+        let from = match ids {
             Some(_) => "iterations i CROSS JOIN measurements m ON m.iteration_id = i.id",
             None => "measurements m CROSS JOIN iterations i INDEXED BY iterations_facts ON i.id = m.iteration_id",
         };
-        let of_session = if id.is_some() { "i.session_id = ?1" } else { "?1 IS NULL" };
+        let chosen = |column: &str| match ids {
+            Some(_) => format!("{column} IN (SELECT value FROM json_each(?1))"),
+            None => "?1 IS NULL".to_owned(),
+        };
+        let (of_session, of_these) = (chosen("i.session_id"), chosen("s.id"));
         let rows = sqlx::query(AssertSqlSafe(format!(
             // A committed winner that was measured again is not a win, nor is what it beat later: that was on the way to it.
             // See `is_win` of the report, which follows the same rule.
@@ -308,10 +314,10 @@ impl Store {
                     (SELECT TOTAL(usd) FROM costs WHERE session_id = s.id AND kind = 'llm') AS llm_usd
              FROM sessions s JOIN environments e ON e.id = s.environment_id LEFT JOIN top ON top.session_id = s.id
              LEFT JOIN won ON won.session_id = s.id
-             WHERE ?1 IS NULL OR s.id = ?1
+             WHERE {of_these}
              ORDER BY s.id"
         )))
-        .bind(id)
+        .bind(&ids)
         .fetch_all(&self.pool)
         .await?;
         rows.iter().map(summary).collect()

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -14,7 +15,7 @@ use axum::http::{HeaderMap, HeaderName};
 use axum::response::{IntoResponse, Response};
 use futures::stream;
 use serde::Deserialize;
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use super::extract::{Path, Query};
@@ -23,6 +24,8 @@ use crate::domain::submission::{Submission, SubmissionId};
 use crate::secrets;
 use crate::service::app::App;
 use crate::service::error::ApiError;
+use crate::service::http::places::Place;
+use crate::service::http::tokens::Client;
 
 /// How often the log is looked at. An event reaches a page within a second.
 const POLL: Duration = Duration::from_millis(100);
@@ -41,6 +44,7 @@ pub struct From {
 /// `GET /submissions/{id}/events`
 pub async fn events(
     State(app): State<Arc<App>>,
+    Extension(client): Extension<Client>,
     Path(id): Path<SubmissionId>,
     Query(from): Query<From>,
     headers: HeaderMap,
@@ -56,8 +60,8 @@ pub async fn events(
         let error = ApiError::bad("no event of this submission has the id that the client has seen last");
         return Err(error.hint("begin again, without Last-Event-ID"));
     }
-    let permit = Arc::clone(&app.streams).try_acquire_owned();
-    let permit = permit.map_err(|_| ApiError::busy("too many event streams are open"))?;
+    let name = (client != Client::local()).then_some(client.name.as_str());
+    let place = app.streams.take(name).ok_or_else(|| ApiError::busy("too many event streams are open"))?;
     let follower = Follower {
         app,
         id,
@@ -68,7 +72,7 @@ pub async fn events(
         frames: VecDeque::from([frame("state", None, &text_of_state(&submission))]),
         submission,
         is_over: false,
-        _permit: permit,
+        _place: place,
     };
     let body = stream::unfold(follower, |mut follower| async {
         let frame = follower.next().await?;
@@ -91,7 +95,7 @@ struct Follower {
     submission: Submission,
     frames: VecDeque<String>,
     is_over: bool,
-    _permit: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 impl Follower {

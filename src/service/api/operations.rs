@@ -28,7 +28,8 @@ pub async fn readyz(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
 /// `GET /metrics`
 pub async fn metrics(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
     let counts = app.queue.counts().await?;
-    let text = app.metrics.text(&counts, &app.room);
+    let open = [app.connections.taken(), app.streams.taken()];
+    let text = app.metrics.text(&counts, &app.room, open);
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
 }
 

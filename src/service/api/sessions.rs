@@ -18,7 +18,7 @@ use crate::service::app::App;
 use crate::service::error::ApiError;
 use crate::service::projects::Served;
 use crate::service::readers::Reader;
-use crate::store::{Filter, Sort, StoreError};
+use crate::store::{Filter, SessionFilter, Sort, StoreError};
 
 /// The most rows of an answer, and their number if the client does not say.
 const MAX_ROWS: u32 = 1000;
@@ -65,15 +65,16 @@ pub async fn list(
     let project = named(&app, &project)?;
     let Some(store) = project.reader().await? else { return json(&[(); 0]) };
     let killed = Killed::of(&store, &project.store_path()?).await?;
-    let mut sessions = store.sessions().await?;
-    sessions.iter_mut().for_each(|session| killed.mark(session));
-    let is_wanted = |session: &SessionSummary| {
-        which.workload.as_ref().is_none_or(|workload| session.workload == *workload)
-            && which.status.is_none_or(|status| session.status == status)
+    let filter = SessionFilter {
+        workload: which.workload,
+        status: which.status,
+        killed: killed.ids(),
+        limit: which.limit.unwrap_or(ROWS).min(MAX_ROWS),
+        offset: which.offset,
     };
-    let page = sessions.iter().rev().filter(|session| is_wanted(session));
-    let limit = which.limit.unwrap_or(ROWS).min(MAX_ROWS) as usize;
-    json(&page.skip(which.offset as usize).take(limit).collect::<Vec<_>>())
+    let mut sessions = store.session_page(&filter).await?;
+    sessions.iter_mut().for_each(|session| killed.mark(session));
+    json(&sessions)
 }
 
 /// A session with its submission.

@@ -3,6 +3,7 @@
 pub mod guard;
 pub mod hosts;
 mod peer;
+pub mod places;
 pub mod rate;
 pub mod server;
 pub mod tls;

@@ -15,12 +15,13 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use super::peer;
+use super::places::{Place, Places};
 
 /// The longest time in which a client takes nothing of what it is sent.
 const UNREAD_TIMEOUT_MS: u32 = 30_000;
@@ -50,8 +51,8 @@ pub struct Rules {
     pub tls: Option<TlsAcceptor>,
     /// Whether only the user who runs the service may connect.
     pub only_this_user: bool,
-    /// The most at once.
-    pub max_connections: usize,
+    /// Room for them.
+    pub places: Arc<Places>,
     /// The longest time for a handshake, for the head of a request, and between two requests.
     pub client_timeout: Duration,
 }
@@ -63,7 +64,6 @@ pub async fn serve(
     router: Router,
     mut stopping: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
-    let places = Arc::new(Semaphore::new(rules.max_connections));
     let mut connections = JoinSet::new();
     while !*stopping.borrow() {
         let accepted = tokio::select! {
@@ -79,14 +79,16 @@ pub async fn serve(
                 continue;
             }
         };
-        match Arc::clone(&places).try_acquire_owned() {
-            Ok(place) => {
+        // Behind a proxy on this machine, all clients have one address.
+        let client = (!address.ip().is_loopback()).then(|| address.ip().to_string());
+        match rules.places.take(client.as_deref()) {
+            Some(place) => {
                 let (router, rules, stopping) = (router.clone(), rules.clone(), stopping.clone());
                 let connection = Connection { router, rules, address, stopping, _place: place };
                 connections.spawn(connection.serve(stream));
             }
-            Err(_) if rules.tls.is_none() => refuse(stream, FULL),
-            Err(_) => {}
+            None if rules.tls.is_none() => refuse(stream, FULL),
+            None => {}
         }
     }
     drop(listener);
@@ -108,7 +110,7 @@ struct Connection {
     rules: Rules,
     address: SocketAddr,
     stopping: watch::Receiver<bool>,
-    _place: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 impl Connection {
