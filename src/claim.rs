@@ -17,6 +17,14 @@ use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::ids::SessionId;
 use crate::runner::toolchain::cache_dir;
 
+/// Another optloop process holds a lock.
+#[derive(Debug, thiserror::Error)]
+#[error("{what} is in use by {holder}: wait for it, or end it")]
+pub struct InUse {
+    what: String,
+    holder: String,
+}
+
 /// Tries for a lock, which take 50 ms together.
 const LOCK_TRIES: u32 = 6;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
@@ -124,7 +132,7 @@ impl Claims {
         match lock(&file) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                bail!("{what} is in use by {}: wait for it, or end it", holder_of(&mut file))
+                return Err(InUse { what: what.to_owned(), holder: holder_of(&mut file) }.into());
             }
             Err(TryLockError::Error(error)) => {
                 return Err(error).with_context(|| format!("Failed to lock {}", path.display()));

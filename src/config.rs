@@ -1,6 +1,7 @@
 //! The project's `config.toml`. Every key is optional, unknown keys are refused, and values are checked once.
 
 mod llm;
+mod notify;
 mod sections;
 
 use std::path::Path;
@@ -10,6 +11,7 @@ use anyhow::bail;
 use serde::{Deserialize, Serialize};
 
 pub use llm::{LlmConfig, PriceConfig, Send};
+pub use notify::NotifyConfig;
 pub use sections::{
     BaselineConfig, BenchmarkConfig, CompileConfig, CostConfig, CountersConfig, GitConfig, SessionConfig, StoreConfig,
     ValidateConfig, VirtualGpuConfig, WorkerConfig,
@@ -70,6 +72,8 @@ pub struct Config {
     pub git: GitConfig,
     /// Which language models propose kernels.
     pub llm: LlmConfig,
+    /// Who is told that a session has ended.
+    pub notify: NotifyConfig,
 }
 
 impl Config {
@@ -96,6 +100,7 @@ impl Config {
     }
 
     fn check(&self) -> anyhow::Result<()> {
+        self.notify.check()?;
         let benchmark = &self.benchmark;
         duration("session.budget", &self.session.budget)?;
         let confirmation = duration("benchmark.max_confirmation", &benchmark.max_confirmation)?;

@@ -4,6 +4,7 @@
 //! ARCHITECTURE.md describes the folders and their imports, GLOSSARY.md defines the terms.
 
 pub mod agent;
+pub mod alive;
 pub mod audit;
 pub mod bench;
 pub mod catalog;
@@ -18,6 +19,7 @@ pub mod ops;
 pub mod report;
 pub mod runner;
 pub mod secrets;
+pub mod service;
 pub mod session;
 pub mod shipped;
 pub mod simulate;

@@ -168,6 +168,7 @@ pub async fn begin(parts: &mut Dependencies, options: &Options) -> anyhow::Resul
         },
         config: options.config.clone(),
         environment: environment(parts.worker.info().clone(), parts.compiler.nvrtc_version(), None),
+        submission: options.submission.clone(),
     };
     let id = parts.store.begin_session(&new).await.context("Failed to record the session")?;
     parts.target.record(id, &parts.store).await.context("Failed to record where the winners go")?;

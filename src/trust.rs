@@ -12,7 +12,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use items::{of_baseline, of_interpreter, of_models, of_project, of_store};
+pub use items::{of_baseline, of_interpreter, of_models, of_notify, of_project, of_store};
 pub use known::Consents;
 
 /// One choice of a project.
@@ -57,6 +57,12 @@ pub enum Kind {
     /// Cassettes outside the project.
     #[serde(rename = "llm.record")]
     Cassettes,
+    /// The program that is told the end of a session.
+    #[serde(rename = "notify.command")]
+    NotifyCommand,
+    /// The address that is told the end of a session.
+    #[serde(rename = "notify.webhook")]
+    NotifyWebhook,
 }
 
 /// How an item compares with what the user has agreed to.
@@ -129,6 +135,16 @@ impl fmt::Display for Item {
             }
             Kind::Cassettes => {
                 write!(f, "cassettes outside the project, {} (llm.record or llm.replay)", show(&self.command))
+            }
+            Kind::NotifyCommand => {
+                write!(
+                    f,
+                    "the program `{}` at the end of a session (notify.command in config.toml)",
+                    show(&self.command)
+                )
+            }
+            Kind::NotifyWebhook => {
+                write!(f, "telling {} the end of a session (notify.webhook in config.toml)", show(&self.command))
             }
             Kind::Store => {
                 write!(f, "a store outside the project, {} (store.path in config.toml)", show(&self.command))

@@ -55,6 +55,8 @@ mod reports;
 mod sanitizer;
 #[cfg(target_os = "linux")]
 mod secrets;
+#[cfg(target_os = "linux")]
+mod service;
 mod session;
 mod simulate;
 #[cfg(unix)]

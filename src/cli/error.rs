@@ -6,8 +6,10 @@ use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue};
 
 use super::Arguments;
+use super::submission::Later;
 use crate::domain::names::did_you_mean;
 use crate::domain::toml_text::one_line;
+use crate::service::session::EXIT_IN_USE;
 use crate::store::StoreError;
 
 /// A usage error, on the command line or in the project's files: exit code 2.
@@ -68,5 +70,10 @@ pub fn report_error(error: &anyhow::Error) -> ExitCode {
     }
     // One line, even if a quoted name has several.
     super::talk::say(&one_line(format!("error: {error:#}").trim_end().to_owned()));
-    ExitCode::from(if is_usage(error) { 2 } else { 1 })
+    let code = match error {
+        error if error.is::<Later>() => EXIT_IN_USE,
+        error if is_usage(error) => 2,
+        _ => 1,
+    };
+    ExitCode::from(code)
 }

@@ -48,6 +48,31 @@ pub(super) const REPORT: &str = "Examples:
   optloop report
   optloop report 12 --format json";
 
+pub(super) const SERVE: &str = "Examples:
+  optloop serve                                     the project of this folder, on http://127.0.0.1:7878
+  optloop serve kernels attention=../attention      two projects
+  optloop serve --new-token alice --scope run       make a token
+  optloop serve --listen 0.0.0.0:7878 --tokens tokens --tls-cert cert.pem --tls-key key.pem
+
+docs/service.md explains the queue, the API and how to let others in.";
+
+pub(super) const SUBMIT: &str = "Examples:
+  optloop submit --workload gemm-fp16 --budget 4h --max-cost 5.00
+  optloop submit --on attention --budget 10m --priority 1 --follow";
+
+pub(super) const QUEUE: &str = "Examples:
+  optloop queue
+  optloop queue --open --json";
+
+pub(super) const TAIL: &str = "Examples:
+  optloop tail 12
+  optloop tail 12 --json";
+
+pub(super) const CANCEL: &str = "Examples:
+  optloop cancel 12                   drop it, or end its session now
+  optloop cancel 12 --stop            end its session after the iteration in flight
+  optloop cancel 12 --resume          queue it again";
+
 pub(super) const SESSIONS: &str = "Examples:
   optloop sessions
   optloop sessions --workload gemm-fp16 --sort best

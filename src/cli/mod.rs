@@ -1,12 +1,13 @@
 //! The command line, with one file for each verb. Data goes to standard output, messages go to standard error.
 
-mod alive;
 mod audit;
 mod backup;
 mod bench;
 mod board;
 mod calls;
+mod cancel;
 mod ceilings;
+mod client;
 mod compare;
 mod comparisons;
 mod compile;
@@ -25,10 +26,12 @@ mod listing;
 mod manual;
 mod measured;
 mod models;
+mod notify;
 mod plan;
 mod preflight;
 mod profiled;
 mod progress;
+mod queue;
 #[cfg(test)]
 mod reference;
 mod remeasure;
@@ -37,13 +40,17 @@ mod report;
 mod reproduce;
 mod resume;
 mod screen;
+mod serve;
 mod sessions;
 mod show;
 mod signals;
 mod simulate;
 mod space;
 mod start;
+mod submission;
+mod submit;
 mod table;
+mod tail;
 mod talk;
 mod target;
 mod threads;
@@ -61,13 +68,14 @@ use tracing::Level;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::prelude::*;
 
-use alive::Killed;
 pub use error::Usage;
 use error::report_error;
 use screen::Screen;
+use serve::LogFormat;
 use signals::{Stopped, or_stop};
 use ticker::aloud;
 
+use crate::alive::Killed;
 use crate::catalog::Project;
 use crate::config::Config;
 use crate::files;
@@ -144,6 +152,21 @@ enum Verb {
     /// Export sessions as recorded search spaces, and convert such spaces
     #[command(after_help = examples::SPACE)]
     Space(space::Args),
+    /// Run a service: sessions in a queue, and an HTTP API to watch them
+    #[command(after_help = examples::SERVE)]
+    Serve(serve::Args),
+    /// Hand a session in to a service
+    #[command(after_help = examples::SUBMIT)]
+    Submit(submit::Args),
+    /// List the submissions of a service
+    #[command(after_help = examples::QUEUE)]
+    Queue(queue::Args),
+    /// Follow the session of a submission
+    #[command(after_help = examples::TAIL)]
+    Tail(tail::Args),
+    /// Drop a submission, or stop its session
+    #[command(after_help = examples::CANCEL)]
+    Cancel(cancel::Args),
     /// Copy the store, even while a session writes to it
     #[command(after_help = examples::BACKUP)]
     Backup(backup::Args),
@@ -198,7 +221,10 @@ pub fn main() -> ExitCode {
         _ => {}
     }
     talk::say_panics();
-    start_tracing();
+    start_tracing(match &arguments.verb {
+        Verb::Serve(args) => Some(args.log_format),
+        _ => None,
+    });
     match threads::compute_on_every_core().and_then(|()| threads::runtime()) {
         Ok(runtime) => {
             let result = runtime.block_on(run(arguments));
@@ -225,12 +251,17 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Verb::Man(args) => return manual::man(args, &mut out),
         Verb::Simulate(args) => return simulate::run(args, &mut out),
         Verb::Space(space::Args { action: space::Action::Convert(args) }) => return space::convert(args, &mut out),
+        Verb::Serve(args) => return serve::run(args, arguments.project.as_deref(), &mut out).await,
+        Verb::Submit(args) => return or_stop(submit::run(args, arguments.project.as_deref(), &mut out)).await,
+        Verb::Queue(args) => return or_stop(queue::run(args, Screen::of_stdout(), &mut out)).await,
+        Verb::Tail(args) => return or_stop(tail::run(args, &mut out)).await,
+        Verb::Cancel(args) => return or_stop(cancel::run(args, &mut out)).await,
         _ => {}
     }
     let project = Project::find(arguments.project.as_deref()).map_err(error::usage)?;
     match &arguments.verb {
-        Verb::Start(args) => start::run(args, &project, &mut out).await,
-        Verb::Resume(args) => resume::run(args, &project, &mut out).await,
+        Verb::Start(args) => submission::later(args.is_of_a_service(), start::run(args, &project, &mut out).await),
+        Verb::Resume(args) => submission::later(args.is_of_a_service(), resume::run(args, &project, &mut out).await),
         Verb::Bench(args) => or_stop(aloud(bench::run(args, &project, &mut out))).await,
         Verb::Diagnose(args) => or_stop(aloud(diagnose::run(args, &project, &mut out))).await,
         Verb::Reproduce(args) => or_stop(aloud(reproduce::run(args, &project, &mut out))).await,
@@ -266,6 +297,11 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         | Verb::Man(_)
         | Verb::Simulate(_)
         | Verb::Space(_)
+        | Verb::Serve(_)
+        | Verb::Submit(_)
+        | Verb::Queue(_)
+        | Verb::Tail(_)
+        | Verb::Cancel(_)
         | Verb::Worker(_)
         | Verb::Compiler(_)
         | Verb::Confined(_)
@@ -306,14 +342,20 @@ fn finish(result: anyhow::Result<()>) -> ExitCode {
     }
 }
 
-fn start_tracing() {
+/// Starts the messages of libraries and, for a service, its log.
+fn start_tracing(log: Option<LogFormat>) {
     let wanted = std::env::var("OPTLOOP_LOG").ok().and_then(|text| text.parse().ok());
-    let filter = wanted.unwrap_or_else(|| Targets::new().with_default(Level::WARN));
+    let level = if log.is_some() { Level::INFO } else { Level::WARN };
+    let filter = wanted.unwrap_or_else(|| Targets::new().with_default(Level::WARN).with_target("optloop", level));
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(|| secrets::Masked::new(std::io::stderr()))
         .with_ansi(false)
-        .without_time()
         // Otherwise it would report internal errors on standard error, and panic where that is closed.
         .log_internal_errors(false);
+    let lines = match log {
+        Some(LogFormat::Json) => lines.json().flatten_event(true).boxed(),
+        Some(LogFormat::Text) => lines.boxed(),
+        None => lines.without_time().boxed(),
+    };
     tracing_subscriber::registry().with(lines.with_filter(filter)).init();
 }

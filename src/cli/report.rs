@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::ValueEnum;
 
-use super::alive::Killed;
 use super::store_path;
 use crate::agent::diagnosis::{self, Recorded};
+use crate::alive::Killed;
 use crate::catalog::Project;
 use crate::domain::family::Family;
 use crate::domain::history::History;

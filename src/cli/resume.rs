@@ -35,8 +35,19 @@ pub struct Args {
     #[arg(long)]
     json: bool,
 
+    /// Resume the session of this submission of a service
+    #[arg(long, hide = true, value_name = "NAME", conflicts_with = "session")]
+    submission: Option<String>,
+
     #[command(flatten)]
     trust: TrustArgs,
+}
+
+impl Args {
+    /// Tells whether a service resumes this session.
+    pub(super) fn is_of_a_service(&self) -> bool {
+        self.submission.is_some()
+    }
 }
 
 /// Continues a session and writes its report.
@@ -56,7 +67,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let mut claims = project.claim("resume")?;
     claims.store(&path)?;
     let store = Store::open_within(&path, &config.store.limits()).await?;
-    let past = past(&store, args.session).await?;
+    let past = past(&store, args).await?;
     let summary = &past.record.session;
     claims.note_session(summary.id);
 
@@ -100,14 +111,15 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     drop(ticker);
     let mut progress = Progress::new(args.json, out);
     let end = session::resume(past, parts, options, interrupt, &mut progress).await?;
-    conclude(end, progress.finish(), project, store, &workload).await
+    conclude(end, progress.finish(), project, &config.notify, store, &workload).await
 }
 
-/// Returns the session to resume: the one of the given number, or the latest that is not finished.
-async fn past(store: &Store, id: Option<SessionId>) -> anyhow::Result<Past> {
-    let summary = match id {
-        Some(id) => store.session(id).await?,
-        None => store.latest_unfinished().await?,
+/// Returns the session to resume: the one of the given number or submission, or the latest that is not finished.
+async fn past(store: &Store, args: &Args) -> anyhow::Result<Past> {
+    let summary = match (args.session, &args.submission) {
+        (Some(id), _) => store.session(id).await?,
+        (None, Some(submission)) => store.session_of(submission).await?.ok_or(StoreError::NoSessions)?,
+        (None, None) => store.latest_unfinished().await?,
     };
     if summary.status == Status::Finished {
         let reason = summary.stop_reason.unwrap_or_default();

@@ -5,13 +5,13 @@ use std::io::Write;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::alive::Killed;
 use super::listing::{self, Format, Part};
 use super::measured::of_models;
 use super::screen::{Paint, Screen};
 use super::table::{Table, figure};
 use super::talk::say;
 use super::target;
+use crate::alive::Killed;
 use crate::domain::ids::SessionId;
 use crate::domain::record::{SessionSummary, Status};
 use crate::report::format;

@@ -6,13 +6,13 @@ use serde::Serialize;
 use serde_json::Value;
 use similar::TextDiff;
 
-use super::alive::Killed;
 use super::comparisons;
 use super::counters;
 use super::error::usage_sentence;
 use super::measured::{Found, of_models};
 use super::screen::Screen;
 use super::table::{Table, figure};
+use crate::alive::Killed;
 use crate::domain::comparison::{Comparison, Role};
 use crate::domain::device::TimeSource;
 use crate::domain::ids::{CaseName, IterationId};

@@ -43,6 +43,11 @@ pub async fn or_stop<T>(what: impl Future<Output = anyhow::Result<T>>) -> anyhow
     }
 }
 
+/// Waits until the user or the system asks to stop.
+pub async fn requested() {
+    Signals::listen().next().await;
+}
+
 /// The signals that ask to stop. From now on none of them ends the program by itself.
 #[cfg(unix)]
 struct Signals(Vec<tokio::signal::unix::Signal>);

@@ -7,11 +7,13 @@ use anyhow::Context;
 use super::ceilings;
 use super::error::{usage, usage_sentence};
 use super::models;
+use super::notify;
 use super::plan::Plan;
 use super::preflight::{check_initial_kernel, check_spaces};
 use super::progress::Progress;
 use super::report::write_reports;
 use super::signals;
+use super::submission;
 use super::talk::say;
 use super::target::{self, TargetArgs};
 use super::ticker::Ticker;
@@ -20,7 +22,7 @@ use super::{own_executable, toolchain};
 use crate::agent::{self, Proposer};
 use crate::catalog::Project;
 use crate::claim::Claims;
-use crate::config::{self, Config};
+use crate::config::{self, Config, NotifyConfig};
 use crate::domain::budget::Budget;
 use crate::domain::cost::Rate;
 use crate::domain::device::{DeviceInfo, TimeSource};
@@ -39,6 +41,7 @@ use crate::runner::renderer::Renderer;
 use crate::runner::sanitizer::Sanitizer;
 use crate::runner::self_check;
 use crate::runner::worker::{Worker, WorkerError};
+use crate::service::check::Stage;
 use crate::session::{self, Dependencies, End, Options, Target};
 use crate::store::{self, Store};
 
@@ -94,11 +97,26 @@ pub struct Args {
     #[arg(long)]
     json: bool,
 
+    /// The submission of a service that the session is started for
+    #[arg(long, hide = true, value_name = "NAME")]
+    submission: Option<String>,
+
+    /// Refuse a session that could not start, without looking at its device, and stop
+    #[arg(long, hide = true)]
+    check: bool,
+
     #[command(flatten)]
     target: TargetArgs,
 
     #[command(flatten)]
     trust: TrustArgs,
+}
+
+impl Args {
+    /// Tells whether a service starts this session.
+    pub(super) fn is_of_a_service(&self) -> bool {
+        self.submission.is_some()
+    }
 }
 
 /// The request of the command line, or of an earlier session, with the project's files.
@@ -123,8 +141,14 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let target = target::choose(&args.target, project.root(), &config)?;
     let path = project.root().join(&config.store.path);
     store::check_path(&path).map_err(usage)?;
+    if args.check {
+        submission::say_passed(Stage::Options { device: asked.device.to_string() }, out)?;
+    }
     trust::check_places(project, &config, &args.trust)?;
     trust::admit(project, &args.trust, trust::of_session(project, &config, &asked.workload, &asked.device)?)?;
+    if args.check {
+        return submission::say_passed(Stage::Trust, out);
+    }
     let mut claims = match args.dry_run {
         true => Claims::none(project.root(), "start")?,
         false => project.claim("start")?,
@@ -165,7 +189,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let id = session::begin(&mut parts, &options).await?;
     claims.note_session(id);
     let end = session::run(id, parts, options, interrupt, &mut progress).await;
-    conclude(end, progress.finish(), project, store, &workload).await
+    conclude(end, progress.finish(), project, &config.notify, store, &workload).await
 }
 
 /// Writes the report of a session that has ended. The report comes before any error, so a session that failed or lost
@@ -174,6 +198,7 @@ pub(super) async fn conclude(
     end: End,
     shown: std::io::Result<()>,
     project: &Project,
+    notify: &NotifyConfig,
     store: Store,
     workload: &Workload,
 ) -> anyhow::Result<()> {
@@ -183,7 +208,11 @@ pub(super) async fn conclude(
     let written = write_reports(project, &store, workload, session).await.with_context(|| {
         format!("session {session} is on record, but its report is not written: `optloop report {session}` prints it")
     });
+    let ended = store.session(session).await;
     store.close().await;
+    if let Ok(summary) = ended {
+        notify::tell(notify, project.root(), &summary).await;
+    }
     match (&written, &end.error) {
         (Ok(path), _) => say(&format!("report: {}", path.display())),
         // The session's own error is the one to end with.
@@ -334,7 +363,8 @@ fn options(args: &Args, config: &Config) -> anyhow::Result<Options> {
     }
     let budget = Budget { wall, max_cost_usd: args.max_cost, max_iterations: args.iterations };
     let proposer = args.proposer.as_ref().unwrap_or(&config.session.proposer);
-    options_under(config, budget, args.seed.unwrap_or_else(rand::random), proposer)
+    let options = options_under(config, budget, args.seed.unwrap_or_else(rand::random), proposer)?;
+    Ok(Options { submission: args.submission.clone(), ..options })
 }
 
 /// Makes the options of a session under the settings of a configuration.
@@ -349,6 +379,7 @@ pub(super) fn options_under(config: &Config, budget: Budget, seed: u64, proposer
         compile_ahead: config.parallel_compilations(),
         seed,
         config: models::with_prices(config, &llm)?,
+        submission: None,
         llm,
     })
 }

@@ -49,6 +49,7 @@ pub mod sidecar;
 pub mod space;
 pub mod state;
 pub mod statistics;
+pub mod submission;
 #[cfg(test)]
 pub(crate) mod synthetic;
 pub mod tested;

@@ -29,6 +29,15 @@ struct GpuProcess {
     memory_bytes: Option<u64>,
 }
 
+/// Returns the numbers of the CUDA devices of this machine, as far as NVML knows. Processes see only those that
+/// `CUDA_VISIBLE_DEVICES` lists, and number them from 0.
+pub fn gpus() -> Vec<u32> {
+    let found = Nvml::init().and_then(|nvml| nvml.device_count()).unwrap_or(0);
+    let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
+    let listed = visible.map(|list| list.split(',').filter(|device| !device.trim().is_empty()).count());
+    (0..listed.and_then(|count| u32::try_from(count).ok()).map_or(found, |count| count.min(found))).collect()
+}
+
 impl Monitor {
     /// Finds the device by its UUID. The error says in one sentence why there is no monitoring.
     pub fn open(device: &DeviceInfo) -> Result<Self, String> {

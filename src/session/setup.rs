@@ -37,6 +37,8 @@ pub struct Options {
     pub llm: Terms,
     /// Every setting in force, for the record.
     pub config: serde_json::Value,
+    /// The submission that the session is started for, if a service starts it.
+    pub submission: Option<String>,
 }
 
 /// The workload, the families, the device and the options.

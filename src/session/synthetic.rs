@@ -65,6 +65,7 @@ pub(super) fn setup() -> SessionSetup {
             seed: 1,
             llm: Terms::none(),
             config: serde_json::Value::Null,
+            submission: None,
         },
     }
 }

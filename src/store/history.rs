@@ -1,6 +1,6 @@
 //! Lists what was tried: a row for every case that an iteration reached.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{QueryBuilder, Row, Sqlite};
 
@@ -43,7 +43,8 @@ pub struct Filter {
 }
 
 /// The order of a history.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Sort {
     /// Oldest iteration first.
     #[default]

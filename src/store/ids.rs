@@ -6,6 +6,7 @@ use sqlx::sqlite::{SqliteArgumentsBuffer, SqliteTypeInfo, SqliteValueRef};
 use sqlx::{Decode, Encode, Sqlite, Type};
 
 use crate::domain::ids::{CaseName, IterationId, SessionId};
+use crate::domain::submission::SubmissionId;
 
 /// Implements a column of the first type through the second: how to take its value out, and how to make it again.
 macro_rules! column {
@@ -37,4 +38,5 @@ macro_rules! column {
 
 column!(IterationId as i64, |id| id.0, IterationId);
 column!(SessionId as i64, |id| id.0, SessionId);
+column!(SubmissionId as i64, |id| id.0, SubmissionId);
 column!(CaseName as String, |name| name.as_str().to_owned(), CaseName::from);

@@ -9,7 +9,7 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 
 /// Every file of migrations/, in order. A store keeps the SHA-384 of each text that it has applied, so a text never
 /// changes.
-const FILES: [(&str, &str); 18] = [
+const FILES: [(&str, &str); 19] = [
     ("0001_initial.sql", include_str!("../../migrations/0001_initial.sql")),
     ("0002_profiles.sql", include_str!("../../migrations/0002_profiles.sql")),
     ("0003_peaks.sql", include_str!("../../migrations/0003_peaks.sql")),
@@ -28,11 +28,21 @@ const FILES: [(&str, &str); 18] = [
     ("0016_views.sql", include_str!("../../migrations/0016_views.sql")),
     ("0017_targets.sql", include_str!("../../migrations/0017_targets.sql")),
     ("0018_counted.sql", include_str!("../../migrations/0018_counted.sql")),
+    ("0019_submissions.sql", include_str!("../../migrations/0019_submissions.sql")),
 ];
 
+/// Every file of migrations/service/, in order: those of a service's queue.
+const QUEUE_FILES: [(&str, &str); 1] = [("0001_queue.sql", include_str!("../../migrations/service/0001_queue.sql"))];
+
 /// The migrations of this program.
-pub(super) static MIGRATIONS: LazyLock<Migrator> =
-    LazyLock::new(|| Migrator::with_migrations(FILES.into_iter().map(|(name, text)| migration(name, text)).collect()));
+pub(super) static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| migrator(&FILES));
+
+/// The migrations of a service's queue.
+pub(super) static QUEUE_MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| migrator(&QUEUE_FILES));
+
+fn migrator(files: &[(&str, &'static str)]) -> Migrator {
+    Migrator::with_migrations(files.iter().map(|(name, text)| migration(name, text)).collect())
+}
 
 /// Reads the version and description from a file's name, as sqlx does.
 fn migration(name: &str, text: &'static str) -> Migration {
@@ -55,6 +65,7 @@ mod tests {
             migrator.iter().map(|m| (m.version, m.description.clone(), m.checksum.clone(), m.no_tx)).collect::<Vec<_>>()
         };
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
+        assert_eq!(facts(&QUEUE_MIGRATIONS), facts(&Migrator::new(folder.join("service")).await.unwrap()));
         assert_eq!(facts(&MIGRATIONS), facts(&Migrator::new(folder).await.unwrap()));
     }
 }

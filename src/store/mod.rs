@@ -26,8 +26,10 @@ mod paid;
 mod peaks;
 mod phases;
 mod questions;
+pub mod queue;
 mod readers;
 mod resume;
+mod session_page;
 mod sessions;
 mod sources;
 mod stranger;
@@ -60,6 +62,7 @@ use migrations::MIGRATIONS;
 pub use paid::{Grouping, Paid};
 pub use questions::IterationDetail;
 pub use resume::{Launched, Past};
+pub use session_page::SessionFilter;
 pub use sessions::NewSession;
 
 /// An open store.
@@ -205,6 +208,11 @@ impl Store {
         }
         begun.ended = true;
         written
+    }
+
+    /// Tells whether this is a copy, which does not change with the store.
+    pub fn is_copy(&self) -> bool {
+        self._copy.is_some()
     }
 
     /// Closes the file, which merges the write-ahead log into it.

@@ -30,6 +30,8 @@ pub struct NewSession {
     pub config: serde_json::Value,
     /// Where it runs.
     pub environment: Environment,
+    /// The submission that it was started for. None if a person started it.
+    pub submission: Option<String>,
 }
 
 impl Store {
@@ -39,8 +41,8 @@ impl Store {
         let Budget { wall, max_cost_usd, max_iterations } = session.budget;
         let row = sqlx::query(
             "INSERT INTO sessions (environment_id, workload, proposer, seed, budget_s, max_cost_usd, max_iterations,
-                                   cases, asked, config, started_at)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+                                   cases, asked, config, submission, started_at)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
         )
         .bind(environment)
         .bind(&session.workload)
@@ -52,6 +54,7 @@ impl Store {
         .bind(to_json("cases", &session.asked.cases.iter().map(|case| &case.name).collect::<Vec<_>>())?)
         .bind(to_json("asked", &session.asked)?)
         .bind(to_json("config", &session.config)?)
+        .bind(&session.submission)
         .bind(now()?)
         .fetch_one(&self.pool)
         .await?;
@@ -169,9 +172,21 @@ impl Store {
 
     /// Reads a session by its number.
     pub async fn session(&self, id: SessionId) -> Result<SessionSummary, StoreError> {
-        match self.summaries(Some(id)).await?.pop() {
+        match self.summaries(Some(&[id])).await?.pop() {
             Some(summary) => Ok(summary),
             None => Err(self.unknown_session(id).await?),
+        }
+    }
+
+    /// Reads the session that was started for a submission. None if it has not begun.
+    pub async fn session_of(&self, submission: &str) -> Result<Option<SessionSummary>, StoreError> {
+        let id: Option<SessionId> = sqlx::query_scalar("SELECT id FROM sessions WHERE submission = ?")
+            .bind(submission)
+            .fetch_optional(&self.pool)
+            .await?;
+        match id {
+            Some(id) => self.session(id).await.map(Some),
+            None => Ok(None),
         }
     }
 
@@ -234,17 +249,30 @@ impl Store {
             .collect()
     }
 
-    async fn summaries(&self, id: Option<SessionId>) -> Result<Vec<SessionSummary>, StoreError> {
-        // Another session may have numbers between those of this one.
-        let (wins_of, costs_of) = match id {
-            None => ("?1 IS NULL", "TRUE"),
-            Some(_) => (
-                "i.session_id = ?1
-                   AND m.iteration_id >= (SELECT MIN(id) FROM iterations INDEXED BY iterations_listed WHERE session_id = ?1)
-                   AND m.iteration_id <= (SELECT MAX(id) FROM iterations INDEXED BY iterations_listed WHERE session_id = ?1)",
-                "session_id = ?1",
-            ),
+    /// Reads these sessions, or all, oldest first.
+    pub(super) async fn summaries(&self, ids: Option<&[SessionId]>) -> Result<Vec<SessionSummary>, StoreError> {
+        let ids = ids.map(|ids| to_json("ids", ids)).transpose()?;
+        let chosen = |column: &str| match ids {
+            Some(_) => format!("{column} IN (SELECT value FROM json_each(?1))"),
+            None => "?1 IS NULL".to_owned(),
         };
+        // Other sessions may have numbers between those of these.
+        let outermost = |pick: &str| {
+            format!(
+                "(SELECT {pick}((SELECT {pick}(id) FROM iterations INDEXED BY iterations_listed WHERE session_id = one.value))
+                  FROM json_each(?1) one)"
+            )
+        };
+        let wins_of = match ids {
+            Some(_) => format!(
+                "{} AND m.iteration_id >= {} AND m.iteration_id <= {}",
+                chosen("i.session_id"),
+                outermost("MIN"),
+                outermost("MAX")
+            ),
+            None => chosen(""),
+        };
+        let (costs_of, of_these) = (chosen("session_id"), chosen("s.id"));
         let rows = sqlx::query(AssertSqlSafe(format!(
             // A committed winner that was measured again is not a win, nor is what it beat later: that was on the way to it.
             // See `is_win` of the report, which follows the same rule.
@@ -301,10 +329,10 @@ impl Store {
                     COALESCE(spent.llm_usd, 0.0) AS llm_usd
              FROM sessions s JOIN environments e ON e.id = s.environment_id LEFT JOIN top ON top.session_id = s.id
              LEFT JOIN won ON won.session_id = s.id LEFT JOIN spent ON spent.session_id = s.id
-             WHERE ?1 IS NULL OR s.id = ?1
+             WHERE {of_these}
              ORDER BY s.id"
         )))
-        .bind(id)
+        .bind(&ids)
         .fetch_all(&self.pool)
         .await?;
         rows.iter().map(summary).collect()

@@ -107,6 +107,7 @@ pub(crate) fn session() -> NewSession {
             meaning: None,
         },
         config: serde_json::json!({ "min_speedup": 1.01 }),
+        submission: None,
         environment: Environment {
             device,
             nvrtc: "13.0".to_owned(),

@@ -14,6 +14,7 @@ pub fn of_project(project: &Path, config: &Config, workloads: &[Workload]) -> an
     items.extend(of_interpreter(project, config)?);
     items.extend(additions(project, config));
     items.extend(of_models(project, config));
+    items.extend(of_notify(project, config)?);
     for workload in workloads {
         items.extend(baseline(project, config, workload)?);
     }
@@ -85,6 +86,23 @@ pub fn of_models(project: &Path, config: &Config) -> Vec<Item> {
         folders.filter(|path| !project.canonicalize().is_ok_and(|project| Path::new(path).starts_with(project)));
     items.extend(outside.map(|path| item(Kind::Cassettes, vec![path.clone()])));
     items
+}
+
+/// Returns who is told the end of a session: a program runs with the user's rights, and an address learns of the work.
+pub fn of_notify(project: &Path, config: &Config) -> anyhow::Result<Vec<Item>> {
+    let notify = &config.notify;
+    let mut items = Vec::new();
+    if !notify.command.is_empty() {
+        let files = files::named(project, &notify.command)?;
+        let (kind, workload, command) = (Kind::NotifyCommand, String::new(), notify.command.clone());
+        items.push(Item { kind, workload, command, files });
+    }
+    let by_name = (!notify.webhook_env.is_empty()).then(|| format!("${}", notify.webhook_env));
+    for address in [Some(notify.webhook.clone()).filter(|url| !url.is_empty()), by_name].into_iter().flatten() {
+        let (kind, workload, command) = (Kind::NotifyWebhook, String::new(), vec![address]);
+        items.push(Item { kind, workload, command, files: Default::default() });
+    }
+    Ok(items)
 }
 
 /// Returns the baseline of a workload, unless optloop ships it.

@@ -41,6 +41,7 @@ impl Live {
                 meaning: None,
             },
             config: serde_json::Value::Null,
+            submission: None,
             environment: Environment {
                 device: setup.device.clone(),
                 nvrtc: "13.0".to_owned(),

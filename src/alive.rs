@@ -10,11 +10,11 @@ use crate::store::{Store, StoreError};
 
 /// The sessions of a store that have neither ended nor a process.
 #[derive(Debug, Default)]
-pub(super) struct Killed(BTreeSet<SessionId>);
+pub struct Killed(BTreeSet<SessionId>);
 
 impl Killed {
     /// Looks at the store's lock, which a session holds as long as its process lives. Nothing is written.
-    pub(super) async fn of(store: &Store, path: &Path) -> Result<Self, StoreError> {
+    pub async fn of(store: &Store, path: &Path) -> Result<Self, StoreError> {
         let mut killed = store.unended().await?;
         match claim::writer(path) {
             Writer::Unknown => killed.clear(),
@@ -29,15 +29,20 @@ impl Killed {
         Ok(Self(killed))
     }
 
+    /// Returns their numbers.
+    pub fn ids(&self) -> Vec<SessionId> {
+        self.0.iter().copied().collect()
+    }
+
     /// Marks a session if it was killed.
-    pub(super) fn mark(&self, session: &mut SessionSummary) {
+    pub fn mark(&self, session: &mut SessionSummary) {
         if self.0.contains(&session.id) {
             session.mark_killed();
         }
     }
 
     /// Marks a session and those of its ledger.
-    pub(super) fn mark_in(&self, record: &mut SessionRecord) {
+    pub fn mark_in(&self, record: &mut SessionRecord) {
         record.ledger.iter_mut().chain([&mut record.session]).for_each(|session| self.mark(session));
     }
 }

@@ -1,0 +1,122 @@
+//! `optloop submit`: hands a session in to a service.
+
+use std::io::Write;
+use std::path::Path;
+
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::json;
+
+use super::client::{Client, ServiceArgs};
+use super::error::usage_sentence;
+use super::tail;
+use crate::domain::submission::{SessionRequest, SubmissionId};
+
+/// Arguments of `optloop submit`. Those of the session are the ones of `optloop start`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Workload to make faster [default: session.workload in config.toml]
+    #[arg(long)]
+    workload: Option<String>,
+
+    /// Run only this case of the workload; can be repeated
+    #[arg(long = "case", value_name = "CASE")]
+    cases: Vec<String>,
+
+    /// Search only this family; can be repeated
+    #[arg(long = "family", value_name = "FAMILY")]
+    families: Vec<String>,
+
+    /// Maximum wall time, such as 10m or 4h [default: session.budget in config.toml]
+    #[arg(long)]
+    budget: Option<String>,
+
+    /// Maximum cost in US dollars [default: no limit]
+    #[arg(long, value_name = "USD")]
+    max_cost: Option<f64>,
+
+    /// Maximum number of iterations [default: no limit]
+    #[arg(long, value_name = "N")]
+    iterations: Option<u64>,
+
+    /// Random seed of the proposals and inputs [default: random]
+    #[arg(long)]
+    seed: Option<u64>,
+
+    /// Device: auto (any GPU of the service), cuda:N, virtual or virtual:NAME [default: session.device in config.toml]
+    #[arg(long)]
+    device: Option<String>,
+
+    /// Proposer [default: session.proposer in config.toml]
+    #[arg(long)]
+    proposer: Option<String>,
+
+    /// Commit the winners to this branch [default: the branch that is checked out]
+    #[arg(long, value_name = "BRANCH", conflicts_with = "no_commit")]
+    commit_to: Option<String>,
+
+    /// Commit nothing: the winners stay in the store
+    #[arg(long)]
+    no_commit: bool,
+
+    /// Start before submissions with a lower priority
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
+    priority: i64,
+
+    /// Project of the service [default: the one in the current folder]
+    #[arg(long, value_name = "NAME")]
+    on: Option<String>,
+
+    /// Name of this submission: a second one with the same name is the first one [default: a new name]
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+
+    /// Follow the session until it ends
+    #[arg(long)]
+    follow: bool,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    service: ServiceArgs,
+}
+
+/// Hands a session in.
+pub async fn run(args: &Args, folder: Option<&Path>, out: &mut impl Write) -> anyhow::Result<()> {
+    let client = Client::new(&args.service)?;
+    let project = client.project(args.on.as_deref(), folder).await?;
+    let body = json!({ "project": project, "priority": args.priority, "request": request(args) });
+    let key = args.key.clone().unwrap_or_else(|| format!("{:032x}", rand::random::<u128>()));
+    let key = HeaderValue::from_str(&key).map_err(|_| usage_sentence("--key must be visible ASCII characters"))?;
+    let headers = HeaderMap::from_iter([(HeaderName::from_static("idempotency-key"), key)]);
+    let answer = client.post("/submissions", headers, &body).await?;
+    let id = SubmissionId(answer["id"].as_i64().unwrap_or_default());
+    if args.json {
+        writeln!(out, "{answer}")?;
+    } else if !args.follow {
+        writeln!(
+            out,
+            "submission {id} is {}: `optloop tail {id}` follows it",
+            answer["state"].as_str().unwrap_or("?")
+        )?;
+    }
+    out.flush()?;
+    if args.follow { tail::follow(&client, id, args.json, out).await } else { Ok(()) }
+}
+
+fn request(args: &Args) -> SessionRequest {
+    SessionRequest {
+        workload: args.workload.clone(),
+        cases: args.cases.clone(),
+        families: args.families.clone(),
+        budget: args.budget.clone(),
+        max_cost_usd: args.max_cost,
+        max_iterations: args.iterations,
+        proposer: args.proposer.clone(),
+        device: args.device.clone(),
+        commit_to: args.commit_to.clone(),
+        no_commit: args.no_commit,
+        seed: args.seed,
+    }
+}

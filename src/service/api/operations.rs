@@ -1,0 +1,39 @@
+//! Health, metrics and the description of the API.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+
+use super::answer::json;
+use super::openapi;
+use crate::service::app::App;
+use crate::service::error::ApiError;
+
+/// `GET /healthz`: the process answers
+pub async fn healthz() -> Response {
+    "ok\n".into_response()
+}
+
+/// `GET /readyz`: the queue answers, and the service is not about to stop
+pub async fn readyz(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
+    if *app.stopping.borrow() {
+        return Err(ApiError::busy("the service is about to stop"));
+    }
+    app.queue.ping().await?;
+    Ok("ready\n".into_response())
+}
+
+/// `GET /metrics`
+pub async fn metrics(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
+    let counts = app.queue.counts().await?;
+    let open = [app.connections.taken(), app.streams.taken()];
+    let text = app.metrics.text(&counts, &app.room, open);
+    Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
+}
+
+/// `GET /openapi.json`
+pub async fn document() -> Result<Response, ApiError> {
+    json(&openapi::document())
+}

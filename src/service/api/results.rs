@@ -1,0 +1,190 @@
+//! Reports, single iterations, diffs and comparisons: what the command line prints.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use similar::TextDiff;
+
+use super::answer::json;
+use super::extract::{Path, Query};
+use super::sessions::store;
+use super::submissions::named;
+use crate::domain::ids::{CaseName, IterationId, SessionId};
+use crate::service::app::App;
+use crate::service::error::ApiError;
+use crate::service::projects::Served;
+use crate::service::verb;
+
+/// What the HTML report may do: show its own styles and pictures. No script runs, and nothing is loaded.
+const REPORT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; \
+                             form-action 'none'; frame-ancestors 'none'; sandbox";
+
+/// The form of a report.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Form {
+    /// See docs/report-schema.md.
+    #[default]
+    Json,
+    /// A page.
+    Html,
+    /// A summary as Markdown.
+    Md,
+    /// The details as Markdown.
+    MdDetails,
+    /// A row for each iteration and case.
+    Csv,
+}
+
+impl Form {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::Html => "html",
+            Self::Md => "md",
+            Self::MdDetails => "md-details",
+            Self::Csv => "csv",
+        }
+    }
+
+    fn media(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Html => "text/html; charset=utf-8",
+            Self::Md | Self::MdDetails => "text/markdown; charset=utf-8",
+            Self::Csv => "text/csv; charset=utf-8",
+        }
+    }
+}
+
+/// The query of a report.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Which {
+    #[serde(default)]
+    format: Form,
+}
+
+/// `GET /projects/{project}/sessions/{session}/report`
+pub async fn report(
+    State(app): State<Arc<App>>,
+    Path((project, session)): Path<(String, SessionId)>,
+    Query(which): Query<Which>,
+) -> Result<Response, ApiError> {
+    let project = named(&app, &project)?;
+    store(project).await?.session(session).await?;
+    let arguments = vec!["report".to_owned(), session.to_string(), format!("--format={}", which.format.name())];
+    printed(&app, project, arguments, which.format).await
+}
+
+/// `GET /projects/{project}/iterations/{iteration}`
+pub async fn iteration(
+    State(app): State<Arc<App>>,
+    Path((project, iteration)): Path<(String, IterationId)>,
+) -> Result<Response, ApiError> {
+    let project = named(&app, &project)?;
+    store(project).await?.iteration(iteration).await?;
+    printed(&app, project, vec!["show".to_owned(), iteration.to_string(), "--json".to_owned()], Form::Json).await
+}
+
+/// What to compare.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Two {
+    #[serde(default)]
+    what: What,
+    a: i64,
+    b: i64,
+    case: Option<CaseName>,
+    #[serde(default)]
+    format: Form,
+}
+
+/// The kind of the numbers to compare.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum What {
+    #[default]
+    Sessions,
+    Iterations,
+}
+
+/// `GET /projects/{project}/compare`
+pub async fn compare(
+    State(app): State<Arc<App>>,
+    Path(project): Path<String>,
+    Query(two): Query<Two>,
+) -> Result<Response, ApiError> {
+    let project = named(&app, &project)?;
+    let store = store(project).await?;
+    let (a, b, mut form) = (two.a.to_string(), two.b.to_string(), two.format);
+    let mut arguments = match two.what {
+        What::Sessions => {
+            store.session(SessionId(two.a)).await?;
+            store.session(SessionId(two.b)).await?;
+            vec!["report".to_owned(), format!("--format={}", form.name()), "--compare".to_owned()]
+        }
+        What::Iterations => {
+            store.iteration(IterationId(two.a)).await?;
+            store.iteration(IterationId(two.b)).await?;
+            form = Form::Json;
+            let case = two.case.map(|case| format!("--case={case}"));
+            ["compare".to_owned(), "--json".to_owned()].into_iter().chain(case).collect()
+        }
+    };
+    arguments.extend([a, b]);
+    printed(&app, project, arguments, form).await
+}
+
+/// Answers with what a verb prints.
+async fn printed(app: &App, project: &Served, arguments: Vec<String>, form: Form) -> Result<Response, ApiError> {
+    let said = verb::run(&app.exe, &project.root, &arguments).await?;
+    if let Some(refusal) = said.refusal {
+        return Err(ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, refusal));
+    }
+    let mut response = ([(CONTENT_TYPE, form.media()), (CACHE_CONTROL, "no-store")], said.out).into_response();
+    if form == Form::Html {
+        response.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(REPORT_POLICY));
+    }
+    Ok(response)
+}
+
+/// How the source of an iteration differs from another one.
+#[derive(Serialize)]
+struct Diff {
+    /// The other iteration. None if there is none, such as for the parent of an initial kernel.
+    against: Option<IterationId>,
+    /// A unified diff. Empty if nothing differs.
+    diff: String,
+}
+
+/// What to hold an iteration against.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Against {
+    /// Another iteration. None for the parent.
+    against: Option<IterationId>,
+}
+
+/// `GET /projects/{project}/iterations/{iteration}/diff`
+pub async fn diff(
+    State(app): State<Arc<App>>,
+    Path((project, iteration)): Path<(String, IterationId)>,
+    Query(query): Query<Against>,
+) -> Result<Response, ApiError> {
+    let store = store(named(&app, &project)?).await?;
+    let detail = store.iteration(iteration).await?;
+    let other = match query.against {
+        Some(other) => Some((other, store.iteration(other).await?.source)),
+        None => detail.iteration.parent.zip(detail.parent_source),
+    };
+    let Some((id, other)) = other else { return json(&Diff { against: None, diff: String::new() }) };
+    let lines = TextDiff::from_lines(other.as_str(), detail.source.as_str());
+    let (before, after) = (format!("iteration {id}"), format!("iteration {iteration}"));
+    let diff = lines.unified_diff().header(&before, &after).to_string();
+    json(&Diff { against: Some(id), diff })
+}

@@ -1,0 +1,126 @@
+//! What every request passes before it reaches the API, and what every answer gets.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::body::{Body, to_bytes};
+use axum::extract::{ConnectInfo, MatchedPath, Request, State};
+use axum::http::header::{
+    AUTHORIZATION, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY, WWW_AUTHENTICATE,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderMap, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use super::hosts::Hosts;
+use super::rate::Rates;
+use super::tokens::{Client, Tokens};
+use crate::service::error::ApiError;
+use crate::service::metrics::Metrics;
+
+/// The largest body. A submission has less than a KiB.
+const MAX_BODY_BYTES: usize = 64 << 10;
+
+/// The policy of answers that are not pages: nothing in them runs, loads or is framed.
+const POLICY: &str = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox";
+
+/// The rules of a service.
+#[derive(Debug)]
+pub struct Guard {
+    /// The names of the service.
+    pub hosts: Hosts,
+    /// Who may come in. None on loopback: the user of the machine.
+    pub tokens: Option<Tokens>,
+    /// How much each client has sent.
+    pub rates: Rates,
+    /// Where answers are counted.
+    pub metrics: Arc<Metrics>,
+    /// The longest time in which a body must arrive.
+    pub body_timeout: Duration,
+}
+
+/// Checks a request, passes it on, and completes the answer.
+pub async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+    let began = Instant::now();
+    let route = request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str).to_owned();
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let mut response = match admit(&guard, request).await {
+        Ok(request) => next.run(request).await,
+        Err(refused) => refused.into_response(),
+    };
+    complete(&mut response);
+    let (status, took) = (response.status().as_u16(), began.elapsed());
+    guard.metrics.count(&route, status, took);
+    tracing::info!(%method, path, status, ms = took.as_millis(), "answered");
+    response
+}
+
+async fn admit(guard: &Guard, request: Request) -> Result<Request, ApiError> {
+    if let Some(reason) = guard.hosts.refusal(request.uri(), request.headers()) {
+        return Err(ApiError::new(StatusCode::FORBIDDEN, reason));
+    }
+    let client = match &guard.tokens {
+        None => Some(Client::local()),
+        Some(tokens) => client(tokens, request.headers())?,
+    };
+    let address = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
+    let who = client.as_ref().map_or_else(|| anonymous(address), |client| client.name.clone());
+    if !guard.rates.admit(&who, Instant::now()) {
+        let error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "this client sends too many requests");
+        return Err(error.hint("wait a second"));
+    }
+    let (mut parts, body) = request.into_parts();
+    if let Some(client) = client {
+        parts.extensions.insert(client);
+    }
+    Ok(Request::from_parts(parts, received(body, guard.body_timeout).await?))
+}
+
+/// Returns the client with the token of a request. None without a token: some routes need none.
+fn client(tokens: &Tokens, headers: &HeaderMap) -> Result<Option<Client>, ApiError> {
+    let Some(value) = headers.get(AUTHORIZATION) else { return Ok(None) };
+    let token = value.to_str().ok().and_then(|value| value.strip_prefix("Bearer "));
+    match token.and_then(|token| tokens.client(token.trim())) {
+        Some(client) => Ok(Some(client.clone())),
+        None => Err(ApiError::new(StatusCode::UNAUTHORIZED, "this token is not known")),
+    }
+}
+
+/// Names a client without a token. The addresses of a network belong to one client.
+fn anonymous(address: Option<IpAddr>) -> String {
+    match address {
+        Some(IpAddr::V6(address)) => format!("{:x?}", &address.segments()[..4]),
+        Some(address) => address.to_string(),
+        None => String::new(),
+    }
+}
+
+/// Receives a whole body, so that no handler waits for a slow client.
+async fn received(body: Body, timeout: Duration) -> Result<Body, ApiError> {
+    match tokio::time::timeout(timeout, to_bytes(body, MAX_BODY_BYTES)).await {
+        Ok(Ok(bytes)) => Ok(bytes.into()),
+        Ok(Err(_)) => {
+            Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body has more than {MAX_BODY_BYTES} bytes")))
+        }
+        Err(_) => Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time")),
+    }
+}
+
+/// Adds what browsers need to know about every answer.
+fn complete(response: &mut Response) {
+    let is_refused = response.status() == StatusCode::UNAUTHORIZED;
+    let headers = response.headers_mut();
+    let mut set = |name: HeaderName, value: &'static str| {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    };
+    set(CONTENT_SECURITY_POLICY, POLICY);
+    set(X_CONTENT_TYPE_OPTIONS, "nosniff");
+    set(REFERRER_POLICY, "no-referrer");
+    set(HeaderName::from_static("cross-origin-resource-policy"), "same-origin");
+    set(HeaderName::from_static("cross-origin-opener-policy"), "same-origin");
+    if is_refused {
+        set(WWW_AUTHENTICATE, "Bearer");
+    }
+}

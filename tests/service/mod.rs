@@ -1,0 +1,11 @@
+//! A service through its real program and real sockets, on the fake device.
+
+mod api;
+mod events;
+mod kills;
+mod notify;
+mod operations;
+mod running;
+mod safety;
+mod submissions;
+mod verbs;
