@@ -6,7 +6,7 @@ use super::ReportError;
 use super::ledger::Ledger;
 use crate::domain::device::TimeSource;
 use crate::domain::evaluation::Outcome;
-use crate::domain::excerpt::Used;
+use crate::domain::record::excerpt::Used;
 use crate::domain::record::{CaseRecord, IterationRecord};
 use crate::domain::variant::show_params;
 

@@ -8,8 +8,8 @@ use super::columns::{signed, to_json};
 use super::numbers::Numbers;
 use super::questions::Of;
 use super::{Store, StoreError};
-use crate::domain::excerpt::{Excerpt, Totals, Used};
 use crate::domain::ids::{IterationId, SessionId};
+use crate::domain::record::excerpt::{Excerpt, Totals, Used};
 use crate::domain::record::{IterationRecord, SessionRecord};
 
 /// The iterations of an excerpt, oldest first; what was used until each; and those that are spread evenly.
@@ -57,9 +57,17 @@ impl Store {
         let mut chosen = self.telling(numbers).await?;
         chosen.extend(self.referred_to(&even).await?);
         chosen.extend(&even);
-        let chosen: Vec<IterationId> = chosen.into_iter().collect();
+        let chosen = self.own(numbers, &chosen).await?;
         let used = self.used_until(numbers, &chosen).await?;
         Ok((self.iterations(&Of::These(chosen)).await?, used, even))
+    }
+
+    /// Returns those of some iterations that belong to the session, oldest first. A parent may be of an earlier one.
+    async fn own(&self, numbers: Numbers, some: &BTreeSet<IterationId>) -> Result<Vec<IterationId>, StoreError> {
+        let own = "SELECT i.id FROM json_each(?) CROSS JOIN iterations i INDEXED BY iterations_facts ON i.id = value
+                   WHERE i.session_id = ? ORDER BY i.id";
+        let own = sqlx::query_scalar(own).bind(to_json("iterations", some)?).bind(numbers.session);
+        Ok(own.fetch_all(&self.pool).await?)
     }
 
     /// Returns some iterations of a session, spread evenly.

@@ -7,10 +7,10 @@ use sqlx::{AssertSqlSafe, Row};
 use super::columns::{count, required};
 use super::numbers::Numbers;
 use super::{Store, StoreError};
-use crate::domain::excerpt::{Totals, Used};
 use crate::domain::hypothesis::Score;
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::phase::StepTimes;
+use crate::domain::record::excerpt::{Totals, Used};
 
 impl Store {
     /// Counts all iterations of a session.
