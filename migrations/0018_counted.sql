@@ -6,3 +6,7 @@ CREATE INDEX iterations_listed ON iterations (session_id, id, family, outcome, o
 CREATE INDEX iterations_counted ON iterations (session_id, purpose, outcome, outcome_check, family, device_s, waiting_s, screening_s,
                                                acceptance_s, sanitizer_s, comparison_s);
 CREATE INDEX hypotheses_counted ON hypotheses (relative_to, score, actual);
+
+-- `optloop history` of a long session: by origin, and the largest speed-ups first.
+CREATE INDEX iterations_by_origin ON iterations (origin_kind);
+CREATE INDEX measurements_by_speedup ON measurements (speedup);

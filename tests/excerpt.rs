@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use optloop::domain::excerpt::{Totals, Used};
 use optloop::domain::ids::SessionId;
 use optloop::domain::record::SessionRecord;
+use optloop::domain::record::excerpt::{Totals, Used};
 use optloop::store::Store;
 
 /// Runs a check on each session of the recorded store: read in full, and as an excerpt.

@@ -74,7 +74,11 @@ async fn multiply(path: &Path, iterations: i64) {
     let options = SqliteConnectOptions::new().filename(path).foreign_keys(false);
     // A store that a crash spoils is made again.
     let options = options.journal_mode(SqliteJournalMode::Off).synchronous(SqliteSynchronous::Off);
-    let pool = SqlitePoolOptions::new().max_connections(1).connect_with(options).await.unwrap();
+    // Indexes grow at random places. They stay in memory.
+    let options = options.pragma("cache_size", "-3000000").pragma("temp_store", "MEMORY");
+    // A new connection would not know the transaction of the old one.
+    let pool = SqlitePoolOptions::new().max_connections(1).max_lifetime(None).idle_timeout(None);
+    let pool = pool.connect_with(options).await.unwrap();
     // They keep what is finished as it is, and write the journal, which is copied.
     let triggers =
         sqlx::query("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetch_all(&pool).await.unwrap();
@@ -229,6 +233,14 @@ fn value(table: &str, column: &str, copy: Copy, base: &[i64; 6]) -> String {
             let digits = (0..4).map(|digit| format!("'$.D{digit}', $COPY / {} % 10", 10_i64.pow(digit)));
             format!("json_set(params, {})", digits.collect::<Vec<_>>().join(", "))
         }
+        // A session begins once.
+        (Copy::Iterations { .. }, "purpose") => {
+            "CASE WHEN $COPY > 0 AND purpose IN ('initial', 'remeasurement') THEN 'screening' ELSE purpose END"
+                .to_owned()
+        }
+        (Copy::Iterations { .. }, "origin") => r#"CASE WHEN $COPY > 0 AND origin ->> 'kind' IN
+             ('initial_kernel', 'committed_winner', 'family_default') THEN '{"kind":"random"}' ELSE origin END"#
+            .to_owned(),
         (Copy::Iterations { .. }, "verdict") => {
             "CASE WHEN $COPY = 0 OR verdict NOT IN ('start', 'improved') THEN verdict
              WHEN $WINS AND verdict = 'improved' THEN verdict ELSE 'regressed' END"

@@ -13,11 +13,10 @@ use super::talk::say;
 use crate::domain::evaluation::Outcome;
 use crate::domain::ids::{CaseName, SessionId};
 use crate::domain::names::did_you_mean;
-use crate::domain::record::SessionSummary;
 use crate::domain::variant::show_params;
 use crate::domain::verdict::Verdict;
 use crate::report::format;
-use crate::store::{Filter, Grouping, HistoryRow, Sort, Store};
+use crate::store::{Filter, Grouping, HistoryRow, Listed, MOST_GROUPED, Sort, Store};
 
 const VERDICTS: [Verdict; 5] =
     [Verdict::Start, Verdict::Improved, Verdict::Tied, Verdict::Regressed, Verdict::Rejected];
@@ -97,10 +96,9 @@ pub enum Order {
 
 /// Lists a session's history, or that of all sessions.
 pub(super) async fn run(args: &Args, store: &Store, screen: Screen, out: &mut impl Write) -> anyhow::Result<()> {
-    let session = match (args.session, args.all) {
-        (_, true) => None,
-        (Some(id), _) => Some(store.session(id).await?),
-        (None, _) => Some(store.latest_session().await?),
+    let session = match args.all {
+        true => None,
+        false => Some(store.listed(args.session).await?),
     };
     if let (Some(by), Some(session)) = (args.by, &session) {
         return paid(by, session, store, args.format, screen, out).await;
@@ -131,7 +129,7 @@ pub(super) async fn run(args: &Args, store: &Store, screen: Screen, out: &mut im
 /// Prints which groups of a session's iterations paid.
 async fn paid(
     by: By,
-    session: &SessionSummary,
+    session: &Listed,
     store: &Store,
     as_what: Format,
     screen: Screen,
@@ -143,6 +141,9 @@ async fn paid(
         By::Parameter => (Grouping::Parameter, "parameter"),
     };
     let rows = store.paid(session.id, grouping).await?;
+    if session.iterations > MOST_GROUPED {
+        say(&format!("{MOST_GROUPED} of the session's {} iterations, spread evenly, are grouped", session.iterations));
+    }
     if as_what.write(&rows, out)? {
         return Ok(());
     }
@@ -177,7 +178,7 @@ async fn paid(
     Ok(())
 }
 
-fn filter(args: &Args, session: Option<&SessionSummary>, limit: Option<u32>) -> Filter {
+fn filter(args: &Args, session: Option<&Listed>, limit: Option<u32>) -> Filter {
     Filter {
         session: session.map(|session| session.id),
         case: args.case.clone(),
@@ -200,7 +201,7 @@ fn filter(args: &Args, session: Option<&SessionSummary>, limit: Option<u32>) -> 
 }
 
 /// Refuses a name that no row can have, so a typing mistake does not look like an empty result.
-async fn check_names(args: &Args, session: Option<&SessionSummary>, store: &Store) -> anyhow::Result<()> {
+async fn check_names(args: &Args, session: Option<&Listed>, store: &Store) -> anyhow::Result<()> {
     if let (Some(case), Some(session)) = (&args.case, session)
         && !session.cases.contains(case)
     {
@@ -234,12 +235,7 @@ fn result(row: &HistoryRow) -> &str {
     }
 }
 
-fn print(
-    rows: &[HistoryRow],
-    session: Option<&SessionSummary>,
-    screen: Screen,
-    out: &mut impl Write,
-) -> std::io::Result<()> {
+fn print(rows: &[HistoryRow], session: Option<&Listed>, screen: Screen, out: &mut impl Write) -> std::io::Result<()> {
     let time = session.map_or(">µs".to_owned(), |session| format!(">µs, {}", session.time_source.name()));
     let of_session = if session.is_some() { &[][..] } else { &[">session"] };
     let rest = ["case", "result", &time, ">speed-up", "?prediction", "?>cost", "variant"];

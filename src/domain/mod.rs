@@ -13,7 +13,6 @@ pub mod cost;
 pub mod counters;
 pub mod device;
 pub mod evaluation;
-pub mod excerpt;
 pub mod experiment;
 pub mod expr;
 pub mod family;

@@ -1,5 +1,7 @@
 //! What the store remembers, as plain data. Reports are made from it.
 
+pub mod excerpt;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -12,7 +14,6 @@ use super::cost::Spent;
 use super::counters::Counters;
 use super::device::{DeviceInfo, TimeSource};
 use super::evaluation::{Measurement, Outcome};
-use super::excerpt::{Excerpt, Totals, Used};
 use super::family::Family;
 use super::hypothesis::{Hypothesis, Score};
 use super::ids::{CaseName, IterationId, SessionId};
@@ -26,6 +27,8 @@ use super::timing::Timing;
 use super::variant::{Params, VariantHash};
 use super::verdict::{Decision, Verdict};
 use super::workload::{Case, Workload};
+
+use excerpt::{Excerpt, Totals, Used};
 
 /// The machine and the software that a session runs on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

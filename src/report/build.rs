@@ -16,8 +16,8 @@ use crate::domain::check::Check;
 use crate::domain::comparison::Role;
 use crate::domain::cost::Spent;
 use crate::domain::evaluation::Outcome;
-use crate::domain::excerpt::{self, Totals};
 use crate::domain::origin::{Origin, Purpose};
+use crate::domain::record::excerpt::{self, Totals};
 use crate::domain::record::{CaseRecord, IterationRecord, SessionRecord, SessionSummary};
 use crate::domain::verdict::Verdict;
 

@@ -6,7 +6,7 @@ use super::ReportError;
 use super::ledger::Ledger;
 use crate::domain::device::TimeSource;
 use crate::domain::evaluation::Outcome;
-use crate::domain::excerpt::Used;
+use crate::domain::record::excerpt::Used;
 use crate::domain::record::{CaseRecord, IterationRecord};
 use crate::domain::variant::show_params;
 
@@ -205,7 +205,7 @@ mod tests {
         let mut written = Rows::new(TimeSource::Measured);
         // The sums go on from one part to the next.
         let (first, second) = record.iterations.split_at(2);
-        let text = [written.of(first).unwrap(), written.of(second).unwrap()].concat();
+        let text = [first, second].map(|part| written.of(part).unwrap()).concat();
         let rows = rows(text.as_bytes());
         let column = |name: &str| rows.iter().map(|row| at(row, &COLUMNS, name).to_owned()).collect::<Vec<_>>();
         assert_eq!(column("iteration"), ["1", "1", "2", "3", "4", "5"]);

@@ -1,9 +1,9 @@
 //! The improvements of a session in the order of their time.
 
 use super::standing::{self, winners};
-use crate::domain::excerpt::Used;
 use crate::domain::origin::Purpose;
 use crate::domain::record::SessionRecord;
+use crate::domain::record::excerpt::Used;
 use crate::domain::verdict::Verdict;
 
 /// An improvement that the session has found.

@@ -6,8 +6,8 @@ use super::contract::{PhaseCost, Phases};
 use super::gains;
 use crate::domain::check::Check;
 use crate::domain::comparison::Role;
-use crate::domain::excerpt::Totals;
 use crate::domain::phase::Phase;
+use crate::domain::record::excerpt::Totals;
 use crate::domain::record::{Final, SessionRecord};
 
 /// Seconds of each phase.

@@ -36,7 +36,7 @@ impl Store {
             tempfile::Builder::new().prefix(".optloop-backup-").tempfile_in(folder).map_err(StoreError::of_io)?;
         let staged = staged.into_temp_path();
         vacuum_into(&self.pool, &staged).await?;
-        let copy = Self::pool(SqliteConnectOptions::new().filename(&staged).read_only(true)).await?;
+        let copy = Self::pool(SqliteConnectOptions::new().filename(&staged).read_only(true), 1).await?;
         let found: String = sqlx::query_scalar("PRAGMA integrity_check").fetch_one(&copy).await?;
         let row = sqlx::query("SELECT COUNT(*) AS sessions FROM sessions").fetch_one(&copy).await?;
         let sessions = required(count(&row, "sessions")?, "sessions")?;

@@ -4,13 +4,16 @@ use std::collections::BTreeSet;
 
 use sqlx::AssertSqlSafe;
 
-use super::columns::to_json;
+use super::columns::{signed, to_json};
 use super::numbers::Numbers;
 use super::questions::Of;
 use super::{Store, StoreError};
-use crate::domain::excerpt::Excerpt;
 use crate::domain::ids::{IterationId, SessionId};
-use crate::domain::record::SessionRecord;
+use crate::domain::record::excerpt::{Excerpt, Totals, Used};
+use crate::domain::record::{IterationRecord, SessionRecord};
+
+/// The iterations of an excerpt, oldest first; what was used until each; and those that are spread evenly.
+type Selection = (Vec<IterationRecord>, Vec<Used>, BTreeSet<IterationId>);
 
 /// The most iterations of a session that a report reads without making an excerpt.
 pub const MOST_IN_FULL: u64 = 5_000;
@@ -37,19 +40,34 @@ impl Store {
         if numbers.count <= most_in_full {
             return self.session_record(id).await;
         }
+        // A reader has two connections, so that two cores have work.
+        let (totals, (variants, frame), (iterations, used, even)) = tokio::try_join!(
+            self.totals(numbers),
+            async { Ok((self.variants(numbers).await?, self.frame(id).await?)) },
+            self.selection(numbers)
+        )?;
+        let wins_left_out = self.wins(numbers).await?.saturating_sub(WINS);
+        let excerpt = Excerpt { totals: Totals { variants, ..totals }, used, even, wins_left_out };
+        Ok(SessionRecord { iterations, excerpt: Some(excerpt), ..frame })
+    }
+
+    /// Reads the iterations of an excerpt, what was used until each, and which of them are spread evenly.
+    async fn selection(&self, numbers: Numbers) -> Result<Selection, StoreError> {
         let even = self.spread_evenly(numbers).await?;
         let mut chosen = self.telling(numbers).await?;
         chosen.extend(self.referred_to(&even).await?);
         chosen.extend(&even);
-        let chosen: Vec<IterationId> = chosen.into_iter().collect();
-        let excerpt = Excerpt {
-            totals: self.totals(numbers).await?,
-            used: self.used_until(numbers, &chosen).await?,
-            even,
-            wins_left_out: self.wins(numbers).await?.saturating_sub(WINS),
-        };
-        let record = self.record(id, &Of::These(chosen)).await?;
-        Ok(SessionRecord { excerpt: Some(excerpt), ..record })
+        let chosen = self.own(numbers, &chosen).await?;
+        let used = self.used_until(numbers, &chosen).await?;
+        Ok((self.iterations(&Of::These(chosen)).await?, used, even))
+    }
+
+    /// Returns those of some iterations that belong to the session, oldest first. A parent may be of an earlier one.
+    async fn own(&self, numbers: Numbers, some: &BTreeSet<IterationId>) -> Result<Vec<IterationId>, StoreError> {
+        let own = "SELECT i.id FROM json_each(?) CROSS JOIN iterations i INDEXED BY iterations_facts ON i.id = value
+                   WHERE i.session_id = ? ORDER BY i.id";
+        let own = sqlx::query_scalar(own).bind(to_json("iterations", some)?).bind(numbers.session);
+        Ok(own.fetch_all(&self.pool).await?)
     }
 
     /// Returns some iterations of a session, spread evenly.
@@ -143,7 +161,7 @@ impl Store {
 
     /// Returns the iterations with the fastest results on each case.
     async fn fastest(&self, numbers: Numbers) -> Result<Vec<IterationId>, StoreError> {
-        let cases: Vec<String> = sqlx::query_scalar("SELECT value FROM sessions, json_each(cases) WHERE id = ?")
+        let cases: Vec<String> = sqlx::query_scalar("SELECT value FROM sessions s, json_each(s.cases) WHERE s.id = ?")
             .bind(numbers.session)
             .fetch_all(&self.pool)
             .await?;
@@ -155,7 +173,7 @@ impl Store {
         let mut fastest = Vec::new();
         for case in &cases {
             let ids = sqlx::query_scalar::<_, IterationId>(AssertSqlSafe(query.clone())).bind(case);
-            let most = FASTEST.div_ceil(cases.len()).cast_signed() as i64;
+            let most = signed("limit", FASTEST.div_ceil(cases.len()))?;
             fastest.extend(ids.bind(most).fetch_all(&self.pool).await?);
         }
         Ok(fastest)

@@ -1,10 +1,11 @@
 //! Lists what was tried: a row for every case that an iteration reached.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{QueryBuilder, Row, Sqlite};
 
 use super::columns::{count, json, name, required};
+use super::page::{Filter, push_order, select_page};
 use super::{Store, StoreError};
 use crate::domain::device::TimeSource;
 use crate::domain::hypothesis::Score;
@@ -12,50 +13,6 @@ use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::sampling::MIN_SAMPLES;
 use crate::domain::variant::{Params, VariantHash};
 use crate::domain::verdict::Verdict;
-
-/// Selects the rows of the history. A filter that is None does not restrict.
-#[derive(Debug, Clone, Default)]
-pub struct Filter {
-    /// Only this session.
-    pub session: Option<SessionId>,
-    /// Only this case.
-    pub case: Option<CaseName>,
-    /// Only this family.
-    pub family: Option<String>,
-    /// Only iterations with this kind of outcome, one of `Outcome::KINDS`.
-    pub outcome: Option<String>,
-    /// Only cases with this verdict.
-    pub verdict: Option<Verdict>,
-    /// Only configurations of this origin, such as `move`.
-    pub origin: Option<String>,
-    /// Only suggestions of this proposer.
-    pub proposer: Option<String>,
-    /// Only iterations from the first one that started at this instant or later. RFC 3339 in UTC, or the beginning of it.
-    pub since: Option<String>,
-    /// The order.
-    pub sort: Sort,
-    /// The order backwards.
-    pub reverse: bool,
-    /// At most this many rows.
-    pub limit: Option<u32>,
-    /// Leave out this many rows before them.
-    pub offset: u32,
-}
-
-/// The order of a history.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Sort {
-    /// Oldest iteration first.
-    #[default]
-    Number,
-    /// Fastest first. Only rows with a time.
-    Time,
-    /// Largest speed-up over the incumbent of its time first. Only rows with a speed-up.
-    Speedup,
-    /// Most expensive first.
-    Cost,
-}
 
 /// A case that an iteration reached. An iteration that reached no case has one row, too.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -104,12 +61,18 @@ pub struct HistoryRow {
     pub commit: Option<String>,
 }
 
-/// The cost of an iteration, over all its cases.
-const COST: &str = "(SELECT TOTAL(usd) FROM costs WHERE iteration_id = i.id)";
-
-/// Whether a variant failed on a case after it was measured there.
-const IS_OUT: &str = "EXISTS (SELECT 1 FROM disqualifications d
-                              WHERE d.iteration_id = m.iteration_id AND d.case_name = m.case_name)";
+/// The session whose rows are listed, as far as a list needs to know it. It costs one look into an index.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listed {
+    /// Its number.
+    pub id: SessionId,
+    /// Names of the selected cases.
+    pub cases: Vec<CaseName>,
+    /// Whether times are measured or modelled.
+    pub time_source: TimeSource,
+    /// The ordinal of its last iteration: how many it has.
+    pub iterations: u64,
+}
 
 impl Store {
     /// Returns the rows that pass a filter.
@@ -125,7 +88,11 @@ impl Store {
             },
         };
         let mut query = QueryBuilder::new("WITH page AS MATERIALIZED (");
-        select_page(&mut query, filter, since);
+        let numbers = match filter.session {
+            Some(session) => Some(self.numbers(session).await?),
+            None => None,
+        };
+        select_page(&mut query, filter, numbers, since);
         query.push(
             ") SELECT i.id, i.session_id, i.origin_kind, i.family, i.params, i.hash, i.outcome, i.outcome_message,
                     m.case_name, m.best_ns, m.confirmation_median_ns IS NOT NULL AS confirmed, m.speedup,
@@ -150,6 +117,31 @@ impl Store {
         rows.iter().map(history_row).collect()
     }
 
+    /// Reads the session to list, by its number, or the one that started last.
+    pub async fn listed(&self, id: Option<SessionId>) -> Result<Listed, StoreError> {
+        let row = sqlx::query(
+            "SELECT s.id, s.cases, e.time_source,
+                    COALESCE((SELECT MAX(ordinal) FROM iterations WHERE session_id = s.id), 0) AS iterations
+             FROM sessions s JOIN environments e ON e.id = s.environment_id
+             WHERE s.id = COALESCE(?, (SELECT MAX(id) FROM sessions))",
+        )
+        .bind(id)
+        .fetch_optional(&self.pool)
+        .await?;
+        let Some(row) = row else {
+            return Err(match id {
+                Some(id) => self.unknown_session(id).await?,
+                None => StoreError::NoSessions,
+            });
+        };
+        Ok(Listed {
+            id: row.try_get("id")?,
+            cases: json(&row, "cases")?,
+            time_source: required(name(&row, "time_source")?, "time_source")?,
+            iterations: required(count(&row, "iterations")?, "iterations")?,
+        })
+    }
+
     /// Returns the families that a session has tried, or all sessions, sorted.
     pub async fn families_tried(&self, session: Option<SessionId>) -> Result<Vec<String>, StoreError> {
         let mut query =
@@ -166,76 +158,6 @@ impl Store {
         let first = "SELECT id FROM iterations WHERE started_at >= ? ORDER BY started_at, id LIMIT 1";
         Ok(sqlx::query_scalar(first).bind(instant).fetch_optional(&self.pool).await?)
     }
-}
-
-/// Chooses the rows of a page, by number of the iteration and case.
-fn select_page(query: &mut QueryBuilder<Sqlite>, filter: &Filter, since: Option<IterationId>) {
-    query.push("SELECT i.id, m.case_name FROM ");
-    // Without a session, the planner would read whole rows for a filter whose columns are in this index.
-    let is_listed = filter.session.is_none()
-        && (filter.family.is_some()
-            || filter.outcome.is_some()
-            || filter.origin.is_some()
-            || filter.proposer.is_some());
-    let iterations = if is_listed { "iterations i INDEXED BY iterations_listed" } else { "iterations i" };
-    let of_cases = filter.case.is_some() || filter.verdict.is_some();
-    match filter.sort {
-        Sort::Time | Sort::Speedup if !is_listed && filter.session.is_none() => {
-            query.push("measurements m CROSS JOIN iterations i ON i.id = m.iteration_id")
-        }
-        Sort::Number | Sort::Cost if !of_cases => {
-            query.push(iterations).push(" LEFT JOIN measurements m ON m.iteration_id = i.id")
-        }
-        _ => query.push(iterations).push(" JOIN measurements m ON m.iteration_id = i.id"),
-    };
-    query.push(match filter.sort {
-        Sort::Time => " WHERE m.best_ns IS NOT NULL",
-        Sort::Speedup => " WHERE m.speedup IS NOT NULL",
-        Sort::Number | Sort::Cost => " WHERE TRUE",
-    });
-    if let Some(session) = filter.session {
-        query.push(" AND i.session_id = ").push_bind(session);
-    }
-    if let Some(first) = since {
-        query.push(" AND i.id >= ").push_bind(first);
-    }
-    let texts = [
-        ("m.case_name", filter.case.as_ref().map(CaseName::to_string)),
-        ("i.family", filter.family.clone()),
-        ("i.outcome", filter.outcome.clone()),
-        ("i.origin_kind", filter.origin.clone()),
-        ("i.proposer", filter.proposer.clone()),
-    ];
-    for (column, wanted) in texts {
-        if let Some(wanted) = wanted {
-            query.push(" AND ").push(column).push(" = ").push_bind(wanted);
-        }
-    }
-    match filter.verdict {
-        None => {}
-        Some(Verdict::Rejected) => {
-            query.push(" AND (m.verdict = 'rejected' OR ").push(IS_OUT).push(")");
-        }
-        Some(verdict) => {
-            query.push(" AND m.verdict = ").push_bind(verdict.name()).push(" AND NOT ").push(IS_OUT);
-        }
-    }
-    push_order(query, filter);
-    // SQLite reads a negative limit as no limit.
-    query.push(" LIMIT ").push_bind(filter.limit.map_or(-1, i64::from));
-    query.push(" OFFSET ").push_bind(i64::from(filter.offset));
-}
-
-fn push_order(query: &mut QueryBuilder<Sqlite>, filter: &Filter) {
-    let (down, up) = if filter.reverse { ("ASC", "DESC") } else { ("DESC", "ASC") };
-    query.push(" ORDER BY ");
-    match filter.sort {
-        Sort::Number => query.push(""),
-        Sort::Time => query.push("m.best_ns ").push(up).push(", "),
-        Sort::Speedup => query.push("m.speedup ").push(down).push(", "),
-        Sort::Cost => query.push(COST).push(" ").push(down).push(", "),
-    };
-    query.push("i.id ").push(up).push(", m.case_name COLLATE natural_order");
 }
 
 fn history_row(row: &SqliteRow) -> Result<HistoryRow, StoreError> {

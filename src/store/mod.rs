@@ -22,6 +22,7 @@ mod journal;
 mod migration_tests;
 mod migrations;
 mod numbers;
+mod page;
 mod paid;
 mod peaks;
 mod phases;
@@ -56,10 +57,11 @@ pub use backup::Copied;
 pub use calls::NewCall;
 pub use error::StoreError;
 pub use excerpt::MOST_IN_FULL;
-pub use history::{Filter, HistoryRow, Sort};
+pub use history::{HistoryRow, Listed};
 pub use iterations::Finish;
 use migrations::MIGRATIONS;
-pub use paid::{Grouping, Paid};
+pub use page::{Filter, Sort};
+pub use paid::{Grouping, MOST_GROUPED, Paid};
 pub use questions::IterationDetail;
 pub use resume::{Launched, Past};
 pub use session_page::SessionFilter;
@@ -169,7 +171,7 @@ impl Store {
             options = options.pragma("max_page_count", (bytes / PAGE_BYTES).max(1).to_string());
         }
         stranger::check_files(path)?;
-        let pool = Self::pool(options).await?;
+        let pool = Self::pool(options, 1).await?;
         readers::version(&pool).await?;
         MIGRATIONS.run(&pool).await.map_err(|error| StoreError::of_migration(error, newest_schema()))?;
         Ok(Self { pool, _copy: None })
@@ -177,14 +179,14 @@ impl Store {
 
     /// Connects. SQLite has one writer anyway. With one connection, a session's own writes queue here instead of
     /// failing there.
-    async fn pool(options: SqliteConnectOptions) -> Result<SqlitePool, StoreError> {
+    async fn pool(options: SqliteConnectOptions, connections: u32) -> Result<SqlitePool, StoreError> {
         // A slow statement means a slow disk, which no user could fix in a query.
         let options = options.log_slow_statements(LevelFilter::Off, Duration::ZERO);
         // The file may come from a stranger: functions with side effects stay out of its schema, and damaged pages are
         // found before they are used.
         let options = options.pragma("trusted_schema", "OFF").pragma("cell_size_check", "ON");
         let options = options.collation("natural_order", natural);
-        Ok(SqlitePoolOptions::new().max_connections(1).connect_with(options).await?)
+        Ok(SqlitePoolOptions::new().max_connections(connections).connect_with(options).await?)
     }
 
     /// Does several writes as one: all of them, or none.

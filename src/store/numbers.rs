@@ -10,7 +10,7 @@ use crate::domain::ids::SessionId;
 pub(super) struct Numbers {
     /// The session.
     pub(super) session: SessionId,
-    /// How many iterations it has.
+    /// The ordinal of its last iteration: how many it has.
     pub(super) count: u64,
     first: i64,
     last: i64,
@@ -44,8 +44,10 @@ impl Store {
     /// Returns the numbers of a session's iterations.
     pub(super) async fn numbers(&self, session: SessionId) -> Result<Numbers, StoreError> {
         let row = sqlx::query(
-            "SELECT COUNT(*) AS count, COALESCE(MIN(id), 0) AS first, COALESCE(MAX(id), 0) AS last
-             FROM iterations INDEXED BY iterations_listed WHERE session_id = ?",
+            // Each is one look into an index. Ordinals count from 1.
+            "SELECT COALESCE((SELECT MAX(ordinal) FROM iterations WHERE session_id = ?1), 0) AS count,
+                    COALESCE((SELECT MIN(id) FROM iterations INDEXED BY iterations_listed WHERE session_id = ?1), 0) AS first,
+                    COALESCE((SELECT MAX(id) FROM iterations INDEXED BY iterations_listed WHERE session_id = ?1), 0) AS last",
         )
         .bind(session)
         .fetch_one(&self.pool)

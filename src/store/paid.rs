@@ -3,11 +3,15 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use sqlx::Row;
+use sqlx::{AssertSqlSafe, Row};
 
+use super::columns::to_json;
 use super::{Store, StoreError};
 use crate::domain::ids::SessionId;
 use crate::domain::statistics::median;
+
+/// The most iterations of a session that are grouped. Of a session with more, as many are grouped, spread evenly over it.
+pub const MOST_GROUPED: u64 = 10_000;
 
 /// What to group iterations by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,24 +25,27 @@ pub enum Grouping {
 }
 
 impl Grouping {
-    /// The query for the scored iterations of a session. A change of several parameters does not say which of them
-    /// acted, so only changes of one parameter count for it.
+    /// The query for the scored iterations among those that are `chosen`. A change of several parameters does not say which
+    /// of them acted, so only changes of one parameter count for it.
     fn select(self) -> &'static str {
         match self {
-            Self::Kind => {
-                "SELECT h.kind AS what, h.* FROM hypotheses h JOIN iterations i ON i.id = h.iteration_id
-                 WHERE i.session_id = ? AND h.score IS NOT NULL"
-            }
-            Self::Mechanism => {
-                "SELECT h.mechanism AS what, h.* FROM hypotheses h JOIN iterations i ON i.id = h.iteration_id
-                 WHERE i.session_id = ? AND h.score IS NOT NULL"
-            }
+            Self::Kind => "SELECT h.kind AS what, h.actual, h.score, h.crps, h.crps_no_change FROM chosen i",
+            Self::Mechanism => "SELECT h.mechanism AS what, h.actual, h.score, h.crps, h.crps_no_change FROM chosen i",
             Self::Parameter => {
-                "SELECT i.family || ' ' || MIN(p.parameter) AS what, h.*
-                 FROM hypotheses h JOIN iterations i ON i.id = h.iteration_id
-                 JOIN changed_parameters p ON p.iteration_id = h.iteration_id
-                 WHERE i.session_id = ? AND h.score IS NOT NULL AND h.kind <> 'confirmation'
-                 GROUP BY h.iteration_id HAVING COUNT(*) = 1"
+                "SELECT i.family || ' ' || (SELECT MIN(parameter) FROM changed_parameters WHERE iteration_id = i.id) AS what,
+                        h.actual, h.score, h.crps, h.crps_no_change
+                 FROM chosen i"
+            }
+        }
+    }
+
+    /// The condition of its iterations.
+    fn condition(self) -> &'static str {
+        match self {
+            Self::Kind | Self::Mechanism => "h.score IS NOT NULL",
+            Self::Parameter => {
+                "h.score IS NOT NULL AND h.kind <> 'confirmation'
+                 AND (SELECT COUNT(*) FROM changed_parameters WHERE iteration_id = i.id) = 1"
             }
         }
     }
@@ -68,7 +75,22 @@ pub struct Paid {
 impl Store {
     /// Groups the iterations of a session. The group that was most often faster comes first.
     pub async fn paid(&self, session: SessionId, grouping: Grouping) -> Result<Vec<Paid>, StoreError> {
-        let rows = sqlx::query(grouping.select()).bind(session).fetch_all(&self.pool).await?;
+        let numbers = self.numbers(session).await?;
+        // Few iterations are found by their numbers, all of a session at once.
+        let chosen = match numbers.count > MOST_GROUPED {
+            false => "SELECT id, family FROM iterations INDEXED BY iterations_listed WHERE session_id = ?1",
+            true => {
+                "SELECT i.id, i.family FROM json_each(?2) CROSS JOIN iterations i ON i.session_id = ?1 AND i.ordinal = value"
+            }
+        };
+        let query = format!(
+            "WITH chosen AS MATERIALIZED ({chosen})
+             {} CROSS JOIN hypotheses h ON h.iteration_id = i.id WHERE {} ORDER BY i.id",
+            grouping.select(),
+            grouping.condition()
+        );
+        let even = to_json("ordinals", &numbers.evenly(MOST_GROUPED))?;
+        let rows = sqlx::query(AssertSqlSafe(query)).bind(session).bind(even).fetch_all(&self.pool).await?;
         let mut groups: BTreeMap<String, Vec<Found>> = BTreeMap::new();
         for row in &rows {
             let Some(actual) = row.try_get("actual")? else { continue };

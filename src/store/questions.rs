@@ -73,11 +73,11 @@ impl Of {
 impl Store {
     /// Reads a session with everything that a report needs.
     pub async fn session_record(&self, id: SessionId) -> Result<SessionRecord, StoreError> {
-        self.record(id, &Of::Session(id)).await
+        Ok(SessionRecord { iterations: self.iterations(&Of::Session(id)).await?, ..self.frame(id).await? })
     }
 
-    /// Reads a session with some of its iterations.
-    pub(super) async fn record(&self, id: SessionId, of: &Of) -> Result<SessionRecord, StoreError> {
+    /// Reads a session without its iterations.
+    pub(super) async fn frame(&self, id: SessionId) -> Result<SessionRecord, StoreError> {
         let ledger: Vec<SessionSummary> = self.sessions().await?.into_iter().filter(|other| other.id <= id).collect();
         // Unknown numbers have an error of their own.
         let session = match ledger.last().filter(|last| last.id == id) {
@@ -88,7 +88,7 @@ impl Store {
             session,
             environment: self.environment_of(id).await?,
             baselines: self.baselines_of(id).await?,
-            iterations: self.iterations(of).await?,
+            iterations: Vec::new(),
             excerpt: None,
             finals: self.finals_of(id).await?,
             phases: self.phases_of(id).await?,
@@ -133,9 +133,14 @@ impl Store {
         self.iterations(&Of::These(next)).await
     }
 
-    async fn iterations(&self, of: &Of) -> Result<Vec<IterationRecord>, StoreError> {
+    /// Reads some iterations, oldest first.
+    pub(super) async fn iterations(&self, of: &Of) -> Result<Vec<IterationRecord>, StoreError> {
         let rows = sqlx::query(AssertSqlSafe(format!(
-            "SELECT i.*, a.kernels, h.claim, h.evidence, h.mechanism, h.case_name, h.predicted_median, h.predicted_lo,
+            // Not all columns: a source has some kilobytes.
+            "SELECT i.id, i.session_id, i.ordinal, i.proposer, i.purpose, i.origin, i.family, i.params, i.hash, i.parent_id,
+                    i.cases, i.started_at, i.ended_at, i.outcome, i.outcome_case, i.outcome_message, i.outcome_check,
+                    i.device_s, i.wall_s, i.waiting_s, i.screening_s, i.acceptance_s, i.sanitizer_s, i.comparison_s,
+                    a.kernels, h.claim, h.evidence, h.mechanism, h.case_name, h.predicted_median, h.predicted_lo,
                     h.predicted_hi, h.strength, h.model_mean, h.model_sd, h.relative_to, h.reference, h.actual, h.score,
                     (SELECT TOTAL(seconds) FROM costs WHERE iteration_id = i.id AND kind = 'gpu') AS gpu_s,
                     (SELECT TOTAL(usd) FROM costs WHERE iteration_id = i.id AND kind = 'gpu') AS gpu_usd,

@@ -11,6 +11,9 @@ use tempfile::TempDir;
 
 use super::{Limits, MIGRATIONS, Store, StoreError, check_path, newest_schema, stranger};
 
+/// Connections of a reader. A report of a long session asks two questions at a time.
+const CONNECTIONS: u32 = 2;
+
 /// How often to try a copy while another process writes. A session writes once in each iteration.
 const COPY_TRIES: u32 = 10;
 
@@ -46,7 +49,7 @@ async fn reader(path: &Path) -> Result<Store, StoreError> {
 
 /// Connects, and reads the version of the store.
 async fn connect(options: SqliteConnectOptions) -> Result<(SqlitePool, i64), StoreError> {
-    let pool = Store::pool(options).await?;
+    let pool = Store::pool(options, CONNECTIONS).await?;
     let version = version(&pool).await?;
     Ok((pool, version))
 }

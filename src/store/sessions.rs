@@ -338,7 +338,7 @@ impl Store {
         rows.iter().map(summary).collect()
     }
 
-    async fn unknown_session(&self, id: SessionId) -> Result<StoreError, StoreError> {
+    pub(super) async fn unknown_session(&self, id: SessionId) -> Result<StoreError, StoreError> {
         let row = sqlx::query("SELECT MIN(id) AS first, MAX(id) AS last FROM sessions").fetch_one(&self.pool).await?;
         let known = known("sessions", row.try_get("first")?, row.try_get("last")?);
         Ok(StoreError::UnknownSession { id, known })

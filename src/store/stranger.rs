@@ -58,7 +58,7 @@ pub(super) async fn check_actors(pool: &SqlitePool, version: i64) -> Result<(), 
     if found.is_empty() {
         return Ok(());
     }
-    let own = Store::pool(SqliteConnectOptions::new().in_memory(true)).await?;
+    let own = Store::pool(SqliteConnectOptions::new().in_memory(true), 1).await?;
     let applied = MIGRATIONS.iter().filter(|migration| migration.version <= version).cloned().collect();
     let made = Migrator::with_migrations(applied).run(&own).await;
     made.map_err(|error| StoreError::of_migration(error, version))?;

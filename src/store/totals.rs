@@ -7,34 +7,39 @@ use sqlx::{AssertSqlSafe, Row};
 use super::columns::{count, required};
 use super::numbers::Numbers;
 use super::{Store, StoreError};
-use crate::domain::excerpt::{Totals, Used};
 use crate::domain::hypothesis::Score;
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::phase::StepTimes;
+use crate::domain::record::excerpt::{Totals, Used};
 
 impl Store {
     /// Counts all iterations of a session.
     pub(super) async fn totals(&self, numbers: Numbers) -> Result<Totals, StoreError> {
-        let mut totals = Totals { iterations: numbers.count, steps_known: true, ..Totals::default() };
+        // Of the screened results, `count_results` takes off what it finds of others.
+        let mut totals = Totals { steps_known: true, ..Totals::default() };
         self.count_outcomes(numbers, &mut totals).await?;
         self.count_results(numbers, &mut totals).await?;
         self.count_scores(numbers, &mut totals).await?;
-        // The order of the index makes equal hashes neighbours.
-        totals.variants = self
-            .counted(format!(
-                "SELECT COUNT(*) FROM (SELECT DISTINCT hash FROM iterations INDEXED BY iterations_by_hash WHERE {})",
-                numbers.hold("id")
-            ))
-            .await?;
-        totals.comparisons = self
-            .counted(format!(
-                "SELECT COUNT(*) FROM comparisons c
-                 JOIN iterations i INDEXED BY iterations_facts ON i.id = c.iteration_id
-                 WHERE {} AND i.purpose <> 'remeasurement'",
-                numbers.hold("c.iteration_id")
-            ))
-            .await?;
+        let unfinished =
+            format!("SELECT COUNT(*) FROM iterations WHERE session_id = {} AND ended_at IS NULL", numbers.session);
+        totals.iterations = totals.outcomes.values().sum::<u64>() + self.counted(unfinished).await?;
+        let compared = format!(
+            "SELECT COUNT(*) FROM comparisons c
+             JOIN iterations i INDEXED BY iterations_facts ON i.id = c.iteration_id
+             WHERE {} AND i.purpose <> 'remeasurement'",
+            numbers.hold("c.iteration_id")
+        );
+        totals.comparisons = self.counted(compared).await?;
         Ok(totals)
+    }
+
+    /// Counts the different variants of a session. The order of the index makes equal hashes neighbours.
+    pub(super) async fn variants(&self, numbers: Numbers) -> Result<u64, StoreError> {
+        self.counted(format!(
+            "SELECT COUNT(*) FROM (SELECT DISTINCT hash FROM iterations INDEXED BY iterations_by_hash WHERE {})",
+            numbers.hold("id")
+        ))
+        .await
     }
 
     pub(super) async fn counted(&self, query: String) -> Result<u64, StoreError> {
@@ -83,7 +88,8 @@ impl Store {
 
     /// Counts the results on cases. Most iterations screen, so the others are taken off.
     async fn count_results(&self, numbers: Numbers, totals: &mut Totals) -> Result<(), StoreError> {
-        let correct = "m.best_ns IS NOT NULL AND m.verdict IS NOT 'rejected'";
+        // What was timed has a verdict. SQLite would read the row for `best_ns`, which is generated.
+        let correct = "m.verdict IN ('start', 'improved', 'tied', 'regressed')";
         let all = format!(
             "SELECT m.case_name, 1 AS screened, 0 AS experiment, COUNT(*) AS results, COUNT(*) FILTER (WHERE {correct}) AS timed
              FROM measurements m INDEXED BY measurements_listed WHERE {} GROUP BY m.case_name

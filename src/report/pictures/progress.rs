@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::Thinned;
-use crate::domain::excerpt::Used;
 use crate::domain::origin::Purpose;
+use crate::domain::record::excerpt::Used;
 use crate::domain::record::{IterationRecord, SessionRecord};
 use crate::domain::verdict::Verdict;
 use crate::report::contract::{Case, Progress, ProgressStep, Tried};

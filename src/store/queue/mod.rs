@@ -85,7 +85,7 @@ impl Queue {
             .synchronous(SqliteSynchronous::Full)
             .busy_timeout(Limits::default().busy_timeout);
         let opened = async {
-            let pool = Store::pool(options).await?;
+            let pool = Store::pool(options, 1).await?;
             let newest = QUEUE_MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0);
             QUEUE_MIGRATIONS.run(&pool).await.map_err(|error| StoreError::of_migration(error, newest))?;
             Ok(Self { pool })

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde::Serialize;
 
-use super::evaluation::Outcome;
-use super::hypothesis::Score;
-use super::ids::{CaseName, IterationId};
-use super::origin::Purpose;
-use super::phase::StepTimes;
-use super::record::IterationRecord;
-use super::verdict::Verdict;
+use super::IterationRecord;
+use crate::domain::evaluation::Outcome;
+use crate::domain::hypothesis::Score;
+use crate::domain::ids::{CaseName, IterationId};
+use crate::domain::origin::Purpose;
+use crate::domain::phase::StepTimes;
+use crate::domain::verdict::Verdict;
 
 /// A selection of a session's iterations: those that the figures of a report come from, and some spread evenly.
 #[derive(Debug, Clone, PartialEq, Serialize)]
