@@ -58,7 +58,7 @@ impl Hosts {
 
     fn is_ours(&self, host: &str) -> bool {
         let (name, port) = split(host);
-        if self.names.iter().any(|known| known == host) {
+        if port.is_some() && self.names.iter().any(|known| known == host) {
             return true;
         }
         let default_port = if self.scheme == "https" { 443 } else { 80 };
