@@ -12,11 +12,11 @@ mod submissions;
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::extract::Request;
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Router};
 
 use crate::service::app::App;
 use crate::service::error::ApiError;
@@ -30,7 +30,8 @@ pub fn router() -> Router<Arc<App>> {
         let require = move |request: Request, next: Next| require(scope, request, next);
         router = router.route(&route.full_path(), route.handler.layer(middleware::from_fn(require)));
     }
-    router.method_not_allowed_fallback(wrong_method)
+    let description = operations::Description(Arc::new(openapi::document()));
+    router.method_not_allowed_fallback(wrong_method).layer(Extension(description))
 }
 
 /// Refuses a client whose token does not reach.

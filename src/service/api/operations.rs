@@ -2,14 +2,19 @@
 
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use serde_json::Value;
 
 use super::answer::json;
-use super::openapi;
 use crate::service::app::App;
 use crate::service::error::ApiError;
+
+/// The OpenAPI document. It is made from all routes, so the router hands it to this one.
+#[derive(Debug, Clone)]
+pub struct Description(pub Arc<Value>);
 
 /// `GET /healthz`: the process answers
 pub async fn healthz() -> Response {
@@ -34,6 +39,6 @@ pub async fn metrics(State(app): State<Arc<App>>) -> Result<Response, ApiError> 
 }
 
 /// `GET /openapi.json`
-pub async fn document() -> Result<Response, ApiError> {
-    json(&openapi::document())
+pub async fn document(Extension(Description(document)): Extension<Description>) -> Result<Response, ApiError> {
+    json(&*document)
 }
