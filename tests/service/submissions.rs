@@ -40,7 +40,8 @@ fn a_submission_runs_a_session_and_its_results_can_be_read() {
     let compared = get(&format!("compare?what=iterations&a={other}&b={id}&case=s128")).json();
     assert!(compared["ratio"]["estimate"].is_f64(), "{compared}");
     insta::assert_snapshot!(get("sessions/7").error(), @"404 there is no session 7; the only one is 1");
-    insta::assert_snapshot!(get("sessions/one").error(), @"400 Invalid URL: Cannot parse `session` with value `one` to a `i64`");
+    let wrong = get("sessions/one");
+    assert!(wrong.status == 400 && wrong.error().contains("`one`"), "{wrong:?}");
     let unknown = get("sessions/1/iterations?verdct=x");
     assert!(unknown.status == 400 && unknown.error().contains("unknown field `verdct`"), "{unknown:?}");
 }
