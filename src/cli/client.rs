@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::error::{usage, usage_sentence};
 use crate::catalog::Project;
 
-/// Where a service is found if nobody says.
+/// The default address of a service.
 const DEFAULT_URL: &str = "http://127.0.0.1:7878";
 
 /// The variables with the address and the token.

@@ -27,16 +27,16 @@ pub(super) async fn tell(config: &NotifyConfig, root: &Path, session: &SessionSu
     if !config.command.is_empty()
         && let Err(problem) = run(&config.command, root, &text).await
     {
-        say(&format!("nobody was notified by notify.command: {problem:#}"));
+        say(&format!("notify.command failed: {problem:#}"));
     }
     match url(config) {
         Ok(None) => {}
         Ok(Some(url)) => {
             if let Err(problem) = post(&url, text).await {
-                say(&format!("nobody was notified by the webhook: {problem:#}"));
+                say(&format!("the webhook failed: {problem:#}"));
             }
         }
-        Err(problem) => say(&format!("nobody was notified by the webhook: {problem:#}")),
+        Err(problem) => say(&format!("the webhook failed: {problem:#}")),
     }
 }
 

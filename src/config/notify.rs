@@ -18,7 +18,7 @@ pub struct NotifyConfig {
 }
 
 impl NotifyConfig {
-    /// Refuses what could tell nobody, or would store a secret.
+    /// Rejects a configuration that notifies no one, or would store a secret.
     pub(super) fn check(&self) -> anyhow::Result<()> {
         if self.command.first().is_some_and(String::is_empty) {
             bail!("notify.command must begin with a program");

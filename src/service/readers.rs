@@ -11,7 +11,7 @@ use crate::store::{Store, StoreError};
 /// The most stores that are kept. Further ones are closed after use.
 const MAX_KEPT: usize = 4;
 
-/// The open stores of a project that nobody uses at the moment.
+/// The open stores of a project that are not in use at the moment.
 #[derive(Debug, Default)]
 pub struct Readers(Mutex<Vec<Kept>>);
 

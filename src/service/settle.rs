@@ -21,7 +21,7 @@ const IN_USE_MS: i64 = 10_000;
 /// How a process has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Exit {
-    /// It was killed, or an earlier service started it: nobody knows.
+    /// It was killed, or an earlier service started it: the reason is unknown.
     Unknown,
     /// Another process uses what the session needs.
     InUse(String),
