@@ -27,9 +27,6 @@ fn a_trusted_program_is_told_the_end_of_a_session_and_gets_no_key() {
     sandbox.write("config.toml", "[notify]\nwebhook = 'http://127.0.0.1:1/secret-path'\n");
     let output = sandbox.optloop(&[&start[..], &["--trust"]].concat());
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        output.status.success() && said.contains("the webhook failed: it cannot be reached"),
-        "{said}"
-    );
+    assert!(output.status.success() && said.contains("the webhook failed: it cannot be reached"), "{said}");
     assert!(!said.contains("secret-path: "), "{said}");
 }
