@@ -7,19 +7,25 @@
 //! other numbers, instants and times, and their sources are padded to the size of a real kernel. Limits are checked: 300 ms
 //! for `history`, 2 s for `report`.
 //!
-//! On 2 cores of an AMD EPYC with 24 GB (release build, 2026-11-23), with 1,000,000 iterations in 12,099 sessions:
+//! On 2 cores of an AMD EPYC with 24 GB (release build, 2026-11-23), with 1,000,000 iterations in 1,210 sessions (13.3 GiB),
+//! of which the newest has 900,081 and session 604 has 157:
 //!
-//! | command | first | median | processor time |
-//! |---|--:|--:|--:|
-//! | `history` | 477 ms | 83 ms | 122 ms |
-//! | `history 6049 --sort time --limit 20` | 94 ms | 84 ms | 85 ms |
-//! | `history --all --sort time --limit 50` | 67 ms | 54 ms | 57 ms |
-//! | `show 500` | 121 ms | 89 ms | 92 ms |
-//! | `sessions --limit 20` | 4.7 s | 1.7 s | 1.9 s |
-//! | `report 6049` | 1.6 s | 1.7 s | 1.8 s |
+//! | command | first | median | processor time | limit |
+//! |---|--:|--:|--:|--:|
+//! | `history` | 124 ms | 88 ms | 92 ms | 300 ms |
+//! | `history --sort speedup --limit 20` | 588 ms | 65 ms | 93 ms | 300 ms |
+//! | `history --by kind` | 2.1 s | 104 ms | 223 ms | 300 ms |
+//! | `history --all --sort time --limit 50` | 44 ms | 44 ms | 43 ms | 300 ms |
+//! | `history --all --family attention-mma --limit 50` | 4.6 s | 152 ms | 398 ms | 300 ms |
+//! | `show 500` | 47 ms | 59 ms | 53 ms | 300 ms |
+//! | `sessions --limit 20` | 3.2 s | 386 ms | 527 ms | 2 s |
+//! | `report` | 12.4 s | 1.5 s | 3.2 s | 2 s |
+//! | `report --format html` | 1.4 s | 1.5 s | 2.3 s | 2 s |
+//! | `report 604` | 390 ms | 416 ms | 425 ms | 2 s |
+//! | `report --compare 604 1210` | 1.7 s | 1.9 s | 2.7 s | 2 s |
 //!
-//! The first call reads from the disk what later ones find in memory. Most of the time of `sessions` and `report` goes into
-//! the results and costs of all 12,099 sessions.
+//! The limits hold for the median. The first call reads from the disk what later ones find in memory; for a report on a
+//! session of 900,000 iterations, that takes 12 s.
 
 mod generator;
 
