@@ -78,3 +78,17 @@ fn blocks_that_stay_for_many_tiles_are_right_in_every_way_of_sharing() {
         assert!(sandbox.succeeds(&bench).contains("The floor is"), "{configuration}");
     }
 }
+
+/// Partial sums of 16 bits have a scale for each row of a tile. Acceptance checks put NaN and infinity beside finite
+/// elements of the same row.
+#[test]
+fn partial_sums_of_16_bits_keep_nan_and_infinity_to_themselves() {
+    let sandbox = Sandbox::with_families(WORKLOAD, &["gemm-scalar", "gemm-splitk"]);
+    let manifest = "templates/kernels/gemm-splitk/family.toml";
+    let text = std::fs::read_to_string(sandbox.path(manifest)).unwrap();
+    let only_16 = text.replace("values = [32, 16]\ndefault = 32", "values = [16]\ndefault = 16");
+    assert_ne!(only_16, text);
+    sandbox.write(manifest, &only_16);
+    let said = session(&sandbox, "2", &["--case", "ragged"]);
+    assert!(said.contains("#2 improved"), "{said}");
+}
