@@ -1,4 +1,4 @@
-//! A service: a queue of sessions, and an HTTP API to hand them in and to watch them.
+//! A service: a queue of sessions, and an HTTP API and web pages to hand them in and to watch them.
 //!
 //! Sessions are processes of their own, which outlive the service. What a service knows is in three places, and each has
 //! one owner: the queue has the submissions, the event log of a submission tells whether its process lives, and the
@@ -13,6 +13,7 @@ mod folder;
 pub mod http;
 mod log;
 mod metrics;
+mod pages;
 mod projects;
 mod readers;
 mod schedule;
@@ -127,7 +128,7 @@ pub async fn serve(
 
 /// Puts everything behind the guard.
 fn router(app: &Arc<App>, rules: Guard) -> Router {
-    let router = api::router().fallback(api::not_found);
+    let router = api::router().merge(pages::router()).fallback(api::not_found);
     router.with_state(Arc::clone(app)).layer(middleware::from_fn_with_state(Arc::new(rules), guard))
 }
 

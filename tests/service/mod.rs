@@ -5,6 +5,7 @@ mod events;
 mod kills;
 mod notify;
 mod operations;
+mod pages;
 mod running;
 mod safety;
 mod submissions;

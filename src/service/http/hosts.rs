@@ -50,7 +50,8 @@ impl Hosts {
             return Some("the request comes from a page of another site");
         }
         let is_own_site = |site: &[u8]| matches!(site, b"same-origin" | b"none");
-        if headers.get_all("sec-fetch-site").iter().any(|site| !is_own_site(site.as_bytes())) {
+        let is_elsewhere = headers.get_all("sec-fetch-site").iter().any(|site| !is_own_site(site.as_bytes()));
+        if is_elsewhere && !follows_a_link(uri, headers) {
             return Some("the request comes from a page of another site");
         }
         None
@@ -68,6 +69,11 @@ impl Hosts {
         let address = name.trim_start_matches('[').trim_end_matches(']');
         self.names.iter().any(|known| known == name) || (self.any_address && address.parse::<IpAddr>().is_ok())
     }
+}
+
+/// Whether a browser opens the first page because somebody followed a link to it. The site with the link sees no answer.
+fn follows_a_link(uri: &Uri, headers: &HeaderMap) -> bool {
+    uri.path() == "/" && headers.get("sec-fetch-dest").is_some_and(|place| place == "document")
 }
 
 /// Splits a host into its name and its port.
@@ -118,6 +124,10 @@ mod tests {
         }
         assert_eq!((with("sec-fetch-site", "same-origin"), with("sec-fetch-site", "none")), (None, None));
         assert!(with("sec-fetch-site", "same-site").is_some() && with("sec-fetch-site", "cross-site").is_some());
+        let linked = [("host", "localhost:7878"), ("sec-fetch-site", "cross-site"), ("sec-fetch-dest", "document")];
+        assert_eq!(refusal(&hosts, &linked), None, "a link to the first page");
+        let framed = [linked[0], linked[1], ("sec-fetch-dest", "iframe")];
+        assert!(refusal(&hosts, &framed).is_some());
     }
 
     #[test]

@@ -1,0 +1,88 @@
+// The queue: what waits, runs and has ended, and a form to hand in a session.
+
+import { get, post } from "./api.js";
+import { choice, field, h, link, table } from "./dom.js";
+import { dollars, instant } from "./format.js";
+
+const REFRESH_MS = 2000;
+const ROWS = 50;
+
+const COLUMNS = [
+  { title: "number", cell: (row) => link(`/submissions/${row.id}`, `#${row.id}`) },
+  { title: "state", cell: (row) => row.state },
+  { title: "project", cell: (row) => row.project_name ?? row.project },
+  { title: "workload", cell: (row) => row.request.workload ?? "the project's" },
+  { title: "device", cell: (row) => row.lane ?? row.device },
+  { title: "priority", cell: (row) => row.priority, figures: true },
+  { title: "budget", cell: (row) => limits(row.request) },
+  { title: "iterations", cell: (row) => row.iterations, figures: true },
+  { title: "reason", cell: (row) => row.reason },
+  { title: "handed in", cell: (row) => instant(row.submitted_at) },
+];
+
+/** Says what ends a session. */
+export function limits(request) {
+  const given = [request.budget, dollars(request.max_cost_usd), request.max_iterations && `${request.max_iterations} iterations`];
+  return given.filter(Boolean).join(", ") || "the project's";
+}
+
+export async function queue(parts, query, signal) {
+  const [projects, rows] = await Promise.all([get("/projects", signal), get(`/submissions?limit=${ROWS}`, signal)]);
+  const list = h("div", null, listed(rows));
+  const refresh = async () => {
+    if (signal.aborted) return clearInterval(timer);
+    if (document.hidden || list.contains(document.activeElement)) return;
+    const fresh = await get(`/submissions?limit=${ROWS}`, signal).catch(() => null);
+    if (fresh) list.replaceChildren(listed(fresh));
+  };
+  const timer = setInterval(refresh, REFRESH_MS);
+  signal.addEventListener("abort", () => clearInterval(timer));
+  return { title: "Queue", elements: [list, form(projects)] };
+}
+
+const listed = (rows) => table("Submissions, the latest first", COLUMNS, rows, "Nothing has been handed in yet.");
+
+const newKey = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+
+function form(projects) {
+  // A second click, or a repetition after a lost answer, hands in the same submission.
+  let key = newKey();
+  const project = choice("project", projects.map(({ name }) => [name, name]));
+  const workload = h("select", { name: "workload" });
+  const offer = () => {
+    const names = projects.find(({ name }) => name === project.value)?.workloads ?? [];
+    workload.replaceChildren(...[["", "the project's"], ...names.map((name) => [name, name])].map(([value, text]) => h("option", { value }, text)));
+  };
+  project.addEventListener("change", offer);
+  offer();
+  const input = (name, placeholder) => h("input", { name, placeholder, autocomplete: "off", spellcheck: "false" });
+  const answer = h("div", { role: "status" });
+  const button = h("button", { type: "submit" }, "Hand in");
+  const submit = async (event) => {
+    event.preventDefault();
+    const value = (name) => event.target.elements[name].value.trim();
+    const number = (name) => (value(name) ? Number(value(name)) : null);
+    const request = {
+      workload: value("workload") || null, cases: value("cases").split(/[\s,]+/).filter(Boolean), budget: value("budget") || null,
+      max_cost_usd: number("money"), max_iterations: number("iterations"), device: value("device") || null,
+    };
+    button.disabled = true;
+    try {
+      const body = { project: value("project"), priority: number("priority") ?? 0, request };
+      const { id } = await post("/submissions", body, { "Idempotency-Key": key });
+      key = newKey();
+      answer.replaceChildren(h("p", null, "Handed in as ", link(`/submissions/${id}`, `submission #${id}`), "."));
+    } catch (error) {
+      if (error.status) key = newKey();
+      answer.replaceChildren(h("p", { class: "error" }, error.message));
+    }
+    button.disabled = false;
+  };
+  return h("form", { submit }, h("fieldset", null, h("legend", null, "Hand in a session"),
+    h("div", { class: "fields" },
+      field("Project", project), field("Workload", workload), field("Cases", input("cases", "all")),
+      field("Device", input("device", "the project's")), field("Time", input("budget", "10m")),
+      field("Money, US dollars", input("money", "no limit")), field("Iterations", input("iterations", "no limit")),
+      field("Priority", input("priority", "0"))),
+    h("div", { class: "actions" }, button), answer));
+}
