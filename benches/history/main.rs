@@ -27,35 +27,24 @@
 //! The limits hold for the median. The first call reads from the disk what later ones find in memory; for a report on a
 //! session of 900,000 iterations, that takes 12 s.
 
-mod generator;
+#[path = "../large/mod.rs"]
+mod large;
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
-use tempfile::TempDir;
+use large::Project;
 
 /// How often each command is timed.
 const TIMES: usize = 5;
 
-/// A project in a temporary folder, as `optloop init` makes it.
-struct Project {
-    folder: TempDir,
-}
-
 fn main() {
     // Cargo adds the argument `--bench`.
     let most = std::env::args().filter_map(|argument| argument.parse().ok()).next().unwrap_or(1_000_000);
-    let store = kept(most);
-    if !store.exists() {
-        let started = Instant::now();
-        wait(generator::make(&store, most));
-        println!("made the store in {:.0} s", started.elapsed().as_secs_f64());
-    }
-    let project = Project::new(&store);
+    let store = large::store(most);
+    let project = Project::new(Some(&store));
     let bytes = std::fs::metadata(&store).unwrap().len();
-    let sessions = sessions(&store);
+    let sessions = large::sessions(&store);
     println!("{most} iterations, {sessions} sessions, {:.1} GiB\n", bytes as f64 / f64::from(1 << 30));
     println!("{:<62} {:>9} {:>9} {:>9} {:>9}", "command", "first ms", "median ms", "CPU ms", "limit ms");
     // The newest session is the long one. Of the others, the first of each three is the longest.
@@ -92,7 +81,7 @@ fn main() {
     let mut missed = Vec::new();
     for (arguments, limit) in commands {
         let before = children_cpu_s();
-        let [first, median] = project.timed(arguments).map(|time| time.as_secs_f64() * 1e3);
+        let [first, median] = timed(&project, arguments).map(|time| time.as_secs_f64() * 1e3);
         let cpu = (children_cpu_s() - before) * 1e3 / (TIMES + 1) as f64;
         let shown = limit.map_or("-".to_owned(), |limit| limit.as_millis().to_string());
         println!("{:<62} {first:>9.0} {median:>9.0} {cpu:>9.0} {shown:>9}", arguments.join(" "));
@@ -103,40 +92,18 @@ fn main() {
     assert!(missed.is_empty(), "over the limit: {missed:?}");
 }
 
-impl Project {
-    /// Makes a project that uses a store.
-    fn new(store: &Path) -> Self {
-        let project = Self { folder: TempDir::new().unwrap() };
-        assert!(project.command(&["init", "project"]).status().unwrap().success());
-        let config = project.folder.path().join("project/config.toml");
-        let text = std::fs::read_to_string(&config).unwrap();
-        let path = format!("path = '{}'", store.display());
-        std::fs::write(&config, text.replace("path = \".optloop/optloop.db\"", &path)).unwrap();
-        assert!(project.command(&["trust", "--yes"]).status().unwrap().success());
-        project
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_optloop"));
-        let project = self.folder.path().join("project");
-        command.args(arguments).env("XDG_STATE_HOME", self.folder.path()).stdout(Stdio::null());
-        command.current_dir(if project.exists() { &project } else { self.folder.path() });
-        command
-    }
-
-    /// Returns the time of the first call and the median of the later ones.
-    fn timed(&self, arguments: &[&str]) -> [Duration; 2] {
-        let call = || {
-            let started = Instant::now();
-            let status = self.command(arguments).stderr(Stdio::null()).status().unwrap();
-            assert!(status.success(), "{arguments:?}");
-            started.elapsed()
-        };
-        let first = call();
-        let mut later: Vec<Duration> = (0..TIMES).map(|_| call()).collect();
-        later.sort();
-        [first, later[TIMES / 2]]
-    }
+/// Returns the time of the first call and the median of the later ones.
+fn timed(project: &Project, arguments: &[&str]) -> [Duration; 2] {
+    let call = || {
+        let started = Instant::now();
+        let status = project.command(arguments).stderr(Stdio::null()).status().unwrap();
+        assert!(status.success(), "{arguments:?}");
+        started.elapsed()
+    };
+    let first = call();
+    let mut later: Vec<Duration> = (0..TIMES).map(|_| call()).collect();
+    later.sort();
+    [first, later[TIMES / 2]]
 }
 
 /// Returns the processor time of the children that have ended, in seconds. It tells a slow command from a busy machine.
@@ -147,23 +114,4 @@ fn children_cpu_s() -> f64 {
     let ticks: f64 = fields.split_whitespace().skip(13).take(2).map(|field| field.parse::<f64>().unwrap()).sum();
     // Linux shows times to programs in hundredths of a second, whatever its own tick.
     ticks / 100.0
-}
-
-/// Returns where the store is kept.
-fn kept(iterations: u64) -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("history-{iterations}.db"))
-}
-
-/// Runs a future on this thread.
-fn wait<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
-}
-
-/// Returns the number of sessions of a store.
-fn sessions(store: &Path) -> u64 {
-    wait(async {
-        let pool = SqlitePoolOptions::new().connect_with(SqliteConnectOptions::new().filename(store)).await.unwrap();
-        let newest: i64 = sqlx::query_scalar("SELECT MAX(id) FROM sessions").fetch_one(&pool).await.unwrap();
-        newest.cast_unsigned()
-    })
 }

@@ -97,6 +97,26 @@ impl Store {
         })
     }
 
+    /// Fails unless a session is on record. Reading one would count its iterations.
+    pub async fn require_session(&self, id: SessionId) -> Result<(), StoreError> {
+        let found: Option<i64> =
+            sqlx::query_scalar("SELECT 1 FROM sessions WHERE id = ?").bind(id).fetch_optional(&self.pool).await?;
+        match found {
+            Some(_) => Ok(()),
+            None => Err(self.unknown_session(id).await?),
+        }
+    }
+
+    /// Fails unless an iteration is on record.
+    pub async fn require_iteration(&self, id: IterationId) -> Result<(), StoreError> {
+        let found: Option<i64> =
+            sqlx::query_scalar("SELECT 1 FROM iterations WHERE id = ?").bind(id).fetch_optional(&self.pool).await?;
+        match found {
+            Some(_) => Ok(()),
+            None => Err(self.unknown_iteration(id).await?),
+        }
+    }
+
     /// Reads everything about an iteration.
     pub async fn iteration(&self, id: IterationId) -> Result<IterationDetail, StoreError> {
         let Some(iteration) = self.iterations(&Of::Iteration(id)).await?.pop() else {

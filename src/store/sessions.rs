@@ -321,7 +321,8 @@ impl Store {
                  FROM costs INDEXED BY costs_by_session WHERE {costs_of} GROUP BY session_id)
              SELECT s.*, e.device_name, e.time_source, e.graphs,
                     (SELECT COUNT(*) FROM resumptions WHERE session_id = s.id) AS resumptions,
-                    (SELECT COUNT(*) FROM iterations WHERE session_id = s.id) AS iterations,
+                    -- Ordinals count from 1: this is one look into an index.
+                    COALESCE((SELECT MAX(ordinal) FROM iterations WHERE session_id = s.id), 0) AS iterations,
                     (SELECT COUNT(*) FROM iterations WHERE session_id = s.id AND ended_at IS NULL) AS unfinished,
                     COALESCE(won.wins, 0) AS wins,
                     top.ratio AS best_speedup, top.ratio_lo AS best_lo, top.ratio_hi AS best_hi,

@@ -1,5 +1,6 @@
 //! Who may do what: other sites, other users, and clients that send too much or too slowly.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 
 use serde_json::{Value, json};
@@ -115,9 +116,70 @@ fn clients_that_send_too_much_or_too_slowly_are_sent_away() {
     slow.write_all(head.as_bytes()).unwrap();
     insta::assert_snapshot!(read_answer(slow).error(), @"408 the body did not arrive in time");
 
+    assert_eq!(service.get("/nowhere%00/../..").status, 404);
     let statuses: Vec<u16> = (0..300).map(|_| service.get("/healthz").status).collect();
     assert!(statuses.contains(&429) || statuses.iter().all(|status| *status == 200), "{statuses:?}");
-    assert_eq!(service.get("/nowhere%00/../..").status, 404);
+}
+
+#[test]
+fn a_client_that_takes_no_answers_is_disconnected() {
+    let sandbox = Sandbox::new();
+    let service = Service::start_with(&sandbox, &["--client-timeout", "200ms"]);
+    let stream = service.connect();
+    let request = format!("GET /api/v1/openapi.json HTTP/1.1\r\nHost: {}\r\n\r\n", service.address());
+    // More than the buffers of both sides hold. The service reads no further request meanwhile.
+    stream.set_nonblocking(true).unwrap();
+    let _ = (&stream).write_all(request.repeat(190).as_bytes());
+    // A connection that is given up sends nothing, so only the system's table tells.
+    let of_service =
+        format!(":{:04X} 0100007F:{:04X} ", stream.peer_addr().unwrap().port(), stream.local_addr().unwrap().port());
+    let is_open = || std::fs::read_to_string("/proc/net/tcp").unwrap().contains(&of_service);
+    let began = std::time::Instant::now();
+    while is_open() {
+        assert!(began.elapsed().as_secs() < 60, "the connection is still open");
+        std::thread::yield_now();
+    }
+    assert_eq!(service.get("/healthz").status, 200);
+}
+
+#[test]
+fn a_client_with_a_thousand_event_streams_leaves_room_for_others() {
+    let sandbox = Sandbox::new();
+    let made = sandbox.optloop(&["serve", "--new-token", "greedy", "--scope", "run"]);
+    let others = sandbox.optloop(&["serve", "--new-token", "modest", "--scope", "read"]);
+    let tokens = [made.stdout, others.stdout].concat();
+    sandbox.write("tokens", &String::from_utf8(tokens).unwrap());
+    let path = sandbox.path("tokens").display().to_string();
+    let word = |said: &[u8]| {
+        let said = String::from_utf8(said.to_vec()).unwrap();
+        format!("Bearer {}", said.split_whitespace().find(|word| word.starts_with("optloop_")).unwrap())
+    };
+    let mut service = Service::start_with(&sandbox, &["--tokens", &path, "--max-connections", "2000"]);
+    service.authorization = Some(word(&made.stderr));
+    let id = service.submit(json!({ "budget": "1h" }))["id"].clone();
+    service.first_iteration_of(&id);
+
+    let head = format!(
+        "GET {SUBMISSIONS}/{id}/events HTTP/1.1\r\nHost: {}\r\nAuthorization: {}\r\n\r\n",
+        service.address(),
+        service.authorization.as_deref().unwrap()
+    );
+    let mut statuses = BTreeMap::<String, usize>::new();
+    let mut streams = Vec::new();
+    for _ in 0..1000 {
+        let mut stream = service.connect();
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut status = [0; 12];
+        stream.read_exact(&mut status).unwrap();
+        *statuses.entry(String::from_utf8_lossy(&status[9..]).into_owned()).or_default() += 1;
+        streams.push(stream);
+    }
+    // A quarter of 256 streams. The other requests meet the limit of streams or that of requests.
+    assert_eq!(statuses.get("200"), Some(&64), "{statuses:?}");
+    assert!(statuses.keys().all(|status| ["200", "429", "503"].contains(&status.as_str())), "{statuses:?}");
+    service.authorization = Some(word(&others.stderr));
+    assert_eq!(service.get(SUBMISSIONS).status, 200);
+    assert!(service.events(&id, 0).any(|event| event.data["event"] == "iteration"));
 }
 
 #[test]

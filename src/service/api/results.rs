@@ -76,7 +76,7 @@ pub async fn report(
     Query(which): Query<Which>,
 ) -> Result<Response, ApiError> {
     let project = named(&app, &project)?;
-    store(project).await?.session(session).await?;
+    store(project).await?.require_session(session).await?;
     let arguments = vec!["report".to_owned(), session.to_string(), format!("--format={}", which.format.name())];
     printed(&app, project, arguments, which.format).await
 }
@@ -87,7 +87,7 @@ pub async fn iteration(
     Path((project, iteration)): Path<(String, IterationId)>,
 ) -> Result<Response, ApiError> {
     let project = named(&app, &project)?;
-    store(project).await?.iteration(iteration).await?;
+    store(project).await?.require_iteration(iteration).await?;
     printed(&app, project, vec!["show".to_owned(), iteration.to_string(), "--json".to_owned()], Form::Json).await
 }
 
@@ -124,13 +124,13 @@ pub async fn compare(
     let (a, b, mut form) = (two.a.to_string(), two.b.to_string(), two.format);
     let mut arguments = match two.what {
         What::Sessions => {
-            store.session(SessionId(two.a)).await?;
-            store.session(SessionId(two.b)).await?;
+            store.require_session(SessionId(two.a)).await?;
+            store.require_session(SessionId(two.b)).await?;
             vec!["report".to_owned(), format!("--format={}", form.name()), "--compare".to_owned()]
         }
         What::Iterations => {
-            store.iteration(IterationId(two.a)).await?;
-            store.iteration(IterationId(two.b)).await?;
+            store.require_iteration(IterationId(two.a)).await?;
+            store.require_iteration(IterationId(two.b)).await?;
             form = Form::Json;
             let case = two.case.map(|case| format!("--case={case}"));
             ["compare".to_owned(), "--json".to_owned()].into_iter().chain(case).collect()

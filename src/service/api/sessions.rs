@@ -144,7 +144,7 @@ pub async fn all_iterations(
 async fn history(project: &Served, session: Option<SessionId>, which: WhichIterations) -> Result<Response, ApiError> {
     let store = store(project).await?;
     if let Some(session) = session {
-        store.session(session).await?;
+        store.require_session(session).await?;
     }
     let filter = Filter {
         session,

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, HttpBody, to_bytes};
 use axum::extract::{ConnectInfo, MatchedPath, Request, State};
 use axum::http::header::{
     AUTHORIZATION, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY, WWW_AUTHENTICATE,
@@ -81,8 +81,8 @@ async fn admit(guard: &Guard, request: Request) -> Result<Request, ApiError> {
 /// Returns the client with the token of a request. None without a token: some routes need none.
 fn client(tokens: &Tokens, headers: &HeaderMap) -> Result<Option<Client>, ApiError> {
     let Some(value) = headers.get(AUTHORIZATION) else { return Ok(None) };
-    let token = value.to_str().ok().and_then(|value| value.strip_prefix("Bearer "));
-    match token.and_then(|token| tokens.client(token.trim())) {
+    let (scheme, token) = value.to_str().ok().and_then(|value| value.split_once(' ')).unwrap_or_default();
+    match tokens.client(token.trim()).filter(|_| scheme.eq_ignore_ascii_case("Bearer")) {
         Some(client) => Ok(Some(client.clone())),
         None => Err(ApiError::new(StatusCode::UNAUTHORIZED, "this token is not known")),
     }
@@ -99,11 +99,14 @@ fn anonymous(address: Option<IpAddr>) -> String {
 
 /// Receives a whole body, so that no handler waits for a slow client.
 async fn received(body: Body, timeout: Duration) -> Result<Body, ApiError> {
+    let too_large =
+        || ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body has more than {MAX_BODY_BYTES} bytes"));
+    if body.size_hint().lower() > MAX_BODY_BYTES as u64 {
+        return Err(too_large());
+    }
     match tokio::time::timeout(timeout, to_bytes(body, MAX_BODY_BYTES)).await {
         Ok(Ok(bytes)) => Ok(bytes.into()),
-        Ok(Err(_)) => {
-            Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body has more than {MAX_BODY_BYTES} bytes")))
-        }
+        Ok(Err(_)) => Err(too_large()),
         Err(_) => Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time")),
     }
 }

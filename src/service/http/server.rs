@@ -23,8 +23,8 @@ use tokio_rustls::TlsAcceptor;
 use super::peer;
 use super::places::{Place, Places};
 
-/// The longest time in which a client takes nothing of what it is sent.
-const UNREAD_TIMEOUT_MS: u32 = 30_000;
+/// The longest time in which a client takes nothing of what it is sent, in times that a request may take.
+const UNREAD: u32 = 3;
 
 /// The largest head of a request, in bytes.
 const MAX_HEAD_BYTES: usize = 16 << 10;
@@ -53,7 +53,8 @@ pub struct Rules {
     pub only_this_user: bool,
     /// Room for them.
     pub places: Arc<Places>,
-    /// The longest time for a handshake, for the head of a request, and between two requests.
+    /// The longest time for a handshake, for the head of a request, and between two requests. A client that takes nothing
+    /// of its answer for three times as long is disconnected.
     pub client_timeout: Duration,
 }
 
@@ -118,7 +119,7 @@ impl Connection {
         if self.rules.only_this_user && !self.is_this_user(&stream).await {
             return refuse(stream, STRANGER);
         }
-        let served = match (limit_unread(&stream), self.rules.tls.clone()) {
+        let served = match (limit_unread(&stream, UNREAD * self.rules.client_timeout), self.rules.tls.clone()) {
             (Err(error), _) => Err(error),
             (Ok(()), None) => self.speak(stream).await,
             (Ok(()), Some(tls)) => match timeout(self.rules.client_timeout, tls.accept(stream)).await {
@@ -169,11 +170,12 @@ impl Connection {
 
 /// Has the system close a connection whose client does not read. Its buffers would otherwise stay full forever.
 #[cfg(target_os = "linux")]
-fn limit_unread(stream: &TcpStream) -> anyhow::Result<()> {
-    rustix::net::sockopt::set_tcp_user_timeout(stream, UNREAD_TIMEOUT_MS).context("Failed to limit the connection")
+fn limit_unread(stream: &TcpStream, time: Duration) -> anyhow::Result<()> {
+    let ms = u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
+    rustix::net::sockopt::set_tcp_user_timeout(stream, ms).context("Failed to limit the connection")
 }
 
 #[cfg(not(target_os = "linux"))]
-fn limit_unread(_: &TcpStream) -> anyhow::Result<()> {
+fn limit_unread(_: &TcpStream, _: Duration) -> anyhow::Result<()> {
     Ok(())
 }
