@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 pub use llm::{LlmConfig, PriceConfig, Send};
 pub use notify::NotifyConfig;
 pub use sections::{
-    BaselineConfig, BenchmarkConfig, CompileConfig, CostConfig, CountersConfig, GitConfig, SessionConfig, StoreConfig,
-    ValidateConfig, VirtualGpuConfig, WorkerConfig,
+    BaselineConfig, BenchmarkConfig, CompileConfig, CostConfig, CountersConfig, GitConfig, SessionConfig, StopConfig,
+    StoreConfig, ValidateConfig, VirtualGpuConfig, WorkerConfig,
 };
 
 use crate::domain::comparison::MIN_ROUNDS;
@@ -49,6 +49,8 @@ const NO_SECRETS: [&str; 3] = ["llm.key_env", "llm.max_output_tokens", "llm.cont
 pub struct Config {
     /// Defaults of `optloop start`.
     pub session: SessionConfig,
+    /// When a session ends before its budget is spent.
+    pub stop: StopConfig,
     /// How variants are compiled.
     pub compile: CompileConfig,
     /// How outputs are checked.
@@ -126,6 +128,9 @@ impl Config {
         }
         if ![benchmark.screening_error, benchmark.confirmation_error].iter().all(|error| (1e-6..0.5).contains(error)) {
             bail!("benchmark.screening_error and confirmation_error must be between 0.000001 and 0.5");
+        }
+        if !(0.0..1.0).contains(&self.stop.min_gain) {
+            bail!("stop.min_gain must be at least 0 and less than 1; 0 means that sessions use all of their time");
         }
         duration("counters.timeout", &self.counters.timeout)?;
         if !(0.0..=0.5).contains(&self.counters.budget_share) {
@@ -252,6 +257,13 @@ impl Config {
             0 => std::thread::available_parallelism().map_or(2, usize::from),
             n => n,
         }
+    }
+
+    /// Returns how many proposals are compiled, or being compiled, ahead of their evaluation. Proposals are evaluated in
+    /// order, so nearly as many as are compiled at once may wait, finished, behind a slow one.
+    pub fn compiled_ahead(&self) -> usize {
+        let parallel = self.parallel_compilations();
+        parallel.max((2 * parallel).saturating_sub(2))
     }
 }
 

@@ -34,6 +34,7 @@ mod setup;
 mod shelf;
 mod standings;
 mod state;
+mod stopping;
 #[cfg(test)]
 mod synthetic;
 mod target;
@@ -67,7 +68,7 @@ use crate::store::{NewSession, Past, Store};
 
 use commits::Committer;
 use deadline::Deadline;
-use decide::{Action, Moment, Phase, may_compare, next_action};
+use decide::{Action, Moment, Phase, Reason, may_compare, next_action};
 use evaluator::Evaluator;
 use event::Channel;
 pub use event::{Event, Interrupt, Observer};
@@ -243,7 +244,7 @@ fn environment(device: DeviceInfo, nvrtc: &str, torch: Option<String>) -> Enviro
 }
 
 /// How a session ends.
-type Ending = (Status, &'static str);
+type Ending = (Status, Reason);
 
 impl<'a> Session<'a> {
     /// Makes a session that knows nothing yet, and has used some of its time before.
@@ -259,13 +260,14 @@ impl<'a> Session<'a> {
         let Dependencies { workload, families, searched, known, proposer, renderer, compiler, worker, store, .. } =
             parts;
         let (generated, device) = (Vec::new(), worker.info().clone());
+        let compilations = options.compilations;
         let setup = SessionSetup { workload, families, searched, generated, known, device, options };
         let started = Instant::now();
         Self {
             id,
             state: SessionState::new(Arc::new(setup)),
             nvrtc: compiler.nvrtc_version().to_owned(),
-            pipeline: Pipeline::new(proposer, renderer, compiler.clone()),
+            pipeline: Pipeline::new(proposer, renderer, compiler.clone(), compilations),
             evaluator: Evaluator::new(worker, parts.sanitizer, parts.monitor, store.clone()),
             shelf: Shelf::new(compiler, store.clone()),
             explanations: Explanations::new(parts.explainer),
@@ -313,7 +315,7 @@ impl<'a> Session<'a> {
         if self.committer.is_cut_short() {
             let reason =
                 "its time budget was spent before every winner was committed: `optloop resume` commits the rest";
-            return (Status::Interrupted, reason);
+            return (Status::Interrupted, reason.into());
         }
         ended
     }
@@ -475,7 +477,7 @@ impl<'a> Session<'a> {
         let (meter, time) = (self.state.meter(), self.time());
         let (wall, spent) = (meter.elapsed(&time), meter.spent(&time));
         let (status, reason, error) = match ended {
-            Ok((status, reason)) => (status, reason.to_owned(), None),
+            Ok((status, reason)) => (status, reason.into_owned(), None),
             Err(error) => (Status::Failed, format!("{error:#}"), Some(error)),
         };
         let recorded = self.store.end_session(self.id, status, &reason, wall, spent).await;

@@ -60,6 +60,10 @@ pub struct Args {
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     iterations: Option<u64>,
 
+    /// Use all of the time, however little it promises [default: stop below stop.min_gain in config.toml]
+    #[arg(long)]
+    no_stop: bool,
+
     /// Random seed for proposals and inputs [default: random]
     #[arg(long)]
     seed: Option<u64>,
@@ -363,6 +367,11 @@ fn options(args: &Args, config: &Config) -> anyhow::Result<Options> {
     }
     let budget = Budget { wall, max_cost_usd: args.max_cost, max_iterations: args.iterations };
     let proposer = args.proposer.as_ref().unwrap_or(&config.session.proposer);
+    let mut config = config.clone();
+    if args.no_stop {
+        config.stop.min_gain = 0.0;
+    }
+    let config = &config;
     let options = options_under(config, budget, args.seed.unwrap_or_else(rand::random), proposer)?;
     Ok(Options { submission: args.submission.clone(), ..options })
 }
@@ -373,10 +382,12 @@ pub(super) fn options_under(config: &Config, budget: Budget, seed: u64, proposer
     Ok(Options {
         budget,
         grace: config.grace(),
+        min_gain: config.stop.min_gain,
         rate: Rate { gpu_usd_per_hour: config.cost.gpu_usd_per_hour },
         measuring: config.measuring(),
         counters_share: config.counters.budget_share,
-        compile_ahead: config.parallel_compilations(),
+        compilations: config.parallel_compilations(),
+        compile_ahead: config.compiled_ahead(),
         seed,
         config: models::with_prices(config, &llm)?,
         submission: None,

@@ -19,6 +19,14 @@ pub struct SessionConfig {
     pub device: String,
 }
 
+/// `[stop]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct StopConfig {
+    /// The least expected gain that the rest of a session's time is worth, as a fraction. 0 spends it in any case.
+    pub min_gain: f64,
+}
+
 /// `[compile]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -152,6 +160,12 @@ impl Default for SessionConfig {
             proposer: "local".to_owned(),
             device: "auto".to_owned(),
         }
+    }
+}
+
+impl Default for StopConfig {
+    fn default() -> Self {
+        Self { min_gain: 0.005 }
     }
 }
 

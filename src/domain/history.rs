@@ -12,6 +12,7 @@ use super::journal::{Begun, Concluded};
 use super::op::Dims;
 use super::origin::{Origin, Purpose};
 use super::profile::Profile;
+use super::progress::Progress;
 use super::record::{CaseRecord, SessionRecord};
 use super::variant::{Params, VariantHash};
 use super::verdict::Verdict;
@@ -98,6 +99,8 @@ pub struct History {
     pub incumbents: Incumbents,
     /// The fastest variant of each case, confirmed or not: its iteration and its time in nanoseconds.
     pub(crate) fastest: HashMap<CaseName, (IterationId, f64)>,
+    /// What was tried on each case, and what it gained.
+    pub progress: HashMap<CaseName, Progress>,
     /// The hardware counters that were read, and why others were not, oldest first.
     pub counters: Vec<Counted>,
     /// What experiments have shown, oldest first. Their times are in no other list.
@@ -156,6 +159,7 @@ impl History {
     fn learn_case(&mut self, begun: &Begun, found: &CaseRecord) -> Option<CaseTime> {
         let (timing, ctas) = (found.best_timing()?, found.ctas?);
         let is_best = matches!(found.verdict, Some(Verdict::Start | Verdict::Improved));
+        self.count_progress(begun, found, timing.median_ns);
         if is_best {
             let (iteration, hash) = (begun.iteration, begun.hash.clone());
             self.incumbents.insert(found.case.clone(), Incumbent { iteration, hash, timing: timing.clone() });
@@ -175,6 +179,21 @@ impl History {
             profile: found.profile.clone(),
             screened_only: !is_best && found.comparison.is_none(),
         })
+    }
+
+    /// Counts a try or an improvement on a case. A committed winner that is measured again is neither.
+    fn count_progress(&mut self, begun: &Begun, found: &CaseRecord, ns: f64) {
+        let progress = self.progress.entry(found.case.clone()).or_default();
+        if begun.purpose == Purpose::Screening {
+            progress.count_try();
+        }
+        let is_found = !matches!(begun.origin, Origin::CommittedWinner { .. });
+        if let Some(before) = self.incumbents.get(&found.case)
+            && found.verdict == Some(Verdict::Improved)
+            && is_found
+        {
+            progress.count_gain(before.timing.median_ns / ns);
+        }
     }
 
     /// Returns the hardware counters of a variant on a case, if they were read.

@@ -39,6 +39,7 @@ pub mod phase;
 pub mod plan;
 pub mod prediction;
 pub mod profile;
+pub mod progress;
 pub mod proposal;
 pub mod record;
 pub mod refuted;

@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
@@ -44,9 +45,12 @@ pub(super) enum Phase {
         /// Whether a final was held.
         held: bool,
         /// Why the search is over.
-        reason: &'static str,
+        reason: Reason,
     },
 }
+
+/// Why a search or a session ends.
+pub(super) type Reason = Cow<'static, str>;
 
 impl Phase {
     /// Removes the next case from the queue of finals, whose final is held or skipped.
@@ -95,13 +99,13 @@ pub(super) enum Action {
     /// Read the hardware counters of a variant.
     Profile(ProfileDue),
     /// End the search.
-    EndSearch(&'static str),
+    EndSearch(Reason),
     /// Hold the final comparison of a case.
     Final(CaseName),
     /// Skip the final comparison of a case, for want of time or money, with the reason.
     SkipFinal(CaseName, &'static str),
     /// End the session.
-    Stop(Status, &'static str),
+    Stop(Status, Reason),
 }
 
 /// A confirmation that is due: of one variant, on every case where it is the candidate.
@@ -114,8 +118,8 @@ pub(super) struct Due {
 /// Decides what to do next.
 pub(super) fn next_action(state: &SessionState, phase: &Phase, moment: &Moment) -> Action {
     match (phase, moment.interrupts) {
-        (_, 2..) => Action::Stop(Status::Interrupted, "it was interrupted twice"),
-        (_, 1) => Action::Stop(Status::Interrupted, "it was interrupted"),
+        (_, 2..) => Action::Stop(Status::Interrupted, "it was interrupted twice".into()),
+        (_, 1) => Action::Stop(Status::Interrupted, "it was interrupted".into()),
         (Phase::Search, 0) => search(state, moment),
         (Phase::Finals { queue, held, reason }, 0) => {
             // A final may take the rest of the time.
@@ -131,7 +135,7 @@ fn search(state: &SessionState, moment: &Moment) -> Action {
     let closing_time = state.closing_time();
     let kept = Reserve { time: closing_time, device_time: state.finals_device_time(), iterations: 0 };
     if let Some(stop) = state.meter().exhausted(&options.budget, time, &kept) {
-        return Action::EndSearch(stop.reason());
+        return Action::EndSearch(stop.reason().into());
     }
     let iterations = options.budget.max_iterations.map_or(u64::MAX, |most| most - state.meter().finished());
     if let Some(due) = question_due(state, time, under_way.initial, moment.may_ask) {
@@ -156,22 +160,32 @@ fn search(state: &SessionState, moment: &Moment) -> Action {
     if under_way.proposals == 0 && state.calls().open().len() > 0 {
         return Action::AwaitAnswer { within };
     }
+    if let Some(reason) = not_worth_it(state, moment, within) {
+        return Action::EndSearch(reason.into());
+    }
     if under_way.proposals == 0 {
-        return Action::EndSearch("there is nothing new left to try");
+        return Action::EndSearch("there is nothing new left to try".into());
     }
     Action::Evaluate { within }
 }
 
+/// Returns why the rest of the budget is not worth spending, if it is not. A number of iterations is what the user wants
+/// tried, so it is. Language models may have ideas that no earlier try tells of.
+fn not_worth_it(state: &SessionState, moment: &Moment, left: Duration) -> Option<String> {
+    let options = &state.setup().options;
+    let has_ideas = moment.under_way.initial > 0 || moment.may_ask || state.calls().open().len() > 0;
+    let is_settled = state.cases().all(|(_, case)| case.best_candidate.is_none());
+    if options.min_gain == 0.0 || options.budget.max_iterations.is_some() || has_ideas || !is_settled {
+        return None;
+    }
+    let forecast = state.forecast(&moment.time, left)?;
+    (forecast.gain < options.min_gain).then(|| forecast.reason(options.min_gain))
+}
+
 /// A final that settles a case may end after the budget, but not after the hard end. One that begins after the budget
 /// has to be the first.
-fn settle(
-    state: &SessionState,
-    next: Option<&(Need, CaseName)>,
-    held: bool,
-    reason: &'static str,
-    time: &Time,
-) -> Action {
-    let Some((need, case)) = next else { return Action::Stop(Status::Finished, reason) };
+fn settle(state: &SessionState, next: Option<&(Need, CaseName)>, held: bool, reason: &Reason, time: &Time) -> Action {
+    let Some((need, case)) = next else { return Action::Stop(Status::Finished, reason.clone()) };
     match skipped(state, *need, held, state.final_time(case), time) {
         Some(reason) => Action::SkipFinal(case.clone(), reason),
         None => Action::Final(case.clone()),

@@ -1,9 +1,14 @@
 //! Turns suggestions into compiled variants. Rendering and compilation run in the background, first in, first out.
+//!
+//! The queue is longer than the number of compilations at once. Behind a slow one, others wait finished, and would
+//! otherwise leave their cores idle.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use anyhow::Context;
-use tokio::task::JoinHandle;
+use tokio::sync::Semaphore;
+use tokio::task::{JoinError, JoinHandle};
 
 use super::decide::UnderWay;
 use super::setup::SessionSetup;
@@ -35,7 +40,7 @@ pub(super) struct Compiled {
 struct Compiling {
     family: String,
     is_initial: bool,
-    compilation: JoinHandle<Compiled>,
+    compilation: JoinHandle<Result<Compiled, JoinError>>,
 }
 
 /// See the module's documentation.
@@ -43,13 +48,17 @@ pub(super) struct Pipeline {
     proposer: Box<dyn Proposer>,
     renderer: Renderer,
     compiler: Compiler,
+    /// One turn for each compilation at once. Turns are given in the order of the queue.
+    turns: Arc<Semaphore>,
     queue: VecDeque<Compiling>,
     is_dry: bool,
 }
 
 impl Pipeline {
-    pub fn new(proposer: Box<dyn Proposer>, renderer: Renderer, compiler: Compiler) -> Self {
-        Self { proposer, renderer, compiler, queue: VecDeque::new(), is_dry: false }
+    /// Makes an empty queue. `parallel` is the number of compilations at once.
+    pub fn new(proposer: Box<dyn Proposer>, renderer: Renderer, compiler: Compiler, parallel: usize) -> Self {
+        let turns = Arc::new(Semaphore::new(parallel));
+        Self { proposer, renderer, compiler, turns, queue: VecDeque::new(), is_dry: false }
     }
 
     /// Returns the proposer's name.
@@ -97,11 +106,17 @@ impl Pipeline {
         let (renderer, compiler) = (self.renderer.clone(), self.compiler.clone());
         let is_initial = suggestion.origin.is_initial_design();
         let proposer = self.proposer.name().to_owned();
-        let compilation = tokio::task::spawn_blocking(move || {
+        let work = move || {
             let (variant, artifact) = made(&renderer, &compiler, &family, &specialization, dtype, &suggestion.params);
             let Suggestion { cases: on, hypothesis, parent, purpose, origin, .. } = suggestion;
             let proposal = Proposal { proposer, variant, cases: on, hypothesis, parent, purpose, origin };
             Compiled { proposal, cases, artifact }
+        };
+        let turns = Arc::clone(&self.turns);
+        let compilation = tokio::spawn(async move {
+            // It is closed only with the session.
+            let _turn = turns.acquire_owned().await;
+            tokio::task::spawn_blocking(work).await
         });
         self.queue.push_back(Compiling { family: family_name, is_initial, compilation });
         state.note_proposed(configuration);
@@ -135,7 +150,8 @@ impl Pipeline {
     /// Waits for the oldest proposal to be compiled. If this future is dropped, that proposal stays the oldest.
     pub async fn next(&mut self) -> anyhow::Result<Option<Compiled>> {
         let Some(oldest) = self.queue.front_mut() else { return Ok(None) };
-        let compiled = (&mut oldest.compilation).await.context("Failed to compile in the background")?;
+        let compiled = (&mut oldest.compilation).await.and_then(|compiled| compiled);
+        let compiled = compiled.context("Failed to compile in the background")?;
         self.queue.pop_front();
         Ok(Some(compiled))
     }

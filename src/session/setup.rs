@@ -23,13 +23,17 @@ pub struct Options {
     pub budget: Budget,
     /// How long after the end of its time budget the session is over, with its report.
     pub grace: Duration,
+    /// The least expected gain that the rest of the time is worth, as a fraction. 0 spends it in any case.
+    pub min_gain: f64,
     /// The price of the device.
     pub rate: Rate,
     /// How to measure, and when a faster time counts.
     pub measuring: Measuring,
     /// The largest share of the time budget for reading hardware counters.
     pub counters_share: f64,
-    /// Compilations under way at once.
+    /// Compilations at once.
+    pub compilations: usize,
+    /// Proposals that are compiled, or being compiled, ahead of their evaluation.
     pub compile_ahead: usize,
     /// The seed of proposals and inputs.
     pub seed: u64,

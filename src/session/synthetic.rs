@@ -58,9 +58,11 @@ pub(super) fn setup() -> SessionSetup {
         options: Options {
             budget: Budget { wall: Duration::from_secs(3600), max_cost_usd: None, max_iterations: None },
             grace: Duration::from_secs(10),
+            min_gain: 0.0,
             rate: Rate { gpu_usd_per_hour: 0.0 },
             measuring,
             counters_share: 0.0,
+            compilations: 2,
             compile_ahead: 2,
             seed: 1,
             llm: Terms::none(),

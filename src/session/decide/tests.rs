@@ -1,6 +1,7 @@
 use super::*;
 use crate::domain::cost::Spent;
 use crate::domain::counters::{Counted, Counters};
+use crate::domain::device::TimingMode;
 use crate::domain::evaluation::Outcome;
 use crate::domain::experiment::Scaling;
 use crate::domain::ids::{CaseName, IterationId};
@@ -51,22 +52,76 @@ fn a_dry_proposer_is_not_asked_and_without_proposals_the_search_ends() {
     let told = Told::new(setup());
     let dry = |proposals| Moment { under_way: UnderWay { proposals, initial: 0, is_dry: true }, ..moment(0, 0) };
     assert!(matches!(next_action(&told.state, &Phase::Search, &dry(1)), Action::Evaluate { .. }));
-    let nothing_left = Action::EndSearch("there is nothing new left to try");
+    let nothing_left = Action::EndSearch("there is nothing new left to try".into());
     assert_eq!(next_action(&told.state, &Phase::Search, &dry(0)), nothing_left);
 }
 
 #[test]
 fn each_limit_ends_the_search() {
     let told = with_start(limited(|setup| setup.options.budget.max_iterations = Some(1)));
-    assert_eq!(at(&told, 0, 2), Action::EndSearch("its iteration limit (--iterations) is reached"));
+    assert_eq!(at(&told, 0, 2), Action::EndSearch("its iteration limit (--iterations) is reached".into()));
     let told = Told::new(setup());
-    assert_eq!(at(&told, 3600, 2), Action::EndSearch("its time budget (--budget) is spent"));
+    assert_eq!(at(&told, 3600, 2), Action::EndSearch("its time budget (--budget) is spent".into()));
     let told = limited(|setup| {
-        setup.device.timing = crate::domain::device::TimingMode::Measured(Default::default());
+        setup.device.timing = TimingMode::Measured(Default::default());
         setup.options.rate.gpu_usd_per_hour = 3600.0;
         setup.options.budget.max_cost_usd = Some(1.0);
     });
-    assert_eq!(at(&told, 1, 2), Action::EndSearch("its cost limit (--max-cost) is reached"));
+    assert_eq!(at(&told, 1, 2), Action::EndSearch("its cost limit (--max-cost) is reached".into()));
+}
+
+/// A session of 1000 s with two cases, and 40 variants that are slower than the first one.
+fn idle(change: impl FnOnce(&mut SessionSetup)) -> Told {
+    let mut told = with_start(limited(|setup| {
+        setup.options.min_gain = 0.005;
+        setup.options.budget.wall = 1000 * SECOND;
+        change(setup);
+    }));
+    for number in 1..41 {
+        told.screened(number, Purpose::Screening, [120, 120]);
+    }
+    told
+}
+
+/// Returns why the rest of its 1000 s is not worth spending after so many seconds.
+fn stops(told: &Told, seconds: u64) -> Option<String> {
+    not_worth_it(&told.state, &moment(seconds, 2), Duration::from_secs(1000 - seconds))
+}
+
+#[test]
+fn a_search_that_gains_nothing_ends_after_a_quarter_of_its_time() {
+    let told = idle(|_| ());
+    assert_eq!(stops(&told, 200), None);
+    insta::assert_snapshot!(stops(&told, 300).unwrap(), @"the remaining 11m 40s are expected to gain 0.43%, which is less than 0.50% (stop.min_gain)");
+    assert_eq!(stops(&idle(|setup| setup.options.min_gain = 0.0), 900), None, "--no-stop");
+    let counted = idle(|setup| setup.options.budget.max_iterations = Some(1000));
+    assert_eq!(stops(&counted, 900), None, "so many iterations are wanted");
+}
+
+#[test]
+fn what_is_saved_is_also_told_in_dollars() {
+    let told = idle(|setup| {
+        setup.device.timing = TimingMode::Measured(Default::default());
+        setup.options.rate.gpu_usd_per_hour = 3.6;
+    });
+    insta::assert_snapshot!(stops(&told, 500).unwrap(), @"the remaining 8m 20s and $0.50 are expected to gain 0.25% (0.5% per dollar), which is less than 0.50% (stop.min_gain)");
+}
+
+#[test]
+fn a_late_gain_an_open_question_or_a_case_that_was_hardly_tried_keeps_the_search_alive() {
+    let mut told = idle(|_| ());
+    told.screened(41, Purpose::Screening, [80, 120]);
+    assert_eq!(stops(&told, 300), None, "a faster variant is not confirmed yet");
+    told.confirmed(41, 80);
+    assert_eq!(stops(&told, 300), None, "the gain promises more");
+    assert!(stops(&told, 950).is_some(), "but not for ever");
+    let asking = Moment { may_ask: true, ..moment(300, 2) };
+    assert_eq!(not_worth_it(&idle(|_| ()).state, &asking, 700 * SECOND), None, "a language model may have ideas");
+    let mut few = with_start(limited(|setup| setup.options.min_gain = 0.005));
+    for number in 1..29 {
+        few.screened(number, Purpose::Screening, [120, 120]);
+    }
+    assert_eq!(stops(&few, 900), None, "28 tries tell little");
 }
 
 #[test]
@@ -81,7 +136,7 @@ fn a_part_of_the_time_is_kept_for_the_finals() {
     let told = with_start(Told::new(setup()));
     let kept = told.state.finals_time();
     assert!(kept > SECOND, "{kept:?}");
-    assert_eq!(at(&told, 3600 - kept.as_secs(), 2), Action::EndSearch("its time budget (--budget) is spent"));
+    assert_eq!(at(&told, 3600 - kept.as_secs(), 2), Action::EndSearch("its time budget (--budget) is spent".into()));
 }
 
 #[test]
@@ -140,7 +195,7 @@ fn a_variant_is_confirmed_once_even_if_it_did_not_win() {
     told.screened(1, Purpose::Screening, [50, 100]);
     told.confirmed(1, 100);
     let dry = Moment { under_way: UnderWay { proposals: 0, initial: 0, is_dry: true }, ..moment(5, 0) };
-    let nothing_left = Action::EndSearch("there is nothing new left to try");
+    let nothing_left = Action::EndSearch("there is nothing new left to try".into());
     assert_eq!(next_action(&told.state, &Phase::Search, &dry), nothing_left);
 }
 
@@ -150,7 +205,7 @@ fn finals_come_in_order_of_need_and_only_what_is_unsettled_may_overrun_the_budge
     told.screened(1, Purpose::Screening, [50, 60]);
     told.confirmed(1, 50);
     let mut phase =
-        Phase::Finals { queue: told.state.finals(), held: false, reason: "its time budget (--budget) is spent" };
+        Phase::Finals { queue: told.state.finals(), held: false, reason: "its time budget (--budget) is spent".into() };
     let unsettled = [(Need::Settle, CASES[1].into()), (Need::Figures, CASES[0].into())];
     assert!(matches!(&phase, Phase::Finals { queue, .. } if *queue == unsettled));
     let late = moment(3600, 0);
@@ -160,7 +215,7 @@ fn finals_come_in_order_of_need_and_only_what_is_unsettled_may_overrun_the_budge
     assert_eq!(next_action(&told.state, &phase, &late), Action::SkipFinal(CASES[0].into(), no_time));
     assert_eq!(next_action(&told.state, &phase, &moment(10, 0)), Action::Final(CASES[0].into()));
     phase.take_up(true);
-    let over = Action::Stop(Status::Finished, "its time budget (--budget) is spent");
+    let over = Action::Stop(Status::Finished, "its time budget (--budget) is spent".into());
     assert_eq!(next_action(&told.state, &phase, &late), over);
 }
 
@@ -168,7 +223,7 @@ fn finals_come_in_order_of_need_and_only_what_is_unsettled_may_overrun_the_budge
 #[test]
 fn one_final_may_begin_after_the_budget_and_none_that_would_end_after_the_grace() {
     let told = with_start(Told::new(setup()));
-    let finals = |held| Phase::Finals { queue: told.state.finals(), held, reason: "r" };
+    let finals = |held| Phase::Finals { queue: told.state.finals(), held, reason: "r".into() };
     let next = |held, seconds| next_action(&told.state, &finals(held), &moment(seconds, 0));
     let no_time = "there is no time left for it (--budget), so the figures that it has are used";
     let (held, skipped) = (Action::Final(CASES[0].into()), Action::SkipFinal(CASES[0].into(), no_time));
@@ -185,7 +240,7 @@ fn a_resumed_session_whose_time_is_spent_has_the_grace_once_more() {
     let mut told = with_start(limited(|setup| setup.options.budget.wall = SECOND));
     told.state.apply(&crate::domain::journal::Record::Resumed { used: 100 * SECOND });
     assert_eq!(told.state.hard_end(), 108 * SECOND);
-    let phase = Phase::Finals { queue: told.state.finals(), held: false, reason: "r" };
+    let phase = Phase::Finals { queue: told.state.finals(), held: false, reason: "r".into() };
     assert_eq!(next_action(&told.state, &phase, &moment(0, 0)), Action::Final(CASES[0].into()));
 }
 
@@ -214,7 +269,7 @@ fn no_baseline_is_begun_that_needs_more_than_what_is_left() {
 /// A device for a dollar a second, of which so many may be spent.
 fn rented(dollars: f64) -> Told {
     limited(|setup| {
-        setup.device.timing = crate::domain::device::TimingMode::Measured(Default::default());
+        setup.device.timing = TimingMode::Measured(Default::default());
         setup.options.rate.gpu_usd_per_hour = 3600.0;
         setup.options.budget.max_cost_usd = Some(dollars);
     })
@@ -242,7 +297,7 @@ fn a_final_is_skipped_if_it_costs_more_than_what_is_left() {
         (Need::Figures, CASES[0], 0.99 + figures, skip(CASES[0], confirmed)),
         (Need::Part, CASES[0], 0.5, skip(CASES[0], confirmed)),
     ] {
-        let phase = Phase::Finals { queue: [(need, case.into())].into(), held: false, reason: "r" };
+        let phase = Phase::Finals { queue: [(need, case.into())].into(), held: false, reason: "r".into() };
         assert_eq!(next_action(&told(dollars).state, &phase, &moment(10, 0)), expected, "{need:?} with ${dollars}");
     }
 }
@@ -254,7 +309,7 @@ fn a_part_of_the_money_is_kept_for_the_finals_as_of_the_time() {
     let ends = |dollars: f64, spent: f64| {
         let mut told = with_start(rented(dollars));
         told.state.apply(&Record::Booked(Spent { gpu_usd: spent, ..Spent::default() }));
-        at(&told, 10, 2) == Action::EndSearch(crate::domain::budget::Stop::Cost.reason())
+        at(&told, 10, 2) == Action::EndSearch(crate::domain::budget::Stop::Cost.reason().into())
     };
     // A second has passed since the last record.
     assert!(!ends(100.0, 98.9 - needed) && ends(100.0, 99.1 - needed));
@@ -265,11 +320,11 @@ fn a_part_of_the_money_is_kept_for_the_finals_as_of_the_time() {
 #[test]
 fn an_interrupt_ends_every_phase() {
     let told = with_start(Told::new(setup()));
-    let finals = Phase::Finals { queue: told.state.finals(), held: false, reason: "r" };
+    let finals = Phase::Finals { queue: told.state.finals(), held: false, reason: "r".into() };
     for phase in [Phase::Search, finals] {
         for (interrupts, reason) in [(1, "it was interrupted"), (2, "it was interrupted twice")] {
             let moment = Moment { interrupts, ..moment(0, 2) };
-            assert_eq!(next_action(&told.state, &phase, &moment), Action::Stop(Status::Interrupted, reason));
+            assert_eq!(next_action(&told.state, &phase, &moment), Action::Stop(Status::Interrupted, reason.into()));
         }
     }
 }
@@ -299,7 +354,7 @@ fn the_initial_kernel_is_profiled_once_on_its_slowest_case() {
 
 #[test]
 fn incumbents_are_profiled_before_the_finals_until_the_share_is_used_or_the_tool_fails() {
-    let finals = |told: &Told| Phase::Finals { queue: told.state.finals(), held: false, reason: "r" };
+    let finals = |told: &Told| Phase::Finals { queue: told.state.finals(), held: false, reason: "r".into() };
     let next = |told: &Told| next_action(&told.state, &finals(told), &moment(3000, 0));
     let mut told = with_start(limited(|setup| setup.options.counters_share = 0.05));
     let initial = IterationId(1);
