@@ -38,6 +38,10 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     iterations: Option<u64>,
 
+    /// Use all of the time, however little it promises
+    #[arg(long)]
+    no_stop: bool,
+
     /// Random seed of the proposals and inputs [default: random]
     #[arg(long)]
     seed: Option<u64>,
@@ -117,6 +121,7 @@ fn request(args: &Args) -> SessionRequest {
         device: args.device.clone(),
         commit_to: args.commit_to.clone(),
         no_commit: args.no_commit,
+        no_stop: args.no_stop,
         seed: args.seed,
     }
 }

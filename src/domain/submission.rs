@@ -54,6 +54,8 @@ pub struct SessionRequest {
     pub commit_to: Option<String>,
     /// Whether the winners stay in the store.
     pub no_commit: bool,
+    /// Whether all of the time is used, however little it promises.
+    pub no_stop: bool,
     /// Random seed.
     pub seed: Option<u64>,
 }
@@ -107,6 +109,9 @@ impl SessionRequest {
         push("seed", self.seed.map(|seed| seed.to_string()));
         if self.no_commit {
             arguments.push("--no-commit".to_owned());
+        }
+        if self.no_stop {
+            arguments.push("--no-stop".to_owned());
         }
         arguments
     }
@@ -259,11 +264,12 @@ mod tests {
             max_cost_usd: Some(0.5),
             seed: Some(7),
             no_commit: true,
+            no_stop: true,
             ..SessionRequest::default()
         };
         assert_eq!(
             request.arguments(),
-            ["--workload=small", "--case=--trust", "--max-cost=0.5", "--seed=7", "--no-commit"]
+            ["--workload=small", "--case=--trust", "--max-cost=0.5", "--seed=7", "--no-commit", "--no-stop"]
         );
         insta::assert_snapshot!(request.check().unwrap_err(), @"`cases` must have 1 to 200 bytes, must not begin with `-`, and must not contain control characters");
         for text in ["", "a\nb", &"x".repeat(201)] {

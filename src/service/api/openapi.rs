@@ -74,7 +74,7 @@ fn schemas() -> Value {
         "workload": optional("string"), "cases": texts, "families": texts, "budget": optional("string"),
         "max_cost_usd": optional("number"), "max_iterations": optional("integer"), "proposer": optional("string"),
         "device": optional("string"), "commit_to": optional("string"), "no_commit": { "type": "boolean" },
-        "seed": optional("integer"),
+        "no_stop": { "type": "boolean" }, "seed": optional("integer"),
     }));
     let states = json!({ "type": "string", "enum": ["queued", "running", "ended", "cancelled", "failed"] });
     json!({
