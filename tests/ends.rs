@@ -105,3 +105,36 @@ fn a_resumed_session_tells_what_it_knows_before_it_goes_on() {
     assert_eq!(told.len(), 3, "{events:?}");
     assert!(told.iter().any(|case| case["result"] == "improved" && case["gain"].as_f64() > Some(1.0)), "{told:?}");
 }
+
+#[test]
+fn a_search_that_promises_little_ends_early_and_says_what_that_saves() {
+    let sandbox = Sandbox::new();
+    let family = "templates/kernels/toy/family.toml";
+    // The default configuration is the fastest, so nothing is ever gained.
+    sandbox.replace(family, "values = [4, 8, 16, 32, 64]", "values = [1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64]");
+    sandbox.replace(family, "default = 64", "default = 1");
+    sandbox.replace(family, "default = 32", "default = 256");
+    // Far more than is expected, however fast this machine is.
+    sandbox.replace("config.toml", "[benchmark]", "[stop]\nmin_gain = 0.9\n[benchmark]");
+    sandbox.git(&["commit", "--quiet", "--all", "--message", "a fast default"]);
+    let start = ["start", "--device", "fake", "--workload", "small", "--case", "s64", "--seed", "1", "--json"];
+    let ended = |more: &[&str]| -> Value {
+        let output = sandbox.optloop(&[&start[..], more].concat());
+        assert!(output.status.success(), "{output:?}");
+        let events = String::from_utf8(output.stdout).unwrap();
+        serde_json::from_str(events.lines().last().unwrap()).unwrap()
+    };
+    let stopped = ended(&[]);
+    let reason = stopped["reason"].as_str().unwrap();
+    assert!(
+        reason.starts_with("the remaining ") && reason.ends_with("which is less than 90.00% (stop.min_gain)"),
+        "{reason}"
+    );
+    assert_eq!(stopped["status"], "finished");
+    let iterations = |ended: &Value| ended["iterations"].as_u64().unwrap();
+    assert!((30..40).contains(&iterations(&stopped)), "{stopped}");
+
+    let whole = ended(&["--no-stop"]);
+    assert_eq!(whole["reason"], "there is nothing new left to try");
+    assert!(iterations(&whole) >= 40, "{whole}");
+}
