@@ -24,8 +24,12 @@ impl StateFolder {
             .join("optloop/service"))
     }
 
-    /// Makes the folder if necessary, and locks it. Only the user may read it: it has what sessions print.
+    /// Makes the folder if necessary, and locks it. Only the user may read it: it has what sessions print. A folder with
+    /// other things in it is refused, because they would become private, too.
     pub fn claim(path: PathBuf) -> anyhow::Result<Self> {
+        if !path.join("queue.db").exists() && has_other_files(&path) {
+            bail!("{} has other files in it: give the service a folder of its own with --state", path.display());
+        }
         let logs = path.join("logs");
         let made = fs::create_dir_all(&logs).and_then(|()| make_private(&path));
         made.with_context(|| format!("Failed to create {}", logs.display()))?;
@@ -56,6 +60,12 @@ impl StateFolder {
     pub fn messages(&self, id: SubmissionId) -> PathBuf {
         self.path.join(format!("logs/{id}.txt"))
     }
+}
+
+/// Whether a folder has something that no service has left, killed before its queue was there.
+fn has_other_files(path: &Path) -> bool {
+    let names = path.read_dir().into_iter().flatten().filter_map(|entry| Some(entry.ok()?.file_name()));
+    names.into_iter().any(|name| name != "logs" && name != "lock")
 }
 
 #[cfg(unix)]

@@ -75,7 +75,9 @@ impl Served {
         }
         let of_folder = || root.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let name = name.unwrap_or_else(of_folder);
-        if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-')) {
+        // `.` and `..` are no parts of an address.
+        let is_path = name.chars().all(|c| c == '.');
+        if is_path || !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-')) {
             bail!(
                 "`{name}` cannot be the name of a project: give it one of letters, digits, `.`, `_` and `-`, as in NAME={folder}"
             );

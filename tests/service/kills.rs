@@ -7,14 +7,8 @@ use std::time::Duration;
 use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
 
-use super::running::{Service, kill};
+use super::running::{Service, kill, session_process};
 use crate::common::Sandbox;
-
-/// Returns the process of the session that runs in a project.
-fn session_process(sandbox: &Sandbox) -> Option<u32> {
-    let lock = fs::read_to_string(sandbox.path(".optloop/session.lock")).ok()?;
-    serde_json::from_str::<Value>(&lock).ok()?["process"].as_u64()?.try_into().ok()
-}
 
 /// Returns the number of sessions on record.
 fn sessions(sandbox: &Sandbox) -> usize {

@@ -210,6 +210,30 @@ pub fn kill(signal: &str, process: u32) {
     assert!(sent.unwrap().success());
 }
 
+/// Returns the process of the session that runs in a project.
+pub fn session_process(sandbox: &Sandbox) -> Option<u32> {
+    let lock = std::fs::read_to_string(sandbox.path(".optloop/session.lock")).ok()?;
+    serde_json::from_str::<Value>(&lock).ok()?["process"].as_u64()?.try_into().ok()
+}
+
+/// A session that stands still until this value is dropped, so that it does not end meanwhile.
+pub struct StandingStill(u32);
+
+impl StandingStill {
+    /// Stops the process of the session that runs in a project.
+    pub fn new(sandbox: &Sandbox) -> Self {
+        let process = session_process(sandbox).expect("a session runs");
+        kill("STOP", process);
+        Self(process)
+    }
+}
+
+impl Drop for StandingStill {
+    fn drop(&mut self) {
+        kill("CONT", self.0);
+    }
+}
+
 /// An event of a stream.
 #[derive(Debug)]
 pub struct Event {

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 
 use serde_json::{Value, json};
 
-use super::running::{Service, on_the_fake_device, read_answer};
+use super::running::{Service, StandingStill, on_the_fake_device, read_answer};
 use crate::common::Sandbox;
 
 const SUBMISSIONS: &str = "/api/v1/submissions";
@@ -97,6 +97,19 @@ fn an_address_that_others_reach_needs_tokens_and_encryption() {
 }
 
 #[test]
+fn a_service_makes_no_folder_private_that_has_other_things_in_it() {
+    use std::os::unix::fs::PermissionsExt;
+    let sandbox = Sandbox::new();
+    sandbox.write("shared/notes.txt", "what others read");
+    let mode = || sandbox.path("shared").metadata().unwrap().permissions().mode() & 0o777;
+    let before = mode();
+    let said = sandbox.fails(&["serve", "--listen", "127.0.0.1:0", "--state", "shared"]);
+    insta::assert_snapshot!(said, @"2 error: shared has other files in it: give the service a folder of its own with --state");
+    assert_eq!(mode(), before);
+    assert_eq!(std::fs::read_dir(sandbox.path("shared")).unwrap().count(), 1, "nothing was written");
+}
+
+#[test]
 fn clients_that_send_too_much_or_too_slowly_are_sent_away() {
     let sandbox = Sandbox::new();
     let service = Service::start_with(&sandbox, &["--client-timeout", "300ms"]);
@@ -158,6 +171,7 @@ fn a_client_with_a_thousand_event_streams_leaves_room_for_others() {
     service.authorization = Some(word(&made.stderr));
     let id = service.submit(json!({ "budget": "1h" }))["id"].clone();
     service.first_iteration_of(&id);
+    let _still = StandingStill::new(&sandbox);
 
     let head = format!(
         "GET {SUBMISSIONS}/{id}/events HTTP/1.1\r\nHost: {}\r\nAuthorization: {}\r\n\r\n",

@@ -135,6 +135,9 @@ fn check_private(path: &Path) -> anyhow::Result<()> {
     if found.mode() & 0o022 != 0 {
         bail!("other users may write {}: chmod go-w {0}", path.display());
     }
+    if ![0, rustix::process::geteuid().as_raw()].contains(&found.uid()) {
+        bail!("{} belongs to another user, who could add a token: make a file of your own", path.display());
+    }
     Ok(())
 }
 
