@@ -195,7 +195,7 @@ impl Audit {
         let case = planning::of_case(family, &Params::new(), entry.case(), workload, self.device(), model_flop);
         Ok(EvaluateRequest {
             artifact: artifact.clone(),
-            op: workload.op.name().to_owned(),
+            op: workload.op.source(),
             dtype: workload.dtype,
             tolerance: workload.tolerance,
             cases: vec![case.map_err(anyhow::Error::msg)?],
@@ -221,7 +221,7 @@ impl Audit {
         let hidden = planning::hidden(family, &Params::new(), &case.case, workload, self.device(), seed);
         Ok(AcceptanceRequest {
             artifact: artifact.clone(),
-            op: workload.op.name().to_owned(),
+            op: workload.op.source(),
             dtype: workload.dtype,
             tolerance: workload.tolerance,
             accuracy: workload.tolerance,

@@ -280,7 +280,7 @@ impl Bench {
     fn evaluate_request(&self, subject: &Subject, artifact: &Artifact, input_seed: u64) -> EvaluateRequest {
         EvaluateRequest {
             artifact: artifact.clone(),
-            op: subject.workload.op.name().to_owned(),
+            op: subject.workload.op.source(),
             dtype: subject.workload.dtype,
             tolerance: subject.workload.tolerance,
             cases: vec![subject.request.clone()],

@@ -11,12 +11,15 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 
 use crate::claim::Claims;
+use crate::config::Config;
 use crate::domain::corpus::CorpusEntry;
 use crate::domain::family::{FRAGMENTS_FOLDER, Family};
-use crate::domain::names::did_you_mean;
+use crate::domain::names::{did_you_mean, is_file_name};
+use crate::domain::op::{DeclaredSource, Op};
 use crate::domain::workload::{BaselineKey, Workload};
-use crate::files;
-use crate::ops;
+use crate::ops::OPS_FOLDER;
+use crate::runner;
+use crate::{files, ops};
 
 pub use winners::sidecars_of;
 
@@ -68,7 +71,7 @@ impl Project {
             bail!("there is no workload `{name}`{hint}; kernels/workloads/ has: {}", names.join(", "));
         }
         let path = self.root.join("kernels/workloads").join(format!("{name}.toml"));
-        let workload = Workload::parse(&files::read_inside(&self.root, &path)?, ops::find)
+        let workload = Workload::parse(&files::read_inside(&self.root, &path)?, |op| self.op(op))
             .map_err(|problem| anyhow::anyhow!("{}: {problem}", path.display()))?;
         if let Some(program) = workload.baseline.as_ref().and_then(BaselineKey::path) {
             files::check_inside(&self.root, &self.root.join(program))?;
@@ -77,6 +80,44 @@ impl Project {
             bail!("{}: its name is `{}`, but the file says `{name}`: make them agree", path.display(), workload.name);
         }
         Ok(workload)
+    }
+
+    /// Finds an op by name: one of optloop's own, or one that the project declares in `kernels/ops/`. The error is one
+    /// sentence.
+    pub fn op(&self, name: &str) -> Result<&'static dyn Op, String> {
+        let folder = self.root.join(OPS_FOLDER);
+        if let Some(op) = ops::ALL.iter().find(|op| op.name() == name) {
+            return Ok(*op);
+        }
+        let declared = folders_in(&folder).unwrap_or_default();
+        if !is_file_name(name) || !declared.iter().any(|known| known == name) {
+            let known: Vec<&str> =
+                ops::ALL.iter().map(|op| op.name()).chain(declared.iter().map(String::as_str)).collect();
+            let hint = did_you_mean(name, known.iter().copied());
+            return Err(format!(
+                "op `{name}` is not known{hint}; there are: {}; {OPS_FOLDER}/{name}/op.toml would declare it",
+                known.join(", ")
+            ));
+        }
+        let manifest = folder.join(name).join("op.toml");
+        let wrong = |problem: String| format!("{}: {problem}", manifest.display());
+        let read = |path: &Path| files::read_inside(&self.root, path).map_err(|error| format!("{error:#}"));
+        let text = read(&manifest)?;
+        let file = ops::Declared::oracle_file(&text).map_err(|mistakes| wrong(mistakes.join("; ")))?;
+        let oracle = read(&folder.join(name).join(file))?;
+        let source = DeclaredSource { manifest: text, oracle, python: self.python()? };
+        let op = runner::ops::declared(&source).map_err(|mistakes| wrong(mistakes.join("; ")))?;
+        match op.name() == name {
+            true => Ok(op),
+            false => Err(wrong(format!("its name is `{}`: call its folder the same", op.name()))),
+        }
+    }
+
+    /// Returns the interpreter of the project's Python programs.
+    fn python(&self) -> Result<String, String> {
+        let config = Config::load(&self.root).map_err(|error| format!("{error:#}"))?;
+        let root = self.root.canonicalize().map_err(|error| format!("{}: {error}", self.root.display()))?;
+        Ok(runner::baseline::interpreter(&root, &config.baseline.python))
     }
 
     /// Reads every family, sorted by name. The fragments that families share lie in a folder next to them, which is not
@@ -100,11 +141,27 @@ impl Project {
             if path.ends_with(FRAGMENTS_FOLDER) {
                 fragments::check_folder(&path)?;
             } else if path.is_dir() {
-                families.push(read_family(&self.root, &path)?);
+                families.push(self.family(&path)?);
             }
         }
         families.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(families)
+    }
+
+    /// Reads the family in a folder.
+    fn family(&self, folder: &Path) -> anyhow::Result<Family> {
+        let root = self.root.as_path();
+        let manifest = folder.join("family.toml");
+        let text = files::read_inside(root, &manifest)?;
+        let template = fragments::template(root, folder)?;
+        let template = headers::inline(root, folder, &text, template)
+            .with_context(|| format!("Failed to insert the headers of {}", manifest.display()))?;
+        let family = Family::parse_with_op(&text, template, |op| self.op(op))
+            .map_err(|mistakes| anyhow::anyhow!("{}: {}", manifest.display(), mistakes.join("; ")))?;
+        if folder.file_name().and_then(|name| name.to_str()) != Some(family.name.as_str()) {
+            bail!("{}: its name is `{}`: call its folder the same", manifest.display(), family.name);
+        }
+        Ok(family)
     }
 
     /// Reads the audit's corpus, sorted by name.
@@ -159,16 +216,15 @@ fn names_in(folder: &Path, extension: &str) -> anyhow::Result<Vec<String>> {
     Ok(names)
 }
 
-fn read_family(root: &Path, folder: &Path) -> anyhow::Result<Family> {
-    let manifest = folder.join("family.toml");
-    let text = files::read_inside(root, &manifest)?;
-    let template = fragments::template(root, folder)?;
-    let template = headers::inline(root, folder, &text, template)
-        .with_context(|| format!("Failed to insert the headers of {}", manifest.display()))?;
-    let family = Family::parse_with_op(&text, template, ops::find)
-        .map_err(|mistakes| anyhow::anyhow!("{}: {}", manifest.display(), mistakes.join("; ")))?;
-    if folder.file_name().and_then(|name| name.to_str()) != Some(family.name.as_str()) {
-        bail!("{}: its name is `{}`: call its folder the same", manifest.display(), family.name);
+/// Returns the names of the folders in a folder, sorted.
+fn folders_in(folder: &Path) -> std::io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            names.extend(path.file_name().and_then(|name| name.to_str()).map(str::to_owned));
+        }
     }
-    Ok(family)
+    names.sort();
+    Ok(names)
 }

@@ -12,7 +12,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use items::{of_baseline, of_interpreter, of_models, of_notify, of_project, of_store};
+pub use items::{of_baseline, of_interpreter, of_models, of_notify, of_oracle, of_project, of_store};
 pub use known::Consents;
 
 /// One choice of a project.
@@ -36,6 +36,9 @@ pub enum Kind {
     /// The baseline program of a workload.
     #[serde(rename = "baseline")]
     Baseline,
+    /// The oracle of a workload's op.
+    #[serde(rename = "oracle")]
+    Oracle,
     /// An interpreter other than the user's `python3`.
     #[serde(rename = "baseline.python")]
     Interpreter,
@@ -118,6 +121,9 @@ impl fmt::Display for Item {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
             Kind::Baseline => write!(f, "the baseline of workload `{}`, `{}`", self.workload, show(&self.command)),
+            Kind::Oracle => {
+                write!(f, "the oracle of workload `{}`'s op, `{}`", self.workload, show(&self.command))
+            }
             Kind::Interpreter => {
                 write!(f, "the interpreter `{}` (baseline.python in config.toml)", show(&self.command))
             }

@@ -15,6 +15,7 @@ mod compare;
 mod compile;
 #[cfg(target_os = "linux")]
 mod counters;
+mod declared;
 mod devices;
 mod diagnosis;
 #[cfg(unix)]

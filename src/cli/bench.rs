@@ -144,6 +144,10 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
             wanted.push((challenger.clone(), regime, others.clone()));
         }
     }
+    for (subject, ..) in &wanted {
+        let items = crate::trust::of_oracle(project.root(), &config, &subject.workload).map_err(usage)?;
+        trust::admit(project, &args.trust, items)?;
+    }
     if let Some((challenger, ..)) = wanted.first()
         && args.wants_baseline()
         && bench.device().replays()

@@ -108,11 +108,15 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let choice = args.device.as_ref().unwrap_or(&config.session.device).parse().map_err(usage_sentence)?;
     trust::check_places(project, &config, &args.trust)?;
     let mut claims = project.claim("reproduce")?;
-    let mut bench = open(project, config, &choice, &mut claims).await?;
+    let mut bench = open(project, config.clone(), &choice, &mut claims).await?;
     // Every refusal comes before anything is measured.
     let recorded =
         winners.iter().map(|winner| recorded(&bench, project, winner).map_err(|reason| named(winner, &reason)));
     let recorded = recorded.collect::<anyhow::Result<Vec<_>>>()?;
+    for Recorded { subject, .. } in &recorded {
+        let items = crate::trust::of_oracle(project.root(), &config, &subject.workload).map_err(usage)?;
+        trust::admit(project, &args.trust, items)?;
+    }
     let mut cases = Vec::new();
     for winner in &recorded {
         let Recorded { subject, figure, .. } = winner;

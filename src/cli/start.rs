@@ -37,6 +37,7 @@ use crate::runner::device::DeviceChoice;
 use crate::runner::explainer::Explainer;
 use crate::runner::monitor::Monitor;
 use crate::runner::ncu::Profiler;
+use crate::runner::oracle;
 use crate::runner::renderer::Renderer;
 use crate::runner::sanitizer::Sanitizer;
 use crate::runner::self_check;
@@ -171,6 +172,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let coverage = check_spaces(&workload, &asked.families, &asked.searched, worker.info(), &renderer);
     drop(checked);
     let coverage = coverage.map_err(usage_sentence)?;
+    check_oracle(&workload).await?;
     let (device, proposer) = (worker.info().clone(), asked.proposer.name());
     let plan = |target: &Target, options: &Options| {
         Plan::of(&workload, &coverage, &device, (proposer, options), target, &path)
@@ -194,6 +196,14 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     claims.note_session(id);
     let end = session::run(id, parts, options, interrupt, &mut progress).await;
     conclude(end, progress.finish(), project, &config.notify, store, &workload).await
+}
+
+/// Refuses a workload whose oracle does not work, before anything is spent.
+async fn check_oracle(workload: &Workload) -> anyhow::Result<()> {
+    let _running = activity::begin("calling the oracle", None);
+    let workload = workload.clone();
+    let checked = tokio::task::spawn_blocking(move || oracle::check(&workload));
+    signals::or_stop(async { checked.await.context("the oracle was interrupted") }).await?.map_err(usage_sentence)
 }
 
 /// Writes the report of a session that has ended. The report comes before any error, so a session that failed or lost

@@ -142,6 +142,45 @@ pub fn independent_dims(op: &dyn Op, dtype: Dtype) -> Vec<&'static str> {
     (0..).map_while(shared).map(|(_, name)| *name).collect()
 }
 
+/// Where an op comes from: everything that another process needs to compute it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum OpSource {
+    /// An op of optloop, by name.
+    BuiltIn(String),
+    /// An op that the project declares.
+    Declared(Box<DeclaredSource>),
+}
+
+/// The files of an op that a project declares.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct DeclaredSource {
+    /// The text of its `op.toml`.
+    pub manifest: String,
+    /// The text of its oracle.
+    pub oracle: String,
+    /// The Python interpreter that runs the oracle, as a path or as a name in PATH.
+    pub python: String,
+}
+
+/// What an oracle outside of optloop is to compute.
+#[derive(Debug)]
+pub struct OracleCall<'a> {
+    /// Sizes by name.
+    pub dims: &'a Dims,
+    /// Scalars by name.
+    pub scalars: &'a [(&'static str, f64)],
+    /// The input tensors with their values, in row-major order.
+    pub inputs: Vec<(TensorSpec, &'a [f32])>,
+    /// The output tensor.
+    pub output: &'a TensorSpec,
+}
+
+/// An oracle outside of optloop, such as a Python program.
+pub trait Oracle: Send + Sync {
+    /// Computes the whole output in float64, in row-major order. The error says in one sentence why there is none.
+    fn compute(&self, call: &OracleCall<'_>) -> Result<Vec<f64>, String>;
+}
+
 /// Which work of a case is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -177,6 +216,16 @@ pub fn multiplied(dims: &Dims, name: &str, factor: f64) -> Option<Dims> {
 pub trait Op: Sync + Send {
     /// Returns the name that workloads and manifests use.
     fn name(&self) -> &'static str;
+
+    /// Returns what another process needs to compute the op.
+    fn source(&self) -> OpSource {
+        OpSource::BuiltIn(self.name().to_owned())
+    }
+
+    /// Returns a text that is equal only for ops that compute the same. For an op of optloop, that is its name.
+    fn identity(&self) -> String {
+        self.name().to_owned()
+    }
 
     /// Returns the dimensions that every case must give.
     fn dims(&self) -> &'static [DimSpec];
@@ -234,7 +283,9 @@ pub trait Op: Sync + Send {
     ///
     /// `inputs` holds the input tensors in the order of [`Op::tensors`]. Each element is already rounded to the
     /// workload's dtype and widened to f32, which holds every f16 and f32 exactly.
-    fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Vec<f64>;
+    ///
+    /// Only an oracle outside of optloop can fail. The error is one sentence that names the op.
+    fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Result<Vec<f64>, String>;
 
     /// Returns the fewest bytes that device memory must move: each input read once, each output written once.
     fn bytes(&self, dims: &Dims, dtype: Dtype) -> f64 {

@@ -105,8 +105,12 @@ impl Workload {
     /// Returns a hash of what all cases have in common: op, dtype, tolerance and initial kernel.
     pub fn content_hash(&self) -> String {
         let Tolerance { relative_l2, worst_row } = self.tolerance;
-        let described =
-            format!("{} {} {relative_l2:e} {worst_row:e} {}", self.op.name(), self.dtype.name(), self.initial_kernel);
+        let described = format!(
+            "{} {} {relative_l2:e} {worst_row:e} {}",
+            self.op.identity(),
+            self.dtype.name(),
+            self.initial_kernel
+        );
         blake3::hash(described.as_bytes()).to_hex().to_string()
     }
 

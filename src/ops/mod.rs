@@ -1,6 +1,7 @@
-//! The ops that workloads can name. A new op is one file here and one line in [`ALL`].
+//! The ops that workloads can name: optloop's own, and those that a project declares.
 
 mod attention;
+mod declared;
 mod draw;
 mod gemm;
 mod recorded;
@@ -8,13 +9,18 @@ mod recorded;
 use crate::domain::names::did_you_mean;
 use crate::domain::op::Op;
 
-/// Every op.
+pub use declared::Declared;
+
+/// The project's folder of the ops that it declares, with a folder for each.
+pub const OPS_FOLDER: &str = "kernels/ops";
+
+/// Every op of optloop.
 pub static ALL: [&dyn Op; 2] = [&attention::Attention, &gemm::Gemm];
 
 /// The op of recorded search spaces. Workload files cannot name it, because it computes nothing.
 pub static RECORDED: &dyn Op = &recorded::Recorded;
 
-/// Finds an op by name; the error names the nearest one.
+/// Finds an op of optloop by name; the error names the nearest one.
 pub fn find(name: &str) -> Result<&'static dyn Op, String> {
     ALL.iter().copied().find(|op| op.name() == name).ok_or_else(|| {
         let hint = did_you_mean(name, ALL.iter().map(|op| op.name()));

@@ -9,7 +9,6 @@ mod fastest;
 pub mod guard;
 mod process;
 mod protocol;
-mod reach;
 pub mod shipped;
 
 use std::collections::BTreeSet;

@@ -140,7 +140,7 @@ impl Terms<'_> {
     fn request(&self, entry: &Entry<'_>) -> EnterRequest {
         EnterRequest {
             artifact: entry.artifact.clone(),
-            op: self.workload.op.name().to_owned(),
+            op: self.workload.op.source(),
             dtype: self.workload.dtype,
             tolerance: self.workload.tolerance,
             case: self.case.clone(),

@@ -21,7 +21,7 @@ use std::time::Instant;
 use super::device::{Device, Fault, Replay};
 use super::messages::{CaseRequest, EvaluateRequest};
 use crate::domain::evaluation::{Evaluation, Measurement, Outcome};
-use crate::ops;
+use crate::runner::ops;
 
 pub(super) use acceptance::accept;
 pub(super) use arena::{Arena, time};
@@ -37,6 +37,8 @@ pub(super) type Step<'a> = dyn FnMut(&str, &str) + 'a;
 pub(super) enum Ended {
     /// The variant failed: an outcome.
     Outcome(Outcome),
+    /// The op's oracle failed, so nothing is known about the variant.
+    Oracle(String),
     /// The machine failed, through no fault of the variant.
     Machine(String),
 }
@@ -44,19 +46,19 @@ pub(super) enum Ended {
 /// Evaluates a variant on data from the stock. Calls `step` with a case's name and the action before each step on the
 /// device.
 ///
-/// An error means that the machine, not the variant, is at fault.
+/// An error means that the machine or the oracle, not the variant, is at fault.
 pub fn evaluate(
     device: &mut dyn Device,
     request: &EvaluateRequest,
     stock: &Stock,
     step: &mut Step<'_>,
-) -> Result<Evaluation, String> {
+) -> Result<Evaluation, Ended> {
     let started = Instant::now();
     let mut measurements = Vec::with_capacity(request.cases.len());
     let outcome = match run(device, request, stock, step, &mut measurements) {
         Ok(()) => Outcome::Measured,
         Err(Ended::Outcome(outcome)) => outcome,
-        Err(Ended::Machine(message)) => return Err(message),
+        Err(ended) => return Err(ended),
     };
     Ok(Evaluation { outcome, measurements, device_s: started.elapsed().as_secs_f64() })
 }
@@ -68,7 +70,7 @@ fn run(
     step: &mut Step<'_>,
     measurements: &mut Vec<Measurement>,
 ) -> Result<(), Ended> {
-    let op = ops::find(&request.op).map_err(Ended::Machine)?;
+    let op = ops::of(&request.op).map_err(Ended::Machine)?;
     let context = EvaluationContext { op, request, stock, explain: request.explain };
     let (started, mut longest_s) = (Instant::now(), 0.0);
     for case in &request.cases {

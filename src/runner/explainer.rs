@@ -66,7 +66,7 @@ impl Explainer {
         let Subject { artifact, workload, .. } = subject;
         Ok(EvaluateRequest {
             artifact: artifact.clone(),
-            op: workload.op.name().to_owned(),
+            op: workload.op.source(),
             dtype: workload.dtype,
             tolerance: workload.tolerance,
             cases: vec![subject.planned(self.worker.info(), measuring)?],

@@ -10,7 +10,7 @@ use crate::domain::device::DeviceInfo;
 use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::domain::ids::CaseName;
 use crate::domain::measuring::Measuring;
-use crate::domain::op::Dtype;
+use crate::domain::op::{Dtype, OpSource};
 use crate::domain::plan::LaunchPlan;
 use crate::domain::timing::Timing;
 use crate::domain::workload::{Case, Tolerance};
@@ -55,8 +55,8 @@ impl Message for WorkerRequest {}
 pub struct EvaluateRequest {
     /// The compiled variant.
     pub artifact: Artifact,
-    /// Name of the op.
-    pub op: String,
+    /// The op.
+    pub op: OpSource,
     /// Element type of the tensors.
     pub dtype: Dtype,
     /// The largest errors that count as correct.
@@ -106,8 +106,8 @@ pub struct PlannedCase {
 pub struct AcceptanceRequest {
     /// The compiled variant.
     pub artifact: Artifact,
-    /// Name of the op.
-    pub op: String,
+    /// The op.
+    pub op: OpSource,
     /// Element type of the tensors.
     pub dtype: Dtype,
     /// The largest errors that count as correct on probes, on hidden cases and on timed inputs.
@@ -131,8 +131,8 @@ pub struct AcceptanceRequest {
 pub struct EnterRequest {
     /// The compiled variant.
     pub artifact: Artifact,
-    /// Name of the op.
-    pub op: String,
+    /// The op.
+    pub op: OpSource,
     /// Element type of the tensors.
     pub dtype: Dtype,
     /// The largest errors that count as correct.
@@ -181,8 +181,8 @@ impl Message for LaunchRequest {}
 /// The problem of a plan.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ProblemRequest {
-    /// Name of the op.
-    pub op: String,
+    /// The op.
+    pub op: OpSource,
     /// Element type of the tensors.
     pub dtype: Dtype,
     /// The case.
@@ -229,6 +229,8 @@ pub enum WorkerReply {
     Timed(Timing),
     /// The variant failed. The outcome of what was entered, sampled, checked or timed.
     Failed(Outcome),
+    /// The op's oracle failed: one sentence. The worker can take other requests.
+    OracleFailed(String),
     /// The machine failed.
     Broken(String),
 }
@@ -236,7 +238,9 @@ pub enum WorkerReply {
 impl Message for WorkerReply {
     fn free_texts(&mut self) -> Vec<&mut String> {
         match self {
-            Self::Hello(Err(text)) | Self::Opened(Err(text)) | Self::Broken(text) => vec![text],
+            Self::Hello(Err(text)) | Self::Opened(Err(text)) | Self::OracleFailed(text) | Self::Broken(text) => {
+                vec![text]
+            }
             Self::Evaluated(Evaluation { outcome, .. }) | Self::Failed(outcome) => {
                 outcome.message_mut().into_iter().collect()
             }

@@ -28,6 +28,6 @@ fn launch(device: &mut dyn Device, request: &LaunchRequest) -> anyhow::Result<()
     match execute(device, request, EXECUTIONS) {
         Ok(()) => Ok(()),
         Err(Ended::Outcome(outcome)) => bail!("{}", outcome.message().unwrap_or(outcome.kind())),
-        Err(Ended::Machine(message)) => bail!("{message}"),
+        Err(Ended::Oracle(message) | Ended::Machine(message)) => bail!("{message}"),
     }
 }

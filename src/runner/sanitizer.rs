@@ -136,7 +136,7 @@ impl Sanitizer {
         hidden.truncate(MAX_HIDDEN);
         Ok(AcceptanceRequest {
             artifact: artifact.clone(),
-            op: workload.op.name().to_owned(),
+            op: workload.op.source(),
             dtype: workload.dtype,
             tolerance: workload.tolerance,
             accuracy: workload.tolerance,

@@ -73,7 +73,16 @@ struct RowError {
 impl Expectation {
     /// Computes the oracle's answer for as many rows as `oracle_flop` floating-point operations allow. At least 64 rows
     /// are computed, including the first and the last.
-    pub fn new(op: &dyn Op, dims: &Dims, dtype: Dtype, inputs: &[Vec<f32>], oracle_flop: f64, seed: u64) -> Self {
+    ///
+    /// The error is that of an oracle outside of optloop.
+    pub fn new(
+        op: &dyn Op,
+        dims: &Dims,
+        dtype: Dtype,
+        inputs: &[Vec<f32>],
+        oracle_flop: f64,
+        seed: u64,
+    ) -> Result<Self, String> {
         Self::of(op, dims, dtype, inputs, oracle_flop, seed, &Probed::default())
     }
 
@@ -86,8 +95,8 @@ impl Expectation {
         oracle_flop: f64,
         seed: u64,
         probed: &Probed,
-    ) -> Self {
-        Self { own_scale: true, ..Self::of(op, dims, dtype, inputs, oracle_flop, seed, probed) }
+    ) -> Result<Self, String> {
+        Ok(Self { own_scale: true, ..Self::of(op, dims, dtype, inputs, oracle_flop, seed, probed)? })
     }
 
     fn of(
@@ -98,7 +107,7 @@ impl Expectation {
         oracle_flop: f64,
         seed: u64,
         probed: &Probed,
-    ) -> Self {
+    ) -> Result<Self, String> {
         let output = op.output(dims, dtype);
         let row_count = output.elements() / output.row_len();
         let affordable = (row_count as f64 * oracle_flop / op.flop(dims)) as usize;
@@ -106,10 +115,10 @@ impl Expectation {
         rows.extend(&probed.rows);
         rows.sort_unstable();
         rows.dedup();
-        let oracle = op.oracle(dims, inputs, &rows);
+        let oracle = op.oracle(dims, inputs, &rows)?;
         let unspecified = probed.unspecified.clone();
         let row_len = output.row_len();
-        Self { rows, row_len, row_count, oracle, allowances: Vec::new(), unspecified, own_scale: false, dtype }
+        Ok(Self { rows, row_len, row_count, oracle, allowances: Vec::new(), unspecified, own_scale: false, dtype })
     }
 
     /// Allows each row a little more than the change that rounding the inputs makes in the oracle's answer.
@@ -124,7 +133,7 @@ impl Expectation {
         inputs: &[Vec<f32>],
         seed: u64,
         (output, tolerance): (&[u8], &Tolerance),
-    ) {
+    ) -> Result<(), String> {
         let places = self.beyond(output, tolerance);
         let rows: Vec<usize> = places.iter().map(|at| self.rows[*at]).collect();
         let oracle: Vec<&[f64]> = places.iter().map(|at| &self.oracle[at * self.row_len..][..self.row_len]).collect();
@@ -138,7 +147,7 @@ impl Expectation {
                     moved(values, rounding(self.dtype), seed)
                 })
                 .collect();
-            let other = op.oracle(dims, &moved, &rows);
+            let other = op.oracle(dims, &moved, &rows)?;
             let compared = other.chunks_exact(self.row_len).zip(&oracle);
             for (allowance, (other, oracle)) in allowances.iter_mut().zip(compared) {
                 let squares = other.iter().zip(*oracle).map(|(o, r)| (o - r).powi(2));
@@ -156,6 +165,7 @@ impl Expectation {
             all[*at] = allowance + intermediate + least + terms * SUM_ROUNDING * length;
         }
         self.allowances = all;
+        Ok(())
     }
 
     /// Returns the places of the rows that are beyond the tolerance of the whole output. If no other row is, the output
@@ -349,7 +359,7 @@ mod tests {
             .filter(|tensor| tensor.role == TensorRole::Input)
             .map(|tensor: &TensorSpec| normal(tensor, 3))
             .collect();
-        let expectation = Expectation::new(op, &dims(s), Dtype::F16, &inputs, 1e12, 0);
+        let expectation = Expectation::new(op, &dims(s), Dtype::F16, &inputs, 1e12, 0).unwrap();
         let right = expectation.oracle.iter().map(|value| *value as f32).collect();
         (expectation, right, inputs)
     }
@@ -390,11 +400,12 @@ mod tests {
             dims
         };
         let inputs: Vec<_> = op.tensors(&full(256), Dtype::F16)[..3].iter().map(|tensor| normal(tensor, 3)).collect();
-        let expectation = Expectation::new(op, &full(256), Dtype::F16, &inputs, 1e12, 0);
+        let expectation = Expectation::new(op, &full(256), Dtype::F16, &inputs, 1e12, 0).unwrap();
         let first_243 = |tensor: &[f32]| tensor.chunks(256 * 64).flat_map(|head| head[..243 * 64].to_vec()).collect();
         let fewer = [inputs[0].clone(), first_243(&inputs[1]), first_243(&inputs[2])];
         let rows: Vec<_> = (0..512).collect();
-        let spoilt: Vec<f32> = op.oracle(&full(243), &fewer, &rows).iter().map(|value| *value as f32).collect();
+        let spoilt: Vec<f32> =
+            op.oracle(&full(243), &fewer, &rows).unwrap().iter().map(|value| *value as f32).collect();
         assert!(check(&expectation, &spoilt).is_err());
     }
 

@@ -103,7 +103,7 @@ fn request(state: &SessionState, challenger: &CandidateKernel) -> anyhow::Result
     let hidden = planning::hidden(family, &variant.params, &case.case, workload, device, seed("shapes"));
     Ok(AcceptanceRequest {
         artifact: challenger.kernel.artifact.clone(),
-        op: workload.op.name().to_owned(),
+        op: workload.op.source(),
         dtype: workload.dtype,
         tolerance: workload.tolerance,
         accuracy: accuracy(state, &request.case.name),

@@ -202,7 +202,7 @@ impl Evaluator {
         let (workload, seed) = (&setup.workload, setup.options.seed);
         let request = EvaluateRequest {
             artifact: artifact.clone(),
-            op: workload.op.name().to_owned(),
+            op: workload.op.source(),
             dtype: workload.dtype,
             tolerance: workload.tolerance,
             cases,

@@ -54,7 +54,7 @@ impl Session<'_> {
             plan: request.plan.clone(),
             cold: request.case.regime.on(&setup.device) == Regime::Cold,
             problem: Some(ProblemRequest {
-                op: setup.workload.op.name().to_owned(),
+                op: setup.workload.op.source(),
                 dtype: setup.workload.dtype,
                 case: request.case.clone(),
             }),

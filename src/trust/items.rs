@@ -5,7 +5,9 @@ use std::path::Path;
 use super::files;
 use super::{Item, Kind};
 use crate::config::{BaselineConfig, Config};
+use crate::domain::op::OpSource;
 use crate::domain::workload::{BaselineKey, Workload};
+use crate::ops::{Declared, OPS_FOLDER};
 use crate::runner::baseline::{FOLDER, shipped};
 
 /// Returns everything that a project chooses, for whatever verb.
@@ -16,9 +18,26 @@ pub fn of_project(project: &Path, config: &Config, workloads: &[Workload]) -> an
     items.extend(of_models(project, config));
     items.extend(of_notify(project, config)?);
     for workload in workloads {
+        items.extend(oracle(project, config, workload)?);
         items.extend(baseline(project, config, workload)?);
     }
     Ok(items)
+}
+
+/// Returns what runs where an output of a workload is checked: nothing for one of optloop's own ops.
+pub fn of_oracle(project: &Path, config: &Config, workload: &Workload) -> anyhow::Result<Vec<Item>> {
+    let oracle = oracle(project, config, workload)?;
+    let interpreter = if oracle.is_some() { of_interpreter(project, config)? } else { None };
+    Ok(interpreter.into_iter().chain(oracle).collect())
+}
+
+fn oracle(project: &Path, config: &Config, workload: &Workload) -> anyhow::Result<Option<Item>> {
+    let OpSource::Declared(source) = workload.op.source() else { return Ok(None) };
+    let file = Declared::oracle_file(&source.manifest).map_err(|mistakes| anyhow::anyhow!(mistakes.join("; ")))?;
+    let path = format!("{OPS_FOLDER}/{}/{file}", workload.op.name());
+    let command = vec![config.baseline.python.clone(), path];
+    let files = files::named(project, &command)?;
+    Ok(Some(Item { kind: Kind::Oracle, workload: workload.name.clone(), command, files }))
 }
 
 /// Returns what runs where the baseline of a workload is timed.

@@ -180,7 +180,7 @@ async fn invalid_answers_of_a_program_are_refused_in_one_sentence() {
     insta::assert_snapshot!(command(&["no-such-program"]).await, @"`no-such-program` cannot be run: No such file or directory (os error 2)");
     insta::assert_snapshot!(command(&["./fake"]).await, @"`./fake` cannot be run: No such file or directory (os error 2)");
     insta::assert_snapshot!(command(&["true"]).await, @"it exited without an error message");
-    insta::assert_snapshot!(command(&[]).await, @"the baseline's command is empty");
+    insta::assert_snapshot!(command(&[]).await, @"the command is empty");
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use optloop::domain::artifact::Artifact;
 use optloop::domain::evaluation::{Evaluation, Outcome};
 use optloop::domain::family::Family;
 use optloop::domain::measuring::Measuring;
-use optloop::domain::op::{CheckLimits, Dims, Dtype};
+use optloop::domain::op::{CheckLimits, Dims, Dtype, OpSource};
 use optloop::domain::plan::LaunchPlan;
 use optloop::domain::regime::Regime;
 use optloop::domain::sampling::Sampling;
@@ -119,7 +119,7 @@ impl Bench {
         });
         let request = AcceptanceRequest {
             artifact,
-            op: "attention".to_owned(),
+            op: OpSource::BuiltIn("attention".to_owned()),
             dtype: Dtype::F16,
             tolerance: TOLERANCE,
             accuracy: TOLERANCE,
@@ -171,7 +171,7 @@ impl Bench {
     ) -> Result<Evaluation, WorkerError> {
         let request = EvaluateRequest {
             artifact,
-            op: "attention".to_owned(),
+            op: OpSource::BuiltIn("attention".to_owned()),
             dtype: Dtype::F16,
             tolerance: TOLERANCE,
             cases: vec![CaseRequest { case, plan, incumbent_ns, scaled: None }],
@@ -189,7 +189,7 @@ impl Bench {
         let (artifact, plan) = self.variant(&case, fault, 0);
         EnterRequest {
             artifact,
-            op: "attention".to_owned(),
+            op: OpSource::BuiltIn("attention".to_owned()),
             dtype: Dtype::F16,
             tolerance: TOLERANCE,
             case,

@@ -68,7 +68,8 @@ fn a_session_killed_a_hundred_times_loses_and_duplicates_nothing() {
     let sandbox = project("");
     let mut rng = SmallRng::seed_from_u64(1);
     let mut witness = Witness { lasting: BTreeSet::new(), unlinked: BTreeSet::new(), kept: BTreeSet::new() };
-    let start = ["start", "--device", "fake", "--workload", "small", "--seed", "1", "--budget", "10m", "--json"];
+    let start =
+        ["start", "--device", "fake", "--workload", "small", "--seed", "1", "--budget", "10m", "--no-stop", "--json"];
     let mut session = Running::start(&sandbox, &start);
     session.wait_for("started");
     for _ in 0..DEATHS {

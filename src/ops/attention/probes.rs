@@ -120,7 +120,7 @@ mod tests {
             .collect();
         let probe = PROBES.iter().find(|probe| probe.name == name).unwrap();
         let probed = (probe.apply)(&dims(), Dtype::F16, &mut inputs, seed);
-        let out = Attention.oracle(&dims(), &inputs, &(0..40).collect::<Vec<_>>());
+        let out = Attention.oracle(&dims(), &inputs, &(0..40).collect::<Vec<_>>()).unwrap();
         (inputs, probed, out)
     }
 

@@ -252,7 +252,7 @@ mod tests {
             .collect();
         let probe = PROBES.iter().find(|probe| probe.name == name).unwrap();
         let told = (probe.apply)(&dims(), Dtype::F16, &mut inputs, seed);
-        let out = Gemm.oracle(&dims(), &inputs, &(0..20).collect::<Vec<_>>());
+        let out = Gemm.oracle(&dims(), &inputs, &(0..20).collect::<Vec<_>>()).unwrap();
         (inputs, told, out)
     }
 

@@ -42,7 +42,7 @@ impl CaseInputs {
             files.insert(tensor.name, text(&path)?.to_owned());
             values.push(drawn);
         }
-        let expectation = Expectation::new(op, dims, dtype, &values, ORACLE_FLOP, seed);
+        let expectation = Expectation::new(op, dims, dtype, &values, ORACLE_FLOP, seed)?;
         Ok(Self { files, expectation, output_bytes: op.output(dims, dtype).bytes() })
     }
 

@@ -12,14 +12,13 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use super::BaselineProgram;
 use super::protocol::{Refusal, Request};
-use super::{BaselineProgram, reach};
 use crate::domain::toml_text::one_line;
 use crate::runner::activity::{self, Limit};
-use crate::runner::confine::Reach;
-use crate::runner::toolchain::cache_dir;
+use crate::runner::guarded::{GuardedProgram, cache_folder};
 use crate::runner::{child, descendants};
-use crate::{environment, secrets};
+use crate::secrets;
 
 /// The longest line to read. The longest expected one, 100,000 samples of a group, has a fifth of this.
 const MAX_LINE_BYTES: u64 = 10 << 20;
@@ -47,47 +46,19 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts a program under its [guard](super::guard), confined to the files that it [may use](super::reach).
+    /// Starts a program under its [guard](super::guard), confined.
     pub fn start(started: &BaselineProgram) -> Result<Self, String> {
         let BaselineProgram { exe, command, folder, copies, own, env, added, timeout, .. } = started;
-        let Some((program, arguments)) = command.split_first() else {
-            return Err("the baseline's command is empty".to_owned());
-        };
-        let mut command = Command::new(exe);
-        // Paths are relative to the project's folder, wherever optloop was called. A bare name is looked up in PATH.
-        command.args(["guard", "--"]).arg(exe).arg("confined").current_dir(folder);
-        // Each project has a cache of its own: another program may run the files that one program leaves there.
+        let program = command.first().map_or("", String::as_str);
         let owner = match copies {
             Some(_) => "shipped".to_owned(),
             None => blake3::hash(folder.as_os_str().as_encoded_bytes()).to_hex()[..16].to_owned(),
         };
-        let cache = cache_dir().map_err(|error| format!("{error:#}"))?.join("baselines").join(owner);
-        std::fs::create_dir_all(&cache).map_err(|error| format!("{} cannot be made: {error}", cache.display()))?;
-        let Reach { readable, writable } = reach::of(program, folder, own.path(), &cache, added);
-        for (option, paths) in [("--read", readable), ("--write", writable)] {
-            for path in paths {
-                command.arg(option).arg(path);
-            }
-        }
-        command.args(["--", program]).args(arguments);
-        environment::limit(command.as_std_mut());
-        command.envs(env.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
-        // Python would write compiled files next to the program, which were not part of what the user trusted.
-        command.env("PYTHONDONTWRITEBYTECODE", "1");
-        // Where libraries keep what they compile. They may not write elsewhere.
-        for (variable, folder) in [
-            ("TMPDIR", own.path()),
-            ("XDG_CACHE_HOME", cache.as_path()),
-            ("CUDA_CACHE_PATH", &cache.join("cuda")),
-            ("TRITON_CACHE_DIR", &cache.join("triton")),
-            ("TORCHINDUCTOR_CACHE_DIR", &cache.join("inductor")),
-        ] {
-            command.env(variable, folder);
-        }
+        // Each project has a cache of its own.
+        let cache = cache_folder(&format!("baselines/{owner}"))?;
+        let guarded = GuardedProgram { exe, command, folder, own: own.path(), cache: &cache, env, added };
+        let mut command = Command::from(guarded.command()?);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // A Ctrl-C at the terminal must reach the session, and not kill the program.
-        #[cfg(unix)]
-        command.process_group(0);
         // If the program kills its guard, this process inherits what the program has started.
         if let Err(error) = descendants::adopt() {
             tracing::warn!("processes that lose their guard may be left: {error}");

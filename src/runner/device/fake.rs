@@ -232,7 +232,7 @@ impl FakeDevice {
     /// Returns the contents of a buffer, after computing a pending output.
     fn contents(&mut self, buffer: Buffer) -> Result<&Rc<Vec<u8>>, Fault> {
         if let Some(PendingOutput { computed, inputs, spoil }) = self.memory(buffer)?.due.take() {
-            let mut out = self.oracle(&computed, inputs);
+            let mut out = self.oracle(&computed, inputs)?;
             let last = out.len() - 1;
             match spoil {
                 Some(OutputError::Off) => out[last] += 1.0,
@@ -252,19 +252,19 @@ impl FakeDevice {
     }
 
     /// Returns the oracle's output for these inputs.
-    fn oracle(&mut self, computed: &Computed, inputs: Vec<Rc<Vec<u8>>>) -> Vec<f32> {
+    fn oracle(&mut self, computed: &Computed, inputs: Vec<Rc<Vec<u8>>>) -> Result<Vec<f32>, Fault> {
         let Computed { op, dims, dtype } = computed;
         let same = |known: &LastOutput| known.dims == *dims && known.dtype == *dtype && known.inputs == inputs;
         if let Some(known) = self.known.as_ref().filter(|known| same(known)) {
-            return known.output.clone();
+            return Ok(known.output.clone());
         }
         let values: Vec<_> = inputs.iter().map(|bytes| inputs::decode(bytes, *dtype)).collect();
         let output = op.output(dims, *dtype);
         let rows: Vec<usize> = (0..output.elements() / output.row_len()).collect();
-        let oracle = op.oracle(dims, &values, &rows);
+        let oracle = op.oracle(dims, &values, &rows).map_err(Fault::Broken)?;
         let output: Vec<f32> = oracle.into_iter().map(|value| value as f32).collect();
         self.known = Some(LastOutput { dims: dims.clone(), dtype: *dtype, inputs, output: output.clone() });
-        output
+        Ok(output)
     }
 }
 

@@ -11,10 +11,10 @@ use super::{Ended, Step, memoization};
 use crate::domain::check::Check;
 use crate::domain::evaluation::Outcome;
 use crate::domain::op::{Op, Probe, Probed};
-use crate::ops;
 use crate::runner::device::{Device, Module, Problem};
 use crate::runner::inputs::{mix, round};
 use crate::runner::messages::{AcceptanceRequest, Accepted, PlannedCase};
+use crate::runner::ops;
 use crate::runner::validate::{Expectation, Refusal};
 
 /// The float64 work of one probe, relative to a check on random inputs. A probe names the rows that it targets, and
@@ -33,7 +33,7 @@ const SETS: u32 = 2;
 /// Runs the acceptance checks on a variant. Calls `step` with a case's name and the action before each step on the
 /// device.
 pub fn accept(device: &mut dyn Device, request: &AcceptanceRequest, step: &mut Step<'_>) -> Result<Accepted, Ended> {
-    let op = ops::find(&request.op).map_err(Ended::Machine)?;
+    let op = ops::of(&request.op).map_err(Ended::Machine)?;
     let checks = AcceptanceChecks { op, request };
     let name = request.case.case.name.as_str();
     step(name, "load");
@@ -74,7 +74,8 @@ impl AcceptanceChecks<'_> {
         let AcceptanceRequest { accuracy, measuring, input_seed, .. } = self.request;
         self.on(device, module, &self.request.case, |setup, device| {
             step(setup.case, "accuracy");
-            let data = Data::new(&setup.problem, measuring.oracle_flop, mix(*input_seed, &["accuracy"]));
+            let data = Data::new(&setup.problem, measuring.oracle_flop, mix(*input_seed, &["accuracy"]))
+                .map_err(Ended::Oracle)?;
             let seen = Setup { tolerance: accuracy, ..*setup }.check_once(device, &data)?;
             setup.check_again(device, &seen.output)
         })
@@ -109,12 +110,14 @@ impl AcceptanceChecks<'_> {
         encode_into(problem, values, inputs);
         let oracle_flop = self.request.measuring.oracle_flop * PROBE_SHARE;
         let Problem { op, dims, dtype } = *problem;
-        let mut expectation = Expectation::of_probe(op, dims, dtype, values, oracle_flop, seed, &probed);
+        let mut expectation =
+            Expectation::of_probe(op, dims, dtype, values, oracle_flop, seed, &probed).map_err(Ended::Oracle)?;
         let output = setup.output_of(device, inputs, seed)?;
         let mut checked = expectation.check(&output, setup.tolerance);
         if matches!(checked, Err(Refusal { check: Check::Accuracy, .. })) {
-            expectation.allow_for_rounding(self.op, dims, values, seed, (&output, setup.tolerance));
-            checked = expectation.check(&output, setup.tolerance);
+            let output = (&output[..], setup.tolerance);
+            expectation.allow_for_rounding(self.op, dims, values, seed, output).map_err(Ended::Oracle)?;
+            checked = expectation.check(output.0, setup.tolerance);
         }
         let message = |refusal| format!("on {}: {refusal}", probe.name);
         checked.map_err(|refusal: Refusal| setup.wrong(Check::Probe, message(refusal)))?;
@@ -134,7 +137,7 @@ impl AcceptanceChecks<'_> {
             let checked = self.on(device, module, hidden, |setup, device| {
                 let seed = mix(self.request.input_seed, &["hidden", &dims]);
                 let oracle_flop = self.request.measuring.oracle_flop * HIDDEN_SHARE;
-                let data = Data::new(&setup.problem, oracle_flop, seed);
+                let data = Data::new(&setup.problem, oracle_flop, seed).map_err(Ended::Oracle)?;
                 let seen = setup.check_once(device, &data)?;
                 setup.check_again(device, &seen.output)?;
                 if !self.request.probes {

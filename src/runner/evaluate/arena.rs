@@ -23,15 +23,15 @@ use super::{Ended, Step, ended, replays};
 use crate::domain::artifact::Artifact;
 use crate::domain::correctness::Correctness;
 use crate::domain::evaluation::Outcome;
-use crate::domain::op::{Dims, Dtype, Op};
+use crate::domain::op::{Dims, Dtype, Op, OpSource};
 use crate::domain::plan::LaunchPlan;
 use crate::domain::timing::Timing;
 use crate::domain::workload::{Case, Tolerance};
-use crate::ops;
 use crate::runner::benchmark::{self, Prepared};
 use crate::runner::device::{Device, Fault, Module, Problem};
 use crate::runner::inputs::mix;
 use crate::runner::messages::{EnterRequest, Entered, SampleGroup, TimeRequest};
+use crate::runner::ops;
 use crate::runner::validate::Refusal;
 
 /// The participants of a comparison, in the order of entry.
@@ -53,7 +53,7 @@ struct SharedInputs {
 /// Everything that determines the data: equal keys give equal data.
 #[derive(PartialEq)]
 struct SharedKey {
-    op: String,
+    op: OpSource,
     dims: Dims,
     sets: u32,
     dtype: Dtype,
@@ -97,13 +97,13 @@ impl Arena {
         step: &mut Step<'_>,
     ) -> Result<Entered, Ended> {
         replays(device)?;
-        let op = ops::find(&request.op).map_err(Ended::Machine)?;
+        let op = ops::of(&request.op).map_err(Ended::Machine)?;
         let EnterRequest { artifact, dtype, case, plan, .. } = &request;
         let problem = Problem { op, dims: &case.dims, dtype: *dtype };
         let count = Sets::count(device.info(), &problem, case.regime)
             .map_err(|reason| Ended::Machine(format!("case `{}`: {reason}", case.name)))?;
         step(&case.name, "load");
-        let shared = self.shared(device, &request, &problem, count).map_err(|fault| ended(&case.name, fault))?;
+        let shared = self.shared(device, &request, &problem, count)?;
         let loaded = LoadedModule::take(device, artifact, |device| shared.tensors.with_workspaces(device, plan));
         let mut loaded = loaded.map_err(|fault| ended(&case.name, fault))?;
         let others = self.others(&shared);
@@ -241,7 +241,7 @@ impl Arena {
         request: &EnterRequest,
         problem: &Problem<'_>,
         sets: u32,
-    ) -> Result<Rc<SharedInputs>, Fault> {
+    ) -> Result<Rc<SharedInputs>, Ended> {
         let source = SharedKey {
             op: request.op.clone(),
             dims: problem.dims.clone(),
@@ -253,8 +253,9 @@ impl Arena {
         if let Some((_, shared)) = self.shared.as_ref().filter(|(known, _)| *known == source) {
             return Ok(Rc::clone(shared));
         }
-        let tensors = Sets::allocate(device, Some(problem), &LaunchPlan::default(), sets)?;
-        let data = Data::new(problem, request.measuring.oracle_flop, request.input_seed);
+        let data = Data::new(problem, request.measuring.oracle_flop, request.input_seed).map_err(Ended::Oracle)?;
+        let tensors = Sets::allocate(device, Some(problem), &LaunchPlan::default(), sets);
+        let tensors = tensors.map_err(|fault| ended(&request.case.name, fault))?;
         let shared = Rc::new(SharedInputs { data, tensors, held_out: OnceCell::new() });
         self.shared = Some((source, Rc::clone(&shared)));
         Ok(shared)
@@ -316,7 +317,7 @@ fn get_ready(
 ) -> Result<(VerifiedOutput, Prepared), Ended> {
     let EnterRequest { op, artifact, dtype, tolerance, case, plan, measuring, .. } = request;
     let LoadedModule { module, sets } = loaded;
-    let op = ops::find(op).map_err(Ended::Machine)?;
+    let op = ops::of(op).map_err(Ended::Machine)?;
     let problem = Problem { op, dims: &case.dims, dtype: *dtype };
     let setup = Setup { case: &case.name, problem, tolerance, module: *module, plan, sets, seed: data.seed };
     step(&case.name, "check");
@@ -371,10 +372,15 @@ impl LoadedParticipant {
     /// Checks that held-out inputs give their own output, and restores the inputs.
     fn check_held_out(&self, device: &mut dyn Device) -> Result<(), Ended> {
         let (setup, SharedInputs { data, tensors, held_out }) = (self.setup(), &*self.shared);
-        let held_out = held_out.get_or_init(|| {
-            let flop = self.oracle_flop * HELD_OUT_SHARE;
-            Data::new(&setup.problem, flop, mix(data.seed, &["held_out_inputs"]))
-        });
+        let held_out = match held_out.get() {
+            Some(drawn) => drawn,
+            None => {
+                let flop = self.oracle_flop * HELD_OUT_SHARE;
+                let drawn = Data::new(&setup.problem, flop, mix(data.seed, &["held_out_inputs"]));
+                let drawn = drawn.map_err(Ended::Oracle)?;
+                held_out.get_or_init(|| drawn)
+            }
+        };
         let checked = setup.check_held_out(device, Some(&self.prepared), held_out);
         let restored = tensors.upload_to(device, &setup.held_out_places(held_out), &data.inputs);
         checked.and(restored.map_err(|fault| setup.ended(fault)))

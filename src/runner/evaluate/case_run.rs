@@ -174,7 +174,7 @@ impl CaseRun<'_> {
         incumbent_ns: Option<f64>,
         step: &mut Step<'_>,
     ) -> Result<(Correctness, Timed), Ended> {
-        let data = self.stock.data(&self.problem, self.request.measuring.oracle_flop, self.seed(SCREENING));
+        let data = self.stock.data(&self.problem, self.request.measuring.oracle_flop, self.seed(SCREENING))?;
         let seen = self.loaded(device, (step, "check"), |setup, device| setup.check_once(device, &data))?;
         let timed = self.loaded(device, (step, "time"), |setup, device| {
             setup.reset(device)?;
@@ -219,6 +219,7 @@ impl CaseRun<'_> {
                 self.request.measuring.oracle_flop * HELD_OUT_SHARE,
                 self.seed("held_out_inputs"),
             );
+            let held_out = held_out.map_err(Ended::Oracle)?;
             setup.check_held_out(device, prepared.as_ref(), &held_out)
         });
         let released = match prepared {
@@ -232,6 +233,7 @@ impl CaseRun<'_> {
     /// Models the case on other fresh inputs, and checks the outputs of that execution.
     fn confirm(&self, device: &mut dyn Device, step: &mut Step<'_>) -> Result<Timed, Ended> {
         let data = Data::new(&self.problem, self.request.measuring.oracle_flop, self.seed("confirmation"));
+        let data = data.map_err(Ended::Oracle)?;
         self.loaded(device, (step, "confirm"), |setup, device| {
             setup.fill(device, &data.inputs)?;
             let timed = modelled(setup, device, 1.0, self.explain)?;

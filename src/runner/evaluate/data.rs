@@ -23,8 +23,8 @@ pub struct Data {
 
 impl Data {
     /// Draws the inputs of a seed and computes the expected output. The latter is slow, at most `oracle_flop` in
-    /// float64.
-    pub fn new(problem: &Problem<'_>, oracle_flop: f64, seed: u64) -> Self {
+    /// float64. The error is that of an oracle outside of optloop.
+    pub fn new(problem: &Problem<'_>, oracle_flop: f64, seed: u64) -> Result<Self, String> {
         Self::of(problem, &draw(problem, seed), oracle_flop, seed)
     }
 
@@ -34,7 +34,7 @@ impl Data {
     }
 
     /// Rotates every input by an amount drawn from the seed. This takes a fraction of the time of drawing new inputs.
-    pub fn turned(&self, problem: &Problem<'_>, oracle_flop: f64, seed: u64) -> Self {
+    pub fn turned(&self, problem: &Problem<'_>, oracle_flop: f64, seed: u64) -> Result<Self, String> {
         let (dtype, mut rng) = (problem.dtype, SmallRng::seed_from_u64(seed));
         let turn = |(name, bytes): &(String, Vec<u8>)| {
             let (start, end) = bytes.split_at(rng.random_range(0..bytes.len() / dtype.bytes()) * dtype.bytes());
@@ -46,14 +46,20 @@ impl Data {
     }
 
     /// Computes the expected output for given values.
-    pub fn of(problem: &Problem<'_>, values: &[Vec<f32>], oracle_flop: f64, seed: u64) -> Self {
+    pub fn of(problem: &Problem<'_>, values: &[Vec<f32>], oracle_flop: f64, seed: u64) -> Result<Self, String> {
         Self::encoded(problem, values, encode(problem, values), oracle_flop, seed)
     }
 
     /// Computes the expected output for values that are already encoded.
-    pub fn encoded(problem: &Problem<'_>, values: &[Vec<f32>], inputs: Inputs, oracle_flop: f64, seed: u64) -> Self {
+    pub fn encoded(
+        problem: &Problem<'_>,
+        values: &[Vec<f32>],
+        inputs: Inputs,
+        oracle_flop: f64,
+        seed: u64,
+    ) -> Result<Self, String> {
         let Problem { op, dims, dtype } = *problem;
-        Self { inputs, expectation: Expectation::new(op, dims, dtype, values, oracle_flop, seed), seed }
+        Ok(Self { inputs, expectation: Expectation::new(op, dims, dtype, values, oracle_flop, seed)?, seed })
     }
 }
 

@@ -4,15 +4,15 @@ use super::data::{draw, encode};
 use super::scoped::with_module;
 use super::sets::Sets;
 use super::{Ended, ended};
-use crate::ops;
 use crate::runner::device::{Device, Fault, Problem};
 use crate::runner::messages::LaunchRequest;
+use crate::runner::ops;
 
 /// Executes a plan some times on random inputs. Workspaces are reset before each execution.
 pub fn execute(device: &mut dyn Device, request: &LaunchRequest, executions: usize) -> Result<(), Ended> {
     let LaunchRequest { artifact, plan, problem, seed, .. } = request;
     let asked = problem.as_ref();
-    let op = asked.map(|asked| ops::find(&asked.op).map_err(Ended::Machine)).transpose()?;
+    let op = asked.map(|asked| ops::of(&asked.op).map_err(Ended::Machine)).transpose()?;
     let problem = asked.zip(op).map(|(asked, op)| Problem { op, dims: &asked.case.dims, dtype: asked.dtype });
     let case = asked.map_or("", |asked| asked.case.name.as_str());
     with_module(device, case, artifact, |device, module| {

@@ -219,6 +219,7 @@ impl Runner<'_> {
             if compared.contains(&place) {
                 let values = pool.values(problem, cuts);
                 let data = Data::of(problem, &values, self.request.measuring.oracle_flop * CHECK_SHARE, seed);
+                let data = data.map_err(Ended::Oracle)?;
                 data.expectation.check(&output, tolerance).map_err(wrong)?;
             }
         }

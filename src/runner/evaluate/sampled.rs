@@ -105,7 +105,7 @@ fn compare(setup: &Setup<'_>, output: &[u8], values: &[Vec<f32>]) -> Result<usiz
     let chosen = sample(&mut rng, touched.len(), ROWS.min(touched.len()));
     let mut rows: Vec<usize> = chosen.into_iter().map(|place| touched[place]).collect();
     rows.sort_unstable();
-    let oracle = problem.op.oracle(problem.dims, values, &rows);
+    let oracle = problem.op.oracle(problem.dims, values, &rows).map_err(Ended::Oracle)?;
     for (&row, oracle) in rows.iter().zip(oracle.chunks_exact(row_len)) {
         let error = error_of(&output[row * row_bytes..][..row_bytes], oracle, setup);
         let most = PART_OF_A_ROW * setup.tolerance.worst_row;

@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use super::Ended;
 use super::data::Data;
 use crate::domain::op::{Dims, Dtype};
 use crate::runner::device::Problem;
@@ -17,7 +18,7 @@ const MEMORY_SHARE: usize = 4;
 /// Everything that determines the data: equal keys give equal data.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DataKey {
-    op: &'static str,
+    op: String,
     dims: Dims,
     dtype: Dtype,
     oracle_flop: f64,
@@ -28,7 +29,7 @@ impl DataKey {
     /// Returns the key of a problem's data.
     pub fn of(problem: &Problem<'_>, oracle_flop: f64, seed: u64) -> Self {
         let Problem { op, dims, dtype } = *problem;
-        Self { op: op.name(), dims: dims.clone(), dtype, oracle_flop, seed }
+        Self { op: op.identity(), dims: dims.clone(), dtype, oracle_flop, seed }
     }
 }
 
@@ -52,22 +53,25 @@ impl Stock {
     }
 
     /// Returns the data of a source, and draws it if it is not kept. The least recently used data makes room.
-    pub fn data(&self, problem: &Problem<'_>, oracle_flop: f64, seed: u64) -> Rc<Data> {
+    pub fn data(&self, problem: &Problem<'_>, oracle_flop: f64, seed: u64) -> Result<Rc<Data>, Ended> {
         let source = DataKey::of(problem, oracle_flop, seed);
         let known = {
             let mut kept = self.kept.borrow_mut();
             let place = kept.iter().position(|(other, _)| *other == source);
             place.map(|place| kept.remove(place).1)
         };
-        let data = known.unwrap_or_else(|| {
-            // Room is made first, to reuse the freed memory.
-            self.make_room(problem.tensors().iter().map(|tensor| tensor.bytes()).sum());
-            Rc::new(Data::new(problem, oracle_flop, seed))
-        });
+        let data = match known {
+            Some(data) => data,
+            None => {
+                // Room is made first, to reuse the freed memory.
+                self.make_room(problem.tensors().iter().map(|tensor| tensor.bytes()).sum());
+                Rc::new(Data::new(problem, oracle_flop, seed).map_err(Ended::Oracle)?)
+            }
+        };
         if data.bytes() <= self.most_bytes {
             self.kept.borrow_mut().push((source, Rc::clone(&data)));
         }
-        data
+        Ok(data)
     }
 
     fn make_room(&self, bytes: usize) {
@@ -97,15 +101,16 @@ mod tests {
             .map(|(name, size)| (name.to_owned(), size))
             .into();
         let problem = Problem { op, dims: &dims, dtype: Dtype::F16 };
-        let one = Data::new(&problem, 1e9, 1).bytes();
+        let one = Data::new(&problem, 1e9, 1).unwrap().bytes();
         // Room for two, and for one more output, which is not kept here.
         let stock = Stock::of(one * 2 + one / 3);
-        let [first, second] = [1, 2].map(|seed| stock.data(&problem, 1e9, seed));
-        assert!(Rc::ptr_eq(&first, &stock.data(&problem, 1e9, 1)));
-        assert!(!Rc::ptr_eq(&first, &stock.data(&problem, 1e8, 1)), "fewer rows are another oracle");
-        assert!(Rc::ptr_eq(&first, &stock.data(&problem, 1e9, 1)), "it was used after the second one");
-        assert!(!Rc::ptr_eq(&second, &stock.data(&problem, 1e9, 2)));
+        let [first, second] = [1, 2].map(|seed| stock.data(&problem, 1e9, seed).unwrap());
+        assert!(Rc::ptr_eq(&first, &stock.data(&problem, 1e9, 1).unwrap()));
+        assert!(!Rc::ptr_eq(&first, &stock.data(&problem, 1e8, 1).unwrap()), "fewer rows are another oracle");
+        assert!(Rc::ptr_eq(&first, &stock.data(&problem, 1e9, 1).unwrap()), "it was used after the second one");
+        assert!(!Rc::ptr_eq(&second, &stock.data(&problem, 1e9, 2).unwrap()));
         let none = Stock::of(one - 1);
-        assert!(!Rc::ptr_eq(&none.data(&problem, 1e9, 1), &none.data(&problem, 1e9, 1)), "too large to be kept");
+        let [first, again] = [(); 2].map(|()| none.data(&problem, 1e9, 1).unwrap());
+        assert!(!Rc::ptr_eq(&first, &again), "too large to be kept");
     }
 }

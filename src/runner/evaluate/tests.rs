@@ -5,7 +5,7 @@ use crate::domain::artifact::Artifact;
 use crate::domain::check::Check;
 use crate::domain::evaluation::Outcome;
 use crate::domain::measuring::Measuring;
-use crate::domain::op::{CheckLimits, Dims, Dtype};
+use crate::domain::op::{CheckLimits, Dims, Dtype, OpSource};
 use crate::domain::plan::{Arg, Initial, Launch, LaunchPlan, Scalar, ScalarValue, Workspace};
 use crate::domain::regime::Regime;
 use crate::domain::sampling::Sampling;
@@ -96,7 +96,7 @@ const MEASURING: Measuring = Measuring {
 fn evaluation(fault: i32, regime: Regime) -> EvaluateRequest {
     EvaluateRequest {
         artifact: artifact(),
-        op: "attention".to_owned(),
+        op: OpSource::BuiltIn("attention".to_owned()),
         dtype: Dtype::F16,
         tolerance: TOLERANCE,
         cases: vec![CaseRequest { case: case(regime), plan: plan(fault), incumbent_ns: None, scaled: None }],
@@ -111,7 +111,7 @@ fn evaluation(fault: i32, regime: Regime) -> EvaluateRequest {
 fn participant(fault: i32, regime: Regime) -> EnterRequest {
     EnterRequest {
         artifact: artifact(),
-        op: "attention".to_owned(),
+        op: OpSource::BuiltIn("attention".to_owned()),
         dtype: Dtype::F16,
         tolerance: TOLERANCE,
         case: case(regime),
@@ -124,7 +124,7 @@ fn participant(fault: i32, regime: Regime) -> EnterRequest {
 fn outcome<T: std::fmt::Debug>(answer: Result<T, Ended>) -> Outcome {
     match answer.unwrap_err() {
         Ended::Outcome(outcome) => outcome,
-        Ended::Machine(message) => panic!("{message}"),
+        Ended::Oracle(message) | Ended::Machine(message) => panic!("{message}"),
     }
 }
 
@@ -308,7 +308,7 @@ fn acceptance(fault: i32, regime: Regime) -> AcceptanceRequest {
     let accuracy = tolerance;
     let planned = |case: Case| PlannedCase { case, plan: plan(fault) };
     let least = CheckLimits { flop: 1e7, bytes: 1e6 };
-    let hidden = ops::find("attention").unwrap().hidden(&case(regime).dims, least, 5);
+    let hidden = crate::ops::find("attention").unwrap().hidden(&case(regime).dims, least, 5);
     let hidden = hidden.into_iter().map(|dims| planned(Case { dims, ..case(regime) })).collect();
     let case = planned(case(regime));
     AcceptanceRequest { artifact, op, dtype, tolerance, accuracy, case, hidden, probes: true, measuring, input_seed }
@@ -388,7 +388,7 @@ fn impossible_requests_fail_with_one_sentence() {
     let step = &mut |_: &str, _: &str| {};
     let sentence = |ended| match ended {
         Ended::Machine(message) => message,
-        Ended::Outcome(outcome) => panic!("{outcome:?}"),
+        ended => panic!("{ended:?}"),
     };
     insta::assert_snapshot!(sentence(arena.sample(&mut device, 1, 5, step).unwrap_err()), @"there is no participant 1: 0 exist, counted from 0");
     let mut small = participant(RIGHT, Regime::Cold);

@@ -35,11 +35,24 @@ pub struct Worker {
     no_cuda: Option<String>,
 }
 
-/// A request without an answer, and the outcome to report for it.
-struct FailedRequest {
-    outcome: Outcome,
-    /// Whether the worker reported a fault of the device instead of the variant.
-    is_device_fault: bool,
+/// Why a request has no answer.
+enum FailedRequest {
+    /// The variant failed.
+    Variant(Outcome),
+    /// The worker reported a fault of the device. If the device turns out to be healthy, this is the variant's outcome.
+    Device(Outcome),
+    /// The op's oracle failed, so nothing is known about the variant.
+    Oracle(String),
+}
+
+impl FailedRequest {
+    /// Returns the variant's outcome, if nothing else is at fault.
+    fn outcome(self) -> Result<Outcome, WorkerError> {
+        match self {
+            Self::Variant(outcome) | Self::Device(outcome) => Ok(outcome),
+            Self::Oracle(problem) => Err(WorkerError::Oracle(problem)),
+        }
+    }
 }
 
 impl Worker {
@@ -204,7 +217,7 @@ impl Worker {
         }
         let device_s = started.elapsed().as_secs_f64();
         self.restart().await?;
-        Ok(evaluated.unwrap_or_else(|lost| Evaluation { outcome: lost.outcome, measurements: Vec::new(), device_s }))
+        evaluated.or_else(|lost| Ok(Evaluation { outcome: lost.outcome()?, measurements: Vec::new(), device_s }))
     }
 
     /// Runs the acceptance checks on a variant that is about to win. Replaces the worker as [`Self::evaluate`] does.
@@ -218,7 +231,7 @@ impl Worker {
             })
             .await;
         self.restart().await?;
-        accepted.map_err(|lost| AskError::Variant(lost.outcome))
+        accepted.map_err(|lost| lost.outcome().map_or_else(AskError::Machine, AskError::Variant))
     }
 
     /// Starts a replacement for a process that a variant has crashed.
@@ -288,11 +301,11 @@ impl Worker {
         match self.ask(request, case, expected).await {
             Ok(answer) => Ok(answer),
             Err(lost) => {
-                if lost.is_device_fault {
+                if matches!(lost, FailedRequest::Device(_)) {
                     // A fresh worker shows whether the device is really at fault.
                     self.fresh().await?.end_process().await;
                 }
-                Err(AskError::Variant(lost.outcome))
+                Err(lost.outcome().map_or_else(AskError::Machine, AskError::Variant))
             }
         }
     }
@@ -328,8 +341,7 @@ impl Worker {
         let limit = Limit::new(STEP_KEY, self.timeouts.step);
         let mut running = activity::begin(in_words(&step, &case), limit);
         let mut since = Instant::now();
-        let crashed =
-            |case, message| FailedRequest { outcome: Outcome::Crashed { case, message }, is_device_fault: false };
+        let crashed = |case, message| FailedRequest::Variant(Outcome::Crashed { case, message });
         let Some(mut process) = self.process.take() else {
             return Err(crashed(case, "there was no worker".to_owned()));
         };
@@ -352,17 +364,19 @@ impl Worker {
                         }
                         WorkerReply::StepResumed => (doing, time_limit) = (step.clone(), self.timeouts.step),
                         WorkerReply::Failed(outcome @ Outcome::Crashed { .. }) => {
-                            break FailedRequest { outcome, is_device_fault: false };
+                            break FailedRequest::Variant(outcome);
                         }
                         WorkerReply::Failed(outcome) => {
                             self.process = Some(process);
-                            return Err(FailedRequest { outcome, is_device_fault: false });
+                            return Err(FailedRequest::Variant(outcome));
                         }
                         WorkerReply::Broken(reason) => {
-                            break FailedRequest {
-                                is_device_fault: true,
-                                ..crashed(case, format!("the device failed: {reason}"))
-                            };
+                            let message = format!("the device failed: {reason}");
+                            break FailedRequest::Device(Outcome::Crashed { case, message });
+                        }
+                        WorkerReply::OracleFailed(problem) => {
+                            self.process = Some(process);
+                            return Err(FailedRequest::Oracle(problem));
                         }
                         reply => match expected(reply) {
                             Some(answer) => {
@@ -375,7 +389,7 @@ impl Worker {
                     Received::Timeout => {
                         let (limit, key) = (humantime::format_duration(time_limit), self.timeouts.key(time_limit));
                         let message = format!("`{doing}` took over {limit} ({key})");
-                        break FailedRequest { outcome: Outcome::TimedOut { case, message }, is_device_fault: false };
+                        break FailedRequest::Variant(Outcome::TimedOut { case, message });
                     }
                     Received::Exited(how) => break crashed(case, format!("the worker died during `{doing}`: {how}")),
                     Received::Invalid(error) => break crashed(case, format!("`{doing}`: {error}")),

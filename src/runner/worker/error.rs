@@ -25,4 +25,7 @@ pub enum WorkerError {
     /// The machine, not a variant, is at fault.
     #[error("{0}")]
     Broken(String),
+    /// The op's oracle failed, so nothing can be checked.
+    #[error("{0}")]
+    Oracle(String),
 }

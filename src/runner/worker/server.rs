@@ -72,9 +72,7 @@ fn answer(
                 .map(|()| WorkerReply::SelfCheckPassed)
                 .map_err(Ended::Machine)
         }
-        WorkerRequest::Evaluate(request) => {
-            evaluate(device, &request, stock, &mut step).map(WorkerReply::Evaluated).map_err(Ended::Machine)
-        }
+        WorkerRequest::Evaluate(request) => evaluate(device, &request, stock, &mut step).map(WorkerReply::Evaluated),
         WorkerRequest::Accept(request) => accept(device, &request, &mut step).map(WorkerReply::Accepted),
         WorkerRequest::Enter(request) => arena.enter(device, *request, &mut step).map(WorkerReply::Entered),
         WorkerRequest::Sample { participant, samples } => {
@@ -85,6 +83,7 @@ fn answer(
     };
     answered.unwrap_or_else(|ended| match ended {
         Ended::Outcome(outcome) => WorkerReply::Failed(outcome),
+        Ended::Oracle(problem) => WorkerReply::OracleFailed(problem),
         Ended::Machine(message) => WorkerReply::Broken(message),
     })
 }

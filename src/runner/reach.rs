@@ -1,4 +1,4 @@
-//! The files that a baseline program may use: its interpreter and libraries, its project, its devices, and folders to
+//! The files that a program which a project chooses may use: its interpreter and libraries, its project, its devices, and folders to
 //! write to that are its own.
 
 use std::env;

@@ -1,0 +1,310 @@
+//! Ops that a project declares: `kernels/ops/<name>/op.toml` and an oracle outside of optloop.
+//!
+//! Names and expressions live as long as the process, like those of optloop's own ops. There are as many as a project
+//! has ops, each some hundred bytes.
+
+mod manifest;
+mod probes;
+mod shapes;
+
+use crate::domain::expr::{Bindings, Expr};
+use crate::domain::op::{
+    Axis, CheckLimits, DeclaredSource, DimSpec, Dims, Dtype, Op, OpSource, Oracle, OracleCall, Probe, TensorRole,
+    TensorSpec, multiplied,
+};
+
+/// The most elements of a tensor, because kernels index with 32-bit integers.
+const MAX_ELEMENTS: i64 = 1 << 31;
+
+/// An op that a project declares. See docs/workload.md.
+pub struct Declared {
+    name: &'static str,
+    dims: &'static [DimSpec],
+    tensors: Vec<TensorRule>,
+    scalars: Vec<(&'static str, f64)>,
+    flop: Expr,
+    /// The first dimension of the output and of some inputs. What an index of it computes depends on no other index.
+    independent: Option<&'static str>,
+    source: DeclaredSource,
+    oracle: Box<dyn Oracle>,
+}
+
+/// A tensor whose shape depends on the sizes.
+struct TensorRule {
+    name: &'static str,
+    shape: Vec<Expr>,
+    role: TensorRole,
+}
+
+impl TensorRule {
+    /// Returns the extents. The error says which one is not a positive integer.
+    fn shape(&self, dims: &Dims) -> Result<Vec<i64>, String> {
+        let extent = |expr: &Expr| match expr.int(dims) {
+            Ok(extent @ 1..) => Ok(extent),
+            Ok(extent) => Err(format!("tensor `{}`: `{}` = {extent}, but must be at least 1", self.name, expr.text())),
+            Err(error) => Err(format!("tensor `{}`: {error}", self.name)),
+        };
+        self.shape.iter().map(extent).collect()
+    }
+
+    /// Tells whether the first extent is this dimension.
+    fn begins_with(&self, dim: &str) -> bool {
+        self.shape.first().is_some_and(|expr| expr.text() == dim)
+    }
+
+    fn spec(&self, dims: &Dims, dtype: Dtype) -> TensorSpec {
+        // Sizes are checked with the workload. Only names are asked for with others.
+        let extent = |expr: &Expr| expr.int(dims).ok().and_then(|extent| usize::try_from(extent).ok()).unwrap_or(1);
+        let shape = self.shape.iter().map(extent).collect();
+        TensorSpec { name: self.name.to_owned(), dtype, shape, role: self.role }
+    }
+}
+
+impl Declared {
+    /// Parses and checks an op. The error has a sentence for each mistake.
+    pub fn parse(source: DeclaredSource, oracle: Box<dyn Oracle>) -> Result<Self, Vec<String>> {
+        manifest::read(source, oracle)
+    }
+
+    /// Returns the name of the oracle's file in the op's folder, or the mistakes of a manifest.
+    pub fn oracle_file(manifest: &str) -> Result<String, Vec<String>> {
+        manifest::oracle_file(manifest)
+    }
+
+    /// Computes some indices of the independent dimension, and nothing else.
+    fn some_indices(
+        &self,
+        (dims, dim): (&Dims, &str),
+        inputs: &[Vec<f32>],
+        indices: &[usize],
+    ) -> Result<Vec<f64>, String> {
+        let count = dims[dim] as usize;
+        let mut part = dims.clone();
+        part[dim] = indices.len() as i64;
+        let rules = self.tensors.iter().filter(|rule| rule.role == TensorRole::Input);
+        let cut = |values: &Vec<f32>| -> Vec<f32> {
+            let one = values.len() / count;
+            indices.iter().flat_map(|index| &values[index * one..(index + 1) * one]).copied().collect()
+        };
+        let cuts: Vec<Option<Vec<f32>>> =
+            rules.zip(inputs).map(|(rule, values)| rule.begins_with(dim).then(|| cut(values))).collect();
+        let values = cuts.iter().zip(inputs).map(|(cut, whole)| cut.as_deref().unwrap_or(whole)).collect();
+        self.compute(&part, values)
+    }
+
+    fn compute(&self, dims: &Dims, values: Vec<&[f32]>) -> Result<Vec<f64>, String> {
+        let output = self.output(dims, Dtype::F32);
+        let inputs = self.tensors(dims, Dtype::F32).into_iter().filter(|tensor| tensor.role == TensorRole::Input);
+        let call = OracleCall { dims, scalars: &self.scalars, inputs: inputs.zip(values).collect(), output: &output };
+        self.oracle.compute(&call).map_err(|problem| format!("the oracle of op `{}` failed: {problem}", self.name))
+    }
+}
+
+impl Op for Declared {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn source(&self) -> OpSource {
+        OpSource::Declared(Box::new(self.source.clone()))
+    }
+
+    fn identity(&self) -> String {
+        let text = format!("{}\0{}", self.source.manifest, self.source.oracle);
+        format!("{} {}", self.name, blake3::hash(text.as_bytes()).to_hex())
+    }
+
+    fn dims(&self) -> &'static [DimSpec] {
+        self.dims
+    }
+
+    fn check(&self, dims: &Dims) -> Result<(), String> {
+        for rule in &self.tensors {
+            let elements = rule.shape(dims)?.into_iter().try_fold(1_i64, i64::checked_mul);
+            if elements.is_none_or(|elements| elements > MAX_ELEMENTS) {
+                return Err(format!("tensor `{}` has more than 2^31 elements: reduce its dimensions", rule.name));
+            }
+        }
+        match self.flop.int(dims) {
+            Ok(0..) => Ok(()),
+            Ok(flop) => Err(format!("`flop` is {flop}, but must be at least 0")),
+            Err(error) => Err(format!("`flop`: {error}")),
+        }
+    }
+
+    fn tensors(&self, dims: &Dims, dtype: Dtype) -> Vec<TensorSpec> {
+        self.tensors.iter().map(|rule| rule.spec(dims, dtype)).collect()
+    }
+
+    fn scalars(&self, _dims: &Dims) -> Vec<(&'static str, f64)> {
+        self.scalars.clone()
+    }
+
+    fn flop(&self, dims: &Dims) -> f64 {
+        self.flop.int(dims).unwrap_or(0) as f64
+    }
+
+    fn scaled(&self, dims: &Dims) -> Vec<Dims> {
+        shapes::scaled(dims)
+    }
+
+    fn resized(&self, dims: &Dims, axis: Axis, factor: f64) -> Option<Dims> {
+        match axis {
+            Axis::Independent => multiplied(dims, self.independent?, factor),
+            Axis::Sequential => None,
+        }
+    }
+
+    fn probes(&self) -> &'static [Probe] {
+        &probes::PROBES
+    }
+
+    fn hidden(&self, dims: &Dims, least: CheckLimits, seed: u64) -> Vec<Dims> {
+        shapes::hidden(self, dims, least, seed)
+    }
+
+    /// With an independent dimension, only the indices that have one of the rows are computed.
+    fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Result<Vec<f64>, String> {
+        let output = self.output(dims, Dtype::F32);
+        let (row_len, row_count) = (output.row_len(), output.elements() / output.row_len());
+        let take = |computed: &[f64], place: &dyn Fn(usize) -> usize| -> Vec<f64> {
+            rows.iter().flat_map(|row| &computed[place(*row) * row_len..][..row_len]).copied().collect()
+        };
+        if let Some(dim) = self.independent
+            && output.shape.len() > 1
+        {
+            let rows_of_one = row_count / dims[dim] as usize;
+            let mut indices: Vec<usize> = rows.iter().map(|row| row / rows_of_one).collect();
+            indices.sort_unstable();
+            indices.dedup();
+            let computed = self.some_indices((dims, dim), inputs, &indices)?;
+            let place = |row: usize| {
+                let index = indices.binary_search(&(row / rows_of_one)).expect("every row's index is computed");
+                index * rows_of_one + row % rows_of_one
+            };
+            return Ok(take(&computed, &place));
+        }
+        let computed = self.compute(dims, inputs.iter().map(Vec::as_slice).collect())?;
+        Ok(take(&computed, &|row| row))
+    }
+}
+
+/// Returns the names that expressions may use: those of dimensions, with a value for each.
+fn bindings(dims: &[DimSpec]) -> Bindings {
+    dims.iter().map(|dim| (dim.name.to_owned(), dim.range.0.max(1))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROW_SUM: &str = r#"
+        name = "row-shift"
+        about = "Adds the mean of a row to each of its elements."
+        oracle = "oracle.py"
+        independent = "R"
+        flop = "2 * R * N"
+        [dims.R]
+        about = "rows"
+        [dims.N]
+        about = "columns"
+        range = [1, 4096]
+        [scalars]
+        eps = 0.5
+        [tensors.x]
+        role = "input"
+        shape = ["R", "N"]
+        [tensors.w]
+        role = "input"
+        shape = ["N"]
+        [tensors.y]
+        role = "output"
+        shape = ["R", "N"]
+    "#;
+
+    /// Adds the mean of a row, the weight of a column and the scalar. It checks what it is called with.
+    struct RowShift;
+
+    impl Oracle for RowShift {
+        fn compute(&self, call: &OracleCall<'_>) -> Result<Vec<f64>, String> {
+            let (rows, columns) = (call.dims["R"] as usize, call.dims["N"] as usize);
+            let [(x, values), (_, weights)] = &call.inputs[..] else { return Err("two inputs".to_owned()) };
+            assert_eq!((&x.shape[..], values.len(), weights.len()), (&[rows, columns][..], rows * columns, columns));
+            assert_eq!((call.output.shape.clone(), call.scalars), (vec![rows, columns], &[("eps", 0.5)][..]));
+            let row = |row: &[f32]| -> Vec<f64> {
+                let mean = row.iter().map(|x| f64::from(*x)).sum::<f64>() / columns as f64;
+                row.iter().zip(*weights).map(|(x, w)| f64::from(*x) + mean + f64::from(*w) + 0.5).collect()
+            };
+            Ok(values.chunks_exact(columns).flat_map(row).collect())
+        }
+    }
+
+    fn declared(manifest: &str) -> Result<Declared, String> {
+        let source = DeclaredSource { manifest: manifest.to_owned(), oracle: String::new(), python: String::new() };
+        Declared::parse(source, Box::new(RowShift)).map_err(|mistakes| mistakes.join("; "))
+    }
+
+    fn dims(r: i64, n: i64) -> Dims {
+        [("R", r), ("N", n)].map(|(name, size)| (name.to_owned(), size)).into()
+    }
+
+    #[test]
+    fn chosen_rows_are_the_rows_of_the_whole() {
+        let op = declared(ROW_SUM).unwrap();
+        let dims = dims(20, 3);
+        let inputs = vec![(0..60).map(|i| i as f32).collect(), vec![10.0, 20.0, 30.0]];
+        let whole = op.oracle(&dims, &inputs, &(0..20).collect::<Vec<_>>()).unwrap();
+        assert_eq!(whole[..3], [11.5, 22.5, 33.5]);
+        let some = op.oracle(&dims, &inputs, &[19, 0, 7]).unwrap();
+        assert_eq!(some, [&whole[57..], &whole[..3], &whole[21..24]].concat());
+    }
+
+    #[test]
+    fn all_mistakes_are_reported_with_what_to_do() {
+        let error = |from: &str, to: &str| {
+            assert!(ROW_SUM.contains(from), "{from}");
+            declared(&ROW_SUM.replacen(from, to, 1)).err().unwrap()
+        };
+        insta::assert_snapshot!(error("independent = \"R\"", "independent = \"Q\""), @"`independent` names `Q`, which is not a dimension");
+        insta::assert_snapshot!(error("independent = \"R\"", "independent = \"N\""), @"`independent` names `N`, so it must be the first extent of the output `y`; `independent` names `N`, so tensor `x` may have it only as its first extent; `independent` names `N`, so tensor `y` may have it only as its first extent");
+        insta::assert_snapshot!(error("role = \"output\"", "role = \"input\""), @"it has 0 outputs: give exactly one tensor the role `output`");
+        insta::assert_snapshot!(error("shape = [\"N\"]", "shape = [\"M\"]"), @"tensor `w`: expression `M`: there is no dimension `M`");
+        insta::assert_snapshot!(error("shape = [\"N\"]", "shape = []"), @r#"tensor `w`: its shape is empty: use ["1"] for a single element"#);
+        insta::assert_snapshot!(error("\"2 * R * N\"", "\"2 * R * \""), @"`flop`: expression `2 * R * `: Script is incomplete (line 1, position 9)");
+        insta::assert_snapshot!(error("eps = 0.5", "N = 0.5"), @"`N` names two things: rename one");
+        insta::assert_snapshot!(error("range = [1, 4096]", "range = [9, 4]"), @"dimension `N`: its range is 9 to 4, but must be rising, from 0 at least to 2147483647 at most");
+        insta::assert_snapshot!(error("\"row-shift\"", "\"Row Shift\""), @"name `Row Shift`: use 1 to 64 of a-z, 0-9 and `-`, because it is a folder name");
+        insta::assert_snapshot!(error("\"oracle.py\"", "\"../oracle.py\""), @"oracle `../oracle.py`: name a Python file in the op's folder, without a path");
+        insta::assert_snapshot!(error("about = \"rows\"", "abuot = \"rows\""), @"line 8: unknown field `abuot`, expected `about` or `range` (did you mean `about`?)");
+    }
+
+    #[test]
+    fn sizes_that_make_no_tensor_are_refused() {
+        let op = declared(&ROW_SUM.replace("shape = [\"N\"]", "shape = [\"N - 2\"]")).unwrap();
+        insta::assert_snapshot!(op.check(&dims(1, 2)).unwrap_err(), @"tensor `w`: `N - 2` = 0, but must be at least 1");
+        insta::assert_snapshot!(op.check(&dims(1 << 30, 4096)).unwrap_err(), @"tensor `x` has more than 2^31 elements: reduce its dimensions");
+        assert_eq!(op.check(&dims(1 << 19, 4096)), Ok(()));
+    }
+
+    #[test]
+    fn hidden_shapes_vary_every_dimension_within_range_and_work() {
+        let op = declared(ROW_SUM).unwrap();
+        let least = CheckLimits { flop: 1e6, bytes: 1e6 };
+        let case = dims(512, 1000);
+        let all: Vec<Dims> = (0..6).flat_map(|seed| op.hidden(&case, least, seed)).collect();
+        for other in &all {
+            assert!(*other != case && op.check(other).is_ok(), "{other:?}");
+            assert!((1..=4096).contains(&other["N"]) && op.flop(other) <= 2.0 * op.flop(&case), "{other:?}");
+        }
+        assert!(all.iter().any(|other| other["R"] == 1) && all.iter().any(|other| other["N"] % 2 == 1));
+        assert!(all.iter().any(|other| other["N"] % 8 == 0 && other["N"] != 1000));
+    }
+
+    #[test]
+    fn an_op_is_what_its_files_say() {
+        let [a, b] = [ROW_SUM, &ROW_SUM.replace("0.5", "0.25")].map(|text| declared(text).unwrap());
+        assert_eq!(a.identity(), declared(ROW_SUM).unwrap().identity());
+        assert_ne!(a.identity(), b.identity());
+        assert_eq!(crate::domain::op::independent_dims(&a, Dtype::F16), ["R"; 0], "`w` does not have it");
+    }
+}

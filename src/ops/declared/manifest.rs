@@ -1,0 +1,187 @@
+//! Reads `op.toml`.
+
+use indexmap::IndexMap;
+use serde::Deserialize;
+
+use super::{Declared, TensorRule, bindings};
+use crate::domain::expr::{ExpectedType, Expr};
+use crate::domain::names::{did_you_mean, is_file_name, is_identifier};
+use crate::domain::op::{DeclaredSource, DimSpec, Oracle, TensorRole};
+use crate::domain::toml_text;
+
+/// The range of a dimension without a `range`. Kernels get dimensions as 32-bit integers.
+const RANGE: (i64, i64) = (1, i32::MAX as i64);
+
+/// Words of Python that cannot name a parameter of the oracle, where they could name a dimension, tensor or scalar.
+const PYTHON: [&str; 35] = [
+    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
+    "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
+    "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
+];
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    name: String,
+    #[serde(rename = "about")]
+    _about: String,
+    oracle: String,
+    independent: Option<String>,
+    flop: String,
+    dims: IndexMap<String, Dim>,
+    #[serde(default)]
+    scalars: IndexMap<String, f64>,
+    tensors: IndexMap<String, Tensor>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Dim {
+    about: String,
+    range: Option<(i64, i64)>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tensor {
+    role: TensorRole,
+    shape: Vec<String>,
+}
+
+fn parse(text: &str) -> Result<File, Vec<String>> {
+    toml_text::parse(text).map_err(|problem| vec![toml_text::one_line(problem)])
+}
+
+pub(super) fn oracle_file(text: &str) -> Result<String, Vec<String>> {
+    let file = parse(text)?;
+    check_oracle(&file.oracle).map_err(|problem| vec![problem])?;
+    Ok(file.oracle)
+}
+
+fn check_oracle(file: &str) -> Result<(), String> {
+    let is_plain = !file.starts_with('.') && !file.contains(['/', '\\']) && file.ends_with(".py");
+    if is_plain {
+        Ok(())
+    } else {
+        Err(format!("oracle `{file}`: name a Python file in the op's folder, without a path"))
+    }
+}
+
+pub(super) fn read(source: DeclaredSource, oracle: Box<dyn Oracle>) -> Result<Declared, Vec<String>> {
+    let file = parse(&source.manifest)?;
+    let mut mistakes = Vec::new();
+    check_names(&file, &mut mistakes);
+    mistakes.extend(check_oracle(&file.oracle).err());
+    let dims: Vec<DimSpec> = file.dims.iter().map(|(name, dim)| dim_spec(name, dim, &mut mistakes)).collect();
+    let expr = |what: String, text: &str, mistakes: &mut Vec<String>| match checked(text, &dims) {
+        Ok(expr) => Some(expr),
+        Err(problem) => {
+            mistakes.push(format!("{what}: {problem}"));
+            None
+        }
+    };
+    let flop = expr("`flop`".to_owned(), &file.flop, &mut mistakes);
+    let mut tensors = Vec::new();
+    for (name, tensor) in &file.tensors {
+        if tensor.shape.is_empty() {
+            mistakes.push(format!("tensor `{name}`: its shape is empty: use [\"1\"] for a single element"));
+        }
+        let what = format!("tensor `{name}`");
+        let shape = tensor.shape.iter().filter_map(|text| expr(what.clone(), text, &mut mistakes)).collect();
+        tensors.push(TensorRule { name: leak(name), shape, role: tensor.role });
+    }
+    // Inputs come first, as in every op.
+    tensors.sort_by_key(|tensor| tensor.role == TensorRole::Output);
+    check_tensors(&file, &tensors, &mut mistakes);
+    match flop {
+        Some(flop) if mistakes.is_empty() => Ok(Declared {
+            name: leak(&file.name),
+            dims: Box::leak(dims.into_boxed_slice()),
+            tensors,
+            scalars: file.scalars.iter().map(|(name, value)| (leak(name), *value)).collect(),
+            flop,
+            independent: file.independent.as_deref().map(leak),
+            source,
+            oracle,
+        }),
+        _ => Err(mistakes),
+    }
+}
+
+fn leak(text: &str) -> &'static str {
+    Box::leak(text.to_owned().into_boxed_str())
+}
+
+fn check_names(file: &File, mistakes: &mut Vec<String>) {
+    if !is_file_name(&file.name) {
+        let name = &file.name;
+        mistakes.push(format!("name `{name}`: use 1 to 64 of a-z, 0-9 and `-`, because it is a folder name"));
+    }
+    let mut seen: Vec<&str> = Vec::new();
+    for name in file.dims.keys().chain(file.tensors.keys()).chain(file.scalars.keys()) {
+        if !is_identifier(name) || PYTHON.contains(&name.as_str()) {
+            mistakes.push(format!(
+                "`{name}`: use 1 to 64 letters, digits and `_`, and no word of Python, because it names a parameter of \
+                 the oracle"
+            ));
+        }
+        if seen.contains(&name.as_str()) {
+            mistakes.push(format!("`{name}` names two things: rename one"));
+        }
+        seen.push(name);
+    }
+    if let Some((name, value)) = file.scalars.iter().find(|(_, value)| !value.is_finite()) {
+        mistakes.push(format!("scalar `{name}` is {value}, but must be finite"));
+    }
+}
+
+fn dim_spec(name: &str, dim: &Dim, mistakes: &mut Vec<String>) -> DimSpec {
+    let range = dim.range.unwrap_or(RANGE);
+    if range.0 < 0 || range.0 > range.1 || range.1 > RANGE.1 {
+        mistakes.push(format!(
+            "dimension `{name}`: its range is {} to {}, but must be rising, from 0 at least to {} at most",
+            range.0, range.1, RANGE.1
+        ));
+    }
+    DimSpec { name: leak(name), about: leak(&dim.about), range }
+}
+
+/// Parses an expression over dimensions.
+fn checked(text: &str, dims: &[DimSpec]) -> Result<Expr, String> {
+    let expr = Expr::parse(text).map_err(|error| error.to_string())?;
+    let known = bindings(dims);
+    for name in expr.names() {
+        if !known.contains_key(&name) {
+            let hint = did_you_mean(&name, known.keys().map(String::as_str));
+            return Err(format!("expression `{text}`: there is no dimension `{name}`{hint}"));
+        }
+    }
+    expr.check_type(ExpectedType::Int).map_err(|error| error.to_string())?;
+    Ok(expr)
+}
+
+fn check_tensors(file: &File, tensors: &[TensorRule], mistakes: &mut Vec<String>) {
+    let of_role = |role: TensorRole| tensors.iter().filter(move |tensor| tensor.role == role);
+    match of_role(TensorRole::Output).count() {
+        1 => {}
+        outputs => mistakes.push(format!("it has {outputs} outputs: give exactly one tensor the role `output`")),
+    }
+    let Some(dim) = &file.independent else { return };
+    if !file.dims.contains_key(dim) {
+        let hint = did_you_mean(dim, file.dims.keys().map(String::as_str));
+        mistakes.push(format!("`independent` names `{dim}`, which is not a dimension{hint}"));
+        return;
+    }
+    let outputs = of_role(TensorRole::Output).filter(|tensor| !tensor.begins_with(dim));
+    mistakes.extend(outputs.map(|tensor| {
+        format!("`independent` names `{dim}`, so it must be the first extent of the output `{}`", tensor.name)
+    }));
+    for tensor in tensors {
+        if tensor.shape.iter().skip(1).any(|expr| expr.names().contains(dim)) {
+            mistakes.push(format!(
+                "`independent` names `{dim}`, so tensor `{}` may have it only as its first extent",
+                tensor.name
+            ));
+        }
+    }
+}

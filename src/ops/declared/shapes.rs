@@ -1,0 +1,115 @@
+//! Sizes near a case, for any op.
+
+use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
+
+use super::Declared;
+use crate::domain::op::{CheckLimits, Dims, Dtype, Op};
+
+/// Scaled cases change a dimension by whole multiples of this. Tiles of kernels are powers of two up to 256, so the last
+/// tile stays as full as it was. Smaller dimensions, such as a filter's, stay as they are.
+const PERIOD: i64 = 256;
+
+/// The most work and memory of a hidden case relative to the original case, as for optloop's own ops.
+const MAX_HIDDEN_WORK: f64 = 2.0;
+
+/// The largest size of a dimension in most hidden cases. It gives several tiles, checked in milliseconds.
+const MAX_SIDE: i64 = 1024;
+
+/// The same for the independent dimension, whose indices are alike.
+const MAX_INDEPENDENT: i64 = 40;
+
+/// So many indices that 16 bits do not count them.
+const MANY: std::ops::Range<i64> = 65_600..70_000;
+
+/// How a size is chosen.
+#[derive(Clone, Copy)]
+enum Size {
+    Next,
+    Before,
+    Odd,
+    One,
+    /// A multiple of this and of no larger power of two.
+    MultipleOf(i64),
+}
+
+/// All of them, the most telling first.
+const SIZES: [Size; 7] =
+    [Size::Next, Size::Odd, Size::MultipleOf(8), Size::MultipleOf(2), Size::MultipleOf(64), Size::Before, Size::One];
+
+/// Returns smaller sizes on which kernels take the same paths, the smallest first.
+pub(super) fn scaled(dims: &Dims) -> Vec<Dims> {
+    let scaled = |periods: i64| -> Dims {
+        dims.iter().map(|(name, size)| (name.clone(), *size.min(&(size % PERIOD + periods * PERIOD)))).collect()
+    };
+    let mut all: Vec<Dims> = [1, 2, 4, 8, 16].map(scaled).into();
+    all.dedup();
+    all.retain(|scaled| scaled != dims);
+    all
+}
+
+/// Draws sizes that no workload names. They are one more or less than the case's, odd, one, or multiples of a small number
+/// and of no larger one: vector loads and whole tiles allow only some of them.
+pub(super) fn hidden(op: &Declared, dims: &Dims, least: CheckLimits, seed: u64) -> Vec<Dims> {
+    let mut rng = SmallRng::seed_from_u64(seed);
+    let bytes = |dims: &Dims| op.bytes(dims, Dtype::F32);
+    let mut first: Vec<Dims> = op.independent.map(|dim| many(op, dims, dim, &mut rng)).into_iter().collect();
+    // So many blocks would take a CPU longer than all other checks.
+    first.retain(|many| bytes(many) <= least.bytes);
+    let mut rest = Vec::new();
+    for (place, size) in SIZES.into_iter().enumerate() {
+        // All dimensions at once, then each alone. The others stay, because kernels may be made for them.
+        let together = changed(op, dims, size, |_| true, &mut rng);
+        if place == 0 {
+            first.push(together)
+        } else {
+            rest.push(together)
+        }
+        rest.extend(op.dims().iter().map(|dim| changed(op, dims, size, |name| name == dim.name, &mut rng)));
+    }
+    rest.shuffle(&mut rng);
+    let most_flop = least.flop.max(MAX_HIDDEN_WORK * op.flop(dims));
+    let most_bytes = least.bytes.max(MAX_HIDDEN_WORK * bytes(dims));
+    let mut kept: Vec<Dims> = Vec::new();
+    for other in first.into_iter().chain(rest) {
+        let is_new = other != *dims && !kept.contains(&other);
+        if is_new && op.check(&other).is_ok() && op.flop(&other) <= most_flop && bytes(&other) <= most_bytes {
+            kept.push(other);
+        }
+    }
+    kept
+}
+
+/// Returns the case with sizes that are checked quickly.
+fn small(op: &Declared, dims: &Dims) -> Dims {
+    let most = |name: &str| if op.independent == Some(name) { MAX_INDEPENDENT } else { MAX_SIDE };
+    op.dims().iter().map(|dim| (dim.name.to_owned(), dims[dim.name].min(most(dim.name)).max(dim.range.0))).collect()
+}
+
+fn changed(op: &Declared, dims: &Dims, size: Size, is_meant: impl Fn(&str) -> bool, rng: &mut SmallRng) -> Dims {
+    let mut other = small(op, dims);
+    for dim in op.dims().iter().filter(|dim| is_meant(dim.name)) {
+        let side = other[dim.name];
+        let some = side.clamp(16, MAX_SIDE);
+        let drawn = match size {
+            Size::Next => side + 1,
+            Size::Before => side - 1,
+            Size::One => 1,
+            Size::Odd => rng.random_range(0..some / 2) * 2 + 1,
+            Size::MultipleOf(factor) => (rng.random_range(0..(some / factor).max(2) / 2) * 2 + 1) * factor,
+        };
+        other[dim.name] = drawn.clamp(dim.range.0, dim.range.1);
+    }
+    other
+}
+
+/// Returns many indices of the independent dimension, with little work for each.
+fn many(op: &Declared, dims: &Dims, independent: &str, rng: &mut SmallRng) -> Dims {
+    let mut other = small(op, dims);
+    for dim in op.dims() {
+        let size = if dim.name == independent { rng.random_range(MANY) } else { other[dim.name].min(8) };
+        other[dim.name] = size.clamp(dim.range.0, dim.range.1);
+    }
+    other
+}

@@ -1,0 +1,73 @@
+//! The command of a program that a project chooses: under a [guard](super::baseline::guard), with few environment
+//! variables, and confined to the files that it [may use](super::reach).
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::confine::Reach;
+use super::reach;
+use super::toolchain::cache_dir;
+use crate::environment;
+
+/// A program to run.
+pub struct GuardedProgram<'a> {
+    /// optloop's executable, which guards and confines the program.
+    pub exe: &'a Path,
+    /// The program and its arguments. A path is relative to `folder`, and a bare name is looked up in PATH.
+    pub command: &'a [String],
+    /// The folder in which it runs. It may read it.
+    pub folder: &'a Path,
+    /// A folder of its own, for temporary files.
+    pub own: &'a Path,
+    /// The folder in optloop's cache that it shares with its equals. See [`cache_folder`].
+    pub cache: &'a Path,
+    /// Environment variables that it gets in addition to those of every child.
+    pub env: &'a [String],
+    /// Files and folders that it may use in addition to its own and its installation.
+    pub added: &'a Reach,
+}
+
+/// Makes a folder in optloop's cache. The programs that share it must trust each other: one may run the files that another
+/// leaves there.
+pub fn cache_folder(name: &str) -> Result<PathBuf, String> {
+    let folder = cache_dir().map_err(|error| format!("{error:#}"))?.join(name);
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
+    Ok(folder)
+}
+
+impl GuardedProgram<'_> {
+    /// Returns the command that runs it. The error is one sentence.
+    pub fn command(&self) -> Result<Command, String> {
+        let Self { exe, command, folder, own, cache, env, added } = self;
+        let Some((program, arguments)) = command.split_first() else {
+            return Err("the command is empty".to_owned());
+        };
+        let mut command = Command::new(exe);
+        command.args(["guard", "--"]).arg(exe).arg("confined").current_dir(folder);
+        let Reach { readable, writable } = reach::of(program, folder, own, cache, added);
+        for (option, paths) in [("--read", readable), ("--write", writable)] {
+            for path in paths {
+                command.arg(option).arg(path);
+            }
+        }
+        command.args(["--", program]).args(arguments);
+        environment::limit(&mut command);
+        command.envs(env.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+        // Python would write compiled files next to the program, which were not part of what the user trusted.
+        command.env("PYTHONDONTWRITEBYTECODE", "1");
+        // Where libraries keep what they compile. They may not write elsewhere.
+        for (variable, folder) in [
+            ("TMPDIR", *own),
+            ("XDG_CACHE_HOME", *cache),
+            ("CUDA_CACHE_PATH", &cache.join("cuda")),
+            ("TRITON_CACHE_DIR", &cache.join("triton")),
+            ("TORCHINDUCTOR_CACHE_DIR", &cache.join("inductor")),
+        ] {
+            command.env(variable, folder);
+        }
+        // A Ctrl-C at the terminal must reach the session, and not kill the program.
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        Ok(command)
+    }
+}

@@ -1,0 +1,110 @@
+"""Runs the oracle of an op for optloop.
+
+Reads the oracle's text from standard input, as a string in JSON, and then requests: a line of JSON, and the inputs as
+32-bit floats. Writes an answer to each to what was standard output: a line of JSON, and the output as 64-bit floats.
+"""
+
+import sys
+
+sys.path.pop(0)  # the current folder, in which an earlier run of the oracle may have left modules
+
+import inspect
+import json
+import os
+import traceback
+
+FILE = "oracle.py"
+
+answers = os.fdopen(os.dup(1), "wb")
+# What the oracle prints must not get among the answers.
+os.dup2(2, 1)
+
+
+def answer(header, payload=b""):
+    answers.write(json.dumps(header).encode() + b"\n")
+    answers.write(payload)
+    answers.flush()
+
+
+def describe(error):
+    """Says what went wrong, and in which line of the oracle."""
+    text = str(error).strip().splitlines()
+    said = type(error).__name__ + (": " + text[0] if text else "")
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == FILE]
+    if isinstance(error, SyntaxError) and error.lineno and FILE not in said:
+        lines = [error.lineno]
+    return f"{said} ({FILE}, line {lines[-1]})" if lines and FILE not in said else said
+
+
+def load(text):
+    """Runs the oracle's file, and returns the function with the names of its parameters."""
+    names = {"__name__": "oracle", "__file__": FILE}
+    exec(compile(text, FILE, "exec"), names)
+    function = names.get("oracle")
+    if not callable(function):
+        raise LookupError("the file defines no function `oracle`")
+    return function, inspect.signature(function).parameters
+
+
+def arguments(parameters, values):
+    """Returns what the parameters name. A parameter with a default need not name anything."""
+    kinds = inspect.Parameter
+    if any(parameter.kind == kinds.VAR_KEYWORD for parameter in parameters.values()):
+        return values
+    wanted = [name for name, parameter in parameters.items() if parameter.kind != kinds.VAR_POSITIONAL]
+    unknown = [name for name in wanted if name not in values and parameters[name].default is kinds.empty]
+    if unknown:
+        raise LookupError(f"its parameter `{unknown[0]}` is not a dimension, an input or a scalar of the op")
+    return {name: values[name] for name in wanted if name in values}
+
+
+def output(numpy, result, shape):
+    """Returns the result as 64-bit floats of the output's shape."""
+    if hasattr(result, "detach"):
+        result = result.detach().cpu().numpy()
+    if result is None:
+        raise ValueError("it returned nothing")
+    if numpy.iscomplexobj(result):
+        raise ValueError("it returned complex numbers")
+    result = numpy.asarray(result)
+    if result.dtype in (numpy.float32, numpy.float16):
+        raise ValueError(f"it returned {result.dtype}, which is not exact enough: compute in float64")
+    if list(result.shape) != shape and not (result.size == 1 and shape == [1]):
+        raise ValueError(f"it returned the shape {list(result.shape)}, but the output has {shape}")
+    return numpy.ascontiguousarray(result, dtype="<f8")
+
+
+def main():
+    requests = sys.stdin.buffer
+    text = json.loads(requests.readline())
+    try:
+        import numpy
+    except ImportError:
+        answer({"error": "it needs numpy: install it for `%s` (python3 -m pip install numpy), or name another "
+                         "interpreter as baseline.python in config.toml" % sys.executable})
+        return
+    try:
+        function, parameters = load(text)
+    except BaseException as error:
+        answer({"error": describe(error)})
+        return
+    answer({})
+    while line := requests.readline():
+        request = json.loads(line)
+        values = {**request["dims"], **request["scalars"]}
+        for tensor in request["inputs"]:
+            size = 4
+            for extent in tensor["shape"]:
+                size *= extent
+            read = numpy.frombuffer(requests.read(size), "<f4").reshape(tensor["shape"])
+            values[tensor["name"]] = read.astype(numpy.float64)
+        try:
+            with numpy.errstate(all="ignore"):
+                result = output(numpy, function(**arguments(parameters, values)), request["output"])
+            del values
+            answer({"elements": result.size}, memoryview(result).cast("B"))
+        except (Exception, SystemExit) as error:
+            answer({"error": describe(error)})
+
+
+main()
