@@ -16,13 +16,13 @@ from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint, c
 
 import torch
 
-DTYPES = {"f16": torch.float16, "f32": torch.float32}
+DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
 SCALARS = {"i32": c_int, "f32": c_float}
 # Of the shipped workloads, by output and its type.
 TOLERANCES = {("o", "f16"): 1e-3, ("o", "f32"): 1e-5, ("c", "f16"): 4e-4}
 
 # Numbers of cuda.h.
-MAP_DTYPES = {"f16": 6, "f32": 7}
+MAP_DTYPES = {"f16": 6, "f32": 7, "bf16": 9}
 MAP_SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 MAP_L2_PROMOTION_128 = 2
 DYNAMIC_SHARED, NON_PORTABLE_CLUSTER = 8, 14

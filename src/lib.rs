@@ -14,6 +14,7 @@ pub mod config;
 pub mod domain;
 pub mod environment;
 pub mod files;
+pub mod intake;
 pub mod llm;
 pub mod ops;
 pub mod report;

@@ -20,7 +20,7 @@ import warnings
 import torch
 
 PROTOCOL = 2
-DTYPES = {"f16": torch.float16, "f32": torch.float32}
+DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
 # Beyond it instantiating a graph costs more than resolution gains.
 MAX_LAUNCHES = 1000
 # What lies between two replays weighs less in a longer sample. One of twice the requested length is not so long that a
@@ -131,14 +131,14 @@ class GraphState:
 
 
 class Case:
-    """The tensors of a case, in as many sets as its regime needs. An op says which shapes they have, and how it is computed."""
+    """The tensors of a case, in as many sets as its regime needs. An op says how it is computed."""
 
     OP = None
 
     def __init__(self, request):
-        if request["op"] != self.OP:
+        if self.OP is not None and request["op"] != self.OP:
             raise Refused(f"it computes {self.OP}, not {request['op']}")
-        self.dims, self.dtype = request["dims"], DTYPES[request["dtype"]]
+        self.dims, self.dtype, self.tensors = request["dims"], DTYPES[request["dtype"]], request.get("tensors", [])
         inputs, output = self.shapes()
         first = [self.read(request["inputs"][name], shape) for name, shape in inputs.items()]
         set_bytes = sum(tensor.nbytes for tensor in first) + math.prod(output) * self.dtype.itemsize
@@ -147,7 +147,8 @@ class Case:
 
     def shapes(self):
         """Returns the shapes of the inputs by name, in the order of `compute`, and that of the output."""
-        raise NotImplementedError
+        inputs = {tensor["name"]: tensor["shape"] for tensor in self.tensors if tensor["role"] == "input"}
+        return inputs, next(tensor["shape"] for tensor in self.tensors if tensor["role"] == "output")
 
     def compute(self, *inputs):
         """Returns the output."""

@@ -1,5 +1,6 @@
 //! The command line, with one file for each verb. Data goes to standard output, messages go to standard error.
 
+mod add;
 mod audit;
 mod backup;
 mod bench;
@@ -104,6 +105,9 @@ enum Verb {
     /// Create a project in a folder, with the workloads and families that optloop ships
     #[command(after_help = examples::INIT)]
     Init(init::Args),
+    /// Make a workload, a family and an op of your own CUDA kernel
+    #[command(after_help = examples::ADD)]
+    Add(add::Args),
     /// Run a session: optimise a workload within a budget
     #[command(after_help = examples::START)]
     Start(start::Args),
@@ -267,6 +271,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Verb::Reproduce(args) => or_stop(aloud(reproduce::run(args, &project, &mut out))).await,
         Verb::Remeasure(args) => or_stop(aloud(remeasure::run(args, &project, &mut out))).await,
         Verb::Audit(args) => or_stop(aloud(audit::run(args, &project, &mut out))).await,
+        Verb::Add(args) => aloud(async { add::run(args, &project, &mut out) }).await,
         Verb::Compile(args) => aloud(async { compile::run(args, &project, &mut out) }).await,
         Verb::Report(args) => report::run(args, &project, &existing_store(&project).await?, &mut out).await,
         Verb::Sessions(args) => {

@@ -189,7 +189,7 @@ impl Peaks {
     /// Returns the arithmetic ceiling for a dtype in FLOP/s.
     pub fn flops(&self, dtype: Dtype) -> f64 {
         match dtype {
-            Dtype::F16 => self.f16_flops,
+            Dtype::F16 | Dtype::Bf16 => self.f16_flops,
             Dtype::F32 => self.f32_flops,
         }
     }

@@ -14,6 +14,8 @@ pub type Dims = IndexMap<String, i64>;
 pub enum Dtype {
     /// IEEE binary16.
     F16,
+    /// The upper half of an IEEE binary32.
+    Bf16,
     /// IEEE binary32.
     F32,
 }
@@ -22,7 +24,7 @@ impl Dtype {
     /// Returns the size of one element in bytes.
     pub fn bytes(self) -> usize {
         match self {
-            Self::F16 => 2,
+            Self::F16 | Self::Bf16 => 2,
             Self::F32 => 4,
         }
     }
@@ -31,6 +33,7 @@ impl Dtype {
     pub fn largest(self) -> f64 {
         match self {
             Self::F16 => 65504.0,
+            Self::Bf16 => f64::from(half::bf16::MAX),
             Self::F32 => f64::from(f32::MAX),
         }
     }
@@ -39,6 +42,7 @@ impl Dtype {
     pub fn name(self) -> &'static str {
         match self {
             Self::F16 => "f16",
+            Self::Bf16 => "bf16",
             Self::F32 => "f32",
         }
     }
@@ -173,11 +177,13 @@ pub struct OracleCall<'a> {
     pub inputs: Vec<(TensorSpec, &'a [f32])>,
     /// The output tensor.
     pub output: &'a TensorSpec,
+    /// The rows of the output to compute, in the order of the answer.
+    pub rows: &'a [usize],
 }
 
 /// An oracle outside of optloop, such as a Python program.
 pub trait Oracle: Send + Sync {
-    /// Computes the whole output in float64, in row-major order. The error says in one sentence why there is none.
+    /// Computes some rows of the output in float64, one after the other. The error says in one sentence why there is none.
     fn compute(&self, call: &OracleCall<'_>) -> Result<Vec<f64>, String>;
 }
 
@@ -290,6 +296,16 @@ pub trait Op: Sync + Send {
     /// Returns the fewest bytes that device memory must move: each input read once, each output written once.
     fn bytes(&self, dims: &Dims, dtype: Dtype) -> f64 {
         self.tensors(dims, dtype).iter().map(|tensor| tensor.bytes() as f64).sum()
+    }
+
+    /// Returns how much a CPU has to do for a case: its floating-point operations, or its elements if they are more.
+    fn work(&self, dims: &Dims) -> f64 {
+        self.flop(dims).max(self.bytes(dims, Dtype::F32) / Dtype::F32.bytes() as f64)
+    }
+
+    /// Returns the cost of the whole oracle, in floating-point operations of optloop's own oracles.
+    fn oracle_flop(&self, dims: &Dims) -> f64 {
+        self.work(dims)
     }
 
     /// Returns the output tensor of a case.

@@ -33,10 +33,21 @@ pub struct Workload {
     pub cases: Vec<Case>,
 }
 
+/// The program that times an expression of PyTorch.
+pub const EXPRESSION: &str = "torch_expression.py";
+
 /// The program that times what a user would use instead, as the workload file names it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(untagged, expecting = "expected a file in kernels/baselines/, or a command as a list of strings")]
+#[serde(
+    untagged,
+    expecting = "expected a file in kernels/baselines/, a command as a list of strings, or { torch = \"EXPRESSION\" }"
+)]
 pub enum BaselineKey {
+    /// An expression of PyTorch, which optloop's own program times.
+    Torch {
+        /// The expression.
+        torch: String,
+    },
     /// A file in `kernels/baselines/`, run by the configured interpreter.
     File(String),
     /// A program and its arguments. A path is relative to the project; a bare name is looked up in PATH.
@@ -192,7 +203,7 @@ impl Workload {
     /// Keeps the cases with the least work, as many as have at most `most_flop` together but at least one. They stay in
     /// the workload's order.
     pub fn lightest(mut self, most_flop: f64) -> Self {
-        let flop = |case: &Case| self.op.flop(&case.dims);
+        let flop = |case: &Case| self.op.work(&case.dims);
         let mut by_work: Vec<&Case> = self.cases.iter().collect();
         by_work.sort_by(|a, b| flop(a).total_cmp(&flop(b)));
         let mut sum = 0.0;
@@ -212,6 +223,7 @@ impl BaselineKey {
     pub fn command(&self, interpreter: &str) -> Vec<String> {
         match self {
             Self::File(_) => [interpreter.to_owned()].into_iter().chain(self.path()).collect(),
+            Self::Torch { torch } => [interpreter, EXPRESSION, torch].map(str::to_owned).into(),
             Self::Command(command) => command.clone(),
         }
     }
@@ -220,6 +232,8 @@ impl BaselineKey {
     pub fn path(&self) -> Option<String> {
         match self {
             Self::File(file) => Some(format!("kernels/baselines/{file}")),
+            // It runs from a folder of its own.
+            Self::Torch { .. } => None,
             Self::Command(command) => command.first().filter(|program| program.contains('/')).cloned(),
         }
     }
@@ -229,6 +243,9 @@ impl BaselineKey {
         match self {
             Self::File(file) if file.is_empty() || file.contains(['/', '\\']) || file.starts_with('.') => {
                 Err(format!("baseline `{file}`: name a file in kernels/baselines/, without a path"))
+            }
+            Self::Torch { torch } if torch.trim().is_empty() => {
+                Err("baseline: its expression is empty, such as `torch.softmax(x, -1)`".to_owned())
             }
             Self::Command(command) if command.first().is_none_or(String::is_empty) => {
                 Err("baseline: its command is empty, name a program first".to_owned())
@@ -325,6 +342,7 @@ mod tests {
         assert_eq!(command(r#""torch_sdpa.py""#), "python3 kernels/baselines/torch_sdpa.py");
         assert_eq!(command(r#"["./my-baseline", "--flag"]"#), "./my-baseline --flag");
         assert_eq!(command(r#"["sh", "tools/mine.sh"]"#), "sh tools/mine.sh");
+        assert_eq!(command(r#"{ torch = "x + 1" }"#), "python3 torch_expression.py x + 1");
         assert_eq!(Workload::parse(VALID, ops::find).unwrap().baseline, None);
     }
 
@@ -363,11 +381,11 @@ mod tests {
         insta::assert_snapshot!(error("B = 1", "B = 0"), @"case `small`: `B` = 0 is out of range 1 to 65536");
         insta::assert_snapshot!(error("\"small\"", "\"../etc\""), @"case name `../etc`: use 1 to 64 of a-z, 0-9 and `-`, because it is used as a file name");
         insta::assert_snapshot!(error("\"attention\"", "\"atention\""), @"op `atention` is not known (did you mean `attention`?); there are: attention, gemm");
-        insta::assert_snapshot!(error("dtype = \"f16\"", "dtype = \"f61\""), @"line 5: unknown variant `f61`, expected `f16` or `f32`");
+        insta::assert_snapshot!(error("dtype = \"f16\"", "dtype = \"f61\""), @"line 5: unknown variant `f61`, expected one of `f16`, `bf16`, `f32` (did you mean `bf16`?)");
         insta::assert_snapshot!(error("tolerance =", "baseline = \"../x.py\"\ntolerance ="), @"baseline `../x.py`: name a file in kernels/baselines/, without a path");
         let baseline = |value: &str| error("tolerance =", &format!("baseline = {value}\ntolerance ="));
         insta::assert_snapshot!(baseline(r#""""#), @"baseline ``: name a file in kernels/baselines/, without a path");
-        insta::assert_snapshot!(baseline("7"), @"line 7: expected a file in kernels/baselines/, or a command as a list of strings");
+        insta::assert_snapshot!(baseline("7"), @"line 7: expected a file in kernels/baselines/, a command as a list of strings, or { torch = \"EXPRESSION\" }");
         insta::assert_snapshot!(baseline("[]"), @"baseline: its command is empty, name a program first");
         insta::assert_snapshot!(baseline(r#"["/bin/mine"]"#), @"baseline `/bin/mine`: name a program by its path below the project, or by its bare name in PATH");
         insta::assert_snapshot!(baseline(r#"["a/../../mine", "--fast"]"#), @"baseline `a/../../mine`: name a program by its path below the project, or by its bare name in PATH");

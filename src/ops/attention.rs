@@ -150,7 +150,7 @@ impl Op for Attention {
         let of_score = (shape.d as f64).sqrt() / f64::from(1 << 24);
         let rounding = |weight: f64, score: f64, typical: f64| match dtype {
             Dtype::F16 => 2.0_f64.powi(-25),
-            Dtype::F32 => weight * (score.abs() + typical) * of_score + f64::from(f32::MIN_POSITIVE),
+            Dtype::Bf16 | Dtype::F32 => weight * (score.abs() + typical) * of_score + f64::from(f32::MIN_POSITIVE),
         };
         let of_row = |&row: &usize| {
             let (head, i) = (row / shape.sq, row % shape.sq);

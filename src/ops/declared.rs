@@ -16,6 +16,10 @@ use crate::domain::op::{
 /// The most elements of a tensor, because kernels index with 32-bit integers.
 const MAX_ELEMENTS: i64 = 1 << 31;
 
+/// How much longer a Python function takes than an oracle in Rust, which uses every core: a softmax of 2048 x 8192 elements
+/// in numpy does 0.13 GFLOP/s (one core of the machine that builds optloop, 2026-11-24).
+const ORACLE_SLOWDOWN: f64 = 50.0;
+
 /// An op that a project declares. See docs/workload.md.
 pub struct Declared {
     name: &'static str,
@@ -71,12 +75,12 @@ impl Declared {
         manifest::oracle_file(manifest)
     }
 
-    /// Computes some indices of the independent dimension, and nothing else.
-    fn some_indices(
+    /// Computes rows from some indices of the independent dimension, and from nothing else.
+    fn of_indices(
         &self,
         (dims, dim): (&Dims, &str),
         inputs: &[Vec<f32>],
-        indices: &[usize],
+        (indices, rows): (&[usize], &[usize]),
     ) -> Result<Vec<f64>, String> {
         let count = dims[dim] as usize;
         let mut part = dims.clone();
@@ -89,13 +93,13 @@ impl Declared {
         let cuts: Vec<Option<Vec<f32>>> =
             rules.zip(inputs).map(|(rule, values)| rule.begins_with(dim).then(|| cut(values))).collect();
         let values = cuts.iter().zip(inputs).map(|(cut, whole)| cut.as_deref().unwrap_or(whole)).collect();
-        self.compute(&part, values)
+        self.compute(&part, values, rows)
     }
 
-    fn compute(&self, dims: &Dims, values: Vec<&[f32]>) -> Result<Vec<f64>, String> {
-        let output = self.output(dims, Dtype::F32);
+    fn compute(&self, dims: &Dims, values: Vec<&[f32]>, rows: &[usize]) -> Result<Vec<f64>, String> {
+        let output = &self.output(dims, Dtype::F32);
         let inputs = self.tensors(dims, Dtype::F32).into_iter().filter(|tensor| tensor.role == TensorRole::Input);
-        let call = OracleCall { dims, scalars: &self.scalars, inputs: inputs.zip(values).collect(), output: &output };
+        let call = OracleCall { dims, scalars: &self.scalars, inputs: inputs.zip(values).collect(), output, rows };
         self.oracle.compute(&call).map_err(|problem| format!("the oracle of op `{}` failed: {problem}", self.name))
     }
 }
@@ -144,6 +148,10 @@ impl Op for Declared {
         self.flop.int(dims).unwrap_or(0) as f64
     }
 
+    fn oracle_flop(&self, dims: &Dims) -> f64 {
+        ORACLE_SLOWDOWN * self.work(dims)
+    }
+
     fn scaled(&self, dims: &Dims) -> Vec<Dims> {
         shapes::scaled(dims)
     }
@@ -166,26 +174,19 @@ impl Op for Declared {
     /// With an independent dimension, only the indices that have one of the rows are computed.
     fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Result<Vec<f64>, String> {
         let output = self.output(dims, Dtype::F32);
-        let (row_len, row_count) = (output.row_len(), output.elements() / output.row_len());
-        let take = |computed: &[f64], place: &dyn Fn(usize) -> usize| -> Vec<f64> {
-            rows.iter().flat_map(|row| &computed[place(*row) * row_len..][..row_len]).copied().collect()
+        let Some(dim) = self.independent.filter(|_| output.shape.len() > 1) else {
+            return self.compute(dims, inputs.iter().map(Vec::as_slice).collect(), rows);
         };
-        if let Some(dim) = self.independent
-            && output.shape.len() > 1
-        {
-            let rows_of_one = row_count / dims[dim] as usize;
-            let mut indices: Vec<usize> = rows.iter().map(|row| row / rows_of_one).collect();
-            indices.sort_unstable();
-            indices.dedup();
-            let computed = self.some_indices((dims, dim), inputs, &indices)?;
-            let place = |row: usize| {
-                let index = indices.binary_search(&(row / rows_of_one)).expect("every row's index is computed");
-                index * rows_of_one + row % rows_of_one
-            };
-            return Ok(take(&computed, &place));
-        }
-        let computed = self.compute(dims, inputs.iter().map(Vec::as_slice).collect())?;
-        Ok(take(&computed, &|row| row))
+        let rows_of_one = output.elements() / output.row_len() / dims[dim] as usize;
+        let mut indices: Vec<usize> = rows.iter().map(|row| row / rows_of_one).collect();
+        indices.sort_unstable();
+        indices.dedup();
+        let place = |row: &usize| {
+            let index = indices.binary_search(&(row / rows_of_one)).expect("every row's index is computed");
+            index * rows_of_one + row % rows_of_one
+        };
+        let places: Vec<usize> = rows.iter().map(place).collect();
+        self.of_indices((dims, dim), inputs, (&indices, &places))
     }
 }
 
@@ -235,7 +236,7 @@ mod tests {
                 let mean = row.iter().map(|x| f64::from(*x)).sum::<f64>() / columns as f64;
                 row.iter().zip(*weights).map(|(x, w)| f64::from(*x) + mean + f64::from(*w) + 0.5).collect()
             };
-            Ok(values.chunks_exact(columns).flat_map(row).collect())
+            Ok(call.rows.iter().flat_map(|at| row(&values[at * columns..][..columns])).collect())
         }
     }
 

@@ -147,6 +147,10 @@ impl BaselineProgram {
                 let copies = shipped::copies()?;
                 (vec![python, file.clone()], copies.path().to_owned(), Some(Arc::new(copies)))
             }
+            BaselineKey::Torch { .. } => {
+                let copies = shipped::copies()?;
+                (key.command(&python), copies.path().to_owned(), Some(Arc::new(copies)))
+            }
             _ => (key.command(&python), project, None),
         };
         Ok(Self { exe, command, folder, copies, own: Arc::new(own), env, added, device, min_sample_ns, timeout })
@@ -237,6 +241,8 @@ impl BaselineProcess {
             op: op.name(),
             dtype,
             dims: &case.dims,
+            tensors: &op.tensors(&case.dims, dtype),
+            scalars: op.scalars(&case.dims).into_iter().collect(),
             regime: case.regime,
             l2_bytes,
             min_sample_ns: self.min_sample_ns,

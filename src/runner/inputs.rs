@@ -1,6 +1,6 @@
 //! Random inputs: fresh for every check, and the same for the same seed on every machine.
 
-use half::f16;
+use half::{bf16, f16};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use rand_distr::{Distribution, StandardNormal};
@@ -42,6 +42,7 @@ pub fn round(values: &mut [f32], dtype: Dtype) {
 pub fn rounded(value: f32, dtype: Dtype) -> f32 {
     match dtype {
         Dtype::F16 => f16::from_f32(value).to_f32(),
+        Dtype::Bf16 => bf16::from_f32(value).to_f32(),
         Dtype::F32 => value,
     }
 }
@@ -82,17 +83,14 @@ pub fn encode(values: &[f32], dtype: Dtype) -> Vec<u8> {
 pub fn encode_into(bytes: &mut [u8], values: &[f32], dtype: Dtype) {
     let chunks = bytes.par_chunks_mut(CHUNK * dtype.bytes()).zip(values.par_chunks(CHUNK));
     chunks.for_each(|(bytes, values)| match dtype {
-        Dtype::F16 => {
-            for (bytes, value) in bytes.chunks_exact_mut(2).zip(values) {
-                bytes.copy_from_slice(&f16::from_f32(*value).to_le_bytes());
-            }
-        }
-        Dtype::F32 => {
-            for (bytes, value) in bytes.chunks_exact_mut(4).zip(values) {
-                bytes.copy_from_slice(&value.to_le_bytes());
-            }
-        }
+        Dtype::F16 => encode_with(bytes, values, |value| f16::from_f32(value).to_le_bytes()),
+        Dtype::Bf16 => encode_with(bytes, values, |value| bf16::from_f32(value).to_le_bytes()),
+        Dtype::F32 => encode_with(bytes, values, f32::to_le_bytes),
     });
+}
+
+fn encode_with<const N: usize>(bytes: &mut [u8], values: &[f32], encode: impl Fn(f32) -> [u8; N]) {
+    bytes.chunks_exact_mut(N).zip(values).for_each(|(bytes, value)| bytes.copy_from_slice(&encode(*value)));
 }
 
 /// Decodes the bytes of a tensor on the device.
@@ -100,18 +98,16 @@ pub fn decode(bytes: &[u8], dtype: Dtype) -> Vec<f32> {
     let mut values = vec![0.0; bytes.len() / dtype.bytes()];
     let chunks = values.par_chunks_mut(CHUNK).zip(bytes.par_chunks(CHUNK * dtype.bytes()));
     chunks.for_each(|(values, bytes)| match dtype {
-        Dtype::F16 => {
-            for (value, bytes) in values.iter_mut().zip(bytes.chunks_exact(2)) {
-                *value = f16::from_le_bytes([bytes[0], bytes[1]]).to_f32();
-            }
-        }
-        Dtype::F32 => {
-            for (value, bytes) in values.iter_mut().zip(bytes.chunks_exact(4)) {
-                *value = f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-            }
-        }
+        Dtype::F16 => decode_with(values, bytes, |bytes| f16::from_le_bytes(bytes).to_f32()),
+        Dtype::Bf16 => decode_with(values, bytes, |bytes| bf16::from_le_bytes(bytes).to_f32()),
+        Dtype::F32 => decode_with(values, bytes, f32::from_le_bytes),
     });
     values
+}
+
+fn decode_with<const N: usize>(values: &mut [f32], bytes: &[u8], decode: impl Fn([u8; N]) -> f32) {
+    let elements = bytes.chunks_exact(N).map(|bytes| decode(bytes.try_into().expect("a chunk has N bytes")));
+    values.iter_mut().zip(elements).for_each(|(value, decoded)| *value = decoded);
 }
 
 #[cfg(test)]
@@ -128,6 +124,9 @@ mod tests {
         assert_ne!(values, normal(&tensor, 2));
         assert_ne!(values, normal(&TensorSpec { name: "k".to_owned(), ..tensor.clone() }, 1));
         assert_eq!(decode(&encode(&values, Dtype::F16), Dtype::F16), values);
+        let of_bf16 = normal(&TensorSpec { dtype: Dtype::Bf16, ..tensor.clone() }, 1);
+        assert_ne!(of_bf16, values, "each dtype rounds");
+        assert_eq!(decode(&encode(&of_bf16, Dtype::Bf16), Dtype::Bf16), of_bf16);
         let mean = values.iter().sum::<f32>() / values.len() as f32;
         assert!(mean.abs() < 0.02, "mean {mean}");
     }

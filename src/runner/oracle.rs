@@ -54,6 +54,7 @@ struct Request<'a> {
     scalars: serde_json::Map<String, serde_json::Value>,
     inputs: Vec<Input<'a>>,
     output: &'a [usize],
+    rows: &'a [usize],
 }
 
 #[derive(Serialize)]
@@ -119,19 +120,25 @@ impl Process {
         };
         let mut command = guarded.command()?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut guarded_child = command.spawn().map_err(|error| format!("`{python}` cannot be run: {error}"))?;
-        let guard = guarded_child.id();
-        let (Some(input), Some(output), Some(errors)) =
-            (guarded_child.stdin.take(), guarded_child.stdout.take(), guarded_child.stderr.take())
-        else {
-            return Err("it has no pipes".to_owned());
-        };
+        let (started, start) = mpsc::channel();
+        // The guard ends with the thread that has started it, so that thread stays until the guard has ended.
         let last_line = thread::spawn(move || {
-            let line = child::last_line_blocking(errors);
-            // The guard has ended by now, or is about to.
-            let _ = guarded_child.wait();
+            let mut child = match command.spawn() {
+                Ok(child) => child,
+                Err(error) => {
+                    let _ = started.send(Err(error));
+                    return String::new();
+                }
+            };
+            let errors = child.stderr.take();
+            let _ = started.send(Ok((child.id(), child.stdin.take(), child.stdout.take())));
+            let line = errors.map(child::last_line_blocking).unwrap_or_default();
+            let _ = child.wait();
             line
         });
+        let started = start.recv().map_err(|_| "it was not started".to_owned())?;
+        let (guard, input, output) = started.map_err(|error| format!("`{python}` cannot be run: {error}"))?;
+        let (Some(input), Some(output)) = (input, output) else { return Err("it has no pipes".to_owned()) };
         let output = BufReader::new(output);
         let mut process = Self { input, output, guard, last_line: Some(last_line) };
         let hello = process.limited(|process| {
@@ -147,15 +154,15 @@ impl Process {
     fn call(&mut self, call: &OracleCall<'_>) -> Result<Vec<f64>, Failure> {
         let scalars = call.scalars.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
         let inputs = call.inputs.iter().map(|(tensor, _)| Input { name: &tensor.name, shape: &tensor.shape }).collect();
-        let request = Request { dims: call.dims, scalars, inputs, output: &call.output.shape };
+        let request = Request { dims: call.dims, scalars, inputs, output: &call.output.shape, rows: call.rows };
         let line = serde_json::to_string(&request).map_err(|error| Failure::Refused(error.to_string()))? + "\n";
-        let elements = call.output.elements();
+        let elements = call.rows.len() * call.output.row_len();
         self.limited(|process| {
             // A process that does not read may have said why, so its answer is read in any case.
             let _ = process.send(&line, call);
             let answer = process.header()?;
             if answer.elements != elements {
-                let problem = format!("it returned {} elements, but the output has {elements}", answer.elements);
+                let problem = format!("it sent {} elements, not {elements}", answer.elements);
                 return Err(Failure::Lost(problem));
             }
             process.values(elements)

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use half::f16;
+use half::{bf16, f16};
 use rand::rngs::SmallRng;
 use rand::seq::index::sample;
 use rand::{Rng, SeedableRng};
@@ -110,7 +110,7 @@ impl Expectation {
     ) -> Result<Self, String> {
         let output = op.output(dims, dtype);
         let row_count = output.elements() / output.row_len();
-        let affordable = (row_count as f64 * oracle_flop / op.flop(dims)) as usize;
+        let affordable = (row_count as f64 * oracle_flop / op.oracle_flop(dims)) as usize;
         let mut rows = choose_rows(row_count, affordable.max(MIN_ROWS), &mut SmallRng::seed_from_u64(seed));
         rows.extend(&probed.rows);
         rows.sort_unstable();
@@ -264,6 +264,7 @@ fn rounding(dtype: Dtype) -> f32 {
     match dtype {
         // One rounding, as in a kernel that scales its queries before it multiplies them.
         Dtype::F16 => 1.0 / 2048.0,
+        Dtype::Bf16 => 1.0 / 256.0,
         // A sequential sum of 8192 products loses as much as 45 roundings of each, of 2^-24. TF32 loses as much as
         // 8192.
         Dtype::F32 => 64.0 / (1 << 24) as f32,
@@ -271,11 +272,12 @@ fn rounding(dtype: Dtype) -> f32 {
 }
 
 /// The largest error of a number near zero: half of the smallest subnormal in FP16, and the smallest normal number in
-/// FP32, whose subnormals may be treated as zero.
+/// FP32 and BF16, whose subnormals may be treated as zero.
 fn least_rounding(dtype: Dtype) -> f64 {
     match dtype {
         Dtype::F16 => 2.0_f64.powi(-25),
-        Dtype::F32 => f64::from(f32::MIN_POSITIVE),
+        // BF16 has the exponents of FP32.
+        Dtype::Bf16 | Dtype::F32 => f64::from(f32::MIN_POSITIVE),
     }
 }
 
@@ -307,6 +309,7 @@ pub fn scan(bytes: &[u8], dtype: Dtype) -> Result<(), Refusal> {
     }
     let not_finite = |element: &&[u8]| match dtype {
         Dtype::F16 => !f16::from_le_bytes([element[0], element[1]]).is_finite(),
+        Dtype::Bf16 => !bf16::from_le_bytes([element[0], element[1]]).is_finite(),
         Dtype::F32 => !f32::from_le_bytes([element[0], element[1], element[2], element[3]]).is_finite(),
     };
     match bytes.par_chunks_exact(size).with_min_len(4096).filter(not_finite).count() {

@@ -43,7 +43,7 @@ fn oracle(project: &Path, config: &Config, workload: &Workload) -> anyhow::Resul
 /// Returns what runs where the baseline of a workload is timed.
 pub fn of_baseline(project: &Path, config: &Config, workload: &Workload) -> anyhow::Result<Vec<Item>> {
     let mut items = Vec::new();
-    if let Some(BaselineKey::File(_)) = workload.baseline {
+    if let Some(BaselineKey::File(_) | BaselineKey::Torch { .. }) = workload.baseline {
         items.extend(of_interpreter(project, config)?);
     }
     if workload.baseline.is_some() {
@@ -133,6 +133,8 @@ fn baseline(project: &Path, config: &Config, workload: &Workload) -> anyhow::Res
         return Ok(None);
     }
     let command = key.command(&config.baseline.python);
-    let files = files::named(project, &command)?;
+    // An expression names no file of the project.
+    let is_expression = matches!(key, BaselineKey::Torch { .. });
+    let files = if is_expression { Default::default() } else { files::named(project, &command)? };
     Ok(Some(Item { kind: Kind::Baseline, workload: workload.name.clone(), command, files }))
 }

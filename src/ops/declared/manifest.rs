@@ -12,13 +12,6 @@ use crate::domain::toml_text;
 /// The range of a dimension without a `range`. Kernels get dimensions as 32-bit integers.
 const RANGE: (i64, i64) = (1, i32::MAX as i64);
 
-/// Words of Python that cannot name a parameter of the oracle, where they could name a dimension, tensor or scalar.
-const PYTHON: [&str; 35] = [
-    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
-    "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
-    "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
-];
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -119,11 +112,9 @@ fn check_names(file: &File, mistakes: &mut Vec<String>) {
     }
     let mut seen: Vec<&str> = Vec::new();
     for name in file.dims.keys().chain(file.tensors.keys()).chain(file.scalars.keys()) {
-        if !is_identifier(name) || PYTHON.contains(&name.as_str()) {
-            mistakes.push(format!(
-                "`{name}`: use 1 to 64 letters, digits and `_`, and no word of Python, because it names a parameter of \
-                 the oracle"
-            ));
+        if !is_identifier(name) {
+            let why = "because it names a parameter of the oracle";
+            mistakes.push(format!("`{name}`: use 1 to 64 letters, digits and `_`, {why}"));
         }
         if seen.contains(&name.as_str()) {
             mistakes.push(format!("`{name}` names two things: rename one"));

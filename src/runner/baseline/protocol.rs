@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::device::{DeviceInfo, TimeSource};
-use crate::domain::op::{Dims, Dtype};
+use crate::domain::op::{Dims, Dtype, TensorSpec};
 use crate::domain::regime::Regime;
 
 /// The protocol version. A program with another one is refused.
@@ -28,6 +28,10 @@ pub(super) enum Request<'a> {
         op: &'a str,
         dtype: Dtype,
         dims: &'a Dims,
+        /// The inputs, then the output.
+        tensors: &'a [TensorSpec],
+        /// Floating-point constants of the op.
+        scalars: BTreeMap<&'a str, f64>,
         regime: Regime,
         /// Bytes of the device's L2, for the cold regime.
         l2_bytes: u64,

@@ -9,8 +9,11 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-/// The shipped files with their texts. The first two import the last.
-const FILES: [(&str, &str); 3] = [
+use crate::domain::workload::EXPRESSION;
+
+/// The shipped files with their texts. All import the last.
+const FILES: [(&str, &str); 4] = [
+    (EXPRESSION, include_str!("../../../kernels/baselines/torch_expression.py")),
     ("torch_sdpa.py", include_str!("../../../kernels/baselines/torch_sdpa.py")),
     ("torch_matmul.py", include_str!("../../../kernels/baselines/torch_matmul.py")),
     ("graph_timing.py", include_str!("../../../kernels/baselines/graph_timing.py")),

@@ -11,7 +11,7 @@ const ROWS: usize = 16;
 /// one sentence. One of optloop's own ops has nothing to check.
 pub fn check(workload: &Workload) -> Result<(), String> {
     let OpSource::Declared(_) = workload.op.source() else { return Ok(()) };
-    let work = |case: &&Case| workload.op.flop(&case.dims).max(workload.op.bytes(&case.dims, workload.dtype));
+    let work = |case: &&Case| workload.op.work(&case.dims);
     let mut cases: Vec<&Case> = workload.cases.iter().collect();
     cases.sort_by(|a, b| work(a).total_cmp(&work(b)));
     let (Some(least), Some(most)) = (cases.first(), cases.last()) else { return Ok(()) };

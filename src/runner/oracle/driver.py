@@ -10,6 +10,7 @@ sys.path.pop(0)  # the current folder, in which an earlier run of the oracle may
 
 import inspect
 import json
+import keyword
 import os
 import traceback
 
@@ -58,8 +59,8 @@ def arguments(parameters, values):
     return {name: values[name] for name in wanted if name in values}
 
 
-def output(numpy, result, shape):
-    """Returns the result as 64-bit floats of the output's shape."""
+def output(numpy, result, shape, rows, only_rows):
+    """Returns the rows of the result as 64-bit floats. The function has computed these rows or all of them."""
     if hasattr(result, "detach"):
         result = result.detach().cpu().numpy()
     if result is None:
@@ -69,8 +70,12 @@ def output(numpy, result, shape):
     result = numpy.asarray(result)
     if result.dtype in (numpy.float32, numpy.float16):
         raise ValueError(f"it returned {result.dtype}, which is not exact enough: compute in float64")
-    if list(result.shape) != shape and not (result.size == 1 and shape == [1]):
-        raise ValueError(f"it returned the shape {list(result.shape)}, but the output has {shape}")
+    wanted = [len(rows), shape[-1]] if only_rows else shape
+    if list(result.shape) != wanted and not (result.size == 1 and shape == [1]):
+        what = "the rows have" if only_rows else "the output has"
+        raise ValueError(f"it returned the shape {list(result.shape)}, but {what} {wanted}")
+    if not only_rows:
+        result = result.reshape(-1, shape[-1])[rows]
     return numpy.ascontiguousarray(result, dtype="<f8")
 
 
@@ -98,9 +103,14 @@ def main():
                 size *= extent
             read = numpy.frombuffer(requests.read(size), "<f4").reshape(tensor["shape"])
             values[tensor["name"]] = read.astype(numpy.float64)
+        rows = numpy.array(request["rows"], dtype=numpy.int64)
+        only_rows = "rows" in parameters and "rows" not in values
+        values.setdefault("rows", rows)
+        # A name such as `in` cannot be a parameter.
+        values = {name + "_" * keyword.iskeyword(name): value for name, value in values.items()}
         try:
             with numpy.errstate(all="ignore"):
-                result = output(numpy, function(**arguments(parameters, values)), request["output"])
+                result = output(numpy, function(**arguments(parameters, values)), request["output"], rows, only_rows)
             del values
             answer({"elements": result.size}, memoryview(result).cast("B"))
         except (Exception, SystemExit) as error:

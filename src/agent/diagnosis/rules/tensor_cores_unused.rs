@@ -21,7 +21,7 @@ pub(super) const RULE: Rule = Rule {
 const FMA_SHARE: f64 = 1.0 / 16.0;
 
 fn find(subject: &Subject<'_>) -> Option<Found> {
-    if subject.uses_tensor_cores()? || subject.workload.dtype != Dtype::F16 {
+    if subject.uses_tensor_cores()? || subject.workload.dtype == Dtype::F32 {
         return None;
     }
     let flops = subject.flop(&subject.case.dims) / subject.time_ns * 1e9;

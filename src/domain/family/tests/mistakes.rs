@@ -31,7 +31,7 @@ fn every_unknown_missing_or_mistyped_key_is_reported() {
         name = "many"
         abuot = "A misspelled key."
         op = "attention"
-        dtypes = ["f16", "bf16"]
+        dtypes = ["f16", "bf61"]
         requires_sm = "sm_90"
         constants = ["D"]
         [params.BC]
@@ -60,7 +60,7 @@ fn every_unknown_missing_or_mistyped_key_is_reported() {
     "#;
     insta::assert_snapshot!(mistakes(manifest), @r#"
     line 1: missing field `about`
-    line 5: unknown variant `bf16`, expected `f16` or `f32` (did you mean `f16`?)
+    line 5: unknown variant `bf61`, expected one of `f16`, `bf16`, `f32` (did you mean `bf16`?)
     line 6: invalid type: string "sm_90", expected u32
     line 19: invalid type: integer, expected a table
     line 9: invalid type: floating point `128.0`, expected i64

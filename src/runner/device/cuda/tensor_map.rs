@@ -15,6 +15,7 @@ pub(super) fn encode(map: &TensorMap, address: sys::CUdeviceptr) -> Result<Argum
     use sys::{CUtensorMapDataType as Type, CUtensorMapSwizzle as Swizzle};
     let dtype = match map.dtype {
         Dtype::F16 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+        Dtype::Bf16 => Type::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
         Dtype::F32 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
     };
     let swizzle = match map.swizzle_bytes {

@@ -1,0 +1,51 @@
+"""Times an expression of PyTorch, eager and compiled by torch.compile, as optloop's baseline for any op: see graph_timing.py.
+
+The argument is the expression, such as `torch.softmax(x, -1)`. It may use the inputs, dimensions and scalars of the op by name,
+`torch`, and `F` (torch.nn.functional). Its value must have the output's shape and dtype.
+"""
+
+import contextlib
+import sys
+
+import torch
+
+# The project's folder stays as it is.
+sys.dont_write_bytecode = True
+import graph_timing  # noqa: E402
+
+
+class Expression(graph_timing.Case):
+    # The backend whose calls are made now.
+    backend = None
+
+    def __init__(self, request):
+        super().__init__(request)
+        names = {"torch": torch, "F": torch.nn.functional, **request["dims"], **request.get("scalars", {})}
+        inputs, output = self.shapes()
+        try:
+            self.eager = eval(f"lambda {', '.join(inputs)}: ({sys.argv[1]})", names)
+            with torch.no_grad():
+                value = self.eager(*self.sets[0])
+        except Exception as error:
+            raise graph_timing.Refused(f"`{sys.argv[1]}`: {type(error).__name__}: {graph_timing.sentence(error)}")
+        if tuple(value.shape) != tuple(output) or value.dtype != self.dtype:
+            found, wanted = (f"{list(shape)} of {dtype}" for shape, dtype in [(value.shape, value.dtype), (output, self.dtype)])
+            raise graph_timing.Refused(f"`{sys.argv[1]}` gives {found}, but the output is {wanted}")
+        torch._dynamo.reset()
+        self.compiled = torch.compile(self.eager, dynamic=False)
+
+    def compute(self, *inputs):
+        return (self.compiled if self.backend == "compile" else self.eager)(*inputs)
+
+
+def backend(name):
+    @contextlib.contextmanager
+    def chosen():
+        Expression.backend = name
+        yield
+
+    return chosen
+
+
+if __name__ == "__main__":
+    graph_timing.serve(Expression, {name: backend(name) for name in ("eager", "compile")})

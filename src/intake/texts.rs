@@ -1,0 +1,293 @@
+//! Writes the files of a family, a workload and an op.
+
+use std::fmt::Write as _;
+
+use indexmap::IndexSet;
+
+use super::{Draft, Kind, Place, Tunable, Wanted};
+use crate::domain::expr::Expr;
+use crate::domain::op::Dtype;
+
+/// The folder of a family's headers.
+const HEADERS: &str = "include";
+
+/// Values for the threads of a block with one extent, and for each of several extents.
+const THREADS: [i64; 6] = [32, 64, 128, 256, 512, 1024];
+const SIDES: [i64; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
+
+/// Values for an unroll factor.
+const UNROLL: [i64; 4] = [1, 2, 4, 8];
+
+/// The largest number that is likely to be a choice. Larger ones are masks, sizes of problems and the like.
+const MAX_TUNABLE: i64 = 1 << 16;
+
+/// The texts of the new files, and what became of the source's numbers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Texts {
+    /// `op.toml`.
+    pub op: String,
+    /// The workload.
+    pub workload: String,
+    /// `family.toml`.
+    pub family: String,
+    /// `kernel.cu.tera`.
+    pub template: String,
+    /// The tunables that became parameters, with their values.
+    pub parameters: Vec<(Tunable, Vec<i64>)>,
+    /// The numbers that did not, with the reason.
+    pub left_out: Vec<(Tunable, String)>,
+}
+
+/// Writes the files. `sizes` are the dimensions of an op that exists already; the new op has those of the kernel and of its
+/// shapes. The error has a sentence for each mistake.
+pub fn texts(draft: &Draft, wanted: &Wanted, sizes: Option<&[&str]>) -> Result<Texts, Vec<String>> {
+    let mut mistakes = Vec::new();
+    let dims = match sizes {
+        Some(sizes) => sizes.iter().map(|size| (*size).to_owned()).collect(),
+        None => dims(draft, wanted, &mut mistakes),
+    };
+    let (mut parameters, mut left_out, mut constants) = (Vec::new(), Vec::new(), Vec::new());
+    for tunable in &draft.tunables {
+        if dims.contains(&tunable.name) {
+            constants.push(tunable.clone());
+        } else if let Some(why) = not_a_choice(tunable, wanted) {
+            left_out.push((tunable.clone(), why));
+        } else {
+            parameters.push((tunable.clone(), values(tunable, wanted)));
+        }
+    }
+    for name in wanted.values.keys().filter(|name| !parameters.iter().any(|(tunable, _)| tunable.name == **name)) {
+        mistakes.push(format!("--values {name}: the source has no such #define, constant or unroll factor"));
+    }
+    for tag in ["<$", "<%", "<#"].into_iter().filter(|tag| draft.text.contains(tag)) {
+        mistakes.push(format!("the source contains `{tag}`, which begins a tag of a template: put a blank in between"));
+    }
+    for (file, line) in draft.includes.iter().filter(|(file, _)| file.split('/').any(|part| part == "..")) {
+        mistakes.push(format!("line {line}: `{file}` leads out of the source's folder: include it without `..`"));
+    }
+    if !mistakes.is_empty() {
+        return Err(mistakes);
+    }
+    let names = Names { draft, wanted, dims: &dims };
+    Ok(Texts {
+        op: names.op(),
+        workload: names.workload(),
+        family: names.family(&parameters, &constants),
+        template: template(draft, parameters.iter().map(|(tunable, _)| tunable).chain(&constants)),
+        parameters,
+        left_out,
+    })
+}
+
+/// Returns the dimensions of a new op: the sizes that the kernel gets, and the names in shapes.
+fn dims(draft: &Draft, wanted: &Wanted, mistakes: &mut Vec<String>) -> IndexSet<String> {
+    let mut dims: IndexSet<String> = draft.sizes().map(str::to_owned).collect();
+    for (tensor, shape) in &wanted.shapes {
+        if !draft.tensors().any(|known| known == tensor) {
+            mistakes.push(format!("--shape {tensor}: the kernel has no pointer of that name"));
+        }
+        for extent in shape {
+            match Expr::parse(extent) {
+                Ok(expr) => dims.extend(expr.names()),
+                Err(error) => mistakes.push(format!("--shape {tensor}: {error}")),
+            }
+        }
+    }
+    for (at, case) in wanted.cases.iter().enumerate() {
+        let lacking: Vec<&str> = dims.iter().filter(|dim| !case.contains_key(*dim)).map(String::as_str).collect();
+        if !lacking.is_empty() {
+            mistakes.push(format!("case {}: it lacks {}", at + 1, lacking.join(", ")));
+        }
+    }
+    dims
+}
+
+fn not_a_choice(tunable: &Tunable, wanted: &Wanted) -> Option<String> {
+    if let Some(why) = wanted.fixed.get(&tunable.name) {
+        return Some(why.clone());
+    }
+    if wanted.values.contains_key(&tunable.name) {
+        return None;
+    }
+    if tunable.name.to_ascii_uppercase().contains("WARP_SIZE") || tunable.name.eq_ignore_ascii_case("warpsize") {
+        return Some("the hardware determines it".to_owned());
+    }
+    if tunable.value > MAX_TUNABLE || (tunable.value == 0 && tunable.place != Place::Define) {
+        return Some(format!("{} is no size of a tile or a block; name values with --values", tunable.value));
+    }
+    None
+}
+
+/// Returns the values to search, in order.
+fn values(tunable: &Tunable, wanted: &Wanted) -> Vec<i64> {
+    let value = tunable.value;
+    let mut values = match wanted.values.get(&tunable.name) {
+        Some(values) => values.clone(),
+        None if is_in_block(&tunable.name, wanted) && wanted.block.len() > 1 => SIDES.to_vec(),
+        None if is_in_block(&tunable.name, wanted) => THREADS.to_vec(),
+        None if tunable.place == Place::Unroll => UNROLL.to_vec(),
+        None if value == 0 => vec![0, 1],
+        // It may be a flag or a factor.
+        None if value == 1 => vec![0, 1, 2, 4],
+        None => {
+            [4, 2].iter().filter(|by| value % **by == 0).map(|by| value / by).chain([2 * value, 4 * value]).collect()
+        }
+    };
+    values.push(value);
+    values.sort_unstable();
+    values.dedup();
+    values
+}
+
+fn is_in_block(name: &str, wanted: &Wanted) -> bool {
+    wanted.block.iter().any(|extent| Expr::parse(extent).is_ok_and(|expr| expr.names().contains(name)))
+}
+
+/// Replaces the numbers by tags, and makes the kernel's name that of C.
+fn template<'a>(draft: &'a Draft, tunables: impl Iterator<Item = &'a Tunable>) -> String {
+    let mut edits: Vec<_> = tunables.map(|it| (it.span.clone(), format!("<$ {} $>", it.name))).collect();
+    if !draft.kernel.is_extern_c {
+        edits.push((draft.kernel.at..draft.kernel.at, "extern \"C\" ".to_owned()));
+    }
+    edits.sort_by_key(|(span, _)| span.start);
+    let mut text = draft.text.clone();
+    for (span, tag) in edits.into_iter().rev() {
+        text.replace_range(span, &tag);
+    }
+    text
+}
+
+/// Returns a text as a TOML string.
+fn quoted(text: &str) -> String {
+    toml::Value::from(text).to_string()
+}
+
+fn list(texts: &[String]) -> String {
+    format!("[{}]", texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", "))
+}
+
+struct Names<'a> {
+    draft: &'a Draft,
+    wanted: &'a Wanted,
+    dims: &'a IndexSet<String>,
+}
+
+impl Names<'_> {
+    fn op(&self) -> String {
+        let Self { draft, wanted, dims } = self;
+        let about = format!("What the kernel `{}` computes.", draft.kernel.name);
+        let mut text = format!("name = {}\nabout = {}\noracle = \"oracle.py\"\n", quoted(&wanted.name), quoted(&about));
+        if let Some(dim) = &wanted.independent {
+            let _ = writeln!(text, "independent = {}", quoted(dim));
+        }
+        let _ = writeln!(text, "flop = {}", quoted(&wanted.flop));
+        for dim in *dims {
+            let _ = write!(text, "\n[dims.{dim}]\nabout = {}\n", quoted(&format!("the size `{dim}`")));
+        }
+        let scalars: Vec<&str> = draft.scalars().collect();
+        if !scalars.is_empty() {
+            text += "\n[scalars]\n";
+            for name in scalars {
+                let _ = writeln!(text, "{name} = {:?}", wanted.scalars.get(name).copied().unwrap_or_default());
+            }
+        }
+        for parameter in &draft.kernel.parameters {
+            if let Some(Kind::Tensor { is_output, .. }) = parameter.kind {
+                let role = if is_output { "output" } else { "input" };
+                let shape = wanted.shapes.get(&parameter.name).map_or(&[][..], Vec::as_slice);
+                let name = &parameter.name;
+                let _ = write!(text, "\n[tensors.{name}]\nrole = \"{role}\"\nshape = {}\n", list(shape));
+            }
+        }
+        text
+    }
+
+    fn workload(&self) -> String {
+        let Self { draft, wanted, .. } = self;
+        let (name, op) = (quoted(&wanted.name), quoted(wanted.op()));
+        let about = quoted(&format!("The kernel `{}`.", draft.kernel.name));
+        let dtype = draft.kernel.dtype();
+        let (rounding, l2, row) = match dtype {
+            Dtype::F16 => ("2e-4", "1e-3", "4e-3"),
+            Dtype::Bf16 => ("2e-3", "8e-3", "3e-2"),
+            Dtype::F32 => ("3e-8, and a sum of thousands of terms up to 1e-6", "1e-5", "4e-5"),
+        };
+        let mut text = format!(
+            "name = {name}\nabout = {about}\nop = {op}\ndtype = \"{}\"\ninitial_kernel = {name}\n",
+            dtype.name()
+        );
+        if let Some(torch) = &wanted.torch {
+            let _ = writeln!(text, "baseline = {{ torch = {} }}", quoted(torch));
+        }
+        let _ = write!(
+            text,
+            "\n[tolerance]\n# Rounding the output alone costs {rounding}.\nrelative_l2 = {l2}\nworst_row = {row}\n"
+        );
+        for case in &wanted.cases {
+            let name: String =
+                case.iter().map(|(dim, size)| format!("{}{size}", dim.to_lowercase().replace('_', "-"))).collect();
+            let _ = write!(text, "\n[[case]]\nname = {}\n", quoted(&name));
+            for (dim, size) in case {
+                let _ = writeln!(text, "{dim} = {size}");
+            }
+        }
+        text
+    }
+
+    fn family(&self, parameters: &[(Tunable, Vec<i64>)], constants: &[Tunable]) -> String {
+        let Self { draft, wanted, .. } = self;
+        let (name, op) = (quoted(&wanted.name), quoted(wanted.op()));
+        let constants: Vec<String> = constants.iter().map(|constant| constant.name.clone()).collect();
+        let mut text = format!(
+            "name = {name}\nabout = {}\nop = {op}\ndtypes = [\"{}\"]\nrequires_sm = 80\nconstants = {}\n",
+            quoted(&format!("The kernel `{}`, as it was added.", draft.kernel.name)),
+            draft.kernel.dtype().name(),
+            list(&constants)
+        );
+        if !draft.includes.is_empty() {
+            let _ = writeln!(text, "headers = [\"{HEADERS}\"]");
+        }
+        if parameters.is_empty() {
+            text += "\n[params]\n";
+        }
+        for (tunable, values) in parameters {
+            let about = tunable.comment.clone();
+            let about = about.unwrap_or_else(|| format!("{} in line {}", tunable.place.words(), tunable.line));
+            let _ = write!(
+                text,
+                "\n[params.{}]\nvalues = {values:?}\ndefault = {}\nabout = {}\nexpect = [0.8, 1.5]\n",
+                tunable.name,
+                tunable.value,
+                quoted(&about)
+            );
+            if is_in_block(&tunable.name, wanted) {
+                text += "mechanism = \"threads\"\n";
+            } else if tunable.place == Place::Unroll {
+                text += "mechanism = \"scheduling\"\n";
+            }
+        }
+        let product = wanted.block.iter().map(|extent| format!("({extent})")).collect::<Vec<_>>().join(" * ");
+        let _ = write!(
+            text,
+            "\n[[constraint]]\nexpr = {}\nwhy = \"The device limits the threads of a block.\"\n",
+            quoted(&format!("{product} <= max_threads"))
+        );
+        for constraint in &wanted.constraints {
+            let why = "The kernel needs it, as its user said.";
+            let _ = write!(text, "\n[[constraint]]\nexpr = {}\nwhy = {}\n", quoted(constraint), quoted(why));
+        }
+        let args: Vec<String> = draft.kernel.parameters.iter().map(|parameter| parameter.name.clone()).collect();
+        let _ = write!(
+            text,
+            "\n[[launch]]\nkernel = {}\ngrid = {}\nblock = {}\nargs = {}\n",
+            quoted(&draft.kernel.name),
+            list(&wanted.grid),
+            list(&wanted.block),
+            list(&args)
+        );
+        if let Some(shared) = &wanted.shared {
+            let _ = writeln!(text, "shared = {}", quoted(shared));
+        }
+        text
+    }
+}

@@ -1,0 +1,114 @@
+//! Finds numbers in a source that could have other values.
+
+use std::ops::Range;
+
+use super::source::{identifier, line_of};
+use crate::domain::names::is_identifier;
+
+/// A number that could have another value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tunable {
+    /// The name of the parameter that it becomes.
+    pub name: String,
+    /// How the source gives it.
+    pub place: Place,
+    /// Its value in the source.
+    pub value: i64,
+    /// The bytes of the number.
+    pub span: Range<usize>,
+    /// Its line.
+    pub line: usize,
+    /// The comment behind it, if there is one.
+    pub comment: Option<String>,
+}
+
+/// How a source gives a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// `#define NAME 16`
+    Define,
+    /// `constexpr int NAME = 16;`
+    Constant,
+    /// `#pragma unroll 4`
+    Unroll,
+}
+
+impl Place {
+    /// Returns it in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Define => "a #define",
+            Self::Constant => "a constant",
+            Self::Unroll => "an unroll factor",
+        }
+    }
+}
+
+/// Finds all of them. `code` is the text without comments.
+pub(super) fn find(text: &str, code: &str) -> Vec<Tunable> {
+    let mut found: Vec<Tunable> = Vec::new();
+    let mut from = 0;
+    for line in code.split_inclusive('\n') {
+        if let Some((name, place, span)) = in_line(code, line, from) {
+            let number = line_of(code, span.start);
+            let name = if name.is_empty() { format!("UNROLL_{number}") } else { name };
+            // A second definition, such as in the other branch of an #if, would need another name.
+            let is_new = found.iter().all(|other| other.name != name);
+            if let (true, true, Ok(value)) = (is_identifier(&name), is_new, code[span.clone()].parse()) {
+                let comment = comment(&text[span.end..from + line.len()]);
+                found.push(Tunable { name, place, value, span, line: number, comment });
+            }
+        }
+        from += line.len();
+    }
+    found
+}
+
+fn in_line(code: &str, line: &str, from: usize) -> Option<(String, Place, Range<usize>)> {
+    let begin = from + line.len() - line.trim_start().len();
+    let rest = line.trim_start();
+    if let Some(directive) = rest.strip_prefix('#') {
+        let after = directive.trim_start();
+        let at = begin + rest.len() - after.len();
+        if let Some(defined) = after.strip_prefix("define ") {
+            let name_at = at + "define ".len() + defined.len() - defined.trim_start().len();
+            let name = identifier(code, name_at);
+            let value = number(code, name_at + name.len(), from + line.len())?;
+            return Some((name.to_owned(), Place::Define, value));
+        }
+        let words: Vec<&str> = after.split_whitespace().collect();
+        let ["pragma", "unroll", ..] = words[..] else { return None };
+        let value_at = at + after.find("unroll")? + "unroll".len();
+        return Some((String::new(), Place::Unroll, number(code, value_at, from + line.len())?));
+    }
+    let (declared, _) = rest.split_once('=')?;
+    let words: Vec<&str> = declared.split_whitespace().collect();
+    let (name, kind) = words.split_last()?;
+    let is_integer = kind.iter().any(|word| ["int", "unsigned", "size_t", "bool"].contains(word));
+    let is_constant = kind.contains(&"constexpr") || (kind.contains(&"const") && kind.contains(&"static"));
+    let is_plain = kind.iter().all(|word| {
+        ["static", "constexpr", "const", "int", "unsigned", "inline", "__device__", "size_t", "bool"].contains(word)
+    });
+    if !(is_integer && is_constant && is_plain) {
+        return None;
+    }
+    let value_at = begin + declared.len() + 1;
+    let value = number(code, value_at, from + line.len())?;
+    Some(((*name).to_owned(), Place::Constant, value))
+}
+
+/// Returns the place of a number that is followed by nothing but the end of the statement or line.
+fn number(code: &str, at: usize, line_end: usize) -> Option<Range<usize>> {
+    let rest = &code[at..line_end];
+    let trimmed = rest.trim_start().trim_start_matches('(');
+    let start = at + rest.len() - trimmed.len();
+    let digits = trimmed.find(|c: char| !c.is_ascii_digit()).unwrap_or(trimmed.len());
+    let after = trimmed[digits..].trim_end().trim_start_matches(['u', 'U']).trim_start_matches(')').trim();
+    (digits > 0 && (after.is_empty() || after.starts_with(';'))).then_some(start..start + digits)
+}
+
+fn comment(rest: &str) -> Option<String> {
+    let (_, comment) = rest.split_once("//")?;
+    let comment = comment.trim().trim_end_matches('.');
+    (!comment.is_empty()).then(|| comment.chars().filter(|c| !c.is_control()).take(200).collect())
+}

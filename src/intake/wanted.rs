@@ -1,0 +1,132 @@
+//! What a source cannot say: shapes, sizes, the grid, and what the kernel is compared with.
+
+use indexmap::IndexMap;
+
+use super::source::split;
+use super::{Draft, Kind};
+use crate::domain::expr::Expr;
+
+/// What the user gives beside the source.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Wanted {
+    /// The name of the workload and the family, and of the op unless there is one.
+    pub name: String,
+    /// The op that the kernel computes, if it exists.
+    pub op: Option<String>,
+    /// The shape of each tensor, as expressions over dimensions.
+    pub shapes: IndexMap<String, Vec<String>>,
+    /// The cases to make fast.
+    pub cases: Vec<CaseSizes>,
+    /// The values of scalars.
+    pub scalars: IndexMap<String, f64>,
+    /// The number of blocks along x, y and z, as expressions over dimensions and tunables.
+    pub grid: Vec<String>,
+    /// The number of threads of a block along x, y and z.
+    pub block: Vec<String>,
+    /// Bytes of dynamic shared memory.
+    pub shared: Option<String>,
+    /// Additions and multiplications, as an expression over dimensions.
+    pub flop: String,
+    /// The dimension whose indices are independent.
+    pub independent: Option<String>,
+    /// Values to search for a tunable, instead of the usual ones.
+    pub values: IndexMap<String, Vec<i64>>,
+    /// Tunables that stay as they are, with the reason.
+    pub fixed: IndexMap<String, String>,
+    /// Conditions on dimensions and tunables.
+    pub constraints: Vec<String>,
+    /// An expression of PyTorch to compare with.
+    pub torch: Option<String>,
+}
+
+/// The sizes of a case.
+pub type CaseSizes = IndexMap<String, i64>;
+
+impl Wanted {
+    /// Returns the name of the op.
+    pub fn op(&self) -> &str {
+        self.op.as_deref().unwrap_or(&self.name)
+    }
+
+    /// Returns the names in the grid, the block and the amount of shared memory.
+    pub fn launch_names(&self) -> Vec<String> {
+        let exprs = self.grid.iter().chain(&self.block).chain(&self.shared);
+        exprs.filter_map(|text| Expr::parse(text).ok()).flat_map(|expr| expr.names()).collect()
+    }
+
+    /// Parses `x=R,N` into a tensor's name and its shape.
+    pub fn shape(text: &str) -> Result<(String, Vec<String>), String> {
+        let (name, shape) = text.split_once('=').ok_or_else(|| format!("`{text}`: write NAME=EXTENT,EXTENT"))?;
+        let shape = split(shape).into_iter().map(str::to_owned).collect::<Vec<_>>();
+        if shape.is_empty() { Err(format!("`{text}`: name at least one extent")) } else { Ok((name.to_owned(), shape)) }
+    }
+
+    /// Parses `R=4096,N=8192` into the sizes of a case.
+    pub fn case(text: &str) -> Result<CaseSizes, String> {
+        let size = |part: &str| -> Option<(String, i64)> {
+            let (name, size) = part.split_once('=')?;
+            Some((name.trim().to_owned(), size.trim().parse().ok()?))
+        };
+        let sizes = text.split(',').map(|part| size(part).ok_or_else(|| format!("`{part}`: write NAME=SIZE")));
+        sizes.collect()
+    }
+
+    /// Parses `TILE=8,16,32` into a tunable's name and values.
+    pub fn values(text: &str) -> Result<(String, Vec<i64>), String> {
+        let wrong = || format!("`{text}`: write NAME=VALUE,VALUE with whole numbers");
+        let (name, values) = text.split_once('=').ok_or_else(wrong)?;
+        let values = values.split(',').map(|value| value.trim().parse().map_err(|_| wrong()));
+        Ok((name.to_owned(), values.collect::<Result<_, _>>()?))
+    }
+
+    /// Splits `ceil_div(N, 256), R` into expressions.
+    pub fn extents(text: &str) -> Vec<String> {
+        split(text).into_iter().map(str::to_owned).collect()
+    }
+
+    /// Returns the option for everything that the source needs and the user has not given, with an example.
+    pub fn missing(&self, draft: &Draft) -> Vec<String> {
+        let mut missing = Vec::new();
+        let sizes: Vec<&str> = draft.sizes().collect();
+        let example = sizes.first().copied().unwrap_or("N");
+        let is_new = self.op.is_none();
+        for tensor in draft.tensors().filter(|tensor| is_new && !self.shapes.contains_key(*tensor)) {
+            missing.push(format!("--shape {tensor}={example} (the extents of `{tensor}`)"));
+        }
+        for scalar in draft.scalars().filter(|scalar| is_new && !self.scalars.contains_key(*scalar)) {
+            missing.push(format!("--scalar {scalar}=1.0 (the value of `{scalar}`)"));
+        }
+        if self.grid.is_empty() {
+            missing.push(format!("--grid 'ceil_div({example}, 256)' (the number of blocks)"));
+        }
+        if self.block.is_empty() {
+            missing.push("--block 256 (the threads of a block)".to_owned());
+        }
+        if self.cases.is_empty() {
+            missing.push(format!("--case {example}=4096 (sizes to make fast)"));
+        }
+        missing
+    }
+}
+
+impl Draft {
+    /// Returns the names of the kernel's tensors.
+    pub fn tensors(&self) -> impl Iterator<Item = &str> {
+        self.of(|kind| matches!(kind, Kind::Tensor { .. }))
+    }
+
+    /// Returns the names of the sizes that the kernel gets.
+    pub fn sizes(&self) -> impl Iterator<Item = &str> {
+        self.of(|kind| kind == Kind::Size)
+    }
+
+    /// Returns the names of the kernel's floating-point constants.
+    pub fn scalars(&self) -> impl Iterator<Item = &str> {
+        self.of(|kind| kind == Kind::Scalar)
+    }
+
+    fn of(&self, is_meant: impl Fn(Kind) -> bool) -> impl Iterator<Item = &str> {
+        let meant = self.kernel.parameters.iter().filter(move |parameter| parameter.kind.is_some_and(&is_meant));
+        meant.map(|parameter| parameter.name.as_str())
+    }
+}
