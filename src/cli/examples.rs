@@ -12,7 +12,7 @@ pub(super) const INIT: &str = "Examples:
 
 pub(super) const ADD: &str = "Examples:
   optloop add softmax.cu --oracle softmax.py --shape x=R,N --shape y=R,N --case R=8192,N=8192 --grid R --block THREADS --independent R
-  optloop add my-gemm.cu --op gemm --case M=4096,N=4096,K=4096 --grid 'ceil_div(N, TILE), ceil_div(M, TILE)' --block TILE,TILE
+  optloop add my-gemm.cu --op gemm --case M=4096,N=4096,K=4096 --grid 'ceil_div(N,TILE),ceil_div(M,TILE)' --block TILE,TILE
 
 docs/workload.md explains the oracle and the files that are written.";
 
