@@ -70,6 +70,9 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let entries = chosen(project.corpus().map_err(usage)?, &args.only).map_err(usage_sentence)?;
     let choice = args.device.as_ref().unwrap_or(&config.session.device).parse().map_err(usage_sentence)?;
     trust::check_places(project, &config, &args.trust)?;
+    for entry in &entries {
+        trust::admit_oracle(project, &config, &args.trust, &entry.workload)?;
+    }
     let mut claims = project.claim("audit")?;
     let mut audit = open(project, &config, &choice, args.seed.unwrap_or_else(rand::random), &mut claims).await?;
     let device = audit.device().name.clone();

@@ -145,8 +145,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
         }
     }
     for (subject, ..) in &wanted {
-        let items = crate::trust::of_oracle(project.root(), &config, &subject.workload).map_err(usage)?;
-        trust::admit(project, &args.trust, items)?;
+        trust::admit_oracle(project, &config, &args.trust, &subject.workload)?;
     }
     if let Some((challenger, ..)) = wanted.first()
         && args.wants_baseline()

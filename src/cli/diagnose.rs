@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::bench;
 use super::error::{usage, usage_sentence};
+use super::trust::{self, TrustArgs};
 use crate::agent::diagnosis::{self, Point};
 use crate::bench::{Bench, Evidence, KernelName, Selection, Subject};
 use crate::catalog::Project;
@@ -44,6 +45,9 @@ pub struct Args {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    trust: TrustArgs,
 }
 
 /// The result, for programs.
@@ -77,9 +81,12 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let what = KernelName::parse(&args.what).map_err(usage_sentence)?;
     let choice = args.device.as_ref().unwrap_or(&config.session.device).parse().map_err(usage_sentence)?;
     let mut claims = project.claim("diagnose")?;
-    let mut bench = bench::open(project, config, &choice, &mut claims).await?;
+    let mut bench = bench::open(project, config.clone(), &choice, &mut claims).await?;
     let selection = Selection { workload: args.workload.as_deref(), cases: &args.cases };
     let subjects = bench.subjects(&what, selection).await.map_err(usage)?;
+    for subject in &subjects {
+        trust::admit_oracle(project, &config, &args.trust, &subject.workload)?;
+    }
     let mut diagnoses = Vec::new();
     for subject in &subjects {
         let evidence = bench.evidence(subject, rand::random()).await?;

@@ -111,7 +111,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     }
     // Every refusal comes before anything is measured.
     let recorded = recorded(&bench, project, &workload)?;
-    trust::admit(project, &args.trust, crate::trust::of_oracle(project.root(), &config, &workload).map_err(usage)?)?;
+    trust::admit_oracle(project, &config, &args.trust, &workload)?;
     if workload.baseline.is_some() {
         let items = crate::trust::of_baseline(project.root(), &config, &workload).map_err(usage)?;
         trust::admit(project, &args.trust, items)?;

@@ -114,8 +114,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
         winners.iter().map(|winner| recorded(&bench, project, winner).map_err(|reason| named(winner, &reason)));
     let recorded = recorded.collect::<anyhow::Result<Vec<_>>>()?;
     for Recorded { subject, .. } in &recorded {
-        let items = crate::trust::of_oracle(project.root(), &config, &subject.workload).map_err(usage)?;
-        trust::admit(project, &args.trust, items)?;
+        trust::admit_oracle(project, &config, &args.trust, &subject.workload)?;
     }
     let mut cases = Vec::new();
     for winner in &recorded {

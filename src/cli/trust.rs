@@ -118,6 +118,16 @@ pub(super) fn check_places(project: &Project, config: &Config, args: &TrustArgs)
     admit(project, args, trust::of_store(project.root(), config))
 }
 
+/// Refuses to run the oracle of a workload without the user's trust. Every verb that checks outputs calls it first.
+pub(super) fn admit_oracle(
+    project: &Project,
+    config: &Config,
+    args: &TrustArgs,
+    workload: &Workload,
+) -> anyhow::Result<()> {
+    admit(project, args, trust::of_oracle(project.root(), config, workload).map_err(usage)?)
+}
+
 /// Returns what a session runs or asks with the user's trust. Beside modelled times no baseline runs.
 pub(super) fn of_session(
     project: &Project,

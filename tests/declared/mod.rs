@@ -250,6 +250,20 @@ fn a_kernel_that_differs_from_the_projects_oracle_is_wrong() {
 }
 
 #[test]
+fn no_verb_runs_an_oracle_without_trust() {
+    let sandbox = project();
+    sandbox.write("kernels/ops/rms-norm/oracle.py", "import sys\nsys.exit('it ran')\n");
+    for verb in [
+        &["start", "--workload", "small", "--budget", "5s"][..],
+        &["bench", "rms-norm-rows", "--workload", "small", "--case", "r4n64"],
+        &["diagnose", "rms-norm-rows", "--workload", "small", "--case", "r4n64"],
+    ] {
+        let (code, _, said) = call(&sandbox, &[verb, &["--device", "virtual:h200"]].concat());
+        assert!(code == 2 && said.contains("have not trusted: the oracle of workload `small`"), "{verb:?}: {said}");
+    }
+}
+
+#[test]
 fn a_mistake_in_an_oracle_is_named_with_its_line_before_anything_is_spent() {
     let sandbox = project();
     let with = |body: &str| {
