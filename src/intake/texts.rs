@@ -62,8 +62,11 @@ pub fn texts(draft: &Draft, wanted: &Wanted, sizes: Option<&[&str]>) -> Result<T
     for tag in ["<$", "<%", "<#"].into_iter().filter(|tag| draft.text.contains(tag)) {
         mistakes.push(format!("the source contains `{tag}`, which begins a tag of a template: put a blank in between"));
     }
-    for (file, line) in draft.includes.iter().filter(|(file, _)| file.split('/').any(|part| part == "..")) {
-        mistakes.push(format!("line {line}: `{file}` leads out of the source's folder: include it without `..`"));
+    // A stranger's source must not bring the user's other files into the project.
+    let leads_out =
+        |file: &str| file.starts_with('/') || file.contains('\\') || file.split('/').any(|part| part == "..");
+    for (file, line) in draft.includes.iter().filter(|(file, _)| leads_out(file)) {
+        mistakes.push(format!("line {line}: `{file}` is not below the source's folder: include a file that is"));
     }
     if !mistakes.is_empty() {
         return Err(mistakes);
