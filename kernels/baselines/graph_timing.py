@@ -20,7 +20,18 @@ import warnings
 import torch
 
 PROTOCOL = 2
-DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
+DTYPES = {
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "f32": torch.float32,
+    "f64": torch.float64,
+    "e4m3": torch.float8_e4m3fn,
+    "e5m2": torch.float8_e5m2,
+    "i8": torch.int8,
+    "u8": torch.uint8,
+    "i32": torch.int32,
+    "bool": torch.bool,
+}
 # Beyond it instantiating a graph costs more than resolution gains.
 MAX_LAUNCHES = 1000
 # What lies between two replays weighs less in a longer sample. One of twice the requested length is not so long that a
@@ -138,28 +149,21 @@ class Case:
     def __init__(self, request):
         if self.OP is not None and request["op"] != self.OP:
             raise Refused(f"it computes {self.OP}, not {request['op']}")
-        self.dims, self.dtype, self.tensors = request["dims"], DTYPES[request["dtype"]], request.get("tensors", [])
-        inputs, output = self.shapes()
-        first = [self.read(request["inputs"][name], shape) for name, shape in inputs.items()]
-        set_bytes = sum(tensor.nbytes for tensor in first) + math.prod(output) * self.dtype.itemsize
+        self.dims, self.dtype = request["dims"], DTYPES[request["dtype"]]
+        self.inputs = [tensor for tensor in request["tensors"] if tensor["role"] == "input"]
+        self.outputs = [tensor for tensor in request["tensors"] if tensor["role"] == "output"]
+        first = [read(request["inputs"][tensor["name"]], tensor) for tensor in self.inputs]
+        written = sum(math.prod(tensor["shape"]) * DTYPES[tensor["dtype"]].itemsize for tensor in self.outputs)
+        set_bytes = sum(tensor.nbytes for tensor in first) + written
         count = sets_of(request["regime"], set_bytes, request["l2_bytes"])
         self.sets = [first] + [[tensor.clone() for tensor in first] for _ in range(count - 1)]
 
-    def shapes(self):
-        """Returns the shapes of the inputs by name, in the order of `compute`, and that of the output."""
-        inputs = {tensor["name"]: tensor["shape"] for tensor in self.tensors if tensor["role"] == "input"}
-        return inputs, next(tensor["shape"] for tensor in self.tensors if tensor["role"] == "output")
-
     def compute(self, *inputs):
-        """Returns the output."""
+        """Returns the output, or a tuple of all outputs."""
         raise NotImplementedError
 
     def check(self, name):
         """Refuses a backend that is of no use for this case."""
-
-    def read(self, path, shape):
-        tensor = torch.from_file(path, size=math.prod(shape), dtype=self.dtype)
-        return tensor.reshape(shape).to("cuda")
 
     def call(self, index, outputs):
         """Computes a set, keeping the outputs of the others alive so that outputs rotate, too."""
@@ -167,6 +171,13 @@ class Case:
         # What the last call wrote here is freed first: the new output takes its place.
         outputs[index] = None
         outputs[index] = self.compute(*self.sets[index])
+
+
+def read(path, tensor):
+    """Reads the elements of a tensor onto the device."""
+    shape, dtype = tensor["shape"], DTYPES[tensor["dtype"]]
+    elements = torch.from_file(path, size=math.prod(shape) * dtype.itemsize, dtype=torch.uint8)
+    return elements.view(dtype).reshape(shape).to("cuda")
 
 
 class Captured:
@@ -269,9 +280,10 @@ def prepare_backend(name, backend, case, request, timer):
 
 
 def write(output, path):
-    """Writes the elements of a tensor, row-major, and nothing else."""
-    mapped = torch.from_file(path, shared=True, size=output.numel(), dtype=output.dtype)
-    mapped.copy_(output.contiguous().flatten())
+    """Writes the elements of the outputs, row-major and one output after the other, and nothing else."""
+    outputs = output if isinstance(output, (tuple, list)) else [output]
+    elements = torch.cat([one.contiguous().flatten().view(torch.uint8) for one in outputs])
+    torch.from_file(path, shared=True, size=elements.numel(), dtype=torch.uint8).copy_(elements)
 
 
 def sentence(error):

@@ -1,7 +1,7 @@
 """Times an expression of PyTorch, eager and compiled by torch.compile, as optloop's baseline for any op: see graph_timing.py.
 
 The argument is the expression, such as `torch.softmax(x, -1)`. It may use the inputs, dimensions and scalars of the op by name,
-`torch`, and `F` (torch.nn.functional). Its value must have the output's shape and dtype.
+`torch`, and `F` (torch.nn.functional). Its value must have the output's shape and dtype. With several outputs it is a tuple.
 """
 
 import contextlib
@@ -19,6 +19,10 @@ import graph_timing  # noqa: E402
 torch.backends.cudnn.benchmark = True
 
 
+def without_ones(shape, dtype):
+    return [extent for extent in shape if extent != 1], dtype
+
+
 class Expression(graph_timing.Case):
     # The backend whose calls are made now.
     backend = None
@@ -26,15 +30,17 @@ class Expression(graph_timing.Case):
     def __init__(self, request):
         super().__init__(request)
         names = {"torch": torch, "F": torch.nn.functional, **request["dims"], **request.get("scalars", {})}
-        inputs, output = self.shapes()
         try:
-            self.eager = eval(f"lambda {', '.join(inputs)}: ({sys.argv[1]})", names)
+            self.eager = eval(f"lambda {', '.join(tensor['name'] for tensor in self.inputs)}: ({sys.argv[1]})", names)
             with torch.no_grad():
                 value = self.eager(*self.sets[0])
         except Exception as error:
             raise graph_timing.Refused(f"`{sys.argv[1]}`: {type(error).__name__}: {graph_timing.sentence(error)}")
-        if tuple(value.shape) != tuple(output) or value.dtype != self.dtype:
-            found, wanted = (f"{list(shape)} of {dtype}" for shape, dtype in [(value.shape, value.dtype), (output, self.dtype)])
+        values = value if isinstance(value, (tuple, list)) else [value]
+        found = [(list(one.shape), one.dtype) for one in values]
+        wanted = [(tensor["shape"], graph_timing.DTYPES[tensor["dtype"]]) for tensor in self.outputs]
+        if [without_ones(*one) for one in found] != [without_ones(*one) for one in wanted]:
+            found, wanted = (" and ".join(f"{shape} of {dtype}" for shape, dtype in all) for all in (found, wanted))
             raise graph_timing.Refused(f"`{sys.argv[1]}` gives {found}, but the output is {wanted}")
         torch._dynamo.reset()
         self.compiled = torch.compile(self.eager, dynamic=False)

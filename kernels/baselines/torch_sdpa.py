@@ -64,12 +64,6 @@ class Attention(graph_timing.Case):
             self.is_causal = False
             self.mask = torch.ones(queries, keys, dtype=torch.bool, device="cuda").tril(keys - queries)
 
-    def shapes(self):
-        batch, heads, queries, keys, width = (self.dims[name] for name in ("B", "H", "Sq", "Sk", "D"))
-        shape = {"q": queries, "k": keys, "v": keys}
-        shape = {name: (batch, heads, rows, width) for name, rows in shape.items()}
-        return shape, shape["q"]
-
     def check(self, name):
         score_bytes = self.dims["B"] * self.dims["H"] * self.dims["Sq"] * self.dims["Sk"] * 4
         if name == "math" and score_bytes > MATH_LIMIT_BYTES:

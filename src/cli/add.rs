@@ -41,7 +41,7 @@ pub struct Args {
     oracle: Option<PathBuf>,
 
     /// Op that the kernel computes, if it exists already
-    #[arg(long, value_name = "OP", conflicts_with_all = ["oracle", "shapes", "scalars", "independent", "flop"])]
+    #[arg(long, value_name = "OP", conflicts_with_all = ["oracle", "shapes", "contents", "zeroed", "scalars", "independent", "flop"])]
     op: Option<String>,
 
     /// Name of the new workload, family and op [default: that of the source file]
@@ -63,6 +63,15 @@ pub struct Args {
     /// Value of a floating-point parameter, such as eps=1e-5 (repeat for more)
     #[arg(long = "scalar", value_name = "NAME=VALUE", value_parser = scalar)]
     scalars: Vec<(String, f64)>,
+
+    /// What an input contains, if not random numbers: uniform:0:1, integers:0:N-1, sorted:0:N or mask:0.5, such as
+    /// labels=integers:0:N-1 (repeat for more)
+    #[arg(long = "contents", value_name = "TENSOR=CONTENTS", value_parser = Wanted::contents)]
+    contents: Vec<(String, String)>,
+
+    /// Output that the kernel adds to, so that it must be zeroed first (repeat for more)
+    #[arg(long = "zero", value_name = "TENSOR")]
+    zeroed: Vec<String>,
 
     /// Number of blocks along x, y and z, such as 'ceil_div(N, TILE), R'
     #[arg(long, value_name = "EXTENTS", default_value = "", hide_default_value = true)]
@@ -164,6 +173,8 @@ fn wanted(args: &Args, file: &str) -> anyhow::Result<Wanted> {
         op: args.op.clone(),
         shapes: args.shapes.iter().cloned().collect(),
         cases: args.cases.clone(),
+        contents: args.contents.iter().cloned().collect(),
+        zeroed: args.zeroed.clone(),
         scalars: args.scalars.iter().cloned().collect(),
         grid: Wanted::extents(&args.grid),
         block: Wanted::extents(&args.block),

@@ -80,7 +80,10 @@ impl Floor {
 /// Returns the time in nanoseconds for which each part of a device is busy at least. The floor is the largest.
 pub fn limits((op, dtype): (&dyn Op, Dtype), dims: &Dims, regime: Regime, device: &DeviceInfo) -> [(Limiter, f64); 4] {
     let peaks = &device.peaks;
-    let inputs = op.tensors(dims, dtype).into_iter().filter(|tensor| tensor.role == TensorRole::Input);
+    let tensors = op.tensors(dims, dtype);
+    // The fastest arithmetic that any of its tensors allows.
+    let flops = tensors.iter().map(|tensor| peaks.flops(tensor.dtype)).fold(peaks.flops(dtype), f64::max);
+    let inputs = tensors.iter().filter(|tensor| tensor.role == TensorRole::Input);
     let input_bytes: f64 = inputs.map(|tensor| tensor.bytes() as f64).sum();
     let memory_bytes = match regime.on(device) {
         // The previous launch left at most as many bytes in L2 as fit. Whatever a kernel keeps there, of inputs or
@@ -91,7 +94,7 @@ pub fn limits((op, dtype): (&dyn Op, Dtype), dims: &Dims, regime: Regime, device
         Regime::Cold => input_bytes,
     };
     [
-        (Limiter::Arithmetic, op.flop(dims) / peaks.flops(dtype) * 1e9),
+        (Limiter::Arithmetic, op.flop(dims) / flops * 1e9),
         (Limiter::Memory, memory_bytes / peaks.memory_bytes_per_s * 1e9),
         // Nothing survives in a multiprocessor between launches, so every input comes from or through L2. Outputs
         // take a separate path in the other direction.

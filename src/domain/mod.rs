@@ -12,6 +12,7 @@ pub mod correctness;
 pub mod cost;
 pub mod counters;
 pub mod device;
+pub mod dtype;
 pub mod evaluation;
 pub mod experiment;
 pub mod expr;

@@ -5,48 +5,10 @@ use std::ops::Range;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
+pub use super::dtype::Dtype;
+
 /// The sizes of one case, by dimension name (`B`, `H`, `Sq`…). Flags such as `CAUSAL` are 0 or 1.
 pub type Dims = IndexMap<String, i64>;
-
-/// The element type of a tensor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Dtype {
-    /// IEEE binary16.
-    F16,
-    /// The upper half of an IEEE binary32.
-    Bf16,
-    /// IEEE binary32.
-    F32,
-}
-
-impl Dtype {
-    /// Returns the size of one element in bytes.
-    pub fn bytes(self) -> usize {
-        match self {
-            Self::F16 | Self::Bf16 => 2,
-            Self::F32 => 4,
-        }
-    }
-
-    /// Returns the largest finite value.
-    pub fn largest(self) -> f64 {
-        match self {
-            Self::F16 => 65504.0,
-            Self::Bf16 => f64::from(half::bf16::MAX),
-            Self::F32 => f64::from(f32::MAX),
-        }
-    }
-
-    /// Returns the name that manifests, workloads and templates use.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::F16 => "f16",
-            Self::Bf16 => "bf16",
-            Self::F32 => "f32",
-        }
-    }
-}
 
 /// What a kernel does with a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,8 +20,24 @@ pub enum TensorRole {
     Output,
 }
 
+/// How the values of an input are drawn. An F32 holds each of them exactly.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Values {
+    /// From the standard normal distribution.
+    #[default]
+    Normal,
+    /// Evenly between two numbers.
+    Uniform(f32, f32),
+    /// Whole numbers from the first to the last, each as likely.
+    Integers(i32, i32),
+    /// Whole numbers from the first to the last, in rising order along the last dimension.
+    Sorted(i32, i32),
+    /// One with this probability, otherwise zero.
+    Mask(f32),
+}
+
 /// One tensor of a case, dense and row-major.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TensorSpec {
     /// The name that launch plans use.
     pub name: String,
@@ -69,6 +47,9 @@ pub struct TensorSpec {
     pub shape: Vec<usize>,
     /// Input or output.
     pub role: TensorRole,
+    /// How an input is drawn.
+    #[serde(skip)]
+    pub values: Values,
 }
 
 impl TensorSpec {
@@ -85,6 +66,16 @@ impl TensorSpec {
     /// Returns the extent of the last dimension. A *row* is one slice along it.
     pub fn row_len(&self) -> usize {
         self.shape.last().copied().unwrap_or(1)
+    }
+
+    /// Returns the number of rows.
+    pub fn rows(&self) -> usize {
+        self.elements() / self.row_len().max(1)
+    }
+
+    /// Returns whether any value may be in its place. The others, such as indices, keep to what they mean.
+    pub fn is_free(&self) -> bool {
+        self.values == Values::Normal && !self.dtype.is_integer()
     }
 }
 
@@ -175,15 +166,14 @@ pub struct OracleCall<'a> {
     pub scalars: &'a [(&'static str, f64)],
     /// The input tensors with their values, in row-major order.
     pub inputs: Vec<(TensorSpec, &'a [f32])>,
-    /// The output tensor.
-    pub output: &'a TensorSpec,
-    /// The rows of the output to compute, in the order of the answer.
-    pub rows: &'a [usize],
+    /// The output tensors, each with the rows to compute, in the order of the answer.
+    pub outputs: Vec<(TensorSpec, Vec<usize>)>,
 }
 
 /// An oracle outside of optloop, such as a Python program.
 pub trait Oracle: Send + Sync {
-    /// Computes some rows of the output in float64, one after the other. The error says in one sentence why there is none.
+    /// Computes some rows of the outputs in float64, one after the other. The error says in one sentence why there are
+    /// none.
     fn compute(&self, call: &OracleCall<'_>) -> Result<Vec<f64>, String>;
 }
 
@@ -242,7 +232,13 @@ pub trait Op: Sync + Send {
         Ok(())
     }
 
-    /// Returns the tensors of a case: the inputs, then the one output.
+    /// Returns the element types that its kernels can have.
+    fn dtypes(&self) -> &'static [Dtype] {
+        &[Dtype::F16, Dtype::Bf16, Dtype::F32]
+    }
+
+    /// Returns the tensors of a case: the inputs, then the outputs. Those without an element type of their own have
+    /// `dtype`.
     fn tensors(&self, dims: &Dims, dtype: Dtype) -> Vec<TensorSpec>;
 
     /// Returns the floating-point launch arguments, such as a scale, by name.
@@ -285,10 +281,10 @@ pub trait Op: Sync + Send {
         vec![0.0; rows.len()]
     }
 
-    /// Computes the given rows of the output in float64, concatenated in the order of `rows`.
+    /// Computes the given rows of the outputs in float64, concatenated in the order of `rows`.
     ///
-    /// `inputs` holds the input tensors in the order of [`Op::tensors`]. Each element is already rounded to the
-    /// workload's dtype and widened to f32, which holds every f16 and f32 exactly.
+    /// Rows are numbered through all outputs, in the order of [`Op::tensors`]. The rows of an output come before those of
+    /// the next. `inputs` holds the input tensors in that order, too. Each element is already rounded to its dtype.
     ///
     /// Only an oracle outside of optloop can fail. The error is one sentence that names the op.
     fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Result<Vec<f64>, String>;
@@ -308,9 +304,9 @@ pub trait Op: Sync + Send {
         self.work(dims)
     }
 
-    /// Returns the output tensor of a case.
-    fn output(&self, dims: &Dims, dtype: Dtype) -> TensorSpec {
-        self.tensors(dims, dtype).into_iter().find(|t| t.role == TensorRole::Output).expect("every op has one output")
+    /// Returns the output tensors of a case.
+    fn outputs(&self, dims: &Dims, dtype: Dtype) -> Vec<TensorSpec> {
+        self.tensors(dims, dtype).into_iter().filter(|tensor| tensor.role == TensorRole::Output).collect()
     }
 }
 

@@ -223,12 +223,17 @@ pub enum ScalarValue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::op::TensorRole;
+    use crate::domain::op::{TensorRole, Values};
 
     /// Loads a map of `k` after a change to the map or its launch.
     fn checked(change: impl FnOnce(&mut LaunchPlan, &mut TensorMap)) -> Result<(), String> {
-        let tensor =
-            TensorSpec { name: "k".to_owned(), dtype: Dtype::F16, shape: vec![100, 64], role: TensorRole::Input };
+        let tensor = TensorSpec {
+            name: "k".to_owned(),
+            dtype: Dtype::F16,
+            shape: vec![100, 64],
+            role: TensorRole::Input,
+            values: Values::Normal,
+        };
         let mut map = TensorMap {
             name: "k_map".to_owned(),
             tensor: "k".to_owned(),

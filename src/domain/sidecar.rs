@@ -278,6 +278,7 @@ pub fn workspaces(workspaces: &[Workspace]) -> IndexMap<String, SidecarWorkspace
 pub(crate) mod tests {
     use super::*;
     use crate::domain::ids::IterationId;
+    use crate::domain::op::Values;
     use crate::domain::plan::{Arg, Scalar, ScalarValue, TensorMap};
     use crate::store::testing;
 
@@ -294,6 +295,7 @@ pub(crate) mod tests {
                 dtype: Dtype::F16,
                 shape: vec![1, 64],
                 role: TensorRole::Input,
+                values: Values::Normal,
             }]),
             workspaces: workspaces(&[Workspace { name: "partial".to_owned(), bytes: 4096, initial: Initial::Zero }]),
             launches: vec![Launch {

@@ -133,6 +133,10 @@ impl Workload {
             ));
         }
         let op = find_op(&file.op)?;
+        if !op.dtypes().contains(&file.dtype) {
+            let known: Vec<&str> = op.dtypes().iter().map(|dtype| dtype.name()).collect();
+            return Err(format!("op `{}` has no oracle for {}: use {}", file.op, file.dtype.name(), known.join(", ")));
+        }
         file.baseline.as_ref().map_or(Ok(()), BaselineKey::check)?;
         if file.cases.is_empty() {
             return Err("it has no [[case]]: add at least one".to_owned());
@@ -146,7 +150,9 @@ impl Workload {
             cases.push(Case::validated(case.name, regime, file.dims.clone(), case.dims, op)?);
         }
         let Tolerance { relative_l2, worst_row } = file.tolerance;
-        if !(relative_l2 > 0.0 && relative_l2 < 0.5 && worst_row > 0.0 && worst_row < 0.5) {
+        // Only whole numbers are exact.
+        let is_valid = |most: f64| most > 0.0 && most < 0.5 || most == 0.0 && file.dtype.is_integer();
+        if !(is_valid(relative_l2) && is_valid(worst_row)) {
             return Err("tolerance: both values must be between 0 and 0.5".to_owned());
         }
         Ok(Self {
@@ -381,7 +387,7 @@ mod tests {
         insta::assert_snapshot!(error("B = 1", "B = 0"), @"case `small`: `B` = 0 is out of range 1 to 65536");
         insta::assert_snapshot!(error("\"small\"", "\"../etc\""), @"case name `../etc`: use 1 to 64 of a-z, 0-9 and `-`, because it is used as a file name");
         insta::assert_snapshot!(error("\"attention\"", "\"atention\""), @"op `atention` is not known (did you mean `attention`?); there are: attention, gemm");
-        insta::assert_snapshot!(error("dtype = \"f16\"", "dtype = \"f61\""), @"line 5: unknown variant `f61`, expected one of `f16`, `bf16`, `f32` (did you mean `bf16`?)");
+        insta::assert_snapshot!(error("dtype = \"f16\"", "dtype = \"f61\""), @"line 5: unknown variant `f61`, expected one of `f16`, `bf16`, `f32`, `f64`, `e4m3`, `e5m2`, `i8`, `u8`, `i32`, `bool` (did you mean `f64`?)");
         insta::assert_snapshot!(error("tolerance =", "baseline = \"../x.py\"\ntolerance ="), @"baseline `../x.py`: name a file in kernels/baselines/, without a path");
         let baseline = |value: &str| error("tolerance =", &format!("baseline = {value}\ntolerance ="));
         insta::assert_snapshot!(baseline(r#""""#), @"baseline ``: name a file in kernels/baselines/, without a path");

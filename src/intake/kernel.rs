@@ -61,49 +61,35 @@ impl Kernel {
         for parameter in self.parameters.iter().filter(|parameter| parameter.kind.is_none()) {
             mistakes.push(format!("line {line}: parameter `{}` of `{name}`: {}", parameter.name, remedy(parameter)));
         }
-        let outputs = self.parameters.iter().filter(|it| matches!(it.kind, Some(Kind::Tensor { is_output: true, .. })));
-        let outputs: Vec<&str> = outputs.map(|parameter| parameter.name.as_str()).collect();
-        match outputs[..] {
-            [_] => {}
-            [] => mistakes.push(format!("line {line}: `{name}` has no output: every pointer is const")),
-            _ => mistakes.push(format!(
-                "line {line}: `{name}` has the outputs {}, and one is supported: make the pointers const that it only \
-                 reads",
-                outputs.join(", ")
-            )),
-        }
-        let mut dtypes = self.parameters.iter().filter_map(|parameter| match parameter.kind? {
-            Kind::Tensor { dtype, .. } => Some((dtype, parameter)),
-            _ => None,
-        });
-        if let Some((first, one)) = dtypes.next()
-            && let Some((second, other)) = dtypes.find(|(dtype, _)| *dtype != first)
-        {
-            mistakes.push(format!(
-                "line {line}: `{}` is {} and `{}` is {}, and all tensors of an op must have one element type so far",
-                one.name,
-                first.name(),
-                other.name,
-                second.name()
-            ));
+        if !self.tensors().any(|(_, is_output)| is_output) {
+            mistakes.push(format!("line {line}: `{name}` has no output: every pointer is const"));
         }
         mistakes
     }
 
-    /// Returns the element type of its tensors.
+    /// Returns the element type in which it computes: that of an output if it is no whole number.
     pub fn dtype(&self) -> Dtype {
-        let mut dtypes = self.parameters.iter().filter_map(|parameter| match parameter.kind? {
-            Kind::Tensor { dtype, .. } => Some(dtype),
+        let outputs = || self.tensors().filter(|(_, is_output)| *is_output);
+        let is_float = |(dtype, _): &(Dtype, bool)| !dtype.is_integer();
+        let found = outputs().find(is_float).or_else(|| self.tensors().find(is_float)).or_else(|| outputs().next());
+        found.map_or(Dtype::F32, |(dtype, _)| dtype)
+    }
+
+    /// Returns the element type of each tensor, and whether it is an output.
+    fn tensors(&self) -> impl Iterator<Item = (Dtype, bool)> {
+        self.parameters.iter().filter_map(|parameter| match parameter.kind? {
+            Kind::Tensor { dtype, is_output } => Some((dtype, is_output)),
             _ => None,
-        });
-        dtypes.next().unwrap_or(Dtype::F32)
+        })
     }
 }
 
 fn remedy(parameter: &Parameter) -> String {
     let found = &parameter.type_text;
     match found.contains('*') {
-        true => format!("`{found}` is not supported: use a pointer to float, __half or __nv_bfloat16"),
+        true => format!(
+            "`{found}` is not supported: use a pointer to float, double, __half, __nv_bfloat16, __nv_fp8_e4m3, int, unsigned char or bool"
+        ),
         false => format!("`{found}` is not supported: use int for a size, or float for a constant"),
     }
 }
@@ -182,8 +168,17 @@ fn parameter(text: &str) -> Option<Parameter> {
 fn element(base: &[&str]) -> Option<Dtype> {
     match base {
         ["float" | "float2" | "float4"] => Some(Dtype::F32),
+        ["double" | "double2"] => Some(Dtype::F64),
         ["half" | "__half" | "half2" | "__half2"] => Some(Dtype::F16),
         ["nv_bfloat16" | "__nv_bfloat16" | "nv_bfloat162" | "__nv_bfloat162"] => Some(Dtype::Bf16),
+        ["__nv_fp8_e4m3" | "__nv_fp8x2_e4m3" | "__nv_fp8x4_e4m3"] => Some(Dtype::E4m3),
+        ["__nv_fp8_e5m2" | "__nv_fp8x2_e5m2" | "__nv_fp8x4_e5m2"] => Some(Dtype::E5m2),
+        // Counts and indices, which are below 2^31.
+        ["int" | "int2" | "int4" | "int32_t" | "unsigned" | "uint" | "uint2" | "uint4" | "uint32_t"]
+        | ["unsigned", "int"] => Some(Dtype::I32),
+        ["uint8_t" | "uchar" | "uchar2" | "uchar4"] | ["unsigned", "char"] => Some(Dtype::U8),
+        ["char" | "int8_t" | "char2" | "char4"] | ["signed", "char"] => Some(Dtype::I8),
+        ["bool"] => Some(Dtype::Bool),
         _ => None,
     }
 }

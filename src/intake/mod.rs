@@ -119,4 +119,29 @@ mod tests {
         let made = texts(&draft, &wanted, None).unwrap();
         insta::assert_snapshot!([made.op, made.workload, made.family, made.template].join("\n---\n"));
     }
+
+    #[test]
+    fn tensors_of_several_types_and_outputs_are_declared() {
+        let text = "#include <cuda_fp8.h>\n#define T 64\n__global__ void pick(const __nv_fp8_e4m3* x, const int* at, \
+                    const double* w, bool* found, unsigned* counts, float* y, int n) { y[T] = 1; }";
+        let draft = read(text).unwrap();
+        let shape = |tensor: &str| (tensor.to_owned(), vec!["n".to_owned(), "4".to_owned()]);
+        let wanted = Wanted {
+            name: "pick".to_owned(),
+            shapes: ["x", "at", "w", "found", "counts", "y"].map(shape).into(),
+            contents: [Wanted::contents("at=integers:0:n-1").unwrap(), Wanted::contents("x=uniform:-1:1").unwrap()]
+                .into(),
+            zeroed: vec!["counts".to_owned()],
+            cases: vec![[("n".to_owned(), 64)].into()],
+            grid: Wanted::extents("n"),
+            block: Wanted::extents("T"),
+            flop: "0".to_owned(),
+            ..Wanted::default()
+        };
+        assert_eq!(wanted.missing(&draft), [""; 0]);
+        let made = texts(&draft, &wanted, None).unwrap();
+        insta::assert_snapshot!([made.op, made.workload, made.family, made.template].join("\n---\n"));
+        assert_eq!(Wanted::contents("x=mask:1").unwrap().1, "{ mask = 1.0 }");
+        insta::assert_snapshot!(Wanted::contents("x=uniform:0").unwrap_err(), @"`x=uniform:0`: write TENSOR=normal, uniform:0:1, integers:0:N-1, sorted:0:N or mask:0.5");
+    }
 }

@@ -6,6 +6,7 @@ use indexmap::IndexSet;
 
 use super::{Draft, Kind, Place, Tunable, Wanted};
 use crate::domain::expr::Expr;
+use crate::domain::names::is_identifier;
 use crate::domain::op::Dtype;
 
 /// The folder of a family's headers.
@@ -17,6 +18,10 @@ const SIDES: [i64; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 
 /// Values for an unroll factor.
 const UNROLL: [i64; 4] = [1, 2, 4, 8];
+
+/// What the names of kernels that zero an output begin with, and the threads of their blocks.
+const ZERO: &str = "zero_";
+const ZERO_THREADS: usize = 256;
 
 /// The largest number that is likely to be a choice. Larger ones are masks, sizes of problems and the like.
 const MAX_TUNABLE: i64 = 1 << 16;
@@ -59,6 +64,12 @@ pub fn texts(draft: &Draft, wanted: &Wanted, sizes: Option<&[&str]>) -> Result<T
     for name in wanted.values.keys().filter(|name| !parameters.iter().any(|(tunable, _)| tunable.name == **name)) {
         mistakes.push(format!("--values {name}: the source has no such #define, constant or unroll factor"));
     }
+    for name in wanted.zeroed.iter().filter(|name| !draft.outputs().any(|(output, _)| output == **name)) {
+        mistakes.push(format!("--zero {name}: the kernel has no output of that name"));
+    }
+    for name in wanted.contents.keys().filter(|name| !draft.tensors().any(|tensor| tensor == **name)) {
+        mistakes.push(format!("--contents {name}: the kernel has no pointer of that name"));
+    }
     for tag in ["<$", "<%", "<#"].into_iter().filter(|tag| draft.text.contains(tag)) {
         mistakes.push(format!("the source contains `{tag}`, which begins a tag of a template: put a blank in between"));
     }
@@ -76,7 +87,7 @@ pub fn texts(draft: &Draft, wanted: &Wanted, sizes: Option<&[&str]>) -> Result<T
         op: names.op(),
         workload: names.workload(),
         family: names.family(&parameters, &constants),
-        template: template(draft, parameters.iter().map(|(tunable, _)| tunable).chain(&constants)),
+        template: template(draft, wanted, parameters.iter().map(|(tunable, _)| tunable).chain(&constants)),
         parameters,
         left_out,
     })
@@ -147,7 +158,7 @@ fn is_in_block(name: &str, wanted: &Wanted) -> bool {
 }
 
 /// Replaces the numbers by tags, and makes the kernel's name that of C.
-fn template<'a>(draft: &'a Draft, tunables: impl Iterator<Item = &'a Tunable>) -> String {
+fn template<'a>(draft: &'a Draft, wanted: &Wanted, tunables: impl Iterator<Item = &'a Tunable>) -> String {
     let mut edits: Vec<_> = tunables.map(|it| (it.span.clone(), format!("<$ {} $>", it.name))).collect();
     if !draft.kernel.is_extern_c {
         edits.push((draft.kernel.at..draft.kernel.at, "extern \"C\" ".to_owned()));
@@ -157,7 +168,33 @@ fn template<'a>(draft: &'a Draft, tunables: impl Iterator<Item = &'a Tunable>) -
     for (span, tag) in edits.into_iter().rev() {
         text.replace_range(span, &tag);
     }
+    for (output, dtype) in draft.outputs().filter(|(output, _)| wanted.zeroed.iter().any(|it| it == output)) {
+        text += &zeroing_kernel(output, dtype);
+    }
     text
+}
+
+/// Returns a kernel that zeroes an output. Floating-point zeros have the same bytes as whole ones.
+fn zeroing_kernel(output: &str, dtype: Dtype) -> String {
+    let word = match dtype.bytes() {
+        1 => "unsigned char",
+        2 => "unsigned short",
+        4 => "unsigned int",
+        _ => "unsigned long long",
+    };
+    format!(
+        "\n// Zeroes `{output}`, which the kernel above adds to.\n\
+         extern \"C\" __global__ void {ZERO}{output}({word}* {output}, int elements) {{\n    \
+         const int at = blockIdx.x * {ZERO_THREADS} + threadIdx.x;\n    if (at < elements) {output}[at] = 0;\n}}\n"
+    )
+}
+
+/// Returns the product of expressions.
+fn product(factors: &[String]) -> String {
+    match factors {
+        [only] if is_identifier(only) || only.parse::<i64>().is_ok() => only.clone(),
+        _ => factors.iter().map(|factor| format!("({factor})")).collect::<Vec<_>>().join(" * "),
+    }
 }
 
 /// Returns a text as a TOML string.
@@ -195,11 +232,17 @@ impl Names<'_> {
             }
         }
         for parameter in &draft.kernel.parameters {
-            if let Some(Kind::Tensor { is_output, .. }) = parameter.kind {
+            if let Some(Kind::Tensor { dtype, is_output }) = parameter.kind {
                 let role = if is_output { "output" } else { "input" };
                 let shape = wanted.shapes.get(&parameter.name).map_or(&[][..], Vec::as_slice);
                 let name = &parameter.name;
                 let _ = write!(text, "\n[tensors.{name}]\nrole = \"{role}\"\nshape = {}\n", list(shape));
+                if dtype != draft.kernel.dtype() {
+                    let _ = writeln!(text, "dtype = \"{}\"", dtype.name());
+                }
+                if let Some(contents) = wanted.contents.get(name) {
+                    let _ = writeln!(text, "values = {contents}");
+                }
             }
         }
         text
@@ -214,6 +257,14 @@ impl Names<'_> {
             Dtype::F16 => ("2e-4", "1e-3", "4e-3"),
             Dtype::Bf16 => ("2e-3", "8e-3", "3e-2"),
             Dtype::F32 => ("3e-8, and a sum of thousands of terms up to 1e-6", "1e-5", "4e-5"),
+            Dtype::F64 => ("1e-16, and a sum of thousands of terms up to 1e-13", "1e-12", "4e-12"),
+            Dtype::E4m3 => ("3e-2", "5e-2", "1e-1"),
+            Dtype::E5m2 => ("6e-2", "1e-1", "2e-1"),
+            Dtype::I8 | Dtype::U8 | Dtype::I32 | Dtype::Bool => ("", "0.0", "0.0"),
+        };
+        let reason = match dtype.is_integer() {
+            true => "Whole numbers are exact.".to_owned(),
+            false => format!("Rounding the output alone costs {rounding}."),
         };
         let mut text = format!(
             "name = {name}\nabout = {about}\nop = {op}\ndtype = \"{}\"\ninitial_kernel = {name}\n",
@@ -222,10 +273,7 @@ impl Names<'_> {
         if let Some(torch) = &wanted.torch {
             let _ = writeln!(text, "baseline = {{ torch = {} }}", quoted(torch));
         }
-        let _ = write!(
-            text,
-            "\n[tolerance]\n# Rounding the output alone costs {rounding}.\nrelative_l2 = {l2}\nworst_row = {row}\n"
-        );
+        let _ = write!(text, "\n[tolerance]\n# {reason}\nrelative_l2 = {l2}\nworst_row = {row}\n");
         for case in &wanted.cases {
             let name: String =
                 case.iter().map(|(dim, size)| format!("{}{size}", dim.to_lowercase().replace('_', "-"))).collect();
@@ -269,15 +317,29 @@ impl Names<'_> {
                 text += "mechanism = \"scheduling\"\n";
             }
         }
-        let product = wanted.block.iter().map(|extent| format!("({extent})")).collect::<Vec<_>>().join(" * ");
+        if !wanted.zeroed.is_empty() {
+            text += "\n[derived]\n";
+        }
+        for output in &wanted.zeroed {
+            let shape = wanted.shapes.get(output).map_or(&[][..], Vec::as_slice);
+            let _ = writeln!(text, "{ZERO}{output} = {}", quoted(&product(shape)));
+        }
         let _ = write!(
             text,
             "\n[[constraint]]\nexpr = {}\nwhy = \"The device limits the threads of a block.\"\n",
-            quoted(&format!("{product} <= max_threads"))
+            quoted(&format!("{} <= max_threads", product(&wanted.block)))
         );
         for constraint in &wanted.constraints {
             let why = "The kernel needs it, as its user said.";
             let _ = write!(text, "\n[[constraint]]\nexpr = {}\nwhy = {}\n", quoted(constraint), quoted(why));
+        }
+        for output in &wanted.zeroed {
+            let grid = format!("ceil_div({ZERO}{output}, {ZERO_THREADS})");
+            let _ = write!(
+                text,
+                "\n[[launch]]\nkernel = \"{ZERO}{output}\"\ngrid = [\"{grid}\"]\nblock = [\"{ZERO_THREADS}\"]\n\
+                 args = [\"{output}\", \"{ZERO}{output}\"]\n"
+            );
         }
         let args: Vec<String> = draft.kernel.parameters.iter().map(|parameter| parameter.name.clone()).collect();
         let _ = write!(

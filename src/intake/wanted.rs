@@ -5,6 +5,7 @@ use indexmap::IndexMap;
 use super::source::split;
 use super::{Draft, Kind};
 use crate::domain::expr::Expr;
+use crate::domain::op::Dtype;
 
 /// What the user gives beside the source.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -17,6 +18,10 @@ pub struct Wanted {
     pub shapes: IndexMap<String, Vec<String>>,
     /// The cases to make fast.
     pub cases: Vec<CaseSizes>,
+    /// What inputs contain, where it is not the usual, as TOML.
+    pub contents: IndexMap<String, String>,
+    /// The outputs that are zeroed before the kernel runs.
+    pub zeroed: Vec<String>,
     /// The values of scalars.
     pub scalars: IndexMap<String, f64>,
     /// The number of blocks along x, y and z, as expressions over dimensions and tunables.
@@ -71,6 +76,25 @@ impl Wanted {
         sizes.collect()
     }
 
+    /// Parses `labels=integers:0:N-1` into a tensor's name and what it contains, as TOML.
+    pub fn contents(text: &str) -> Result<(String, String), String> {
+        let wrong = || format!("`{text}`: write TENSOR=normal, uniform:0:1, integers:0:N-1, sorted:0:N or mask:0.5");
+        let (name, contents) = text.split_once('=').ok_or_else(wrong)?;
+        let number = |text: &str| text.parse::<f32>().ok().filter(|number| number.is_finite());
+        let bound = |text: &str| text.parse::<i64>().map_or_else(|_| toml::Value::from(text), toml::Value::from);
+        let contents = match contents.split(':').collect::<Vec<_>>()[..] {
+            ["normal"] => "\"normal\"".to_owned(),
+            ["uniform", from, to] => {
+                let (from, to) = number(from).zip(number(to)).ok_or_else(wrong)?;
+                format!("{{ uniform = [{from:?}, {to:?}] }}")
+            }
+            [kind @ ("integers" | "sorted"), from, to] => format!("{{ {kind} = [{}, {}] }}", bound(from), bound(to)),
+            ["mask", share] => format!("{{ mask = {:?} }}", number(share).ok_or_else(wrong)?),
+            _ => return Err(wrong()),
+        };
+        Ok((name.to_owned(), contents))
+    }
+
     /// Parses `TILE=8,16,32` into a tunable's name and values.
     pub fn values(text: &str) -> Result<(String, Vec<i64>), String> {
         let wrong = || format!("`{text}`: write NAME=VALUE,VALUE with whole numbers");
@@ -93,6 +117,9 @@ impl Wanted {
         for tensor in draft.tensors().filter(|tensor| is_new && !self.shapes.contains_key(*tensor)) {
             missing.push(format!("--shape {tensor}={example} (the extents of `{tensor}`)"));
         }
+        for tensor in draft.indices().filter(|tensor| is_new && !self.contents.contains_key(*tensor)) {
+            missing.push(format!("--contents {tensor}=integers:0:{example}-1 (the whole numbers in `{tensor}`)"));
+        }
         for scalar in draft.scalars().filter(|scalar| is_new && !self.scalars.contains_key(*scalar)) {
             missing.push(format!("--scalar {scalar}=1.0 (the value of `{scalar}`)"));
         }
@@ -113,6 +140,19 @@ impl Draft {
     /// Returns the names of the kernel's tensors.
     pub fn tensors(&self) -> impl Iterator<Item = &str> {
         self.of(|kind| matches!(kind, Kind::Tensor { .. }))
+    }
+
+    /// Returns the names of the outputs with their element types.
+    pub fn outputs(&self) -> impl Iterator<Item = (&str, Dtype)> {
+        self.kernel.parameters.iter().filter_map(|parameter| match parameter.kind? {
+            Kind::Tensor { dtype, is_output: true } => Some((parameter.name.as_str(), dtype)),
+            _ => None,
+        })
+    }
+
+    /// Returns the names of the inputs of 32-bit integers, whose values mean something.
+    fn indices(&self) -> impl Iterator<Item = &str> {
+        self.of(|kind| kind == Kind::Tensor { dtype: Dtype::I32, is_output: false })
     }
 
     /// Returns the names of the sizes that the kernel gets.

@@ -7,7 +7,9 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rayon::prelude::*;
 
-use crate::domain::op::{Axis, CheckLimits, DimSpec, Dims, Dtype, Op, Probe, TensorRole, TensorSpec, multiplied};
+use crate::domain::op::{
+    Axis, CheckLimits, DimSpec, Dims, Dtype, Op, Probe, TensorRole, TensorSpec, Values, multiplied,
+};
 
 /// Attention over `q[B,H,Sq,D]`, `k[B,H,Sk,D]`, `v[B,H,Sk,D]` into `o[B,H,Sq,D]`.
 ///
@@ -79,6 +81,7 @@ impl Op for Attention {
             dtype,
             shape: vec![at("B"), at("H"), rows, at("D")],
             role,
+            values: Values::Normal,
         };
         vec![
             tensor("q", at("Sq"), TensorRole::Input),
@@ -150,7 +153,7 @@ impl Op for Attention {
         let of_score = (shape.d as f64).sqrt() / f64::from(1 << 24);
         let rounding = |weight: f64, score: f64, typical: f64| match dtype {
             Dtype::F16 => 2.0_f64.powi(-25),
-            Dtype::Bf16 | Dtype::F32 => weight * (score.abs() + typical) * of_score + f64::from(f32::MIN_POSITIVE),
+            _ => weight * (score.abs() + typical) * of_score + f64::from(f32::MIN_POSITIVE),
         };
         let of_row = |&row: &usize| {
             let (head, i) = (row / shape.sq, row % shape.sq);

@@ -6,15 +6,14 @@
 mod manifest;
 mod probes;
 mod shapes;
+mod tensor;
 
+use self::tensor::TensorRule;
 use crate::domain::expr::{Bindings, Expr};
 use crate::domain::op::{
     Axis, CheckLimits, DeclaredSource, DimSpec, Dims, Dtype, Op, OpSource, Oracle, OracleCall, Probe, TensorRole,
     TensorSpec, multiplied,
 };
-
-/// The most elements of a tensor, because kernels index with 32-bit integers.
-const MAX_ELEMENTS: i64 = 1 << 31;
 
 /// How much longer a Python function takes than an oracle in Rust, which uses every core: a softmax of 2048 x 8192 elements
 /// in numpy does 0.13 GFLOP/s (one core of the machine that builds optloop, 2026-11-24).
@@ -33,37 +32,6 @@ pub struct Declared {
     oracle: Box<dyn Oracle>,
 }
 
-/// A tensor whose shape depends on the sizes.
-struct TensorRule {
-    name: &'static str,
-    shape: Vec<Expr>,
-    role: TensorRole,
-}
-
-impl TensorRule {
-    /// Returns the extents. The error says which one is not a positive integer.
-    fn shape(&self, dims: &Dims) -> Result<Vec<i64>, String> {
-        let extent = |expr: &Expr| match expr.int(dims) {
-            Ok(extent @ 1..) => Ok(extent),
-            Ok(extent) => Err(format!("tensor `{}`: `{}` = {extent}, but must be at least 1", self.name, expr.text())),
-            Err(error) => Err(format!("tensor `{}`: {error}", self.name)),
-        };
-        self.shape.iter().map(extent).collect()
-    }
-
-    /// Tells whether the first extent is this dimension.
-    fn begins_with(&self, dim: &str) -> bool {
-        self.shape.first().is_some_and(|expr| expr.text() == dim)
-    }
-
-    fn spec(&self, dims: &Dims, dtype: Dtype) -> TensorSpec {
-        // Sizes are checked with the workload. Only names are asked for with others.
-        let extent = |expr: &Expr| expr.int(dims).ok().and_then(|extent| usize::try_from(extent).ok()).unwrap_or(1);
-        let shape = self.shape.iter().map(extent).collect();
-        TensorSpec { name: self.name.to_owned(), dtype, shape, role: self.role }
-    }
-}
-
 impl Declared {
     /// Parses and checks an op. The error has a sentence for each mistake.
     pub fn parse(source: DeclaredSource, oracle: Box<dyn Oracle>) -> Result<Self, Vec<String>> {
@@ -75,12 +43,12 @@ impl Declared {
         manifest::oracle_file(manifest)
     }
 
-    /// Computes rows from some indices of the independent dimension, and from nothing else.
+    /// Computes rows of each output from some indices of the independent dimension, and from nothing else.
     fn of_indices(
         &self,
         (dims, dim): (&Dims, &str),
         inputs: &[Vec<f32>],
-        (indices, rows): (&[usize], &[usize]),
+        (indices, rows): (&[usize], Vec<Vec<usize>>),
     ) -> Result<Vec<f64>, String> {
         let count = dims[dim] as usize;
         let mut part = dims.clone();
@@ -96,10 +64,11 @@ impl Declared {
         self.compute(&part, values, rows)
     }
 
-    fn compute(&self, dims: &Dims, values: Vec<&[f32]>, rows: &[usize]) -> Result<Vec<f64>, String> {
-        let output = &self.output(dims, Dtype::F32);
+    /// Computes rows of each output.
+    fn compute(&self, dims: &Dims, values: Vec<&[f32]>, rows: Vec<Vec<usize>>) -> Result<Vec<f64>, String> {
+        let outputs = self.outputs(dims, Dtype::F32).into_iter().zip(rows).collect();
         let inputs = self.tensors(dims, Dtype::F32).into_iter().filter(|tensor| tensor.role == TensorRole::Input);
-        let call = OracleCall { dims, scalars: &self.scalars, inputs: inputs.zip(values).collect(), output, rows };
+        let call = OracleCall { dims, scalars: &self.scalars, inputs: inputs.zip(values).collect(), outputs };
         self.oracle.compute(&call).map_err(|problem| format!("the oracle of op `{}` failed: {problem}", self.name))
     }
 }
@@ -124,16 +93,17 @@ impl Op for Declared {
 
     fn check(&self, dims: &Dims) -> Result<(), String> {
         for rule in &self.tensors {
-            let elements = rule.shape(dims)?.into_iter().try_fold(1_i64, i64::checked_mul);
-            if elements.is_none_or(|elements| elements > MAX_ELEMENTS) {
-                return Err(format!("tensor `{}` has more than 2^31 elements: reduce its dimensions", rule.name));
-            }
+            rule.check(dims)?;
         }
         match self.flop.int(dims) {
             Ok(0..) => Ok(()),
             Ok(flop) => Err(format!("`flop` is {flop}, but must be at least 0")),
             Err(error) => Err(format!("`flop`: {error}")),
         }
+    }
+
+    fn dtypes(&self) -> &'static [Dtype] {
+        &Dtype::ALL
     }
 
     fn tensors(&self, dims: &Dims, dtype: Dtype) -> Vec<TensorSpec> {
@@ -173,21 +143,38 @@ impl Op for Declared {
 
     /// With an independent dimension, only the indices that have one of the rows are computed.
     fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Result<Vec<f64>, String> {
-        let output = self.output(dims, Dtype::F32);
-        let Some(dim) = self.independent.filter(|_| output.shape.len() > 1) else {
+        let outputs = self.outputs(dims, Dtype::F32);
+        let rows = of_each(&outputs, rows);
+        let Some(dim) = self.independent else {
             return self.compute(dims, inputs.iter().map(Vec::as_slice).collect(), rows);
         };
-        let rows_of_one = output.elements() / output.row_len() / dims[dim] as usize;
-        let mut indices: Vec<usize> = rows.iter().map(|row| row / rows_of_one).collect();
+        let count = dims[dim] as usize;
+        let rows_of_one: Vec<usize> = outputs.iter().map(|output| output.rows() / count).collect();
+        let of_output = |(rows, rows_of_one): (&Vec<usize>, &usize)| -> Vec<usize> {
+            rows.iter().map(|row| row / rows_of_one).collect()
+        };
+        let mut indices: Vec<usize> = rows.iter().zip(&rows_of_one).flat_map(of_output).collect();
         indices.sort_unstable();
         indices.dedup();
-        let place = |row: &usize| {
+        let place = |row: usize, rows_of_one: usize| {
             let index = indices.binary_search(&(row / rows_of_one)).expect("every row's index is computed");
             index * rows_of_one + row % rows_of_one
         };
-        let places: Vec<usize> = rows.iter().map(place).collect();
-        self.of_indices((dims, dim), inputs, (&indices, &places))
+        let places = rows.into_iter().zip(rows_of_one);
+        let places = places.map(|(rows, of_one)| rows.into_iter().map(|row| place(row, of_one)).collect()).collect();
+        self.of_indices((dims, dim), inputs, (&indices, places))
     }
+}
+
+/// Numbers the rows of each output by itself.
+fn of_each(outputs: &[TensorSpec], rows: &[usize]) -> Vec<Vec<usize>> {
+    let mut first = 0;
+    let of_one = |output: &TensorSpec| {
+        let own = first..first + output.rows();
+        first = own.end;
+        rows.iter().filter(|row| own.contains(row)).map(|row| row - own.start).collect()
+    };
+    outputs.iter().map(of_one).collect()
 }
 
 /// Returns the names that expressions may use: those of dimensions, with a value for each.
@@ -198,6 +185,7 @@ fn bindings(dims: &[DimSpec]) -> Bindings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::op::Values;
 
     const ROW_SUM: &str = r#"
         name = "row-shift"
@@ -231,12 +219,13 @@ mod tests {
             let (rows, columns) = (call.dims["R"] as usize, call.dims["N"] as usize);
             let [(x, values), (_, weights)] = &call.inputs[..] else { return Err("two inputs".to_owned()) };
             assert_eq!((&x.shape[..], values.len(), weights.len()), (&[rows, columns][..], rows * columns, columns));
-            assert_eq!((call.output.shape.clone(), call.scalars), (vec![rows, columns], &[("eps", 0.5)][..]));
+            let [(y, wanted)] = &call.outputs[..] else { return Err("one output".to_owned()) };
+            assert_eq!((&y.shape[..], call.scalars), (&[rows, columns][..], &[("eps", 0.5)][..]));
             let row = |row: &[f32]| -> Vec<f64> {
                 let mean = row.iter().map(|x| f64::from(*x)).sum::<f64>() / columns as f64;
                 row.iter().zip(*weights).map(|(x, w)| f64::from(*x) + mean + f64::from(*w) + 0.5).collect()
             };
-            Ok(call.rows.iter().flat_map(|at| row(&values[at * columns..][..columns])).collect())
+            Ok(wanted.iter().flat_map(|at| row(&values[at * columns..][..columns])).collect())
         }
     }
 
@@ -268,7 +257,7 @@ mod tests {
         };
         insta::assert_snapshot!(error("independent = \"R\"", "independent = \"Q\""), @"`independent` names `Q`, which is not a dimension");
         insta::assert_snapshot!(error("independent = \"R\"", "independent = \"N\""), @"`independent` names `N`, so it must be the first extent of the output `y`; `independent` names `N`, so tensor `x` may have it only as its first extent; `independent` names `N`, so tensor `y` may have it only as its first extent");
-        insta::assert_snapshot!(error("role = \"output\"", "role = \"input\""), @"it has 0 outputs: give exactly one tensor the role `output`");
+        insta::assert_snapshot!(error("role = \"output\"", "role = \"input\""), @"it has no output: give a tensor the role `output`");
         insta::assert_snapshot!(error("shape = [\"N\"]", "shape = [\"M\"]"), @"tensor `w`: expression `M`: there is no dimension `M`");
         insta::assert_snapshot!(error("shape = [\"N\"]", "shape = []"), @r#"tensor `w`: its shape is empty: use ["1"] for a single element"#);
         insta::assert_snapshot!(error("\"2 * R * N\"", "\"2 * R * \""), @"`flop`: expression `2 * R * `: Script is incomplete (line 1, position 9)");
@@ -277,6 +266,54 @@ mod tests {
         insta::assert_snapshot!(error("\"row-shift\"", "\"Row Shift\""), @"name `Row Shift`: use 1 to 64 of a-z, 0-9 and `-`, because it is a folder name");
         insta::assert_snapshot!(error("\"oracle.py\"", "\"../oracle.py\""), @"oracle `../oracle.py`: name a Python file in the op's folder, without a path");
         insta::assert_snapshot!(error("about = \"rows\"", "abuot = \"rows\""), @"line 8: unknown field `abuot`, expected `about` or `range` (did you mean `about`?)");
+    }
+
+    #[test]
+    fn values_that_an_element_type_does_not_hold_are_refused() {
+        let x = "role = \"input\"\n        shape = [\"R\", \"N\"]";
+        let with = |keys: &str| {
+            assert!(ROW_SUM.contains(x));
+            declared(&ROW_SUM.replacen(x, &format!("{x}\n{keys}"), 1))
+        };
+        let error = |keys: &str| with(keys).err().unwrap();
+        insta::assert_snapshot!(error("dtype = \"i32\""), @r#"tensor `x`: say which whole numbers it holds, such as values = { integers = [0, "N - 1"] }"#);
+        insta::assert_snapshot!(error("dtype = \"u8\"\nvalues = \"normal\""), @"tensor `x`: it holds whole numbers: use values = { integers = [0, 9] } or { mask = 0.5 }");
+        insta::assert_snapshot!(error("values = { integers = [0, 9] }"), @r#"tensor `x`: give it a `dtype` that holds these whole numbers, such as "i32""#);
+        insta::assert_snapshot!(error("values = { uniform = [1, 0] }"), @"tensor `x`: its values are uniform from 1 to 0, which must be finite and rising");
+        insta::assert_snapshot!(error("values = { mask = 2.0 }"), @"tensor `x`: its mask is 2, which is no share: use a number from 0 to 1");
+        insta::assert_snapshot!(error("dtype = \"i32\"\nvalues = { integers = [0, \"M\"] }"), @"tensor `x`: its values: expression `M`: there is no dimension `M`");
+        insta::assert_snapshot!(error("values = { odd = 1 }"), @"line 17: unknown variant `odd`, expected one of `normal`, `uniform`, `integers`, `sorted`, `mask`");
+        let indices = with("dtype = \"i32\"\nvalues = { integers = [\"1 - N\", \"N - 1\"] }").unwrap();
+        assert_eq!(indices.tensors(&dims(2, 5), Dtype::F32)[0].values, Values::Integers(-4, 4));
+        let bytes = with("dtype = \"u8\"\nvalues = { sorted = [0, \"N\"] }").unwrap();
+        insta::assert_snapshot!(bytes.check(&dims(2, 300)).unwrap_err(), @"tensor `x`: its values are from 0 to 300, but u8 holds whole numbers from 0 to 255");
+        assert_eq!(bytes.check(&dims(2, 255)), Ok(()));
+    }
+
+    /// Each row of `x` is its sum in `total` and its first element in `first`.
+    #[test]
+    fn rows_are_numbered_through_all_outputs() {
+        struct Both;
+        impl Oracle for Both {
+            fn compute(&self, call: &OracleCall<'_>) -> Result<Vec<f64>, String> {
+                let (columns, (_, x)) = (call.dims["N"] as usize, &call.inputs[0]);
+                let row = |at: &usize| &x[at * columns..(at + 1) * columns];
+                let [(first, of_first), (total, of_total)] = &call.outputs[..] else { return Err("two".to_owned()) };
+                assert_eq!((first.row_len(), total.row_len()), (columns, 1));
+                let first = of_first.iter().flat_map(|at| row(at).iter().map(|x| f64::from(*x)));
+                let total = of_total.iter().map(|at| row(at).iter().map(|x| f64::from(*x)).sum());
+                Ok(first.chain(total).collect())
+            }
+        }
+        let outputs =
+            "role = \"output\"\n        shape = [\"R\", \"N\"]\n[tensors.total]\nrole = \"output\"\nshape = [\"R\"]";
+        let text = ROW_SUM.replace("role = \"output\"\n        shape = [\"R\", \"N\"]", outputs);
+        let source = DeclaredSource { manifest: text, oracle: String::new(), python: String::new() };
+        let op = Declared::parse(source, Box::new(Both)).map_err(|mistakes| mistakes.join("; ")).unwrap();
+        let inputs = vec![(0..60).map(|i| i as f32).collect(), vec![0.0; 3]];
+        // Row 20 of all is the total of the first row of `x`.
+        let found = op.oracle(&dims(20, 3), &inputs, &[2, 20, 39]).unwrap();
+        assert_eq!(found, [6.0, 7.0, 8.0, 0.0 + 1.0 + 2.0, 57.0 + 58.0 + 59.0]);
     }
 
     #[test]

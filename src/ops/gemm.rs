@@ -7,7 +7,9 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rayon::prelude::*;
 
-use crate::domain::op::{Axis, CheckLimits, DimSpec, Dims, Dtype, Op, Probe, TensorRole, TensorSpec, multiplied};
+use crate::domain::op::{
+    Axis, CheckLimits, DimSpec, Dims, Dtype, Op, Probe, TensorRole, TensorSpec, Values, multiplied,
+};
 
 /// The product of `a[M,K]` and `b[K,N]` into `c[M,N]`, all row-major, as `torch.matmul` computes it for two contiguous
 /// matrices.
@@ -71,6 +73,7 @@ impl Op for Gemm {
             dtype,
             shape: vec![at(rows), at(columns)],
             role,
+            values: Values::Normal,
         };
         vec![
             tensor("a", "M", "K", TensorRole::Input),

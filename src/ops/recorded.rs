@@ -1,6 +1,6 @@
 //! The op of a recorded search space: its configurations have times, but no kernel that could be checked.
 
-use crate::domain::op::{DimSpec, Dims, Dtype, Op, TensorRole, TensorSpec};
+use crate::domain::op::{DimSpec, Dims, Dtype, Op, TensorRole, TensorSpec, Values};
 
 /// An op without inputs and work, and with one output element. Its floor is the launch of a kernel.
 pub struct Recorded;
@@ -18,7 +18,13 @@ impl Op for Recorded {
     }
 
     fn tensors(&self, _dims: &Dims, dtype: Dtype) -> Vec<TensorSpec> {
-        vec![TensorSpec { name: "out".to_owned(), dtype, shape: vec![1], role: TensorRole::Output }]
+        vec![TensorSpec {
+            name: "out".to_owned(),
+            dtype,
+            shape: vec![1],
+            role: TensorRole::Output,
+            values: Values::Normal,
+        }]
     }
 
     fn scalars(&self, _dims: &Dims) -> Vec<(&'static str, f64)> {

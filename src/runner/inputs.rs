@@ -1,49 +1,48 @@
 //! Random inputs: fresh for every check, and the same for the same seed on every machine.
 
-use half::{bf16, f16};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 
-use crate::domain::op::{Dtype, TensorSpec};
+use crate::domain::op::{Dtype, TensorSpec, Values};
 
 /// Elements per random stream. It is the unit of parallel generation. A change would change the inputs of every seed.
 const CHUNK: usize = 1 << 14;
 
-/// Draws a tensor from the standard normal distribution, each element rounded to the tensor's dtype.
-pub fn normal(tensor: &TensorSpec, seed: u64) -> Vec<f32> {
+/// Draws a tensor's values, each rounded to its dtype.
+pub fn draw(tensor: &TensorSpec, seed: u64) -> Vec<f32> {
     let mut values = vec![0.0_f32; tensor.elements()];
-    normal_into(&mut values, tensor, seed);
-    values
-}
-
-/// Draws a tensor into existing values, because allocating takes longer than drawing.
-pub fn normal_into(values: &mut [f32], tensor: &TensorSpec, seed: u64) {
     let stream_seed = seed ^ hash(tensor.name.as_bytes());
     values.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, values)| {
         let mut rng = SmallRng::seed_from_u64(stream_seed.wrapping_add(chunk as u64));
-        for value in values {
-            let drawn: f32 = StandardNormal.sample(&mut rng);
-            *value = rounded(drawn, tensor.dtype);
-        }
+        fill(values, tensor, &mut rng);
     });
+    if let Values::Sorted(..) = tensor.values {
+        values.par_chunks_mut(tensor.row_len().max(1)).for_each(|row| row.sort_unstable_by(f32::total_cmp));
+    }
+    values
+}
+
+fn fill(values: &mut [f32], tensor: &TensorSpec, rng: &mut SmallRng) {
+    let dtype = tensor.dtype;
+    match tensor.values {
+        Values::Normal => values.iter_mut().for_each(|value| *value = dtype.rounded(StandardNormal.sample(rng))),
+        Values::Uniform(from, to) => {
+            values.iter_mut().for_each(|value| *value = dtype.rounded(rng.random_range(from..=to)));
+        }
+        Values::Integers(from, to) | Values::Sorted(from, to) => {
+            values.iter_mut().for_each(|value| *value = rng.random_range(from..=to) as f32);
+        }
+        Values::Mask(share) => values.iter_mut().for_each(|value| *value = f32::from(rng.random::<f32>() < share)),
+    }
 }
 
 /// Rounds values to a dtype.
 pub fn round(values: &mut [f32], dtype: Dtype) {
-    if dtype != Dtype::F32 {
+    if !matches!(dtype, Dtype::F32 | Dtype::F64) {
         let chunks = values.par_chunks_mut(CHUNK);
-        chunks.for_each(|values| values.iter_mut().for_each(|value| *value = rounded(*value, dtype)));
-    }
-}
-
-/// Rounds a value to a dtype.
-pub fn rounded(value: f32, dtype: Dtype) -> f32 {
-    match dtype {
-        Dtype::F16 => f16::from_f32(value).to_f32(),
-        Dtype::Bf16 => bf16::from_f32(value).to_f32(),
-        Dtype::F32 => value,
+        chunks.for_each(|values| values.iter_mut().for_each(|value| *value = dtype.rounded(*value)));
     }
 }
 
@@ -82,32 +81,15 @@ pub fn encode(values: &[f32], dtype: Dtype) -> Vec<u8> {
 /// Encodes values into `bytes`, which must have exactly their size.
 pub fn encode_into(bytes: &mut [u8], values: &[f32], dtype: Dtype) {
     let chunks = bytes.par_chunks_mut(CHUNK * dtype.bytes()).zip(values.par_chunks(CHUNK));
-    chunks.for_each(|(bytes, values)| match dtype {
-        Dtype::F16 => encode_with(bytes, values, |value| f16::from_f32(value).to_le_bytes()),
-        Dtype::Bf16 => encode_with(bytes, values, |value| bf16::from_f32(value).to_le_bytes()),
-        Dtype::F32 => encode_with(bytes, values, f32::to_le_bytes),
-    });
+    chunks.for_each(|(bytes, values)| dtype.encode(values, bytes));
 }
 
-fn encode_with<const N: usize>(bytes: &mut [u8], values: &[f32], encode: impl Fn(f32) -> [u8; N]) {
-    bytes.chunks_exact_mut(N).zip(values).for_each(|(bytes, value)| bytes.copy_from_slice(&encode(*value)));
-}
-
-/// Decodes the bytes of a tensor on the device.
+/// Decodes the bytes of an input on the device.
 pub fn decode(bytes: &[u8], dtype: Dtype) -> Vec<f32> {
     let mut values = vec![0.0; bytes.len() / dtype.bytes()];
     let chunks = values.par_chunks_mut(CHUNK).zip(bytes.par_chunks(CHUNK * dtype.bytes()));
-    chunks.for_each(|(values, bytes)| match dtype {
-        Dtype::F16 => decode_with(values, bytes, |bytes| f16::from_le_bytes(bytes).to_f32()),
-        Dtype::Bf16 => decode_with(values, bytes, |bytes| bf16::from_le_bytes(bytes).to_f32()),
-        Dtype::F32 => decode_with(values, bytes, f32::from_le_bytes),
-    });
+    chunks.for_each(|(values, bytes)| dtype.decode(bytes, values));
     values
-}
-
-fn decode_with<const N: usize>(values: &mut [f32], bytes: &[u8], decode: impl Fn([u8; N]) -> f32) {
-    let elements = bytes.chunks_exact(N).map(|bytes| decode(bytes.try_into().expect("a chunk has N bytes")));
-    values.iter_mut().zip(elements).for_each(|(value, decoded)| *value = decoded);
 }
 
 #[cfg(test)]
@@ -117,14 +99,19 @@ mod tests {
 
     #[test]
     fn a_seed_names_its_values_and_another_seed_names_others() {
-        let tensor =
-            TensorSpec { name: "q".to_owned(), dtype: Dtype::F16, shape: vec![3, 20_000], role: TensorRole::Input };
-        let values = normal(&tensor, 1);
-        assert_eq!(values, normal(&tensor, 1));
-        assert_ne!(values, normal(&tensor, 2));
-        assert_ne!(values, normal(&TensorSpec { name: "k".to_owned(), ..tensor.clone() }, 1));
+        let tensor = TensorSpec {
+            name: "q".to_owned(),
+            dtype: Dtype::F16,
+            shape: vec![3, 20_000],
+            role: TensorRole::Input,
+            values: Values::Normal,
+        };
+        let values = draw(&tensor, 1);
+        assert_eq!(values, draw(&tensor, 1));
+        assert_ne!(values, draw(&tensor, 2));
+        assert_ne!(values, draw(&TensorSpec { name: "k".to_owned(), ..tensor.clone() }, 1));
         assert_eq!(decode(&encode(&values, Dtype::F16), Dtype::F16), values);
-        let of_bf16 = normal(&TensorSpec { dtype: Dtype::Bf16, ..tensor.clone() }, 1);
+        let of_bf16 = draw(&TensorSpec { dtype: Dtype::Bf16, ..tensor.clone() }, 1);
         assert_ne!(of_bf16, values, "each dtype rounds");
         assert_eq!(decode(&encode(&of_bf16, Dtype::Bf16), Dtype::Bf16), of_bf16);
         let mean = values.iter().sum::<f32>() / values.len() as f32;

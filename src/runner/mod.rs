@@ -27,6 +27,7 @@ pub mod ncu;
 mod nvrtc;
 pub mod ops;
 pub mod oracle;
+pub mod outputs;
 pub mod peaks;
 pub mod planning;
 pub mod profiled;

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::child;
 use super::confine::Reach;
 use super::guarded::{GuardedProgram, cache_folder};
-use crate::domain::op::{Dims, Oracle, OracleCall};
+use crate::domain::op::{Dims, Dtype, Oracle, OracleCall, TensorSpec};
 use crate::secrets;
 
 pub use check::check;
@@ -53,7 +53,12 @@ struct Request<'a> {
     dims: &'a Dims,
     scalars: serde_json::Map<String, serde_json::Value>,
     inputs: Vec<Input<'a>>,
-    output: &'a [usize],
+    outputs: Vec<Output<'a>>,
+}
+
+#[derive(Serialize)]
+struct Output<'a> {
+    shape: &'a [usize],
     rows: &'a [usize],
 }
 
@@ -61,6 +66,33 @@ struct Request<'a> {
 struct Input<'a> {
     name: &'a str,
     shape: &'a [usize],
+    /// Which type the function gets.
+    kind: Kind,
+}
+
+impl<'a> Input<'a> {
+    fn of(tensor: &'a TensorSpec) -> Self {
+        let TensorSpec { name, shape, dtype, .. } = tensor;
+        Self { name, shape, kind: Kind::of(*dtype) }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    Float,
+    Int,
+    Bool,
+}
+
+impl Kind {
+    fn of(dtype: Dtype) -> Self {
+        match dtype {
+            Dtype::Bool => Self::Bool,
+            _ if dtype.is_integer() => Self::Int,
+            _ => Self::Float,
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -153,10 +185,11 @@ impl Process {
 
     fn call(&mut self, call: &OracleCall<'_>) -> Result<Vec<f64>, Failure> {
         let scalars = call.scalars.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
-        let inputs = call.inputs.iter().map(|(tensor, _)| Input { name: &tensor.name, shape: &tensor.shape }).collect();
-        let request = Request { dims: call.dims, scalars, inputs, output: &call.output.shape, rows: call.rows };
+        let inputs = call.inputs.iter().map(|(tensor, _)| Input::of(tensor)).collect();
+        let outputs = call.outputs.iter().map(|(tensor, rows)| Output { shape: &tensor.shape, rows }).collect();
+        let request = Request { dims: call.dims, scalars, inputs, outputs };
         let line = serde_json::to_string(&request).map_err(|error| Failure::Refused(error.to_string()))? + "\n";
-        let elements = call.rows.len() * call.output.row_len();
+        let elements = call.outputs.iter().map(|(tensor, rows)| rows.len() * tensor.row_len()).sum();
         self.limited(|process| {
             // A process that does not read may have said why, so its answer is read in any case.
             let _ = process.send(&line, call);

@@ -7,9 +7,14 @@ use crate::domain::cost::{Rate, Spent};
 use crate::domain::journal::{Begun, Concluded};
 use crate::domain::origin::Purpose;
 
-/// The estimated time of a confirmation on one case, until confirmations have shown it. One beside an initial kernel of
-/// 0.3 s took 8 s (H200, 2026-11-21, `optloop start --workload attention-fp16-long`).
+/// The least estimated time of a confirmation on one case, until confirmations have shown it. One beside an initial kernel
+/// of 0.3 s took 8 s (H200, 2026-11-21, `optloop start --workload attention-fp16-long`).
 const CONFIRMATION_TIME: Duration = Duration::from_secs(8);
+
+/// How many screening runs take as long as a confirmation, where the tensors are so large that checks take most of the
+/// time. A transpose of 8192 x 8192 was screened in 1.8 s and confirmed in 24 s (H200, 2026-11-24, `optloop start --workload
+/// transpose --budget 150s`).
+const SCREENINGS_OF_A_CONFIRMATION: u32 = 14;
 
 /// The part of the grace that is kept for the end of a session: the last commits, its record and its report. The
 /// report of a session of 3,003 cases took 1.1 s (two busy cores, development build, 2026-11-22, `optloop report 1`).
@@ -30,6 +35,8 @@ pub(super) struct Meter {
     reserved_usd: f64,
     /// The time of all confirmations so far, and their number of cases.
     confirmations: (Duration, u32),
+    /// The same of all screening runs.
+    screenings: (Duration, u32),
 }
 
 /// Readings of the clock.
@@ -55,8 +62,8 @@ pub(super) struct Reserve {
 impl Meter {
     /// Makes a meter at zero.
     pub fn new(rate: Option<Rate>) -> Self {
-        let (used, finished, spent) = (Duration::ZERO, 0, Spent::default());
-        Self { rate, used, finished, spent, reserved_usd: 0.0, confirmations: (Duration::ZERO, 0) }
+        let (used, finished, spent, none) = (Duration::ZERO, 0, Spent::default(), (Duration::ZERO, 0));
+        Self { rate, used, finished, spent, reserved_usd: 0.0, confirmations: none, screenings: none }
     }
 
     /// Returns the iterations that have ended.
@@ -127,18 +134,24 @@ impl Meter {
 
     /// Returns the estimated time of a confirmation on one case.
     pub fn confirmation_time(&self) -> Duration {
-        let (taken, cases) = self.confirmations;
-        if cases == 0 { CONFIRMATION_TIME } else { taken / cases }
+        match (self.confirmations, self.screenings) {
+            ((_, 0), (_, 0)) => CONFIRMATION_TIME,
+            ((_, 0), (taken, cases)) => CONFIRMATION_TIME.max(taken / cases * SCREENINGS_OF_A_CONFIRMATION),
+            ((taken, cases), _) => taken / cases,
+        }
     }
 
     /// Counts an iteration that has ended.
     pub fn conclude(&mut self, begun: &Begun, concluded: &Concluded) {
         self.finished += 1;
         self.spent += concluded.spent;
-        if begun.purpose == Purpose::Confirmation {
-            self.confirmations.0 += concluded.wall;
-            self.confirmations.1 += begun.cases.len() as u32;
-        }
+        let counted = match begun.purpose {
+            Purpose::Confirmation => &mut self.confirmations,
+            Purpose::Screening => &mut self.screenings,
+            _ => return,
+        };
+        counted.0 += concluded.wall;
+        counted.1 += begun.cases.len() as u32;
     }
 
     /// Counts what belongs to no single iteration.

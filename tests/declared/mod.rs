@@ -1,6 +1,8 @@
 //! Ops that a project declares, without a change under `src/`: from a kernel to a committed winner, and what their
 //! mistakes get.
 
+mod adding;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -105,138 +107,6 @@ fn a_projects_own_op_goes_from_a_kernel_to_a_committed_winner() {
     assert_eq!(code, 0, "{said}");
 }
 
-const LAYER_NORM: &str = r#"#include "reduce.h"
-
-#define THREADS 32  // threads of a block
-#define WARP_SIZE 32
-constexpr int UNUSED = 4;
-
-// Each block normalizes a row.
-__global__ void layer_norm(const float* __restrict__ x, const float *w, float* y, int N, float eps) {
-    const float* row = x + (size_t)blockIdx.x * N;
-    float sum = 0.f, squares = 0.f;
-#pragma unroll 2
-    for (int i = threadIdx.x; i < N; i += THREADS) sum += row[i];
-    const float mean = block_sum<THREADS>(sum) / N;
-    for (int i = threadIdx.x; i < N; i += THREADS) squares += (row[i] - mean) * (row[i] - mean);
-    const float scale = rsqrtf(block_sum<THREADS>(squares) / N + eps);
-    for (int i = threadIdx.x; i < N; i += THREADS) y[(size_t)blockIdx.x * N + i] = (row[i] - mean) * scale * w[i];
-}
-"#;
-
-const REDUCE: &str = "#pragma once
-template <int THREADS> __device__ inline float block_sum(float value) {
-    __shared__ float part[32];
-    for (int step = 16; step; step /= 2) value += __shfl_xor_sync(~0u, value, step);
-    __syncthreads();
-    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = value;
-    __syncthreads();
-    value = 0.f;
-    for (int i = 0; i < THREADS / 32; ++i) value += part[i];
-    return value;
-}
-";
-
-const LAYER_NORM_ORACLE: &str = "import numpy as np
-
-def oracle(x, w, eps):
-    centred = x - x.mean(-1, keepdims=True)
-    return centred / np.sqrt((centred ** 2).mean(-1, keepdims=True) + eps) * w
-";
-
-/// Makes a project without anything, and a user's kernel beside it.
-fn with_kernel(kernel: &str) -> Sandbox {
-    let sandbox = project();
-    sandbox.write("mine/layer_norm.cu", kernel);
-    sandbox.write("mine/reduce.h", REDUCE);
-    sandbox.write("mine/layer_norm.py", LAYER_NORM_ORACLE);
-    sandbox
-}
-
-/// What the source of the layer norm does not say.
-const REST: [&str; 14] = [
-    "--shape",
-    "x=R,N",
-    "--shape",
-    "w=N",
-    "--shape",
-    "y=R,N",
-    "--scalar",
-    "eps=1e-5",
-    "--grid",
-    "R",
-    "--block",
-    "THREADS",
-    "--independent",
-    "R",
-];
-
-fn added(sandbox: &Sandbox, options: &[&str]) -> (i32, String, String) {
-    let add = ["add", "mine/layer_norm.cu", "--oracle", "mine/layer_norm.py"];
-    call(sandbox, &[&add[..], options].concat())
-}
-
-#[test]
-fn a_strangers_kernel_is_added_and_gets_faster() {
-    let sandbox = with_kernel(LAYER_NORM);
-    let (code, shown, said) = added(&sandbox, &[&REST[..], &["--case", "R=4,N=512", "--flop", "5 * R * N"]].concat());
-    assert_eq!(code, 0, "{said}");
-    insta::assert_snapshot!(shown, @"
-    added layer_norm.cu as op, workload and family `layer-norm`
-      THREADS (a #define in line 3): 32 64 128 256 512 1024
-      UNROLL_11 (an unroll factor in line 11): 1 2 4 8
-      WARP_SIZE (a #define in line 4) stays 32: the hardware determines it
-      UNUSED (a constant in line 5) stays 4: no other value compiles and changes the machine code
-    next: git add kernels templates && git commit, then optloop start --workload layer-norm --budget 5m
-    ");
-    sandbox.git(&["add", "kernels", "templates"]);
-    sandbox.git(&["commit", "--quiet", "--message", "a layer norm"]);
-    let start = [
-        "start",
-        "--workload",
-        "layer-norm",
-        "--device",
-        "virtual:h200",
-        "--iterations",
-        "6",
-        "--seed",
-        "1",
-        "--trust",
-    ];
-    let (code, _, said) = call(&sandbox, &start);
-    assert_eq!(code, 0, "{said}");
-    let report = sandbox.report();
-    assert!(report["cases"][0]["speedup_over_start"].as_f64().unwrap() > 1.1, "{}", report["cases"][0]);
-    assert!(sandbox.git(&["log", "-1", "--format=%s"]).starts_with("layer-norm: "));
-}
-
-#[test]
-fn what_a_kernel_lacks_is_said_at_once_and_nothing_is_written() {
-    let refused = |kernel: &str, options: &[&str]| {
-        let sandbox = with_kernel(kernel);
-        let (code, _, said) = added(&sandbox, options);
-        assert_eq!(code, 2, "{said}");
-        assert_eq!(sandbox.git(&["status", "--porcelain"]), "?? mine/\n", "{said}");
-        said
-    };
-    let all = [&REST[..], &["--case", "R=4,N=512"]].concat();
-    let with = |from: &str, to: &str| {
-        assert!(LAYER_NORM.contains(from));
-        refused(&LAYER_NORM.replace(from, to), &all)
-    };
-    insta::assert_snapshot!(refused(LAYER_NORM, &[]), @"error: layer_norm.cu does not say everything that a launch needs; add --shape x=N (the extents of `x`), --shape w=N (the extents of `w`), --shape y=N (the extents of `y`), --scalar eps=1.0 (the value of `eps`), --grid 'ceil_div(N, 256)' (the number of blocks), --block 256 (the threads of a block), --case N=4096 (sizes to make fast)");
-    insta::assert_snapshot!(refused(LAYER_NORM, &[&all[..], &["--values", "TILE=1,2"]].concat()), @"error: layer_norm.cu: --values TILE: the source has no such #define, constant or unroll factor");
-    insta::assert_snapshot!(refused(LAYER_NORM, &[&REST[..], &["--case", "R=4"]].concat()), @"error: layer_norm.cu: case 1: it lacks N");
-    insta::assert_snapshot!(with("const float *w", "float *w"), @"error: layer_norm.cu: line 8: `layer_norm` has the outputs w, y, and one is supported: make the pointers const that it only reads");
-    insta::assert_snapshot!(with("const float *w", "const double *w"), @"error: layer_norm.cu: line 8: parameter `w` of `layer_norm`: `const double*` is not supported: use a pointer to float, __half or __nv_bfloat16");
-    insta::assert_snapshot!(with("int N", "size_t N"), @"error: layer_norm.cu: line 8: parameter `N` of `layer_norm`: `size_t` is not supported: use int for a size, or float for a constant");
-    insta::assert_snapshot!(with("__global__ void", "template <int N> __global__ void"), @r#"error: layer_norm.cu: line 8: `layer_norm` is a template, which has no machine code of its own: add an extern "C" kernel that calls it with its arguments as #defines"#);
-    insta::assert_snapshot!(with("reduce.h", "../reduce.h"), @"error: line 1 includes `../reduce.h`: Failed to read mine/../reduce.h: No such file or directory (os error 2)");
-    insta::assert_snapshot!(with("reduce.h", "/etc/passwd"), @"error: layer_norm.cu: line 1: `/etc/passwd` is not below the source's folder: include a file that is");
-    insta::assert_snapshot!(with("reduce.h", "other.h"), @"error: line 1 includes `other.h`: Failed to read mine/other.h: No such file or directory (os error 2)");
-    insta::assert_snapshot!(with("#include \"reduce.h\"", REDUCE.replace("value;\n}", "value\n}").trim()), @r#"error: layer_norm.cu(11): error: expected a ";""#);
-}
-
 #[test]
 fn a_kernel_that_differs_from_the_projects_oracle_is_wrong() {
     let sandbox = project();
@@ -301,7 +171,7 @@ fn an_op_that_cannot_be_read_is_one_sentence_with_its_file() {
     let sandbox = project();
     let plain = |said: String| said.replace(&sandbox.path("").display().to_string(), "PROJECT/");
     sandbox.replace("kernels/ops/rms-norm/op.toml", "role = \"output\"", "role = \"input\"");
-    insta::assert_snapshot!(plain(refused(&sandbox)), @"error: PROJECT/kernels/workloads/small.toml: PROJECT/kernels/ops/rms-norm/op.toml: it has 0 outputs: give exactly one tensor the role `output`");
+    insta::assert_snapshot!(plain(refused(&sandbox)), @"error: PROJECT/kernels/workloads/small.toml: PROJECT/kernels/ops/rms-norm/op.toml: it has no output: give a tensor the role `output`");
     sandbox.replace("kernels/ops/rms-norm/op.toml", "role = \"input\"", "role = \"outputs\"");
     insta::assert_snapshot!(plain(refused(&sandbox)), @"error: PROJECT/kernels/workloads/small.toml: PROJECT/kernels/ops/rms-norm/op.toml: line 18: unknown variant `outputs`, expected `input` or `output` (did you mean `output`?)");
     std::fs::rename(sandbox.path("kernels/ops/rms-norm"), sandbox.path("kernels/ops/rms-norms")).unwrap();

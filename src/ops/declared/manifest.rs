@@ -3,10 +3,11 @@
 use indexmap::IndexMap;
 use serde::Deserialize;
 
-use super::{Declared, TensorRule, bindings};
+use super::tensor::{Bound, TensorRule, ValuesRule, ValuesText};
+use super::{Declared, bindings};
 use crate::domain::expr::{ExpectedType, Expr};
 use crate::domain::names::{did_you_mean, is_file_name, is_identifier};
-use crate::domain::op::{DeclaredSource, DimSpec, Oracle, TensorRole};
+use crate::domain::op::{DeclaredSource, DimSpec, Dtype, Oracle, TensorRole, Values};
 use crate::domain::toml_text;
 
 /// The range of a dimension without a `range`. Kernels get dimensions as 32-bit integers.
@@ -39,6 +40,8 @@ struct Dim {
 struct Tensor {
     role: TensorRole,
     shape: Vec<String>,
+    dtype: Option<Dtype>,
+    values: Option<ValuesText>,
 }
 
 fn parse(text: &str) -> Result<File, Vec<String>> {
@@ -80,8 +83,29 @@ pub(super) fn read(source: DeclaredSource, oracle: Box<dyn Oracle>) -> Result<De
             mistakes.push(format!("tensor `{name}`: its shape is empty: use [\"1\"] for a single element"));
         }
         let what = format!("tensor `{name}`");
-        let shape = tensor.shape.iter().filter_map(|text| expr(what.clone(), text, &mut mistakes)).collect();
-        tensors.push(TensorRule { name: leak(name), shape, role: tensor.role });
+        let mut shape: Vec<Expr> =
+            tensor.shape.iter().filter_map(|text| expr(what.clone(), text, &mut mistakes)).collect();
+        // One number for each index is a row for each.
+        if let (TensorRole::Output, [only]) = (tensor.role, &shape[..])
+            && file.independent.as_deref() == Some(only.text())
+        {
+            shape.extend(Expr::parse("1").ok());
+        }
+        let mut bound = |bound: &Bound| expr(format!("{what}: its values"), &bound.text(), &mut mistakes);
+        let values = match &tensor.values {
+            None => ValuesRule::Usual,
+            Some(ValuesText::Normal) => ValuesRule::Fixed(Values::Normal),
+            Some(ValuesText::Uniform(from, to)) => ValuesRule::Fixed(Values::Uniform(*from, *to)),
+            Some(ValuesText::Mask(share)) => ValuesRule::Fixed(Values::Mask(*share)),
+            Some(ValuesText::Integers(from, to) | ValuesText::Sorted(from, to)) => match (bound(from), bound(to)) {
+                (Some(from), Some(to)) => {
+                    ValuesRule::Integers(from, to, matches!(tensor.values, Some(ValuesText::Sorted(..))))
+                }
+                _ => ValuesRule::Usual,
+            },
+        };
+        mistakes.extend(check_values(tensor).err().map(|problem| format!("{what}: {problem}")));
+        tensors.push(TensorRule { name: leak(name), shape, role: tensor.role, dtype: tensor.dtype, values });
     }
     // Inputs come first, as in every op.
     tensors.sort_by_key(|tensor| tensor.role == TensorRole::Output);
@@ -151,11 +175,34 @@ fn checked(text: &str, dims: &[DimSpec]) -> Result<Expr, String> {
     Ok(expr)
 }
 
+/// Refuses values that the tensor's element type does not hold, whatever the sizes.
+fn check_values(tensor: &Tensor) -> Result<(), String> {
+    let is_integer = tensor.dtype.is_some_and(Dtype::is_integer);
+    match &tensor.values {
+        Some(_) if tensor.role == TensorRole::Output => Err("only inputs have `values`".to_owned()),
+        None if tensor.role == TensorRole::Input && tensor.dtype == Some(Dtype::I32) => {
+            Err("say which whole numbers it holds, such as values = { integers = [0, \"N - 1\"] }".to_owned())
+        }
+        Some(ValuesText::Normal | ValuesText::Uniform(..)) if is_integer => {
+            Err("it holds whole numbers: use values = { integers = [0, 9] } or { mask = 0.5 }".to_owned())
+        }
+        Some(ValuesText::Integers(..) | ValuesText::Sorted(..)) if tensor.dtype.is_none() => {
+            Err("give it a `dtype` that holds these whole numbers, such as \"i32\"".to_owned())
+        }
+        Some(ValuesText::Uniform(from, to)) if !(from < to && from.is_finite() && to.is_finite()) => {
+            Err(format!("its values are uniform from {from} to {to}, which must be finite and rising"))
+        }
+        Some(ValuesText::Mask(share)) if !(0.0..=1.0).contains(share) => {
+            Err(format!("its mask is {share}, which is no share: use a number from 0 to 1"))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn check_tensors(file: &File, tensors: &[TensorRule], mistakes: &mut Vec<String>) {
     let of_role = |role: TensorRole| tensors.iter().filter(move |tensor| tensor.role == role);
-    match of_role(TensorRole::Output).count() {
-        1 => {}
-        outputs => mistakes.push(format!("it has {outputs} outputs: give exactly one tensor the role `output`")),
+    if of_role(TensorRole::Output).next().is_none() {
+        mistakes.push("it has no output: give a tensor the role `output`".to_owned());
     }
     let Some(dim) = &file.independent else { return };
     if !file.dims.contains_key(dim) {

@@ -183,7 +183,7 @@ fn small(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probe
     change(dims, dtype, inputs, seed, |it, rng| {
         let (tiny, large) = match dtype {
             Dtype::F16 => (power_of_two(rng, -19.0..-14.0), power_of_two(rng, 6.0..10.0)),
-            Dtype::Bf16 | Dtype::F32 => (power_of_two(rng, -100.0..-60.0), power_of_two(rng, 6.0..30.0)),
+            _ => (power_of_two(rng, -100.0..-60.0), power_of_two(rng, 6.0..30.0)),
         };
         let (of_a, of_b) = if rng.random() { (tiny, large) } else { (large, tiny) };
         scale(it.a, of_a);

@@ -9,6 +9,7 @@ use super::{Backend, Ready, plausible};
 use crate::domain::op::{Dims, Dtype, Op, TensorRole};
 use crate::domain::workload::Tolerance;
 use crate::runner::inputs;
+use crate::runner::outputs::Outputs;
 use crate::runner::validate::Expectation;
 
 /// The most float64 work to check a baseline's outputs. It allows some 64 rows of the longest cases, and every row of
@@ -35,15 +36,15 @@ impl CaseInputs {
     pub fn new(op: &dyn Op, dims: &Dims, dtype: Dtype, seed: u64, folder: &Path) -> Result<Self, String> {
         let (mut files, mut values) = (BTreeMap::new(), Vec::new());
         for tensor in op.tensors(dims, dtype).into_iter().filter(|tensor| tensor.role == TensorRole::Input) {
-            let drawn = inputs::normal(&tensor, seed);
+            let drawn = inputs::draw(&tensor, seed);
             let path = folder.join(format!("{}.input", tensor.name));
-            let written = std::fs::write(&path, inputs::encode(&drawn, dtype));
+            let written = std::fs::write(&path, inputs::encode(&drawn, tensor.dtype));
             written.map_err(|error| format!("an input cannot be written to {}: {error}", path.display()))?;
             files.insert(tensor.name, text(&path)?.to_owned());
             values.push(drawn);
         }
         let expectation = Expectation::new(op, dims, dtype, &values, ORACLE_FLOP, seed)?;
-        Ok(Self { files, expectation, output_bytes: op.output(dims, dtype).bytes() })
+        Ok(Self { files, expectation, output_bytes: Outputs::of(op, dims, dtype).bytes() })
     }
 
     /// Accepts a backend as ready only if its answer makes sense.

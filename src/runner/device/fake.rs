@@ -17,6 +17,7 @@ use crate::domain::artifact::Artifact;
 use crate::domain::device::{DeviceInfo, Peaks, TimingMode};
 use crate::domain::op::{Dims, Dtype, Op, TensorRole};
 use crate::runner::inputs;
+use crate::runner::outputs::Outputs;
 
 /// The fake device; see the module.
 pub struct FakeDevice {
@@ -259,8 +260,7 @@ impl FakeDevice {
             return Ok(known.output.clone());
         }
         let values: Vec<_> = inputs.iter().map(|bytes| inputs::decode(bytes, *dtype)).collect();
-        let output = op.output(dims, *dtype);
-        let rows: Vec<usize> = (0..output.elements() / output.row_len()).collect();
+        let rows: Vec<usize> = (0..Outputs::of(*op, dims, *dtype).rows()).collect();
         let oracle = op.oracle(dims, &values, &rows).map_err(Fault::Broken)?;
         let output: Vec<f32> = oracle.into_iter().map(|value| value as f32).collect();
         self.known = Some(LastOutput { dims: dims.clone(), dtype: *dtype, inputs, output: output.clone() });

@@ -67,9 +67,9 @@ impl Problem<'_> {
         self.op.tensors(self.dims, self.dtype)
     }
 
-    /// Returns the output tensor.
-    pub fn output(&self) -> TensorSpec {
-        self.op.output(self.dims, self.dtype)
+    /// Returns the output tensors.
+    pub fn outputs(&self) -> Vec<TensorSpec> {
+        self.op.outputs(self.dims, self.dtype)
     }
 }
 

@@ -4,13 +4,13 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 
-use super::data::{Data, Inputs, draw, encode, encode_into};
+use super::data::{Data, Inputs, draw, encode, encode_into, input_tensors};
 use super::scoped::{with_module, with_sets};
 use super::setup::Setup;
 use super::{Ended, Step, memoization};
 use crate::domain::check::Check;
 use crate::domain::evaluation::Outcome;
-use crate::domain::op::{Op, Probe, Probed};
+use crate::domain::op::{Op, Probe, Probed, TensorSpec};
 use crate::runner::device::{Device, Module, Problem};
 use crate::runner::inputs::{mix, round};
 use crate::runner::messages::{AcceptanceRequest, Accepted, PlannedCase};
@@ -181,8 +181,15 @@ pub(super) fn probed(problem: &Problem<'_>, probe: &Probe, seed: u64) -> (Vec<Ve
 
 /// Turns random values into a probe.
 fn apply(problem: &Problem<'_>, probe: &Probe, seed: u64, values: &mut [Vec<f32>]) -> Probed {
-    let probed = (probe.apply)(problem.dims, problem.dtype, values, seed);
-    values.iter_mut().for_each(|values| round(values, problem.dtype));
+    let tensors: Vec<TensorSpec> = input_tensors(problem).collect();
+    // An index or a mask keeps to what it means.
+    let places: Vec<usize> = (0..tensors.len()).filter(|at| tensors[*at].is_free()).collect();
+    let mut free: Vec<Vec<f32>> = places.iter().map(|at| std::mem::take(&mut values[*at])).collect();
+    let probed = (probe.apply)(problem.dims, problem.dtype, &mut free, seed);
+    for (at, mut changed) in places.into_iter().zip(free) {
+        round(&mut changed, tensors[at].dtype);
+        values[at] = changed;
+    }
     probed
 }
 

@@ -3,7 +3,7 @@
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use crate::domain::op::{TensorRole, TensorSpec};
+use crate::domain::op::{TensorRole, TensorSpec, Values};
 use crate::runner::device::Problem;
 use crate::runner::inputs;
 use crate::runner::validate::Expectation;
@@ -33,15 +33,20 @@ impl Data {
         self.inputs.iter().map(|(_, bytes)| bytes.len()).sum()
     }
 
-    /// Rotates every input by an amount drawn from the seed. This takes a fraction of the time of drawing new inputs.
+    /// Rotates every input by an amount drawn from the seed. This takes a fraction of the time of drawing new inputs, which
+    /// only a sorted input needs.
     pub fn turned(&self, problem: &Problem<'_>, oracle_flop: f64, seed: u64) -> Result<Self, String> {
-        let (dtype, mut rng) = (problem.dtype, SmallRng::seed_from_u64(seed));
-        let turn = |(name, bytes): &(String, Vec<u8>)| {
-            let (start, end) = bytes.split_at(rng.random_range(0..bytes.len() / dtype.bytes()) * dtype.bytes());
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let turn = |(tensor, (name, bytes)): (TensorSpec, &(String, Vec<u8>))| {
+            if let Values::Sorted(..) = tensor.values {
+                return (name.clone(), inputs::encode(&inputs::draw(&tensor, seed), tensor.dtype));
+            }
+            let (start, end) = bytes.split_at(rng.random_range(0..tensor.elements()) * tensor.dtype.bytes());
             (name.clone(), [end, start].concat())
         };
-        let inputs: Inputs = self.inputs.iter().map(turn).collect();
-        let values: Vec<Vec<f32>> = inputs.iter().map(|(_, bytes)| inputs::decode(bytes, dtype)).collect();
+        let inputs: Inputs = input_tensors(problem).zip(&self.inputs).map(turn).collect();
+        let tensors = input_tensors(problem).zip(&inputs);
+        let values: Vec<Vec<f32>> = tensors.map(|(tensor, (_, bytes))| inputs::decode(bytes, tensor.dtype)).collect();
         Self::encoded(problem, &values, inputs, oracle_flop, seed)
     }
 
@@ -65,7 +70,7 @@ impl Data {
 
 /// Draws the values of every input from a seed.
 pub fn draw(problem: &Problem<'_>, seed: u64) -> Vec<Vec<f32>> {
-    input_tensors(problem).map(|tensor| inputs::normal(&tensor, seed)).collect()
+    input_tensors(problem).map(|tensor| inputs::draw(&tensor, seed)).collect()
 }
 
 /// Encodes the values of every input, in the order of the tensors.

@@ -4,6 +4,8 @@
 //! finding the output in place. So this check executes it once on each of several sets of buffers. Each set has a
 //! poisoned output and inputs cut from a pool of random values, so that memoized results are useless.
 
+use std::borrow::Cow;
+
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -14,15 +16,15 @@ use super::setup::Setup;
 use super::{Ended, Step, replays};
 use crate::domain::check::Check;
 use crate::domain::device::DeviceInfo;
-use crate::domain::op::{Op, TensorRole, TensorSpec};
+use crate::domain::op::{Op, TensorSpec, Values};
 use crate::domain::plan::LaunchPlan;
 use crate::domain::regime::Regime;
 use crate::domain::statistics::median;
 use crate::runner::benchmark;
 use crate::runner::device::{Device, Problem};
-use crate::runner::inputs::{decode, encode, mix, normal};
+use crate::runner::inputs::{decode, draw, encode, mix};
 use crate::runner::messages::{AcceptanceRequest, PlannedCase};
-use crate::runner::validate::scan;
+use crate::runner::outputs::Outputs;
 
 /// The most sets in the warm regime. With so many executions the cost of a replay is negligible.
 const MAX_SETS: usize = 64;
@@ -116,11 +118,12 @@ struct Runner<'a> {
 
 /// Encoded random values to cut inputs from. Drawing new values for every set would take longer than everything else.
 struct Pool {
-    bytes: Vec<u8>,
+    /// The values of every kind of input. Inputs of one kind share them.
+    kinds: Vec<(TensorSpec, Vec<u8>)>,
     rng: SmallRng,
 }
 
-/// Where the contents of each input begin in the pool, in elements.
+/// Where the contents of each input begin in the pool, in elements. For a sorted input, the seed of its contents.
 type Cuts = Vec<usize>;
 
 impl Runner<'_> {
@@ -200,7 +203,7 @@ impl Runner<'_> {
         let Setup { problem, sets, .. } = &self.setup;
         let mut inputs = input_tensors(problem).zip(cuts);
         let uploaded =
-            inputs.try_for_each(|(tensor, from)| sets.write(device, place, &tensor.name, pool.bytes(&tensor, *from)));
+            inputs.try_for_each(|(tensor, from)| sets.write(device, place, &tensor.name, &pool.bytes(&tensor, *from)));
         uploaded.map_err(|fault| self.setup.ended(fault))
     }
 
@@ -213,9 +216,10 @@ impl Runner<'_> {
         };
         let seed = pool.rng.random();
         let compared = sets.draw(seed);
+        let outputs = Outputs::of(problem.op, problem.dims, problem.dtype);
         for (place, cuts) in contents.iter().enumerate() {
             let output = sets.output(device, problem, place).map_err(|fault| self.setup.ended(fault))?;
-            scan(&output, problem.dtype).map_err(wrong)?;
+            outputs.scan(&output).map_err(wrong)?;
             if compared.contains(&place) {
                 let values = pool.values(problem, cuts);
                 let data = Data::of(problem, &values, self.request.measuring.oracle_flop * CHECK_SHARE, seed);
@@ -229,11 +233,19 @@ impl Runner<'_> {
 
 impl Pool {
     fn new(problem: &Problem<'_>, seed: u64) -> Self {
-        let largest = input_tensors(problem).map(|tensor| tensor.elements()).max().unwrap_or(0);
-        let shape = vec![largest + POOL_SPARE];
-        let pool = TensorSpec { name: "pool".to_owned(), dtype: problem.dtype, shape, role: TensorRole::Input };
-        let bytes = encode(&normal(&pool, seed), problem.dtype);
-        Self { bytes, rng: SmallRng::seed_from_u64(seed) }
+        let mut pools: Vec<TensorSpec> = Vec::new();
+        for tensor in input_tensors(problem).filter(|tensor| !is_sorted(tensor)) {
+            let elements = tensor.elements() + POOL_SPARE;
+            match pools.iter_mut().find(|pool| is_alike(pool, &tensor)) {
+                Some(pool) => pool.shape[0] = pool.shape[0].max(elements),
+                None => pools.push(TensorSpec { name: "pool".to_owned(), shape: vec![elements], ..tensor }),
+            }
+        }
+        let kinds = pools.into_iter().map(|pool| {
+            let bytes = encode(&draw(&pool, seed), pool.dtype);
+            (pool, bytes)
+        });
+        Self { kinds: kinds.collect(), rng: SmallRng::seed_from_u64(seed) }
     }
 
     /// Draws where the contents of every input begin.
@@ -242,16 +254,28 @@ impl Pool {
     }
 
     /// Returns a tensor's contents.
-    fn bytes(&self, tensor: &TensorSpec, from: usize) -> &[u8] {
-        let first = from * tensor.dtype.bytes();
-        &self.bytes[first..first + tensor.bytes()]
+    fn bytes(&self, tensor: &TensorSpec, from: usize) -> Cow<'_, [u8]> {
+        match self.kinds.iter().find(|(pool, _)| is_alike(pool, tensor) && !is_sorted(tensor)) {
+            Some((_, bytes)) => Cow::Borrowed(&bytes[from * tensor.dtype.bytes()..][..tensor.bytes()]),
+            None => Cow::Owned(encode(&draw(tensor, from as u64), tensor.dtype)),
+        }
     }
 
     /// Returns the values of every input.
     fn values(&self, problem: &Problem<'_>, cuts: &Cuts) -> Vec<Vec<f32>> {
         let inputs = input_tensors(problem).zip(cuts);
-        inputs.map(|(tensor, from)| decode(self.bytes(&tensor, *from), tensor.dtype)).collect()
+        inputs.map(|(tensor, from)| decode(&self.bytes(&tensor, *from), tensor.dtype)).collect()
     }
+}
+
+/// Tells whether the values of two inputs have the same distribution.
+fn is_alike(a: &TensorSpec, b: &TensorSpec) -> bool {
+    a.dtype == b.dtype && a.values == b.values
+}
+
+/// Tells whether a part of a tensor's values would not be in order.
+fn is_sorted(tensor: &TensorSpec) -> bool {
+    matches!(tensor.values, Values::Sorted(..))
 }
 
 #[cfg(test)]

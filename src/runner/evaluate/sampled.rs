@@ -13,10 +13,10 @@ use rayon::prelude::*;
 use super::Ended;
 use super::setup::Setup;
 use crate::domain::check::Check;
+use crate::domain::op::Dtype;
 use crate::domain::profile::{LaunchProfile, Profile};
 use crate::runner::device::Device;
-use crate::runner::inputs::decode;
-use crate::runner::validate::POISON;
+use crate::runner::outputs::{Output, Outputs, is_poison};
 
 /// The least share of the case's floating-point work that a kernel does, by extrapolation from the sample.
 const MIN_WORK_SHARE: f64 = 0.6;
@@ -79,10 +79,17 @@ fn check_written(setup: &Setup<'_>, output: &[u8], profile: &Profile) -> Result<
     if profile.launches.iter().any(|launch| launch.atomics > 0) {
         return Ok(());
     }
-    let size = setup.problem.dtype.bytes();
-    let written = output.par_chunks_exact(size).with_min_len(4096).filter(|element| is_written(element)).count();
-    let written = written as f64 / (output.len() / size) as f64;
     let executed = profile.launches.iter().map(share).fold(1.0, f64::min);
+    let outputs = outputs(setup);
+    let written_share = |of: &Output| {
+        let size = of.dtype.bytes();
+        let bytes = output[of.bytes.clone()].par_chunks_exact(size);
+        let written = bytes.with_min_len(4096).filter(|element| !is_poison(element)).count();
+        written as f64 / (of.bytes.len() / size) as f64
+    };
+    // Whole numbers may have the bytes of what was not written.
+    let shares = outputs.iter().filter(|output| !output.dtype.is_integer()).map(written_share);
+    let written = shares.fold(1.0, f64::min);
     if written >= MIN_WRITTEN_SHARE * executed {
         return Ok(());
     }
@@ -98,21 +105,23 @@ fn check_written(setup: &Setup<'_>, output: &[u8], profile: &Profile) -> Result<
 /// Compares the written elements of some rows with the oracle. Returns the number of rows.
 fn compare(setup: &Setup<'_>, output: &[u8], values: &[Vec<f32>]) -> Result<usize, Ended> {
     let problem = setup.problem;
-    let row_len = problem.output().row_len();
-    let row_bytes = row_len * problem.dtype.bytes();
-    let touched: Vec<usize> = output
-        .par_chunks_exact(row_bytes)
-        .enumerate()
-        .filter(|(_, row)| row.chunks_exact(problem.dtype.bytes()).any(is_written))
-        .map(|(index, _)| index)
-        .collect();
+    let outputs = outputs(setup);
+    let is_touched = |row: &usize| {
+        let (_, of) = outputs.of_row(*row);
+        of.bytes_of(*row, output).chunks_exact(of.dtype.bytes()).any(|element| !is_poison(element))
+    };
+    let touched: Vec<usize> = (0..outputs.rows()).into_par_iter().filter(is_touched).collect();
     let mut rng = SmallRng::seed_from_u64(setup.seed);
     let chosen = sample(&mut rng, touched.len(), ROWS.min(touched.len()));
     let mut rows: Vec<usize> = chosen.into_iter().map(|place| touched[place]).collect();
     rows.sort_unstable();
     let oracle = problem.op.oracle(problem.dims, values, &rows).map_err(Ended::Oracle)?;
-    for (&row, oracle) in rows.iter().zip(oracle.chunks_exact(row_len)) {
-        let error = error_of(&output[row * row_bytes..][..row_bytes], oracle, setup);
+    let mut oracle = &oracle[..];
+    for &row in &rows {
+        let (_, of) = outputs.of_row(row);
+        let (expected, rest) = oracle.split_at(of.row_len);
+        oracle = rest;
+        let error = error_of(of.bytes_of(row, output), expected, of.dtype);
         let most = PART_OF_A_ROW * setup.tolerance.worst_row;
         // Written so that a NaN fails.
         let within = error <= most;
@@ -128,21 +137,20 @@ fn compare(setup: &Setup<'_>, output: &[u8], values: &[Vec<f32>]) -> Result<usiz
 }
 
 /// Returns the error of the written elements of a row, relative to as many typical ones.
-fn error_of(row: &[u8], oracle: &[f64], setup: &Setup<'_>) -> f64 {
-    let dtype = setup.problem.dtype;
-    let values = decode(row, dtype);
+fn error_of(row: &[u8], oracle: &[f64], dtype: Dtype) -> f64 {
+    let values = dtype.decode_exactly(row);
     let typical = oracle.iter().map(|it| it * it).sum::<f64>() / oracle.len() as f64;
     let elements = row.chunks_exact(dtype.bytes()).zip(values.iter().zip(oracle));
     let (mut squared, mut count) = (0.0, 0);
-    for (_, (value, oracle)) in elements.filter(|(bytes, _)| is_written(bytes)) {
-        squared += (f64::from(*value) - oracle).powi(2);
+    for (_, (value, oracle)) in elements.filter(|(bytes, _)| !is_poison(bytes)) {
+        squared += (*value - oracle).powi(2);
         count += 1;
     }
     if squared == 0.0 { 0.0 } else { (squared / (typical * f64::from(count))).sqrt() }
 }
 
-fn is_written(element: &[u8]) -> bool {
-    element.iter().any(|&byte| byte != POISON)
+fn outputs(setup: &Setup<'_>) -> Outputs {
+    Outputs::of(setup.problem.op, setup.problem.dims, setup.problem.dtype)
 }
 
 fn share(launch: &LaunchProfile) -> f64 {

@@ -140,14 +140,21 @@ impl Sets {
         (0..self.sets.len()).try_for_each(|place| self.poison_output(device, problem, place))
     }
 
-    /// Poisons the output of a set.
+    /// Poisons the outputs of a set.
     pub fn poison_output(&self, device: &mut dyn Device, problem: &Problem<'_>, place: usize) -> Result<(), Fault> {
-        device.poison(self.sets[place][&problem.output().name], POISON)
+        let outputs = problem.outputs();
+        outputs.iter().try_for_each(|output| device.poison(self.sets[place][&output.name], POISON))
     }
 
-    /// Reads the output of a set.
+    /// Reads the outputs of a set, one after the other.
     pub fn output(&self, device: &mut dyn Device, problem: &Problem<'_>, place: usize) -> Result<Vec<u8>, Fault> {
-        device.read(self.sets[place][&problem.output().name])
+        let mut outputs = problem.outputs().into_iter();
+        // One is not copied once more.
+        let first = outputs.next().map(|output| device.read(self.sets[place][&output.name])).transpose()?;
+        outputs.try_fold(first.unwrap_or_default(), |mut bytes, output| {
+            bytes.extend(device.read(self.sets[place][&output.name])?);
+            Ok(bytes)
+        })
     }
 
     /// Returns the name of an input that no longer holds what was uploaded, in the sets at `places`.

@@ -3,8 +3,9 @@
 use crate::domain::op::{OpSource, TensorRole};
 use crate::domain::workload::{Case, Workload};
 use crate::runner::inputs;
+use crate::runner::outputs::Outputs;
 
-/// Rows to compute.
+/// Rows of each output to compute.
 const ROWS: usize = 16;
 
 /// Calls the oracle of a declared op on the case with the least work, twice, and on the one with the most. The error is
@@ -36,8 +37,8 @@ pub fn check(workload: &Workload) -> Result<(), String> {
 fn computed(workload: &Workload, case: &Case) -> Result<Vec<f64>, String> {
     let tensors = workload.op.tensors(&case.dims, workload.dtype);
     let inputs = tensors.iter().filter(|tensor| tensor.role == TensorRole::Input);
-    let inputs: Vec<Vec<f32>> = inputs.map(|tensor| inputs::normal(tensor, 1)).collect();
-    let output = workload.op.output(&case.dims, workload.dtype);
-    let rows: Vec<usize> = (0..(output.elements() / output.row_len()).min(ROWS)).collect();
+    let inputs: Vec<Vec<f32>> = inputs.map(|tensor| inputs::draw(tensor, 1)).collect();
+    let outputs = Outputs::of(workload.op, &case.dims, workload.dtype);
+    let rows: Vec<usize> = outputs.iter().flat_map(|output| output.rows.clone().take(ROWS)).collect();
     workload.op.oracle(&case.dims, &inputs, &rows)
 }

@@ -1,7 +1,7 @@
 """Runs the oracle of an op for optloop.
 
 Reads the oracle's text from standard input, as a string in JSON, and then requests: a line of JSON, and the inputs as
-32-bit floats. Writes an answer to each to what was standard output: a line of JSON, and the output as 64-bit floats.
+32-bit floats. Writes an answer to each to what was standard output: a line of JSON, and the outputs as 64-bit floats.
 """
 
 import sys
@@ -59,8 +59,23 @@ def arguments(parameters, values):
     return {name: values[name] for name in wanted if name in values}
 
 
-def output(numpy, result, shape, rows, only_rows):
-    """Returns the rows of the result as 64-bit floats. The function has computed these rows or all of them."""
+def without_ones(shape):
+    return [extent for extent in shape if extent != 1]
+
+
+def outputs(numpy, results, wanted, only_rows):
+    """Returns the wanted rows of every output as 64-bit floats."""
+    if len(wanted) == 1:
+        return [output(numpy, results, wanted[0], only_rows)]
+    if not isinstance(results, (tuple, list)) or len(results) != len(wanted):
+        found = f"{len(results)} values" if isinstance(results, (tuple, list)) else f"a {type(results).__name__}"
+        raise ValueError(f"it returned {found}, but the op has {len(wanted)} outputs: return them as a tuple")
+    return [output(numpy, result, one, only_rows) for result, one in zip(results, wanted)]
+
+
+def output(numpy, result, wanted, only_rows):
+    """Returns the wanted rows of an output as 64-bit floats. The function has computed these rows or all of them."""
+    shape, rows = wanted["shape"], numpy.array(wanted["rows"], dtype=numpy.int64)
     if hasattr(result, "detach"):
         result = result.detach().cpu().numpy()
     if result is None:
@@ -70,11 +85,13 @@ def output(numpy, result, shape, rows, only_rows):
     result = numpy.asarray(result)
     if result.dtype in (numpy.float32, numpy.float16):
         raise ValueError(f"it returned {result.dtype}, which is not exact enough: compute in float64")
-    wanted = [len(rows), shape[-1]] if only_rows else shape
-    if list(result.shape) != wanted and not (result.size == 1 and shape == [1]):
+    expected = [len(rows), shape[-1]] if only_rows else shape
+    if without_ones(result.shape) != without_ones(expected):
         what = "the rows have" if only_rows else "the output has"
-        raise ValueError(f"it returned the shape {list(result.shape)}, but {what} {wanted}")
-    if not only_rows:
+        raise ValueError(f"it returned the shape {list(result.shape)}, but {what} {expected}")
+    if only_rows:
+        result = result.reshape(expected)
+    else:
         result = result.reshape(-1, shape[-1])[rows]
     return numpy.ascontiguousarray(result, dtype="<f8")
 
@@ -102,17 +119,20 @@ def main():
             for extent in tensor["shape"]:
                 size *= extent
             read = numpy.frombuffer(requests.read(size), "<f4").reshape(tensor["shape"])
-            values[tensor["name"]] = read.astype(numpy.float64)
-        rows = numpy.array(request["rows"], dtype=numpy.int64)
-        only_rows = "rows" in parameters and "rows" not in values
-        values.setdefault("rows", rows)
+            kinds = {"float": numpy.float64, "int": numpy.int64, "bool": numpy.bool_}
+            values[tensor["name"]] = read.astype(kinds[tensor["kind"]])
+        wanted = request["outputs"]
+        only_rows = "rows" in parameters and "rows" not in values and len(wanted) == 1
+        if only_rows:
+            values["rows"] = numpy.array(wanted[0]["rows"], dtype=numpy.int64)
         # A name such as `in` cannot be a parameter.
         values = {name + "_" * keyword.iskeyword(name): value for name, value in values.items()}
         try:
             with numpy.errstate(all="ignore"):
-                result = output(numpy, function(**arguments(parameters, values)), request["output"], rows, only_rows)
+                results = outputs(numpy, function(**arguments(parameters, values)), wanted, only_rows)
             del values
-            answer({"elements": result.size}, memoryview(result).cast("B"))
+            payload = b"".join(memoryview(result).cast("B") for result in results)
+            answer({"elements": sum(result.size for result in results)}, payload)
         except (Exception, SystemExit) as error:
             answer({"error": describe(error)})
 

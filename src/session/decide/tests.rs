@@ -261,6 +261,16 @@ fn no_comparison_begins_that_would_end_after_the_grace_or_after_the_search() {
 }
 
 #[test]
+fn a_confirmation_takes_long_where_screening_does() {
+    let mut told = with_start(Told::new(setup()));
+    assert_eq!(told.state.meter().confirmation_time(), 8 * SECOND);
+    let begun = told.begin(1, Purpose::Screening);
+    let found = CASES.map(|case| measurement(case, 50, None)).into();
+    told.conclude_after(4 * SECOND, &begun, &evaluation(Outcome::Measured, found));
+    assert_eq!(told.state.meter().confirmation_time(), 28 * SECOND, "14 times what each of the two cases took");
+}
+
+#[test]
 fn no_baseline_is_begun_that_needs_more_than_what_is_left() {
     assert!(may_time_baselines(SECOND, Duration::ZERO) && may_time_baselines(5 * SECOND, 5 * SECOND));
     assert!(!may_time_baselines(4 * SECOND, 5 * SECOND) && !may_time_baselines(Duration::ZERO, Duration::ZERO));

@@ -83,7 +83,7 @@ pub fn tail(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Pr
     each_head(dims, dtype, inputs, seed, |shape, mut head, rng| {
         let gaps = match dtype {
             Dtype::F16 => 6.0..15.0_f32,
-            Dtype::Bf16 | Dtype::F32 => 6.0..64.0,
+            _ => 6.0..64.0,
         };
         let along = direction(rng, shape.d);
         let strength = power_of_two(rng, 0.0..3.0);

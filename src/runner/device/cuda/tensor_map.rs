@@ -17,6 +17,10 @@ pub(super) fn encode(map: &TensorMap, address: sys::CUdeviceptr) -> Result<Argum
         Dtype::F16 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
         Dtype::Bf16 => Type::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
         Dtype::F32 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+        Dtype::F64 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT64,
+        Dtype::I32 => Type::CU_TENSOR_MAP_DATA_TYPE_INT32,
+        // Copies do not interpret bytes.
+        Dtype::E4m3 | Dtype::E5m2 | Dtype::I8 | Dtype::U8 | Dtype::Bool => Type::CU_TENSOR_MAP_DATA_TYPE_UINT8,
     };
     let swizzle = match map.swizzle_bytes {
         32 => Swizzle::CU_TENSOR_MAP_SWIZZLE_32B,

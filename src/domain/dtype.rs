@@ -1,0 +1,289 @@
+//! Element types of tensors, and how a number is rounded to them.
+
+use half::{bf16, f16};
+use serde::{Deserialize, Serialize};
+
+/// The element type of a tensor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Dtype {
+    /// IEEE binary16.
+    F16,
+    /// The upper half of an IEEE binary32.
+    Bf16,
+    /// IEEE binary32.
+    F32,
+    /// IEEE binary64.
+    F64,
+    /// 8-bit floating point with 4 bits of exponent and 3 of mantissa, without infinities.
+    E4m3,
+    /// 8-bit floating point with 5 bits of exponent and 2 of mantissa.
+    E5m2,
+    /// Signed 8-bit integers.
+    I8,
+    /// Unsigned 8-bit integers.
+    U8,
+    /// Signed 32-bit integers.
+    I32,
+    /// A byte that is 0 or 1.
+    Bool,
+}
+
+impl Dtype {
+    /// Every element type.
+    pub const ALL: [Self; 10] = [
+        Self::F16,
+        Self::Bf16,
+        Self::F32,
+        Self::F64,
+        Self::E4m3,
+        Self::E5m2,
+        Self::I8,
+        Self::U8,
+        Self::I32,
+        Self::Bool,
+    ];
+
+    /// Returns the size of one element in bytes.
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::E4m3 | Self::E5m2 | Self::I8 | Self::U8 | Self::Bool => 1,
+            Self::F16 | Self::Bf16 => 2,
+            Self::F32 | Self::I32 => 4,
+            Self::F64 => 8,
+        }
+    }
+
+    /// Returns the largest finite value.
+    pub fn largest(self) -> f64 {
+        match self {
+            Self::F16 => 65504.0,
+            Self::Bf16 => f64::from(half::bf16::MAX),
+            Self::F32 => f64::from(f32::MAX),
+            Self::F64 => f64::MAX,
+            Self::E4m3 => 448.0,
+            Self::E5m2 => 57344.0,
+            Self::I8 => 127.0,
+            Self::U8 => 255.0,
+            Self::I32 => f64::from(i32::MAX),
+            Self::Bool => 1.0,
+        }
+    }
+
+    /// Returns the smallest value.
+    pub fn smallest(self) -> f64 {
+        match self {
+            Self::U8 | Self::Bool => 0.0,
+            Self::I8 => -128.0,
+            Self::I32 => f64::from(i32::MIN),
+            _ => -self.largest(),
+        }
+    }
+
+    /// Returns the name that manifests, workloads and templates use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F16 => "f16",
+            Self::Bf16 => "bf16",
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+            Self::E4m3 => "e4m3",
+            Self::E5m2 => "e5m2",
+            Self::I8 => "i8",
+            Self::U8 => "u8",
+            Self::I32 => "i32",
+            Self::Bool => "bool",
+        }
+    }
+
+    /// Returns whether it holds whole numbers only.
+    pub fn is_integer(self) -> bool {
+        matches!(self, Self::I8 | Self::U8 | Self::I32 | Self::Bool)
+    }
+
+    /// Returns whether it is one of the 8-bit floating-point formats. Conversions to them saturate by custom.
+    pub fn is_float8(self) -> bool {
+        matches!(self, Self::E4m3 | Self::E5m2)
+    }
+
+    /// Rounds a value to the nearest one of this type. 8-bit types saturate.
+    pub fn rounded(self, value: f32) -> f32 {
+        match self {
+            Self::F16 => f16::from_f32(value).to_f32(),
+            Self::Bf16 => bf16::from_f32(value).to_f32(),
+            Self::F32 | Self::F64 => value,
+            Self::E4m3 => Float8::E4M3.rounded(value),
+            Self::E5m2 => Float8::E5M2.rounded(value),
+            Self::I8 | Self::U8 | Self::I32 | Self::Bool => {
+                (f64::from(value).round_ties_even().clamp(self.smallest(), self.largest())) as f32
+            }
+        }
+    }
+
+    /// Writes values as elements, little-endian. `bytes` must have exactly their size.
+    pub fn encode(self, values: &[f32], bytes: &mut [u8]) {
+        match self {
+            Self::F16 => encode(values, bytes, |value| f16::from_f32(value).to_le_bytes()),
+            Self::Bf16 => encode(values, bytes, |value| bf16::from_f32(value).to_le_bytes()),
+            Self::F32 => encode(values, bytes, f32::to_le_bytes),
+            Self::F64 => encode(values, bytes, |value| f64::from(value).to_le_bytes()),
+            Self::E4m3 => encode(values, bytes, |value| [Float8::E4M3.encode(value)]),
+            Self::E5m2 => encode(values, bytes, |value| [Float8::E5M2.encode(value)]),
+            Self::I8 => encode(values, bytes, |value| (value as i8).to_le_bytes()),
+            Self::U8 => encode(values, bytes, |value| [value as u8]),
+            Self::I32 => encode(values, bytes, |value| (value as i32).to_le_bytes()),
+            Self::Bool => encode(values, bytes, |value| [u8::from(value != 0.0)]),
+        }
+    }
+
+    /// Reads elements as values. An F32 holds every value of an input exactly ([`Values`](super::op::Values)).
+    pub fn decode(self, bytes: &[u8], values: &mut [f32]) {
+        match self {
+            Self::F16 => decode(bytes, values, |bytes| f16::from_le_bytes(bytes).to_f32()),
+            Self::Bf16 => decode(bytes, values, |bytes| bf16::from_le_bytes(bytes).to_f32()),
+            Self::F32 => decode(bytes, values, f32::from_le_bytes),
+            Self::F64 => decode(bytes, values, |bytes| f64::from_le_bytes(bytes) as f32),
+            Self::E4m3 => decode(bytes, values, |[byte]| Float8::E4M3.decode(byte)),
+            Self::E5m2 => decode(bytes, values, |[byte]| Float8::E5M2.decode(byte)),
+            Self::I8 => decode(bytes, values, |bytes| f32::from(i8::from_le_bytes(bytes))),
+            Self::U8 => decode(bytes, values, |[byte]| f32::from(byte)),
+            Self::I32 => decode(bytes, values, |bytes| i32::from_le_bytes(bytes) as f32),
+            Self::Bool => decode(bytes, values, |[byte]| f32::from(byte)),
+        }
+    }
+
+    /// Reads elements as F64, which holds every value of every type exactly.
+    pub fn decode_exactly(self, bytes: &[u8]) -> Vec<f64> {
+        let mut exact = vec![0.0; bytes.len() / self.bytes()];
+        match self {
+            Self::F64 => decode(bytes, &mut exact, f64::from_le_bytes),
+            Self::I32 => decode(bytes, &mut exact, |bytes| f64::from(i32::from_le_bytes(bytes))),
+            _ => {
+                let mut values = vec![0.0; exact.len()];
+                self.decode(bytes, &mut values);
+                exact.iter_mut().zip(values).for_each(|(exact, value)| *exact = f64::from(value));
+            }
+        }
+        exact
+    }
+
+    /// Returns whether the bytes of an element are those of a finite number.
+    pub fn is_finite(self, element: &[u8]) -> bool {
+        match (self, element) {
+            (Self::F16, &[a, b]) => f16::from_le_bytes([a, b]).is_finite(),
+            (Self::Bf16, &[a, b]) => bf16::from_le_bytes([a, b]).is_finite(),
+            (Self::F32, &[a, b, c, d]) => f32::from_le_bytes([a, b, c, d]).is_finite(),
+            (Self::E4m3, &[byte]) => Float8::E4M3.decode(byte).is_finite(),
+            (Self::E5m2, &[byte]) => Float8::E5M2.decode(byte).is_finite(),
+            (Self::F64, _) => self.decode_exactly(element).iter().all(|value| value.is_finite()),
+            _ => true,
+        }
+    }
+}
+
+fn encode<const N: usize>(values: &[f32], bytes: &mut [u8], encode: impl Fn(f32) -> [u8; N]) {
+    bytes.chunks_exact_mut(N).zip(values).for_each(|(bytes, value)| bytes.copy_from_slice(&encode(*value)));
+}
+
+fn decode<const N: usize, T>(bytes: &[u8], values: &mut [T], decode: impl Fn([u8; N]) -> T) {
+    let elements = bytes.chunks_exact(N).map(|bytes| decode(bytes.try_into().expect("a chunk has N bytes")));
+    values.iter_mut().zip(elements).for_each(|(value, decoded)| *value = decoded);
+}
+
+/// An 8-bit floating-point format (Micikevicius et al., FP8 Formats for Deep Learning, 2022).
+struct Float8 {
+    mantissa_bits: i32,
+    /// What is subtracted from a stored exponent.
+    bias: i32,
+    largest: f32,
+    /// The bits of the largest finite number, without a sign. Larger ones are infinity or NaN.
+    largest_bits: u8,
+    /// Whether the bits after the largest finite number are infinity.
+    has_infinity: bool,
+}
+
+impl Float8 {
+    const E4M3: Self = Self { mantissa_bits: 3, bias: 7, largest: 448.0, largest_bits: 0x7e, has_infinity: false };
+    const E5M2: Self = Self { mantissa_bits: 2, bias: 15, largest: 57344.0, largest_bits: 0x7b, has_infinity: true };
+
+    /// Rounds to nearest, ties to even, and saturates.
+    fn rounded(&self, value: f32) -> f32 {
+        if value.is_nan() {
+            return value;
+        }
+        let step = self.step(value);
+        ((value / step).round_ties_even() * step).clamp(-self.largest, self.largest)
+    }
+
+    /// Returns the distance of neighbouring numbers around a value.
+    fn step(&self, value: f32) -> f32 {
+        let exponent = (value.to_bits() >> 23 & 0xff) as i32 - 127;
+        ((exponent.max(1 - self.bias) - self.mantissa_bits) as f32).exp2()
+    }
+
+    fn encode(&self, value: f32) -> u8 {
+        if value.is_nan() {
+            return 0x7f;
+        }
+        let value = self.rounded(value);
+        let sign = u8::from(value.is_sign_negative()) << 7;
+        // The bits of a positive number count its steps from zero, through all exponents.
+        let exponent = ((value.to_bits() >> 23 & 0xff) as i32 - 127).max(1 - self.bias);
+        let in_exponent = (value.abs() / self.step(value)) as i32;
+        let before = (exponent + self.bias - 1) << self.mantissa_bits;
+        sign | (before + in_exponent) as u8
+    }
+
+    fn decode(&self, byte: u8) -> f32 {
+        let (bits, sign) = (byte & 0x7f, if byte & 0x80 == 0 { 1.0 } else { -1.0 });
+        if bits > self.largest_bits {
+            let is_infinite = self.has_infinity && bits == self.largest_bits + 1;
+            return if is_infinite { sign * f32::INFINITY } else { f32::NAN };
+        }
+        let exponent = i32::from(bits >> self.mantissa_bits);
+        let hidden = if exponent == 0 { 0 } else { 1 << self.mantissa_bits };
+        let mantissa = hidden | i32::from(bits) & ((1 << self.mantissa_bits) - 1);
+        sign * mantissa as f32 * ((exponent.max(1) - self.bias - self.mantissa_bits) as f32).exp2()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_rounded_is_encoded_exactly() {
+        for dtype in Dtype::ALL {
+            for value in [0.0_f32, 1.0, -1.5, 0.3, 7.49, 100.2, 1e-3, 2e-9, 449.0, -60000.0] {
+                let rounded = dtype.rounded(value);
+                let mut bytes = vec![0; dtype.bytes()];
+                dtype.encode(&[rounded], &mut bytes);
+                assert_eq!(dtype.decode_exactly(&bytes), [f64::from(rounded)], "{value} in {}", dtype.name());
+                assert!(dtype.is_finite(&bytes));
+            }
+        }
+    }
+
+    /// The 256 numbers of each format, against the tables of the formats' definition.
+    #[test]
+    fn float8_has_the_numbers_of_its_definition() {
+        let decoded = |format: &Float8, byte| format.decode(byte);
+        for (byte, value) in [(0x00, 0.0), (0x01, 2.0_f32.powi(-9)), (0x07, 0.875 * 2.0_f32.powi(-6)), (0x38, 1.0)] {
+            assert_eq!(decoded(&Float8::E4M3, byte), value);
+        }
+        assert_eq!([0x08, 0x7e, 0xfe].map(|byte| decoded(&Float8::E4M3, byte)), [2.0_f32.powi(-6), 448.0, -448.0]);
+        assert!(decoded(&Float8::E4M3, 0x7f).is_nan() && decoded(&Float8::E4M3, 0xff).is_nan());
+        assert_eq!([0x01, 0x3c, 0x7b].map(|byte| decoded(&Float8::E5M2, byte)), [2.0_f32.powi(-16), 1.0, 57344.0]);
+        assert_eq!(decoded(&Float8::E5M2, 0xfc), f32::NEG_INFINITY);
+        for format in [Float8::E4M3, Float8::E5M2] {
+            for byte in (0..=255_u8).filter(|byte| format.decode(*byte).is_finite()) {
+                assert_eq!(format.encode(format.decode(byte)), byte);
+            }
+            // Halfway between two neighbours, the even one is the nearest.
+            for byte in 0..format.largest_bits {
+                let between = (format.decode(byte) + format.decode(byte + 1)) / 2.0;
+                assert_eq!(format.encode(between), byte + byte % 2);
+            }
+        }
+    }
+}

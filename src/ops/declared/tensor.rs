@@ -1,0 +1,150 @@
+//! Tensors whose shapes and values depend on the sizes of a case.
+
+use serde::Deserialize;
+
+use crate::domain::expr::Expr;
+use crate::domain::op::{Dims, Dtype, TensorRole, TensorSpec, Values};
+
+/// The most elements of a tensor, because kernels index with 32-bit integers.
+const MAX_ELEMENTS: i64 = 1 << 31;
+
+/// The largest whole number that an F32 holds with all smaller ones.
+const MAX_INTEGER: i64 = 1 << 24;
+
+/// A tensor of an op.
+pub(super) struct TensorRule {
+    pub name: &'static str,
+    pub shape: Vec<Expr>,
+    pub role: TensorRole,
+    /// Its element type, if it is not the workload's.
+    pub dtype: Option<Dtype>,
+    pub values: ValuesRule,
+}
+
+/// How `op.toml` says what an input contains.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+pub(super) enum ValuesText {
+    Normal,
+    Uniform(f32, f32),
+    Integers(Bound, Bound),
+    Sorted(Bound, Bound),
+    Mask(f32),
+}
+
+/// A number, or an expression over dimensions.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Bound {
+    Number(i64),
+    Text(String),
+}
+
+impl Bound {
+    /// Returns the text of the expression.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Number(number) => number.to_string(),
+            Self::Text(text) => text.clone(),
+        }
+    }
+}
+
+/// What an input contains.
+pub(super) enum ValuesRule {
+    /// Whatever suits its element type.
+    Usual,
+    /// The same for all sizes.
+    Fixed(Values),
+    /// Whole numbers from the first to the last, in order if the flag is set.
+    Integers(Expr, Expr, bool),
+}
+
+impl ValuesRule {
+    fn of(&self, dims: &Dims, dtype: Dtype) -> Values {
+        match self {
+            Self::Usual => usual(dtype),
+            Self::Fixed(values) => *values,
+            Self::Integers(from, to, is_sorted) => {
+                // Sizes are checked with the workload. Only names are asked for with others.
+                let bound = |expr: &Expr| expr.int(dims).ok().and_then(|it| i32::try_from(it).ok()).unwrap_or(0);
+                let (from, to) = (bound(from), bound(to));
+                let to = to.max(from);
+                if *is_sorted { Values::Sorted(from, to) } else { Values::Integers(from, to) }
+            }
+        }
+    }
+
+    /// Refuses bounds that an element type does not hold.
+    fn check(&self, dims: &Dims, dtype: Dtype) -> Result<(), String> {
+        let Self::Integers(from, to, _) = self else { return Ok(()) };
+        let bound = |expr: &Expr| expr.int(dims).map_err(|error| error.to_string());
+        let (first, last) = (bound(from)?, bound(to)?);
+        let least = (dtype.smallest() as i64).max(-MAX_INTEGER);
+        // Beyond this, floating-point types do not hold every whole number.
+        let most = match dtype {
+            Dtype::F16 => 2048,
+            Dtype::Bf16 => 256,
+            Dtype::E4m3 => 16,
+            Dtype::E5m2 => 8,
+            _ => dtype.largest().min(MAX_INTEGER as f64) as i64,
+        };
+        if first > last {
+            return Err(format!("its values are from {first} (`{}`) to {last} (`{}`)", from.text(), to.text()));
+        }
+        if first < least.max(-most - 1) || last > most {
+            return Err(format!(
+                "its values are from {first} to {last}, but {} holds whole numbers from {} to {most}",
+                dtype.name(),
+                least.max(-most - 1)
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Returns the values of an input that says nothing of them.
+fn usual(dtype: Dtype) -> Values {
+    match dtype {
+        Dtype::Bool => Values::Mask(0.5),
+        _ if dtype.is_integer() => Values::Integers(dtype.smallest() as i32, dtype.largest() as i32),
+        _ => Values::Normal,
+    }
+}
+
+impl TensorRule {
+    /// Returns the extents. The error says which one is not a positive integer.
+    fn extents(&self, dims: &Dims) -> Result<Vec<i64>, String> {
+        let extent = |expr: &Expr| match expr.int(dims) {
+            Ok(extent @ 1..) => Ok(extent),
+            Ok(extent) => Err(format!("tensor `{}`: `{}` = {extent}, but must be at least 1", self.name, expr.text())),
+            Err(error) => Err(format!("tensor `{}`: {error}", self.name)),
+        };
+        self.shape.iter().map(extent).collect()
+    }
+
+    /// Refuses sizes for which there is no such tensor.
+    pub fn check(&self, dims: &Dims) -> Result<(), String> {
+        let elements = self.extents(dims)?.into_iter().try_fold(1_i64, i64::checked_mul);
+        if elements.is_none_or(|elements| elements > MAX_ELEMENTS) {
+            return Err(format!("tensor `{}` has more than 2^31 elements: reduce its dimensions", self.name));
+        }
+        let checked = self.dtype.map_or(Ok(()), |dtype| self.values.check(dims, dtype));
+        checked.map_err(|problem| format!("tensor `{}`: {problem}", self.name))
+    }
+
+    /// Tells whether the first extent is this dimension.
+    pub fn begins_with(&self, dim: &str) -> bool {
+        self.shape.first().is_some_and(|expr| expr.text() == dim)
+    }
+
+    /// Returns the tensor of a case in a workload's element type.
+    pub fn spec(&self, dims: &Dims, dtype: Dtype) -> TensorSpec {
+        let dtype = self.dtype.unwrap_or(dtype);
+        // Sizes are checked with the workload. Only names are asked for with others.
+        let extent = |expr: &Expr| expr.int(dims).ok().and_then(|extent| usize::try_from(extent).ok()).unwrap_or(1);
+        let shape = self.shape.iter().map(extent).collect();
+        let values = self.values.of(dims, dtype);
+        TensorSpec { name: self.name.to_owned(), dtype, shape, role: self.role, values }
+    }
+}

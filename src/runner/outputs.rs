@@ -1,0 +1,121 @@
+//! The outputs of a case as one run of bytes, one tensor after the other, and their rows.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use super::validate::{POISON, Refusal};
+use crate::domain::check::Check;
+use crate::domain::op::{Dims, Dtype, Op, TensorSpec};
+
+/// Elements that a thread looks at, at least.
+const MIN_ELEMENTS: usize = 4096;
+
+/// Where each output of a case is, and which rows it has. Rows are numbered through all outputs.
+#[derive(Debug, Clone)]
+pub struct Outputs {
+    tensors: Vec<Output>,
+}
+
+/// An output.
+#[derive(Debug, Clone)]
+pub struct Output {
+    /// Element type.
+    pub dtype: Dtype,
+    /// Elements of a row.
+    pub row_len: usize,
+    /// Its rows.
+    pub rows: Range<usize>,
+    /// Its bytes.
+    pub bytes: Range<usize>,
+}
+
+impl Outputs {
+    /// Returns the outputs of a case.
+    pub fn of(op: &dyn Op, dims: &Dims, dtype: Dtype) -> Self {
+        let (mut row, mut byte) = (0, 0);
+        let place = |tensor: TensorSpec| {
+            let output = Output {
+                dtype: tensor.dtype,
+                row_len: tensor.row_len(),
+                rows: row..row + tensor.rows(),
+                bytes: byte..byte + tensor.bytes(),
+            };
+            (row, byte) = (output.rows.end, output.bytes.end);
+            output
+        };
+        Self { tensors: op.outputs(dims, dtype).into_iter().map(place).collect() }
+    }
+
+    /// Returns the outputs in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Output> {
+        self.tensors.iter()
+    }
+
+    /// Returns the bytes of all outputs together.
+    pub fn bytes(&self) -> usize {
+        self.tensors.last().map_or(0, |output| output.bytes.end)
+    }
+
+    /// Returns the rows of all outputs together.
+    pub fn rows(&self) -> usize {
+        self.tensors.last().map_or(0, |output| output.rows.end)
+    }
+
+    /// Returns the number of elements of all outputs.
+    pub fn elements(&self) -> usize {
+        self.tensors.iter().map(|output| output.rows.len() * output.row_len).sum()
+    }
+
+    /// Returns the output that a row belongs to, and the output's place.
+    pub fn of_row(&self, row: usize) -> (usize, &Output) {
+        let at = self.tensors.partition_point(|output| output.rows.end <= row);
+        (at, &self.tensors[at])
+    }
+
+    /// Checks that every element is written and finite. Whole numbers have no value that says that they were not written.
+    pub fn scan(&self, bytes: &[u8]) -> Result<(), Refusal> {
+        for output in self.tensors.iter().filter(|output| !output.dtype.is_integer()) {
+            output.scan(&bytes[output.bytes.clone()])?;
+        }
+        Ok(())
+    }
+}
+
+impl Output {
+    /// Returns the bytes of a row.
+    pub fn bytes_of<'a>(&self, row: usize, bytes: &'a [u8]) -> &'a [u8] {
+        let size = self.row_len * self.dtype.bytes();
+        &bytes[self.bytes.start + (row - self.rows.start) * size..][..size]
+    }
+
+    /// Returns the values of a row.
+    pub fn values_of(&self, row: usize, bytes: &[u8]) -> Vec<f64> {
+        self.dtype.decode_exactly(self.bytes_of(row, bytes))
+    }
+
+    fn scan(&self, bytes: &[u8]) -> Result<(), Refusal> {
+        let elements = || bytes.par_chunks_exact(self.dtype.bytes()).with_min_len(MIN_ELEMENTS);
+        let count = bytes.len() / self.dtype.bytes();
+        let unwritten = elements().filter(|element| is_poison(element)).count();
+        if unwritten > 0 {
+            return Err(unwritten_elements(unwritten, count));
+        }
+        match elements().filter(|element| !self.dtype.is_finite(element)).count() {
+            0 => Ok(()),
+            bad => {
+                Err(Refusal { check: Check::Finite, message: format!("{bad} of {count} elements are NaN or infinite") })
+            }
+        }
+    }
+}
+
+/// Tells whether an element still has the bytes that it had before the check.
+pub fn is_poison(element: &[u8]) -> bool {
+    element.iter().all(|&byte| byte == POISON)
+}
+
+/// Returns the refusal of an output with elements that were not written.
+pub fn unwritten_elements(unwritten: usize, elements: usize) -> Refusal {
+    Refusal { check: Check::Written, message: format!("{unwritten} of {elements} elements were not written") }
+}
