@@ -4,12 +4,25 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::validate::{POISON, Refusal};
 use crate::domain::check::Check;
 use crate::domain::op::{Dims, Dtype, Op, TensorSpec};
 
+/// The byte that fills outputs before a check. All bits set make a NaN that no arithmetic of any floating-point dtype
+/// produces, so any poison that is left was not overwritten.
+pub const POISON: u8 = 0xff;
+
 /// Elements that a thread looks at, at least.
 const MIN_ELEMENTS: usize = 4096;
+
+/// The reason why an output is wrong.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct Refusal {
+    /// The check that found it.
+    pub check: Check,
+    /// One sentence.
+    pub message: String,
+}
 
 /// Where each output of a case is, and which rows it has. Rows are numbered through all outputs.
 #[derive(Debug, Clone)]

@@ -8,15 +8,11 @@ use rand::{Rng, SeedableRng};
 use rayon::prelude::*;
 
 use super::inputs::{mix, moved};
-use super::outputs::{Output, Outputs, is_poison, unwritten_elements};
+use super::outputs::{Output, Outputs, Refusal, is_poison, unwritten_elements};
 use crate::domain::check::Check;
 use crate::domain::correctness::Correctness;
 use crate::domain::op::{Dims, Dtype, Op, Probed, TensorRole, Values};
 use crate::domain::workload::Tolerance;
-
-/// The byte that fills outputs before a check. All bits set make a NaN that no arithmetic of any floating-point dtype
-/// produces, so any poison that is left was not overwritten.
-pub const POISON: u8 = 0xff;
 
 /// Number of random directions in which the inputs are moved to see how far an output row moves. In some directions a
 /// row may happen not to move.
@@ -36,16 +32,6 @@ const MIN_ROWS: usize = 64;
 
 /// How near to the largest value of its dtype, relative to it, a result may be either finite or infinite.
 const NEAR_LARGEST: f64 = 0.01;
-
-/// The reason why an output is wrong.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error("{message}")]
-pub struct Refusal {
-    /// The check that found it.
-    pub check: Check,
-    /// One sentence.
-    pub message: String,
-}
 
 /// The expected output for given inputs: the oracle's answer for all rows, or for a random sample if all rows would be
 /// too much work.
@@ -279,8 +265,10 @@ impl Expectation {
         for rows in rows.chunk_by(|a, b| a.output == b.output) {
             let error_sum: f64 = rows.iter().map(|it| it.squared_error).sum();
             let scale_sum: f64 = rows.iter().map(|it| it.squared_scale).sum();
-            // A row that happens to cancel to almost zero is measured against a tenth of the output's scale instead.
-            let least_scale = if self.own_scale { 0.0 } else { 0.01 * scale_sum / rows.len() as f64 };
+            // A row that happens to cancel to almost zero is measured against a tenth of the output's scale instead. Among
+            // rows of one number, there always are some.
+            let has_scale = rows.first().is_some_and(|it| self.outputs.of_row(it.row).1.row_len > 1);
+            let least_scale = if self.own_scale && has_scale { 0.0 } else { 0.01 * scale_sum / rows.len() as f64 };
             let of_row = |it: &RowError| (it.row, relative(it.squared_error, it.squared_scale.max(least_scale)));
             found.relative_l2 = larger(found.relative_l2, relative(error_sum, scale_sum));
             if let Some((row, error)) = rows.iter().map(of_row).max_by(|a, b| a.1.total_cmp(&b.1))
@@ -369,6 +357,7 @@ mod tests {
     use crate::domain::op::{TensorRole, TensorSpec};
     use crate::ops;
     use crate::runner::inputs::{draw, encode};
+    use crate::runner::outputs::POISON;
 
     const TOLERANCE: Tolerance = Tolerance { relative_l2: 1e-3, worst_row: 4e-3 };
 

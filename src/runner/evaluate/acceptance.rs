@@ -15,7 +15,8 @@ use crate::runner::device::{Device, Module, Problem};
 use crate::runner::inputs::{mix, round};
 use crate::runner::messages::{AcceptanceRequest, Accepted, PlannedCase};
 use crate::runner::ops;
-use crate::runner::validate::{Expectation, Refusal};
+use crate::runner::outputs::Refusal;
+use crate::runner::validate::Expectation;
 
 /// The float64 work of one probe, relative to a check on random inputs. A probe names the rows that it targets, and
 /// they are always compared.

@@ -32,7 +32,7 @@ use crate::runner::device::{Device, Fault, Module, Problem};
 use crate::runner::inputs::mix;
 use crate::runner::messages::{EnterRequest, Entered, SampleGroup, TimeRequest};
 use crate::runner::ops;
-use crate::runner::validate::Refusal;
+use crate::runner::outputs::Refusal;
 
 /// The participants of a comparison, in the order of entry.
 #[derive(Default)]

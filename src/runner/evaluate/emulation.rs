@@ -8,7 +8,8 @@ use crate::domain::workload::Tolerance;
 use crate::ops;
 use crate::runner::device::Problem;
 use crate::runner::inputs::encode;
-use crate::runner::validate::{Expectation, Refusal};
+use crate::runner::outputs::Refusal;
+use crate::runner::validate::Expectation;
 
 /// Number of draws of each probe.
 const SEEDS: u64 = 2;

@@ -11,7 +11,7 @@ use crate::domain::device::DeviceInfo;
 use crate::domain::plan::{Initial, LaunchPlan};
 use crate::domain::regime::{self, Regime};
 use crate::runner::device::{Buffer, Device, Fault, Module, Problem, Work};
-use crate::runner::validate::POISON;
+use crate::runner::outputs::POISON;
 
 /// The most sets that a check inspects.
 const LOOKED_AT: usize = 2;
@@ -155,6 +155,25 @@ impl Sets {
             bytes.extend(device.read(self.sets[place][&output.name])?);
             Ok(bytes)
         })
+    }
+
+    /// Returns whether the outputs of a set are these bytes. Reading large outputs takes several times as long.
+    pub fn has_output(
+        &self,
+        device: &mut dyn Device,
+        problem: &Problem<'_>,
+        place: usize,
+        bytes: &[u8],
+    ) -> Result<bool, Fault> {
+        let mut rest = bytes;
+        for output in problem.outputs() {
+            let Some((own, others)) = rest.split_at_checked(output.bytes()) else { return Ok(false) };
+            if !device.holds(self.sets[place][&output.name], own)? {
+                return Ok(false);
+            }
+            rest = others;
+        }
+        Ok(rest.is_empty())
     }
 
     /// Returns the name of an input that no longer holds what was uploaded, in the sets at `places`.

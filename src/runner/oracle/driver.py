@@ -131,7 +131,8 @@ def main():
             with numpy.errstate(all="ignore"):
                 results = outputs(numpy, function(**arguments(parameters, values)), wanted, only_rows)
             del values
-            payload = b"".join(memoryview(result).cast("B") for result in results)
+            # An empty array has no bytes to view.
+            payload = b"".join(memoryview(result).cast("B") for result in results if result.size)
             answer({"elements": sum(result.size for result in results)}, payload)
         except (Exception, SystemExit) as error:
             answer({"error": describe(error)})
