@@ -267,7 +267,7 @@ fn a_confirmation_takes_long_where_screening_does() {
     let begun = told.begin(1, Purpose::Screening);
     let found = CASES.map(|case| measurement(case, 50, None)).into();
     told.conclude_after(4 * SECOND, &begun, &evaluation(Outcome::Measured, found));
-    assert_eq!(told.state.meter().confirmation_time(), 28 * SECOND, "14 times what each of the two cases took");
+    assert_eq!(told.state.meter().confirmation_time(), 64 * SECOND, "32 times what each of the two cases took");
 }
 
 #[test]
