@@ -73,6 +73,11 @@ pub struct Args {
     #[arg(long = "zero", value_name = "TENSOR")]
     zeroed: Vec<String>,
 
+    /// Scratch memory of the kernel with its elements, such as partial=1024. It is zeroed once, so a kernel leaves counters
+    /// at zero (repeat for more)
+    #[arg(long = "scratch", value_name = "POINTER=ELEMENTS", value_parser = Wanted::scratch)]
+    scratch: Vec<(String, String)>,
+
     /// Number of blocks along x, y and z, such as 'ceil_div(N, TILE), R'
     #[arg(long, value_name = "EXTENTS", default_value = "", hide_default_value = true)]
     grid: String,
@@ -119,8 +124,9 @@ fn scalar(text: &str) -> Result<(String, f64), String> {
 pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
     let config = Config::load(project.root()).map_err(usage)?;
     let file = args.kernel_file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let draft =
-        Draft::read(&read(&args.kernel_file)?, args.kernel.as_deref()).map_err(|mistakes| named(&file, &mistakes))?;
+    let scratch = args.scratch.iter().map(|(name, _)| name.as_str());
+    let draft = Draft::read(&read(&args.kernel_file)?, args.kernel.as_deref(), scratch);
+    let draft = draft.map_err(|mistakes| named(&file, &mistakes))?;
     let mut wanted = wanted(args, &file)?;
     let missing = wanted.missing(&draft);
     if !missing.is_empty() {
@@ -175,6 +181,7 @@ fn wanted(args: &Args, file: &str) -> anyhow::Result<Wanted> {
         cases: args.cases.clone(),
         contents: args.contents.iter().cloned().collect(),
         zeroed: args.zeroed.clone(),
+        scratch: args.scratch.iter().cloned().collect(),
         scalars: args.scalars.iter().cloned().collect(),
         grid: Wanted::extents(&args.grid),
         block: Wanted::extents(&args.block),

@@ -41,6 +41,11 @@ pub enum Kind {
         /// Whether the kernel may write there.
         is_output: bool,
     },
+    /// The address of scratch memory.
+    Scratch {
+        /// Its element type.
+        dtype: Dtype,
+    },
     /// A size, as a 32-bit integer.
     Size,
     /// A floating-point constant.
@@ -48,6 +53,23 @@ pub enum Kind {
 }
 
 impl Kernel {
+    /// Makes scratch memory of the pointers with these names. The error says which one cannot be.
+    pub(super) fn set_scratch<'a>(&mut self, names: impl Iterator<Item = &'a str>) -> Result<(), Vec<String>> {
+        let mut mistakes = Vec::new();
+        for name in names {
+            match self.parameters.iter_mut().find(|parameter| parameter.name == name).map(|it| &mut it.kind) {
+                Some(Some(kind @ Kind::Tensor { is_output: true, .. })) => {
+                    let Kind::Tensor { dtype, .. } = *kind else { continue };
+                    *kind = Kind::Scratch { dtype };
+                }
+                _ => {
+                    mistakes.push(format!("--scratch {name}: the kernel has no pointer of that name that it may write"))
+                }
+            }
+        }
+        if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
+    }
+
     /// Returns what keeps the kernel from being launched, a sentence for each.
     pub(super) fn mistakes(&self) -> Vec<String> {
         let Self { name, line, .. } = self;

@@ -30,8 +30,13 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Reads a source. `wanted` names the kernel, if the source has several. The error has a sentence for each mistake.
-    pub fn read(text: &str, wanted: Option<&str>) -> Result<Self, Vec<String>> {
+    /// Reads a source. `wanted` names the kernel, if the source has several, and `scratch` the pointers to scratch memory.
+    /// The error has a sentence for each mistake.
+    pub fn read<'a>(
+        text: &str,
+        wanted: Option<&str>,
+        scratch: impl Iterator<Item = &'a str>,
+    ) -> Result<Self, Vec<String>> {
         let code = source::without_comments(text);
         let kernels = kernel::find(&code);
         let names = || kernels.iter().map(|kernel| kernel.name.as_str());
@@ -47,12 +52,14 @@ impl Draft {
                 None => return Err(vec![format!("it has no kernel `{name}`{}", did_you_mean(name, names()))]),
             },
         };
+        let mut chosen = chosen.clone();
+        chosen.set_scratch(scratch)?;
         let mistakes = chosen.mistakes();
         if !mistakes.is_empty() {
             return Err(mistakes);
         }
         let tunables = tunable::find(text, &code);
-        Ok(Self { text: text.to_owned(), kernel: chosen.clone(), tunables, includes: source::own_includes(text) })
+        Ok(Self { text: text.to_owned(), kernel: chosen, tunables, includes: source::own_includes(text) })
     }
 }
 
@@ -62,7 +69,7 @@ mod tests {
     use crate::domain::op::Dtype;
 
     fn read(text: &str) -> Result<Draft, String> {
-        Draft::read(text, None).map_err(|mistakes| mistakes.join("; "))
+        Draft::read(text, None, std::iter::empty()).map_err(|mistakes| mistakes.join("; "))
     }
 
     #[test]

@@ -333,6 +333,14 @@ impl Names<'_> {
             let why = "The kernel needs it, as its user said.";
             let _ = write!(text, "\n[[constraint]]\nexpr = {}\nwhy = {}\n", quoted(constraint), quoted(why));
         }
+        for (name, dtype) in draft.scratch() {
+            let elements = quoted(wanted.scratch.get(name).map_or("1", String::as_str));
+            let dtype = dtype.name();
+            let _ = write!(
+                text,
+                "\n[[workspace]]\nname = \"{name}\"\ndtype = \"{dtype}\"\nelements = {elements}\ninitial = \"zero\"\n"
+            );
+        }
         for output in &wanted.zeroed {
             let grid = format!("ceil_div({ZERO}{output}, {ZERO_THREADS})");
             let _ = write!(

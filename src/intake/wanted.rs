@@ -22,6 +22,8 @@ pub struct Wanted {
     pub contents: IndexMap<String, String>,
     /// The outputs that are zeroed before the kernel runs.
     pub zeroed: Vec<String>,
+    /// The elements of scratch memory, as expressions. It is zeroed once, before the first launch.
+    pub scratch: IndexMap<String, String>,
     /// The values of scalars.
     pub scalars: IndexMap<String, f64>,
     /// The number of blocks along x, y and z, as expressions over dimensions and tunables.
@@ -74,6 +76,12 @@ impl Wanted {
         };
         let sizes = text.split(',').map(|part| size(part).ok_or_else(|| format!("`{part}`: write NAME=SIZE")));
         sizes.collect()
+    }
+
+    /// Parses `partial=BLOCKS` into the name of scratch memory and its elements.
+    pub fn scratch(text: &str) -> Result<(String, String), String> {
+        let (name, elements) = text.split_once('=').ok_or_else(|| format!("`{text}`: write POINTER=ELEMENTS"))?;
+        Ok((name.to_owned(), elements.trim().to_owned()))
     }
 
     /// Parses `labels=integers:0:N-1` into a tensor's name and what it contains, as TOML.
@@ -146,6 +154,14 @@ impl Draft {
     pub fn outputs(&self) -> impl Iterator<Item = (&str, Dtype)> {
         self.kernel.parameters.iter().filter_map(|parameter| match parameter.kind? {
             Kind::Tensor { dtype, is_output: true } => Some((parameter.name.as_str(), dtype)),
+            _ => None,
+        })
+    }
+
+    /// Returns the names of scratch memory with its element type.
+    pub fn scratch(&self) -> impl Iterator<Item = (&str, Dtype)> {
+        self.kernel.parameters.iter().filter_map(|parameter| match parameter.kind? {
+            Kind::Scratch { dtype } => Some((parameter.name.as_str(), dtype)),
             _ => None,
         })
     }

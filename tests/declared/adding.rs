@@ -131,6 +131,7 @@ fn what_a_kernel_lacks_is_said_at_once_and_nothing_is_written() {
     insta::assert_snapshot!(with("const float *w", "const long *w"), @"error: layer_norm.cu: line 8: parameter `w` of `layer_norm`: `const long*` is not supported: use a pointer to float, double, __half, __nv_bfloat16, __nv_fp8_e4m3, int, unsigned char or bool");
     insta::assert_snapshot!(with("const float *w", "const int *w"), @"error: layer_norm.cu does not say everything that a launch needs; add --contents w=integers:0:N-1 (the whole numbers in `w`)");
     insta::assert_snapshot!(refused(LAYER_NORM, &[&all[..], &["--zero", "x"]].concat()), @"error: layer_norm.cu: --zero x: the kernel has no output of that name");
+    insta::assert_snapshot!(refused(LAYER_NORM, &[&all[..], &["--scratch", "x=N"]].concat()), @"error: layer_norm.cu: --scratch x: the kernel has no pointer of that name that it may write");
     insta::assert_snapshot!(refused(LAYER_NORM, &[&all[..], &["--contents", "z=mask:0.5"]].concat()), @"error: layer_norm.cu: --contents z: the kernel has no pointer of that name");
     insta::assert_snapshot!(refused(LAYER_NORM, &[&all[..], &["--contents", "x=integers:0:9"]].concat()), @r#"error: kernels/workloads/layer-norm.toml: kernels/ops/layer-norm/op.toml: tensor `x`: give it a `dtype` that holds these whole numbers, such as "i32""#);
     insta::assert_snapshot!(with("int N", "size_t N"), @"error: layer_norm.cu: line 8: parameter `N` of `layer_norm`: `size_t` is not supported: use int for a size, or float for a constant");
@@ -142,7 +143,7 @@ fn what_a_kernel_lacks_is_said_at_once_and_nothing_is_written() {
 }
 
 /// Kernels with a number to tune, and what their sources do not say.
-const STRANGERS: [(&str, &str); 4] = [
+const STRANGERS: [(&str, &str); 5] = [
     ("histogram", "--shape data=n --shape bins=256 --case n=50000 --grid ceil_div(n,THREADS*PER_THREAD) --zero bins"),
     ("dot", "--shape a=R,n --shape b=R,n --shape out=R --case R=8,n=4096 --grid R --flop 2*R*n"),
     (
@@ -155,9 +156,14 @@ const STRANGERS: [(&str, &str); 4] = [
         "--shape logits=R,N --shape labels=R --shape loss=R --contents labels=integers:0:N-1 --case R=8,N=8192 --grid R \
          --independent R --flop 3*R*N --constraint N>=THREADS",
     ),
+    (
+        "sum",
+        "--shape x=n --shape y=1 --scratch partial=BLOCKS --scratch done=1 --contents x=uniform:0:1 --case n=50000 \
+         --grid BLOCKS --flop n",
+    ),
 ];
 
-/// Counts with atomics, FP8, two outputs, and indices.
+/// Counts with atomics, FP8, two outputs, indices, and scratch memory.
 #[test]
 fn kernels_of_all_kinds_go_from_add_to_a_faster_winner() {
     let sandbox = project();
