@@ -10,7 +10,7 @@ use super::contract::{
 use super::standing::{self, winners};
 use super::{
     CaseFacts, ReportInput, advantage, baselines, began, calibration, credits, decision, excluded, findings, gains,
-    ladder, limiter, next_steps, outlook, parameters, phases, pictures, roofline, scaling, summary,
+    ladder, limiter, next_steps, options, outlook, parameters, phases, pictures, roofline, scaling, summary,
 };
 use crate::domain::check::Check;
 use crate::domain::comparison::Role;
@@ -81,7 +81,7 @@ fn explain(report: &mut Report, input: &ReportInput<'_>) {
     report.ladders = ladder::of(cases, &report.parameters.effects, input);
     report.advantages = advantage::of(cases, input);
     report.credits = credits::of(cases, input);
-    report.outlook = outlook::of(&gains, cases.len(), wall_s);
+    report.outlook = outlook::of(&gains, cases.len(), options::room(cases), wall_s);
     let decision = decision::decide(cases, &report.parameters.effects, report.outlook.as_ref(), input);
     report.next_experiment = decision.experiment;
     report.options = decision.options;

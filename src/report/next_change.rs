@@ -76,7 +76,7 @@ impl Next<'_> {
             Self::Tried { iteration, speedup: Some(by) } => format!("tried: iteration {iteration}, {}", times(by)),
             Self::Tried { iteration, speedup: None } => format!("tried: iteration {iteration}, not correct"),
             Self::Nothing if rule == "at-the-floor" => "nothing: the floor is near".to_owned(),
-            Self::Nothing => "no parameter of this family changes it".to_owned(),
+            Self::Nothing => "the family declares no parameter that changes it".to_owned(),
         }
     }
 }

@@ -20,9 +20,9 @@ const NONE_COUNTED: f64 = 3.689;
 /// The 97.5% quantile of the normal distribution.
 const NORMAL: f64 = 1.96;
 
-/// Extrapolates over another session as long as this one, which took `wall_s` seconds and would search as long. None if
-/// the search was too short.
-pub(super) fn of(gains: &Gains<'_>, cases: usize, wall_s: f64) -> Option<Outlook> {
+/// Extrapolates over another session as long as this one, which took `wall_s` seconds and would search as long. No
+/// search gains more than `room`, the distance to the floor. None if the search was too short.
+pub(super) fn of(gains: &Gains<'_>, cases: usize, room: Option<f64>, wall_s: f64) -> Option<Outlook> {
     let search_s = gains.search_to_s - gains.search_from_s;
     let late_s = search_s / 2.0;
     if late_s < MIN_S || cases == 0 {
@@ -35,7 +35,8 @@ pub(super) fn of(gains: &Gains<'_>, cases: usize, wall_s: f64) -> Option<Outlook
     let longer = search_s / late_s;
     let expected = late.len() as f64 * longer;
     let interval = poisson_interval(late.len()).map(|count| count * longer);
-    let factor = |count: f64| gain_size.map_or(1.0, |size| (count * size.ln() / cases as f64).exp());
+    let most = room.unwrap_or(f64::INFINITY).max(1.0);
+    let factor = |count: f64| gain_size.map_or(1.0, |size| (count * size.ln() / cases as f64).exp().min(most));
     Some(Outlook {
         share_after_last_gain: gains.all.last().map(|last| (1.0 - last.at_s / wall_s).clamp(0.0, 1.0)),
         late_gains: late.len() as u64,
@@ -79,12 +80,15 @@ mod tests {
     fn late_gains_are_extrapolated_and_early_ones_are_not() {
         let gain = |at_s, factor| Gain { at_s, case: "c", factor };
         let all = vec![gain(150.0, 3.0), gain(350.0, 1.02), gain(480.0, 1.02)];
-        let outlook = of(&Gains { all, search_from_s: 100.0, search_to_s: 500.0 }, 10, 500.0).unwrap();
+        let gains = Gains { all, search_from_s: 100.0, search_to_s: 500.0 };
+        let outlook = of(&gains, 10, None, 500.0).unwrap();
         assert_eq!((outlook.late_gains, outlook.more_s, outlook.expected_gains), (2, 500.0, 4.0));
         assert_eq!(outlook.late_from_s, 300.0);
         assert!((outlook.share_after_last_gain.unwrap() - 0.04).abs() < 1e-9);
         assert!((outlook.factor[1] - 1.02_f64.powf(0.4)).abs() < 1e-9);
         assert!(outlook.factor[0] < outlook.factor[1] && outlook.factor[1] < outlook.factor[2]);
-        assert_eq!(of(&Gains { all: Vec::new(), search_from_s: 0.0, search_to_s: 15.0 }, 10, 15.0), None);
+        let near_the_floor = of(&gains, 10, Some(1.001), 500.0).unwrap();
+        assert_eq!(near_the_floor.factor, [outlook.factor[0], 1.001, 1.001]);
+        assert_eq!(of(&Gains { all: Vec::new(), search_from_s: 0.0, search_to_s: 15.0 }, 10, None, 15.0), None);
     }
 }

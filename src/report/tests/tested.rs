@@ -79,7 +79,7 @@ fn what_is_left_to_do_is_a_change_or_why_there_is_none() {
     assert_eq!(next(&finding(1.4), &before), "set BLOCK from 256 to 512");
     assert_eq!(next(&finding(1.4), &record), "tried: iteration 6, 1.01×");
     let without = |remedies| Finding { remedies, ..finding(1.4) };
-    assert_eq!(next(&without(Vec::new()), &record), "no parameter of this family changes it");
+    assert_eq!(next(&without(Vec::new()), &record), "the family declares no parameter that changes it");
     let write = Remedy { text: "write a kernel".to_owned(), family: "tiled".to_owned(), params: None };
     assert_eq!(next(&without(vec![write]), &record), "write a kernel");
     assert_eq!(next(&Finding { rule: "at-the-floor", ..without(Vec::new()) }, &record), "nothing: the floor is near");
