@@ -68,7 +68,7 @@ use crate::store::{NewSession, Past, Store};
 
 use commits::Committer;
 use deadline::Deadline;
-use decide::{Action, Moment, Phase, Reason, may_compare, next_action};
+use decide::{Action, Moment, Phase, Reason, may_compare, may_suggest_meanwhile, next_action};
 use evaluator::Evaluator;
 use event::Channel;
 pub use event::{Event, Interrupt, Observer};
@@ -82,6 +82,9 @@ use setup::SessionSetup;
 use shelf::Shelf;
 use state::SessionState;
 pub use target::{NoCommit, Target};
+
+/// How long a request takes to reach the worker. An evaluation takes several times as long.
+const SENDING: Duration = Duration::from_millis(1);
 
 /// The limit that ends a session's time, as messages name it.
 const BUDGET: &str = "--budget";
@@ -325,8 +328,10 @@ impl<'a> Session<'a> {
         if let Some((past, own)) = past {
             self.recall(&past, &own).await?;
         }
-        // Only the first one. A baseline's eager calls are timed on the host, which more compilers would load.
-        self.pipeline.propose(&mut self.state, Vec::new())?;
+        // They are compiled while the program of the baselines starts.
+        while next_action(&self.state, &Phase::Search, &self.moment()) == Action::Propose {
+            self.propose()?;
+        }
         self.time_baselines().await
     }
 
@@ -405,16 +410,27 @@ impl<'a> Session<'a> {
         let begun = self.begin(&compiled).await?;
         let _running = activity::begin(format!("iteration {}", begun.iteration), None);
         let left = self.state.meter().left(&self.state.setup().options.budget, &self.time(), self.state.closing_time());
-        let evaluated = {
+        let is_due = may_suggest_meanwhile(&self.state, &self.moment());
+        let (evaluated, suggested) = {
             let (state, shelf, interrupt) = (&self.state, &mut self.shelf, &self.interrupt);
+            let (pipeline, findings) = (&mut self.pipeline, self.explanations.findings());
             let (started, last_record) = (self.started, self.last_record);
             let may_compare = || {
                 let time = Time { running: started.elapsed(), since_record: last_record.elapsed() };
                 may_compare(state, &Moment { time, interrupts: interrupt.count(), ..Moment::default() })
             };
             let evaluate = self.evaluator.evaluate(state, shelf, begun.iteration, &compiled, left, may_compare);
-            self.deadline.within(evaluate).await
+            let suggest = async {
+                // Until then, the request is on its way to the worker.
+                tokio::time::sleep(SENDING).await;
+                pipeline.suggest(state, findings)
+            };
+            let suggest = async { if is_due { Some(suggest.await) } else { None } };
+            tokio::join!(biased; self.deadline.within(evaluate), suggest)
         };
+        if let Some(suggested) = suggested {
+            self.pipeline.take(suggested?, &mut self.state)?;
+        }
         match evaluated {
             Some(evaluated) => self.conclude(&begun, &compiled, evaluated?).await,
             None => {

@@ -36,6 +36,12 @@ impl Session<'_> {
                 return Ok(());
             }
         };
+        // A baseline's eager calls are timed on the host, which compilers would load.
+        let settled = async { Ok(self.pipeline.settled().await) };
+        if let Err(reason) = in_time(settled, self.wall_left(), &mut self.interrupt.clone()).await {
+            self.observer.event(&Event::NoBaseline { reason: &reason });
+            return Ok(());
+        }
         let environment = self.environment(process.hello().versions.get("torch").cloned());
         self.store.amend_environment(self.id, &environment).await.context("Failed to record the environment")?;
         let cases = self.state.setup().workload.cases.clone();

@@ -129,6 +129,18 @@ pub(super) fn next_action(state: &SessionState, phase: &Phase, moment: &Moment) 
     }
 }
 
+/// Returns whether the proposer may be asked while the device evaluates the proposal that has just left the queue. What
+/// follows from that evaluation is known one proposal later, and the device need not wait for the proposer. Modelled times
+/// take so long that this would gain nothing.
+pub(super) fn may_suggest_meanwhile(state: &SessionState, moment: &Moment) -> bool {
+    let (options, under_way) = (&state.setup().options, moment.under_way);
+    let finished = state.meter().finished() + 1;
+    let iterations = options.budget.max_iterations.map_or(u64::MAX, |most| most.saturating_sub(finished));
+    let depth = usize::try_from(iterations).unwrap_or(usize::MAX).min(options.compile_ahead);
+    let has_models = moment.may_ask || state.calls().open().len() > 0 || is_turn(state);
+    state.setup().samples_times() && !has_models && !under_way.is_dry && under_way.proposals < depth
+}
+
 fn search(state: &SessionState, moment: &Moment) -> Action {
     let options = &state.setup().options;
     let (time, under_way) = (&moment.time, moment.under_way);

@@ -50,6 +50,8 @@ pub(super) struct Pipeline {
     compiler: Compiler,
     /// One turn for each compilation at once. Turns are given in the order of the queue.
     turns: Arc<Semaphore>,
+    /// How many turns there are.
+    parallel: u32,
     queue: VecDeque<Compiling>,
     is_dry: bool,
 }
@@ -58,7 +60,8 @@ impl Pipeline {
     /// Makes an empty queue. `parallel` is the number of compilations at once.
     pub fn new(proposer: Box<dyn Proposer>, renderer: Renderer, compiler: Compiler, parallel: usize) -> Self {
         let turns = Arc::new(Semaphore::new(parallel));
-        Self { proposer, renderer, compiler, turns, queue: VecDeque::new(), is_dry: false }
+        let parallel = u32::try_from(parallel).unwrap_or(u32::MAX);
+        Self { proposer, renderer, compiler, turns, parallel, queue: VecDeque::new(), is_dry: false }
     }
 
     /// Returns the proposer's name.
@@ -79,11 +82,22 @@ impl Pipeline {
 
     /// Asks the proposer for a variant, and compiles it in the background. `findings` are those about explained variants.
     pub fn propose(&mut self, state: &mut SessionState, findings: Vec<Finding>) -> anyhow::Result<()> {
+        let suggestion = self.suggest(state, findings)?;
+        self.take(suggestion, state)
+    }
+
+    /// Asks the proposer for a variant, which [`Pipeline::take`] compiles.
+    pub fn suggest(&mut self, state: &SessionState, findings: Vec<Finding>) -> anyhow::Result<Option<Suggestion>> {
         let SessionSetup { workload, families, searched, known, device, .. } = state.setup();
         let context = SearchContext::new(workload, families, searched, known, device);
         let diagnosis = Diagnosis { findings, ..diagnosis::diagnose(state.history(), workload, device) };
         let suggestion = self.proposer.propose(&context, &diagnosis, state.history(), self.queue.len());
-        match suggestion.map_err(|problem| anyhow::anyhow!("Failed to propose a variant: {problem}"))? {
+        suggestion.map_err(|problem| anyhow::anyhow!("Failed to propose a variant: {problem}"))
+    }
+
+    /// Has what the proposer suggested compiled in the background. With nothing to suggest, it waits for a result.
+    pub fn take(&mut self, suggestion: Option<Suggestion>, state: &mut SessionState) -> anyhow::Result<()> {
+        match suggestion {
             Some(suggestion) => self.submit(suggestion, state),
             None => {
                 self.is_dry = true;
@@ -138,6 +152,12 @@ impl Pipeline {
         let compiled =
             tokio::task::spawn_blocking(move || made(&renderer, &compiler, &family, &specialization, dtype, &params));
         compiled.await.context("Failed to compile in the background")
+    }
+
+    /// Waits until no compilation is running or waits for its turn.
+    pub async fn settled(&self) {
+        // It is closed only with the session.
+        let _all = self.turns.acquire_many(self.parallel).await;
     }
 
     /// Says that the oldest proposal is waited for, until the guard is dropped.

@@ -48,6 +48,18 @@ fn compilers_are_kept_busy_then_the_oldest_proposal_is_evaluated() {
 }
 
 #[test]
+fn while_the_device_evaluates_the_proposer_fills_the_place_in_the_queue() {
+    let told = Told::new(setup());
+    assert!(may_suggest_meanwhile(&told.state, &moment(0, 1)));
+    assert!(!may_suggest_meanwhile(&told.state, &moment(0, 2)), "the queue is full");
+    let last = limited(|setup| setup.options.budget.max_iterations = Some(2));
+    assert!(may_suggest_meanwhile(&last.state, &moment(0, 0)));
+    assert!(!may_suggest_meanwhile(&last.state, &moment(0, 1)), "two iterations are begun or proposed");
+    let asks = Moment { may_ask: true, ..moment(0, 1) };
+    assert!(!may_suggest_meanwhile(&told.state, &asks), "the next turn may be a model's");
+}
+
+#[test]
 fn a_dry_proposer_is_not_asked_and_without_proposals_the_search_ends() {
     let told = Told::new(setup());
     let dry = |proposals| Moment { under_way: UnderWay { proposals, initial: 0, is_dry: true }, ..moment(0, 0) };
