@@ -103,6 +103,13 @@ pub fn limits((op, dtype): (&dyn Op, Dtype), dims: &Dims, regime: Regime, device
     ]
 }
 
+/// Returns the time in nanoseconds that a case's transfers take at least, from memory or from L2.
+pub fn transfers_ns(workload: &Workload, case: &Case, device: &DeviceInfo) -> f64 {
+    let limits = limits((workload.op, workload.dtype), &case.dims, case.regime, device);
+    let transfers = limits.into_iter().filter(|(limiter, _)| matches!(limiter, Limiter::Memory | Limiter::L2));
+    transfers.map(|(_, ns)| ns).fold(0.0, f64::max)
+}
+
 /// See [`Floor::refutes`].
 pub fn refutes(floor_ns: f64, ns: f64) -> bool {
     ns < floor_ns * (1.0 - TOLERANCE)

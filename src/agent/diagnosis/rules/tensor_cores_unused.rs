@@ -1,12 +1,15 @@
 //! Products on the FMA pipes that tensor cores would do.
 //!
 //! gain = 1 / (1 - products * (1 - FMA peak / tensor peak)), where products = 1 - time without products / time
+//!
+//! If the FMA pipes finish the work in the time that memory needs anyway, as for a softmax, there is no finding.
 
 use super::{Found, MIN_GAIN, Rule, contradicts, modelled, supports, without};
 use crate::agent::diagnosis::remedy;
 use crate::agent::diagnosis::subject::Subject;
 use crate::domain::family::Family;
 use crate::domain::finding::{Confidence, EvidenceSource, Remedy};
+use crate::domain::floor;
 use crate::domain::op::Dtype;
 use crate::domain::profile::Cause;
 
@@ -24,8 +27,11 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
     if subject.uses_tensor_cores()? || subject.workload.dtype == Dtype::F32 {
         return None;
     }
-    let flops = subject.flop(&subject.case.dims) / subject.time_ns * 1e9;
-    let peak = subject.device.peaks.flops(subject.workload.dtype);
+    let (flop, peak) = (subject.flop(&subject.case.dims), subject.device.peaks.flops(subject.workload.dtype));
+    if flop / (peak * FMA_SHARE) * 1e9 <= floor::transfers_ns(subject.workload, subject.case, subject.device) {
+        return None;
+    }
+    let flops = flop / subject.time_ns * 1e9;
     let mut evidence =
         vec![supports(EvidenceSource::Compiler, "no kernel has an instruction for tensor cores".to_owned())];
     let share = format!("{:.2} of {:.0} TFLOP/s", flops / 1e12, peak / 1e12);
