@@ -7,10 +7,11 @@ use super::contract::{
     Case, Committed, Cost, Environment, Exactness, Excerpt, LedgerRow, Parameters, Remeasured, Report, SCHEMA, Session,
     Variant, Win,
 };
+use super::pairs::samples;
 use super::standing::{self, winners};
 use super::{
     CaseFacts, ReportInput, advantage, baselines, began, calibration, credits, decision, excluded, findings, gains,
-    ladder, limiter, next_steps, options, outlook, parameters, phases, pictures, roofline, scaling, summary,
+    ladder, limiter, next_steps, options, outlook, parameters, phases, pictures, rivals, roofline, scaling, summary,
 };
 use crate::domain::check::Check;
 use crate::domain::comparison::Role;
@@ -50,6 +51,7 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         scaling: Vec::new(),
         ladders: Vec::new(),
         advantages: Vec::new(),
+        rivals: Vec::new(),
         credits: Vec::new(),
         parameters: Parameters::default(),
         next_experiment: None,
@@ -80,8 +82,9 @@ fn explain(report: &mut Report, input: &ReportInput<'_>) {
     report.parameters = parameters::of(record, input.families);
     report.ladders = ladder::of(cases, &report.parameters.effects, input);
     report.advantages = advantage::of(cases, input);
+    report.rivals = rivals::of(cases, &samples(&record.iterations));
     report.credits = credits::of(cases, input);
-    report.outlook = outlook::of(&gains, cases.len(), options::room(cases), wall_s);
+    report.outlook = outlook::of(&gains, cases.len(), options::room(cases), (wall_s, record.totals().variants));
     let decision = decision::decide(cases, &report.parameters.effects, report.outlook.as_ref(), input);
     report.next_experiment = decision.experiment;
     report.options = decision.options;

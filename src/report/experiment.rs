@@ -193,11 +193,12 @@ pub(super) fn new_kernel(cases: &[Case]) -> Option<Experiment> {
         kind: "new_kernel",
         case: case.case.clone(),
         change: format!(
-            "write a new kernel, or a new parameter of `{}`, against what limits it ({limited})",
+            "write a new kernel, or a new parameter of `{}`, against what probably limits it ({limited})",
             case.variant.as_ref()?.family
         ),
         because: format!(
-            "no known change promises a gain, and the best variant takes {} of the floor",
+            "no change of a parameter is expected to gain more than a comparison resolves, and the best variant takes {} as \
+             long as the floor",
             times(room(&case))
         ),
         configuration: None,

@@ -5,12 +5,13 @@ use super::{ReportInput, next_change};
 use crate::domain::ids::IterationId;
 use crate::domain::origin::Origin;
 use crate::domain::record::IterationRecord;
+use crate::domain::tested::CauseStatus;
 use crate::domain::{finding, tested};
 
 /// The most findings of one variant on a case. The rest has little weight.
 const MAX: usize = 4;
 
-/// Groups findings by variant and case. Their order stays.
+/// Groups findings by variant and case. Causes that an experiment has confirmed come first, refuted ones last.
 pub(super) fn diagnoses(input: &ReportInput<'_>) -> Vec<Diagnosis> {
     let mut diagnoses: Vec<Diagnosis> = Vec::new();
     for found in input.findings {
@@ -18,6 +19,9 @@ pub(super) fn diagnoses(input: &ReportInput<'_>) -> Vec<Diagnosis> {
         let same = |one: &&mut Diagnosis| one.iteration == iteration && one.case == found.case;
         match diagnoses.iter_mut().find(same) {
             Some(diagnosis) if diagnosis.findings.len() >= MAX => {}
+            // An initial kernel that is also the best variant was diagnosed as both.
+            Some(diagnosis)
+                if diagnosis.findings.iter().any(|one| one.rule == found.rule && one.cause == found.cause) => {}
             Some(diagnosis) => diagnosis.findings.push(Finding::of(found, input)),
             None => diagnoses.push(Diagnosis {
                 of: of(iteration, &input.record.iterations),
@@ -28,7 +32,17 @@ pub(super) fn diagnoses(input: &ReportInput<'_>) -> Vec<Diagnosis> {
             }),
         }
     }
+    diagnoses.iter_mut().for_each(|diagnosis| diagnosis.findings.sort_by_key(|found| rank(found.tested.status)));
     diagnoses
+}
+
+/// Ranks causes by what experiments have shown. Within a rank, the order of the diagnosis stays.
+fn rank(status: CauseStatus) -> u8 {
+    match status {
+        CauseStatus::Confirmed => 0,
+        CauseStatus::NotTested => 1,
+        CauseStatus::NotConfirmed => 2,
+    }
 }
 
 fn of(id: IterationId, iterations: &[IterationRecord]) -> DiagnosisOf {

@@ -82,7 +82,13 @@ pub(super) fn of_case(
     let streaks = streaks(&case.case, best_us, samples);
     for (place, Streak { family: own, first, last }) in streaks.iter().enumerate() {
         let (own, is_winner) = (*own, place + 1 == streaks.len() && *own == family);
-        step(&mut steps, (format!("`{own}` becomes the fastest"), own, micros(first)), idea(own));
+        let (what, why) = match streaks[..place].iter().rfind(|streak| streak.family == own) {
+            Some(earlier) => {
+                ("is the fastest again", changes(earlier.last.params, first.params, worth(own), about(own)))
+            }
+            None => ("becomes the fastest", idea(own)),
+        };
+        step(&mut steps, (format!("`{own}` {what}"), own, micros(first)), why);
         let (what, params, us) = match is_winner {
             true => (format!("`{own}`, the winner"), &variant.params, best_us),
             false => (format!("`{own}`, tuned"), last.params, micros(last)),
@@ -95,10 +101,13 @@ pub(super) fn of_case(
         step(&mut steps, (what, own, us), mechanism);
     }
     if steps.last().is_some_and(|last| last.us > best_us) {
-        let mechanism = if steps.last().is_some_and(|last| last.family == family) {
-            "smaller changes of its parameters".to_owned()
-        } else {
-            idea(family)
+        let earlier = streaks.iter().rfind(|streak| streak.family == family);
+        let mechanism = match earlier {
+            _ if steps.last().is_some_and(|last| last.family == family) => {
+                "smaller changes of its parameters".to_owned()
+            }
+            Some(earlier) => changes(earlier.last.params, &variant.params, worth(family), about(family)),
+            None => idea(family),
         };
         steps.push(LadderStep {
             what: format!("`{family}`, the winner"),

@@ -124,6 +124,7 @@ fn explain(context: &mut Context, report: &Report) {
     context.insert("roofline_readings", &roofline::readings(&report.cases));
     context.insert("scaling_tables", &report.scaling.iter().map(explanations::scaling).collect::<Vec<_>>());
     context.insert("ladder_tables", &report.ladders.iter().map(explanations::ladder).collect::<Vec<_>>());
+    context.insert("rival_table", &explanations::rivals(&report.rivals, MAX_CAUSES));
     context.insert("advantage_table", &report.advantages.first().map(explanations::advantage));
     let readings = |head: &str, of: fn(&Scaling) -> &Option<String>| -> Vec<String> {
         let known = report.scaling.iter().filter_map(|one| Some((one, of(one).as_ref()?)));

@@ -32,6 +32,7 @@ mod phases;
 mod pictures;
 mod plots;
 pub mod profiles;
+mod rivals;
 mod roofline;
 mod scaling;
 mod scaling_text;

@@ -10,6 +10,9 @@ use crate::domain::floor::TOLERANCE;
 use crate::domain::ids::SessionId;
 use crate::domain::verdict::Verdict;
 
+/// A difference from a baseline that no user would notice.
+const LITTLE: f64 = 0.005;
+
 /// Suggests what to try next, most important first.
 pub(super) fn suggest(report: &Report, input: &ReportInput<'_>) -> Vec<String> {
     let mut steps = Vec::new();
@@ -53,6 +56,9 @@ fn slower_than_baseline(case: &Case, time_source: TimeSource) -> Option<String> 
         return Some(format!("`{}` is tied with {}: the two differ by less than the noise.", case.case, baseline.name));
     }
     let not_in_one_run = if ratio.paired || time_source == TimeSource::Modelled { "" } else { " (not in one run)" };
+    if (1.0 - LITTLE..1.0).contains(&ratio.estimate) {
+        return Some(format!("`{}` takes as long as {}, to within 0.5%{not_in_one_run}.", case.case, baseline.name));
+    }
     (ratio.estimate < 1.0).then(|| {
         format!(
             "`{}` still takes {} as long as {}{not_in_one_run}.",

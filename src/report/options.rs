@@ -48,7 +48,7 @@ pub(super) fn of(
         experiment.map(|experiment| one_experiment(experiment, cases, input.record)).into_iter().collect();
     choices.push(go_on(outlook, session.wall_s));
     choices.extend(another_family(little_tried, outlook));
-    choices.extend(room.map(|room| new_kernel(cases, room)));
+    choices.extend(room.map(|room| new_kernel(cases, room, session.wall_s)));
     choices.push(stop(cases));
     for choice in &mut choices {
         choice.usd = choice.minutes.zip(usd_per_s).map(|(minutes, usd_per_s)| minutes * 60.0 * usd_per_s);
@@ -126,7 +126,7 @@ fn go_on(outlook: Option<&Outlook>, wall_s: Option<f64>) -> Choice {
     };
     let Outlook { more_s, expected_gains, expected_gains_ci: [few, many], factor: [lo, middle, hi], .. } = outlook;
     let gain = format!(
-        "all cases {middle:.3}× ({lo:.3} to {hi:.3}): {expected_gains:.1} improvements ({few:.1} to {many:.1}){}",
+        "all cases {middle:.3}× ({lo:.3} to {hi:.3}): about {expected_gains:.0} improvements ({few:.0} to {many:.0}){}",
         outlook.gain_size.map(|size| format!(", each {} on one case", times(size))).unwrap_or_default()
     );
     let risk = if outlook.late_gains == 0 { "most likely wasted" } else { "gains diminish over time" };
@@ -162,16 +162,21 @@ fn another_family(families: &[LittleTried<'_>], outlook: Option<&Outlook>) -> Op
     })
 }
 
-fn new_kernel(cases: &[Case], room: f64) -> Choice {
+/// Describes a new kernel. Its session costs as much as this one. What it takes to write the kernel is not estimated.
+fn new_kernel(cases: &[Case], room: f64, wall_s: Option<f64>) -> Choice {
     let factor = |case: &Case| case.roofline.as_ref().and_then(|roofline| roofline.times_of_floor);
     let most = cases.iter().filter_map(|case| Some((factor(case)?, case))).max_by(|a, b| a.0.total_cmp(&b.0));
-    let most = most.map(|(factor, case)| format!(" (most: {} on `{}`)", times(factor), case.case)).unwrap_or_default();
-    choice(
-        Kind::NewKernel,
-        "write a new kernel (a template), and run a session like this one".to_owned(),
-        format!("not known; at most {} over all cases{most}, the distance to the floor", times(room)),
-        "high: a kernel has to be written, and may reach little of it",
-    )
+    let most = most.filter(|_| cases.len() > 1);
+    let most = most.map(|(factor, case)| format!(" ({} on `{}`)", times(factor), case.case)).unwrap_or_default();
+    Choice {
+        minutes: wall_s.map(|wall_s| wall_s / 60.0),
+        ..choice(
+            Kind::NewKernel,
+            "write a new kernel (a template), and run a session like this one".to_owned(),
+            format!("not known; the distance to the floor is {}{most}, and no kernel gains more", times(room)),
+            "high: writing the kernel comes on top of the cost, and it may gain little",
+        )
+    }
 }
 
 /// Returns the geometric mean of the best times over the floors.
@@ -251,9 +256,9 @@ mod tests {
             })
             .collect();
         insta::assert_snapshot!(told.join("\n"), @"
-        go_on: all cases 1.000× (1.000 to 1.010): 0.0 improvements (0.0 to 7.4), each 1.02× on one case | 0.0164 | most likely wasted
+        go_on: all cases 1.000× (1.000 to 1.010): about 0 improvements (0 to 7), each 1.02× on one case | 0.0164 | most likely wasted
         another_family: `split-k`: never timed | 0.0164 | their best may stay behind
-        new_kernel: not known; at most 141× over all cases (most: 400× on `b8h8s512`), the distance to the floor | - | high: a kernel has to be written, and may reach little of it
+        new_kernel: not known; the distance to the floor is 141× (400× on `b8h8s512`), and no kernel gains more | 0.1800 | high: writing the kernel comes on top of the cost, and it may gain little
         stop: keeps 0.50× over the baseline | 0.0000 | none
         ");
     }

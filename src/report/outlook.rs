@@ -11,6 +11,9 @@ use crate::domain::statistics::median;
 /// The shortest second half from which to extrapolate, in seconds.
 const MIN_S: f64 = 10.0;
 
+/// Variants from which a shorter search is extrapolated: as many as a session needs to stop by itself (decision 62).
+const MIN_TRIED: u64 = 30;
+
 /// Improvements from which a size is taken if the second half had none.
 const LAST_GAINS: usize = 5;
 
@@ -20,12 +23,12 @@ const NONE_COUNTED: f64 = 3.689;
 /// The 97.5% quantile of the normal distribution.
 const NORMAL: f64 = 1.96;
 
-/// Extrapolates over another session as long as this one, which took `wall_s` seconds and would search as long. No
-/// search gains more than `room`, the distance to the floor. None if the search was too short.
-pub(super) fn of(gains: &Gains<'_>, cases: usize, room: Option<f64>, wall_s: f64) -> Option<Outlook> {
+/// Extrapolates over another session as long as this one, which took `wall_s` seconds, tried `tried` variants, and would
+/// search as long. No search gains more than `room`, the distance to the floor. None if the search was too short.
+pub(super) fn of(gains: &Gains<'_>, cases: usize, room: Option<f64>, (wall_s, tried): (f64, u64)) -> Option<Outlook> {
     let search_s = gains.search_to_s - gains.search_from_s;
     let late_s = search_s / 2.0;
-    if late_s < MIN_S || cases == 0 {
+    if late_s < MIN_S && tried < MIN_TRIED || cases == 0 {
         return None;
     }
     let middle = gains.search_from_s + late_s;
@@ -81,14 +84,16 @@ mod tests {
         let gain = |at_s, factor| Gain { at_s, case: "c", factor };
         let all = vec![gain(150.0, 3.0), gain(350.0, 1.02), gain(480.0, 1.02)];
         let gains = Gains { all, search_from_s: 100.0, search_to_s: 500.0 };
-        let outlook = of(&gains, 10, None, 500.0).unwrap();
+        let outlook = of(&gains, 10, None, (500.0, 0)).unwrap();
         assert_eq!((outlook.late_gains, outlook.more_s, outlook.expected_gains), (2, 500.0, 4.0));
         assert_eq!(outlook.late_from_s, 300.0);
         assert!((outlook.share_after_last_gain.unwrap() - 0.04).abs() < 1e-9);
         assert!((outlook.factor[1] - 1.02_f64.powf(0.4)).abs() < 1e-9);
         assert!(outlook.factor[0] < outlook.factor[1] && outlook.factor[1] < outlook.factor[2]);
-        let near_the_floor = of(&gains, 10, Some(1.001), 500.0).unwrap();
+        let near_the_floor = of(&gains, 10, Some(1.001), (500.0, 0)).unwrap();
         assert_eq!(near_the_floor.factor, [outlook.factor[0], 1.001, 1.001]);
-        assert_eq!(of(&Gains { all: Vec::new(), search_from_s: 0.0, search_to_s: 15.0 }, 10, None, 15.0), None);
+        let short = Gains { all: Vec::new(), search_from_s: 0.0, search_to_s: 15.0 };
+        assert_eq!(of(&short, 10, None, (15.0, 29)), None);
+        assert_eq!(of(&short, 10, None, (15.0, 30)).unwrap().factor[1], 1.0, "enough variants, none of them faster");
     }
 }

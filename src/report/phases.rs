@@ -5,10 +5,12 @@ use std::collections::BTreeSet;
 use super::contract::{PhaseCost, Phases};
 use super::gains;
 use crate::domain::check::Check;
-use crate::domain::comparison::Role;
+use crate::domain::comparison::{Comparison, Role};
+use crate::domain::device::TimeSource;
 use crate::domain::phase::Phase;
 use crate::domain::record::excerpt::Totals;
 use crate::domain::record::{Final, SessionRecord};
+use crate::domain::timing::Timing;
 
 /// Seconds of each phase.
 #[derive(Default)]
@@ -50,7 +52,26 @@ pub(super) fn of(record: &SessionRecord) -> Option<Phases> {
         row("commits", "commits", commits, committed(record)),
         row("other", "the rest: start, rendering, records, report", (wall_s - known).max(0.0), String::new()),
     ];
-    Some(Phases { rows: rows.into_iter().filter(|row| row.seconds > 0.0).collect(), complete: totals.steps_known })
+    Some(Phases {
+        rows: rows.into_iter().filter(|row| row.seconds > 0.0).collect(),
+        complete: totals.steps_known,
+        timing_s: timing_s(record),
+    })
+}
+
+/// Returns how long the GPU executed kernels in samples that count, in seconds. None if that is not known.
+fn timing_s(record: &SessionRecord) -> Option<f64> {
+    if record.session.time_source == TimeSource::Modelled || record.excerpt.is_some() {
+        return None;
+    }
+    let of = |timing: &Timing| timing.samples_ns.iter().sum::<f64>() * f64::from(timing.launches_per_sample);
+    let compared = |comparison: &Comparison| comparison.participants.iter().map(|one| of(&one.timing)).sum::<f64>();
+    let measurements = record.iterations.iter().flat_map(|one| &one.measurements);
+    let screened = measurements.clone().filter_map(|found| found.screening.as_ref()).map(of).sum::<f64>();
+    let confirmed = measurements.filter_map(|found| found.comparison.as_ref()).map(compared).sum::<f64>();
+    let finals = record.finals.iter().map(|last| compared(&last.comparison)).sum::<f64>();
+    let baselines = record.baselines.iter().map(|one| of(&one.timing)).sum::<f64>();
+    Some((screened + confirmed + finals + baselines) / 1e9)
 }
 
 fn seconds(record: &SessionRecord, totals: &Totals) -> Seconds {

@@ -43,15 +43,18 @@ pub(super) fn first_reading(cases: &[Case]) -> Option<String> {
     let arithmetic = span(&|first, best, roofline| Some(roofline.share_of_arithmetic? * best / first))?;
     let bandwidth = span(&|first, best, roofline| Some(roofline.share_of_bandwidth? * best / first))?;
     let behind = span(&|first, best, _| Some(first / best))?;
-    let verdict = if arithmetic.1.max(bandwidth.1) < NEAR_CEILING {
-        "Neither ceiling bounds it: it waits"
-    } else {
-        "The cases near the top are bound by that ceiling"
+    let nearest = if arithmetic.1 >= bandwidth.1 { "arithmetic" } else { "bandwidth" };
+    let verdict = match (arithmetic.1.max(bandwidth.1) < NEAR_CEILING, known().count()) {
+        (true, _) => "So it is bound by neither, but by latency".to_owned(),
+        (false, 1) => format!("So it is bound by {nearest}"),
+        (false, _) => "Cases near a ceiling are bound by it".to_owned(),
     };
+    let of_floor = span(&|first, best, roofline| Some(roofline.times_of_floor? * first / best))?;
     Some(format!(
-        "The first kernel takes {} as long as the best one. It reaches {} of the arithmetic ceiling and {} of the \
-         bandwidth, counting each byte once. {verdict}.",
+        "The first kernel takes {} as long as the best one, and {} as long as the floor. It reaches {} of the arithmetic \
+         ceiling and {} of the bandwidth of memory or L2, counting each byte once. {verdict}.",
         either(times(behind.0), times(behind.1)),
+        either(times(of_floor.0), times(of_floor.1)),
         either(percent(arithmetic.0), percent(arithmetic.1)),
         either(percent(bandwidth.0), percent(bandwidth.1))
     ))

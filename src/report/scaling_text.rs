@@ -113,7 +113,7 @@ fn over_size(timed: &[(&ScalingPoint, ScalingTime)], varies: &str) -> String {
     }
     let power = |growth: f64| growth.ln() / size.ln();
     format!(
-        "time grows with the power {:.1} of {varies}, the work with {:.1}; part of the time is fixed or runs in parallel.",
+        "time grows with the power {:.1} of {varies}, but the work with {:.1}, so the smaller cases leave much of the GPU idle.",
         power(time),
         power(work)
     )

@@ -20,8 +20,8 @@ const MIN_NAMED: f64 = 1.02;
 pub(super) fn of(report: &Report, gains: &Gains<'_>, input: &ReportInput<'_>) -> String {
     let mut sentences = vec![effort(report, input)];
     sentences.extend(report.excerpt.map(excerpt));
-    sentences.push(improved(&report.cases));
     sentences.extend(against_baseline(report));
+    sentences.push(improved(&report.cases));
     sentences.extend(steps(report));
     sentences.extend(winners(report));
     sentences.extend(last_gain(report, gains));
@@ -72,13 +72,23 @@ fn improved(cases: &[Case]) -> String {
             changes.clone().filter(|change| change.improved).filter_map(|change| Some(change.ratio?.estimate));
         (improved.collect(), changes.count())
     };
-    let told = |(factors, of): (Vec<f64>, usize), over: &str| {
+    let told = |(factors, of): (Vec<f64>, usize), over: &str, over_one: &str| {
         let by = range(&factors).map(|range| format!(", by {range}")).unwrap_or_default();
-        (of > 0).then(|| format!("{} of {of} cases over {over}{by}", factors.len()))
+        match (factors.len(), of) {
+            (_, 0) => None,
+            (1, 1) => Some(format!("its only case over {over_one}{by}")).filter(|_| cases.len() == 1),
+            (0, 1) => Some(format!("no case over {over_one}")).filter(|_| cases.len() == 1),
+            _ => None,
+        }
+        .or_else(|| (of > 0).then(|| format!("{} of {of} cases over {over}{by}", factors.len())))
     };
     let parts: Vec<String> = [
-        told(of("committed_winner"), "the committed winners that it began with"),
-        told(of("first_variant"), "their first correct kernel"),
+        told(
+            of("committed_winner"),
+            "the committed winners that it began with",
+            "the committed winner that it began with",
+        ),
+        told(of("first_variant"), "their first correct kernels", "the first correct kernel"),
     ]
     .into_iter()
     .flatten()
@@ -94,7 +104,12 @@ fn against_baseline(report: &Report) -> Option<String> {
     let ratios: Vec<f64> = measured.filter_map(|case| Some(case.ratio_to_baseline?.estimate)).collect();
     let ahead = ratios.iter().filter(|ratio| **ratio > 1.0).count();
     let range = range(&ratios)?;
-    Some(format!("{ahead} of {} cases are ahead of the fastest baseline; baseline / ours is {range}.", ratios.len()))
+    Some(match ratios.len() {
+        1 if report.cases.len() == 1 => format!("The fastest baseline takes {range} as long as the best variant."),
+        all => {
+            format!("{ahead} of {all} cases with a baseline are ahead of the fastest one, which takes {range} as long.")
+        }
+    })
 }
 
 /// Names the largest steps with their factors, which multiply to the whole gain.
@@ -123,7 +138,11 @@ fn steps(report: &Report) -> Option<String> {
         words.push(format!("all other steps {}", times(rest.iter().map(|(_, credit)| credit.factor).product())));
     }
     let mean = if improved > 1 { ", in geometric means over the improved cases" } else { "" };
-    Some(format!("The gain of {} is the product of its steps{mean}: {}.", times(whole), words.join("; ")))
+    Some(format!(
+        "The gain of {} is the product of its steps{mean}: {}. Factors depend on the order in which families were tried.",
+        times(whole),
+        words.join("; ")
+    ))
 }
 
 /// Names the families of the best variants, the most frequent first.
@@ -136,22 +155,23 @@ fn winners(report: &Report) -> Option<String> {
         }
     }
     families.sort_by_key(|(_, cases)| std::cmp::Reverse(*cases));
-    let words: Vec<String> = families.iter().map(|(family, cases)| format!("`{family}` on {cases}")).collect();
-    (families.len() > 1).then(|| format!("The best variants are of {}.", words.join(", ")))
+    let words: Vec<String> = families.iter().map(|(family, cases)| format!("`{family}` wins {cases}")).collect();
+    (families.len() > 1).then(|| format!("Of the cases, {}.", words.join(", ")))
 }
 
 /// Says whether experiments have confirmed causes of lost time in the winners.
 fn confirmed(report: &Report) -> Option<String> {
     let winners: Vec<&Diagnosis> = report.diagnoses.iter().filter(|one| one.of == DiagnosisOf::BestVariant).collect();
-    let is_confirmed =
-        |one: &&&Diagnosis| one.findings.iter().any(|found| found.tested.status == CauseStatus::Confirmed);
-    let confirmed = winners.iter().filter(is_confirmed).count();
-    let cases = report.cases.iter().filter(|case| case.best_us.is_some()).count();
-    match (confirmed, winners.len()) {
-        (_, 0) => None,
-        (0, _) if cases == 1 => Some("No cause of lost time in the winner was confirmed by an experiment.".to_owned()),
-        (0, _) => Some("No cause of lost time in the winners was confirmed by an experiment.".to_owned()),
-        (some, all) => {
+    let with = |status: CauseStatus| {
+        winners.iter().filter(|one| one.findings.iter().any(|found| found.tested.status == status)).count()
+    };
+    let whose =
+        if report.cases.iter().filter(|case| case.best_us.is_some()).count() == 1 { "winner" } else { "winners" };
+    match (with(CauseStatus::Confirmed), with(CauseStatus::NotConfirmed), winners.len()) {
+        (_, _, 0) => None,
+        (0, 0, _) => Some(format!("What limits the {whose} is estimated, and no experiment has tested it.")),
+        (0, _, _) => Some(format!("No experiment has confirmed a cause of lost time in the {whose}.")),
+        (some, _, all) => {
             Some(format!("Experiments confirmed a cause of lost time in {some} of {all} winners that were diagnosed."))
         }
     }
@@ -175,7 +195,15 @@ fn lower(text: &str) -> String {
 
 fn last_gain(report: &Report, gains: &Gains<'_>) -> Option<String> {
     let wall_s = report.session.wall_s?;
-    let Some(last) = gains.all.last() else { return Some("It found no improvement.".to_owned()) };
+    let Some(last) = gains.all.last() else {
+        let is_improved = |case: &Case| case.change.as_ref().is_some_and(|change| change.improved);
+        // The summary has said that no case improved.
+        return report
+            .cases
+            .iter()
+            .any(is_improved)
+            .then(|| "Only a final comparison found the improvement.".to_owned());
+    };
     let source = if report.session.time_source == TimeSource::Modelled { ", modelled" } else { "" };
     Some(format!(
         "The last improvement ({} on `{}`{source}) came {} after the start, and the {} after it brought none.",

@@ -50,6 +50,26 @@ pub struct Roofline {
     pub times_of_floor: Option<f64>,
 }
 
+/// The best times of all families on a case.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Rivals {
+    /// The case.
+    pub case: CaseName,
+    /// The families with a correct variant, fastest first.
+    pub families: Vec<FamilyTime>,
+}
+
+/// The best time of a family on a case.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FamilyTime {
+    /// The family.
+    pub family: String,
+    /// Its best time: of screening runs, or the winner's own time.
+    pub us: f64,
+    /// Its correct configurations that the session timed on the case.
+    pub configurations: u64,
+}
+
 /// How times depend on one size of the workload while all others stay the same.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Scaling {
@@ -261,4 +281,7 @@ pub struct Phases {
     pub rows: Vec<PhaseCost>,
     /// Whether each step was timed. In sessions recorded before that was kept, screening includes the checks.
     pub complete: bool,
+    /// Seconds for which the GPU executed kernels in samples that count. Null for modelled times, and where the report
+    /// rests on an excerpt.
+    pub timing_s: Option<f64>,
 }

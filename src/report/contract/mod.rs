@@ -17,8 +17,8 @@ pub use advice::{Choice, Configuration, Experiment, Outlook};
 pub use case::{Baseline, Case, Comparison, NearTie, TimedBaseline, WinnersCurse};
 pub use diagnosis::{Diagnosis, DiagnosisOf, Finding};
 pub use explanation::{
-    CaseEffect, Change, Credit, Excluded, Interaction, Ladder, LadderStep, ParameterEffect, ParameterValues,
-    Parameters, PhaseCost, Phases, Roofline, Scaling, ScalingPoint, ScalingTime,
+    CaseEffect, Change, Credit, Excluded, FamilyTime, Interaction, Ladder, LadderStep, ParameterEffect,
+    ParameterValues, Parameters, PhaseCost, Phases, Rivals, Roofline, Scaling, ScalingPoint, ScalingTime,
 };
 pub use pictures::{Diff, Distribution, Lineage, LineageStep, Progress, ProgressStep, Sampled, Tried};
 pub use predictions::{Calibration, Claim, Kept, Pay, Predictions, Refuted};
@@ -86,6 +86,8 @@ pub struct Report {
     pub ladders: Vec<Ladder>,
     /// Why the best variants of the improved cases are faster, the largest gain first. Empty without counts.
     pub advantages: Vec<Advantage>,
+    /// The best time of every family on the cases that several families could compute.
+    pub rivals: Vec<Rivals>,
     /// Which steps the gains came from, the largest first.
     pub credits: Vec<Credit>,
     /// What the parameters are worth.

@@ -3,10 +3,14 @@
 use super::sentences;
 use super::table::{shown, table};
 use crate::report::contract::{
-    Advantage, Case, Choice, Finding, Ladder, PhaseCost, Phases, Report, Roofline, Scaling, ScalingPoint, ScalingTime,
+    Advantage, Case, Choice, FamilyTime, Finding, Ladder, PhaseCost, Phases, Report, Rivals, Roofline, Scaling,
+    ScalingPoint, ScalingTime,
 };
 use crate::report::format::{NOTHING, duration, gain, percent, times, us, usd};
 use crate::report::{limiter, measuring};
+
+/// The most families to name beside the winner's.
+const MAX_RIVALS: usize = 3;
 
 /// Returns the main table: what each case was, what it is, and what limits it.
 pub(super) fn cases(report: &Report) -> String {
@@ -22,13 +26,27 @@ pub(super) fn cases(report: &Report) -> String {
             measuring::ratio(change.and_then(|change| change.ratio), source),
             baseline.map_or_else(|| NOTHING.to_owned(), |one| format!("{} ({})", us(one.us), one.name)),
             baseline.map_or_else(|| NOTHING.to_owned(), |_| measuring::ratio(case.ratio_to_baseline, source)),
-            shown(case.floor_us, us),
+            floor(case),
             case.limited_by.clone().unwrap_or_else(|| NOTHING.to_owned()),
         ]
     };
-    let headings =
-        ["case", ">before", ">now", ">before / now", ">best baseline", ">baseline / ours", ">floor", "what limits it"];
+    let headings = [
+        "case",
+        ">before",
+        ">now",
+        ">before / now",
+        ">best baseline",
+        ">baseline / ours",
+        ">floor",
+        "what probably limits it",
+    ];
     table(&headings, &report.cases.iter().map(row).collect::<Vec<_>>())
+}
+
+/// Formats a floor with the limit that sets it.
+fn floor(case: &Case) -> String {
+    let limiter = case.roofline.as_ref().map(|roofline| format!(" ({})", roofline.floor_limiter)).unwrap_or_default();
+    format!("{}{limiter}", shown(case.floor_us, us))
 }
 
 /// Returns the table of rooflines.
@@ -43,7 +61,7 @@ pub(super) fn roofline(report: &Report) -> String {
             if roofline.side == "arithmetic" { "compute-bound" } else { "memory-bound" }.to_owned(),
             format!("{} ({})", shown(roofline.flop_per_s, amount), shown(roofline.share_of_arithmetic, percent)),
             format!("{} ({})", shown(roofline.bytes_per_s, amount), shown(roofline.share_of_bandwidth, percent)),
-            format!("{} ({})", shown(case.floor_us, us), roofline.floor_limiter),
+            floor(case),
             shown(roofline.times_of_floor, times),
         ]
     };
@@ -106,6 +124,18 @@ pub(super) fn ladder(ladder: &Ladder) -> String {
     let left = left.map(|left| format!("{} is left", times(left))).unwrap_or_default();
     rows.extend(ladder.floor_us.map(|floor| vec!["floor".to_owned(), us(floor), NOTHING.to_owned(), left]));
     table(&["step", ">us", ">factor", "mechanism"], &rows)
+}
+
+/// Returns what the winner of each case won against: the next best families, with their times over its own.
+pub(super) fn rivals(rivals: &[Rivals], most: usize) -> Option<String> {
+    let row = |Rivals { case, families }: &Rivals| {
+        let (winner, others) = families.split_first()?;
+        let other = |one: &FamilyTime| format!("`{}` {} ({})", one.family, us(one.us), times(one.us / winner.us));
+        let others: Vec<String> = others.iter().take(MAX_RIVALS).map(other).collect();
+        Some(vec![case.to_string(), format!("`{}`", winner.family), us(winner.us), others.join(", ")])
+    };
+    let rows: Vec<_> = rivals.iter().take(most).filter_map(row).collect();
+    (!rows.is_empty()).then(|| table(&["case", "fastest family", ">us", "the next best families"], &rows))
 }
 
 /// Returns the counts of what a session began with on a case, and of the winner.
@@ -199,7 +229,8 @@ pub(super) fn causes(report: &Report, most: usize) -> String {
             next,
         ]
     };
-    let headings = ["case", "best variant", "what limits it", "possible gain, confidence", "experiment", "next"];
+    let headings =
+        ["case", "best variant", "what probably limits it", "possible gain, confidence", "experiment", "next"];
     table(&headings, &cases.iter().take(most).map(row).collect::<Vec<_>>())
 }
 

@@ -6,7 +6,7 @@ use crate::domain::device::TimeSource;
 use crate::domain::machine::Throttle;
 use crate::domain::tested::{CauseStatus, CauseTest};
 use crate::report::contract::{Case, Report};
-use crate::report::format::{duration, percent, relative_error, times};
+use crate::report::format::{counted, duration, percent, relative_error, times};
 
 /// The most cases to name in a command. With more of them, it searches all cases of the workload.
 const MAX_CASES: usize = 6;
@@ -57,8 +57,9 @@ fn experiment_command(report: &Report) -> Option<String> {
 const FAR_MORE: f64 = 2.0;
 
 /// How causes of lost time are ranked, and what their gain is.
-pub(super) const CAUSE_ORDER: &str = "Causes are ranked by possible gain times confidence. The possible gain is an \
-                                      estimate: how many times as fast the kernel would be without the cause.";
+pub(super) const CAUSE_ORDER: &str = "Causes that an experiment has confirmed come first. The others are ranked by \
+                                      possible gain and confidence. The possible gain is an estimate of the speed-up \
+                                      if the cause were removed.";
 
 /// Says what experiments have shown about a cause that was found on a case.
 pub(super) fn tested(tested: &CauseTest, case: &str) -> String {
@@ -67,15 +68,17 @@ pub(super) fn tested(tested: &CauseTest, case: &str) -> String {
     let elsewhere = tested.case.as_ref().filter(|other| **other != *case);
     let on = elsewhere.map(|other| format!(" on `{other}`")).unwrap_or_default();
     let gained = times(*speedup);
-    let expects = if *expected > 1.0 { format!(", {} expected", times(*expected)) } else { String::new() };
+    let expects = if *expected > 1.0 { format!(" ({} expected)", times(*expected)) } else { String::new() };
     match status {
         // Few changes act on one cause alone.
         CauseStatus::Confirmed if *speedup > expected.powf(FAR_MORE) && *expected > 1.0 => {
             format!(
-                "confirmed by iteration {iteration}: {gained}{on}{expects}, so its change helped in other ways, too"
+                "iteration {iteration} removed it and gained {gained}{on}{expects}, so its change helped in other ways, too"
             )
         }
-        CauseStatus::Confirmed => format!("confirmed by iteration {iteration}: {gained}{on}{expects}"),
+        CauseStatus::Confirmed => {
+            format!("confirmed: iteration {iteration} removed it and gained {gained}{on}{expects}")
+        }
         CauseStatus::NotConfirmed if *speedup < 1.0 => {
             let slower = times(1.0 / speedup);
             format!("refuted: iteration {iteration} removed it and took {slower} as long{on}{expects}")
@@ -92,8 +95,13 @@ pub(super) fn why(report: &Report) -> Option<String> {
     let kind = report.options.iter().find(|option| option.recommended).map(|option| option.kind)?;
     let outlook = report.outlook.as_ref();
     let late = outlook.map(|outlook| {
-        let each = outlook.gain_size.map_or(String::new(), |size| format!(" of {} each", times(size)));
-        format!("the last {} of the search brought {} improvements{each}", duration(outlook.late_s), outlook.late_gains)
+        let each = match (outlook.gain_size, outlook.late_gains) {
+            (Some(size), 1) => format!(" of {}", times(size)),
+            (Some(size), 2..) => format!(" of {} each", times(size)),
+            _ => String::new(),
+        };
+        let gains = counted(outlook.late_gains as usize, "improvement");
+        format!("the last {} of the search brought {gains}{each}", duration(outlook.late_s))
     });
     Some(match (kind, late) {
         ("go_on", Some(late)) => format!("{late}, so the search is not exhausted"),
