@@ -17,7 +17,7 @@ use crate::domain::names::is_file_name;
 use crate::domain::space::Space;
 use crate::domain::variant::Params;
 use crate::domain::workload::Workload;
-use crate::intake::{Draft, Texts, Tunable, Wanted, texts};
+use crate::intake::{Draft, Texts, Tunable, Wanted, instantiate, texts};
 use crate::ops::OPS_FOLDER;
 use crate::runner::activity;
 use crate::runner::compile::Compiler;
@@ -110,9 +110,18 @@ pub struct Args {
     #[arg(long, value_name = "EXPRESSION")]
     torch: Option<String>,
 
+    /// Value of a template parameter of the kernel, such as TILE=16 or T=float (repeat for more)
+    #[arg(long = "template", value_name = "NAME=VALUE", value_parser = template)]
+    templates: Vec<(String, String)>,
+
     /// Architecture to compile for
     #[arg(long, default_value = "sm_90a")]
     arch: String,
+}
+
+fn template(text: &str) -> Result<(String, String), String> {
+    let value = text.split_once('=').map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()));
+    value.ok_or_else(|| format!("`{text}`: write NAME=VALUE"))
 }
 
 fn scalar(text: &str) -> Result<(String, f64), String> {
@@ -125,7 +134,10 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
     let config = Config::load(project.root()).map_err(usage)?;
     let file = args.kernel_file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let scratch = args.scratch.iter().map(|(name, _)| name.as_str());
-    let draft = Draft::read(&read(&args.kernel_file)?, args.kernel.as_deref(), scratch);
+    let templates = args.templates.iter().cloned().collect();
+    let source = instantiate(&read(&args.kernel_file)?, args.kernel.as_deref(), &templates);
+    let source = source.map_err(|mistakes| named(&file, &mistakes))?;
+    let draft = Draft::read(&source, args.kernel.as_deref(), scratch);
     let draft = draft.map_err(|mistakes| named(&file, &mistakes))?;
     let mut wanted = wanted(args, &file)?;
     let missing = wanted.missing(&draft);

@@ -76,8 +76,8 @@ impl Kernel {
         let mut mistakes = Vec::new();
         if self.is_template {
             mistakes.push(format!(
-                "line {line}: `{name}` is a template, which has no machine code of its own: add an extern \"C\" kernel \
-                 that calls it with its arguments as #defines"
+                "line {line}: `{name}` is a template, whose header cannot be read: write `template <int NAME, ...>` \
+                 before `__global__`"
             ));
         }
         for parameter in self.parameters.iter().filter(|parameter| parameter.kind.is_none()) {

@@ -5,11 +5,13 @@
 
 mod kernel;
 mod source;
+mod template;
 mod texts;
 mod tunable;
 mod wanted;
 
 pub use kernel::{Kernel, Kind, Parameter};
+pub use template::instantiate;
 pub use texts::{Texts, texts};
 pub use tunable::{Place, Tunable};
 pub use wanted::{CaseSizes, Wanted};

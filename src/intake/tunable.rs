@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::source::{identifier, line_of};
+use super::source::{closing, identifier, line_of, split, words};
 use crate::domain::names::is_identifier;
 
 /// A number that could have another value.
@@ -31,6 +31,8 @@ pub enum Place {
     Constant,
     /// `#pragma unroll 4`
     Unroll,
+    /// The blocks of `__launch_bounds__(256, 2)`
+    LaunchBounds,
 }
 
 impl Place {
@@ -40,6 +42,7 @@ impl Place {
             Self::Define => "a #define",
             Self::Constant => "a constant",
             Self::Unroll => "an unroll factor",
+            Self::LaunchBounds => "the blocks of launch bounds",
         }
     }
 }
@@ -49,7 +52,7 @@ pub(super) fn find(text: &str, code: &str) -> Vec<Tunable> {
     let mut found: Vec<Tunable> = Vec::new();
     let mut from = 0;
     for line in code.split_inclusive('\n') {
-        if let Some((name, place, span)) = in_line(code, line, from) {
+        for (name, place, span) in in_line(code, line, from) {
             let number = line_of(code, span.start);
             let name = if name.is_empty() { format!("UNROLL_{number}") } else { name };
             // A second definition, such as in the other branch of an #if, would need another name.
@@ -64,23 +67,54 @@ pub(super) fn find(text: &str, code: &str) -> Vec<Tunable> {
     found
 }
 
-fn in_line(code: &str, line: &str, from: usize) -> Option<(String, Place, Range<usize>)> {
+/// A number that is found: its name (none for an unroll factor), how the source gives it, and its bytes.
+type Found = (String, Place, Range<usize>);
+
+/// Finds the numbers of a line: of a directive one, of statements one each.
+fn in_line(code: &str, line: &str, from: usize) -> Vec<Found> {
+    if line.trim_start().starts_with('#') {
+        return in_directive(code, line, from).into_iter().collect();
+    }
+    let mut found: Vec<Found> = launch_bounds(code, line, from).into_iter().collect();
+    let mut at = from;
+    for statement in line.split_inclusive(';') {
+        found.extend(in_statement(code, statement, at));
+        at += statement.len();
+    }
+    found
+}
+
+/// Finds the blocks of launch bounds, if they are a number.
+fn launch_bounds(code: &str, line: &str, from: usize) -> Option<Found> {
+    let at = from + words(line, "__launch_bounds__").next()?;
+    let open = at + code[at..].find('(')?;
+    let close = closing(code, open)? - 1;
+    let [_, blocks] = split(&code[open + 1..close])[..] else { return None };
+    let start = open + code[open..close].rfind(blocks)?;
+    let is_number = !blocks.is_empty() && blocks.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| ("MIN_BLOCKS".to_owned(), Place::LaunchBounds, start..start + blocks.len()))
+}
+
+fn in_directive(code: &str, line: &str, from: usize) -> Option<Found> {
     let begin = from + line.len() - line.trim_start().len();
     let rest = line.trim_start();
-    if let Some(directive) = rest.strip_prefix('#') {
-        let after = directive.trim_start();
-        let at = begin + rest.len() - after.len();
-        if let Some(defined) = after.strip_prefix("define ") {
-            let name_at = at + "define ".len() + defined.len() - defined.trim_start().len();
-            let name = identifier(code, name_at);
-            let value = number(code, name_at + name.len(), from + line.len())?;
-            return Some((name.to_owned(), Place::Define, value));
-        }
-        let words: Vec<&str> = after.split_whitespace().collect();
-        let ["pragma", "unroll", ..] = words[..] else { return None };
-        let value_at = at + after.find("unroll")? + "unroll".len();
-        return Some((String::new(), Place::Unroll, number(code, value_at, from + line.len())?));
+    let after = rest.strip_prefix('#')?.trim_start();
+    let at = begin + rest.len() - after.len();
+    if let Some(defined) = after.strip_prefix("define ") {
+        let name_at = at + "define ".len() + defined.len() - defined.trim_start().len();
+        let name = identifier(code, name_at);
+        let value = number(code, name_at + name.len(), from + line.len())?;
+        return Some((name.to_owned(), Place::Define, value));
     }
+    let words: Vec<&str> = after.split_whitespace().collect();
+    let ["pragma", "unroll", ..] = words[..] else { return None };
+    let value_at = at + after.find("unroll")? + "unroll".len();
+    Some((String::new(), Place::Unroll, number(code, value_at, from + line.len())?))
+}
+
+fn in_statement(code: &str, line: &str, from: usize) -> Option<Found> {
+    let begin = from + line.len() - line.trim_start().len();
+    let rest = line.trim_start();
     let (declared, _) = rest.split_once('=')?;
     let words: Vec<&str> = declared.split_whitespace().collect();
     let (name, kind) = words.split_last()?;
