@@ -215,7 +215,7 @@ fn tensor(op: &Op, gpu: &Gpu) -> Cost {
             (products, mma.a_ty, gpu.rates.warp_tensor_fraction)
         }
         // Four warps share a wgmma; each does a quarter on its own partition.
-        Op::Wgmma(wgmma) => (16 * u32::from(wgmma.n) * u32::from(wgmma.k), wgmma.ab_ty, 1.0),
+        Op::Wgmma(wgmma) => (16 * u32::from(wgmma.n) * u32::from(wgmma.k), wgmma.a_ty, 1.0),
         _ => return Cost::FREE,
     };
     let per_cycle = gpu.rates.tensor_flop(ty) / 2.0 / 4.0 * rate;
