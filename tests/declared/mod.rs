@@ -2,6 +2,7 @@
 //! mistakes get.
 
 mod adding;
+mod examples;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
