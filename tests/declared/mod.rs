@@ -2,6 +2,7 @@
 //! mistakes get.
 
 mod adding;
+mod examples;
 mod tutorial;
 
 use std::path::{Path, PathBuf};

@@ -108,7 +108,7 @@ impl Rates {
         match ty {
             Ty::F64 => self.tensor64_flop,
             Ty::Tf32 | Ty::F32 | Ty::B32 => self.tensor_tf32_flop,
-            _ if ty.bits() == 8 || matches!(ty, Ty::E4m3x2 | Ty::E5m2x2) => self.tensor8_flop,
+            _ if ty.bits() == 8 => self.tensor8_flop,
             _ => self.tensor16_flop,
         }
     }

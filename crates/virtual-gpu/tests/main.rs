@@ -5,6 +5,7 @@ mod cluster;
 mod conformance;
 mod corners;
 mod faults;
+mod fp8;
 mod hopper;
 mod loader;
 mod numeric;

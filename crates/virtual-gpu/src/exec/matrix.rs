@@ -95,6 +95,7 @@ pub(crate) fn mma(warp: &mut Warp, env: &Env<'_>, mma: &Mma, mask: u32) -> Step<
     let (a, b, c) = (mma.a.map(get), mma.b.map(get), mma.c.map(get));
     let is_signed = |ty: Ty| ty == Ty::S8;
     let bf16 = mma.a_ty == Ty::Bf16;
+    let kinds = fp8_kinds(mma.a_ty, mma.b_ty);
     let d = match (mma.a_ty, mma.c_ty, mma.k) {
         (Ty::F16 | Ty::Bf16, Ty::F32, 16) => num::mma_m16n8k16_f16(&a, &b, &c, bf16),
         (Ty::F16 | Ty::Bf16, Ty::F32, 8) => num::mma_m16n8k8_f16(&[a[0], a[1]], &[b[0]], &c, bf16),
@@ -106,6 +107,12 @@ pub(crate) fn mma(warp: &mut Warp, env: &Env<'_>, mma: &Mma, mask: u32) -> Step<
             num::mma_m16n8k16_i8(&[a[0], a[1]], &[b[0]], &c, is_signed(mma.a_ty), is_signed(mma.b_ty))
         }
         (Ty::S8 | Ty::U8, Ty::S32, 32) => num::mma_m16n8k32_i8(&a, &b, &c, is_signed(mma.a_ty), is_signed(mma.b_ty)),
+        (a_ty, Ty::F32, 32) if a_ty.is_fp8() => num::mma_m16n8k32_f8(&a, &b, &c, kinds),
+        (a_ty, Ty::F32, 16) if a_ty.is_fp8() => num::mma_m16n8k16_f8(&[a[0], a[1]], &[b[0]], &c, kinds),
+        (a_ty, Ty::F16, 32) if a_ty.is_fp8() => pad(num::mma_m16n8k32_f8_f16(&a, &b, &[c[0], c[1]], kinds)),
+        (a_ty, Ty::F16, 16) if a_ty.is_fp8() => {
+            pad(num::mma_m16n8k16_f8_f16(&[a[0], a[1]], &[b[0]], &[c[0], c[1]], kinds))
+        }
         _ => {
             let name = format!("mma.sync.m{}n{}k{} of {:?}", mma.m, mma.n, mma.k, mma.a_ty);
             return Err(LaneFault::at(0, FaultKind::Unsupported(name)));
@@ -117,6 +124,11 @@ pub(crate) fn mma(warp: &mut Warp, env: &Env<'_>, mma: &Mma, mask: u32) -> Step<
         }
     }
     Ok(())
+}
+
+/// Returns the formats of A and B; for other types they are without meaning.
+pub(crate) fn fp8_kinds(a: Ty, b: Ty) -> [num::Fp8; 2] {
+    [a, b].map(|ty| if ty == Ty::E5m2 { num::Fp8::E5m2 } else { num::Fp8::E4m3 })
 }
 
 pub(crate) fn pad(two: [num::Lanes; 2]) -> [num::Lanes; 4] {

@@ -266,7 +266,7 @@ fn add_flop(flop: &mut Flop, op: &Op, warps: u64, lanes: u64) {
         Op::Wgmma(wgmma) => {
             // Issued by each of the four warps of a group, which share the 64 rows.
             let each = 2 * 16 * u64::from(wgmma.n) * u64::from(wgmma.k) * warps;
-            return add_tensor(flop, wgmma.ab_ty, each);
+            return add_tensor(flop, wgmma.a_ty, each);
         }
         _ => return,
     };

@@ -8,7 +8,7 @@ use super::access::{self, Width};
 use super::env::Env;
 use super::lane_fault::{LaneFault, Step};
 use super::lanes::{LANES, W32, w64};
-use super::matrix::whole_warp;
+use super::matrix::{fp8_kinds, whole_warp};
 use super::warp::Warp;
 use crate::fault::FaultKind;
 use crate::memory::proxies::Moment;
@@ -119,7 +119,11 @@ fn fragment(rows: &[Words], first_word: usize, flip: u32) -> Lanes {
 /// Executes the product for one warp.
 pub(crate) fn multiply(warp: &mut Warp, env: &mut Env<'_>, wgmma: &Wgmma, mask: u32) -> Step<()> {
     whole_warp(warp, mask, "wgmma.mma_async")?;
-    let sign = if wgmma.ab_ty == Ty::Tf32 { 0x8000_0000 } else { 0x8000_8000 };
+    let sign = match wgmma.a_ty {
+        Ty::Tf32 => 0x8000_0000,
+        Ty::E4m3 | Ty::E5m2 => 0x8080_8080,
+        _ => 0x8000_8000,
+    };
     let flip = |negate: bool| if negate { sign } else { 0 };
     let flip_a = flip(wgmma.negate_a);
     let a: [Lanes; 4] = if wgmma.a_desc == NONE {
@@ -150,13 +154,17 @@ pub(crate) fn multiply(warp: &mut Warp, env: &mut Env<'_>, wgmma: &Wgmma, mask: 
 
 /// Multiplies 16 rows by 8 columns.
 fn product(wgmma: &Wgmma, a: &[Lanes; 4], b: &[Lanes; 2], c: &[Lanes; 4]) -> Step<[Lanes; 4]> {
-    Ok(match (wgmma.ab_ty, wgmma.d_ty) {
-        (Ty::F16 | Ty::Bf16, Ty::F32) => num::mma_m16n8k16_f16(a, b, c, wgmma.ab_ty == Ty::Bf16),
+    Ok(match (wgmma.a_ty, wgmma.d_ty) {
+        (Ty::F16 | Ty::Bf16, Ty::F32) => num::mma_m16n8k16_f16(a, b, c, wgmma.a_ty == Ty::Bf16),
         (Ty::F16, Ty::F16) => super::matrix::pad(num::mma_m16n8k16_f16_f16(a, b, &[c[0], c[1]])),
         (Ty::Tf32, _) => num::mma_m16n8k8_tf32(a, b, c),
         (Ty::S8 | Ty::U8, _) => {
-            let signed = wgmma.ab_ty == Ty::S8;
+            let signed = wgmma.a_ty == Ty::S8;
             num::mma_m16n8k32_i8(a, b, c, signed, signed)
+        }
+        (Ty::E4m3 | Ty::E5m2, Ty::F32) => num::mma_m16n8k32_f8(a, b, c, fp8_kinds(wgmma.a_ty, wgmma.b_ty)),
+        (Ty::E4m3 | Ty::E5m2, Ty::F16) => {
+            super::matrix::pad(num::mma_m16n8k32_f8_f16(a, b, &[c[0], c[1]], fp8_kinds(wgmma.a_ty, wgmma.b_ty)))
         }
         (ty, _) => return Err(LaneFault::at(0, FaultKind::Unsupported(format!("wgmma.mma_async of {ty:?}")))),
     })

@@ -125,14 +125,14 @@ pub(super) fn registers(sums: &[Sums<f32>; 2]) -> [Lanes; 4] {
 
 /// Reads one register of an f16 accumulator.
 #[inline(always)]
-fn half_sums(register: &Lanes) -> Sums<f32> {
+pub(super) fn half_sums(register: &Lanes) -> Sums<f32> {
     let [even, odd] = halves(register, false);
     joined(&even, &odd)
 }
 
 /// Rounds eight rows to the register of an f16 accumulator.
 #[inline(always)]
-fn packed(sums: &Sums<f32>) -> Lanes {
+pub(super) fn packed(sums: &Sums<f32>) -> Lanes {
     let [even, odd] = split(sums);
     let (low, high) = (each(&even, f32_to_f16), each(&odd, f32_to_f16));
     let mut register = [0; 32];

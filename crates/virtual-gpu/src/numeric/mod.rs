@@ -13,6 +13,7 @@ mod convert_float;
 mod convert_pack;
 mod float;
 mod float_round;
+mod fp8;
 mod half;
 mod half_arith;
 mod half_minmax;
@@ -21,6 +22,7 @@ mod integer_mul;
 mod mma;
 mod mma_block;
 mod mma_dense;
+mod mma_fp8;
 mod mma_hopper;
 mod mma_integer;
 mod soft;
@@ -43,6 +45,7 @@ pub use float_round::{
     f32_add_round, f32_div_round, f32_fma_round, f32_mul_round, f32_rcp_round, f32_sqrt_round, f32_sub_round,
     f64_to_f32_round, is_tiny_fma, is_tiny_quotient,
 };
+pub use fp8::{Fp8, e4m3_to_f32, e5m2_to_f32};
 pub use half::{
     bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_bf16_round, f32_to_f16, f32_to_f16_round, f32_to_tf32, f64_to_f16,
 };
@@ -61,6 +64,7 @@ pub use mma::{
     mma_m16n8k16_f16_f16,
 };
 pub use mma_dense::multiply_tile;
+pub use mma_fp8::{mma_m16n8k16_f8, mma_m16n8k16_f8_f16, mma_m16n8k32_f8, mma_m16n8k32_f8_f16};
 pub use mma_hopper::mma_m16n8k16_f16_hopper;
 pub use mma_integer::{mma_m16n8k16_i8, mma_m16n8k32_i8};
 pub use soft_arith::{

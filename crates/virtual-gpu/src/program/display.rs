@@ -183,7 +183,9 @@ fn warp(op: &Op) -> String {
         Op::Wgmma(wgmma) => {
             let transposes = format!("{}{}", flag(wgmma.transpose_a, ".ta"), flag(wgmma.transpose_b, ".tb"));
             let signs = format!("{}{}", flag(wgmma.negate_a, ".na"), flag(wgmma.negate_b, ".nb"));
-            format!("wgmma.n{}k{}.{}.{}{signs}{transposes}", wgmma.n, wgmma.k, name(wgmma.d_ty), name(wgmma.ab_ty))
+            let (d, a, b) = (name(wgmma.d_ty), name(wgmma.a_ty), name(wgmma.b_ty));
+            let types = if a == b { format!("{d}.{a}") } else { format!("{d}.{a}.{b}") };
+            format!("wgmma.n{}k{}.{types}{signs}{transposes}", wgmma.n, wgmma.k)
         }
         Op::GridWait => "griddepcontrol.wait".to_owned(),
         Op::WgmmaFence => "wgmma.fence".to_owned(),

@@ -13,9 +13,10 @@ pub struct Mma {
     pub n: u8,
     /// Columns of A and rows of B.
     pub k: u8,
-    /// Type of A's elements: [`Ty::F16`], [`Ty::Bf16`], [`Ty::Tf32`], [`Ty::S8`], [`Ty::U8`] or [`Ty::F64`].
+    /// Type of A's elements: [`Ty::F16`], [`Ty::Bf16`], [`Ty::E4m3`], [`Ty::E5m2`], [`Ty::Tf32`], [`Ty::S8`],
+    /// [`Ty::U8`] or [`Ty::F64`].
     pub a_ty: Ty,
-    /// Type of B's elements.
+    /// Type of B's elements: A's, or the other one of e4m3 and e5m2, or of s8 and u8.
     pub b_ty: Ty,
     /// Type of C and D: [`Ty::F32`], [`Ty::F16`], [`Ty::S32`] or [`Ty::F64`].
     pub c_ty: Ty,
@@ -109,15 +110,17 @@ pub struct BulkTensor {
     pub multicast: Slot,
 }
 
-/// `wgmma.mma_async.sync.aligned`: D (m64 x n, f32 or f16) = A B + D.
+/// `wgmma.mma_async.sync.aligned`: D (m64 x n, f32, f16 or s32) = A B + D.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wgmma {
     /// Columns of B and D, 8 to 256.
     pub n: u16,
     /// Columns of A and rows of B: 16 for 16-bit types, 8 for tf32, 32 for 8-bit.
     pub k: u8,
-    /// Type of A's and B's elements.
-    pub ab_ty: Ty,
+    /// Type of A's elements.
+    pub a_ty: Ty,
+    /// Type of B's elements: A's, or the other one of e4m3 and e5m2.
+    pub b_ty: Ty,
     /// Type of D.
     pub d_ty: Ty,
     /// Registers of D, also the accumulator.

@@ -25,7 +25,9 @@ pub enum Ty {
     Tf32,
     F32,
     F64,
+    E4m3,
     E4m3x2,
+    E5m2,
     E5m2x2,
 }
 
@@ -34,7 +36,7 @@ impl Ty {
     pub fn bits(self) -> u32 {
         match self {
             Self::Pred => 1,
-            Self::B8 | Self::U8 | Self::S8 => 8,
+            Self::B8 | Self::U8 | Self::S8 | Self::E4m3 | Self::E5m2 => 8,
             Self::B16 | Self::U16 | Self::S16 | Self::F16 | Self::Bf16 | Self::E4m3x2 | Self::E5m2x2 => 16,
             Self::B32 | Self::U32 | Self::S32 | Self::F16x2 | Self::Bf16x2 | Self::Tf32 | Self::F32 => 32,
             Self::B64 | Self::U64 | Self::S64 | Self::F64 => 64,
@@ -52,6 +54,11 @@ impl Ty {
         matches!(self, Self::S8 | Self::S16 | Self::S32 | Self::S64)
     }
 
+    /// Returns whether it is an 8-bit floating-point type, which only matrix products have.
+    pub fn is_fp8(self) -> bool {
+        matches!(self, Self::E4m3 | Self::E5m2)
+    }
+
     /// Returns whether it is a floating-point type, packed ones included.
     pub fn is_float(self) -> bool {
         matches!(
@@ -63,7 +70,9 @@ impl Ty {
                 | Self::Tf32
                 | Self::F32
                 | Self::F64
+                | Self::E4m3
                 | Self::E4m3x2
+                | Self::E5m2
                 | Self::E5m2x2
         )
     }

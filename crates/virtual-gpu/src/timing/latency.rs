@@ -215,7 +215,7 @@ fn tensor(op: &Op, gpu: &Gpu) -> Cost {
             (products, mma.a_ty, gpu.rates.warp_tensor_fraction)
         }
         // Four warps share a wgmma; each does a quarter on its own partition.
-        Op::Wgmma(wgmma) => (16 * u32::from(wgmma.n) * u32::from(wgmma.k), wgmma.ab_ty, 1.0),
+        Op::Wgmma(wgmma) => (16 * u32::from(wgmma.n) * u32::from(wgmma.k), wgmma.a_ty, 1.0),
         _ => return Cost::FREE,
     };
     let per_cycle = gpu.rates.tensor_flop(ty) / 2.0 / 4.0 * rate;
@@ -229,16 +229,18 @@ mod tests {
     use super::*;
     use crate::program::{Mma, Mods, NONE};
 
-    fn mma(gpu: &Gpu) -> Cost {
+    fn mma(gpu: &Gpu, ty: Ty, k: u8) -> Cost {
         let (a, b, c) = ([0; 4], [0, 0], [0; 4]);
-        let shape = Mma { m: 16, n: 8, k: 16, a_ty: Ty::F16, b_ty: Ty::F16, c_ty: Ty::F32, a, b, c, d: c };
+        let shape = Mma { m: 16, n: 8, k, a_ty: ty, b_ty: ty, c_ty: Ty::F32, a, b, c, d: c };
         cost(&Op::Mma(Box::new(shape)), gpu)
     }
 
     #[test]
     fn a_matrix_product_reads_published_data() {
-        assert_eq!(mma(&Gpu::a100()), Cost::new(25, Pipe::Tensor, 8, 1));
-        assert_eq!(mma(&Gpu::h200()), Cost::new(33, Pipe::Tensor, 7, 1));
+        assert_eq!(mma(&Gpu::a100(), Ty::F16, 16), Cost::new(25, Pipe::Tensor, 8, 1));
+        assert_eq!(mma(&Gpu::h200(), Ty::F16, 16), Cost::new(33, Pipe::Tensor, 7, 1));
+        // Eight bits take half as long as sixteen.
+        assert_eq!(mma(&Gpu::h200(), Ty::E4m3, 32), Cost::new(33, Pipe::Tensor, 7, 1));
     }
 
     #[test]

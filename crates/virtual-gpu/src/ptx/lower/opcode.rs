@@ -69,7 +69,21 @@ impl<'a> Opcode<'a> {
 
     /// Takes the last modifier as a type.
     pub fn ty(&mut self) -> Result<Ty, Problem> {
-        let ty = self.peek_type().ok_or_else(|| self.unsupported())?;
+        self.last(ty)
+    }
+
+    /// Takes the last modifier as the type of a matrix's elements, which may have eight bits.
+    pub fn element(&mut self) -> Result<Ty, Problem> {
+        self.last(|part| match part {
+            "e4m3" => Some(Ty::E4m3),
+            "e5m2" => Some(Ty::E5m2),
+            _ => ty(part),
+        })
+    }
+
+    /// Takes the last modifier, which must have a meaning.
+    fn last(&mut self, meaning: impl Fn(&str) -> Option<Ty>) -> Result<Ty, Problem> {
+        let ty = self.rest.last().and_then(|part| meaning(part)).ok_or_else(|| self.unsupported())?;
         self.rest.pop();
         Ok(ty)
     }

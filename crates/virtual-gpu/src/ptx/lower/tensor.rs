@@ -55,7 +55,7 @@ impl Lowerer<'_> {
         if opcode.next() != Some("row") || opcode.next() != Some("col") {
             return Err(opcode.unsupported());
         }
-        let (c_ty, b_ty, a_ty, d_ty) = (opcode.ty()?, opcode.ty()?, opcode.ty()?, opcode.ty()?);
+        let (c_ty, b_ty, a_ty, d_ty) = (opcode.ty()?, opcode.element()?, opcode.element()?, opcode.ty()?);
         let counts = fragments((m, n, k), a_ty, b_ty, c_ty).filter(|_| c_ty == d_ty);
         let [a_count, b_count, c_count] = counts.ok_or_else(|| opcode.unsupported())?;
         let [d, a, b, c] = exactly(operands)?;
@@ -91,19 +91,20 @@ impl Lowerer<'_> {
 
     fn wgmma_multiply(&mut self, opcode: &mut Opcode<'_>, operands: &[Operand<'_>]) -> Result<(), Problem> {
         let (m, n, k) = opcode.need(shape)?;
-        let (b_ty, a_ty, d_ty) = (opcode.ty()?, opcode.ty()?, opcode.ty()?);
+        let (b_ty, a_ty, d_ty) = (opcode.element()?, opcode.element()?, opcode.ty()?);
         let expected = match a_ty {
             Ty::F16 | Ty::Bf16 => 16,
             Ty::Tf32 => 8,
             _ => 32,
         };
         let known = match a_ty {
-            Ty::F16 => matches!(d_ty, Ty::F16 | Ty::F32),
+            Ty::F16 | Ty::E4m3 | Ty::E5m2 => matches!(d_ty, Ty::F16 | Ty::F32),
             Ty::Bf16 | Ty::Tf32 => d_ty == Ty::F32,
             Ty::S8 | Ty::U8 => d_ty == Ty::S32,
             _ => false,
         };
-        if m != 64 || n == 0 || n > 256 || n % 8 != 0 || k != expected || a_ty != b_ty || !known {
+        let agree = a_ty == b_ty || a_ty.is_fp8() && b_ty.is_fp8();
+        if m != 64 || n == 0 || n > 256 || n % 8 != 0 || k != expected || !agree || !known {
             return Err(opcode.unsupported());
         }
         let [d, a, b, scale_d, flags @ ..] = operands else { return Err("operands expected".into()) };
@@ -124,7 +125,8 @@ impl Lowerer<'_> {
         self.emit(Op::Wgmma(Box::new(Wgmma {
             n,
             k,
-            ab_ty: a_ty,
+            a_ty,
+            b_ty,
             d_ty,
             d: d.into_boxed_slice(),
             a,
@@ -203,7 +205,8 @@ fn shape(part: &str) -> Option<(u8, u16, u8)> {
 
 /// Returns how many registers A, B and C have, if the multiplication is known.
 fn fragments(shape: (u8, u16, u8), a: Ty, b: Ty, c: Ty) -> Option<[usize; 3]> {
-    let eight_bit = |ty| matches!(ty, Ty::S8 | Ty::U8);
+    let integer = |ty| matches!(ty, Ty::S8 | Ty::U8);
+    let eight_bit = |ty: Ty| integer(ty) || ty.is_fp8();
     let accumulators = if c == Ty::F16 { 2 } else { 4 };
     let [a_count, b_count, c_count] = match (shape, a) {
         ((8, 8, 4), Ty::F64) => [1, 1, 2],
@@ -213,15 +216,16 @@ fn fragments(shape: (u8, u16, u8), a: Ty, b: Ty, c: Ty) -> Option<[usize; 3]> {
         ((16, 8, 16), Ty::F16 | Ty::Bf16) => [4, 2, accumulators],
         ((16, 8, 4), Ty::Tf32) => [2, 1, 4],
         ((16, 8, 8), Ty::Tf32) => [4, 2, 4],
-        ((16, 8, 16), ty) if eight_bit(ty) => [2, 1, 4],
-        ((16, 8, 32), ty) if eight_bit(ty) => [4, 2, 4],
+        ((16, 8, 16), ty) if eight_bit(ty) => [2, 1, accumulators],
+        ((16, 8, 32), ty) if eight_bit(ty) => [4, 2, accumulators],
         _ => return None,
     };
     let c_fits = match a {
         Ty::F64 => c == Ty::F64,
-        Ty::F16 => matches!(c, Ty::F16 | Ty::F32),
+        Ty::F16 | Ty::E4m3 | Ty::E5m2 => matches!(c, Ty::F16 | Ty::F32),
         Ty::Bf16 | Ty::Tf32 => c == Ty::F32,
         _ => c == Ty::S32,
     };
-    (c_fits && (a == b || eight_bit(a) && eight_bit(b))).then_some([a_count, b_count, c_count])
+    let agree = a == b || integer(a) && integer(b) || a.is_fp8() && b.is_fp8();
+    (c_fits && agree).then_some([a_count, b_count, c_count])
 }
