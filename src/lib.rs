@@ -13,6 +13,7 @@ pub mod cli;
 pub mod config;
 pub mod domain;
 pub mod environment;
+pub mod export;
 pub mod files;
 pub mod intake;
 pub mod llm;

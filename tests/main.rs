@@ -24,6 +24,7 @@ mod durability;
 mod ends;
 mod excerpt;
 mod explainer;
+mod export;
 mod families;
 mod family_page;
 mod fault_injection;

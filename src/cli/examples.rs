@@ -42,6 +42,11 @@ pub(super) const REPRODUCE: &str = "Examples:
 pub(super) const REMEASURE: &str = "Examples:
   optloop remeasure attention-fp16-d64";
 
+pub(super) const EXPORT: &str = "Examples:
+  optloop export attention-fp16-d64 --to torch
+  optloop export attention-fp16-d64/b8h8s128 --to python --output vendor/attention
+  optloop export gemm-fp16 --to c";
+
 pub(super) const AUDIT: &str = "Examples:
   optloop audit
   optloop audit --device virtual";

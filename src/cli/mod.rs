@@ -20,6 +20,7 @@ mod doctor;
 mod ending;
 mod error;
 mod examples;
+mod export;
 mod guard;
 mod history;
 mod init;
@@ -126,6 +127,9 @@ enum Verb {
     /// Measure the committed winners of a workload again and replace the figures in their sidecars
     #[command(after_help = examples::REMEASURE)]
     Remeasure(remeasure::Args),
+    /// Write committed winners as a C++ launcher, a Python module or an op of PyTorch
+    #[command(after_help = examples::EXPORT)]
+    Export(export::Args),
     /// Replay kernels that cheat or are broken, and report which ones are caught
     #[command(after_help = examples::AUDIT)]
     Audit(audit::Args),
@@ -272,6 +276,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Verb::Remeasure(args) => or_stop(aloud(remeasure::run(args, &project, &mut out))).await,
         Verb::Audit(args) => or_stop(aloud(audit::run(args, &project, &mut out))).await,
         Verb::Add(args) => aloud(async { add::run(args, &project, &mut out) }).await,
+        Verb::Export(args) => export::run(args, &project, &mut out),
         Verb::Compile(args) => aloud(async { compile::run(args, &project, &mut out) }).await,
         Verb::Report(args) => report::run(args, &project, &existing_store(&project).await?, &mut out).await,
         Verb::Sessions(args) => {

@@ -241,6 +241,12 @@ pub trait Op: Sync + Send {
     /// `dtype`.
     fn tensors(&self, dims: &Dims, dtype: Dtype) -> Vec<TensorSpec>;
 
+    /// Returns an expression of PyTorch that computes the outputs. It uses inputs and dimensions by name, `torch` and `F`
+    /// (torch.nn.functional). Exported modules call it where there is no winner. None by default.
+    fn torch(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Returns the floating-point launch arguments, such as a scale, by name.
     fn scalars(&self, dims: &Dims) -> Vec<(&'static str, f64)>;
 

@@ -25,6 +25,13 @@ const DIMS: [DimSpec; 6] = [
     DimSpec { name: "CAUSAL", about: "1 for causal attention, 0 for full", range: (0, 1) },
 ];
 
+/// Torch's own causal mask lets the first query see the first key only. optloop's lets the last query see every key, which
+/// is the same for as many queries as keys.
+const TORCH: &str = "F.scaled_dot_product_attention(q, k, v, is_causal=True) if CAUSAL == 1 and Sq == Sk \
+    else F.scaled_dot_product_attention(q, k, v, attn_mask=torch.ones(Sq, Sk, dtype=torch.bool, device=q.device)\
+    .tril(Sk - Sq)) if CAUSAL == 1 \
+    else F.scaled_dot_product_attention(q, k, v)";
+
 /// Scaled cases change lengths by whole multiples of this. Tiles of kernels are powers of two up to 256 queries or
 /// keys, so the last tile stays as full as it was.
 const PERIOD: i64 = 256;
@@ -89,6 +96,10 @@ impl Op for Attention {
             tensor("v", at("Sk"), TensorRole::Input),
             tensor("o", at("Sq"), TensorRole::Output),
         ]
+    }
+
+    fn torch(&self) -> Option<&'static str> {
+        Some(TORCH)
     }
 
     fn scalars(&self, dims: &Dims) -> Vec<(&'static str, f64)> {

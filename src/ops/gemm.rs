@@ -82,6 +82,10 @@ impl Op for Gemm {
         ]
     }
 
+    fn torch(&self) -> Option<&'static str> {
+        Some("torch.matmul(a, b)")
+    }
+
     fn scalars(&self, _dims: &Dims) -> Vec<(&'static str, f64)> {
         Vec::new()
     }

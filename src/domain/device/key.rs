@@ -30,6 +30,11 @@ impl DeviceKey {
         let memory_gib = ((gib + DRIVER_RESERVED_GIB) / STEP_GIB).round() * STEP_GIB;
         Self { model: model(name), sms, memory_gib: memory_gib as u64 }
     }
+
+    /// Returns the number of SMs.
+    pub fn sms(&self) -> u32 {
+        self.sms
+    }
 }
 
 /// Converts a product's name to a part of a file name. A name without a Latin letter or digit becomes `device`.

@@ -1,0 +1,182 @@
+//! `optloop export`: writes committed winners as code that launches them without optloop.
+
+mod folder;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::anyhow;
+
+use super::error::{usage, usage_sentence};
+use super::talk::say;
+use crate::catalog::Project;
+use crate::domain::device::{DeviceKey, TimeSource};
+use crate::domain::family::Family;
+use crate::domain::names::did_you_mean;
+use crate::domain::sidecar::{self, Sidecar};
+use crate::domain::variant::VariantHash;
+use crate::domain::workload::{Case, Workload};
+use crate::export::{self, ExportError, Target, Winner};
+use crate::files;
+use crate::report::format::counted;
+
+/// Arguments of `optloop export`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Workload with all its winners, WORKLOAD/CASE, or a case that only one workload has
+    what: String,
+
+    /// What to write
+    #[arg(long, value_enum)]
+    to: Language,
+
+    /// Folder to write [default: the workload's name in the current folder]
+    #[arg(long, value_name = "DIR")]
+    output: Option<PathBuf>,
+}
+
+/// A value of `--to`.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Language {
+    /// A header and a C++ file that call the CUDA driver and NVRTC
+    C,
+    /// A Python package that needs no other package
+    Python,
+    /// A custom op for torch.compile and CUDA graphs
+    Torch,
+}
+
+/// Writes the files, all or none.
+pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
+    let (workload, cases) = selected(project, &args.what)?;
+    let winners = winners(project, &workload, &cases)?;
+    let target = match args.to {
+        Language::C => Target::C,
+        Language::Python => Target::Python,
+        Language::Torch => Target::Torch,
+    };
+    let files = export::files(&workload, &winners, target).map_err(|error| match error {
+        refused @ ExportError::Refused(_) => usage(refused),
+        other => other.into(),
+    })?;
+    let folder = args.output.clone().unwrap_or_else(|| PathBuf::from(&workload.name));
+    folder::write(&folder, &files)?;
+    let shapes: usize = winners.iter().map(|winner| winner.proven.len()).sum();
+    let proven = if shapes == 0 { String::new() } else { format!(", proven on {} more", counted(shapes, "shape")) };
+    let what = counted(winners.len(), "winner");
+    writeln!(out, "{}: {what} of {}{proven}; README.md has an example", folder.display(), workload.name)?;
+    Ok(())
+}
+
+/// Finds the workload and the cases that the command line names.
+fn selected(project: &Project, what: &str) -> anyhow::Result<(Workload, Vec<Case>)> {
+    let names = project.workload_names().map_err(usage)?;
+    if let Some((workload, case)) = what.split_once('/') {
+        let workload = project.workload(workload).map_err(usage)?;
+        let case = workload.case(case).map_err(usage_sentence)?.clone();
+        return Ok((workload, vec![case]));
+    }
+    if names.iter().any(|name| name == what) {
+        let workload = project.workload(what).map_err(usage)?;
+        let cases = workload.cases.clone();
+        return Ok((workload, cases));
+    }
+    // A broken workload is of no importance here, unless it is named.
+    let all: Vec<Workload> = names.iter().filter_map(|name| project.workload(name).ok()).collect();
+    let mut with_case = all.iter().filter_map(|workload| Some((workload, workload.case(what).ok()?)));
+    match (with_case.next(), with_case.next()) {
+        (Some((workload, case)), None) => Ok((workload.clone(), vec![case.clone()])),
+        (Some((one, _)), Some((other, _))) => Err(usage_sentence(format!(
+            "several workloads have a case `{what}`: name {}/{what} or {}/{what}",
+            one.name, other.name
+        ))),
+        (None, _) => {
+            let cases = all.iter().flat_map(|workload| workload.cases.iter().map(|case| case.name.as_str()));
+            let hint = did_you_mean(what, names.iter().map(String::as_str).chain(cases));
+            Err(usage_sentence(format!("there is no workload or case `{what}`{hint}")))
+        }
+    }
+}
+
+/// Reads the winners of some cases that were measured on GPUs. Says what is left out.
+fn winners(project: &Project, workload: &Workload, cases: &[Case]) -> anyhow::Result<Vec<Winner>> {
+    let families = project.families().unwrap_or_else(|error| {
+        say(&format!("only the shapes of cases are exported, because the families cannot be read: {error:#}"));
+        Vec::new()
+    });
+    let (mut winners, mut modelled, mut old) = (Vec::new(), 0, 0);
+    for case in cases {
+        for path in project.committed(&workload.name, &case.name) {
+            let sidecar = Sidecar::parse(&files::read_inside(project.root(), &path).map_err(usage)?);
+            let sidecar = sidecar.map_err(|problem| usage_sentence(format!("{}: {problem}", path.display())))?;
+            match (sidecar.measurement.time_source, device(&path)) {
+                (TimeSource::Modelled, _) => modelled += 1,
+                (TimeSource::Measured, None) => old += 1,
+                (TimeSource::Measured, Some(device)) => {
+                    winners.push(winner(project, workload, case, (&path, sidecar, device), &families).map_err(usage)?);
+                }
+            }
+        }
+    }
+    if winners.is_empty() {
+        return Err(usage_sentence(none(workload, cases, modelled)));
+    }
+    if modelled > 0 {
+        say(&format!("{} of virtual devices left out: their times are modelled", counted(modelled, "winner")));
+    }
+    if old > 0 {
+        let what = counted(old, "winner");
+        say(&format!("{what} of version 0.1.0 left out, because the kind of device is not known: measure again"));
+    }
+    Ok(winners)
+}
+
+fn none(workload: &Workload, cases: &[Case], modelled: usize) -> String {
+    let what = match cases {
+        [case] if workload.cases.len() > 1 => format!("case `{}` of workload `{}`", case.name, workload.name),
+        _ => format!("workload `{}`", workload.name),
+    };
+    let but = if modelled > 0 { ", only winners of virtual devices" } else { "" };
+    format!("{what} has no committed winner that was measured on a GPU{but}: run `optloop start` on one")
+}
+
+/// Returns the kind of device of a sidecar. None for one of version 0.1.0.
+fn device(sidecar: &Path) -> Option<DeviceKey> {
+    sidecar.parent()?.parent()?.file_name()?.to_str()?.parse().ok()
+}
+
+fn winner(
+    project: &Project,
+    workload: &Workload,
+    case: &Case,
+    (path, sidecar, device): (&Path, Sidecar, DeviceKey),
+    families: &[Family],
+) -> anyhow::Result<Winner> {
+    let shown = path.strip_prefix(project.root()).unwrap_or(path).display();
+    let source = files::read_inside(project.root(), &sidecar.source_beside(path))?;
+    if VariantHash::of(&source) != sidecar.variant.hash {
+        return Err(anyhow!("{shown}: its source does not match it: commit both as optloop wrote them"));
+    }
+    let dims = sidecar.measurement.dims.clone().unwrap_or_else(|| case.dims.clone());
+    let tensors = workload.op.tensors(&case.dims, workload.dtype);
+    if dims != case.dims || sidecar.tensors != sidecar::tensors(&tensors) {
+        return Err(anyhow!("{shown}: it has other dimensions or tensors than its case: run `optloop start` again"));
+    }
+    sidecar.plan().check(&tensors).map_err(|problem| anyhow!("{shown}: {problem}"))?;
+    let family = families.iter().find(|family| family.name == sidecar.variant.family);
+    let proven = family.map(|family| export::proven(&sidecar, &dims, (family, workload), &device)).unwrap_or_default();
+    Ok(Winner { device, sidecar, source, dims, proven })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_target_has_a_name_on_the_command_line() {
+        use clap::ValueEnum;
+        let names: Vec<_> = Language::value_variants().iter().filter_map(|it| it.to_possible_value()).collect();
+        let names: Vec<&str> = names.iter().map(|it| it.get_name()).collect();
+        assert_eq!(names, [Target::C, Target::Python, Target::Torch].map(Target::name));
+    }
+}

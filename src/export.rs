@@ -1,0 +1,144 @@
+//! Turns committed winners into code that launches them without optloop: a C++ launcher, a Python module or an op of
+//! PyTorch. Pure: files are returned as texts. Their templates and the modules that they share are in `templates/export/`.
+//!
+//! What an op is called and which tensors it has comes from its description. Everything else comes from the sidecars.
+
+mod cpp;
+mod interface;
+mod proven;
+mod python;
+mod table;
+
+use tera::{Context, Tera};
+
+use crate::domain::device::DeviceKey;
+use crate::domain::op::Dims;
+use crate::domain::plan::LaunchPlan;
+use crate::domain::sidecar::Sidecar;
+use crate::domain::workload::Workload;
+
+use self::interface::Interface;
+use self::table::Table;
+
+pub use proven::proven;
+
+/// Tensors and workspaces of a launch begin at a multiple of this many bytes. optloop's own buffers do. Kernels read at most
+/// 32 bytes at once, and a line of the cache has 128.
+const ALIGNMENT_BYTES: usize = 128;
+
+const TEMPLATES: [(&str, &str); 5] = [
+    ("launcher.h", include_str!("../templates/export/launcher.h.tera")),
+    ("launcher.cpp", include_str!("../templates/export/launcher.cpp.tera")),
+    ("python.py", include_str!("../templates/export/python.py.tera")),
+    ("torch.py", include_str!("../templates/export/torch.py.tera")),
+    ("README.md", include_str!("../templates/export/README.md.tera")),
+];
+
+/// The licence of the launchers, which asks to be kept with them.
+const LICENCE: &str = include_str!("../LICENSE-MIT");
+
+/// What the winners are exported to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// A header and a C++ file that call the CUDA driver and NVRTC.
+    C,
+    /// A Python package that calls the same through ctypes.
+    Python,
+    /// The same with a custom op of PyTorch.
+    Torch,
+}
+
+/// A committed winner with everything that is exported of it.
+#[derive(Debug, Clone)]
+pub struct Winner {
+    /// The kind of device that it won on.
+    pub device: DeviceKey,
+    /// Its launch and its results.
+    pub sidecar: Sidecar,
+    /// The text of its source.
+    pub source: String,
+    /// The dimensions of its case.
+    pub dims: Dims,
+    /// Its launches on other shapes, on which its source passed the acceptance checks.
+    pub proven: Vec<(Dims, LaunchPlan)>,
+}
+
+/// A file of an export.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct File {
+    /// Its path in the folder, with `/`.
+    pub path: String,
+    /// Its contents.
+    pub text: String,
+}
+
+/// Why winners cannot be exported.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// The workload or its winners are at fault. One sentence.
+    #[error("{0}")]
+    Refused(String),
+    /// A template is at fault.
+    #[error("Failed to write the exported code")]
+    Template(#[from] tera::Error),
+    /// The table cannot be written.
+    #[error("Failed to write the table of winners")]
+    Table(#[from] serde_json::Error),
+}
+
+/// Returns the name of a workload as an identifier: that of the Python package, the op and the C++ files.
+pub fn module_name(workload: &str) -> String {
+    let name = workload.replace('-', "_");
+    if name.starts_with(|c: char| c.is_ascii_digit()) { format!("_{name}") } else { name }
+}
+
+/// Returns the files of an export, all of them below one folder. There must be a winner.
+pub fn files(workload: &Workload, winners: &[Winner], target: Target) -> Result<Vec<File>, ExportError> {
+    let interface = Interface::of(workload, winners);
+    let table = Table::of(workload, &interface, winners);
+    let mut files = match target {
+        Target::C => cpp::files(workload, &interface, &table, winners)?,
+        Target::Python | Target::Torch => python::files(workload, &interface, &table, winners, target)?,
+    };
+    let mut context = context(workload, &interface);
+    context.insert("target", target.name());
+    context.insert("rows", &table.described());
+    context.insert("devices", &table.devices);
+    context.insert("nvrtc", &table.nvrtc(winners));
+    files.push(File { path: "README.md".to_owned(), text: rendered("README.md", &context)? });
+    files.push(File { path: "LICENSE".to_owned(), text: LICENCE.to_owned() });
+    Ok(files)
+}
+
+impl Target {
+    /// Returns the name that the command line uses.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::C => "c",
+            Self::Python => "python",
+            Self::Torch => "torch",
+        }
+    }
+}
+
+/// Returns what every template may use.
+fn context(workload: &Workload, interface: &Interface) -> Context {
+    let module = module_name(&workload.name);
+    let mut context = Context::new();
+    context.insert("version", env!("CARGO_PKG_VERSION"));
+    context.insert("workload", &workload.name);
+    context.insert("about", &workload.about);
+    context.insert("op", workload.op.name());
+    context.insert("macro", &module.to_uppercase());
+    context.insert("prefix", &format!("optloop_{module}"));
+    context.insert("module", &module);
+    context.insert("alignment", &ALIGNMENT_BYTES);
+    interface.describe(&mut context);
+    context
+}
+
+fn rendered(template: &str, context: &Context) -> Result<String, ExportError> {
+    let mut tera = Tera::new();
+    tera.add_raw_templates(TEMPLATES)?;
+    Ok(tera.render(template, context)?)
+}

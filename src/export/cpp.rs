@@ -1,0 +1,272 @@
+//! The C++ launcher: a header, and a file with the table and the sources in it.
+//!
+//! It has the sources and not their machine code. So an export needs no compiler, a reader sees what is run, and NVRTC
+//! compiles for the driver that is there.
+
+use serde::Serialize;
+
+use super::interface::{Interface, Tensor};
+use super::table::{Device, Row, Table};
+use super::{ALIGNMENT_BYTES, ExportError, File, Winner, context, module_name, rendered};
+use crate::domain::op::{Dtype, TensorRole};
+use crate::domain::plan::{Arg, Initial, Launch, ScalarValue, TensorMap};
+use crate::domain::workload::Workload;
+
+/// Words of C and C++ that may be names in Python. Members with these names get a `_`.
+const KEYWORDS: [&str; 45] = [
+    "alignas",
+    "alignof",
+    "auto",
+    "bool",
+    "case",
+    "catch",
+    "char",
+    "const",
+    "constexpr",
+    "default",
+    "delete",
+    "do",
+    "double",
+    "enum",
+    "explicit",
+    "export",
+    "extern",
+    "float",
+    "friend",
+    "goto",
+    "inline",
+    "int",
+    "long",
+    "mutable",
+    "namespace",
+    "new",
+    "noexcept",
+    "nullptr",
+    "operator",
+    "private",
+    "protected",
+    "public",
+    "register",
+    "short",
+    "signed",
+    "sizeof",
+    "static",
+    "struct",
+    "switch",
+    "template",
+    "this",
+    "typedef",
+    "union",
+    "unsigned",
+    "void",
+];
+
+/// Returns the header and the C++ file.
+pub(super) fn files(
+    workload: &Workload,
+    interface: &Interface,
+    table: &Table,
+    winners: &[Winner],
+) -> Result<Vec<File>, ExportError> {
+    let module = module_name(&workload.name);
+    let mut context = context(workload, interface);
+    let dims: Vec<Member> = interface
+        .dims
+        .iter()
+        .map(|dim| Member { name: member(dim.name), about: dim.about.to_owned(), ..Member::default() })
+        .collect();
+    let tensors: Vec<Member> = interface.tensors.iter().map(of_tensor).collect();
+    let sources = sources(table, winners);
+    let launches = table.rows.iter().flat_map(|row| &row.launches);
+    context.insert("dims", &dims);
+    context.insert("tensors", &tensors);
+    context.insert("devices", &table.devices.iter().map(device).collect::<Vec<_>>());
+    context.insert("rows", &table.rows.iter().map(|row| of_row(row, interface, &sources)).collect::<Vec<_>>());
+    context.insert("max_arguments", &launches.map(|launch| launch.args.len()).max().unwrap_or(1).max(1));
+    context.insert("sources", &sources);
+    Ok(vec![
+        File { path: format!("{module}.h"), text: rendered("launcher.h", &context)? },
+        File { path: format!("{module}.cpp"), text: rendered("launcher.cpp", &context)? },
+    ])
+}
+
+/// A member of a struct.
+#[derive(Serialize, Default)]
+struct Member {
+    name: String,
+    about: String,
+    constant: String,
+    role: &'static str,
+    dtype: &'static str,
+    shape: String,
+}
+
+fn of_tensor(tensor: &Tensor) -> Member {
+    Member {
+        name: member(&tensor.name),
+        about: String::new(),
+        constant: constant(&tensor.name),
+        role: match tensor.role {
+            TensorRole::Input => "input",
+            TensorRole::Output => "output",
+        },
+        dtype: tensor.dtype.name(),
+        shape: tensor.shape(),
+    }
+}
+
+fn member(name: &str) -> String {
+    if KEYWORDS.contains(&name) { format!("{name}_") } else { name.to_owned() }
+}
+
+/// Names a tensor in the list of tensors. Names that differ in case only stay different.
+fn constant(name: &str) -> String {
+    format!("TENSOR_{name}")
+}
+
+#[derive(Serialize)]
+struct CppDevice<'a> {
+    name: &'a str,
+    sms: u32,
+    major: u32,
+    minor: u32,
+}
+
+fn device(device: &Device) -> CppDevice<'_> {
+    let sm: u32 = device.arch.chars().filter(char::is_ascii_digit).collect::<String>().parse().unwrap_or(0);
+    CppDevice { name: &device.name, sms: device.sms, major: sm / 10, minor: sm % 10 }
+}
+
+/// A source with the options that it is compiled with.
+#[derive(Serialize)]
+struct Source<'a> {
+    name: &'a str,
+    options: Vec<String>,
+    text: &'a str,
+    /// What the raw string literal ends with, which the text must not contain.
+    delimiter: String,
+}
+
+/// Returns the sources, each once for the same options.
+fn sources<'a>(table: &'a Table, winners: &'a [Winner]) -> Vec<Source<'a>> {
+    let mut sources: Vec<Source<'a>> = Vec::new();
+    for row in &table.rows {
+        let options = options(row);
+        let is_there = |source: &Source<'_>| source.name == row.source && source.options == options;
+        let winner = winners.iter().find(|winner| winner.sidecar.variant.source_name() == row.source);
+        if let (false, Some(winner)) = (sources.iter().any(is_there), winner) {
+            let text = winner.source.as_str();
+            sources.push(Source { name: &row.source, options, text, delimiter: delimiter(text) });
+        }
+    }
+    sources
+}
+
+fn options(row: &Row) -> Vec<String> {
+    [format!("-arch={}", row.arch)].into_iter().chain(row.options.iter().cloned()).collect()
+}
+
+fn delimiter(text: &str) -> String {
+    let candidates = (0..).map(|number| if number == 0 { "cuda".to_owned() } else { format!("cuda{number}") });
+    candidates.into_iter().find(|word| !text.contains(&format!("){word}\""))).unwrap_or_default()
+}
+
+#[derive(Serialize)]
+struct CppRow {
+    case: String,
+    dims: Vec<i64>,
+    device: usize,
+    source: usize,
+    workspace_bytes: usize,
+    launches: Vec<CppLaunch>,
+}
+
+#[derive(Serialize)]
+struct CppLaunch {
+    kernel: String,
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared_bytes: u32,
+    cluster: [u32; 3],
+    programmatic: bool,
+    arguments: Vec<String>,
+}
+
+fn of_row(row: &Row, interface: &Interface, sources: &[Source<'_>]) -> CppRow {
+    let options = options(row);
+    let source = sources.iter().position(|source| source.name == row.source && source.options == options);
+    let (places, workspace_bytes) = places(row);
+    let launch = |launch: &Launch| CppLaunch {
+        kernel: launch.kernel.clone(),
+        grid: launch.grid,
+        block: launch.block,
+        shared_bytes: launch.shared_bytes,
+        cluster: launch.cluster.unwrap_or([0; 3]),
+        programmatic: launch.programmatic,
+        arguments: launch.args.iter().map(|arg| argument(arg, &places)).collect(),
+    };
+    CppRow {
+        case: row.case.clone(),
+        dims: interface.dims.iter().map(|dim| row.dims[dim.name]).collect(),
+        device: row.device,
+        source: source.unwrap_or(0),
+        workspace_bytes,
+        launches: row.launches.iter().map(launch).collect(),
+    }
+}
+
+/// Lays out the workspaces, those that are zeroed first. Returns where each begins, and the size of all.
+fn places(row: &Row) -> (Vec<(&str, usize)>, usize) {
+    let (mut places, mut size) = (Vec::new(), 0);
+    for initial in [Initial::Zero, Initial::Undefined] {
+        for (name, workspace) in row.workspaces.iter().filter(|(_, workspace)| workspace.initial == initial) {
+            places.push((name.as_str(), size));
+            size += workspace.bytes.next_multiple_of(2 * ALIGNMENT_BYTES);
+        }
+    }
+    (places, size)
+}
+
+/// Writes an argument as the table has it.
+fn argument(arg: &Arg, places: &[(&str, usize)]) -> String {
+    match arg {
+        Arg::Tensor(name) => format!("tensor({})", constant(name)),
+        Arg::Workspace(name) => {
+            let place = places.iter().find(|(other, _)| other == name).map_or(0, |(_, place)| *place);
+            format!("workspace({place})")
+        }
+        Arg::Scalar(scalar) => match scalar.value {
+            ScalarValue::I32(value) => format!("number({value})"),
+            // Nine digits tell every float from its neighbours.
+            ScalarValue::F32(value) => format!("number({value:.8e}f)"),
+        },
+        Arg::TensorMap(map) => tensor_map(map),
+    }
+}
+
+fn tensor_map(map: &TensorMap) -> String {
+    let dtype = match map.dtype {
+        Dtype::F16 => "FLOAT16",
+        Dtype::Bf16 => "BFLOAT16",
+        Dtype::F32 => "FLOAT32",
+        Dtype::F64 => "FLOAT64",
+        Dtype::I32 => "INT32",
+        // Copies do not interpret bytes.
+        Dtype::E4m3 | Dtype::E5m2 | Dtype::I8 | Dtype::U8 | Dtype::Bool => "UINT8",
+    };
+    let swizzle = match map.swizzle_bytes {
+        0 => "NONE".to_owned(),
+        bytes => format!("{bytes}B"),
+    };
+    format!(
+        "map({}, {{CU_TENSOR_MAP_DATA_TYPE_{dtype}, {{{}}}, {{{}}}, {{{}}}, CU_TENSOR_MAP_SWIZZLE_{swizzle}}})",
+        constant(&map.tensor),
+        listed(&map.sizes),
+        listed(&map.stride_bytes),
+        listed(&map.box_sizes)
+    )
+}
+
+fn listed<T: ToString>(numbers: &[T]) -> String {
+    numbers.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,198 @@
+//! What a call of an exported module takes and returns, from the description of the op.
+
+use serde::Serialize;
+use tera::Context;
+
+use super::Winner;
+use crate::domain::op::{DimSpec, Dims, Dtype, TensorRole, TensorSpec};
+use crate::domain::workload::{BaselineKey, Workload};
+
+/// The dimensions and tensors of a call.
+pub(super) struct Interface {
+    pub dims: Vec<Dim>,
+    pub tensors: Vec<Tensor>,
+    /// An expression of PyTorch over the names of inputs, dimensions and scalars.
+    pub reference: Option<String>,
+    pub scalars: Vec<(&'static str, f64)>,
+}
+
+/// A dimension.
+#[derive(Debug, PartialEq, Serialize)]
+pub(super) struct Dim {
+    pub name: &'static str,
+    pub about: &'static str,
+    /// The input and the axis that have it as their extent. None if no input tells it.
+    pub of: Option<(String, usize)>,
+    /// Its value, if it is the same for every winner.
+    pub default: Option<i64>,
+    /// Its value for the first winner, for an example.
+    pub example: i64,
+    /// The parameter of a Python function, with its default.
+    pub parameter: String,
+}
+
+/// A tensor.
+pub(super) struct Tensor {
+    pub name: String,
+    pub role: TensorRole,
+    pub dtype: Dtype,
+    /// Its extents as expressions over dimensions, in the syntax of Python and of C. None for one that is not affine.
+    pub extents: Vec<Option<String>>,
+}
+
+impl Interface {
+    /// Describes a workload's op.
+    pub fn of(workload: &Workload, winners: &[Winner]) -> Self {
+        let op = workload.op;
+        let names: Vec<&'static str> = op.dims().iter().map(|dim| dim.name).collect();
+        let tensors: Vec<Tensor> = tensors(&names, |dims| op.tensors(dims, workload.dtype));
+        let place = |dim: &str| {
+            let inputs = tensors.iter().filter(|tensor| tensor.role == TensorRole::Input);
+            let axis = |tensor: &Tensor| tensor.extents.iter().position(|extent| extent.as_deref() == Some(dim));
+            inputs.into_iter().find_map(|tensor| Some((tensor.name.clone(), axis(tensor)?)))
+        };
+        let dim = |spec: &DimSpec| {
+            let first = winners.first().map(|winner| winner.dims[spec.name]);
+            let default = first.filter(|value| winners.iter().all(|winner| winner.dims[spec.name] == *value));
+            let parameter = match default {
+                Some(value) => format!("{}={value}", spec.name),
+                None => spec.name.to_owned(),
+            };
+            Dim {
+                name: spec.name,
+                about: spec.about,
+                of: place(spec.name),
+                default,
+                example: first.unwrap_or(1),
+                parameter,
+            }
+        };
+        let dims = op.dims().iter().map(dim).collect();
+        let baseline = workload.baseline.as_ref().and_then(|baseline| match baseline {
+            BaselineKey::Torch { torch } => Some(torch.clone()),
+            BaselineKey::File(_) | BaselineKey::Command(_) => None,
+        });
+        let reference = op.torch().map(str::to_owned);
+        // Only an op whose scalars depend on dimensions has an expression of its own.
+        let scalars = match (&reference, winners.first()) {
+            (None, Some(winner)) => op.scalars(&winner.dims),
+            _ => Vec::new(),
+        };
+        Self { dims, tensors, reference: reference.or(baseline), scalars }
+    }
+
+    /// Returns the names of the tensors with a role.
+    pub fn names(&self, role: TensorRole) -> Vec<&str> {
+        self.with_role(role).map(|tensor| tensor.name.as_str()).collect()
+    }
+
+    /// Returns the tensors with a role.
+    pub fn with_role(&self, role: TensorRole) -> impl Iterator<Item = &Tensor> {
+        self.tensors.iter().filter(move |tensor| tensor.role == role)
+    }
+
+    /// Returns the dimensions that no input tells: the parameters of a call. Those with a default come last.
+    pub fn given(&self) -> Vec<&Dim> {
+        let mut given: Vec<&Dim> = self.dims.iter().filter(|dim| dim.of.is_none()).collect();
+        given.sort_by_key(|dim| dim.default.is_some());
+        given
+    }
+
+    /// Adds what templates use.
+    pub fn describe(&self, context: &mut Context) {
+        let given = self.given();
+        let dims: Vec<&str> = self.dims.iter().map(|dim| dim.name).collect();
+        context.insert("inputs", &self.names(TensorRole::Input));
+        context.insert("outputs", &self.names(TensorRole::Output));
+        context.insert("given", &given);
+        context.insert("dims", &dims);
+        context.insert("has_reference", &self.reference.is_some());
+        context.insert("reference", self.reference.as_deref().unwrap_or_default());
+        context.insert("scalars", &self.scalars);
+    }
+}
+
+impl Tensor {
+    /// Returns the shape for readers, such as `[B, H, Sq, D]`.
+    pub fn shape(&self) -> String {
+        let extents: Vec<&str> = self.extents.iter().map(|extent| extent.as_deref().unwrap_or("…")).collect();
+        format!("[{}]", extents.join(", "))
+    }
+}
+
+/// Describes tensors by their shapes for some values of the dimensions.
+fn tensors(names: &[&'static str], at: impl Fn(&Dims) -> Vec<TensorSpec>) -> Vec<Tensor> {
+    // Each dimension gets a value of its own. An extent that is affine near it is compared at a distant point.
+    let near = |place: usize| 64 + 7 * place as i64;
+    let dims = |value: &dyn Fn(usize) -> i64| -> Dims {
+        names.iter().enumerate().map(|(place, name)| ((*name).to_owned(), value(place))).collect()
+    };
+    let base = at(&dims(&near));
+    let moved: Vec<Vec<TensorSpec>> =
+        (0..names.len()).map(|moved| at(&dims(&|place| near(place) + i64::from(place == moved)))).collect();
+    let distant = |place: usize| 211 + 10 * place as i64;
+    let far = at(&dims(&distant));
+    let describe = |(index, tensor): (usize, &TensorSpec)| {
+        let extent = |axis: usize| {
+            let value = |specs: &[TensorSpec]| specs[index].shape[axis] as i64;
+            let factors: Vec<i64> = moved.iter().map(|specs| value(specs) - value(&base)).collect();
+            let sum = |values: &dyn Fn(usize) -> i64| -> i64 {
+                factors.iter().enumerate().map(|(place, factor)| factor * values(place)).sum()
+            };
+            let constant = value(&base) - sum(&near);
+            (constant + sum(&distant) == value(&far)).then(|| affine(names, &factors, constant))
+        };
+        let extents = (0..tensor.shape.len()).map(extent).collect();
+        Tensor { name: tensor.name.clone(), role: tensor.role, dtype: tensor.dtype, extents }
+    };
+    base.iter().enumerate().map(describe).collect()
+}
+
+/// Writes a sum of multiples, such as `H + F - 1`.
+fn affine(names: &[&str], factors: &[i64], constant: i64) -> String {
+    let mut text = String::new();
+    let terms = names.iter().zip(factors).filter(|(_, factor)| **factor != 0);
+    let terms = terms.map(|(name, factor)| match factor.abs() {
+        1 => (*factor, (*name).to_owned()),
+        times => (*factor, format!("{times} * {name}")),
+    });
+    let number =
+        (constant != 0 || factors.iter().all(|factor| *factor == 0)).then(|| (constant, constant.abs().to_string()));
+    for (sign, term) in terms.chain(number) {
+        text += match (text.is_empty(), sign < 0) {
+            (true, false) => "",
+            (true, true) => "-",
+            (false, false) => " + ",
+            (false, true) => " - ",
+        };
+        text += &term;
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::op::Values;
+
+    #[test]
+    fn extents_are_read_from_shapes() {
+        let shapes = |dims: &Dims| {
+            let at = |name: &str| dims[name] as usize;
+            let tensor = |name: &str, role, shape| TensorSpec {
+                name: name.to_owned(),
+                dtype: Dtype::F32,
+                shape,
+                role,
+                values: Values::Normal,
+            };
+            vec![
+                tensor("image", TensorRole::Input, vec![at("H") + at("F") - 1, 2 * at("W")]),
+                tensor("filter", TensorRole::Input, vec![at("F"), 1]),
+                tensor("out", TensorRole::Output, vec![at("H") / 8, at("W")]),
+            ]
+        };
+        let shown: Vec<String> = tensors(&["H", "W", "F"], shapes).iter().map(Tensor::shape).collect();
+        assert_eq!(shown, ["[H + F - 1, 2 * W]", "[F, 1]", "[…, W]"]);
+    }
+}

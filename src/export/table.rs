@@ -1,0 +1,159 @@
+//! The table of winners: which launches compute which shapes on which device.
+
+use indexmap::IndexMap;
+use serde::Serialize;
+
+use super::interface::{Dim, Interface};
+use super::{ExportError, Winner};
+use crate::domain::op::{Dims, Dtype, TensorRole};
+use crate::domain::plan::{Launch, LaunchPlan};
+use crate::domain::sidecar::{self, SidecarTensor, SidecarWorkspace};
+use crate::domain::workload::Workload;
+
+/// The format of `table.json`.
+const SCHEMA: &str = "optloop.export/1";
+
+/// Everything that a launcher needs to know, apart from the sources.
+#[derive(Serialize)]
+pub(super) struct Table {
+    schema: &'static str,
+    workload: String,
+    op: &'static str,
+    dims: Vec<PlacedDim>,
+    inputs: IndexMap<String, Ranked>,
+    outputs: IndexMap<String, Ranked>,
+    pub devices: Vec<Device>,
+    pub rows: Vec<Row>,
+}
+
+#[derive(Serialize)]
+struct PlacedDim {
+    name: &'static str,
+    of: Option<(String, usize)>,
+}
+
+#[derive(Serialize)]
+struct Ranked {
+    dtype: Dtype,
+    rank: usize,
+}
+
+/// A kind of device, as the driver describes it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Device {
+    pub name: String,
+    pub sms: u32,
+    pub arch: String,
+}
+
+/// A winner on one device and one shape.
+#[derive(Serialize)]
+pub(super) struct Row {
+    pub case: String,
+    /// Index of its device.
+    pub device: usize,
+    pub dims: Dims,
+    pub source: String,
+    pub arch: String,
+    pub options: Vec<String>,
+    tensors: IndexMap<String, SidecarTensor>,
+    pub workspaces: IndexMap<String, SidecarWorkspace>,
+    pub launches: Vec<Launch>,
+    /// The recorded time in microseconds. None for a shape that is no case: it was proven, not timed.
+    time_us: Option<f64>,
+    regime: &'static str,
+}
+
+impl Table {
+    /// Lists the winners, those of the cases first. A shape has one winner on a device.
+    pub fn of(workload: &Workload, interface: &Interface, winners: &[Winner]) -> Self {
+        let mut devices: Vec<Device> = Vec::new();
+        let mut rows: Vec<Row> = Vec::new();
+        let mut add = |winner: &Winner, dims: &Dims, plan: LaunchPlan, time_us| {
+            let sidecar = &winner.sidecar;
+            let name = sidecar.environment.device.clone();
+            let found = Device { name, sms: winner.device.sms(), arch: sidecar.arch.clone() };
+            let device = devices.iter().position(|device| *device == found).unwrap_or_else(|| {
+                devices.push(found);
+                devices.len() - 1
+            });
+            if rows.iter().any(|row| row.device == device && row.dims == *dims) {
+                return;
+            }
+            rows.push(Row {
+                case: sidecar.measurement.case.to_string(),
+                device,
+                dims: dims.clone(),
+                source: sidecar.variant.source_name(),
+                arch: sidecar.arch.clone(),
+                options: sidecar.compile_options.clone(),
+                tensors: sidecar::tensors(&workload.op.tensors(dims, workload.dtype)),
+                workspaces: sidecar::workspaces(&plan.workspaces),
+                launches: plan.launches,
+                time_us,
+                regime: sidecar.measurement.regime.name(),
+            });
+        };
+        for winner in winners {
+            add(winner, &winner.dims, winner.sidecar.plan(), Some(winner.sidecar.measurement.median_us));
+        }
+        for winner in winners {
+            winner.proven.iter().for_each(|(dims, plan)| add(winner, dims, plan.clone(), None));
+        }
+        let ranked = |role: TensorRole| {
+            let tensors = interface.with_role(role);
+            tensors.map(|it| (it.name.clone(), Ranked { dtype: it.dtype, rank: it.extents.len() })).collect()
+        };
+        let placed = |dim: &Dim| PlacedDim { name: dim.name, of: dim.of.clone() };
+        Self {
+            schema: SCHEMA,
+            workload: workload.name.clone(),
+            op: workload.op.name(),
+            dims: interface.dims.iter().map(placed).collect(),
+            inputs: ranked(TensorRole::Input),
+            outputs: ranked(TensorRole::Output),
+            devices,
+            rows,
+        }
+    }
+
+    /// Writes `table.json`, with a line for each row.
+    pub fn to_json(&self) -> Result<String, ExportError> {
+        let mut value = serde_json::to_value(self)?;
+        let rows: Vec<String> = self.rows.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
+        value["rows"] = "ROWS".into();
+        let text = serde_json::to_string_pretty(&value)?;
+        Ok(text.replace("\"ROWS\"", &format!("[\n    {}\n  ]", rows.join(",\n    "))) + "\n")
+    }
+
+    /// Returns the cases with device and time, for readers.
+    pub fn described(&self) -> Vec<Described> {
+        let cases = self.rows.iter().filter_map(|row| Some((row, row.time_us?)));
+        let described = |(row, time_us): (&Row, f64)| Described {
+            case: row.case.clone(),
+            dims: row.dims.iter().map(|(name, size)| format!("{name} = {size}")).collect::<Vec<_>>().join(", "),
+            device: self.devices[row.device].name.clone(),
+            time_us: format!("{time_us:.4}"),
+            regime: row.regime,
+        };
+        cases.map(described).collect()
+    }
+
+    /// Returns the versions of NVRTC that compiled the winners when they were timed.
+    pub fn nvrtc(&self, winners: &[Winner]) -> String {
+        let mut versions: Vec<&str> = winners.iter().map(|winner| winner.sidecar.environment.nvrtc.as_str()).collect();
+        versions.sort_unstable();
+        versions.dedup();
+        versions.join(", ")
+    }
+}
+
+/// A case, for readers.
+#[derive(Serialize)]
+pub(super) struct Described {
+    case: String,
+    dims: String,
+    device: String,
+    time_us: String,
+    regime: &'static str,
+}

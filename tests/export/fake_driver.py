@@ -1,0 +1,57 @@
+"""Stands in for the CUDA driver of an exported package: says which device is there, and notes what would be launched."""
+
+import importlib
+import sys
+
+sys.dont_write_bytecode = True
+
+
+class Tensor:
+    """A tensor of any library: an address with a shape and a dtype."""
+
+    made = 0
+
+    def __init__(self, shape, dtype="float16", offset=0):
+        Tensor.made += 1
+        self.shape, self.dtype, self.dense = tuple(shape), dtype, True
+        self.address = Tensor.made * 4096 + offset
+
+    def data_ptr(self):
+        return self.address
+
+    def is_contiguous(self):
+        return self.dense
+
+
+class Fake:
+    """What is asked of the driver."""
+
+    def __init__(self, driver, name="NVIDIA H200", sms=132, capability=(9, 0)):
+        self.launched, self.compiled, self.allocated, self.capturing = [], [], [], 0
+        self.device = driver.Device(name, sms, capability)
+        driver.current_device = lambda: 0
+        driver.device = lambda number: self.device
+        driver.compile = lambda text, options: self.compiled.append(options) or text
+        driver.load = lambda cubin: cubin
+        driver.kernel = lambda module, launch: launch["kernel"]
+        driver.capture = lambda stream: self.capturing
+        driver.allocate_zeroed = self.allocate
+        driver.number = lambda scalar: scalar["value"]
+        driver.tensor_map = lambda described, address: f"map of {address}"
+        driver.enqueue = self.enqueue
+
+    def allocate(self, size):
+        assert not self.capturing, "nothing is allocated during a capture"
+        self.allocated.append(size)
+        return 1 << 30
+
+    def enqueue(self, function, launch, attributes, values, stream):
+        self.launched.append((function, [getattr(value, "value", value) for value in values], stream))
+
+
+def package(folder, module):
+    """Imports an exported package, with a fake driver."""
+    sys.path.insert(0, folder)
+    driver = importlib.import_module(f"{module}.driver")
+    fake = Fake(driver)
+    return importlib.import_module(module), fake

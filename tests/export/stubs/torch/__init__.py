@@ -1,0 +1,100 @@
+"""As much of PyTorch as an exported package uses, with tensors that are addresses and shapes."""
+
+import contextlib
+import sys
+import types
+from math import prod
+
+calls = []
+capturing, stream, zeroed = False, 0, 0
+float16, bfloat16, float32, float64, float8_e4m3fn, float8_e5m2, int8, uint8, int32, bool = (
+    "float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "int8", "uint8", "int32", "bool")
+
+
+class Tensor:
+    made = 0
+
+    def __init__(self, shape, dtype=float16):
+        Tensor.made += 1
+        self.shape, self.dtype = tuple(shape), dtype
+        self.address, self.dense, self.is_cuda, self.requires_grad = Tensor.made << 20, True, True, False
+        self.device = types.SimpleNamespace(index=0)
+
+    def data_ptr(self):
+        return self.address
+
+    def is_contiguous(self):
+        return self.dense
+
+    def contiguous(self):
+        return self
+
+    def untyped_storage(self):
+        return self
+
+    def clone(self):
+        return Tensor(self.shape, self.dtype)
+
+    def reshape(self, shape):
+        assert prod(shape) == prod(self.shape), (shape, self.shape)
+        self.shape = tuple(shape)
+        return self
+
+    def tril(self, diagonal):
+        calls.append(f"tril {diagonal}")
+        return self
+
+
+def empty(shape, dtype=float16, device=None):
+    return Tensor([shape] if isinstance(shape, int) else shape, dtype)
+
+
+def ones(*shape, dtype, device):
+    return Tensor(shape, dtype)
+
+
+def zeros(size, dtype, device):
+    global zeroed
+    zeroed += 1
+    return Tensor([size], dtype)
+
+
+def empty_like(tensor):
+    return Tensor(tensor.shape, tensor.dtype)
+
+
+def is_grad_enabled():
+    return True
+
+
+class Op:
+    def __init__(self, name, schema, function):
+        self.name, self.schema, self.function = name, schema, function
+
+    def __call__(self, *arguments):
+        return self.function(*arguments)
+
+    def register_fake(self, function):
+        self.fake = function
+
+
+library = types.SimpleNamespace(
+    custom_op=lambda name, mutates_args, schema: lambda function: Op(name, schema, function))
+cuda = types.SimpleNamespace(
+    device=lambda _: contextlib.nullcontext(),
+    current_device=lambda: 0,
+    current_stream=lambda: types.SimpleNamespace(cuda_stream=stream),
+    is_current_stream_capturing=lambda: capturing,
+)
+
+
+def scaled_dot_product_attention(q, k, v, attn_mask=None, is_causal=False):
+    calls.append("sdpa masked" if attn_mask is not None else "sdpa causal" if is_causal else "sdpa")
+    return Tensor(q.shape, q.dtype)
+
+
+functional = types.ModuleType("torch.nn.functional")
+functional.scaled_dot_product_attention = scaled_dot_product_attention
+nn = types.ModuleType("torch.nn")
+nn.functional = functional
+sys.modules["torch.nn"], sys.modules["torch.nn.functional"] = nn, functional

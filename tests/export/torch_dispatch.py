@@ -1,0 +1,86 @@
+"""Calls an exported op as a user would. PyTorch is a stub (stubs/torch). The argument is the folder of the export."""
+
+import sys
+import warnings
+
+sys.path.insert(0, f"{__file__.rsplit('/', 1)[0]}/stubs")
+import torch
+from fake_driver import package
+
+attention, fake = package(sys.argv[1], "attention_fp16_long")
+op = attention.attention_fp16_long
+
+
+def call(length=4096, causal=1, change=lambda tensors: None):
+    """Returns what PyTorch computed, and what was launched."""
+    tensors = [torch.Tensor((4, 16, length, 128)) for _ in "qkv"]
+    change(tensors)
+    fake.launched.clear()
+    torch.calls.clear()
+    output = op(*tensors, causal)
+    assert output.shape == (4, 16, length, 128), output.shape
+    return list(torch.calls), list(fake.launched)
+
+
+assert attention._op.name == "optloop::attention_fp16_long", attention._op.name
+assert attention._op.schema == "(Tensor q, Tensor k, Tensor v, int CAUSAL) -> Tensor", attention._op.schema
+
+# What is captured before the winner is loaded falls back, and says so.
+torch.capturing = True
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    computed, launched = call()
+assert computed and not launched and "call load() first" in str(said[0].message)
+torch.capturing = False
+
+attention.load()
+assert len(fake.compiled) == 6, "every case has a winner"
+computed, launched = call()
+assert not computed and launched[0][0] == "attend", (computed, launched)
+
+# Each stream has its own zeroed memory, and so has each graph.
+counters = {launched[0][1][4]}
+torch.stream = 5
+counters.add(call()[1][0][1][4])
+for fake.capturing in (1, 2):
+    counters.add(call()[1][0][1][4])
+assert len(counters) == 4, counters
+# A second launch on the stream of a graph comes after the first.
+assert call()[1][0][1][4] in counters
+# A graph that finds no memory in the reserve zeroes its own.
+for fake.capturing in range(3, 100):
+    launched = call()[1]
+assert launched[0][1][4] not in counters and torch.zeroed > 0
+fake.capturing, torch.stream = 0, 0
+
+
+def on_the_cpu(tensors):
+    for tensor in tensors:
+        tensor.is_cuda = False
+
+def strided(tensors):
+    tensors[1].dense = False
+
+def misplaced(tensors):
+    tensors[2].address += 64
+
+def single(tensors):
+    tensors[0].dtype = torch.float32
+
+def training(tensors):
+    tensors[0].requires_grad = True
+
+for refused in [dict(length=100), dict(change=on_the_cpu), dict(change=strided), dict(change=misplaced),
+                dict(change=single), dict(change=training)]:
+    computed, launched = call(**refused)
+    assert computed == ["sdpa causal"] and not launched, (refused, computed)
+assert call(length=100, causal=0) == (["sdpa"], [])
+
+# Queries see what optloop's causal mask says, and not what PyTorch's does.
+torch.calls.clear()
+op(torch.Tensor((1, 2, 3, 64)), torch.Tensor((1, 2, 8, 64)), torch.Tensor((1, 2, 8, 64)), 1)
+assert torch.calls == ["tril 5", "sdpa masked"], torch.calls
+
+# What torch.compile asks has the shape of what the op returns.
+assert attention._op.fake(*[torch.Tensor((4, 16, 9, 128))] * 3, 1).shape == (4, 16, 9, 128)
+print("ok")
