@@ -86,7 +86,7 @@ fn invalid_includes_are_reported_with_the_family_and_the_file() {
             .contains("family `toy`: its template does not render: error: Variable `NOWHERE`")
     );
     sandbox.write("templates/kernels/common/family.toml", common::MANIFEST);
-    insta::assert_snapshot!(start(&sandbox, &[]), @"2 error: PROJECT/templates/kernels/common is the folder of shared fragments: give the family another name");
+    insta::assert_snapshot!(start(&sandbox, &["--family", "common"]), @"2 error: PROJECT/templates/kernels/common is the folder of shared fragments: give the family another name");
 }
 
 #[test]
