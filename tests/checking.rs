@@ -42,8 +42,8 @@ fn messages_of_the_compiler_name_the_users_file_and_line() {
     sandbox.replace(SOURCE, "+ FAULT;", "+ f();");
     sandbox.write("templates/kernels/common/f.cu.tera", "// A fragment.\n__device__ int f() { return g(); }\n");
     insta::assert_snapshot!(checked(&sandbox, &["toy"]), @r#"
-    1 wrong  toy on small: templates/kernels/toy/kernel.cu.tera: line 8 of the
-           rendered source: error: identifier "g" is undefined
+    1 wrong  toy on small: templates/kernels/common/f.cu.tera, line 2: error:
+           identifier "g" is undefined
     "#);
     sandbox.replace("templates/kernels/common/f.cu.tera", "g()", "<$ G $>");
     insta::assert_snapshot!(checked(&sandbox, &["toy"]), @"
@@ -176,9 +176,9 @@ fn a_list_says_which_family_takes_which_case_and_why_others_do_not() {
     sandbox.write("templates/kernels/picky/kernel.cu.tera", TEMPLATE);
     insta::assert_snapshot!(sandbox.succeeds(&["list", "small"]), @"
     small: attention, f16, sm_90a
-          picky: takes 2 of 3: s64, s128
-              not s4d4: It needs 16 columns.
-          toy: takes all 3
+      picky: takes 2 of 3: s64, s128
+        not s4d4: It needs 16 columns.
+      toy: takes all 3
     ");
     insta::assert_snapshot!(sandbox.succeeds(&["list", "picky", "--csv"]), @r#"
     workload,family,case,takes,why_not

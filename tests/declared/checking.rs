@@ -16,16 +16,34 @@ fn with_line(line: &str) -> String {
 fn an_oracle_runs_with_consent_only_and_the_rest_is_checked_without() {
     let sandbox = project();
     let (code, found, _) = call(&sandbox, &["check", "small", "--device", "virtual"]);
-    insta::assert_snapshot!(format!("{code} {found}"), @"");
+    insta::assert_snapshot!(format!("{code} {found}"), @"
+    0 note   small: nothing was run, because you have not trusted the oracle of
+           workload `small`'s op, `python3 kernels/ops/rms-norm/oracle.py`:
+           `optloop trust` shows it and asks
+    ");
     let (code, found, _) = call(&sandbox, &["check", "small", "--device", "virtual", "--trust"]);
-    insta::assert_snapshot!(format!("{code} {found}"), @"");
+    insta::assert_snapshot!(format!("{code} {found}"), @"0 ok     rms-norm-rows on small: right on r4n64, r8n500");
 }
 
 #[test]
 fn what_an_oracle_does_wrong_is_shown_with_its_line() {
-    insta::assert_snapshot!(with_line("print('hello')"), @"");
-    insta::assert_snapshot!(with_line("raise ValueError('no')"), @"");
-    insta::assert_snapshot!(with_line("x = x + np.random.rand()"), @"");
-    insta::assert_snapshot!(with_line("import os; os._exit(3)"), @"");
-    insta::assert_snapshot!(with_line("x = 2 * x"), @"");
+    insta::assert_snapshot!(with_line("print('hello')"), @"
+    0 ok     rms-norm-rows on small: right on r4n64, r8n500
+    note   small: the oracle of op `rms-norm` prints, which is not shown elsewhere:
+           hello
+    ");
+    insta::assert_snapshot!(with_line("raise ValueError('no')"), @"
+    1 wrong  small: case `r4n64`: the oracle of op `rms-norm` failed: ValueError: no
+           (oracle.py, line 5)
+    ");
+    insta::assert_snapshot!(with_line("x = x + np.random.rand()"), @"
+    1 wrong  small: case `r4n64`: the oracle of op `rms-norm` returned two results
+           for the same inputs: it must depend on its arguments alone, so remove
+           random numbers and state
+    ");
+    insta::assert_snapshot!(with_line("import os; os._exit(3)"), @"
+    1 wrong  small: case `r4n64`: the oracle of op `rms-norm` failed: it ended
+           without an error message
+    ");
+    insta::assert_snapshot!(with_line("w = 2 * w"), @"0 ok     rms-norm-rows on small: right on r4n64, r8n500");
 }
