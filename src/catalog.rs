@@ -28,6 +28,9 @@ pub use families::{BrokenFamily, Families};
 pub use traced::Place;
 pub use winners::sidecars_of;
 
+/// The name of a workload that cannot be used, and what is wrong with it.
+pub type BrokenWorkload = (String, anyhow::Error);
+
 /// The folder that holds `config.toml`, with the workloads and families in it.
 #[derive(Debug, Clone)]
 pub struct Project {
@@ -69,7 +72,7 @@ impl Project {
     }
 
     /// Reads every workload, sorted by name. A broken one comes as its name and all that is wrong with it.
-    pub fn workloads(&self) -> anyhow::Result<(Vec<Workload>, Vec<(String, anyhow::Error)>)> {
+    pub fn workloads(&self) -> anyhow::Result<(Vec<Workload>, Vec<BrokenWorkload>)> {
         let (mut sound, mut broken) = (Vec::new(), Vec::new());
         for name in self.workload_names()? {
             match self.workload(&name) {

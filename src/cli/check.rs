@@ -95,12 +95,12 @@ pub(super) async fn run(args: &Args, project: &Project, out: &mut impl Write) ->
         let checked = {
             let _running = activity::begin(format!("checking {}", counted(pairs.len(), "family")), None);
             let tools = tools.clone();
-            let check = move || -> Vec<(Pair, (Vec<Finding>, Vec<Runnable>))> {
+            let check = move || {
                 let check = |pair: Pair| {
                     let checked = check_sources(&pair, &tools);
                     (pair, checked)
                 };
-                pairs.into_par_iter().map(check).collect()
+                pairs.into_par_iter().map(check).collect::<Vec<_>>()
             };
             tokio::task::spawn_blocking(check).await.context("Failed to check in the background")?
         };

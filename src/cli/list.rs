@@ -123,7 +123,7 @@ fn check_name<'a>(
     if known.contains(&name) {
         return Ok(());
     }
-    let hint = did_you_mean(name, known.into_iter());
+    let hint = did_you_mean(name, known);
     Err(usage_sentence(format!("there is no workload or family `{name}`{hint}: `optloop list` shows them")))
 }
 
