@@ -9,14 +9,13 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 
-use crate::catalog::Project;
+use crate::catalog::{Families, Project};
 use crate::config::Config;
 use crate::domain::artifact::Artifact;
 use crate::domain::comparison::{Comparison, Participant, Role};
 use crate::domain::conditions::Conditions;
 use crate::domain::device::DeviceInfo;
 use crate::domain::evaluation::Outcome;
-use crate::domain::family::Family;
 use crate::domain::floor::floor_ns;
 use crate::domain::ids::CaseName;
 use crate::domain::measuring::Measuring;
@@ -42,7 +41,7 @@ pub use subjects::Selection;
 pub struct Bench {
     project: Project,
     config: Config,
-    families: Vec<Family>,
+    families: Families,
     measuring: Measuring,
     worker: Worker,
     monitor: Option<Monitor>,

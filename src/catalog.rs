@@ -1,12 +1,14 @@
 //! The project's workloads, families and committed winners, read from its folder.
 
-mod winners;
-
+mod families;
 mod fragments;
 mod headers;
+mod traced;
+mod winners;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
 
@@ -20,8 +22,14 @@ use crate::domain::workload::{BaselineKey, Workload};
 use crate::ops::OPS_FOLDER;
 use crate::runner;
 use crate::{files, ops};
+use traced::Traced;
 
+pub use families::{BrokenFamily, Families};
+pub use traced::Place;
 pub use winners::sidecars_of;
+
+/// The name of a workload that cannot be used, and what is wrong with it.
+pub type BrokenWorkload = (String, anyhow::Error);
 
 /// The folder that holds `config.toml`, with the workloads and families in it.
 #[derive(Debug, Clone)]
@@ -61,6 +69,18 @@ impl Project {
     /// Returns the names of all workloads, sorted.
     pub fn workload_names(&self) -> anyhow::Result<Vec<String>> {
         names_in(&self.root.join("kernels/workloads"), "toml")
+    }
+
+    /// Reads every workload, sorted by name. A broken one comes as its name and all that is wrong with it.
+    pub fn workloads(&self) -> anyhow::Result<(Vec<Workload>, Vec<BrokenWorkload>)> {
+        let (mut sound, mut broken) = (Vec::new(), Vec::new());
+        for name in self.workload_names()? {
+            match self.workload(&name) {
+                Ok(workload) => sound.push(workload),
+                Err(error) => broken.push((name, error)),
+            }
+        }
+        Ok((sound, broken))
     }
 
     /// Reads one workload. The error for an unknown name suggests the nearest one.
@@ -113,6 +133,15 @@ impl Project {
         }
     }
 
+    /// Finds every op, sorted by name. A broken one comes with a sentence.
+    pub fn ops(&self) -> Vec<(String, Result<&'static dyn Op, String>)> {
+        let declared = folders_in(&self.root.join(OPS_FOLDER)).unwrap_or_default();
+        let mut names: Vec<String> = ops::ALL.iter().map(|op| op.name().to_owned()).chain(declared).collect();
+        names.sort();
+        names.dedup();
+        names.into_iter().map(|name| (name.clone(), self.op(&name))).collect()
+    }
+
     /// Returns the interpreter of the project's Python programs.
     fn python(&self) -> Result<String, String> {
         let config = Config::load(&self.root).map_err(|error| format!("{error:#}"))?;
@@ -120,9 +149,8 @@ impl Project {
         Ok(runner::baseline::interpreter(&root, &config.baseline.python))
     }
 
-    /// Reads every family, sorted by name. The fragments that families share lie in a folder next to them, which is not
-    /// a family.
-    pub fn families(&self) -> anyhow::Result<Vec<Family>> {
+    /// Reads every family. The fragments that families share lie in a folder next to them, which is not a family.
+    pub fn families(&self) -> anyhow::Result<Families> {
         self.families_in("templates/kernels")
     }
 
@@ -130,49 +158,93 @@ impl Project {
     /// tests/planted_bugs/.
     pub fn planted_bugs(&self) -> anyhow::Result<Vec<Family>> {
         let folder = "tests/planted_bugs";
-        if self.root.join(folder).is_dir() { self.families_in(folder) } else { Ok(Vec::new()) }
+        let families = if self.root.join(folder).is_dir() { self.families_in(folder)? } else { Families::default() };
+        match families.broken.first() {
+            Some(broken) => bail!("{broken}"),
+            None => Ok(families.sound),
+        }
     }
 
-    fn families_in(&self, folder: &str) -> anyhow::Result<Vec<Family>> {
+    fn families_in(&self, folder: &str) -> anyhow::Result<Families> {
         let folder = self.root.join(folder);
-        let mut families = Vec::new();
-        for entry in fs::read_dir(&folder).with_context(|| format!("Failed to list {}", folder.display()))? {
-            let path = entry.with_context(|| format!("Failed to list {}", folder.display()))?.path();
-            if path.ends_with(FRAGMENTS_FOLDER) {
-                fragments::check_folder(&path)?;
-            } else if path.is_dir() {
-                families.push(self.family(&path)?);
+        let mut families = Families::default();
+        for name in folders_in(&folder).with_context(|| format!("Failed to list {}", folder.display()))? {
+            let path = folder.join(&name);
+            if name == FRAGMENTS_FOLDER {
+                families.broken.extend(fragments::mistaken_for_a_family(&path));
+                continue;
+            }
+            match self.family(&path, &name) {
+                Ok(family) => families.sound.push(family),
+                Err(broken) => families.broken.push(broken),
             }
         }
-        families.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(families)
     }
 
     /// Reads the family in a folder.
-    fn family(&self, folder: &Path) -> anyhow::Result<Family> {
-        let root = self.root.as_path();
+    fn family(&self, folder: &Path, name: &str) -> Result<Family, BrokenFamily> {
         let manifest = folder.join("family.toml");
-        let text = files::read_inside(root, &manifest)?;
-        let template = fragments::template(root, folder)?;
-        let template = headers::inline(root, folder, &text, template)
-            .with_context(|| format!("Failed to insert the headers of {}", manifest.display()))?;
-        let family = Family::parse_with_op(&text, template, |op| self.op(op))
-            .map_err(|mistakes| anyhow::anyhow!("{}: {}", manifest.display(), mistakes.join("; ")))?;
-        if folder.file_name().and_then(|name| name.to_str()) != Some(family.name.as_str()) {
-            bail!("{}: its name is `{}`: call its folder the same", manifest.display(), family.name);
-        }
-        Ok(family)
+        let mut broken = BrokenFamily { name: name.to_owned(), op: None, manifest: None, mistakes: Vec::new() };
+        let text = match files::read_inside(&self.root, &manifest) {
+            Ok(text) => text,
+            Err(error) => {
+                broken.mistakes.push(format!("{error:#}"));
+                return Err(broken);
+            }
+        };
+        broken.op = op_of(&text);
+        let template = self.template(folder, &text);
+        // The manifest's mistakes come first, even if its template cannot be read.
+        let source = template.as_ref().map_or_else(|_| String::new(), |template| template.text().to_owned());
+        let parsed = Family::parse_with_op(&text, source, |op| self.op(op));
+        let mistakes = match (parsed, template) {
+            (Ok(family), Ok(_)) if family.name == name => return Ok(family),
+            (Ok(family), Ok(_)) => vec![format!("its name is `{}`: call its folder the same", family.name)],
+            (Ok(_), Err(error)) => {
+                broken.mistakes.push(format!("{error:#}"));
+                return Err(broken);
+            }
+            (Err(mut mistakes), template) => {
+                mistakes.extend(template.err().map(|error| format!("{error:#}")));
+                mistakes
+            }
+        };
+        Err(BrokenFamily { manifest: Some(manifest.display().to_string()), mistakes, ..broken })
     }
 
-    /// Reads the audit's corpus, sorted by name.
-    pub fn corpus(&self) -> anyhow::Result<Vec<CorpusEntry>> {
+    /// Reads the template of the family in a folder, with its fragments and headers.
+    fn template(&self, folder: &Path, manifest: &str) -> anyhow::Result<Traced> {
+        let template = fragments::template(&self.root, folder)?;
+        headers::inline(&self.root, folder, manifest, template)
+            .with_context(|| format!("Failed to insert the headers of {}", folder.join("family.toml").display()))
+    }
+
+    /// Returns where each line of a family's template comes from, as paths below the project.
+    pub fn places(&self, family: &Family) -> anyhow::Result<Vec<Place>> {
+        let folder = self.root.join("templates/kernels").join(&family.name);
+        let root = self.root.canonicalize().unwrap_or_else(|_| self.root.clone());
+        let relative = |place: Place| {
+            let file = place.file.strip_prefix(&self.root).or_else(|_| place.file.strip_prefix(&root));
+            Place { file: file.map_or_else(|_| Arc::clone(&place.file), |file| Arc::new(file.to_owned())), ..place }
+        };
+        Ok(self.template(&folder, &family.manifest)?.into_places().into_iter().map(relative).collect())
+    }
+
+    /// Returns the names of the kernels in the audit's corpus, sorted.
+    pub fn corpus_names(&self) -> anyhow::Result<Vec<String>> {
+        names_in(&self.root.join("tests/audit"), "cu")
+    }
+
+    /// Reads kernels of the audit's corpus.
+    pub fn corpus(&self, names: &[String]) -> anyhow::Result<Vec<CorpusEntry>> {
         let folder = self.root.join("tests/audit");
         let workload = |name: &str| self.workload(name).map_err(|error| format!("{error:#}"));
         let prelude = |name: &str| self.prelude(name).map_err(|error| format!("{error:#}"));
         let mut entries = Vec::new();
-        for name in names_in(&folder, "cu")? {
+        for name in names {
             let path = folder.join(format!("{name}.cu"));
-            let entry = CorpusEntry::parse(&name, &files::read_inside(&self.root, &path)?, workload, prelude);
+            let entry = CorpusEntry::parse(name, &files::read_inside(&self.root, &path)?, workload, prelude);
             entries.push(entry.map_err(|problem| anyhow::anyhow!("{}: {problem}", path.display()))?);
         }
         Ok(entries)
@@ -188,19 +260,12 @@ impl Project {
         }
         files::read_inside(&self.root, &folder.join(format!("{name}.cu")))
     }
+}
 
-    /// Returns the names of the families to search: the given ones, or all if none is given.
-    pub fn searched(families: &[Family], given: &[String]) -> anyhow::Result<Vec<String>> {
-        for name in given {
-            if !families.iter().any(|family| &family.name == name) {
-                let hint = did_you_mean(name, families.iter().map(|family| family.name.as_str()));
-                let known: Vec<_> = families.iter().map(|family| family.name.as_str()).collect();
-                bail!("there is no family `{name}`{hint}; templates/kernels/ has: {}", known.join(", "));
-            }
-        }
-        let searched = families.iter().filter(|family| given.is_empty() || given.contains(&family.name));
-        Ok(searched.map(|family| family.name.clone()).collect())
-    }
+/// Returns the op that a manifest names, even if the rest of it is wrong.
+fn op_of(manifest: &str) -> Option<String> {
+    let table: toml::Table = toml::from_str(manifest).ok()?;
+    Some(table.get("op")?.as_str()?.to_owned())
 }
 
 /// Returns the names of a folder's files with an extension, sorted and without the extension.

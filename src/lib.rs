@@ -8,6 +8,7 @@ pub mod alive;
 pub mod audit;
 pub mod bench;
 pub mod catalog;
+pub mod check;
 pub mod claim;
 pub mod cli;
 pub mod config;

@@ -27,7 +27,7 @@ const UNDER_WAY: usize = 16;
 #[ignore = "needs recorded stores, named by OPTLOOP_STORES"]
 fn recorded_sessions_are_predicted_as_they_went() {
     let stores = std::env::var("OPTLOOP_STORES").expect("OPTLOOP_STORES names stores, separated by colons");
-    let families = Project::find(Some(Path::new(env!("CARGO_MANIFEST_DIR")))).unwrap().families().unwrap();
+    let families = Project::find(Some(Path::new(env!("CARGO_MANIFEST_DIR")))).unwrap().families().unwrap().sound;
     let runtime = tokio::runtime::Runtime::new().unwrap();
     for path in stores.split(':') {
         let store = runtime.block_on(Store::open_existing(Path::new(path))).unwrap();

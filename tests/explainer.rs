@@ -44,7 +44,7 @@ impl Lab {
 
     /// Explains a family on a case, with `changes` to its default configuration.
     async fn explain(&mut self, family: &str, changes: &[(&str, i64)], case: &str) -> Explained {
-        let family = self.project.families().unwrap().into_iter().find(|it| it.name == family).unwrap();
+        let family = self.project.families().unwrap().sound.into_iter().find(|it| it.name == family).unwrap();
         let workload = &self.workload;
         let case = workload.cases.iter().find(|it| it.name == case).unwrap();
         let mut params: Params = family.defaults();

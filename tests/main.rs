@@ -9,7 +9,9 @@ mod bad_input;
 #[cfg(unix)]
 mod baseline;
 mod bench;
+mod broken;
 mod calibration;
+mod checking;
 mod common;
 mod compare;
 mod compile;

@@ -37,7 +37,7 @@ async fn sanitizer() -> Sanitizer {
 /// Returns a kernel of the repository's corpus, compiled for an H200.
 fn compiled(name: &str) -> (CorpusEntry, Artifact) {
     let project = Project::find(Some(Path::new(env!("CARGO_MANIFEST_DIR")))).unwrap();
-    let entry = project.corpus().unwrap().into_iter().find(|entry| entry.name == name).unwrap();
+    let entry = project.corpus(&[name.to_owned()]).unwrap().pop().unwrap();
     let constants = entry.family.specialization(entry.case());
     let variant = render(&entry.family, &constants, entry.workload.dtype, &Params::new()).unwrap();
     let options = ["--std=c++17".to_owned()];

@@ -62,7 +62,7 @@ impl Bench {
 
     /// Returns the families that can compute a kernel's workload on the device.
     pub fn families_for(&self, subject: &Subject) -> Vec<&Family> {
-        self.families.iter().filter(|family| family.fits(&subject.workload, self.worker.info())).collect()
+        self.families.sound.iter().filter(|family| family.fits(&subject.workload, self.worker.info())).collect()
     }
 
     /// Evaluates a kernel on several cases. The first is its own, and must succeed.
@@ -92,7 +92,9 @@ impl Bench {
     /// Returns the plans on other cases that the same source can compute.
     fn on_other_cases(&self, subject: &Subject, workload: &Workload) -> Vec<CaseRequest> {
         let variant = &subject.variant;
-        let Some(family) = self.families.iter().find(|family| family.name == variant.family) else { return Vec::new() };
+        let Some(family) = self.families.sound.iter().find(|family| family.name == variant.family) else {
+            return Vec::new();
+        };
         let flop = |case: &Case| workload.op.flop(&case.dims);
         let most = match self.device().replays() {
             true => MAX_WORK_FACTOR * flop(subject.case()),
@@ -127,7 +129,7 @@ impl Bench {
             let profile = evaluation.measurements.into_iter().find_map(|found| found.profile);
             return Ok(profile.ok_or_else(|| failure(&subject.name, &subject.case().name, &evaluation.outcome)));
         }
-        let Some(family) = self.families.iter().find(|family| family.name == subject.variant.family) else {
+        let Some(family) = self.families.sound.iter().find(|family| family.name == subject.variant.family) else {
             return Ok(Err(format!("there is no family `{}`", subject.variant.family)));
         };
         let timeouts = self.config.worker_timeouts();

@@ -230,11 +230,7 @@ impl Bench {
     }
 
     fn family(&self, name: &str) -> anyhow::Result<&Family> {
-        self.families.iter().find(|family| family.name == name).ok_or_else(|| {
-            let known: Vec<&str> = self.families.iter().map(|family| family.name.as_str()).collect();
-            let hint = did_you_mean(name, known.iter().copied());
-            anyhow!("there is no family `{name}`{hint}; templates/kernels/ has: {}", known.join(", "))
-        })
+        self.families.family(name)
     }
 
     /// Reads the workload of a kernel. Refuses a workload other than the one that the command line names.

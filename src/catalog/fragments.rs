@@ -6,9 +6,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::bail;
 
+use super::families::BrokenFamily;
+use super::traced::Traced;
 use crate::domain::family::FRAGMENTS_FOLDER as FOLDER;
 use crate::domain::names::did_you_mean;
 use crate::files;
@@ -24,16 +27,18 @@ const MAX_BYTES: usize = 1 << 20;
 const MAX_DEPTH: usize = 32;
 
 /// Refuses a family in the fragments' folder.
-pub(super) fn check_folder(folder: &Path) -> anyhow::Result<()> {
-    if folder.join("family.toml").exists() {
-        bail!("{} is the folder of shared fragments: give the family another name", folder.display());
-    }
-    Ok(())
+pub(super) fn mistaken_for_a_family(folder: &Path) -> Option<BrokenFamily> {
+    folder.join("family.toml").exists().then(|| BrokenFamily {
+        name: FOLDER.to_owned(),
+        op: None,
+        manifest: None,
+        mistakes: vec![format!("{} is the folder of shared fragments: give the family another name", folder.display())],
+    })
 }
 
 /// Reads the template of a family. Inserts every fragment once, at its first include, since several fragments may need
 /// the same one.
-pub(super) fn template(project: &Path, folder: &Path) -> anyhow::Result<String> {
+pub(super) fn template(project: &Path, folder: &Path) -> anyhow::Result<Traced> {
     let family = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let fragments = folder.with_file_name(FOLDER);
     let mut reader = Reader { project, family, fragments, open: Vec::new(), there: Vec::new(), bytes: 0 };
@@ -53,7 +58,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn read(&mut self, path: &Path) -> anyhow::Result<String> {
+    fn read(&mut self, path: &Path) -> anyhow::Result<Traced> {
         let text = files::read_inside(self.project, path)?;
         self.bytes += text.len();
         if self.bytes > MAX_BYTES {
@@ -63,7 +68,8 @@ impl Reader<'_> {
                 MAX_BYTES >> 20
             );
         }
-        let mut template = String::with_capacity(text.len());
+        let file = Arc::new(path.to_owned());
+        let mut template = Traced::default();
         let mut at = 0;
         for include in includes(&text) {
             let place = format!("family `{}`: {}: line {}", self.family, path.display(), line_of(&text, include.start));
@@ -71,16 +77,16 @@ impl Reader<'_> {
                 Ok(operand) => self.fragment(operand, &place)?,
                 Err(problem) => bail!("{place}: {problem}"),
             };
-            template.push_str(&text[at..include.start]);
-            template.push_str(&fragment);
+            template.push(&text[at..include.start], &file, line_of(&text, at));
+            template.append(&fragment);
             at = include.end;
         }
-        template.push_str(&text[at..]);
+        template.push(&text[at..], &file, line_of(&text, at));
         Ok(template)
     }
 
     /// Returns the text of a fragment. It is empty if the template has the fragment already.
-    fn fragment(&mut self, operand: &str, place: &str) -> anyhow::Result<String> {
+    fn fragment(&mut self, operand: &str, place: &str) -> anyhow::Result<Traced> {
         let Some(name) = name_of(operand) else {
             bail!(
                 "{place}: `{operand}` is not a fragment: only {FOLDER}/NAME{ENDING} next to the families can be included"
@@ -91,7 +97,7 @@ impl Reader<'_> {
             bail!("{place}: fragments include each other in a cycle: {chain}");
         }
         if self.there.iter().any(|there| there == name) {
-            return Ok(String::new());
+            return Ok(Traced::default());
         }
         if self.open.len() == MAX_DEPTH {
             bail!("{place}: more than {MAX_DEPTH} fragments each include the next");
@@ -104,9 +110,10 @@ impl Reader<'_> {
             bail!("{place}: there is no fragment `{stem}` in {}{hint}", self.fragments.display());
         }
         self.open.push(name.to_owned());
-        let text = self.read(&path)?;
+        let mut text = self.read(&path)?;
         self.there.extend(self.open.pop());
-        Ok(text.trim_end().to_owned() + "\n")
+        text.trim_end();
+        Ok(text)
     }
 
     fn names(&self) -> Vec<String> {

@@ -5,10 +5,12 @@
 //! source: its hash covers every header, and the compiler needs no file of the project.
 
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::bail;
 use serde::Deserialize;
 
+use super::traced::Traced;
 use crate::files;
 
 /// The most headers in a chain of includes.
@@ -28,7 +30,7 @@ struct Declared {
 }
 
 /// Replaces the includes of a template by the headers that its manifest declares. `folder` is the family's.
-pub(super) fn inline(project: &Path, folder: &Path, manifest: &str, template: String) -> anyhow::Result<String> {
+pub(super) fn inline(project: &Path, folder: &Path, manifest: &str, template: Traced) -> anyhow::Result<Traced> {
     // Other mistakes in the manifest are reported when all of it is read.
     let declared = toml::from_str::<Declared>(manifest).map_or_else(|_| Vec::new(), |declared| declared.headers);
     if declared.is_empty() {
@@ -63,11 +65,11 @@ struct Inliner<'a> {
 impl Inliner<'_> {
     /// Replaces the includes of a text, which comes from the last of the open headers, or from the template if none is
     /// open. `conditional` tells whether a condition surrounds the text.
-    fn expand(&mut self, text: &str, conditional: bool) -> anyhow::Result<String> {
+    fn expand(&mut self, text: &Traced, conditional: bool) -> anyhow::Result<Traced> {
         let is_template = self.open.is_empty();
-        let mut expanded = String::with_capacity(text.len());
+        let mut expanded = Traced::default();
         let mut depth = 0_isize;
-        for line in text.lines() {
+        for (line, place) in text.lines() {
             match directive(line) {
                 Some(("if" | "ifdef" | "ifndef", _)) => depth += 1,
                 Some(("endif", _)) => depth -= 1,
@@ -76,7 +78,10 @@ impl Inliner<'_> {
                     if let Some(path) = self.find(operand) {
                         let header = self.header(&path, conditional || depth > 0)?;
                         // Tera must not read a header.
-                        expanded += &if is_template { format!("<% raw %>{header}<% endraw %>") } else { header };
+                        let (begin, end) = if is_template { ("<% raw %>", "<% endraw %>") } else { ("", "") };
+                        expanded.push_line(begin, place);
+                        expanded.append(&header);
+                        expanded.push_line(end, place);
                         continue;
                     }
                 }
@@ -87,8 +92,7 @@ impl Inliner<'_> {
             if self.bytes > MAX_BYTES {
                 bail!("its template with all headers has more than {} MiB, the limit for a source", MAX_BYTES >> 20);
             }
-            expanded += line;
-            expanded.push('\n');
+            expanded.push_line(&format!("{line}\n"), place);
         }
         Ok(expanded)
     }
@@ -104,9 +108,9 @@ impl Inliner<'_> {
     }
 
     /// Returns the text that replaces an include of a header.
-    fn header(&mut self, path: &Path, conditional: bool) -> anyhow::Result<String> {
+    fn header(&mut self, path: &Path, conditional: bool) -> anyhow::Result<Traced> {
         if self.unconditional.iter().any(|there| there == path) {
-            return Ok(String::new());
+            return Ok(Traced::default());
         }
         let text = files::read_inside(self.project, path)?;
         if text.contains("endraw") {
@@ -115,7 +119,7 @@ impl Inliner<'_> {
         let once = text.lines().any(|line| directive(line) == Some(("pragma", "once")));
         if self.open.iter().any(|open| open == path) {
             if once {
-                return Ok(String::new());
+                return Ok(Traced::default());
             }
             bail!("{} includes itself: begin it with `#pragma once`", path.display());
         }
@@ -129,7 +133,7 @@ impl Inliner<'_> {
             bail!("{}: more than {MAX_DEPTH} headers each include the next", path.display());
         }
         self.open.push(path.to_owned());
-        let body = self.expand(&text, conditional);
+        let body = self.expand(&Traced::of(&text, path), conditional);
         self.open.pop();
         if !once {
             return body;
@@ -139,7 +143,12 @@ impl Inliner<'_> {
         }
         // Named by its contents, so that a variant does not depend on where the project lies.
         let guard = format!("OPTLOOP_HEADER_{}", &blake3::hash(text.as_bytes()).to_hex()[..16]);
-        Ok(format!("#ifndef {guard}\n#define {guard}\n{}#endif\n", body?))
+        let file = Arc::new(path.to_owned());
+        let mut guarded = Traced::default();
+        guarded.push(&format!("#ifndef {guard}\n#define {guard}\n"), &file, 1);
+        guarded.append(&body?);
+        guarded.push("#endif\n", &file, 1);
+        Ok(guarded)
     }
 }
 
@@ -173,7 +182,8 @@ mod tests {
             std::fs::write(family.join(name), text).unwrap();
         }
         let declared = "headers = [\"include\"]";
-        inline(project.path(), &family, declared, template.to_owned())
+        inline(project.path(), &family, declared, Traced::of(template, Path::new("kernel.cu.tera")))
+            .map(|inlined| inlined.text().to_owned())
             .map_err(|error| error.to_string().replace(&family.canonicalize().unwrap().display().to_string(), "family"))
     }
 
@@ -226,7 +236,7 @@ mod tests {
     fn a_folder_outside_of_the_family_is_refused() {
         let declared = |name: &str| {
             let project = tempfile::tempdir().unwrap();
-            inline(project.path(), project.path(), &format!("headers = [\"{name}\"]"), String::new())
+            inline(project.path(), project.path(), &format!("headers = [\"{name}\"]"), Traced::default())
                 .unwrap_err()
                 .to_string()
         };

@@ -10,6 +10,7 @@ use rayon::prelude::*;
 use super::error::{usage, usage_sentence};
 use super::own_executable;
 use crate::catalog::Project;
+use crate::check::code_without;
 use crate::config::Config;
 use crate::domain::device::DeviceInfo;
 use crate::domain::family::Family;
@@ -286,8 +287,8 @@ impl Staging {
         };
         let staged = Project::find(Some(self.folder.path()))?;
         let workload = staged.workload(&wanted.name).map_err(plain)?;
-        let family = staged.families().map_err(plain)?.pop().context("Failed to read the new family")?;
-        Ok((workload, family))
+        let families = staged.families().map_err(plain)?;
+        Ok((workload, families.family(&wanted.name).map_err(plain)?.clone()))
     }
 
     fn copy_to(&self, project: &Project, wanted: &Wanted) -> anyhow::Result<()> {
@@ -421,15 +422,6 @@ fn in_users_file(problem: &str, file: &str, draft: &Draft) -> String {
     };
     let shifted = if draft.includes.is_empty() { shifted() } else { None };
     shifted.unwrap_or_else(|| format!("{file}: {problem}"))
-}
-
-/// Returns PTX without a constant's own declaration. NVRTC declares every `constexpr`, whether it is used or not.
-fn code_without(ptx: &str, constant: &str) -> String {
-    let names_it =
-        |line: &&str| line.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).any(|word| word == constant);
-    let is_used = ptx.lines().filter(names_it).count() > 1;
-    let is_declaration = |line: &&str| line.starts_with(".global") && names_it(line);
-    ptx.lines().filter(|line| is_used || !is_declaration(line)).collect::<Vec<_>>().join("\n")
 }
 
 fn tell(

@@ -67,7 +67,8 @@ struct Printed<'a> {
 /// Replays the corpus and prints the results. Fails if a kernel gets an answer that its file does not name.
 pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
     let config = Config::load(project.root()).map_err(usage)?;
-    let entries = chosen(project.corpus().map_err(usage)?, &args.only).map_err(usage_sentence)?;
+    let names = chosen(project.corpus_names().map_err(usage)?, &args.only).map_err(usage_sentence)?;
+    let entries = project.corpus(&names).map_err(usage)?;
     let choice = args.device.as_ref().unwrap_or(&config.session.device).parse().map_err(usage_sentence)?;
     trust::check_places(project, &config, &args.trust)?;
     for entry in &entries {
@@ -99,17 +100,17 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     }
 }
 
-/// Returns the named kernels, or all if none is named.
-fn chosen(entries: Vec<CorpusEntry>, only: &[String]) -> Result<Vec<CorpusEntry>, String> {
-    let known = || entries.iter().map(|entry| entry.name.as_str());
-    if let Some(name) = only.iter().find(|name| !known().any(|known| known == *name)) {
-        return Err(format!("there is no kernel `{name}`{} in tests/audit/", did_you_mean(name, known())));
+/// Returns the names of the kernels to replay: the given ones, or all if none is given.
+fn chosen(mut names: Vec<String>, only: &[String]) -> Result<Vec<String>, String> {
+    if let Some(name) = only.iter().find(|name| !names.contains(name)) {
+        let hint = did_you_mean(name, names.iter().map(String::as_str));
+        return Err(format!("there is no kernel `{name}`{hint} in tests/audit/"));
     }
-    if entries.is_empty() {
+    if names.is_empty() {
         return Err("tests/audit/ contains no .cu file, so there is nothing to audit".to_owned());
     }
-    let wanted = |entry: &CorpusEntry| only.is_empty() || only.contains(&entry.name);
-    Ok(entries.into_iter().filter(wanted).collect())
+    names.retain(|name| only.is_empty() || only.contains(name));
+    Ok(names)
 }
 
 /// Opens and claims the device, with its measured ceilings.

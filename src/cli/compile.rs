@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use indexmap::IndexMap;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rayon::prelude::*;
@@ -16,6 +15,7 @@ use crate::config::Config;
 use crate::domain::artifact::Artifact;
 use crate::domain::device::DeviceInfo;
 use crate::domain::family::Family;
+use crate::domain::fit::Fit;
 use crate::domain::ids::CaseName;
 use crate::domain::space::Space;
 use crate::domain::variant::{Variant, show_params};
@@ -71,6 +71,8 @@ struct Selected {
     variants: Vec<SelectedVariant>,
     /// A sentence for each family and reason.
     excluded: Vec<String>,
+    /// A sentence for each family that cannot be used at all.
+    unusable: Vec<String>,
 }
 
 /// A compiled configuration, with its result.
@@ -85,12 +87,17 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
     let workload_name = args.workload.as_ref().unwrap_or(&config.session.workload);
     let workload = project.workload(workload_name).map_err(usage)?.select(&args.cases).map_err(usage_sentence)?;
     let mut families = project.families().map_err(usage)?;
-    let named = Project::searched(&families, &args.families).map_err(usage)?;
-    families.retain(|family| named.contains(&family.name));
+    let named = families.searched(&args.families).map_err(usage)?;
+    families.missed(workload.op.name(), &args.families).for_each(|broken| say(&broken.left_out()));
+    families.sound.retain(|family| named.contains(&family.name));
     let device = DeviceInfo::of_arch(&args.arch).map_err(usage_sentence)?;
     let renderer = Renderer::new(own_executable()?);
-    let selected = select(&workload, &families, &device, &renderer, args).map_err(usage_sentence)?;
-    let Selected { variants, excluded } = selected;
+    let selected = select(&workload, &families.sound, &device, &renderer, args);
+    let Selected { variants, excluded, unusable } = selected;
+    if let Some(problem) = unusable.first().filter(|_| variants.is_empty() || !args.families.is_empty()) {
+        return Err(usage_sentence(problem));
+    }
+    unusable.iter().for_each(|problem| say(problem));
     if variants.is_empty() {
         return Err(usage_sentence(format!(
             "no family has a valid configuration for `{}` on {}: {}",
@@ -124,68 +131,81 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
         if args.json { row.write_json(out)? } else { row.write_text(out)? }
     }
     match rows.iter().filter(|row| row.result.is_err()).count() {
-        0 => Ok(()),
+        0 if unusable.is_empty() => Ok(()),
+        0 => anyhow::bail!("{} of {} families cannot be used", unusable.len(), named.len()),
         failed => anyhow::bail!("{failed} of {} variants do not compile for {}", rows.len(), args.arch),
     }
 }
 
 /// Returns the default configuration of every family for every specialization, and random configurations.
-fn select(
-    workload: &Workload,
-    families: &[Family],
-    device: &DeviceInfo,
-    renderer: &Renderer,
-    args: &Args,
-) -> Result<Selected, String> {
+fn select(workload: &Workload, families: &[Family], device: &DeviceInfo, renderer: &Renderer, args: &Args) -> Selected {
     let mut rng = SmallRng::seed_from_u64(args.seed);
-    let Selected { mut variants, mut excluded } = Selected::default();
+    let mut selected = Selected::default();
     for family in families {
         if family.op != workload.op.name() {
-            excluded.push(format!("`{}` computes {}", family.name, family.op));
+            selected.excluded.push(format!("`{}` computes {}", family.name, family.op));
             continue;
         }
-        let mut specializations = Vec::new();
-        let mut without: IndexMap<Vec<String>, Vec<&str>> = IndexMap::new();
-        for case in &workload.cases {
-            let space = Space { family, case, dtype: workload.dtype, device };
-            // Some cases share a source. The first one with a valid configuration of the family represents them.
-            let specialization = family.specialization(case);
-            if specializations.contains(&specialization) {
-                continue;
+        let variants = Fit::of(family, workload, device).and_then(|fit| {
+            selected.excluded.extend(fit.sentences(family));
+            variants_of(family, &fit, workload, device, renderer, (args.random, &mut rng))
+        });
+        match variants {
+            Ok(variants) => selected.add(variants),
+            Err(problem) => selected.unusable.push(problem),
+        }
+    }
+    selected
+}
+
+/// Returns the configurations of a family to compile. The error says what is wrong with the family.
+fn variants_of(
+    family: &Family,
+    fit: &Fit<'_>,
+    workload: &Workload,
+    device: &DeviceInfo,
+    renderer: &Renderer,
+    (random, rng): (u32, &mut SmallRng),
+) -> Result<Vec<SelectedVariant>, String> {
+    let (mut specializations, mut variants) = (Vec::new(), Vec::new());
+    for (case, start) in fit.taken() {
+        // Some cases share a source. The first one with a valid configuration of the family represents them.
+        let specialization = family.specialization(case);
+        if specializations.contains(&specialization) {
+            continue;
+        }
+        let space = Space { family, case, dtype: workload.dtype, device };
+        let mut configurations = vec![start.clone()];
+        for _ in 0..random {
+            configurations.extend(space.random(rng)?);
+        }
+        for params in configurations {
+            // A mistake in the launch plan is reported here, not only where there is a GPU.
+            let plan = family.plan(&params, case, workload.op, workload.dtype, device).map_err(|error| {
+                format!("family `{}` has no launch plan on case `{}`: {error}", family.name, case.name)
+            })?;
+            let variant = renderer.render(family, &specialization, workload.dtype, &params)?;
+            let mut launched = BTreeMap::new();
+            for launch in plan.launches {
+                let most: &mut u32 = launched.entry(launch.kernel).or_default();
+                *most = launch.shared_bytes.max(*most);
             }
-            let start = if family.fits(workload, device) { space.start()? } else { None };
-            let Some(start) = start else {
-                without.entry(space.excluded()?.unwrap_or_default()).or_default().push(&case.name);
-                continue;
-            };
-            specializations.push(specialization);
-            let mut configurations = vec![start];
-            for _ in 0..args.random {
-                configurations.extend(space.random(&mut rng)?);
-            }
-            for params in configurations {
-                // A mistake in the launch plan is reported here, not only where there is a GPU.
-                let plan = family.plan(&params, case, workload.op, workload.dtype, device).map_err(|error| {
-                    format!("family `{}` has no launch plan on case `{}`: {error}", family.name, case.name)
-                })?;
-                let variant = renderer.render(family, &family.specialization(case), workload.dtype, &params)?;
-                if !variants.iter().any(|other| other.variant.hash == variant.hash) {
-                    let mut launched = BTreeMap::new();
-                    for launch in plan.launches {
-                        let most: &mut u32 = launched.entry(launch.kernel).or_default();
-                        *most = launch.shared_bytes.max(*most);
-                    }
-                    variants.push(SelectedVariant { case: case.name.clone(), variant, launched });
-                }
+            variants.push(SelectedVariant { case: case.name.clone(), variant, launched });
+        }
+        specializations.push(specialization);
+    }
+    Ok(variants)
+}
+
+impl Selected {
+    /// Adds variants with new sources.
+    fn add(&mut self, variants: Vec<SelectedVariant>) {
+        for one in variants {
+            if !self.variants.iter().any(|other| other.variant.hash == one.variant.hash) {
+                self.variants.push(one);
             }
         }
-        excluded.extend(without.into_iter().map(|(why, cases)| {
-            let on = if cases.len() == workload.cases.len() { "any case".to_owned() } else { cases.join(", ") };
-            let why = why.join(" ");
-            format!("`{}` has no valid configuration on {on}: {}", family.name, why.trim_end_matches('.'))
-        }));
     }
-    Ok(Selected { variants, excluded })
 }
 
 impl Row {

@@ -12,7 +12,7 @@ use super::error::usage;
 use super::own_executable;
 use super::talk::say;
 use super::trust::{self, TrustArgs};
-use crate::catalog::Project;
+use crate::catalog::{BrokenFamily, Project};
 use crate::config::Config;
 use crate::domain::device::{DeviceInfo, Peaks};
 use crate::domain::machine::MachineState;
@@ -205,19 +205,23 @@ fn show_peaks(peaks: &Peaks) -> String {
 }
 
 fn files(project: &Project) -> Finding {
-    let loaded = project.workload_names().and_then(|names| {
-        names.iter().try_for_each(|name| project.workload(name).map(|_| ()))?;
-        Ok((names.len(), project.families()?.len()))
-    });
-    match loaded {
-        Ok((workloads, families)) => Here(format!(
-            "{} and {} in {}",
-            counted(workloads, "workload"),
-            if families == 1 { "1 family".to_owned() } else { format!("{families} families") },
-            project.root().display()
-        )),
-        Err(error) => Missing(format!("{error:#}")),
+    let loaded = project.workloads().and_then(|workloads| Ok((workloads, project.families()?)));
+    let ((workloads, broken), families) = match loaded {
+        Ok(loaded) => loaded,
+        Err(error) => return Missing(format!("{error:#}")),
+    };
+    let mut mistakes: Vec<String> = broken.iter().map(|(_, error)| format!("{error:#}")).collect();
+    mistakes.extend(families.broken.iter().map(BrokenFamily::first));
+    if !mistakes.is_empty() {
+        return Broken(format!("{}. `optloop check` shows all mistakes", mistakes.join(". ")));
     }
+    let families = families.sound.len();
+    Here(format!(
+        "{} and {} in {}",
+        counted(workloads.len(), "workload"),
+        if families == 1 { "1 family".to_owned() } else { format!("{families} families") },
+        project.root().display()
+    ))
 }
 
 /// Starts a compiler with the toolchain that is installed, if any.
@@ -291,10 +295,8 @@ fn nvrtc(compiler: &Option<(Toolchain, anyhow::Result<Compiler>)>) -> Finding {
 /// Says whether the project chooses anything that the user has not agreed to. With `--trust`, agrees to it.
 fn trusted(args: &Args, project: &Project, config: Option<&Config>) -> Finding {
     let Some(config) = config else { return Missing("config.toml must be mended first".to_owned()) };
-    let items = project.workload_names().and_then(|names| {
-        let workloads = names.iter().map(|name| project.workload(name)).collect::<anyhow::Result<Vec<_>>>()?;
-        crate::trust::of_project(project.root(), config, &workloads)
-    });
+    let workloads = project.workloads().map(|(sound, _)| sound);
+    let items = workloads.and_then(|workloads| crate::trust::of_project(project.root(), config, &workloads));
     match items.map(|items| (items.len(), trust::admit(project, &args.trust, items))) {
         Ok((0, Ok(()))) => Here("this project runs only programs shipped with optloop".to_owned()),
         Ok((_, Ok(()))) => Here("you have trusted all that this project chooses to run".to_owned()),

@@ -84,6 +84,16 @@ pub(super) const CANCEL: &str = "Examples:
   optloop cancel 12 --stop            end its session after the iteration in flight
   optloop cancel 12 --resume          queue it again";
 
+pub(super) const CHECK: &str = "Examples:
+  optloop check                                     everything in the project
+  optloop check layer-norm --device virtual         a workload or a family, without a GPU
+  optloop check layer-norm --json --trust";
+
+pub(super) const LIST: &str = "Examples:
+  optloop list
+  optloop list attention-fp16-d64                   which families take which case, and why others do not
+  optloop list attention-split-kv --csv >cases.csv  the cases of a family";
+
 pub(super) const SESSIONS: &str = "Examples:
   optloop sessions
   optloop sessions --workload gemm-fp16 --sort best

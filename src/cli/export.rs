@@ -9,7 +9,7 @@ use anyhow::anyhow;
 
 use super::error::{usage, usage_sentence};
 use super::talk::say;
-use crate::catalog::Project;
+use crate::catalog::{Families, Project};
 use crate::domain::device::{DeviceKey, TimeSource};
 use crate::domain::family::Family;
 use crate::domain::names::did_you_mean;
@@ -102,8 +102,9 @@ fn selected(project: &Project, what: &str) -> anyhow::Result<(Workload, Vec<Case
 fn winners(project: &Project, workload: &Workload, cases: &[Case]) -> anyhow::Result<Vec<Winner>> {
     let families = project.families().unwrap_or_else(|error| {
         say(&format!("only the shapes of cases are exported, because the families cannot be read: {error:#}"));
-        Vec::new()
+        Families::default()
     });
+    let families = families.sound;
     let (mut winners, mut modelled, mut old) = (Vec::new(), 0, 0);
     for case in cases {
         for path in project.committed(&workload.name, &case.name) {

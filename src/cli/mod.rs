@@ -8,6 +8,7 @@ mod board;
 mod calls;
 mod cancel;
 mod ceilings;
+mod check;
 mod client;
 mod compare;
 mod comparisons;
@@ -24,11 +25,13 @@ mod export;
 mod guard;
 mod history;
 mod init;
+mod list;
 mod listing;
 mod manual;
 mod measured;
 mod models;
 mod notify;
+mod paragraph;
 mod plan;
 mod preflight;
 mod profiled;
@@ -109,6 +112,12 @@ enum Verb {
     /// Make a workload, a family and an op of your own CUDA kernel
     #[command(after_help = examples::ADD)]
     Add(add::Args),
+    /// Check workloads and families, and explain all that is wrong with them
+    #[command(after_help = examples::CHECK)]
+    Check(check::Args),
+    /// List workloads, families and ops, and which family takes which case
+    #[command(after_help = examples::LIST)]
+    List(list::Args),
     /// Run a session: optimise a workload within a budget
     #[command(after_help = examples::START)]
     Start(start::Args),
@@ -277,6 +286,8 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Verb::Audit(args) => or_stop(aloud(audit::run(args, &project, &mut out))).await,
         Verb::Add(args) => aloud(async { add::run(args, &project, &mut out) }).await,
         Verb::Export(args) => export::run(args, &project, &mut out),
+        Verb::Check(args) => or_stop(aloud(check::run(args, &project, &mut out))).await,
+        Verb::List(args) => list::run(args, &project, Screen::of_stdout(), &mut out),
         Verb::Compile(args) => aloud(async { compile::run(args, &project, &mut out) }).await,
         Verb::Report(args) => report::run(args, &project, &existing_store(&project).await?, &mut out).await,
         Verb::Sessions(args) => {

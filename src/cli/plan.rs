@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::paragraph::paragraph;
 use super::preflight::Coverage;
 use super::talk::say;
 use super::target;
@@ -14,9 +15,6 @@ use crate::domain::ids::CaseName;
 use crate::domain::workload::Workload;
 use crate::report::format;
 use crate::session::{Options, Target};
-
-/// The width of the text.
-const WIDTH: usize = 80;
 
 /// The width of the first column.
 const LABEL: usize = 10;
@@ -87,7 +85,7 @@ impl Plan {
     fn text(&self) -> String {
         let mut text = String::new();
         let cases: Vec<&str> = self.cases.iter().map(CaseName::as_str).collect();
-        let mut line = |label: &str, value: &str| text.push_str(&wrapped(label, value));
+        let mut line = |label: &str, value: &str| text.push_str(&paragraph(label, LABEL, value));
         line("workload", &format!("{}: {} ({})", self.workload, count(cases.len(), "case"), cases.join(", ")));
         let families: Vec<String> = self.families.iter().map(|family| self.family(family)).collect();
         line("families", &families.join(", "));
@@ -123,25 +121,10 @@ pub(super) fn count(number: usize, thing: &str) -> String {
     if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
 }
 
-/// Returns a labelled text in lines of at most [`WIDTH`] characters, where its words allow that.
-fn wrapped(label: &str, value: &str) -> String {
-    let (mut text, mut line) = (String::new(), format!("{label:<LABEL$}"));
-    for word in value.split(' ') {
-        let length = line.chars().count() + 1 + word.chars().count();
-        if length > WIDTH && line.trim_end().chars().count() > LABEL {
-            text.push_str(line.trim_end());
-            text.push('\n');
-            line = " ".repeat(LABEL);
-        }
-        line.push_str(word);
-        line.push(' ');
-    }
-    text + line.trim_end() + "\n"
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::paragraph::WIDTH;
 
     fn plan() -> Plan {
         let cases = |names: &[&str]| names.iter().map(|name| CaseName::from(*name)).collect::<Vec<_>>();

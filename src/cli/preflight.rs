@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::catalog::Families;
 use crate::domain::device::DeviceInfo;
 use crate::domain::family::Family;
 use crate::domain::ids::CaseName;
@@ -13,12 +14,16 @@ use crate::domain::workload::{Case, Workload};
 use crate::runner::renderer::Renderer;
 use crate::store::Past;
 
-/// Refuses a workload whose initial kernel's family is missing.
-pub fn check_initial_kernel(workload: &Workload, families: &[Family]) -> Result<(), String> {
-    if families.iter().any(|family| family.name == workload.initial_kernel) {
+/// Refuses a workload whose initial kernel's family is missing or broken.
+pub fn check_initial_kernel(workload: &Workload, families: &Families) -> Result<(), String> {
+    let Families { sound, broken } = families;
+    if sound.iter().any(|family| family.name == workload.initial_kernel) {
         return Ok(());
     }
-    let hint = did_you_mean(&workload.initial_kernel, families.iter().map(|family| family.name.as_str()));
+    if let Some(broken) = broken.iter().find(|broken| broken.name == workload.initial_kernel) {
+        return Err(broken.to_string());
+    }
+    let hint = did_you_mean(&workload.initial_kernel, sound.iter().map(|family| family.name.as_str()));
     Err(format!(
         "workload `{}` names the initial kernel `{}`, which does not exist{hint}",
         workload.name, workload.initial_kernel
@@ -34,15 +39,26 @@ pub struct Coverage {
     pub cases: Vec<CaseName>,
 }
 
-/// Refuses what no session could search: no family that fits, a case without a valid configuration, a template that
-/// does not render, or a launch plan that cannot be filled in. Returns the cases that each searched family takes.
+/// What a session can search.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Searchable {
+    /// The cases that each searched family takes.
+    pub coverage: Vec<Coverage>,
+    /// The families that cannot be used, each with a sentence.
+    pub unusable: Vec<(String, String)>,
+}
+
+/// Refuses what no session could search: no family that fits, or a case without a valid configuration.
+///
+/// A family whose template does not render or whose launch plan cannot be filled in is left out, unless the user has
+/// `named` it or the workload starts from it.
 pub fn check_spaces(
     workload: &Workload,
     families: &[Family],
-    searched: &[String],
+    (searched, named): (&[String], &[String]),
     device: &DeviceInfo,
     renderer: &Renderer,
-) -> Result<Vec<Coverage>, String> {
+) -> Result<Searchable, String> {
     let chosen = |family: &&Family| searched.contains(&family.name) && family.fits(workload, device);
     let fitting: Vec<_> = families.iter().filter(chosen).collect();
     if fitting.is_empty() {
@@ -66,36 +82,56 @@ pub fn check_spaces(
             device.sm
         ));
     }
-    let none = |family: &String| Coverage { family: family.clone(), cases: Vec::new() };
-    let mut coverage: Vec<Coverage> = searched.iter().map(none).collect();
-    for case in &workload.cases {
-        let mut reasons = Vec::new();
-        for family in &fitting {
-            let space = Space { family, case, dtype: workload.dtype, device };
-            let start = space.start().map_err(|problem| format!("family `{}`: {problem}", family.name))?;
-            let Some(params) = start else {
-                let why = space.why_not(&family.defaults()).unwrap_or_default();
-                reasons.push(format!("{} ({why})", family.name));
-                continue;
-            };
-            renderer.render(family, &family.specialization(case), workload.dtype, &params)?;
-            family.plan(&params, case, workload.op, workload.dtype, device).map_err(|error| {
-                format!("family `{}` has no launch plan on case `{}`: {error}", family.name, case.name)
-            })?;
-            if let Some(covered) = coverage.iter_mut().find(|covered| covered.family == family.name) {
-                covered.cases.push(case.name.clone());
-            }
+    let mut unusable = Vec::new();
+    let mut taken: Vec<(&Family, Vec<Result<(), String>>)> = Vec::new();
+    for family in fitting {
+        let is_needed = named.contains(&family.name) || family.name == workload.initial_kernel;
+        match workload.cases.iter().map(|case| takes(family, case, workload, device, renderer)).collect() {
+            Ok(cases) => taken.push((family, cases)),
+            Err(problem) if is_needed => return Err(problem),
+            Err(problem) => unusable.push((family.name.clone(), problem)),
         }
-        if reasons.len() == fitting.len() {
+    }
+    for (place, case) in workload.cases.iter().enumerate() {
+        let why_not = |(family, cases): &(&Family, Vec<Result<(), String>>)| {
+            cases[place].as_ref().err().map(|why| format!("{} ({why})", family.name))
+        };
+        let reasons: Vec<String> = taken.iter().filter_map(why_not).collect();
+        if reasons.len() == taken.len() {
+            let reasons = reasons.into_iter().chain(unusable.iter().map(|(_, problem)| problem.clone()));
             return Err(format!(
                 "case `{}` has no valid configuration in any family: {}; select other cases with --case, or add \
                  values to a family",
                 case.name,
-                reasons.join("; ")
+                reasons.collect::<Vec<_>>().join("; ")
             ));
         }
     }
-    Ok(coverage)
+    let is_usable = |name: &&String| unusable.iter().all(|(other, _)| other != *name);
+    let coverage = searched.iter().filter(is_usable).map(|name| {
+        let cases = taken.iter().find(|(family, _)| family.name == *name).map(|(_, cases)| cases.as_slice());
+        let named = workload.cases.iter().zip(cases.unwrap_or_default());
+        let cases = named.filter(|(_, taken)| taken.is_ok()).map(|(case, _)| case.name.clone()).collect();
+        Coverage { family: name.clone(), cases }
+    });
+    Ok(Searchable { coverage: coverage.collect(), unusable })
+}
+
+/// Returns whether a family takes a case, or else why not. The outer error says that the family cannot be used at all.
+fn takes(
+    family: &Family,
+    case: &Case,
+    workload: &Workload,
+    device: &DeviceInfo,
+    renderer: &Renderer,
+) -> Result<Result<(), String>, String> {
+    let space = Space { family, case, dtype: workload.dtype, device };
+    let start = space.start().map_err(|problem| format!("family `{}`: {problem}", family.name))?;
+    let Some(params) = start else { return Ok(Err(space.why_not(&family.defaults()).unwrap_or_default())) };
+    renderer.render(family, &family.specialization(case), workload.dtype, &params)?;
+    let plan = family.plan(&params, case, workload.op, workload.dtype, device);
+    plan.map(|_| Ok(()))
+        .map_err(|error| format!("family `{}` has no launch plan on case `{}`: {error}", family.name, case.name))
 }
 
 /// Refuses to resume a session on another device than its own. Times of two devices are not comparable.
@@ -154,10 +190,10 @@ pub fn check_shapes(past: &Past, workload: &Workload) -> Result<(), String> {
 }
 
 /// Refuses to resume a session whose workload or families have changed their meaning since it began.
-pub fn check_meaning(past: &Past, workload: &Workload, families: &[Family]) -> Result<(), String> {
+pub fn check_meaning(past: &Past, workload: &Workload, families: &Families) -> Result<(), String> {
     // An older optloop did not record the meaning.
     let Some(then) = &past.asked.meaning else { return Ok(()) };
-    let (id, now) = (past.record.session.id, ContentHashes::of(workload, families, &past.asked.families));
+    let (id, now) = (past.record.session.id, ContentHashes::of(workload, &families.sound, &past.asked.families));
     if now.workload != then.workload {
         return Err(format!(
             "op, dtype, tolerance or initial kernel of workload `{}` has changed since session {id} began: restore \
@@ -165,7 +201,12 @@ pub fn check_meaning(past: &Past, workload: &Workload, families: &[Family]) -> R
             workload.name
         ));
     }
-    match then.families.iter().find(|(name, meaning)| now.families.get(*name) != Some(meaning)) {
+    // A broken family of another op was never used.
+    let is_needed =
+        |name: &String| families.broken.iter().all(|one| one.name != *name || one.may_compute(workload.op.name()));
+    let has_changed =
+        |(name, meaning): &(&String, &String)| now.families.get(*name) != Some(meaning) && is_needed(name);
+    match then.families.iter().find(has_changed) {
         None => Ok(()),
         Some((name, _)) => Err(format!(
             "family `{name}` has changed since session {id} began: restore its manifest and template, or start \

@@ -273,7 +273,7 @@ async fn report(
     let device = &record.environment.device;
     workload.cases.retain(|case| record.session.cases.contains(&case.name));
     let facts: Vec<CaseFacts> = workload.cases.iter().map(|case| facts::of_case(&workload, case, device)).collect();
-    let all = project.families().unwrap_or_default();
+    let all = project.families().unwrap_or_default().sound;
     let families = facts::of_families(&all, &workload, &record);
     let fitting: Vec<&Family> = all.iter().filter(|family| family.fits(&workload, device)).collect();
     let best = best(&record, &workload);

@@ -86,7 +86,6 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let seed = inputs::mix(summary.seed, &["resumption", &(summary.resumptions + 1).to_string()]);
     let mut options = options_under(&config, budget, seed, &summary.proposer)?;
     let mut asked = asked(&past, project, seed)?;
-    check_meaning(&past, &asked.workload, &asked.families).map_err(usage_sentence)?;
     // The settings come from the store, which a stranger may have made.
     trust::admit(project, &args.trust, trust::of_session(project, &config, &asked.workload, &asked.device)?)?;
     let ticker = Ticker::start();
@@ -138,9 +137,16 @@ fn asked(past: &Past, project: &Project, seed: u64) -> anyhow::Result<StartReque
     let workload = workload.select(&summary.cases).map_err(usage_sentence)?;
     let mut families = project.families().map_err(usage)?;
     // Those that the session itself has committed come from its journal.
-    families.retain(|family| !family.name.starts_with(PREFIX) || past.asked.families.contains(&family.name));
-    let searched = Project::searched(&families, &past.asked.families).map_err(usage)?;
+    families.sound.retain(|family| !family.name.starts_with(PREFIX) || past.asked.families.contains(&family.name));
+    // A session records all searched families, even those of other ops. It needs none of them.
+    let op = workload.op.name();
+    let is_of_another_op =
+        |name: &&String| families.broken.iter().any(|broken| broken.name == **name && !broken.may_compute(op));
+    let asked: Vec<String> = past.asked.families.iter().filter(|name| !is_of_another_op(name)).cloned().collect();
+    let searched = families.searched(&asked).map_err(usage)?;
     check_initial_kernel(&workload, &families).map_err(usage_sentence)?;
+    check_meaning(past, &workload, &families).map_err(usage_sentence)?;
+    let mut families = families.sound;
     let proposer = agent::proposer(&summary.proposer, seed).map_err(usage_sentence)?;
     if proposer.name() == agent::FAULT_INJECTION {
         families.extend(project.planted_bugs().map_err(usage)?);

@@ -9,7 +9,7 @@ use super::error::{usage, usage_sentence};
 use super::models;
 use super::notify;
 use super::plan::Plan;
-use super::preflight::{check_initial_kernel, check_spaces};
+use super::preflight::{Searchable, check_initial_kernel, check_spaces};
 use super::progress::Progress;
 use super::report::write_reports;
 use super::signals;
@@ -169,9 +169,15 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let workload = asked.workload.clone();
     let checked = activity::begin("checking the families", None);
     let renderer = Renderer::new(own_executable()?);
-    let coverage = check_spaces(&workload, &asked.families, &asked.searched, worker.info(), &renderer);
+    let searched = (&asked.searched[..], &args.families[..]);
+    let searchable = check_spaces(&workload, &asked.families, searched, worker.info(), &renderer);
     drop(checked);
-    let coverage = coverage.map_err(usage_sentence)?;
+    let Searchable { coverage, unusable } = searchable.map_err(usage_sentence)?;
+    for (name, problem) in unusable {
+        say(&format!("{problem}: the session leaves it out"));
+        asked.searched.retain(|searched| *searched != name);
+        asked.families.retain(|family| family.name != name);
+    }
     check_oracle(&workload).await?;
     let (device, proposer) = (worker.info().clone(), asked.proposer.name());
     let plan = |target: &Target, options: &Options| {
@@ -203,7 +209,8 @@ async fn check_oracle(workload: &Workload) -> anyhow::Result<()> {
     let _running = activity::begin("calling the oracle", None);
     let workload = workload.clone();
     let checked = tokio::task::spawn_blocking(move || oracle::check(&workload));
-    signals::or_stop(async { checked.await.context("the oracle was interrupted") }).await?.map_err(usage_sentence)
+    let checked = async { checked.await.context("the oracle was interrupted") };
+    signals::or_stop(checked).await?.map(drop).map_err(usage_sentence)
 }
 
 /// Writes the report of a session that has ended. The report comes before any error, so a session that failed or lost
@@ -242,9 +249,11 @@ fn asked(args: &Args, project: &Project, config: &Config, seed: u64) -> anyhow::
     let defaults = &config.session;
     let workload = project.workload(args.workload.as_ref().unwrap_or(&defaults.workload)).map_err(usage)?;
     let workload = workload.select(&args.cases).map_err(usage_sentence)?;
-    let mut families = project.families().map_err(usage)?;
-    let searched = Project::searched(&families, &args.families).map_err(usage)?;
+    let families = project.families().map_err(usage)?;
+    let searched = families.searched(&args.families).map_err(usage)?;
     check_initial_kernel(&workload, &families).map_err(usage_sentence)?;
+    families.missed(workload.op.name(), &args.families).for_each(|broken| say(&broken.left_out()));
+    let mut families = families.sound;
     let proposer = args.proposer.as_ref().unwrap_or(&defaults.proposer);
     let proposer = agent::proposer(proposer, seed).map_err(usage_sentence)?;
     if proposer.name() == agent::FAULT_INJECTION {

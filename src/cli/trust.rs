@@ -38,6 +38,13 @@ pub struct TrustArgs {
     trust: bool,
 }
 
+impl TrustArgs {
+    /// Returns whether the user agrees to everything.
+    pub(super) fn is_given(&self) -> bool {
+        self.trust
+    }
+}
+
 /// Shows what the project chooses, and asks.
 pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
     let root = root(project)?;
@@ -50,9 +57,10 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
         return Ok(writeln!(out, "no longer trusted: {removed} of {}", root.display())?);
     }
     let config = Config::load(project.root()).map_err(usage)?;
-    let names = project.workload_names().map_err(usage)?;
-    let workloads =
-        names.iter().map(|name| project.workload(name)).collect::<anyhow::Result<Vec<_>>>().map_err(usage)?;
+    let (workloads, broken) = project.workloads().map_err(usage)?;
+    for (name, _) in broken {
+        say(&format!("workload `{name}` is broken, so what it runs is not listed: `optloop check {name}` explains it"));
+    }
     let mut items = trust::of_project(project.root(), &config, &workloads).map_err(usage)?;
     if items.is_empty() {
         return Ok(writeln!(out, "there is nothing to trust: this project runs only programs shipped with optloop")?);

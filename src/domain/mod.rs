@@ -18,6 +18,7 @@ pub mod experiment;
 pub mod expr;
 pub mod family;
 pub mod finding;
+pub mod fit;
 pub mod floor;
 pub mod gain;
 pub mod history;

@@ -26,6 +26,15 @@ pub fn at(text: &str, byte: usize, message: &str) -> String {
     format!("line {line}: {message}")
 }
 
+/// Splits a sentence that begins with `line N:` into the line and the rest, as [`at`] puts them together.
+pub fn split_line(sentence: &str) -> (Option<usize>, &str) {
+    let split = || {
+        let (line, rest) = sentence.strip_prefix("line ")?.split_once(": ")?;
+        Some((line.parse().ok()?, rest))
+    };
+    split().map_or((None, sentence), |(line, rest)| (Some(line), rest))
+}
+
 /// Returns an error that names the new key, if a document still has a renamed one. `renamed` has pairs of old and new
 /// key. The old key of a table entry is written `table.key`.
 pub fn renamed_key(text: &str, renamed: &[(&str, &str)]) -> Option<String> {

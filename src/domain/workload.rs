@@ -105,11 +105,12 @@ struct CaseFile {
 }
 
 impl Workload {
-    /// Parses and validates a workload file. Errors are one sentence without the file's name.
+    /// Parses and validates a workload file. The error has a sentence for each mistake, all in one line, without the
+    /// file's name.
     pub fn parse(text: &str, find_op: impl Fn(&str) -> Result<&'static dyn Op, String>) -> Result<Self, String> {
         toml_text::parse(text)
             .map_err(|problem| toml_text::renamed_key(text, &RENAMED).unwrap_or(problem))
-            .and_then(|file| Self::of(file, find_op))
+            .and_then(|file| Self::of(file, find_op).map_err(|mistakes| mistakes.join("; ")))
             .map_err(toml_text::one_line)
     }
 
@@ -125,46 +126,58 @@ impl Workload {
         blake3::hash(described.as_bytes()).to_hex().to_string()
     }
 
-    fn of(file: WorkloadFile, find_op: impl Fn(&str) -> Result<&'static dyn Op, String>) -> Result<Self, String> {
+    /// Validates a file. The error has a sentence for each mistake.
+    fn of(file: WorkloadFile, find_op: impl Fn(&str) -> Result<&'static dyn Op, String>) -> Result<Self, Vec<String>> {
+        let mut mistakes = Vec::new();
         if !is_file_name(&file.name) {
-            return Err(format!(
+            mistakes.push(format!(
                 "name `{}`: use 1 to 64 of a-z, 0-9 and `-`, because it is used as a folder name",
                 file.name
             ));
         }
-        let op = find_op(&file.op)?;
-        if !op.dtypes().contains(&file.dtype) {
+        let op = find_op(&file.op).map_err(|problem| mistakes.push(problem)).ok();
+        if let Some(op) = op.filter(|op| !op.dtypes().contains(&file.dtype)) {
             let known: Vec<&str> = op.dtypes().iter().map(|dtype| dtype.name()).collect();
-            return Err(format!("op `{}` has no oracle for {}: use {}", file.op, file.dtype.name(), known.join(", ")));
+            let dtype = file.dtype.name();
+            mistakes.push(format!("op `{}` has no oracle for {dtype}: use {}", file.op, known.join(", ")));
         }
-        file.baseline.as_ref().map_or(Ok(()), BaselineKey::check)?;
+        mistakes.extend(file.baseline.as_ref().and_then(|baseline| baseline.check().err()));
         if file.cases.is_empty() {
-            return Err("it has no [[case]]: add at least one".to_owned());
+            mistakes.push("it has no [[case]]: add at least one".to_owned());
         }
         let mut cases: Vec<Case> = Vec::with_capacity(file.cases.len());
+        let mut names: Vec<CaseName> = Vec::with_capacity(file.cases.len());
         for case in file.cases {
-            if cases.iter().any(|other| other.name == case.name) {
-                return Err(format!("case `{}` occurs twice: rename one", case.name));
+            if names.contains(&case.name) {
+                mistakes.push(format!("case `{}` occurs twice: rename one", case.name));
             }
+            names.push(case.name.clone());
             let regime = case.regime.unwrap_or(file.regime);
-            cases.push(Case::validated(case.name, regime, file.dims.clone(), case.dims, op)?);
+            match op.map(|op| Case::validated(case.name, regime, file.dims.clone(), case.dims, op)) {
+                Some(Ok(case)) => cases.push(case),
+                Some(Err(mistake)) => mistakes.push(mistake),
+                None => {}
+            }
         }
         let Tolerance { relative_l2, worst_row } = file.tolerance;
         // Only whole numbers are exact.
         let is_valid = |most: f64| most > 0.0 && most < 0.5 || most == 0.0 && file.dtype.is_integer();
         if !(is_valid(relative_l2) && is_valid(worst_row)) {
-            return Err("tolerance: both values must be between 0 and 0.5".to_owned());
+            mistakes.push("tolerance: both values must be between 0 and 0.5".to_owned());
         }
-        Ok(Self {
-            name: file.name,
-            about: file.about,
-            op,
-            dtype: file.dtype,
-            tolerance: file.tolerance,
-            initial_kernel: file.initial_kernel,
-            baseline: file.baseline,
-            cases,
-        })
+        match op {
+            Some(op) if mistakes.is_empty() => Ok(Self {
+                name: file.name,
+                about: file.about,
+                op,
+                dtype: file.dtype,
+                tolerance: file.tolerance,
+                initial_kernel: file.initial_kernel,
+                baseline: file.baseline,
+                cases,
+            }),
+            _ => Err(mistakes),
+        }
     }
 
     /// Finds a case by name; the error names the nearest one.
@@ -398,6 +411,8 @@ mod tests {
         insta::assert_snapshot!(error("tolerance =", "regime = \"hot\"\ntolerance ="), @"line 7: unknown variant `hot`, expected `warm` or `cold`");
         insta::assert_snapshot!(error("B = 1", "B = 1\nregime = \"hot\""), @"line 12: unknown variant `hot`, expected `warm` or `cold`");
         insta::assert_snapshot!(error("1e-3", "0.0"), @"tolerance: both values must be between 0 and 0.5");
+        let several = VALID.replace("1e-3", "0.0").replace("B = 1", "B = 0").replace("\"w\"", "\"W\"");
+        insta::assert_snapshot!(Workload::parse(&several, ops::find).unwrap_err(), @"name `W`: use 1 to 64 of a-z, 0-9 and `-`, because it is used as a folder name; case `small`: `B` = 0 is out of range 1 to 65536; tolerance: both values must be between 0 and 0.5");
         insta::assert_snapshot!(error("initial_kernel = ", "reference = "), @"the key `reference` was renamed to `initial_kernel` in optloop 0.2: change it");
         insta::assert_snapshot!(error("dtype", "dtpye"), @"line 5: unknown field `dtpye`, expected one of `name`, `about`, `op`, `dtype`, `tolerance`, `initial_kernel`, `baseline`, `regime`, `dims`, `case` (did you mean `dtype`?)");
     }

@@ -18,6 +18,11 @@ pub use wanted::{CaseSizes, Wanted};
 
 use crate::domain::names::did_you_mean;
 
+/// Finds the kernels of a source.
+pub fn kernels(text: &str) -> Vec<Kernel> {
+    kernel::find(&source::without_comments(text))
+}
+
 /// What a source says: its kernel and what can be made tunable.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Draft {

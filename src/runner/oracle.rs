@@ -19,7 +19,7 @@ use super::guarded::{GuardedProgram, cache_folder};
 use crate::domain::op::{Dims, Dtype, Oracle, OracleCall, TensorSpec};
 use crate::secrets;
 
-pub use check::check;
+pub use check::{Observed, check};
 
 /// The program that calls the function.
 const DRIVER: &str = include_str!("oracle/driver.py");
@@ -38,6 +38,7 @@ pub struct PythonOracle {
     text: String,
     python: String,
     process: Mutex<Option<Process>>,
+    printed: Mutex<Option<String>>,
 }
 
 /// A running oracle.
@@ -100,6 +101,8 @@ struct Answer {
     error: Option<String>,
     #[serde(default)]
     elements: usize,
+    /// The first line that the function has printed so far.
+    printed: Option<String>,
 }
 
 /// Why there is no answer.
@@ -113,7 +116,12 @@ enum Failure {
 impl PythonOracle {
     /// Makes an oracle. Nothing runs before the first call.
     pub fn new(text: String, python: String) -> Self {
-        Self { text, python, process: Mutex::new(None) }
+        Self { text, python, process: Mutex::new(None), printed: Mutex::new(None) }
+    }
+
+    /// Returns the first line that the function has printed.
+    pub fn printed(&self) -> Option<String> {
+        self.printed.lock().ok()?.clone()
     }
 }
 
@@ -125,7 +133,11 @@ impl Oracle for PythonOracle {
             None => Process::start(&self.text, &self.python)?,
         };
         let running = process.insert(running);
-        running.call(call).map_err(|failure| match failure {
+        let called = running.call(call);
+        if let (Ok(mut printed), Ok((_, Some(line)))) = (self.printed.lock(), &called) {
+            printed.get_or_insert_with(|| child::sentence(line));
+        }
+        called.map(|(values, _)| values).map_err(|failure| match failure {
             Failure::Refused(problem) => problem,
             Failure::Lost(problem) => {
                 *process = None;
@@ -183,7 +195,8 @@ impl Process {
         })
     }
 
-    fn call(&mut self, call: &OracleCall<'_>) -> Result<Vec<f64>, Failure> {
+    /// Returns the answer, and the first line that the function has printed so far.
+    fn call(&mut self, call: &OracleCall<'_>) -> Result<(Vec<f64>, Option<String>), Failure> {
         let scalars = call.scalars.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
         let inputs = call.inputs.iter().map(|(tensor, _)| Input::of(tensor)).collect();
         let outputs = call.outputs.iter().map(|(tensor, rows)| Output { shape: &tensor.shape, rows }).collect();
@@ -198,7 +211,7 @@ impl Process {
                 let problem = format!("it sent {} elements, not {elements}", answer.elements);
                 return Err(Failure::Lost(problem));
             }
-            process.values(elements)
+            Ok((process.values(elements)?, answer.printed))
         })
     }
 

@@ -1,7 +1,7 @@
 //! Renders a family's template into the CUDA source of a variant.
 
 use serde::{Deserialize, Serialize};
-use tera::{Context, Delimiters, Tera};
+use tera::{Context, Delimiters, ErrorKind, Tera};
 
 use crate::domain::family::Family;
 use crate::domain::op::{Dims, Dtype};
@@ -27,25 +27,41 @@ impl Template {
     }
 }
 
+/// Why a template does not expand.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{}{message}", .line.map(|line| format!("line {line}: ")).unwrap_or_default())]
+pub struct TemplateError {
+    /// The line of the template with its fragments, counted from 1, if it is known.
+    pub line: Option<usize>,
+    /// One sentence.
+    pub message: String,
+}
+
+impl From<String> for TemplateError {
+    fn from(message: String) -> Self {
+        Self { line: None, message }
+    }
+}
+
 /// Expands a template. Runs for as long, and takes as much memory, as the template wants: see [`super::renderer`].
 ///
 /// Templates use `<$ NAME $>` for values, `<% if … %>` for blocks and `<# … #>` for comments. The usual braces collide
 /// with C++ and inline PTX. A name that is not bound is an error. In addition to the numbers of
 /// [`Family::template_values`], a template may use the string `DTYPE`.
-pub fn expand(template: &Template) -> Result<String, String> {
+pub fn expand(template: &Template) -> Result<String, TemplateError> {
     let mut context = Context::new();
     for (name, value) in &template.numbers {
         context.insert(name.clone(), value);
     }
     context.insert("DTYPE", &template.dtype);
-    engine(template).and_then(|tera| tera.render(&template.name, &context)).map_err(|error| one_line(&error))
+    engine(template).and_then(|tera| tera.render(&template.name, &context)).map_err(|error| mistake(&error))
 }
 
 /// Renders a variant in this process, without limits: for tests, and for templates that are known to end. All other
 /// templates go to a [`Renderer`](super::renderer::Renderer).
 pub fn render(family: &Family, specialization: &Dims, dtype: Dtype, params: &Params) -> Result<Variant, String> {
-    let body =
-        expand(&Template::new(family, specialization, dtype, params)?).map_err(|error| explain(family, &error))?;
+    let body = expand(&Template::new(family, specialization, dtype, params)?)
+        .map_err(|error| explain(family, &error.to_string()))?;
     variant(family, specialization, dtype, params, &body)
 }
 
@@ -90,9 +106,15 @@ fn engine(template: &Template) -> tera::TeraResult<Tera> {
     Ok(tera)
 }
 
-/// Folds Tera's report, which shows the template over several lines, into one line.
-fn one_line(error: &tera::Error) -> String {
-    error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
+/// Takes the message and the line from Tera's report, which shows the template over several lines.
+fn mistake(error: &tera::Error) -> TemplateError {
+    let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match error.kind() {
+        ErrorKind::SyntaxError(report) | ErrorKind::RenderingError(report) => {
+            TemplateError { line: Some(report.span().start_line), message: one_line(report.message()) }
+        }
+        kind => TemplateError { line: None, message: one_line(&kind.to_string()) },
+    }
 }
 
 #[cfg(test)]

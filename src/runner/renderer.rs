@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::confine;
 use super::frames::Message;
-use super::render::{self, Template};
+use super::render::{self, Template, TemplateError};
 use super::subprocess::{Limits, Subprocess};
 use super::{child, frames};
 use crate::domain::family::Family;
@@ -40,14 +40,14 @@ pub struct Renderer {
 
 /// A reply of the process: the text, or why there is none.
 #[derive(Debug, Serialize, Deserialize)]
-struct Reply(Result<String, String>);
+struct Reply(Result<String, TemplateError>);
 
 impl Message for Template {}
 
 impl Message for Reply {
     fn free_texts(&mut self) -> Vec<&mut String> {
         // A source is refused rather than masked if it holds a secret.
-        self.0.as_mut().err().into_iter().collect()
+        self.0.as_mut().err().map(|error| &mut error.message).into_iter().collect()
     }
 }
 
@@ -61,7 +61,9 @@ pub fn serve() -> anyhow::Result<()> {
     for template in requests {
         let text = render::expand(&template).and_then(|text| match text.len() <= MAX_SOURCE_BYTES {
             true => Ok(text),
-            false => Err(format!("its source has more than {} MiB, the limit for a source", MAX_SOURCE_BYTES >> 20)),
+            false => {
+                Err(format!("its source has more than {} MiB, the limit for a source", MAX_SOURCE_BYTES >> 20).into())
+            }
         });
         frames::write(&mut out, &Reply(text))?;
     }
@@ -83,12 +85,23 @@ impl Renderer {
         dtype: Dtype,
         params: &Params,
     ) -> Result<Variant, String> {
-        let template = Template::new(family, specialization, dtype, params)?;
-        let body = self.expand(&template).map_err(|problem| render::explain(family, &problem))?;
-        render::variant(family, specialization, dtype, params, &body)
+        self.expanded(family, specialization, dtype, params)
+            .map_err(|error| render::explain(family, &error.to_string()))
+            .and_then(|body| render::variant(family, specialization, dtype, params, &body))
     }
 
-    fn expand(&self, template: &Template) -> Result<String, String> {
+    /// Expands the template of `family` alone. The error has the line.
+    pub fn expanded(
+        &self,
+        family: &Family,
+        specialization: &Dims,
+        dtype: Dtype,
+        params: &Params,
+    ) -> Result<String, TemplateError> {
+        self.expand(&Template::new(family, specialization, dtype, params)?)
+    }
+
+    fn expand(&self, template: &Template) -> Result<String, TemplateError> {
         let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
         let mut running = match process.take() {
             Some(running) => running,

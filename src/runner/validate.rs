@@ -210,7 +210,7 @@ impl Expectation {
             self.scan_around(bytes)?;
         }
         let rows: Vec<RowError> = (0..self.rows.len()).into_par_iter().map(|at| self.row_error(at, bytes)).collect();
-        self.judge(&rows, tolerance)
+        self.judge(&rows, bytes, tolerance)
     }
 
     /// Checks an output whose elements need not all be finite. Compared elements must be finite where the oracle is,
@@ -257,7 +257,8 @@ impl Expectation {
     }
 
     /// Judges each output by itself: one with large values would hide the errors of another.
-    fn judge(&self, rows: &[RowError], tolerance: &Tolerance) -> Result<Correctness, Refusal> {
+    fn judge(&self, rows: &[RowError], bytes: &[u8], tolerance: &Tolerance) -> Result<Correctness, Refusal> {
+        let all = rows;
         let none =
             Correctness { relative_l2: 0.0, worst_row: 0.0, rows_checked: rows.len(), rows: self.outputs.rows() };
         let mut found = none;
@@ -283,10 +284,28 @@ impl Expectation {
             return Ok(found);
         }
         let message = format!(
-            "relative error {:.2e} over the output (tolerance {:.0e}), {:.2e} in its worst row {worst} (tolerance {:.0e})",
-            found.relative_l2, tolerance.relative_l2, found.worst_row, tolerance.worst_row
+            "relative error {:.2e} over the output (tolerance {:.0e}), {:.2e} in its worst row {worst} (tolerance {:.0e}){}",
+            found.relative_l2,
+            tolerance.relative_l2,
+            found.worst_row,
+            tolerance.worst_row,
+            self.first_wrong(all, worst, bytes, tolerance).unwrap_or_default()
         );
         Err(Refusal { check: Check::Accuracy, message })
+    }
+
+    /// Describes the first wrong element of the first wrong row, or of the worst row if no row is wrong by itself.
+    fn first_wrong(&self, rows: &[RowError], worst: usize, bytes: &[u8], tolerance: &Tolerance) -> Option<String> {
+        // Written so that a NaN is wrong.
+        let is_right = |it: &RowError| relative(it.squared_error, it.squared_scale) <= tolerance.worst_row;
+        let at = rows.iter().position(|it| !is_right(it)).or_else(|| rows.iter().position(|it| it.row == worst))?;
+        let RowError { row, squared_scale, .. } = rows[at];
+        let (values, oracle) = (self.output_of(at).values_of(row, bytes), self.oracle_of(at));
+        let limit = tolerance.worst_row * (squared_scale / oracle.len() as f64).sqrt();
+        let is_near = |(value, exact): (&f64, &f64)| (value - exact).abs() <= limit;
+        let place = values.iter().zip(oracle).position(|pair| !is_near(pair))?;
+        let (value, exact) = (values[place] as f32, oracle[place] as f32);
+        Some(format!("; element {place} of row {row} is {value}, not {exact}"))
     }
 }
 
@@ -399,7 +418,7 @@ mod tests {
         assert!(check(&expectation, &vec![0.0; right.len()]).is_err(), "zeros");
         let mut one_row = right.clone();
         one_row[64 * 200..64 * 201].iter_mut().for_each(|value| *value *= 1.01);
-        insta::assert_snapshot!(check(&expectation, &one_row).unwrap_err(), @"relative error 3.12e-4 over the output (tolerance 1e-3), 1.00e-2 in its worst row 200 (tolerance 4e-3)");
+        insta::assert_snapshot!(check(&expectation, &one_row).unwrap_err(), @"relative error 3.12e-4 over the output (tolerance 1e-3), 1.00e-2 in its worst row 200 (tolerance 4e-3); element 0 of row 200 is -0.06100464, not -0.060400087");
         let mut not_a_number = right.clone();
         not_a_number[5] = f32::NAN;
         insta::assert_snapshot!(check(&expectation, &not_a_number).unwrap_err(), @"1 of 32768 elements are NaN or infinite");

@@ -2,6 +2,7 @@
 //! mistakes get.
 
 mod adding;
+mod checking;
 mod examples;
 mod tutorial;
 

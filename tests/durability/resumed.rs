@@ -373,3 +373,19 @@ fn an_index_that_another_git_has_locked_delays_the_commit_and_loses_no_winner() 
     assert_eq!(sandbox.git(&["status", "--porcelain"]), "");
     assert!(!sandbox.succeeds(&["sessions"]).contains("on no branch"));
 }
+
+/// The session searches no family of another op, so it does not need one.
+#[test]
+fn a_family_of_another_op_may_break_while_a_session_is_stopped() {
+    let sandbox = Sandbox::new();
+    sandbox.copy_family("templates/kernels/gemm-scalar", "templates/kernels/gemm-scalar");
+    sandbox.write("templates/kernels/gemm-scalar/kernel.cu.tera", common::TEMPLATE);
+    let session =
+        Running::start(&sandbox, &["start", "--device", "fake", "--workload", "small", "--budget", "10m", "--json"]);
+    session.wait_for("iteration");
+    session.kill();
+    sandbox.replace("templates/kernels/gemm-scalar/family.toml", "requires_sm", "requires_ms");
+    let (status, _, said) = Running::start(&sandbox, &["resume", "--budget", "1ms", "--json"]).end();
+    assert!(status.success(), "{said}");
+    assert!(!said.contains("left out"), "{said}");
+}

@@ -38,7 +38,7 @@ impl Lab {
         let (exe, toolchain) = (env!("CARGO_BIN_EXE_optloop").into(), Toolchain::find_or_fetch().unwrap());
         Self {
             workload: project.workload(workload).unwrap(),
-            families: project.families().unwrap(),
+            families: project.families().unwrap().sound,
             compiler: Compiler::new(exe, toolchain, gpu.arch, &options, Duration::from_secs(60)).unwrap(),
             device: DeviceInfo::of_arch(gpu.arch).unwrap(),
             gpu,

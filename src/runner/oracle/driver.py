@@ -21,6 +21,26 @@ answers = os.fdopen(os.dup(1), "wb")
 os.dup2(2, 1)
 
 
+class Printed:
+    """Standard output that remembers its first line."""
+
+    def __init__(self, stream):
+        self.stream, self.text = stream, ""
+
+    def write(self, text):
+        self.text = (self.text + text)[:200]
+        return self.stream.write(text)
+
+    def __getattr__(self, name):
+        return getattr(self.stream, name)
+
+    def first_line(self):
+        return next((line for line in self.text.splitlines() if line.strip()), None)
+
+
+printed = sys.stdout = Printed(sys.stderr)
+
+
 def answer(header, payload=b""):
     answers.write(json.dumps(header).encode() + b"\n")
     answers.write(payload)
@@ -133,7 +153,7 @@ def main():
             del values
             # An empty array has no bytes to view.
             payload = b"".join(memoryview(result).cast("B") for result in results if result.size)
-            answer({"elements": sum(result.size for result in results)}, payload)
+            answer({"elements": sum(result.size for result in results), "printed": printed.first_line()}, payload)
         except (Exception, SystemExit) as error:
             answer({"error": describe(error)})
 

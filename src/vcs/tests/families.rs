@@ -135,7 +135,8 @@ fn a_failure_at_the_last_step_leaves_no_family() {
 /// A later session renders the committed winner from its committed family.
 #[test]
 fn a_committed_family_renders_to_the_same_sources() {
-    let shipped = Project::find(Some(std::path::Path::new(env!("CARGO_MANIFEST_DIR")))).unwrap().families().unwrap();
+    let shipped =
+        Project::find(Some(std::path::Path::new(env!("CARGO_MANIFEST_DIR")))).unwrap().families().unwrap().sound;
     let sandbox = Sandbox::new();
     sandbox.write("config.toml", "");
     let dims: Dims = [("D", 64), ("CAUSAL", 1), ("Sq", 128), ("Sk", 128)]
@@ -160,7 +161,7 @@ fn a_committed_family_renders_to_the_same_sources() {
         sandbox.repo().commit_winner(&winner).unwrap();
     }
     assert_eq!(sandbox.git("status --porcelain"), "?? config.toml\n");
-    let read = Project::find(Some(sandbox.root.path())).unwrap().families().unwrap();
+    let read = Project::find(Some(sandbox.root.path())).unwrap().families().unwrap().sound;
     assert_eq!(read.len(), generated.len());
     for (read, family) in read.iter().zip(&generated) {
         assert_eq!(

@@ -1,0 +1,87 @@
+//! Checks what needs a device or an oracle: the kernels' outputs, and the oracles themselves.
+
+use std::time::Duration;
+
+use super::{Finding, Level, Pair, Runnable, Stage, Tools};
+use crate::domain::evaluation::Outcome;
+use crate::domain::workload::Workload;
+use crate::runner::inputs;
+use crate::runner::messages::EvaluateRequest;
+use crate::runner::oracle;
+use crate::runner::planning;
+use crate::runner::worker::{Worker, WorkerError};
+
+/// The longest call of an oracle that is not worth a note. A session calls it for every check of every case.
+const SLOW: Duration = Duration::from_secs(5);
+
+/// The seed of the inputs, so that two checks of one project say the same.
+const SEED: u64 = 1;
+
+/// Calls the oracle of a workload. Blocks for as long as the oracle takes.
+pub fn check_oracle(workload: &Workload) -> Vec<Finding> {
+    let of = |level, message| Finding {
+        workload: Some(workload.name.clone()),
+        ..Finding::new(level, Stage::Oracle, message)
+    };
+    let op = workload.op.name();
+    match oracle::check(workload) {
+        Err(problem) => vec![of(Level::Wrong, problem)],
+        Ok(manners) => {
+            let printed = manners.printed.map(|text| {
+                of(Level::Note, format!("the oracle of op `{op}` prints, which is not shown elsewhere: {text}"))
+            });
+            let slow = (manners.slowest > SLOW).then(|| {
+                let seconds = manners.slowest.as_secs_f64();
+                let note = format!("a call of the oracle of op `{op}` takes {seconds:.0} s, which slows every check");
+                of(Level::Note, note)
+            });
+            printed.into_iter().chain(slow).collect()
+        }
+    }
+}
+
+/// Runs a configuration on its case, and compares its output with the oracle. Returns what is wrong. An error means that
+/// the machine is at fault.
+pub async fn run(
+    worker: &mut Worker,
+    pair: &Pair,
+    runnable: &Runnable,
+    tools: &Tools,
+) -> Result<Option<Finding>, WorkerError> {
+    let Pair { workload, family, .. } = pair;
+    let Runnable { case, params, artifact } = runnable;
+    let of = |stage, message: String| Finding {
+        workload: Some(workload.name.clone()),
+        family: Some(family.name.clone()),
+        cases: vec![case.name.clone()],
+        ..Finding::new(Level::Wrong, stage, message)
+    };
+    let model_flop = tools.measuring.model_flop;
+    let planned = planning::of_case(family, params, case, workload, worker.info(), model_flop);
+    let planned = match planned {
+        Ok(planned) => planned,
+        Err(problem) => return Ok(Some(of(Stage::Launch, problem))),
+    };
+    let request = EvaluateRequest {
+        artifact: artifact.as_ref().clone(),
+        op: workload.op.source(),
+        dtype: workload.dtype,
+        tolerance: workload.tolerance,
+        cases: vec![planned],
+        measuring: tools.measuring,
+        input_seed: inputs::mix(SEED, &["check", &workload.name]),
+        own_seed: inputs::mix(SEED, &["own", &family.name]),
+        within_s: None,
+        explain: false,
+    };
+    match worker.evaluate(request).await {
+        Ok(evaluation) if evaluation.outcome == Outcome::Measured => Ok(None),
+        Ok(evaluation) => {
+            let outcome = evaluation.outcome;
+            let message = outcome.message().unwrap_or_default();
+            Ok(Some(of(Stage::Run, format!("{}: {message}", outcome.kind().replace('_', " ")))))
+        }
+        Err(WorkerError::Oracle(problem)) => Ok(Some(of(Stage::Oracle, problem))),
+        Err(error) => Err(error),
+    }
+}
