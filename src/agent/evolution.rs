@@ -11,7 +11,7 @@ use super::initial_design::{InitialDesign, Next};
 use super::place::{Place, choose_case, timed, weight};
 use super::random::Draw;
 use super::{Proposer, SearchContext, claims};
-use crate::domain::family::Family;
+use crate::domain::family::{Family, Param};
 use crate::domain::history::{Finished, History};
 use crate::domain::origin::{Change, Origin};
 use crate::domain::proposal::Suggestion;
@@ -108,7 +108,7 @@ fn fast_one<'h>(timed: &[(&'h Finished, f64)], rng: &mut SmallRng) -> Option<&'h
 /// Takes each value from one of two configurations. On average, one value in all changes to a random one.
 fn mix(family: &Family, mother: &Params, father: &Params, rng: &mut SmallRng) -> Params {
     let changes = 1.0 / family.params.len().max(1) as f64;
-    let value = |(name, param): (&String, &crate::domain::family::Param)| {
+    let value = |(name, param): (&String, &Param)| {
         let parent = if rng.random_bool(0.5) { mother } else { father };
         let kept = parent.get(name).copied().unwrap_or(param.default);
         let changed = if rng.random_bool(changes) { param.values.choose(rng).copied() } else { None };

@@ -17,8 +17,8 @@ use super::diagnosis::Diagnosis;
 use super::evolution;
 use super::initial_design::{InitialDesign, Next};
 use super::local::{self, Local};
-use super::model_search::{Model, ModelSearch};
-use super::place::{Place, choose_case, weight};
+use super::model_search::{MIN_OBSERVATIONS, Model, ModelSearch};
+use super::place::{Place, choose_case, timed, weight};
 use super::random::Draw;
 use super::{Proposer, SearchContext};
 use crate::domain::attempt::Attempt;
@@ -179,7 +179,7 @@ impl Portfolio {
             let gains = self.families.factor(&(family.name.clone(), case.name.clone()));
             weight(history, family, case) * gains
         };
-        let family = context.families.choose_weighted(&mut self.rng, weight).ok()?;
+        let family = *context.families.choose_weighted(&mut self.rng, weight).ok()?;
         Some(Place { family, case })
     }
 }
@@ -209,7 +209,11 @@ impl Proposer for Portfolio {
             let Some(case) = context.workload.cases.choose(&mut self.rng) else { return Ok(None) };
             return self.draw.next(context, history, &case.name, |_, _| 1.0, &mut self.rng);
         };
+        let known = timed(history, place.family, place.case).len();
         for way in self.order() {
+            // Without observations to learn from, a search learns the most from random configurations.
+            let is_informed = known >= MIN_OBSERVATIONS || matches!(way, Way::Remedy | Way::WarmStart);
+            let way = if is_informed { way } else { Way::Random };
             if let Some(suggestion) = self.ask(way, context, diagnosis, history, place)? {
                 let family = context.family(&suggestion.family).unwrap_or(place.family);
                 let case = suggestion.cases.first().unwrap_or(place.case);
