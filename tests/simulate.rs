@@ -71,8 +71,8 @@ fn mistakes_get_one_sentence() {
     sandbox.write("text.json", "hello");
     insta::assert_snapshot!(sandbox.fails(&["simulate", "none.json"]), @"2 error: none.json: No such file or directory (os error 2)");
     insta::assert_snapshot!(sandbox.fails(&["simulate", "text.json"]), @"2 error: text.json: it is not JSON: expected value at line 1 column 1");
-    insta::assert_snapshot!(sandbox.fails(&["simulate", "grid.json", "--proposer", "locl"]), @"2 error: there is no proposer `locl` (did you mean `local`?); there are: local, bayes, llm, random, fault-injection");
-    insta::assert_snapshot!(sandbox.fails(&["simulate", "grid.json", "--proposer", "llm"]), @"2 error: the proposer `llm` cannot search a recording, which has neither sources nor planted bugs; use one of: local, bayes, random");
+    insta::assert_snapshot!(sandbox.fails(&["simulate", "grid.json", "--proposer", "locl"]), @"2 error: there is no proposer `locl` (did you mean `local`?); there are: portfolio, local, bayes, evolution, llm, random, fault-injection");
+    insta::assert_snapshot!(sandbox.fails(&["simulate", "grid.json", "--proposer", "llm"]), @"2 error: the proposer `llm` cannot search a recording, which has neither sources nor planted bugs; use one of: portfolio, local, bayes, evolution, random");
     insta::assert_snapshot!(sandbox.fails(&["simulate", "grid.json", "--repeats", "0"]), @"2 error: invalid value '0' for '--repeats <REPEATS>': 0 is not in 1..=10000; run it with `--help` for a list");
     insta::assert_snapshot!(sandbox.fails(&["space", "convert", "grid.json", "--format", "t5"]), @"2 error: invalid value 't5' for '--format <FORMAT>' [possible values: kernel-tuner, t4]; run it with `--help` for a list");
     insta::assert_snapshot!(sandbox.fails(&["space", "export", "1", "--format", "t4"]), @"1 error: there are no sessions yet: run `optloop start` first");

@@ -7,9 +7,10 @@ use rand::rngs::SmallRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, SeedableRng};
 
-use super::diagnosis::{Diagnosis, Headroom};
+use super::diagnosis::Diagnosis;
 use super::effects::Effects;
 use super::initial_design::{InitialDesign, Next};
+use super::place::{FAMILY_POWER, choose_case, weight};
 use super::random::Draw;
 use super::{Proposer, SearchContext, claims};
 use crate::domain::family::Family;
@@ -42,14 +43,6 @@ const LEADERS: usize = 4;
 
 /// The weight of each of these variants relative to the one before.
 const NEXT_LEADER: f64 = 0.5;
-
-/// Exponent of the weight of a family, or of a variant to move from. The base is the best time on a case over the
-/// family's or variant's own. With the cube, one that takes twice as long has an eighth of the weight. A family that is
-/// a hundred times slower costs a hundred times as much, and gets almost no weight.
-const FAMILY_POWER: f64 = 3.0;
-
-/// The weight of a family that was not timed on a case, only on others.
-const UNSEEN: f64 = 0.3;
 
 /// The number of neighbours from which moves go on to a second parameter. They find valleys that run diagonally (tile
 /// size with threads).
@@ -109,14 +102,6 @@ impl Local {
         }
     }
 
-    /// Chooses a case. Its chance grows with the logarithm of its distance to the floor.
-    fn choose_case<'a>(&mut self, context: &SearchContext<'a>, diagnosis: &Diagnosis) -> Option<&'a Case> {
-        let weight = |headroom: &&Headroom| 0.2 + headroom.factor().max(1.0).ln();
-        let known: Vec<&Headroom> = diagnosis.headroom.iter().collect();
-        let headroom = *known.choose_weighted(&mut self.rng, weight).ok()?;
-        context.workload.cases.iter().find(|case| case.name == headroom.case)
-    }
-
     /// Chooses one of the fastest variants of a case, confirmed or not, from the families that are searched.
     fn choose_leader<'a, 'h>(
         &mut self,
@@ -133,6 +118,23 @@ impl Local {
             NEXT_LEADER.powi(*rank as i32) * (best_ns / ns).powf(FAMILY_POWER)
         };
         leaders.choose_weighted(&mut self.rng, weight).ok().map(|(_, (_, leader, family))| (*leader, *family))
+    }
+
+    /// Suggests a move around one of the fastest variants of a case.
+    pub(super) fn walk(
+        &mut self,
+        context: &SearchContext<'_>,
+        history: &History,
+        case: &Case,
+    ) -> Result<Option<Suggestion>, String> {
+        // By name, because the case of the context lives as long as the families.
+        let case = context.workload.cases.iter().find(|other| other.name == case.name);
+        let Some(case) = case else { return Ok(None) };
+        let Some((leader, family)) = self.choose_leader(context, history, case) else { return Ok(None) };
+        let Some(step) = self.step(context, history, family, case, &leader.params)? else { return Ok(None) };
+        let origin = Origin::Move { changes: Change::between(&leader.params, &step.params) };
+        let hypothesis = claims::of_change(context, history, (family, case), (leader, &step.params), &origin);
+        context.suggestion(family, step.params, case, hypothesis, origin, Some(leader.iteration)).map(Some)
     }
 
     /// Moves from `from` to a new neighbour that differs in one or two parameters. Mostly chooses the neighbour with
@@ -185,7 +187,7 @@ impl Local {
     /// Suggests a value not yet tried near the fastest variant of a case. Parameters take turns, those with the largest
     /// expected gain first. Each starts with the untried value next to the fastest variant's. Other parameters change
     /// if a constraint requires it.
-    fn coverage(
+    pub(super) fn coverage(
         &mut self,
         context: &SearchContext<'_>,
         history: &History,
@@ -227,7 +229,7 @@ impl Proposer for Local {
             Next::Wait => return Ok(None),
             Next::Done => {}
         }
-        let Some(case) = self.choose_case(context, diagnosis) else {
+        let Some(case) = choose_case(context, diagnosis, |_| 1.0, &mut self.rng) else {
             // Nothing is measured yet: the default configurations are still under way, or none of them works.
             let Some(case) = context.workload.cases.choose(&mut self.rng) else { return Ok(None) };
             return self.draw.next(context, history, &case.name, |_, _| 1.0, &mut self.rng);
@@ -248,24 +250,13 @@ impl Proposer for Local {
             return Ok(Some(suggestion));
         }
         if !self.rng.random_bool(random_share(history.finished.len()))
-            && let Some((leader, family)) = self.choose_leader(context, history, case)
-            && let Some(step) = self.step(context, history, family, case, &leader.params)?
+            && let Some(suggestion) = self.walk(context, history, case)?
         {
-            let origin = Origin::Move { changes: Change::between(&leader.params, &step.params) };
-            let hypothesis = claims::of_change(context, history, (family, case), (leader, &step.params), &origin);
-            return context.suggestion(family, step.params, case, hypothesis, origin, Some(leader.iteration)).map(Some);
+            return Ok(Some(suggestion));
         }
         let weight = |family: &Family, case: &Case| weight(history, family, case);
         self.draw.next(context, history, &case.name, weight, &mut self.rng)
     }
-}
-
-/// Returns the weight of a family on a case, relative to the fastest family.
-fn weight(history: &History, family: &Family, case: &Case) -> f64 {
-    let times = history.finished.iter().filter(|finished| finished.family == family.name);
-    let own_ns = times.filter_map(|finished| finished.time_ns(&case.name)).reduce(f64::min);
-    let of_all = history.fastest(&case.name);
-    own_ns.zip(of_all).map_or(UNSEEN, |(own_ns, (_, best_ns))| (best_ns / own_ns).powf(FAMILY_POWER))
 }
 
 /// Returns the share of random configurations after `finished` iterations.
@@ -309,7 +300,7 @@ fn changed(from: &Params, to: &Params) -> Vec<String> {
 }
 
 /// Suggests an untried remedy of the diagnosis for a case, the most important cause first.
-fn remedy(
+pub(super) fn remedy(
     context: &SearchContext<'_>,
     diagnosis: &Diagnosis,
     history: &History,
@@ -342,7 +333,11 @@ fn remedy(
 }
 
 /// Suggests the fastest variant of another case, if it was not tried on this one.
-fn warm_start(context: &SearchContext<'_>, history: &History, case: &Case) -> Result<Option<Suggestion>, String> {
+pub(super) fn warm_start(
+    context: &SearchContext<'_>,
+    history: &History,
+    case: &Case,
+) -> Result<Option<Suggestion>, String> {
     for other in context.workload.cases.iter().filter(|other| other.name != case.name) {
         let Some((leader, _)) = history.fastest(&other.name) else { continue };
         let Some(family) = context.families.iter().find(|family| family.name == leader.family) else { continue };

@@ -1,13 +1,19 @@
 //! Decides what to try next: diagnosis, hypotheses and proposers.
 
 mod bayes;
+mod candidates;
 mod claims;
 pub mod diagnosis;
 mod effects;
+mod evolution;
 mod fault_injection;
+mod forest;
 mod initial_design;
 pub mod llm;
 mod local;
+mod model_search;
+mod place;
+mod portfolio;
 pub mod prediction;
 mod random;
 mod search_context;
@@ -42,7 +48,10 @@ pub trait Proposer: Send {
 pub const FAULT_INJECTION: &str = "fault-injection";
 
 /// The names of all proposers.
-pub const PROPOSERS: [&str; 5] = ["local", "bayes", LLM, "random", FAULT_INJECTION];
+pub const PROPOSERS: [&str; 7] = [PORTFOLIO, "local", "bayes", "evolution", LLM, "random", FAULT_INJECTION];
+
+/// The name of the default proposer, which divides the budget over several ways to search.
+pub const PORTFOLIO: &str = "portfolio";
 
 /// The name of the proposer that follows language models. Where they have nothing to try, it searches like `local`.
 pub const LLM: &str = "llm";
@@ -50,9 +59,11 @@ pub const LLM: &str = "llm";
 /// Makes a proposer by name. The error names the nearest one.
 pub fn proposer(name: &str, seed: u64) -> Result<Box<dyn Proposer>, String> {
     match name {
+        PORTFOLIO => Ok(Box::new(portfolio::Portfolio::new(seed))),
         "local" => Ok(Box::new(local::Local::new("local", seed))),
         LLM => Ok(Box::new(local::Local::new(LLM, seed))),
         "bayes" => Ok(Box::new(bayes::Bayes::new(seed))),
+        "evolution" => Ok(Box::new(evolution::Evolution::new(seed))),
         "random" => Ok(Box::new(random::Random::new(seed))),
         FAULT_INJECTION => Ok(Box::new(fault_injection::FaultInjection::new(seed))),
         "drill" => Err(format!("the proposer `drill` was renamed to `{FAULT_INJECTION}` in optloop 0.2")),

@@ -35,7 +35,7 @@ pub(super) fn terms(config: &Config, proposer: &str) -> anyhow::Result<Terms> {
             "the proposer `llm` needs a language model: name one under [llm] in config.toml, as docs/models.md shows",
         ));
     }
-    if !llm.is_on() || !(is_asked || proposer == "local") {
+    if !llm.is_on() || !(is_asked || [agent::PORTFOLIO, "local"].contains(&proposer)) {
         return Ok(Terms::none());
     }
     let prices = llm.price_table().map_err(usage_sentence)?;

@@ -85,8 +85,9 @@ pub struct Args {
     #[arg(long)]
     device: Option<String>,
 
-    /// Proposer: local, bayes, llm (language models, docs/models.md), random, or fault-injection, which adds broken
-    /// kernels to test that sessions survive them [default: session.proposer in config.toml]
+    /// Proposer: portfolio, local, bayes, evolution, llm (language models, docs/models.md), random, or
+    /// fault-injection, which adds broken kernels to test that sessions survive them [default: session.proposer in
+    /// config.toml]
     #[arg(long)]
     proposer: Option<String>,
 

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::attempt::Attempt;
 use super::counters::{Counted, Counters};
 use super::evaluation::Outcome;
 use super::experiment::Experiment;
@@ -105,6 +106,9 @@ pub struct History {
     pub counters: Vec<Counted>,
     /// What experiments have shown, oldest first. Their times are in no other list.
     pub experiments: Vec<Experiment>,
+    /// Every evaluated configuration, including those that failed, oldest first. Without experiments, and without those
+    /// that were given up before the device was touched.
+    pub attempts: Vec<Attempt>,
     /// Configurations proposed so far, including those in flight. None is proposed twice.
     pub proposed: HashSet<ConfigurationId>,
 }
@@ -132,6 +136,16 @@ impl History {
 
     /// Adds a finished iteration and its verdicts.
     pub fn learn(&mut self, begun: &Begun, concluded: &Concluded) {
+        if begun.purpose != Purpose::Experiment && !matches!(concluded.outcome, Outcome::Pruned { .. }) {
+            self.attempts.push(Attempt {
+                iteration: begun.iteration,
+                family: begun.family.clone(),
+                params: begun.params.clone(),
+                cases: begun.cases.iter().map(|case| case.name.clone()).collect(),
+                worked: concluded.outcome == Outcome::Measured,
+                gpu_s: concluded.spent.gpu_s,
+            });
+        }
         // A variant that is wrong on one case may be fast on another because of that bug, so its times are ignored.
         if concluded.outcome != Outcome::Measured {
             return;

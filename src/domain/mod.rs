@@ -2,6 +2,7 @@
 
 pub mod approach;
 pub mod artifact;
+pub mod attempt;
 pub mod budget;
 pub mod call_record;
 pub mod check;

@@ -19,7 +19,7 @@ fn time(suggestion: &Suggestion, _: &Case) -> f64 {
 }
 
 /// Returns the logarithm of the best time after `evaluations` evaluations.
-fn best_after(name: &str, seed: u64, evaluations: usize) -> f64 {
+pub(super) fn best_after(name: &str, seed: u64, evaluations: usize) -> f64 {
     let family = family("f", &PARAMETERS.map(|parameter| (parameter, VALUES)), "P1 > 0");
     let mut scene = Scene::new(&[("c", 64, 16)], vec![family]);
     let mut proposer = proposer(name, seed).unwrap();
@@ -55,7 +55,7 @@ fn time_of_families(suggestion: &Suggestion, case: &Case) -> f64 {
 
 /// Returns the best time over the optimum, as the mean over shapes and sessions, and the total cost of the evaluations.
 /// The cost counts an evaluation of the optimum as one.
-fn with_families(name: &str, evaluations: usize) -> (f64, f64) {
+pub(super) fn with_families(name: &str, evaluations: usize) -> (f64, f64) {
     let cases = [("d16", 64, 16), ("d32", 64, 32), ("d64", 64, 64), ("d128", 64, 128)];
     let (mut log, mut cost) = (0.0, 0.0);
     for seed in 0..20 {

@@ -3,6 +3,7 @@
 mod conformance;
 mod diagnosis;
 mod local;
+mod portfolio;
 mod predictions;
 
 use std::time::Duration;
@@ -108,7 +109,18 @@ impl Scene {
             }
         };
         let measurements = suggestion.cases.iter().map(measurement).collect();
-        let evaluation = Evaluation { outcome: Outcome::Measured, measurements, device_s: 0.1 };
+        self.conclude(suggestion, Evaluation { outcome: Outcome::Measured, measurements, device_s: 0.1 });
+    }
+
+    /// Finishes a suggestion that does not compile.
+    fn fail(&mut self, suggestion: &Suggestion) {
+        self.iterations.0 += 1;
+        self.under_way = self.under_way.saturating_sub(1);
+        let outcome = Outcome::RejectedByCompiler { message: "made up".to_owned() };
+        self.conclude(suggestion, Evaluation { outcome, measurements: Vec::new(), device_s: 0.1 });
+    }
+
+    fn conclude(&mut self, suggestion: &Suggestion, evaluation: Evaluation) {
         let decisions = judge(&self.history.incumbents, &evaluation, &POLICY);
         let begun = Begun {
             iteration: self.iterations,

@@ -1,0 +1,21 @@
+//! A concluded attempt of a search: what it cost, and whether it worked.
+
+use super::ids::{CaseName, IterationId};
+use super::variant::Params;
+
+/// A configuration that was evaluated, whether it worked or not.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Attempt {
+    /// Its iteration.
+    pub iteration: IterationId,
+    /// The family.
+    pub family: String,
+    /// The configuration.
+    pub params: Params,
+    /// The cases that it was evaluated on.
+    pub cases: Vec<CaseName>,
+    /// Whether it was correct and timed.
+    pub worked: bool,
+    /// Seconds for which it held the device.
+    pub gpu_s: f64,
+}
