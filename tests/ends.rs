@@ -37,7 +37,7 @@ fn a_dry_run_says_what_a_session_would_do_and_writes_nothing() {
     families  toy
     device    fake device (no kernel was executed); times are modelled
     budget    4h, at most 20 iterations
-    proposer  portfolio
+    proposer  local
     winners   one commit at the end, to the new branch new of ROOT, which begins at HEAD
     record    ROOT/.optloop/optloop.db; the report follows at the end
     ");

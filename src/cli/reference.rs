@@ -38,6 +38,22 @@ fn every_verb_has_examples_that_it_accepts() {
     }
 }
 
+/// Splits a command into words, as a shell does for words in single quotes.
+fn words(command: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    for (at, part) in command.split('\'').enumerate() {
+        let is_quoted = at % 2 == 1;
+        for c in part.chars() {
+            match words.last_mut() {
+                Some(last) if is_quoted || !c.is_whitespace() => last.push(c),
+                _ => words.push(String::new()),
+            }
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
 /// So is a command in the documentation.
 #[test]
 fn every_command_of_the_pages_is_accepted() {
@@ -48,7 +64,7 @@ fn every_command_of_the_pages_is_accepted() {
     let mut accepted = 0;
     for page in pages.iter().filter(|page| page.extension().is_some_and(|extension| extension == "md")) {
         for command in commands(&std::fs::read_to_string(page).unwrap()) {
-            match super::Arguments::try_parse_from(command.split_whitespace()) {
+            match super::Arguments::try_parse_from(words(&command)) {
                 Ok(_) => accepted += 1,
                 Err(error) => refused.push(format!("{}: `{command}`: {error}", page.display())),
             }

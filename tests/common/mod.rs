@@ -102,7 +102,9 @@ impl Sandbox {
     /// Makes a project outside any repository.
     pub fn without_repository() -> Self {
         let sandbox = Self { folder: tempfile::tempdir().unwrap(), state: tempfile::tempdir().unwrap() };
-        sandbox.write("config.toml", "[benchmark]\nscreening_samples = 20\nconfirmation_samples = 40\n");
+        // The simplest proposer, so that scenarios about other things do not change with the default one.
+        let config = "[session]\nproposer = 'local'\n[benchmark]\nscreening_samples = 20\nconfirmation_samples = 40\n";
+        sandbox.write("config.toml", config);
         sandbox.write(".gitignore", "/.optloop/\n");
         sandbox.write("kernels/workloads/small.toml", WORKLOAD);
         sandbox.write("templates/kernels/toy/family.toml", MANIFEST);

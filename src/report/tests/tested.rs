@@ -105,7 +105,7 @@ fn an_untried_remedy_is_the_recommendation_and_the_next_experiment() {
     assert_eq!(chosen, [("experiment", true), ("go_on", false)]);
     assert!(report.summary.contains("**Recommendation: try one change on `b1h1s128` (set BLOCK from 256 to 512, expected 1.24× to 1.44×), then continue this search.**"), "{}", report.summary);
     assert_eq!(report.cases[0].limited_by.as_deref(), Some("the grid has 2 blocks on 58 SMs"));
-    assert!(report.summary.contains("No cause of lost time in the winners was confirmed by an experiment."));
+    assert!(report.summary.contains("What limits the winners is estimated, and no experiment has tested it."));
 }
 
 /// A prediction below 1 takes the experiment out of the decision, and says so.
