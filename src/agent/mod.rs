@@ -50,7 +50,7 @@ pub const FAULT_INJECTION: &str = "fault-injection";
 /// The names of all proposers.
 pub const PROPOSERS: [&str; 7] = [PORTFOLIO, "local", "bayes", "evolution", LLM, "random", FAULT_INJECTION];
 
-/// The name of the default proposer, which divides the budget over several ways to search.
+/// The name of the proposer that divides the budget over several ways to search.
 pub const PORTFOLIO: &str = "portfolio";
 
 /// The name of the proposer that follows language models. Where they have nothing to try, it searches like `local`.

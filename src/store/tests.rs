@@ -445,6 +445,8 @@ async fn what_a_session_knew_is_rebuilt_from_its_record() {
     let outcome = Outcome::Wrong { case: "b1h1s128".into(), check: Check::Accuracy, message: "one row".to_owned() };
     let fast_but_wrong = Evaluation { outcome, ..evaluation(1.0, false) };
     scene.store.finish(third, &finish(&fast_but_wrong, &rejected)).await.unwrap();
+    let concluded = Concluded::of(third, &fast_but_wrong, &[], Spent::default(), Duration::ZERO);
+    learnt.learn(&Begun::of(third, &proposal(256, Some(IterationId(2)))), &concluded);
     scene.store.begin(session, &proposal(512, Some(IterationId(2)))).await.unwrap();
 
     let record = scene.store.session_record(session).await.unwrap();

@@ -80,7 +80,10 @@ mod tests {
         let mut yields = Yields::new();
         (0..5).for_each(|_| yields.record(&"a", 0.1, 1.0));
         let before = yields.factor(&"a");
-        (0..60).for_each(|_| yields.record(&"a", 0.0, 1.0));
+        for _ in 0..60 {
+            yields.record(&"a", 0.0, 1.0);
+            yields.record(&"b", 0.02, 1.0);
+        }
         assert!(yields.factor(&"a") < 0.5 * yields.factor(&"b"), "{before} {}", yields.factor(&"a"));
     }
 }

@@ -112,14 +112,6 @@ impl Scene {
         self.conclude(suggestion, Evaluation { outcome: Outcome::Measured, measurements, device_s: 0.1 });
     }
 
-    /// Finishes a suggestion that does not compile.
-    fn fail(&mut self, suggestion: &Suggestion) {
-        self.iterations.0 += 1;
-        self.under_way = self.under_way.saturating_sub(1);
-        let outcome = Outcome::RejectedByCompiler { message: "made up".to_owned() };
-        self.conclude(suggestion, Evaluation { outcome, measurements: Vec::new(), device_s: 0.1 });
-    }
-
     fn conclude(&mut self, suggestion: &Suggestion, evaluation: Evaluation) {
         let decisions = judge(&self.history.incumbents, &evaluation, &POLICY);
         let begun = Begun {

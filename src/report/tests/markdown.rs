@@ -17,23 +17,23 @@ fn a_session_reads_as_markdown() {
     insta::assert_snapshot!([report.to_markdown().unwrap(), report.to_markdown_details().unwrap()].concat(), @r#"
     # attention-fp16-d64 on NVIDIA L4: 1 of 3 cases improved, 0 of 1 ahead of the baseline
 
-    In 55 min and for $0.93, the session tried 5 variants (4 measurements of a case). It improved 1 of 2 cases over their first correct kernel, by 1.60×. 0 of 1 cases are ahead of the fastest baseline; baseline / ours is 0.50×. All of the gain came from tuning `tiled`. The last improvement (1.28× on `b1h1s128`) came 9 s after the start, and the 55 min after it brought none. **Recommendation: continue this search.**
+    In 55 min and for $0.93, the session tried 5 variants (4 measurements of a case). 0 of 1 cases with a baseline are ahead of the fastest one, which takes 0.50× as long. It improved 1 of 2 cases over their first correct kernels, by 1.60×. All of the gain came from tuning `tiled`. The last improvement (1.28× on `b1h1s128`) came 9 s after the start, and the 55 min after it brought none. **Recommendation: continue this search.**
 
-    Session 2, finished (its time budget is spent). Kernel times are **measured**, in microseconds. Session durations are wall time since the start. "Before" is what the session began with: the first correct kernel. A ratio above 1 means that ours is faster. It has a 95% interval if both sides took turns in one run and the interval is wide enough to show. The floor is the time that no correct kernel beats: the largest of FLOP / peak, bytes / bandwidth and an empty launch.
+    Session 2 is finished: its time budget is spent. Kernel times are **measured**, in microseconds. Session durations are wall time since the start. "Before" is what the session began with: the first correct kernel. A ratio above 1 means that ours is faster. Ratios of times from one interleaved run have a 95% interval, unless it is narrower than the last digit. The floor is the time that no correct kernel beats, with the limit that sets it: arithmetic at its peak, the transfers from memory or L2, or an empty launch. In the regime `warm`, the bytes that fit in L2 need no transfer from memory.
 
-    | case | before | now | before / now | best baseline | baseline / ours | floor | what limits it |
+    | case | before | now | before / now | best baseline | baseline / ours | floor | what probably limits it |
     |---|--:|--:|--:|--:|--:|--:|---|
-    | b1h1s128 | 80.00 | 50.00 | 1.60× (not in one run) | 25.00 (torch sdpa (flash)) | 0.50× (not in one run) | 1.000 | idle SMs: 2 blocks on 58 |
-    | b8h8s512 | 400.00 | 400.00 (not confirmed) | 1.00× | - | - | 1.000 | idle SMs: 2 blocks on 58 |
-    | b16h8s512 | - | - | - | - | - | 1.000 | - |
+    | b1h1s128 | 80.00 | 50.00 | 1.60× (not in one run) | 25.00 (torch sdpa (flash)) | 0.50× (not in one run) | 1.000 (launch) | idle SMs: 2 blocks on 58 |
+    | b8h8s512 | 400.00 | 400.00 (not confirmed) | 1.00× | - | - | 1.000 (launch) | idle SMs: 2 blocks on 58 |
+    | b16h8s512 | - | - | - | - | - | 1.000 (launch) | - |
 
     ## What was slow, and why
 
-    - The first kernel takes 1.00× to 1.60× as long as the best one. It reaches 0.01% to 0.04% of the arithmetic ceiling and 0.04% to 0.21% of the bandwidth, counting each byte once. Neither ceiling bounds it: it waits.
+    - The first kernel takes 1.00× to 1.60× as long as the best one, and 80.00× to 400× as long as the floor. It reaches 0.01% to 0.04% of the arithmetic ceiling and 0.04% to 0.21% of the bandwidth of memory or L2, counting each byte once. So it is bound by neither, but by latency.
 
     ## What won, and why
 
-    `b1h1s128`, from the first kernel to the winner. Steps are the variants that were the fastest in turn, and their factors multiply to the whole. *Alone* is the effect of one parameter with all else equal, the median over pairs on this case. The two times of a factor come from different runs.
+    `b1h1s128`, from the first kernel to the winner. Steps are the variants that were the fastest in turn, and their factors multiply to the whole. *Alone* is the effect of one parameter with all else equal, the median over pairs on this case: below 1, the change helps only together with others. The two times of a factor come from different runs.
 
     | step | us | factor | mechanism |
     |---|--:|--:|---|
@@ -41,9 +41,9 @@ fn a_session_reads_as_markdown() {
     | `tiled`, the winner | 50.00 | 1.60× | `BLOCK` 64 → 256 (1.78× alone; threads of a block) |
     | floor | 1.000 | - | 50.00× is left |
 
-    **What limits the winners now.** Causes are ranked by possible gain times confidence. The possible gain is an estimate: how many times as fast the kernel would be without the cause.
+    **What probably limits the winners now.** Causes that an experiment has confirmed come first. The others are ranked by possible gain and confidence. The possible gain is an estimate of the speed-up if the cause were removed.
 
-    | case | best variant | what limits it | possible gain, confidence | experiment | next |
+    | case | best variant | what probably limits it | possible gain, confidence | experiment | next |
     |---|---|---|---|---|---|
     | b1h1s128 | tiled | idle SMs: 2 blocks on 58 | - | - | the diagnosis found no cause |
     | b8h8s512 | tiled | idle SMs: 2 blocks on 58 | - | - | the diagnosis found no cause |
@@ -60,7 +60,7 @@ fn a_session_reads_as_markdown() {
     |---|---|---|---|
     | **continue this search for another session of the same length** (recommended) | not known, because the search was too short to extrapolate from | 55 min, $0.18 | little: the search has hardly begun |
     | search the families that have hardly been tried (`--family split-k`) | `split-k`: never timed | not known | their best may stay behind |
-    | write a new kernel (a template), and run a session like this one | not known; at most 141× over all cases (most: 400× on `b8h8s512`), the distance to the floor | not known | high: a kernel has to be written, and may reach little of it |
+    | write a new kernel (a template), and run a session like this one | not known; the distance to the floor is 141× (400× on `b8h8s512`), and no kernel gains more | 55 min, $0.18 | high: writing the kernel comes on top of the cost, and it may gain little |
     | stop here | keeps 0.50× over the baseline | 0 s, $0.00 | none |
 
     This session took 55 min and cost $0.93. All sessions so far cost $4.53.
@@ -131,6 +131,8 @@ fn a_session_reads_as_markdown() {
     | screening (search) | 2.0 s | 0.06% | $0.0001 | 4 variants, 4 times |
     | the rest: start, rendering, records, report | 3299.0 s | 100% | $0.18 |  |
     | **whole session** | **3301.0 s** | **100%** | **$0.18** |  |
+
+    In samples that count, the GPU executed kernels for 0 s, <0.01% of the wall time. The rest went into compiling, checking and preparing them.
 
     This session: $0.93 (GPU $0.18, language models $0.75). All sessions so far: $4.53. The steps were not timed when this session was recorded: screening includes the acceptance checks and the sanitizer.
 
