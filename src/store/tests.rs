@@ -426,6 +426,9 @@ async fn the_same_machine_is_recorded_once() {
     assert_eq!(environments, 2);
 }
 
+/// What every iteration of a scene costs on the device. No dollars: a history does not know them.
+const SPENT: Spent = Spent { gpu_s: 9.0, gpu_usd: 0.0, llm_usd: 0.0 };
+
 /// Everything that a session loses with its process: three iterations, one of them wrong, and one that never ended.
 #[tokio::test]
 async fn what_a_session_knew_is_rebuilt_from_its_record() {
@@ -437,7 +440,7 @@ async fn what_a_session_knew_is_rebuilt_from_its_record() {
         let id = scene.measured(session, block, parent, ns, verdict).await;
         let decisions = [Decision { case: "b1h1s128".into(), verdict, speedup: None }];
         let found = evaluation(ns, verdict == Verdict::Improved);
-        let concluded = Concluded::of(id, &found, &decisions, Spent::default(), Duration::ZERO);
+        let concluded = Concluded::of(id, &found, &decisions, SPENT, Duration::ZERO);
         learnt.learn(&Begun::of(id, &proposal(block, parent)), &concluded);
     }
     let third = scene.store.begin(session, &proposal(256, Some(IterationId(2)))).await.unwrap();
@@ -445,7 +448,7 @@ async fn what_a_session_knew_is_rebuilt_from_its_record() {
     let outcome = Outcome::Wrong { case: "b1h1s128".into(), check: Check::Accuracy, message: "one row".to_owned() };
     let fast_but_wrong = Evaluation { outcome, ..evaluation(1.0, false) };
     scene.store.finish(third, &finish(&fast_but_wrong, &rejected)).await.unwrap();
-    let concluded = Concluded::of(third, &fast_but_wrong, &[], Spent::default(), Duration::ZERO);
+    let concluded = Concluded::of(third, &fast_but_wrong, &[], SPENT, Duration::ZERO);
     learnt.learn(&Begun::of(third, &proposal(256, Some(IterationId(2)))), &concluded);
     scene.store.begin(session, &proposal(512, Some(IterationId(2)))).await.unwrap();
 
