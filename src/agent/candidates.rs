@@ -3,6 +3,7 @@
 //! A space may hold millions of configurations, and a proposal must take milliseconds. So random ones are kept from one
 //! proposal to the next, and a part of them is replaced each time.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use rand::rngs::SmallRng;
@@ -85,9 +86,9 @@ impl Candidates {
         fastest.truncate(ELITE);
         self.near.retain(|iteration, _| fastest.iter().any(|(finished, _)| finished.iteration == *iteration));
         for (finished, _) in &fastest {
-            if !self.near.contains_key(&finished.iteration) {
+            if let Entry::Vacant(place) = self.near.entry(finished.iteration) {
                 let neighbours = space.neighbours(&finished.params)?.into_iter().map(|(_, params)| candidate(params));
-                self.near.insert(finished.iteration, neighbours.collect());
+                place.insert(neighbours.collect());
             }
         }
         self.further.clear();

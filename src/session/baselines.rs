@@ -37,7 +37,10 @@ impl Session<'_> {
             }
         };
         // A baseline's eager calls are timed on the host, which compilers would load.
-        let settled = async { Ok(self.pipeline.settled().await) };
+        let settled = async {
+            self.pipeline.settled().await;
+            Ok(())
+        };
         if let Err(reason) = in_time(settled, self.wall_left(), &mut self.interrupt.clone()).await {
             self.observer.event(&Event::NoBaseline { reason: &reason });
             return Ok(());
