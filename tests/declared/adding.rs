@@ -135,7 +135,7 @@ fn what_a_kernel_lacks_is_said_at_once_and_nothing_is_written() {
     insta::assert_snapshot!(refused(LAYER_NORM, &[&all[..], &["--contents", "z=mask:0.5"]].concat()), @"error: layer_norm.cu: --contents z: the kernel has no pointer of that name");
     insta::assert_snapshot!(refused(LAYER_NORM, &[&all[..], &["--contents", "x=integers:0:9"]].concat()), @r#"error: kernels/workloads/layer-norm.toml: kernels/ops/layer-norm/op.toml: tensor `x`: give it a `dtype` that holds these whole numbers, such as "i32""#);
     insta::assert_snapshot!(with("int N", "size_t N"), @"error: layer_norm.cu: line 8: parameter `N` of `layer_norm`: `size_t` is not supported: use int for a size, or float for a constant");
-    insta::assert_snapshot!(with("__global__ void", "template <int N> __global__ void"), @r#"error: layer_norm.cu: line 8: `layer_norm` is a template, which has no machine code of its own: add an extern "C" kernel that calls it with its arguments as #defines"#);
+    insta::assert_snapshot!(with("__global__ void", "template <int N> __global__ void"), @"error: layer_norm.cu: line 8: the template parameter `N` has no value: add --template N=16");
     insta::assert_snapshot!(with("reduce.h", "../reduce.h"), @"error: line 1 includes `../reduce.h`: Failed to read mine/../reduce.h: No such file or directory (os error 2)");
     insta::assert_snapshot!(with("reduce.h", "/etc/passwd"), @"error: layer_norm.cu: line 1: `/etc/passwd` is not below the source's folder: include a file that is");
     insta::assert_snapshot!(with("reduce.h", "other.h"), @"error: line 1 includes `other.h`: Failed to read mine/other.h: No such file or directory (os error 2)");
