@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::space::{Configuration, Failure, RecordedSpace, Recording};
+use super::space::{Configuration, Failure, RecordedSpace, Recording, milliseconds};
 
 /// Nanoseconds of the unit of time.
 const MS: f64 = 1e6;
@@ -89,8 +89,8 @@ fn entry(space: &RecordedSpace, configuration: &Configuration) -> (String, Index
         space.values(configuration).map(|(name, value)| (name.to_owned(), value.clone())).collect();
     match &configuration.result {
         Ok(Recording { time_ns, samples_ns }) => {
-            let samples_ms: Vec<f64> = samples_ns.iter().map(|ns| ns / MS).collect();
-            entry.extend([("time".to_owned(), json!(time_ns / MS)), ("times".to_owned(), json!(samples_ms))]);
+            let samples_ms: Vec<f64> = samples_ns.iter().copied().map(milliseconds).collect();
+            entry.extend([("time".to_owned(), json!(milliseconds(*time_ns))), ("times".to_owned(), json!(samples_ms))]);
         }
         Err(failure) => drop(entry.insert("time".to_owned(), failure_name(*failure).into())),
     }

@@ -162,3 +162,10 @@ fn check_sizes<T>(names: &[String], rows: &[T]) -> Result<(), String> {
         None => Ok(()),
     }
 }
+
+/// Converts nanoseconds to milliseconds, with twelve digits. A file that is read and written again then stays the same,
+/// although neither conversion is exact.
+pub(super) fn milliseconds(ns: f64) -> f64 {
+    let ms = ns / 1e6;
+    format!("{ms:.11e}").parse().unwrap_or(ms)
+}

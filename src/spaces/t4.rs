@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::space::{Configuration, Failure, RecordedSpace, Recording};
+use super::space::{Configuration, Failure, RecordedSpace, Recording, milliseconds};
 
 /// The objective that can be replayed.
 const TIME: &str = "time";
@@ -86,9 +86,12 @@ impl Results {
 
 impl Evaluated {
     fn of(space: &RecordedSpace, configuration: &Configuration) -> Self {
-        let ms = |ns: f64| ns / 1e6;
         let (invalidity, runtimes, time) = match &configuration.result {
-            Ok(found) => ("correct", found.samples_ns.iter().copied().map(ms).collect(), json!(ms(found.time_ns))),
+            Ok(found) => (
+                "correct",
+                found.samples_ns.iter().copied().map(milliseconds).collect(),
+                json!(milliseconds(found.time_ns)),
+            ),
             Err(failure) => (invalidity(*failure), Vec::new(), Value::Null),
         };
         let values = space.values(configuration).map(|(name, value)| (name.to_owned(), value.clone()));
