@@ -8,6 +8,7 @@ use super::{SearchContext, claims};
 use crate::domain::family::Family;
 use crate::domain::history::{ConfigurationId, History};
 use crate::domain::hypothesis::{Hypothesis, Reference};
+use crate::domain::ids::CaseName;
 use crate::domain::origin::{Origin, Purpose};
 use crate::domain::proposal::{KnownWinner, Suggestion};
 
@@ -21,14 +22,43 @@ pub enum Next {
     Done,
 }
 
-/// The initial kernel, the winners of earlier sessions and the other families' default configurations, each for every
-/// specialization. They are computed once: finding the start of a space with few valid configurations takes a while.
+/// The initial kernel, the winners of earlier sessions on the cases that they won, the other families' default
+/// configurations, each for every specialization, and those winners on the other cases. They are computed once: finding
+/// the start of a space with few valid configurations takes a while.
 #[derive(Default)]
 pub struct InitialDesign {
-    first: Option<VecDeque<(Suggestion, ConfigurationId)>>,
+    first: Option<VecDeque<Planned>>,
     /// Whether a suggestion to screen was returned.
     screened: bool,
     over: bool,
+}
+
+/// A suggestion of the initial design.
+struct Planned {
+    suggestion: Suggestion,
+    configuration: ConfigurationId,
+    /// Whether its configuration is suggested for the second time, on other cases.
+    is_second: bool,
+}
+
+impl Planned {
+    fn first(suggestion: Suggestion, configuration: ConfigurationId) -> Self {
+        Self { suggestion, configuration, is_second: false }
+    }
+
+    /// Tells whether it was tried before: by this process, or before the session was resumed.
+    fn is_tried(&self, history: &History) -> bool {
+        let Suggestion { family, params, cases, .. } = &self.suggestion;
+        let is_timed = |case: &CaseName| {
+            let mut own = history.finished.iter().filter(|one| one.family == *family && one.params == *params);
+            own.any(|one| one.time_ns(case).is_some())
+        };
+        if self.is_second {
+            cases.iter().any(|case| is_timed(&case.name))
+        } else {
+            history.proposed.contains(&self.configuration)
+        }
+    }
 }
 
 impl InitialDesign {
@@ -38,8 +68,9 @@ impl InitialDesign {
             Some(first) => first,
             None => self.first.insert(initial_suggestions(context)?),
         };
-        while let Some((mut suggestion, configuration)) = first.pop_front() {
-            if !history.proposed.contains(&configuration) {
+        while let Some(planned) = first.pop_front() {
+            if !planned.is_tried(history) {
+                let mut suggestion = planned.suggestion;
                 self.screened |= suggestion.purpose == Purpose::Screening;
                 claim(context, history, &mut suggestion);
                 return Ok(Next::Suggestion(Box::new(suggestion)));
@@ -63,7 +94,7 @@ fn claim(context: &SearchContext<'_>, history: &History, suggestion: &mut Sugges
     suggestion.hypothesis = claim.unwrap_or_else(|| suggestion.hypothesis.clone());
 }
 
-fn initial_suggestions(context: &SearchContext<'_>) -> Result<VecDeque<(Suggestion, ConfigurationId)>, String> {
+fn initial_suggestions(context: &SearchContext<'_>) -> Result<VecDeque<Planned>, String> {
     let is_initial_kernel = |family: &&&Family| family.name == context.workload.initial_kernel;
     let mut suggestions = VecDeque::new();
     // Included whether searched or not, so that speed-ups refer to the same start in every session.
@@ -73,22 +104,46 @@ fn initial_suggestions(context: &SearchContext<'_>) -> Result<VecDeque<(Suggesti
     for known in context.known {
         known_winner(context, known, &mut suggestions)?;
     }
+    let elsewhere: Vec<Planned> = suggestions.iter_mut().filter_map(|planned| keep_won(context, planned)).collect();
     for family in context.families.iter().filter(|family| !is_initial_kernel(family)) {
         default_configurations(context, family, &mut suggestions)?;
     }
+    suggestions.extend(elsewhere);
     Ok(suggestions)
+}
+
+/// Keeps the cases that a committed winner of this device has won. Every case has its incumbent sooner that way. Returns a
+/// suggestion for the others, if there are any.
+fn keep_won(context: &SearchContext<'_>, planned: &mut Planned) -> Option<Planned> {
+    let Planned { suggestion, configuration, .. } = planned;
+    if suggestion.purpose != Purpose::Remeasurement {
+        return None;
+    }
+    let same = context.known.iter().filter(|other| other.here && other.is(&suggestion.family, &suggestion.params));
+    let won: Vec<&CaseName> = same.map(|other| &other.case).collect();
+    let (own, others) = suggestion.cases.drain(..).partition(|case| won.contains(&&case.name));
+    suggestion.cases = own;
+    let case = others.first()?;
+    let hypothesis = Hypothesis::without_claim(
+        format!("a committed winner of {} is tried on other cases", suggestion.hypothesis.case),
+        suggestion.hypothesis.evidence.clone(),
+        case.name.clone(),
+        Reference::Incumbent,
+    );
+    let suggestion = Suggestion { cases: others, hypothesis, purpose: Purpose::Screening, ..suggestion.clone() };
+    Some(Planned { suggestion, configuration: *configuration, is_second: true })
 }
 
 fn default_configurations<'a>(
     context: &SearchContext<'a>,
     family: &'a Family,
-    suggestions: &mut VecDeque<(Suggestion, ConfigurationId)>,
+    suggestions: &mut VecDeque<Planned>,
 ) -> Result<(), String> {
     let is_initial = family.name == context.workload.initial_kernel;
     for case in &context.workload.cases {
         let Some(params) = context.space(family, case).start()? else { continue };
         let configuration = ConfigurationId::new(&family.name, &family.specialization(case), &params);
-        if suggestions.iter().any(|(_, other)| *other == configuration) {
+        if suggestions.iter().any(|other| other.configuration == configuration) {
             continue;
         }
         let (claim, reference) = match is_initial {
@@ -102,7 +157,7 @@ fn default_configurations<'a>(
             false => (Purpose::Screening, Origin::FamilyDefault),
         };
         let suggestion = context.suggestion(family, params, case, hypothesis, origin, None)?;
-        suggestions.push_back((Suggestion { purpose, ..suggestion }, configuration));
+        suggestions.push_back(Planned::first(Suggestion { purpose, ..suggestion }, configuration));
     }
     Ok(())
 }
@@ -112,7 +167,7 @@ fn default_configurations<'a>(
 fn known_winner(
     context: &SearchContext<'_>,
     known: &KnownWinner,
-    suggestions: &mut VecDeque<(Suggestion, ConfigurationId)>,
+    suggestions: &mut VecDeque<Planned>,
 ) -> Result<(), String> {
     let case = context.workload.cases.iter().find(|case| case.name == known.case);
     let (Some(case), Some(family)) = (case, context.family(&known.family)) else { return Ok(()) };
@@ -136,6 +191,7 @@ fn known_winner(
     let cases = same.map(|other| other.case.clone()).collect();
     let origin = Origin::CommittedWinner { device: known.device.clone(), cases };
     let suggestion = context.suggestion(family, known.params.clone(), case, hypothesis, origin, None)?;
-    suggestions.push_back((Suggestion { purpose, ..suggestion }, configuration));
+    let suggestion = Suggestion { purpose, ..suggestion };
+    suggestions.push_back(Planned::first(suggestion, configuration));
     Ok(())
 }

@@ -117,8 +117,8 @@ fn a_seed_always_gives_the_same_suggestions() {
     }
 }
 
-/// The initial kernel of each source, then the winners of earlier sessions, then the other family's default
-/// configurations.
+/// The initial kernel of each source, then the winners of earlier sessions on the cases that they won, then the other
+/// family's default configurations, then those winners on other cases.
 #[test]
 fn a_session_opens_with_the_reference_then_the_known_winners() {
     for name in PROPOSERS {
@@ -133,20 +133,22 @@ fn a_session_opens_with_the_reference_then_the_known_winners() {
             median_us: Some(1.0),
             here: true,
         };
-        // The first two share a source. The last is no longer a configuration.
-        scene.known = vec![known("s8", 8), known("s64", 8), known("s64", 64), known("s64", 5)];
+        // The first two share a source. The third also fits s64. The last is no longer a configuration.
+        scene.known = vec![known("s8", 8), known("s64", 8), known("s8", 4), known("s64", 64), known("s64", 5)];
         let suggestions = scenario(&mut scene, name, 3);
         let initial_design =
-            suggestions[..6].iter().map(|i| format!("{} {} {}", i.family, i.hypothesis.case, show_params(&i.params)));
+            suggestions[..8].iter().map(|i| format!("{} {} {}", i.family, i.hypothesis.case, show_params(&i.params)));
         assert_eq!(
             initial_design.collect::<Vec<_>>(),
             [
                 "slow s4d4 TILE=4 THREADS=32",
                 "slow s8 TILE=4 THREADS=32",
                 "fast s8 TILE=8 WARPS=2",
+                "fast s8 TILE=4 WARPS=2",
                 "fast s64 TILE=64 WARPS=2",
                 "fast s4d4 TILE=4 WARPS=1",
                 "fast s8 TILE=4 WARPS=1",
+                "fast s64 TILE=4 WARPS=2",
             ],
             "{name}"
         );

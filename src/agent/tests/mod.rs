@@ -18,6 +18,7 @@ use crate::domain::family::Family;
 use crate::domain::history::{ConfigurationId, History};
 use crate::domain::ids::IterationId;
 use crate::domain::journal::{Begun, Concluded};
+use crate::domain::origin::{Origin, Purpose};
 use crate::domain::proposal::{KnownWinner, Suggestion};
 use crate::domain::sampling::Sampling;
 use crate::domain::timing::Timing;
@@ -79,7 +80,10 @@ impl Scene {
         let suggestion = proposer.propose(&context, &diagnosis, &self.history, self.under_way).unwrap()?;
         self.under_way += 1;
         let configuration = self.configuration(&suggestion);
-        assert!(self.history.proposed.insert(configuration), "proposed twice: {suggestion:?}");
+        // Only a committed winner comes twice: on the cases that it won, and on the others.
+        let is_second = matches!(suggestion.origin, Origin::CommittedWinner { .. })
+            && suggestion.purpose == Purpose::Screening;
+        assert!(self.history.proposed.insert(configuration) || is_second, "proposed twice: {suggestion:?}");
         Some(suggestion)
     }
 
