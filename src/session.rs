@@ -366,6 +366,7 @@ impl<'a> Session<'a> {
                 Action::Profile(due) => self.profile(&due).await?,
                 Action::EndSearch(reason) => {
                     self.tell_too_slow();
+                    self.ask_about_rivals();
                     phase = Phase::Finals { queue: self.state.finals(), held: false, reason };
                 }
                 Action::Final(case) => {

@@ -1,5 +1,5 @@
-//! Explains measured times in the background: a virtual GPU models the initial kernel and each incumbent without each
-//! cause of lost time, on the CPU, while the session goes on.
+//! Explains measured times in the background: a virtual GPU models the initial kernel, each incumbent and the best variant
+//! of another family without each cause of lost time, on the CPU, while the session goes on.
 //!
 //! An explanation is evidence for the diagnosis, not a fact that decides anything. What is not explained when the session
 //! ends stays unexplained.
@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 
 use super::Session;
 use super::setup::SessionSetup;
-use super::shelf::Kernel;
+use super::shelf::{Kernel, Loader};
 use super::state::SessionState;
 use crate::agent::diagnosis::{self, Point};
 use crate::domain::family::Family;
@@ -42,28 +42,44 @@ pub(super) struct Explanations {
     findings: HashMap<CaseName, Vec<Finding>>,
 }
 
+/// Why a variant is explained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// The session begins with it. A report compares the best variant with it.
+    Beginning,
+    /// It has just won.
+    Winner,
+    /// It is the best variant of another family than the winner's. A report compares the two.
+    Rival,
+}
+
 /// A variant on a case whose time is to be explained.
 #[derive(Clone)]
 struct Job {
+    role: Role,
     iteration: IterationId,
-    purpose: Purpose,
-    kernel: Arc<Kernel>,
-    request: CaseRequest,
+    hash: VariantHash,
+    case: CaseName,
+    source: Source,
 }
 
-impl Job {
-    /// Tells whether the variant is what a session begins with. A report compares the best variant with it.
-    fn is_beginning(&self) -> bool {
-        matches!(self.purpose, Purpose::Initial | Purpose::Remeasurement)
-    }
+/// Where the kernel of a job comes from.
+#[derive(Clone)]
+enum Source {
+    Compiled(Arc<Kernel>),
+    /// It was compiled before, and is not kept.
+    Recorded(Loader),
 }
 
 /// A job with its result.
 struct Done {
     explainer: Explainer,
     job: Job,
-    explained: anyhow::Result<Explained>,
+    explained: anyhow::Result<(CandidateRequest, Explained)>,
 }
+
+/// The kernel of a job with its launch plan on the case.
+type CandidateRequest = (Arc<Kernel>, CaseRequest);
 
 impl Drop for Explanations {
     fn drop(&mut self) {
@@ -83,15 +99,16 @@ impl Explanations {
         self.findings.values().flatten().cloned().collect()
     }
 
-    /// Asks for an explanation. A newer incumbent of a case replaces one that still waits.
+    /// Asks for an explanation. A newer variant of a case replaces one that still waits in the same role. Rivals wait for
+    /// all others.
     fn ask(&mut self, job: Job, setup: &Arc<SessionSetup>) {
-        let key = (job.kernel.variant.hash.clone(), job.request.case.name.clone());
+        let key = (job.hash.clone(), job.case.clone());
         if (self.explainer.is_none() && self.running.is_none()) || !self.seen.insert(key) {
             return;
         }
-        let case = job.request.case.name.clone();
-        self.waiting.retain(|other| other.request.case.name != case || other.is_beginning());
-        self.waiting.push_back(job);
+        self.waiting.retain(|other| other.case != job.case || other.role != job.role || job.role == Role::Beginning);
+        let rivals = self.waiting.iter().position(|other| other.role == Role::Rival && job.role != Role::Rival);
+        self.waiting.insert(rivals.unwrap_or(self.waiting.len()), job);
         self.start(setup);
     }
 
@@ -108,14 +125,14 @@ impl Explanations {
 
     /// Returns the job that has ended with its result, if one has, and starts the next one. A failure of the machine ends
     /// the explanations, not the session.
-    async fn finished(&mut self, setup: &Arc<SessionSetup>) -> Option<(Job, Explained)> {
+    async fn finished(&mut self, setup: &Arc<SessionSetup>) -> Option<(Job, CandidateRequest, Explained)> {
         let running = self.running.take_if(|running| running.is_finished())?;
         let ended = running.await.context("Failed to explain a time in the background");
         match ended.and_then(|Done { explainer, job, explained }| Ok((explainer, job, explained?))) {
-            Ok((explainer, job, explained)) => {
+            Ok((explainer, job, (kernel, explained))) => {
                 self.explainer = Some(explainer);
                 self.start(setup);
-                Some((job, explained))
+                Some((job, kernel, explained))
             }
             Err(error) => {
                 tracing::warn!("times are no longer explained: {error:#}");
@@ -146,56 +163,100 @@ impl Session<'_> {
             }
             _ => kernel.requests.iter().filter(won).collect(),
         };
+        let role = match begun.purpose {
+            Purpose::Initial | Purpose::Remeasurement => Role::Beginning,
+            _ => Role::Winner,
+        };
         for request in wanted {
-            let (kernel, request) = (Arc::clone(kernel), request.clone());
-            let job = Job { iteration: begun.iteration, purpose: begun.purpose, kernel, request };
+            let (hash, source) = (kernel.variant.hash.clone(), Source::Compiled(Arc::clone(kernel)));
+            let job = Job { role, iteration: begun.iteration, hash, case: request.case.name.clone(), source };
             self.explanations.ask(job, &setup);
         }
+    }
+
+    /// Asks why the best variants of other families than the incumbents' take their time.
+    pub(super) fn ask_about_rivals(&mut self) {
+        let cases: Vec<CaseName> = self.state.cases().map(|(name, _)| name.clone()).collect();
+        for case in &cases {
+            self.ask_about_rival(case);
+        }
+    }
+
+    /// Asks why the best variant of another family than the incumbent's takes its time on a case.
+    fn ask_about_rival(&mut self, case: &CaseName) {
+        let Some(incumbent) = self.state.incumbent(case) else { return };
+        let others = self.state.history().finished.iter().filter(|one| one.family != incumbent.family);
+        let timed = others.filter_map(|one| Some((one.time_ns(case)?, one)));
+        let Some((_, rival)) = timed.min_by(|a, b| a.0.total_cmp(&b.0)) else { return };
+        let (hash, source) = (rival.hash.clone(), Source::Recorded(self.shelf.loader()));
+        let job = Job { role: Role::Rival, iteration: rival.iteration, hash, case: case.clone(), source };
+        self.explanations.ask(job, &self.state.shared_setup());
     }
 
     /// Records the explanations that have arrived, and applies the rules of the diagnosis to them.
     pub(super) async fn learn_why(&mut self) -> anyhow::Result<()> {
         let setup = self.state.shared_setup();
-        while let Some((job, explained)) = self.explanations.finished(&setup).await {
-            let case = job.request.case.name.clone();
+        while let Some((job, kernel, explained)) = self.explanations.finished(&setup).await {
+            let Job { case, iteration, role, .. } = &job;
             match explained {
                 Explained::Profile(profile) => {
-                    let recorded = self.store.explain(job.iteration, &case, &profile).await;
+                    let recorded = self.store.explain(*iteration, case, &profile).await;
                     recorded.context("Failed to record an explanation")?;
-                    let findings = findings(&self.state, &setup, &job, &profile);
-                    self.explanations.findings.insert(case, findings);
+                    if *role != Role::Rival {
+                        let findings = findings(&self.state, &setup, *iteration, &kernel, &profile);
+                        self.explanations.findings.insert(case.clone(), findings);
+                    }
                 }
                 Explained::Skipped(reason) => {
-                    tracing::debug!("iteration {} is not explained on {case}: {reason}", job.iteration);
+                    tracing::debug!("iteration {iteration} is not explained on {case}: {reason}");
                 }
+            }
+            if *role == Role::Winner {
+                self.ask_about_rival(case);
             }
         }
         Ok(())
     }
 }
 
-async fn explain(explainer: &mut Explainer, job: &Job, setup: &SessionSetup) -> anyhow::Result<Explained> {
-    let Job { kernel, request, .. } = job;
+async fn explain(
+    explainer: &mut Explainer,
+    job: &Job,
+    setup: &SessionSetup,
+) -> anyhow::Result<(CandidateRequest, Explained)> {
+    let kernel = match &job.source {
+        Source::Compiled(kernel) => Arc::clone(kernel),
+        Source::Recorded(loader) => Arc::new(loader.load(setup, job.iteration).await?),
+    };
+    let request = kernel.requests.iter().find(|request| request.case.name == job.case).cloned();
+    let request = request.with_context(|| format!("Failed to find the launch plan of a variant on {}", job.case))?;
     let variant = &kernel.variant;
     let (family, params, hash) = (setup.family(&variant.family)?, &variant.params, &variant.hash);
     let (artifact, workload, case) = (&kernel.artifact, &setup.workload, &request.case);
     let subject = Subject { family, params, hash, artifact, workload, case };
     let seed = inputs::mix(setup.options.seed, &["explain", hash.short()]);
-    explainer.explain(subject, setup.options.measuring, seed).await.context("Failed to explain a time")
+    let explained = explainer.explain(subject, setup.options.measuring, seed).await;
+    let explained = explained.context("Failed to explain a time")?;
+    Ok(((kernel, request), explained))
 }
 
 /// Applies the rules to an explained variant. Nothing is found if the variant was disqualified meanwhile.
-fn findings(state: &SessionState, setup: &SessionSetup, job: &Job, profile: &Profile) -> Vec<Finding> {
-    let Job { iteration, kernel, request, .. } = job;
+fn findings(
+    state: &SessionState,
+    setup: &SessionSetup,
+    iteration: IterationId,
+    (kernel, request): &CandidateRequest,
+    profile: &Profile,
+) -> Vec<Finding> {
     let (history, case) = (state.history(), &request.case);
-    let finished = history.iteration(*iteration);
+    let finished = history.iteration(iteration);
     let time_ns = finished.and_then(|finished| finished.time_ns(&case.name));
     let (Some(time_ns), Ok(family)) = (time_ns, setup.family(&kernel.variant.family)) else { return Vec::new() };
     let searched = |family: &&Family| setup.is_searched(&family.name) && family.fits(&setup.workload, &setup.device);
     let families: Vec<&Family> = setup.families.iter().filter(searched).collect();
     let fast: Vec<String> = history.leaders(&case.name, usize::MAX).iter().map(|(one, _)| one.family.clone()).collect();
     diagnosis::findings(&diagnosis::Subject {
-        iteration: Some(*iteration),
+        iteration: Some(iteration),
         family: &family.name,
         configuration: Some((family, &kernel.variant.params)),
         workload: &setup.workload,
@@ -206,16 +267,16 @@ fn findings(state: &SessionState, setup: &SessionSetup, job: &Job, profile: &Pro
         kernels: &kernel.artifact.kernels,
         profile: Some(profile),
         counters: None,
-        scaling: &scaling(state, setup, job),
+        scaling: &scaling(state, setup, &kernel.variant.hash, &case.name),
         families: &families,
         fast: &fast,
     })
 }
 
 /// Returns the times of the same variant on the other cases.
-fn scaling(state: &SessionState, setup: &SessionSetup, job: &Job) -> Vec<Point> {
-    let times = state.history().times_of(&job.kernel.variant.hash).map(|(_, time)| time);
-    let others = times.filter(|time| time.case != job.request.case.name);
+fn scaling(state: &SessionState, setup: &SessionSetup, hash: &VariantHash, case: &CaseName) -> Vec<Point> {
+    let times = state.history().times_of(hash).map(|(_, time)| time);
+    let others = times.filter(|time| time.case != *case);
     let point = |time: &CaseTime| {
         let case = setup.workload.case(&time.case).ok()?;
         let (name, dims) = (case.name.to_string(), case.dims.clone());

@@ -80,16 +80,27 @@ impl CandidateKernel {
     }
 }
 
-/// See the module's documentation. A kernel that is not here is read from the store and compiled again.
-pub(super) struct Shelf {
+/// Reads kernels from the store and compiles them again.
+#[derive(Clone)]
+pub(super) struct Loader {
     compiler: Compiler,
     store: Store,
+}
+
+/// See the module's documentation. A kernel that is not here is read from the store and compiled again.
+pub(super) struct Shelf {
+    loader: Loader,
     kernels: HashMap<IterationId, Arc<Kernel>>,
 }
 
 impl Shelf {
     pub fn new(compiler: Compiler, store: Store) -> Self {
-        Self { compiler, store, kernels: HashMap::new() }
+        Self { loader: Loader { compiler, store }, kernels: HashMap::new() }
+    }
+
+    /// Returns what loads kernels in the background.
+    pub fn loader(&self) -> Loader {
+        self.loader.clone()
     }
 
     /// Keeps the kernel of an iteration.
@@ -116,12 +127,15 @@ impl Shelf {
         if let Some(kernel) = self.kernels.get(&iteration) {
             return Ok(Arc::clone(kernel));
         }
-        let kernel = Arc::new(self.load(setup, iteration).await?);
+        let kernel = Arc::new(self.loader.load(setup, iteration).await?);
         self.kernels.insert(iteration, Arc::clone(&kernel));
         Ok(kernel)
     }
+}
 
-    async fn load(&self, setup: &SessionSetup, iteration: IterationId) -> anyhow::Result<Kernel> {
+impl Loader {
+    /// Returns the kernel of an iteration.
+    pub async fn load(&self, setup: &SessionSetup, iteration: IterationId) -> anyhow::Result<Kernel> {
         let (variant, plans) = self.store.launched(iteration).await?;
         let compiler = self.compiler.clone();
         let limit = Limit::new("compile.timeout", compiler.limits().timeout);
