@@ -43,6 +43,8 @@ pub struct Finding {
     pub cause: String,
     /// How the cause makes the kernel slow, in one sentence.
     pub mechanism: &'static str,
+    /// What a kernel without the cause would do, where no parameter removes it. A phrase that begins with a verb.
+    pub kernel_change: &'static str,
     /// The figures for and against the cause, the strongest first.
     pub evidence: Vec<Evidence>,
     /// How sure the diagnosis is.

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::evaluation::Outcome;
 use super::finding::Finding;
 use super::ids::{CaseName, IterationId};
-use super::origin::{Origin, Purpose};
+use super::origin::{Change, Origin, Purpose};
 use super::record::IterationRecord;
 
 /// The speed-up that confirms a cause whose gain is not known. Two screening runs of one kernel spanned 2.7% on an
@@ -22,6 +22,8 @@ pub struct CauseTest {
     pub status: CauseStatus,
     /// The iteration that removed the cause: of several, the one with the largest speed-up. None if none did.
     pub iteration: Option<IterationId>,
+    /// The parameters that this iteration changed. Empty if its family is another one.
+    pub changes: Vec<Change>,
     /// The case on which it was timed: the finding's, else another one that both variants were timed on.
     pub case: Option<CaseName>,
     /// The explained variant's time over that iteration's.
@@ -34,8 +36,11 @@ pub struct CauseTest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CauseStatus {
-    /// Without the cause, the variant was faster by at least half of the expected gain.
+    /// Without the cause, the variant was faster by at least half of the expected gain. Only one parameter changed.
     Confirmed,
+    /// Without the cause, the variant was as much faster. Several parameters or the family changed, so that some of the
+    /// gain may have other causes.
+    Supported,
     /// Without the cause, the variant was not that much faster.
     NotConfirmed,
     /// No iteration removed the cause.
@@ -52,16 +57,22 @@ pub fn judge(finding: &Finding, iterations: &[IterationRecord]) -> CauseTest {
     });
     let rank = |trial: &(IterationId, CaseName, f64)| (trial.1 == finding.case, trial.2);
     let best = trials.max_by(|a, b| rank(a).0.cmp(&rank(b).0).then(rank(a).1.total_cmp(&rank(b).1)));
+    let changes = best.as_ref().and_then(|(id, ..)| {
+        let trial = iterations.iter().find(|one| one.id == *id)?;
+        explained.filter(|own| own.family == trial.family).map(|own| Change::between(&own.params, &trial.params))
+    });
+    let changes = changes.unwrap_or_default();
     let status = match &best {
         None => CauseStatus::NotTested,
-        Some((.., speedup)) if *speedup >= needed(finding.gain) => CauseStatus::Confirmed,
-        Some(_) => CauseStatus::NotConfirmed,
+        Some((.., speedup)) if *speedup < needed(finding.gain) => CauseStatus::NotConfirmed,
+        Some(_) if changes.len() == 1 => CauseStatus::Confirmed,
+        Some(_) => CauseStatus::Supported,
     };
     let (iteration, case, speedup) = best.map_or((None, None, None), |(id, case, by)| (Some(id), Some(case), Some(by)));
-    CauseTest { status, iteration, case, speedup, expected: finding.gain }
+    CauseTest { status, iteration, changes, case, speedup, expected: finding.gain }
 }
 
-/// Returns the speed-up that confirms a cause with an expected gain.
+/// Returns the speed-up that confirms or supports a cause with an expected gain.
 fn needed(gain: f64) -> f64 {
     if gain > 1.0 { gain.powf(MIN_GAIN_SHARE) } else { MIN_SPEEDUP }
 }

@@ -51,6 +51,7 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         scaling: Vec::new(),
         ladders: Vec::new(),
         advantages: Vec::new(),
+        rival_advantages: Vec::new(),
         rivals: Vec::new(),
         credits: Vec::new(),
         parameters: Parameters::default(),
@@ -82,10 +83,12 @@ fn explain(report: &mut Report, input: &ReportInput<'_>) {
     report.parameters = parameters::of(record, input.families);
     report.ladders = ladder::of(cases, &report.parameters.effects, input);
     report.advantages = advantage::of(cases, input);
+    report.rival_advantages = advantage::over_rivals(cases, input);
     report.rivals = rivals::of(cases, &samples(&record.iterations));
     report.credits = credits::of(cases, input);
     report.outlook = outlook::of(&gains, cases.len(), options::room(cases), (wall_s, record.totals().variants));
-    let decision = decision::decide(cases, &report.parameters.effects, report.outlook.as_ref(), input);
+    let decision =
+        decision::decide(cases, &report.parameters.effects, &report.diagnoses, report.outlook.as_ref(), input);
     report.next_experiment = decision.experiment;
     report.options = decision.options;
     report.next_steps = next_steps::suggest(report, input);

@@ -1,7 +1,7 @@
 //! What to do after a session. One decision gives the recommendation, the next experiment and the options, so that they
 //! never disagree.
 
-use super::contract::{Case, Choice, Experiment, Outlook, ParameterEffect, Report};
+use super::contract::{Case, Choice, Diagnosis, Experiment, Outlook, ParameterEffect, Report};
 use super::format::times;
 use super::options::{self, Kind, LittleTried};
 use super::{ReportInput, experiment};
@@ -27,6 +27,7 @@ pub(super) struct Decision {
 pub(super) fn decide(
     cases: &[Case],
     effects: &[ParameterEffect],
+    diagnoses: &[Diagnosis],
     outlook: Option<&Outlook>,
     input: &ReportInput<'_>,
 ) -> Decision {
@@ -45,7 +46,7 @@ pub(super) fn decide(
         .collect();
     let experiment = match recommended {
         Kind::Experiment => promising,
-        Kind::NewKernel => experiment::new_kernel(cases),
+        Kind::NewKernel => experiment::new_kernel(cases, diagnoses),
         Kind::GoOn | Kind::AnotherFamily | Kind::Stop => None,
     };
     Decision { experiment, options }

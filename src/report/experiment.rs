@@ -1,12 +1,12 @@
 //! The experiment that the data recommends most.
 
-use super::contract::{Case, Configuration, Experiment, ParameterEffect};
+use super::contract::{Case, Configuration, Diagnosis, Experiment, ParameterEffect};
 use super::format::times;
 use super::ladder::first_clause;
 use super::next_change::{self, MIN_GAIN, Next};
 use super::pairs::{Sample, samples};
 use super::parameters::MIN_PAIRS;
-use super::{ReportInput, excluded};
+use super::{ReportInput, excluded, limiter};
 use crate::domain::finding::{Finding, Remedy};
 use crate::domain::prediction::Prediction;
 use crate::domain::tested::{CauseStatus, judge};
@@ -184,22 +184,30 @@ fn by_family(cases: &[Case], input: &ReportInput<'_>, samples: &[Sample<'_>]) ->
     best.map(|(_, experiment)| experiment)
 }
 
-/// Names the case with the most room above its floor for a new kernel. What it would reach is not known.
-pub(super) fn new_kernel(cases: &[Case]) -> Option<Experiment> {
+/// Names the case with the most room above its floor for a new kernel, and what that kernel could do. What it would reach
+/// is not known.
+pub(super) fn new_kernel(cases: &[Case], diagnoses: &[Diagnosis]) -> Option<Experiment> {
     let room = |case: &&Case| case.roofline.as_ref().and_then(|roofline| roofline.times_of_floor).unwrap_or(1.0);
     let case = cases.iter().max_by(|a, b| room(a).total_cmp(&room(b)))?;
+    let family = &case.variant.as_ref()?.family;
     let limited = case.limited_by.clone().unwrap_or_else(|| "its limit is unknown".to_owned());
+    let cause = limiter::first_cause(case, diagnoses);
+    let idea = cause.map(|cause| format!(", to {}", cause.kernel_change)).unwrap_or_default();
+    let estimate = cause.filter(|cause| cause.gain > 1.0).map(|cause| {
+        let (gain, confidence) = (times(cause.gain), cause.confidence.name());
+        format!("; the diagnosis estimates at most {gain} without the cause ({confidence} confidence)")
+    });
     Some(Experiment {
         kind: "new_kernel",
         case: case.case.clone(),
         change: format!(
-            "write a new kernel, or a new parameter of `{}`, against what probably limits it ({limited})",
-            case.variant.as_ref()?.family
+            "write a new kernel, or add a parameter to `{family}`{idea}. What probably limits the winner: {limited}"
         ),
         because: format!(
             "no change of a parameter is expected to gain more than a comparison resolves, and the best variant takes {} as \
-             long as the floor",
-            times(room(&case))
+             long as the floor{}",
+            times(room(&case)),
+            estimate.unwrap_or_default()
         ),
         configuration: None,
         before_us: case.best_us?,
@@ -250,7 +258,7 @@ mod tests {
         let cases = report(&record).cases;
         let input = ReportInput { is_valid: &|_, _, _| false, ..input(&record) };
         assert_eq!(promising(&cases, &[effect(16, 1.25)], &input), None);
-        let kernel = new_kernel(&cases).unwrap();
+        let kernel = new_kernel(&cases, &[]).unwrap();
         assert_eq!((kernel.configuration, &*kernel.case), (None, "b8h8s512"), "the case with the most room");
         assert_eq!(kernel.after_us, None, "what a kernel would reach is not known");
     }

@@ -11,7 +11,8 @@ use crate::domain::{finding, tested};
 /// The most findings of one variant on a case. The rest has little weight.
 const MAX: usize = 4;
 
-/// Groups findings by variant and case. Causes that an experiment has confirmed come first, refuted ones last.
+/// Groups findings by variant and case. Causes that an experiment has confirmed or supported come first,
+/// refuted ones last.
 pub(super) fn diagnoses(input: &ReportInput<'_>) -> Vec<Diagnosis> {
     let mut diagnoses: Vec<Diagnosis> = Vec::new();
     for found in input.findings {
@@ -39,7 +40,7 @@ pub(super) fn diagnoses(input: &ReportInput<'_>) -> Vec<Diagnosis> {
 /// Ranks causes by what experiments have shown. Within a rank, the order of the diagnosis stays.
 fn rank(status: CauseStatus) -> u8 {
     match status {
-        CauseStatus::Confirmed => 0,
+        CauseStatus::Confirmed | CauseStatus::Supported => 0,
         CauseStatus::NotTested => 1,
         CauseStatus::NotConfirmed => 2,
     }
@@ -59,12 +60,13 @@ impl Finding {
             rule: found.rule,
             cause: found.cause.clone(),
             mechanism: found.mechanism,
+            kernel_change: found.kernel_change,
             evidence: found.evidence.clone(),
             confidence: found.confidence,
             gain: found.gain,
             remedies: found.remedies.clone(),
             tested: tested::judge(found, &input.record.iterations),
-            next: next_change::of(found, input).text(found.rule),
+            next: next_change::of(found, input).text(found),
         }
     }
 }

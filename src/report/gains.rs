@@ -1,9 +1,13 @@
 //! The improvements of a session in the order of their time.
 
+use std::collections::HashSet;
+
 use super::standing::{self, winners};
 use crate::domain::origin::Purpose;
-use crate::domain::record::SessionRecord;
 use crate::domain::record::excerpt::Used;
+use crate::domain::record::{IterationRecord, SessionRecord};
+use crate::domain::tested::screened_ns;
+use crate::domain::variant::VariantHash;
 use crate::domain::verdict::Verdict;
 
 /// An improvement that the session has found.
@@ -13,8 +17,11 @@ pub(super) struct Gain<'a> {
     pub(super) at_s: f64,
     /// The case.
     pub(super) case: &'a str,
-    /// The incumbent's time over its own.
+    /// The incumbent's time over its own. For the first improvement of a case by the search: the best time of the initial
+    /// design over its own, if that is less.
     pub(super) factor: f64,
+    /// Whether the search found the variant. The others belong to the initial design, which was only confirmed later.
+    pub(super) by_search: bool,
 }
 
 /// The improvements of a session, and when it began to search. All times are wall time since the session began, without
@@ -29,9 +36,18 @@ pub(super) struct Gains<'a> {
     pub(super) search_to_s: f64,
 }
 
+impl Gains<'_> {
+    /// Returns the improvements that the search found, oldest first.
+    pub(super) fn by_search(&self) -> impl DoubleEndedIterator<Item = &Gain<'_>> {
+        self.all.iter().filter(|gain| gain.by_search)
+    }
+}
+
 /// Returns the improvements of a session.
 pub(super) fn of(record: &SessionRecord) -> Gains<'_> {
     let mut gains = Gains { all: Vec::new(), search_from_s: 0.0, search_to_s: 0.0 };
+    let initial = record.iterations.iter().filter(|one| one.origin.is_initial_design());
+    let initial: HashSet<&VariantHash> = initial.map(|one| &one.hash).collect();
     for (iteration, Used { wall_s: at_s, .. }) in record.with_used() {
         gains.search_to_s = at_s;
         if iteration.origin.is_initial_design() && iteration.purpose != Purpose::Confirmation {
@@ -39,12 +55,26 @@ pub(super) fn of(record: &SessionRecord) -> Gains<'_> {
         }
         for (_, found, verdict, _) in winners(std::slice::from_ref(iteration)) {
             let is_win = verdict == Verdict::Improved && standing::is_win(iteration, &found.case, &record.iterations);
-            if let Some(factor) = found.speedup.filter(|_| is_win) {
-                gains.all.push(Gain { at_s, case: &found.case, factor });
+            if let Some(speedup) = found.speedup.filter(|_| is_win) {
+                let is_first = gains.all.iter().all(|gain| gain.case != &*found.case);
+                let over_design = if is_first { over_initial_design(record, iteration, &found.case) } else { None };
+                let factor = over_design.map_or(speedup, |over| over.min(speedup));
+                let by_search = factor > 1.0 && !initial.contains(&iteration.hash);
+                let factor = if by_search { factor } else { speedup };
+                gains.all.push(Gain { at_s, case: &found.case, factor, by_search });
             }
         }
     }
     gains
+}
+
+/// Returns the best time of the initial design on a case over that of a variant. The first variant of a case that is
+/// confirmed replaces the initial kernel, but the initial design had screened faster ones.
+fn over_initial_design(record: &SessionRecord, iteration: &IterationRecord, case: &str) -> Option<f64> {
+    let design = record.iterations.iter().filter(|one| one.origin.is_initial_design());
+    let best = design.filter_map(|one| screened_ns(one, case)).reduce(f64::min)?;
+    let same = record.iterations.iter().filter(|one| one.hash == iteration.hash);
+    Some(best / same.filter_map(|one| screened_ns(one, case)).reduce(f64::min)?)
 }
 
 #[cfg(test)]

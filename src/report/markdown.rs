@@ -8,7 +8,7 @@ mod table;
 
 use tera::{Context, Kwargs, State, Tera, Value};
 
-use super::contract::{Case, Diagnosis, Ratio, Scaling, Win};
+use super::contract::{Advantage, Case, Diagnosis, Ratio, Scaling, Win};
 use super::{Report, ReportError, calibration, format, measuring, profiles, roofline};
 use crate::domain::device::TimeSource;
 use crate::domain::variant::{VariantHash, show_params};
@@ -125,7 +125,17 @@ fn explain(context: &mut Context, report: &Report) {
     context.insert("scaling_tables", &report.scaling.iter().map(explanations::scaling).collect::<Vec<_>>());
     context.insert("ladder_tables", &report.ladders.iter().map(explanations::ladder).collect::<Vec<_>>());
     context.insert("rival_table", &explanations::rivals(&report.rivals, MAX_CAUSES));
-    context.insert("advantage_table", &report.advantages.first().map(explanations::advantage));
+    // The case with the largest gain, and else one where the winner had a rival.
+    let first = report.advantages.first().or(report.rival_advantages.first());
+    let of_first =
+        |list: &'_ [Advantage]| list.iter().position(|one| Some(&one.case) == first.map(|first| &first.case));
+    let (began, rival) = (of_first(&report.advantages), of_first(&report.rival_advantages));
+    let began = began.map(|place| ("began with", &report.advantages[place]));
+    let rival = rival.map(|place| ("next best family", &report.rival_advantages[place]));
+    let slower: Vec<(&str, &Advantage)> = began.into_iter().chain(rival).collect();
+    context.insert("advantage_case", &first.map(|first| &first.case));
+    context.insert("advantage_table", &explanations::advantage(&slower));
+    context.insert("advantage_sentences", &sentences::advantages(report));
     let readings = |head: &str, of: fn(&Scaling) -> &Option<String>| -> Vec<String> {
         let known = report.scaling.iter().filter_map(|one| Some((one, of(one).as_ref()?)));
         known.map(|(one, reading)| format!("{head} over {} ({}): {reading}", one.varies, one.fixed)).collect()

@@ -65,8 +65,8 @@ pub(super) fn is_hopeless(prediction: Prediction) -> bool {
 }
 
 impl Next<'_> {
-    /// Returns the phrase for a cause that a rule has found.
-    pub(super) fn text(self, rule: &str) -> String {
+    /// Returns the phrase for the cause.
+    pub(super) fn text(self, finding: &Finding) -> String {
         match self {
             Self::Try(remedy, Some(prediction)) if is_hopeless(prediction) => {
                 let range = either(times(prediction.lo), times(prediction.hi));
@@ -75,8 +75,8 @@ impl Next<'_> {
             Self::Try(remedy, _) | Self::Write(remedy) => remedy.text.clone(),
             Self::Tried { iteration, speedup: Some(by) } => format!("tried: iteration {iteration}, {}", times(by)),
             Self::Tried { iteration, speedup: None } => format!("tried: iteration {iteration}, not correct"),
-            Self::Nothing if rule == "at-the-floor" => "nothing: the floor is near".to_owned(),
-            Self::Nothing => "the family declares no parameter that changes it".to_owned(),
+            Self::Nothing if finding.rule == "at-the-floor" => "nothing: the floor is near".to_owned(),
+            Self::Nothing => format!("no parameter removes it; a new kernel could {}", finding.kernel_change),
         }
     }
 }

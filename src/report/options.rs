@@ -125,9 +125,12 @@ fn go_on(outlook: Option<&Outlook>, wall_s: Option<f64>) -> Choice {
         return Choice { minutes, ..choice(Kind::GoOn, what, gain, "little: the search has hardly begun") };
     };
     let Outlook { more_s, expected_gains, expected_gains_ci: [few, many], factor: [lo, middle, hi], .. } = outlook;
+    let Outlook { late_gains, late_s, .. } = outlook;
+    let size = outlook.gain_size.map(|size| format!(" of {} each on one case", times(size))).unwrap_or_default();
     let gain = format!(
-        "all cases {middle:.3}× ({lo:.3} to {hi:.3}): about {expected_gains:.0} improvements ({few:.0} to {many:.0}){}",
-        outlook.gain_size.map(|size| format!(", each {} on one case", times(size))).unwrap_or_default()
+        "all cases {middle:.3}× ({lo:.3} to {hi:.3}): about {expected_gains:.0} improvements ({few:.0} to \
+         {many:.0}){size}, if they come as often as in the second half of the search ({late_gains} in {})",
+        duration(*late_s)
     );
     let risk = if outlook.late_gains == 0 { "most likely wasted" } else { "gains diminish over time" };
     Choice {

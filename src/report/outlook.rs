@@ -32,8 +32,8 @@ pub(super) fn of(gains: &Gains<'_>, cases: usize, room: Option<f64>, (wall_s, tr
         return None;
     }
     let middle = gains.search_from_s + late_s;
-    let late: Vec<f64> = gains.all.iter().filter(|gain| gain.at_s > middle).map(|gain| gain.factor).collect();
-    let last: Vec<f64> = gains.all.iter().rev().take(LAST_GAINS).map(|gain| gain.factor).collect();
+    let late: Vec<f64> = gains.by_search().filter(|gain| gain.at_s > middle).map(|gain| gain.factor).collect();
+    let last: Vec<f64> = gains.by_search().rev().take(LAST_GAINS).map(|gain| gain.factor).collect();
     let gain_size = median(&late).or_else(|| median(&last));
     let longer = search_s / late_s;
     let expected = late.len() as f64 * longer;
@@ -81,7 +81,7 @@ mod tests {
     /// 100 s of initial design and 400 s of search. Two gains of 1.02 are in the last 200 s: four more are expected.
     #[test]
     fn late_gains_are_extrapolated_and_early_ones_are_not() {
-        let gain = |at_s, factor| Gain { at_s, case: "c", factor };
+        let gain = |at_s, factor| Gain { at_s, case: "c", factor, by_search: true };
         let all = vec![gain(150.0, 3.0), gain(350.0, 1.02), gain(480.0, 1.02)];
         let gains = Gains { all, search_from_s: 100.0, search_to_s: 500.0 };
         let outlook = of(&gains, 10, None, (500.0, 0)).unwrap();

@@ -1,32 +1,30 @@
-//! The session in one paragraph.
+//! The session in one paragraph: the result, what was slow, what won and why, what to do next, and what it cost.
 
 use super::ReportInput;
-use super::contract::{Case, Credit, Diagnosis, DiagnosisOf, Excerpt, Report};
+use super::contract::{Advantage, Case, Diagnosis, DiagnosisOf, Excerpt, Finding, Report};
 use super::decision::recommendation;
 use super::format::{counted, duration, times, usd};
 use super::gains::Gains;
 use super::ladder::first_clause;
 use super::options::geometric_mean;
+use super::{advantage, limiter};
 use crate::domain::device::TimeSource;
 use crate::domain::tested::CauseStatus;
 
-/// The most steps to name.
-const NAMED: usize = 3;
-
-/// The least factor of a step that is named.
-const MIN_NAMED: f64 = 1.02;
+/// The most causes of the initial kernel to name.
+const MAX_CAUSES: usize = 2;
 
 /// Writes the summary of a report whose other parts are complete.
 pub(super) fn of(report: &Report, gains: &Gains<'_>, input: &ReportInput<'_>) -> String {
-    let mut sentences = vec![effort(report, input)];
-    sentences.extend(report.excerpt.map(excerpt));
+    let mut sentences = vec![format!("**Result.** {}", improved(&report.cases))];
     sentences.extend(against_baseline(report));
-    sentences.push(improved(&report.cases));
-    sentences.extend(steps(report));
-    sentences.extend(winners(report));
-    sentences.extend(last_gain(report, gains));
-    sentences.extend(confirmed(report));
+    sentences.extend(first_kernel(report).map(|slow| format!("**What was slow.** {slow}")));
+    sentences.extend(winners(report).map(|won| format!("**What won.** {won}")));
+    sentences.extend(limits(report).map(|limits| format!("**What limits it now.** {limits}")));
     sentences.push(format!("**Recommendation: {}.**", recommendation(report)));
+    sentences.push(format!("**Cost.** {}", effort(report, input)));
+    sentences.extend(last_gain(report, gains));
+    sentences.extend(report.excerpt.map(excerpt));
     sentences.join(" ")
 }
 
@@ -43,9 +41,9 @@ fn range(factors: &[f64]) -> Option<String> {
 fn effort(report: &Report, input: &ReportInput<'_>) -> String {
     let totals = input.record.totals();
     let (tried, timed) = (totals.variants, totals.results);
-    let time = report.session.wall_s.map_or_else(|| "So far".to_owned(), |wall_s| format!("In {}", duration(wall_s)));
+    let time = report.session.wall_s.map_or_else(|| "so far".to_owned(), duration);
     format!(
-        "{time} and for {}, the session tried {} ({} of a case).",
+        "{} and {time} for {} ({} of a case).",
         usd(report.session.cost_usd),
         counted(tried as usize, "variant"),
         counted(timed as usize, "measurement")
@@ -112,40 +110,35 @@ fn against_baseline(report: &Report) -> Option<String> {
     })
 }
 
-/// Names the largest steps with their factors, which multiply to the whole gain.
-fn steps(report: &Report) -> Option<String> {
-    let credits = &report.credits;
-    let whole: f64 = credits.iter().map(|credit| credit.factor).product();
-    let improved =
-        report.cases.iter().filter(|case| case.change.as_ref().is_some_and(|change| change.improved)).count();
-    let (named, rest): (Vec<_>, Vec<_>) =
-        credits.iter().enumerate().partition(|(place, credit)| *place < NAMED && credit.factor >= MIN_NAMED);
-    credits.first()?;
-    let step = |(_, Credit { family, kind, factor, cases, mechanism }): &(usize, &Credit)| {
-        let what = if *kind == "tuning" { format!("tuning `{family}`") } else { format!("`{family}`") };
-        let about = lower(first_sentence(mechanism));
-        let on = if *cases == improved as u64 { String::new() } else { format!("on {cases} of {improved} cases") };
-        let notes = [about, on].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(", ");
-        let notes = if notes.is_empty() { notes } else { format!(" ({notes})") };
-        format!("{what} {}{notes}", times(*factor))
-    };
-    if let [only] = credits.as_slice() {
-        let what = if only.kind == "tuning" { "tuning " } else { "" };
-        return Some(format!("All of the gain came from {what}`{}`.", only.family));
-    }
-    let mut words: Vec<String> = named.iter().map(step).collect();
-    if !rest.is_empty() {
-        words.push(format!("all other steps {}", times(rest.iter().map(|(_, credit)| credit.factor).product())));
-    }
-    let mean = if improved > 1 { ", in geometric means over the improved cases" } else { "" };
-    Some(format!(
-        "The gain of {} is the product of its steps{mean}: {}. Factors depend on the order in which families were tried.",
-        times(whole),
-        words.join("; ")
-    ))
+/// Says why the initial kernel is slow: its first causes that no experiment has refuted.
+fn first_kernel(report: &Report) -> Option<String> {
+    let diagnosis = report.diagnoses.iter().find(|one| one.of == DiagnosisOf::InitialKernel)?;
+    let Diagnosis { case, family, findings, .. } = diagnosis;
+    let causes = findings.iter().filter(|found| found.tested.status != CauseStatus::NotConfirmed).take(MAX_CAUSES);
+    let causes: Vec<String> = causes.map(cause).collect();
+    let own = report.cases.iter().find(|one| one.case == *case)?;
+    let far = own.start_us.zip(own.floor_us).map(|(us, floor_us)| times(us / floor_us));
+    let far = far.map(|far| format!(" takes {far} as long as its floor on `{case}`")).unwrap_or_default();
+    (!causes.is_empty()).then(|| format!("The first kernel, `{family}`,{far}: {}.", causes.join("; ")))
 }
 
-/// Names the families of the best variants, the most frequent first.
+/// Writes a cause with what experiments say about it.
+fn cause(found: &Finding) -> String {
+    let Finding { cause, tested, gain, confidence, .. } = found;
+    let gained = tested.speedup.map(times).unwrap_or_default();
+    match tested.status {
+        CauseStatus::Confirmed => format!("{cause} (an experiment confirmed it: {gained} without it)"),
+        CauseStatus::Supported => format!("{cause} (an experiment supports it: {gained} without it)"),
+        CauseStatus::NotTested | CauseStatus::NotConfirmed if *gain > 1.0 => {
+            format!("{cause} (not tested; {} estimated, {} confidence)", times(*gain), confidence.name())
+        }
+        CauseStatus::NotTested | CauseStatus::NotConfirmed => {
+            format!("{cause} (not tested, {} confidence)", confidence.name())
+        }
+    }
+}
+
+/// Names the families of the best variants, the most frequent first, and why the one of the largest gain is faster.
 fn winners(report: &Report) -> Option<String> {
     let mut families: Vec<(&str, usize)> = Vec::new();
     for variant in report.cases.iter().filter_map(|case| case.variant.as_ref()) {
@@ -155,58 +148,64 @@ fn winners(report: &Report) -> Option<String> {
         }
     }
     families.sort_by_key(|(_, cases)| std::cmp::Reverse(*cases));
-    let words: Vec<String> = families.iter().map(|(family, cases)| format!("`{family}` wins {cases}")).collect();
-    (families.len() > 1).then(|| format!("Of the cases, {}.", words.join(", ")))
-}
-
-/// Says whether experiments have confirmed causes of lost time in the winners.
-fn confirmed(report: &Report) -> Option<String> {
-    let winners: Vec<&Diagnosis> = report.diagnoses.iter().filter(|one| one.of == DiagnosisOf::BestVariant).collect();
-    let with = |status: CauseStatus| {
-        winners.iter().filter(|one| one.findings.iter().any(|found| found.tested.status == status)).count()
+    let words: Vec<String> = match &*families {
+        [(family, _)] => vec![format!("`{family}`")],
+        several => several.iter().map(|(family, cases)| format!("`{family}` on {}", counted(*cases, "case"))).collect(),
     };
-    let whose =
-        if report.cases.iter().filter(|case| case.best_us.is_some()).count() == 1 { "winner" } else { "winners" };
-    match (with(CauseStatus::Confirmed), with(CauseStatus::NotConfirmed), winners.len()) {
-        (_, _, 0) => None,
-        (0, 0, _) => Some(format!("What limits the {whose} is estimated, and no experiment has tested it.")),
-        (0, _, _) => Some(format!("No experiment has confirmed a cause of lost time in the {whose}.")),
-        (some, _, all) => {
-            Some(format!("Experiments confirmed a cause of lost time in {some} of {all} winners that were diagnosed."))
-        }
-    }
+    let sms = report.environment.sms;
+    let mut sentences = vec![format!("{}.", words.join(", "))];
+    sentences.extend(report.advantages.first().map(|one| over(one, "with which the session began", sms)));
+    let lead = report.rival_advantages.iter().max_by(|a, b| a.factor.total_cmp(&b.factor));
+    sentences.extend(lead.map(|one| over(one, "the next best family", sms)));
+    (!families.is_empty()).then(|| sentences.join(" "))
 }
 
-fn first_sentence(text: &str) -> &str {
-    text.split_once(". ").map_or(text, |(first, _)| first).trim_end_matches('.')
+/// Says why a best variant is faster than another one, in short.
+fn over(advantage: &Advantage, role: &str, sms: u32) -> String {
+    let Advantage { case, before, after, factor, .. } = advantage;
+    let (own, other, why) = (&after.family, &before.family, advantage::in_short(advantage, sms));
+    format!("On `{case}`, `{own}` is {} as fast as `{other}`, {role}: {why}.", times(*factor))
 }
 
-/// Writes the first letter small, unless the word is an abbreviation or a name.
-fn lower(text: &str) -> String {
-    let mut letters = text.chars();
-    let first_word = text.split(' ').next().unwrap_or_default();
-    match letters.next() {
-        Some(first) if first_word.chars().skip(1).all(char::is_lowercase) => {
-            first.to_lowercase().chain(letters).collect()
-        }
-        _ => text.to_owned(),
-    }
+/// Says what limits the best variant with the most to gain, and in how many cases its cause survived an experiment.
+fn limits(report: &Report) -> Option<String> {
+    let of_case = |case| limiter::first_cause(case, &report.diagnoses).map(|found| (case, found));
+    let causes: Vec<(&Case, &Finding)> = report.cases.iter().filter_map(of_case).collect();
+    let weight = |found: &Finding| found.gain.max(1.0).ln() * found.confidence.weight();
+    let (case, most) = causes.iter().max_by(|a, b| weight(a.1).total_cmp(&weight(b.1)))?;
+    let survived = |found: &Finding| matches!(found.tested.status, CauseStatus::Confirmed | CauseStatus::Supported);
+    let tested = causes.iter().filter(|(_, found)| survived(found)).count();
+    let of = match causes.len() {
+        1 => "Probably this: ".to_owned(),
+        _ => format!("Most to gain on `{}`: ", case.case),
+    };
+    let count = match causes.len() {
+        1 => String::new(),
+        all => format!(" Experiments confirm or support the causes of {tested} of {all} winners."),
+    };
+    Some(format!("{of}{}.{count}", cause(most)))
 }
 
+/// Says when the search found its last improvement.
 fn last_gain(report: &Report, gains: &Gains<'_>) -> Option<String> {
     let wall_s = report.session.wall_s?;
-    let Some(last) = gains.all.last() else {
-        let is_improved = |case: &Case| case.change.as_ref().is_some_and(|change| change.improved);
-        // The summary has said that no case improved.
-        return report
-            .cases
-            .iter()
-            .any(is_improved)
-            .then(|| "Only a final comparison found the improvement.".to_owned());
+    let is_improved = |case: &Case| case.change.as_ref().is_some_and(|change| change.improved);
+    // The result has said that no case improved.
+    if !report.cases.iter().any(is_improved) {
+        return None;
+    }
+    let Some(last) = gains.by_search().last() else {
+        let told = match gains.all.is_empty() {
+            true => "Only a final comparison found the improvement.",
+            false => {
+                "Everything that was gained came from the initial design: the search after it found nothing faster."
+            }
+        };
+        return Some(told.to_owned());
     };
     let source = if report.session.time_source == TimeSource::Modelled { ", modelled" } else { "" };
     Some(format!(
-        "The last improvement ({} on `{}`{source}) came {} after the start, and the {} after it brought none.",
+        "The search found its last improvement ({} on `{}`{source}) {} after the start, and nothing in the {} after it.",
         times(last.factor),
         first_clause(last.case),
         duration(last.at_s),
@@ -217,7 +216,6 @@ fn last_gain(report: &Report, gains: &Gains<'_>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::super::tests::{record, report};
-    use super::*;
 
     #[test]
     fn a_session_is_told_in_one_paragraph() {
@@ -229,11 +227,5 @@ mod tests {
         let mut record = record();
         record.iterations.clear();
         insta::assert_snapshot!(report(&record).summary, @"In 55 min and for $0.93, the session tried 0 variants (0 measurements of a case). No variant was correct. **Recommendation: continue this search.**");
-    }
-
-    #[test]
-    fn the_first_letter_is_small_unless_it_belongs_to_a_name() {
-        let told = [lower("Short sequences"), lower("FP16 products"), lower("FlashAttention on")];
-        assert_eq!(told, ["short sequences", "FP16 products", "FlashAttention on"]);
     }
 }

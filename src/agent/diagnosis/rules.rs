@@ -23,10 +23,12 @@ use super::subject::Subject;
 use crate::domain::device::TimeSource;
 use crate::domain::finding::{Confidence, Evidence, EvidenceSource, Finding, Remedy};
 
-/// A rule: its name, how its cause makes a kernel slow, and the function that looks for it.
+/// A rule: its name, how its cause makes a kernel slow, what a kernel without the cause would do, and the function that
+/// looks for it.
 struct Rule {
     name: &'static str,
     mechanism: &'static str,
+    kernel_change: &'static str,
     find: fn(&Subject<'_>) -> Option<Found>,
 }
 
@@ -75,6 +77,7 @@ pub fn findings(subject: &Subject<'_>) -> Vec<Finding> {
             rule: rule.name,
             cause,
             mechanism: rule.mechanism,
+            kernel_change: rule.kernel_change,
             evidence,
             confidence,
             gain: gain.clamp(1.0, subject.headroom()),

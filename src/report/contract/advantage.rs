@@ -1,19 +1,20 @@
-//! Why a best variant is faster than an earlier one, as the contract gives it.
+//! Why a best variant is faster than another one, as the contract gives it.
 
 use serde::Serialize;
 
 use crate::domain::ids::{CaseName, IterationId};
 
-/// What a virtual GPU counted for the best variant of a case and for the one that it replaced.
+/// What a virtual GPU counted for the best variant of a case and for a slower one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Advantage {
     /// The case.
     pub case: CaseName,
-    /// What the session began with on the case. If that has no counts, the slowest variant that has.
+    /// The slower variant: of `advantages`, what the session began with on the case (if that has no counts, the slowest
+    /// variant that has); of `rival_advantages`, the fastest variant of another family that has counts.
     pub before: Counted,
     /// The best variant.
     pub after: Counted,
-    /// The earlier time over the best one.
+    /// The slower time over the best one.
     pub factor: f64,
     /// The same by the model of the virtual GPU, which follows from the counts.
     pub modelled_factor: f64,
@@ -40,14 +41,14 @@ pub struct Count {
     /// `warp_instructions`, `shared_wavefronts`, `global_load_bytes`, `chain_ns` (the modelled time of the longest chain
     /// of dependent instructions), `tensor_share` (of the floating-point operations), `blocks` or `launches`.
     pub name: &'static str,
-    /// For the earlier variant.
+    /// For the slower variant.
     pub before: f64,
     /// For the best one.
     pub after: f64,
 }
 
 impl Count {
-    /// Returns how many times smaller the count has become. None if there was nothing, or nothing is left.
+    /// Returns how many times smaller the count is for the best variant. None if there was nothing, or nothing is left.
     pub fn factor(&self) -> Option<f64> {
         (self.before > 0.0 && self.after > 0.0).then(|| self.before / self.after)
     }

@@ -40,6 +40,8 @@ pub struct Finding {
     pub cause: String,
     /// How it makes the kernel slow.
     pub mechanism: &'static str,
+    /// What a kernel without the cause would do.
+    pub kernel_change: &'static str,
     /// What speaks for it and against it.
     pub evidence: Vec<Evidence>,
     /// How sure the diagnosis is.

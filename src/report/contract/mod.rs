@@ -86,6 +86,8 @@ pub struct Report {
     pub ladders: Vec<Ladder>,
     /// Why the best variants of the improved cases are faster, the largest gain first. Empty without counts.
     pub advantages: Vec<Advantage>,
+    /// Why the best variants are faster than the best ones of other families. Empty without counts of both.
+    pub rival_advantages: Vec<Advantage>,
     /// The best time of every family on the cases that several families could compute.
     pub rivals: Vec<Rivals>,
     /// Which steps the gains came from, the largest first.

@@ -138,17 +138,24 @@ pub(super) fn rivals(rivals: &[Rivals], most: usize) -> Option<String> {
     (!rows.is_empty()).then(|| table(&["case", "fastest family", ">us", "the next best families"], &rows))
 }
 
-/// Returns the counts of what a session began with on a case, and of the winner.
-pub(super) fn advantage(advantage: &Advantage) -> String {
-    let Advantage { before, after, factor, modelled_factor, counts, .. } = advantage;
-    let mut rows = vec![vec!["time, us".to_owned(), us(before.us), us(after.us), times(*factor)]];
-    rows.push(vec![
-        "the same by the model".to_owned(),
-        NOTHING.to_owned(),
-        NOTHING.to_owned(),
-        times(*modelled_factor),
-    ]);
-    rows.extend(counts.iter().map(|count| {
+/// Returns the counts of the winner of a case and of slower variants, each with its name.
+pub(super) fn advantage(slower: &[(&str, &Advantage)]) -> Option<String> {
+    let (_, first) = slower.first()?;
+    let headings = slower.iter().map(|(name, _)| format!(">{name}"));
+    let headings =
+        headings.chain([">winner".to_owned()]).chain(slower.iter().map(|(name, _)| format!(">{name} / winner")));
+    let headings: Vec<String> = [String::new()].into_iter().chain(headings).collect();
+    let row = |what: &str, before: &dyn Fn(&Advantage) -> String, after: String, by: &dyn Fn(&Advantage) -> String| {
+        let before = slower.iter().map(|(_, one)| before(one));
+        let by = slower.iter().map(|(_, one)| by(one));
+        [what.to_owned()].into_iter().chain(before).chain([after]).chain(by).collect::<Vec<String>>()
+    };
+    let nothing = |_: &Advantage| NOTHING.to_owned();
+    let mut rows = vec![
+        row("time, us", &|one| us(one.before.us), us(first.after.us), &|one| times(one.factor)),
+        row("the same by the model", &nothing, NOTHING.to_owned(), &|one| times(one.modelled_factor)),
+    ];
+    rows.extend(first.counts.iter().enumerate().map(|(place, count)| {
         let (what, show): (&str, fn(f64) -> String) = match count.name {
             "warp_instructions" => ("warp instructions", amount),
             "shared_wavefronts" => ("wavefronts of shared memory", amount),
@@ -158,10 +165,13 @@ pub(super) fn advantage(advantage: &Advantage) -> String {
             "blocks" => ("blocks of the largest launch", whole),
             _ => ("launches", whole),
         };
-        let factor = if count.name.ends_with("share") { None } else { count.factor() };
-        vec![what.to_owned(), show(count.before), show(count.after), shown(factor, times)]
+        let factor = |one: &Advantage| {
+            let factor = if count.name.ends_with("share") { None } else { one.counts[place].factor() };
+            shown(factor, times)
+        };
+        row(what, &|one| show(one.counts[place].before), show(count.after), &factor)
     }));
-    table(&["", ">began with", ">winner", ">began / winner"], &rows)
+    Some(table(&headings.iter().map(String::as_str).collect::<Vec<_>>(), &rows))
 }
 
 fn whole(count: f64) -> String {

@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 
 use crate::domain::device::TimeSource;
 use crate::domain::machine::Throttle;
+use crate::domain::origin::Change;
 use crate::domain::tested::{CauseStatus, CauseTest};
-use crate::report::contract::{Case, Report};
+use crate::report::contract::{Advantage, Case, Finding, Report};
 use crate::report::format::{counted, duration, percent, relative_error, times};
+use crate::report::limiter;
 
 /// The most cases to name in a command. With more of them, it searches all cases of the workload.
 const MAX_CASES: usize = 6;
@@ -56,38 +58,70 @@ fn experiment_command(report: &Report) -> Option<String> {
 /// The power of the expected gain from which a speed-up must have other causes, too.
 const FAR_MORE: f64 = 2.0;
 
-/// How causes of lost time are ranked, and what their gain is.
-pub(super) const CAUSE_ORDER: &str = "Causes that an experiment has confirmed come first. The others are ranked by \
-                                      possible gain and confidence. The possible gain is an estimate of the speed-up \
-                                      if the cause were removed.";
+/// How causes of lost time are ranked, what their gain is, and what an experiment shows.
+pub(super) const CAUSE_ORDER: &str = "Causes that an experiment has confirmed or supported come first. Causes are \
+                                      ranked by possible gain and confidence. The possible gain is an estimate of the speed-up \
+                                      if the cause were removed. An experiment confirms a cause if one parameter that \
+                                      removes it brings at least half of this gain (as a logarithm). It only supports \
+                                      the cause if several parameters changed at once.";
+
+/// The most changed parameters of an experiment to name.
+const MAX_CHANGES: usize = 3;
 
 /// Says what experiments have shown about a cause that was found on a case.
 pub(super) fn tested(tested: &CauseTest, case: &str) -> String {
-    let CauseTest { status, iteration, speedup, expected, .. } = tested;
+    let CauseTest { status, iteration, changes, speedup, expected, .. } = tested;
     let (Some(iteration), Some(speedup)) = (iteration, speedup) else { return "not tested".to_owned() };
     let elsewhere = tested.case.as_ref().filter(|other| **other != *case);
     let on = elsewhere.map(|other| format!(" on `{other}`")).unwrap_or_default();
-    let gained = times(*speedup);
-    let expects = if *expected > 1.0 { format!(" ({} expected)", times(*expected)) } else { String::new() };
-    match status {
-        // Few changes act on one cause alone.
-        CauseStatus::Confirmed if *speedup > expected.powf(FAR_MORE) && *expected > 1.0 => {
-            format!(
-                "iteration {iteration} removed it and gained {gained}{on}{expects}, so its change helped in other ways, too"
-            )
-        }
-        CauseStatus::Confirmed => {
-            format!("confirmed: iteration {iteration} removed it and gained {gained}{on}{expects}")
-        }
-        CauseStatus::NotConfirmed if *speedup < 1.0 => {
-            let slower = times(1.0 / speedup);
-            format!("refuted: iteration {iteration} removed it and took {slower} as long{on}{expects}")
-        }
-        CauseStatus::NotConfirmed => {
-            format!("refuted: iteration {iteration} removed it and gained {gained}{on}{expects}")
-        }
-        CauseStatus::NotTested => "not tested".to_owned(),
+    let expects = if *expected > 1.0 { format!("; {} expected", times(*expected)) } else { String::new() };
+    // Few changes act on one cause alone.
+    let helped_more = *expected > 1.0 && *speedup > expected.powf(FAR_MORE);
+    let more = if helped_more { ", so the change helped in other ways, too" } else { "" };
+    let what = changed(changes);
+    let status = match status {
+        CauseStatus::Confirmed => "confirmed",
+        CauseStatus::Supported => "supported",
+        CauseStatus::NotConfirmed => "refuted",
+        CauseStatus::NotTested => return "not tested".to_owned(),
+    };
+    let effect = match *speedup < 1.0 {
+        true => format!("took {} as long", times(1.0 / speedup)),
+        false => format!("gained {}", times(*speedup)),
+    };
+    format!("{status}: {what} {effect}{on} (iteration {iteration}{expects}{more})")
+}
+
+/// Names what an experiment changed.
+fn changed(changes: &[Change]) -> String {
+    let named = changes.iter().take(MAX_CHANGES);
+    let mut named: Vec<String> =
+        named.map(|Change { parameter, from, to }| format!("`{parameter}` {from} → {to}")).collect();
+    if changes.len() > MAX_CHANGES {
+        named.push(counted(changes.len() - MAX_CHANGES, "more parameter"));
     }
+    match named.split_last() {
+        None => "another family".to_owned(),
+        Some((only, [])) => only.clone(),
+        Some((last, others)) => format!("{} and {last} together", others.join(", ")),
+    }
+}
+
+/// The most cases whose winners are explained against those of other families.
+const MAX_RIVALS: usize = 4;
+
+/// Says why winners are faster: that of the largest gain against what the session began with, and those with the
+/// largest leads against the next best families.
+pub(super) fn advantages(report: &Report) -> Vec<String> {
+    let sentence = |one: &Advantage, role: &str| {
+        let Advantage { case, before, after, factor, reading, .. } = one;
+        let (own, other) = (&after.family, &before.family);
+        format!("`{case}`: `{own}` is {} as fast as `{other}`, {role}. {reading}", times(*factor))
+    };
+    let mut rivals: Vec<&Advantage> = report.rival_advantages.iter().collect();
+    rivals.sort_by(|a, b| b.factor.total_cmp(&a.factor));
+    let began = report.advantages.iter().take(1).map(|one| sentence(one, "with which the session began"));
+    began.chain(rivals.into_iter().take(MAX_RIVALS).map(|one| sentence(one, "the next best family"))).collect()
 }
 
 /// Says why the recommended option is recommended, if it is no experiment.
@@ -101,10 +135,10 @@ pub(super) fn why(report: &Report) -> Option<String> {
             _ => String::new(),
         };
         let gains = counted(outlook.late_gains as usize, "improvement");
-        format!("the last {} of the search brought {gains}{each}", duration(outlook.late_s))
+        format!("the second half of the search ({}) brought {gains}{each}", duration(outlook.late_s))
     });
     Some(match (kind, late) {
-        ("go_on", Some(late)) => format!("{late}, so the search is not exhausted"),
+        ("go_on", Some(late)) => format!("{late}, so the search is not exhausted{}", without_remedy(report)),
         ("go_on", None) => "the search has hardly begun".to_owned(),
         ("another_family", Some(late)) => format!("{late}, and some families have hardly been tried"),
         ("new_kernel", Some(late)) => {
@@ -113,6 +147,20 @@ pub(super) fn why(report: &Report) -> Option<String> {
         ("stop", _) => "more of the same search is expected to gain less than a comparison resolves".to_owned(),
         _ => return None,
     })
+}
+
+/// Says that a search still gains where no parameter removes what limits the winners.
+fn without_remedy(report: &Report) -> String {
+    let causes: Vec<&Finding> =
+        report.cases.iter().filter_map(|case| limiter::first_cause(case, &report.diagnoses)).collect();
+    match causes.iter().filter(|cause| cause.remedies.is_empty()).count() {
+        0 => String::new(),
+        some => format!(
+            ". For {some} of {} winners, no parameter removes what probably limits them: there, tuning only makes the \
+             rest of the kernel faster, and larger gains need a new kernel",
+            causes.len()
+        ),
+    }
 }
 
 /// Names the kind of the recommended option.

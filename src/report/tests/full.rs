@@ -161,11 +161,19 @@ fn diagnosis(case: &CaseName) -> Diagnosis {
         rule: "idle_sms",
         cause: format!("2 blocks on 58 multiprocessors {HOSTILE}"),
         mechanism: "most multiprocessors have nothing to do",
+        kernel_change: "divide the work into more blocks",
         evidence: vec![evidence(true, "the grid has 2 blocks"), evidence(false, HOSTILE)],
         confidence: Confidence::High,
         gain: 12.0,
         remedies: Vec::new(),
-        tested: CauseTest { status: Test::NotTested, iteration: None, case: None, speedup: None, expected: 12.0 },
+        tested: CauseTest {
+            status: Test::NotTested,
+            iteration: None,
+            changes: Vec::new(),
+            case: None,
+            speedup: None,
+            expected: 12.0,
+        },
         next: "split the keys over blocks".to_owned(),
     };
     Diagnosis {

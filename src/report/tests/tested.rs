@@ -17,6 +17,7 @@ fn finding(gain: f64) -> Finding {
         rule: "too-few-blocks",
         cause: "the grid has 2 blocks on 58 SMs".to_owned(),
         mechanism: "an idle multiprocessor does nothing",
+        kernel_change: "divide the work into more blocks",
         evidence: Vec::new(),
         confidence: Confidence::Medium,
         gain,
@@ -73,13 +74,16 @@ fn a_wrong_variant_and_an_experiment_on_other_shapes_test_nothing() {
 #[test]
 fn what_is_left_to_do_is_a_change_or_why_there_is_none() {
     let record = with_trial(512, 44.5, remedy("too-few-blocks"), 3);
-    let next = |finding: &Finding, record: &SessionRecord| next_change::of(finding, &input(record)).text(finding.rule);
+    let next = |finding: &Finding, record: &SessionRecord| next_change::of(finding, &input(record)).text(finding);
     let mut before = record.clone();
     before.iterations.truncate(3);
     assert_eq!(next(&finding(1.4), &before), "set BLOCK from 256 to 512");
     assert_eq!(next(&finding(1.4), &record), "tried: iteration 6, 1.01×");
     let without = |remedies| Finding { remedies, ..finding(1.4) };
-    assert_eq!(next(&without(Vec::new()), &record), "the family declares no parameter that changes it");
+    assert_eq!(
+        next(&without(Vec::new()), &record),
+        "no parameter removes it; a new kernel could divide the work into more blocks"
+    );
     let write = Remedy { text: "write a kernel".to_owned(), family: "tiled".to_owned(), params: None };
     assert_eq!(next(&without(vec![write]), &record), "write a kernel");
     assert_eq!(next(&Finding { rule: "at-the-floor", ..without(Vec::new()) }, &record), "nothing: the floor is near");
@@ -105,7 +109,9 @@ fn an_untried_remedy_is_the_recommendation_and_the_next_experiment() {
     assert_eq!(chosen, [("experiment", true), ("go_on", false)]);
     assert!(report.summary.contains("**Recommendation: try one change on `b1h1s128` (set BLOCK from 256 to 512, expected 1.24× to 1.44×), then continue this search.**"), "{}", report.summary);
     assert_eq!(report.cases[0].limited_by.as_deref(), Some("the grid has 2 blocks on 58 SMs"));
-    assert!(report.summary.contains("What limits the winners is estimated, and no experiment has tested it."));
+    assert!(report.summary.contains(
+        "**What limits it now.** the grid has 2 blocks on 58 SMs (not tested; 1.44× estimated, medium confidence)."
+    ));
 }
 
 /// A prediction below 1 takes the experiment out of the decision, and says so.

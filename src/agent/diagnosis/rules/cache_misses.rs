@@ -12,6 +12,7 @@ use crate::domain::profile::Cause;
 pub(super) const RULE: Rule = Rule {
     name: "cache-misses",
     mechanism: "a load that misses L1 takes several times as long, and a warp that needs its value waits",
+    kernel_change: "load the next tile while it computes the current one, and keep what blocks share in L2",
     find,
 };
 

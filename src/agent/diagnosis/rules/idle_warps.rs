@@ -11,6 +11,7 @@ use crate::domain::profile::Cause;
 pub(super) const RULE: Rule = Rule {
     name: "idle-warps",
     mechanism: "the busy warps of a block do all the work one after the other, while idle ones hold their registers",
+    kernel_change: "divide the inner loop over all warps of a block",
     find,
 };
 

@@ -9,8 +9,12 @@ use crate::agent::diagnosis::remedy;
 use crate::agent::diagnosis::subject::Subject;
 use crate::domain::finding::{Confidence, EvidenceSource, Remedy};
 
-pub(super) const RULE: Rule =
-    Rule { name: "launch-bound", mechanism: "starting a kernel takes a fixed time in which no block works", find };
+pub(super) const RULE: Rule = Rule {
+    name: "launch-bound",
+    mechanism: "starting a kernel takes a fixed time in which no block works",
+    kernel_change: "fuse launches, or let the next kernel start while the last one ends (programmatic dependent launch)",
+    find,
+};
 
 /// The share of the launches in the time, from which they count.
 const SHARE: f64 = 0.2;

@@ -11,6 +11,7 @@ use crate::domain::profile::Cause;
 pub(super) const RULE: Rule = Rule {
     name: "redundant-loads",
     mechanism: "every block loads data that other blocks have loaded already, so the caches deliver it again and again",
+    kernel_change: "let one block compute more outputs from what it loads, or share loads in a cluster of blocks",
     find,
 };
 

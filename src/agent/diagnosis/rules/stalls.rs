@@ -9,8 +9,12 @@ use crate::agent::diagnosis::remedy;
 use crate::agent::diagnosis::subject::Subject;
 use crate::domain::finding::{Confidence, EvidenceSource};
 
-pub(super) const RULE: Rule =
-    Rule { name: "stalls", mechanism: "a scheduler issues nothing while all of its warps wait", find };
+pub(super) const RULE: Rule = Rule {
+    name: "stalls",
+    mechanism: "a scheduler issues nothing while all of its warps wait",
+    kernel_change: "start the operations that its warps wait for earlier, or hide them behind other warps",
+    find,
+};
 
 /// The share from which a state counts as the reason.
 const SHARE: f64 = 0.3;

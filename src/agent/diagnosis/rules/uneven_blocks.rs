@@ -10,6 +10,7 @@ use crate::domain::profile::Cause;
 pub(super) const RULE: Rule = Rule {
     name: "uneven-blocks",
     mechanism: "the last multiprocessor still works on a long block when the others have nothing left",
+    kernel_change: "pair long and short pieces of work in a block, or let persistent blocks take the longest pieces first",
     find,
 };
 
