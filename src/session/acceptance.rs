@@ -12,7 +12,7 @@ use crate::domain::workload::{Case, Tolerance};
 use crate::runner::inputs;
 use crate::runner::messages::{AcceptanceRequest, PlannedCase};
 use crate::runner::planning;
-use crate::runner::sanitizer::{Sanitized, Subject};
+use crate::runner::sanitizer::{Sanitized, Sanitizer, Subject};
 
 /// The largest error of a variant, over the baseline's own. The two are measured on different inputs. The errors of one
 /// FP32 kernel on four cases lay between 2.7e-7 and 3.1e-7 (H200, 2026-11-20, `optloop start --workload
@@ -23,7 +23,7 @@ const ERROR_MARGIN: f64 = 1.25;
 const HIDDEN_OF_KNOWN: usize = 2;
 
 impl Evaluator {
-    /// Runs the acceptance checks of a variant on a case.
+    /// Runs the acceptance checks of a variant on a case, and the sanitizer on the CPU meanwhile.
     pub async fn accept(&mut self, state: &SessionState, challenger: &CandidateKernel) -> Result<(), Setback> {
         let mut request = request(state, challenger)?;
         if self.proven.contains_key(&challenger.kernel.variant.hash) {
@@ -32,13 +32,21 @@ impl Evaluator {
         }
         let shapes: Vec<Dims> =
             [&request.case].into_iter().chain(&request.hidden).map(|it| it.case.dims.clone()).collect();
+        let Self { worker, sanitizer, steps, .. } = self;
         let begun = Instant::now();
-        let acceptance = self.worker.accept(request).await;
-        self.steps.acceptance_s += begun.elapsed().as_secs_f64();
-        let acceptance = acceptance?;
+        let accepted = async {
+            let accepted = worker.accept(request).await;
+            (accepted, begun.elapsed().as_secs_f64())
+        };
+        let sanitized = sanitize(sanitizer.as_mut(), state, &challenger.kernel, &challenger.request.case);
+        let ((accepted, accepted_s), sanitized) = tokio::join!(accepted, sanitized);
+        steps.acceptance_s += accepted_s;
+        // What it took beyond the acceptance checks.
+        steps.sanitizer_s += begun.elapsed().as_secs_f64() - accepted_s;
+        let accepted = accepted?;
         let (iteration, case) = (challenger.candidate.iteration, challenger.case());
-        tracing::debug!("iteration {iteration} passed the acceptance checks on {case}: {acceptance:?}");
-        match self.sanitize(state, &challenger.kernel, &challenger.request.case).await? {
+        tracing::debug!("iteration {iteration} passed the acceptance checks on {case}: {accepted:?}");
+        match sanitized? {
             Sanitized::Passed { .. } => {}
             Sanitized::Skipped(reason) => {
                 tracing::debug!("iteration {iteration} was not checked on a virtual GPU: {reason}");
@@ -68,27 +76,32 @@ impl Evaluator {
         let case = case.and_then(|case| state.setup().workload.case(case).ok());
         if let Some(case) = case {
             self.explained.insert(kernel.variant.family.clone());
-            if self.sanitize(state, kernel, case).await?.is_right_on(case) {
+            let begun = Instant::now();
+            let sanitized = sanitize(self.sanitizer.as_mut(), state, kernel, case).await;
+            self.steps.sanitizer_s += begun.elapsed().as_secs_f64();
+            if sanitized?.is_right_on(case) {
                 evaluation.outcome = evaluation.outcome.clone().of_machine_code();
             }
         }
         Ok(())
     }
+}
 
-    /// Checks a kernel of a real GPU on a virtual one.
-    async fn sanitize(&mut self, state: &SessionState, kernel: &Kernel, case: &Case) -> anyhow::Result<Sanitized> {
-        let Some(sanitizer) = &mut self.sanitizer else {
-            return Ok(Sanitized::Skipped("the session has no sanitizer".to_owned()));
-        };
-        let (setup, Variant { family, params, hash, .. }) = (state.setup(), &kernel.variant);
-        let (family, artifact, workload) = (setup.family(family)?, &kernel.artifact, &setup.workload);
-        let subject = Subject { family, params, hash, artifact, workload, case };
-        let seed = inputs::mix(setup.options.seed, &["sanitize", hash.short()]);
-        let begun = Instant::now();
-        let checked = sanitizer.check(subject, setup.options.measuring, seed).await;
-        self.steps.sanitizer_s += begun.elapsed().as_secs_f64();
-        Ok(checked?)
-    }
+/// Checks a kernel of a real GPU on a virtual one.
+async fn sanitize(
+    sanitizer: Option<&mut Sanitizer>,
+    state: &SessionState,
+    kernel: &Kernel,
+    case: &Case,
+) -> anyhow::Result<Sanitized> {
+    let Some(sanitizer) = sanitizer else {
+        return Ok(Sanitized::Skipped("the session has no sanitizer".to_owned()));
+    };
+    let (setup, Variant { family, params, hash, .. }) = (state.setup(), &kernel.variant);
+    let (family, artifact, workload) = (setup.family(family)?, &kernel.artifact, &setup.workload);
+    let subject = Subject { family, params, hash, artifact, workload, case };
+    let seed = inputs::mix(setup.options.seed, &["sanitize", hash.short()]);
+    Ok(sanitizer.check(subject, setup.options.measuring, seed).await?)
 }
 
 fn request(state: &SessionState, challenger: &CandidateKernel) -> anyhow::Result<AcceptanceRequest> {

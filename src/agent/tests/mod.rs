@@ -81,8 +81,8 @@ impl Scene {
         self.under_way += 1;
         let configuration = self.configuration(&suggestion);
         // Only a committed winner comes twice: on the cases that it won, and on the others.
-        let is_second = matches!(suggestion.origin, Origin::CommittedWinner { .. })
-            && suggestion.purpose == Purpose::Screening;
+        let is_second =
+            matches!(suggestion.origin, Origin::CommittedWinner { .. }) && suggestion.purpose == Purpose::Screening;
         assert!(self.history.proposed.insert(configuration) || is_second, "proposed twice: {suggestion:?}");
         Some(suggestion)
     }
