@@ -15,6 +15,9 @@ const MIN_SPEEDUP: f64 = 1.03;
 /// The share of the expected gain, as a logarithm, that confirms a cause. Few changes remove the whole cause.
 const MIN_GAIN_SHARE: f64 = 0.5;
 
+/// The power of the expected gain from which a speed-up must have other causes, too.
+const FAR_MORE: f64 = 2.0;
+
 /// What experiments say about a cause of lost time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CauseTest {
@@ -41,6 +44,8 @@ pub enum CauseStatus {
     /// Without the cause, the variant was as much faster. Several parameters or the family changed, so that some of the
     /// gain may have other causes.
     Supported,
+    /// Several parameters or the family changed, and the variant was so much faster that other causes must have a part.
+    Inconclusive,
     /// Without the cause, the variant was not that much faster.
     NotConfirmed,
     /// No iteration removed the cause.
@@ -66,6 +71,7 @@ pub fn judge(finding: &Finding, iterations: &[IterationRecord]) -> CauseTest {
         None => CauseStatus::NotTested,
         Some((.., speedup)) if *speedup < needed(finding.gain) => CauseStatus::NotConfirmed,
         Some(_) if changes.len() == 1 => CauseStatus::Confirmed,
+        Some((.., speedup)) if is_far_more(*speedup, finding.gain) => CauseStatus::Inconclusive,
         Some(_) => CauseStatus::Supported,
     };
     let (iteration, case, speedup) = best.map_or((None, None, None), |(id, case, by)| (Some(id), Some(case), Some(by)));
@@ -75,6 +81,11 @@ pub fn judge(finding: &Finding, iterations: &[IterationRecord]) -> CauseTest {
 /// Returns the speed-up that confirms or supports a cause with an expected gain.
 fn needed(gain: f64) -> f64 {
     if gain > 1.0 { gain.powf(MIN_GAIN_SHARE) } else { MIN_SPEEDUP }
+}
+
+/// Tells whether a speed-up is so much larger than an expected gain that it must have other causes, too.
+pub fn is_far_more(speedup: f64, expected: f64) -> bool {
+    expected > 1.0 && speedup > expected.powf(FAR_MORE)
 }
 
 /// Tells whether an iteration removed a finding's cause from the explained variant.

@@ -206,8 +206,8 @@ fn agreement(factor: f64, modelled: f64) -> String {
             format!("That explains a part: the model derives {modelled}, and {factor} was measured.")
         }
         _ => format!(
-            "The counts do not explain the gain: the model derives {modelled} from them, and {factor} was measured. The \
-             cause is something that the model does not count."
+            "**That does not explain it**: from these counts the model expects {modelled}, and {factor} was measured. The \
+             reason is something that the model does not count."
         ),
     }
 }

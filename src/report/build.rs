@@ -7,7 +7,6 @@ use super::contract::{
     Case, Committed, Cost, Environment, Exactness, Excerpt, LedgerRow, Parameters, Remeasured, Report, SCHEMA, Session,
     Variant, Win,
 };
-use super::pairs::samples;
 use super::standing::{self, winners};
 use super::{
     CaseFacts, ReportInput, advantage, baselines, began, calibration, credits, decision, excluded, findings, gains,
@@ -84,7 +83,7 @@ fn explain(report: &mut Report, input: &ReportInput<'_>) {
     report.ladders = ladder::of(cases, &report.parameters.effects, input);
     report.advantages = advantage::of(cases, input);
     report.rival_advantages = advantage::over_rivals(cases, input);
-    report.rivals = rivals::of(cases, &samples(&record.iterations));
+    report.rivals = rivals::of(cases, &record.iterations);
     report.credits = credits::of(cases, input);
     report.outlook = outlook::of(&gains, cases.len(), options::room(cases), (wall_s, record.totals().variants));
     let decision =

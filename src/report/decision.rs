@@ -36,7 +36,7 @@ pub(super) fn decide(
     let room = options::room(cases);
     let recommended = recommended(promising.is_some(), outlook, &little_tried, room);
     let then = recommended_without_experiment(outlook, &little_tried, room);
-    let options = options::of(cases, promising.as_ref(), outlook, (&little_tried, room), input)
+    let options = options::of(cases, promising.as_ref(), outlook, diagnoses, (&little_tried, room), input)
         .into_iter()
         .map(|choice| Choice {
             recommended: choice.kind == recommended.name(),

@@ -41,7 +41,7 @@ pub(super) fn diagnoses(input: &ReportInput<'_>) -> Vec<Diagnosis> {
 fn rank(status: CauseStatus) -> u8 {
     match status {
         CauseStatus::Confirmed | CauseStatus::Supported => 0,
-        CauseStatus::NotTested => 1,
+        CauseStatus::Inconclusive | CauseStatus::NotTested => 1,
         CauseStatus::NotConfirmed => 2,
     }
 }

@@ -2,7 +2,7 @@
 
 use super::began;
 use super::contract::{Case, Ladder, LadderStep, ParameterEffect};
-use super::format::times;
+use super::format::{either, times};
 use super::pairs::{Sample, samples};
 use super::{FamilyFacts, ReportInput};
 use crate::domain::origin::Change;
@@ -15,7 +15,10 @@ const MAX_LADDERS: usize = 2;
 const MIN_STEP: f64 = 1.005;
 
 /// The most changed parameters to explain in a step. The others are only named.
-const MAX_EXPLAINED: usize = 3;
+const MAX_EXPLAINED: usize = 2;
+
+/// The effect of a change alone from which it is explained.
+const MIN_ALONE: f64 = 1.02;
 
 /// Returns the ladders of the cases that gained most over their first variant, each with another family at its end.
 pub(super) fn of(cases: &[Case], effects: &[ParameterEffect], input: &ReportInput<'_>) -> Vec<Ladder> {
@@ -168,24 +171,41 @@ impl Worth<'_> {
     }
 }
 
-/// Lists the parameters that changed: those with the largest effects first, with what they do.
+/// Lists the parameters that changed: those that help most first, with what they do. Those that matter little alone are
+/// only counted.
 fn changes(from: &Params, to: &Params, worth: Worth<'_>, facts: Option<&FamilyFacts>) -> String {
     let mut changes: Vec<(Option<f64>, Change)> =
         Change::between(from, to).into_iter().map(|change| (worth.of(&change), change)).collect();
-    changes.sort_by(|(a, _), (b, _)| size(*b).total_cmp(&size(*a)));
-    let words = changes.into_iter().enumerate().map(|(place, (effect, Change { parameter, from, to }))| {
-        let about = facts.and_then(|facts| facts.parameters.get(&parameter)).map(|about| first_clause(about));
-        let about = about.filter(|about| about.len() > 2 && place < MAX_EXPLAINED).map(str::to_owned);
+    changes.sort_by(|(a, _), (b, _)| b.unwrap_or(1.0).total_cmp(&a.unwrap_or(1.0)));
+    let matters = changes.iter().filter(|(effect, _)| effect.is_some_and(|effect| effect >= MIN_ALONE)).count();
+    // Without one that helps alone, the first ones are named all the same.
+    let named = if matters == 0 { MAX_EXPLAINED } else { matters.min(MAX_EXPLAINED) };
+    let (named, others) = changes.split_at(named.min(changes.len()));
+    let words = named.iter().map(|(effect, Change { parameter, from, to })| {
+        let about = facts.and_then(|facts| facts.parameters.get(parameter)).map(|about| meaning(about).to_owned());
         let notes: Vec<String> =
             effect.map(|effect| format!("{} alone", times(effect))).into_iter().chain(about).collect();
-        let notes = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join("; ")) };
+        let notes = if notes.is_empty() { notes.concat() } else { format!(" ({})", notes.join("; ")) };
         format!("`{parameter}` {from} → {to}{notes}")
     });
-    words.collect::<Vec<_>>().join(", ")
+    let mut words: Vec<String> = words.collect();
+    words.extend(rest(others));
+    words.join(", ")
 }
 
-fn size(effect: Option<f64>) -> f64 {
-    effect.map_or(0.0, |effect| effect.ln().abs())
+/// Names the changes that are not explained, with the range of their effects alone.
+fn rest(others: &[(Option<f64>, Change)]) -> Option<String> {
+    let effects = others.iter().filter_map(|(effect, _)| *effect);
+    let range = effects.clone().reduce(f64::min).zip(effects.reduce(f64::max));
+    let range = range.map(|(lo, hi)| format!(" ({} alone)", either(times(lo), times(hi)))).unwrap_or_default();
+    let names: Vec<String> = others.iter().map(|(_, change)| format!("`{}`", change.parameter)).collect();
+    (!names.is_empty()).then(|| format!("and {}{range}", names.join(", ")))
+}
+
+/// Returns what a parameter does in short: the first clause, or all of it up to the second value where it lists values.
+fn meaning(about: &str) -> &str {
+    let first = first_clause(about);
+    if first.len() > 2 { first } else { about.split_once("; ").map_or(about, |(first, _)| first) }
 }
 
 /// Returns a text up to its first punctuation mark.

@@ -12,11 +12,27 @@ const MUCH_LAUNCH: f64 = 0.25;
 /// Blocks for each multiprocessor from which none of them counts as idle.
 const MAX_BLOCKS: f64 = 0.8;
 
+/// The share of the first cause's weight from which the second one is named, too.
+const MIN_SECOND: f64 = 0.25;
+
 /// Returns the most important cause of lost time in the best variant of a case that no experiment has refuted. None if the
 /// diagnosis found none.
 pub(super) fn first_cause<'a>(case: &Case, diagnoses: &'a [Diagnosis]) -> Option<&'a Finding> {
+    causes(case, diagnoses).next()
+}
+
+/// Returns the cause after the first one, if it weighs nearly as much.
+pub(super) fn second_cause<'a>(case: &Case, diagnoses: &'a [Diagnosis]) -> Option<&'a Finding> {
+    let weight = |found: &Finding| found.gain.max(1.0).ln() * found.confidence.weight();
+    let mut causes = causes(case, diagnoses);
+    let first = causes.next()?;
+    causes.next().filter(|second| weight(second) >= MIN_SECOND * weight(first))
+}
+
+fn causes<'a>(case: &Case, diagnoses: &'a [Diagnosis]) -> impl Iterator<Item = &'a Finding> {
     let own = diagnoses.iter().find(|one| one.case == case.case && Some(one.iteration) == case.iteration);
-    own.and_then(|diagnosis| diagnosis.findings.iter().find(|one| one.tested.status != CauseStatus::NotConfirmed))
+    let findings = own.into_iter().flat_map(|diagnosis| &diagnosis.findings);
+    findings.filter(|one| one.tested.status != CauseStatus::NotConfirmed)
 }
 
 /// Says what limits the best variant of a case: its most important cause of lost time, else the nearest ceiling, the

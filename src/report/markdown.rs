@@ -131,7 +131,7 @@ fn explain(context: &mut Context, report: &Report) {
         |list: &'_ [Advantage]| list.iter().position(|one| Some(&one.case) == first.map(|first| &first.case));
     let (began, rival) = (of_first(&report.advantages), of_first(&report.rival_advantages));
     let began = began.map(|place| ("began with", &report.advantages[place]));
-    let rival = rival.map(|place| ("next best family", &report.rival_advantages[place]));
+    let rival = rival.map(|place| ("next best family (screened)", &report.rival_advantages[place]));
     let slower: Vec<(&str, &Advantage)> = began.into_iter().chain(rival).collect();
     context.insert("advantage_case", &first.map(|first| &first.case));
     context.insert("advantage_table", &explanations::advantage(&slower));

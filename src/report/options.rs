@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use super::contract::{Case, Choice, Experiment, Outlook};
+use super::contract::{Case, Choice, Diagnosis, Experiment, Outlook};
 use super::format::{duration, either, times};
 use super::pairs::samples;
-use super::{ReportInput, excluded};
+use super::{ReportInput, excluded, limiter};
 use crate::domain::record::SessionRecord;
 use crate::domain::statistics::median;
 
@@ -39,6 +39,7 @@ pub(super) fn of(
     cases: &[Case],
     experiment: Option<&Experiment>,
     outlook: Option<&Outlook>,
+    diagnoses: &[Diagnosis],
     (little_tried, room): (&[LittleTried<'_>], Option<f64>),
     input: &ReportInput<'_>,
 ) -> Vec<Choice> {
@@ -48,7 +49,7 @@ pub(super) fn of(
         experiment.map(|experiment| one_experiment(experiment, cases, input.record)).into_iter().collect();
     choices.push(go_on(outlook, session.wall_s));
     choices.extend(another_family(little_tried, outlook));
-    choices.extend(room.map(|room| new_kernel(cases, room, session.wall_s)));
+    choices.extend(room.map(|room| new_kernel(cases, diagnoses, room, session.wall_s)));
     choices.push(stop(cases));
     for choice in &mut choices {
         choice.usd = choice.minutes.zip(usd_per_s).map(|(minutes, usd_per_s)| minutes * 60.0 * usd_per_s);
@@ -136,7 +137,12 @@ fn go_on(outlook: Option<&Outlook>, wall_s: Option<f64>) -> Choice {
     Choice {
         expected: Some(*middle),
         minutes: Some(more_s / 60.0),
-        ..choice(Kind::GoOn, format!("continue this search: another session of {}", duration(*more_s)), gain, risk)
+        ..choice(
+            Kind::GoOn,
+            format!("continue this search: another session like this one ({})", duration(*more_s)),
+            gain,
+            risk,
+        )
     }
 }
 
@@ -166,7 +172,14 @@ fn another_family(families: &[LittleTried<'_>], outlook: Option<&Outlook>) -> Op
 }
 
 /// Describes a new kernel. Its session costs as much as this one. What it takes to write the kernel is not estimated.
-fn new_kernel(cases: &[Case], room: f64, wall_s: Option<f64>) -> Choice {
+fn new_kernel(cases: &[Case], diagnoses: &[Diagnosis], room: f64, wall_s: Option<f64>) -> Choice {
+    let causes = cases.iter().filter_map(|case| Some((case, limiter::first_cause(case, diagnoses)?)));
+    let most = causes.filter(|(_, cause)| cause.gain > 1.0).max_by(|a, b| a.1.gain.total_cmp(&b.1.gain));
+    let estimate = most.map(|(case, cause)| {
+        let (gain, confidence) = (times(cause.gain), cause.confidence.name());
+        format!("at most {gain} on `{}` by the diagnosis ({confidence} confidence); ", case.case)
+    });
+    let estimate = estimate.unwrap_or_default();
     let factor = |case: &Case| case.roofline.as_ref().and_then(|roofline| roofline.times_of_floor);
     let most = cases.iter().filter_map(|case| Some((factor(case)?, case))).max_by(|a, b| a.0.total_cmp(&b.0));
     let most = most.filter(|_| cases.len() > 1);
@@ -176,7 +189,10 @@ fn new_kernel(cases: &[Case], room: f64, wall_s: Option<f64>) -> Choice {
         ..choice(
             Kind::NewKernel,
             "write a new kernel (a template), and run a session like this one".to_owned(),
-            format!("not known; the distance to the floor is {}{most}, and no kernel gains more", times(room)),
+            format!(
+                "not known; {estimate}the distance to the floor is {}{most}, and no kernel gains more",
+                times(room)
+            ),
             "high: writing the kernel comes on top of the cost, and it may gain little",
         )
     }
@@ -245,7 +261,7 @@ mod tests {
         let record = record();
         let (input, cases) = (input(&record), report(&record).cases);
         let families = little_tried(&cases, &input);
-        let choices = of(&cases, None, Some(&outlook(0, 1.0)), (&families, room(&cases)), &input);
+        let choices = of(&cases, None, Some(&outlook(0, 1.0)), &[], (&families, room(&cases)), &input);
         let told: Vec<String> = choices
             .iter()
             .map(|one| {

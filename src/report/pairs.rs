@@ -81,7 +81,8 @@ pub(super) fn samples(iterations: &[IterationRecord]) -> Vec<Sample<'_>> {
     samples
 }
 
-fn screened(iterations: &[IterationRecord]) -> impl Iterator<Item = (&IterationRecord, &str, f64)> {
+/// Returns each time of a correct variant in screening: the iteration, the case and nanoseconds.
+pub(super) fn screened(iterations: &[IterationRecord]) -> impl Iterator<Item = (&IterationRecord, &str, f64)> {
     let measured = iterations.iter().filter(|iteration| iteration.outcome == Some(Outcome::Measured));
     measured.flat_map(|iteration| {
         let right = iteration.measurements.iter().filter(|found| found.verdict != Some(Verdict::Rejected));

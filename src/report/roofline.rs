@@ -45,7 +45,7 @@ pub(super) fn first_reading(cases: &[Case]) -> Option<String> {
     let behind = span(&|first, best, _| Some(first / best))?;
     let nearest = if arithmetic.1 >= bandwidth.1 { "arithmetic" } else { "bandwidth" };
     let verdict = match (arithmetic.1.max(bandwidth.1) < NEAR_CEILING, known().count()) {
-        (true, _) => "So it is bound by neither, but by latency".to_owned(),
+        (true, _) => "So neither ceiling bounds it: its warps wait, for what the causes below name".to_owned(),
         (false, 1) => format!("So it is bound by {nearest}"),
         (false, _) => "Cases near a ceiling are bound by it".to_owned(),
     };

@@ -1,4 +1,4 @@
-//! The session in one paragraph: the result, what was slow, what won and why, what to do next, and what it cost.
+//! The session in a few lines: the result, what was slow, what won and why, what to do next, and what it cost.
 
 use super::ReportInput;
 use super::contract::{Advantage, Case, Diagnosis, DiagnosisOf, Excerpt, Finding, Report};
@@ -16,16 +16,18 @@ const MAX_CAUSES: usize = 2;
 
 /// Writes the summary of a report whose other parts are complete.
 pub(super) fn of(report: &Report, gains: &Gains<'_>, input: &ReportInput<'_>) -> String {
-    let mut sentences = vec![format!("**Result.** {}", improved(&report.cases))];
-    sentences.extend(against_baseline(report));
-    sentences.extend(first_kernel(report).map(|slow| format!("**What was slow.** {slow}")));
-    sentences.extend(winners(report).map(|won| format!("**What won.** {won}")));
-    sentences.extend(limits(report).map(|limits| format!("**What limits it now.** {limits}")));
-    sentences.push(format!("**Recommendation: {}.**", recommendation(report)));
-    sentences.push(format!("**Cost.** {}", effort(report, input)));
-    sentences.extend(last_gain(report, gains));
-    sentences.extend(report.excerpt.map(excerpt));
-    sentences.join(" ")
+    let joined = |sentences: Vec<Option<String>>| sentences.into_iter().flatten().collect::<Vec<_>>().join(" ");
+    let result = joined(vec![Some(improved(&report.cases)), against_baseline(report)]);
+    let cost = joined(vec![Some(effort(report, input)), last_gain(report, gains), report.excerpt.map(excerpt)]);
+    let lines = [
+        Some(format!("**Result.** {result}")),
+        first_kernel(report).map(|slow| format!("**What was slow.** {slow}")),
+        winners(report).map(|won| format!("**What won.** {won}")),
+        limits(report).map(|limits| format!("**What limits it now.** {limits}")),
+        Some(format!("**Recommendation: {}.**", recommendation(report))),
+        Some(format!("**Cost.** {cost}")),
+    ];
+    lines.into_iter().flatten().map(|line| format!("- {line}")).collect::<Vec<_>>().join("\n")
 }
 
 /// Names the range of some factors: one alone, or two and their geometric mean.
@@ -93,7 +95,7 @@ fn improved(cases: &[Case]) -> String {
     .collect();
     match parts.is_empty() {
         true => "No variant was correct.".to_owned(),
-        false => format!("It improved {}.", parts.join(", and ")),
+        false => format!("The session improved {}.", parts.join(", and ")),
     }
 }
 
@@ -129,11 +131,11 @@ fn cause(found: &Finding) -> String {
     match tested.status {
         CauseStatus::Confirmed => format!("{cause} (an experiment confirmed it: {gained} without it)"),
         CauseStatus::Supported => format!("{cause} (an experiment supports it: {gained} without it)"),
-        CauseStatus::NotTested | CauseStatus::NotConfirmed if *gain > 1.0 => {
-            format!("{cause} (not tested; {} estimated, {} confidence)", times(*gain), confidence.name())
+        CauseStatus::Inconclusive | CauseStatus::NotTested | CauseStatus::NotConfirmed if *gain > 1.0 => {
+            format!("{cause} (not confirmed; {} estimated, {} confidence)", times(*gain), confidence.name())
         }
-        CauseStatus::NotTested | CauseStatus::NotConfirmed => {
-            format!("{cause} (not tested, {} confidence)", confidence.name())
+        CauseStatus::Inconclusive | CauseStatus::NotTested | CauseStatus::NotConfirmed => {
+            format!("{cause} (not confirmed, {} confidence)", confidence.name())
         }
     }
 }
@@ -155,7 +157,11 @@ fn winners(report: &Report) -> Option<String> {
     let sms = report.environment.sms;
     let mut sentences = vec![format!("{}.", words.join(", "))];
     sentences.extend(report.advantages.first().map(|one| over(one, "with which the session began", sms)));
-    let lead = report.rival_advantages.iter().max_by(|a, b| a.factor.total_cmp(&b.factor));
+    // A lead that the counts explain says more than a larger one that they do not.
+    let lead = report.rival_advantages.iter().max_by(|a, b| {
+        let rank = |one: &Advantage| (one.modelled_factor > 1.0, one.factor);
+        rank(a).partial_cmp(&rank(b)).unwrap_or(std::cmp::Ordering::Equal)
+    });
     sentences.extend(lead.map(|one| over(one, "the next best family", sms)));
     (!families.is_empty()).then(|| sentences.join(" "))
 }
@@ -163,8 +169,12 @@ fn winners(report: &Report) -> Option<String> {
 /// Says why a best variant is faster than another one, in short.
 fn over(advantage: &Advantage, role: &str, sms: u32) -> String {
     let Advantage { case, before, after, factor, .. } = advantage;
-    let (own, other, why) = (&after.family, &before.family, advantage::in_short(advantage, sms));
-    format!("On `{case}`, `{own}` is {} as fast as `{other}`, {role}: {why}.", times(*factor))
+    let (own, other) = (&after.family, &before.family);
+    let why = match advantage.modelled_factor > 1.0 {
+        true => format!(": {}", advantage::in_short(advantage, sms)),
+        false => ", which what was counted does not explain".to_owned(),
+    };
+    format!("On `{case}`, `{own}` is {} as fast as `{other}`, {role}{why}.", times(*factor))
 }
 
 /// Says what limits the best variant with the most to gain, and in how many cases its cause survived an experiment.

@@ -78,7 +78,7 @@ pub struct Report {
     pub cost: Cost,
     /// What to do next, most important first.
     pub next_steps: Vec<String>,
-    /// The session in one paragraph of Markdown.
+    /// The session in a few lines, a list in Markdown.
     pub summary: String,
     /// How times depend on one size while all others stay the same.
     pub scaling: Vec<Scaling>,

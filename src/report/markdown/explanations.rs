@@ -189,6 +189,9 @@ pub(super) fn options(options: &[Choice]) -> String {
         let minutes = option.minutes.map(|minutes| duration(minutes * 60.0));
         let cost = match (minutes, option.usd) {
             (None, _) => "not known".to_owned(),
+            (Some(minutes), Some(dollars)) if option.kind == "new_kernel" => {
+                format!("writing it, and a session: {minutes}, {}", usd(dollars))
+            }
             (Some(minutes), Some(dollars)) => format!("{minutes}, {}", usd(dollars)),
             (Some(minutes), None) => minutes,
         };
@@ -223,8 +226,9 @@ pub(super) fn causes(report: &Report, most: usize) -> String {
     let place = |case: &Case| cause(case).map_or(-1.0, weight);
     cases.sort_by(|a, b| place(b).total_cmp(&place(a)));
     let row = |case: &&Case| {
-        let limit = case.limited_by.clone().unwrap_or_default();
         let finding = cause(case);
+        let second = limiter::second_cause(case, &report.diagnoses).map(|found| format!("; also: {}", found.cause));
+        let limit = format!("{}{}", case.limited_by.clone().unwrap_or_default(), second.unwrap_or_default());
         let possible = finding.map(|finding| format!("{}, {}", gain(finding.gain), finding.confidence.name()));
         let tested = finding.map(|finding| sentences::tested(&finding.tested, &case.case));
         let next = finding.map_or_else(|| "the diagnosis found no cause".to_owned(), |finding| finding.next.clone());

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::domain::device::TimeSource;
 use crate::domain::machine::Throttle;
 use crate::domain::origin::Change;
-use crate::domain::tested::{CauseStatus, CauseTest};
+use crate::domain::tested::{CauseStatus, CauseTest, is_far_more};
 use crate::report::contract::{Advantage, Case, Finding, Report};
 use crate::report::format::{counted, duration, percent, relative_error, times};
 use crate::report::limiter;
@@ -55,15 +55,13 @@ fn experiment_command(report: &Report) -> Option<String> {
     ))
 }
 
-/// The power of the expected gain from which a speed-up must have other causes, too.
-const FAR_MORE: f64 = 2.0;
-
 /// How causes of lost time are ranked, what their gain is, and what an experiment shows.
 pub(super) const CAUSE_ORDER: &str = "Causes that an experiment has confirmed or supported come first. Causes are \
                                       ranked by possible gain and confidence. The possible gain is an estimate of the speed-up \
                                       if the cause were removed. An experiment confirms a cause if one parameter that \
                                       removes it brings at least half of this gain (as a logarithm). It only supports \
-                                      the cause if several parameters changed at once.";
+                                      the cause if several parameters changed at once, and is inconclusive if these \
+                                      gained far more than the cause explains.";
 
 /// The most changed parameters of an experiment to name.
 const MAX_CHANGES: usize = 3;
@@ -76,12 +74,12 @@ pub(super) fn tested(tested: &CauseTest, case: &str) -> String {
     let on = elsewhere.map(|other| format!(" on `{other}`")).unwrap_or_default();
     let expects = if *expected > 1.0 { format!("; {} expected", times(*expected)) } else { String::new() };
     // Few changes act on one cause alone.
-    let helped_more = *expected > 1.0 && *speedup > expected.powf(FAR_MORE);
-    let more = if helped_more { ", so the change helped in other ways, too" } else { "" };
+    let more = if is_far_more(*speedup, *expected) { ", so the change helped in other ways, too" } else { "" };
     let what = changed(changes);
     let status = match status {
         CauseStatus::Confirmed => "confirmed",
         CauseStatus::Supported => "supported",
+        CauseStatus::Inconclusive => "inconclusive",
         CauseStatus::NotConfirmed => "refuted",
         CauseStatus::NotTested => return "not tested".to_owned(),
     };
@@ -135,7 +133,11 @@ pub(super) fn why(report: &Report) -> Option<String> {
             _ => String::new(),
         };
         let gains = counted(outlook.late_gains as usize, "improvement");
-        format!("the second half of the search ({}) brought {gains}{each}", duration(outlook.late_s))
+        format!(
+            "the second half of the search, which took {} of {} without start and finals, brought {gains}{each}",
+            duration(outlook.late_s),
+            duration(2.0 * outlook.late_s)
+        )
     });
     Some(match (kind, late) {
         ("go_on", Some(late)) => format!("{late}, so the search is not exhausted{}", without_remedy(report)),

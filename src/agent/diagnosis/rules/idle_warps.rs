@@ -6,6 +6,7 @@ use super::{Found, MIN_GAIN, Rule, modelled, supports, without};
 use crate::agent::diagnosis::remedy;
 use crate::agent::diagnosis::subject::{Subject, threads};
 use crate::domain::finding::EvidenceSource;
+use crate::domain::plan::Arg;
 use crate::domain::profile::Cause;
 
 pub(super) const RULE: Rule = Rule {
@@ -18,10 +19,25 @@ pub(super) const RULE: Rule = Rule {
 /// Work of the busiest warp over that of the average one, from which warps count as idle.
 const UNEVEN: f64 = 1.5;
 
+/// Threads of a warpgroup. One of a block may do nothing but start copies.
+const WARPGROUP: u32 = 128;
+
+/// Returns the work of the busiest warp over that of the average one in a kernel that divides its work well. Where the copy
+/// engine feeds a block of several warpgroups, one of them only starts copies.
+fn by_design(subject: &Subject<'_>, threads: u32) -> f64 {
+    let is_fed =
+        subject.plan.launches.iter().flat_map(|launch| &launch.args).any(|arg| matches!(arg, Arg::TensorMap(_)));
+    let groups = threads / WARPGROUP;
+    if is_fed && groups >= 2 { f64::from(groups) / f64::from(groups - 1) } else { 1.0 }
+}
+
 fn find(subject: &Subject<'_>) -> Option<Found> {
     let launch = subject.longest()?;
     let gain = subject.gain_without(Cause::IdleWarps)?;
-    if launch.busiest_warp < UNEVEN || launch.atomics > 0 || gain < MIN_GAIN {
+    if launch.busiest_warp < UNEVEN * by_design(subject, launch.threads_per_block)
+        || launch.atomics > 0
+        || gain < MIN_GAIN
+    {
         return None;
     }
     let threads = subject.launch().map_or(launch.threads_per_block, threads);
