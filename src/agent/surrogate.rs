@@ -10,6 +10,7 @@ use rand::rngs::SmallRng;
 use rand_distr::StandardNormal;
 
 use crate::domain::family::Family;
+use crate::domain::op::Dims;
 use crate::domain::variant::Params;
 
 /// The logarithm above the fastest time from which differences count less. How slow a slow configuration is says little
@@ -30,6 +31,7 @@ const JITTER: f64 = 1e-8;
 
 /// Maps configurations to points: for each parameter with several values, a position from 0 to 1. Maps them to features
 /// too, for models that scale each feature by themselves.
+#[derive(Clone)]
 pub(super) struct Encoding {
     parameters: Vec<(String, Vec<(i64, f64)>)>,
     /// The places of the parameters whose products and quotients are features: those with more than two values.
@@ -46,9 +48,9 @@ impl Encoding {
         Self { parameters, graded }
     }
 
-    /// Returns the features of a configuration: the logarithm of each parameter, then those of the product and the
-    /// quotient of every two.
-    pub fn features(&self, params: &Params) -> Vec<f64> {
+    /// Returns the features of a configuration that is compiled for some dimensions: the logarithm of each parameter,
+    /// then those of the product and the quotient of every two, then those of the dimensions.
+    pub fn features(&self, params: &Params, dims: &Dims) -> Vec<f64> {
         let value = |(name, _): &(String, _)| log(params.get(name).copied().unwrap_or(0));
         let mut features: Vec<f64> = self.parameters.iter().map(value).collect();
         for (order, a) in self.graded.iter().enumerate() {
@@ -57,6 +59,7 @@ impl Encoding {
                 features.extend([a + b, a - b]);
             }
         }
+        features.extend(dims.values().map(|dim| log(*dim)));
         features
     }
 

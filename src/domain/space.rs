@@ -96,18 +96,31 @@ impl Space<'_> {
         if let Some(listed) = &self.family.listed {
             return Ok(self.draw_listed(listed, rng, wanted));
         }
+        if let Some(found) = self.sample_where(rng, &wanted)? {
+            return Ok(Some(found));
+        }
+        self.first_in_tree(|_, values| values.shuffle(rng), wanted)
+    }
+
+    /// Draws a valid configuration that satisfies `wanted`, uniformly. `Ok(None)` where some hundred draws find none.
+    pub fn sample_where(&self, rng: &mut impl Rng, wanted: impl Fn(&Params) -> bool) -> Result<Option<Params>, String> {
         for _ in 0..DRAWS {
-            let params: Params = self
-                .family
-                .params
-                .iter()
-                .map(|(name, param)| (name.clone(), *param.values.choose(rng).expect("a parameter has a value")))
-                .collect();
+            let drawn = match &self.family.listed {
+                Some(listed) => listed.configurations().choose(rng).map(|values| self.family.configuration(values)),
+                None => Some(self.any(rng)),
+            };
+            let Some(params) = drawn else { return Ok(None) };
             if wanted(&params) && self.contains(&params)? {
                 return Ok(Some(params));
             }
         }
-        self.first_in_tree(|_, values| values.shuffle(rng), wanted)
+        Ok(None)
+    }
+
+    /// Draws a value of each parameter, valid together or not.
+    fn any(&self, rng: &mut impl Rng) -> Params {
+        let value = |param: &Param, rng: &mut _| *param.values.choose(rng).expect("a parameter has a value");
+        self.family.params.iter().map(|(name, param)| (name.clone(), value(param, rng))).collect()
     }
 
     /// Draws a listed configuration that satisfies `wanted`, uniformly.
