@@ -3,7 +3,8 @@
 //! A space may hold millions of configurations, and a proposal must take milliseconds. So candidates are kept from one
 //! proposal to the next, and each proposal checks only a few configurations against the constraints.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashSet};
 
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
@@ -16,12 +17,12 @@ use crate::domain::ids::IterationId;
 use crate::domain::op::Dims;
 use crate::domain::variant::Params;
 
-/// Random configurations that are kept.
-const KEPT: usize = 300;
+/// Random configurations that are kept: those that a model judged the best.
+const KEPT: usize = 150;
 
-/// Random configurations drawn for a proposal, at most, and the ones that they replace if all are there.
-const DRAWN: usize = 30;
-const REPLACED: usize = 10;
+/// Random configurations that join them for a proposal, and how many may be drawn to find as many valid ones.
+const FRESH: usize = 150;
+const DRAWS: usize = 1500;
 
 /// The fastest configurations whose neighbours are candidates.
 const ELITE: usize = 4;
@@ -38,6 +39,15 @@ pub(super) struct Candidate {
     /// Its features for a forest.
     pub features: Vec<f64>,
     id: ConfigurationId,
+    /// How a model judged it the last time: the lower, the better.
+    judged: Cell<f64>,
+}
+
+impl Candidate {
+    /// Notes how a model judges it: the lower, the better.
+    pub fn judge(&self, judged: f64) {
+        self.judged.set(judged);
+    }
 }
 
 /// The candidates of a family on a case.
@@ -45,7 +55,7 @@ pub(super) struct Candidates {
     encoding: Encoding,
     /// The dimensions that are compiled in.
     dims: Dims,
-    random: VecDeque<Candidate>,
+    random: Vec<Candidate>,
     /// The neighbours of the fastest configurations, by their iterations.
     near: BTreeMap<IterationId, Vec<Candidate>>,
     further: Further,
@@ -66,7 +76,7 @@ impl Candidates {
         Self {
             encoding: Encoding::of(place.family),
             dims: place.family.specialization(place.case),
-            random: VecDeque::new(),
+            random: Vec::new(),
             near: BTreeMap::new(),
             further: Further::default(),
         }
@@ -110,7 +120,7 @@ impl Candidates {
         Ok(())
     }
 
-    /// Replaces some random candidates.
+    /// Replaces the random candidates that were judged the worst.
     fn draw<'a>(
         &mut self,
         context: &SearchContext<'a>,
@@ -118,20 +128,12 @@ impl Candidates {
         place: Place<'a>,
         rng: &mut SmallRng,
     ) -> Result<(), String> {
-        let Place { family, case } = place;
-        let space = context.space(family, case);
+        let space = context.space(place.family, place.case);
         self.random.retain(|candidate| !history.proposed.contains(&candidate.id));
-        if self.random.len() >= KEPT {
-            self.random.drain(..REPLACED);
-        }
-        let mut ids: HashSet<ConfigurationId> = self.random.iter().map(|candidate| candidate.id).collect();
-        let is_open = |params: &Params| context.is_open(family, params, case, history);
-        for _ in 0..DRAWN.min(KEPT - self.random.len()) {
-            let Some(params) = space.sample_where(rng, is_open)? else { break };
-            let drawn = self.candidate(place, params);
-            if ids.insert(drawn.id) {
-                self.random.push_back(drawn);
-            }
+        self.random.sort_by(|a, b| a.judged.get().total_cmp(&b.judged.get()));
+        self.random.truncate(KEPT);
+        for params in space.sample(rng, (FRESH, DRAWS))? {
+            self.random.push(self.candidate(place, params));
         }
         Ok(())
     }
@@ -162,7 +164,7 @@ impl Candidates {
 
     fn candidate(&self, place: Place<'_>, params: Params) -> Candidate {
         let id = ConfigurationId::new(&place.family.name, &self.dims, &params);
-        Candidate { point: self.encoding.point(&params), features: self.features(&params), params, id }
+        Candidate { point: self.encoding.point(&params), features: self.features(&params), params, id, judged: Cell::new(f64::INFINITY) }
     }
 
     /// Returns the candidates that were not proposed yet.
@@ -173,8 +175,4 @@ impl Candidates {
         near.chain(&self.random).filter(is_new).collect()
     }
 
-    /// Returns the random candidates that were not proposed yet.
-    pub fn spread(&self) -> impl Iterator<Item = &Candidate> {
-        self.random.iter()
-    }
 }

@@ -134,6 +134,11 @@ impl Likely {
         self.probability(&self.encoding.features(params, &family.specialization(case))) >= self.threshold
     }
 
+    /// Returns the probability to work at which a configuration is tried.
+    pub fn threshold(&self) -> f64 {
+        self.threshold
+    }
+
     /// Returns the probability that a configuration with these features works.
     pub fn probability(&self, features: &[f64]) -> f64 {
         self.forest.expect(features).0

@@ -85,18 +85,16 @@ impl ModelSearch {
         let (optimism, failure) = (self.optimism, self.failure);
         let models = self.models(place);
         models.candidates.refresh(context, history, place, &timed, rng)?;
-        let is_open = |candidate: &&Candidate| context.is_open(place.family, &candidate.params, place.case, history);
-        let mut open = models.candidates.new_ones(history);
-        open.retain(is_open);
+        let (open, works) = open(context, history, place, &models.candidates);
         let expected = match model {
             Model::Process => expect_of_process((&mut models.lengths, &mut models.fitted_to), &models.candidates, &timed, &open, rng),
             Model::Forest => expect_of_forest(&mut models.forest, &models.candidates, &timed, &open, rng),
         };
         let Some(expected) = expected else { return Ok(None) };
-        let likely = context.likely(place.family);
-        let judged = open.iter().zip(expected).map(|(candidate, (mean, sd))| {
-            let fails = likely.map_or(0.0, |likely| 1.0 - likely.probability(&candidate.features));
-            (mean - optimism * sd + failure * fails, candidate)
+        let judged = open.iter().zip(expected).zip(works).map(|((candidate, (mean, sd)), works)| {
+            let judged = mean - optimism * sd + failure * (1.0 - works);
+            candidate.judge(judged);
+            (judged, candidate)
         });
         let best = judged.min_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, candidate)| candidate.params.clone());
         match best {
@@ -123,8 +121,8 @@ impl ModelSearch {
             let to = |other: &Vec<f64>| candidate.point.iter().zip(other).map(|(a, b)| (a - b).powi(2)).sum::<f64>();
             known.iter().map(to).fold(f64::INFINITY, f64::min)
         };
-        let open = models.candidates.spread().filter(|one| context.is_open(place.family, &one.params, place.case, history));
-        let farthest = open.max_by(|a, b| distance(a).total_cmp(&distance(b))).map(|one| one.params.clone());
+        let (open, _) = open(context, history, place, &models.candidates);
+        let farthest = open.into_iter().max_by(|a, b| distance(a).total_cmp(&distance(b))).map(|one| one.params.clone());
         match farthest {
             Some(params) => suggestion(context, history, place, &timed, params),
             None => Ok(None),
@@ -137,6 +135,23 @@ impl Models {
         let candidates = Candidates::new(place);
         let lengths = Lengths::new(candidates.encoding());
         Self { candidates, lengths, fitted_to: 0, forest: None }
+    }
+}
+
+/// Returns the candidates that may be suggested, each with its probability to work.
+fn open<'c>(
+    context: &SearchContext<'_>,
+    history: &History,
+    place: Place<'_>,
+    candidates: &'c Candidates,
+) -> (Vec<&'c Candidate>, Vec<f64>) {
+    let new = candidates.new_ones(history).into_iter();
+    match context.likely(place.family) {
+        None => new.map(|candidate| (candidate, 1.0)).unzip(),
+        Some(likely) => {
+            let works = new.map(|candidate| (candidate, likely.probability(&candidate.features)));
+            works.filter(|(_, works)| *works >= likely.threshold()).unzip()
+        }
     }
 }
 

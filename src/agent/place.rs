@@ -41,7 +41,7 @@ pub(super) fn choose_case<'a>(
 
 /// Returns the weight of a family on a case, relative to the fastest family.
 pub(super) fn weight(history: &History, family: &Family, case: &Case) -> f64 {
-    let own_ns = timed(history, family, case).into_iter().map(|(_, ns)| ns).reduce(f64::min);
+    let own_ns = history.fastest_of_family(&family.name, &case.name);
     let of_all = history.fastest(&case.name);
     own_ns.zip(of_all).map_or(UNSEEN, |(own_ns, (_, best_ns))| (best_ns / own_ns).powf(FAMILY_POWER))
 }

@@ -11,7 +11,7 @@ use indexmap::{IndexMap, IndexSet};
 use rhai::packages::{ArithmeticPackage, LogicPackage, Package};
 use rhai::{AST, ASTNode, Dynamic, Engine, EvalAltResult, Scope};
 
-use self::direct::{Direct, NoValue, Value};
+use self::direct::{Direct, Name, NoValue, Value};
 use super::names::did_you_mean;
 
 /// The names that an expression may use, with their values. Later names may be derived from earlier ones.
@@ -26,7 +26,7 @@ pub struct Expr {
     text: String,
     ast: AST,
     /// What needs no interpreter. None if it does.
-    direct: Option<Direct>,
+    direct: Option<Direct<Name>>,
 }
 
 /// What an expression must evaluate to.
@@ -185,14 +185,20 @@ impl Expr {
     }
 
     fn eval(&self, bindings: &Bindings) -> Result<Dynamic, ExprError> {
-        match self.direct.as_ref().map(|direct| direct.eval(bindings)) {
+        let value_of = |Name(name, _): &Name| bindings.get(name).copied();
+        match self.direct.as_ref().map(|direct| direct.eval(&value_of)) {
             Some(Ok(Value::Int(value))) => Ok(value.into()),
             Some(Ok(Value::Bool(value))) => Ok(value.into()),
-            Some(Err(NoValue::Unbound(name, position))) => {
-                Err(self.failed(&EvalAltResult::ErrorVariableNotFound(name.to_owned(), position)))
+            Some(Err(NoValue::Unbound(Name(name, position)))) => {
+                Err(self.failed(&EvalAltResult::ErrorVariableNotFound(name.clone(), *position)))
             }
             Some(Err(NoValue::Unknown)) | None => self.interpret(bindings),
         }
+    }
+
+    /// Replaces the names by their places in bindings. None if the expression needs the interpreter, or another name.
+    pub(super) fn placed(&self, bindings: &Bindings) -> Option<Placed> {
+        self.direct.as_ref()?.placed(&|name| bindings.get_index_of(name)).map(Placed)
     }
 
     fn interpret(&self, bindings: &Bindings) -> Result<Dynamic, ExprError> {
@@ -213,6 +219,27 @@ impl Expr {
 
     fn wrong_kind(&self, wanted: &str, got: &str) -> ExprError {
         ExprError { text: self.text.clone(), problem: format!("gives a {got}, not {wanted}"), cause: ErrorKind::Type }
+    }
+}
+
+/// An expression whose names are places in a list of values. It has no value where the interpreter must find out why.
+pub(super) struct Placed(Direct<usize>);
+
+impl Placed {
+    /// Evaluates the expression to an integer.
+    pub(super) fn int(&self, values: &[i64]) -> Option<i64> {
+        match self.0.eval(&|place| values.get(*place).copied()) {
+            Ok(Value::Int(value)) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// Evaluates the expression to a boolean value.
+    pub(super) fn boolean(&self, values: &[i64]) -> Option<bool> {
+        match self.0.eval(&|place| values.get(*place).copied()) {
+            Ok(Value::Bool(value)) => Some(value),
+            _ => None,
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use rand::Rng;
 use rand::seq::{IndexedRandom, SliceRandom};
 
 use super::device::DeviceInfo;
-use super::family::{ConfigurationError, Constraint, Family, Listed, Param};
+use super::family::{Checker, ConfigurationError, Constraint, Family, Listed, Param};
 use super::op::Dtype;
 use super::variant::Params;
 use super::workload::Case;
@@ -104,23 +104,39 @@ impl Space<'_> {
 
     /// Draws a valid configuration that satisfies `wanted`, uniformly. `Ok(None)` where some hundred draws find none.
     pub fn sample_where(&self, rng: &mut impl Rng, wanted: impl Fn(&Params) -> bool) -> Result<Option<Params>, String> {
+        let mut checker = self.checker();
         for _ in 0..DRAWS {
-            let drawn = match &self.family.listed {
-                Some(listed) => listed.configurations().choose(rng).map(|values| self.family.configuration(values)),
-                None => Some(self.any(rng)),
-            };
-            let Some(params) = drawn else { return Ok(None) };
-            if wanted(&params) && self.contains(&params)? {
+            if let Some(params) = self.draw(&mut checker, rng)?.filter(&wanted) {
                 return Ok(Some(params));
             }
         }
         Ok(None)
     }
 
-    /// Draws a value of each parameter, valid together or not.
-    fn any(&self, rng: &mut impl Rng) -> Params {
-        let value = |param: &Param, rng: &mut _| *param.values.choose(rng).expect("a parameter has a value");
-        self.family.params.iter().map(|(name, param)| (name.clone(), value(param, rng))).collect()
+    /// Draws configurations uniformly, and returns those that are valid: at most `most`, of at most `draws`.
+    pub fn sample(&self, rng: &mut impl Rng, (most, draws): (usize, usize)) -> Result<Vec<Params>, String> {
+        let mut checker = self.checker();
+        let mut valid = Vec::new();
+        for _ in 0..draws {
+            if valid.len() < most {
+                valid.extend(self.draw(&mut checker, rng)?);
+            }
+        }
+        Ok(valid)
+    }
+
+    /// Draws a configuration. None if it is not valid.
+    fn draw(&self, checker: &mut Checker<'_>, rng: &mut impl Rng) -> Result<Option<Params>, String> {
+        if let Some(listed) = &self.family.listed {
+            return Ok(listed.configurations().choose(rng).map(|values| self.family.configuration(values)));
+        }
+        let value = |param: &Param| *param.values.choose(rng).expect("a parameter has a value");
+        let values: Vec<i64> = self.family.params.values().map(value).collect();
+        Ok(checker.allows(&values)?.then(|| self.family.configuration(&values)))
+    }
+
+    fn checker(&self) -> Checker<'_> {
+        Checker::new(self.family, self.case, self.dtype, self.device)
     }
 
     /// Draws a listed configuration that satisfies `wanted`, uniformly.
@@ -182,11 +198,23 @@ impl Space<'_> {
 
     /// Returns the valid configurations that differ from `params` in one parameter, with the parameter's name.
     pub fn neighbours(&self, params: &Params) -> Result<Vec<(String, Params)>, String> {
+        if self.family.listed.is_some() {
+            let moves = self.moves(params).into_iter();
+            return Ok(moves.filter(|(_, neighbour)| self.family.listed_place(neighbour).is_some()).collect());
+        }
+        let mut checker = self.checker();
+        let value = |(name, param): (&String, &Param)| params.get(name).copied().unwrap_or(param.default);
+        let mut values: Vec<i64> = self.family.params.iter().map(value).collect();
         let mut neighbours = Vec::new();
-        for (name, neighbour) in self.moves(params) {
-            if self.contains(&neighbour)? {
-                neighbours.push((name, neighbour));
+        for (place, (name, param)) in self.family.params.iter().enumerate() {
+            let here = values[place];
+            for value in param.values.iter().filter(|value| **value != here) {
+                values[place] = *value;
+                if checker.allows(&values)? {
+                    neighbours.push((name.clone(), self.family.configuration(&values)));
+                }
             }
+            values[place] = here;
         }
         Ok(neighbours)
     }

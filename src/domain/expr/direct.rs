@@ -6,7 +6,7 @@
 
 use rhai::{AST, Expr, FnCallExpr, Position, Stmt};
 
-use super::{Bindings, ceil_div, round_up};
+use super::{ceil_div, round_up};
 
 /// The value of an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,25 +19,29 @@ pub(super) enum Value {
 
 /// Why there is no value.
 #[derive(Debug)]
-pub(super) enum NoValue<'a> {
+pub(super) enum NoValue<'a, N> {
     /// A name is not bound.
-    Unbound(&'a str, Position),
+    Unbound(&'a N),
     /// The interpreter has to find out.
     Unknown,
 }
 
+/// A name with its position in the text.
+#[derive(Debug, Clone)]
+pub(super) struct Name(pub String, pub Position);
+
 /// An expression of integers, truth values, names, operators and functions.
 #[derive(Debug, Clone)]
-pub(super) enum Direct {
+pub(super) enum Direct<N> {
     Constant(Value),
-    Name(String, Position),
+    Name(N),
     All(Vec<Self>),
     Any(Vec<Self>),
     Unary(fn(Value) -> Option<Value>, Box<Self>),
     Binary(fn(Value, Value) -> Option<Value>, Box<[Self; 2]>),
 }
 
-impl Direct {
+impl Direct<Name> {
     /// Translates what the interpreter has parsed. None if something in it is not known here.
     pub fn of(ast: &AST) -> Option<Self> {
         match ast.statements() {
@@ -52,7 +56,7 @@ impl Direct {
         match expr {
             Expr::IntegerConstant(value, _) => Some(Self::Constant(Value::Int(*value))),
             Expr::BoolConstant(value, _) => Some(Self::Constant(Value::Bool(*value))),
-            Expr::Variable(variable, _, position) => Some(Self::Name(variable.1.to_string(), *position)),
+            Expr::Variable(variable, _, position) => Some(Self::Name(Name(variable.1.to_string(), *position))),
             Expr::And(parts, _) => all(parts).map(Self::All),
             Expr::Or(parts, _) => all(parts).map(Self::Any),
             Expr::FnCall(call, _) => Self::of_call(call),
@@ -68,26 +72,45 @@ impl Direct {
         }
     }
 
+    /// Replaces each name by its place. None if one has none.
+    pub fn placed(&self, place: &impl Fn(&str) -> Option<usize>) -> Option<Direct<usize>> {
+        let all = |parts: &[Self]| parts.iter().map(|part| part.placed(place)).collect::<Option<Vec<_>>>();
+        Some(match self {
+            Self::Constant(value) => Direct::Constant(*value),
+            Self::Name(Name(name, _)) => Direct::Name(place(name)?),
+            Self::All(parts) => Direct::All(all(parts)?),
+            Self::Any(parts) => Direct::Any(all(parts)?),
+            Self::Unary(function, of) => Direct::Unary(*function, Box::new(of.placed(place)?)),
+            Self::Binary(function, of) => {
+                Direct::Binary(*function, Box::new([of[0].placed(place)?, of[1].placed(place)?]))
+            }
+        })
+    }
+}
+
+impl<N> Direct<N> {
     /// Evaluates the expression, as the interpreter does: from left to right, and no further than needed.
-    pub fn eval(&self, bindings: &Bindings) -> Result<Value, NoValue<'_>> {
+    pub fn eval(&self, value_of: &impl Fn(&N) -> Option<i64>) -> Result<Value, NoValue<'_, N>> {
         match self {
             Self::Constant(value) => Ok(*value),
-            Self::Name(name, position) => {
-                bindings.get(name).map(|value| Value::Int(*value)).ok_or(NoValue::Unbound(name, *position))
-            }
-            Self::All(parts) => Self::until(parts, false, bindings),
-            Self::Any(parts) => Self::until(parts, true, bindings),
-            Self::Unary(function, of) => function(of.eval(bindings)?).ok_or(NoValue::Unknown),
+            Self::Name(name) => value_of(name).map(Value::Int).ok_or(NoValue::Unbound(name)),
+            Self::All(parts) => Self::until(parts, false, value_of),
+            Self::Any(parts) => Self::until(parts, true, value_of),
+            Self::Unary(function, of) => function(of.eval(value_of)?).ok_or(NoValue::Unknown),
             Self::Binary(function, of) => {
-                function(of[0].eval(bindings)?, of[1].eval(bindings)?).ok_or(NoValue::Unknown)
+                function(of[0].eval(value_of)?, of[1].eval(value_of)?).ok_or(NoValue::Unknown)
             }
         }
     }
 
     /// Evaluates truth values up to the first one that is `decisive`.
-    fn until<'a>(parts: &'a [Self], decisive: bool, bindings: &Bindings) -> Result<Value, NoValue<'a>> {
+    fn until<'a>(
+        parts: &'a [Self],
+        decisive: bool,
+        value_of: &impl Fn(&N) -> Option<i64>,
+    ) -> Result<Value, NoValue<'a, N>> {
         for part in parts {
-            match part.eval(bindings)? {
+            match part.eval(value_of)? {
                 Value::Bool(value) if value == decisive => return Ok(Value::Bool(decisive)),
                 Value::Bool(_) => {}
                 Value::Int(_) => return Err(NoValue::Unknown),
