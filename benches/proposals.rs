@@ -2,10 +2,11 @@
 //!
 //! `cargo bench --bench proposals [-- PROPOSER]`. The workload is `attention-fp16-d64` with all of its families, and times
 //! come from a formula. Random configurations fill the history between the measured proposals. A session makes up to
-//! 3,000 evaluations a minute, so a proposal may take at most 10 ms with 3,000 observations, and 5 ms with 1,000.
+//! 3,000 evaluations a minute, so a proposal may take at most 10 ms of the processor with 3,000 observations, and 5 ms with
+//! 1,000.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use optloop::agent::diagnosis::diagnose;
 use optloop::agent::{self, Proposer, SearchContext};
@@ -94,10 +95,10 @@ impl Session {
     fn evaluate(&mut self, proposer: &mut dyn Proposer) -> Duration {
         let names: Vec<String> = self.families.iter().map(|family| family.name.clone()).collect();
         let context = SearchContext::new(&self.workload, &self.families, &names, &[], &self.device);
-        let began = Instant::now();
+        let began = processor_time();
         let diagnosis = diagnose(&self.history, &self.workload, &self.device);
         let suggestion = proposer.propose(&context, &diagnosis, &self.history, 0).unwrap().unwrap();
-        let took = began.elapsed();
+        let took = processor_time() - began;
         let family = context.family(&suggestion.family).unwrap();
         let id = ConfigurationId::new(&family.name, &family.specialization(&suggestion.cases[0]), &suggestion.params);
         self.history.proposed.insert(id);
@@ -129,6 +130,12 @@ impl Session {
         let begun = Begun { iteration, purpose, origin, family, hash, params, cases, hypothesis };
         self.history.learn(&begun, &concluded);
     }
+}
+
+/// Returns the time that the processor has spent on this thread. Other processes do not count.
+fn processor_time() -> Duration {
+    let spent = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(spent.tv_sec.unsigned_abs(), u32::try_from(spent.tv_nsec).unwrap())
 }
 
 /// Returns a made-up time that depends on every parameter, and on their products with the sequence length.

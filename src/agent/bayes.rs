@@ -23,14 +23,12 @@ pub struct Bayes {
 impl Bayes {
     /// Makes a proposer. Its random choices are determined by `seed`.
     pub fn new(seed: u64) -> Self {
+        let constants = Constants::default();
         Self {
             rng: SmallRng::seed_from_u64(seed),
             opening: Opening::default(),
             feasibility: Feasibility::default(),
-            search: {
-                let Constants { optimism, failure, .. } = Constants::default();
-                ModelSearch::new(optimism, failure)
-            },
+            search: ModelSearch::new(constants.optimism, constants.failure),
         }
     }
 }

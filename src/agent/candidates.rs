@@ -18,11 +18,11 @@ use crate::domain::op::Dims;
 use crate::domain::variant::Params;
 
 /// Random configurations that are kept: those that a model judged the best.
-const KEPT: usize = 150;
+const KEPT: usize = 100;
 
 /// Random configurations that join them for a proposal, and how many may be drawn to find as many valid ones.
-const FRESH: usize = 150;
-const DRAWS: usize = 1500;
+const FRESH: usize = 80;
+const DRAWS: usize = 800;
 
 /// The fastest configurations whose neighbours are candidates.
 const ELITE: usize = 4;

@@ -73,7 +73,7 @@ pub(super) fn child<'a>(
     rng: &mut SmallRng,
 ) -> Result<Option<Suggestion>, String> {
     let Place { family, case } = place;
-    let timed = timed(history, family, case);
+    let timed: Vec<(&Finished, f64)> = timed(history, family, case).collect();
     if timed.len() < POPULATION {
         return Ok(None);
     }

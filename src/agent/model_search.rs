@@ -31,6 +31,9 @@ const REGROWN_SHARE: f64 = 1.0 / 64.0;
 const REFIT_SHARE: f64 = 0.1;
 const REFIT: usize = 3;
 
+/// The most observations that they are fitted to, evenly chosen: dozens of matrices are factored for a fit.
+const MAX_FITTED: usize = 64;
+
 /// A kind of model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Model {
@@ -81,7 +84,7 @@ impl ModelSearch {
         place: Place<'a>,
         rng: &mut SmallRng,
     ) -> Result<Option<Suggestion>, String> {
-        let timed = timed(history, place.family, place.case);
+        let timed: Vec<(&Finished, f64)> = timed(history, place.family, place.case).collect();
         let (optimism, failure) = (self.optimism, self.failure);
         let models = self.models(place);
         models.candidates.refresh(context, history, place, &timed, rng)?;
@@ -98,32 +101,6 @@ impl ModelSearch {
         });
         let best = judged.min_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, candidate)| candidate.params.clone());
         match best {
-            Some(params) => suggestion(context, history, place, &timed, params),
-            None => Ok(None),
-        }
-    }
-
-    /// Suggests the random candidate that is farthest from all attempts. `Ok(None)` before the first one is timed.
-    pub fn farthest<'a>(
-        &mut self,
-        context: &SearchContext<'a>,
-        history: &History,
-        place: Place<'a>,
-        rng: &mut SmallRng,
-    ) -> Result<Option<Suggestion>, String> {
-        let timed = timed(history, place.family, place.case);
-        let models = self.models(place);
-        models.candidates.refresh(context, history, place, &timed, rng)?;
-        let attempts = history.attempts.iter().rev().filter(|attempt| attempt.family == place.family.name);
-        let encoding = models.candidates.encoding();
-        let known: Vec<Vec<f64>> = attempts.take(MAX_LATEST).map(|attempt| encoding.point(&attempt.params)).collect();
-        let distance = |candidate: &Candidate| {
-            let to = |other: &Vec<f64>| candidate.point.iter().zip(other).map(|(a, b)| (a - b).powi(2)).sum::<f64>();
-            known.iter().map(to).fold(f64::INFINITY, f64::min)
-        };
-        let (open, _) = open(context, history, place, &models.candidates);
-        let farthest = open.into_iter().max_by(|a, b| distance(a).total_cmp(&distance(b))).map(|one| one.params.clone());
-        match farthest {
             Some(params) => suggestion(context, history, place, &timed, params),
             None => Ok(None),
         }
@@ -167,7 +144,7 @@ fn expect_of_process(
     let points = known.iter().map(|(finished, _)| candidates.encoding().point(&finished.params)).collect();
     let observations = Observations::new(points, &ln_times(&known))?;
     if timed.len() >= *fitted_to + REFIT + (*fitted_to as f64 * REFIT_SHARE) as usize {
-        lengths.fit(&observations, rng);
+        lengths.fit(&observations.every(known.len().div_ceil(MAX_FITTED)), rng);
         *fitted_to = timed.len();
     }
     let process = Surrogate::new(lengths, &observations)?;

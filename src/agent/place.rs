@@ -47,7 +47,16 @@ pub(super) fn weight(history: &History, family: &Family, case: &Case) -> f64 {
 }
 
 /// Returns the timed configurations of a family on a case, with their times in nanoseconds, oldest first.
-pub(super) fn timed<'h>(history: &'h History, family: &Family, case: &Case) -> Vec<(&'h Finished, f64)> {
+pub(super) fn timed<'h>(
+    history: &'h History,
+    family: &Family,
+    case: &Case,
+) -> impl Iterator<Item = (&'h Finished, f64)> {
     let of_family = history.finished.iter().filter(|finished| finished.family == family.name);
-    of_family.filter_map(|finished| Some((finished, finished.time_ns(&case.name)?))).collect()
+    of_family.filter_map(|finished| Some((finished, finished.time_ns(&case.name)?)))
+}
+
+/// Returns whether at least so many configurations of a family were timed on a case.
+pub(super) fn is_timed(history: &History, place: Place<'_>, at_least: usize) -> bool {
+    timed(history, place.family, place.case).take(at_least).count() == at_least
 }

@@ -166,6 +166,12 @@ impl Observations {
         Some(Self { points, targets: flat.iter().map(|ln| (ln - mean) / sd).collect() })
     }
 
+    /// Returns every `step`th observation.
+    pub fn every(&self, step: usize) -> Self {
+        let points = self.points.iter().step_by(step).cloned().collect();
+        Self { points, targets: self.targets.iter().step_by(step).copied().collect() }
+    }
+
     /// Returns the targets: the logarithms of the times, standardised.
     pub fn targets(&self) -> &[f64] {
         &self.targets

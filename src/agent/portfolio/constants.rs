@@ -4,8 +4,8 @@
 /// others would reach.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Constants {
-    /// Timed configurations of a family on a case from which models are asked. Until then, configurations are spread
-    /// over the space.
+    /// Timed configurations of a family on a case from which models are asked. Until then, configurations are
+    /// random.
     pub initial: usize,
     /// Standard deviations below the expected logarithm at which a model judges a candidate.
     pub optimism: f64,
@@ -21,6 +21,6 @@ pub struct Constants {
 
 impl Default for Constants {
     fn default() -> Self {
-        Self { initial: 12, optimism: 2.0, failure: 3.0, forest: 0.5, exploration: 0.025, trust: 8.0 }
+        Self { initial: 12, optimism: 1.5, failure: 3.0, forest: 0.8, exploration: 0.025, trust: 8.0 }
     }
 }

@@ -21,7 +21,7 @@ use super::feasibility::Feasibility;
 use super::local::{self, Local};
 use super::model_search::{Model, ModelSearch};
 use super::opening::{Opening, Step};
-use super::place::{Place, timed, weight};
+use super::place::{Place, is_timed, weight};
 use super::{Proposer, SearchContext};
 use crate::domain::attempt::Attempt;
 use crate::domain::family::Family;
@@ -47,15 +47,13 @@ enum Way {
     Coverage,
     /// A child of two fast configurations.
     Evolution,
-    /// A configuration that is far from all others.
-    Spread,
     /// A random configuration.
     Random,
 }
 
 /// Returns every way with its share of the budget at the start. The first two have little to propose, and good reasons.
 /// The models learn different spaces well (docs/simulate.md). The others find what models miss.
-fn ways(constants: &Constants) -> [(Way, f64); 9] {
+fn ways(constants: &Constants) -> [(Way, f64); 8] {
     let other = constants.exploration;
     [
         (Way::Remedy, 0.5),
@@ -66,7 +64,6 @@ fn ways(constants: &Constants) -> [(Way, f64); 9] {
         (Way::Coverage, other),
         (Way::Evolution, other),
         (Way::Random, other),
-        (Way::Spread, 0.0),
     ]
 }
 
@@ -154,14 +151,13 @@ impl Portfolio {
         order
     }
 
-    /// Returns the ways in the order in which to ask them about a place. Without observations to learn from, it begins
-    /// with configurations far from each other.
+    /// Returns the ways in the order in which to ask them about a place. Without observations to learn from, a search
+    /// learns the most from random configurations.
     fn order_at(&mut self, history: &History, place: Place<'_>) -> Vec<Way> {
         let mut order = self.order();
-        if timed(history, place.family, place.case).len() < self.constants.initial {
-            order.retain(|way| matches!(way, Way::Remedy | Way::WarmStart | Way::Spread | Way::Random));
-            let first = |way: &Way| matches!(way, Way::Remedy | Way::WarmStart);
-            order.sort_by_key(|way| (!first(way), *way != Way::Spread));
+        if !is_timed(history, place, self.constants.initial) {
+            order.retain(|way| matches!(way, Way::Remedy | Way::WarmStart | Way::Random));
+            order.sort_by_key(|way| *way == Way::Random);
         }
         order
     }
@@ -192,7 +188,6 @@ impl Portfolio {
             Way::Local => self.local.walk(context, history, case),
             Way::Coverage => self.local.coverage(context, history, case),
             Way::Evolution => evolution::child(context, history, place, &mut self.rng),
-            Way::Spread => self.models.farthest(context, history, place, &mut self.rng),
             Way::Random => self.opening.random(context, history, case, &mut self.rng),
         }
     }
