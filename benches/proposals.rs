@@ -86,7 +86,8 @@ impl Session {
         let mut manifests: Vec<_> = folders.map(|folder| folder.unwrap().path().join("family.toml")).collect();
         manifests.retain(|manifest| manifest.exists());
         manifests.sort();
-        let families = manifests.iter().map(|manifest| Family::parse(&read(manifest), String::new()).unwrap()).collect();
+        let families =
+            manifests.iter().map(|manifest| Family::parse(&read(manifest), String::new()).unwrap()).collect();
         let device = DeviceInfo::of_arch("sm_90a").unwrap();
         Self { workload, families, device, history: History::default() }
     }

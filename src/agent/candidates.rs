@@ -164,7 +164,13 @@ impl Candidates {
 
     fn candidate(&self, place: Place<'_>, params: Params) -> Candidate {
         let id = ConfigurationId::new(&place.family.name, &self.dims, &params);
-        Candidate { point: self.encoding.point(&params), features: self.features(&params), params, id, judged: Cell::new(f64::INFINITY) }
+        Candidate {
+            point: self.encoding.point(&params),
+            features: self.features(&params),
+            params,
+            id,
+            judged: Cell::new(f64::INFINITY),
+        }
     }
 
     /// Returns the candidates that were not proposed yet.
@@ -174,5 +180,4 @@ impl Candidates {
         let is_new = |candidate: &&Candidate| !history.proposed.contains(&candidate.id) && seen.insert(candidate.id);
         near.chain(&self.random).filter(is_new).collect()
     }
-
 }

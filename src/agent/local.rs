@@ -91,12 +91,7 @@ struct Move {
 impl Local {
     /// Makes a proposer of a name. Its random choices are determined by `seed`.
     pub fn new(name: &'static str, seed: u64) -> Self {
-        Self {
-            name,
-            rng: SmallRng::seed_from_u64(seed),
-            opening: Opening::default(),
-            no_room: HashSet::new(),
-        }
+        Self { name, rng: SmallRng::seed_from_u64(seed), opening: Opening::default(), no_room: HashSet::new() }
     }
 
     /// Chooses one of the fastest variants of a case, confirmed or not, from the families that are searched.

@@ -90,7 +90,9 @@ impl ModelSearch {
         models.candidates.refresh(context, history, place, &timed, rng)?;
         let (open, works) = open(context, history, place, &models.candidates);
         let expected = match model {
-            Model::Process => expect_of_process((&mut models.lengths, &mut models.fitted_to), &models.candidates, &timed, &open, rng),
+            Model::Process => {
+                expect_of_process((&mut models.lengths, &mut models.fitted_to), &models.candidates, &timed, &open, rng)
+            }
             Model::Forest => expect_of_forest(&mut models.forest, &models.candidates, &timed, &open, rng),
         };
         let Some(expected) = expected else { return Ok(None) };
@@ -163,8 +165,7 @@ fn expect_of_forest(
     let is_old = |grown_on: usize| (timed.len() - grown_on) as f64 > grown_on as f64 * REGROWN_SHARE;
     if kept.as_ref().is_none_or(|(_, grown_on)| timed.len() < *grown_on || is_old(*grown_on)) {
         let known = representative(timed);
-        let features: Vec<Vec<f64>> =
-            known.iter().map(|(finished, _)| candidates.features(&finished.params)).collect();
+        let features: Vec<Vec<f64>> = known.iter().map(|(finished, _)| candidates.features(&finished.params)).collect();
         let rows: Vec<&[f64]> = features.iter().map(Vec::as_slice).collect();
         let observations = Observations::new(Vec::new(), &ln_times(&known))?;
         *kept = Some((Forest::grow(&rows, observations.targets(), 0.0, rng), timed.len()));

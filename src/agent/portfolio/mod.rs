@@ -156,8 +156,8 @@ impl Portfolio {
     fn order_at(&mut self, history: &History, place: Place<'_>) -> Vec<Way> {
         let mut order = self.order();
         if !is_timed(history, place, self.constants.initial) {
-            order.retain(|way| matches!(way, Way::Remedy | Way::WarmStart | Way::Random));
-            order.sort_by_key(|way| *way == Way::Random);
+            order.retain(|way| matches!(way, Way::Remedy | Way::WarmStart));
+            order.push(Way::Random);
         }
         order
     }

@@ -198,8 +198,7 @@ mod tests {
 
     #[test]
     fn only_what_is_not_arithmetic_is_left_to_the_interpreter() {
-        let left: Vec<&str> =
-            TEXTS.into_iter().filter(|text| Expr::parse(text).unwrap().direct.is_none()).collect();
+        let left: Vec<&str> = TEXTS.into_iter().filter(|text| Expr::parse(text).unwrap().direct.is_none()).collect();
         assert_eq!(left, ["if A > B { A } else { B }"]);
     }
 }
