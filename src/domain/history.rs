@@ -158,8 +158,8 @@ impl History {
         }
         let times: Vec<CaseTime> =
             concluded.findings.iter().filter_map(|found| self.learn_case(begun, found)).collect();
-        self.note_fastest(&begun.family, &times);
         if !times.is_empty() {
+            self.note_fastest(&begun.family, &times);
             self.finished.push(Finished {
                 iteration: begun.iteration,
                 purpose: begun.purpose,
@@ -267,7 +267,9 @@ impl History {
         }
         self.fastest_of_family.clear();
         let finished = std::mem::take(&mut self.finished);
-        finished.iter().for_each(|finished| self.note_fastest(&finished.family, &finished.times));
+        // As if the disqualified times had never been learnt: a family without times has no entry.
+        let timed = finished.iter().filter(|finished| !finished.times.is_empty());
+        timed.for_each(|finished| self.note_fastest(&finished.family, &finished.times));
         self.finished = finished;
         if self.incumbents.get(case).is_some_and(|incumbent| incumbent.hash == *hash) {
             self.incumbents.remove(case);
