@@ -101,7 +101,7 @@ pub struct History {
     /// The fastest variant of each case, confirmed or not: its iteration and its time in nanoseconds.
     pub(crate) fastest: HashMap<CaseName, (IterationId, f64)>,
     /// The shortest time of each family on each case, in nanoseconds.
-    fastest_of_family: HashMap<String, HashMap<CaseName, f64>>,
+    pub(crate) fastest_of_family: HashMap<String, HashMap<CaseName, f64>>,
     /// What was tried on each case, and what it gained.
     pub progress: HashMap<CaseName, Progress>,
     /// The hardware counters that were read, and why others were not, oldest first.
