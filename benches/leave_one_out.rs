@@ -1,7 +1,7 @@
 //! Chooses the constants of the portfolio on all recorded spaces but one, and shows what they reach on the one left out.
 //!
-//! `cargo bench --bench leave_one_out -- FILE FILE... [repeats=16] [evaluations=100]`. Prints a table in Markdown: the score P
-//! of docs/simulate.md for each choice on each space, then the choice for each space that is left out.
+//! `cargo bench --bench leave_one_out -- FILE FILE... [repeats=16] [evaluations=100]`. Prints a table in Markdown: the
+//! score P of docs/simulate.md for each choice on each space, then the choice for each space that is left out.
 
 use std::path::Path;
 

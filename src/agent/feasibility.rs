@@ -1,8 +1,8 @@
 //! How likely configurations are to work: to compile, to launch and to be right.
 //!
 //! A forest for each family learns which of its configurations worked, on all cases together. A case counts by the
-//! dimensions that are compiled in. All ways to search ask the same question of the search context ([`SearchContext::is_open`]),
-//! so none of them proposes what is likely to fail while there is anything else.
+//! dimensions that are compiled in. All ways to search ask the same question of the search context
+//! ([`SearchContext::is_open`]), so none of them proposes what is likely to fail while there is anything else.
 
 use std::collections::HashMap;
 use std::sync::Arc;
