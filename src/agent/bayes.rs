@@ -3,35 +3,32 @@
 
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
-use rand::seq::IndexedRandom;
 
 use super::diagnosis::Diagnosis;
-use super::initial_design::{InitialDesign, Next};
+use super::feasibility::Feasibility;
 use super::model_search::{Model, ModelSearch};
-use super::place::{Place, choose_case, weight};
-use super::random::Draw;
-use super::{Proposer, SearchContext};
-use crate::domain::family::Family;
+use super::opening::{Opening, Step, choose_family};
+use super::{Constants, Proposer, SearchContext};
 use crate::domain::history::History;
 use crate::domain::proposal::Suggestion;
-use crate::domain::workload::Case;
 
 /// Bayesian optimisation with one process for each family and case.
 pub struct Bayes {
     rng: SmallRng,
-    initial_design: InitialDesign,
-    draw: Draw,
+    opening: Opening,
+    feasibility: Feasibility,
     search: ModelSearch,
 }
 
 impl Bayes {
     /// Makes a proposer. Its random choices are determined by `seed`.
     pub fn new(seed: u64) -> Self {
+        let constants = Constants::default();
         Self {
             rng: SmallRng::seed_from_u64(seed),
-            initial_design: InitialDesign::default(),
-            draw: Draw::default(),
-            search: ModelSearch::default(),
+            opening: Opening::default(),
+            feasibility: Feasibility::default(),
+            search: ModelSearch::new(constants.optimism, constants.failure),
         }
     }
 }
@@ -48,23 +45,19 @@ impl Proposer for Bayes {
         history: &History,
         under_way: usize,
     ) -> Result<Option<Suggestion>, String> {
-        match self.initial_design.next(context, history, under_way)? {
-            Next::Suggestion(suggestion) => return Ok(Some(*suggestion)),
-            Next::Wait => return Ok(None),
-            Next::Done => {}
-        }
         let rng = &mut self.rng;
-        let Some(case) = choose_case(context, diagnosis, |_| 1.0, rng) else {
-            let Some(case) = context.workload.cases.choose(rng) else { return Ok(None) };
-            return self.draw.next(context, history, &case.name, |_, _| 1.0, rng);
+        let case = match self.opening.next(context, diagnosis, history, (under_way, |_| 1.0), rng)? {
+            Step::Propose(suggestion) => return Ok(suggestion),
+            Step::Search(case) => case,
         };
-        if let Ok(family) = context.families.choose_weighted(rng, |family| weight(history, family, case)) {
-            let place = Place { family, case };
-            if let Some(suggestion) = self.search.next(Model::Process, context, history, place, rng)? {
-                return Ok(Some(suggestion));
+        let avoiding = self.feasibility.avoiding(context, history, rng);
+        if let Some(place) = choose_family(context, history, case, rng) {
+            for context in [&avoiding, context] {
+                if let Some(suggestion) = self.search.next(Model::Process, context, history, place, rng)? {
+                    return Ok(Some(suggestion));
+                }
             }
         }
-        let weight = |family: &Family, case: &Case| weight(history, family, case);
-        self.draw.next(context, history, &case.name, weight, rng)
+        self.opening.random(context, history, case, rng)
     }
 }

@@ -1,33 +1,33 @@
 //! The configurations of a family on a case that a model may choose from: random ones, and the neighbours of the fastest.
 //!
-//! A space may hold millions of configurations, and a proposal must take milliseconds. So random ones are kept from one
-//! proposal to the next, and a part of them is replaced each time.
+//! A space may hold millions of configurations, and a proposal must take milliseconds. So candidates are kept from one
+//! proposal to the next, and each proposal checks only a few configurations against the constraints.
 
-use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashSet};
 
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 
 use super::SearchContext;
+use super::place::Place;
 use super::surrogate::Encoding;
-use crate::domain::family::Family;
 use crate::domain::history::{ConfigurationId, Finished, History};
 use crate::domain::ids::IterationId;
+use crate::domain::op::Dims;
 use crate::domain::variant::Params;
-use crate::domain::workload::Case;
 
-/// Random configurations that are kept.
-const KEPT: usize = 1000;
+/// Random configurations that are kept: those that a model judged the best.
+const KEPT: usize = 100;
 
-/// Random configurations drawn for a proposal, at most, and the ones that they replace if all are there.
-const DRAWN: usize = 250;
-const REPLACED: usize = 50;
+/// Random configurations that join them for a proposal, and how many may be drawn to find as many valid ones.
+const FRESH: usize = 80;
+const DRAWS: usize = 800;
 
 /// The fastest configurations whose neighbours are candidates.
 const ELITE: usize = 4;
 
-/// The neighbours of the fastest configuration whose neighbours are candidates in turn.
+/// The neighbours of the fastest configuration whose neighbours are candidates in turn. Each proposal adds those of one.
 const HALFWAY: usize = 8;
 
 /// A configuration that may be tried.
@@ -39,80 +39,145 @@ pub(super) struct Candidate {
     /// Its features for a forest.
     pub features: Vec<f64>,
     id: ConfigurationId,
+    /// How a model judged it the last time: the lower, the better.
+    judged: Cell<f64>,
+}
+
+impl Candidate {
+    /// Notes how a model judges it: the lower, the better.
+    pub fn judge(&self, judged: f64) {
+        self.judged.set(judged);
+    }
 }
 
 /// The candidates of a family on a case.
-#[derive(Default)]
 pub(super) struct Candidates {
-    random: VecDeque<Candidate>,
-    ids: HashSet<ConfigurationId>,
+    encoding: Encoding,
+    /// The dimensions that are compiled in.
+    dims: Dims,
+    random: Vec<Candidate>,
     /// The neighbours of the fastest configurations, by their iterations.
-    near: HashMap<IterationId, Vec<Candidate>>,
-    /// Some at two steps from the fastest one.
-    further: Vec<Candidate>,
+    near: BTreeMap<IterationId, Vec<Candidate>>,
+    further: Further,
+}
+
+/// Configurations at two steps from the fastest one.
+#[derive(Default)]
+struct Further {
+    of: Option<IterationId>,
+    /// The configurations halfway that are yet to be asked for their neighbours.
+    halfway: Vec<(String, Params)>,
+    found: Vec<Candidate>,
 }
 
 impl Candidates {
+    /// Starts without candidates.
+    pub fn new(place: Place<'_>) -> Self {
+        Self {
+            encoding: Encoding::of(place.family),
+            dims: place.family.specialization(place.case),
+            random: Vec::new(),
+            near: BTreeMap::new(),
+            further: Further::default(),
+        }
+    }
+
+    /// Returns how configurations become points.
+    pub fn encoding(&self) -> &Encoding {
+        &self.encoding
+    }
+
+    /// Returns the features of a configuration.
+    pub fn features(&self, params: &Params) -> Vec<f64> {
+        self.encoding.features(params, &self.dims)
+    }
+
     /// Draws new candidates around the fastest of the timed configurations, which come with their times.
     pub fn refresh<'a>(
         &mut self,
         context: &SearchContext<'a>,
         history: &History,
-        (family, case): (&'a Family, &'a Case),
+        place: Place<'a>,
         timed: &[(&Finished, f64)],
         rng: &mut SmallRng,
     ) -> Result<(), String> {
-        let (space, encoding) = (context.space(family, case), Encoding::of(family));
-        let specialization = family.specialization(case);
-        let candidate = |params: Params| {
-            let id = ConfigurationId::new(&family.name, &specialization, &params);
-            Candidate { point: encoding.point(&params), features: encoding.features(&params), params, id }
-        };
-        self.random.retain(|candidate| !history.proposed.contains(&candidate.id));
-        if self.random.len() >= KEPT {
-            self.random.drain(..REPLACED);
-        }
-        self.ids = self.random.iter().map(|candidate| candidate.id).collect();
-        let is_new = |params: &Params| context.is_new(family, params, case, history);
-        for _ in 0..DRAWN.min(KEPT - self.random.len()) {
-            let Some(params) = space.random_where(rng, is_new)? else { break };
-            let drawn = candidate(params);
-            if self.ids.insert(drawn.id) {
-                self.random.push_back(drawn);
-            }
-        }
+        self.draw(context, history, place, rng)?;
+        let space = context.space(place.family, place.case);
         let mut fastest: Vec<&(&Finished, f64)> = timed.iter().collect();
         fastest.sort_by(|(_, a), (_, b)| a.total_cmp(b));
         fastest.truncate(ELITE);
         self.near.retain(|iteration, _| fastest.iter().any(|(finished, _)| finished.iteration == *iteration));
         for (finished, _) in &fastest {
-            if let Entry::Vacant(place) = self.near.entry(finished.iteration) {
-                let neighbours = space.neighbours(&finished.params)?.into_iter().map(|(_, params)| candidate(params));
-                place.insert(neighbours.collect());
+            if !self.near.contains_key(&finished.iteration) {
+                let neighbours = space.neighbours(&finished.params)?.into_iter();
+                let near = neighbours.map(|(_, params)| self.candidate(place, params)).collect();
+                self.near.insert(finished.iteration, near);
             }
         }
-        self.further.clear();
         if let Some((finished, _)) = fastest.first() {
-            // The configuration halfway need not be valid: where parameters share a resource, one makes room.
-            let mut halfway = space.moves(&finished.params);
-            halfway.shuffle(rng);
-            for (first, params) in halfway.iter().take(HALFWAY) {
-                let steps = space.neighbours(params)?.into_iter().filter(|(second, _)| second != first);
-                self.further.extend(steps.map(|(_, params)| candidate(params)));
-            }
+            self.go_further(context, place, finished, rng)?;
         }
         Ok(())
     }
 
+    /// Replaces the random candidates that were judged the worst.
+    fn draw<'a>(
+        &mut self,
+        context: &SearchContext<'a>,
+        history: &History,
+        place: Place<'a>,
+        rng: &mut SmallRng,
+    ) -> Result<(), String> {
+        let space = context.space(place.family, place.case);
+        self.random.retain(|candidate| !history.proposed.contains(&candidate.id));
+        self.random.sort_by(|a, b| a.judged.get().total_cmp(&b.judged.get()));
+        self.random.truncate(KEPT);
+        for params in space.sample(rng, (FRESH, DRAWS))? {
+            self.random.push(self.candidate(place, params));
+        }
+        Ok(())
+    }
+
+    /// Adds some configurations at two steps from the fastest one. The one halfway need not be valid: where parameters
+    /// share a resource, one makes room for the other.
+    fn go_further<'a>(
+        &mut self,
+        context: &SearchContext<'a>,
+        place: Place<'a>,
+        fastest: &Finished,
+        rng: &mut SmallRng,
+    ) -> Result<(), String> {
+        let space = context.space(place.family, place.case);
+        if self.further.of != Some(fastest.iteration) {
+            let mut halfway = space.moves(&fastest.params);
+            halfway.shuffle(rng);
+            halfway.truncate(HALFWAY);
+            self.further = Further { of: Some(fastest.iteration), halfway, found: Vec::new() };
+        }
+        if let Some((first, params)) = self.further.halfway.pop() {
+            let steps = space.neighbours(&params)?.into_iter().filter(|(second, _)| *second != first);
+            let found: Vec<Candidate> = steps.map(|(_, params)| self.candidate(place, params)).collect();
+            self.further.found.extend(found);
+        }
+        Ok(())
+    }
+
+    fn candidate(&self, place: Place<'_>, params: Params) -> Candidate {
+        let id = ConfigurationId::new(&place.family.name, &self.dims, &params);
+        Candidate {
+            point: self.encoding.point(&params),
+            features: self.features(&params),
+            params,
+            id,
+            judged: Cell::new(f64::INFINITY),
+        }
+    }
+
     /// Returns the candidates that were not proposed yet.
     pub fn new_ones(&self, history: &History) -> Vec<&Candidate> {
-        let near = self.near.values().flatten().chain(&self.further);
-        let all = self.random.iter().chain(near);
+        let near = self.near.values().flatten().chain(&self.further.found);
         let mut seen = HashSet::new();
-        let mut new: Vec<&Candidate> =
-            all.filter(|candidate| !history.proposed.contains(&candidate.id) && seen.insert(candidate.id)).collect();
-        // A map has no order, and a seed must always give the same suggestions.
-        new.sort_by(|a, b| a.params.values().cmp(b.params.values()));
-        new
+        let is_new = |candidate: &&Candidate| !history.proposed.contains(&candidate.id) && seen.insert(candidate.id);
+        near.chain(&self.random).filter(is_new).collect()
     }
 }

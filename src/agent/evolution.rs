@@ -7,16 +7,14 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use super::diagnosis::Diagnosis;
-use super::initial_design::{InitialDesign, Next};
-use super::place::{Place, choose_case, timed, weight};
-use super::random::Draw;
+use super::opening::{Opening, Step, choose_family};
+use super::place::{Place, timed};
 use super::{Proposer, SearchContext, claims};
 use crate::domain::family::{Family, Param};
 use crate::domain::history::{Finished, History};
 use crate::domain::origin::{Change, Origin};
 use crate::domain::proposal::Suggestion;
 use crate::domain::variant::Params;
-use crate::domain::workload::Case;
 
 /// Timed configurations of a family from which it evolves. Until then, configurations are random.
 const POPULATION: usize = 10;
@@ -30,14 +28,13 @@ const MAX_CHILDREN: usize = 60;
 /// A genetic search with one population for each family and case.
 pub struct Evolution {
     rng: SmallRng,
-    initial_design: InitialDesign,
-    draw: Draw,
+    opening: Opening,
 }
 
 impl Evolution {
     /// Makes a proposer. Its random choices are determined by `seed`.
     pub fn new(seed: u64) -> Self {
-        Self { rng: SmallRng::seed_from_u64(seed), initial_design: InitialDesign::default(), draw: Draw::default() }
+        Self { rng: SmallRng::seed_from_u64(seed), opening: Opening::default() }
     }
 }
 
@@ -53,23 +50,17 @@ impl Proposer for Evolution {
         history: &History,
         under_way: usize,
     ) -> Result<Option<Suggestion>, String> {
-        match self.initial_design.next(context, history, under_way)? {
-            Next::Suggestion(suggestion) => return Ok(Some(*suggestion)),
-            Next::Wait => return Ok(None),
-            Next::Done => {}
-        }
         let rng = &mut self.rng;
-        let Some(case) = choose_case(context, diagnosis, |_| 1.0, rng) else {
-            let Some(case) = context.workload.cases.choose(rng) else { return Ok(None) };
-            return self.draw.next(context, history, &case.name, |_, _| 1.0, rng);
+        let case = match self.opening.next(context, diagnosis, history, (under_way, |_| 1.0), rng)? {
+            Step::Propose(suggestion) => return Ok(suggestion),
+            Step::Search(case) => case,
         };
-        if let Ok(family) = context.families.choose_weighted(rng, |family| weight(history, family, case))
-            && let Some(suggestion) = child(context, history, Place { family, case }, rng)?
+        if let Some(place) = choose_family(context, history, case, rng)
+            && let Some(suggestion) = child(context, history, place, rng)?
         {
             return Ok(Some(suggestion));
         }
-        let weight = |family: &Family, case: &Case| weight(history, family, case);
-        self.draw.next(context, history, &case.name, weight, rng)
+        self.opening.random(context, history, case, rng)
     }
 }
 
@@ -82,14 +73,14 @@ pub(super) fn child<'a>(
     rng: &mut SmallRng,
 ) -> Result<Option<Suggestion>, String> {
     let Place { family, case } = place;
-    let timed = timed(history, family, case);
+    let timed: Vec<(&Finished, f64)> = timed(history, family, case).collect();
     if timed.len() < POPULATION {
         return Ok(None);
     }
     for _ in 0..MAX_CHILDREN {
         let (Some(mother), Some(father)) = (fast_one(&timed, rng), fast_one(&timed, rng)) else { return Ok(None) };
         let params = mix(family, &mother.params, &father.params, rng);
-        if !context.is_new(family, &params, case, history) || !context.space(family, case).contains(&params)? {
+        if !context.is_open(family, &params, case, history) || !context.space(family, case).contains(&params)? {
             continue;
         }
         let origin = Origin::Move { changes: Change::between(&mother.params, &params) };

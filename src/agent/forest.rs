@@ -34,12 +34,15 @@ enum Node {
 }
 
 impl Forest {
-    /// Grows a forest on features, one row for each observation, and targets.
-    pub fn grow(features: &[&[f64]], targets: &[f64], rng: &mut SmallRng) -> Self {
+    /// Grows a forest on features, one row for each observation, and targets. `smoothing` observations of the mean
+    /// target are added to each leaf.
+    pub fn grow(features: &[&[f64]], targets: &[f64], smoothing: f64, rng: &mut SmallRng) -> Self {
+        let mean = targets.iter().sum::<f64>() / targets.len().max(1) as f64;
+        let known = Known { features, targets, mean, smoothing };
         let grow = |_| {
             let mut tree = Vec::new();
             let mut rows: Vec<usize> = (0..targets.len()).collect();
-            branch(&mut tree, features, targets, &mut rows, 0, rng);
+            branch(&mut tree, &known, &mut rows, 0, rng);
             tree
         };
         Self { trees: (0..TREES).map(grow).collect() }
@@ -69,18 +72,22 @@ fn leaf(tree: &[Node], features: &[f64]) -> f64 {
     }
 }
 
+/// The observations that a forest grows on.
+struct Known<'a> {
+    features: &'a [&'a [f64]],
+    targets: &'a [f64],
+    mean: f64,
+    smoothing: f64,
+}
+
 /// Adds the node of some rows to a tree, and all below it.
-fn branch(
-    tree: &mut Vec<Node>,
-    features: &[&[f64]],
-    targets: &[f64],
-    rows: &mut [usize],
-    depth: usize,
-    rng: &mut SmallRng,
-) {
-    let split = if depth < MAX_DEPTH { best_split(features, targets, rows, rng) } else { None };
+fn branch(tree: &mut Vec<Node>, known: &Known<'_>, rows: &mut [usize], depth: usize, rng: &mut SmallRng) {
+    let Known { features, targets, mean, smoothing } = *known;
+    let differ = rows.iter().any(|row| targets[*row] != targets[rows[0]]);
+    let split = if differ && depth < MAX_DEPTH { best_split(features, targets, rows, rng) } else { None };
     let Some((feature, cut)) = split else {
-        tree.push(Node::Leaf(rows.iter().map(|row| targets[*row]).sum::<f64>() / rows.len() as f64));
+        let sum: f64 = rows.iter().map(|row| targets[*row]).sum();
+        tree.push(Node::Leaf((sum + smoothing * mean) / (rows.len() as f64 + smoothing)));
         return;
     };
     let mut left = 0;
@@ -93,12 +100,12 @@ fn branch(
     let here = tree.len();
     tree.push(Node::Split { feature, cut, right: 0 });
     let (below, above) = rows.split_at_mut(left);
-    branch(tree, features, targets, below, depth + 1, rng);
+    branch(tree, known, below, depth + 1, rng);
     let next = tree.len();
     if let Node::Split { right, .. } = &mut tree[here] {
         *right = next;
     }
-    branch(tree, features, targets, above, depth + 1, rng);
+    branch(tree, known, above, depth + 1, rng);
 }
 
 /// Returns the best of some random splits: the feature and the cut that leave the least variance. None if the rows do
@@ -155,7 +162,7 @@ mod tests {
         let rows: Vec<Vec<f64>> = (0..8).map(|x| vec![f64::from(x)]).collect();
         let features: Vec<&[f64]> = rows.iter().map(Vec::as_slice).collect();
         let targets: Vec<f64> = rows.iter().map(|row| if row[0] < 4.0 { -1.0 } else { 1.0 }).collect();
-        let forest = Forest::grow(&features, &targets, &mut rng);
+        let forest = Forest::grow(&features, &targets, 0.0, &mut rng);
         assert_eq!(forest.expect(&[1.0]).0, -1.0);
         assert_eq!(forest.expect(&[6.0]).0, 1.0);
         assert!(forest.expect(&[3.5]).1 > 2.0 * forest.expect(&[1.0]).1);
@@ -164,7 +171,7 @@ mod tests {
     #[test]
     fn equal_observations_make_one_leaf() {
         let row = vec![2.0, 3.0];
-        let forest = Forest::grow(&[&row, &row], &[1.0, 2.0], &mut SmallRng::seed_from_u64(1));
+        let forest = Forest::grow(&[&row, &row], &[1.0, 2.0], 0.0, &mut SmallRng::seed_from_u64(1));
         assert_eq!(forest.expect(&row).0, 1.5);
     }
 }

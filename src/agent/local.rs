@@ -9,9 +9,8 @@ use rand::{Rng, SeedableRng};
 
 use super::diagnosis::Diagnosis;
 use super::effects::Effects;
-use super::initial_design::{InitialDesign, Next};
-use super::place::{FAMILY_POWER, choose_case, weight};
-use super::random::Draw;
+use super::opening::{Opening, Step};
+use super::place::FAMILY_POWER;
 use super::{Proposer, SearchContext, claims};
 use crate::domain::family::Family;
 use crate::domain::finding::Remedy;
@@ -77,8 +76,7 @@ const REFUTED_SHARE: f64 = 0.05;
 pub struct Local {
     name: &'static str,
     rng: SmallRng,
-    initial_design: InitialDesign,
-    draw: Draw,
+    opening: Opening,
     /// Values without a new configuration near a variant on a case, by the variant's iteration. They are cached because
     /// the search is slow.
     no_room: HashSet<(CaseName, IterationId, String, i64)>,
@@ -93,13 +91,7 @@ struct Move {
 impl Local {
     /// Makes a proposer of a name. Its random choices are determined by `seed`.
     pub fn new(name: &'static str, seed: u64) -> Self {
-        Self {
-            name,
-            rng: SmallRng::seed_from_u64(seed),
-            initial_design: InitialDesign::default(),
-            draw: Draw::default(),
-            no_room: HashSet::new(),
-        }
+        Self { name, rng: SmallRng::seed_from_u64(seed), opening: Opening::default(), no_room: HashSet::new() }
     }
 
     /// Chooses one of the fastest variants of a case, confirmed or not, from the families that are searched.
@@ -148,7 +140,7 @@ impl Local {
         from: &Params,
     ) -> Result<Option<Move>, String> {
         let space = context.space(family, case);
-        let is_new = |params: &Params| context.is_new(family, params, case, history);
+        let is_open = |params: &Params| context.is_open(family, params, case, history);
         let mut halfway = space.moves(from);
         halfway.shuffle(&mut self.rng);
         let mut moves = Vec::new();
@@ -163,7 +155,7 @@ impl Local {
                 moves.push(Move { parameters: vec![parameter], params });
             }
         }
-        moves.retain(|step| is_new(&step.params));
+        moves.retain(|step| is_open(&step.params));
         let others = not_refuted(&moves, history, family, &case.name, from);
         if (1..moves.len()).contains(&others.len()) && !self.rng.random_bool(REFUTED_SHARE) {
             moves.retain(|step| others.contains(&step.params));
@@ -201,7 +193,7 @@ impl Local {
         untried_values.retain(|(parameter, value)| !self.no_room.contains(&key(parameter, *value)));
         for (parameter, value) in untried_values.into_iter().take(MAX_COVERAGE_TRIES) {
             let near = context.space(family, case).nearest_with(&fastest.params, parameter, value)?;
-            if let Some(params) = near.filter(|params| context.is_new(family, params, case, history)) {
+            if let Some(params) = near.filter(|params| context.is_open(family, params, case, history)) {
                 let origin = Origin::Coverage { changes: Change::between(&fastest.params, &params) };
                 let hypothesis = claims::of_change(context, history, (family, case), (fastest, &params), &origin);
                 return context.suggestion(family, params, case, hypothesis, origin, Some(fastest.iteration)).map(Some);
@@ -224,15 +216,9 @@ impl Proposer for Local {
         history: &History,
         under_way: usize,
     ) -> Result<Option<Suggestion>, String> {
-        match self.initial_design.next(context, history, under_way)? {
-            Next::Suggestion(suggestion) => return Ok(Some(*suggestion)),
-            Next::Wait => return Ok(None),
-            Next::Done => {}
-        }
-        let Some(case) = choose_case(context, diagnosis, |_| 1.0, &mut self.rng) else {
-            // Nothing is measured yet: the default configurations are still under way, or none of them works.
-            let Some(case) = context.workload.cases.choose(&mut self.rng) else { return Ok(None) };
-            return self.draw.next(context, history, &case.name, |_, _| 1.0, &mut self.rng);
+        let case = match self.opening.next(context, diagnosis, history, (under_way, |_| 1.0), &mut self.rng)? {
+            Step::Propose(suggestion) => return Ok(suggestion),
+            Step::Search(case) => case,
         };
         if self.rng.random_bool(REMEDY_SHARE)
             && let Some(suggestion) = remedy(context, diagnosis, history, case)?
@@ -254,8 +240,7 @@ impl Proposer for Local {
         {
             return Ok(Some(suggestion));
         }
-        let weight = |family: &Family, case: &Case| weight(history, family, case);
-        self.draw.next(context, history, &case.name, weight, &mut self.rng)
+        self.opening.random(context, history, case, &mut self.rng)
     }
 }
 
@@ -312,7 +297,7 @@ pub(super) fn remedy(
         for Remedy { family, params, text } in &finding.remedies {
             let family = context.families.iter().find(|other| other.name == *family);
             let (Some(family), Some(params)) = (family, params) else { continue };
-            if !context.is_new(family, params, case, history) || !context.space(family, case).contains(params)? {
+            if !context.is_open(family, params, case, history) || !context.space(family, case).contains(params)? {
                 continue;
             }
             let is_change = family.name == from.family;
@@ -341,8 +326,8 @@ pub(super) fn warm_start(
     for other in context.workload.cases.iter().filter(|other| other.name != case.name) {
         let Some((leader, _)) = history.fastest(&other.name) else { continue };
         let Some(family) = context.families.iter().find(|family| family.name == leader.family) else { continue };
-        let is_new = context.is_new(family, &leader.params, case, history);
-        if !is_new || !context.space(family, case).contains(&leader.params)? {
+        let is_open = context.is_open(family, &leader.params, case, history);
+        if !is_open || !context.space(family, case).contains(&leader.params)? {
             continue;
         }
         let origin = Origin::WarmStart { case: other.name.clone() };

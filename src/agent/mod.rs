@@ -7,11 +7,13 @@ pub mod diagnosis;
 mod effects;
 mod evolution;
 mod fault_injection;
+mod feasibility;
 mod forest;
 mod initial_design;
 pub mod llm;
 mod local;
 mod model_search;
+mod opening;
 mod place;
 mod portfolio;
 pub mod prediction;
@@ -21,6 +23,7 @@ mod surrogate;
 #[cfg(test)]
 mod tests;
 
+pub use portfolio::Constants;
 pub use search_context::SearchContext;
 
 use crate::domain::history::History;
@@ -56,10 +59,15 @@ pub const PORTFOLIO: &str = "portfolio";
 /// The name of the proposer that follows language models. Where they have nothing to try, it searches like `local`.
 pub const LLM: &str = "llm";
 
+/// Makes a portfolio with given constants.
+pub fn portfolio(seed: u64, constants: Constants) -> Box<dyn Proposer> {
+    Box::new(portfolio::Portfolio::new(seed, constants))
+}
+
 /// Makes a proposer by name. The error names the nearest one.
 pub fn proposer(name: &str, seed: u64) -> Result<Box<dyn Proposer>, String> {
     match name {
-        PORTFOLIO => Ok(Box::new(portfolio::Portfolio::new(seed))),
+        PORTFOLIO => Ok(portfolio(seed, Constants::default())),
         "local" => Ok(Box::new(local::Local::new("local", seed))),
         LLM => Ok(Box::new(local::Local::new(LLM, seed))),
         "bayes" => Ok(Box::new(bayes::Bayes::new(seed))),

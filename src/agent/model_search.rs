@@ -2,7 +2,7 @@
 //!
 //! It takes the candidate with the lowest optimistic time: the expected logarithm less a multiple of its standard
 //! deviation (a lower confidence bound: Srinivas et al., Gaussian Process Optimization in the Bandit Setting, 2010).
-//! Failures have no time. They lower the probability that similar candidates work, which counts against these.
+//! Failures have no time. What is likely to fail is no candidate, and what may fail counts as slower.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use rand::rngs::SmallRng;
 use super::candidates::{Candidate, Candidates};
 use super::forest::Forest;
 use super::place::{Place, timed};
-use super::surrogate::{Encoding, Lengths, Observations, Surrogate};
+use super::surrogate::{Lengths, Observations, Surrogate};
 use super::{SearchContext, claims};
 use crate::domain::history::{Finished, History};
 use crate::domain::ids::CaseName;
@@ -19,27 +19,20 @@ use crate::domain::origin::{Change, Origin};
 use crate::domain::proposal::Suggestion;
 use crate::domain::variant::Params;
 
-/// Timed configurations of a family from which a model is asked. Until then, configurations are random.
-pub(super) const MIN_OBSERVATIONS: usize = 12;
-
 /// The most observations of a model: the fastest and the latest. The cost of a process grows with the cube of their
 /// number.
-const MAX_FASTEST: usize = 96;
-const MAX_LATEST: usize = 96;
+const MAX_FASTEST: usize = 64;
+const MAX_LATEST: usize = 64;
+
+/// A forest grows again after this share of new results. Until 64, it is each one.
+const REGROWN_SHARE: f64 = 1.0 / 64.0;
 
 /// Lengths and noise are fitted again after this share of new results, and at least this many.
 const REFIT_SHARE: f64 = 0.1;
 const REFIT: usize = 3;
 
-/// Standard deviations below the expected logarithm at which a candidate is judged. With expected improvement instead,
-/// the search stays near the first good configuration of the recorded convolution (docs/simulate.md).
-const OPTIMISM: f64 = 2.0;
-
-/// Standard deviations of the times by which a candidate that surely fails is judged slower.
-const FAILURE: f64 = 3.0;
-
-/// Failures that count, the latest ones.
-const MAX_FAILURES: usize = 64;
+/// The most observations that they are fitted to, evenly chosen: dozens of matrices are factored for a fit.
+const MAX_FITTED: usize = 64;
 
 /// A kind of model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,15 +43,37 @@ pub(super) enum Model {
     Forest,
 }
 
-/// What is kept from one proposal to the next.
-#[derive(Default)]
+/// Searches with models, one of each kind for each family on a case.
 pub(super) struct ModelSearch {
-    candidates: HashMap<(String, CaseName), Candidates>,
-    /// What is known about the kernel of each family on a case, and how many results it was fitted to.
-    lengths: HashMap<(String, CaseName), (Lengths, usize)>,
+    /// Standard deviations below the expected logarithm at which a candidate is judged. With expected improvement
+    /// instead, the search stays near the first good configuration of the recorded convolution (docs/simulate.md).
+    optimism: f64,
+    /// Standard deviations of the times by which a candidate that surely fails is judged slower.
+    failure: f64,
+    models: HashMap<(String, CaseName), Models>,
+}
+
+/// What is kept from one proposal to the next about a family on a case.
+struct Models {
+    candidates: Candidates,
+    /// What is known about the kernel, and how many results it was fitted to.
+    lengths: Lengths,
+    fitted_to: usize,
+    /// The forest, and how many results it was grown on.
+    forest: Option<(Forest, usize)>,
 }
 
 impl ModelSearch {
+    /// Starts without models, with the standard deviations that count for a candidate and against one that may fail.
+    pub fn new(optimism: f64, failure: f64) -> Self {
+        Self { optimism, failure, models: HashMap::new() }
+    }
+
+    fn models(&mut self, place: Place<'_>) -> &mut Models {
+        let key = (place.family.name.clone(), place.case.name.clone());
+        self.models.entry(key).or_insert_with(|| Models::new(place))
+    }
+
     /// Suggests the candidate with the lowest optimistic time, with a claim over the fastest configuration of its
     /// family. `Ok(None)` with too few observations, and where no candidate is new.
     pub fn next<'a>(
@@ -69,26 +84,22 @@ impl ModelSearch {
         place: Place<'a>,
         rng: &mut SmallRng,
     ) -> Result<Option<Suggestion>, String> {
-        let (family, case) = (place.family, place.case);
-        let timed = timed(history, family, case);
-        if timed.len() < MIN_OBSERVATIONS {
-            return Ok(None);
-        }
-        let key = (family.name.clone(), case.name.clone());
-        let candidates = self.candidates.entry(key).or_default();
-        candidates.refresh(context, history, (family, case), &timed, rng)?;
-        let new = candidates.new_ones(history);
+        let timed: Vec<(&Finished, f64)> = timed(history, place.family, place.case).collect();
+        let (optimism, failure) = (self.optimism, self.failure);
+        let models = self.models(place);
+        models.candidates.refresh(context, history, place, &timed, rng)?;
+        let (open, works) = open(context, history, place, &models.candidates);
         let expected = match model {
-            Model::Process => expect_of_process(&mut self.lengths, place, &timed, &new, rng),
-            Model::Forest => expect_of_forest(place, &timed, &new, rng),
+            Model::Process => {
+                expect_of_process((&mut models.lengths, &mut models.fitted_to), &models.candidates, &timed, &open, rng)
+            }
+            Model::Forest => expect_of_forest(&mut models.forest, &models.candidates, &timed, &open, rng),
         };
         let Some(expected) = expected else { return Ok(None) };
-        let encoding = Encoding::of(family);
-        let failures = failures(history, place, &encoding);
-        let worked: Vec<Vec<f64>> = timed.iter().map(|(finished, _)| encoding.point(&finished.params)).collect();
-        let judged = new.iter().zip(expected).map(|(candidate, (mean, sd))| {
-            let fails = 1.0 - probability_to_work(&candidate.point, &worked, &failures);
-            (mean - OPTIMISM * sd + FAILURE * fails, candidate)
+        let judged = open.iter().zip(expected).zip(works).map(|((candidate, (mean, sd)), works)| {
+            let judged = mean - optimism * sd + failure * (1.0 - works);
+            candidate.judge(judged);
+            (judged, candidate)
         });
         let best = judged.min_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, candidate)| candidate.params.clone());
         match best {
@@ -98,72 +109,73 @@ impl ModelSearch {
     }
 }
 
+impl Models {
+    fn new(place: Place<'_>) -> Self {
+        let candidates = Candidates::new(place);
+        let lengths = Lengths::new(candidates.encoding());
+        Self { candidates, lengths, fitted_to: 0, forest: None }
+    }
+}
+
+/// Returns the candidates that may be suggested, each with its probability to work.
+fn open<'c>(
+    context: &SearchContext<'_>,
+    history: &History,
+    place: Place<'_>,
+    candidates: &'c Candidates,
+) -> (Vec<&'c Candidate>, Vec<f64>) {
+    let new = candidates.new_ones(history).into_iter();
+    match context.likely(place.family) {
+        None => new.map(|candidate| (candidate, 1.0)).unzip(),
+        Some(likely) => {
+            let works = new.map(|candidate| (candidate, likely.probability(&candidate.features)));
+            works.filter(|(_, works)| *works >= likely.threshold()).unzip()
+        }
+    }
+}
+
 /// Returns what a process expects of each candidate. None if its covariance is not definite.
 fn expect_of_process(
-    lengths: &mut HashMap<(String, CaseName), (Lengths, usize)>,
-    place: Place<'_>,
+    (lengths, fitted_to): (&mut Lengths, &mut usize),
+    candidates: &Candidates,
     timed: &[(&Finished, f64)],
-    candidates: &[&Candidate],
+    open: &[&Candidate],
     rng: &mut SmallRng,
 ) -> Option<Vec<(f64, f64)>> {
-    let encoding = Encoding::of(place.family);
     let known = representative(timed);
-    let points = known.iter().map(|(finished, _)| encoding.point(&finished.params)).collect();
+    let points = known.iter().map(|(finished, _)| candidates.encoding().point(&finished.params)).collect();
     let observations = Observations::new(points, &ln_times(&known))?;
-    let kept = lengths.entry((place.family.name.clone(), place.case.name.clone()));
-    let (lengths, fitted_to) = kept.or_insert_with(|| (Lengths::new(&encoding), 0));
     if timed.len() >= *fitted_to + REFIT + (*fitted_to as f64 * REFIT_SHARE) as usize {
-        lengths.fit(&observations, rng);
+        lengths.fit(&observations.every(known.len().div_ceil(MAX_FITTED)), rng);
         *fitted_to = timed.len();
     }
     let process = Surrogate::new(lengths, &observations)?;
-    let points: Vec<&[f64]> = candidates.iter().map(|candidate| candidate.point.as_slice()).collect();
+    let points: Vec<&[f64]> = open.iter().map(|candidate| candidate.point.as_slice()).collect();
     Some(process.expect_all(&points))
 }
 
 /// Returns what a forest expects of each candidate.
 fn expect_of_forest(
-    place: Place<'_>,
+    kept: &mut Option<(Forest, usize)>,
+    candidates: &Candidates,
     timed: &[(&Finished, f64)],
-    candidates: &[&Candidate],
+    open: &[&Candidate],
     rng: &mut SmallRng,
 ) -> Option<Vec<(f64, f64)>> {
-    let encoding = Encoding::of(place.family);
-    let known = representative(timed);
-    let features: Vec<Vec<f64>> = known.iter().map(|(finished, _)| encoding.features(&finished.params)).collect();
-    let rows: Vec<&[f64]> = features.iter().map(Vec::as_slice).collect();
-    let observations = Observations::new(Vec::new(), &ln_times(&known))?;
-    let forest = Forest::grow(&rows, observations.targets(), rng);
-    Some(candidates.iter().map(|candidate| forest.expect(&candidate.features)).collect())
+    let is_old = |grown_on: usize| (timed.len() - grown_on) as f64 > grown_on as f64 * REGROWN_SHARE;
+    if kept.as_ref().is_none_or(|(_, grown_on)| timed.len() < *grown_on || is_old(*grown_on)) {
+        let known = representative(timed);
+        let features: Vec<Vec<f64>> = known.iter().map(|(finished, _)| candidates.features(&finished.params)).collect();
+        let rows: Vec<&[f64]> = features.iter().map(Vec::as_slice).collect();
+        let observations = Observations::new(Vec::new(), &ln_times(&known))?;
+        *kept = Some((Forest::grow(&rows, observations.targets(), 0.0, rng), timed.len()));
+    }
+    let (forest, _) = kept.as_ref()?;
+    Some(open.iter().map(|candidate| forest.expect(&candidate.features)).collect())
 }
 
 fn ln_times(known: &[(&Finished, f64)]) -> Vec<f64> {
     known.iter().map(|(_, ns)| ns.ln()).collect()
-}
-
-/// Returns the points of the latest failures of a family on a case.
-fn failures(history: &History, place: Place<'_>, encoding: &Encoding) -> Vec<Vec<f64>> {
-    let failed = history.attempts.iter().rev().filter(|attempt| {
-        !attempt.worked && attempt.family == place.family.name && attempt.cases.contains(&place.case.name)
-    });
-    failed.take(MAX_FAILURES).map(|attempt| encoding.point(&attempt.params)).collect()
-}
-
-/// Returns the share of the results near a point that worked, with half a success where there are none.
-fn probability_to_work(point: &[f64], worked: &[Vec<f64>], failures: &[Vec<f64>]) -> f64 {
-    if failures.is_empty() {
-        return 1.0;
-    }
-    let near = |others: &[Vec<f64>]| -> f64 { others.iter().map(|other| closeness(point, other)).sum() };
-    let (worked, failed) = (near(worked) + 0.5, near(failures));
-    worked / (worked + failed)
-}
-
-/// Returns how much one result says about another: 1 at the same point, and little beyond half the range of one
-/// parameter.
-fn closeness(a: &[f64], b: &[f64]) -> f64 {
-    let square: f64 = a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum();
-    (-square / 0.125).exp()
 }
 
 /// Returns the latest and the fastest of many timed configurations.
@@ -190,17 +202,4 @@ fn suggestion<'a>(
     let of = (place.family, place.case);
     let hypothesis = claims::of_change(context, history, of, (fastest, &params), &origin);
     context.suggestion(place.family, params, place.case, hypothesis, origin, Some(fastest.iteration)).map(Some)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_near_failures_is_unlikely_to_work() {
-        let (worked, failures) = ([vec![0.0, 0.0], vec![0.1, 0.0]], [vec![1.0, 1.0], vec![0.9, 1.0]]);
-        let chance = |x: f64| probability_to_work(&[x, x], &worked, &failures);
-        assert!(chance(0.0) > 0.95 && chance(1.0) < 0.3, "{} {}", chance(0.0), chance(1.0));
-        assert_eq!(probability_to_work(&[1.0, 1.0], &worked, &[]), 1.0);
-    }
 }

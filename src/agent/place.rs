@@ -41,13 +41,22 @@ pub(super) fn choose_case<'a>(
 
 /// Returns the weight of a family on a case, relative to the fastest family.
 pub(super) fn weight(history: &History, family: &Family, case: &Case) -> f64 {
-    let own_ns = timed(history, family, case).into_iter().map(|(_, ns)| ns).reduce(f64::min);
+    let own_ns = history.fastest_of_family(&family.name, &case.name);
     let of_all = history.fastest(&case.name);
     own_ns.zip(of_all).map_or(UNSEEN, |(own_ns, (_, best_ns))| (best_ns / own_ns).powf(FAMILY_POWER))
 }
 
 /// Returns the timed configurations of a family on a case, with their times in nanoseconds, oldest first.
-pub(super) fn timed<'h>(history: &'h History, family: &Family, case: &Case) -> Vec<(&'h Finished, f64)> {
+pub(super) fn timed<'h>(
+    history: &'h History,
+    family: &Family,
+    case: &Case,
+) -> impl Iterator<Item = (&'h Finished, f64)> {
     let of_family = history.finished.iter().filter(|finished| finished.family == family.name);
-    of_family.filter_map(|finished| Some((finished, finished.time_ns(&case.name)?))).collect()
+    of_family.filter_map(|finished| Some((finished, finished.time_ns(&case.name)?)))
+}
+
+/// Returns whether at least so many configurations of a family were timed on a case.
+pub(super) fn is_timed(history: &History, place: Place<'_>, at_least: usize) -> bool {
+    timed(history, place.family, place.case).take(at_least).count() == at_least
 }

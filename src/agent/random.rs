@@ -81,15 +81,28 @@ impl Draw {
                 if self.exhausted.contains(&place) {
                     continue;
                 }
-                let is_new = |params: &Params| context.is_new(family, params, case, history);
-                match context.space(family, case).random_where(rng, is_new)? {
+                let is_open = |params: &Params| context.is_open(family, params, case, history);
+                match draw(context, family, case, is_open, rng)? {
                     Some(params) => return suggestion(context, history, family, case, params).map(Some),
+                    None if context.avoids_failures() => {}
                     None => drop(self.exhausted.insert(place)),
                 }
             }
         }
         Ok(None)
     }
+}
+
+/// Draws an open configuration. Where failures are avoided, it gives up soon, because others are open without that.
+fn draw<'a>(
+    context: &SearchContext<'a>,
+    family: &'a Family,
+    case: &'a Case,
+    is_open: impl Fn(&Params) -> bool,
+    rng: &mut SmallRng,
+) -> Result<Option<Params>, String> {
+    let space = context.space(family, case);
+    if context.avoids_failures() { space.sample_where(rng, is_open) } else { space.random_where(rng, is_open) }
 }
 
 /// Shuffles families. Each comes first with a chance equal to its share of the weights (Efraimidis and Spirakis, 2006).

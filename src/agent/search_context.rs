@@ -1,5 +1,6 @@
 //! The search context: the cases of a workload, the families that can compute them, and the device.
 
+use super::feasibility::{Likely, LikelyByFamily};
 use crate::domain::device::DeviceInfo;
 use crate::domain::family::Family;
 use crate::domain::history::{ConfigurationId, History};
@@ -12,6 +13,7 @@ use crate::domain::variant::Params;
 use crate::domain::workload::{Case, Workload};
 
 /// Everything that a proposer may choose from.
+#[derive(Clone)]
 pub struct SearchContext<'a> {
     /// The workload, with the selected cases.
     pub workload: &'a Workload,
@@ -23,6 +25,8 @@ pub struct SearchContext<'a> {
     pub known: &'a [KnownWinner],
     /// The device.
     pub device: &'a DeviceInfo,
+    /// What is known about failures, by family. Empty if they do not count.
+    likely: LikelyByFamily,
 }
 
 impl<'a> SearchContext<'a> {
@@ -36,7 +40,22 @@ impl<'a> SearchContext<'a> {
     ) -> Self {
         let chosen = |family: &&Family| searched.contains(&family.name) && family.fits(workload, device);
         let families = all.iter().filter(chosen).collect();
-        Self { workload, families, all, known, device }
+        Self { workload, families, all, known, device, likely: LikelyByFamily::new() }
+    }
+
+    /// Returns the same context, but configurations that are likely to fail are not open.
+    pub(super) fn avoiding(&self, likely: LikelyByFamily) -> Self {
+        Self { likely, ..self.clone() }
+    }
+
+    /// Returns whether some configurations are not open because they are likely to fail.
+    pub(super) fn avoids_failures(&self) -> bool {
+        !self.likely.is_empty()
+    }
+
+    /// Returns what is known about the failures of a family.
+    pub(super) fn likely(&self, family: &Family) -> Option<&Likely> {
+        self.likely.get(&family.name).map(AsRef::as_ref)
     }
 
     /// Returns the search space of a family on a case.
@@ -64,6 +83,12 @@ impl<'a> SearchContext<'a> {
     /// Returns whether a configuration has not been proposed before.
     pub fn is_new(&self, family: &Family, params: &Params, case: &Case, history: &History) -> bool {
         !history.proposed.contains(&ConfigurationId::new(&family.name, &family.specialization(case), params))
+    }
+
+    /// Returns whether a configuration may be suggested: it has not been proposed before, and is not likely to fail.
+    pub fn is_open(&self, family: &Family, params: &Params, case: &Case, history: &History) -> bool {
+        self.is_new(family, params, case, history)
+            && self.likely(family).is_none_or(|likely| likely.allows(family, params, case))
     }
 
     /// Makes a suggestion from a configuration.

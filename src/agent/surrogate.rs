@@ -10,6 +10,7 @@ use rand::rngs::SmallRng;
 use rand_distr::StandardNormal;
 
 use crate::domain::family::Family;
+use crate::domain::op::Dims;
 use crate::domain::variant::Params;
 
 /// The logarithm above the fastest time from which differences count less. How slow a slow configuration is says little
@@ -25,11 +26,15 @@ const PRIOR_NOISE: f64 = 0.05;
 const FIRST_STEPS: usize = 80;
 const STEPS: usize = 25;
 
+/// Points whose expectations are computed together: what they need fits into the processor's nearest cache.
+const TOGETHER: usize = 32;
+
 /// Added to the diagonal, so that rounding does not make a matrix indefinite.
 const JITTER: f64 = 1e-8;
 
 /// Maps configurations to points: for each parameter with several values, a position from 0 to 1. Maps them to features
 /// too, for models that scale each feature by themselves.
+#[derive(Clone)]
 pub(super) struct Encoding {
     parameters: Vec<(String, Vec<(i64, f64)>)>,
     /// The places of the parameters whose products and quotients are features: those with more than two values.
@@ -46,9 +51,9 @@ impl Encoding {
         Self { parameters, graded }
     }
 
-    /// Returns the features of a configuration: the logarithm of each parameter, then those of the product and the
-    /// quotient of every two.
-    pub fn features(&self, params: &Params) -> Vec<f64> {
+    /// Returns the features of a configuration that is compiled for some dimensions: the logarithm of each parameter,
+    /// then those of the product and the quotient of every two, then those of the dimensions.
+    pub fn features(&self, params: &Params, dims: &Dims) -> Vec<f64> {
         let value = |(name, _): &(String, _)| log(params.get(name).copied().unwrap_or(0));
         let mut features: Vec<f64> = self.parameters.iter().map(value).collect();
         for (order, a) in self.graded.iter().enumerate() {
@@ -57,6 +62,7 @@ impl Encoding {
                 features.extend([a + b, a - b]);
             }
         }
+        features.extend(dims.values().map(|dim| log(*dim)));
         features
     }
 
@@ -160,6 +166,12 @@ impl Observations {
         Some(Self { points, targets: flat.iter().map(|ln| (ln - mean) / sd).collect() })
     }
 
+    /// Returns every `step`th observation.
+    pub fn every(&self, step: usize) -> Self {
+        let points = self.points.iter().step_by(step).cloned().collect();
+        Self { points, targets: self.targets.iter().step_by(step).copied().collect() }
+    }
+
     /// Returns the targets: the logarithms of the times, standardised.
     pub fn targets(&self) -> &[f64] {
         &self.targets
@@ -197,14 +209,19 @@ impl<'a> Surrogate<'a> {
     }
 
     /// Returns the expected target of each point and its standard deviation. A target is a standardised logarithm of a
-    /// time. All points together take much less time than one after the other.
+    /// time. Many points together take much less time than one after the other.
     pub fn expect_all(&self, points: &[&[f64]]) -> Vec<(f64, f64)> {
-        let mut means = vec![0.0; points.len()];
-        let mut explained = vec![0.0; points.len()];
+        points.chunks(TOGETHER).flat_map(|points| self.expect_some(points)).collect()
+    }
+
+    fn expect_some(&self, points: &[&[f64]]) -> Vec<(f64, f64)> {
+        let mut means = [0.0; TOGETHER];
+        let mut explained = [0.0; TOGETHER];
         // Row by row of the factor's inverse times the covariances, for all points.
-        let mut solved: Vec<Vec<f64>> = Vec::with_capacity(self.cholesky.len());
+        let mut solved: Vec<[f64; TOGETHER]> = Vec::with_capacity(self.cholesky.len());
         for ((known, row), weight) in self.observations.points.iter().zip(&self.cholesky).zip(&self.weights) {
-            let mut near: Vec<f64> = points.iter().map(|point| kernel(&self.inverse, known, point)).collect();
+            let mut near = [0.0; TOGETHER];
+            near.iter_mut().zip(points).for_each(|(near, point)| *near = kernel(&self.inverse, known, point));
             means.iter_mut().zip(&near).for_each(|(mean, near)| *mean += near * weight);
             for (l, above) in row.iter().zip(&solved) {
                 near.iter_mut().zip(above).for_each(|(near, above)| *near -= l * above);
@@ -217,7 +234,7 @@ impl<'a> Surrogate<'a> {
             solved.push(near);
         }
         let sd = |explained: f64| (self.variance * (1.0 - explained).max(1e-10)).sqrt();
-        means.into_iter().zip(explained).map(|(mean, explained)| (mean, sd(explained))).collect()
+        means.into_iter().zip(explained).take(points.len()).map(|(mean, explained)| (mean, sd(explained))).collect()
     }
 }
 

@@ -150,12 +150,12 @@ fn print_spaces(spaces: &[Searchable], out: &mut impl Write) -> std::io::Result<
 }
 
 /// Prints a row for each proposer and space: the median best time over the optimum, how soon and how often runs come near
-/// the optimum, and the score. With several spaces, it ends with the mean score of each proposer.
+/// the optimum, the share of evaluations that failed, and the score. With several spaces, it ends with the mean score of each proposer.
 fn print_summaries(summaries: &[Summary], proposers: &[String], out: &mut impl Write) -> std::io::Result<()> {
     let medians = BUDGETS.map(|budget| format!(">best@{budget}"));
     let mut headings = vec!["space", "proposer"];
     headings.extend(medians.iter().map(String::as_str));
-    headings.extend([">to 5%", ">runs", ">to 1%", ">runs", ">score", ">95% interval"]);
+    headings.extend([">to 5%", ">runs", ">to 1%", ">runs", ">failed", ">score", ">95% interval"]);
     let mut table = Table::new(&headings);
     for summary in summaries {
         let mut cells = vec![summary.space.clone(), summary.proposer.clone()];
@@ -163,6 +163,7 @@ fn print_summaries(summaries: &[Summary], proposers: &[String], out: &mut impl W
         for Reached { evaluations, share, .. } in &summary.reached {
             cells.extend([figure(*evaluations, |count| format!("{count:.0}")), format!("{:.0}%", share * 100.0)]);
         }
+        cells.push(format!("{:.1}%", summary.failed * 100.0));
         cells.push(format!("{:.3}", summary.score));
         cells.push(figure(summary.score_interval, |[lo, hi]| format!("{lo:.3} to {hi:.3}")));
         table.row(cells);

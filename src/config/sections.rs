@@ -157,7 +157,7 @@ impl Default for SessionConfig {
         Self {
             workload: "attention-fp16-d64".to_owned(),
             budget: "1h".to_owned(),
-            proposer: "local".to_owned(),
+            proposer: "portfolio".to_owned(),
             device: "auto".to_owned(),
         }
     }

@@ -3,12 +3,15 @@
 //! [rhai] parses and evaluates them in its expression mode: no statements, no loops, and no names but those that the
 //! caller binds. Operations and depth have limits, so that a hostile manifest can only fail.
 
+mod direct;
+
 use std::sync::LazyLock;
 
 use indexmap::{IndexMap, IndexSet};
 use rhai::packages::{ArithmeticPackage, LogicPackage, Package};
 use rhai::{AST, ASTNode, Dynamic, Engine, EvalAltResult, Scope};
 
+use self::direct::{Direct, Name, NoValue, Value};
 use super::names::did_you_mean;
 
 /// The names that an expression may use, with their values. Later names may be derived from earlier ones.
@@ -22,6 +25,8 @@ pub type Bindings = IndexMap<String, i64>;
 pub struct Expr {
     text: String,
     ast: AST,
+    /// What needs no interpreter. None if it does.
+    direct: Option<Direct<Name>>,
 }
 
 /// What an expression must evaluate to.
@@ -85,7 +90,7 @@ static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
     engine.register_fn("round_up", round_up);
     engine.register_fn("min", |a: i64, b: i64| a.min(b));
     engine.register_fn("max", |a: i64, b: i64| a.max(b));
-    engine.register_fn("is_pow2", |a: i64| a > 0 && a & (a - 1) == 0);
+    engine.register_fn("is_pow2", is_pow2);
     engine
 });
 
@@ -114,6 +119,10 @@ fn round_up(a: i64, to: i64) -> Result<i64, Box<EvalAltResult>> {
     ceil_div(a, to)?.checked_mul(to).ok_or_else(|| "the result is too large".into())
 }
 
+fn is_pow2(a: i64) -> bool {
+    a > 0 && a & (a - 1) == 0
+}
+
 impl Expr {
     /// Parses `text`, refusing anything that is not one expression.
     pub fn parse(text: &str) -> Result<Self, ExprError> {
@@ -122,7 +131,8 @@ impl Expr {
             problem: error.to_string(),
             cause: ErrorKind::Syntax,
         })?;
-        Ok(Self { text: text.to_owned(), ast })
+        let direct = Direct::of(&ast);
+        Ok(Self { text: text.to_owned(), ast, direct })
     }
 
     /// Returns the expression's source text.
@@ -175,19 +185,61 @@ impl Expr {
     }
 
     fn eval(&self, bindings: &Bindings) -> Result<Dynamic, ExprError> {
+        let value_of = |Name(name, _): &Name| bindings.get(name).copied();
+        match self.direct.as_ref().map(|direct| direct.eval(&value_of)) {
+            Some(Ok(Value::Int(value))) => Ok(value.into()),
+            Some(Ok(Value::Bool(value))) => Ok(value.into()),
+            Some(Err(NoValue::Unbound(Name(name, position)))) => {
+                Err(self.failed(&EvalAltResult::ErrorVariableNotFound(name.clone(), *position)))
+            }
+            Some(Err(NoValue::Unknown)) | None => self.interpret(bindings),
+        }
+    }
+
+    /// Replaces the names by their places in bindings. None if the expression needs the interpreter, or another name.
+    pub(super) fn placed(&self, bindings: &Bindings) -> Option<Placed> {
+        self.direct.as_ref()?.placed(&|name| bindings.get_index_of(name)).map(Placed)
+    }
+
+    fn interpret(&self, bindings: &Bindings) -> Result<Dynamic, ExprError> {
         let mut scope = Scope::new();
         for (name, value) in bindings {
             scope.push_constant(name.as_str(), *value);
         }
-        ENGINE.eval_ast_with_scope::<Dynamic>(&mut scope, &self.ast).map_err(|error| ExprError {
+        ENGINE.eval_ast_with_scope::<Dynamic>(&mut scope, &self.ast).map_err(|error| self.failed(&error))
+    }
+
+    fn failed(&self, error: &EvalAltResult) -> ExprError {
+        ExprError {
             text: self.text.clone(),
-            problem: format!("{error}{}", function_hint(&error)),
-            cause: ErrorKind::of(&error),
-        })
+            problem: format!("{error}{}", function_hint(error)),
+            cause: ErrorKind::of(error),
+        }
     }
 
     fn wrong_kind(&self, wanted: &str, got: &str) -> ExprError {
         ExprError { text: self.text.clone(), problem: format!("gives a {got}, not {wanted}"), cause: ErrorKind::Type }
+    }
+}
+
+/// An expression whose names are places in a list of values. It has no value where the interpreter must find out why.
+pub(super) struct Placed(Direct<usize>);
+
+impl Placed {
+    /// Evaluates the expression to an integer.
+    pub(super) fn int(&self, values: &[i64]) -> Option<i64> {
+        match self.0.eval(&|place| values.get(*place).copied()) {
+            Ok(Value::Int(value)) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// Evaluates the expression to a boolean value.
+    pub(super) fn boolean(&self, values: &[i64]) -> Option<bool> {
+        match self.0.eval(&|place| values.get(*place).copied()) {
+            Ok(Value::Bool(value)) => Some(value),
+            _ => None,
+        }
     }
 }
 

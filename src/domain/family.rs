@@ -1,5 +1,6 @@
 //! Families: a CUDA template with its search space, constraints and launch plan, as `family.toml` gives them.
 
+mod checker;
 mod draft;
 mod entries;
 mod fields;
@@ -27,6 +28,7 @@ use super::toml_text;
 use super::variant::Params;
 use super::workload::{Case, Workload};
 
+pub use checker::Checker;
 pub use listed::Listed;
 
 /// The folder of the fragments that families share, next to the families' folders.

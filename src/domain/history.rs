@@ -100,6 +100,8 @@ pub struct History {
     pub incumbents: Incumbents,
     /// The fastest variant of each case, confirmed or not: its iteration and its time in nanoseconds.
     pub(crate) fastest: HashMap<CaseName, (IterationId, f64)>,
+    /// The shortest time of each family on each case, in nanoseconds.
+    pub(crate) fastest_of_family: HashMap<String, HashMap<CaseName, f64>>,
     /// What was tried on each case, and what it gained.
     pub progress: HashMap<CaseName, Progress>,
     /// The hardware counters that were read, and why others were not, oldest first.
@@ -157,6 +159,7 @@ impl History {
         let times: Vec<CaseTime> =
             concluded.findings.iter().filter_map(|found| self.learn_case(begun, found)).collect();
         if !times.is_empty() {
+            self.note_fastest(&begun.family, &times);
             self.finished.push(Finished {
                 iteration: begun.iteration,
                 purpose: begun.purpose,
@@ -224,6 +227,19 @@ impl History {
         Some((self.iteration(iteration)?, ns))
     }
 
+    /// Returns the shortest time of a family on a case, confirmed or not, in nanoseconds.
+    pub fn fastest_of_family(&self, family: &str, case: &str) -> Option<f64> {
+        self.fastest_of_family.get(family)?.get(case).copied()
+    }
+
+    fn note_fastest(&mut self, family: &str, times: &[CaseTime]) {
+        let of_family = self.fastest_of_family.entry(family.to_owned()).or_default();
+        for time in times {
+            let fastest = of_family.entry(time.case.clone()).or_insert(time.median_ns);
+            *fastest = fastest.min(time.median_ns);
+        }
+    }
+
     /// Returns at most `most` variants timed on a case, the fastest first.
     pub fn leaders(&self, case: &str, most: usize) -> Vec<(&Finished, f64)> {
         let mut leaders: Vec<(&Finished, f64)> = Vec::new();
@@ -249,6 +265,12 @@ impl History {
         for finished in self.finished.iter_mut().filter(|finished| finished.hash == *hash) {
             finished.times.retain(|time| time.case != case);
         }
+        self.fastest_of_family.clear();
+        let finished = std::mem::take(&mut self.finished);
+        // As if the disqualified times had never been learnt: a family without times has no entry.
+        let timed = finished.iter().filter(|finished| !finished.times.is_empty());
+        timed.for_each(|finished| self.note_fastest(&finished.family, &finished.times));
+        self.finished = finished;
         if self.incumbents.get(case).is_some_and(|incumbent| incumbent.hash == *hash) {
             self.incumbents.remove(case);
         }

@@ -10,7 +10,7 @@ mod summary;
 mod tests;
 
 pub use expected::Expected;
-pub use run::run;
+pub use run::{Run, run};
 pub use summary::{BUDGETS, Reached, Summary, WITHIN};
 
 use rayon::prelude::*;
@@ -48,9 +48,9 @@ pub fn simulate(spaces: &[Searchable], proposers: &[String], effort: Effort) -> 
         .collect();
     let curves = jobs.par_iter().map(|(space, proposer, repeat)| {
         let seed = effort.seed.wrapping_add(*repeat);
-        run(&proposers[*proposer], seed, &spaces[*space], effort.evaluations)
+        run(agent::proposer(&proposers[*proposer], seed)?, &spaces[*space], effort.evaluations)
     });
-    let curves: Vec<Vec<f64>> = curves.collect::<Result<_, _>>()?;
+    let curves: Vec<Run> = curves.collect::<Result<_, _>>()?;
     let mut curves = curves.chunks(effort.repeats.max(1));
     let mut summaries = Vec::new();
     for (space, expected) in spaces.iter().zip(&expected) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::agent::diagnosis::diagnose;
-use crate::agent::{self, SearchContext};
+use crate::agent::{Proposer, SearchContext};
 use crate::domain::check::Check;
 use crate::domain::correctness::Correctness;
 use crate::domain::cost::Spent;
@@ -27,17 +27,25 @@ const POLICY: Policy = Policy {
     group_size: 1,
 };
 
-/// Runs a proposer. Returns the best time in nanoseconds after each evaluation, infinite before the first success.
+/// What a run of a proposer reached.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    /// The best time in nanoseconds after each evaluation, infinite before the first success.
+    pub best_ns: Vec<f64>,
+    /// How many of the evaluated configurations failed.
+    pub failures: usize,
+}
+
+/// Runs a proposer.
 ///
 /// A failed configuration costs one evaluation. A proposer that finds nothing new ends the run, and its best time
 /// stands. The error is one sentence.
-pub fn run(proposer: &str, seed: u64, searched: &Searchable, evaluations: usize) -> Result<Vec<f64>, String> {
-    let mut proposer = agent::proposer(proposer, seed)?;
+pub fn run(mut proposer: Box<dyn Proposer>, searched: &Searchable, evaluations: usize) -> Result<Run, String> {
     let names = [searched.family().name.clone()];
     let context = SearchContext::new(&searched.workload, &searched.families, &names, &[], &searched.device);
     let mut history = History::default();
     let mut best_ns = Vec::with_capacity(evaluations);
-    let mut best = f64::INFINITY;
+    let (mut best, mut failures) = (f64::INFINITY, 0);
     while best_ns.len() < evaluations {
         let diagnosis = diagnose(&history, &searched.workload, &searched.device);
         let Some(suggestion) = proposer.propose(&context, &diagnosis, &history, 0)? else { break };
@@ -62,11 +70,12 @@ pub fn run(proposer: &str, seed: u64, searched: &Searchable, evaluations: usize)
         let decisions = judge(&history.incumbents, &evaluation, &POLICY);
         let concluded = Concluded::of(iteration, &evaluation, &decisions, Spent::default(), Duration::ZERO);
         history.learn(&begun(iteration, suggestion), &concluded);
+        failures += usize::from(result.is_err());
         best = result.map_or(best, |recording| recording.time_ns.min(best));
         best_ns.push(best);
     }
     best_ns.resize(evaluations, best);
-    Ok(best_ns)
+    Ok(Run { best_ns, failures })
 }
 
 /// Returns the evaluation of a configuration that was recorded.

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::expected::{Expected, Quartiles, survival};
+use super::run::Run;
 use crate::domain::statistics::{mean_interval, median};
 use crate::spaces::RecordedSpace;
 
@@ -24,6 +25,8 @@ pub struct Summary {
     pub medians: [Option<f64>; 4],
     /// How soon and how often it came near the optimum.
     pub reached: [Reached; 2],
+    /// The mean share of evaluations that failed.
+    pub failed: f64,
     /// The score: 0 for random search, 1 for finding the optimum at once.
     pub score: f64,
     /// Its 95% interval over the runs, low and high. None for random search, which is computed.
@@ -65,6 +68,7 @@ impl Summary {
             proposer: RANDOM.to_owned(),
             medians: BUDGETS.map(|budget| quartiles.get(budget - 1).map(|[_, median, _]| *median)),
             reached,
+            failed: space.failed_share(),
             score: 0.0,
             score_interval: None,
             mean: expected.mean_ns.iter().copied().map(over).collect(),
@@ -73,15 +77,15 @@ impl Summary {
     }
 
     /// Summarises runs: each has the best time in nanoseconds after 1, 2, 3... evaluations.
-    pub fn of(space: &RecordedSpace, proposer: &str, runs: &[Vec<f64>], expected: &Expected) -> Self {
+    pub fn of(space: &RecordedSpace, proposer: &str, runs: &[Run], expected: &Expected) -> Self {
         let (optimum_ns, slowest_ns) = (space.optimum_ns(), expected.slowest_ns());
         let over: Vec<Vec<f64>> =
-            runs.iter().map(|run| run.iter().map(|ns| ns.min(slowest_ns) / optimum_ns).collect()).collect();
+            runs.iter().map(|run| run.best_ns.iter().map(|ns| ns.min(slowest_ns) / optimum_ns).collect()).collect();
         let scores: Vec<f64> =
             over.iter().map(|run| score(run, expected.mean_ns().iter().map(|ns| ns / optimum_ns))).collect();
         let (score, interval) = mean_interval(&scores).unzip();
         let after = |budget: usize| -> Option<f64> {
-            let best: Option<Vec<f64>> = runs.iter().map(|run| run.get(budget - 1).copied()).collect();
+            let best: Option<Vec<f64>> = runs.iter().map(|run| run.best_ns.get(budget - 1).copied()).collect();
             median(&best?).filter(|ns| ns.is_finite()).map(|ns| ns / optimum_ns)
         };
         let length = over.first().map_or(0, Vec::len);
@@ -91,6 +95,7 @@ impl Summary {
             proposer: proposer.to_owned(),
             medians: BUDGETS.map(after),
             reached: WITHIN.map(|within| reached(&over, within)),
+            failed: failed_share(runs),
             score: score.unwrap_or(0.0),
             score_interval: interval.map(|interval| [interval.lo, interval.hi]),
             mean: (0..length).map(|at| column(at).iter().sum::<f64>() / over.len() as f64).collect(),
@@ -108,6 +113,11 @@ fn score(run: &[f64], expected: impl Iterator<Item = f64>) -> f64 {
     let saved = run.iter().zip(expected).filter(|(_, expected)| *expected > 1.0 + MIN);
     let saved: Vec<f64> = saved.map(|(best, expected)| (expected - best) / (expected - 1.0)).collect();
     if saved.is_empty() { 0.0 } else { saved.iter().sum::<f64>() / saved.len() as f64 }
+}
+
+fn failed_share(runs: &[Run]) -> f64 {
+    let evaluations: usize = runs.iter().map(|run| run.best_ns.len()).sum();
+    runs.iter().map(|run| run.failures).sum::<usize>() as f64 / evaluations.max(1) as f64
 }
 
 fn reached(over: &[Vec<f64>], within: f64) -> Reached {

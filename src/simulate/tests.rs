@@ -34,6 +34,16 @@ fn basin() -> Searchable {
     Searchable::new(parse("basin", cache.to_string().as_bytes()).unwrap()).unwrap()
 }
 
+/// Runs a proposer, and returns the best time after each evaluation.
+fn best_ns(name: &str, seed: u64, searched: &Searchable, evaluations: usize) -> Vec<f64> {
+    run(agent::proposer(name, seed).unwrap(), searched, evaluations).unwrap().best_ns
+}
+
+/// Makes runs without failures.
+fn runs(best_ns: &[Vec<f64>]) -> Vec<Run> {
+    best_ns.iter().map(|best_ns| Run { best_ns: best_ns.clone(), failures: 0 }).collect()
+}
+
 fn close(a: f64, b: f64) -> bool {
     (a - b).abs() < 1e-9
 }
@@ -71,7 +81,7 @@ fn random_search_is_expected_as_all_orders_of_the_configurations_are() {
 fn the_score_is_zero_for_the_expected_curve_and_one_for_the_optimum_at_once() {
     let space = line(&(1..=40).map(|ms| Some(f64::from(ms))).collect::<Vec<_>>());
     let expected = Expected::of(&space, 30);
-    let score = |runs: &[Vec<f64>]| Summary::of(&space, "p", runs, &expected).score;
+    let score = |best_ns: &[Vec<f64>]| Summary::of(&space, "p", &runs(best_ns), &expected).score;
     assert!(close(score(&[expected.mean_ns().to_vec()]), 0.0));
     assert!(close(score(&[vec![1e6; 30]]), 1.0));
     assert!(close(score(&[vec![1e6; 30], expected.mean_ns().to_vec()]), 0.5));
@@ -84,7 +94,7 @@ fn figures_are_medians_over_runs_and_none_where_most_runs_have_none() {
     let space = line(&(0..200).map(|x| Some(1.0 + f64::from(x) / 100.0)).collect::<Vec<_>>());
     let expected = Expected::of(&space, 60);
     let run = |first: usize| (0..60).map(|at| if at < first { 1.5e6 } else { 1.03e6 }).collect::<Vec<f64>>();
-    let summary = Summary::of(&space, "p", &[run(9), run(29), run(60)], &expected);
+    let summary = Summary::of(&space, "p", &runs(&[run(9), run(29), run(60)]), &expected);
     let [five, one] = &summary.reached;
     assert_eq!((five.evaluations, one.evaluations, one.share), (Some(30.0), None, 0.0));
     assert!(close(five.share, 2.0 / 3.0));
@@ -96,24 +106,49 @@ fn figures_are_medians_over_runs_and_none_where_most_runs_have_none() {
 fn every_proposer_searches_a_recording_and_a_run_depends_only_on_its_seed() {
     let searched = basin();
     for name in proposers() {
-        let best = run(name, 3, &searched, 120).unwrap();
-        assert_eq!(best, run(name, 3, &searched, 120).unwrap(), "{name}");
+        let best = best_ns(name, 3, &searched, 120);
+        assert_eq!(best, best_ns(name, 3, &searched, 120), "{name}");
         assert!(best.is_sorted_by(|earlier, later| earlier >= later), "{name}: the best time never grows");
         assert!(best[119].is_finite(), "{name}");
-        let all = run(name, 3, &searched, 600).unwrap();
+        let all = best_ns(name, 3, &searched, 600);
         assert_eq!(all[511], searched.space.optimum_ns(), "{name} reaches every configuration");
         assert_eq!(all.len(), 600, "{name}: the best time stands when nothing is left");
     }
+}
+
+/// Half of the space fails, on the far side of a product of two parameters, and the optimum is next to the edge.
+#[test]
+fn the_portfolio_avoids_failures_and_still_finds_the_optimum() {
+    let mut entries = serde_json::Map::new();
+    for (a, b, c) in (1..=8).flat_map(|a| (1..=8).flat_map(move |b| (0..16).map(move |c| (a, b, c)))) {
+        let ms = 1.0 + 0.02 * f64::from(16 - a * b).abs() + 0.05 * f64::from((c - 11_i32).abs());
+        let time = if a * b > 16 { json!("CompilationFailedConfig") } else { json!(ms) };
+        entries.insert(format!("{a},{b},{c}"), json!({ "A": a, "B": b, "C": c, "time": time }));
+    }
+    let (few, many): (Vec<i32>, Vec<i32>) = ((1..=8).collect(), (0..16).collect());
+    let cache = json!({
+        "tune_params_keys": ["A", "B", "C"], "tune_params": { "A": few, "B": few, "C": many }, "cache": entries,
+    });
+    let edge = Searchable::new(parse("edge", cache.to_string().as_bytes()).unwrap()).unwrap();
+    let failures = |name: &str| -> (f64, f64) {
+        let runs: Vec<Run> =
+            (0..10).map(|seed| run(agent::proposer(name, seed).unwrap(), &edge, 120).unwrap()).collect();
+        let over = runs.iter().map(|run| run.best_ns[119] / edge.space.optimum_ns()).sum::<f64>() / 10.0;
+        (runs.iter().map(|run| run.failures as f64 / 120.0).sum::<f64>() / 10.0, over)
+    };
+    let ((portfolio, over), (random, _)) = (failures("portfolio"), failures("random"));
+    assert!(portfolio < 0.5 * random, "portfolio {portfolio:.2}, random {random:.2}");
+    assert!(over < 1.02, "{over:.3} times the optimum");
 }
 
 /// The initial design takes the middle, (3, 3, 3) or near it. A failure takes an evaluation and gives no time.
 #[test]
 fn a_failed_configuration_costs_an_evaluation() {
     let failing = Searchable::new(line(&[None, None, Some(1.0), None, None])).unwrap();
-    let runs: Vec<Vec<f64>> = (0..20).map(|seed| run("random", seed, &failing, 5).unwrap()).collect();
+    let runs: Vec<Vec<f64>> = (0..20).map(|seed| best_ns("random", seed, &failing, 5)).collect();
     assert!(runs.iter().all(|best| best[0] == 1e6), "the middle works, and is first");
     let failing = Searchable::new(line(&[None, None, None, None, Some(1.0)])).unwrap();
-    let runs: Vec<Vec<f64>> = (0..20).map(|seed| run("random", seed, &failing, 5).unwrap()).collect();
+    let runs: Vec<Vec<f64>> = (0..20).map(|seed| best_ns("random", seed, &failing, 5)).collect();
     assert!(runs.iter().all(|best| best[0].is_infinite() && best[4] == 1e6));
 }
 
@@ -124,6 +159,7 @@ fn local_search_scores_higher_than_random_search_and_random_draws_score_about_ze
     let [exact, random, local] = simulate(&[basin()], &names, effort).unwrap().try_into().unwrap();
     assert_eq!((exact.proposer.as_str(), exact.score), ("random, exact", 0.0));
     assert!(local.score > random.score + 0.2, "local {:.3}, random {:.3}", local.score, random.score);
+    assert!((0.05..0.25).contains(&random.failed), "one in seven fails: {:.3}", random.failed);
     let over = random.medians[1].unwrap() / exact.medians[1].unwrap();
     assert!((0.8..1.25).contains(&over), "the same median after 50 draws: {over:.3}");
 }

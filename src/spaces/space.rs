@@ -126,6 +126,12 @@ impl RecordedSpace {
         times
     }
 
+    /// Returns the share of configurations that fail.
+    pub fn failed_share(&self) -> f64 {
+        let failed = self.configurations.iter().filter(|configuration| configuration.result.is_err()).count();
+        failed as f64 / self.configurations.len() as f64
+    }
+
     /// Returns the shortest time in nanoseconds.
     pub fn optimum_ns(&self) -> f64 {
         self.sorted_times_ns()[0]

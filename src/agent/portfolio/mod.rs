@@ -4,6 +4,7 @@
 //! summed over the cases. The chance of a way to search is its share of the budget at the start, times its gain per
 //! second of the device relative to that of all. A way that has nothing to propose passes to the next, so none idles.
 
+mod constants;
 mod yields;
 
 use std::collections::HashMap;
@@ -12,14 +13,15 @@ use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
+pub use self::constants::Constants;
 use self::yields::Yields;
 use super::diagnosis::Diagnosis;
 use super::evolution;
-use super::initial_design::{InitialDesign, Next};
+use super::feasibility::Feasibility;
 use super::local::{self, Local};
-use super::model_search::{MIN_OBSERVATIONS, Model, ModelSearch};
-use super::place::{Place, choose_case, timed, weight};
-use super::random::Draw;
+use super::model_search::{Model, ModelSearch};
+use super::opening::{Opening, Step};
+use super::place::{Place, is_timed, weight};
 use super::{Proposer, SearchContext};
 use crate::domain::attempt::Attempt;
 use crate::domain::family::Family;
@@ -49,27 +51,31 @@ enum Way {
     Random,
 }
 
-/// Every way with its share of the budget at the start. The first two have little to propose, and good reasons. The
-/// models learn different spaces well (docs/simulate.md). The others find what models miss.
-const WAYS: [(Way, f64); 8] = [
-    (Way::Remedy, 1.0),
-    (Way::WarmStart, 0.5),
-    (Way::Forest, 1.0),
-    (Way::Process, 1.0),
-    (Way::Local, 0.05),
-    (Way::Coverage, 0.03),
-    (Way::Evolution, 0.05),
-    (Way::Random, 0.05),
-];
+/// Returns every way with its share of the budget at the start. The first two have little to propose, and good reasons.
+/// The models learn different spaces well (docs/simulate.md). The others find what models miss.
+fn ways(constants: &Constants) -> [(Way, f64); 8] {
+    let other = constants.exploration;
+    [
+        (Way::Remedy, 0.5),
+        (Way::WarmStart, 0.25),
+        (Way::Forest, constants.forest),
+        (Way::Process, 1.0 - constants.forest),
+        (Way::Local, other),
+        (Way::Coverage, other),
+        (Way::Evolution, other),
+        (Way::Random, other),
+    ]
+}
 
 /// The least cost of an attempt in seconds. A recorded or modelled time costs nothing.
 const MIN_COST_S: f64 = 1e-3;
 
 /// A portfolio of ways to search.
 pub struct Portfolio {
+    constants: Constants,
     rng: SmallRng,
-    initial_design: InitialDesign,
-    draw: Draw,
+    opening: Opening,
+    feasibility: Feasibility,
     local: Local,
     models: ModelSearch,
     /// Which way proposed what is under way, by the place where it was looked for.
@@ -84,19 +90,20 @@ pub struct Portfolio {
 
 impl Portfolio {
     /// Makes a proposer. Its random choices are determined by `seed`.
-    pub fn new(seed: u64) -> Self {
+    pub fn new(seed: u64, constants: Constants) -> Self {
         Self {
+            constants,
             rng: SmallRng::seed_from_u64(seed),
-            initial_design: InitialDesign::default(),
-            draw: Draw::default(),
+            opening: Opening::default(),
+            feasibility: Feasibility::default(),
             local: Local::new("local", seed),
-            models: ModelSearch::default(),
+            models: ModelSearch::new(constants.optimism, constants.failure),
             under_way: HashMap::new(),
             credited: 0,
             fastest_ns: HashMap::new(),
-            ways: Yields::new(),
-            families: Yields::new(),
-            cases: Yields::new(),
+            ways: Yields::new(constants.trust),
+            families: Yields::new(constants.trust),
+            cases: Yields::new(constants.trust),
         }
     }
 
@@ -129,7 +136,8 @@ impl Portfolio {
 
     /// Returns the ways in a random order. Each comes first with a chance equal to its share of the weights.
     fn order(&mut self) -> Vec<Way> {
-        let mut left: Vec<(Way, f64)> = WAYS.iter().map(|(way, share)| (*way, share * self.ways.factor(way))).collect();
+        let shares = ways(&self.constants).into_iter();
+        let mut left: Vec<(Way, f64)> = shares.map(|(way, share)| (way, share * self.ways.factor(&way))).collect();
         let mut order = Vec::with_capacity(left.len());
         while !left.is_empty() {
             let all: f64 = left.iter().map(|(_, weight)| weight).sum();
@@ -141,6 +149,25 @@ impl Portfolio {
             order.push(left.remove(place.unwrap_or(left.len() - 1)).0);
         }
         order
+    }
+
+    /// Returns the ways in the order in which to ask them about a place. Without observations to learn from, a search
+    /// learns the most from random configurations.
+    fn order_at(&mut self, history: &History, place: Place<'_>) -> Vec<Way> {
+        let mut order = self.order();
+        if !is_timed(history, place, self.constants.initial) {
+            order.retain(|way| matches!(way, Way::Remedy | Way::WarmStart));
+            order.push(Way::Random);
+        }
+        order
+    }
+
+    /// Notes which way proposed a suggestion.
+    fn note(&mut self, way: Way, context: &SearchContext<'_>, place: Place<'_>, suggestion: &Suggestion) {
+        let family = context.family(&suggestion.family).unwrap_or(place.family);
+        let case = suggestion.cases.first().unwrap_or(place.case);
+        let id = ConfigurationId::new(&family.name, &family.specialization(case), &suggestion.params);
+        self.under_way.insert(id, (way, suggestion.family.clone(), place.case.name.clone()));
     }
 
     /// Asks one way for a suggestion. `Ok(None)` if it has none.
@@ -161,10 +188,7 @@ impl Portfolio {
             Way::Local => self.local.walk(context, history, case),
             Way::Coverage => self.local.coverage(context, history, case),
             Way::Evolution => evolution::child(context, history, place, &mut self.rng),
-            Way::Random => {
-                let weight = |family: &Family, case: &Case| weight(history, family, case);
-                self.draw.next(context, history, &case.name, weight, &mut self.rng)
-            }
+            Way::Random => self.opening.random(context, history, case, &mut self.rng),
         }
     }
 
@@ -197,30 +221,22 @@ impl Proposer for Portfolio {
         under_way: usize,
     ) -> Result<Option<Suggestion>, String> {
         self.credit(context, history);
-        match self.initial_design.next(context, history, under_way)? {
-            Next::Suggestion(suggestion) => return Ok(Some(*suggestion)),
-            Next::Wait => return Ok(None),
-            Next::Done => {}
-        }
         let factor = |case: &str| self.cases.factor(&case.into());
-        let case = choose_case(context, diagnosis, factor, &mut self.rng);
-        let place = case.and_then(|case| self.choose_place(context, history, case));
-        let Some(place) = place else {
-            let Some(case) = context.workload.cases.choose(&mut self.rng) else { return Ok(None) };
-            return self.draw.next(context, history, &case.name, |_, _| 1.0, &mut self.rng);
+        let step = self.opening.next(context, diagnosis, history, (under_way, factor), &mut self.rng)?;
+        let case = match step {
+            Step::Propose(suggestion) => return Ok(suggestion),
+            Step::Search(case) => case,
         };
-        let known = timed(history, place.family, place.case).len();
-        for way in self.order() {
-            // Without observations to learn from, a search learns the most from random configurations.
-            let is_informed = known >= MIN_OBSERVATIONS || matches!(way, Way::Remedy | Way::WarmStart);
-            let way = if is_informed { way } else { Way::Random };
-            if let Some(suggestion) = self.ask(way, context, diagnosis, history, place)? {
-                let family = context.family(&suggestion.family).unwrap_or(place.family);
-                let case = suggestion.cases.first().unwrap_or(place.case);
-                let id = ConfigurationId::new(&family.name, &family.specialization(case), &suggestion.params);
-                let found_for = (suggestion.family.clone(), place.case.name.clone());
-                self.under_way.insert(id, (way, found_for.0, found_for.1));
-                return Ok(Some(suggestion));
+        let Some(place) = self.choose_place(context, history, case) else { return Ok(None) };
+        let avoiding = self.feasibility.avoiding(context, history, &mut self.rng);
+        let order = self.order_at(history, place);
+        // What is likely to fail is left for the end.
+        for context in [&avoiding, context] {
+            for way in &order {
+                if let Some(suggestion) = self.ask(*way, context, diagnosis, history, place)? {
+                    self.note(*way, context, place, &suggestion);
+                    return Ok(Some(suggestion));
+                }
             }
         }
         Ok(None)

@@ -7,15 +7,14 @@ use std::hash::Hash;
 /// spent by now.
 const KEPT: f64 = 0.98;
 
-/// The attempts for which an option is taken to gain as much as all do on average. The first gain of a session is often
-/// luck.
-const TRUST: f64 = 8.0;
-
 /// Gains and costs of options, such as proposers or cases. Gains have any unit that adds up, and costs are seconds of the
 /// device.
 pub(super) struct Yields<K> {
     of: HashMap<K, Yield>,
     all: Yield,
+    /// The attempts for which an option is taken to gain as much as all do on average. The first gain of a session is
+    /// often luck.
+    trust: f64,
 }
 
 #[derive(Default, Clone, Copy)]
@@ -26,9 +25,9 @@ struct Yield {
 }
 
 impl<K: Eq + Hash + Clone> Yields<K> {
-    /// Starts without a past.
-    pub fn new() -> Self {
-        Self { of: HashMap::new(), all: Yield::default() }
+    /// Starts without a past. Each option is taken to gain as much as all do on average for `trust` attempts.
+    pub fn new(trust: f64) -> Self {
+        Self { of: HashMap::new(), all: Yield::default(), trust }
     }
 
     /// Records the result of an attempt.
@@ -53,7 +52,7 @@ impl<K: Eq + Hash + Clone> Yields<K> {
         if all.attempts <= 0.0 || all.cost <= 0.0 {
             return 1.0;
         }
-        let trusted_cost = TRUST * all.cost / all.attempts;
+        let trusted_cost = self.trust * all.cost / all.attempts;
         let gained = if all.gain > 0.0 { own.gain * all.cost / all.gain } else { 0.0 };
         (trusted_cost + gained) / (trusted_cost + own.cost)
     }
@@ -65,7 +64,7 @@ mod tests {
 
     #[test]
     fn an_option_that_gains_more_per_second_gets_more() {
-        let mut yields = Yields::new();
+        let mut yields = Yields::new(8.0);
         assert_eq!(yields.factor(&"a"), 1.0);
         for _ in 0..10 {
             yields.record(&"a", 0.1, 1.0);
@@ -77,7 +76,7 @@ mod tests {
 
     #[test]
     fn an_option_that_is_spent_gives_way_to_the_others() {
-        let mut yields = Yields::new();
+        let mut yields = Yields::new(8.0);
         (0..5).for_each(|_| yields.record(&"a", 0.1, 1.0));
         let before = yields.factor(&"a");
         for _ in 0..60 {
