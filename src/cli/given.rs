@@ -136,7 +136,9 @@ impl Given {
     /// Returns what an imported file says, where the user says nothing else. Cases get the sizes that they leave out.
     pub fn over(&self, imported: &Imported, name: String) -> Wanted {
         let (own, file) = (self.wanted(name), imported.wanted.clone());
-        let sizes = file.cases.first().cloned().unwrap_or_default();
+        let mut sizes = file.cases.first().cloned().unwrap_or_default();
+        let fixed = file.ranges.iter().filter(|(_, (least, most))| least == most);
+        sizes.extend(fixed.map(|(name, (size, _))| (name.clone(), *size)));
         let completed = |case: &CaseSizes| {
             let mut all = sizes.clone();
             all.extend(case.clone());

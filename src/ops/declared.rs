@@ -302,7 +302,7 @@ mod tests {
         insta::assert_snapshot!(error("values = { uniform = [1, 0] }"), @"tensor `x`: its values are uniform from 1 to 0, which must be finite and rising");
         insta::assert_snapshot!(error("values = { mask = 2.0 }"), @"tensor `x`: its mask is 2, which is no share: use a number from 0 to 1");
         insta::assert_snapshot!(error("dtype = \"i32\"\nvalues = { integers = [0, \"M\"] }"), @"tensor `x`: its values: expression `M`: there is no dimension `M`");
-        insta::assert_snapshot!(error("values = { odd = 1 }"), @"line 17: unknown variant `odd`, expected one of `normal`, `uniform`, `integers`, `sorted`, `mask`");
+        insta::assert_snapshot!(error("values = { odd = 1 }"), @"line 17: unknown variant `odd`, expected one of `normal`, `uniform`, `integers`, `sorted`, `mask`, `file`, `tensor`");
         let indices = with("dtype = \"i32\"\nvalues = { integers = [\"1 - N\", \"N - 1\"] }").unwrap();
         assert_eq!(indices.tensors(&dims(2, 5), Dtype::F32)[0].values, Values::Integers(-4, 4));
         let bytes = with("dtype = \"u8\"\nvalues = { sorted = [0, \"N\"] }").unwrap();
@@ -371,11 +371,18 @@ mod tests {
         assert_eq!(said("kind = \"permutation\"\ndim = \"N\""), "", "the weights move, too");
         assert_eq!(said("kind = \"shift\"\ntensor = \"x\"\nadds = 2"), "", "the mean moves, too");
         assert_eq!(said("kind = \"shift\"\ntensor = \"w\"\nadds = 1"), "");
-        insta::assert_snapshot!(said("kind = \"shift\"\ntensor = \"x\"\nadds = 1"), @"");
-        insta::assert_snapshot!(said("kind = \"scale\"\ntensor = \"x\"\npower = 1"), @"");
-        insta::assert_snapshot!(said("kind = \"shift\"\ntensor = \"y\"\nadds = 1"), @"");
-        insta::assert_snapshot!(said("kind = \"permutation\"\ndim = \"Q\""), @"");
-        insta::assert_snapshot!(said("kind = \"symmetry\""), @"");
+        let starts = |property: &str, with: &str| {
+            let said = said(property);
+            assert!(
+                said.starts_with(&format!("the oracle of op `row-shift` lacks the property {with}: its")),
+                "{said}"
+            );
+        };
+        starts("kind = \"shift\"\ntensor = \"x\"\nadds = 1", "shift of `x` that adds 1");
+        starts("kind = \"scale\"\ntensor = \"x\"\npower = 1", "scale of `x` with power 1");
+        insta::assert_snapshot!(said("kind = \"shift\"\ntensor = \"y\"\nadds = 1"), @"property shift of `y` that adds 1: there is no input `y`");
+        insta::assert_snapshot!(said("kind = \"permutation\"\ndim = \"Q\""), @"property permutation of `Q`: there is no dimension `Q`");
+        assert!(said("kind = \"symmetry\"").contains("unknown variant `symmetry`"));
     }
 
     #[test]

@@ -50,16 +50,16 @@ fn a_file_that_does_not_fit_is_one_sentence() {
         said
     };
     let f32 = "dtype = \"f32\"\n";
-    insta::assert_snapshot!(refused("<f4", "(64,)", ""), @"");
-    insta::assert_snapshot!(refused("<f4", "(64,)", "dtype = \"f16\"\n"), @"");
-    insta::assert_snapshot!(refused("<f4", "(8, 8)", f32), @"");
-    insta::assert_snapshot!(refused("<f4", "(65,)", f32), @"");
-    insta::assert_snapshot!(refused("<i8", "(64,)", f32), @"");
+    insta::assert_snapshot!(refused("<f4", "(64,)", ""), @r#"error: PROJECT/kernels/workloads/small.toml: PROJECT/kernels/ops/rms-norm/op.toml: tensor `w`: give it the type of weight.npy: dtype = "f32""#);
+    insta::assert_snapshot!(refused("<f4", "(64,)", "dtype = \"f16\"\n"), @"error: PROJECT/kernels/workloads/small.toml: PROJECT/kernels/ops/rms-norm/op.toml: tensor `w`: it is declared as f16, but weight.npy has f32");
+    insta::assert_snapshot!(refused("<f4", "(8, 8)", f32), @"error: PROJECT/kernels/workloads/small.toml: case `r4n64`: tensor `w` has the shape [64], but its file has [8, 8]");
+    insta::assert_snapshot!(refused("<f4", "(65,)", f32), @"error: PROJECT/kernels/workloads/small.toml: PROJECT/kernels/ops/rms-norm/op.toml: tensor `w`: weight.npy is shorter or longer than its header says");
+    insta::assert_snapshot!(refused("<i8", "(64,)", f32), @"error: PROJECT/kernels/workloads/small.toml: PROJECT/kernels/ops/rms-norm/op.toml: tensor `w`: weight.npy has elements of type <i8, which is not supported");
     let sandbox = with_file("<f4", "(64,)", f32);
     sandbox.replace("kernels/ops/rms-norm/op.toml", "weight.npy", "../weight.npy");
     let (_, _, said) = call(&sandbox, &["start", "--workload", "small", "--device", "fake", "--budget", "5s"]);
-    insta::assert_snapshot!(said, @"");
+    insta::assert_snapshot!(said, @"error: PROJECT/kernels/workloads/small.toml: PROJECT/kernels/ops/rms-norm/op.toml: tensor `w`: file `../weight.npy`: name a .npy or .safetensors file in the op's folder, without a path");
     sandbox.replace("kernels/ops/rms-norm/op.toml", "../weight.npy", "other.npy");
     let (_, _, said) = call(&sandbox, &["start", "--workload", "small", "--device", "fake", "--budget", "5s"]);
-    insta::assert_snapshot!(said, @"");
+    insta::assert_snapshot!(said, @"error: PROJECT/kernels/workloads/small.toml: PROJECT/kernels/ops/rms-norm/op.toml: other.npy cannot be read: No such file or directory (os error 2)");
 }

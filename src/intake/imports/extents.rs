@@ -28,8 +28,8 @@ impl Extents {
         self.named(text).ok()
     }
 
-    /// Writes an extent: a number by the dimension that has it, and everything else as it is. A number that no dimension
-    /// has stays, and so does one of a product of two.
+    /// Writes an extent: a number by the dimension that has it, and everything else as it is. A number may also be
+    /// the product of two dimensions, or one with the border of another. Any other number stays.
     pub fn named(&self, text: &str) -> Result<String, String> {
         let Ok(number) = text.trim().parse::<i64>() else { return self.written(text) };
         // Dimensions of size 1 are no name for every 1.
@@ -44,12 +44,18 @@ impl Extents {
             [] => {}
             ref names => return Err(several(names.to_vec())),
         }
-        let names: Vec<(&String, i64)> = self.sizes.iter().map(|(name, size)| (name, *size)).collect();
-        let pairs = names.iter().enumerate().flat_map(|(at, a)| names[at + 1..].iter().map(move |b| (a, b)));
-        let pairs: Vec<String> = pairs
-            .filter(|((_, a), (_, b))| *a > 1 && *b > 1 && a.checked_mul(*b) == Some(number))
-            .map(|((a, _), (b, _))| format!("{a} * {b}"))
-            .collect();
+        let names: Vec<(&String, i64)> =
+            self.sizes.iter().filter(|(_, size)| **size > 1).map(|(name, size)| (name, *size)).collect();
+        let pairs = names.iter().enumerate().flat_map(|(at, a)| names[at + 1..].iter().map(move |b| (*a, *b)));
+        let fitting = |((a, size), (b, other)): ((&String, i64), (&String, i64))| {
+            if size.checked_mul(other) == Some(number) {
+                Some(format!("{a} * {b}"))
+            } else {
+                // An image with the border that a filter needs.
+                (size.checked_add(other - 1) == Some(number)).then(|| format!("{a} + {b} - 1"))
+            }
+        };
+        let pairs: Vec<String> = pairs.filter_map(fitting).collect();
         match &pairs[..] {
             [] => Ok(number.to_string()),
             [only] => Ok(only.clone()),

@@ -113,7 +113,7 @@ impl Tuning {
         let mut wanted = Wanted { flop: "0".to_owned(), ..Wanted::default() };
         let mut notes = self.notes.clone();
         let extents = self.extents(&kernel, given);
-        self.arguments_into(&kernel, &extents, given, &mut wanted, &mut mistakes);
+        self.arguments_into(&kernel, (&extents, given), &mut wanted, (&mut notes, &mut mistakes));
         mistakes.extend(self.launch_into(&extents, given, &mut wanted).err());
         self.conditions_into(&extents, &mut wanted, (&mut notes, &mut mistakes));
         if extents.sizes.is_empty() && given.cases.is_empty() {
@@ -215,10 +215,9 @@ impl Tuning {
     fn arguments_into(
         &self,
         kernel: &Kernel,
-        extents: &Extents,
-        given: &Wanted,
+        (extents, given): (&Extents, &Wanted),
         wanted: &mut Wanted,
-        mistakes: &mut Vec<String>,
+        (notes, mistakes): (&mut Vec<String>, &mut Vec<String>),
     ) {
         for (parameter, argument) in kernel.parameters.iter().zip(&self.arguments) {
             let name = &parameter.name;
@@ -236,7 +235,13 @@ impl Tuning {
                     }
                     let shape: Result<Vec<String>, String> = shape.iter().map(|extent| extents.named(extent)).collect();
                     match shape {
-                        Ok(shape) => drop(wanted.shapes.insert(name.clone(), shape)),
+                        Ok(shape) => {
+                            if shape.iter().any(|extent| extent != "1" && !extents.sizes.contains_key(extent)) {
+                                let shape = shape.join(", ");
+                                notes.push(format!("the shape of `{name}` is a guess: {shape}; --shape gives another"));
+                            }
+                            wanted.shapes.insert(name.clone(), shape);
+                        }
                         Err(problem) => mistakes.push(format!("`{name}`: {problem}: give --shape {name}=…")),
                     }
                 }

@@ -151,24 +151,24 @@ mod tests {
         let file = safetensors(header, &[&[7], &three()[..]].concat());
         assert_eq!(read(&file, Some("w")).unwrap(), expected);
         assert_eq!(read(&file, Some("b")).unwrap().values, [7.0]);
-        insta::assert_snapshot!(read(&file, None).unwrap_err(), @"");
-        insta::assert_snapshot!(read(&file, Some("x")).unwrap_err(), @"");
+        insta::assert_snapshot!(read(&file, None).unwrap_err(), @r#"has the tensors b, w: choose one with tensor = "…""#);
+        insta::assert_snapshot!(read(&file, Some("x")).unwrap_err(), @"has no tensor `x`, but b, w");
     }
 
     #[test]
     fn a_broken_file_is_refused_with_the_reason() {
         let with = |from: &str, to: &str| read(&npy(&HEADER.replace(from, to), &three()), None).unwrap_err();
-        insta::assert_snapshot!(with("(3, 1)", "(4,)"), @"");
-        insta::assert_snapshot!(with("(3, 1)", "(18446744073709551615, 9)"), @"");
-        insta::assert_snapshot!(with("False", "True"), @"");
-        insta::assert_snapshot!(with("<f4", "<i8"), @"");
-        insta::assert_snapshot!(with("descr", "desc"), @"");
-        insta::assert_snapshot!(read(&npy(HEADER, &f32::NAN.to_le_bytes().repeat(3)), None).unwrap_err(), @"");
-        insta::assert_snapshot!(read(&npy(&HEADER.replace("<f4", "<i4"), &[1, 2, 3, 4].repeat(3)), None).unwrap_err(), @"");
-        insta::assert_snapshot!(read(&npy(HEADER, &three()), Some("w")).unwrap_err(), @"");
-        insta::assert_snapshot!(read(b"hello", None).unwrap_err(), @"");
-        insta::assert_snapshot!(read(&u64::MAX.to_le_bytes(), None).unwrap_err(), @"");
+        insta::assert_snapshot!(with("(3, 1)", "(4,)"), @"is shorter or longer than its header says");
+        insta::assert_snapshot!(with("(3, 1)", "(18446744073709551615, 9)"), @"is shorter or longer than its header says");
+        insta::assert_snapshot!(with("False", "True"), @"is in Fortran order: save numpy.ascontiguousarray of it");
+        insta::assert_snapshot!(with("<f4", "<i8"), @"has elements of type <i8, which is not supported");
+        insta::assert_snapshot!(with("descr", "desc"), @"has a header that is not of a .npy file");
+        insta::assert_snapshot!(read(&npy(HEADER, &f32::NAN.to_le_bytes().repeat(3)), None).unwrap_err(), @"has NaN at element 0, but inputs must be finite");
+        insta::assert_snapshot!(read(&npy(&HEADER.replace("<f4", "<i4"), &[1, 2, 3, 4].repeat(3)), None).unwrap_err(), @"has whole numbers beyond 2^24, which inputs do not hold");
+        insta::assert_snapshot!(read(&npy(HEADER, &three()), Some("w")).unwrap_err(), @r#"is a .npy file, which has one array: leave out tensor = "w""#);
+        insta::assert_snapshot!(read(b"hello", None).unwrap_err(), @"is neither a .npy nor a .safetensors file");
+        insta::assert_snapshot!(read(&u64::MAX.to_le_bytes(), None).unwrap_err(), @"is neither a .npy nor a .safetensors file");
         let beyond = r#"{"w":{"dtype":"F32","shape":[3],"data_offsets":[0,99999999999]}}"#;
-        insta::assert_snapshot!(read(&safetensors(beyond, &three()), None).unwrap_err(), @"");
+        insta::assert_snapshot!(read(&safetensors(beyond, &three()), None).unwrap_err(), @"is shorter or longer than its header says");
     }
 }

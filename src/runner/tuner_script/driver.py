@@ -307,7 +307,9 @@ class Slice:
         if name in self.inputs or name in self.numbers:
             return
         value = self.names.get(name)
-        place = [at for at, argument in enumerate(self.arguments) if argument is value]
+        # Numbers of Python may be the same object by chance.
+        is_argument = isinstance(value, (numpy.ndarray, numpy.generic))
+        place = [at for at, argument in enumerate(self.arguments) if argument is value and is_argument]
         if place:
             if isinstance(value, numpy.ndarray) and self.answer[place[0]] is not None:
                 raise Unsupported(f"`answer` needs `{name}`, which the kernel writes")

@@ -72,7 +72,27 @@ mod tests {
             "(a",
             "1.5 * a > 2",
         ];
-        insta::assert_snapshot!(texts.map(condition).join("\n"), @"");
+        insta::assert_snapshot!(texts.map(condition).join("\n"), @"
+        block_size_x * block_size_y <= 1024
+        32 <= a * b && a * b < 1024 && !(c == 0 || d != 0)
+        x % y == 0
+        (a == 1 || a == 2 || a == 4) && b != 3 && b != 5
+        a / ((b - (c - d)) * (b - (c - d))) > max(1, -e)
+        2 * (a * a * a) % b == 0
+        a % (b * c / d) == 0 && !(e == 1 || f != 2)
+        N % a == 0
+        (if a > 1 { 1 } else { 0 }) + (if b > 1 { 1 } else { 0 }) == 1
+        1 != 0
+        error: `if` is not supported here
+        error: `.` is not supported here
+        error: `**` is supported with a power from 1 to 8 only
+        error: the function `math` is not supported
+        error: `@` is not supported
+        error: `in` is supported with a list only
+        error: the string `x` is no number
+        error: the end is not supported here, `)` is expected
+        error: `1.5` is not a whole number
+        ");
     }
 
     #[test]
@@ -96,7 +116,21 @@ mod tests {
             "5",
             "range(9, 1, -1)",
         ];
-        insta::assert_snapshot!(texts.map(values).join("\n"), @"");
+        insta::assert_snapshot!(texts.map(values).join("\n"), @"
+        [16, 32, 64]
+        [1, 3, 5, 7]
+        [32, 64, 96]
+        [0, 1, 3, 7]
+        error: 2 ** 64 is no whole number of 64 bits
+        []
+        [1, 2]
+        [1, 1]
+        error: a list may have up to 100000 values
+        error: the string `a` is no number
+        error: `0.5` is not a whole number
+        error: it is not a list of whole numbers
+        error: `range` is supported with a step above 0 only
+        ");
     }
 
     proptest! {
