@@ -5,6 +5,7 @@
 mod default_values;
 mod definition;
 mod extents;
+mod function;
 mod python;
 mod script;
 mod t1;

@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 use super::Imported;
 use super::default_values::default_values;
 use super::extents::Extents;
+use super::function::Function;
 use super::python;
 use crate::domain::op::Dtype;
 use crate::intake::{Kernel, Kind, Wanted, kernels};
@@ -50,7 +51,7 @@ pub struct Tuning {
     /// The arguments, in the kernel's order.
     pub(super) arguments: Vec<Argument>,
     /// The function that computes the outputs, by the names of the script.
-    pub(super) oracle: Option<super::script::Function>,
+    pub(super) oracle: Option<Function>,
     /// Why there is none.
     pub(super) no_oracle: Option<String>,
     /// What cannot be imported.
