@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::domain::corpus::CorpusEntry;
 use crate::domain::family::{FRAGMENTS_FOLDER, Family};
 use crate::domain::names::{did_you_mean, is_file_name};
-use crate::domain::op::{DeclaredSource, Op};
+use crate::domain::op::{DeclaredSource, InputFile, Op};
 use crate::domain::workload::{BaselineKey, Workload};
 use crate::ops::OPS_FOLDER;
 use crate::runner;
@@ -27,6 +27,9 @@ use traced::Traced;
 pub use families::{BrokenFamily, Families};
 pub use traced::Place;
 pub use winners::sidecars_of;
+
+/// The largest file that an input comes from. Every process that uses the op reads it.
+const MAX_INPUT_BYTES: u64 = 256 << 20;
 
 /// The name of a workload that cannot be used, and what is wrong with it.
 pub type BrokenWorkload = (String, anyhow::Error);
@@ -125,12 +128,29 @@ impl Project {
         let text = read(&manifest)?;
         let file = ops::Declared::oracle_file(&text).map_err(|mistakes| wrong(mistakes.join("; ")))?;
         let oracle = read(&folder.join(name).join(file))?;
-        let source = DeclaredSource { manifest: text, oracle, python: self.python()? };
+        let names = ops::Declared::input_files(&text).map_err(|mistakes| wrong(mistakes.join("; ")))?;
+        let files = names.into_iter().map(|input| self.input_file(&folder.join(name), input));
+        let files = files.collect::<Result<_, _>>().map_err(wrong)?;
+        let source = DeclaredSource { manifest: text, oracle, python: self.python()?, files };
         let op = runner::ops::declared(&source).map_err(|mistakes| wrong(mistakes.join("; ")))?;
         match op.name() == name {
             true => Ok(op),
             false => Err(wrong(format!("its name is `{}`: call its folder the same", op.name()))),
         }
+    }
+
+    /// Finds a file that an input of an op comes from.
+    fn input_file(&self, op: &Path, name: String) -> Result<InputFile, String> {
+        let path = op.join(&name);
+        files::check_inside(&self.root, &path).map_err(|error| format!("{error:#}"))?;
+        let unreadable = |error: std::io::Error| format!("{name} cannot be read: {error}");
+        let there = std::fs::metadata(&path).map_err(unreadable)?;
+        if !there.is_file() || there.len() > MAX_INPUT_BYTES {
+            return Err(format!("{name} is not a file of at most {} MiB", MAX_INPUT_BYTES >> 20));
+        }
+        let bytes = std::fs::read(&path).map_err(unreadable)?;
+        let path = path.canonicalize().map_err(unreadable)?;
+        Ok(InputFile { hash: blake3::hash(&bytes).to_hex().to_string(), path, name })
     }
 
     /// Finds every op, sorted by name. A broken one comes with a sentence.

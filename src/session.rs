@@ -52,7 +52,7 @@ use crate::domain::gain::CaseGain;
 use crate::domain::ids::{CaseName, SessionId};
 use crate::domain::phase::{self, PhaseTime};
 use crate::domain::proposal::KnownWinner;
-use crate::domain::record::{ContentHashes, Environment, SessionScope, Status};
+use crate::domain::record::{ContentHashes, Environment, LeftOut, SessionScope, Status};
 use crate::domain::workload::Workload;
 use crate::llm::Endpoint;
 use crate::runner::activity;
@@ -97,6 +97,8 @@ pub struct Dependencies {
     pub families: Vec<Family>,
     /// The names of the families to search.
     pub searched: Vec<String>,
+    /// The families that would be searched if they were not broken.
+    pub left_out: Vec<LeftOut>,
     /// The winners of earlier sessions, which are measured again and have to be beaten.
     pub known: Vec<KnownWinner>,
     /// Suggests variants.
@@ -169,6 +171,7 @@ pub async fn begin(parts: &mut Dependencies, options: &Options) -> anyhow::Resul
             dtype: parts.workload.dtype,
             cases: parts.workload.cases.clone(),
             meaning: Some(ContentHashes::of(&parts.workload, &parts.families, &parts.searched)),
+            left_out: parts.left_out.clone(),
         },
         config: options.config.clone(),
         environment: environment(parts.worker.info().clone(), parts.compiler.nvrtc_version(), None),
@@ -197,6 +200,9 @@ pub async fn run(
         max_cost_usd: options.budget.max_cost_usd,
         max_iterations: options.budget.max_iterations,
     });
+    for LeftOut { family, reason } in &parts.left_out {
+        observer.event(&Event::FamilyLeftOut { family, reason });
+    }
     let channel = Channel::new(observer);
     let session = Session::new(id, parts, options, Duration::ZERO, interrupt, &channel);
     session.live_aloud(None).await

@@ -26,7 +26,15 @@ fn a_session_goes_on_without_a_broken_family_and_says_so() {
     let sandbox = Sandbox::new();
     add_family(&sandbox, "default = 64", "default = 65");
     insta::assert_snapshot!(start(&sandbox, &[]), @"0 family `other` is broken and left out: templates/kernels/other/family.toml: parameter `TILE`: its default 65 is not among its values; `optloop check other` shows all its mistakes");
+    let told = |sandbox: &Sandbox| sandbox.report()["left_out"].to_string();
+    insta::assert_snapshot!(told(&sandbox), @r#"[{"family":"other","reason":"templates/kernels/other/family.toml: parameter `TILE`: its default 65 is not among its values"}]"#);
+    let shown = sandbox.succeeds(&["report", "1", "--format", "md-details"]);
+    assert!(shown.contains("- `other` was broken, so the session did without it: templates/"), "{shown}");
     insta::assert_snapshot!(start(&sandbox, &["--family", "toy"]), @"0");
+    assert_eq!(told(&sandbox), "[]", "it was not asked for");
+    let events = String::from_utf8(sandbox.session("1", &["--json"]).stdout).unwrap();
+    let event = events.lines().find(|line| line.contains("family_left_out"));
+    insta::assert_snapshot!(event.unwrap(), @r#"{"event":"family_left_out","family":"other","reason":"templates/kernels/other/family.toml: parameter `TILE`: its default 65 is not among its values"}"#);
     insta::assert_snapshot!(start(&sandbox, &["--family", "other"]), @"2 error: templates/kernels/other/family.toml: parameter `TILE`: its default 65 is not among its values");
     sandbox.write("templates/kernels/other/family.toml", "op = ");
     insta::assert_snapshot!(start(&sandbox, &[]), @"0 family `other` is broken and left out: templates/kernels/other/family.toml: line 1: string values must be quoted, expected literal string; `optloop check other` shows all its mistakes");

@@ -16,6 +16,13 @@ pub(super) const ADD: &str = "Examples:
 
 docs/workload.md explains the oracle and the files that are written.";
 
+pub(super) const IMPORT: &str = "Examples:
+  optloop import convolution-t1.json --oracle convolution.py
+  optloop import vector_add.py --trust
+  optloop import rmsnorm.json --workloads rmsnorm.jsonl --kernel-file rmsnorm.cu --grid batch --block THREADS
+
+docs/import.md explains what is understood.";
+
 pub(super) const START: &str = "Examples:
   optloop start --budget 10m
   optloop start --workload gemm-fp16 --budget 4h --max-cost 5.00

@@ -1,6 +1,7 @@
 //! The command line, with one file for each verb. Data goes to standard output, messages go to standard error.
 
 mod add;
+mod addition;
 mod audit;
 mod backup;
 mod bench;
@@ -22,8 +23,10 @@ mod ending;
 mod error;
 mod examples;
 mod export;
+mod given;
 mod guard;
 mod history;
+mod import;
 mod init;
 mod list;
 mod listing;
@@ -51,6 +54,7 @@ mod show;
 mod signals;
 mod simulate;
 mod space;
+mod staging;
 mod start;
 mod submission;
 mod submit;
@@ -60,6 +64,7 @@ mod talk;
 mod target;
 mod threads;
 mod ticker;
+mod tried;
 mod trust;
 mod worker;
 
@@ -112,6 +117,9 @@ enum Verb {
     /// Make a workload, a family and an op of your own CUDA kernel
     #[command(after_help = examples::ADD)]
     Add(add::Args),
+    /// Make a workload, a family and an op of a file of another tool
+    #[command(after_help = examples::IMPORT)]
+    Import(import::Args),
     /// Check workloads and families, and explain all that is wrong with them
     #[command(after_help = examples::CHECK)]
     Check(check::Args),
@@ -285,6 +293,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Verb::Remeasure(args) => or_stop(aloud(remeasure::run(args, &project, &mut out))).await,
         Verb::Audit(args) => or_stop(aloud(audit::run(args, &project, &mut out))).await,
         Verb::Add(args) => aloud(async { add::run(args, &project, &mut out) }).await,
+        Verb::Import(args) => aloud(async { import::run(args, &project, &mut out) }).await,
         Verb::Export(args) => export::run(args, &project, &mut out),
         Verb::Check(args) => or_stop(aloud(check::run(args, &project, &mut out))).await,
         Verb::List(args) => list::run(args, &project, Screen::of_stdout(), &mut out),

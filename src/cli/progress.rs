@@ -143,6 +143,8 @@ impl<'a, W: Write> Progress<'a, W> {
                 say(&format!("{case}: the hardware counters of iteration {iteration} are on record"));
             }
             Event::NoCounters { reason } => say(&format!("no hardware counters: {reason}")),
+            // The verb has said it before the session began.
+            Event::FamilyLeftOut { .. } => {}
             Event::NoBaseline { reason } => say(&format!("no baseline: {reason}")),
             Event::Iteration { iteration, finished, outcome, hypothesis, decisions, wins, elapsed_s, cost_usd } => {
                 self.note_used(*finished, *cost_usd);

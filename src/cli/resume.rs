@@ -152,5 +152,6 @@ fn asked(past: &Past, project: &Project, seed: u64) -> anyhow::Result<StartReque
         families.extend(project.planted_bugs().map_err(usage)?);
     }
     let device = past.record.environment.device.id.parse().map_err(usage_sentence)?;
-    Ok(StartRequest { workload, families, searched, proposer, device })
+    let left_out = past.asked.left_out.clone();
+    Ok(StartRequest { workload, families, searched, left_out, proposer, device })
 }

@@ -29,6 +29,7 @@ use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::family::Family;
 use crate::domain::ids::CaseName;
 use crate::domain::model_terms::Terms;
+use crate::domain::record::LeftOut;
 use crate::domain::workload::Workload;
 use crate::runner::activity::{self, Limit};
 use crate::runner::baseline::BaselineProgram;
@@ -130,6 +131,7 @@ pub(super) struct StartRequest {
     pub(super) workload: Workload,
     pub(super) families: Vec<Family>,
     pub(super) searched: Vec<String>,
+    pub(super) left_out: Vec<LeftOut>,
     pub(super) proposer: Box<dyn Proposer>,
     pub(super) device: DeviceChoice,
 }
@@ -178,6 +180,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
         say(&format!("{problem}: the session leaves it out"));
         asked.searched.retain(|searched| *searched != name);
         asked.families.retain(|family| family.name != name);
+        asked.left_out.push(LeftOut { family: name, reason: problem });
     }
     check_oracle(&workload).await?;
     let (device, proposer) = (worker.info().clone(), asked.proposer.name());
@@ -253,7 +256,11 @@ fn asked(args: &Args, project: &Project, config: &Config, seed: u64) -> anyhow::
     let families = project.families().map_err(usage)?;
     let searched = families.searched(&args.families).map_err(usage)?;
     check_initial_kernel(&workload, &families).map_err(usage_sentence)?;
-    families.missed(workload.op.name(), &args.families).for_each(|broken| say(&broken.left_out()));
+    let mut left_out = Vec::new();
+    for broken in families.missed(workload.op.name(), &args.families) {
+        say(&broken.left_out());
+        left_out.push(LeftOut { family: broken.name.clone(), reason: broken.first() });
+    }
     let mut families = families.sound;
     let proposer = args.proposer.as_ref().unwrap_or(&defaults.proposer);
     let proposer = agent::proposer(proposer, seed).map_err(usage_sentence)?;
@@ -261,7 +268,7 @@ fn asked(args: &Args, project: &Project, config: &Config, seed: u64) -> anyhow::
         families.extend(project.planted_bugs().map_err(usage)?);
     }
     let device = args.device.as_ref().unwrap_or(&defaults.device).parse().map_err(usage_sentence)?;
-    Ok(StartRequest { workload, families, searched, proposer, device })
+    Ok(StartRequest { workload, families, searched, left_out, proposer, device })
 }
 
 /// Makes a session's parts: its compiler, its baseline, its repository and its knowledge of earlier sessions.
@@ -274,7 +281,7 @@ pub(super) async fn assemble(
     mut worker: Worker,
     store: Store,
 ) -> anyhow::Result<Dependencies> {
-    let StartRequest { workload, families, searched, proposer, device } = asked;
+    let StartRequest { workload, families, searched, left_out, proposer, device } = asked;
     let (toolchain, arch) = (toolchain().await?, worker.info().arch.clone());
     let starting =
         activity::begin("starting the compiler", Limit::new("compile.timeout", config.compile_limits().timeout));
@@ -300,6 +307,7 @@ pub(super) async fn assemble(
         workload,
         families,
         searched,
+        left_out,
         known,
         proposer,
         baseline,

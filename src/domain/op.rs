@@ -1,6 +1,7 @@
 //! What a workload computes: its dimensions, tensors, work and float64 oracle.
 
 use std::ops::Range;
+use std::path::PathBuf;
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,8 @@ pub enum Values {
     Sorted(i32, i32),
     /// One with this probability, otherwise zero.
     Mask(f32),
+    /// The numbers of a file, in row-major order.
+    Given(&'static [f32]),
 }
 
 /// One tensor of a case, dense and row-major.
@@ -155,6 +158,19 @@ pub struct DeclaredSource {
     pub oracle: String,
     /// The Python interpreter that runs the oracle, as a path or as a name in PATH.
     pub python: String,
+    /// The files that inputs come from.
+    pub files: Vec<InputFile>,
+}
+
+/// A file that an input comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct InputFile {
+    /// Its name in the op's folder.
+    pub name: String,
+    /// Its path.
+    pub path: PathBuf,
+    /// The hash of its contents, in hexadecimal digits.
+    pub hash: String,
 }
 
 /// What an oracle outside of optloop is to compute.

@@ -87,6 +87,19 @@ pub struct SessionScope {
     /// Hashes of the meaning of its files; none for sessions recorded before this was kept.
     #[serde(default)]
     pub meaning: Option<ContentHashes>,
+    /// The families that would have been searched if they were not broken. Empty for sessions recorded before this was
+    /// kept.
+    #[serde(default)]
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A family that a session does without because it is broken.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// The family.
+    pub family: String,
+    /// Its first mistake, with the file.
+    pub reason: String,
 }
 
 /// Hashes of what the files of a session mean. Results found under different hashes are not compared.
@@ -249,6 +262,8 @@ pub struct SessionRecord {
     pub phases: Vec<PhaseTime>,
     /// Why there are no hardware counters, or no more of them. None if nothing went wrong.
     pub no_counters: Option<String>,
+    /// The families that it did without because they were broken.
+    pub left_out: Vec<LeftOut>,
     /// Every session up to this one, oldest first.
     pub ledger: Vec<SessionSummary>,
 }

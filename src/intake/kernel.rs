@@ -54,10 +54,10 @@ pub enum Kind {
 
 impl Kernel {
     /// Makes scratch memory of the pointers with these names. The error says which one cannot be.
-    pub(super) fn set_scratch<'a>(&mut self, names: impl Iterator<Item = &'a str>) -> Result<(), Vec<String>> {
+    pub(super) fn set_scratch(&mut self, names: &[&str]) -> Result<(), Vec<String>> {
         let mut mistakes = Vec::new();
         for name in names {
-            match self.parameters.iter_mut().find(|parameter| parameter.name == name).map(|it| &mut it.kind) {
+            match self.parameters.iter_mut().find(|parameter| parameter.name == *name).map(|it| &mut it.kind) {
                 Some(Some(kind @ Kind::Tensor { is_output: true, .. })) => {
                     let Kind::Tensor { dtype, .. } = *kind else { continue };
                     *kind = Kind::Scratch { dtype };
@@ -65,6 +65,18 @@ impl Kernel {
                 _ => {
                     mistakes.push(format!("--scratch {name}: the kernel has no pointer of that name that it may write"))
                 }
+            }
+        }
+        if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
+    }
+
+    /// Makes inputs of the pointers with these names. The error says which one cannot be.
+    pub(super) fn set_inputs(&mut self, names: &[&str]) -> Result<(), Vec<String>> {
+        let mut mistakes = Vec::new();
+        for name in names {
+            match self.parameters.iter_mut().find(|parameter| parameter.name == *name).map(|it| &mut it.kind) {
+                Some(Some(Kind::Tensor { is_output, .. })) => *is_output = false,
+                _ => mistakes.push(format!("--input {name}: the kernel has no pointer of that name")),
             }
         }
         if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
@@ -84,7 +96,7 @@ impl Kernel {
             mistakes.push(format!("line {line}: parameter `{}` of `{name}`: {}", parameter.name, remedy(parameter)));
         }
         if !self.tensors().any(|(_, is_output)| is_output) {
-            mistakes.push(format!("line {line}: `{name}` has no output: every pointer is const"));
+            mistakes.push(format!("line {line}: `{name}` has no output: every pointer is const or an input"));
         }
         mistakes
     }

@@ -3,6 +3,7 @@
 //! It reads text and returns text. [`Draft`] is what the source says, [`Wanted`] is what it cannot say, and [`texts`]
 //! makes the files. Compiling and writing them is up to the caller.
 
+mod imports;
 mod kernel;
 mod source;
 mod template;
@@ -10,6 +11,7 @@ mod texts;
 mod tunable;
 mod wanted;
 
+pub use imports::{Definition, Imported, Tuning, TuningSource, definition, script, t1, workloads};
 pub use kernel::{Kernel, Kind, Parameter};
 pub use template::instantiate;
 pub use texts::{Texts, texts};
@@ -34,16 +36,29 @@ pub struct Draft {
     pub tunables: Vec<Tunable>,
     /// Files that the source includes by a path of the user's own, with the line of each.
     pub includes: Vec<(String, usize)>,
+    /// The lines of the text before the user's own. All other numbers of lines begin after them.
+    pub lines_before: usize,
+}
+
+/// Which text to read, and how.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Reading<'a> {
+    /// The text of the source.
+    pub text: &'a str,
+    /// The lines of the text before the user's own.
+    pub lines_before: usize,
+    /// The kernel to launch, if the source has several.
+    pub kernel: Option<&'a str>,
+    /// The pointers to scratch memory.
+    pub scratch: &'a [&'a str],
+    /// The pointers that are inputs, whether they are const or not.
+    pub inputs: &'a [&'a str],
 }
 
 impl Draft {
-    /// Reads a source. `wanted` names the kernel, if the source has several, and `scratch` the pointers to scratch memory.
-    /// The error has a sentence for each mistake.
-    pub fn read<'a>(
-        text: &str,
-        wanted: Option<&str>,
-        scratch: impl Iterator<Item = &'a str>,
-    ) -> Result<Self, Vec<String>> {
+    /// Reads a source. The error has a sentence for each mistake.
+    pub fn read(reading: Reading<'_>) -> Result<Self, Vec<String>> {
+        let Reading { text, lines_before, kernel: wanted, scratch, inputs } = reading;
         let code = source::without_comments(text);
         let kernels = kernel::find(&code);
         let names = || kernels.iter().map(|kernel| kernel.name.as_str());
@@ -60,13 +75,18 @@ impl Draft {
             },
         };
         let mut chosen = chosen.clone();
+        chosen.line = chosen.line.saturating_sub(lines_before);
         chosen.set_scratch(scratch)?;
+        chosen.set_inputs(inputs)?;
         let mistakes = chosen.mistakes();
         if !mistakes.is_empty() {
             return Err(mistakes);
         }
-        let tunables = tunable::find(text, &code);
-        Ok(Self { text: text.to_owned(), kernel: chosen, tunables, includes: source::own_includes(text) })
+        let mut tunables = tunable::find(text, &code);
+        tunables.iter_mut().for_each(|tunable| tunable.move_up(lines_before));
+        let mut includes = source::own_includes(text);
+        includes.iter_mut().for_each(|(_, line)| *line = line.saturating_sub(lines_before));
+        Ok(Self { text: text.to_owned(), kernel: chosen, tunables, includes, lines_before })
     }
 }
 
@@ -76,7 +96,7 @@ mod tests {
     use crate::domain::op::Dtype;
 
     fn read(text: &str) -> Result<Draft, String> {
-        Draft::read(text, None, std::iter::empty()).map_err(|mistakes| mistakes.join("; "))
+        Draft::read(Reading { text, ..Reading::default() }).map_err(|mistakes| mistakes.join("; "))
     }
 
     #[test]

@@ -223,6 +223,9 @@ impl Names<'_> {
         let _ = writeln!(text, "flop = {}", quoted(&wanted.flop));
         for dim in *dims {
             let _ = write!(text, "\n[dims.{dim}]\nabout = {}\n", quoted(&format!("the size `{dim}`")));
+            if let Some((least, most)) = wanted.ranges.get(dim) {
+                let _ = writeln!(text, "range = [{least}, {most}]");
+            }
         }
         let scalars: Vec<&str> = draft.scalars().collect();
         if !scalars.is_empty() {
@@ -303,7 +306,7 @@ impl Names<'_> {
         }
         for (tunable, values) in parameters {
             let about = tunable.comment.clone();
-            let about = about.unwrap_or_else(|| format!("{} in line {}", tunable.place.words(), tunable.line));
+            let about = about.unwrap_or_else(|| tunable.origin());
             let _ = write!(
                 text,
                 "\n[params.{}]\nvalues = {values:?}\ndefault = {}\nabout = {}\nexpect = [0.8, 1.5]\n",

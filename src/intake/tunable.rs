@@ -33,6 +33,26 @@ pub enum Place {
     Unroll,
     /// The blocks of `__launch_bounds__(256, 2)`
     LaunchBounds,
+    /// A parameter of an imported file
+    Imported,
+}
+
+impl Tunable {
+    /// Says in words where the source has it.
+    pub fn origin(&self) -> String {
+        match self.place {
+            Place::Imported => self.place.words().to_owned(),
+            place => format!("{} in line {}", place.words(), self.line),
+        }
+    }
+
+    /// Counts lines from a later one. What is before that was imported.
+    pub(super) fn move_up(&mut self, lines: usize) {
+        match self.line.checked_sub(lines) {
+            None | Some(0) => self.place = Place::Imported,
+            Some(line) => self.line = line,
+        }
+    }
 }
 
 impl Place {
@@ -43,6 +63,7 @@ impl Place {
             Self::Constant => "a constant",
             Self::Unroll => "an unroll factor",
             Self::LaunchBounds => "the blocks of launch bounds",
+            Self::Imported => "a parameter of the imported file",
         }
     }
 }

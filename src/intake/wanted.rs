@@ -18,6 +18,10 @@ pub struct Wanted {
     pub shapes: IndexMap<String, Vec<String>>,
     /// The cases to make fast.
     pub cases: Vec<CaseSizes>,
+    /// The smallest and the largest size of a dimension, where it has limits.
+    pub ranges: IndexMap<String, (i64, i64)>,
+    /// The pointers that are inputs, whether they are const or not.
+    pub inputs: Vec<String>,
     /// What inputs contain, where it is not the usual, as TOML.
     pub contents: IndexMap<String, String>,
     /// The outputs that are zeroed before the kernel runs.

@@ -3,11 +3,14 @@
 //! Names and expressions live as long as the process, like those of optloop's own ops. There are as many as a project
 //! has ops, each some hundred bytes.
 
+mod array_file;
 mod manifest;
 mod probes;
+mod property;
 mod shapes;
 mod tensor;
 
+use self::property::Property;
 use self::tensor::TensorRule;
 use crate::domain::expr::{Bindings, Expr};
 use crate::domain::op::{
@@ -28,6 +31,8 @@ pub struct Declared {
     flop: Expr,
     /// The first dimension of the output and of some inputs. What an index of it computes depends on no other index.
     independent: Option<&'static str>,
+    /// What the oracle must do with changed inputs.
+    properties: Vec<Property>,
     source: DeclaredSource,
     oracle: Box<dyn Oracle>,
 }
@@ -41,6 +46,11 @@ impl Declared {
     /// Returns the name of the oracle's file in the op's folder, or the mistakes of a manifest.
     pub fn oracle_file(manifest: &str) -> Result<String, Vec<String>> {
         manifest::oracle_file(manifest)
+    }
+
+    /// Returns the names of the files in the op's folder that inputs come from, or the mistakes of a manifest.
+    pub fn input_files(manifest: &str) -> Result<Vec<String>, Vec<String>> {
+        manifest::input_files(manifest)
     }
 
     /// Computes rows of each output from some indices of the independent dimension, and from nothing else.
@@ -83,7 +93,8 @@ impl Op for Declared {
     }
 
     fn identity(&self) -> String {
-        let text = format!("{}\0{}", self.source.manifest, self.source.oracle);
+        let files: String = self.source.files.iter().map(|file| format!("\0{}", file.hash)).collect();
+        let text = format!("{}\0{}{files}", self.source.manifest, self.source.oracle);
         format!("{} {}", self.name, blake3::hash(text.as_bytes()).to_hex())
     }
 
@@ -184,8 +195,12 @@ fn bindings(dims: &[DimSpec]) -> Bindings {
 
 #[cfg(test)]
 mod tests {
+    use rand::SeedableRng;
+    use rand::rngs::SmallRng;
+
     use super::*;
     use crate::domain::op::Values;
+    use crate::ops::draw;
 
     const ROW_SUM: &str = r#"
         name = "row-shift"
@@ -230,7 +245,12 @@ mod tests {
     }
 
     fn declared(manifest: &str) -> Result<Declared, String> {
-        let source = DeclaredSource { manifest: manifest.to_owned(), oracle: String::new(), python: String::new() };
+        let source = DeclaredSource {
+            manifest: manifest.to_owned(),
+            oracle: String::new(),
+            python: String::new(),
+            files: Vec::new(),
+        };
         Declared::parse(source, Box::new(RowShift)).map_err(|mistakes| mistakes.join("; "))
     }
 
@@ -282,7 +302,7 @@ mod tests {
         insta::assert_snapshot!(error("values = { uniform = [1, 0] }"), @"tensor `x`: its values are uniform from 1 to 0, which must be finite and rising");
         insta::assert_snapshot!(error("values = { mask = 2.0 }"), @"tensor `x`: its mask is 2, which is no share: use a number from 0 to 1");
         insta::assert_snapshot!(error("dtype = \"i32\"\nvalues = { integers = [0, \"M\"] }"), @"tensor `x`: its values: expression `M`: there is no dimension `M`");
-        insta::assert_snapshot!(error("values = { odd = 1 }"), @"line 17: unknown variant `odd`, expected one of `normal`, `uniform`, `integers`, `sorted`, `mask`");
+        insta::assert_snapshot!(error("values = { odd = 1 }"), @"line 17: unknown variant `odd`, expected one of `normal`, `uniform`, `integers`, `sorted`, `mask`, `file`, `tensor`");
         let indices = with("dtype = \"i32\"\nvalues = { integers = [\"1 - N\", \"N - 1\"] }").unwrap();
         assert_eq!(indices.tensors(&dims(2, 5), Dtype::F32)[0].values, Values::Integers(-4, 4));
         let bytes = with("dtype = \"u8\"\nvalues = { sorted = [0, \"N\"] }").unwrap();
@@ -308,7 +328,7 @@ mod tests {
         let outputs =
             "role = \"output\"\n        shape = [\"R\", \"N\"]\n[tensors.total]\nrole = \"output\"\nshape = [\"R\"]";
         let text = ROW_SUM.replace("role = \"output\"\n        shape = [\"R\", \"N\"]", outputs);
-        let source = DeclaredSource { manifest: text, oracle: String::new(), python: String::new() };
+        let source = DeclaredSource { manifest: text, oracle: String::new(), python: String::new(), files: Vec::new() };
         let op = Declared::parse(source, Box::new(Both)).map_err(|mistakes| mistakes.join("; ")).unwrap();
         let inputs = vec![(0..60).map(|i| i as f32).collect(), vec![0.0; 3]];
         // Row 20 of all is the total of the first row of `x`.
@@ -336,6 +356,33 @@ mod tests {
         }
         assert!(all.iter().any(|other| other["R"] == 1) && all.iter().any(|other| other["N"] % 2 == 1));
         assert!(all.iter().any(|other| other["N"] % 8 == 0 && other["N"] != 1000));
+    }
+
+    #[test]
+    fn an_oracle_that_lacks_a_property_is_refused() {
+        let mut rng = SmallRng::seed_from_u64(1);
+        let mut drawn = |count: usize| -> Vec<f32> { (0..count).map(|_| draw::normal(&mut rng)).collect() };
+        let (dims, inputs) = (dims(70, 6), [drawn(420), drawn(6)]);
+        let said = |property: &str| match declared(&format!("{ROW_SUM}\n[[property]]\n{property}")) {
+            Ok(op) => op.check_properties(&dims, Dtype::F32, &inputs).err().unwrap_or_default(),
+            Err(mistakes) => mistakes,
+        };
+        assert_eq!(said("kind = \"permutation\"\ndim = \"R\""), "");
+        assert_eq!(said("kind = \"permutation\"\ndim = \"N\""), "", "the weights move, too");
+        assert_eq!(said("kind = \"shift\"\ntensor = \"x\"\nadds = 2"), "", "the mean moves, too");
+        assert_eq!(said("kind = \"shift\"\ntensor = \"w\"\nadds = 1"), "");
+        let starts = |property: &str, with: &str| {
+            let said = said(property);
+            assert!(
+                said.starts_with(&format!("the oracle of op `row-shift` lacks the property {with}: its")),
+                "{said}"
+            );
+        };
+        starts("kind = \"shift\"\ntensor = \"x\"\nadds = 1", "shift of `x` that adds 1");
+        starts("kind = \"scale\"\ntensor = \"x\"\npower = 1", "scale of `x` with power 1");
+        insta::assert_snapshot!(said("kind = \"shift\"\ntensor = \"y\"\nadds = 1"), @"property shift of `y` that adds 1: there is no input `y`");
+        insta::assert_snapshot!(said("kind = \"permutation\"\ndim = \"Q\""), @"property permutation of `Q`: there is no dimension `Q`");
+        assert!(said("kind = \"symmetry\"").contains("unknown variant `symmetry`"));
     }
 
     #[test]

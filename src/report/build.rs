@@ -58,6 +58,7 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         outlook: None,
         options: Vec::new(),
         excluded: excluded::of(input),
+        left_out: record.left_out.clone(),
         phases: phases::of(record),
         progress: Vec::new(),
         distributions: pictures::distributions(record),

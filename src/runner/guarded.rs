@@ -71,3 +71,13 @@ impl GuardedProgram<'_> {
         Ok(command)
     }
 }
+
+/// Asks a guard to end its program.
+pub fn end(guard: u32) {
+    #[cfg(unix)]
+    if let Some(guard) = rustix::process::Pid::from_raw(guard.cast_signed()) {
+        let _ = rustix::process::kill_process(guard, rustix::process::Signal::TERM);
+    }
+    #[cfg(not(unix))]
+    let _ = guard;
+}

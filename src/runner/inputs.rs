@@ -12,6 +12,9 @@ const CHUNK: usize = 1 << 14;
 
 /// Draws a tensor's values, each rounded to its dtype.
 pub fn draw(tensor: &TensorSpec, seed: u64) -> Vec<f32> {
+    if let Values::Given(values) = tensor.values {
+        return values.to_vec();
+    }
     let mut values = vec![0.0_f32; tensor.elements()];
     let stream_seed = seed ^ hash(tensor.name.as_bytes());
     values.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, values)| {
@@ -34,6 +37,8 @@ fn fill(values: &mut [f32], tensor: &TensorSpec, rng: &mut SmallRng) {
         Values::Integers(from, to) | Values::Sorted(from, to) => {
             values.iter_mut().for_each(|value| *value = rng.random_range(from..=to) as f32);
         }
+        // Nothing is drawn.
+        Values::Given(_) => {}
         Values::Mask(share) => values.iter_mut().for_each(|value| *value = f32::from(rng.random::<f32>() < share)),
     }
 }

@@ -40,5 +40,6 @@ pub mod self_check;
 pub mod source_rules;
 mod subprocess;
 pub mod toolchain;
+pub mod tuner_script;
 mod validate;
 pub mod worker;

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::child;
 use super::confine::Reach;
-use super::guarded::{GuardedProgram, cache_folder};
+use super::guarded::{GuardedProgram, cache_folder, end};
 use crate::domain::op::{Dims, Dtype, Oracle, OracleCall, TensorSpec};
 use crate::secrets;
 
@@ -285,14 +285,4 @@ impl Drop for Process {
     fn drop(&mut self) {
         end(self.guard);
     }
-}
-
-/// Asks a guard to end its program.
-fn end(guard: u32) {
-    #[cfg(unix)]
-    if let Some(guard) = rustix::process::Pid::from_raw(guard.cast_signed()) {
-        let _ = rustix::process::kill_process(guard, rustix::process::Signal::TERM);
-    }
-    #[cfg(not(unix))]
-    let _ = guard;
 }

@@ -121,6 +121,13 @@ pub enum Event<'a> {
         /// Whether the median is measured or modelled.
         time_source: TimeSource,
     },
+    /// The session does without a family, because it is broken.
+    FamilyLeftOut {
+        /// The family.
+        family: &'a str,
+        /// Its first mistake.
+        reason: &'a str,
+    },
     /// There is no baseline.
     NoBaseline {
         /// The reason.

@@ -93,6 +93,7 @@ impl Store {
             finals: self.finals_of(id).await?,
             phases: self.phases_of(id).await?,
             no_counters: self.no_counters(id).await?,
+            left_out: self.left_out(id).await?,
             ledger,
         })
     }

@@ -6,12 +6,12 @@ use std::time::Duration;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, Row};
 
-use super::columns::{count, json, name, now, pack, required, signed, text, timing, to_json};
+use super::columns::{count, json, name, now, optional_json, pack, required, signed, text, timing, to_json};
 use super::{Store, StoreError};
 use crate::domain::budget::Budget;
 use crate::domain::cost::Spent;
 use crate::domain::ids::{IterationId, SessionId};
-use crate::domain::record::{Baseline, Environment, SessionScope, SessionSummary, Status};
+use crate::domain::record::{Baseline, Environment, LeftOut, SessionScope, SessionSummary, Status};
 
 /// What is known about a session when it starts.
 #[derive(Debug, Clone)]
@@ -59,6 +59,13 @@ impl Store {
         .fetch_one(&self.pool)
         .await?;
         Ok(row.try_get("id")?)
+    }
+
+    /// Returns the families that a session did without because they were broken.
+    pub(super) async fn left_out(&self, session: SessionId) -> Result<Vec<LeftOut>, StoreError> {
+        let row = sqlx::query("SELECT asked FROM sessions WHERE id = ?").bind(session).fetch_one(&self.pool).await?;
+        let asked: Option<SessionScope> = optional_json(&row, "asked")?;
+        Ok(asked.map(|asked| asked.left_out).unwrap_or_default())
     }
 
     async fn environment_id(&self, environment: &Environment) -> Result<i64, StoreError> {

@@ -105,6 +105,7 @@ pub(crate) fn session() -> NewSession {
             dtype: Dtype::F16,
             cases: vec![case()],
             meaning: None,
+            left_out: Vec::new(),
         },
         config: serde_json::json!({ "min_speedup": 1.01 }),
         submission: None,

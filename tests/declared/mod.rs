@@ -4,6 +4,8 @@
 mod adding;
 mod checking;
 mod examples;
+mod files;
+mod importing;
 mod tutorial;
 
 use std::path::{Path, PathBuf};

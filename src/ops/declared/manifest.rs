@@ -3,11 +3,13 @@
 use indexmap::IndexMap;
 use serde::Deserialize;
 
+use super::array_file::{self, Array};
+use super::property::Property;
 use super::tensor::{Bound, TensorRule, ValuesRule, ValuesText};
 use super::{Declared, bindings};
 use crate::domain::expr::{ExpectedType, Expr};
 use crate::domain::names::{did_you_mean, is_file_name, is_identifier};
-use crate::domain::op::{DeclaredSource, DimSpec, Dtype, Oracle, TensorRole, Values};
+use crate::domain::op::{DeclaredSource, DimSpec, Dtype, InputFile, Oracle, TensorRole, Values};
 use crate::domain::toml_text;
 
 /// The range of a dimension without a `range`. Kernels get dimensions as 32-bit integers.
@@ -26,6 +28,8 @@ struct File {
     #[serde(default)]
     scalars: IndexMap<String, f64>,
     tensors: IndexMap<String, Tensor>,
+    #[serde(default, rename = "property")]
+    properties: Vec<Property>,
 }
 
 #[derive(Deserialize)]
@@ -52,6 +56,44 @@ pub(super) fn oracle_file(text: &str) -> Result<String, Vec<String>> {
     let file = parse(text)?;
     check_oracle(&file.oracle).map_err(|problem| vec![problem])?;
     Ok(file.oracle)
+}
+
+pub(super) fn input_files(text: &str) -> Result<Vec<String>, Vec<String>> {
+    let file = parse(text)?;
+    let mut names: Vec<String> = Vec::new();
+    for (tensor, name) in
+        file.tensors.iter().filter_map(|(name, tensor)| Some((name, tensor.values.as_ref()?.file()?.0)))
+    {
+        let is_plain = !name.starts_with('.') && !name.contains(['/', '\\']);
+        if !is_plain || ![".npy", ".safetensors"].iter().any(|ending| name.ends_with(ending)) {
+            let how = "name a .npy or .safetensors file in the op's folder, without a path";
+            return Err(vec![format!("tensor `{tensor}`: file `{name}`: {how}")]);
+        }
+        if !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
+        }
+    }
+    Ok(names)
+}
+
+/// Reads what an input contains from its file. It stays as long as the op.
+fn input(
+    (name, tensor): (&str, Option<&str>),
+    dtype: Option<Dtype>,
+    files: &[InputFile],
+) -> Result<&'static Array, String> {
+    let file = files.iter().find(|file| file.name == name).ok_or_else(|| format!("{name} was not found"))?;
+    let bytes = std::fs::read(&file.path).map_err(|error| format!("{name} cannot be read: {error}"))?;
+    if blake3::hash(&bytes).to_hex().as_str() != file.hash {
+        return Err(format!("{name} has changed since it was read: start again"));
+    }
+    let array = array_file::read(&bytes, tensor).map_err(|problem| format!("{name} {problem}"))?;
+    let found = array.dtype;
+    match dtype {
+        Some(dtype) if dtype == found => Ok(Box::leak(Box::new(array))),
+        Some(dtype) => Err(format!("it is declared as {}, but {name} has {}", dtype.name(), found.name())),
+        None => Err(format!("give it the type of {name}: dtype = \"{}\"", found.name())),
+    }
 }
 
 fn check_oracle(file: &str) -> Result<(), String> {
@@ -91,18 +133,27 @@ pub(super) fn read(source: DeclaredSource, oracle: Box<dyn Oracle>) -> Result<De
         {
             shape.extend(Expr::parse("1").ok());
         }
-        let mut bound = |bound: &Bound| expr(format!("{what}: its values"), &bound.text(), &mut mistakes);
+        let bound =
+            |bound: &Bound, mistakes: &mut Vec<String>| expr(format!("{what}: its values"), &bound.text(), mistakes);
         let values = match &tensor.values {
             None => ValuesRule::Usual,
             Some(ValuesText::Normal) => ValuesRule::Fixed(Values::Normal),
             Some(ValuesText::Uniform(from, to)) => ValuesRule::Fixed(Values::Uniform(*from, *to)),
             Some(ValuesText::Mask(share)) => ValuesRule::Fixed(Values::Mask(*share)),
-            Some(ValuesText::Integers(from, to) | ValuesText::Sorted(from, to)) => match (bound(from), bound(to)) {
-                (Some(from), Some(to)) => {
-                    ValuesRule::Integers(from, to, matches!(tensor.values, Some(ValuesText::Sorted(..))))
+            Some(text @ (ValuesText::File(_) | ValuesText::Tensor(..))) => {
+                let read =
+                    text.file().ok_or_else(String::new).and_then(|file| input(file, tensor.dtype, &source.files));
+                let rule = read.map_err(|problem| mistakes.push(format!("{what}: {problem}")));
+                rule.map_or(ValuesRule::Usual, ValuesRule::Given)
+            }
+            Some(ValuesText::Integers(from, to) | ValuesText::Sorted(from, to)) => {
+                match (bound(from, &mut mistakes), bound(to, &mut mistakes)) {
+                    (Some(from), Some(to)) => {
+                        ValuesRule::Integers(from, to, matches!(tensor.values, Some(ValuesText::Sorted(..))))
+                    }
+                    _ => ValuesRule::Usual,
                 }
-                _ => ValuesRule::Usual,
-            },
+            }
         };
         mistakes.extend(check_values(tensor).err().map(|problem| format!("{what}: {problem}")));
         tensors.push(TensorRule { name: leak(name), shape, role: tensor.role, dtype: tensor.dtype, values });
@@ -110,6 +161,8 @@ pub(super) fn read(source: DeclaredSource, oracle: Box<dyn Oracle>) -> Result<De
     // Inputs come first, as in every op.
     tensors.sort_by_key(|tensor| tensor.role == TensorRole::Output);
     check_tensors(&file, &tensors, &mut mistakes);
+    let names: Vec<&str> = dims.iter().map(|dim| dim.name).collect();
+    mistakes.extend(file.properties.iter().filter_map(|property| property.check(&names, &tensors).err()));
     match flop {
         Some(flop) if mistakes.is_empty() => Ok(Declared {
             name: leak(&file.name),
@@ -118,6 +171,7 @@ pub(super) fn read(source: DeclaredSource, oracle: Box<dyn Oracle>) -> Result<De
             scalars: file.scalars.iter().map(|(name, value)| (leak(name), *value)).collect(),
             flop,
             independent: file.independent.as_deref().map(leak),
+            properties: file.properties,
             source,
             oracle,
         }),
@@ -203,6 +257,12 @@ fn check_tensors(file: &File, tensors: &[TensorRule], mistakes: &mut Vec<String>
     let of_role = |role: TensorRole| tensors.iter().filter(move |tensor| tensor.role == role);
     if of_role(TensorRole::Output).next().is_none() {
         mistakes.push("it has no output: give a tensor the role `output`".to_owned());
+    }
+    let mut inputs = file.tensors.values().filter(|tensor| tensor.role == TensorRole::Input).peekable();
+    let is_given = |tensor: &Tensor| tensor.values.as_ref().is_some_and(|values| values.file().is_some());
+    if inputs.peek().is_some() && inputs.all(is_given) {
+        let why = "checks need other inputs, so at least one must be random";
+        mistakes.push(format!("every input is from a file: {why}"));
     }
     let Some(dim) = &file.independent else { return };
     if !file.dims.contains_key(dim) {

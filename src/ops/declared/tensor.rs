@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::array_file::Array;
 use crate::domain::expr::Expr;
 use crate::domain::op::{Dims, Dtype, TensorRole, TensorSpec, Values};
 
@@ -30,6 +31,21 @@ pub(super) enum ValuesText {
     Integers(Bound, Bound),
     Sorted(Bound, Bound),
     Mask(f32),
+    /// A file in the op's folder.
+    File(String),
+    /// A tensor of a file in the op's folder, with the name of the file first.
+    Tensor(String, String),
+}
+
+impl ValuesText {
+    /// Returns the file that the values come from, and the name of the tensor in it.
+    pub fn file(&self) -> Option<(&str, Option<&str>)> {
+        match self {
+            Self::File(file) => Some((file, None)),
+            Self::Tensor(file, tensor) => Some((file, Some(tensor))),
+            _ => None,
+        }
+    }
 }
 
 /// A number, or an expression over dimensions.
@@ -58,6 +74,8 @@ pub(super) enum ValuesRule {
     Fixed(Values),
     /// Whole numbers from the first to the last, in order if the flag is set.
     Integers(Expr, Expr, bool),
+    /// The numbers of a file. They have one shape.
+    Given(&'static Array),
 }
 
 impl ValuesRule {
@@ -65,6 +83,7 @@ impl ValuesRule {
         match self {
             Self::Usual => usual(dtype),
             Self::Fixed(values) => *values,
+            Self::Given(array) => Values::Given(&array.values),
             Self::Integers(from, to, is_sorted) => {
                 // Sizes are checked with the workload. Only names are asked for with others.
                 let bound = |expr: &Expr| expr.int(dims).ok().and_then(|it| i32::try_from(it).ok()).unwrap_or(0);
@@ -128,6 +147,15 @@ impl TensorRule {
         let elements = self.extents(dims)?.into_iter().try_fold(1_i64, i64::checked_mul);
         if elements.is_none_or(|elements| elements > MAX_ELEMENTS) {
             return Err(format!("tensor `{}` has more than 2^31 elements: reduce its dimensions", self.name));
+        }
+        if let ValuesRule::Given(array) = self.values {
+            let extents: Vec<usize> = self.extents(dims)?.into_iter().map(|extent| extent as usize).collect();
+            if extents != array.shape {
+                return Err(format!(
+                    "tensor `{}` has the shape {extents:?}, but its file has {:?}",
+                    self.name, array.shape
+                ));
+            }
         }
         let checked = self.dtype.map_or(Ok(()), |dtype| self.values.check(dims, dtype));
         checked.map_err(|problem| format!("tensor `{}`: {problem}", self.name))

@@ -29,7 +29,7 @@ use crate::domain::device::TimeSource;
 use crate::domain::hypothesis::Score;
 use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::op::Dims;
-use crate::domain::record::Status;
+use crate::domain::record::{LeftOut, Status};
 use crate::domain::state::Graphs;
 use crate::domain::variant::Params;
 use crate::domain::verdict::Verdict;
@@ -102,6 +102,8 @@ pub struct Report {
     pub options: Vec<Choice>,
     /// The families that cannot compute some of the cases.
     pub excluded: Vec<Excluded>,
+    /// The families that the session did without, because they were broken.
+    pub left_out: Vec<LeftOut>,
     /// Time and cost by phase. Null while the session runs.
     pub phases: Option<Phases>,
     /// How the best time of each case developed.

@@ -205,6 +205,7 @@ pub(in crate::report) fn record() -> SessionRecord {
         finals: Vec::new(),
         phases: Vec::new(),
         no_counters: None,
+        left_out: Vec::new(),
         ledger: vec![self::session(SessionId(1), 0, earlier), session.clone()],
         session,
     }

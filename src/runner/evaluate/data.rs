@@ -34,11 +34,11 @@ impl Data {
     }
 
     /// Rotates every input by an amount drawn from the seed. This takes a fraction of the time of drawing new inputs, which
-    /// only a sorted input needs.
+    /// only a sorted input needs. One from a file stays as it is.
     pub fn turned(&self, problem: &Problem<'_>, oracle_flop: f64, seed: u64) -> Result<Self, String> {
         let mut rng = SmallRng::seed_from_u64(seed);
         let turn = |(tensor, (name, bytes)): (TensorSpec, &(String, Vec<u8>))| {
-            if let Values::Sorted(..) = tensor.values {
+            if let Values::Sorted(..) | Values::Given(_) = tensor.values {
                 return (name.clone(), inputs::encode(&inputs::draw(&tensor, seed), tensor.dtype));
             }
             let (start, end) = bytes.split_at(rng.random_range(0..tensor.elements()) * tensor.dtype.bytes());

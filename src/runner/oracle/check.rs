@@ -42,7 +42,7 @@ pub fn check(workload: &Workload) -> Result<Observed, String> {
 }
 
 /// Returns the duration of the longest call.
-fn checked(workload: &Workload, op: &dyn Op) -> Result<Duration, String> {
+fn checked(workload: &Workload, op: &Declared) -> Result<Duration, String> {
     let work = |case: &&Case| op.work(&case.dims);
     let mut cases: Vec<&Case> = workload.cases.iter().collect();
     cases.sort_by(|a, b| work(a).total_cmp(&work(b)));
@@ -65,6 +65,8 @@ fn checked(workload: &Workload, op: &dyn Op) -> Result<Duration, String> {
         let (op, value) = (op.name(), first[at]);
         return Err(named(least, format!("the oracle of op `{op}` returned {value} for ordinary random inputs")));
     }
+    let has = op.check_properties(&least.dims, workload.dtype, &inputs_of(op, workload.dtype, least));
+    has.map_err(|problem| named(least, problem))?;
     if least.name != most.name {
         called(most)?;
     }
@@ -76,10 +78,13 @@ fn named(case: &Case, problem: String) -> String {
 }
 
 fn computed(op: &dyn Op, dtype: Dtype, case: &Case) -> Result<Vec<f64>, String> {
-    let tensors = op.tensors(&case.dims, dtype);
-    let inputs = tensors.iter().filter(|tensor| tensor.role == TensorRole::Input);
-    let inputs: Vec<Vec<f32>> = inputs.map(|tensor| inputs::draw(tensor, 1)).collect();
+    let inputs = inputs_of(op, dtype, case);
     let outputs = Outputs::of(op, &case.dims, dtype);
     let rows: Vec<usize> = outputs.iter().flat_map(|output| output.rows.clone().take(ROWS)).collect();
     op.oracle(&case.dims, &inputs, &rows)
+}
+
+fn inputs_of(op: &dyn Op, dtype: Dtype, case: &Case) -> Vec<Vec<f32>> {
+    let tensors = op.tensors(&case.dims, dtype);
+    tensors.iter().filter(|tensor| tensor.role == TensorRole::Input).map(|tensor| inputs::draw(tensor, 1)).collect()
 }

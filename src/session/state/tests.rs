@@ -39,6 +39,7 @@ impl Live {
                 dtype: Dtype::F16,
                 cases: setup.workload.cases.clone(),
                 meaning: None,
+                left_out: Vec::new(),
             },
             config: serde_json::Value::Null,
             submission: None,

@@ -1,0 +1,153 @@
+//! Adds a kernel to a project: compiles it, tries other values, and writes a family, a workload and an op.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+use super::error::{usage, usage_sentence};
+use super::staging::Staging;
+use super::tried::Tried;
+use crate::catalog::Project;
+use crate::config::Config;
+use crate::domain::names::is_file_name;
+use crate::intake::{Draft, Texts, Wanted, texts};
+use crate::runner::activity;
+
+/// The longest source, as for any file of a project.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// Lines that a rendered source has before the template's.
+const LINES_BEFORE: usize = 2;
+
+/// A kernel to add.
+pub(super) struct Addition {
+    /// The name of the file that it is from, for messages.
+    pub file: String,
+    /// The folder of its headers.
+    pub folder: PathBuf,
+    /// What the source says.
+    pub draft: Draft,
+    /// What it cannot say.
+    pub wanted: Wanted,
+    /// The text of the oracle, unless the op exists.
+    pub oracle: Option<String>,
+    /// Why there is none, if an imported file could have had one.
+    pub no_oracle: Option<String>,
+    /// The architecture to compile for.
+    pub arch: String,
+}
+
+impl Addition {
+    /// Adds it. Everything is checked and compiled before anything is written.
+    pub fn run(mut self, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
+        let config = Config::load(project.root()).map_err(usage)?;
+        self.check_complete()?;
+        let Self { file, draft, .. } = &self;
+        let sizes = self.wanted.op.as_ref().map(|op| project.op(op).map_err(usage_sentence)).transpose()?;
+        let sizes: Option<Vec<&str>> = sizes.map(|op| op.dims().iter().map(|dim| dim.name).collect());
+        let made = |wanted: &Wanted| texts(draft, wanted, sizes.as_deref()).map_err(|mistakes| named(file, &mistakes));
+        let header = |path: &str| read(&self.folder.join(path));
+        let staging = Staging::new(project, (draft, &self.wanted, self.oracle.as_deref()), header)?;
+        staging.refuse_what_is_there(project, &self.wanted)?;
+        let first = made(&self.wanted)?;
+        let (workload, family) = staging.read(&first, &self.wanted)?;
+        let tried = {
+            let _running = activity::begin("compiling the kernel with other values", None);
+            Tried::of((&workload, &family), (&first, &self.wanted), &config, &self.arch)
+                .map_err(|problem| usage_sentence(in_users_file(&problem, file, draft)))?
+        };
+        let mut wanted = std::mem::take(&mut self.wanted);
+        tried.note(&mut wanted, &first);
+        let last = texts(&self.draft, &wanted, sizes.as_deref()).map_err(|mistakes| named(&self.file, &mistakes))?;
+        staging.read(&last, &wanted)?;
+        staging.copy_to(project, &wanted)?;
+        tell((&self.file, &self.draft), &last, &tried, &wanted, out)
+    }
+
+    /// Names everything that a launch needs and nobody has said.
+    fn check_complete(&self) -> anyhow::Result<()> {
+        let mut missing = self.wanted.missing(&self.draft);
+        if self.wanted.op.is_none() && self.oracle.is_none() {
+            let why = self.no_oracle.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+            missing.push(format!("--oracle FILE (a Python function that computes the output{why})"));
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(usage_sentence(format!(
+            "{} does not say everything that a launch needs; add {}",
+            self.file,
+            missing.join(", ")
+        )))
+    }
+}
+
+/// Says what is wrong with a file.
+pub(super) fn named(file: &str, mistakes: &[String]) -> anyhow::Error {
+    usage_sentence(format!("{file}: {}", mistakes.join("; ")))
+}
+
+/// Returns the name of a file, for messages.
+pub(super) fn shown(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Reads a user's file.
+pub(super) fn read(path: &Path) -> anyhow::Result<String> {
+    let there = fs::metadata(path).with_context(|| format!("Failed to read {}", path.display())).map_err(usage)?;
+    if !there.is_file() || there.len() > MAX_BYTES {
+        return Err(usage_sentence(format!("{} is not a file of at most {} MiB", path.display(), MAX_BYTES >> 20)));
+    }
+    fs::read_to_string(path).with_context(|| format!("Failed to read {}", path.display())).map_err(usage)
+}
+
+/// Returns the name of the new files: the user's own, or one made of that of a file or of a definition.
+pub(super) fn name(own: Option<&str>, file: &str) -> anyhow::Result<String> {
+    let stem = || file.rsplit_once('.').map_or(file, |(stem, _)| stem).to_lowercase().replace('_', "-");
+    let name = own.map_or_else(stem, str::to_owned);
+    if is_file_name(&name) {
+        return Ok(name);
+    }
+    Err(usage_sentence(format!("name `{name}`: use 1 to 64 of a-z, 0-9 and `-`; --name gives another one")))
+}
+
+/// Returns a message of the compiler with the line of the user's file. With headers of its own, the compiled source has
+/// other lines.
+fn in_users_file(problem: &str, file: &str, draft: &Draft) -> String {
+    let shifted = || -> Option<String> {
+        let (line, rest) = problem.strip_prefix("variant.cu(")?.split_once(')')?;
+        let line = line.parse::<usize>().ok()?.checked_sub(LINES_BEFORE + draft.lines_before)?;
+        Some(format!("{file}({line}){rest}"))
+    };
+    let shifted = if draft.includes.is_empty() { shifted() } else { None };
+    shifted.unwrap_or_else(|| format!("{file}: {problem}"))
+}
+
+fn tell(
+    (file, draft): (&str, &Draft),
+    texts: &Texts,
+    tried: &Tried,
+    wanted: &Wanted,
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
+    let name = &wanted.name;
+    let what = if wanted.op.is_some() { "workload and family" } else { "op, workload and family" };
+    writeln!(out, "added {file} as {what} `{name}`")?;
+    for (tunable, values) in &texts.parameters {
+        let values = values.iter().map(i64::to_string).collect::<Vec<_>>().join(" ");
+        writeln!(out, "  {} ({}): {values}", tunable.name, tunable.origin())?;
+    }
+    for (tunable, why) in &texts.left_out {
+        writeln!(out, "  {} ({}) stays {}: {why}", tunable.name, tunable.origin(), tunable.value)?;
+    }
+    for (tunable, value, problem) in tried.refused.iter().filter(|(name, ..)| !tried.idle.contains(name)) {
+        writeln!(out, "  {tunable} = {value} is left out: {}", in_users_file(problem, file, draft))?;
+    }
+    if texts.parameters.is_empty() {
+        writeln!(out, "  nothing in the source can be tuned: make block sizes, tiles or unroll factors #defines")?;
+    }
+    writeln!(out, "next: git add kernels templates && git commit, then optloop start --workload {name} --budget 5m")?;
+    Ok(())
+}

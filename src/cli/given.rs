@@ -1,0 +1,165 @@
+//! The options that say what a source cannot: those of `optloop add` and `optloop import`.
+
+use std::path::PathBuf;
+
+use crate::intake::{CaseSizes, Imported, Wanted};
+
+/// The work of an op whose work is not given.
+const NO_WORK: &str = "0";
+
+/// What a source cannot say.
+#[derive(Debug, clap::Args)]
+pub(super) struct Given {
+    /// Python file with a function `oracle` that computes the output in float64 (docs/workload.md)
+    #[arg(long, value_name = "FILE")]
+    pub(super) oracle: Option<PathBuf>,
+
+    /// Op that the kernel computes, if it exists already
+    #[arg(long, value_name = "OP", conflicts_with_all = ["oracle", "shapes", "inputs", "contents", "zeroed", "scalars", "independent", "flop"])]
+    pub(super) op: Option<String>,
+
+    /// Name of the new workload, family and op [default: that of the source file]
+    #[arg(long)]
+    pub(super) name: Option<String>,
+
+    /// Kernel to launch, if the source has several
+    #[arg(long, value_name = "KERNEL")]
+    pub(super) kernel: Option<String>,
+
+    /// Shape of a tensor, such as x=R,N (repeat for each pointer)
+    #[arg(long = "shape", value_name = "TENSOR=EXTENTS", value_parser = Wanted::shape)]
+    pub(super) shapes: Vec<(String, Vec<String>)>,
+
+    /// Sizes of a case, such as R=4096,N=8192 (repeat for more cases)
+    #[arg(long = "case", value_name = "DIM=SIZE,...", value_parser = Wanted::case)]
+    pub(super) cases: Vec<CaseSizes>,
+
+    /// Value of a floating-point parameter, such as eps=1e-5 (repeat for more)
+    #[arg(long = "scalar", value_name = "NAME=VALUE", value_parser = scalar)]
+    pub(super) scalars: Vec<(String, f64)>,
+
+    /// What an input contains, if not random numbers: uniform:0:1, integers:0:N-1, sorted:0:N or mask:0.5, such as
+    /// labels=integers:0:N-1 (repeat for more)
+    #[arg(long = "contents", value_name = "TENSOR=CONTENTS", value_parser = Wanted::contents)]
+    pub(super) contents: Vec<(String, String)>,
+
+    /// Pointer that is an input, though the kernel does not declare it const (repeat for more)
+    #[arg(long = "input", value_name = "TENSOR")]
+    pub(super) inputs: Vec<String>,
+
+    /// Output that the kernel adds to, so that it must be zeroed first (repeat for more)
+    #[arg(long = "zero", value_name = "TENSOR")]
+    pub(super) zeroed: Vec<String>,
+
+    /// Scratch memory of the kernel with its elements, such as partial=1024. It is zeroed once, so a kernel leaves counters
+    /// at zero (repeat for more)
+    #[arg(long = "scratch", value_name = "POINTER=ELEMENTS", value_parser = Wanted::scratch)]
+    pub(super) scratch: Vec<(String, String)>,
+
+    /// Number of blocks along x, y and z, such as 'ceil_div(N, TILE), R'
+    #[arg(long, value_name = "EXTENTS", default_value = "", hide_default_value = true)]
+    pub(super) grid: String,
+
+    /// Threads of a block along x, y and z, such as THREADS
+    #[arg(long, value_name = "EXTENTS", default_value = "", hide_default_value = true)]
+    pub(super) block: String,
+
+    /// Bytes of dynamic shared memory
+    #[arg(long, value_name = "EXPRESSION")]
+    pub(super) shared: Option<String>,
+
+    /// Additions and multiplications that every kernel must do, such as '2 * M * N * K'
+    #[arg(long, value_name = "EXPRESSION", default_value = "0")]
+    pub(super) flop: String,
+
+    /// Dimension whose indices do not influence each other, such as rows
+    #[arg(long, value_name = "DIM")]
+    pub(super) independent: Option<String>,
+
+    /// Values to search for a tunable, such as TILE=8,16,32 (repeat for more)
+    #[arg(long = "values", value_name = "NAME=VALUES", value_parser = Wanted::values)]
+    pub(super) values: Vec<(String, Vec<i64>)>,
+
+    /// Condition on dimensions and tunables under which the kernel is right (repeat for more)
+    #[arg(long = "constraint", value_name = "EXPRESSION")]
+    pub(super) constraints: Vec<String>,
+
+    /// Expression of PyTorch to compare with, such as 'F.softmax(x, -1)'
+    #[arg(long, value_name = "EXPRESSION")]
+    pub(super) torch: Option<String>,
+
+    /// Value of a template parameter of the kernel, such as TILE=16 or T=float (repeat for more)
+    #[arg(long = "template", value_name = "NAME=VALUE", value_parser = template)]
+    pub(super) templates: Vec<(String, String)>,
+
+    /// Architecture to compile for
+    #[arg(long, default_value = "sm_90a")]
+    pub(super) arch: String,
+}
+
+fn template(text: &str) -> Result<(String, String), String> {
+    let value = text.split_once('=').map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()));
+    value.ok_or_else(|| format!("`{text}`: write NAME=VALUE"))
+}
+
+fn scalar(text: &str) -> Result<(String, f64), String> {
+    let value = text.split_once('=').and_then(|(name, value)| Some((name.to_owned(), value.trim().parse().ok()?)));
+    value.ok_or_else(|| format!("`{text}`: write NAME=VALUE"))
+}
+
+impl Given {
+    /// Returns it, with a name for the new files.
+    pub fn wanted(&self, name: String) -> Wanted {
+        Wanted {
+            name,
+            op: self.op.clone(),
+            shapes: self.shapes.iter().cloned().collect(),
+            cases: self.cases.clone(),
+            ranges: Default::default(),
+            inputs: self.inputs.clone(),
+            contents: self.contents.iter().cloned().collect(),
+            zeroed: self.zeroed.clone(),
+            scratch: self.scratch.iter().cloned().collect(),
+            scalars: self.scalars.iter().cloned().collect(),
+            grid: Wanted::extents(&self.grid),
+            block: Wanted::extents(&self.block),
+            shared: self.shared.clone(),
+            flop: self.flop.clone(),
+            independent: self.independent.clone(),
+            values: self.values.iter().cloned().collect(),
+            fixed: Default::default(),
+            constraints: self.constraints.clone(),
+            torch: self.torch.clone(),
+        }
+    }
+
+    /// Returns what an imported file says, where the user says nothing else. Cases get the sizes that they leave out.
+    pub fn over(&self, imported: &Imported, name: String) -> Wanted {
+        let (own, file) = (self.wanted(name), imported.wanted.clone());
+        let mut sizes = file.cases.first().cloned().unwrap_or_default();
+        let fixed = file.ranges.iter().filter(|(_, (least, most))| least == most);
+        sizes.extend(fixed.map(|(name, (size, _))| (name.clone(), *size)));
+        let completed = |case: &CaseSizes| {
+            let mut all = sizes.clone();
+            all.extend(case.clone());
+            all
+        };
+        let either = |own: Vec<String>, file: Vec<String>| if own.is_empty() { file } else { own };
+        let is_input = |name: &String| !own.scratch.contains_key(name) && !own.zeroed.contains(name);
+        Wanted {
+            shapes: file.shapes.into_iter().chain(own.shapes).collect(),
+            cases: if own.cases.is_empty() { file.cases } else { own.cases.iter().map(completed).collect() },
+            ranges: file.ranges,
+            inputs: file.inputs.into_iter().filter(is_input).chain(own.inputs).collect(),
+            contents: file.contents.into_iter().chain(own.contents).collect(),
+            scalars: file.scalars.into_iter().chain(own.scalars).collect(),
+            grid: either(own.grid, file.grid),
+            block: either(own.block, file.block),
+            shared: own.shared.or(file.shared),
+            flop: if own.flop == NO_WORK { file.flop } else { own.flop },
+            values: file.values.into_iter().chain(own.values).collect(),
+            constraints: file.constraints.into_iter().chain(own.constraints).collect(),
+            ..own
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! `optloop import`: makes a family, a workload and an op of a file of another tool.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+use super::addition::{Addition, name, named, read, shown};
+use super::error::{usage, usage_sentence};
+use super::given::Given;
+use super::talk::say;
+use super::trust::{TrustArgs, admit};
+use crate::catalog::Project;
+use crate::config::Config;
+use crate::intake::{Draft, Imported, Reading, Tuning, TuningSource, definition, instantiate, script, t1, workloads};
+use crate::runner::activity;
+use crate::runner::tuner_script::recorded_call;
+use crate::trust;
+
+/// Arguments of `optloop import`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The file: a T1 file (.json), a Python script of Kernel Tuner (.py), or a definition of flashinfer-bench (.json)
+    file: PathBuf,
+
+    /// Workloads of a definition, which become cases: a file with a line of JSON for each
+    #[arg(long, value_name = "FILE")]
+    workloads: Option<PathBuf>,
+
+    /// CUDA source, if the file names none or another one
+    #[arg(long, value_name = "FILE")]
+    kernel_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    given: Given,
+
+    #[command(flatten)]
+    trust: TrustArgs,
+}
+
+/// A file that was understood, with the source that belongs to it.
+struct Understood {
+    imported: Imported,
+    /// The name of the source for messages, and the folder of its headers.
+    source: (String, PathBuf),
+    /// What the new files are named after.
+    stem: String,
+}
+
+/// Imports a file. Everything is checked and compiled before anything is written.
+pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
+    let Args { file, given, .. } = args;
+    if given.op.is_some() {
+        return Err(usage_sentence(
+            "--op: an imported file declares its own op, so use optloop add for one that exists",
+        ));
+    }
+    let text = read(file)?;
+    let understood = match file.extension().and_then(|extension| extension.to_str()) {
+        Some("py") => {
+            let config = Config::load(project.root()).map_err(usage)?;
+            args.tuning(args.run_script(&config, project)?)
+        }
+        Some("json") => match kind(&text).map_err(|problem| about(file, &problem))? {
+            Kind::T1 => args.tuning(t1(&text).map_err(|problem| about(file, &problem))?),
+            Kind::Definition => args.definition(&text),
+        },
+        _ => Err(about(file, "its name ends neither in .json (T1, flashinfer-bench) nor in .py (Kernel Tuner)")),
+    }?;
+    let Understood { imported, source: (source_name, folder), stem } = understood;
+    let kernel = given.kernel.as_deref().or(imported.kernel.as_deref());
+    let wrong = |mistakes: Vec<String>| named(&source_name, &mistakes);
+    let source = instantiate(&imported.source, kernel, &given.templates.iter().cloned().collect()).map_err(wrong)?;
+    let wanted = given.over(&imported, name(given.name.as_deref(), &stem)?);
+    let scratch: Vec<&str> = wanted.scratch.keys().map(String::as_str).collect();
+    let inputs: Vec<&str> = wanted.inputs.iter().map(String::as_str).collect();
+    let lines_before = imported.lines_before;
+    let reading = Reading { text: &source, lines_before, kernel, scratch: &scratch, inputs: &inputs };
+    let draft = Draft::read(reading).map_err(wrong)?;
+    let oracle = given.oracle.as_deref().map(read).transpose()?.or(imported.oracle);
+    let (no_oracle, arch) = (imported.no_oracle, given.arch.clone());
+    Addition { file: source_name, folder, draft, wanted, oracle, no_oracle, arch }.run(project, out)?;
+    imported.notes.iter().for_each(|note| say(&format!("note: {note}")));
+    Ok(())
+}
+
+enum Kind {
+    T1,
+    Definition,
+}
+
+/// Tells what a JSON file is.
+fn kind(text: &str) -> Result<Kind, String> {
+    let json: serde_json::Value = serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
+    let has = |key: &str| json.get(key).is_some();
+    if has("ConfigurationSpace") || has("KernelSpecification") {
+        Ok(Kind::T1)
+    } else if has("axes") && has("reference") {
+        Ok(Kind::Definition)
+    } else if has("cache") || has("results") {
+        Err("it has recorded times, which optloop simulate reads".to_owned())
+    } else {
+        let found = "neither `ConfigurationSpace` (T1) nor `axes` and `reference` (a definition of flashinfer-bench)";
+        Err(format!("it has {found}"))
+    }
+}
+
+fn about(file: &Path, problem: &str) -> anyhow::Error {
+    usage_sentence(format!("{}: {problem}", shown(file)))
+}
+
+impl Args {
+    /// Runs a script of Kernel Tuner up to its call.
+    fn run_script(&self, config: &Config, project: &Project) -> anyhow::Result<Tuning> {
+        let file = shown(&self.file);
+        if !self.trust.is_given() {
+            return Err(usage_sentence(format!(
+                "{file} is a program: read it, then agree with --trust to run it, confined, up to its call of tune_kernel"
+            )));
+        }
+        let python = &config.baseline.python;
+        admit(project, &self.trust, trust::of_interpreter(project.root(), config).map_err(usage)?)?;
+        let call = {
+            let _running = activity::begin("running the script up to its call of tune_kernel", None);
+            recorded_call(&self.file, self.given.kernel.as_deref(), python)
+        };
+        let call = call.map_err(|problem| about(&self.file, &problem))?;
+        script(&call).map_err(|problem| about(&self.file, &problem))
+    }
+
+    /// Understands a tuning problem of Kernel Tuner.
+    fn tuning(&self, tuning: Tuning) -> anyhow::Result<Understood> {
+        let file = shown(&self.file);
+        let beside = self.file.parent().unwrap_or(Path::new("."));
+        let (text, path) = match (&self.kernel_file, &tuning.source) {
+            (Some(path), _) => (read(path)?, Some(path.clone())),
+            (None, TuningSource::Text(text, path)) => (text.clone(), path.clone()),
+            (None, TuningSource::File(named)) => {
+                let path = beside.join(named);
+                let text = read(&path).with_context(|| format!("{file} names the source `{}`", named.display()));
+                (text.map_err(usage)?, Some(path))
+            }
+        };
+        let source = match &path {
+            Some(path) => (shown(path), path.parent().unwrap_or(beside).to_owned()),
+            None => (file.clone(), beside.to_owned()),
+        };
+        let imported = tuning.import(&text, &self.given.wanted(String::new()));
+        let imported = imported.map_err(|mistakes| named(&file, &mistakes))?;
+        Ok(Understood { imported, source, stem: file })
+    }
+
+    /// Understands a definition of flashinfer-bench with its workloads and a kernel.
+    fn definition(&self, text: &str) -> anyhow::Result<Understood> {
+        let file = shown(&self.file);
+        let definition = definition(text).map_err(|problem| about(&self.file, &problem))?;
+        let Some(path) = &self.kernel_file else {
+            return Err(about(
+                &self.file,
+                "a definition has no kernel to begin with: name a CUDA source with --kernel-file",
+            ));
+        };
+        let cases = match &self.workloads {
+            Some(path) => workloads(&read(path)?).map_err(|problem| about(path, &problem))?,
+            None => Vec::new(),
+        };
+        let (source, kernel) = (read(path)?, self.given.kernel.as_deref());
+        let imported = definition.import((&source, kernel), &cases, &self.given.wanted(String::new()));
+        let imported = imported.map_err(|mistakes| named(&file, &mistakes))?;
+        let folder = path.parent().unwrap_or(Path::new(".")).to_owned();
+        Ok(Understood { imported, source: (shown(path), folder), stem: definition.file_name() })
+    }
+}

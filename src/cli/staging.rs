@@ -1,0 +1,115 @@
+//! Where the files of a new kernel are checked before they are written into the project.
+
+use std::fs;
+use std::io::Write;
+
+use anyhow::Context;
+
+use super::error::{usage, usage_sentence};
+use crate::catalog::Project;
+use crate::domain::family::Family;
+use crate::domain::workload::Workload;
+use crate::intake::{Draft, Texts, Wanted};
+use crate::ops::OPS_FOLDER;
+
+/// A project in a temporary folder that contains nothing but the new files, to read them as every project is read.
+pub(super) struct Staging {
+    folder: tempfile::TempDir,
+    oracle: Option<String>,
+    /// The source's own headers, by the path with which it includes them.
+    headers: Vec<(String, String)>,
+}
+
+impl Staging {
+    /// Makes one for a kernel. `read` reads a header of the source by the path with which it includes it.
+    pub fn new(
+        project: &Project,
+        (draft, wanted, oracle): (&Draft, &Wanted, Option<&str>),
+        read: impl Fn(&str) -> anyhow::Result<String>,
+    ) -> anyhow::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("optloop-add-").tempdir()?;
+        fs::copy(project.root().join("config.toml"), folder.path().join("config.toml"))?;
+        if let Some(op) = wanted.op.as_ref().filter(|op| project.root().join(OPS_FOLDER).join(op).is_dir()) {
+            let (from, to) = (project.root().join(OPS_FOLDER).join(op), folder.path().join(OPS_FOLDER).join(op));
+            fs::create_dir_all(&to)?;
+            for entry in fs::read_dir(from)?.flatten().filter(|entry| entry.path().is_file()) {
+                fs::copy(entry.path(), to.join(entry.file_name()))?;
+            }
+        }
+        let header = |(path, line): &(String, usize)| -> anyhow::Result<(String, String)> {
+            let text = read(path).with_context(|| format!("line {line} includes `{path}`"));
+            Ok((path.clone(), text.map_err(usage)?))
+        };
+        Ok(Self {
+            folder,
+            oracle: oracle.map(str::to_owned),
+            headers: draft.includes.iter().map(header).collect::<anyhow::Result<_>>()?,
+        })
+    }
+
+    /// Returns the paths of the new files.
+    fn files(&self, wanted: &Wanted) -> Vec<String> {
+        let name = &wanted.name;
+        let family = format!("templates/kernels/{name}");
+        let mut files = vec![
+            format!("kernels/workloads/{name}.toml"),
+            format!("{family}/family.toml"),
+            format!("{family}/kernel.cu.tera"),
+        ];
+        files.extend(self.headers.iter().map(|(path, _)| format!("{family}/include/{path}")));
+        if wanted.op.is_none() {
+            files.extend(["op.toml", "oracle.py"].map(|file| format!("{OPS_FOLDER}/{name}/{file}")));
+        }
+        files
+    }
+
+    /// Refuses to overwrite a file of the project.
+    pub fn refuse_what_is_there(&self, project: &Project, wanted: &Wanted) -> anyhow::Result<()> {
+        let files = self.files(wanted);
+        match files.iter().find(|file| project.root().join(file).symlink_metadata().is_ok()) {
+            None => Ok(()),
+            Some(file) => Err(usage_sentence(format!(
+                "{file} exists already, and nothing is overwritten: --name gives the kernel another name"
+            ))),
+        }
+    }
+
+    /// Writes the files into the temporary folder and reads them.
+    pub fn read(&self, texts: &Texts, wanted: &Wanted) -> anyhow::Result<(Workload, Family)> {
+        let text_of = |file: &str| -> &str {
+            match file.rsplit('/').next().unwrap_or_default() {
+                "op.toml" => &texts.op,
+                "oracle.py" => self.oracle.as_deref().unwrap_or_default(),
+                "family.toml" => &texts.family,
+                "kernel.cu.tera" => &texts.template,
+                _ if file.starts_with("kernels/workloads/") => &texts.workload,
+                _ => self.headers.iter().find(|(path, _)| file.ends_with(path)).map_or("", |(_, text)| text),
+            }
+        };
+        for file in self.files(wanted) {
+            let path = self.folder.path().join(&file);
+            fs::create_dir_all(path.parent().unwrap_or(self.folder.path()))?;
+            fs::write(path, text_of(&file))?;
+        }
+        let plain = |error: anyhow::Error| {
+            usage_sentence(format!("{error:#}").replace(&format!("{}/", self.folder.path().display()), ""))
+        };
+        let staged = Project::find(Some(self.folder.path()))?;
+        let workload = staged.workload(&wanted.name).map_err(plain)?;
+        let families = staged.families().map_err(plain)?;
+        Ok((workload, families.family(&wanted.name).map_err(plain)?.clone()))
+    }
+
+    /// Writes the files into the project.
+    pub fn copy_to(&self, project: &Project, wanted: &Wanted) -> anyhow::Result<()> {
+        for file in self.files(wanted) {
+            let path = project.root().join(&file);
+            let copy = || -> std::io::Result<()> {
+                fs::create_dir_all(path.parent().unwrap_or(project.root()))?;
+                fs::File::create_new(&path)?.write_all(&fs::read(self.folder.path().join(&file))?)
+            };
+            copy().with_context(|| format!("Failed to write {}", path.display()))?;
+        }
+        Ok(())
+    }
+}

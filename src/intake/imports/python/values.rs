@@ -1,0 +1,67 @@
+//! Works out lists of values.
+
+use super::Python;
+use crate::domain::expr::{Bindings, Expr};
+
+/// The most values of a list.
+const MAX_VALUES: i64 = 100_000;
+
+impl Python {
+    /// Returns the values of a list, such as `[16, 32]`, `list(range(1, 9))` or `[32 * i for i in range(1, 9)]`.
+    pub fn values(&self) -> Result<Vec<i64>, String> {
+        self.values_with(&Bindings::new())
+    }
+
+    fn values_with(&self, bound: &Bindings) -> Result<Vec<i64>, String> {
+        let value = |of: &Self| of.worked_out(bound);
+        match self {
+            Self::List(items) => items.iter().map(value).collect(),
+            Self::Call(name, arguments) if name == "list" || name == "tuple" => match &arguments[..] {
+                [only] => only.values_with(bound),
+                _ => Err(format!("`{name}` takes one argument")),
+            },
+            Self::Call(name, arguments) if name == "range" => {
+                let numbers = arguments.iter().map(value).collect::<Result<Vec<_>, _>>()?;
+                let (from, to, step) = match numbers[..] {
+                    [to] => (0, to, 1),
+                    [from, to] => (from, to, 1),
+                    [from, to, step] if step > 0 => (from, to, step),
+                    _ => return Err("`range` is supported with a step above 0 only".to_owned()),
+                };
+                if (to.saturating_sub(from)) / step > MAX_VALUES {
+                    return Err(format!("a list may have up to {MAX_VALUES} values"));
+                }
+                Ok((from..to).step_by(step as usize).collect())
+            }
+            Self::Each { item, name, over } => {
+                let one = |at: i64| {
+                    let mut bound = bound.clone();
+                    bound.insert(name.clone(), at);
+                    item.worked_out(&bound)
+                };
+                over.values_with(bound)?.into_iter().map(one).collect()
+            }
+            _ => Err("it is not a list of whole numbers".to_owned()),
+        }
+    }
+
+    /// Returns the value of a number.
+    fn worked_out(&self, bound: &Bindings) -> Result<i64, String> {
+        if let Self::Power(base, power) = self {
+            let (base, power) = (base.worked_out(bound)?, power.worked_out(bound)?);
+            let raised = u32::try_from(power).ok().and_then(|power| base.checked_pow(power));
+            return raised.ok_or_else(|| format!("{base} ** {power} is no whole number of 64 bits"));
+        }
+        if let Self::Both(sign @ ("*" | "+" | "-"), a, b) = self {
+            let (a, b) = (a.worked_out(bound)?, b.worked_out(bound)?);
+            let result = match *sign {
+                "*" => a.checked_mul(b),
+                "+" => a.checked_add(b),
+                _ => a.checked_sub(b),
+            };
+            return result.ok_or_else(|| format!("{a} {sign} {b} is too large"));
+        }
+        let text = self.number(&|_, _| None)?;
+        Expr::parse(&text).and_then(|expr| expr.int(bound)).map_err(|error| error.to_string())
+    }
+}
