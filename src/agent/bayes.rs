@@ -47,7 +47,7 @@ impl Proposer for Bayes {
     ) -> Result<Option<Suggestion>, String> {
         let rng = &mut self.rng;
         let case = match self.opening.next(context, diagnosis, history, (under_way, |_| 1.0), rng)? {
-            Step::Propose(suggestion) => return Ok(suggestion),
+            Step::Propose(suggestion) => return Ok(suggestion.map(|suggestion| *suggestion)),
             Step::Search(case) => case,
         };
         let avoiding = self.feasibility.avoiding(context, history, rng);

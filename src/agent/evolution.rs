@@ -52,7 +52,7 @@ impl Proposer for Evolution {
     ) -> Result<Option<Suggestion>, String> {
         let rng = &mut self.rng;
         let case = match self.opening.next(context, diagnosis, history, (under_way, |_| 1.0), rng)? {
-            Step::Propose(suggestion) => return Ok(suggestion),
+            Step::Propose(suggestion) => return Ok(suggestion.map(|suggestion| *suggestion)),
             Step::Search(case) => case,
         };
         if let Some(place) = choose_family(context, history, case, rng)

@@ -217,7 +217,7 @@ impl Proposer for Local {
         under_way: usize,
     ) -> Result<Option<Suggestion>, String> {
         let case = match self.opening.next(context, diagnosis, history, (under_way, |_| 1.0), &mut self.rng)? {
-            Step::Propose(suggestion) => return Ok(suggestion),
+            Step::Propose(suggestion) => return Ok(suggestion.map(|suggestion| *suggestion)),
             Step::Search(case) => case,
         };
         if self.rng.random_bool(REMEDY_SHARE)

@@ -23,7 +23,7 @@ pub(super) struct Opening {
 /// What comes next in a search.
 pub(super) enum Step<'a> {
     /// Propose this, or nothing for now.
-    Propose(Option<Suggestion>),
+    Propose(Option<Box<Suggestion>>),
     /// Search on this case.
     Search(&'a Case),
 }
@@ -40,7 +40,7 @@ impl Opening {
         rng: &mut SmallRng,
     ) -> Result<Step<'a>, String> {
         match self.initial_design.next(context, history, under_way)? {
-            Next::Suggestion(suggestion) => return Ok(Step::Propose(Some(*suggestion))),
+            Next::Suggestion(suggestion) => return Ok(Step::Propose(Some(suggestion))),
             Next::Wait => return Ok(Step::Propose(None)),
             Next::Done => {}
         }
@@ -49,7 +49,8 @@ impl Opening {
         }
         // Nothing is measured yet: the default configurations are still under way, or none of them works.
         let Some(case) = context.workload.cases.choose(rng) else { return Ok(Step::Propose(None)) };
-        self.draw.next(context, history, &case.name, |_, _| 1.0, rng).map(Step::Propose)
+        let drawn = self.draw.next(context, history, &case.name, |_, _| 1.0, rng)?;
+        Ok(Step::Propose(drawn.map(Box::new)))
     }
 
     /// Draws a random configuration, of a fast family and on the given case if there is a new one.

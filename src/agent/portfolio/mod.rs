@@ -224,7 +224,7 @@ impl Proposer for Portfolio {
         let factor = |case: &str| self.cases.factor(&case.into());
         let step = self.opening.next(context, diagnosis, history, (under_way, factor), &mut self.rng)?;
         let case = match step {
-            Step::Propose(suggestion) => return Ok(suggestion),
+            Step::Propose(suggestion) => return Ok(suggestion.map(|suggestion| *suggestion)),
             Step::Search(case) => case,
         };
         let Some(place) = self.choose_place(context, history, case) else { return Ok(None) };
