@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn a_gain_without_a_count_behind_it_is_not_explained() {
         let advantages = counted(|launch| launch.modelled_ns = 1010.0);
-        insta::assert_snapshot!(advantages[0].reading, @"No count has fallen with the time. The counts do not explain the gain: the model derives 0.99× from them, and 1.60× was measured. The cause is something that the model does not count.");
+        insta::assert_snapshot!(advantages[0].reading, @"No count has fallen with the time. **That does not explain it**: from these counts the model expects 0.99×, and 1.60× was measured. The reason is something that the model does not count.");
     }
 
     #[test]

@@ -70,7 +70,8 @@ impl Next<'_> {
         match self {
             Self::Try(remedy, Some(prediction)) if is_hopeless(prediction) => {
                 let range = either(times(prediction.lo), times(prediction.hi));
-                format!("{}; but the prediction model expects {range}", remedy.text)
+                let change = finding.kernel_change;
+                format!("no parameter: {} is predicted to give {range}; a new kernel could {change}", remedy.text)
             }
             Self::Try(remedy, _) | Self::Write(remedy) => remedy.text.clone(),
             Self::Tried { iteration, speedup: Some(by) } => format!("tried: iteration {iteration}, {}", times(by)),

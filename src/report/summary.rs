@@ -3,7 +3,7 @@
 use super::ReportInput;
 use super::contract::{Advantage, Case, Diagnosis, DiagnosisOf, Excerpt, Finding, Report};
 use super::decision::recommendation;
-use super::format::{counted, duration, times, usd};
+use super::format::{counted, duration, percent, times, usd};
 use super::gains::Gains;
 use super::ladder::first_clause;
 use super::options::geometric_mean;
@@ -12,7 +12,7 @@ use crate::domain::device::TimeSource;
 use crate::domain::tested::CauseStatus;
 
 /// The most causes of the initial kernel to name.
-const MAX_CAUSES: usize = 2;
+const MAX_CAUSES: usize = 3;
 
 /// Writes the summary of a report whose other parts are complete.
 pub(super) fn of(report: &Report, gains: &Gains<'_>, input: &ReportInput<'_>) -> String {
@@ -116,12 +116,30 @@ fn against_baseline(report: &Report) -> Option<String> {
 fn first_kernel(report: &Report) -> Option<String> {
     let diagnosis = report.diagnoses.iter().find(|one| one.of == DiagnosisOf::InitialKernel)?;
     let Diagnosis { case, family, findings, .. } = diagnosis;
-    let causes = findings.iter().filter(|found| found.tested.status != CauseStatus::NotConfirmed).take(MAX_CAUSES);
-    let causes: Vec<String> = causes.map(cause).collect();
+    let mut causes: Vec<&Finding> =
+        findings.iter().filter(|found| found.tested.status != CauseStatus::NotConfirmed).collect();
+    // What an experiment has shown counts more than an estimate, and a large effect more than a small one.
+    let shown = |found: &Finding| if has_survived(found) { found.tested.speedup.unwrap_or(1.0) } else { 0.0 };
+    causes.sort_by(|a, b| shown(b).total_cmp(&shown(a)));
+    let mut causes: Vec<String> = causes.into_iter().take(MAX_CAUSES).map(cause).collect();
+    causes.extend(without_tensor_cores(report, case));
     let own = report.cases.iter().find(|one| one.case == *case)?;
     let far = own.start_us.zip(own.floor_us).map(|(us, floor_us)| times(us / floor_us));
     let far = far.map(|far| format!(" takes {far} as long as its floor on `{case}`")).unwrap_or_default();
     (!causes.is_empty()).then(|| format!("The first kernel, `{family}`,{far}: {}.", causes.join("; ")))
+}
+
+/// Says that the first kernel does without the tensor cores on which the winner of the case does its arithmetic.
+fn without_tensor_cores(report: &Report, case: &str) -> Option<String> {
+    let own = report.advantages.iter().find(|one| *one.case == *case)?;
+    let share = own.counts.iter().find(|count| count.name == "tensor_share")?;
+    (share.before == 0.0 && share.after > 0.5)
+        .then(|| format!("none of its arithmetic is on tensor cores, but {} of the winner's", percent(share.after)))
+}
+
+/// Tells whether a cause has survived an experiment.
+fn has_survived(found: &Finding) -> bool {
+    matches!(found.tested.status, CauseStatus::Confirmed | CauseStatus::Supported)
 }
 
 /// Writes a cause with what experiments say about it.
@@ -163,6 +181,11 @@ fn winners(report: &Report) -> Option<String> {
         rank(a).partial_cmp(&rank(b)).unwrap_or(std::cmp::Ordering::Equal)
     });
     sentences.extend(lead.map(|one| over(one, "the next best family", sms)));
+    let (agree, all) =
+        (report.rival_advantages.iter().filter(|one| one.modelled_factor > 1.0).count(), report.rival_advantages.len());
+    if all > 1 {
+        sentences.push(format!("What was counted agrees with {agree} of {all} such leads."));
+    }
     (!families.is_empty()).then(|| sentences.join(" "))
 }
 
@@ -183,15 +206,18 @@ fn limits(report: &Report) -> Option<String> {
     let causes: Vec<(&Case, &Finding)> = report.cases.iter().filter_map(of_case).collect();
     let weight = |found: &Finding| found.gain.max(1.0).ln() * found.confidence.weight();
     let (case, most) = causes.iter().max_by(|a, b| weight(a.1).total_cmp(&weight(b.1)))?;
-    let survived = |found: &Finding| matches!(found.tested.status, CauseStatus::Confirmed | CauseStatus::Supported);
-    let tested = causes.iter().filter(|(_, found)| survived(found)).count();
+    let tested = causes.iter().filter(|(_, found)| has_survived(found)).count();
+    let winners = report.cases.iter().filter(|case| case.best_us.is_some()).count();
     let of = match causes.len() {
         1 => "Probably this: ".to_owned(),
         _ => format!("Most to gain on `{}`: ", case.case),
     };
     let count = match causes.len() {
         1 => String::new(),
-        all => format!(" Experiments confirm or support the causes of {tested} of {all} winners."),
+        all => format!(
+            " The winners of {all} of {winners} cases have a suspected cause; experiments confirm or support {tested} of \
+             these causes."
+        ),
     };
     Some(format!("{of}{}.{count}", cause(most)))
 }
@@ -215,7 +241,8 @@ fn last_gain(report: &Report, gains: &Gains<'_>) -> Option<String> {
     };
     let source = if report.session.time_source == TimeSource::Modelled { ", modelled" } else { "" };
     Some(format!(
-        "The search found its last improvement ({} on `{}`{source}) {} after the start, and nothing in the {} after it.",
+        "The search confirmed its last improvement ({} over the winner before it on `{}`{source}) {} after the start, and \
+         none in the {} after it.",
         times(last.factor),
         first_clause(last.case),
         duration(last.at_s),
@@ -229,13 +256,22 @@ mod tests {
 
     #[test]
     fn a_session_is_told_in_one_paragraph() {
-        insta::assert_snapshot!(report(&record()).summary, @"In 55 min and for $0.93, the session tried 5 variants (4 measurements of a case). 0 of 1 cases with a baseline are ahead of the fastest one, which takes 0.50× as long. It improved 1 of 2 cases over their first correct kernels, by 1.60×. All of the gain came from tuning `tiled`. The last improvement (1.28× on `b1h1s128`) came 9 s after the start, and the 55 min after it brought none. **Recommendation: continue this search.**");
+        insta::assert_snapshot!(report(&record()).summary, @"
+        - **Result.** The session improved 1 of 2 cases over their first correct kernels, by 1.60×. 0 of 1 cases with a baseline are ahead of the fastest one, which takes 0.50× as long.
+        - **What won.** `tiled`.
+        - **Recommendation: continue this search.**
+        - **Cost.** $0.93 and 55 min for 5 variants (4 measurements of a case). The search found its last improvement (1.28× on `b1h1s128`) 9 s after the start, and nothing in the 55 min after it.
+        ");
     }
 
     #[test]
     fn a_session_without_a_result_says_so() {
         let mut record = record();
         record.iterations.clear();
-        insta::assert_snapshot!(report(&record).summary, @"In 55 min and for $0.93, the session tried 0 variants (0 measurements of a case). No variant was correct. **Recommendation: continue this search.**");
+        insta::assert_snapshot!(report(&record).summary, @"
+        - **Result.** No variant was correct.
+        - **Recommendation: continue this search.**
+        - **Cost.** $0.93 and 55 min for 0 variants (0 measurements of a case).
+        ");
     }
 }

@@ -190,7 +190,7 @@ pub(super) fn options(options: &[Choice]) -> String {
         let cost = match (minutes, option.usd) {
             (None, _) => "not known".to_owned(),
             (Some(minutes), Some(dollars)) if option.kind == "new_kernel" => {
-                format!("writing it, and a session: {minutes}, {}", usd(dollars))
+                format!("writing it (not estimated), and a session: {minutes}, {}", usd(dollars))
             }
             (Some(minutes), Some(dollars)) => format!("{minutes}, {}", usd(dollars)),
             (Some(minutes), None) => minutes,
@@ -231,7 +231,8 @@ pub(super) fn causes(report: &Report, most: usize) -> String {
         let limit = format!("{}{}", case.limited_by.clone().unwrap_or_default(), second.unwrap_or_default());
         let possible = finding.map(|finding| format!("{}, {}", gain(finding.gain), finding.confidence.name()));
         let tested = finding.map(|finding| sentences::tested(&finding.tested, &case.case));
-        let next = finding.map_or_else(|| "the diagnosis found no cause".to_owned(), |finding| finding.next.clone());
+        let next =
+            finding.map_or_else(|| "not known: no rule found a cause".to_owned(), |finding| finding.next.clone());
         let nothing = || NOTHING.to_owned();
         let family = case.variant.as_ref().map(|variant| variant.family.clone());
         vec![

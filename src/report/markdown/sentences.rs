@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::domain::device::TimeSource;
+use crate::domain::ids::CaseName;
 use crate::domain::machine::Throttle;
 use crate::domain::origin::Change;
 use crate::domain::tested::{CauseStatus, CauseTest, is_far_more};
@@ -56,12 +57,10 @@ fn experiment_command(report: &Report) -> Option<String> {
 }
 
 /// How causes of lost time are ranked, what their gain is, and what an experiment shows.
-pub(super) const CAUSE_ORDER: &str = "Causes that an experiment has confirmed or supported come first. Causes are \
-                                      ranked by possible gain and confidence. The possible gain is an estimate of the speed-up \
-                                      if the cause were removed. An experiment confirms a cause if one parameter that \
-                                      removes it brings at least half of this gain (as a logarithm). It only supports \
-                                      the cause if several parameters changed at once, and is inconclusive if these \
-                                      gained far more than the cause explains.";
+pub(super) const CAUSE_ORDER: &str = "Causes are ranked by possible gain and confidence, after those that survived an \
+                                      experiment. The possible gain estimates the speed-up without the cause. An \
+                                      experiment *confirms* a cause if one parameter brings half of that gain (as a \
+                                      logarithm). If it changes several, it only *supports* the cause.";
 
 /// The most changed parameters of an experiment to name.
 const MAX_CHANGES: usize = 3;
@@ -119,7 +118,18 @@ pub(super) fn advantages(report: &Report) -> Vec<String> {
     let mut rivals: Vec<&Advantage> = report.rival_advantages.iter().collect();
     rivals.sort_by(|a, b| b.factor.total_cmp(&a.factor));
     let began = report.advantages.iter().take(1).map(|one| sentence(one, "with which the session began"));
-    began.chain(rivals.into_iter().take(MAX_RIVALS).map(|one| sentence(one, "the next best family"))).collect()
+    let rivals = rivals.into_iter().take(MAX_RIVALS).map(|one| sentence(one, "the next best family (screened)"));
+    began.chain(rivals).chain(not_compared(report)).collect()
+}
+
+/// Names the cases on which families competed, but whose winners are not explained.
+fn not_compared(report: &Report) -> Option<String> {
+    let is_compared = |case: &CaseName| report.rival_advantages.iter().any(|one| one.case == *case);
+    let open = report.rivals.iter().filter(|rivals| !is_compared(&rivals.case));
+    let open: Vec<String> = open.map(|rivals| format!("`{}`", rivals.case)).collect();
+    (!open.is_empty()).then(|| {
+        format!("Not explained: {}, where the lead is below 2%, or not both sides were counted.", open.join(", "))
+    })
 }
 
 /// Says why the recommended option is recommended, if it is no experiment.
@@ -132,7 +142,7 @@ pub(super) fn why(report: &Report) -> Option<String> {
             (Some(size), 2..) => format!(" of {} each", times(size)),
             _ => String::new(),
         };
-        let gains = counted(outlook.late_gains as usize, "improvement");
+        let gains = counted(outlook.late_gains as usize, "confirmed improvement");
         format!(
             "the second half of the search, which took {} of {} without start and finals, brought {gains}{each}",
             duration(outlook.late_s),
@@ -158,8 +168,8 @@ fn without_remedy(report: &Report) -> String {
     match causes.iter().filter(|cause| cause.remedies.is_empty()).count() {
         0 => String::new(),
         some => format!(
-            ". For {some} of {} winners, no parameter removes what probably limits them: there, tuning only makes the \
-             rest of the kernel faster, and larger gains need a new kernel",
+            ". For {some} of the {} winners with a suspected cause, no parameter removes it: there, tuning only makes the rest \
+             of the kernel faster, and larger gains need a new kernel",
             causes.len()
         ),
     }

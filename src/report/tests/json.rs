@@ -454,7 +454,7 @@ fn a_session_is_told_to_programs_as_json() {
         "No baseline was timed for `b8h8s512`, `b16h8s512`, so it is unknown how these cases compare with the usual implementation.",
         "Winners that are not committed: `b1h1s128` (iteration 3)."
       ],
-      "summary": "In 55 min and for $0.93, the session tried 5 variants (4 measurements of a case). 0 of 1 cases with a baseline are ahead of the fastest one, which takes 0.50× as long. It improved 1 of 2 cases over their first correct kernels, by 1.60×. All of the gain came from tuning `tiled`. The last improvement (1.28× on `b1h1s128`) came 9 s after the start, and the 55 min after it brought none. **Recommendation: continue this search.**",
+      "summary": "- **Result.** The session improved 1 of 2 cases over their first correct kernels, by 1.60×. 0 of 1 cases with a baseline are ahead of the fastest one, which takes 0.50× as long.\n- **What won.** `tiled`.\n- **Recommendation: continue this search.**\n- **Cost.** $0.93 and 55 min for 5 variants (4 measurements of a case). The search found its last improvement (1.28× on `b1h1s128`) 9 s after the start, and nothing in the 55 min after it.",
       "scaling": [],
       "ladders": [
         {
@@ -481,6 +481,7 @@ fn a_session_is_told_to_programs_as_json() {
         }
       ],
       "advantages": [],
+      "rival_advantages": [],
       "rivals": [],
       "credits": [
         {
@@ -603,6 +604,7 @@ fn a_session_is_told_to_programs_as_json() {
         }
       ],
       "excluded": [],
+      "left_out": [],
       "phases": {
         "rows": [
           {

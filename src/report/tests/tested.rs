@@ -110,7 +110,7 @@ fn an_untried_remedy_is_the_recommendation_and_the_next_experiment() {
     assert!(report.summary.contains("**Recommendation: try one change on `b1h1s128` (set BLOCK from 256 to 512, expected 1.24× to 1.44×), then continue this search.**"), "{}", report.summary);
     assert_eq!(report.cases[0].limited_by.as_deref(), Some("the grid has 2 blocks on 58 SMs"));
     assert!(report.summary.contains(
-        "**What limits it now.** the grid has 2 blocks on 58 SMs (not tested; 1.44× estimated, medium confidence)."
+        "**What limits it now.** Probably this: the grid has 2 blocks on 58 SMs (not confirmed; 1.44× estimated, medium confidence)."
     ));
 }
 
@@ -126,5 +126,5 @@ fn a_remedy_that_the_model_expects_to_fail_is_not_recommended() {
     assert_eq!(report.next_experiment, None);
     assert!(report.options.iter().any(|one| one.recommended && one.kind == "go_on"));
     let told = &report.diagnoses[0].findings[0].next;
-    assert_eq!(told, "set BLOCK from 256 to 512; but the prediction model expects 0.70× to 0.90×");
+    assert_eq!(told, "no parameter: set BLOCK from 256 to 512 is predicted to give 0.70× to 0.90×; a new kernel could divide the work into more blocks");
 }
