@@ -5,12 +5,17 @@ use super::common::{MANIFEST, Sandbox, TEMPLATE, WORKLOAD};
 /// Starts a short session, and returns its exit code with what it said about broken files.
 fn start(sandbox: &Sandbox, more: &[&str]) -> String {
     let output = sandbox.session("2", more);
-    let said = String::from_utf8(output.stderr).unwrap().replace(&sandbox.path("").display().to_string(), "");
+    let said = in_project(sandbox, &String::from_utf8(output.stderr).unwrap());
     let lines = said
         .lines()
         .filter(|line| line.contains("left out") || line.contains("leaves it out") || line.contains("error"));
     let lines: Vec<&str> = lines.collect();
     format!("{} {}", output.status.code().unwrap(), lines.join("\n"))
+}
+
+/// Returns a text without the path of the project.
+fn in_project(sandbox: &Sandbox, text: &str) -> String {
+    text.replace(&sandbox.path("").display().to_string(), "")
 }
 
 /// Adds a family of the op, after a change to its manifest.
@@ -26,13 +31,13 @@ fn a_session_goes_on_without_a_broken_family_and_says_so() {
     let sandbox = Sandbox::new();
     add_family(&sandbox, "default = 64", "default = 65");
     insta::assert_snapshot!(start(&sandbox, &[]), @"0 family `other` is broken and left out: templates/kernels/other/family.toml: parameter `TILE`: its default 65 is not among its values; `optloop check other` shows all its mistakes");
-    let told = |sandbox: &Sandbox| sandbox.report()["left_out"].to_string();
+    let told = |sandbox: &Sandbox| in_project(sandbox, &sandbox.report()["left_out"].to_string());
     insta::assert_snapshot!(told(&sandbox), @r#"[{"family":"other","reason":"templates/kernels/other/family.toml: parameter `TILE`: its default 65 is not among its values"}]"#);
-    let shown = sandbox.succeeds(&["report", "1", "--format", "md-details"]);
+    let shown = in_project(&sandbox, &sandbox.succeeds(&["report", "1", "--format", "md-details"]));
     assert!(shown.contains("- `other` was broken, so the session did without it: templates/"), "{shown}");
     insta::assert_snapshot!(start(&sandbox, &["--family", "toy"]), @"0");
     assert_eq!(told(&sandbox), "[]", "it was not asked for");
-    let events = String::from_utf8(sandbox.session("1", &["--json"]).stdout).unwrap();
+    let events = in_project(&sandbox, &String::from_utf8(sandbox.session("1", &["--json"]).stdout).unwrap());
     let event = events.lines().find(|line| line.contains("family_left_out"));
     insta::assert_snapshot!(event.unwrap(), @r#"{"event":"family_left_out","family":"other","reason":"templates/kernels/other/family.toml: parameter `TILE`: its default 65 is not among its values"}"#);
     insta::assert_snapshot!(start(&sandbox, &["--family", "other"]), @"2 error: templates/kernels/other/family.toml: parameter `TILE`: its default 65 is not among its values");

@@ -29,7 +29,7 @@ fn the_tutorial_leads_to_a_committed_winner() {
     let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{said}\n{errors}");
     let sidecar = sandbox.json(&format!("tutorial/{}/r1024c1024.json", VIRTUAL_WINNERS.replace("small", "transpose")));
-    let pad = sidecar["variant"]["params"]["PAD"].as_i64().unwrap();
-    assert!(pad > 0, "the winner has no bank conflicts: {sidecar}");
+    let param = |name: &str| sidecar["variant"]["params"][name].as_i64().unwrap();
+    assert!(param("PAD") > 0 || param("TILE") < 32, "the winner has fewer bank conflicts: {sidecar}");
     assert!(said.contains("bank-conflicts"), "the first cause of the kernel as it was: {said}");
 }
