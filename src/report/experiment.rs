@@ -195,7 +195,7 @@ pub(super) fn new_kernel(cases: &[Case], diagnoses: &[Diagnosis]) -> Option<Expe
     let idea = cause.map(|cause| format!(", to {}", cause.kernel_change)).unwrap_or_default();
     let estimate = cause.filter(|cause| cause.gain > 1.0).map(|cause| {
         let (gain, confidence) = (times(cause.gain), cause.confidence.name());
-        format!("; the diagnosis estimates at most {gain} without the cause ({confidence} confidence)")
+        format!("; the diagnosis estimates {gain} without the cause ({confidence} confidence)")
     });
     Some(Experiment {
         kind: "new_kernel",

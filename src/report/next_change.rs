@@ -70,8 +70,9 @@ impl Next<'_> {
         match self {
             Self::Try(remedy, Some(prediction)) if is_hopeless(prediction) => {
                 let range = either(times(prediction.lo), times(prediction.hi));
-                let change = finding.kernel_change;
-                format!("no parameter: {} is predicted to give {range}; a new kernel could {change}", remedy.text)
+                // The explanation of the parameter follows the change.
+                let (change, kernel) = (remedy.text.split(": ").next().unwrap_or_default(), finding.kernel_change);
+                format!("no parameter helps ({change}: {range} predicted); a new kernel could {kernel}")
             }
             Self::Try(remedy, _) | Self::Write(remedy) => remedy.text.clone(),
             Self::Tried { iteration, speedup: Some(by) } => format!("tried: iteration {iteration}, {}", times(by)),

@@ -133,7 +133,11 @@ fn go_on(outlook: Option<&Outlook>, wall_s: Option<f64>) -> Choice {
          {many:.0}){size}, if they come as often as in the second half of the search ({late_gains} in {})",
         duration(*late_s)
     );
-    let risk = if outlook.late_gains == 0 { "most likely wasted" } else { "gains diminish over time" };
+    let risk = match outlook.late_gains {
+        0 => "most likely wasted",
+        1 => "the forecast rests on one improvement, and gains diminish over time",
+        _ => "gains diminish over time",
+    };
     Choice {
         expected: Some(*middle),
         minutes: Some(more_s / 60.0),
@@ -177,7 +181,7 @@ fn new_kernel(cases: &[Case], diagnoses: &[Diagnosis], room: f64, wall_s: Option
     let most = causes.filter(|(_, cause)| cause.gain > 1.0).max_by(|a, b| a.1.gain.total_cmp(&b.1.gain));
     let estimate = most.map(|(case, cause)| {
         let (gain, confidence) = (times(cause.gain), cause.confidence.name());
-        format!("at most {gain} on `{}` by the diagnosis ({confidence} confidence); ", case.case)
+        format!("about {gain} on `{}` if its suspected cause were removed ({confidence} confidence); ", case.case)
     });
     let estimate = estimate.unwrap_or_default();
     let factor = |case: &Case| case.roofline.as_ref().and_then(|roofline| roofline.times_of_floor);

@@ -14,6 +14,9 @@ use crate::domain::tested::CauseStatus;
 /// The most causes of the initial kernel to name.
 const MAX_CAUSES: usize = 3;
 
+/// The most leads over other families to explain.
+const MAX_RIVALS: usize = 3;
+
 /// Writes the summary of a report whose other parts are complete.
 pub(super) fn of(report: &Report, gains: &Gains<'_>, input: &ReportInput<'_>) -> String {
     let joined = |sentences: Vec<Option<String>>| sentences.into_iter().flatten().collect::<Vec<_>>().join(" ");
@@ -147,8 +150,8 @@ fn cause(found: &Finding) -> String {
     let Finding { cause, tested, gain, confidence, .. } = found;
     let gained = tested.speedup.map(times).unwrap_or_default();
     match tested.status {
-        CauseStatus::Confirmed => format!("{cause} (an experiment confirmed it: {gained} without it)"),
-        CauseStatus::Supported => format!("{cause} (an experiment supports it: {gained} without it)"),
+        CauseStatus::Confirmed => format!("{cause} (confirmed by an experiment that gained {gained})"),
+        CauseStatus::Supported => format!("{cause} (supported by an experiment that gained {gained})"),
         CauseStatus::Inconclusive | CauseStatus::NotTested | CauseStatus::NotConfirmed if *gain > 1.0 => {
             format!("{cause} (not confirmed; {} estimated, {} confidence)", times(*gain), confidence.name())
         }
@@ -175,17 +178,9 @@ fn winners(report: &Report) -> Option<String> {
     let sms = report.environment.sms;
     let mut sentences = vec![format!("{}.", words.join(", "))];
     sentences.extend(report.advantages.first().map(|one| over(one, "with which the session began", sms)));
-    // A lead that the counts explain says more than a larger one that they do not.
-    let lead = report.rival_advantages.iter().max_by(|a, b| {
-        let rank = |one: &Advantage| (one.modelled_factor > 1.0, one.factor);
-        rank(a).partial_cmp(&rank(b)).unwrap_or(std::cmp::Ordering::Equal)
-    });
-    sentences.extend(lead.map(|one| over(one, "the next best family", sms)));
-    let (agree, all) =
-        (report.rival_advantages.iter().filter(|one| one.modelled_factor > 1.0).count(), report.rival_advantages.len());
-    if all > 1 {
-        sentences.push(format!("What was counted agrees with {agree} of {all} such leads."));
-    }
+    let mut rivals: Vec<&Advantage> = report.rival_advantages.iter().collect();
+    rivals.sort_by(|a, b| b.factor.total_cmp(&a.factor));
+    sentences.extend(rivals.into_iter().take(MAX_RIVALS).map(|one| over(one, "the next best family", sms)));
     (!families.is_empty()).then(|| sentences.join(" "))
 }
 
@@ -195,7 +190,7 @@ fn over(advantage: &Advantage, role: &str, sms: u32) -> String {
     let (own, other) = (&after.family, &before.family);
     let why = match advantage.modelled_factor > 1.0 {
         true => format!(": {}", advantage::in_short(advantage, sms)),
-        false => ", which what was counted does not explain".to_owned(),
+        false => format!("; the reason is not known (the model expects {})", times(advantage.modelled_factor)),
     };
     format!("On `{case}`, `{own}` is {} as fast as `{other}`, {role}{why}.", times(*factor))
 }
@@ -241,8 +236,8 @@ fn last_gain(report: &Report, gains: &Gains<'_>) -> Option<String> {
     };
     let source = if report.session.time_source == TimeSource::Modelled { ", modelled" } else { "" };
     Some(format!(
-        "The search confirmed its last improvement ({} over the winner before it on `{}`{source}) {} after the start, and \
-         none in the {} after it.",
+        "The search confirmed its last improvement ({} on `{}`{source}, over the winner confirmed before it) {} after the \
+         start, and none in the {} after it.",
         times(last.factor),
         first_clause(last.case),
         duration(last.at_s),

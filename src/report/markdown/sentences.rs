@@ -7,7 +7,8 @@ use crate::domain::ids::CaseName;
 use crate::domain::machine::Throttle;
 use crate::domain::origin::Change;
 use crate::domain::tested::{CauseStatus, CauseTest, is_far_more};
-use crate::report::contract::{Advantage, Case, Finding, Report};
+use crate::report::advantage::MIN_FACTOR;
+use crate::report::contract::{Advantage, Case, Finding, Report, Rivals};
 use crate::report::format::{counted, duration, percent, relative_error, times};
 use crate::report::limiter;
 
@@ -122,14 +123,20 @@ pub(super) fn advantages(report: &Report) -> Vec<String> {
     began.chain(rivals).chain(not_compared(report)).collect()
 }
 
-/// Names the cases on which families competed, but whose winners are not explained.
-fn not_compared(report: &Report) -> Option<String> {
+/// Says on which cases families competed, but the winner is not explained.
+fn not_compared(report: &Report) -> Vec<String> {
     let is_compared = |case: &CaseName| report.rival_advantages.iter().any(|one| one.case == *case);
     let open = report.rivals.iter().filter(|rivals| !is_compared(&rivals.case));
-    let open: Vec<String> = open.map(|rivals| format!("`{}`", rivals.case)).collect();
-    (!open.is_empty()).then(|| {
-        format!("Not explained: {}, where the lead is below 2%, or not both sides were counted.", open.join(", "))
-    })
+    let sentence = |Rivals { case, families }: &Rivals| {
+        let [own, next, ..] = &**families else { return None };
+        let why = match next.us / own.us < MIN_FACTOR {
+            true => "too little to explain",
+            false => "not explained, because not both were counted",
+        };
+        let (own, next, by) = (&own.family, &next.family, times(next.us / own.us));
+        Some(format!("`{case}`: `{own}` is {by} as fast as `{next}`, the next best family (screened): {why}."))
+    };
+    open.filter_map(sentence).take(MAX_RIVALS).collect()
 }
 
 /// Says why the recommended option is recommended, if it is no experiment.

@@ -128,6 +128,6 @@ fn a_remedy_that_the_model_expects_to_fail_is_not_recommended() {
     let told = &report.diagnoses[0].findings[0].next;
     assert_eq!(
         told,
-        "no parameter: set BLOCK from 256 to 512 is predicted to give 0.70× to 0.90×; a new kernel could divide the work into more blocks"
+        "no parameter helps (set BLOCK from 256 to 512: 0.70× to 0.90× predicted); a new kernel could divide the work into more blocks"
     );
 }
