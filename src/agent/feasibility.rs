@@ -12,12 +12,11 @@ use rand::rngs::SmallRng;
 
 use super::SearchContext;
 use super::forest::Forest;
+use super::likely::{Likely, LikelyByFamily};
 use super::surrogate::Encoding;
 use crate::domain::attempt::Attempt;
 use crate::domain::family::Family;
 use crate::domain::history::History;
-use crate::domain::variant::Params;
-use crate::domain::workload::Case;
 
 /// The lowest probability to work at which a configuration is tried. Where less than half of a family works, its own
 /// share counts instead: the better half of a bad space is still searched.
@@ -52,17 +51,6 @@ struct OfFamily {
     grown_at: usize,
     likely: Option<Arc<Likely>>,
 }
-
-/// Which configurations of a family are likely to work.
-pub(super) struct Likely {
-    encoding: Encoding,
-    forest: Forest,
-    /// The probability to work at which a configuration is tried.
-    threshold: f64,
-}
-
-/// The families that had failures, with what is known about these.
-pub(super) type LikelyByFamily = HashMap<String, Arc<Likely>>;
 
 impl Feasibility {
     /// Returns a context in which configurations that are likely to fail are not open. Now and then, all of them are.
@@ -123,24 +111,7 @@ impl OfFamily {
         let rows: Vec<&[f64]> = chosen.iter().map(|at| self.features[*at].as_slice()).collect();
         let worked: Vec<f64> = chosen.iter().map(|at| self.worked[*at]).collect();
         let forest = Forest::grow(&rows, &worked, SMOOTHING, rng);
-        self.likely = Some(Arc::new(Likely { encoding: self.encoding.clone(), forest, threshold: share.min(LIKELY) }));
+        self.likely = Some(Arc::new(Likely::new(self.encoding.clone(), forest, share.min(LIKELY))));
         self.grown_at = count;
-    }
-}
-
-impl Likely {
-    /// Returns whether a configuration is likely enough to work to be tried.
-    pub fn allows(&self, family: &Family, params: &Params, case: &Case) -> bool {
-        self.probability(&self.encoding.features(params, &family.specialization(case))) >= self.threshold
-    }
-
-    /// Returns the probability to work at which a configuration is tried.
-    pub fn threshold(&self) -> f64 {
-        self.threshold
-    }
-
-    /// Returns the probability that a configuration with these features works.
-    pub fn probability(&self, features: &[f64]) -> f64 {
-        self.forest.expect(features).0
     }
 }

@@ -10,6 +10,7 @@ mod fault_injection;
 mod feasibility;
 mod forest;
 mod initial_design;
+mod likely;
 pub mod llm;
 mod local;
 mod model_search;

@@ -1,6 +1,6 @@
 //! The search context: the cases of a workload, the families that can compute them, and the device.
 
-use super::feasibility::{Likely, LikelyByFamily};
+use super::likely::{Likely, LikelyByFamily};
 use crate::domain::device::DeviceInfo;
 use crate::domain::family::Family;
 use crate::domain::history::{ConfigurationId, History};

@@ -8,6 +8,9 @@ use rhai::{AST, Expr, FnCallExpr, Position, Stmt};
 
 use super::{ceil_div, round_up};
 
+/// The largest expression, in constants, names and operations. The interpreter limits the work of larger ones.
+const MAX_SIZE: usize = 1000;
+
 /// The value of an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Value {
@@ -44,10 +47,21 @@ pub(super) enum Direct<N> {
 impl Direct<Name> {
     /// Translates what the interpreter has parsed. None if something in it is not known here.
     pub fn of(ast: &AST) -> Option<Self> {
-        match ast.statements() {
+        let direct = match ast.statements() {
             [Stmt::Expr(expr)] => Self::of_expr(expr),
             [Stmt::FnCall(call, _)] => Self::of_call(call),
             _ => None,
+        };
+        direct.filter(|direct| direct.size() <= MAX_SIZE)
+    }
+
+    /// Returns the number of constants, names and operations.
+    fn size(&self) -> usize {
+        1 + match self {
+            Self::Constant(_) | Self::Name(_) => 0,
+            Self::All(parts) | Self::Any(parts) => parts.iter().map(Self::size).sum(),
+            Self::Unary(_, of) => of.size(),
+            Self::Binary(_, of) => of.iter().map(Self::size).sum(),
         }
     }
 
