@@ -197,7 +197,7 @@ fn new_kernel(cases: &[Case], diagnoses: &[Diagnosis], room: f64, wall_s: Option
                 "not known; {estimate}the distance to the floor is {}{most}, and no kernel gains more",
                 times(room)
             ),
-            "high: writing the kernel comes on top of the cost, and it may gain little",
+            "high: it may gain little",
         )
     }
 }
@@ -281,7 +281,7 @@ mod tests {
         insta::assert_snapshot!(told.join("\n"), @"
         go_on: all cases 1.000× (1.000 to 1.010): about 0 improvements (0 to 7) of 1.02× each on one case, if they come as often as in the second half of the search (0 in 150 s) | 0.0164 | most likely wasted
         another_family: `split-k`: never timed | 0.0164 | their best may stay behind
-        new_kernel: not known; the distance to the floor is 141× (400× on `b8h8s512`), and no kernel gains more | 0.1800 | high: writing the kernel comes on top of the cost, and it may gain little
+        new_kernel: not known; the distance to the floor is 141× (400× on `b8h8s512`), and no kernel gains more | 0.1800 | high: it may gain little
         stop: keeps 0.50× over the baseline | 0.0000 | none
         ");
     }

@@ -255,7 +255,7 @@ mod tests {
         - **Result.** The session improved 1 of 2 cases over their first correct kernels, by 1.60×. 0 of 1 cases with a baseline are ahead of the fastest one, which takes 0.50× as long.
         - **What won.** `tiled`.
         - **Recommendation: continue this search.**
-        - **Cost.** $0.93 and 55 min for 5 variants (4 measurements of a case). The search found its last improvement (1.28× on `b1h1s128`) 9 s after the start, and nothing in the 55 min after it.
+        - **Cost.** $0.93 and 55 min for 5 variants (4 measurements of a case). The search confirmed its last improvement (1.28× on `b1h1s128`, over the winner confirmed before it) 9 s after the start, and none in the 55 min after it.
         ");
     }
 

@@ -20,7 +20,7 @@ fn a_session_reads_as_markdown() {
     - **Result.** The session improved 1 of 2 cases over their first correct kernels, by 1.60×. 0 of 1 cases with a baseline are ahead of the fastest one, which takes 0.50× as long.
     - **What won.** `tiled`.
     - **Recommendation: continue this search.**
-    - **Cost.** $0.93 and 55 min for 5 variants (4 measurements of a case). The search found its last improvement (1.28× on `b1h1s128`) 9 s after the start, and nothing in the 55 min after it.
+    - **Cost.** $0.93 and 55 min for 5 variants (4 measurements of a case). The search confirmed its last improvement (1.28× on `b1h1s128`, over the winner confirmed before it) 9 s after the start, and none in the 55 min after it.
 
     Session 2, finished (its time budget is spent). Kernel times are **measured**, in microseconds. Session durations are wall time since the start. "Before" is what the session began with: the first correct kernel. A ratio above 1 means that ours is faster. Ratios of times from one interleaved run have a 95% interval, unless it is narrower than the last digit. The floor is the time that no correct kernel beats, with the limit that sets it: arithmetic at its peak, the transfers from memory or L2, or an empty launch. In the regime `warm`, the bytes that fit in L2 need no transfer from memory.
 
@@ -44,7 +44,7 @@ fn a_session_reads_as_markdown() {
     | `tiled`, the winner | 50.00 | 1.60× | `BLOCK` 64 → 256 (1.78× alone; threads of a block) |
     | floor | 1.000 | - | 50.00× is left |
 
-    **What probably limits the winners now.** Causes that an experiment has confirmed or supported come first. Causes are ranked by possible gain and confidence. The possible gain is an estimate of the speed-up if the cause were removed. An experiment confirms a cause if one parameter that removes it brings at least half of this gain (as a logarithm). It only supports the cause if several parameters changed at once, and is inconclusive if these gained far more than the cause explains.
+    **What probably limits the winners now.** Causes are ranked by possible gain and confidence, after those that survived an experiment. The possible gain estimates the speed-up without the cause. An experiment *confirms* a cause if one parameter brings half of that gain (as a logarithm). If it changes several, it only *supports* the cause.
 
     | case | best variant | what probably limits it | possible gain, confidence | experiment | next |
     |---|---|---|---|---|---|
@@ -63,7 +63,7 @@ fn a_session_reads_as_markdown() {
     |---|---|---|---|
     | **continue this search for another session of the same length** (recommended) | not known, because the search was too short to extrapolate from | 55 min, $0.18 | little: the search has hardly begun |
     | search the families that have hardly been tried (`--family split-k`) | `split-k`: never timed | not known | their best may stay behind |
-    | write a new kernel (a template), and run a session like this one | not known; the distance to the floor is 141× (400× on `b8h8s512`), and no kernel gains more | writing it, and a session: 55 min, $0.18 | high: writing the kernel comes on top of the cost, and it may gain little |
+    | write a new kernel (a template), and run a session like this one | not known; the distance to the floor is 141× (400× on `b8h8s512`), and no kernel gains more | writing it (not estimated), and a session: 55 min, $0.18 | high: it may gain little |
     | stop here | keeps 0.50× over the baseline | 0 s, $0.00 | none |
 
     This session took 55 min and cost $0.93. All sessions so far cost $4.53.

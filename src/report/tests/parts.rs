@@ -51,7 +51,7 @@ fn a_report_explains_the_initial_kernel_and_the_best_variants() {
 
     - The first kernel takes 1.00× to 1.60× as long as the best one, and 80.00× to 400× as long as the floor. It reaches 0.01% to 0.04% of the arithmetic ceiling and 0.04% to 0.21% of the bandwidth of memory or L2, counting each byte once. So neither ceiling bounds it: its warps wait, for what the causes below name.
 
-    **The initial kernel** (tiled, iteration 1, `b1h1s128`). Causes that an experiment has confirmed or supported come first. Causes are ranked by possible gain and confidence. The possible gain is an estimate of the speed-up if the cause were removed. An experiment confirms a cause if one parameter that removes it brings at least half of this gain (as a logarithm). It only supports the cause if several parameters changed at once, and is inconclusive if these gained far more than the cause explains.
+    **The initial kernel** (tiled, iteration 1, `b1h1s128`). Causes are ranked by possible gain and confidence, after those that survived an experiment. The possible gain estimates the speed-up without the cause. An experiment *confirms* a cause if one parameter brings half of that gain (as a logarithm). If it changes several, it only *supports* the cause.
 
     1. **the grid has 2 blocks on 58 SMs** (`too-few-blocks`): a multiprocessor without a block has nothing to do.
        - Possible gain 29.00×, confidence medium. Evidence: 97% of the SMs are idle. Against: 4 times the work takes 4 times as long.
