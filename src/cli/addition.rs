@@ -66,7 +66,7 @@ impl Addition {
         tell((&self.file, &self.draft), &last, &tried, &wanted, out)
     }
 
-    /// Names everything that a launch needs and nobody has said.
+    /// Names everything that a launch needs and that was not given.
     fn check_complete(&self) -> anyhow::Result<()> {
         let mut missing = self.wanted.missing(&self.draft);
         if self.wanted.op.is_none() && self.oracle.is_none() {
