@@ -13,7 +13,7 @@ use crate::common::Sandbox;
 /// How often the session is killed.
 const DEATHS: u64 = 100;
 
-/// A project whose cases share no source, so each is won several times. It has more configurations than a hundred lives
+/// A project whose cases share no source, so each is won on its own. It has more configurations than a hundred lives
 /// can try.
 pub fn project(config: &str) -> Sandbox {
     let sandbox = Sandbox::new();
@@ -98,7 +98,7 @@ fn a_session_killed_a_hundred_times_loses_and_duplicates_nothing() {
     let in_flight = Record::of(&sandbox).ask("SELECT hash FROM iterations WHERE ended_at IS NULL").len();
     eprintln!("of {DEATHS} deaths: {in_flight} with an iteration in flight");
     assert_eq!(commits(&sandbox), [""; 0], "no branch has anything before the end");
-    assert!(witness.kept.len() > 8, "each of the eight cases is won several times: {:?}", witness.kept);
+    assert!(witness.kept.len() >= 8, "each of the eight cases is won: {:?}", witness.kept);
     // Deaths during the commit at the end and before its links have their own tests.
     assert!(in_flight > 0, "no death where it matters: kill more often");
     // The remaining time is too short for another iteration, so this life settles, commits and reports.
