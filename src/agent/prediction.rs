@@ -22,7 +22,7 @@ const SIMILAR: usize = 2;
 /// The standard deviation of a predicted logarithm that comes with its size. The process knows the spread between
 /// configurations, but not that a change of 2x is harder to predict to a few percent than one of 1.1x: without this,
 /// ranges of claims below 0.5x covered 67% of the outcomes of three sessions (H200, 2026-11-23, 52 claims).
-const SD_PER_LN_CHANGE: f64 = 0.04;
+const SD_PER_LN_CHANGE: f64 = 0.1;
 
 /// A question about the speed-up of a suggestion.
 pub struct Question<'a> {
