@@ -58,7 +58,7 @@ fn choices() -> Vec<(String, Constants)> {
     for exploration in [0.005, 0.1] {
         add(&format!("exploration {exploration}"), Constants { exploration, ..used });
     }
-    for trust in [2.0, 32.0] {
+    for trust in [8.0, 128.0] {
         add(&format!("trust {trust}"), Constants { trust, ..used });
     }
     choices

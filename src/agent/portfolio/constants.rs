@@ -21,6 +21,6 @@ pub struct Constants {
 
 impl Default for Constants {
     fn default() -> Self {
-        Self { initial: 8, optimism: 1.5, failure: 3.0, forest: 0.8, exploration: 0.025, trust: 8.0 }
+        Self { initial: 8, optimism: 1.5, failure: 3.0, forest: 0.8, exploration: 0.025, trust: 32.0 }
     }
 }
