@@ -86,6 +86,19 @@ pub fn replies() -> io::Result<File> {
     Err(io::Error::other("child processes need a Unix system"))
 }
 
+/// How much less urgent than others a process in the background is. The scheduler gives it a tenth of the time of a
+/// process that wants the same core.
+#[cfg(unix)]
+const BACKGROUND: i32 = 10;
+
+/// Lets the other processes of this machine go first. Compilers fill all cores, and the process that checks outputs while
+/// the device waits would get only half of one (`docs/measuring`).
+pub fn yield_to_others() {
+    // A system that does not know priorities is only slower.
+    #[cfg(unix)]
+    let _ = rustix::process::nice(BACKGROUND);
+}
+
 /// Limits this process's address space: an allocation beyond `bytes` fails.
 pub fn limit_memory(bytes: u64) -> io::Result<()> {
     #[cfg(unix)]

@@ -82,6 +82,7 @@ pub fn serve(nvrtc: &Path, builtins: &Path, include: &Path, memory_bytes: u64) -
     // Libraries are loaded before the process is confined, and it is confined before it has a second thread.
     let nvrtc = Nvrtc::open(nvrtc, builtins);
     child::ignore_stop_signals();
+    child::yield_to_others();
     let mut out = child::replies()?;
     child::limit_memory(memory_bytes)?;
     let (include, confinement) = confine::compute_only(Some(include));

@@ -1,5 +1,8 @@
 //! One case of a request on the device: its buffers, its checks and its times.
 
+use std::panic::resume_unwind;
+use std::thread::ScopedJoinHandle;
+
 use super::data::{Data, draw, encode};
 use super::scoped::{with_module, with_sets};
 use super::sets::Sets;
@@ -174,16 +177,23 @@ impl CaseRun<'_> {
         incumbent_ns: Option<f64>,
         step: &mut Step<'_>,
     ) -> Result<(Correctness, Timed), Ended> {
-        let data = self.stock.data(&self.problem, self.request.measuring.oracle_flop, self.seed(SCREENING))?;
-        let seen = self.loaded(device, (step, "check"), |setup, device| setup.check_once(device, &data))?;
-        let timed = self.loaded(device, (step, "time"), |setup, device| {
-            setup.reset(device)?;
-            device.reset_caches().map_err(|fault| setup.ended(fault))?;
-            let (timed, prepared) = self.time(setup, device, incumbent_ns)?;
-            self.check_timed(setup, device, prepared, (&seen, &data))?;
-            Ok(timed)
-        })?;
-        Ok((seen.correctness, timed))
+        let oracle_flop = self.request.measuring.oracle_flop;
+        let data = self.stock.data(&self.problem, oracle_flop, self.seed(SCREENING))?;
+        let data: &Data = &data;
+        let seen = self.loaded(device, (step, "check"), |setup, device| setup.check_once(device, data))?;
+        let (problem, seed) = (self.problem, self.seed("held_out_inputs"));
+        std::thread::scope(|scope| {
+            // The oracle answers while the device is timed: one after the other would take nearly twice as long.
+            let held_out = scope.spawn(move || data.turned(&problem, oracle_flop * HELD_OUT_SHARE, seed));
+            let timed = self.loaded(device, (step, "time"), |setup, device| {
+                setup.reset(device)?;
+                device.reset_caches().map_err(|fault| setup.ended(fault))?;
+                let (timed, prepared) = self.time(setup, device, incumbent_ns)?;
+                self.check_timed(setup, device, prepared, (&seen, data), held_out)?;
+                Ok(timed)
+            })?;
+            Ok((seen.correctness, timed))
+        })
     }
 
     /// Times the case. Its capture is not released yet.
@@ -205,21 +215,17 @@ impl CaseRun<'_> {
         timed.map_err(|fault| setup.ended(fault))
     }
 
-    /// Checks the timed outputs, and that held-out inputs give their own output.
+    /// Checks the timed outputs, and that held-out inputs give their own output. Another thread draws these inputs.
     fn check_timed(
         &self,
         setup: &Setup<'_>,
         device: &mut dyn Device,
         prepared: Option<Prepared>,
         (seen, data): (&VerifiedOutput, &Data),
+        held_out: ScopedJoinHandle<'_, Result<Data, String>>,
     ) -> Result<(), Ended> {
         let checked = setup.check_timed(device, seen, data).and_then(|()| {
-            let held_out = data.turned(
-                &self.problem,
-                self.request.measuring.oracle_flop * HELD_OUT_SHARE,
-                self.seed("held_out_inputs"),
-            );
-            let held_out = held_out.map_err(Ended::Oracle)?;
+            let held_out = held_out.join().unwrap_or_else(|panic| resume_unwind(panic)).map_err(Ended::Oracle)?;
             setup.check_held_out(device, prepared.as_ref(), &held_out)
         });
         let released = match prepared {
