@@ -103,8 +103,13 @@ fn compare(case: &Case, before: &Known<'_>, after: &Known<'_>, input: &ReportInp
     let sms = f64::from(input.record.environment.device.sms);
     let reading =
         [Some(reasons(&counts, factor, sms, MAX_NAMED)), (!is_model).then(|| agreement(factor, modelled_factor))];
-    let counted =
-        |of: &Known<'_>| Counted { iteration: of.iteration.id, family: of.iteration.family.clone(), us: of.us };
+    let counted = |of: &Known<'_>| Counted {
+        iteration: of.iteration.id,
+        family: of.iteration.family.clone(),
+        us: of.us,
+        modelled_us: of.profile.modelled_ns() / 1e3,
+        chain_share: (chain_ns(of.profile) / of.profile.modelled_ns().max(1.0)).min(1.0),
+    };
     Advantage {
         case: case.case.clone(),
         before: counted(before),
@@ -127,11 +132,16 @@ fn count(before: &Profile, after: &Profile) -> Vec<Count> {
         both("warp_instructions", &|of| sum(of, &|launch| scaled(launch, launch.warp_instructions))),
         both("shared_wavefronts", &|of| sum(of, &|launch| scaled(launch, launch.shared.moved))),
         both("global_load_bytes", &|of| sum(of, &|launch| launch.global_load_bytes as f64)),
-        both("chain_ns", &|of| sum(of, &|launch| launch.parts_ns.get("latency").copied().unwrap_or_default())),
+        both("chain_ns", &chain_ns),
         both("tensor_share", &|of| sum(of, &|launch| scaled(launch, launch.flop_tensor)) / flop(of)),
         both("blocks", &|of| of.launches.iter().map(|launch| launch.blocks).max().unwrap_or_default() as f64),
         both("launches", &|of| of.launches.len() as f64),
     ]
+}
+
+/// Returns the modelled time of the longest chains of dependent instructions of all launches.
+fn chain_ns(of: &Profile) -> f64 {
+    of.launches.iter().map(|launch| launch.parts_ns.get("latency").copied().unwrap_or_default()).sum()
 }
 
 /// Says why the best variant is faster in one short clause, such as `it executes 2.0 times fewer instructions`.

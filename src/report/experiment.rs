@@ -1,6 +1,6 @@
 //! The experiment that the data recommends most.
 
-use super::contract::{Case, Configuration, Diagnosis, Experiment, ParameterEffect};
+use super::contract::{self, Case, Configuration, Diagnosis, Experiment, ParameterEffect};
 use super::format::times;
 use super::ladder::first_clause;
 use super::next_change::{self, MIN_GAIN, Next};
@@ -184,36 +184,44 @@ fn by_family(cases: &[Case], input: &ReportInput<'_>, samples: &[Sample<'_>]) ->
     best.map(|(_, experiment)| experiment)
 }
 
-/// Names the case with the most room above its floor for a new kernel, and what that kernel could do. What it would reach
-/// is not known.
+/// Names the case for a new kernel, and what that kernel could do: the case whose cause promises the most, else the one
+/// with the most room above its floor. The diagnosis's estimate is all that is known of what the kernel would reach.
 pub(super) fn new_kernel(cases: &[Case], diagnoses: &[Diagnosis]) -> Option<Experiment> {
     let room = |case: &&Case| case.roofline.as_ref().and_then(|roofline| roofline.times_of_floor).unwrap_or(1.0);
-    let case = cases.iter().max_by(|a, b| room(a).total_cmp(&room(b)))?;
+    let most = limiter::most_to_gain(cases, diagnoses);
+    let case = most.map(|(case, _)| case).or_else(|| cases.iter().max_by(|a, b| room(a).total_cmp(&room(b))))?;
+    let before_us = case.best_us?;
     let family = &case.variant.as_ref()?.family;
     let limited = case.limited_by.clone().unwrap_or_else(|| "its limit is unknown".to_owned());
-    let cause = limiter::first_cause(case, diagnoses);
+    let cause = most.map(|(_, cause)| cause);
     let idea = cause.map(|cause| format!(", to {}", cause.kernel_change)).unwrap_or_default();
-    let estimate = cause.filter(|cause| cause.gain > 1.0).map(|cause| {
-        let (gain, confidence) = (times(cause.gain), cause.confidence.name());
-        format!("; the diagnosis estimates {gain} without the cause ({confidence} confidence)")
-    });
+    let gain = cause.filter(|cause| cause.gain > 1.0);
     Some(Experiment {
         kind: "new_kernel",
         case: case.case.clone(),
         change: format!(
-            "write a new kernel, or add a parameter to `{family}`{idea}. What probably limits the winner: {limited}"
+            "write a new kernel, or change the source of `{family}`{idea}. What probably limits the winner: {limited}"
         ),
         because: format!(
             "no change of a parameter is expected to gain more than a comparison resolves, and the best variant takes {} as \
              long as the floor{}",
             times(room(&case)),
-            estimate.unwrap_or_default()
+            gain.map(|cause| format!(", of which this cause explains {}", times(cause.gain))).unwrap_or_default()
         ),
         configuration: None,
-        before_us: case.best_us?,
-        after_us: None,
-        expected_from: String::new(),
+        before_us,
+        after_us: gain.map(|cause| [before_us / cause.gain; 2]),
+        expected_from: gain.map(expected_without).unwrap_or_default(),
     })
+}
+
+/// Says where the time that is expected of a new kernel comes from.
+fn expected_without(cause: &contract::Finding) -> String {
+    format!(
+        "the diagnosis estimates {} if the new kernel removes this cause and adds no other ({} confidence)",
+        times(cause.gain),
+        cause.confidence.name()
+    )
 }
 
 #[cfg(test)]

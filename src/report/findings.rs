@@ -1,5 +1,7 @@
 //! The diagnosis of the initial kernel and of the best variants, for the contract.
 
+use std::cmp::Ordering;
+
 use super::contract::{Diagnosis, DiagnosisOf, Finding};
 use super::{ReportInput, next_change};
 use crate::domain::ids::IterationId;
@@ -33,11 +35,22 @@ pub(super) fn diagnoses(input: &ReportInput<'_>) -> Vec<Diagnosis> {
             }),
         }
     }
-    diagnoses.iter_mut().for_each(|diagnosis| diagnosis.findings.sort_by_key(|found| rank(found.tested.status)));
+    diagnoses.iter_mut().for_each(|diagnosis| diagnosis.findings.sort_by(by_experiment));
     diagnoses
 }
 
-/// Ranks causes by what experiments have shown. Within a rank, the order of the diagnosis stays.
+/// Orders causes by what experiments have shown: those that survived by the speed-up of their experiment, the others as
+/// the diagnosis has them.
+fn by_experiment(one: &Finding, other: &Finding) -> Ordering {
+    let shown = |found: &Finding| match found.tested.status {
+        CauseStatus::Confirmed | CauseStatus::Supported => found.tested.speedup.unwrap_or(1.0),
+        _ => 0.0,
+    };
+    let ranks = rank(one.tested.status).cmp(&rank(other.tested.status));
+    ranks.then_with(|| shown(other).total_cmp(&shown(one)))
+}
+
+/// Ranks causes by what experiments have shown.
 fn rank(status: CauseStatus) -> u8 {
     match status {
         CauseStatus::Confirmed | CauseStatus::Supported => 0,

@@ -180,11 +180,13 @@ fn changes(from: &Params, to: &Params, worth: Worth<'_>, facts: Option<&FamilyFa
     let matters = changes.iter().filter(|(effect, _)| effect.is_some_and(|effect| effect >= MIN_ALONE)).count();
     // Without one that helps alone, the first ones are named all the same.
     let named = if matters == 0 { MAX_EXPLAINED } else { matters.min(MAX_EXPLAINED) };
+    let is_alone = changes.len() == 1;
     let (named, others) = changes.split_at(named.min(changes.len()));
     let words = named.iter().map(|(effect, Change { parameter, from, to })| {
         let about = facts.and_then(|facts| facts.parameters.get(parameter)).map(|about| meaning(about).to_owned());
-        let notes: Vec<String> =
-            effect.map(|effect| format!("{} alone", times(effect))).into_iter().chain(about).collect();
+        // The step itself is the effect of a single change.
+        let alone = effect.filter(|_| !is_alone).map(|effect| format!("{} alone", times(effect)));
+        let notes: Vec<String> = alone.into_iter().chain(about).collect();
         let notes = if notes.is_empty() { notes.concat() } else { format!(" ({})", notes.join("; ")) };
         format!("`{parameter}` {from} → {to}{notes}")
     });

@@ -21,9 +21,26 @@ pub(super) fn first_cause<'a>(case: &Case, diagnoses: &'a [Diagnosis]) -> Option
     causes(case, diagnoses).next()
 }
 
+/// Returns the cases that have a cause, with the first one of each, the most promising first: by gain and confidence.
+pub(super) fn by_gain<'a>(cases: &'a [Case], diagnoses: &'a [Diagnosis]) -> Vec<(&'a Case, &'a Finding)> {
+    let causes = cases.iter().filter_map(|case| Some((case, first_cause(case, diagnoses)?)));
+    let mut causes: Vec<_> = causes.collect();
+    causes.sort_by(|a, b| weight(b.1).total_cmp(&weight(a.1)));
+    causes
+}
+
+/// Returns the case whose first cause promises the most, with that cause. None if no case has a cause.
+pub(super) fn most_to_gain<'a>(cases: &'a [Case], diagnoses: &'a [Diagnosis]) -> Option<(&'a Case, &'a Finding)> {
+    by_gain(cases, diagnoses).into_iter().next()
+}
+
+/// Returns the logarithm of a cause's gain, weighted by its confidence.
+fn weight(found: &Finding) -> f64 {
+    found.gain.max(1.0).ln() * found.confidence.weight()
+}
+
 /// Returns the cause after the first one, if it weighs nearly as much.
 pub(super) fn second_cause<'a>(case: &Case, diagnoses: &'a [Diagnosis]) -> Option<&'a Finding> {
-    let weight = |found: &Finding| found.gain.max(1.0).ln() * found.confidence.weight();
     let mut causes = causes(case, diagnoses);
     let first = causes.next()?;
     causes.next().filter(|second| weight(second) >= MIN_SECOND * weight(first))

@@ -11,6 +11,7 @@ use tera::{Context, Kwargs, State, Tera, Value};
 use super::contract::{Advantage, Case, Diagnosis, Ratio, Scaling, Win};
 use super::{Report, ReportError, calibration, format, measuring, profiles, roofline};
 use crate::domain::device::TimeSource;
+use crate::domain::regime::Regime;
 use crate::domain::variant::{VariantHash, show_params};
 
 /// The templates, by the names under which they include each other.
@@ -133,6 +134,7 @@ fn explain(context: &mut Context, report: &Report) {
     let began = began.map(|place| ("began with", &report.advantages[place]));
     let rival = rival.map(|place| ("next best family (screened)", &report.rival_advantages[place]));
     let slower: Vec<(&str, &Advantage)> = began.into_iter().chain(rival).collect();
+    context.insert("is_warm", &report.cases.iter().all(|case| case.regime == Some(Regime::Warm)));
     context.insert("advantage_case", &first.map(|first| &first.case));
     context.insert("advantage_table", &explanations::advantage(&slower));
     context.insert("advantage_sentences", &sentences::advantages(report));
@@ -143,7 +145,8 @@ fn explain(context: &mut Context, report: &Report) {
     context.insert("first_scalings", &readings("First kernel", |scaling| &scaling.first_reading));
     context.insert("best_scalings", &readings("Best variants", |scaling| &scaling.best_reading));
     let tested = |diagnosis: &Diagnosis| -> Vec<String> {
-        diagnosis.findings.iter().map(|finding| sentences::tested(&finding.tested, &diagnosis.case)).collect()
+        let of = (&*diagnosis.family, &*diagnosis.case);
+        diagnosis.findings.iter().map(|finding| sentences::tested(report, of, &finding.tested)).collect()
     };
     context.insert("tested", &report.diagnoses.iter().map(tested).collect::<Vec<_>>());
     context.insert("cause_order", sentences::CAUSE_ORDER);

@@ -177,13 +177,12 @@ fn another_family(families: &[LittleTried<'_>], outlook: Option<&Outlook>) -> Op
 
 /// Describes a new kernel. Its session costs as much as this one. What it takes to write the kernel is not estimated.
 fn new_kernel(cases: &[Case], diagnoses: &[Diagnosis], room: f64, wall_s: Option<f64>) -> Choice {
-    let causes = cases.iter().filter_map(|case| Some((case, limiter::first_cause(case, diagnoses)?)));
-    let most = causes.filter(|(_, cause)| cause.gain > 1.0).max_by(|a, b| a.1.gain.total_cmp(&b.1.gain));
+    let most = limiter::most_to_gain(cases, diagnoses).filter(|(_, cause)| cause.gain > 1.0);
     let estimate = most.map(|(case, cause)| {
         let (gain, confidence) = (times(cause.gain), cause.confidence.name());
         format!("about {gain} on `{}` if its suspected cause were removed ({confidence} confidence); ", case.case)
     });
-    let estimate = estimate.unwrap_or_default();
+    let estimate = estimate.unwrap_or_else(|| "not known; ".to_owned());
     let factor = |case: &Case| case.roofline.as_ref().and_then(|roofline| roofline.times_of_floor);
     let most = cases.iter().filter_map(|case| Some((factor(case)?, case))).max_by(|a, b| a.0.total_cmp(&b.0));
     let most = most.filter(|_| cases.len() > 1);
@@ -193,10 +192,7 @@ fn new_kernel(cases: &[Case], diagnoses: &[Diagnosis], room: f64, wall_s: Option
         ..choice(
             Kind::NewKernel,
             "write a new kernel (a template), and run a session like this one".to_owned(),
-            format!(
-                "not known; {estimate}the distance to the floor is {}{most}, and no kernel gains more",
-                times(room)
-            ),
+            format!("{estimate}the distance to the floor is {}{most}, and no kernel gains more", times(room)),
             "high: it may gain little",
         )
     }

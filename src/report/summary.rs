@@ -1,9 +1,9 @@
 //! The session in a few lines: the result, what was slow, what won and why, what to do next, and what it cost.
 
 use super::ReportInput;
-use super::contract::{Advantage, Case, Diagnosis, DiagnosisOf, Excerpt, Finding, Report};
+use super::contract::{Advantage, Case, Diagnosis, DiagnosisOf, Excerpt, Experiment, Finding, Report, Rivals};
 use super::decision::recommendation;
-use super::format::{counted, duration, percent, times, usd};
+use super::format::{counted, duration, either, percent, times, usd};
 use super::gains::Gains;
 use super::ladder::first_clause;
 use super::options::geometric_mean;
@@ -13,6 +13,9 @@ use crate::domain::tested::CauseStatus;
 
 /// The most causes of the initial kernel to name.
 const MAX_CAUSES: usize = 3;
+
+/// The share of a modelled time from which its longest chain of dependent instructions is said to bound it.
+const MIN_CHAIN: f64 = 0.5;
 
 /// The most leads over other families to explain.
 const MAX_RIVALS: usize = 3;
@@ -27,7 +30,7 @@ pub(super) fn of(report: &Report, gains: &Gains<'_>, input: &ReportInput<'_>) ->
         first_kernel(report).map(|slow| format!("**What was slow.** {slow}")),
         winners(report).map(|won| format!("**What won.** {won}")),
         limits(report).map(|limits| format!("**What limits it now.** {limits}")),
-        Some(format!("**Recommendation: {}.**", recommendation(report))),
+        Some(format!("**Recommendation: {}.**{}", recommendation(report), outlook(report))),
         Some(format!("**Cost.** {cost}")),
     ];
     lines.into_iter().flatten().map(|line| format!("- {line}")).collect::<Vec<_>>().join("\n")
@@ -47,9 +50,13 @@ fn effort(report: &Report, input: &ReportInput<'_>) -> String {
     let totals = input.record.totals();
     let (tried, timed) = (totals.variants, totals.results);
     let time = report.session.wall_s.map_or_else(|| "so far".to_owned(), duration);
+    let gpu_usd = input.record.session.cost.gpu_usd;
+    let hours = report.session.wall_s.filter(|wall_s| *wall_s > 0.0 && gpu_usd > 0.0).map(|wall_s| wall_s / 3600.0);
+    let price = hours.map(|hours| format!(" (the GPU at {} an hour)", usd(gpu_usd / hours)));
     format!(
-        "{} and {time} for {} ({} of a case).",
+        "{} and {time}{} for {} ({} of a case).",
         usd(report.session.cost_usd),
+        price.unwrap_or_default(),
         counted(tried as usize, "variant"),
         counted(timed as usize, "measurement")
     )
@@ -119,30 +126,47 @@ fn against_baseline(report: &Report) -> Option<String> {
 fn first_kernel(report: &Report) -> Option<String> {
     let diagnosis = report.diagnoses.iter().find(|one| one.of == DiagnosisOf::InitialKernel)?;
     let Diagnosis { case, family, findings, .. } = diagnosis;
-    let mut causes: Vec<&Finding> =
-        findings.iter().filter(|found| found.tested.status != CauseStatus::NotConfirmed).collect();
-    // What an experiment has shown counts more than an estimate, and a large effect more than a small one.
-    let shown = |found: &Finding| if has_survived(found) { found.tested.speedup.unwrap_or(1.0) } else { 0.0 };
-    causes.sort_by(|a, b| shown(b).total_cmp(&shown(a)));
-    let mut causes: Vec<String> = causes.into_iter().take(MAX_CAUSES).map(cause).collect();
-    causes.extend(without_tensor_cores(report, case));
+    let counted = report.advantages.iter().find(|one| one.case == *case && one.before.iteration == diagnosis.iteration);
+    let causes = findings.iter().filter(|found| found.tested.status != CauseStatus::NotConfirmed);
+    let mut causes: Vec<String> = causes.take(MAX_CAUSES).map(cause).collect();
+    causes.extend(counted.and_then(without_tensor_cores));
     let own = report.cases.iter().find(|one| one.case == *case)?;
     let far = own.start_us.zip(own.floor_us).map(|(us, floor_us)| times(us / floor_us));
     let far = far.map(|far| format!(" takes {far} as long as its floor on `{case}`")).unwrap_or_default();
-    (!causes.is_empty()).then(|| format!("The first kernel, `{family}`,{far}: {}.", causes.join("; ")))
+    let chain = counted.and_then(one_chain).unwrap_or_default();
+    let has_tensor_cores = counted.and_then(without_tensor_cores).is_some();
+    let rest = by_parameters_alone(report, own, family, has_tensor_cores).unwrap_or_default();
+    (!causes.is_empty())
+        .then(|| format!("The first kernel, `{family}`,{far}{chain}. Causes: {}.{rest}", causes.join("; ")))
+}
+
+/// Says that the time of the first kernel is a chain of dependent instructions, if it is.
+fn one_chain(counted: &Advantage) -> Option<String> {
+    let share = counted.before.chain_share;
+    (share >= MIN_CHAIN).then(|| {
+        let share = percent(share);
+        format!(", and {share} of its modelled time is one chain of dependent instructions, which no other work hides")
+    })
+}
+
+/// Divides what the session gained on a case: what other configurations of the first kernel gained, and what other
+/// families gained on top of that.
+fn by_parameters_alone(report: &Report, case: &Case, family: &str, has_tensor_cores: bool) -> Option<String> {
+    let families = &report.rivals.iter().find(|one| one.case == case.case)?.families;
+    let own = families.iter().find(|one| one.family == family)?;
+    let (start_us, best_us) = (case.start_us?, case.best_us?);
+    (own.us > best_us && own.configurations > 1).then(|| {
+        let (alone, rest) = (times(start_us / own.us), times(own.us / best_us));
+        let others = if has_tensor_cores { "other kernels, with tensor cores" } else { "other kernels" };
+        format!(" Other parameters alone made it {alone} as fast; the remaining {rest} came from {others}.")
+    })
 }
 
 /// Says that the first kernel does without the tensor cores on which the winner of the case does its arithmetic.
-fn without_tensor_cores(report: &Report, case: &str) -> Option<String> {
-    let own = report.advantages.iter().find(|one| *one.case == *case)?;
-    let share = own.counts.iter().find(|count| count.name == "tensor_share")?;
+fn without_tensor_cores(counted: &Advantage) -> Option<String> {
+    let share = counted.counts.iter().find(|count| count.name == "tensor_share")?;
     (share.before == 0.0 && share.after > 0.5)
         .then(|| format!("none of its arithmetic is on tensor cores, but {} of the winner's", percent(share.after)))
-}
-
-/// Tells whether a cause has survived an experiment.
-fn has_survived(found: &Finding) -> bool {
-    matches!(found.tested.status, CauseStatus::Confirmed | CauseStatus::Supported)
 }
 
 /// Writes a cause with what experiments say about it.
@@ -181,7 +205,24 @@ fn winners(report: &Report) -> Option<String> {
     let mut rivals: Vec<&Advantage> = report.rival_advantages.iter().collect();
     rivals.sort_by(|a, b| b.factor.total_cmp(&a.factor));
     sentences.extend(rivals.into_iter().take(MAX_RIVALS).map(|one| over(one, "the next best family", sms)));
+    sentences.extend(ties(report));
     (!families.is_empty()).then(|| sentences.join(" "))
+}
+
+/// Names the cases on which another family is nearly as fast as the best variant's.
+fn ties(report: &Report) -> Option<String> {
+    let tied = report.rivals.iter().filter_map(|Rivals { case, families }| match &**families {
+        [winner, second, ..] if second.us < advantage::MIN_FACTOR * winner.us => {
+            Some(format!("`{}` on `{case}`", second.family))
+        }
+        _ => None,
+    });
+    let tied: Vec<String> = tied.collect();
+    match tied.len() {
+        0 => None,
+        count if count > MAX_RIVALS => Some(format!("On {count} cases, another family is within 2% of the best.")),
+        _ => Some(format!("Within 2% of the best: {}.", tied.join(", "))),
+    }
 }
 
 /// Says why a best variant is faster than another one, in short.
@@ -195,26 +236,65 @@ fn over(advantage: &Advantage, role: &str, sms: u32) -> String {
     format!("On `{case}`, `{own}` is {} as fast as `{other}`, {role}{why}.", times(*factor))
 }
 
-/// Says what limits the best variant with the most to gain, and in how many cases its cause survived an experiment.
+/// Says what limits the best variants: the causes with the most to gain, each with its cases. The figures of a cause are
+/// those of its first case.
 fn limits(report: &Report) -> Option<String> {
-    let of_case = |case| limiter::first_cause(case, &report.diagnoses).map(|found| (case, found));
-    let causes: Vec<(&Case, &Finding)> = report.cases.iter().filter_map(of_case).collect();
-    let weight = |found: &Finding| found.gain.max(1.0).ln() * found.confidence.weight();
-    let (case, most) = causes.iter().max_by(|a, b| weight(a.1).total_cmp(&weight(b.1)))?;
-    let tested = causes.iter().filter(|(_, found)| has_survived(found)).count();
-    let winners = report.cases.iter().filter(|case| case.best_us.is_some()).count();
-    let of = match causes.len() {
-        1 => "Probably this: ".to_owned(),
-        _ => format!("Most to gain on `{}`: ", case.case),
+    let causes = limiter::by_gain(&report.cases, &report.diagnoses);
+    let mut groups: Vec<(&Finding, Vec<&Case>)> = Vec::new();
+    for (case, found) in causes {
+        match groups.iter_mut().find(|(other, _)| other.cause == found.cause) {
+            Some((_, cases)) => cases.push(case),
+            None => groups.push((found, vec![case])),
+        }
+    }
+    let told = |(most, cases): &(&Finding, Vec<&Case>)| {
+        let on = match &**cases {
+            [first] => format!("`{}`", first.case),
+            [first, second] => format!("`{}` and `{}`", first.case, second.case),
+            [first, others @ ..] => format!("`{}` and {} other cases", first.case, others.len()),
+            [] => String::new(),
+        };
+        format!("on {on}, {}", cause(most))
     };
-    let count = match causes.len() {
-        1 => String::new(),
-        all => format!(
-            " The winners of {all} of {winners} cases have a suspected cause; experiments confirm or support {tested} of \
-             these causes."
-        ),
+    let shown: Vec<String> = groups.iter().take(MAX_CAUSES).map(told).collect();
+    (!shown.is_empty())
+        .then(|| format!("Probably, most to gain first: {}.{}", shown.join("; "), chains(report).unwrap_or_default()))
+}
+
+/// Says how much of the winners' times their longest chains of dependent instructions take.
+fn chains(report: &Report) -> Option<String> {
+    let shares = || report.advantages.iter().map(|one| one.after.chain_share);
+    let (least, most) = shares().reduce(f64::min).zip(shares().reduce(f64::max))?;
+    let (share, times) = match report.advantages.len() {
+        1 => (percent(most), "time"),
+        _ => (either(percent(least), percent(most)), "times"),
     };
-    Some(format!("{of}{}.{count}", cause(most)))
+    let rest = if least >= MIN_CHAIN { ", so latency bounds them more than any unit" } else { "" };
+    Some(format!(
+        " By the model, the longest chain of dependent instructions takes {share} of the winners' {times}{rest}."
+    ))
+}
+
+/// Says what the recommended option should gain and what it costs, as far as the recommendation has not said it.
+fn outlook(report: &Report) -> String {
+    let Some(choice) = report.options.iter().find(|choice| choice.recommended) else { return String::new() };
+    let next = report.next_experiment.as_ref().filter(|_| choice.kind == "new_kernel");
+    let gain = match (choice.kind, next) {
+        ("go_on", _) => choice.expected.map(|factor| format!("{factor:.3}× over all cases")),
+        (_, Some(Experiment { case, before_us, after_us: Some([_, slowest_us]), .. })) => Some(format!(
+            "about {} on `{case}`, if the new kernel removes what limits it",
+            times(before_us / slowest_us)
+        )),
+        _ => None,
+    };
+    let expected = gain.map(|gain| format!(" Expected: {gain}.")).unwrap_or_default();
+    let seconds = choice.minutes.filter(|minutes| *minutes > 0.0).map(|minutes| duration(minutes * 60.0));
+    let writing = if choice.kind == "new_kernel" { "writing it, and a session of " } else { "" };
+    let cost = seconds.map(|seconds| match choice.usd {
+        Some(dollars) => format!(" It costs {writing}{seconds} and {}.", usd(dollars)),
+        None => format!(" It costs {writing}{seconds}."),
+    });
+    format!("{expected}{}", cost.unwrap_or_default())
 }
 
 /// Says when the search found its last improvement.

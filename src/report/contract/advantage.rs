@@ -33,6 +33,10 @@ pub struct Counted {
     pub family: String,
     /// Its time.
     pub us: f64,
+    /// Its time by the model of the virtual GPU.
+    pub modelled_us: f64,
+    /// The share of that time which its longest chain of dependent instructions takes, from 0 to 1.
+    pub chain_share: f64,
 }
 
 /// One count of two variants, for the whole grid.

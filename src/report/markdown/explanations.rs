@@ -150,10 +150,11 @@ pub(super) fn advantage(slower: &[(&str, &Advantage)]) -> Option<String> {
         let by = slower.iter().map(|(_, one)| by(one));
         [what.to_owned()].into_iter().chain(before).chain([after]).chain(by).collect::<Vec<String>>()
     };
-    let nothing = |_: &Advantage| NOTHING.to_owned();
     let mut rows = vec![
         row("time, us", &|one| us(one.before.us), us(first.after.us), &|one| times(one.factor)),
-        row("the same by the model", &nothing, NOTHING.to_owned(), &|one| times(one.modelled_factor)),
+        row("the same by the model", &|one| us(one.before.modelled_us), us(first.after.modelled_us), &|one| {
+            times(one.modelled_factor)
+        }),
     ];
     rows.extend(first.counts.iter().enumerate().map(|(place, count)| {
         let (what, show): (&str, fn(f64) -> String) = match count.name {
@@ -230,7 +231,8 @@ pub(super) fn causes(report: &Report, most: usize) -> String {
         let second = limiter::second_cause(case, &report.diagnoses).map(|found| format!("; also: {}", found.cause));
         let limit = format!("{}{}", case.limited_by.clone().unwrap_or_default(), second.unwrap_or_default());
         let possible = finding.map(|finding| format!("{}, {}", gain(finding.gain), finding.confidence.name()));
-        let tested = finding.map(|finding| sentences::tested(&finding.tested, &case.case));
+        let variant = case.variant.as_ref().map_or("", |variant| &variant.family);
+        let tested = finding.map(|finding| sentences::tested(report, (variant, &case.case), &finding.tested));
         let next =
             finding.map_or_else(|| "not known: no rule found a cause".to_owned(), |finding| finding.next.clone());
         let nothing = || NOTHING.to_owned();

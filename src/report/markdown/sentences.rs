@@ -10,6 +10,7 @@ use crate::domain::tested::{CauseStatus, CauseTest, is_far_more};
 use crate::report::advantage::MIN_FACTOR;
 use crate::report::contract::{Advantage, Case, Finding, Report, Rivals};
 use crate::report::format::{counted, duration, percent, relative_error, times};
+use crate::report::ladder::first_clause;
 use crate::report::limiter;
 
 /// The most cases to name in a command. With more of them, it searches all cases of the workload.
@@ -66,8 +67,8 @@ pub(super) const CAUSE_ORDER: &str = "Causes are ranked by possible gain and con
 /// The most changed parameters of an experiment to name.
 const MAX_CHANGES: usize = 3;
 
-/// Says what experiments have shown about a cause that was found on a case.
-pub(super) fn tested(tested: &CauseTest, case: &str) -> String {
+/// Says what experiments have shown about a cause that was found in a variant of a family on a case.
+pub(super) fn tested(report: &Report, (family, case): (&str, &str), tested: &CauseTest) -> String {
     let CauseTest { status, iteration, changes, speedup, expected, .. } = tested;
     let (Some(iteration), Some(speedup)) = (iteration, speedup) else { return "not tested".to_owned() };
     let elsewhere = tested.case.as_ref().filter(|other| **other != *case);
@@ -75,7 +76,12 @@ pub(super) fn tested(tested: &CauseTest, case: &str) -> String {
     let expects = if *expected > 1.0 { format!("; {} expected", times(*expected)) } else { String::new() };
     // Few changes act on one cause alone.
     let more = if is_far_more(*speedup, *expected) { ", so the change helped in other ways, too" } else { "" };
-    let what = changed(changes);
+    let about = |parameter: &str| {
+        let effects = &report.parameters.effects;
+        let own = effects.iter().find(|one| one.family == family && one.parameter == parameter);
+        own.map(|one| first_clause(&one.about))
+    };
+    let what = changed(changes, about);
     let status = match status {
         CauseStatus::Confirmed => "confirmed",
         CauseStatus::Supported => "supported",
@@ -90,11 +96,13 @@ pub(super) fn tested(tested: &CauseTest, case: &str) -> String {
     format!("{status}: {what} {effect}{on} (iteration {iteration}{expects}{more})")
 }
 
-/// Names what an experiment changed.
-fn changed(changes: &[Change]) -> String {
-    let named = changes.iter().take(MAX_CHANGES);
-    let mut named: Vec<String> =
-        named.map(|Change { parameter, from, to }| format!("`{parameter}` {from} → {to}")).collect();
+/// Names what an experiment changed, and what the parameters do.
+fn changed<'a>(changes: &[Change], about: impl Fn(&str) -> Option<&'a str>) -> String {
+    let named = changes.iter().take(MAX_CHANGES).map(|Change { parameter, from, to }| {
+        let about = about(parameter).map(|about| format!(" ({about})")).unwrap_or_default();
+        format!("`{parameter}` {from} → {to}{about}")
+    });
+    let mut named: Vec<String> = named.collect();
     if changes.len() > MAX_CHANGES {
         named.push(counted(changes.len() - MAX_CHANGES, "more parameter"));
     }

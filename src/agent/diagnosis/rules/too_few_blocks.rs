@@ -43,7 +43,8 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
     let fixed = fixed(subject);
     evidence.extend(fixed.map(|point| {
         let text = format!(
-            "{} has {} times less work and takes {:.0}% of the time: as much may be fixed, which more blocks would not divide",
+            "{} has {} times less work and takes {:.0}% of this time, so up to that much may be a part that more blocks do \
+             not shorten",
             point.case,
             less(subject.flop(&subject.case.dims) / subject.flop(&point.dims)),
             100.0 * point.time_ns / subject.time_ns
