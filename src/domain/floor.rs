@@ -83,15 +83,21 @@ pub fn limits((op, dtype): (&dyn Op, Dtype), dims: &Dims, regime: Regime, device
     let tensors = op.tensors(dims, dtype);
     // The fastest arithmetic that any of its tensors allows.
     let flops = tensors.iter().map(|tensor| peaks.flops(tensor.dtype)).fold(peaks.flops(dtype), f64::max);
-    let inputs = tensors.iter().filter(|tensor| tensor.role == TensorRole::Input);
-    let input_bytes: f64 = inputs.map(|tensor| tensor.bytes() as f64).sum();
+    let bytes_of = |roles: &[TensorRole]| -> f64 {
+        tensors.iter().filter(|tensor| roles.contains(&tensor.role)).map(|tensor| tensor.bytes() as f64).sum()
+    };
+    let l2_bytes = device.l2_bytes as f64;
+    let in_place_bytes = bytes_of(&[TensorRole::InPlace]);
+    let input_bytes = bytes_of(&[TensorRole::Input, TensorRole::InPlace]);
     let memory_bytes = match regime.on(device) {
         // The previous launch left at most as many bytes in L2 as fit. Whatever a kernel keeps there, of inputs or
-        // outputs, it moves the rest over the memory bus once a launch.
-        Regime::Warm => (op.bytes(dims, dtype) - device.l2_bytes as f64).max(0.0),
+        // outputs, it moves the rest over the memory bus once a launch. A byte that is updated in place saves two
+        // transfers.
+        Regime::Warm => (op.bytes(dims, dtype) - l2_bytes - in_place_bytes.min(l2_bytes)).max(0.0),
         // No input is in L2. Outputs may stay there beyond the end of the launch. The ceiling was measured on a
-        // sweep as large as the rotated buffers, so it includes any share that L2 keeps anyway.
-        Regime::Cold => input_bytes,
+        // sweep as large as the rotated buffers, so it includes any share that L2 keeps anyway. What is updated in
+        // place was restored just before the replay, so a part of it may be in L2.
+        Regime::Cold => bytes_of(&[TensorRole::Input]) + (in_place_bytes - l2_bytes).max(0.0),
     };
     [
         (Limiter::Arithmetic, op.flop(dims) / flops * 1e9),

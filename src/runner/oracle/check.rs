@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::PythonOracle;
-use crate::domain::op::{Dtype, Op, OpSource, Oracle, OracleCall, TensorRole};
+use crate::domain::op::{Dtype, Op, OpSource, Oracle, OracleCall};
 use crate::domain::workload::{Case, Workload};
 use crate::ops::Declared;
 use crate::runner::inputs;
@@ -65,12 +65,44 @@ fn checked(workload: &Workload, op: &Declared) -> Result<Duration, String> {
         let (op, value) = (op.name(), first[at]);
         return Err(named(least, format!("the oracle of op `{op}` returned {value} for ordinary random inputs")));
     }
+    check_in_place(workload, op, (least, &first)).map_err(|problem| named(least, problem))?;
     let has = op.check_properties(&least.dims, workload.dtype, &inputs_of(op, workload.dtype, least));
     has.map_err(|problem| named(least, problem))?;
     if least.name != most.name {
         called(most)?;
     }
     Ok(slowest)
+}
+
+/// Refuses an op that leaves a tensor, which it is to update in place, so much as it was that a kernel that writes nothing
+/// would pass. `values` are the first rows of the outputs.
+fn check_in_place(workload: &Workload, op: &Declared, (case, values): (&Case, &[f64])) -> Result<(), String> {
+    let (inputs, drawn) = (op.inputs(&case.dims, workload.dtype), inputs_of(op, workload.dtype, case));
+    let least = workload.tolerance.relative_l2.max(workload.tolerance.worst_row);
+    let mut rest = values;
+    for output in op.outputs(&case.dims, workload.dtype) {
+        let (after, others) = rest.split_at(output.rows().min(ROWS) * output.row_len());
+        rest = others;
+        let Some(place) = inputs.iter().position(|input| input.name == output.name) else { continue };
+        let before = drawn[place].iter().map(|value| f64::from(*value));
+        let change = after.iter().zip(before).map(|(after, before)| (after - before).powi(2)).sum::<f64>().sqrt();
+        let (op, name) = (op.name(), &output.name);
+        if change == 0.0 {
+            return Err(format!(
+                "the oracle of op `{op}` returns the in-place tensor `{name}` as it got it: return the new values, or give \
+                 it the role `input` if kernels only read it"
+            ));
+        }
+        let size = after.iter().map(|value| value * value).sum::<f64>().sqrt();
+        if change <= least * size {
+            return Err(format!(
+                "a kernel that does not write `{name}` would pass: the oracle of op `{op}` changes it by {:.1e} of its \
+                 size, and the tolerance is {least:.0e}; reduce the tolerance, or give inputs `values` that change it more",
+                change / size
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn named(case: &Case, problem: String) -> String {
@@ -85,6 +117,5 @@ fn computed(op: &dyn Op, dtype: Dtype, case: &Case) -> Result<Vec<f64>, String> 
 }
 
 fn inputs_of(op: &dyn Op, dtype: Dtype, case: &Case) -> Vec<Vec<f32>> {
-    let tensors = op.tensors(&case.dims, dtype);
-    tensors.iter().filter(|tensor| tensor.role == TensorRole::Input).map(|tensor| inputs::draw(tensor, 1)).collect()
+    op.inputs(&case.dims, dtype).iter().map(|tensor| inputs::draw(tensor, 1)).collect()
 }
