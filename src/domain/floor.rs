@@ -200,4 +200,18 @@ mod tests {
         let floor = Floor { ns: 1000.0, limiter: Limiter::Launch };
         assert!(!floor.refutes(1001.0) && !floor.refutes(980.0) && floor.refutes(960.0));
     }
+
+    /// A vector of 20 MB that is updated in place. At least 10 MB of it are read from memory, and as many written. In the cold
+    /// regime, what restores it may leave 10 MB in L2.
+    #[test]
+    fn a_byte_that_is_updated_in_place_in_l2_saves_two_transfers() {
+        let manifest = "name = \"scale\"\nabout = \"\"\noracle = \"o.py\"\nflop = \"0\"\n[dims.N]\nabout = \"\"\n\
+            [tensors.x]\nrole = \"in-place\"\nshape = [\"N\"]\n";
+        let op = ops::declared_for_tests(manifest);
+        let dims: Dims = [("N".to_owned(), 5_000_000)].into();
+        let floor = |regime| Floor::of_problem((op, Dtype::F32), &dims, regime, &device());
+        assert_eq!(op.bytes(&dims, Dtype::F32), 40e6);
+        assert_eq!((floor(Regime::Warm).ns, floor(Regime::Warm).limiter), (20_000.0, Limiter::Memory));
+        assert_eq!((floor(Regime::Cold).ns, floor(Regime::Cold).limiter), (10_000.0, Limiter::Memory));
+    }
 }

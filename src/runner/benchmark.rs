@@ -5,7 +5,7 @@
 //!
 //! A work that updates a tensor in place is executed once in a replay, because the tensor then no longer has its initial
 //! values. The device restores them before the next replay, outside of the time. So a replay is a single rotation, and
-//! there are enough sets to make it long ([`Sets::rotation`](super::evaluate)).
+//! there are enough sets to make it long (`Sets::rotation`).
 
 use super::device::{Capture, Fault, Replay, Work};
 use crate::domain::comparison::FAR;

@@ -221,7 +221,7 @@ fn what_an_op_updates_in_place_is_declared_to_pytorch() {
     let x = "[tensors.x]\nrole = \"input\"";
     sandbox.replace("kernels/ops/add-norm/op.toml", x, &x.replace("input", "in-place"));
     let sidecar = format!("{H200}/small/r8.json");
-    sandbox.replace(&sidecar, r#""shape":[8,64],"role":"input""#, r#""shape":[8,64],"role":"in-place""#);
+    sandbox.replace(&sidecar, r#""role":"input","shape":[8,64]"#, r#""role":"in-place","shape":[8,64]"#);
     for to in ["torch", "python", "c"] {
         sandbox.succeeds(&["export", "small", "--to", to, "--output", to]);
         compiles(&sandbox.path(to));

@@ -325,3 +325,65 @@ fn warm_in_place(device: &DeviceInfo, problem: &Problem<'_>) -> u32 {
     let [fewest, most] = IN_PLACE_SETS;
     fitting.clamp((IN_PLACE_BYTES / bytes).clamp(1, fewest), most) as u32
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::op::{Dims, Dtype};
+    use crate::ops::declared_for_tests;
+    use crate::runner::device::FakeDevice;
+
+    /// `x` is updated in place with `w`, which has as many elements.
+    const MANIFEST: &str = "name = \"update\"\nabout = \"\"\noracle = \"o.py\"\nflop = \"0\"\n[dims.N]\nabout = \"\"\n\
+        [tensors.x]\nrole = \"in-place\"\nshape = [\"N\"]\n[tensors.w]\nrole = \"input\"\nshape = [\"N\"]\n";
+
+    fn dims(n: i64) -> Dims {
+        [("N".to_owned(), n)].into()
+    }
+
+    /// The L2 of an H200 has 50 MiB.
+    #[test]
+    fn a_replay_has_enough_executions_and_warm_ones_fit_l2_if_they_can() {
+        let device = DeviceInfo { l2_bytes: 50 << 20, ..FakeDevice::new().info().clone() };
+        let op = declared_for_tests(MANIFEST);
+        let sets = |n: i64, regime| {
+            let problem = Problem { op, dims: &dims(n), dtype: Dtype::F32 };
+            Sets::rotation(&device, &problem, regime).unwrap()
+        };
+        let warm = |n| sets(n, Regime::Warm);
+        assert_eq!(warm(1000), Rotation { sets: 128, shares_inputs: true });
+        assert_eq!(warm(64 << 10).sets, 50, "two buffers of 256 KiB each take half of L2");
+        assert_eq!(warm(1 << 20).sets, 32, "fewer would make a replay too short");
+        assert_eq!(warm(32 << 20).sets, 4, "each moves 256 MiB");
+        assert_eq!(warm(1 << 30).sets, 1);
+        assert_eq!(sets(1 << 20, Regime::Cold), Rotation::apart(128));
+        assert_eq!(sets(64 << 20, Regime::Cold), Rotation::apart(2));
+        let modelled = DeviceInfo { timing: crate::domain::device::TimingMode::Modelled, ..device.clone() };
+        let problem = Problem { op, dims: &dims(1000), dtype: Dtype::F32 };
+        assert_eq!(Sets::rotation(&modelled, &problem, Regime::Warm), Ok(Rotation::apart(1)));
+    }
+
+    #[test]
+    fn outputs_in_place_get_what_was_uploaded_and_spoilt_copies_are_noticed() {
+        let mut device = FakeDevice::new();
+        let problem = Problem { op: declared_for_tests(MANIFEST), dims: &dims(2), dtype: Dtype::F32 };
+        let plan = LaunchPlan::default();
+        let rotation = Rotation { sets: 3, shares_inputs: true };
+        let sets = Sets::allocate(&mut device, Some(&problem), &plan, rotation).unwrap();
+        assert_eq!(device.held()[1], 3 * 2 + 1, "a tensor with its initial values in each set, and one input");
+        let inputs: Inputs = [("x", 1), ("w", 2)].map(|(name, byte)| (name.to_owned(), vec![byte; 8])).into();
+        sets.upload_to(&mut device, &[2], &inputs).unwrap();
+        for place in sets.places() {
+            device.write(sets.sets[place]["x"], &[9; 8]).unwrap();
+        }
+        assert_eq!(sets.overwritten(&mut device, &inputs, &sets.places()), Ok(None), "a result is no input");
+        sets.poison_outputs(&mut device, &problem).unwrap();
+        for place in sets.places() {
+            assert_eq!(sets.output(&mut device, &problem, place), Ok(vec![1; 8]));
+        }
+        device.write(sets.restores[1][0].from, &[9; 8]).unwrap();
+        assert_eq!(sets.overwritten(&mut device, &inputs, &[1]), Ok(Some("x".to_owned())));
+        sets.free(&mut device).unwrap();
+        assert_eq!(device.held(), [0; 3]);
+    }
+}
