@@ -336,6 +336,31 @@ mod tests {
         assert_eq!(found, [6.0, 7.0, 8.0, 0.0 + 1.0 + 2.0, 57.0 + 58.0 + 59.0]);
     }
 
+    /// The oracle gets the initial values, and returns the new ones before the outputs.
+    #[test]
+    fn a_tensor_in_place_is_an_input_and_an_output() {
+        struct Twice;
+        impl Oracle for Twice {
+            fn compute(&self, call: &OracleCall<'_>) -> Result<Vec<f64>, String> {
+                let [(w, _), (sum, values)] = &call.inputs[..] else { return Err("two inputs".to_owned()) };
+                let [(new, rows), (y, of_y)] = &call.outputs[..] else { return Err("two outputs".to_owned()) };
+                assert_eq!([&w.name, &sum.name, &new.name, &y.name], ["w", "sum", "sum", "y"]);
+                assert_eq!((rows.len(), of_y.len(), values.len()), (1, 0, 1), "of one index");
+                Ok(vec![2.0 * f64::from(values[0])])
+            }
+        }
+        let sum = "[tensors.sum]\nrole = \"in-place\"\nshape = [\"R\"]\nvalues = { uniform = [1, 2] }\n";
+        let (before, x) = ROW_SUM.split_once("[tensors.x]").unwrap();
+        let (_, w) = x.split_once("[tensors.w]").unwrap();
+        let manifest = format!("{before}{sum}[tensors.w]{w}");
+        let source = DeclaredSource { manifest, oracle: String::new(), python: String::new(), files: Vec::new() };
+        let op = Declared::parse(source, Box::new(Twice)).map_err(|mistakes| mistakes.join("; ")).unwrap();
+        assert!(op.is_in_place(&dims(4, 3), Dtype::F32));
+        assert_eq!(op.bytes(&dims(4, 3), Dtype::F32), 4.0 * (3.0 + 2.0 * 4.0 + 12.0));
+        let inputs = [vec![0.0; 3], vec![1.0, 2.0, 3.0, 4.0]];
+        assert_eq!(op.oracle(&dims(4, 3), &inputs, &[2]).unwrap(), [6.0]);
+    }
+
     #[test]
     fn sizes_that_make_no_tensor_are_refused() {
         let op = declared(&ROW_SUM.replace("shape = [\"N\"]", "shape = [\"N - 2\"]")).unwrap();
