@@ -15,7 +15,7 @@ def call(rows, change=lambda x: None):
     change(x)
     fake.launched.clear()
     torch.calls.clear()
-    return x, small.small(x, index), list(torch.calls), list(fake.launched)
+    return x, small.small(index, x), list(torch.calls), list(fake.launched)
 
 
 assert small._op.mutates_args == ("x",), small._op.mutates_args
@@ -38,6 +38,6 @@ for rows, change in [(9, lambda x: None), (8, training)]:
     assert [one.shape for one in outputs] == [(rows, 64), (rows, 1)]
 
 # What torch.compile asks.
-faked = small._op.fake(torch.Tensor((9, 64), torch.bfloat16), torch.Tensor((10,), torch.int32), 2)
+faked = small._op.fake(torch.Tensor((10,), torch.int32), torch.Tensor((9, 64), torch.bfloat16), 2)
 assert [one.shape for one in faked] == [(9, 64), (9, 1)]
 print("ok")
