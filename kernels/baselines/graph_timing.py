@@ -150,8 +150,8 @@ class Case:
         if self.OP is not None and request["op"] != self.OP:
             raise Refused(f"it computes {self.OP}, not {request['op']}")
         self.dims, self.dtype = request["dims"], DTYPES[request["dtype"]]
-        self.inputs = [tensor for tensor in request["tensors"] if tensor["role"] == "input"]
-        self.outputs = [tensor for tensor in request["tensors"] if tensor["role"] == "output"]
+        self.inputs = [tensor for tensor in request["tensors"] if tensor["role"] != "output"]
+        self.outputs = [tensor for tensor in request["tensors"] if tensor["role"] != "input"]
         first = [read(request["inputs"][tensor["name"]], tensor) for tensor in self.inputs]
         written = sum(math.prod(tensor["shape"]) * DTYPES[tensor["dtype"]].itemsize for tensor in self.outputs)
         set_bytes = sum(tensor.nbytes for tensor in first) + written

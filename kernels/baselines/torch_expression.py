@@ -2,6 +2,8 @@
 
 The argument is the expression, such as `torch.softmax(x, -1)`. It may use the inputs, dimensions and scalars of the op by name,
 `torch`, and `F` (torch.nn.functional). Its value must have the output's shape and dtype. With several outputs it is a tuple.
+A tensor that kernels update in place is an input and an output, before the other outputs. The expression returns its new values
+and leaves the tensor as it is, because every call must compute from the same values.
 """
 
 import contextlib
@@ -32,10 +34,16 @@ class Expression(graph_timing.Case):
         names = {"torch": torch, "F": torch.nn.functional, **request["dims"], **request.get("scalars", {})}
         try:
             self.eager = eval(f"lambda {', '.join(tensor['name'] for tensor in self.inputs)}: ({sys.argv[1]})", names)
+            before = [tensor.clone() for tensor in self.sets[0]]
             with torch.no_grad():
                 value = self.eager(*self.sets[0])
         except Exception as error:
             raise graph_timing.Refused(f"`{sys.argv[1]}`: {type(error).__name__}: {graph_timing.sentence(error)}")
+        for tensor, now, was in zip(self.inputs, self.sets[0], before):
+            if not torch.equal(now.view(torch.uint8), was.view(torch.uint8)):
+                how = "return the new values, with an operation that does not work in place"
+                raise graph_timing.Refused(f"`{sys.argv[1]}` changes `{tensor['name']}`: {how}")
+        del before
         values = value if isinstance(value, (tuple, list)) else [value]
         found = [(list(one.shape), one.dtype) for one in values]
         wanted = [(tensor["shape"], graph_timing.DTYPES[tensor["dtype"]]) for tensor in self.outputs]

@@ -1,6 +1,6 @@
 //! Compares the parameters of kernels, as the source has them, with the arguments of a launch plan.
 
-use crate::domain::op::{TensorRole, TensorSpec};
+use crate::domain::op::TensorSpec;
 use crate::domain::plan::{Arg, Launch, LaunchPlan, Scalar, ScalarValue};
 use crate::intake::{self, Kernel, Kind, Parameter};
 
@@ -55,8 +55,8 @@ fn disagreement(parameter: &Parameter, arg: &Arg, tensors: &[TensorSpec]) -> Opt
             let described = format!("the tensor `{name}` of {}", tensor.dtype.name());
             match parameter.kind {
                 Some(Kind::Size | Kind::Scalar) => Some(described),
-                Some(Kind::Tensor { is_output: false, .. }) if tensor.role == TensorRole::Output => {
-                    Some(format!("the output `{name}`"))
+                Some(Kind::Tensor { is_output: false, .. }) if tensor.role.is_written() => {
+                    Some(format!("the {} `{name}`", if tensor.role.is_read() { "in-place tensor" } else { "output" }))
                 }
                 // Whole numbers may stand for anything that has their size.
                 Some(Kind::Tensor { dtype, .. }) if !dtype.is_integer() && dtype != tensor.dtype => Some(described),

@@ -15,7 +15,7 @@ pub(super) struct Given {
     pub(super) oracle: Option<PathBuf>,
 
     /// Op that the kernel computes, if it exists already
-    #[arg(long, value_name = "OP", conflicts_with_all = ["oracle", "shapes", "inputs", "contents", "zeroed", "scalars", "independent", "flop"])]
+    #[arg(long, value_name = "OP", conflicts_with_all = ["oracle", "shapes", "inputs", "in_place", "contents", "zeroed", "scalars", "independent", "flop"])]
     pub(super) op: Option<String>,
 
     /// Name of the new workload, family and op [default: that of the source file]
@@ -46,6 +46,10 @@ pub(super) struct Given {
     /// Pointer that is an input, though the kernel does not declare it const (repeat for more)
     #[arg(long = "input", value_name = "TENSOR")]
     pub(super) inputs: Vec<String>,
+
+    /// Tensor that the kernel updates in place: it reads the values and overwrites them (repeat for more)
+    #[arg(long = "in-place", value_name = "TENSOR")]
+    pub(super) in_place: Vec<String>,
 
     /// Output that the kernel adds to, so that it must be zeroed first (repeat for more)
     #[arg(long = "zero", value_name = "TENSOR")]
@@ -117,6 +121,7 @@ impl Given {
             cases: self.cases.clone(),
             ranges: Default::default(),
             inputs: self.inputs.clone(),
+            in_place: self.in_place.clone(),
             contents: self.contents.iter().cloned().collect(),
             zeroed: self.zeroed.clone(),
             scratch: self.scratch.iter().cloned().collect(),
@@ -145,7 +150,9 @@ impl Given {
             all
         };
         let either = |own: Vec<String>, file: Vec<String>| if own.is_empty() { file } else { own };
-        let is_input = |name: &String| !own.scratch.contains_key(name) && !own.zeroed.contains(name);
+        let is_input = |name: &String| {
+            !(own.scratch.contains_key(name) || own.zeroed.contains(name) || own.in_place.contains(name))
+        };
         Wanted {
             shapes: file.shapes.into_iter().chain(own.shapes).collect(),
             cases: if own.cases.is_empty() { file.cases } else { own.cases.iter().map(completed).collect() },

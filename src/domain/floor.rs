@@ -83,15 +83,21 @@ pub fn limits((op, dtype): (&dyn Op, Dtype), dims: &Dims, regime: Regime, device
     let tensors = op.tensors(dims, dtype);
     // The fastest arithmetic that any of its tensors allows.
     let flops = tensors.iter().map(|tensor| peaks.flops(tensor.dtype)).fold(peaks.flops(dtype), f64::max);
-    let inputs = tensors.iter().filter(|tensor| tensor.role == TensorRole::Input);
-    let input_bytes: f64 = inputs.map(|tensor| tensor.bytes() as f64).sum();
+    let bytes_of = |roles: &[TensorRole]| -> f64 {
+        tensors.iter().filter(|tensor| roles.contains(&tensor.role)).map(|tensor| tensor.bytes() as f64).sum()
+    };
+    let l2_bytes = device.l2_bytes as f64;
+    let in_place_bytes = bytes_of(&[TensorRole::InPlace]);
+    let input_bytes = bytes_of(&[TensorRole::Input, TensorRole::InPlace]);
     let memory_bytes = match regime.on(device) {
         // The previous launch left at most as many bytes in L2 as fit. Whatever a kernel keeps there, of inputs or
-        // outputs, it moves the rest over the memory bus once a launch.
-        Regime::Warm => (op.bytes(dims, dtype) - device.l2_bytes as f64).max(0.0),
+        // outputs, it moves the rest over the memory bus once a launch. A byte that is updated in place saves two
+        // transfers.
+        Regime::Warm => (op.bytes(dims, dtype) - l2_bytes - in_place_bytes.min(l2_bytes)).max(0.0),
         // No input is in L2. Outputs may stay there beyond the end of the launch. The ceiling was measured on a
-        // sweep as large as the rotated buffers, so it includes any share that L2 keeps anyway.
-        Regime::Cold => input_bytes,
+        // sweep as large as the rotated buffers, so it includes any share that L2 keeps anyway. What is updated in
+        // place was restored just before the replay, so a part of it may be in L2.
+        Regime::Cold => bytes_of(&[TensorRole::Input]) + (in_place_bytes - l2_bytes).max(0.0),
     };
     [
         (Limiter::Arithmetic, op.flop(dims) / flops * 1e9),
@@ -193,5 +199,19 @@ mod tests {
     fn only_a_time_well_below_the_floor_is_refuted() {
         let floor = Floor { ns: 1000.0, limiter: Limiter::Launch };
         assert!(!floor.refutes(1001.0) && !floor.refutes(980.0) && floor.refutes(960.0));
+    }
+
+    /// A vector of 20 MB that is updated in place. At least 10 MB of it are read from memory, and as many written. In the cold
+    /// regime, what restores it may leave 10 MB in L2.
+    #[test]
+    fn a_byte_that_is_updated_in_place_in_l2_saves_two_transfers() {
+        let manifest = "name = \"scale\"\nabout = \"\"\noracle = \"o.py\"\nflop = \"0\"\n[dims.N]\nabout = \"\"\n\
+            [tensors.x]\nrole = \"in-place\"\nshape = [\"N\"]\n";
+        let op = ops::declared_for_tests(manifest);
+        let dims: Dims = [("N".to_owned(), 5_000_000)].into();
+        let floor = |regime| Floor::of_problem((op, Dtype::F32), &dims, regime, &device());
+        assert_eq!(op.bytes(&dims, Dtype::F32), 40e6);
+        assert_eq!((floor(Regime::Warm).ns, floor(Regime::Warm).limiter), (20_000.0, Limiter::Memory));
+        assert_eq!((floor(Regime::Cold).ns, floor(Regime::Cold).limiter), (10_000.0, Limiter::Memory));
     }
 }

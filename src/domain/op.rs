@@ -12,13 +12,36 @@ pub use super::dtype::Dtype;
 pub type Dims = IndexMap<String, i64>;
 
 /// What a kernel does with a tensor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum TensorRole {
     /// Read only.
     Input,
+    /// Read and then overwritten: it begins with an input's values and ends with an output's.
+    InPlace,
     /// Written in full by every launch of the plan.
     Output,
+}
+
+impl TensorRole {
+    /// Returns whether the tensor has values before a launch. The oracle gets them.
+    pub fn is_read(self) -> bool {
+        self != Self::Output
+    }
+
+    /// Returns whether the tensor holds a result after a launch. The oracle returns it.
+    pub fn is_written(self) -> bool {
+        self != Self::Input
+    }
+
+    /// Returns the word that `op.toml` and tables use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Input => "input",
+            Self::InPlace => "in-place",
+            Self::Output => "output",
+        }
+    }
 }
 
 /// How the values of an input are drawn. An F32 holds each of them exactly.
@@ -48,7 +71,7 @@ pub struct TensorSpec {
     pub dtype: Dtype,
     /// Extent of each dimension, outermost first; the last dimension is contiguous.
     pub shape: Vec<usize>,
-    /// Input or output.
+    /// Input, output, or both.
     pub role: TensorRole,
     /// How an input is drawn.
     #[serde(skip)]
@@ -253,8 +276,9 @@ pub trait Op: Sync + Send {
         &[Dtype::F16, Dtype::Bf16, Dtype::F32]
     }
 
-    /// Returns the tensors of a case: the inputs, then the outputs. Those without an element type of their own have
-    /// `dtype`.
+    /// Returns the tensors of a case: the inputs, then those that are updated in place, then the outputs. So the tensors
+    /// with values before a launch come first, and those with results come last. Those without an element type of their
+    /// own have `dtype`.
     fn tensors(&self, dims: &Dims, dtype: Dtype) -> Vec<TensorSpec>;
 
     /// Returns an expression of PyTorch that computes the outputs. It uses inputs and dimensions by name, `torch` and `F`
@@ -311,9 +335,11 @@ pub trait Op: Sync + Send {
     /// Only an oracle outside of optloop can fail. The error is one sentence that names the op.
     fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Result<Vec<f64>, String>;
 
-    /// Returns the fewest bytes that device memory must move: each input read once, each output written once.
+    /// Returns the fewest bytes that device memory must move: each input read once, each output written once, and what is
+    /// updated in place both.
     fn bytes(&self, dims: &Dims, dtype: Dtype) -> f64 {
-        self.tensors(dims, dtype).iter().map(|tensor| tensor.bytes() as f64).sum()
+        let moved = |role: TensorRole| f64::from(u8::from(role.is_read()) + u8::from(role.is_written()));
+        self.tensors(dims, dtype).iter().map(|tensor| tensor.bytes() as f64 * moved(tensor.role)).sum()
     }
 
     /// Returns how much a CPU has to do for a case: its floating-point operations, or its elements if they are more.
@@ -326,9 +352,19 @@ pub trait Op: Sync + Send {
         self.work(dims)
     }
 
-    /// Returns the output tensors of a case.
+    /// Returns the tensors of a case that hold results, among them those that are updated in place.
     fn outputs(&self, dims: &Dims, dtype: Dtype) -> Vec<TensorSpec> {
-        self.tensors(dims, dtype).into_iter().filter(|tensor| tensor.role == TensorRole::Output).collect()
+        self.tensors(dims, dtype).into_iter().filter(|tensor| tensor.role.is_written()).collect()
+    }
+
+    /// Returns the tensors of a case that have values before a launch, among them those that are updated in place.
+    fn inputs(&self, dims: &Dims, dtype: Dtype) -> Vec<TensorSpec> {
+        self.tensors(dims, dtype).into_iter().filter(|tensor| tensor.role.is_read()).collect()
+    }
+
+    /// Returns whether a kernel updates any tensor of a case in place.
+    fn is_in_place(&self, dims: &Dims, dtype: Dtype) -> bool {
+        self.tensors(dims, dtype).iter().any(|tensor| tensor.role == TensorRole::InPlace)
     }
 }
 

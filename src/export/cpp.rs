@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::interface::{Interface, Tensor};
 use super::table::{Device, Row, Table};
 use super::{ALIGNMENT_BYTES, ExportError, File, Winner, context, module_name, rendered};
-use crate::domain::op::{Dtype, TensorRole};
+use crate::domain::op::Dtype;
 use crate::domain::plan::{Arg, Initial, Launch, ScalarValue, TensorMap};
 use crate::domain::workload::Workload;
 
@@ -106,10 +106,7 @@ fn of_tensor(tensor: &Tensor) -> Member {
         name: member(&tensor.name),
         about: String::new(),
         constant: constant(&tensor.name),
-        role: match tensor.role {
-            TensorRole::Input => "input",
-            TensorRole::Output => "output",
-        },
+        role: tensor.role.name(),
         dtype: tensor.dtype.name(),
         shape: tensor.shape(),
     }

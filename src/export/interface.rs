@@ -47,7 +47,7 @@ impl Interface {
         let names: Vec<&'static str> = op.dims().iter().map(|dim| dim.name).collect();
         let tensors: Vec<Tensor> = tensors(&names, |dims| op.tensors(dims, workload.dtype));
         let place = |dim: &str| {
-            let inputs = tensors.iter().filter(|tensor| tensor.role == TensorRole::Input);
+            let inputs = tensors.iter().filter(|tensor| tensor.role.is_read());
             let axis = |tensor: &Tensor| tensor.extents.iter().position(|extent| extent.as_deref() == Some(dim));
             inputs.into_iter().find_map(|tensor| Some((tensor.name.clone(), axis(tensor)?)))
         };
@@ -81,14 +81,28 @@ impl Interface {
         Self { dims, tensors, reference: reference.or(baseline), scalars }
     }
 
-    /// Returns the names of the tensors with a role.
-    pub fn names(&self, role: TensorRole) -> Vec<&str> {
-        self.with_role(role).map(|tensor| tensor.name.as_str()).collect()
+    /// Returns the names of the tensors that a call passes for their values, among them those that it updates in place.
+    pub fn inputs(&self) -> Vec<&str> {
+        self.names(TensorRole::is_read)
     }
 
-    /// Returns the tensors with a role.
-    pub fn with_role(&self, role: TensorRole) -> impl Iterator<Item = &Tensor> {
-        self.tensors.iter().filter(move |tensor| tensor.role == role)
+    /// Returns the names of the tensors that a call updates in place.
+    pub fn in_place(&self) -> Vec<&str> {
+        self.names(|role| role == TensorRole::InPlace)
+    }
+
+    /// Returns the names of the tensors that a call makes anew.
+    pub fn outputs(&self) -> Vec<&str> {
+        self.names(|role| role == TensorRole::Output)
+    }
+
+    fn names(&self, is_meant: impl Fn(TensorRole) -> bool) -> Vec<&str> {
+        self.with_role(is_meant).map(|tensor| tensor.name.as_str()).collect()
+    }
+
+    /// Returns the tensors with such a role.
+    pub fn with_role(&self, is_meant: impl Fn(TensorRole) -> bool) -> impl Iterator<Item = &Tensor> {
+        self.tensors.iter().filter(move |tensor| is_meant(tensor.role))
     }
 
     /// Returns the dimensions that no input tells: the parameters of a call. Those with a default come last.
@@ -102,8 +116,9 @@ impl Interface {
     pub fn describe(&self, context: &mut Context) {
         let given = self.given();
         let dims: Vec<&str> = self.dims.iter().map(|dim| dim.name).collect();
-        context.insert("inputs", &self.names(TensorRole::Input));
-        context.insert("outputs", &self.names(TensorRole::Output));
+        context.insert("inputs", &self.inputs());
+        context.insert("in_place", &self.in_place());
+        context.insert("outputs", &self.outputs());
         context.insert("given", &given);
         context.insert("dims", &dims);
         context.insert("has_reference", &self.reference.is_some());

@@ -55,7 +55,9 @@ fn check(workload: &Workload, interface: &Interface, target: Target) -> Result<(
             workload.op.name()
         )));
     }
-    let unknown = interface.with_role(TensorRole::Output).find(|tensor| tensor.extents.iter().any(Option::is_none));
+    let unknown = interface
+        .with_role(|role| role == TensorRole::Output)
+        .find(|tensor| tensor.extents.iter().any(Option::is_none));
     if let (Target::Torch, None, Some(tensor)) = (target, &interface.reference, unknown) {
         return Err(ExportError::Refused(format!(
             "the shape {} of output `{}` is no sum of dimensions: name a baseline = {{ torch = \"EXPRESSION\" }} in the \
@@ -70,7 +72,7 @@ fn check(workload: &Workload, interface: &Interface, target: Target) -> Result<(
 /// Renders `__init__.py`.
 fn entry(workload: &Workload, interface: &Interface, target: Target) -> Result<String, ExportError> {
     let mut context = context(workload, interface);
-    let inputs = interface.names(TensorRole::Input);
+    let inputs = interface.inputs();
     let given: Vec<&str> = interface.given().into_iter().map(|dim| dim.name).collect();
     let tensors: Vec<&str> = interface.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
     context.insert("tensors", &tensors);
@@ -91,15 +93,21 @@ fn entry(workload: &Workload, interface: &Interface, target: Target) -> Result<S
 
 /// Writes the signature of the op in PyTorch's schema language.
 fn schema(interface: &Interface) -> String {
-    let inputs = interface.names(TensorRole::Input).into_iter().map(|name| format!("Tensor {name}"));
+    let in_place = interface.in_place();
+    // Each mutated tensor is its own, and no output shares its memory.
+    let tensor = |name: &str| match in_place.iter().position(|other| *other == name) {
+        Some(place) => format!("Tensor(a{place}!) {name}"),
+        None => format!("Tensor {name}"),
+    };
+    let inputs = interface.inputs().into_iter().map(tensor);
     let given = interface.given().into_iter().map(|dim| format!("int {}", dim.parameter));
     let parameters: Vec<String> = inputs.chain(given).collect();
-    let outputs = vec!["Tensor"; interface.names(TensorRole::Output).len()];
+    let outputs = vec!["Tensor"; interface.outputs().len()];
     let outputs = if let [only] = outputs[..] { only.to_owned() } else { format!("({})", outputs.join(", ")) };
     format!("({}) -> {outputs}", parameters.join(", "))
 }
 
-/// Returns each output with its shape as a tuple of Python.
+/// Returns each result with its shape as a tuple of Python.
 fn output_shapes(interface: &Interface) -> Vec<BTreeMap<&'static str, String>> {
     let shape = |tensor: &Tensor| match tensor.extents.iter().cloned().collect::<Option<Vec<String>>>() {
         // A tuple of one needs a comma.
@@ -107,6 +115,6 @@ fn output_shapes(interface: &Interface) -> Vec<BTreeMap<&'static str, String>> {
         Some(extents) => format!("({})", extents.join(", ")),
         None => "None".to_owned(),
     };
-    let outputs = interface.with_role(TensorRole::Output);
+    let outputs = interface.with_role(TensorRole::is_written);
     outputs.map(|tensor| BTreeMap::from([("name", tensor.name.clone()), ("shape", shape(tensor))])).collect()
 }

@@ -100,8 +100,8 @@ impl Table {
         for winner in winners {
             winner.proven.iter().for_each(|(dims, plan)| add(winner, dims, plan.clone(), None));
         }
-        let ranked = |role: TensorRole| {
-            let tensors = interface.with_role(role);
+        let ranked = |is_meant: fn(TensorRole) -> bool| {
+            let tensors = interface.with_role(is_meant);
             tensors.map(|it| (it.name.clone(), Ranked { dtype: it.dtype, rank: it.extents.len() })).collect()
         };
         let placed = |dim: &Dim| PlacedDim { name: dim.name, of: dim.of.clone() };
@@ -110,8 +110,8 @@ impl Table {
             workload: workload.name.clone(),
             op: workload.op.name(),
             dims: interface.dims.iter().map(placed).collect(),
-            inputs: ranked(TensorRole::Input),
-            outputs: ranked(TensorRole::Output),
+            inputs: ranked(TensorRole::is_read),
+            outputs: ranked(|role| role == TensorRole::Output),
             devices,
             rows,
         }

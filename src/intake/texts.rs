@@ -7,7 +7,7 @@ use indexmap::IndexSet;
 use super::{Draft, Kind, Place, Tunable, Wanted};
 use crate::domain::expr::Expr;
 use crate::domain::names::is_identifier;
-use crate::domain::op::Dtype;
+use crate::domain::op::{Dtype, TensorRole};
 
 /// The folder of a family's headers.
 const HEADERS: &str = "include";
@@ -66,6 +66,16 @@ pub fn texts(draft: &Draft, wanted: &Wanted, sizes: Option<&[&str]>) -> Result<T
     }
     for name in wanted.zeroed.iter().filter(|name| !draft.outputs().any(|(output, _)| output == **name)) {
         mistakes.push(format!("--zero {name}: the kernel has no output of that name"));
+    }
+    for name in &wanted.in_place {
+        if !draft.outputs().any(|(output, _)| output == *name) {
+            mistakes.push(format!("--in-place {name}: the kernel has no pointer of that name that it may write"));
+        }
+        if wanted.zeroed.contains(name) {
+            mistakes.push(format!(
+                "--in-place {name}: it is zeroed first, so the kernel reads no values: leave out --zero"
+            ));
+        }
     }
     for name in wanted.contents.keys().filter(|name| !draft.tensors().any(|tensor| tensor == **name)) {
         mistakes.push(format!("--contents {name}: the kernel has no pointer of that name"));
@@ -236,9 +246,14 @@ impl Names<'_> {
         }
         for parameter in &draft.kernel.parameters {
             if let Some(Kind::Tensor { dtype, is_output }) = parameter.kind {
-                let role = if is_output { "output" } else { "input" };
-                let shape = wanted.shapes.get(&parameter.name).map_or(&[][..], Vec::as_slice);
                 let name = &parameter.name;
+                let role = match is_output {
+                    true if wanted.in_place.contains(name) => TensorRole::InPlace,
+                    true => TensorRole::Output,
+                    false => TensorRole::Input,
+                };
+                let role = role.name();
+                let shape = wanted.shapes.get(name).map_or(&[][..], Vec::as_slice);
                 let _ = write!(text, "\n[tensors.{name}]\nrole = \"{role}\"\nshape = {}\n", list(shape));
                 if dtype != draft.kernel.dtype() {
                     let _ = writeln!(text, "dtype = \"{}\"", dtype.name());

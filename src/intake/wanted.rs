@@ -24,6 +24,8 @@ pub struct Wanted {
     pub inputs: Vec<String>,
     /// What inputs contain, where it is not the usual, as TOML.
     pub contents: IndexMap<String, String>,
+    /// The pointers that the kernel reads and overwrites.
+    pub in_place: Vec<String>,
     /// The outputs that are zeroed before the kernel runs.
     pub zeroed: Vec<String>,
     /// The elements of scratch memory, as expressions. It is zeroed once, before the first launch.
@@ -129,7 +131,10 @@ impl Wanted {
         for tensor in draft.tensors().filter(|tensor| is_new && !self.shapes.contains_key(*tensor)) {
             missing.push(format!("--shape {tensor}={example} (the extents of `{tensor}`)"));
         }
-        for tensor in draft.indices().filter(|tensor| is_new && !self.contents.contains_key(*tensor)) {
+        let is_in_place = |tensor: &str| self.in_place.iter().any(|name| name == tensor);
+        let in_place = draft.outputs().filter(|(tensor, dtype)| *dtype == Dtype::I32 && is_in_place(tensor));
+        let indices = draft.indices().chain(in_place.map(|(tensor, _)| tensor));
+        for tensor in indices.filter(|tensor| is_new && !self.contents.contains_key(*tensor)) {
             missing.push(format!("--contents {tensor}=integers:0:{example}-1 (the whole numbers in `{tensor}`)"));
         }
         for scalar in draft.scalars().filter(|scalar| is_new && !self.scalars.contains_key(*scalar)) {

@@ -14,8 +14,8 @@ use self::property::Property;
 use self::tensor::TensorRule;
 use crate::domain::expr::{Bindings, Expr};
 use crate::domain::op::{
-    Axis, CheckLimits, DeclaredSource, DimSpec, Dims, Dtype, Op, OpSource, Oracle, OracleCall, Probe, TensorRole,
-    TensorSpec, multiplied,
+    Axis, CheckLimits, DeclaredSource, DimSpec, Dims, Dtype, Op, OpSource, Oracle, OracleCall, Probe, TensorSpec,
+    multiplied,
 };
 
 /// How much longer a Python function takes than an oracle in Rust, which uses every core: a softmax of 2048 x 8192 elements
@@ -63,7 +63,7 @@ impl Declared {
         let count = dims[dim] as usize;
         let mut part = dims.clone();
         part[dim] = indices.len() as i64;
-        let rules = self.tensors.iter().filter(|rule| rule.role == TensorRole::Input);
+        let rules = self.tensors.iter().filter(|rule| rule.role.is_read());
         let cut = |values: &Vec<f32>| -> Vec<f32> {
             let one = values.len() / count;
             indices.iter().flat_map(|index| &values[index * one..(index + 1) * one]).copied().collect()
@@ -77,8 +77,8 @@ impl Declared {
     /// Computes rows of each output.
     fn compute(&self, dims: &Dims, values: Vec<&[f32]>, rows: Vec<Vec<usize>>) -> Result<Vec<f64>, String> {
         let outputs = self.outputs(dims, Dtype::F32).into_iter().zip(rows).collect();
-        let inputs = self.tensors(dims, Dtype::F32).into_iter().filter(|tensor| tensor.role == TensorRole::Input);
-        let call = OracleCall { dims, scalars: &self.scalars, inputs: inputs.zip(values).collect(), outputs };
+        let inputs = self.inputs(dims, Dtype::F32).into_iter().zip(values).collect();
+        let call = OracleCall { dims, scalars: &self.scalars, inputs, outputs };
         self.oracle.compute(&call).map_err(|problem| format!("the oracle of op `{}` failed: {problem}", self.name))
     }
 }
@@ -277,7 +277,7 @@ mod tests {
         };
         insta::assert_snapshot!(error("independent = \"R\"", "independent = \"Q\""), @"`independent` names `Q`, which is not a dimension");
         insta::assert_snapshot!(error("independent = \"R\"", "independent = \"N\""), @"`independent` names `N`, so it must be the first extent of the output `y`; `independent` names `N`, so tensor `x` may have it only as its first extent; `independent` names `N`, so tensor `y` may have it only as its first extent");
-        insta::assert_snapshot!(error("role = \"output\"", "role = \"input\""), @"it has no output: give a tensor the role `output`");
+        insta::assert_snapshot!(error("role = \"output\"", "role = \"input\""), @"it has no output: give a tensor the role `output` or `in-place`");
         insta::assert_snapshot!(error("shape = [\"N\"]", "shape = [\"M\"]"), @"tensor `w`: expression `M`: there is no dimension `M`");
         insta::assert_snapshot!(error("shape = [\"N\"]", "shape = []"), @r#"tensor `w`: its shape is empty: use ["1"] for a single element"#);
         insta::assert_snapshot!(error("\"2 * R * N\"", "\"2 * R * \""), @"`flop`: expression `2 * R * `: Script is incomplete (line 1, position 9)");
@@ -334,6 +334,31 @@ mod tests {
         // Row 20 of all is the total of the first row of `x`.
         let found = op.oracle(&dims(20, 3), &inputs, &[2, 20, 39]).unwrap();
         assert_eq!(found, [6.0, 7.0, 8.0, 0.0 + 1.0 + 2.0, 57.0 + 58.0 + 59.0]);
+    }
+
+    /// The oracle gets the initial values, and returns the new ones before the outputs.
+    #[test]
+    fn a_tensor_in_place_is_an_input_and_an_output() {
+        struct Twice;
+        impl Oracle for Twice {
+            fn compute(&self, call: &OracleCall<'_>) -> Result<Vec<f64>, String> {
+                let [(w, _), (sum, values)] = &call.inputs[..] else { return Err("two inputs".to_owned()) };
+                let [(new, rows), (y, of_y)] = &call.outputs[..] else { return Err("two outputs".to_owned()) };
+                assert_eq!([&w.name, &sum.name, &new.name, &y.name], ["w", "sum", "sum", "y"]);
+                assert_eq!((rows.len(), of_y.len(), values.len()), (1, 0, 1), "of one index");
+                Ok(vec![2.0 * f64::from(values[0])])
+            }
+        }
+        let sum = "[tensors.sum]\nrole = \"in-place\"\nshape = [\"R\"]\nvalues = { uniform = [1, 2] }\n";
+        let (before, x) = ROW_SUM.split_once("[tensors.x]").unwrap();
+        let (_, w) = x.split_once("[tensors.w]").unwrap();
+        let manifest = format!("{before}{sum}[tensors.w]{w}");
+        let source = DeclaredSource { manifest, oracle: String::new(), python: String::new(), files: Vec::new() };
+        let op = Declared::parse(source, Box::new(Twice)).map_err(|mistakes| mistakes.join("; ")).unwrap();
+        assert!(op.is_in_place(&dims(4, 3), Dtype::F32));
+        assert_eq!(op.bytes(&dims(4, 3), Dtype::F32), 4.0 * (3.0 + 2.0 * 4.0 + 12.0));
+        let inputs = [vec![0.0; 3], vec![1.0, 2.0, 3.0, 4.0]];
+        assert_eq!(op.oracle(&dims(4, 3), &inputs, &[2]).unwrap(), [6.0]);
     }
 
     #[test]

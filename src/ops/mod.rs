@@ -28,3 +28,18 @@ pub fn find(name: &str) -> Result<&'static dyn Op, String> {
         format!("op `{name}` is not known{hint}; there are: {}", known.join(", "))
     })
 }
+
+/// Declares an op with a manifest, and with an oracle that must not be called.
+#[cfg(test)]
+pub(crate) fn declared_for_tests(manifest: &str) -> &'static dyn Op {
+    use crate::domain::op::{DeclaredSource, Oracle, OracleCall};
+    struct None;
+    impl Oracle for None {
+        fn compute(&self, _call: &OracleCall<'_>) -> Result<Vec<f64>, String> {
+            Err("it has no oracle".to_owned())
+        }
+    }
+    let (oracle, python, files) = (String::new(), String::new(), Vec::new());
+    let source = DeclaredSource { manifest: manifest.to_owned(), oracle, python, files };
+    Box::leak(Box::new(Declared::parse(source, Box::new(None)).map_err(|mistakes| mistakes.join("; ")).unwrap()))
+}

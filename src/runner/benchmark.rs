@@ -2,6 +2,10 @@
 //!
 //! A plan comes as one work for each set of buffers. A rotation executes it once on each set in turn. A replay is
 //! always a whole number of rotations. In the warm regime there is one set, so a rotation is one execution.
+//!
+//! A work that updates a tensor in place is executed once in a replay, because the tensor then no longer has its initial
+//! values. The device restores them before the next replay, outside of the time. So a replay is a single rotation, and
+//! there are enough sets to make it long (`Sets::rotation`).
 
 use super::device::{Capture, Fault, Replay, Work};
 use crate::domain::comparison::FAR;
@@ -37,6 +41,7 @@ pub struct Prepared {
 /// A faulty replay ends the process, so nothing is released after one.
 pub fn prepare(device: &mut dyn Replay, works: &[Work<'_>], min_sample_ns: f64) -> Result<Prepared, Fault> {
     let rotation = works.len() as u32;
+    let is_in_place = works.iter().any(|work| !work.restores.is_empty());
     let capture = device.capture(works, rotation)?;
     // The first replay includes cold caches and rising clocks.
     let replay_ns = device.replay(capture)?;
@@ -49,6 +54,9 @@ pub fn prepare(device: &mut dyn Replay, works: &[Work<'_>], min_sample_ns: f64) 
     if fastest_ns >= min_sample_ns {
         let samples_ns = probes_ns.map(|ns| ns / f64::from(rotation)).into();
         return Ok(Prepared { capture, executions: rotation, samples_ns, replay_ns: fastest_ns });
+    }
+    if is_in_place {
+        return Ok(Prepared { capture, executions: rotation, samples_ns: Vec::new(), replay_ns: fastest_ns });
     }
     device.release(capture)?;
     // The overhead of a replay hides the time of one rotation, so a few are timed together first.
@@ -130,7 +138,7 @@ mod tests {
     use super::*;
     use crate::domain::plan::LaunchPlan;
     use crate::domain::sampling::Sampling;
-    use crate::runner::device::Module;
+    use crate::runner::device::{Buffer, Module, Restore};
 
     /// A device on which an execution takes `each_ns`, or `factor` times that in every second replay, and a replay adds
     /// 1 us.
@@ -167,8 +175,12 @@ mod tests {
 
     /// Screens on a device with `sets` sets of buffers, and checks that every capture was released.
     fn screened(device: &mut Steady, sets: usize, incumbent_ns: Option<f64>) -> Timing {
+        screened_with(device, sets, &[], incumbent_ns)
+    }
+
+    fn screened_with(device: &mut Steady, sets: usize, restores: &[Restore], incumbent_ns: Option<f64>) -> Timing {
         let (plan, buffers) = (LaunchPlan { workspaces: Vec::new(), launches: Vec::new() }, HashMap::new());
-        let work = Work { module: Module::default(), plan: &plan, buffers: &buffers, problem: None };
+        let work = Work { module: Module::default(), plan: &plan, buffers: &buffers, restores, problem: None };
         let policy = Policy {
             min_speedup: 1.01,
             screening: Sampling { min_samples: 10, max_samples: 100, relative_error: 0.005, max_ns: 1e9 },
@@ -204,6 +216,17 @@ mod tests {
         let mut device = steady(2.0);
         screened(&mut device, 4000, None);
         assert_eq!(device.captures, [4000, 4000, 4000], "but a rotation is never cut");
+    }
+
+    /// A second execution would find the result of the first one.
+    #[test]
+    fn a_replay_updates_each_set_once() {
+        let restores = [Restore { from: Buffer::default(), to: Buffer::default() }];
+        for (sets, each_ns) in [(32, 2000.0), (32, 2.0), (4, 50e6), (1, 60_000.0), (128, 2000.0)] {
+            let mut device = steady(each_ns);
+            let timing = screened_with(&mut device, sets, &restores, None);
+            assert_eq!((device.captures, timing.launches_per_sample), (vec![sets as u32], sets as u32));
+        }
     }
 
     #[test]

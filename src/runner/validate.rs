@@ -11,7 +11,7 @@ use super::inputs::{mix, moved};
 use super::outputs::{Output, Outputs, Refusal, is_poison, unwritten_elements};
 use crate::domain::check::Check;
 use crate::domain::correctness::Correctness;
-use crate::domain::op::{Dims, Dtype, Op, Probed, TensorRole, Values};
+use crate::domain::op::{Dims, Dtype, Op, Probed, Values};
 use crate::domain::workload::Tolerance;
 
 /// Number of random directions in which the inputs are moved to see how far an output row moves. In some directions a
@@ -158,10 +158,9 @@ impl Expectation {
         let rows: Vec<usize> = places.iter().map(|at| self.rows[*at].row).collect();
         let oracle: Vec<&[f64]> = places.iter().map(|at| self.oracle_of(*at)).collect();
         let mut allowances = vec![0.0_f64; rows.len()];
-        let tensors = op.tensors(dims, self.dtype);
-        let of_inputs: Vec<Option<f32>> = tensors
+        let of_inputs: Vec<Option<f32>> = op
+            .inputs(dims, self.dtype)
             .iter()
-            .filter(|tensor| tensor.role == TensorRole::Input)
             .map(|tensor| matches!(tensor.values, Values::Normal | Values::Uniform(..)).then(|| rounding(tensor.dtype)))
             .collect();
         for direction in 0..DIRECTIONS {
@@ -388,7 +387,6 @@ fn choose_rows(count: usize, wanted: usize, rng: &mut impl Rng) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::op::{TensorRole, TensorSpec};
     use crate::ops;
     use crate::runner::inputs::{draw, encode};
     use crate::runner::outputs::POISON;
@@ -405,12 +403,7 @@ mod tests {
     /// A correct answer with its inputs, for tests to corrupt.
     fn attention(s: i64) -> (Expectation, Vec<f32>, Vec<Vec<f32>>) {
         let op = ops::find("attention").unwrap();
-        let inputs: Vec<_> = op
-            .tensors(&dims(s), Dtype::F16)
-            .iter()
-            .filter(|tensor| tensor.role == TensorRole::Input)
-            .map(|tensor: &TensorSpec| draw(tensor, 3))
-            .collect();
+        let inputs: Vec<_> = op.inputs(&dims(s), Dtype::F16).iter().map(|tensor| draw(tensor, 3)).collect();
         let expectation = Expectation::new(op, &dims(s), Dtype::F16, &inputs, 1e12, 0).unwrap();
         let right = expectation.oracle.iter().map(|value| *value as f32).collect();
         (expectation, right, inputs)

@@ -6,6 +6,7 @@ mod checking;
 mod examples;
 mod files;
 mod importing;
+mod in_place;
 mod tutorial;
 
 use std::path::{Path, PathBuf};
@@ -176,9 +177,9 @@ fn an_op_that_cannot_be_read_is_one_sentence_with_its_file() {
     let sandbox = project();
     let plain = |said: String| said.replace(&sandbox.path("").display().to_string(), "PROJECT/");
     sandbox.replace("kernels/ops/rms-norm/op.toml", "role = \"output\"", "role = \"input\"");
-    insta::assert_snapshot!(plain(refused(&sandbox)), @"error: PROJECT/kernels/workloads/small.toml: PROJECT/kernels/ops/rms-norm/op.toml: it has no output: give a tensor the role `output`");
+    insta::assert_snapshot!(plain(refused(&sandbox)), @"error: PROJECT/kernels/workloads/small.toml: PROJECT/kernels/ops/rms-norm/op.toml: it has no output: give a tensor the role `output` or `in-place`");
     sandbox.replace("kernels/ops/rms-norm/op.toml", "role = \"input\"", "role = \"outputs\"");
-    insta::assert_snapshot!(plain(refused(&sandbox)), @"error: PROJECT/kernels/workloads/small.toml: PROJECT/kernels/ops/rms-norm/op.toml: line 18: unknown variant `outputs`, expected `input` or `output` (did you mean `output`?)");
+    insta::assert_snapshot!(plain(refused(&sandbox)), @"error: PROJECT/kernels/workloads/small.toml: PROJECT/kernels/ops/rms-norm/op.toml: line 18: unknown variant `outputs`, expected one of `input`, `in-place`, `output` (did you mean `output`?)");
     std::fs::rename(sandbox.path("kernels/ops/rms-norm"), sandbox.path("kernels/ops/rms-norms")).unwrap();
     insta::assert_snapshot!(plain(refused(&sandbox)), @"error: PROJECT/kernels/workloads/small.toml: op `rms-norm` is not known (did you mean `rms-norms`?); there are: attention, gemm, rms-norms; kernels/ops/rms-norm/op.toml would declare it");
 }

@@ -214,6 +214,29 @@ fn an_op_that_a_project_declares_is_exported_with_all_its_tensors() {
     compiles_as_cpp(&sandbox.path("c"), "small");
 }
 
+/// The op overwrites `x`, and makes `y` and `new`.
+#[test]
+fn what_an_op_updates_in_place_is_declared_to_pytorch() {
+    let sandbox = declared("baseline = { torch = \"(x * eps, x * 2, x[:, 0])\" }");
+    let x = "[tensors.x]\nrole = \"input\"";
+    sandbox.replace("kernels/ops/add-norm/op.toml", x, &x.replace("input", "in-place"));
+    let sidecar = format!("{H200}/small/r8.json");
+    sandbox.replace(&sidecar, r#""role":"input","shape":[8,64]"#, r#""role":"in-place","shape":[8,64]"#);
+    for to in ["torch", "python", "c"] {
+        sandbox.succeeds(&["export", "small", "--to", to, "--output", to]);
+        compiles(&sandbox.path(to));
+    }
+    let code = fs::read_to_string(sandbox.path("torch/small/__init__.py")).unwrap();
+    let schema = code.lines().find(|line| line.starts_with("SCHEMA")).unwrap();
+    insta::assert_snapshot!(schema, @r#"SCHEMA = "(Tensor index, Tensor(a0!) x, int MODE=2) -> (Tensor, Tensor)""#);
+    let readme = fs::read_to_string(sandbox.path("torch/README.md")).unwrap();
+    assert!(readme.contains("A launch updates `x` in place"), "{readme}");
+    let header = fs::read_to_string(sandbox.path("c/small.h")).unwrap();
+    assert!(header.contains("CUdeviceptr x; /* in-place: bf16[R, N] */"), "{header}");
+    compiles_as_cpp(&sandbox.path("c"), "small");
+    python("torch_in_place.py", &[&sandbox.path("torch")]);
+}
+
 #[test]
 fn an_op_without_a_reference_says_where_it_has_no_winner() {
     let sandbox = declared("");

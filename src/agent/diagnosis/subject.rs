@@ -8,7 +8,7 @@ use crate::domain::finding::EvidenceSource;
 use crate::domain::floor::Floor;
 use crate::domain::ids::IterationId;
 use crate::domain::occupancy::{self, Occupancy};
-use crate::domain::op::{Dims, TensorRole};
+use crate::domain::op::Dims;
 use crate::domain::plan::{Launch, LaunchPlan};
 use crate::domain::profile::{Cause, LaunchProfile, Profile};
 use crate::domain::variant::Params;
@@ -147,7 +147,7 @@ impl Subject<'_> {
     /// Returns the elements of the outputs of a shape. They are independent of each other.
     pub fn outputs(&self, dims: &Dims) -> f64 {
         let tensors = self.workload.op.tensors(dims, self.workload.dtype);
-        let outputs = tensors.iter().filter(|tensor| tensor.role == TensorRole::Output);
+        let outputs = tensors.iter().filter(|tensor| tensor.role.is_written());
         outputs.map(|tensor| tensor.elements() as f64).sum()
     }
 

@@ -196,7 +196,7 @@ impl GivenArgument {
                     Some("ReadOnly") => Some(false),
                     Some("WriteOnly") => Some(true),
                     Some("ReadWrite") => {
-                        return Err("arrays that are read and written (ReadWrite) are not supported".to_owned());
+                        return Err("arrays that are read and written (ReadWrite) are not supported: use `optloop add` with --in-place".to_owned());
                     }
                     _ => None,
                 },

@@ -128,7 +128,7 @@ pub(super) fn read(source: DeclaredSource, oracle: Box<dyn Oracle>) -> Result<De
         let mut shape: Vec<Expr> =
             tensor.shape.iter().filter_map(|text| expr(what.clone(), text, &mut mistakes)).collect();
         // One number for each index is a row for each.
-        if let (TensorRole::Output, [only]) = (tensor.role, &shape[..])
+        if let (true, [only]) = (tensor.role.is_written(), &shape[..])
             && file.independent.as_deref() == Some(only.text())
         {
             shape.extend(Expr::parse("1").ok());
@@ -159,7 +159,7 @@ pub(super) fn read(source: DeclaredSource, oracle: Box<dyn Oracle>) -> Result<De
         tensors.push(TensorRule { name: leak(name), shape, role: tensor.role, dtype: tensor.dtype, values });
     }
     // Inputs come first, as in every op.
-    tensors.sort_by_key(|tensor| tensor.role == TensorRole::Output);
+    tensors.sort_by_key(|tensor| tensor.role);
     check_tensors(&file, &tensors, &mut mistakes);
     let names: Vec<&str> = dims.iter().map(|dim| dim.name).collect();
     mistakes.extend(file.properties.iter().filter_map(|property| property.check(&names, &tensors).err()));
@@ -233,8 +233,8 @@ fn checked(text: &str, dims: &[DimSpec]) -> Result<Expr, String> {
 fn check_values(tensor: &Tensor) -> Result<(), String> {
     let is_integer = tensor.dtype.is_some_and(Dtype::is_integer);
     match &tensor.values {
-        Some(_) if tensor.role == TensorRole::Output => Err("only inputs have `values`".to_owned()),
-        None if tensor.role == TensorRole::Input && tensor.dtype == Some(Dtype::I32) => {
+        Some(_) if !tensor.role.is_read() => Err("only inputs have `values`".to_owned()),
+        None if tensor.role.is_read() && tensor.dtype == Some(Dtype::I32) => {
             Err("say which whole numbers it holds, such as values = { integers = [0, \"N - 1\"] }".to_owned())
         }
         Some(ValuesText::Normal | ValuesText::Uniform(..)) if is_integer => {
@@ -254,11 +254,11 @@ fn check_values(tensor: &Tensor) -> Result<(), String> {
 }
 
 fn check_tensors(file: &File, tensors: &[TensorRule], mistakes: &mut Vec<String>) {
-    let of_role = |role: TensorRole| tensors.iter().filter(move |tensor| tensor.role == role);
-    if of_role(TensorRole::Output).next().is_none() {
-        mistakes.push("it has no output: give a tensor the role `output`".to_owned());
+    let written = || tensors.iter().filter(|tensor| tensor.role.is_written());
+    if written().next().is_none() {
+        mistakes.push("it has no output: give a tensor the role `output` or `in-place`".to_owned());
     }
-    let mut inputs = file.tensors.values().filter(|tensor| tensor.role == TensorRole::Input).peekable();
+    let mut inputs = file.tensors.values().filter(|tensor| tensor.role.is_read()).peekable();
     let is_given = |tensor: &Tensor| tensor.values.as_ref().is_some_and(|values| values.file().is_some());
     if inputs.peek().is_some() && inputs.all(is_given) {
         let why = "checks need other inputs, so at least one must be random";
@@ -270,7 +270,7 @@ fn check_tensors(file: &File, tensors: &[TensorRule], mistakes: &mut Vec<String>
         mistakes.push(format!("`independent` names `{dim}`, which is not a dimension{hint}"));
         return;
     }
-    let outputs = of_role(TensorRole::Output).filter(|tensor| !tensor.begins_with(dim));
+    let outputs = written().filter(|tensor| !tensor.begins_with(dim));
     mistakes.extend(outputs.map(|tensor| {
         format!("`independent` names `{dim}`, so it must be the first extent of the output `{}`", tensor.name)
     }));

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::Declared;
 use super::tensor::TensorRule;
 use crate::domain::names::did_you_mean;
-use crate::domain::op::{Dims, Dtype, Op, TensorRole, TensorSpec};
+use crate::domain::op::{Dims, Dtype, Op, TensorSpec};
 
 /// Rows of each output that are compared.
 const ROWS: usize = 64;
@@ -68,7 +68,7 @@ impl Property {
                 }
             }
             Self::Shift { tensor, .. } | Self::Scale { tensor, .. } => {
-                let inputs = || tensors.iter().filter(|rule| rule.role == TensorRole::Input);
+                let inputs = || tensors.iter().filter(|rule| rule.role.is_read());
                 match inputs().find(|rule| rule.name == tensor) {
                     None => {
                         let hint = did_you_mean(tensor, inputs().map(|rule| rule.name));
@@ -97,8 +97,8 @@ impl std::fmt::Display for Property {
 impl Declared {
     /// Calls the oracle on changed inputs, and refuses an oracle that lacks a property of the op. The error is one sentence.
     pub fn check_properties(&self, dims: &Dims, dtype: Dtype, inputs: &[Vec<f32>]) -> Result<(), String> {
-        let tensors = self.tensors(dims, dtype);
-        let (given, outputs): (Vec<_>, Vec<_>) = tensors.iter().partition(|tensor| tensor.role == TensorRole::Input);
+        let (given, outputs) = (self.inputs(dims, dtype), self.outputs(dims, dtype));
+        let (given, outputs): (Vec<_>, Vec<_>) = (given.iter().collect(), outputs.iter().collect());
         let rows: Vec<usize> = first_rows(&outputs);
         for property in &self.properties {
             let mut changed = inputs.to_vec();
@@ -106,11 +106,12 @@ impl Declared {
                 Property::Permutation { dim } => {
                     let size = dims[dim.as_str()] as usize;
                     let order = |rule: &&TensorRule| Order::of(rule, dim, size);
-                    let of_role = |role| self.tensors.iter().filter(move |rule| rule.role == role);
-                    for ((values, rule), tensor) in changed.iter_mut().zip(of_role(TensorRole::Input)).zip(&given) {
+                    let read = self.tensors.iter().filter(|rule| rule.role.is_read());
+                    for ((values, rule), tensor) in changed.iter_mut().zip(read).zip(&given) {
                         *values = order(&rule).reordered(values, tensor);
                     }
-                    let orders: Vec<Order> = of_role(TensorRole::Output).map(|rule| order(&rule)).collect();
+                    let written = self.tensors.iter().filter(|rule| rule.role.is_written());
+                    let orders: Vec<Order> = written.map(|rule| order(&rule)).collect();
                     (self.oracle(dims, &changed, &rows)?, self.in_order(dims, inputs, (&outputs, &orders), &rows)?)
                 }
                 Property::Shift { tensor, adds } => {

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::process::sentence;
 use super::protocol::PreparedBackend;
 use super::{Backend, Ready, plausible};
-use crate::domain::op::{Dims, Dtype, Op, TensorRole};
+use crate::domain::op::{Dims, Dtype, Op};
 use crate::domain::workload::Tolerance;
 use crate::runner::inputs;
 use crate::runner::outputs::Outputs;
@@ -35,7 +35,7 @@ impl CaseInputs {
     /// Draws the inputs of a seed into a folder and computes the expected output.
     pub fn new(op: &dyn Op, dims: &Dims, dtype: Dtype, seed: u64, folder: &Path) -> Result<Self, String> {
         let (mut files, mut values) = (BTreeMap::new(), Vec::new());
-        for tensor in op.tensors(dims, dtype).into_iter().filter(|tensor| tensor.role == TensorRole::Input) {
+        for tensor in op.inputs(dims, dtype) {
             let drawn = inputs::draw(&tensor, seed);
             let path = folder.join(format!("{}.input", tensor.name));
             let written = std::fs::write(&path, inputs::encode(&drawn, tensor.dtype));

@@ -26,7 +26,7 @@ use describe::{describe, describe_device};
 use graph_state::GraphState;
 use launch::Loaded;
 use memory::{Place, Window};
-use replay::MAX_IN_FLIGHT;
+use replay::{Captured, MAX_IN_FLIGHT};
 
 /// A CUDA device with its primary context, held by this process.
 pub struct CudaDevice {
@@ -36,7 +36,7 @@ pub struct CudaDevice {
     before: sys::CUevent,
     after: sys::CUevent,
     modules: HashMap<usize, Loaded>,
-    captures: HashMap<usize, sys::CUgraphExec>,
+    captures: HashMap<usize, Captured>,
     /// None until the first timing.
     graphs: Option<GraphState>,
     /// Events between replays in a row.
@@ -189,8 +189,8 @@ impl Drop for CudaDevice {
         self.graphs.iter_mut().for_each(GraphState::free);
         // SAFETY: each handle is released once. Errors at the end of the process change nothing.
         unsafe {
-            for replay in self.captures.values() {
-                let _ = result::graph::exec_destroy(*replay);
+            for graph in self.captures.values().flat_map(Captured::graphs) {
+                let _ = result::graph::exec_destroy(graph);
             }
             for loaded in self.modules.values() {
                 let _ = result::module::unload(loaded.module);

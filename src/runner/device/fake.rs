@@ -12,10 +12,10 @@ use std::rc::Rc;
 
 use self::faults::*;
 use self::script::{InjectedFault, Script};
-use super::{Buffer, Capture, Device, Fault, Module, Replay, Work, self_check};
+use super::{Buffer, Capture, Device, Fault, Module, Replay, Restore, Work, self_check};
 use crate::domain::artifact::Artifact;
 use crate::domain::device::{DeviceInfo, Peaks, TimingMode};
-use crate::domain::op::{Dims, Dtype, Op, TensorRole};
+use crate::domain::op::{Dims, Dtype, Op};
 use crate::runner::inputs;
 use crate::runner::outputs::Outputs;
 
@@ -79,6 +79,7 @@ struct Computed {
 /// Captured executions, with plans of their own.
 struct Captured {
     works: Vec<OwnedWork>,
+    restores: Vec<Restore>,
     replay_ns: f64,
     /// Whether a buffer was written since the last replay.
     stale: bool,
@@ -88,7 +89,7 @@ struct Captured {
 struct OwnedWork {
     module: Module,
     fault: i32,
-    /// The inputs, then the output.
+    /// The inputs, then the output. What is updated in place is both.
     buffers: Vec<Buffer>,
     computed: Option<Rc<Computed>>,
 }
@@ -164,6 +165,13 @@ impl FakeDevice {
 
     /// Executes a plan once, including its fault, unless the fault ends the process.
     fn execute(&mut self, work: &OwnedWork) -> Result<(), Fault> {
+        // What is updated in place may be the result of an earlier execution.
+        let mut taken = match work.buffers.split_last() {
+            Some((_, inputs)) if work.computed.is_some() => {
+                inputs.iter().map(|input| self.contents(*input).cloned()).collect::<Result<Vec<_>, Fault>>()?
+            }
+            _ => Vec::new(),
+        };
         let is_strayed_into = work.fault != WRITES_OTHER_WORKSPACES && self.modules.values().any(|state| state.strayed);
         let no_module = || Fault::Broken("no such module".to_owned());
         let state = self.modules.get_mut(&work.module.0).ok_or_else(no_module)?;
@@ -177,7 +185,6 @@ impl FakeDevice {
             return Ok(());
         }
         let other_shape = *state.dims.get_or_insert_with(|| computed.dims.clone()) != computed.dims;
-        let mut taken: Vec<Rc<Vec<u8>>> = inputs.iter().map(|input| Rc::clone(&self.buffers[&input.0].bytes)).collect();
         let first = state.first.get_or_insert_with(|| taken.clone());
         state.strayed |= work.fault == WRITES_OTHER_WORKSPACES && executions > LATER;
         if work.fault == SKIPS_LATER && executions > SKIPS_AFTER {
@@ -230,6 +237,14 @@ impl FakeDevice {
         Ok(())
     }
 
+    /// Overwrites a buffer with the contents of another.
+    fn put_copy(&mut self, from: Buffer, to: Buffer) -> Result<(), Fault> {
+        let bytes = Rc::clone(self.contents(from)?);
+        let memory = self.memory(to)?;
+        (memory.bytes, memory.due) = (bytes, None);
+        Ok(())
+    }
+
     /// Returns the contents of a buffer, after computing a pending output.
     fn contents(&mut self, buffer: Buffer) -> Result<&Rc<Vec<u8>>, Fault> {
         if let Some(PendingOutput { computed, inputs, spoil }) = self.memory(buffer)?.due.take() {
@@ -270,9 +285,8 @@ impl FakeDevice {
 
 impl OwnedWork {
     fn of(work: &Work<'_>) -> Self {
-        let tensors = work.problem.map(|problem| problem.tensors()).unwrap_or_default();
-        let (outputs, inputs): (Vec<_>, Vec<_>) = tensors.iter().partition(|tensor| tensor.role == TensorRole::Output);
-        let buffers = inputs.into_iter().chain(outputs).map(|tensor| work.buffers[&tensor.name]).collect();
+        let tensors = work.problem.map(|problem| [problem.inputs(), problem.outputs()].concat()).unwrap_or_default();
+        let buffers = tensors.iter().map(|tensor| work.buffers[&tensor.name]).collect();
         let computed = work
             .problem
             .map(|problem| Rc::new(Computed { op: problem.op, dims: problem.dims.clone(), dtype: problem.dtype }));
@@ -336,9 +350,7 @@ impl Device for FakeDevice {
     }
 
     fn copy(&mut self, from: Buffer, to: Buffer) -> Result<(), Fault> {
-        let bytes = Rc::clone(self.contents(from)?);
-        let memory = self.memory(to)?;
-        (memory.bytes, memory.due) = (bytes, None);
+        self.put_copy(from, to)?;
         self.captures.values_mut().for_each(|captured| captured.stale = true);
         Ok(())
     }
@@ -385,8 +397,13 @@ impl Replay for FakeDevice {
         for work in once.iter_mut().take(last).skip(1).filter(|work| work.fault == RIGHT_AT_ENDS) {
             work.fault = WRONG;
         }
-        let captured =
-            Captured { works: once, replay_ns: executed().map(|work| model_ns(&self.info, work)).sum(), stale: true };
+        let restores = works.iter().flat_map(|work| work.restores).copied().collect();
+        let captured = Captured {
+            works: once,
+            restores,
+            replay_ns: executed().map(|work| model_ns(&self.info, work)).sum(),
+            stale: true,
+        };
         let handle = self.handle();
         self.captures.insert(handle, captured);
         Ok(Capture(handle))
@@ -396,6 +413,9 @@ impl Replay for FakeDevice {
     fn replay(&mut self, capture: Capture) -> Result<f64, Fault> {
         let no_capture = || Fault::Broken("no such capture".to_owned());
         let mut captured = self.captures.remove(&capture.0).ok_or_else(no_capture)?;
+        for Restore { from, to } in &captured.restores {
+            self.put_copy(*from, *to)?;
+        }
         for work in &captured.works {
             self.execute(work)?;
         }

@@ -21,6 +21,7 @@ pub(in crate::runner) use fake::script::Script;
 
 /// Handle of a device buffer, which lives until it is freed or the device is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(test, derive(Default))]
 pub struct Buffer(usize);
 
 /// Why a device did not carry out a request.
@@ -62,15 +63,29 @@ pub struct Problem<'a> {
 }
 
 impl Problem<'_> {
-    /// Returns the tensors: the inputs, then the one output.
+    /// Returns the tensors, in the order of [`Op::tensors`].
     pub fn tensors(&self) -> Vec<TensorSpec> {
         self.op.tensors(self.dims, self.dtype)
     }
 
-    /// Returns the output tensors.
+    /// Returns the tensors that hold results, among them those that are updated in place.
     pub fn outputs(&self) -> Vec<TensorSpec> {
         self.op.outputs(self.dims, self.dtype)
     }
+
+    /// Returns the tensors that have values before a launch, among them those that are updated in place.
+    pub fn inputs(&self) -> Vec<TensorSpec> {
+        self.op.inputs(self.dims, self.dtype)
+    }
+}
+
+/// A copy that gives a tensor, which an execution has updated in place, its initial values again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Restore {
+    /// The buffer with the initial values. No plan names it.
+    pub from: Buffer,
+    /// The tensor's buffer.
+    pub to: Buffer,
 }
 
 /// A launch plan with the module and the buffers behind its names.
@@ -82,6 +97,8 @@ pub struct Work<'a> {
     pub plan: &'a LaunchPlan,
     /// The buffer of every tensor and workspace that the plan names.
     pub buffers: &'a HashMap<String, Buffer>,
+    /// What a replay restores before its executions. [`Device::launch`] and [`Model::model`] restore nothing.
+    pub restores: &'a [Restore],
     /// The problem that the plan solves, for devices that compute or model from it; `None` for a plan that is only
     /// timed.
     pub problem: Option<Problem<'a>>,
@@ -163,7 +180,7 @@ pub trait Device {
 /// A device that times replays. It can hold several captures at a time.
 pub trait Replay {
     /// Captures `executions` executions for [`Replay::replay`]. They take the plans of `works` in turns, starting over
-    /// after the last.
+    /// after the last. A work that updates a tensor in place may have only one of them.
     fn capture(&mut self, works: &[Work<'_>], executions: u32) -> Result<Capture, Fault>;
 
     /// Brings the process into the [state of its graphs](crate::domain::state::Graphs) in which the device replays. A
@@ -177,6 +194,8 @@ pub trait Replay {
     }
 
     /// Replays captured executions once and waits. Returns the device time of all of them together, in nanoseconds.
+    ///
+    /// The works' tensors that are updated in place are restored first. This time does not count.
     fn replay(&mut self, capture: Capture) -> Result<f64, Fault>;
 
     /// Replays captured executions `count` times, one right after the other, and waits. Returns the device time of

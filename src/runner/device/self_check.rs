@@ -52,7 +52,7 @@ fn launched(device: &mut dyn Device, artifact: &Artifact, from: &[u32]) -> Resul
     device.poison(buffers[1], 0xff)?;
     let named: HashMap<String, Buffer> = [("from".to_owned(), buffers[0]), ("to".to_owned(), buffers[1])].into();
     let plan = plan(from.len());
-    device.launch(&Work { module, plan: &plan, buffers: &named, problem: None })?;
+    device.launch(&Work { module, plan: &plan, buffers: &named, restores: &[], problem: None })?;
     let found = device.read(buffers[1])?;
     for buffer in buffers {
         device.free(buffer)?;

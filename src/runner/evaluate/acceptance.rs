@@ -6,6 +6,7 @@ use rand::seq::SliceRandom;
 
 use super::data::{Data, Inputs, draw, encode, encode_into, input_tensors};
 use super::scoped::{with_module, with_sets};
+use super::sets::Rotation;
 use super::setup::Setup;
 use super::{Ended, Step, memoization};
 use crate::domain::check::Check;
@@ -165,7 +166,7 @@ impl AcceptanceChecks<'_> {
     ) -> Result<T, Ended> {
         let AcceptanceRequest { dtype, tolerance, .. } = self.request;
         let problem = Problem { op: self.op, dims: &case.dims, dtype: *dtype };
-        with_sets(device, &case.name, (&problem, plan), SETS, |device, sets| {
+        with_sets(device, &case.name, (&problem, plan), Rotation::apart(SETS), |device, sets| {
             let seed = self.request.input_seed;
             what(&Setup { case: &case.name, problem, tolerance, module, plan, sets, seed }, device)
         })

@@ -17,7 +17,7 @@ use std::rc::Rc;
 
 use super::case_run::HELD_OUT_SHARE;
 use super::data::Data;
-use super::sets::Sets;
+use super::sets::{Rotation, Sets};
 use super::setup::{Setup, VerifiedOutput};
 use super::{Ended, Step, ended, replays};
 use crate::domain::artifact::Artifact;
@@ -55,7 +55,7 @@ struct SharedInputs {
 struct SharedKey {
     op: OpSource,
     dims: Dims,
-    sets: u32,
+    rotation: Rotation,
     dtype: Dtype,
     oracle_flop: f64,
     seed: u64,
@@ -100,10 +100,10 @@ impl Arena {
         let op = ops::of(&request.op).map_err(Ended::Machine)?;
         let EnterRequest { artifact, dtype, case, plan, .. } = &request;
         let problem = Problem { op, dims: &case.dims, dtype: *dtype };
-        let count = Sets::count(device.info(), &problem, case.regime)
+        let rotation = Sets::rotation(device.info(), &problem, case.regime)
             .map_err(|reason| Ended::Machine(format!("case `{}`: {reason}", case.name)))?;
         step(&case.name, "load");
-        let shared = self.shared(device, &request, &problem, count)?;
+        let shared = self.shared(device, &request, &problem, rotation)?;
         let loaded = LoadedModule::take(device, artifact, |device| shared.tensors.with_workspaces(device, plan));
         let mut loaded = loaded.map_err(|fault| ended(&case.name, fault))?;
         let others = self.others(&shared);
@@ -240,12 +240,12 @@ impl Arena {
         device: &mut dyn Device,
         request: &EnterRequest,
         problem: &Problem<'_>,
-        sets: u32,
+        rotation: Rotation,
     ) -> Result<Rc<SharedInputs>, Ended> {
         let source = SharedKey {
             op: request.op.clone(),
             dims: problem.dims.clone(),
-            sets,
+            rotation,
             dtype: problem.dtype,
             oracle_flop: request.measuring.oracle_flop,
             seed: request.input_seed,
@@ -254,7 +254,7 @@ impl Arena {
             return Ok(Rc::clone(shared));
         }
         let data = Data::new(problem, request.measuring.oracle_flop, request.input_seed).map_err(Ended::Oracle)?;
-        let tensors = Sets::allocate(device, Some(problem), &LaunchPlan::default(), sets);
+        let tensors = Sets::allocate(device, Some(problem), &LaunchPlan::default(), rotation);
         let tensors = tensors.map_err(|fault| ended(&request.case.name, fault))?;
         let shared = Rc::new(SharedInputs { data, tensors, held_out: OnceCell::new() });
         self.shared = Some((source, Rc::clone(&shared)));
@@ -282,7 +282,7 @@ pub fn time(device: &mut dyn Device, request: &TimeRequest, step: &mut Step<'_>)
     replays(device)?;
     let TimeRequest { artifact, plan, samples, min_sample_ns } = request;
     step("", "load");
-    let loaded = LoadedModule::take(device, artifact, |device| Sets::allocate(device, None, plan, 1));
+    let loaded = LoadedModule::take(device, artifact, |device| Sets::allocate(device, None, plan, Rotation::apart(1)));
     let loaded = loaded.map_err(|fault| ended("", fault))?;
     step("", "time");
     let timed = time_held(device, &loaded, plan, *samples, *min_sample_ns);

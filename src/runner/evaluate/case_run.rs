@@ -144,9 +144,9 @@ impl CaseRun<'_> {
     ) -> Result<T, Ended> {
         let EvaluationContext { op, request, stock, explain } = *context;
         let problem = Problem { op, dims, dtype: request.dtype };
-        let count = Sets::count(device.info(), &problem, *regime)
+        let rotation = Sets::rotation(device.info(), &problem, *regime)
             .map_err(|reason| Ended::Machine(format!("case `{name}`: {reason}")))?;
-        with_sets(device, name, (&problem, plan), count, |device, sets| {
+        with_sets(device, name, (&problem, plan), rotation, |device, sets| {
             what(&CaseRun { request, stock, explain, case: name, problem, plan, sets }, device)
         })
     }

@@ -3,7 +3,7 @@
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use crate::domain::op::{TensorRole, TensorSpec, Values};
+use crate::domain::op::{TensorSpec, Values};
 use crate::runner::device::Problem;
 use crate::runner::inputs;
 use crate::runner::validate::Expectation;
@@ -85,7 +85,7 @@ pub fn encode_into(problem: &Problem<'_>, values: &[Vec<f32>], encoded: &mut Inp
     tensors.for_each(|((tensor, values), (_, bytes))| inputs::encode_into(bytes, values, tensor.dtype));
 }
 
-/// Returns the input tensors.
+/// Returns the tensors that have values before a launch.
 pub fn input_tensors(problem: &Problem<'_>) -> impl Iterator<Item = TensorSpec> {
-    problem.tensors().into_iter().filter(|tensor| tensor.role == TensorRole::Input)
+    problem.inputs().into_iter()
 }

@@ -2,7 +2,7 @@
 
 use super::data::{draw, encode};
 use super::scoped::with_module;
-use super::sets::Sets;
+use super::sets::{Rotation, Sets};
 use super::{Ended, ended};
 use crate::runner::device::{Device, Fault, Problem};
 use crate::runner::messages::LaunchRequest;
@@ -17,7 +17,7 @@ pub fn execute(device: &mut dyn Device, request: &LaunchRequest, executions: usi
     let case = asked.map_or("", |asked| asked.case.name.as_str());
     with_module(device, case, artifact, |device, module| {
         let run = |device: &mut dyn Device| -> Result<(), Fault> {
-            let sets = Sets::allocate(device, problem.as_ref(), plan, 1)?;
+            let sets = Sets::allocate(device, problem.as_ref(), plan, Rotation::apart(1))?;
             if let Some(problem) = &problem {
                 sets.upload(device, &encode(problem, &draw(problem, *seed)))?;
             }

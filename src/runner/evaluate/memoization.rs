@@ -11,7 +11,7 @@ use rand::{Rng, SeedableRng};
 
 use super::data::{Data, input_tensors};
 use super::scoped::{with_capture, with_module, with_sets};
-use super::sets::Sets;
+use super::sets::{Rotation, Sets};
 use super::setup::Setup;
 use super::{Ended, Step, replays};
 use crate::domain::check::Check;
@@ -75,7 +75,7 @@ pub fn check(
     let problem = Problem { op, dims: &case.dims, dtype: request.dtype };
     let count = set_count(device.info(), &problem, plan, case.regime)
         .map_err(|reason| Ended::Machine(format!("case `{}`: {reason}", case.name)))?;
-    with_sets(device, &case.name, (&problem, plan), count, |device, sets| {
+    with_sets(device, &case.name, (&problem, plan), Rotation::apart(count), |device, sets| {
         with_module(device, &case.name, &request.artifact, |device, module| {
             let (tolerance, seed) = (&request.tolerance, request.input_seed);
             let setup = Setup { case: &case.name, problem, tolerance, module, plan, sets, seed };
@@ -88,7 +88,7 @@ pub fn check(
 /// Returns the number of sets of buffers.
 fn set_count(device: &DeviceInfo, problem: &Problem<'_>, plan: &LaunchPlan, regime: Regime) -> Result<u32, String> {
     if regime.on(device) == Regime::Cold {
-        return Sets::count(device, problem, regime);
+        return Sets::rotation(device, problem, regime).map(|rotation| rotation.sets);
     }
     let tensors: usize = problem.tensors().iter().map(TensorSpec::bytes).sum();
     let workspaces: usize = plan.workspaces.iter().map(|workspace| workspace.bytes).sum();
@@ -162,7 +162,9 @@ impl Runner<'_> {
         setup.reset(device)?;
         device.reset_caches().map_err(|fault| setup.ended(fault))?;
         let works = setup.works();
-        let works = if self.regime == Regime::Cold { &works[..] } else { &works[..1] };
+        // A set that is updated in place can be updated once in a replay.
+        let is_once = works.iter().any(|work| !work.restores.is_empty());
+        let works = if self.regime == Regime::Cold || is_once { &works[..] } else { &works[..1] };
         replays(device)?.begin_timing().map_err(|fault| setup.ended(fault))?;
         let timed = benchmark::time(replays(device)?, works, SAMPLES, self.request.measuring.min_sample_ns);
         timed.map(|timing| timing.median_ns).map_err(|fault| setup.ended(fault))

@@ -13,10 +13,11 @@ use rayon::prelude::*;
 use super::Ended;
 use super::setup::Setup;
 use crate::domain::check::Check;
-use crate::domain::op::Dtype;
+use crate::domain::op::{Dtype, TensorRole, TensorSpec};
 use crate::domain::profile::{LaunchProfile, Profile};
 use crate::runner::device::Device;
-use crate::runner::outputs::{Output, Outputs, is_poison};
+use crate::runner::inputs;
+use crate::runner::outputs::{Output, Outputs, POISON};
 
 /// The least share of the case's floating-point work that a kernel does, by extrapolation from the sample.
 const MIN_WORK_SHARE: f64 = 0.6;
@@ -42,11 +43,12 @@ pub(super) fn check(
     check_work(setup, profile)?;
     // A device that models its times has only the first set.
     let output = setup.sets.output(device, &setup.problem, 0).map_err(|fault| setup.ended(fault))?;
-    check_written(setup, &output, profile)?;
+    let before = before(setup, values);
+    check_written(setup, (&output, &before), values, profile)?;
     let earlier = profile.launches.split_last().map_or(&[][..], |(_, earlier)| earlier);
     // The last launch of several may read what blocks outside of the sample would have written.
     if earlier.iter().all(|launch| launch.executed_blocks == launch.blocks) {
-        let rows = compare(setup, &output, values)?;
+        let rows = compare(setup, (&output, &before), values)?;
         if let Some(last) = profile.launches.last_mut() {
             last.rows_compared = Some(rows);
         }
@@ -74,7 +76,35 @@ fn check_work(setup: &Setup<'_>, profile: &Profile) -> Result<(), Ended> {
     Err(setup.cheated(Check::Floor, message))
 }
 
-fn check_written(setup: &Setup<'_>, output: &[u8], profile: &Profile) -> Result<(), Ended> {
+/// Returns the bytes of the outputs before the execution: poison, or the initial values of what is updated in place.
+fn before(setup: &Setup<'_>, values: &[Vec<f32>]) -> Vec<u8> {
+    let (inputs, outputs) = (setup.problem.inputs(), setup.problem.outputs());
+    let of_output = |output: TensorSpec| match inputs.iter().position(|input| input.name == output.name) {
+        Some(place) => inputs::encode(&values[place], output.dtype),
+        None => vec![POISON; output.bytes()],
+    };
+    outputs.into_iter().flat_map(of_output).collect()
+}
+
+/// Returns which share of the elements of an output the oracle changes, from some of its rows.
+fn changed_share(setup: &Setup<'_>, of: &Output, before: &[u8], values: &[Vec<f32>]) -> Result<f64, Ended> {
+    let problem = setup.problem;
+    let mut rng = SmallRng::seed_from_u64(setup.seed);
+    let mut rows = sample(&mut rng, of.rows.len(), ROWS.min(of.rows.len())).into_vec();
+    rows.sort_unstable();
+    rows.iter_mut().for_each(|row| *row += of.rows.start);
+    let oracle = problem.op.oracle(problem.dims, values, &rows).map_err(Ended::Oracle)?;
+    let was: Vec<f64> = rows.iter().flat_map(|row| of.values_of(*row, before)).collect();
+    let is_other = |(after, before): &(&f64, &f64)| f64::from(of.dtype.rounded(**after as f32)) != **before;
+    Ok(oracle.iter().zip(&was).filter(is_other).count() as f64 / was.len().max(1) as f64)
+}
+
+fn check_written(
+    setup: &Setup<'_>,
+    (output, before): (&[u8], &[u8]),
+    values: &[Vec<f32>],
+    profile: &Profile,
+) -> Result<(), Ended> {
     // If the last block to arrive writes the output, a sample may write nothing.
     if profile.launches.iter().any(|launch| launch.atomics > 0) {
         return Ok(());
@@ -83,13 +113,24 @@ fn check_written(setup: &Setup<'_>, output: &[u8], profile: &Profile) -> Result<
     let outputs = outputs(setup);
     let written_share = |of: &Output| {
         let size = of.dtype.bytes();
-        let bytes = output[of.bytes.clone()].par_chunks_exact(size);
-        let written = bytes.with_min_len(4096).filter(|element| !is_poison(element)).count();
+        let elements = |bytes| <[u8]>::par_chunks_exact(bytes, size);
+        let pairs = elements(&output[of.bytes.clone()]).zip(elements(&before[of.bytes.clone()]));
+        let written = pairs.with_min_len(4096).filter(|(after, before)| after != before).count();
         written as f64 / (of.bytes.len() / size) as f64
     };
-    // Whole numbers may have the bytes of what was not written.
-    let shares = outputs.iter().filter(|output| !output.dtype.is_integer()).map(written_share);
-    let written = shares.fold(1.0, f64::min);
+    let mut written = 1.0_f64;
+    for (of, tensor) in outputs.iter().zip(setup.problem.outputs()) {
+        // What is updated in place may keep some of its values, and whole numbers may have the bytes of what was not
+        // written.
+        let most = match tensor.role {
+            TensorRole::InPlace => changed_share(setup, of, before, values)?,
+            _ if of.dtype.is_integer() => continue,
+            _ => 1.0,
+        };
+        if most > 0.0 {
+            written = written.min(written_share(of) / most);
+        }
+    }
     if written >= MIN_WRITTEN_SHARE * executed {
         return Ok(());
     }
@@ -103,12 +144,12 @@ fn check_written(setup: &Setup<'_>, output: &[u8], profile: &Profile) -> Result<
 }
 
 /// Compares the written elements of some rows with the oracle. Returns the number of rows.
-fn compare(setup: &Setup<'_>, output: &[u8], values: &[Vec<f32>]) -> Result<usize, Ended> {
+fn compare(setup: &Setup<'_>, (output, before): (&[u8], &[u8]), values: &[Vec<f32>]) -> Result<usize, Ended> {
     let problem = setup.problem;
     let outputs = outputs(setup);
     let is_touched = |row: &usize| {
         let (_, of) = outputs.of_row(*row);
-        of.bytes_of(*row, output).chunks_exact(of.dtype.bytes()).any(|element| !is_poison(element))
+        of.bytes_of(*row, output) != of.bytes_of(*row, before)
     };
     let touched: Vec<usize> = (0..outputs.rows()).into_par_iter().filter(is_touched).collect();
     let mut rng = SmallRng::seed_from_u64(setup.seed);
@@ -121,7 +162,7 @@ fn compare(setup: &Setup<'_>, output: &[u8], values: &[Vec<f32>]) -> Result<usiz
         let (_, of) = outputs.of_row(row);
         let (expected, rest) = oracle.split_at(of.row_len);
         oracle = rest;
-        let error = error_of(of.bytes_of(row, output), expected, of.dtype);
+        let error = error_of([output, before].map(|bytes| of.bytes_of(row, bytes)), expected, of.dtype);
         let most = PART_OF_A_ROW * setup.tolerance.worst_row;
         // Written so that a NaN fails.
         let within = error <= most;
@@ -137,12 +178,12 @@ fn compare(setup: &Setup<'_>, output: &[u8], values: &[Vec<f32>]) -> Result<usiz
 }
 
 /// Returns the error of the written elements of a row, relative to as many typical ones.
-fn error_of(row: &[u8], oracle: &[f64], dtype: Dtype) -> f64 {
+fn error_of([row, before]: [&[u8]; 2], oracle: &[f64], dtype: Dtype) -> f64 {
     let values = dtype.decode_exactly(row);
     let typical = oracle.iter().map(|it| it * it).sum::<f64>() / oracle.len() as f64;
-    let elements = row.chunks_exact(dtype.bytes()).zip(values.iter().zip(oracle));
+    let bytes = row.chunks_exact(dtype.bytes()).zip(before.chunks_exact(dtype.bytes()));
     let (mut squared, mut count) = (0.0, 0);
-    for (_, (value, oracle)) in elements.filter(|(bytes, _)| !is_poison(bytes)) {
+    for (_, (value, oracle)) in bytes.zip(values.iter().zip(oracle)).filter(|((after, before), _)| after != before) {
         squared += (*value - oracle).powi(2);
         count += 1;
     }

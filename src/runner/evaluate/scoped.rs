@@ -1,6 +1,6 @@
 //! Scoped resources of a device: each is acquired, used by a function and released.
 
-use super::sets::Sets;
+use super::sets::{Rotation, Sets};
 use super::{Ended, ended, replays};
 use crate::domain::artifact::Artifact;
 use crate::domain::plan::LaunchPlan;
@@ -23,10 +23,10 @@ pub fn with_sets<T>(
     device: &mut dyn Device,
     case: &str,
     (problem, plan): (&Problem<'_>, &LaunchPlan),
-    count: u32,
+    rotation: Rotation,
     what: impl FnOnce(&mut dyn Device, &Sets) -> Result<T, Ended>,
 ) -> Result<T, Ended> {
-    let sets = Sets::allocate(device, Some(problem), plan, count).map_err(|fault| ended(case, fault))?;
+    let sets = Sets::allocate(device, Some(problem), plan, rotation).map_err(|fault| ended(case, fault))?;
     let done = what(device, &sets);
     after_release(case, done, sets.free(device))
 }

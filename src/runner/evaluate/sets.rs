@@ -1,4 +1,9 @@
 //! Buffer sets: the buffers that a plan needs on the device. The warm regime has one set, the cold regime many.
+//!
+//! A tensor that is updated in place has a second buffer in each set, with its initial values. No plan names this buffer.
+//! An upload writes it, and whatever resets an output copies it. A replay can update each set only once, so such a
+//! problem has many sets even in the warm regime. There, the sets share inputs and workspaces, which so stay in L2
+//! (docs/decisions/0067-in-place-tensors-rotate.md).
 
 use std::collections::HashMap;
 
@@ -8,72 +13,143 @@ use rand::seq::index::sample;
 
 use super::data::Inputs;
 use crate::domain::device::DeviceInfo;
-use crate::domain::plan::{Initial, LaunchPlan};
+use crate::domain::op::{TensorRole, TensorSpec};
+use crate::domain::plan::{Initial, LaunchPlan, Workspace};
 use crate::domain::regime::{self, Regime};
-use crate::runner::device::{Buffer, Device, Fault, Module, Problem, Work};
+use crate::runner::device::{Buffer, Device, Fault, Module, Problem, Restore, Work};
 use crate::runner::outputs::POISON;
 
 /// The most sets that a check inspects.
 const LOOKED_AT: usize = 2;
 
+/// With tensors that are updated in place, the fewest and the most executions of a warm replay, if memory allows. The
+/// fewest take tens of microseconds, beside which the one or two of a replay's start are little.
+const IN_PLACE_SETS: [usize; 2] = [32, 128];
+
+/// With tensors that are updated in place, the bytes that a replay moves at least, which also limit the fewest sets. An
+/// H200 needs 0.2 ms for them, as long as a sample should take.
+const IN_PLACE_BYTES: usize = 1 << 30;
+
+/// The share of L2 that the buffers of the sets may take in the warm regime, beyond the fewest sets.
+const L2_SHARE: f64 = 0.5;
+
+/// How many sets there are, and what they share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rotation {
+    /// The number of sets.
+    pub sets: u32,
+    /// Whether the sets have the same inputs and workspaces.
+    pub shares_inputs: bool,
+}
+
+impl Rotation {
+    /// Makes sets that share nothing.
+    pub fn apart(sets: u32) -> Self {
+        Self { sets, shares_inputs: false }
+    }
+}
+
 /// Sets of equal buffers on the device. The caller must free them.
 #[derive(Default)]
 pub struct Sets {
     sets: Vec<HashMap<String, Buffer>>,
+    /// The tensors of each set that are updated in place.
+    restores: Vec<Vec<Restore>>,
+    shares_inputs: bool,
     /// Buffers that no other `Sets` owns.
     own: Vec<Buffer>,
 }
 
+/// A buffer to allocate in every set.
+struct Wanted {
+    name: String,
+    bytes: usize,
+    /// Whether all sets have the same, if they share anything.
+    is_shared: bool,
+    is_in_place: bool,
+}
+
 impl Sets {
-    /// Returns the number of sets for a regime. The error says in one sentence why the problem cannot be timed in it.
-    pub fn count(device: &DeviceInfo, problem: &Problem<'_>, regime: Regime) -> Result<u32, String> {
+    /// Returns the sets for a regime. The error says in one sentence why the problem cannot be timed in it.
+    pub fn rotation(device: &DeviceInfo, problem: &Problem<'_>, regime: Regime) -> Result<Rotation, String> {
         let bytes: usize = problem.tensors().iter().map(|tensor| tensor.bytes()).sum();
+        let is_in_place = problem.op.is_in_place(problem.dims, problem.dtype);
         match regime.on(device) {
-            Regime::Warm => Ok(1),
-            Regime::Cold => regime::sets(bytes as u64, device),
+            Regime::Warm if is_in_place && device.replays() => {
+                Ok(Rotation { sets: warm_in_place(device, problem), shares_inputs: true })
+            }
+            Regime::Warm => Ok(Rotation::apart(1)),
+            Regime::Cold => {
+                let sets = regime::sets(bytes as u64, device)?;
+                let least = if is_in_place { (IN_PLACE_BYTES / bytes.max(1)).min(IN_PLACE_SETS[1]) } else { 1 };
+                Ok(Rotation::apart(sets.max(least as u32)))
+            }
         }
     }
 
-    /// Allocates `count` sets with undefined contents, or none.
+    /// Allocates sets with undefined contents.
     pub fn allocate(
         device: &mut dyn Device,
         problem: Option<&Problem<'_>>,
         plan: &LaunchPlan,
-        count: u32,
+        rotation: Rotation,
     ) -> Result<Self, Fault> {
-        let tensors = problem.map(Problem::tensors).unwrap_or_default().into_iter().map(|t| (t.bytes(), t.name));
-        let workspaces = plan.workspaces.iter().map(|w| (w.bytes, w.name.clone()));
-        let wanted: Vec<(usize, String)> = tensors.chain(workspaces).collect();
-        let sets = Self { sets: vec![HashMap::new(); count as usize], own: Vec::new() };
-        sets.add(device, &wanted)
+        let tensor = |tensor: TensorSpec| Wanted {
+            bytes: tensor.bytes(),
+            is_shared: !tensor.role.is_written(),
+            is_in_place: tensor.role == TensorRole::InPlace,
+            name: tensor.name,
+        };
+        let tensors = problem.map(Problem::tensors).unwrap_or_default().into_iter().map(tensor);
+        let wanted: Vec<Wanted> = tensors.chain(workspaces(plan)).collect();
+        let count = rotation.sets as usize;
+        let (sets, restores) = (vec![HashMap::new(); count], vec![Vec::new(); count]);
+        Self { sets, restores, shares_inputs: rotation.shares_inputs, own: Vec::new() }.add(device, &wanted)
     }
 
     /// Allocates sets that share these tensors and have workspaces for another plan, or none.
     pub fn with_workspaces(&self, device: &mut dyn Device, plan: &LaunchPlan) -> Result<Self, Fault> {
-        let wanted: Vec<(usize, String)> = plan.workspaces.iter().map(|w| (w.bytes, w.name.clone())).collect();
-        Self { sets: self.sets.clone(), own: Vec::new() }.add(device, &wanted)
+        let wanted: Vec<Wanted> = workspaces(plan).collect();
+        let (sets, restores) = (self.sets.clone(), self.restores.clone());
+        Self { sets, restores, shares_inputs: self.shares_inputs, own: Vec::new() }.add(device, &wanted)
     }
 
     /// Allocates buffers in every set.
-    fn add(mut self, device: &mut dyn Device, wanted: &[(usize, String)]) -> Result<Self, Fault> {
-        for (place, set) in self.sets.iter_mut().enumerate() {
+    fn add(mut self, device: &mut dyn Device, wanted: &[Wanted]) -> Result<Self, Fault> {
+        for place in 0..self.sets.len() {
             // Every second set in reverse, so that tensors follow each other in both orders.
             for at in 0..wanted.len() {
-                let (bytes, name) = &wanted[if place % 2 == 0 { at } else { wanted.len() - 1 - at }];
-                match device.alloc(*bytes) {
-                    Ok(buffer) => {
-                        self.own.push(buffer);
-                        set.insert(name.clone(), buffer);
-                    }
-                    Err(fault) => {
-                        // The failed allocation is the error to report.
-                        let _ = self.free(device);
-                        return Err(fault);
-                    }
+                let wanted = &wanted[if place % 2 == 0 { at } else { wanted.len() - 1 - at }];
+                if let Err(fault) = self.add_to(device, place, wanted) {
+                    // The failed allocation is the error to report.
+                    let _ = self.free(device);
+                    return Err(fault);
                 }
             }
         }
         Ok(self)
+    }
+
+    /// Allocates a buffer in one set, unless the set shares that of the first.
+    fn add_to(&mut self, device: &mut dyn Device, place: usize, wanted: &Wanted) -> Result<(), Fault> {
+        let Wanted { name, bytes, is_shared, is_in_place } = wanted;
+        if place > 0 && self.shares_inputs && *is_shared {
+            let shared = self.sets[0][name];
+            self.sets[place].insert(name.clone(), shared);
+            return Ok(());
+        }
+        let mut allocated = || -> Result<Buffer, Fault> {
+            let buffer = device.alloc(*bytes)?;
+            self.own.push(buffer);
+            Ok(buffer)
+        };
+        let to = allocated()?;
+        if *is_in_place {
+            let from = allocated()?;
+            self.restores[place].push(Restore { from, to });
+        }
+        self.sets[place].insert(name.clone(), to);
+        Ok(())
     }
 
     /// Frees every buffer that it owns.
@@ -83,7 +159,14 @@ impl Sets {
 
     /// Returns the plan's work on each set.
     pub fn works<'a>(&'a self, module: Module, plan: &'a LaunchPlan, problem: Option<Problem<'a>>) -> Vec<Work<'a>> {
-        self.sets.iter().map(|buffers| Work { module, plan, buffers, problem }).collect()
+        let sets = self.sets.iter().zip(&self.restores);
+        sets.map(|(buffers, restores)| Work { module, plan, buffers, restores, problem }).collect()
+    }
+
+    /// Returns the buffer that holds what was uploaded for an input.
+    fn uploaded(&self, place: usize, name: &str) -> Buffer {
+        let buffer = self.sets[place][name];
+        self.restores[place].iter().find(|restore| restore.to == buffer).map_or(buffer, |restore| restore.from)
     }
 
     /// Uploads the same inputs to every set.
@@ -91,22 +174,26 @@ impl Sets {
         self.upload_to(device, &self.places(), inputs)
     }
 
-    /// Uploads the same inputs to the sets at `places`. The first is uploaded from the host and copied to the others,
-    /// at the speed of the device's memory.
+    /// Uploads the same inputs to the sets at `places`, or to all if they share inputs. The first is uploaded from the host
+    /// and copied to the others, at the speed of the device's memory.
+    ///
+    /// A tensor that is updated in place has these values once outputs are poisoned.
     pub fn upload_to(&self, device: &mut dyn Device, places: &[usize], inputs: &Inputs) -> Result<(), Fault> {
+        let all = self.places();
+        let places = if self.shares_inputs { &all } else { places };
         let Some((first, others)) = places.split_first() else { return Ok(()) };
         for (name, bytes) in inputs {
             self.write(device, *first, name, bytes)?;
-            for other in others {
-                device.copy(self.sets[*first][name], self.sets[*other][name])?;
-            }
+            let from = self.uploaded(*first, name);
+            let others = others.iter().map(|other| self.uploaded(*other, name)).filter(|to| *to != from);
+            others.into_iter().try_for_each(|to| device.copy(from, to))?;
         }
         Ok(())
     }
 
-    /// Overwrites a buffer of one set.
+    /// Uploads an input to one set. If it is updated in place, it has these values once outputs are poisoned.
     pub fn write(&self, device: &mut dyn Device, place: usize, name: &str, bytes: &[u8]) -> Result<(), Fault> {
-        device.write(self.sets[place][name], bytes)
+        device.write(self.uploaded(place, name), bytes)
     }
 
     /// Draws the places of the sets that a check inspects.
@@ -125,7 +212,8 @@ impl Sets {
 
     /// Puts every workspace into the state that the plan needs before its first launch.
     pub fn reset(&self, device: &mut dyn Device, plan: &LaunchPlan) -> Result<(), Fault> {
-        for (set, workspace) in self.sets.iter().flat_map(|set| plan.workspaces.iter().map(move |w| (set, w))) {
+        let sets = self.sets.iter().take(if self.shares_inputs { 1 } else { self.sets.len() });
+        for (set, workspace) in sets.flat_map(|set| plan.workspaces.iter().map(move |w| (set, w))) {
             match workspace.initial {
                 Initial::Zero => device.fill(set[&workspace.name], 0)?,
                 Initial::Undefined => device.poison(set[&workspace.name], POISON)?,
@@ -135,15 +223,20 @@ impl Sets {
     }
 
     /// Poisons the output of every set, so that any later content was written later. All are poisoned, because a kernel
-    /// can see which ones are.
+    /// can see which ones are. What is updated in place gets its initial values instead.
     pub fn poison_outputs(&self, device: &mut dyn Device, problem: &Problem<'_>) -> Result<(), Fault> {
         (0..self.sets.len()).try_for_each(|place| self.poison_output(device, problem, place))
     }
 
     /// Poisons the outputs of a set.
     pub fn poison_output(&self, device: &mut dyn Device, problem: &Problem<'_>, place: usize) -> Result<(), Fault> {
-        let outputs = problem.outputs();
-        outputs.iter().try_for_each(|output| device.poison(self.sets[place][&output.name], POISON))
+        problem.outputs().iter().try_for_each(|output| {
+            let buffer = self.sets[place][&output.name];
+            match self.uploaded(place, &output.name) {
+                initial if initial != buffer => device.copy(initial, buffer),
+                _ => device.poison(buffer, POISON),
+            }
+        })
     }
 
     /// Reads the outputs of a set, one after the other.
@@ -187,7 +280,7 @@ impl Sets {
     ) -> Result<Option<String>, Fault> {
         for (name, bytes) in inputs {
             for place in places {
-                if !device.holds(self.sets[*place][name], bytes)? {
+                if !device.holds(self.uploaded(*place, name), bytes)? {
                     return Ok(Some(name.clone()));
                 }
             }
@@ -198,16 +291,99 @@ impl Sets {
     /// Returns the name of a buffer whose guard regions were written, in the sets at `places`.
     pub fn written_beside(&self, device: &mut dyn Device, places: &[usize]) -> Result<Option<String>, Fault> {
         let mut found = None;
-        for set in places.iter().map(|place| &self.sets[*place]) {
-            let mut names: Vec<&String> = set.keys().collect();
+        for place in places {
+            let mut names: Vec<&String> = self.sets[*place].keys().collect();
             names.sort();
             // Continues after a finding, because the check also restores the guard regions.
             for name in names {
-                if !device.was_intact(set[name])? {
+                let (buffer, uploaded) = (self.sets[*place][name], self.uploaded(*place, name));
+                let is_intact = device.was_intact(buffer)?;
+                if !(buffer == uploaded || device.was_intact(uploaded)?) || !is_intact {
                     found.get_or_insert_with(|| name.clone());
                 }
             }
         }
         Ok(found)
+    }
+}
+
+fn workspaces(plan: &LaunchPlan) -> impl Iterator<Item = Wanted> {
+    let wanted = |workspace: &Workspace| Wanted {
+        name: workspace.name.clone(),
+        bytes: workspace.bytes,
+        is_shared: true,
+        is_in_place: false,
+    };
+    plan.workspaces.iter().map(wanted)
+}
+
+/// Returns the number of sets in the warm regime: the buffers that they do not share are in L2, unless that leaves too few.
+fn warm_in_place(device: &DeviceInfo, problem: &Problem<'_>) -> u32 {
+    let copies = |role: TensorRole| if role == TensorRole::InPlace { 2 } else { 1 };
+    let bytes = problem.outputs().iter().map(|tensor| tensor.bytes() * copies(tensor.role)).sum::<usize>().max(1);
+    let fitting = (device.l2_bytes as f64 * L2_SHARE / bytes as f64) as usize;
+    let [fewest, most] = IN_PLACE_SETS;
+    fitting.clamp((IN_PLACE_BYTES / bytes).clamp(1, fewest), most) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::op::{Dims, Dtype};
+    use crate::ops::declared_for_tests;
+    use crate::runner::device::FakeDevice;
+
+    /// `x` is updated in place with `w`, which has as many elements.
+    const MANIFEST: &str = "name = \"update\"\nabout = \"\"\noracle = \"o.py\"\nflop = \"0\"\n[dims.N]\nabout = \"\"\n\
+        [tensors.x]\nrole = \"in-place\"\nshape = [\"N\"]\n[tensors.w]\nrole = \"input\"\nshape = [\"N\"]\n";
+
+    fn dims(n: i64) -> Dims {
+        [("N".to_owned(), n)].into()
+    }
+
+    /// The L2 of an H200 has 50 MiB.
+    #[test]
+    fn a_replay_has_enough_executions_and_warm_ones_fit_l2_if_they_can() {
+        let device = DeviceInfo { l2_bytes: 50 << 20, ..FakeDevice::new().info().clone() };
+        let op = declared_for_tests(MANIFEST);
+        let sets = |n: i64, regime| {
+            let problem = Problem { op, dims: &dims(n), dtype: Dtype::F32 };
+            Sets::rotation(&device, &problem, regime).unwrap()
+        };
+        let warm = |n| sets(n, Regime::Warm);
+        assert_eq!(warm(1000), Rotation { sets: 128, shares_inputs: true });
+        assert_eq!(warm(64 << 10).sets, 50, "two buffers of 256 KiB each take half of L2");
+        assert_eq!(warm(1 << 20).sets, 32, "fewer would make a replay too short");
+        assert_eq!(warm(32 << 20).sets, 4, "each moves 256 MiB");
+        assert_eq!(warm(1 << 30).sets, 1);
+        assert_eq!(sets(1 << 20, Regime::Cold), Rotation::apart(128));
+        assert_eq!(sets(64 << 20, Regime::Cold), Rotation::apart(2));
+        let modelled = DeviceInfo { timing: crate::domain::device::TimingMode::Modelled, ..device.clone() };
+        let problem = Problem { op, dims: &dims(1000), dtype: Dtype::F32 };
+        assert_eq!(Sets::rotation(&modelled, &problem, Regime::Warm), Ok(Rotation::apart(1)));
+    }
+
+    #[test]
+    fn outputs_in_place_get_what_was_uploaded_and_spoilt_copies_are_noticed() {
+        let mut device = FakeDevice::new();
+        let problem = Problem { op: declared_for_tests(MANIFEST), dims: &dims(2), dtype: Dtype::F32 };
+        let plan = LaunchPlan::default();
+        let rotation = Rotation { sets: 3, shares_inputs: true };
+        let sets = Sets::allocate(&mut device, Some(&problem), &plan, rotation).unwrap();
+        assert_eq!(device.held()[1], 3 * 2 + 1, "a tensor with its initial values in each set, and one input");
+        let inputs: Inputs = [("x", 1), ("w", 2)].map(|(name, byte)| (name.to_owned(), vec![byte; 8])).into();
+        sets.upload_to(&mut device, &[2], &inputs).unwrap();
+        for place in sets.places() {
+            device.write(sets.sets[place]["x"], &[9; 8]).unwrap();
+        }
+        assert_eq!(sets.overwritten(&mut device, &inputs, &sets.places()), Ok(None), "a result is no input");
+        sets.poison_outputs(&mut device, &problem).unwrap();
+        for place in sets.places() {
+            assert_eq!(sets.output(&mut device, &problem, place), Ok(vec![1; 8]));
+        }
+        device.write(sets.restores[1][0].from, &[9; 8]).unwrap();
+        assert_eq!(sets.overwritten(&mut device, &inputs, &[1]), Ok(Some("x".to_owned())));
+        sets.free(&mut device).unwrap();
+        assert_eq!(device.held(), [0; 3]);
     }
 }

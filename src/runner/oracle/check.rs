@@ -1,10 +1,11 @@
 //! Checks an oracle before a session begins, because nothing can be checked without it.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::PythonOracle;
-use crate::domain::op::{Dtype, Op, OpSource, Oracle, OracleCall, TensorRole};
+use crate::domain::op::{Dtype, Op, OpSource, Oracle, OracleCall};
 use crate::domain::workload::{Case, Workload};
 use crate::ops::Declared;
 use crate::runner::inputs;
@@ -65,12 +66,46 @@ fn checked(workload: &Workload, op: &Declared) -> Result<Duration, String> {
         let (op, value) = (op.name(), first[at]);
         return Err(named(least, format!("the oracle of op `{op}` returned {value} for ordinary random inputs")));
     }
+    check_in_place(workload, op, (least, &first)).map_err(|problem| named(least, problem))?;
     let has = op.check_properties(&least.dims, workload.dtype, &inputs_of(op, workload.dtype, least));
     has.map_err(|problem| named(least, problem))?;
     if least.name != most.name {
         called(most)?;
     }
     Ok(slowest)
+}
+
+/// Refuses an op that leaves a tensor, which it is to update in place, so much as it was that a kernel that writes nothing
+/// would pass. `values` are those of [`rows_of`].
+fn check_in_place(workload: &Workload, op: &Declared, (case, values): (&Case, &[f64])) -> Result<(), String> {
+    let (inputs, drawn) = (op.inputs(&case.dims, workload.dtype), inputs_of(op, workload.dtype, case));
+    let least = workload.tolerance.relative_l2.max(workload.tolerance.worst_row);
+    let mut rest = values;
+    for output in op.outputs(&case.dims, workload.dtype) {
+        let rows = rows_of(&(0..output.rows()));
+        let (after, others) = rest.split_at(rows.len() * output.row_len());
+        rest = others;
+        let Some(place) = inputs.iter().position(|input| input.name == output.name) else { continue };
+        let row = |row: usize| drawn[place][row * output.row_len()..][..output.row_len()].iter();
+        let before = rows.into_iter().flat_map(row).map(|value| f64::from(*value));
+        let change = after.iter().zip(before).map(|(after, before)| (after - before).powi(2)).sum::<f64>().sqrt();
+        let (op, name) = (op.name(), &output.name);
+        if change == 0.0 {
+            return Err(format!(
+                "the oracle of op `{op}` returns the in-place tensor `{name}` as it got it: return the new values, or give \
+                 it the role `input` if kernels only read it"
+            ));
+        }
+        let size = after.iter().map(|value| value * value).sum::<f64>().sqrt();
+        if change <= least * size {
+            return Err(format!(
+                "a kernel that does not write `{name}` would pass: the oracle of op `{op}` changes it by {:.1e} of its \
+                 size, and the tolerance is {least:.0e}; reduce the tolerance, or give inputs `values` that change it more",
+                change / size
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn named(case: &Case, problem: String) -> String {
@@ -80,11 +115,16 @@ fn named(case: &Case, problem: String) -> String {
 fn computed(op: &dyn Op, dtype: Dtype, case: &Case) -> Result<Vec<f64>, String> {
     let inputs = inputs_of(op, dtype, case);
     let outputs = Outputs::of(op, &case.dims, dtype);
-    let rows: Vec<usize> = outputs.iter().flat_map(|output| output.rows.clone().take(ROWS)).collect();
+    let rows: Vec<usize> = outputs.iter().flat_map(|output| rows_of(&output.rows)).collect();
     op.oracle(&case.dims, &inputs, &rows)
 }
 
+/// Returns some rows of an output, which has these. Others may behave in another way, so they are far apart.
+fn rows_of(rows: &Range<usize>) -> Vec<usize> {
+    let some = rows.len().min(ROWS);
+    (0..some).map(|at| rows.start + at * rows.len() / some).collect()
+}
+
 fn inputs_of(op: &dyn Op, dtype: Dtype, case: &Case) -> Vec<Vec<f32>> {
-    let tensors = op.tensors(&case.dims, dtype);
-    tensors.iter().filter(|tensor| tensor.role == TensorRole::Input).map(|tensor| inputs::draw(tensor, 1)).collect()
+    op.inputs(&case.dims, dtype).iter().map(|tensor| inputs::draw(tensor, 1)).collect()
 }

@@ -40,6 +40,19 @@ class Tensor:
         self.shape = tuple(shape)
         return self
 
+    def copy_(self, other):
+        assert other.shape == self.shape, (other.shape, self.shape)
+        calls.append(f"copy to {self.address}")
+
+    def __mul__(self, factor):
+        return Tensor(self.shape, self.dtype)
+
+    def __getitem__(self, places):
+        """A column, `[:, 0]`, which shares its memory."""
+        column = Tensor([self.shape[0]], self.dtype)
+        column.address = self.address
+        return column
+
     def tril(self, diagonal):
         calls.append(f"tril {diagonal}")
         return self
@@ -68,8 +81,8 @@ def is_grad_enabled():
 
 
 class Op:
-    def __init__(self, name, schema, function):
-        self.name, self.schema, self.function = name, schema, function
+    def __init__(self, name, mutates_args, schema, function):
+        self.name, self.mutates_args, self.schema, self.function = name, mutates_args, schema, function
 
     def __call__(self, *arguments):
         return self.function(*arguments)
@@ -79,7 +92,7 @@ class Op:
 
 
 library = types.SimpleNamespace(
-    custom_op=lambda name, mutates_args, schema: lambda function: Op(name, schema, function))
+    custom_op=lambda name, mutates_args, schema: lambda function: Op(name, mutates_args, schema, function))
 cuda = types.SimpleNamespace(
     device=lambda _: contextlib.nullcontext(),
     current_device=lambda: 0,
