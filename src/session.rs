@@ -8,6 +8,7 @@ mod acceptance;
 mod baselines;
 mod calls;
 mod case_state;
+mod clock;
 mod commits;
 mod comparison;
 mod confirmation;
@@ -46,7 +47,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 
 use crate::agent::Proposer;
-use crate::domain::device::DeviceInfo;
+use crate::domain::device::{DeviceInfo, TimeSource};
+use crate::domain::evaluation::Evaluation;
 use crate::domain::family::Family;
 use crate::domain::gain::CaseGain;
 use crate::domain::ids::{CaseName, SessionId};
@@ -66,6 +68,7 @@ use crate::runner::sanitizer::Sanitizer;
 use crate::runner::worker::Worker;
 use crate::store::{NewSession, Past, Store};
 
+use clock::Clock;
 use commits::Committer;
 use deadline::Deadline;
 use decide::{Action, Moment, Phase, Reason, may_compare, may_suggest_meanwhile, next_action};
@@ -155,8 +158,7 @@ struct Session<'a> {
     told: HashMap<CaseName, CaseGain>,
     interrupt: Interrupt,
     deadline: Deadline,
-    started: Instant,
-    last_record: Instant,
+    clock: Clock,
 }
 
 /// Records a session and returns its number.
@@ -271,7 +273,6 @@ impl<'a> Session<'a> {
         let (generated, device) = (Vec::new(), worker.info().clone());
         let compilations = options.compilations;
         let setup = SessionSetup { workload, families, searched, generated, known, device, options };
-        let started = Instant::now();
         Self {
             id,
             state: SessionState::new(Arc::new(setup)),
@@ -289,8 +290,7 @@ impl<'a> Session<'a> {
             told: HashMap::new(),
             interrupt,
             deadline,
-            started,
-            last_record: started,
+            clock: Clock::start(),
         }
     }
 
@@ -421,10 +421,9 @@ impl<'a> Session<'a> {
         let (evaluated, suggested) = {
             let (state, shelf, interrupt) = (&self.state, &mut self.shelf, &self.interrupt);
             let (pipeline, findings) = (&mut self.pipeline, self.explanations.findings());
-            let (started, last_record) = (self.started, self.last_record);
+            let clock = self.clock;
             let may_compare = || {
-                let time = Time { running: started.elapsed(), since_record: last_record.elapsed() };
-                may_compare(state, &Moment { time, interrupts: interrupt.count(), ..Moment::default() })
+                may_compare(state, &Moment { time: clock.time(), interrupts: interrupt.count(), ..Moment::default() })
             };
             let evaluate = self.evaluator.evaluate(state, shelf, begun.iteration, &compiled, left, may_compare);
             let suggest = async {
@@ -438,13 +437,27 @@ impl<'a> Session<'a> {
         if let Some(suggested) = suggested {
             self.pipeline.take(suggested?, &mut self.state)?;
         }
-        match evaluated {
-            Some(evaluated) => self.conclude(&begun, &compiled, evaluated?).await,
+        let evaluated = evaluated.transpose()?;
+        match evaluated.filter(|evaluated| self.replay(&evaluated.evaluation)) {
+            Some(evaluated) => self.conclude(&begun, &compiled, evaluated).await,
             None => {
                 self.tell_given_up(&format!("iteration {}", begun.iteration));
                 Ok(())
             }
         }
+    }
+
+    /// Has the time pass that a recorded evaluation took. Returns whether it ends before the session has to. Other
+    /// evaluations have taken their time.
+    fn replay(&mut self, evaluation: &Evaluation) -> bool {
+        if self.state.setup().device.time_source() != TimeSource::Recorded {
+            return true;
+        }
+        let takes = Duration::try_from_secs_f64(evaluation.device_s).unwrap_or(Duration::MAX);
+        let passes = takes.min(self.deadline.left());
+        self.clock.replay(passes);
+        self.deadline.bring_forward(passes);
+        passes == takes
     }
 
     /// Tells the observer that a step in flight was given up for want of time. Users know what they have interrupted.
@@ -482,7 +495,7 @@ impl<'a> Session<'a> {
     }
 
     fn time(&self) -> Time {
-        Time { running: self.started.elapsed(), since_record: self.last_record.elapsed() }
+        self.clock.time()
     }
 
     /// Returns what is left of the wall time.

@@ -55,6 +55,8 @@ mod model;
 #[cfg(unix)]
 mod models;
 mod peaks;
+#[cfg(unix)]
+mod replay;
 mod reports;
 mod sanitizer;
 #[cfg(target_os = "linux")]

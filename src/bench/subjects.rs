@@ -7,6 +7,7 @@ use anyhow::{Context, anyhow, bail};
 use super::subject::filled_in;
 use super::{Bench, Committed, KernelName, Subject};
 use crate::catalog::sidecars_of;
+use crate::domain::device::TimeSource;
 use crate::domain::family::Family;
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::names::did_you_mean;
@@ -139,6 +140,9 @@ impl Bench {
         let detail = store.iteration(id).await?;
         store.close().await;
         let record = detail.iteration;
+        if detail.session.time_source == TimeSource::Recorded {
+            bail!("iteration {id} is from a recording, which has no kernel to run");
+        }
         let workload = self.selected_workload(&detail.session.workload, selection)?;
         if detail.source.is_empty() {
             bail!("iteration {id} has no source: it did not render");

@@ -5,6 +5,7 @@ use std::io::Write;
 use serde::Serialize;
 
 use super::ceilings;
+use super::device;
 use super::error::{usage, usage_sentence};
 use super::start::{open_monitor, open_sanitizer};
 use super::table::Table;
@@ -69,7 +70,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let config = Config::load(project.root()).map_err(usage)?;
     let names = chosen(project.corpus_names().map_err(usage)?, &args.only).map_err(usage_sentence)?;
     let entries = project.corpus(&names).map_err(usage)?;
-    let choice = args.device.as_ref().unwrap_or(&config.session.device).parse().map_err(usage_sentence)?;
+    let choice = device::to_execute(args.device.as_deref(), &config)?;
     trust::check_places(project, &config, &args.trust)?;
     for entry in &entries {
         trust::admit_oracle(project, &config, &args.trust, &entry.workload)?;

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use self::repeats::Repeats;
 use super::ceilings;
+use super::device;
 use super::error::{usage, usage_sentence};
 use super::measured::{Found, show_versions};
 use super::start::{open_monitor, start_worker};
@@ -122,7 +123,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     if args.samples.is_some_and(|samples| samples < MIN_ROUNDS) {
         return Err(usage_sentence(format!("--samples must be {MIN_ROUNDS} or more: fewer samples have no interval")));
     }
-    let choice = args.device.as_ref().unwrap_or(&config.session.device).parse().map_err(usage_sentence)?;
+    let choice = device::to_execute(args.device.as_deref(), &config)?;
     trust::check_places(project, &config, &args.trust)?;
     let mut claims = project.claim("bench")?;
     let mut bench = open(project, config.clone(), &choice, &mut claims).await?;

@@ -34,8 +34,8 @@ pub(super) struct Board {
     pub(super) cost_usd: f64,
     /// Iterations finished.
     pub(super) finished: u64,
-    /// Whether the times are modelled.
-    pub(super) is_modelled: bool,
+    /// Where the times come from. None before the session has begun.
+    times: Option<TimeSource>,
     /// What was gained on each case, the one that changed last first.
     cases: Vec<CaseGain>,
     /// The last verdicts, the newest first.
@@ -57,7 +57,7 @@ impl Board {
 
     /// Sets what the times are.
     pub(super) fn set_times(&mut self, times: TimeSource) {
-        self.is_modelled = times == TimeSource::Modelled;
+        self.times = Some(times);
     }
 
     /// Returns the time and the money that are used, beside the budget.
@@ -95,7 +95,7 @@ impl Board {
         shown.extend(rest);
         let more = shown.len().saturating_sub(MAX_CASES);
         shown.truncate(MAX_CASES);
-        let now = if self.is_modelled { "us (modelled)" } else { "us" };
+        let now = self.times.map_or("us", unit);
         let row = |case: &str, now: &str, gain: &str, ratio: &str, baseline: &str| {
             format!("  {case:<NAME$} {now:>13} {gain:>9} {ratio:>9}  {baseline}").trim_end().to_owned()
         };
@@ -114,6 +114,15 @@ impl Board {
             lines.push(format!("  and {more} more"));
         }
         lines
+    }
+}
+
+/// Returns the unit of a time, and says if the time is not measured.
+pub(super) fn unit(time_source: TimeSource) -> &'static str {
+    match time_source {
+        TimeSource::Measured => "us",
+        TimeSource::Modelled => "us (modelled)",
+        TimeSource::Recorded => "us (recorded)",
     }
 }
 
@@ -210,7 +219,8 @@ pub(super) mod tests {
 
     #[test]
     fn of_many_cases_those_that_changed_last_are_shown() {
-        let mut board = Board { budget: Duration::from_secs(60), is_modelled: true, ..Board::default() };
+        let mut board =
+            Board { budget: Duration::from_secs(60), times: Some(TimeSource::Modelled), ..Board::default() };
         (1..=24).for_each(|number| board.note_case(&gain(&format!("c{number}"), 1.0, None)));
         (3..=4).for_each(|number| board.note_case(&gain(&format!("c{number}"), 2.0, None)));
         board.note_case(&gain("c5", 1.0, None));

@@ -19,7 +19,7 @@ pub async fn give(
     compiler: &Compiler,
     store: &Store,
 ) -> Result<(), StoreError> {
-    if worker.info().time_source() == TimeSource::Modelled {
+    if worker.info().time_source() != TimeSource::Measured {
         return Ok(());
     }
     if let Some(peaks) = store.peaks_of(worker.info()).await? {

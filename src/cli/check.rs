@@ -6,6 +6,7 @@ use anyhow::{Context, bail};
 use rayon::prelude::*;
 use serde::Serialize;
 
+use super::device;
 use super::error::{usage, usage_sentence};
 use super::paragraph::paragraph;
 use super::preflight::check_initial_kernel;
@@ -78,7 +79,7 @@ struct Printed<'a> {
 /// Checks, and prints everything that was found. Fails if something is wrong.
 pub(super) async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
     let config = Config::load(project.root()).map_err(usage)?;
-    let choice = args.device.as_ref().unwrap_or(&config.session.device).parse().map_err(usage_sentence)?;
+    let choice = device::to_execute(args.device.as_deref(), &config)?;
     let (mut result, pairs) = selected(args.name.as_deref(), project)?;
     let mut device = None;
     if !pairs.is_empty() {

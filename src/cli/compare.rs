@@ -183,6 +183,7 @@ fn print(answer: &Answer, out: &mut impl Write) -> io::Result<()> {
              interval."
         ),
         (false, TimeSource::Modelled) => writeln!(out, "Both times are modelled: no GPU ran."),
+        (false, TimeSource::Recorded) => writeln!(out, "Both times are recorded: nothing ran."),
     }
 }
 

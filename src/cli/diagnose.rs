@@ -5,6 +5,7 @@ use std::io::Write;
 use serde::Serialize;
 
 use super::bench;
+use super::device;
 use super::error::{usage, usage_sentence};
 use super::trust::{self, TrustArgs};
 use crate::agent::diagnosis::{self, Point};
@@ -79,7 +80,7 @@ struct Diagnosed {
 pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
     let config = Config::load(project.root()).map_err(usage)?;
     let what = KernelName::parse(&args.what).map_err(usage_sentence)?;
-    let choice = args.device.as_ref().unwrap_or(&config.session.device).parse().map_err(usage_sentence)?;
+    let choice = device::to_execute(args.device.as_deref(), &config)?;
     let mut claims = project.claim("diagnose")?;
     let mut bench = bench::open(project, config.clone(), &choice, &mut claims).await?;
     let selection = Selection { workload: args.workload.as_deref(), cases: &args.cases };

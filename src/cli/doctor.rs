@@ -258,7 +258,7 @@ async fn hardware_counters(
 /// Says what keeps compilers and templates away from files, programs and the network.
 fn confinement(compiler: &Option<(Toolchain, anyhow::Result<Compiler>)>) -> Finding {
     let Some((_, Ok(compiler))) = compiler else { return Missing("there is no compiler".to_owned()) };
-    let found = compiler.confinement();
+    let Some(found) = compiler.confinement() else { return Missing("nothing is compiled".to_owned()) };
     match found.holds() {
         true => Here(format!(
             "compilers and templates reach no file but the CUDA headers, and baselines only those in docs/security.md: {}",

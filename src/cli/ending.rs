@@ -2,12 +2,17 @@
 
 use super::board;
 use super::table::{Table, figure};
+use crate::domain::device::TimeSource;
 use crate::domain::gain::{CaseGain, GainResult};
 use crate::report::format;
 
 /// Returns the table of what a session has gained on each case.
-pub(super) fn table(cases: &[CaseGain], is_modelled: bool) -> String {
-    let now = if is_modelled { ">now (modelled)" } else { ">now, us" };
+pub(super) fn table(cases: &[CaseGain], times: TimeSource) -> String {
+    let now = match times {
+        TimeSource::Measured => ">now, us",
+        TimeSource::Modelled => ">now (modelled)",
+        TimeSource::Recorded => ">now (recorded)",
+    };
     let mut table = Table::new(&["case", ">initial", ">before", now, ">baseline", "", ">ratio", "result"]);
     for gain in cases {
         table.row([
@@ -51,7 +56,10 @@ mod tests {
             result: GainResult::Unmeasured,
             ..gain("b1h1s4d4", 1.0, Some(1.0))
         };
-        let text = table(&[gain("b1h1s64", 86.2, Some(1.78)), known, gain("b1h1s128", 1.0, None), failed], false);
+        let text = table(
+            &[gain("b1h1s64", 86.2, Some(1.78)), known, gain("b1h1s128", 1.0, None), failed],
+            TimeSource::Measured,
+        );
         assert!(text.lines().all(|line| line.chars().count() <= board::WIDTH), "{text}");
         insta::assert_snapshot!(text, @"
         case      initial  before  now, us  baseline         ratio  result

@@ -111,7 +111,8 @@ fn winners(project: &Project, workload: &Workload, cases: &[Case]) -> anyhow::Re
             let sidecar = Sidecar::parse(&files::read_inside(project.root(), &path).map_err(usage)?);
             let sidecar = sidecar.map_err(|problem| usage_sentence(format!("{}: {problem}", path.display())))?;
             match (sidecar.measurement.time_source, device(&path)) {
-                (TimeSource::Modelled, _) => modelled += 1,
+                // No session commits a recorded time.
+                (TimeSource::Modelled | TimeSource::Recorded, _) => modelled += 1,
                 (TimeSource::Measured, None) => old += 1,
                 (TimeSource::Measured, Some(device)) => {
                     winners.push(winner(project, workload, case, (&path, sidecar, device), &families).map_err(usage)?);

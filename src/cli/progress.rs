@@ -14,7 +14,7 @@ use crate::domain::verdict::Decision;
 use crate::runner::activity;
 use crate::session::{Event, Observer};
 
-use super::board::{self, Board};
+use super::board::{self, Board, unit};
 use super::ending;
 use super::plan::count;
 use super::talk::{print_above, say, showable};
@@ -208,7 +208,7 @@ impl<'a, W: Write> Progress<'a, W> {
                 say(&format!("{}: not committed: {reason}; {kept}", list(cases)));
             }
             Event::Ended { session, status, reason, iterations, wall_s, cost_usd, cases } => {
-                let table = ending::table(cases, self.times == TimeSource::Modelled);
+                let table = ending::table(cases, self.times);
                 table.lines().for_each(say);
                 let word = if *status == Status::Finished { "ended" } else { status.name() };
                 say(&format!(
@@ -239,14 +239,6 @@ impl<W: Write> Observer for Progress<'_, W> {
 /// Lists cases.
 fn list(cases: &[CaseName]) -> String {
     cases.iter().map(CaseName::as_str).collect::<Vec<_>>().join(", ")
-}
-
-/// Returns the unit of a time, and says if the time is modelled.
-fn unit(time_source: TimeSource) -> &'static str {
-    match time_source {
-        TimeSource::Measured => "us",
-        TimeSource::Modelled => "us (modelled)",
-    }
 }
 
 /// Returns how an iteration ended, with its verdicts: `2 improved, 1 tied`. On one case, it says how fast the variant was:

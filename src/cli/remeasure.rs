@@ -8,6 +8,7 @@ use anyhow::{Context, anyhow, bail};
 use serde::Serialize;
 
 use super::bench::open;
+use super::device;
 use super::error::{usage, usage_sentence};
 use super::measured::show_versions;
 use super::table::{Table, figure};
@@ -99,7 +100,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let workload = project.workload(&args.workload).map_err(usage)?;
     let workload = workload.select(&args.cases).map_err(usage_sentence)?;
     let repo = if args.no_commit { None } else { Some(Repo::discover(project.root()).map_err(usage)?) };
-    let choice = args.device.as_ref().unwrap_or(&config.session.device).parse().map_err(usage_sentence)?;
+    let choice = device::to_execute(args.device.as_deref(), &config)?;
     trust::check_places(project, &config, &args.trust)?;
     let mut claims = project.claim("remeasure")?;
     let mut bench = open(project, config.clone(), &choice, &mut claims).await?;

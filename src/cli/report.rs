@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::ValueEnum;
 
+use super::replayed;
 use super::store_path;
 use crate::agent::diagnosis::{self, Recorded};
 use crate::alive::Killed;
@@ -132,7 +133,7 @@ async fn of_session(
 ) -> anyhow::Result<String> {
     let mut record = store.report_record(session, MOST_IN_FULL).await?;
     killed.mark_in(&mut record);
-    let workload = project.workload(&record.session.workload)?;
+    let workload = replayed::workload_of(project, &record.session)?;
     let Told { report, .. } = report(project, store, record, workload).await?;
     Ok(match format {
         Format::Html => report.to_html()?,
@@ -169,7 +170,7 @@ async fn of_two(
     for id in ids {
         let mut record = store.report_record(id, MOST_IN_FULL).await?;
         killed.mark_in(&mut record);
-        let workload = project.workload(&record.session.workload)?;
+        let workload = replayed::workload_of(project, &record.session)?;
         told.push(report(project, store, record, workload).await?);
     }
     let side = |place: usize| Side { report: &told[place].report, facts: &told[place].facts };

@@ -7,6 +7,7 @@ use anyhow::{anyhow, bail};
 use serde::Serialize;
 
 use super::bench::open;
+use super::device;
 use super::error::{usage, usage_sentence};
 use super::measured::{self, Found, show_versions};
 use super::table::{Table, figure};
@@ -105,7 +106,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let repo = Repo::discover(project.root()).map_err(usage)?;
     let (commit, winners) = repo.winners_of(&args.commit).map_err(usage)?;
     let winners = selected(&commit, winners, &args.cases)?;
-    let choice = args.device.as_ref().unwrap_or(&config.session.device).parse().map_err(usage_sentence)?;
+    let choice = device::to_execute(args.device.as_deref(), &config)?;
     trust::check_places(project, &config, &args.trust)?;
     let mut claims = project.claim("reproduce")?;
     let mut bench = open(project, config.clone(), &choice, &mut claims).await?;

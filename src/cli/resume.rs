@@ -5,8 +5,10 @@ use std::io::Write;
 use super::error::{usage, usage_sentence};
 use super::preflight::{check_device, check_initial_kernel, check_meaning, check_shapes};
 use super::progress::Progress;
+use super::replayed;
+use super::request::StartRequest;
 use super::signals;
-use super::start::{StartRequest, assemble, conclude, known_lessons, options_under, start_worker};
+use super::start::{assemble, conclude, known_lessons, options_under, start_worker};
 use super::target;
 use super::ticker::Ticker;
 use super::trust::{self, TrustArgs};
@@ -17,6 +19,7 @@ use crate::config::{self, Config};
 use crate::domain::budget::Budget;
 use crate::domain::ids::SessionId;
 use crate::domain::record::Status;
+use crate::runner::device::DeviceChoice;
 use crate::runner::inputs;
 use crate::session;
 use crate::store::{self, Past, Store, StoreError};
@@ -95,7 +98,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     check_shapes(&past, &asked.workload).map_err(usage_sentence)?;
     let workload = asked.workload.clone();
     options.llm.lessons = known_lessons(&config, &store, &workload).await?;
-    let target = target::recorded(&past, project.root(), &config)?;
+    let target = target::recorded(&past, project.root(), &config, &asked.device)?;
     let parts = assemble(asked, target, project, &config, &options.llm, worker, store.clone());
     let parts = signals::or_stop(parts).await?;
     let interrupt = signals::listen(target::when_stopped(&parts.target));
@@ -133,6 +136,11 @@ async fn past(store: &Store, args: &Args) -> anyhow::Result<Past> {
 /// Returns the session's request, read from the project's files.
 fn asked(past: &Past, project: &Project, seed: u64) -> anyhow::Result<StartRequest> {
     let summary = &past.record.session;
+    let device = past.record.environment.device.id.parse().map_err(usage_sentence)?;
+    if let DeviceChoice::Replay(path) = &device {
+        let recording = replayed::unchanged(path, &past.record).map_err(usage_sentence)?;
+        return replayed::asked(recording, &summary.proposer, seed);
+    }
     let workload = project.workload(&summary.workload).map_err(usage)?;
     let workload = workload.select(&summary.cases).map_err(usage_sentence)?;
     let mut families = project.families().map_err(usage)?;
@@ -151,7 +159,6 @@ fn asked(past: &Past, project: &Project, seed: u64) -> anyhow::Result<StartReque
     if proposer.name() == agent::FAULT_INJECTION {
         families.extend(project.planted_bugs().map_err(usage)?);
     }
-    let device = past.record.environment.device.id.parse().map_err(usage_sentence)?;
     let left_out = past.asked.left_out.clone();
     Ok(StartRequest { workload, families, searched, left_out, proposer, device })
 }

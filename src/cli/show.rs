@@ -15,6 +15,7 @@ use super::table::{Table, figure};
 use crate::alive::Killed;
 use crate::domain::comparison::{Comparison, Role};
 use crate::domain::device::TimeSource;
+use crate::domain::evaluation::Outcome;
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::names::did_you_mean;
 use crate::domain::record::{CaseRecord, IterationRecord};
@@ -97,7 +98,9 @@ fn print(detail: &IterationDetail, brief: bool, screen: Screen, out: &mut impl W
         }
     }
     counts(detail, screen, out)?;
-    if let Some(artifact) = &detail.artifact {
+    // Nothing of a recording was compiled.
+    let artifact = detail.artifact.as_ref().filter(|_| detail.session.time_source != TimeSource::Recorded);
+    if let Some(artifact) = artifact {
         resources(artifact, screen, out)?;
     }
     if !brief {
@@ -213,7 +216,7 @@ fn facts(detail: &IterationDetail, screen: Screen, out: &mut impl Write) -> io::
     );
     writeln!(out, "{}\n", textwrap::fill(&title, screen.columns))?;
     for (name, value) in [
-        ("outcome", outcome(iteration)),
+        ("outcome", outcome(iteration, session.time_source)),
         ("family", iteration.family.clone()),
         ("parameters", show_params(&iteration.params)),
         ("variant", iteration.hash.to_string()),
@@ -237,13 +240,17 @@ fn facts(detail: &IterationDetail, screen: Screen, out: &mut impl Write) -> io::
     Ok(())
 }
 
-fn outcome(iteration: &IterationRecord) -> String {
+fn outcome(iteration: &IterationRecord, times: TimeSource) -> String {
     let Some(outcome) = &iteration.outcome else {
         return "unfinished: still in flight, or optloop was killed".to_owned();
     };
     let case = outcome.case().map(|case| format!(" on {case}")).unwrap_or_default();
     let message = outcome.message().map(|message| format!(": {message}")).unwrap_or_default();
-    format!("{}{case}{message}", outcome.kind())
+    match (outcome, times) {
+        // Nothing ran.
+        (Outcome::Measured, TimeSource::Recorded) => times.name().to_owned(),
+        _ => format!("{}{case}{message}", outcome.kind()),
+    }
 }
 
 fn cases(detail: &IterationDetail, screen: Screen, out: &mut impl Write) -> io::Result<()> {
@@ -274,11 +281,16 @@ fn cases(detail: &IterationDetail, screen: Screen, out: &mut impl Write) -> io::
             figure(timing, |timing| us(timing.median_ns)),
             figure(timing.and_then(Timing::shown_interval_ns), |shown| format!("{} to {}", us(shown.lo), us(shown.hi))),
             figure(timing, |timing| timing.samples_ns.len().to_string()),
-            if measurement.confirmation.is_some() { "yes" } else { "no" }.to_owned(),
+            match (&measurement.confirmation, detail.session.time_source) {
+                (_, TimeSource::Recorded) => format::NOTHING,
+                (Some(_), _) => "yes",
+                (None, _) => "no",
+            }
+            .to_owned(),
             figure(measurement.speedup, format::times),
-            figure(measurement.correctness, |found| format::relative_error(found.relative_l2)),
-            figure(measurement.correctness, |found| format::relative_error(found.worst_row)),
-            figure(measurement.correctness, |found| format!("{} of {}", found.rows_checked, found.rows)),
+            figure(measurement.checked(), |found| format::relative_error(found.relative_l2)),
+            figure(measurement.checked(), |found| format::relative_error(found.worst_row)),
+            figure(measurement.checked(), |found| format!("{} of {}", found.rows_checked, found.rows)),
             figure(measurement.ctas, |ctas| ctas.to_string()),
             figure(measurement.commit.clone(), |commit| commit),
         ]);

@@ -11,7 +11,9 @@ use super::notify;
 use super::plan::Plan;
 use super::preflight::{Searchable, check_initial_kernel, check_spaces};
 use super::progress::Progress;
+use super::replayed;
 use super::report::write_reports;
+use super::request::StartRequest;
 use super::signals;
 use super::submission;
 use super::talk::say;
@@ -19,14 +21,13 @@ use super::target::{self, TargetArgs};
 use super::ticker::Ticker;
 use super::trust::{self, TrustArgs};
 use super::{own_executable, toolchain};
-use crate::agent::{self, Proposer};
+use crate::agent;
 use crate::catalog::Project;
 use crate::claim::Claims;
 use crate::config::{self, Config, NotifyConfig};
 use crate::domain::budget::Budget;
 use crate::domain::cost::Rate;
 use crate::domain::device::{DeviceInfo, TimeSource};
-use crate::domain::family::Family;
 use crate::domain::ids::CaseName;
 use crate::domain::model_terms::Terms;
 use crate::domain::record::LeftOut;
@@ -39,6 +40,7 @@ use crate::runner::explainer::Explainer;
 use crate::runner::monitor::Monitor;
 use crate::runner::ncu::Profiler;
 use crate::runner::oracle;
+use crate::runner::recording::Recording;
 use crate::runner::renderer::Renderer;
 use crate::runner::sanitizer::Sanitizer;
 use crate::runner::self_check;
@@ -82,7 +84,8 @@ pub struct Args {
     #[arg(long = "family", value_name = "FAMILY")]
     families: Vec<String>,
 
-    /// Device: auto, cuda:N, virtual or virtual:NAME [default: session.device in config.toml]
+    /// Device: auto, cuda:N, virtual, virtual:NAME, or replay:FILE for a recorded search space (docs/simulate.md)
+    /// [default: session.device in config.toml]
     #[arg(long)]
     device: Option<String>,
 
@@ -126,16 +129,6 @@ impl Args {
     }
 }
 
-/// The request of the command line, or of an earlier session, with the project's files.
-pub(super) struct StartRequest {
-    pub(super) workload: Workload,
-    pub(super) families: Vec<Family>,
-    pub(super) searched: Vec<String>,
-    pub(super) left_out: Vec<LeftOut>,
-    pub(super) proposer: Box<dyn Proposer>,
-    pub(super) device: DeviceChoice,
-}
-
 /// Runs a session and writes its report.
 pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
     let config = Config::load(project.root()).map_err(usage)?;
@@ -146,7 +139,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
         return print_estimate(&config, &options, &device, out);
     }
     let mut asked = asked(args, project, &config, options.seed)?;
-    let target = target::choose(&args.target, project.root(), &config)?;
+    let target = target::choose(&args.target, project.root(), &config, &asked.device)?;
     let path = project.root().join(&config.store.path);
     store::check_path(&path).map_err(usage)?;
     if args.check {
@@ -251,6 +244,20 @@ pub(super) async fn conclude(
 
 fn asked(args: &Args, project: &Project, config: &Config, seed: u64) -> anyhow::Result<StartRequest> {
     let defaults = &config.session;
+    let device = args.device.as_ref().unwrap_or(&defaults.device).parse().map_err(usage_sentence)?;
+    if let DeviceChoice::Replay(path) = &device {
+        let Args { workload, cases, families, submission, check, .. } = args;
+        if workload.is_some() || !cases.is_empty() || !families.is_empty() {
+            let problem = "a recording has one workload, one case and one family: leave out --workload, --case and \
+                           --family";
+            return Err(usage_sentence(problem));
+        }
+        if submission.is_some() || *check {
+            return Err(usage_sentence("a service runs no sessions on recordings: use `optloop start`"));
+        }
+        let proposer = args.proposer.as_ref().unwrap_or(&defaults.proposer);
+        return replayed::asked(Recording::open(path).map_err(usage_sentence)?, proposer, seed);
+    }
     let workload = project.workload(args.workload.as_ref().unwrap_or(&defaults.workload)).map_err(usage)?;
     let workload = workload.select(&args.cases).map_err(usage_sentence)?;
     let families = project.families().map_err(usage)?;
@@ -267,7 +274,6 @@ fn asked(args: &Args, project: &Project, config: &Config, seed: u64) -> anyhow::
     if proposer.name() == agent::FAULT_INJECTION {
         families.extend(project.planted_bugs().map_err(usage)?);
     }
-    let device = args.device.as_ref().unwrap_or(&defaults.device).parse().map_err(usage_sentence)?;
     Ok(StartRequest { workload, families, searched, left_out, proposer, device })
 }
 
@@ -282,13 +288,11 @@ pub(super) async fn assemble(
     store: Store,
 ) -> anyhow::Result<Dependencies> {
     let StartRequest { workload, families, searched, left_out, proposer, device } = asked;
-    let (toolchain, arch) = (toolchain().await?, worker.info().arch.clone());
-    let starting =
-        activity::begin("starting the compiler", Limit::new("compile.timeout", config.compile_limits().timeout));
-    let compiler =
-        Compiler::new(own_executable()?, toolchain, &arch, &config.compile.options, config.compile_limits())?;
-    compiler.probe().map_err(|problem| usage_sentence(format!("compile.options in config.toml: {problem}")))?;
-    drop(starting);
+    let is_recorded = worker.info().time_source() == TimeSource::Recorded;
+    let compiler = match is_recorded {
+        true => Compiler::of_recordings(config.compile_limits()),
+        false => start_compiler(&worker.info().arch, config).await?,
+    };
     // Files that a killed process left must be gone before the committed winners are read.
     target::prepare(&mut target)?;
     let exe = own_executable()?;
@@ -296,9 +300,11 @@ pub(super) async fn assemble(
     let (settings, min_sample_ns) = (config.baseline_settings(), config.measuring().min_sample_ns);
     let program = |key| BaselineProgram::of(exe, project.root(), key, settings, device.number(), min_sample_ns);
     let baseline = workload.baseline.as_ref().map(program).transpose().context("Failed to copy the baseline")?;
-    let known = project.known_winners(&workload, worker.info());
+    let known = if is_recorded { Vec::new() } else { project.known_winners(&workload, worker.info()) };
     let monitor = open_monitor(worker.info());
-    self_check::arm(&mut worker, &compiler).await?;
+    if !is_recorded {
+        self_check::arm(&mut worker, &compiler).await?;
+    }
     ceilings::give(&mut worker, monitor.as_ref(), &compiler, &store).await?;
     let sanitizer = open_sanitizer(worker.info(), config).await?;
     let explainer = open_explainer(worker.info(), config).await?;
@@ -322,6 +328,14 @@ pub(super) async fn assemble(
         store,
         target,
     })
+}
+
+async fn start_compiler(arch: &str, config: &Config) -> anyhow::Result<Compiler> {
+    let (toolchain, limits) = (toolchain().await?, config.compile_limits());
+    let _starting = activity::begin("starting the compiler", Limit::new("compile.timeout", limits.timeout));
+    let compiler = Compiler::new(own_executable()?, toolchain, arch, &config.compile.options, limits)?;
+    compiler.probe().map_err(|problem| usage_sentence(format!("compile.options in config.toml: {problem}")))?;
+    Ok(compiler)
 }
 
 /// Returns what earlier sessions of the workload have taught, if prompts may contain it.
@@ -349,7 +363,7 @@ fn print_estimate(
 
 /// Starts a virtual GPU that checks candidates of a real one, or prints why it cannot.
 pub(super) async fn open_sanitizer(device: &DeviceInfo, config: &Config) -> anyhow::Result<Option<Sanitizer>> {
-    if device.time_source() == TimeSource::Modelled {
+    if device.time_source() != TimeSource::Measured {
         return Ok(None);
     }
     let started = Sanitizer::start(own_executable()?, device, config.worker_timeouts()).await;
@@ -359,7 +373,7 @@ pub(super) async fn open_sanitizer(device: &DeviceInfo, config: &Config) -> anyh
 
 /// Starts a virtual GPU that explains the times of a real one, or prints why it cannot.
 async fn open_explainer(device: &DeviceInfo, config: &Config) -> anyhow::Result<Option<Explainer>> {
-    if device.time_source() == TimeSource::Modelled {
+    if device.time_source() != TimeSource::Measured {
         return Ok(None);
     }
     let started = Explainer::start(own_executable()?, device, config.worker_timeouts()).await;
@@ -369,7 +383,7 @@ async fn open_explainer(device: &DeviceInfo, config: &Config) -> anyhow::Result<
 
 /// Opens a monitor of a real GPU, or prints why it cannot.
 pub(super) fn open_monitor(device: &DeviceInfo) -> Option<Monitor> {
-    if device.time_source() == TimeSource::Modelled {
+    if device.time_source() != TimeSource::Measured {
         return None;
     }
     let opened = Monitor::open(device);

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use super::error::usage;
+use super::error::{usage, usage_sentence};
 use super::talk::say;
 use crate::config::Config;
 use crate::domain::ids::SessionId;
 use crate::domain::record::{SessionSummary, Status};
+use crate::runner::device::DeviceChoice;
 use crate::session::{NoCommit, Target};
 use crate::store::{Past, Store};
 use crate::vcs::Repo;
@@ -25,7 +26,13 @@ pub(super) struct TargetArgs {
 }
 
 /// Returns where the winners of a new session go. Changes nothing.
-pub(super) fn choose(args: &TargetArgs, root: &Path, config: &Config) -> anyhow::Result<Target> {
+pub(super) fn choose(args: &TargetArgs, root: &Path, config: &Config, device: &DeviceChoice) -> anyhow::Result<Target> {
+    if let DeviceChoice::Replay(_) = device {
+        return match args.commit_to {
+            Some(_) => Err(usage_sentence("a session on a recording commits no winner: leave out --commit-to")),
+            None => Ok(Target::of_recording()),
+        };
+    }
     let repo = Repo::discover(root);
     if args.no_commit || (!config.git.commit && args.commit_to.is_none()) {
         return Ok(Target { repo: repo.ok(), destination: Err(NoCommit::Chosen), kept_under: None });
@@ -46,11 +53,14 @@ pub(super) fn choose(args: &TargetArgs, root: &Path, config: &Config) -> anyhow:
 }
 
 /// Returns where the winners of a session that is resumed go: where they went before.
-pub(super) fn recorded(past: &Past, root: &Path, config: &Config) -> anyhow::Result<Target> {
+pub(super) fn recorded(past: &Past, root: &Path, config: &Config, device: &DeviceChoice) -> anyhow::Result<Target> {
+    if let DeviceChoice::Replay(_) = device {
+        return Ok(Target::of_recording());
+    }
     let repo = Repo::discover(root).map_err(|reason| reason.to_string());
     match Target::recorded(repo, past.commit_to.as_deref(), past.kept_under.clone()) {
         Some(target) => Ok(target),
-        None => choose(&TargetArgs::default(), root, config),
+        None => choose(&TargetArgs::default(), root, config, device),
     }
 }
 
@@ -69,6 +79,7 @@ pub(super) fn prepare(target: &mut Target) -> anyhow::Result<()> {
 pub(super) fn describe(target: &Target) -> String {
     match (&target.repo, &target.destination) {
         (Some(repo), Ok(destination)) => format!("one commit at the end, to {}", repo.describe(destination)),
+        (_, Err(NoCommit::Recorded)) => "only to the store, because recorded times prove nothing".to_owned(),
         (_, Err(NoCommit::Impossible(reason))) => format!("only to the store: {reason}"),
         _ => "only to the store (--no-commit, or git.commit in config.toml)".to_owned(),
     }

@@ -136,6 +136,7 @@ impl CorpusEntry {
         match device.time_source() {
             TimeSource::Modelled => self.not_modelled.as_deref(),
             TimeSource::Measured => self.not_measured.as_deref(),
+            TimeSource::Recorded => Some("a recording executes nothing"),
         }
     }
 

@@ -10,7 +10,7 @@ use super::state::Graphs;
 
 pub use key::DeviceKey;
 
-/// Where a time comes from. Measured and modelled times are never compared.
+/// Where a time comes from. Times from different sources are never compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TimeSource {
@@ -18,6 +18,8 @@ pub enum TimeSource {
     Measured,
     /// A model of a GPU.
     Modelled,
+    /// A file that somebody else recorded. optloop neither ran nor checked anything.
+    Recorded,
 }
 
 impl TimeSource {
@@ -26,6 +28,7 @@ impl TimeSource {
         match self {
             Self::Measured => "measured",
             Self::Modelled => "modelled",
+            Self::Recorded => "recorded",
         }
     }
 }
@@ -41,6 +44,8 @@ pub enum TimingMode {
     Modelled,
     /// A device for tests replays plans like a real one, with noise, but its times are made up.
     Simulated,
+    /// A recorded search space has one time for each configuration. Nothing is executed.
+    Recorded,
 }
 
 /// A [`TimingMode`] as it is recorded. The first key is the store's column `time_source`.
@@ -60,6 +65,7 @@ impl From<RecordedTiming> for TimingMode {
             (TimeSource::Measured, _) => Self::Measured(recorded.graphs),
             (TimeSource::Modelled, false) => Self::Modelled,
             (TimeSource::Modelled, true) => Self::Simulated,
+            (TimeSource::Recorded, _) => Self::Recorded,
         }
     }
 }
@@ -76,6 +82,7 @@ impl TimingMode {
         match self {
             Self::Measured(_) => TimeSource::Measured,
             Self::Modelled | Self::Simulated => TimeSource::Modelled,
+            Self::Recorded => TimeSource::Recorded,
         }
     }
 
@@ -83,7 +90,7 @@ impl TimingMode {
     pub fn replays(self) -> bool {
         match self {
             Self::Measured(_) | Self::Simulated => true,
-            Self::Modelled => false,
+            Self::Modelled | Self::Recorded => false,
         }
     }
 
@@ -91,7 +98,7 @@ impl TimingMode {
     pub fn graphs(self) -> Graphs {
         match self {
             Self::Measured(graphs) => graphs,
-            Self::Modelled | Self::Simulated => Graphs::Alone,
+            Self::Modelled | Self::Simulated | Self::Recorded => Graphs::Alone,
         }
     }
 }
@@ -119,7 +126,8 @@ pub struct DeviceInfo {
     pub memory_bytes: u64,
     /// Driver version, such as `13.0`, where there is a driver.
     pub driver: Option<String>,
-    /// The UUID by which NVML and the driver identify this device. None for virtual devices.
+    /// The UUID by which NVML and the driver identify this device. The hash of the file for a recording. None for virtual
+    /// devices.
     #[serde(default)]
     pub uuid: Option<String>,
     /// How the device determines the time of a plan.
@@ -267,6 +275,7 @@ mod tests {
             (TimingMode::Measured(Graphs::AmongOthers), "measured", true),
             (TimingMode::Modelled, "modelled", false),
             (TimingMode::Simulated, "modelled", true),
+            (TimingMode::Recorded, "recorded", false),
         ] {
             let device = DeviceInfo { timing, ..DeviceInfo::of_arch("sm_90a").unwrap() };
             let mut recorded = serde_json::to_value(&device).unwrap();

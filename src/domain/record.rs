@@ -427,6 +427,12 @@ impl CaseRecord {
         }
     }
 
+    /// Returns the error of the output; none if it was not compared with the oracle.
+    pub fn checked(&self) -> Option<&Correctness> {
+        // Nobody compares the outputs of a recording.
+        self.correctness.as_ref().filter(|found| found.rows_checked > 0)
+    }
+
     /// Returns the measurement in this record; none where the output could not be compared.
     pub fn measurement(&self) -> Option<Measurement> {
         Some(Measurement {

@@ -25,6 +25,13 @@ impl Timing {
         Self { samples_ns: vec![ns], launches_per_sample: 1, median_ns: ns, interval_ns: Interval { lo: ns, hi: ns } }
     }
 
+    /// Makes a timing of a recorded time, with the samples that the recording has. The recording's own figure counts,
+    /// whatever it is of the samples, so the interval is the time itself.
+    pub fn recorded(ns: f64, samples_ns: Vec<f64>) -> Self {
+        let without_samples = Self::modelled(ns);
+        if samples_ns.is_empty() { without_samples } else { Self { samples_ns, ..without_samples } }
+    }
+
     /// Summarises samples. `None` for no samples.
     pub fn of(samples_ns: Vec<f64>, launches_per_sample: u32) -> Option<Self> {
         let median_ns = median(&samples_ns)?;
@@ -32,9 +39,11 @@ impl Timing {
         Some(Self { samples_ns, launches_per_sample, median_ns, interval_ns })
     }
 
-    /// Returns the interval to show, in nanoseconds; none if there are too few samples for one, as for a modelled time.
+    /// Returns the interval to show, in nanoseconds; none if there are too few samples for one, as for a modelled time, or
+    /// if it is the time itself, as for a recorded one.
     pub fn shown_interval_ns(&self) -> Option<Interval> {
-        (self.samples_ns.len() >= MIN_SAMPLES).then_some(self.interval_ns)
+        let is_wide = self.interval_ns.lo < self.interval_ns.hi;
+        (self.samples_ns.len() >= MIN_SAMPLES && is_wide).then_some(self.interval_ns)
     }
 
     /// Returns the interval to show in microseconds, low and high.

@@ -15,6 +15,7 @@ use super::{
 use crate::domain::check::Check;
 use crate::domain::comparison::Role;
 use crate::domain::cost::Spent;
+use crate::domain::device::TimeSource;
 use crate::domain::evaluation::Outcome;
 use crate::domain::origin::{Origin, Purpose};
 use crate::domain::record::excerpt::{self, Totals};
@@ -136,14 +137,16 @@ fn case(name: &str, input: &ReportInput<'_>) -> Case {
     let record = input.record;
     let facts: Option<&CaseFacts> = input.facts.iter().find(|facts| facts.case == name);
     let conditions = facts.map(|facts| &facts.conditions);
+    // A recording knows neither the work nor the ceilings of the device.
+    let rates = facts.filter(|_| record.session.time_source != TimeSource::Recorded);
     let standing = standing::of(name, record);
     let deciding = standing.and_then(|standing| standing.deciding);
     let best_ns = standing.map(|standing| standing.timing.median_ns);
     let start = began::first(name, &record.iterations);
     let to_start = start.zip(standing).and_then(|(start, standing)| began::ratio(start, &standing, conditions));
     let (baseline, to_baseline) = baselines::of_case(name, record, standing.as_ref(), conditions);
-    let floor_ns = deciding.and_then(|deciding| deciding.comparison.floor_ns).or(facts.map(|facts| facts.floor_ns));
-    let flops = facts.zip(best_ns).map(|(facts, ns)| facts.flop / ns * 1e9);
+    let floor_ns = deciding.and_then(|deciding| deciding.comparison.floor_ns).or(rates.map(|facts| facts.floor_ns));
+    let flops = rates.zip(best_ns).map(|(facts, ns)| facts.flop / ns * 1e9);
     let measurement = standing.map(|standing| standing.measurement);
     Case {
         case: name.into(),
@@ -163,13 +166,13 @@ fn case(name: &str, input: &ReportInput<'_>) -> Case {
         commit: measurement.and_then(|measurement| measurement.commit.clone()),
         gflops: flops.map(|flops| flops / 1e9),
         share_of_floor: floor_ns.zip(best_ns).map(|(floor_ns, best_ns)| floor_ns / best_ns),
-        share_of_peak: facts.zip(flops).map(|(facts, flops)| flops / facts.peak_flops),
+        share_of_peak: rates.zip(flops).map(|(facts, flops)| flops / facts.peak_flops),
         ctas: measurement.and_then(|measurement| measurement.ctas),
         sms: record.environment.device.sms,
         comparison: deciding.as_ref().map(comparisons::to_contract),
         profile: measurement.and_then(|measurement| measurement.profile.clone()),
         change: began::change(name, record, conditions),
-        roofline: facts.map(|facts| roofline::of(facts, best_ns)),
+        roofline: rates.map(|facts| roofline::of(facts, best_ns)),
         limited_by: None,
     }
 }
@@ -252,7 +255,7 @@ fn exactness(case: &str, record: &SessionRecord) -> Exactness {
     let measurement = standing.map(|standing| standing.measurement);
     // The last timing has the last check, too.
     let in_comparison = standing.and_then(|standing| standing.deciding?.best.correctness);
-    let correctness = in_comparison.or_else(|| measurement?.correctness);
+    let correctness = in_comparison.or_else(|| measurement?.checked().copied());
     let profile = measurement.and_then(|measurement| measurement.profile.as_ref());
     Exactness {
         case: case.into(),

@@ -117,7 +117,7 @@ fn row(
         us(interval.map(|interval| interval.lo)),
         us(interval.map(|interval| interval.hi)),
         figure(found.and_then(|found| found.speedup)),
-        figure(found.and_then(|found| Some(found.correctness.as_ref()?.relative_l2))),
+        figure(found.and_then(|found| Some(found.checked()?.relative_l2))),
         figure(prediction.map(|prediction| prediction.lo)),
         figure(prediction.and_then(|prediction| prediction.median)),
         figure(prediction.map(|prediction| prediction.hi)),

@@ -82,6 +82,10 @@ pub(super) fn recommendation(report: &Report) -> String {
         "go_on" => "continue this search".to_owned(),
         "another_family" => "stop tuning the winners, and try the families that have hardly been tried".to_owned(),
         "new_kernel" => "stop tuning parameters: the next gain needs a new kernel idea".to_owned(),
+        // Nothing else is known of a recording.
+        _ if report.session.time_source == TimeSource::Recorded => {
+            "stop: more of this search is expected to gain little".to_owned()
+        }
         _ => "stop: the cases are near their floors".to_owned(),
     };
     let first = report.options.iter().find(|choice| choice.recommended).map(words);
@@ -89,7 +93,7 @@ pub(super) fn recommendation(report: &Report) -> String {
     let said = [first, then].into_iter().flatten().collect::<Vec<_>>().join(", then ");
     match report.session.time_source {
         TimeSource::Modelled => format!("{said}; confirm the modelled times on a GPU"),
-        TimeSource::Measured => said,
+        TimeSource::Measured | TimeSource::Recorded => said,
     }
 }
 

@@ -79,6 +79,7 @@ fn source(report: &Report) -> String {
     match report.session.time_source {
         TimeSource::Measured => format!("measured on {}", report.session.device),
         TimeSource::Modelled => "modelled, no GPU ran".to_owned(),
+        TimeSource::Recorded => "recorded, nothing ran".to_owned(),
     }
 }
 

@@ -91,7 +91,7 @@ pub(super) fn result(row: &LedgerRow) -> String {
     let wins = format!("{} win{}", row.wins, if row.wins == 1 { "" } else { "s" });
     let best = row.best_speedup.map_or_else(String::new, |best| {
         let run = match (row.time_source, row.best_speedup_ci) {
-            (TimeSource::Modelled, _) => "",
+            (TimeSource::Modelled | TimeSource::Recorded, _) => "",
             (TimeSource::Measured, Some(_)) => ", in one run",
             (TimeSource::Measured, None) => ", not in one run",
         };

@@ -66,7 +66,7 @@ pub(super) fn clocks(case: &Case) -> String {
 pub(super) fn ratio(ratio: Option<Ratio>, time_source: TimeSource) -> String {
     let Some(ratio) = ratio else { return NOTHING.to_owned() };
     match time_source {
-        TimeSource::Modelled => format::times(ratio.estimate),
+        TimeSource::Modelled | TimeSource::Recorded => format::times(ratio.estimate),
         // The same variant on both sides.
         TimeSource::Measured if (ratio.lo, ratio.hi) == (Some(1.0), Some(1.0)) => format::times(1.0),
         TimeSource::Measured if ratio.paired => with_interval(ratio),

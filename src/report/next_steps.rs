@@ -31,6 +31,11 @@ pub(super) fn suggest(report: &Report, input: &ReportInput<'_>) -> Vec<String> {
                     of other devices first, including virtual ones.";
         steps.push(step.to_owned());
     }
+    if report.session.time_source == TimeSource::Recorded {
+        let step = "All times are from a recording, which was trusted: time the best configuration with its kernel before \
+                    you rely on it.";
+        steps.push(step.to_owned());
+    }
     steps
 }
 
@@ -55,7 +60,7 @@ fn slower_than_baseline(case: &Case, time_source: TimeSource) -> Option<String> 
     if ratio.paired && ratio.estimate < 1.0 && ratio.hi.is_some_and(|hi| hi >= 1.0 - noise) {
         return Some(format!("`{}` is tied with {}: the two differ by less than the noise.", case.case, baseline.name));
     }
-    let not_in_one_run = if ratio.paired || time_source == TimeSource::Modelled { "" } else { " (not in one run)" };
+    let not_in_one_run = if ratio.paired || time_source != TimeSource::Measured { "" } else { " (not in one run)" };
     if (1.0 - LITTLE..1.0).contains(&ratio.estimate) {
         return Some(format!("`{}` takes as long as {}, to within 0.5%{not_in_one_run}.", case.case, baseline.name));
     }
@@ -124,6 +129,10 @@ fn without_baseline(cases: &[Case]) -> Option<String> {
 }
 
 fn uncommitted(report: &Report) -> Option<String> {
+    if report.session.time_source == TimeSource::Recorded {
+        // Its winners never are.
+        return None;
+    }
     let missing: Vec<_> = report
         .cases
         .iter()

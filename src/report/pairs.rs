@@ -104,7 +104,7 @@ pub(super) fn noise(record: &SessionRecord) -> Noise {
             None => drop(first.insert(sample.identity, sample.ln_ns)),
         }
     }
-    if record.session.time_source == TimeSource::Modelled {
+    if record.session.time_source != TimeSource::Measured {
         return Noise { known: None, pairs: 0, share: MIN_NOISE };
     }
     let known = quantile(&spread, 0.9).filter(|_| spread.len() >= MIN_REPEATED);

@@ -61,7 +61,7 @@ pub(super) fn of(record: &SessionRecord) -> Option<Phases> {
 
 /// Returns how long the GPU executed kernels in samples that count, in seconds. None if that is not known.
 fn timing_s(record: &SessionRecord) -> Option<f64> {
-    if record.session.time_source == TimeSource::Modelled || record.excerpt.is_some() {
+    if record.session.time_source != TimeSource::Measured || record.excerpt.is_some() {
         return None;
     }
     let of = |timing: &Timing| timing.samples_ns.iter().sum::<f64>() * f64::from(timing.launches_per_sample);

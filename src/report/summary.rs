@@ -314,7 +314,11 @@ fn last_gain(report: &Report, gains: &Gains<'_>) -> Option<String> {
         };
         return Some(told.to_owned());
     };
-    let source = if report.session.time_source == TimeSource::Modelled { ", modelled" } else { "" };
+    let source = match report.session.time_source {
+        TimeSource::Measured => "",
+        TimeSource::Modelled => ", modelled",
+        TimeSource::Recorded => ", recorded",
+    };
     Some(format!(
         "The search confirmed its last improvement ({} on `{}`{source}, over the winner confirmed before it) {} after the \
          start, and none in the {} after it.",

@@ -27,7 +27,14 @@ const MEMORY_BYTES: u64 = 4_000_000_000;
 /// there are as many processes as ever compiled at once.
 #[derive(Clone)]
 pub struct Compiler {
-    inner: Arc<Inner>,
+    kind: Kind,
+}
+
+#[derive(Clone)]
+enum Kind {
+    Nvrtc(Arc<Inner>),
+    /// See [`Compiler::of_recordings`].
+    OfRecordings(CompileLimits),
 }
 
 struct Inner {
@@ -88,22 +95,38 @@ impl Compiler {
         let (idle, cache) = (Mutex::new(vec![process]), ArtifactCache::new(cache_dir()?.join("artifacts")));
         let headers_id = toolchain.headers_id();
         let inner = Inner { exe, toolchain, description, headers_id, idle, cache, arch, options, limits };
-        Ok(Self { inner: Arc::new(inner) })
+        Ok(Self { kind: Kind::Nvrtc(Arc::new(inner)) })
     }
 
-    /// Returns NVRTC's version, such as `13.0`.
+    /// Makes a compiler for the variants of a recording. They have no source, so it returns artifacts without code, and
+    /// needs no NVRTC.
+    pub fn of_recordings(limits: CompileLimits) -> Self {
+        Self { kind: Kind::OfRecordings(limits) }
+    }
+
+    /// Returns NVRTC's version, such as `13.0`; `none` for recordings.
     pub fn nvrtc_version(&self) -> &str {
-        &self.inner.description.version
+        match &self.kind {
+            Kind::Nvrtc(inner) => &inner.description.version,
+            Kind::OfRecordings(_) => "none",
+        }
     }
 
-    /// Returns the mechanisms that deny a source access to files, programs and the network while it is compiled.
-    pub fn confinement(&self) -> &Confinement {
-        &self.inner.description.confinement
+    /// Returns the mechanisms that deny a source access to files, programs and the network while it is compiled; none if
+    /// nothing is compiled.
+    pub fn confinement(&self) -> Option<&Confinement> {
+        match &self.kind {
+            Kind::Nvrtc(inner) => Some(&inner.description.confinement),
+            Kind::OfRecordings(_) => None,
+        }
     }
 
     /// Returns the limits of each compilation.
     pub fn limits(&self) -> CompileLimits {
-        self.inner.limits
+        match &self.kind {
+            Kind::Nvrtc(inner) => inner.limits,
+            Kind::OfRecordings(limits) => *limits,
+        }
     }
 
     /// Compiles an empty kernel, so that options unknown to NVRTC are reported before anything begins.
@@ -115,7 +138,11 @@ impl Compiler {
 
     /// Compiles a variant, or takes it from the cache. Blocks for 0.1 to 1 s, so call it off the async threads.
     pub fn compile(&self, variant: &Variant) -> Result<Artifact, CompileError> {
-        let Inner { description, headers_id, cache, arch, options, .. } = &*self.inner;
+        let inner = match &self.kind {
+            Kind::Nvrtc(inner) => inner,
+            Kind::OfRecordings(_) => return Ok(without_code(variant)),
+        };
+        let Inner { description, headers_id, cache, arch, options, .. } = &**inner;
         let version = &description.version;
         source_rules::check_source(&variant.source).map_err(|log| CompileError::Rejected { log })?;
         let key = ArtifactCache::key(&variant.source, options, arch, version, headers_id);
@@ -125,7 +152,7 @@ impl Compiler {
             return Ok(artifact);
         }
         let started = Instant::now();
-        let (cubin, ptx, log) = self.inner.run(&variant.source)?;
+        let (cubin, ptx, log) = inner.run(&variant.source)?;
         source_rules::check_ptx(&ptx).map_err(|log| CompileError::Rejected { log })?;
         let mut artifact = Artifact {
             key,
@@ -141,6 +168,21 @@ impl Compiler {
         instructions::count(&mut artifact);
         cache.put(&artifact);
         Ok(artifact)
+    }
+}
+
+/// Returns the artifact of a variant of a recording. Every configuration has its own.
+fn without_code(variant: &Variant) -> Artifact {
+    Artifact {
+        key: format!("recorded-{}", variant.hash.0),
+        arch: "none".to_owned(),
+        options: Vec::new(),
+        nvrtc: "none".to_owned(),
+        cubin: Vec::new(),
+        ptx: String::new(),
+        kernels: Vec::new(),
+        log: String::new(),
+        compile_ms: 0.0,
     }
 }
 

@@ -33,6 +33,7 @@ pub mod planning;
 pub mod profiled;
 mod ptxas_log;
 mod reach;
+pub mod recording;
 pub mod render;
 pub mod renderer;
 pub mod sanitizer;

@@ -67,7 +67,7 @@ pub fn hidden(
 ) -> Vec<PlannedCase> {
     let least = match device.time_source() {
         TimeSource::Measured => ON_A_GPU,
-        TimeSource::Modelled => ON_A_VIRTUAL_GPU,
+        TimeSource::Modelled | TimeSource::Recorded => ON_A_VIRTUAL_GPU,
     };
     let mut hidden = Vec::new();
     for dims in workload.op.hidden(&case.dims, least, seed) {

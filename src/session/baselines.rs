@@ -7,6 +7,7 @@ use anyhow::Context;
 use super::decide::may_time_baselines;
 use super::event::{Event, Interrupt};
 use super::{BUDGET, Session};
+use crate::domain::device::TimeSource;
 use crate::domain::ids::CaseName;
 use crate::domain::journal::{Begun, Record};
 use crate::domain::phase::{Phase, PhaseTime};
@@ -88,7 +89,7 @@ impl Session<'_> {
         let starts = findings.iter().filter(|found| found.verdict == Some(Verdict::Start));
         let has_none = |case: &str| self.state.case(case).is_none_or(|case| case.baseline().is_none());
         let stand_ins = starts.filter(|found| has_none(&found.case)).filter_map(|found| {
-            let relative_l2 = found.correctness.map(|correctness| correctness.relative_l2);
+            let relative_l2 = found.checked().map(|correctness| correctness.relative_l2);
             Some(self.initial_kernel(&found.case, found.regime, found.best_timing()?.clone(), relative_l2))
         });
         // All at once: each write waits for the disk, and there may be thousands of cases.
@@ -124,6 +125,9 @@ impl Session<'_> {
 
     /// Starts the program. A virtual GPU needs none: no program can be timed beside modelled times.
     async fn start_baseline(&mut self) -> Result<BaselineProcess, String> {
+        if self.state.setup().device.time_source() == TimeSource::Recorded {
+            return Err("a recording has none; its default configuration is used instead".to_owned());
+        }
         if !self.state.setup().samples_times() {
             return Err(
                 "baselines can only be measured, and times on this device are modelled; the initial kernel is \

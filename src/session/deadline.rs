@@ -25,6 +25,16 @@ impl Deadline {
         self.at
     }
 
+    /// Returns the time until the hard end.
+    pub fn left(&self) -> Duration {
+        self.at.saturating_duration_since(Instant::now())
+    }
+
+    /// Has the hard end come earlier, because time has passed that only a recording knows.
+    pub fn bring_forward(&mut self, time: Duration) {
+        self.at -= time.min(self.left());
+    }
+
     /// Returns whether the session has to be over by now. Then even commits wait for the next resumption.
     pub fn is_over(&self) -> bool {
         // Half of the closing time is for the record of the end and the report.

@@ -249,7 +249,8 @@ fn due<'s>(
     purpose: Purpose,
     may_compare: impl Fn() -> bool,
 ) -> Option<Due<'s>> {
-    if purpose == Purpose::Experiment {
+    if purpose == Purpose::Experiment || state.setup().device.time_source() == TimeSource::Recorded {
+        // Nothing can be checked of a recording.
         return None;
     }
     if !state.setup().samples_times() {
@@ -275,7 +276,7 @@ fn due<'s>(
 /// Turns an evaluation with a time below the floor into a cheat. Either the work was not done, or the time is wrong.
 fn refute(state: &SessionState, cases: &[Case], evaluation: &mut Evaluation) {
     let setup = state.setup();
-    if setup.device.time_source() == TimeSource::Modelled || evaluation.outcome != Outcome::Measured {
+    if setup.device.time_source() != TimeSource::Measured || evaluation.outcome != Outcome::Measured {
         return;
     }
     for measurement in &evaluation.measurements {

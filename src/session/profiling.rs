@@ -1,7 +1,5 @@
 //! Has the hardware counters of a variant read, and records them or why there are none.
 
-use std::time::Instant;
-
 use anyhow::Context;
 
 use super::event::Event;
@@ -22,17 +20,17 @@ impl Session<'_> {
             Some(counters) => counters?,
             None => Err(format!("there was no time left for them ({BUDGET})")),
         };
-        let now = Instant::now();
+        let now = self.clock.running();
         let counted = Counted {
             iteration: due.iteration,
             case: due.case.clone(),
             counters,
-            wall_s: (now - self.last_record).as_secs_f64(),
+            wall_s: self.clock.since_record(now).as_secs_f64(),
         };
         let spent = self.state.meter().unrecorded(&self.time());
         let recorded = self.store.record_counters(self.id, &counted, spent).await;
         recorded.context("Failed to record hardware counters")?;
-        self.last_record = now;
+        self.clock.note_record(now);
         let (iteration, case) = (due.iteration, &due.case);
         self.observer.event(&match &counted.counters {
             Ok(_) => Event::Counters { case, iteration },

@@ -1,7 +1,6 @@
 //! Records what happens, applies it to the state and tells the observer.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use anyhow::Context;
 
@@ -44,14 +43,14 @@ impl Session<'_> {
             Purpose::Experiment => Vec::new(),
             _ => judge(&self.state.history().incumbents, &evaluation, self.state.setup().policy()),
         };
-        let now = Instant::now();
-        let wall = now - self.last_record;
+        let now = self.clock.running();
+        let wall = self.clock.since_record(now);
         let spent = self.state.meter().unrecorded(&self.time());
         let concluded = Concluded::of(begun.iteration, &evaluation, &decisions, spent, wall);
         let fallout = self.state.fallout(begun, &concluded);
         self.store_conclusion(begun, compiled, (&evaluation, steps), &decisions, &concluded, &fallout).await?;
         // Not before: what could not be recorded is still booked on the session when it ends.
-        self.last_record = now;
+        self.clock.note_record(now);
         let improvements = self.improvements(begun, &concluded);
         if let Some(kernel) = &kernel {
             self.shelf.put(begun.iteration, Arc::clone(kernel));

@@ -22,11 +22,18 @@ pub struct Target {
 pub enum NoCommit {
     /// The user wants that.
     Chosen,
+    /// The times are recorded, so they prove nothing.
+    Recorded,
     /// It is not possible. The sentence says why and what to do.
     Impossible(String),
 }
 
 impl Target {
+    /// Returns the target of a session on a recording. Its repository is left alone.
+    pub fn of_recording() -> Self {
+        Self { repo: None, destination: Err(NoCommit::Recorded), kept_under: None }
+    }
+
     /// Returns the target that a session has recorded. None if it has recorded none.
     pub fn recorded(repo: Result<Repo, String>, commit_to: Option<&str>, kept_under: Option<String>) -> Option<Self> {
         let commit_to = commit_to?;
@@ -45,7 +52,7 @@ impl Target {
         }
         let commit_to = match &self.destination {
             Ok(destination) => destination.reference(),
-            Err(NoCommit::Chosen) => NONE,
+            Err(NoCommit::Chosen | NoCommit::Recorded) => NONE,
             // A resumption looks again, and what an earlier run has recorded stays.
             Err(NoCommit::Impossible(_)) => return Ok(()),
         };

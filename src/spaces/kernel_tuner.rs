@@ -4,10 +4,14 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::space::{Configuration, Failure, RecordedSpace, Recording, milliseconds};
+use super::space::{Configuration, Failure, RecordedSpace, Recording, Row, milliseconds};
 
 /// Nanoseconds of the unit of time.
 const MS: f64 = 1e6;
+
+/// What the evaluation of a configuration consists of, each in milliseconds. The time of the recorded search strategy is
+/// not part of it: another one searches now.
+const COSTS: [&str; 3] = ["compile_time", "verification_time", "benchmark_time"];
 
 /// Old versions recorded this time, in milliseconds, for a configuration that failed.
 const FAILED_MS: f64 = 1e20;
@@ -59,26 +63,25 @@ impl Cache {
 }
 
 /// Reads the values and the result of a configuration.
-fn row(
-    names: &[String],
-    mut entry: IndexMap<String, Value>,
-) -> Result<(Vec<Value>, Result<Recording, Failure>), String> {
+fn row(names: &[String], mut entry: IndexMap<String, Value>) -> Result<Row, String> {
+    let costs_ms: Vec<f64> = COSTS.iter().filter_map(|name| entry.get(*name)?.as_f64()).collect();
+    let cost_s = (!costs_ms.is_empty()).then(|| costs_ms.iter().sum::<f64>() / 1e3);
     let mut take = |name: &str| entry.swap_remove(name).ok_or_else(|| format!("`{name}` is missing"));
     let values = names.iter().map(|name| take(name)).collect::<Result<_, _>>()?;
     let time = take("time")?;
     if let Some(name) = time.as_str() {
-        return Ok((values, Err(failure(name))));
+        return Ok(Row { values, result: Err(failure(name)), cost_s });
     }
     let time_ms = time.as_f64().ok_or("`time` is neither a number nor the name of a failure")?;
     if time_ms >= FAILED_MS {
-        return Ok((values, Err(Failure::Runtime)));
+        return Ok(Row { values, result: Err(Failure::Runtime), cost_s });
     }
     let samples_ms: Vec<f64> = match take("times") {
         Ok(times) => serde_json::from_value(times).map_err(|_| "`times` is not a list of numbers")?,
         Err(_) => Vec::new(),
     };
     let samples_ns = samples_ms.into_iter().map(|ms| ms * MS).collect();
-    Ok((values, Ok(Recording { time_ns: time_ms * MS, samples_ns })))
+    Ok(Row { values, result: Ok(Recording { time_ns: time_ms * MS, samples_ns }), cost_s })
 }
 
 /// Writes a configuration: its key and its entry.

@@ -14,8 +14,8 @@ mod t4;
 mod tests;
 
 pub use of_session::of_session;
-pub use read::{parse, read};
-pub use searchable::Searchable;
+pub use read::{parse, read, read_with_hash};
+pub use searchable::{Searchable, workload};
 pub use space::{Configuration, Failure, Parameter, RecordedSpace, Recording};
 
 /// A file format that recorded spaces are exported to.

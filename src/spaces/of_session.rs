@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 use serde_json::Value;
 
-use super::space::{Failure, RecordedSpace, Recording};
+use super::space::{Failure, RecordedSpace, Recording, Row};
 use crate::domain::evaluation::Outcome;
 use crate::domain::names::did_you_mean;
 use crate::domain::origin::Purpose;
@@ -43,7 +43,10 @@ pub fn of_session(record: &SessionRecord, case: Option<&str>, family: Option<&st
     if results.is_empty() {
         return Err(format!("session {session} has no result of `{family}` on `{case}`"));
     }
-    let row = |(values, (_, result)): (Vec<i64>, _)| (values.into_iter().map(Value::from).collect(), result);
+    let row = |(values, (_, result)): (Vec<i64>, _)| {
+        let values = values.into_iter().map(Value::from).collect();
+        Row { values, result, cost_s: None }
+    };
     let name = format!("session-{session}-{case}-{family}");
     let space = RecordedSpace::of_rows(name, names, None, results.into_iter().map(row).collect())?;
     Ok(RecordedSpace { kernel: Some(family), device: Some(record.session.device.clone()), ..space })

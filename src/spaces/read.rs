@@ -26,8 +26,13 @@ struct Keys {
 /// Reads a recorded space: a cache of Kernel Tuner or T4 results, as JSON that may be compressed with gzip. The error is
 /// one sentence that names the file.
 pub fn read(path: &Path) -> Result<RecordedSpace, String> {
-    let space = json_bytes(path).and_then(|bytes| parse(&name_of(path), &bytes));
-    space.map_err(|problem| format!("{}: {problem}", path.display()))
+    read_with_hash(path).map(|(space, _)| space)
+}
+
+/// Like [`read`]. Also returns the BLAKE3 hash of the JSON, which stays the same if the file is compressed.
+pub fn read_with_hash(path: &Path) -> Result<(RecordedSpace, blake3::Hash), String> {
+    let read = json_bytes(path).and_then(|bytes| Ok((parse(&name_of(path), &bytes)?, blake3::hash(&bytes))));
+    read.map_err(|problem| format!("{}: {problem}", path.display()))
 }
 
 /// Parses the JSON text of a recorded space. The error is one sentence.

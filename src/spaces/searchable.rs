@@ -4,14 +4,21 @@ use std::fmt::Write as _;
 
 use crate::domain::device::DeviceInfo;
 use crate::domain::family::{Family, Listed};
+use crate::domain::names::is_file_name;
 use crate::domain::variant::Params;
 use crate::domain::workload::{Case, Workload};
 use crate::ops;
 
-use super::space::{Failure, Parameter, RecordedSpace, Recording};
+use super::space::{Configuration, Failure, Parameter, RecordedSpace, Recording};
 
-/// The name of the family, the workload and the case.
-const NAME: &str = "recorded";
+/// The op, and the kernel that the family claims to launch.
+const OP: &str = "recorded";
+
+/// The longest name of a workload, a family and a case.
+const MAX_NAME: usize = 64;
+
+/// The text in place of a source. There is none.
+const TEMPLATE: &str = "// A recorded configuration: its source is not known, and nothing is compiled.\n";
 
 /// A recorded space that proposers can search.
 pub struct Searchable {
@@ -29,26 +36,18 @@ impl Searchable {
     /// Makes a space searchable. The error is one sentence, such as for a name that no parameter may have.
     pub fn new(space: RecordedSpace) -> Result<Self, String> {
         let find = |_: &str| Ok(ops::RECORDED);
+        let name = file_name(&space.name);
         let numbers: Vec<Vec<i64>> = space.parameters.iter().map(Parameter::numbers).collect();
         let list = space.configurations.iter().map(|configuration| {
             configuration.positions.iter().zip(&numbers).map(|(position, numbers)| numbers[*position]).collect()
         });
         let list: Vec<Vec<i64>> = list.collect();
-        let manifest = manifest(&space, &numbers, &list[central(&space)]);
-        let family = Family::parse_with_op(&manifest, String::new(), find).map_err(|mistakes| mistakes.join("; "))?;
-        let text = format!(
-            "name = \"{NAME}\"\nabout = \"A recorded search space.\"\nop = \"{NAME}\"\ndtype = \"f32\"\n\
-             initial_kernel = \"{NAME}\"\ntolerance = {{ relative_l2 = 1e-3, worst_row = 1e-3 }}\n\
-             [[case]]\nname = \"{NAME}\"\n"
-        );
+        let manifest = manifest(&name, &space, &numbers, &list[central(&space)]);
+        let family =
+            Family::parse_with_op(&manifest, TEMPLATE.to_owned(), find).map_err(|mistakes| mistakes.join("; "))?;
         let device = DeviceInfo::of_arch("sm_90a")?;
         let device = DeviceInfo { name: space.device.clone().unwrap_or_else(|| "not recorded".to_owned()), ..device };
-        Ok(Self {
-            workload: Workload::parse(&text, find)?,
-            families: [family.with_listed(Listed::new(list))],
-            device,
-            space,
-        })
+        Ok(Self { workload: workload(&name)?, families: [family.with_listed(Listed::new(list))], device, space })
     }
 
     /// Returns the family.
@@ -61,11 +60,34 @@ impl Searchable {
         &self.workload.cases[0]
     }
 
+    /// Returns what is recorded of a configuration. None if the recording does not have it.
+    pub fn configuration(&self, params: &Params) -> Option<&Configuration> {
+        self.space.configurations.get(self.family().listed_place(params)?)
+    }
+
     /// Returns the recorded result of a configuration. None if the recording does not have it.
     pub fn result(&self, params: &Params) -> Option<Result<&Recording, Failure>> {
-        let configuration = &self.space.configurations[self.family().listed_place(params)?];
-        Some(configuration.result.as_ref().map_err(|failure| *failure))
+        Some(self.configuration(params)?.result.as_ref().map_err(|failure| *failure))
     }
+}
+
+/// Returns the workload of a recorded space. Its name is that of its one case and of the family, too. The error is one
+/// sentence.
+pub fn workload(name: &str) -> Result<Workload, String> {
+    let text = format!(
+        "name = \"{name}\"\nabout = \"A recorded search space.\"\nop = \"{OP}\"\ndtype = \"f32\"\n\
+         initial_kernel = \"{name}\"\ntolerance = {{ relative_l2 = 1e-3, worst_row = 1e-3 }}\n\
+         [[case]]\nname = \"{name}\"\n"
+    );
+    Workload::parse(&text, |_| Ok(ops::RECORDED))
+}
+
+/// Turns the name of a space into one that a workload may have: `gemm__RTX_3090` becomes `gemm-rtx-3090`.
+fn file_name(name: &str) -> String {
+    let lower = name.to_ascii_lowercase();
+    let words = lower.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let name: String = words.collect::<Vec<_>>().join("-").chars().take(MAX_NAME).collect();
+    if is_file_name(&name) { name } else { OP.to_owned() }
 }
 
 /// Returns the place of the configuration that is nearest to the middle of every parameter's range. It is the default,
@@ -84,9 +106,9 @@ fn central(space: &RecordedSpace) -> usize {
 }
 
 /// Writes the manifest of the family. It launches one kernel that takes every parameter as an argument.
-fn manifest(space: &RecordedSpace, numbers: &[Vec<i64>], defaults: &[i64]) -> String {
+fn manifest(name: &str, space: &RecordedSpace, numbers: &[Vec<i64>], defaults: &[i64]) -> String {
     let mut text = format!(
-        "name = \"{NAME}\"\nabout = \"The configurations of a recorded search space.\"\nop = \"{NAME}\"\n\
+        "name = \"{name}\"\nabout = \"The configurations of a recorded search space.\"\nop = \"{OP}\"\n\
          dtypes = [\"f32\"]\nrequires_sm = 0\nconstants = []\n"
     );
     let mut args = vec!["out".to_owned()];
@@ -100,6 +122,6 @@ fn manifest(space: &RecordedSpace, numbers: &[Vec<i64>], defaults: &[i64]) -> St
         args.push(parameter.name.clone());
     }
     let args = serde_json::Value::from(args);
-    let _ = write!(text, "[[launch]]\nkernel = \"{NAME}\"\ngrid = [\"1\"]\nblock = [\"1\"]\nargs = {args}\n");
+    let _ = write!(text, "[[launch]]\nkernel = \"{OP}\"\ngrid = [\"1\"]\nblock = [\"1\"]\nargs = {args}\n");
     text
 }

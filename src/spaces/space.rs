@@ -43,6 +43,18 @@ pub struct Configuration {
     pub positions: Vec<usize>,
     /// The result.
     pub result: Result<Recording, Failure>,
+    /// How long the recording tool took to compile, check and time it, in seconds. None if the recording does not say.
+    pub cost_s: Option<f64>,
+}
+
+/// A configuration as a file lists it.
+pub(super) struct Row {
+    /// The values, in the order of the parameters.
+    pub values: Vec<Value>,
+    /// See [`Configuration::result`].
+    pub result: Result<Recording, Failure>,
+    /// See [`Configuration::cost_s`].
+    pub cost_s: Option<f64>,
 }
 
 /// A recorded time.
@@ -67,6 +79,18 @@ pub enum Failure {
     Wrong,
 }
 
+impl Failure {
+    /// Says what happened, as the end of a sentence that begins with the variant.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Compile => "does not compile",
+            Self::Runtime => "failed when it was launched",
+            Self::TimedOut => "did not end in time",
+            Self::Wrong => "has a wrong output",
+        }
+    }
+}
+
 impl Parameter {
     /// Returns the number that stands for each value in a configuration: the value itself if all of them are integers,
     /// else its position.
@@ -81,14 +105,14 @@ impl RecordedSpace {
     ///
     /// `known` gives the values of each parameter in their order. Without it, the values are those of the rows. The
     /// error is one sentence.
-    pub fn of_rows(
+    pub(super) fn of_rows(
         name: String,
         names: Vec<String>,
         known: Option<Vec<Vec<Value>>>,
-        rows: Vec<(Vec<Value>, Result<Recording, Failure>)>,
+        rows: Vec<Row>,
     ) -> Result<Self, String> {
         check_sizes(&names, &rows)?;
-        let found = |column: usize| rows.iter().map(|(values, _)| values[column].clone()).collect();
+        let found = |column: usize| rows.iter().map(|row| row.values[column].clone()).collect();
         let columns = known.unwrap_or_else(|| (0..names.len()).map(found).collect());
         let mut parameters = Vec::new();
         for (name, values) in names.into_iter().zip(columns) {
@@ -98,7 +122,7 @@ impl RecordedSpace {
         let places: Vec<_> = parameters.iter().map(|parameter| scalar::places(&parameter.values)).collect();
         let mut seen = HashSet::new();
         let mut configurations = Vec::with_capacity(rows.len());
-        for (row, (values, result)) in rows.into_iter().enumerate() {
+        for (row, Row { values, result, cost_s }) in rows.into_iter().enumerate() {
             let mut positions = Vec::with_capacity(values.len());
             for ((value, places), Parameter { name, .. }) in values.iter().zip(&places).zip(&parameters) {
                 let unknown = || format!("configuration {}: {value} is not a value of `{name}`", row + 1);
@@ -110,7 +134,13 @@ impl RecordedSpace {
             if let Ok(recording) = &result {
                 recording.check().map_err(|problem| format!("configuration {}: {problem}", row + 1))?;
             }
-            configurations.push(Configuration { positions, result });
+            if cost_s.is_some_and(|cost_s| !cost_s.is_finite() || cost_s < 0.0) {
+                return Err(format!(
+                    "configuration {}: the time that its evaluation took is not a positive number",
+                    row + 1
+                ));
+            }
+            configurations.push(Configuration { positions, result, cost_s });
         }
         if !configurations.iter().any(|configuration| configuration.result.is_ok()) {
             return Err("no configuration has a time: record at least one that works".to_owned());

@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::space::{Configuration, Failure, RecordedSpace, Recording, milliseconds};
+use super::space::{Configuration, Failure, RecordedSpace, Recording, Row, milliseconds};
 
 /// The objective that can be replayed.
 const TIME: &str = "time";
@@ -46,6 +46,18 @@ struct Evaluated {
 struct Times {
     #[serde(default)]
     runtimes: Vec<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    compilation_time: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    validation: Option<f64>,
+}
+
+impl Times {
+    /// Returns the time of compiling, checking and timing, in the file's unit. None if only the runtimes are known.
+    fn cost(&self) -> Option<f64> {
+        let around = self.compilation_time.into_iter().chain(self.validation).reduce(|a, b| a + b)?;
+        Some(around + self.runtimes.iter().sum::<f64>())
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -55,8 +67,6 @@ struct Measured {
     #[serde(default)]
     unit: String,
 }
-
-type Row = (Vec<Value>, Result<Recording, Failure>);
 
 impl Results {
     /// Makes the results of a space.
@@ -97,7 +107,7 @@ impl Evaluated {
         let values = space.values(configuration).map(|(name, value)| (name.to_owned(), value.clone()));
         Self {
             configuration: values.collect(),
-            times: Times { runtimes },
+            times: Times { runtimes, ..Times::default() },
             invalidity: invalidity.to_owned(),
             correctness: json!(i32::from(configuration.result.is_ok())),
             measurements: vec![Measured { name: TIME.to_owned(), value: time, unit: "milliseconds".to_owned() }],
@@ -113,6 +123,7 @@ impl Evaluated {
         if let Some(other) = self.configuration.keys().next() {
             return Err(format!("the first result has no parameter `{other}`"));
         }
+        let cost_s = self.times.cost().map(|cost| cost * unit_ns / 1e9);
         let failure = match self.invalidity.as_str() {
             "correct" => None,
             "constraints" => return Ok(None),
@@ -123,13 +134,13 @@ impl Evaluated {
             other => return Err(format!("the invalidity `{other}` is not known")),
         };
         if let Some(failure) = failure {
-            return Ok(Some((values, Err(failure))));
+            return Ok(Some(Row { values, result: Err(failure), cost_s }));
         }
         let time = self.measurements.iter().find(|measured| measured.name == TIME);
         let time = time.ok_or("`measurements` has no `time`, the only objective that can be replayed")?;
         let time = time.value.as_f64().ok_or("the value of the measurement `time` is not a number")?;
         let samples_ns = self.times.runtimes.iter().map(|time| time * unit_ns).collect();
-        Ok(Some((values, Ok(Recording { time_ns: time * unit_ns, samples_ns }))))
+        Ok(Some(Row { values, result: Ok(Recording { time_ns: time * unit_ns, samples_ns }), cost_s }))
     }
 }
 

@@ -53,6 +53,31 @@ fn a_cache_is_read_with_texts_as_positions_and_integers_in_order() {
 }
 
 #[test]
+fn the_time_of_an_evaluation_is_what_compiling_checking_and_timing_took() {
+    let costs = |space: &RecordedSpace| space.configurations.iter().map(|one| one.cost_s).collect::<Vec<_>>();
+    let mut document = cache();
+    assert_eq!(costs(&parsed(&document).unwrap()), [None; 4]);
+    let (compile, benchmark) = (json!(1500.0), json!(500));
+    (document["cache"]["8,b"]["compile_time"], document["cache"]["8,b"]["benchmark_time"]) = (compile, benchmark);
+    // The search was another one then, so its time does not count.
+    document["cache"]["8,b"]["strategy_time"] = json!(1e9);
+    document["cache"]["16,b"]["compile_time"] = json!(2000.0);
+    // They have the order of the file, which is that of the keys.
+    assert_eq!(costs(&parsed(&document).unwrap()), [Some(2.0), None, None, Some(2.0)]);
+    document["cache"]["8,b"]["benchmark_time"] = json!(-5000.0);
+    insta::assert_snapshot!(parsed(&document).unwrap_err(), @"configuration 4: the time that its evaluation took is not a positive number");
+
+    let times = json!({ "compilation_time": 2.0, "validation": 1.0, "runtimes": [0.5, 0.5], "search_algorithm": 9.0 });
+    let result = |times: Value, invalidity: &str| {
+        let time = json!({ "name": "time", "value": 0.5 });
+        json!({ "configuration": { "X": invalidity }, "times": times, "invalidity": invalidity, "measurements": [time] })
+    };
+    let results = [result(times, "correct"), result(json!({ "compilation_time": 3.0 }), "runtime")];
+    let document = json!({ "metadata": { "timeunit": "seconds" }, "results": results });
+    assert_eq!(costs(&parsed(&document).unwrap()), [Some(4.0), Some(3.0)]);
+}
+
+#[test]
 fn both_formats_give_an_exported_space_back() {
     let space = parsed(&cache()).unwrap();
     for format in [Format::KernelTuner, Format::T4] {
@@ -166,6 +191,7 @@ fn only_recorded_configurations_are_valid_and_all_of_them_are_drawn() {
     let neighbours: Vec<_> = space.neighbours(&params(8, 0)).unwrap().into_iter().map(|(_, params)| params).collect();
     assert_eq!(neighbours, [params(16, 0), params(8, 1)]);
     assert_eq!(searched.result(&params(16, 0)), Some(Err(Failure::Runtime)));
+    assert_eq!([&searched.workload.name, &searched.family().name], ["made-up"; 2]);
     assert_eq!(searched.result(&params(8, 1)).unwrap().unwrap().time_ns, 2e6);
     assert_eq!(searched.result(&params(32, 0)), None);
 }

@@ -37,7 +37,7 @@ pub struct HistoryRow {
     pub case: Option<CaseName>,
     /// The time to report.
     pub best_ns: Option<f64>,
-    /// Whether that time is measured or modelled.
+    /// Where that time comes from.
     pub time_source: TimeSource,
     /// Whether that time is confirmed.
     pub confirmed: bool,
@@ -68,7 +68,7 @@ pub struct Listed {
     pub id: SessionId,
     /// Names of the selected cases.
     pub cases: Vec<CaseName>,
-    /// Whether times are measured or modelled.
+    /// Where times come from.
     pub time_source: TimeSource,
     /// The ordinal of its last iteration: how many it has.
     pub iterations: u64,

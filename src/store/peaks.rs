@@ -10,7 +10,7 @@ impl Store {
     /// Reads the ceilings that were measured on this device with its driver. None if there are none, and for devices
     /// that model their times.
     pub async fn peaks_of(&self, device: &DeviceInfo) -> Result<Option<Peaks>, StoreError> {
-        if device.time_source() == TimeSource::Modelled {
+        if device.time_source() != TimeSource::Measured {
             return Ok(None);
         }
         let row = sqlx::query("SELECT * FROM peaks WHERE device = ? AND driver = ?")
@@ -33,7 +33,7 @@ impl Store {
 
     /// Records the ceilings of a device, in place of earlier ones. Modelled ceilings are not recorded.
     pub async fn keep_peaks(&self, device: &DeviceInfo, peaks: &Peaks) -> Result<(), StoreError> {
-        if device.time_source() == TimeSource::Modelled {
+        if device.time_source() != TimeSource::Measured {
             return Ok(());
         }
         sqlx::query("INSERT OR REPLACE INTO peaks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)")

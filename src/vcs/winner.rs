@@ -106,6 +106,7 @@ impl Winner {
         let unit = match self.time_source() {
             TimeSource::Measured => "us",
             TimeSource::Modelled => "us modelled",
+            TimeSource::Recorded => "us recorded",
         };
         let change = match &self.previous {
             // The two may be of different states, so they are not divided.
@@ -176,7 +177,9 @@ impl Winner {
             Some(BaselineTime { name, us: baseline_us }) => {
                 let speedup = match (&self.sidecar.measurement.ratio_to_baseline, self.time_source()) {
                     (Some(found), _) => format!("{}, in one run", ratio(found.estimate, found.lo, found.hi)),
-                    (None, TimeSource::Modelled) => format!("{:.2}x", baseline_us / self.after().median_us),
+                    (None, TimeSource::Modelled | TimeSource::Recorded) => {
+                        format!("{:.2}x", baseline_us / self.after().median_us)
+                    }
                     (None, TimeSource::Measured) => {
                         format!("{:.2}x, not in one run", baseline_us / self.after().median_us)
                     }
@@ -201,6 +204,7 @@ impl Figures {
         if samples < MIN_SAMPLES {
             let what = match (time_source, samples) {
                 (TimeSource::Modelled, _) => "modelled".to_owned(),
+                (TimeSource::Recorded, _) => "recorded".to_owned(),
                 (TimeSource::Measured, 1) => "1 sample".to_owned(),
                 (TimeSource::Measured, samples) => format!("{samples} samples"),
             };

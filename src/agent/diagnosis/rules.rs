@@ -109,7 +109,7 @@ fn contradicts(source: EvidenceSource, text: String) -> Evidence {
 fn modelled(subject: &Subject<'_>) -> Confidence {
     match subject.device.time_source() {
         TimeSource::Modelled => Confidence::High,
-        TimeSource::Measured => Confidence::Medium,
+        TimeSource::Measured | TimeSource::Recorded => Confidence::Medium,
     }
 }
 

@@ -6,6 +6,7 @@ use anyhow::Context;
 
 use crate::catalog::{Project, sidecars_of};
 use crate::cli::error::{usage, usage_sentence};
+use crate::cli::replayed;
 use crate::domain::comparison::{Comparison, Participant, Role};
 use crate::domain::conditions::{Conditions, RecordedTime, compare};
 use crate::domain::ids::{CaseName, IterationId, SessionId};
@@ -237,7 +238,7 @@ fn conditions(
         case: case.into(),
         dims,
         // The dtype belongs to the workload, so the store does not repeat it.
-        dtype: project.workload(&session.workload).map_err(usage)?.dtype,
+        dtype: replayed::workload_of(project, session)?.dtype,
         device: session.device.clone(),
         regime,
         time_source: session.time_source,

@@ -198,6 +198,10 @@ pub(super) fn recommended_head(report: &Report) -> &'static str {
 
 /// Returns the command of the recommended option. None if there is nothing to run.
 pub(super) fn command(report: &Report) -> Option<String> {
+    if report.session.time_source == TimeSource::Recorded {
+        // The file may have moved, and another kernel cannot run on it.
+        return None;
+    }
     let recommended = report.options.iter().find(|option| option.recommended)?;
     let search = |families: &[String]| {
         let cases: Vec<String> = report.cases.iter().map(|case| format!(" --case {}", case.case)).collect();
@@ -216,6 +220,11 @@ pub(super) fn command(report: &Report) -> Option<String> {
 
 /// Says what was checked, and how steady the machine was.
 pub(super) fn verified(report: &Report) -> String {
+    if report.session.time_source == TimeSource::Recorded {
+        return "Nothing was checked: the recording was trusted, with its times and its failures. No output was compared \
+                with an oracle, and no winner was committed."
+            .to_owned();
+    }
     let worst = report.correctness.iter().filter_map(|one| one.relative_l2).reduce(f64::max);
     let Some(worst) = worst else { return "No variant was correct.".to_owned() };
     let confirmed = report.cases.iter().filter(|case| case.confirmed).count();

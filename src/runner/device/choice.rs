@@ -1,5 +1,7 @@
 //! The devices that `--device` names, and how they are opened.
 
+use std::path::PathBuf;
+
 use virtual_gpu::gpu::Gpu;
 
 use super::Device;
@@ -11,6 +13,13 @@ use crate::domain::names::did_you_mean;
 
 /// The virtual GPU used if no CUDA device answers.
 const DEFAULT_GPU: &str = "h200";
+
+/// What precedes the file of a recording.
+const REPLAY: &str = "replay:";
+
+/// Why a recording cannot be opened as a device.
+pub const EXECUTES_NOTHING: &str =
+    "a recording (replay:FILE) executes no kernel, so only `optloop start` and `optloop resume` can use it";
 
 /// The environment variable that enables the fake device.
 const FAKE_ALLOWED: &str = "OPTLOOP_FAKE_DEVICE";
@@ -24,6 +33,8 @@ pub enum DeviceChoice {
     Cuda(u32),
     /// A virtual GPU by name. It executes on the CPU and models times.
     Virtual(String),
+    /// A file with a recorded search space. It has results, and executes nothing.
+    Replay(PathBuf),
     /// The device of the test suites. It computes outputs with the op's oracle and takes times from a formula.
     Fake,
 }
@@ -31,7 +42,12 @@ pub enum DeviceChoice {
 impl DeviceChoice {
     /// Tells whether the device is certain to cost nothing, because it is no GPU.
     pub fn is_free(&self) -> bool {
-        matches!(self, Self::Virtual(_) | Self::Fake)
+        matches!(self, Self::Virtual(_) | Self::Replay(_) | Self::Fake)
+    }
+
+    /// Refuses a device that executes no kernel. The error is one sentence.
+    pub fn that_executes(self) -> Result<Self, String> {
+        if matches!(self, Self::Replay(_)) { Err(EXECUTES_NOTHING.to_owned()) } else { Ok(self) }
     }
 
     /// Returns the virtual GPU used if no CUDA device answers.
@@ -49,7 +65,7 @@ impl DeviceChoice {
     pub fn number(&self) -> u32 {
         match self {
             Self::Cuda(number) => *number,
-            Self::Auto | Self::Virtual(_) | Self::Fake => 0,
+            Self::Auto | Self::Virtual(_) | Self::Replay(_) | Self::Fake => 0,
         }
     }
 
@@ -74,10 +90,16 @@ impl std::str::FromStr for DeviceChoice {
         if let Some(name) = text.strip_prefix("virtual:") {
             return virtual_gpu(name);
         }
+        if let Some(file) = text.strip_prefix(REPLAY) {
+            // A resumption may have another current folder.
+            return std::path::absolute(file).map(Self::Replay).map_err(|_| {
+                format!("`{text}` names no file: use {REPLAY}FILE, with a recorded search space (docs/simulate.md)")
+            });
+        }
         text.strip_prefix("cuda:")
             .and_then(|number| number.parse().ok())
             .map(Self::Cuda)
-            .ok_or_else(|| format!("`{text}` is not a device; use auto, cuda:N, virtual or virtual:NAME"))
+            .ok_or_else(|| format!("`{text}` is not a device; use auto, cuda:N, virtual, virtual:NAME or {REPLAY}FILE"))
     }
 }
 
@@ -97,6 +119,7 @@ impl std::fmt::Display for DeviceChoice {
             Self::Auto => f.write_str("auto"),
             Self::Cuda(number) => write!(f, "cuda:{number}"),
             Self::Virtual(name) => write!(f, "virtual:{name}"),
+            Self::Replay(path) => write!(f, "{REPLAY}{}", path.display()),
             Self::Fake => f.write_str("fake"),
         }
     }
@@ -109,7 +132,7 @@ pub fn describe(choice: &DeviceChoice) -> Result<DeviceInfo, String> {
         DeviceChoice::Auto => CudaDevice::describe(0),
         DeviceChoice::Cuda(number) => CudaDevice::describe(*number),
         // These devices have no context.
-        DeviceChoice::Virtual(_) | DeviceChoice::Fake => Ok(open(choice)?.info().clone()),
+        DeviceChoice::Virtual(_) | DeviceChoice::Replay(_) | DeviceChoice::Fake => Ok(open(choice)?.info().clone()),
     }
 }
 
@@ -122,6 +145,7 @@ pub fn open(choice: &DeviceChoice) -> Result<Box<dyn Device>, String> {
         DeviceChoice::Auto => Ok(Box::new(CudaDevice::open(0)?)),
         DeviceChoice::Cuda(number) => Ok(Box::new(CudaDevice::open(*number)?)),
         DeviceChoice::Virtual(name) => Ok(Box::new(VirtualDevice::open(name)?)),
+        DeviceChoice::Replay(_) => Err(EXECUTES_NOTHING.to_owned()),
         DeviceChoice::Fake => Ok(Box::new(FakeDevice::new())),
     }
 }

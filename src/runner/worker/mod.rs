@@ -7,6 +7,7 @@
 mod client;
 mod error;
 mod process;
+mod replay;
 mod server;
 mod watched;
 

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::replay;
 use super::watched::{Reporter, WatchedDevice};
 use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::runner::device::{self, DeviceChoice, self_check};
@@ -23,6 +24,9 @@ pub(in crate::runner) fn serve_over(
     replies: impl FnMut(&WorkerReply) -> io::Result<()> + 'static,
 ) -> anyhow::Result<()> {
     let (mut requests, reporter) = (requests.into_iter(), Reporter::new(Box::new(replies)));
+    if let DeviceChoice::Replay(path) = choice {
+        return replay::serve(path, &mut requests, &reporter);
+    }
     let found = device::describe(choice);
     reporter.say(&WorkerReply::Hello(found.clone()))?;
     // A supervisor that may not use the device ends this process instead.

@@ -1,0 +1,17 @@
+//! What a session is asked to search.
+
+use crate::agent::Proposer;
+use crate::domain::family::Family;
+use crate::domain::record::LeftOut;
+use crate::domain::workload::Workload;
+use crate::runner::device::DeviceChoice;
+
+/// The request of the command line, or of an earlier session, with the project's files.
+pub(super) struct StartRequest {
+    pub(super) workload: Workload,
+    pub(super) families: Vec<Family>,
+    pub(super) searched: Vec<String>,
+    pub(super) left_out: Vec<LeftOut>,
+    pub(super) proposer: Box<dyn Proposer>,
+    pub(super) device: DeviceChoice,
+}
