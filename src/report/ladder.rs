@@ -240,8 +240,8 @@ mod tests {
         insta::assert_snapshot!(told.join("\n"), @"
         first correct variant, `tiled` 80.0 0.00 Tiles of queries: keys are shared.
         `split-k` becomes the fastest 70.0 1.14 Keys are split over blocks.
-        `tiled` is the fastest again 57.6 1.22 `BLOCK` 64 → 128 (1.39× alone; threads of a block)
-        `tiled`, the winner 50.0 1.15 `BLOCK` 128 → 256 (1.28× alone; threads of a block)
+        `tiled` is the fastest again 57.6 1.22 `BLOCK` 64 → 128 (threads of a block)
+        `tiled`, the winner 50.0 1.15 `BLOCK` 128 → 256 (threads of a block)
         ");
     }
 

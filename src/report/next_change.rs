@@ -78,7 +78,7 @@ impl Next<'_> {
             Self::Tried { iteration, speedup: Some(by) } => format!("tried: iteration {iteration}, {}", times(by)),
             Self::Tried { iteration, speedup: None } => format!("tried: iteration {iteration}, not correct"),
             Self::Nothing if finding.rule == "at-the-floor" => "nothing: the floor is near".to_owned(),
-            Self::Nothing => format!("no parameter removes it; a new kernel could {}", finding.kernel_change),
+            Self::Nothing => format!("none of its parameters removes it; a new kernel could {}", finding.kernel_change),
         }
     }
 }

@@ -158,7 +158,7 @@ fn by_parameters_alone(report: &Report, case: &Case, family: &str, has_tensor_co
     (own.us > best_us && own.configurations > 1).then(|| {
         let (alone, rest) = (times(start_us / own.us), times(own.us / best_us));
         let others = if has_tensor_cores { "other kernels, with tensor cores" } else { "other kernels" };
-        format!(" Other parameters alone made it {alone} as fast; the remaining {rest} came from {others}.")
+        format!(" Other values of its own parameters made it {alone} as fast; the remaining {rest} came from {others}.")
     })
 }
 
@@ -257,22 +257,18 @@ fn limits(report: &Report) -> Option<String> {
         format!("on {on}, {}", cause(most))
     };
     let shown: Vec<String> = groups.iter().take(MAX_CAUSES).map(told).collect();
-    (!shown.is_empty())
-        .then(|| format!("Probably, most to gain first: {}.{}", shown.join("; "), chains(report).unwrap_or_default()))
+    let head = if groups.len() > 1 { "Probably, ranked by gain and confidence" } else { "Probably this" };
+    (!shown.is_empty()).then(|| format!("{head}: {}.{}", shown.join("; "), chains(report).unwrap_or_default()))
 }
 
-/// Says how much of the winners' times their longest chains of dependent instructions take.
+/// Says that the winners' times are chains of dependent instructions, if all are.
 fn chains(report: &Report) -> Option<String> {
     let shares = || report.advantages.iter().map(|one| one.after.chain_share);
     let (least, most) = shares().reduce(f64::min).zip(shares().reduce(f64::max))?;
-    let (share, times) = match report.advantages.len() {
-        1 => (percent(most), "time"),
-        _ => (either(percent(least), percent(most)), "times"),
-    };
-    let rest = if least >= MIN_CHAIN { ", so latency bounds them more than any unit" } else { "" };
-    Some(format!(
-        " By the model, the longest chain of dependent instructions takes {share} of the winners' {times}{rest}."
-    ))
+    (least >= MIN_CHAIN).then(|| {
+        let share = either(percent(least), percent(most));
+        format!(" One chain of dependent instructions takes {share} of their modelled times.")
+    })
 }
 
 /// Says what the recommended option should gain and what it costs, as far as the recommendation has not said it.
@@ -281,10 +277,11 @@ fn outlook(report: &Report) -> String {
     let next = report.next_experiment.as_ref().filter(|_| choice.kind == "new_kernel");
     let gain = match (choice.kind, next) {
         ("go_on", _) => choice.expected.map(|factor| format!("{factor:.3}× over all cases")),
-        (_, Some(Experiment { case, before_us, after_us: Some([_, slowest_us]), .. })) => Some(format!(
-            "about {} on `{case}`, if the new kernel removes what limits it",
-            times(before_us / slowest_us)
-        )),
+        (_, Some(Experiment { case, before_us, after_us: Some([_, slowest_us]), .. })) => {
+            let most = limiter::most_to_gain(&report.cases, &report.diagnoses);
+            let idea = most.map(|(_, cause)| cause.kernel_change).unwrap_or_default();
+            Some(format!("about {} on `{case}`, if it can {idea}", times(before_us / slowest_us)))
+        }
         _ => None,
     };
     let expected = gain.map(|gain| format!(" Expected: {gain}.")).unwrap_or_default();
@@ -338,8 +335,8 @@ mod tests {
         insta::assert_snapshot!(report(&record()).summary, @"
         - **Result.** The session improved 1 of 2 cases over their first correct kernels, by 1.60×. 0 of 1 cases with a baseline are ahead of the fastest one, which takes 0.50× as long.
         - **What won.** `tiled`.
-        - **Recommendation: continue this search.**
-        - **Cost.** $0.93 and 55 min for 5 variants (4 measurements of a case). The search confirmed its last improvement (1.28× on `b1h1s128`, over the winner confirmed before it) 9 s after the start, and none in the 55 min after it.
+        - **Recommendation: continue this search.** It costs 55 min and $0.18.
+        - **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour) for 5 variants (4 measurements of a case). The search confirmed its last improvement (1.28× on `b1h1s128`, over the winner confirmed before it) 9 s after the start, and none in the 55 min after it.
         ");
     }
 
@@ -349,8 +346,8 @@ mod tests {
         record.iterations.clear();
         insta::assert_snapshot!(report(&record).summary, @"
         - **Result.** No variant was correct.
-        - **Recommendation: continue this search.**
-        - **Cost.** $0.93 and 55 min for 0 variants (0 measurements of a case).
+        - **Recommendation: continue this search.** It costs 55 min and $0.18.
+        - **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour) for 0 variants (0 measurements of a case).
         ");
     }
 }

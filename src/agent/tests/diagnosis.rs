@@ -103,7 +103,7 @@ fn more_blocks_divide_only_the_time_that_follows_their_work() {
     let findings = diagnosed(CAUSAL, "attention-scalar", &times, &[]);
     let found = findings.iter().find(|finding| finding.rule == "too-few-blocks").unwrap();
     assert!((found.gain - 1.89).abs() < 0.01, "{}", found.gain);
-    insta::assert_snapshot!(found.evidence[1].text, @"b1h1s64 has 63 times less work and takes 50% of the time: as much may be fixed, which more blocks would not divide");
+    insta::assert_snapshot!(found.evidence[1].text, @"b1h1s64 has 63 times less work and takes 50% of this time, so up to that much may be a part that more blocks do not shorten");
 }
 
 /// Without counts, the share of the products in the time follows only from the rate of the FMA pipes.

@@ -35,7 +35,7 @@ pub(super) fn cases(report: &Report) -> String {
         ">before",
         ">now",
         ">before / now",
-        ">best baseline",
+        ">fastest baseline",
         ">baseline / ours",
         ">floor",
         "what probably limits it",

@@ -454,7 +454,7 @@ fn a_session_is_told_to_programs_as_json() {
         "No baseline was timed for `b8h8s512`, `b16h8s512`, so it is unknown how these cases compare with the usual implementation.",
         "Winners that are not committed: `b1h1s128` (iteration 3)."
       ],
-      "summary": "- **Result.** The session improved 1 of 2 cases over their first correct kernels, by 1.60×. 0 of 1 cases with a baseline are ahead of the fastest one, which takes 0.50× as long.\n- **What won.** `tiled`.\n- **Recommendation: continue this search.**\n- **Cost.** $0.93 and 55 min for 5 variants (4 measurements of a case). The search confirmed its last improvement (1.28× on `b1h1s128`, over the winner confirmed before it) 9 s after the start, and none in the 55 min after it.",
+      "summary": "- **Result.** The session improved 1 of 2 cases over their first correct kernels, by 1.60×. 0 of 1 cases with a baseline are ahead of the fastest one, which takes 0.50× as long.\n- **What won.** `tiled`.\n- **Recommendation: continue this search.** It costs 55 min and $0.18.\n- **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour) for 5 variants (4 measurements of a case). The search confirmed its last improvement (1.28× on `b1h1s128`, over the winner confirmed before it) 9 s after the start, and none in the 55 min after it.",
       "scaling": [],
       "ladders": [
         {
@@ -474,7 +474,7 @@ fn a_session_is_told_to_programs_as_json() {
               "family": "tiled",
               "us": 50.0,
               "factor": 1.6,
-              "mechanism": "`BLOCK` 64 → 256 (1.78× alone; threads of a block)"
+              "mechanism": "`BLOCK` 64 → 256 (threads of a block)"
             }
           ],
           "floor_us": 1.0

@@ -19,10 +19,10 @@ fn a_session_reads_as_markdown() {
 
     - **Result.** The session improved 1 of 2 cases over their first correct kernels, by 1.60×. 0 of 1 cases with a baseline are ahead of the fastest one, which takes 0.50× as long.
     - **What won.** `tiled`.
-    - **Recommendation: continue this search.**
-    - **Cost.** $0.93 and 55 min for 5 variants (4 measurements of a case). The search confirmed its last improvement (1.28× on `b1h1s128`, over the winner confirmed before it) 9 s after the start, and none in the 55 min after it.
+    - **Recommendation: continue this search.** It costs 55 min and $0.18.
+    - **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour) for 5 variants (4 measurements of a case). The search confirmed its last improvement (1.28× on `b1h1s128`, over the winner confirmed before it) 9 s after the start, and none in the 55 min after it.
 
-    Session 2, finished (its time budget is spent). Kernel times are **measured**, in microseconds. Session durations are wall time since the start. "Before" is what the session began with: the first correct kernel. A ratio above 1 means that ours is faster. Ratios of times from one interleaved run have a 95% interval, unless it is narrower than the last digit. The floor is the time that no correct kernel beats, with the limit that sets it: arithmetic at its peak, the transfers from memory or L2, or an empty launch. In the regime `warm`, the bytes that fit in L2 need no transfer from memory.
+    Session 2, finished (its time budget is spent). Kernel times are **measured**, in microseconds. Session durations are wall time since the start. "Before" is what the session began with: the first correct kernel. A ratio above 1 means that ours is faster. Ratios of times from one interleaved run have a 95% interval, unless it is narrower than the last digit. The floor is the time that no correct kernel beats, with the limit that sets it: arithmetic at its peak, the transfers from memory or L2, or an empty launch. All cases are timed in the regime `warm`: the bytes that fit in L2 need no transfer from memory. The name beside a baseline is the backend that was fastest.
 
     | case | before | now | before / now | best baseline | baseline / ours | floor | what probably limits it |
     |---|--:|--:|--:|--:|--:|--:|---|
@@ -41,7 +41,7 @@ fn a_session_reads_as_markdown() {
     | step | us | factor | mechanism |
     |---|--:|--:|---|
     | first correct variant, `tiled` | 80.00 | - | Tiles of queries: keys are shared. |
-    | `tiled`, the winner | 50.00 | 1.60× | `BLOCK` 64 → 256 (1.78× alone; threads of a block) |
+    | `tiled`, the winner | 50.00 | 1.60× | `BLOCK` 64 → 256 (threads of a block) |
     | floor | 1.000 | - | 50.00× is left |
 
     **What probably limits the winners now.** Causes are ranked by possible gain and confidence, after those that survived an experiment. The possible gain estimates the speed-up without the cause. An experiment *confirms* a cause if one parameter brings half of that gain (as a logarithm). If it changes several, it only *supports* the cause.

@@ -82,7 +82,7 @@ fn what_is_left_to_do_is_a_change_or_why_there_is_none() {
     let without = |remedies| Finding { remedies, ..finding(1.4) };
     assert_eq!(
         next(&without(Vec::new()), &record),
-        "no parameter removes it; a new kernel could divide the work into more blocks"
+        "none of its parameters removes it; a new kernel could divide the work into more blocks"
     );
     let write = Remedy { text: "write a kernel".to_owned(), family: "tiled".to_owned(), params: None };
     assert_eq!(next(&without(vec![write]), &record), "write a kernel");
@@ -110,7 +110,7 @@ fn an_untried_remedy_is_the_recommendation_and_the_next_experiment() {
     assert!(report.summary.contains("**Recommendation: try one change on `b1h1s128` (set BLOCK from 256 to 512, expected 1.24× to 1.44×), then continue this search.**"), "{}", report.summary);
     assert_eq!(report.cases[0].limited_by.as_deref(), Some("the grid has 2 blocks on 58 SMs"));
     assert!(report.summary.contains(
-        "**What limits it now.** Probably this: the grid has 2 blocks on 58 SMs (not confirmed; 1.44× estimated, medium confidence)."
+        "**What limits it now.** Probably this: on `b1h1s128`, the grid has 2 blocks on 58 SMs (not confirmed; 1.44× estimated, medium confidence)."
     ));
 }
 
