@@ -186,5 +186,5 @@ fn replays_and_comparisons_begin_with_the_initial_values() {
 #[test]
 #[ignore = "needs a CUDA device"]
 fn replays_and_comparisons_begin_with_the_initial_values_on_cuda() {
-    replays_on("cuda");
+    replays_on("cuda:0");
 }
