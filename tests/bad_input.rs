@@ -17,7 +17,7 @@ fn unknown_names_get_the_nearest_known_one() {
     insta::assert_snapshot!(start(&sandbox, &["--family", "tyo"]), @"2 error: there is no family `tyo`; templates/kernels/ has: toy");
     insta::assert_snapshot!(start(&sandbox, &["--proposer", "drill"]), @"2 error: the proposer `drill` was renamed to `fault-injection` in optloop 0.2");
     insta::assert_snapshot!(start(&sandbox, &["--proposer", "locl"]), @"2 error: there is no proposer `locl` (did you mean `local`?); there are: portfolio, local, bayes, evolution, llm, random, fault-injection");
-    insta::assert_snapshot!(start(&sandbox, &["--device", "gpu0"]), @"2 error: `gpu0` is not a device; use auto, cuda:N, virtual or virtual:NAME");
+    insta::assert_snapshot!(start(&sandbox, &["--device", "gpu0"]), @"2 error: `gpu0` is not a device; use auto, cuda:N, virtual, virtual:NAME or replay:FILE");
     insta::assert_snapshot!(start(&sandbox, &["--device", "virtual:h20"]), @"2 error: there is no virtual GPU `h20` (did you mean `h200`?); there are: h200, a100, l4");
     insta::assert_snapshot!(sandbox.fails(&["compile", "--workload", "small", "--arch", "sm_9"]), @"2 error: architecture `sm_9` is not known; use sm_80, sm_86, sm_89, sm_90 or sm_90a");
 }

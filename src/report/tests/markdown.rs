@@ -22,9 +22,9 @@ fn a_session_reads_as_markdown() {
     - **Recommendation: continue this search.** It costs 55 min and $0.18.
     - **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour) for 5 variants (4 measurements of a case). The search confirmed its last improvement (1.28× on `b1h1s128`, over the winner confirmed before it) 9 s after the start, and none in the 55 min after it.
 
-    Session 2, finished (its time budget is spent). Kernel times are **measured**, in microseconds. Session durations are wall time since the start. "Before" is what the session began with: the first correct kernel. A ratio above 1 means that ours is faster. Ratios of times from one interleaved run have a 95% interval, unless it is narrower than the last digit. The floor is the time that no correct kernel beats, with the limit that sets it: arithmetic at its peak, the transfers from memory or L2, or an empty launch. All cases are timed in the regime `warm`: the bytes that fit in L2 need no transfer from memory. The name beside a baseline is the backend that was fastest.
+    Session 2, finished (its time budget is spent). Kernel times are **measured**, in microseconds. Session durations are wall time since the start. "Before" is what the session began with: the first correct kernel. A ratio above 1 means that ours is faster. Ratios of times from one interleaved run have a 95% interval, unless it is narrower than the last digit. The floor is the time that no correct kernel beats, with the limit that sets it: arithmetic at its peak, the transfers from memory or L2, or an empty launch. All cases are timed in the regime `warm`: the bytes that fit in L2 need no transfer from memory.
 
-    | case | before | now | before / now | best baseline | baseline / ours | floor | what probably limits it |
+    | case | before | now | before / now | fastest baseline | baseline / ours | floor | what probably limits it |
     |---|--:|--:|--:|--:|--:|--:|---|
     | b1h1s128 | 80.00 | 50.00 | 1.60× (not in one run) | 25.00 (torch sdpa (flash)) | 0.50× (not in one run) | 1.000 (launch) | idle SMs: 2 blocks on 58 |
     | b8h8s512 | 400.00 | 400.00 (not confirmed) | 1.00× | - | - | 1.000 (launch) | idle SMs: 2 blocks on 58 |
