@@ -22,7 +22,7 @@ fn a_session_reads_as_markdown() {
     - **Recommendation: continue this search.** It costs 55 min and $0.18.
     - **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour) for 5 variants (4 measurements of a case). The search confirmed its last improvement (1.28× on `b1h1s128`, over the winner confirmed before it) 9 s after the start, and none in the 55 min after it.
 
-    Session 2, finished (its time budget is spent). Kernel times are **measured**, in microseconds. Session durations are wall time since the start. "Before" is what the session began with: the first correct kernel. A ratio above 1 means that ours is faster. Ratios of times from one interleaved run have a 95% interval, unless it is narrower than the last digit. The floor is the time that no correct kernel beats, with the limit that sets it: arithmetic at its peak, the transfers from memory or L2, or an empty launch. All cases are timed in the regime `warm`: the bytes that fit in L2 need no transfer from memory.
+    Session 2, finished (its time budget is spent). Kernel times are **measured**, in microseconds. Session durations are wall time since the start. "Before" is what the session began with: the first correct kernel. A ratio above 1 means that ours is faster. Ratios of times from one interleaved run have a 95% interval, unless it is narrower than the last digit. The floor is the time that no correct kernel beats, with the limit that sets it: arithmetic at its peak, the transfers from memory or L2, or an empty launch. All cases are in the regime `warm`: bytes that fit in L2 need no transfer from memory.
 
     | case | before | now | before / now | fastest baseline | baseline / ours | floor | what probably limits it |
     |---|--:|--:|--:|--:|--:|--:|---|
@@ -66,7 +66,7 @@ fn a_session_reads_as_markdown() {
     | write a new kernel (a template), and run a session like this one | not known; the distance to the floor is 141× (400× on `b8h8s512`), and no kernel gains more | writing it (not estimated), and a session: 55 min, $0.18 | high: it may gain little |
     | stop here | keeps 0.50× over the baseline | 0 s, $0.00 | none |
 
-    This session took 55 min and cost $0.93. All sessions so far cost $4.53.
+    All sessions so far cost $4.53.
 
     - `b16h8s512` has no correct variant yet: see `optloop history 2 --case b16h8s512` for why.
     - `b1h1s128` still takes 2.00× as long as torch sdpa (flash) (not in one run).
