@@ -44,9 +44,10 @@ impl Forecast {
         let saved = humantime::format_duration(Duration::from_secs(left.as_secs()));
         let money = usd.map(|usd| format!(" and ${usd:.2}")).unwrap_or_default();
         let per_usd = usd.filter(|usd| *usd > 0.0).map(|usd| format!(" ({:.1}% per dollar)", gain * 100.0 / usd));
+        // Rounded down, because "0.50%, which is less than 0.50%" would be no reason.
+        let percent = (gain * 1e4).floor() / 100.0;
         format!(
-            "the remaining {saved}{money} are expected to gain {:.2}%{}, which is less than {:.2}% (stop.min_gain)",
-            gain * 100.0,
+            "the remaining {saved}{money} are expected to gain {percent:.2}%{}, which is less than {:.2}% (stop.min_gain)",
             per_usd.unwrap_or_default(),
             min_gain * 100.0
         )

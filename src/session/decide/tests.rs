@@ -116,7 +116,7 @@ fn what_is_saved_is_also_told_in_dollars() {
         setup.device.timing = TimingMode::Measured(Default::default());
         setup.options.rate.gpu_usd_per_hour = 3.6;
     });
-    insta::assert_snapshot!(stops(&told, 500).unwrap(), @"the remaining 8m 20s and $0.50 are expected to gain 0.25% (0.5% per dollar), which is less than 0.50% (stop.min_gain)");
+    insta::assert_snapshot!(stops(&told, 500).unwrap(), @"the remaining 8m 20s and $0.50 are expected to gain 0.24% (0.5% per dollar), which is less than 0.50% (stop.min_gain)");
 }
 
 #[test]
