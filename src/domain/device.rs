@@ -18,7 +18,7 @@ pub enum TimeSource {
     Measured,
     /// A model of a GPU.
     Modelled,
-    /// A file that somebody else recorded. optloop neither ran nor checked anything.
+    /// A file of recorded times. optloop neither ran nor checked anything.
     Recorded,
 }
 

@@ -15,7 +15,7 @@ use crate::domain::variant::Params;
 use crate::domain::workload::Case;
 use crate::spaces::{self, Configuration, Failure, Searchable};
 
-/// The correctness of an output that nobody checked.
+/// The correctness of an unchecked output.
 const UNCHECKED: Correctness = Correctness { relative_l2: 0.0, worst_row: 0.0, rows_checked: 0, rows: 0 };
 
 /// The floor in nanoseconds, in place of a floor that is not known. A proposer divides by it, and reports leave it out.
