@@ -34,8 +34,8 @@ pub(super) fn most_to_gain<'a>(cases: &'a [Case], diagnoses: &'a [Diagnosis]) ->
     by_gain(cases, diagnoses).into_iter().next()
 }
 
-/// Returns the logarithm of a cause's gain, weighted by its confidence.
-fn weight(found: &Finding) -> f64 {
+/// Returns the logarithm of a cause's gain, weighted by its confidence. Causes are ranked by it.
+pub(super) fn weight(found: &Finding) -> f64 {
     found.gain.max(1.0).ln() * found.confidence.weight()
 }
 

@@ -129,12 +129,13 @@ fn first_kernel(report: &Report) -> Option<String> {
     let counted = report.advantages.iter().find(|one| one.case == *case && one.before.iteration == diagnosis.iteration);
     let causes = findings.iter().filter(|found| found.tested.status != CauseStatus::NotConfirmed);
     let mut causes: Vec<String> = causes.take(MAX_CAUSES).map(cause).collect();
-    causes.extend(counted.and_then(without_tensor_cores));
+    let scalar = counted.and_then(without_tensor_cores);
+    let has_tensor_cores = scalar.is_some();
+    causes.extend(scalar);
     let own = report.cases.iter().find(|one| one.case == *case)?;
     let far = own.start_us.zip(own.floor_us).map(|(us, floor_us)| times(us / floor_us));
     let far = far.map(|far| format!(" takes {far} as long as its floor on `{case}`")).unwrap_or_default();
     let chain = counted.and_then(one_chain).unwrap_or_default();
-    let has_tensor_cores = counted.and_then(without_tensor_cores).is_some();
     let rest = by_parameters_alone(report, own, family, has_tensor_cores).unwrap_or_default();
     (!causes.is_empty())
         .then(|| format!("The first kernel, `{family}`,{far}{chain}. Causes: {}.{rest}", causes.join("; ")))

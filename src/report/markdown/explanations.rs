@@ -3,8 +3,8 @@
 use super::sentences;
 use super::table::{shown, table};
 use crate::report::contract::{
-    Advantage, Case, Choice, FamilyTime, Finding, Ladder, PhaseCost, Phases, Report, Rivals, Roofline, Scaling,
-    ScalingPoint, ScalingTime,
+    Advantage, Case, Choice, FamilyTime, Ladder, PhaseCost, Phases, Report, Rivals, Roofline, Scaling, ScalingPoint,
+    ScalingTime,
 };
 use crate::report::format::{NOTHING, duration, gain, percent, times, us, usd};
 use crate::report::{limiter, measuring};
@@ -221,10 +221,9 @@ pub(super) fn phases(phases: &Phases) -> String {
 /// Returns what limits the best variants, the first cause of each. `most` limits the rows: those with the most to gain
 /// stay.
 pub(super) fn causes(report: &Report, most: usize) -> String {
-    let weight = |finding: &Finding| finding.gain.max(1.0).ln() * finding.confidence.weight();
     let cause = |case: &Case| limiter::first_cause(case, &report.diagnoses);
     let mut cases: Vec<&Case> = report.cases.iter().filter(|case| case.best_us.is_some()).collect();
-    let place = |case: &Case| cause(case).map_or(-1.0, weight);
+    let place = |case: &Case| cause(case).map_or(-1.0, limiter::weight);
     cases.sort_by(|a, b| place(b).total_cmp(&place(a)));
     let row = |case: &&Case| {
         let finding = cause(case);
