@@ -447,8 +447,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Has the time pass that a recorded evaluation took. Returns whether it ends before the session has to. Other
-    /// evaluations have taken their time.
+    /// Advances the clock by the time that a recorded evaluation took. Returns whether the evaluation ends before the session
+    /// has to. On any other device, its time has passed already.
     fn replay(&mut self, evaluation: &Evaluation) -> bool {
         if self.state.setup().device.time_source() != TimeSource::Recorded {
             return true;

@@ -204,7 +204,7 @@ fn decode<const N: usize, T>(bytes: &[u8], values: &mut [T], decode: impl Fn([u8
     values.iter_mut().zip(elements).for_each(|(value, decoded)| *value = decoded);
 }
 
-/// Returns whether any element has a property. All are asked.
+/// Returns whether any element has a property. Every element is read, so that the loop has no branch.
 fn has_any<const N: usize>(bytes: &[u8], is: impl Fn([u8; N]) -> bool) -> bool {
     let elements = bytes.chunks_exact(N).map(|bytes| is(bytes.try_into().expect("a chunk has N bytes")));
     elements.fold(false, |any, one| any | one)

@@ -429,7 +429,7 @@ impl CaseRecord {
 
     /// Returns the error of the output; none if it was not compared with the oracle.
     pub fn checked(&self) -> Option<&Correctness> {
-        // Nobody compares the outputs of a recording.
+        // A recording has no outputs to compare.
         self.correctness.as_ref().filter(|found| found.rows_checked > 0)
     }
 

@@ -33,13 +33,13 @@ pub fn find(name: &str) -> Result<&'static dyn Op, String> {
 #[cfg(test)]
 pub(crate) fn declared_for_tests(manifest: &str) -> &'static dyn Op {
     use crate::domain::op::{DeclaredSource, Oracle, OracleCall};
-    struct None;
-    impl Oracle for None {
+    struct NoOracle;
+    impl Oracle for NoOracle {
         fn compute(&self, _call: &OracleCall<'_>) -> Result<Vec<f64>, String> {
             Err("it has no oracle".to_owned())
         }
     }
     let (oracle, python, files) = (String::new(), String::new(), Vec::new());
     let source = DeclaredSource { manifest: manifest.to_owned(), oracle, python, files };
-    Box::leak(Box::new(Declared::parse(source, Box::new(None)).map_err(|mistakes| mistakes.join("; ")).unwrap()))
+    Box::leak(Box::new(Declared::parse(source, Box::new(NoOracle)).map_err(|mistakes| mistakes.join("; ")).unwrap()))
 }

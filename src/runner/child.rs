@@ -91,8 +91,8 @@ pub fn replies() -> io::Result<File> {
 #[cfg(unix)]
 const BACKGROUND: i32 = 10;
 
-/// Lets the other processes of this machine go first. Compilers fill all cores, and the process that checks outputs while
-/// the device waits would get only half of one (`docs/measuring`).
+/// Lets the other processes of this machine go first. Compilers fill all cores, and the device waits for the process that
+/// checks outputs. What this alone saves was not measured.
 pub fn yield_to_others() {
     // A system that does not know priorities is only slower.
     #[cfg(unix)]

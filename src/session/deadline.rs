@@ -30,7 +30,7 @@ impl Deadline {
         self.at.saturating_duration_since(Instant::now())
     }
 
-    /// Has the hard end come earlier, because time has passed that only a recording knows.
+    /// Brings the hard end forward by time that passed only in a recording.
     pub fn bring_forward(&mut self, time: Duration) {
         self.at -= time.min(self.left());
     }

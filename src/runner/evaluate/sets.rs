@@ -341,7 +341,7 @@ mod tests {
         [("N".to_owned(), n)].into()
     }
 
-    /// The L2 of an H200 has 50 MiB.
+    /// With an L2 of 50 MiB.
     #[test]
     fn a_replay_has_enough_executions_and_warm_ones_fit_l2_if_they_can() {
         let device = DeviceInfo { l2_bytes: 50 << 20, ..FakeDevice::new().info().clone() };
