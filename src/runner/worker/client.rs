@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::error::{AskError, WorkerError};
-use super::process::{Program, Received, STEP_KEY, StepTimeouts, WorkerProcess};
+use super::process::{Program, Received, START_LIMIT, STEP_KEY, StepTimeouts, WorkerProcess};
+use super::standby::Standby;
 use crate::domain::artifact::Artifact;
 use crate::domain::correctness::Correctness;
 use crate::domain::device::{DeviceInfo, Peaks, TimeSource};
@@ -28,6 +29,8 @@ pub struct Worker {
     program: Program,
     timeouts: StepTimeouts,
     process: Option<WorkerProcess>,
+    /// The process of the next fresh worker.
+    standby: Standby,
     /// The self-check that every process must pass before any other request.
     self_check: Option<Arc<Artifact>>,
     info: DeviceInfo,
@@ -79,10 +82,11 @@ impl Worker {
         let chosen = if *choice == DeviceChoice::Auto { DeviceChoice::Cuda(0) } else { choice.clone() };
         let mut program = Program { exe, choice: chosen };
         let mut no_cuda = None;
-        let (process, info) = match opened(&program, &mut claim).await {
+        let mut standby = Standby::default();
+        let (process, info) = match opened(&program, &mut standby, &mut claim).await {
             Err(WorkerError::NoDevice(reason)) if *choice == DeviceChoice::Auto => {
                 (program.choice, no_cuda) = (DeviceChoice::fallback(), Some(reason));
-                opened(&program, &mut claim).await?
+                opened(&program, &mut standby, &mut claim).await?
             }
             opened => opened?,
         };
@@ -91,7 +95,7 @@ impl Worker {
             // The CPU executes these launches, so they may take as long as a step.
             timeouts.launch = timeouts.step;
         }
-        Ok(Self { program, timeouts, process: Some(process), self_check: None, info, no_cuda })
+        Ok(Self { program, timeouts, process: Some(process), standby, self_check: None, info, no_cuda })
     }
 
     /// Makes this process and all its replacements check the device with a compiled
@@ -108,11 +112,13 @@ impl Worker {
         self.info.peaks = peaks;
     }
 
-    /// Starts another worker on the same device, without any of this one's state.
-    pub async fn fresh(&self) -> Result<Self, WorkerError> {
+    /// Starts another worker on the same device, without any of this one's state, and prepares the next one.
+    pub async fn fresh(&mut self) -> Result<Self, WorkerError> {
         let process = Some(self.find_healthy(None).await?);
+        self.standby.prepare(&self.program);
         let (program, info, self_check) = (self.program.clone(), self.info.clone(), self.self_check.clone());
-        Ok(Self { program, timeouts: self.timeouts, process, self_check, info, no_cuda: None })
+        let standby = Standby::default();
+        Ok(Self { program, timeouts: self.timeouts, process, standby, self_check, info, no_cuda: None })
     }
 
     /// Returns why a virtual GPU replaces a CUDA device, or `None` if it does not.
@@ -139,7 +145,7 @@ impl Worker {
     }
 
     /// Returns a healthy process: this one or a new one. Three failures in a row mean that the machine is at fault.
-    async fn find_healthy(&self, mut open: Option<WorkerProcess>) -> Result<WorkerProcess, WorkerError> {
+    async fn find_healthy(&mut self, mut open: Option<WorkerProcess>) -> Result<WorkerProcess, WorkerError> {
         let mut last = String::new();
         for pause in PAUSES {
             tokio::time::sleep(pause).await;
@@ -160,11 +166,14 @@ impl Worker {
         )))
     }
 
-    async fn start_healthy(&self, open: Option<WorkerProcess>) -> Result<WorkerProcess, String> {
+    async fn start_healthy(&mut self, open: Option<WorkerProcess>) -> Result<WorkerProcess, String> {
         let mut process = match open {
             Some(process) => process,
             // The device is already claimed.
-            None => opened(&self.program, &mut |_| Ok(())).await.map_err(|error| error.to_string())?.0,
+            None => {
+                let opened = opened(&self.program, &mut self.standby, &mut |_| Ok(())).await;
+                opened.map_err(|error| error.to_string())?.0
+            }
         };
         let Some(self_check) = &self.self_check else { return Ok(process) };
         match process.check_itself(self_check).await {
@@ -180,9 +189,12 @@ impl Worker {
 /// Starts a process that claims its device and opens it.
 async fn opened(
     program: &Program,
+    standby: &mut Standby,
     claim: &mut impl FnMut(&DeviceInfo) -> anyhow::Result<()>,
 ) -> Result<(WorkerProcess, DeviceInfo), WorkerError> {
-    let (mut process, info) = WorkerProcess::start(program).await?;
+    let running = activity::begin("starting a worker", START_LIMIT);
+    let (mut process, info) = standby.take(program).await?;
+    drop(running);
     let claimed = claim(&info).map_err(|error| WorkerError::Taken(format!("{error:#}")));
     let opened = match claimed {
         Ok(()) => process.open().await,

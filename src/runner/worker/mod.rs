@@ -9,6 +9,7 @@ mod error;
 mod process;
 mod replay;
 mod server;
+mod standby;
 mod watched;
 
 pub use client::Worker;

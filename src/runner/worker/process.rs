@@ -38,6 +38,9 @@ const LAUNCH_TIMEOUT: Duration = Duration::from_secs(10);
 /// The name of a limit without a key.
 const OWN_LIMIT: &str = "optloop";
 
+/// The limit of a start.
+pub(super) const START_LIMIT: Option<Limit> = Some(Limit { key: OWN_LIMIT, after: HELLO_TIMEOUT });
+
 const UNEXPECTED_REPLY: &str = "a worker sent an unexpected reply";
 
 /// Limit of a replay's time, as a multiple of as many separate launches. It takes less, unless the clocks dropped.
@@ -138,7 +141,6 @@ impl WorkerProcess {
             return Err(broken("a worker process has no pipes".to_owned()));
         };
         let mut process = Self { child, input, output, last_line: tokio::spawn(child::last_line(errors)) };
-        let _running = activity::begin("starting a worker", Limit::new(OWN_LIMIT, HELLO_TIMEOUT));
         let reason = match process.receive(HELLO_TIMEOUT).await {
             Received::Reply(reply) => match *reply {
                 WorkerReply::Hello(Ok(info)) => return Ok((process, info)),
