@@ -284,6 +284,20 @@ fn a_definition_of_flashinfer_bench_is_imported_and_gets_faster() {
     "#);
 }
 
+#[test]
+fn an_array_that_a_t1_file_reads_and_writes_is_updated_in_place() {
+    let sandbox = with_example("t1");
+    sandbox.replace("theirs/matmul.json", "\"WriteOnly\"", "\"ReadWrite\"");
+    sandbox.replace("theirs/matmul.cu", "column] = sums[t]", "column] += sums[t]");
+    sandbox.replace(
+        "theirs/matmul.py",
+        "def oracle(a, b, m, n, k):\n    return",
+        "def oracle(c, a, b, m, n, k):\n    return c +",
+    );
+    imported(&sandbox, &["theirs/matmul.json", "--oracle", "theirs/matmul.py"], "matmul");
+    assert!(text(&sandbox, "kernels/ops/matmul/op.toml").contains("[tensors.c]\nrole = \"in-place\""));
+}
+
 /// Imports an example with a change, which is refused without a trace.
 fn refused(name: &str, import: &[&str], (file, from, to): (&str, &str, &str)) -> String {
     let sandbox = with_example(name);
@@ -306,7 +320,6 @@ fn what_a_t1_file_lacks_is_said_at_once_and_nothing_is_written() {
     insta::assert_snapshot!(with("block_size_x % block_size_y == 0", "block_size_x @ 2"), @"error: matmul.json: condition `block_size_x @ 2`: `@` is not supported");
     insta::assert_snapshot!(with("block_size_x % block_size_y == 0", "block_size_x > 64"), @"error: matmul.json: its conditions allow no configuration");
     insta::assert_snapshot!(with("\"FillValue\": 192", "\"FillValue\": 256"), @"error: matmul.json: `c`: 98304 may be m * n or n * k: give --shape c=…; the grid: 256 may be m or k: give --grid …");
-    insta::assert_snapshot!(with("\"WriteOnly\"", "\"ReadWrite\""), @"error: matmul.json: argument 1: arrays that are read and written (ReadWrite) are not supported: use `optloop add` with --in-place");
     insta::assert_snapshot!(with("\"KernelName\": \"matmul\"", "\"KernelName\": \"gemm\""), @"error: matmul.json: the source has no kernel `gemm`");
     insta::assert_snapshot!(with("\"KernelFile\": \"matmul.cu\"", "\"KernelFile\": \"gemm.cu\""), @"error: matmul.json names the source `gemm.cu`: Failed to read theirs/gemm.cu: No such file or directory (os error 2)");
     insta::assert_snapshot!(with("\"Type\": \"float\", \"MemoryType\": \"Vector\", \"AccessType\": \"ReadOnly\", \"FillType\": \"Random\", \"Size\": 49152", "\"Type\": \"double\", \"MemoryType\": \"Local\", \"Size\": 1"), @"error: matmul.json: argument 2: the memory type Local is not supported");

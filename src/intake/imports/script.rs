@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 
 use super::function::Function;
-use super::tuning::{Argument, ArgumentValue, Grid, Tuning, TuningSource, dtype};
+use super::tuning::{Access, Argument, ArgumentValue, Grid, Tuning, TuningSource, dtype};
 use crate::domain::op::Dtype;
 
 /// A call, as the program that runs the script tells it.
@@ -92,7 +92,8 @@ impl GivenArgument {
                 if shape.is_empty() {
                     shape.push("1".to_owned());
                 }
-                ArgumentValue::Tensor { shape, is_output: self.is_output, contents }
+                let access = self.is_output.map(|writes| if writes { Access::Writes } else { Access::Reads });
+                ArgumentValue::Tensor { shape, access, contents }
             }
             (None, value) => ArgumentValue::Number(value.unwrap_or_default()),
         };

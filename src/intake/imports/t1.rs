@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::python;
-use super::tuning::{Argument, ArgumentValue, Grid, Tuning, TuningSource, dtype};
+use super::tuning::{Access, Argument, ArgumentValue, Grid, Tuning, TuningSource, dtype};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -192,12 +192,10 @@ impl GivenArgument {
             "Scalar" => ArgumentValue::Number(self.fill_value.ok_or("a scalar needs a FillValue")?),
             "Vector" => ArgumentValue::Tensor {
                 shape: vec![text_of(self.size.as_ref().ok_or("a vector needs a Size")?)],
-                is_output: match self.access_type.as_deref() {
-                    Some("ReadOnly") => Some(false),
-                    Some("WriteOnly") => Some(true),
-                    Some("ReadWrite") => {
-                        return Err("arrays that are read and written (ReadWrite) are not supported: use `optloop add` with --in-place".to_owned());
-                    }
+                access: match self.access_type.as_deref() {
+                    Some("ReadOnly") => Some(Access::Reads),
+                    Some("WriteOnly") => Some(Access::Writes),
+                    Some("ReadWrite") => Some(Access::Updates),
                     _ => None,
                 },
                 contents: None,

@@ -87,11 +87,28 @@ pub(super) enum ArgumentValue {
     Tensor {
         /// The extents, in Python.
         shape: Vec<String>,
-        /// Whether the kernel writes it. None if the file does not say.
-        is_output: Option<bool>,
+        /// What the kernel does with it. None if the file does not say.
+        access: Option<Access>,
         /// What it contains, as TOML.
         contents: Option<String>,
     },
+}
+
+/// What a kernel does with an array.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    /// It only reads it.
+    Reads,
+    /// It overwrites it.
+    Writes,
+    /// It reads it, and writes new values into it.
+    Updates,
+}
+
+impl Access {
+    fn is_read(self) -> bool {
+        self != Self::Writes
+    }
 }
 
 impl Tuning {
@@ -226,9 +243,13 @@ impl Tuning {
                 (ArgumentValue::Number(value), Some(Kind::Scalar)) => {
                     wanted.scalars.insert(name.clone(), *value);
                 }
-                (ArgumentValue::Tensor { shape, is_output, contents }, _) => {
-                    if *is_output == Some(false) {
-                        wanted.inputs.push(name.clone());
+                (ArgumentValue::Tensor { shape, access, contents }, _) => {
+                    match access {
+                        Some(Access::Reads) => wanted.inputs.push(name.clone()),
+                        Some(Access::Updates) => wanted.in_place.push(name.clone()),
+                        Some(Access::Writes) | None => {}
+                    }
+                    if access.is_some_and(Access::is_read) {
                         wanted.contents.extend(contents.iter().map(|contents| (name.clone(), contents.clone())));
                     }
                     if given.shapes.contains_key(name) || given.scratch.contains_key(name) {
