@@ -413,7 +413,8 @@ impl<'a> Session<'a> {
 
     /// Evaluates a variant and concludes the iteration. A request to stop at once ends it earlier, and so does the hard
     /// end of the session's time.
-    async fn iterate(&mut self, compiled: Compiled) -> anyhow::Result<()> {
+    async fn iterate(&mut self, mut compiled: Compiled) -> anyhow::Result<()> {
+        compiled.predict_again(&self.state);
         let begun = self.begin(&compiled).await?;
         let _running = activity::begin(format!("iteration {}", begun.iteration), None);
         let left = self.state.meter().left(&self.state.setup().options.budget, &self.time(), self.state.closing_time());

@@ -7,8 +7,9 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use optloop::agent::prediction::{Question, predict};
+use optloop::agent::prediction::{Built, Question, predict};
 use optloop::catalog::Project;
+use optloop::domain::code::CodeFigures;
 use optloop::domain::family::Family;
 use optloop::domain::history::History;
 use optloop::domain::journal::{Begun, Concluded};
@@ -17,10 +18,6 @@ use optloop::domain::record::SessionRecord;
 use optloop::report::contract::Calibration;
 use optloop::report::{ReportInput, build};
 use optloop::store::Store;
-
-/// Suggestions that are made before the result of the oldest of them is known: as many as a host of 16 cores compiles
-/// at once.
-const UNDER_WAY: usize = 16;
 
 /// Predictions whose configuration has been changed by a newer manifest are left out.
 #[test]
@@ -54,36 +51,32 @@ fn recorded_sessions_are_predicted_as_they_went() {
 /// took.
 fn predict_again(record: &mut SessionRecord, families: &[Family]) -> (usize, Duration) {
     let mut history = History::default();
-    let (mut count, mut took, mut learnt) = (0, Duration::ZERO, 0);
-    for place in 0..record.iterations.len() {
-        let reference = record.iterations[place].hypothesis.reference.iteration();
-        let is_known = |other: usize| other + UNDER_WAY < place || Some(record.iterations[other].id) <= reference;
-        while learnt < place && is_known(learnt) {
-            let iteration = &record.iterations[learnt];
-            if let Some(concluded) = Concluded::recorded(iteration, iteration.measurements.clone()) {
-                history.learn(&Begun::recorded(iteration), &concluded);
-            }
-            learnt += 1;
-        }
-        let iteration = &record.iterations[place];
+    let (mut count, mut took) = (0, Duration::ZERO);
+    for iteration in &mut record.iterations {
         let makes_claims = ["move", "coverage", "warm_start"].contains(&iteration.origin.name());
         let family = families.iter().find(|family| family.name == iteration.family);
+        let reference = iteration.hypothesis.reference.iteration();
         let reference = reference.and_then(|reference| history.iteration(reference));
         let prediction = match (family, reference) {
             (Some(family), Some(reference)) if makes_claims && iteration.purpose != Purpose::Confirmation => {
                 let case = &iteration.hypothesis.case;
                 let (params, origin) = (&iteration.params, &iteration.origin);
+                let ctas = iteration.measurements.iter().find(|found| found.case == *case).and_then(|found| found.ctas);
+                let built = CodeFigures::of(&iteration.kernels).zip(ctas).map(|(code, ctas)| Built { code, ctas });
                 let begun = Instant::now();
-                let prediction = predict(&history, families, &Question { family, params, case, reference, origin });
+                let question = Question { family, params, case, reference, origin, built };
+                let prediction = predict(&history, families, &question);
                 took += begun.elapsed();
                 count += usize::from(prediction.is_some());
                 prediction
             }
             _ => None,
         };
-        let iteration = &mut record.iterations[place];
         iteration.hypothesis.prediction = prediction;
         iteration.score = iteration.score.map(|_| iteration.hypothesis.score(iteration.actual));
+        if let Some(concluded) = Concluded::recorded(iteration, iteration.measurements.clone()) {
+            history.learn(&Begun::recorded(iteration), &concluded);
+        }
     }
     (count, took)
 }

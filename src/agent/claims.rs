@@ -1,13 +1,14 @@
 //! Writes the hypotheses of suggestions: what is tried, how it acts, and what the results so far predict.
 
 use super::SearchContext;
-use super::prediction::{self, Question};
+use super::prediction::{self, Built, Question};
 use crate::domain::family::Family;
 use crate::domain::history::{Finished, History};
 use crate::domain::hypothesis::{Hypothesis, Reference};
 use crate::domain::mechanism::Mechanism;
 use crate::domain::origin::{Change, Origin};
 use crate::domain::prediction::{Direction, Prediction};
+use crate::domain::proposal::Proposal;
 use crate::domain::variant::Params;
 use crate::domain::workload::Case;
 
@@ -21,7 +22,7 @@ pub(super) fn of_change(
 ) -> Hypothesis {
     let changes = origin.changes();
     let params_of = |change: &Change| family.params.get(&change.parameter);
-    let question = Question { family, params, case: &case.name, reference: from, origin };
+    let question = Question { family, params, case: &case.name, reference: from, origin, built: None };
     let prediction = prediction::predict(history, context.all, &question);
     let what = |change: &Change| {
         let about = params_of(change).map_or("", |param| &param.about);
@@ -57,7 +58,8 @@ pub(super) fn of_warm_start(
         let claim = format!("the fastest configuration on {other} is tried on {}", case.name);
         return Hypothesis::without_claim(claim, evidence, case.name.clone(), Reference::Incumbent);
     };
-    let question = Question { family, params: &leader.params, case: &case.name, reference: fastest, origin };
+    let question =
+        Question { family, params: &leader.params, case: &case.name, reference: fastest, origin, built: None };
     let prediction = prediction::predict(history, context.all, &question);
     Hypothesis {
         claim: format!("the fastest configuration on {other} {}", expectation(prediction, &case.name)),
@@ -104,7 +106,7 @@ fn of_algorithm(
     origin: &Origin,
     why: &str,
 ) -> Hypothesis {
-    let question = Question { family, params, case: &case.name, reference: from, origin };
+    let question = Question { family, params, case: &case.name, reference: from, origin, built: None };
     let prediction = prediction::predict(history, context.all, &question);
     let us = from.time_ns(&case.name).unwrap_or_default() / 1e3;
     Hypothesis {
@@ -115,6 +117,22 @@ fn of_algorithm(
         prediction,
         reference: Reference::Iteration(from.iteration),
     }
+}
+
+/// Predicts again what a proposal does, shortly before it is evaluated: with the results since it was made, and with its
+/// code if it is known. A claim that no model made stays as it is.
+pub fn predict_again(history: &History, families: &[Family], proposal: &mut Proposal, built: Option<Built>) {
+    let Proposal { variant, hypothesis, origin, .. } = proposal;
+    let Some(before) = hypothesis.prediction.filter(|prediction| prediction.model.is_some()) else { return };
+    let reference = hypothesis.reference.iteration().and_then(|iteration| history.iteration(iteration));
+    let family = families.iter().find(|family| family.name == variant.family);
+    let (Some(reference), Some(family)) = (reference, family) else { return };
+    let question = Question { family, params: &variant.params, case: &hypothesis.case, reference, origin, built };
+    let Some(now) = prediction::predict(history, families, &question) else { return };
+    if let Some(what) = hypothesis.claim.strip_suffix(expectation(Some(before), &hypothesis.case).as_str()) {
+        hypothesis.claim = format!("{what}{}", expectation(Some(now), &hypothesis.case));
+    }
+    hypothesis.prediction = Some(now);
 }
 
 /// Says what is expected of a case, as the rest of a sentence.

@@ -378,6 +378,7 @@ mod tests {
                 params: with(2),
                 hash: VariantHash::of(""),
                 hypothesis: Hypothesis::without_claim("c".to_owned(), "e".to_owned(), "c".into(), reference),
+                code: None,
                 times: vec![time],
             }
         };

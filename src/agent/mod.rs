@@ -2,7 +2,7 @@
 
 mod bayes;
 mod candidates;
-mod claims;
+pub mod claims;
 pub mod diagnosis;
 mod effects;
 mod evolution;

@@ -4,16 +4,18 @@
 //! The errors of earlier claims then shape the range (`calibration`), so that it covers as many outcomes as it states.
 
 mod calibration;
+mod code;
 mod process;
 
 use crate::domain::family::Family;
-use crate::domain::history::{Finished, History};
+use crate::domain::history::{CaseTime, Finished, History};
 use crate::domain::origin::{Change, Origin};
 use crate::domain::prediction::{Modelled, Prediction, Strength};
 use crate::domain::refuted::{Tries, ln_speedup};
 use crate::domain::statistics::median;
 use crate::domain::variant::Params;
 use calibration::Calibration;
+pub use code::Built;
 use process::Process;
 
 /// How many parameters of a timed configuration may differ for it to count as similar.
@@ -36,6 +38,16 @@ pub struct Question<'a> {
     pub reference: &'a Finished,
     /// Where the suggestion comes from.
     pub origin: &'a Origin,
+    /// Its code and its launch on the case, once it is compiled.
+    pub built: Option<Built>,
+}
+
+impl Question<'_> {
+    /// Returns the code of an earlier variant on a case, if that of the suggestion is known too.
+    fn comparable(&self, other: &Finished, time: &CaseTime) -> Option<Built> {
+        let (_, code) = self.built.zip(other.code)?;
+        Some(Built { code, ctas: time.ctas })
+    }
 }
 
 /// Predicts a speed-up. `families` are those of the history; times of others are ignored. None if the reference has no
@@ -43,7 +55,7 @@ pub struct Question<'a> {
 pub fn predict(history: &History, families: &[Family], question: &Question<'_>) -> Option<Prediction> {
     let reference_ns = question.reference.time_ns(question.case)?;
     let process = Process::near(history, families, question)?;
-    let expected = process.ln_time(question.family, question.params, question.case)?;
+    let expected = process.ln_time();
     let mean = reference_ns.ln() - expected.mean;
     let modelled = Modelled { mean, sd: expected.sd.hypot(SD_PER_LN_CHANGE * mean) };
     let range = Calibration::of(history, question.origin.name(), modelled.mean).range(modelled);

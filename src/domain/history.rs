@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::attempt::Attempt;
+use super::code::CodeFigures;
 use super::counters::{Counted, Counters};
 use super::evaluation::Outcome;
 use super::experiment::Experiment;
@@ -65,6 +66,8 @@ pub struct Finished {
     pub hash: VariantHash,
     /// What was claimed before the experiment.
     pub hypothesis: Hypothesis,
+    /// What the compiler reported; none if nothing was compiled.
+    pub code: Option<CodeFigures>,
     /// The time on each case, with the blocks launched.
     pub times: Vec<CaseTime>,
 }
@@ -168,6 +171,7 @@ impl History {
                 params: begun.params.clone(),
                 hash: begun.hash.clone(),
                 hypothesis: begun.hypothesis.clone(),
+                code: begun.code,
                 times,
             });
         }

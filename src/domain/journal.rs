@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::call_record::{CallBegun, CallEnded};
+use super::code::CodeFigures;
 use super::cost::Spent;
 use super::counters::Counted;
 use super::evaluation::{Evaluation, Outcome};
@@ -72,6 +73,8 @@ pub struct Begun {
     pub cases: Vec<Case>,
     /// The claim that it tests.
     pub hypothesis: Hypothesis,
+    /// What the compiler reported; none if the variant did not compile.
+    pub code: Option<CodeFigures>,
 }
 
 /// An iteration that has ended.
@@ -103,8 +106,8 @@ pub struct Disqualified {
 }
 
 impl Begun {
-    /// Makes the record of a proposal that begins as an iteration.
-    pub fn of(iteration: IterationId, proposal: &Proposal) -> Self {
+    /// Makes the record of a proposal that begins as an iteration, with what the compiler reported.
+    pub fn of(iteration: IterationId, proposal: &Proposal, code: Option<CodeFigures>) -> Self {
         let Proposal { variant, cases, hypothesis, purpose, origin, .. } = proposal;
         Self {
             iteration,
@@ -115,6 +118,7 @@ impl Begun {
             hash: variant.hash.clone(),
             cases: cases.clone(),
             hypothesis: hypothesis.clone(),
+            code,
         }
     }
 
@@ -129,6 +133,7 @@ impl Begun {
             hash: record.hash.clone(),
             cases: record.cases.clone(),
             hypothesis: record.hypothesis.clone(),
+            code: CodeFigures::of(&record.kernels),
         }
     }
 }

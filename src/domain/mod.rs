@@ -6,6 +6,7 @@ pub mod attempt;
 pub mod budget;
 pub mod call_record;
 pub mod check;
+pub mod code;
 pub mod comparison;
 pub mod conditions;
 pub mod corpus;

@@ -14,8 +14,10 @@ use super::decide::UnderWay;
 use super::setup::SessionSetup;
 use super::state::SessionState;
 use crate::agent::diagnosis::{self, Diagnosis};
-use crate::agent::{Proposer, SearchContext};
+use crate::agent::prediction::Built;
+use crate::agent::{Proposer, SearchContext, claims};
 use crate::domain::artifact::Artifact;
+use crate::domain::code::CodeFigures;
 use crate::domain::family::Family;
 use crate::domain::finding::Finding;
 use crate::domain::history::ConfigurationId;
@@ -34,6 +36,21 @@ pub(super) struct Compiled {
     /// What to ask of the device, or the reason why the launch plan cannot be filled in.
     pub cases: Result<Vec<CaseRequest>, String>,
     pub artifact: Result<Artifact, CompileError>,
+}
+
+impl Compiled {
+    /// Returns what the compiler reported; none if the variant did not compile.
+    pub fn code(&self) -> Option<CodeFigures> {
+        CodeFigures::of(&self.artifact.as_ref().ok()?.kernels)
+    }
+
+    /// Predicts again what the variant does, now that its code is known and other variants have results.
+    pub fn predict_again(&mut self, state: &SessionState) {
+        let (Ok(_), Ok(cases)) = (&self.artifact, &self.cases) else { return };
+        let asked = cases.iter().find(|request| request.case.name == self.proposal.hypothesis.case);
+        let built = self.code().zip(asked).map(|(code, request)| Built { code, ctas: request.plan.ctas() });
+        claims::predict_again(state.history(), &state.setup().families, &mut self.proposal, built);
+    }
 }
 
 /// A proposal whose variant is being compiled.

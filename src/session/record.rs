@@ -24,7 +24,7 @@ impl Session<'_> {
     /// Records an iteration before the device is touched, so that a crash leaves a trace.
     pub(super) async fn begin(&mut self, compiled: &Compiled) -> anyhow::Result<Begun> {
         let iteration = self.store.begin(self.id, &compiled.proposal).await?;
-        let begun = Begun::of(iteration, &compiled.proposal);
+        let begun = Begun::of(iteration, &compiled.proposal, compiled.code());
         self.state.apply(&Record::Begun(Box::new(begun.clone())));
         Ok(begun)
     }

@@ -151,7 +151,8 @@ impl Told {
     /// Begins an iteration.
     pub fn begin(&mut self, number: i64, purpose: Purpose) -> Begun {
         self.iterations.0 += 1;
-        let begun = Begun::of(self.iterations, &proposal(self.state.setup(), number, purpose, CASES.len()));
+        let proposal = proposal(self.state.setup(), number, purpose, CASES.len());
+        let begun = Begun::of(self.iterations, &proposal, None);
         self.state.apply(&Record::Begun(Box::new(begun.clone())));
         begun
     }

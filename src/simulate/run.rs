@@ -115,5 +115,6 @@ fn begun(iteration: IterationId, suggestion: Suggestion) -> Begun {
         params,
         cases,
         hypothesis,
+        code: None,
     }
 }

@@ -1,8 +1,9 @@
 //! Scenarios of a store, through its public functions.
 
-use super::testing::{Scene, evaluation, finish, proposal, session, timing, wrong};
+use super::testing::{Scene, artifact, evaluation, finish, proposal, session, timing, wrong};
 use super::*;
 use crate::domain::check::Check;
+use crate::domain::code::CodeFigures;
 use crate::domain::cost::Spent;
 use crate::domain::counters::{Counted, Counters, LaunchCounters, Resource};
 use crate::domain::evaluation::{Evaluation, Outcome};
@@ -435,13 +436,14 @@ async fn what_a_session_knew_is_rebuilt_from_its_record() {
     let scene = Scene::new().await;
     let session = scene.session().await;
     let mut learnt = History::default();
+    let code = CodeFigures::of(&artifact(64).kernels);
     for (block, ns, verdict) in [(64, 100_000.0, Verdict::Start), (128, 80_000.0, Verdict::Improved)] {
         let parent = (block > 64).then_some(IterationId(1));
         let id = scene.measured(session, block, parent, ns, verdict).await;
         let decisions = [Decision { case: "b1h1s128".into(), verdict, speedup: None }];
         let found = evaluation(ns, verdict == Verdict::Improved);
         let concluded = Concluded::of(id, &found, &decisions, SPENT, Duration::ZERO);
-        learnt.learn(&Begun::of(id, &proposal(block, parent)), &concluded);
+        learnt.learn(&Begun::of(id, &proposal(block, parent), code), &concluded);
     }
     let third = scene.store.begin(session, &proposal(256, Some(IterationId(2)))).await.unwrap();
     let (_, rejected) = wrong();
@@ -449,7 +451,7 @@ async fn what_a_session_knew_is_rebuilt_from_its_record() {
     let fast_but_wrong = Evaluation { outcome, ..evaluation(1.0, false) };
     scene.store.finish(third, &finish(&fast_but_wrong, &rejected)).await.unwrap();
     let concluded = Concluded::of(third, &fast_but_wrong, &[], SPENT, Duration::ZERO);
-    learnt.learn(&Begun::of(third, &proposal(256, Some(IterationId(2)))), &concluded);
+    learnt.learn(&Begun::of(third, &proposal(256, Some(IterationId(2))), code), &concluded);
     scene.store.begin(session, &proposal(512, Some(IterationId(2)))).await.unwrap();
 
     let record = scene.store.session_record(session).await.unwrap();

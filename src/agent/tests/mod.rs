@@ -127,6 +127,7 @@ impl Scene {
             hash: VariantHash::of(&show_params(&suggestion.params)),
             cases: suggestion.cases.clone(),
             hypothesis: suggestion.hypothesis.clone(),
+            code: None,
         };
         let (spent, wall) = (Spent::default(), Duration::ZERO);
         let concluded = Concluded::of(self.iterations, &evaluation, &decisions, spent, wall);

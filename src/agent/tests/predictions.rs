@@ -91,7 +91,8 @@ fn predicted(scene: &Scene, family: &str) -> Option<Prediction> {
     let reference = scene.history.finished.iter().find(|finished| finished.time_ns("wide").is_some())?;
     let params = Params::from([("P1".to_owned(), 2), ("P2".to_owned(), 1)]);
     let (family, origin) = (scene.family(family), &Origin::Random);
-    predict(&scene.history, &scene.families, &Question { family, params: &params, case: "wide", reference, origin })
+    let question = Question { family, params: &params, case: "wide", reference, origin, built: None };
+    predict(&scene.history, &scene.families, &question)
 }
 
 #[test]

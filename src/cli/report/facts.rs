@@ -102,6 +102,6 @@ pub(super) fn predict(
     };
     let origin = Origin::Remedy { rule: finding.rule.to_owned(), changes };
     let params = remedy.params.as_ref()?;
-    let question = Question { family, params, case: &finding.case, reference, origin: &origin };
+    let question = Question { family, params, case: &finding.case, reference, origin: &origin, built: None };
     prediction::predict(history, families, &question)
 }

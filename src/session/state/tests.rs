@@ -64,7 +64,7 @@ impl Live {
         };
         let proposal = proposal(self.state.setup(), self.rng.random_range(0..6), purpose, CASES.len());
         let iteration = self.scene.store.begin(self.session, &proposal).await.unwrap();
-        let begun = Begun::of(iteration, &proposal);
+        let begun = Begun::of(iteration, &proposal, None);
         self.state.apply(&Record::Begun(Box::new(begun.clone())));
         if self.rng.random_bool(0.9) {
             self.conclude(&begun).await;
