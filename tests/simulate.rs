@@ -1,5 +1,16 @@
 //! Recorded search spaces through the command line: export, conversion and simulation.
 
+use std::path::Path;
+use std::process::Command;
+
+use optloop::catalog::Project;
+use optloop::domain::device::DeviceInfo;
+use optloop::domain::family::Param;
+use optloop::domain::variant::Params;
+use optloop::spaces;
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom;
 use serde_json::{Value, json};
 
 use crate::common::Sandbox;
@@ -39,6 +50,44 @@ fn proposers_are_compared_on_recorded_spaces() {
     assert_eq!(csv.lines().count(), 1 + 2 * 60, "a heading, random search and one proposer");
 }
 
+/// Tells of each configuration in a file whether the conditions of a T1 file hold.
+const HOLD: &str = r#"
+import json, sys
+conditions = [c["Expression"] for c in json.load(open(sys.argv[1]))["ConfigurationSpace"]["Conditions"]]
+for line in open(sys.argv[2]):
+    names = {"min": min, "max": max, **json.loads(line)}
+    print(int(all(eval(condition, {}, names) for condition in conditions)))
+"#;
+
+#[test]
+fn the_conditions_of_an_exported_space_mean_the_same_in_python() {
+    let project = Project::find(Some(Path::new(env!("CARGO_MANIFEST_DIR")))).unwrap();
+    let device = DeviceInfo::of_arch("sm_90a").unwrap();
+    let families = project.families().unwrap().sound;
+    let mut rng = SmallRng::seed_from_u64(1);
+    for (workload, name) in [("gemm-fp16", "gemm-wgmma"), ("attention-fp16-d64", "attention-mma")] {
+        let (workload, sandbox) = (project.workload(workload).unwrap(), Sandbox::without_repository());
+        let family = families.iter().find(|family| family.name == name).unwrap();
+        let case = &workload.cases[0];
+        sandbox.write("t1.json", &spaces::t1(family, case, workload.dtype, &device).unwrap());
+        let draw = |rng: &mut SmallRng| -> Params {
+            let value = |(name, param): (&String, &Param)| (name.clone(), *param.values.choose(rng).unwrap());
+            family.params.iter().map(value).collect()
+        };
+        let mut drawn: Vec<Params> = (0..2000).map(|_| draw(&mut rng)).collect();
+        drawn.push(family.defaults());
+        let lines: Vec<String> = drawn.iter().map(|params| serde_json::to_string(params).unwrap()).collect();
+        sandbox.write("drawn.jsonl", &lines.join("\n"));
+        let files = ["t1.json", "drawn.jsonl"].map(|file| sandbox.path(file));
+        let told = Command::new("python3").args(["-c", HOLD]).args(files).output().unwrap();
+        let told = String::from_utf8(told.stdout).unwrap();
+        let valid = |params: &Params| family.check(params, case, workload.dtype, &device).is_ok();
+        let expected: Vec<&str> = drawn.iter().map(|params| if valid(params) { "1" } else { "0" }).collect();
+        assert_eq!(told.lines().collect::<Vec<_>>(), expected, "{name}");
+        assert!(expected.contains(&"0") && expected.contains(&"1"), "{name}");
+    }
+}
+
 #[test]
 fn a_session_is_exported_and_simulated() {
     let sandbox = Sandbox::new();
@@ -49,6 +98,10 @@ fn a_session_is_exported_and_simulated() {
     sandbox.write("t4.json", &t4);
     assert_eq!(sandbox.succeeds(&["space", "convert", "t4.json", "--format", "kernel-tuner"]), cache);
     assert_eq!(sandbox.succeeds(&["space", "export", "--format", "t4"]), t4, "the latest session is the default");
+    let t1: Value = serde_json::from_str(&sandbox.succeeds(&["space", "export", "--format", "t1"])).unwrap();
+    let cache: Value = serde_json::from_str(&cache).unwrap();
+    let names = t1["ConfigurationSpace"]["TuningParameters"].as_array().unwrap().iter().map(|one| one["Name"].clone());
+    assert_eq!(cache["tune_params_keys"], names.collect::<Value>());
     let json: Value = serde_json::from_str(&sandbox.succeeds(&[
         "simulate",
         "own.json",

@@ -132,6 +132,7 @@ pub(super) const SIMULATE: &str = "Examples:
 
 pub(super) const SPACE: &str = "Examples:
   optloop space export 3 --format t4 > session-3.json
+  optloop space export 3 --format t1 > session-3_T1.json    parameters and conditions
   optloop space convert gemm.json.gz --format t4 > gemm_T4.json";
 
 pub(super) const COMPARE: &str = "Examples:

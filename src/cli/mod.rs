@@ -322,7 +322,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Verb::Doctor(args) => or_stop(aloud(doctor::run(args, &project, &mut out))).await,
         Verb::Trust(args) => trust::run(args, &project, &mut out),
         Verb::Space(space::Args { action: space::Action::Export(args) }) => {
-            space::export(args, &existing_store(&project).await?, &mut out).await
+            space::export(args, &project, &existing_store(&project).await?, &mut out).await
         }
         // These have already run by now: without a project, or as child processes without a runtime.
         Verb::Init(_)

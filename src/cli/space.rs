@@ -6,7 +6,10 @@ use std::path::PathBuf;
 use clap::{Subcommand, ValueEnum};
 
 use super::error::usage_sentence;
+use super::replayed;
+use crate::catalog::Project;
 use crate::domain::ids::SessionId;
+use crate::domain::record::SessionRecord;
 use crate::spaces;
 use crate::store::Store;
 
@@ -32,7 +35,7 @@ pub(super) struct Export {
 
     /// Format of the output
     #[arg(long, value_enum)]
-    format: Format,
+    format: ExportFormat,
 
     /// Case to export; required if the session has several
     #[arg(long)]
@@ -61,6 +64,16 @@ enum Format {
     T4,
 }
 
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ExportFormat {
+    /// A cache of Kernel Tuner
+    KernelTuner,
+    /// T4, the results format of the autotuning community
+    T4,
+    /// T1, its input format: the search space with its conditions, without times
+    T1,
+}
+
 impl From<Format> for spaces::Format {
     fn from(format: Format) -> Self {
         match format {
@@ -70,16 +83,45 @@ impl From<Format> for spaces::Format {
     }
 }
 
-/// Prints a session as a recorded space.
-pub(super) async fn export(args: &Export, store: &Store, out: &mut impl Write) -> anyhow::Result<()> {
+/// Prints a session as a recorded space, or the space that it searched.
+pub(super) async fn export(
+    args: &Export,
+    project: &Project,
+    store: &Store,
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
     let session = match args.session {
         Some(session) => session,
         None => store.latest_session().await?.id,
     };
     let record = store.session_record(session).await?;
-    let space = spaces::of_session(&record, args.case.as_deref(), args.family.as_deref()).map_err(usage_sentence)?;
-    writeln!(out, "{}", spaces::write(&space, args.format.into()))?;
+    let (case, family) = (args.case.as_deref(), args.family.as_deref());
+    let format = match args.format {
+        ExportFormat::KernelTuner => spaces::Format::KernelTuner,
+        ExportFormat::T4 => spaces::Format::T4,
+        ExportFormat::T1 => {
+            writeln!(out, "{}", searched(&record, project, case, family)?)?;
+            return Ok(());
+        }
+    };
+    let space = spaces::of_session(&record, case, family).map_err(usage_sentence)?;
+    writeln!(out, "{}", spaces::write(&space, format))?;
     Ok(())
+}
+
+/// Returns the space that a session searched, in T1. The family must still be in the project.
+fn searched(
+    record: &SessionRecord,
+    project: &Project,
+    case: Option<&str>,
+    family: Option<&str>,
+) -> anyhow::Result<String> {
+    let (case, family) = spaces::chosen(record, case, family).map_err(usage_sentence)?;
+    let workload = replayed::workload_of(project, &record.session)?;
+    let families = project.families()?.sound;
+    let found = families.iter().find(|other| other.name == family);
+    let family = found.ok_or_else(|| usage_sentence(format!("the project has no sound family `{family}` anymore")))?;
+    spaces::t1(family, &case, workload.dtype, &record.environment.device).map_err(usage_sentence)
 }
 
 /// Prints a recorded space in another format.

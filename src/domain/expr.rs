@@ -4,6 +4,7 @@
 //! caller binds. Operations and depth have limits, so that a hostile manifest can only fail.
 
 mod direct;
+mod python;
 
 use std::sync::LazyLock;
 
@@ -150,6 +151,12 @@ impl Expr {
             true
         });
         names
+    }
+
+    /// Writes the expression in Python. `name` writes a name. None if a name is not known, or if Python has no such
+    /// operation.
+    pub fn in_python(&self, name: &impl Fn(&str) -> Option<String>) -> Option<String> {
+        python::write(self.ast.statements(), name)
     }
 
     /// Finds the mistakes that do not depend on the values of names: an unknown function, or a result of another type

@@ -6,6 +6,7 @@ mod entries;
 mod fields;
 mod listed;
 mod names;
+mod python;
 mod rules;
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,7 @@ use super::workload::{Case, Workload};
 
 pub use checker::Checker;
 pub use listed::Listed;
+pub use python::InPython;
 
 /// The folder of the fragments that families share, next to the families' folders.
 pub const FRAGMENTS_FOLDER: &str = "common";

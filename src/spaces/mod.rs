@@ -9,14 +9,16 @@ mod read;
 mod scalar;
 mod searchable;
 mod space;
+mod t1;
 mod t4;
 #[cfg(test)]
 mod tests;
 
-pub use of_session::of_session;
+pub use of_session::{chosen, of_session};
 pub use read::{parse, read, read_with_hash};
 pub use searchable::{Searchable, workload};
 pub use space::{Configuration, Failure, Parameter, RecordedSpace, Recording};
+pub use t1::t1;
 
 /// A file format that recorded spaces are exported to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

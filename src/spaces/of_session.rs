@@ -9,6 +9,7 @@ use crate::domain::names::did_you_mean;
 use crate::domain::origin::Purpose;
 use crate::domain::record::{IterationRecord, SessionRecord};
 use crate::domain::variant::Params;
+use crate::domain::workload::Case;
 
 /// Returns the space that a session evaluated for a family on a case. If the session has one case or one family, it need
 /// not be named. The error is one sentence.
@@ -17,17 +18,11 @@ use crate::domain::variant::Params;
 /// latest time. Failures of the case count, and failures to compile.
 pub fn of_session(record: &SessionRecord, case: Option<&str>, family: Option<&str>) -> Result<RecordedSpace, String> {
     let session = record.session.id;
-    let cases = record.session.cases.iter().map(|case| case.as_str());
-    let case = choose(cases, case, "case", &format!("session {session}"))?;
-    let evaluated = |iteration: &&IterationRecord| {
-        iteration.purpose != Purpose::Experiment && iteration.cases.iter().any(|other| *other.name == *case)
-    };
-    let iterations: Vec<&IterationRecord> = record.iterations.iter().filter(evaluated).collect();
-    let families = iterations.iter().map(|iteration| iteration.family.as_str());
-    let family = choose(families, family, "family", &format!("session {session} on {case}"))?;
+    let Chosen { case, family, iterations } = Chosen::of(record, case, family)?;
+    let case = case.name;
     let mut results: IndexMap<Vec<i64>, (bool, Result<Recording, Failure>)> = IndexMap::new();
     let mut names: Option<&Params> = None;
-    for iteration in iterations.into_iter().filter(|iteration| iteration.family == family) {
+    for iteration in iterations {
         let first = *names.get_or_insert(&iteration.params);
         let Some((confirmed, result)) = result(iteration, &case) else { continue };
         let values: Option<Vec<i64>> = first.keys().map(|name| iteration.params.get(name).copied()).collect();
@@ -50,6 +45,35 @@ pub fn of_session(record: &SessionRecord, case: Option<&str>, family: Option<&st
     let name = format!("session-{session}-{case}-{family}");
     let space = RecordedSpace::of_rows(name, names, None, results.into_iter().map(row).collect())?;
     Ok(RecordedSpace { kernel: Some(family), device: Some(record.session.device.clone()), ..space })
+}
+
+/// Returns the case and the family that [`of_session`] exports.
+pub fn chosen(record: &SessionRecord, case: Option<&str>, family: Option<&str>) -> Result<(Case, String), String> {
+    Chosen::of(record, case, family).map(|Chosen { case, family, .. }| (case, family))
+}
+
+/// A family on a case of a session, with its iterations there.
+struct Chosen<'a> {
+    case: Case,
+    family: String,
+    iterations: Vec<&'a IterationRecord>,
+}
+
+impl<'a> Chosen<'a> {
+    fn of(record: &'a SessionRecord, case: Option<&str>, family: Option<&str>) -> Result<Self, String> {
+        let session = record.session.id;
+        let cases = record.session.cases.iter().map(|case| case.as_str());
+        let case = choose(cases, case, "case", &format!("session {session}"))?;
+        let on_case = |iteration: &'a IterationRecord| iteration.cases.iter().find(|other| *other.name == *case);
+        let evaluated = |iteration: &&IterationRecord| iteration.purpose != Purpose::Experiment;
+        let on_case = record.iterations.iter().filter(evaluated).filter_map(|one| Some((one, on_case(one)?)));
+        let on_case: Vec<(&IterationRecord, &Case)> = on_case.collect();
+        let families = on_case.iter().map(|(iteration, _)| iteration.family.as_str());
+        let family = choose(families, family, "family", &format!("session {session} on {case}"))?;
+        let of_family: Vec<_> = on_case.into_iter().filter(|(iteration, _)| iteration.family == family).collect();
+        let case = of_family.first().map(|(_, case)| (*case).clone()).ok_or("nothing was evaluated")?;
+        Ok(Self { case, family, iterations: of_family.into_iter().map(|(iteration, _)| iteration).collect() })
+    }
 }
 
 /// Chooses the only name, or the named one.

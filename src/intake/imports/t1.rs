@@ -45,8 +45,7 @@ struct Specification {
     kernel_file: String,
     #[serde(default)]
     compiler_options: Vec<String>,
-    #[serde(default)]
-    shared_memory: u64,
+    shared_memory: Option<Value>,
     global_size_type: Option<String>,
     #[serde(default)]
     global_size: Axes,
@@ -138,7 +137,7 @@ pub fn t1(text: &str) -> Result<Tuning, String> {
         grid,
         block: (!local.is_empty()).then_some(local),
         block_names: ["block_size_x", "block_size_y", "block_size_z"].map(str::to_owned).into(),
-        shared: (kernel.shared_memory > 0).then(|| kernel.shared_memory.to_string()),
+        shared: kernel.shared_memory.as_ref().map(text_of).filter(|bytes| bytes != "0"),
         arguments,
         oracle: None,
         no_oracle: Some("a T1 file has none".to_owned()),
