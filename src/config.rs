@@ -132,6 +132,9 @@ impl Config {
         if !(0.0..1.0).contains(&self.stop.min_gain) {
             bail!("stop.min_gain must be at least 0 and less than 1; 0 means that sessions use all of their time");
         }
+        if !(0.0..0.1).contains(&self.session.least_chance) {
+            bail!("session.least_chance must be at least 0 and less than 0.1; 0 means that every variant is run");
+        }
         duration("counters.timeout", &self.counters.timeout)?;
         if !(0.0..=0.5).contains(&self.counters.budget_share) {
             bail!("counters.budget_share must be between 0 and 0.5; 0 means no counters");
@@ -318,7 +321,7 @@ mod tests {
     #[test]
     fn mistakes_are_one_sentence_with_the_line() {
         let error = |text| Config::parse(text).unwrap_err();
-        insta::assert_snapshot!(error("[session]\nbudgte = '1h'"), @"line 2: unknown field `budgte`, expected one of `workload`, `budget`, `proposer`, `device` (did you mean `budget`?)");
+        insta::assert_snapshot!(error("[session]\nbudgte = '1h'"), @"line 2: unknown field `budgte`, expected one of `workload`, `budget`, `proposer`, `device`, `least_chance` (did you mean `budget`?)");
         insta::assert_snapshot!(error("[session]\nbudget = '0s'"), @"session.budget: `0s` is zero: use a duration such as 10m or 4h");
         insta::assert_snapshot!(error("[session]\nbudget = 'soon'"), @"session.budget: `soon` is not a duration (expected number at 0): use one such as 10m or 4h");
         insta::assert_snapshot!(error("[benchmark]\nmin_speedup = 0.5"), @"benchmark.min_speedup must be between 1.0 and 2.0");

@@ -25,6 +25,7 @@ mod llm;
 mod meter;
 mod pipeline;
 mod profiling;
+mod prospects;
 mod questions;
 mod record;
 mod resume;

@@ -5,6 +5,7 @@ use super::prediction::{self, Built, Question};
 use crate::domain::family::Family;
 use crate::domain::history::{Finished, History};
 use crate::domain::hypothesis::{Hypothesis, Reference};
+use crate::domain::ids::CaseName;
 use crate::domain::mechanism::Mechanism;
 use crate::domain::origin::{Change, Origin};
 use crate::domain::prediction::{Direction, Prediction};
@@ -133,6 +134,21 @@ pub fn predict_again(history: &History, families: &[Family], proposal: &mut Prop
         hypothesis.claim = format!("{what}{}", expectation(Some(now), &hypothesis.case));
     }
     hypothesis.prediction = Some(now);
+}
+
+/// Predicts the speed-up of a compiled proposal over the fastest variant of a case. None if there is no such variant, or
+/// nothing to learn from.
+pub fn over_fastest(
+    history: &History,
+    families: &[Family],
+    proposal: &Proposal,
+    case: &CaseName,
+    built: Built,
+) -> Option<Prediction> {
+    let family = families.iter().find(|family| family.name == proposal.variant.family)?;
+    let (reference, _) = history.fastest(case)?;
+    let (params, origin) = (&proposal.variant.params, &proposal.origin);
+    prediction::predict(history, families, &Question { family, params, case, reference, origin, built: Some(built) })
 }
 
 /// Says what is expected of a case, as the rest of a sentence.

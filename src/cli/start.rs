@@ -425,6 +425,7 @@ pub(super) fn options_under(config: &Config, budget: Budget, seed: u64, proposer
         budget,
         grace: config.grace(),
         min_gain: config.stop.min_gain,
+        least_chance: config.session.least_chance,
         rate: Rate { gpu_usd_per_hour: config.cost.gpu_usd_per_hour },
         measuring: config.measuring(),
         counters_share: config.counters.budget_share,

@@ -17,6 +17,8 @@ pub struct SessionConfig {
     pub proposer: String,
     /// The device where `--device` is not given.
     pub device: String,
+    /// The lowest chance to be the fastest with which a variant is run. 0 runs every variant.
+    pub least_chance: f64,
 }
 
 /// `[stop]`
@@ -159,6 +161,7 @@ impl Default for SessionConfig {
             budget: "1h".to_owned(),
             proposer: "portfolio".to_owned(),
             device: "auto".to_owned(),
+            least_chance: 0.001,
         }
     }
 }

@@ -13,6 +13,7 @@ use super::incumbent::{Incumbent, Incumbents};
 use super::journal::{Begun, Concluded};
 use super::op::Dims;
 use super::origin::{Origin, Purpose};
+use super::prediction::Direction;
 use super::profile::Profile;
 use super::progress::Progress;
 use super::record::{CaseRecord, SessionRecord};
@@ -111,8 +112,8 @@ pub struct History {
     pub counters: Vec<Counted>,
     /// What experiments have shown, oldest first. Their times are in no other list.
     pub experiments: Vec<Experiment>,
-    /// Every evaluated configuration, including those that failed, oldest first. Without experiments, and without those
-    /// that were given up before the device was touched.
+    /// Every evaluated configuration, including those that failed and those that were left out because they would be slow,
+    /// oldest first. Without experiments, and without those that were given up for other reasons.
     pub attempts: Vec<Attempt>,
     /// Configurations proposed so far, including those in flight. None is proposed twice.
     pub proposed: HashSet<ConfigurationId>,
@@ -141,7 +142,10 @@ impl History {
 
     /// Adds a finished iteration and its verdicts.
     pub fn learn(&mut self, begun: &Begun, concluded: &Concluded) {
-        if begun.purpose != Purpose::Experiment && !matches!(concluded.outcome, Outcome::Pruned { .. }) {
+        // A variant that was left out because it would be slow counts as a failure, so that its like is proposed less.
+        let was_slow = begun.hypothesis.direction() == Some(Direction::Slower);
+        let is_known = was_slow || !matches!(concluded.outcome, Outcome::Pruned { .. });
+        if begun.purpose != Purpose::Experiment && is_known {
             self.attempts.push(Attempt {
                 iteration: begun.iteration,
                 family: begun.family.clone(),

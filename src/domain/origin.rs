@@ -163,6 +163,12 @@ impl Origin {
     pub fn is_initial_design(&self) -> bool {
         matches!(self, Self::InitialKernel | Self::CommittedWinner { .. } | Self::FamilyDefault)
     }
+
+    /// Tells whether a search hopes for nothing but a faster configuration. Others also answer a question, such as whether
+    /// a cause was found.
+    pub fn is_search(&self) -> bool {
+        matches!(self, Self::Move { .. } | Self::Coverage { .. } | Self::Random)
+    }
 }
 
 #[cfg(test)]

@@ -108,6 +108,15 @@ impl Prediction {
         self.lo <= speedup && speedup <= self.hi
     }
 
+    /// Returns the probability of a higher speed-up. None for a range without a median.
+    pub fn chance_above(&self, speedup: f64) -> Option<f64> {
+        let median = self.median?.ln();
+        let off = speedup.ln() - median;
+        let side = scale(if off < 0.0 { median - self.lo.ln() } else { self.hi.ln() - median }).max(f64::MIN_POSITIVE);
+        let beyond = 0.5 * (-off.abs() / side).exp();
+        Some(if off < 0.0 { 1.0 - beyond } else { beyond })
+    }
+
     /// Returns the width of the range: the factor between its ends.
     pub fn width(&self) -> f64 {
         self.hi / self.lo
@@ -193,6 +202,15 @@ mod tests {
                 assert!((closed - integral).abs() < 1e-3, "{prediction:?} {speedup}: {closed} against {integral}");
             }
         }
+    }
+
+    #[test]
+    fn the_ends_of_a_range_are_its_quantiles() {
+        let skewed = prediction(0.9, 0.5, 0.95);
+        for (speedup, chance) in [(0.5, 0.9), (0.9, 0.5), (0.95, 0.1)] {
+            assert!((skewed.chance_above(speedup).unwrap() - chance).abs() < 1e-9, "{speedup}");
+        }
+        assert!(skewed.chance_above(1.2).unwrap() < 1e-3);
     }
 
     #[test]

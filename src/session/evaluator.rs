@@ -121,7 +121,8 @@ impl Evaluator {
         may_compare: impl Fn() -> bool,
     ) -> anyhow::Result<Evaluated> {
         let begun = Instant::now();
-        let mut evaluation = match self.same_machine_code(iteration, compiled) {
+        let same_code = self.same_machine_code(iteration, compiled);
+        let mut evaluation = match same_code.or_else(|| compiled.without_prospects(state, iteration)) {
             Some(message) => Evaluation::without_device(Outcome::Pruned { message }),
             None => self.screen(state, compiled, within).await?,
         };

@@ -25,6 +25,8 @@ pub struct Options {
     pub grace: Duration,
     /// The least expected gain that the rest of the time is worth, as a fraction. 0 spends it in any case.
     pub min_gain: f64,
+    /// The lowest chance to be the fastest of its case with which a variant is run. 0 runs every variant.
+    pub least_chance: f64,
     /// The price of the device.
     pub rate: Rate,
     /// How to measure, and when a faster time counts.

@@ -59,6 +59,7 @@ pub(super) fn setup() -> SessionSetup {
             budget: Budget { wall: Duration::from_secs(3600), max_cost_usd: None, max_iterations: None },
             grace: Duration::from_secs(10),
             min_gain: 0.0,
+            least_chance: 0.0,
             rate: Rate { gpu_usd_per_hour: 0.0 },
             measuring,
             counters_share: 0.0,

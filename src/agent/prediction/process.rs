@@ -7,6 +7,7 @@
 //! Gaussian Processes for Machine Learning, 2006, chapter 2.)
 
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use super::{Built, Question};
 use crate::domain::family::{Family, Param};
@@ -236,9 +237,17 @@ fn times(finished: &Finished, question: &Question<'_>, is_same: bool) -> Vec<usi
     }
 }
 
+/// The correlations of nearby values. A prediction needs a hundred thousand of them.
+static ALIKE: LazyLock<[f64; 64]> = LazyLock::new(|| std::array::from_fn(alike_at));
+
 /// Returns the correlation of the effects of two values, by their places in the manifest.
 fn alike(one: usize, other: usize) -> f64 {
-    (-(one.abs_diff(other) as f64) / VALUE_RANGE).exp()
+    let apart = one.abs_diff(other);
+    ALIKE.get(apart).copied().unwrap_or_else(|| alike_at(apart))
+}
+
+fn alike_at(apart: usize) -> f64 {
+    (-(apart as f64) / VALUE_RANGE).exp()
 }
 
 /// Returns the prior covariance of the logarithms of two times.
