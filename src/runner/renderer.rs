@@ -24,9 +24,11 @@ use crate::domain::variant::{Params, Variant};
 const LIMITS: Limits = Limits {
     timeout: Duration::from_secs(5),
     timeout_source: "the limit for rendering a template",
-    memory_bytes: 1_000_000_000,
-    memory_source: "the limit for rendering a template",
+    memory: Some((MEMORY_BYTES, "the limit for rendering a template")),
 };
+
+/// The most memory of the process.
+const MEMORY_BYTES: u64 = 1_000_000_000;
 
 /// The longest source of a variant, in bytes. The longest committed winner has 31 KB.
 const MAX_SOURCE_BYTES: usize = 4 << 20;
@@ -55,7 +57,7 @@ impl Message for Reply {
 pub fn serve() -> anyhow::Result<()> {
     child::ignore_stop_signals();
     let mut out = child::replies()?;
-    child::limit_memory(LIMITS.memory_bytes)?;
+    child::limit_memory(MEMORY_BYTES)?;
     confine::compute_only(None);
     let requests = child::requests_only::<Template>();
     for template in requests {

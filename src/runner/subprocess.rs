@@ -33,10 +33,9 @@ pub struct Limits {
     pub timeout: Duration,
     /// What sets `timeout`, such as `compile.timeout`.
     pub timeout_source: &'static str,
-    /// The most address space, in bytes. The process sets it itself ([`child::limit_memory`]).
-    pub memory_bytes: u64,
-    /// What sets `memory_bytes`, such as `compile.memory_gb`.
-    pub memory_source: &'static str,
+    /// The most address space, in bytes, and what sets it, such as `compile.memory_gb`. The process sets the limit itself
+    /// ([`child::limit_memory`]). None is no limit.
+    pub memory: Option<(u64, &'static str)>,
 }
 
 impl Subprocess {
@@ -75,6 +74,27 @@ impl Subprocess {
         let read = self.in_time(|input, output| {
             frames::write(input, request)?;
             frames::read(output)
+        })?;
+        self.answer(read)
+    }
+
+    /// Sends several messages, and hands every answer to `take` until it returns a result. All of that is within one time
+    /// limit.
+    pub fn converse<T, A: Message + DeserializeOwned, Q: Serialize>(
+        &mut self,
+        requests: impl Iterator<Item = Q>,
+        mut take: impl FnMut(A) -> Option<T>,
+    ) -> Result<T, String> {
+        let read = self.in_time(|input, output| -> Result<Option<T>, FrameError> {
+            for request in requests {
+                frames::write(input, &request)?;
+            }
+            while let Some(answer) = frames::read(output)? {
+                if let Some(result) = take(answer) {
+                    return Ok(Some(result));
+                }
+            }
+            Ok(None)
         })?;
         self.answer(read)
     }
@@ -126,9 +146,11 @@ impl Subprocess {
         };
         let line = self.last_line.take().and_then(|line| line.join().ok()).unwrap_or_default();
         let said = if line.is_empty() { String::new() } else { format!("; its last message: {line}") };
-        let Limits { memory_bytes, memory_source, .. } = self.limits;
-        let gb = memory_bytes as f64 / 1e9;
-        format!("{} ended ({status}); it may have {gb:.2} GB of memory ({memory_source}){said}", self.name)
+        let limit = self.limits.memory.map(|(bytes, source)| {
+            let gb = bytes as f64 / 1e9;
+            format!("; it may have {gb:.2} GB of memory ({source})")
+        });
+        format!("{} ended ({status}){}{said}", self.name, limit.unwrap_or_default())
     }
 }
 

@@ -114,8 +114,7 @@ impl CompilerProcess {
         let subprocess_limits = Limits {
             timeout: limits.timeout,
             timeout_source: "compile.timeout",
-            memory_bytes: limits.memory_bytes,
-            memory_source: "compile.memory_gb",
+            memory: Some((limits.memory_bytes, "compile.memory_gb")),
         };
         let arguments = |command: &mut Command| {
             command.arg("compiler").arg("--nvrtc").arg(&toolchain.nvrtc).arg("--builtins").arg(&toolchain.builtins);
