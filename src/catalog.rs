@@ -18,6 +18,7 @@ use crate::domain::corpus::CorpusEntry;
 use crate::domain::family::{FRAGMENTS_FOLDER, Family};
 use crate::domain::names::{did_you_mean, is_file_name};
 use crate::domain::op::{DeclaredSource, InputFile, Op};
+use crate::domain::oracle::OracleLanguage;
 use crate::domain::workload::{BaselineKey, Workload};
 use crate::ops::OPS_FOLDER;
 use crate::runner;
@@ -127,11 +128,15 @@ impl Project {
         let read = |path: &Path| files::read_inside(&self.root, path).map_err(|error| format!("{error:#}"));
         let text = read(&manifest)?;
         let file = ops::Declared::oracle_file(&text).map_err(|mistakes| wrong(mistakes.join("; ")))?;
-        let oracle = read(&folder.join(name).join(file))?;
+        let oracle = read(&folder.join(name).join(&file))?;
         let names = ops::Declared::input_files(&text).map_err(|mistakes| wrong(mistakes.join("; ")))?;
         let files = names.into_iter().map(|input| self.input_file(&folder.join(name), input));
         let files = files.collect::<Result<_, _>>().map_err(wrong)?;
-        let source = DeclaredSource { manifest: text, oracle, python: self.python()?, files };
+        let python = match OracleLanguage::of_file(&file) {
+            Some(OracleLanguage::Cuda) => String::new(),
+            _ => self.python()?,
+        };
+        let source = DeclaredSource { manifest: text, oracle, python, files };
         let op = runner::ops::declared(&source).map_err(|mistakes| wrong(mistakes.join("; ")))?;
         match op.name() == name {
             true => Ok(op),

@@ -48,6 +48,8 @@ fn execute(ptx: &str, plan: &LaunchPlan) -> Counters {
         Arg::Scalar(scalar) => match scalar.value {
             ScalarValue::I32(value) => value.to_le_bytes().to_vec(),
             ScalarValue::F32(value) => value.to_le_bytes().to_vec(),
+            ScalarValue::I64(value) => value.to_le_bytes().to_vec(),
+            ScalarValue::F64(value) => value.to_le_bytes().to_vec(),
         },
         Arg::TensorMap(map) => panic!("a probe takes no tensor map, and this one takes `{}`", map.name),
     };

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{Finding, Level, Pair, Runnable, Stage, Tools};
+use crate::domain::device::DeviceInfo;
 use crate::domain::evaluation::Outcome;
 use crate::domain::workload::Workload;
 use crate::runner::inputs;
@@ -17,14 +18,14 @@ const SLOW: Duration = Duration::from_secs(5);
 /// The seed of the inputs, so that two checks of one project say the same.
 const SEED: u64 = 1;
 
-/// Calls the oracle of a workload. Blocks for as long as the oracle takes.
-pub fn check_oracle(workload: &Workload) -> Vec<Finding> {
+/// Calls the oracle of a workload. One in CUDA runs on `device`. Blocks for as long as the oracle takes.
+pub fn check_oracle(workload: &Workload, device: &DeviceInfo) -> Vec<Finding> {
     let of = |level, message| Finding {
         workload: Some(workload.name.clone()),
         ..Finding::new(level, Stage::Oracle, message)
     };
     let op = workload.op.name();
-    match oracle::check(workload) {
+    match oracle::check(workload, device) {
         Err(problem) => vec![of(Level::Wrong, problem)],
         Ok(manners) => {
             let printed = manners.printed.map(|text| {

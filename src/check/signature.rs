@@ -74,6 +74,8 @@ fn disagreement(parameter: &Parameter, arg: &Arg, tensors: &[TensorSpec]) -> Opt
             let (kind, described) = match value {
                 ScalarValue::I32(_) => (Kind::Size, format!("the int `{name}`")),
                 ScalarValue::F32(_) => (Kind::Scalar, format!("the float `{name}`")),
+                ScalarValue::I64(_) => (Kind::Size, format!("the long long `{name}`")),
+                ScalarValue::F64(_) => (Kind::Scalar, format!("the double `{name}`")),
             };
             let is_other = matches!(parameter.kind, Some(Kind::Size | Kind::Scalar)) && parameter.kind != Some(kind);
             (is_pointer || is_other).then_some(described)

@@ -257,8 +257,8 @@ impl Running<'_> {
         let works = if self.args.trust.is_given() || items.iter().all(|item| trust::is_trusted(self.project, item)) {
             trust::admit(self.project, &self.args.trust, items)?;
             let _running = activity::begin("calling the oracle", None);
-            let workload = workload.clone();
-            let findings = tokio::task::spawn_blocking(move || check_oracle(&workload)).await?;
+            let (workload, device) = (workload.clone(), self.tools.device.clone());
+            let findings = tokio::task::spawn_blocking(move || check_oracle(&workload, &device)).await?;
             let works = findings.iter().all(|finding| finding.level == Level::Note);
             result.findings.extend(findings);
             works

@@ -35,6 +35,7 @@ mod manual;
 mod measured;
 mod models;
 mod notify;
+mod oracle;
 mod paragraph;
 mod plan;
 mod preflight;
@@ -213,6 +214,9 @@ enum Verb {
     /// Open a device and evaluate variants (started by a session)
     #[command(hide = true)]
     Worker(worker::Args),
+    /// Open a device and execute an oracle in CUDA (started by whatever checks outputs)
+    #[command(hide = true)]
+    Oracle(oracle::Args),
     /// Load NVRTC and compile sources (started by a session)
     #[command(hide = true)]
     Compiler(compiler::Args),
@@ -239,6 +243,7 @@ pub fn main() -> ExitCode {
     // Compilers and guards do blocking work on one thread, workers compute on every core. None needs a runtime.
     match &arguments.verb {
         Verb::Worker(args) => return finish(threads::compute_on_every_core().and_then(|()| worker::run(args))),
+        Verb::Oracle(args) => return finish(threads::compute_on_every_core().and_then(|()| oracle::run(args))),
         Verb::Compiler(args) => return finish(compiler::run(args)),
         Verb::Confined(args) => return confined::run(args),
         Verb::Profiled(args) => {
@@ -336,6 +341,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         | Verb::Tail(_)
         | Verb::Cancel(_)
         | Verb::Worker(_)
+        | Verb::Oracle(_)
         | Verb::Compiler(_)
         | Verb::Confined(_)
         | Verb::Profiled(_)

@@ -175,7 +175,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
         asked.families.retain(|family| family.name != name);
         asked.left_out.push(LeftOut { family: name, reason: problem });
     }
-    check_oracle(&workload).await?;
+    check_oracle(&workload, worker.info()).await?;
     let (device, proposer) = (worker.info().clone(), asked.proposer.name());
     let plan = |target: &Target, options: &Options| {
         Plan::of(&workload, &coverage, &device, (proposer, options), target, &path)
@@ -202,10 +202,10 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
 }
 
 /// Refuses a workload whose oracle does not work, before anything is spent.
-async fn check_oracle(workload: &Workload) -> anyhow::Result<()> {
+async fn check_oracle(workload: &Workload, device: &DeviceInfo) -> anyhow::Result<()> {
     let _running = activity::begin("calling the oracle", None);
-    let workload = workload.clone();
-    let checked = tokio::task::spawn_blocking(move || oracle::check(&workload));
+    let (workload, device) = (workload.clone(), device.clone());
+    let checked = tokio::task::spawn_blocking(move || oracle::check(&workload, &device));
     let checked = async { checked.await.context("the oracle was interrupted") };
     signals::or_stop(checked).await?.map(drop).map_err(usage_sentence)
 }

@@ -38,6 +38,7 @@ pub mod money;
 pub mod names;
 pub mod occupancy;
 pub mod op;
+pub mod oracle;
 pub mod origin;
 pub mod phase;
 pub mod plan;

@@ -179,7 +179,7 @@ pub struct DeclaredSource {
     pub manifest: String,
     /// The text of its oracle.
     pub oracle: String,
-    /// The Python interpreter that runs the oracle, as a path or as a name in PATH.
+    /// The interpreter of an oracle in Python, as a path or as a name in PATH. Empty for one in CUDA.
     pub python: String,
     /// The files that inputs come from.
     pub files: Vec<InputFile>,
@@ -194,26 +194,6 @@ pub struct InputFile {
     pub path: PathBuf,
     /// The hash of its contents, in hexadecimal digits.
     pub hash: String,
-}
-
-/// What an oracle outside of optloop is to compute.
-#[derive(Debug)]
-pub struct OracleCall<'a> {
-    /// Sizes by name.
-    pub dims: &'a Dims,
-    /// Scalars by name.
-    pub scalars: &'a [(&'static str, f64)],
-    /// The input tensors with their values, in row-major order.
-    pub inputs: Vec<(TensorSpec, &'a [f32])>,
-    /// The output tensors, each with the rows to compute, in the order of the answer.
-    pub outputs: Vec<(TensorSpec, Vec<usize>)>,
-}
-
-/// An oracle outside of optloop, such as a Python program.
-pub trait Oracle: Send + Sync {
-    /// Computes some rows of the outputs in float64, one after the other. The error says in one sentence why there are
-    /// none.
-    fn compute(&self, call: &OracleCall<'_>) -> Result<Vec<f64>, String>;
 }
 
 /// Which work of a case is changed.
@@ -334,6 +314,11 @@ pub trait Op: Sync + Send {
     ///
     /// Only an oracle outside of optloop can fail. The error is one sentence that names the op.
     fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Result<Vec<f64>, String>;
+
+    /// Returns whether the oracle runs on the device that executes the kernels. It must not run while one is timed.
+    fn oracle_uses_device(&self) -> bool {
+        false
+    }
 
     /// Returns the fewest bytes that device memory must move: each input read once, each output written once, and what is
     /// updated in place both.

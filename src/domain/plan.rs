@@ -218,6 +218,12 @@ pub enum ScalarValue {
     I32(i32),
     /// A C `float`.
     F32(f32),
+    /// A C `long long`. Only oracles take it, so no file has it.
+    #[serde(skip)]
+    I64(i64),
+    /// A C `double`. Only oracles take it, so no file has it.
+    #[serde(skip)]
+    F64(f64),
 }
 
 #[cfg(test)]

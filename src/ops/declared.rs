@@ -4,22 +4,26 @@
 //! has ops, each some hundred bytes.
 
 mod array_file;
+mod expression;
+mod launch;
 mod manifest;
 mod probes;
 mod property;
 mod shapes;
 mod tensor;
 
+use self::launch::LaunchRule;
 use self::property::Property;
 use self::tensor::TensorRule;
-use crate::domain::expr::{Bindings, Expr};
+use crate::domain::expr::Expr;
 use crate::domain::op::{
-    Axis, CheckLimits, DeclaredSource, DimSpec, Dims, Dtype, Op, OpSource, Oracle, OracleCall, Probe, TensorSpec,
-    multiplied,
+    Axis, CheckLimits, DeclaredSource, DimSpec, Dims, Dtype, Op, OpSource, Probe, TensorSpec, multiplied,
 };
+use crate::domain::oracle::{Oracle, OracleCall};
 
 /// How much longer a Python function takes than an oracle in Rust, which uses every core: a softmax of 2048 x 8192 elements
-/// in numpy does 0.13 GFLOP/s (one core of the machine that builds optloop, 2026-11-24).
+/// in numpy does 0.13 GFLOP/s (one core of the machine that builds optloop, 2026-11-24). A virtual GPU that executes an
+/// oracle in CUDA is slow, too. A real one is not, so there the checks could compare more rows.
 const ORACLE_SLOWDOWN: f64 = 50.0;
 
 /// An op that a project declares. See docs/workload.md.
@@ -33,6 +37,8 @@ pub struct Declared {
     independent: Option<&'static str>,
     /// What the oracle must do with changed inputs.
     properties: Vec<Property>,
+    /// How an oracle in CUDA is launched.
+    launch: Option<LaunchRule>,
     source: DeclaredSource,
     oracle: Box<dyn Oracle>,
 }
@@ -51,6 +57,19 @@ impl Declared {
     /// Returns the names of the files in the op's folder that inputs come from, or the mistakes of a manifest.
     pub fn input_files(manifest: &str) -> Result<Vec<String>, Vec<String>> {
         manifest::input_files(manifest)
+    }
+
+    /// Refuses sizes for which the oracle cannot be launched.
+    fn check_launch(&self, dims: &Dims) -> Result<(), String> {
+        let Some(launch) = &self.launch else { return Ok(()) };
+        launch.check(dims)?;
+        let Some(dim) = self.independent else { return Ok(()) };
+        // Of an independent dimension, the oracle may get a single index.
+        let mut one = dims.clone();
+        one[dim] = 1;
+        launch
+            .check(&one)
+            .map_err(|problem| format!("{problem}, where `{dim}` is 1: a check may compute one index alone"))
     }
 
     /// Computes rows of each output from some indices of the independent dimension, and from nothing else.
@@ -78,8 +97,10 @@ impl Declared {
     fn compute(&self, dims: &Dims, values: Vec<&[f32]>, rows: Vec<Vec<usize>>) -> Result<Vec<f64>, String> {
         let outputs = self.outputs(dims, Dtype::F32).into_iter().zip(rows).collect();
         let inputs = self.inputs(dims, Dtype::F32).into_iter().zip(values).collect();
-        let call = OracleCall { dims, scalars: &self.scalars, inputs, outputs };
-        self.oracle.compute(&call).map_err(|problem| format!("the oracle of op `{}` failed: {problem}", self.name))
+        let failed = |problem: String| format!("the oracle of op `{}` failed: {problem}", self.name);
+        let launch = self.launch.as_ref().map(|launch| launch.of(dims)).transpose().map_err(failed)?;
+        let call = OracleCall { dims, scalars: &self.scalars, inputs, outputs, launch };
+        self.oracle.compute(&call).map_err(failed)
     }
 }
 
@@ -106,6 +127,7 @@ impl Op for Declared {
         for rule in &self.tensors {
             rule.check(dims)?;
         }
+        self.check_launch(dims)?;
         match self.flop.int(dims) {
             Ok(0..) => Ok(()),
             Ok(flop) => Err(format!("`flop` is {flop}, but must be at least 0")),
@@ -152,6 +174,10 @@ impl Op for Declared {
         shapes::hidden(self, dims, least, seed)
     }
 
+    fn oracle_uses_device(&self) -> bool {
+        self.oracle.uses_device()
+    }
+
     /// With an independent dimension, only the indices that have one of the rows are computed.
     fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Result<Vec<f64>, String> {
         let outputs = self.outputs(dims, Dtype::F32);
@@ -186,11 +212,6 @@ fn of_each(outputs: &[TensorSpec], rows: &[usize]) -> Vec<Vec<usize>> {
         rows.iter().filter(|row| own.contains(row)).map(|row| row - own.start).collect()
     };
     outputs.iter().map(of_one).collect()
-}
-
-/// Returns the names that expressions may use: those of dimensions, with a value for each.
-fn bindings(dims: &[DimSpec]) -> Bindings {
-    dims.iter().map(|dim| (dim.name.to_owned(), dim.range.0.max(1))).collect()
 }
 
 #[cfg(test)]
@@ -284,7 +305,7 @@ mod tests {
         insta::assert_snapshot!(error("eps = 0.5", "N = 0.5"), @"`N` names two things: rename one");
         insta::assert_snapshot!(error("range = [1, 4096]", "range = [9, 4]"), @"dimension `N`: its range is 9 to 4, but must be rising, from 0 at least to 2147483647 at most");
         insta::assert_snapshot!(error("\"row-shift\"", "\"Row Shift\""), @"name `Row Shift`: use 1 to 64 of a-z, 0-9 and `-`, because it is a folder name");
-        insta::assert_snapshot!(error("\"oracle.py\"", "\"../oracle.py\""), @"oracle `../oracle.py`: name a Python file in the op's folder, without a path");
+        insta::assert_snapshot!(error("\"oracle.py\"", "\"../oracle.py\""), @"oracle `../oracle.py`: name a Python file (.py) or a CUDA source (.cu) in the op's folder, without a path");
         insta::assert_snapshot!(error("about = \"rows\"", "abuot = \"rows\""), @"line 8: unknown field `abuot`, expected `about` or `range` (did you mean `about`?)");
     }
 

@@ -32,7 +32,8 @@ pub fn find(name: &str) -> Result<&'static dyn Op, String> {
 /// Declares an op with a manifest, and with an oracle that must not be called.
 #[cfg(test)]
 pub(crate) fn declared_for_tests(manifest: &str) -> &'static dyn Op {
-    use crate::domain::op::{DeclaredSource, Oracle, OracleCall};
+    use crate::domain::op::DeclaredSource;
+    use crate::domain::oracle::{Oracle, OracleCall};
     struct NoOracle;
     impl Oracle for NoOracle {
         fn compute(&self, _call: &OracleCall<'_>) -> Result<Vec<f64>, String> {

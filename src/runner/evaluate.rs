@@ -70,7 +70,7 @@ fn run(
     step: &mut Step<'_>,
     measurements: &mut Vec<Measurement>,
 ) -> Result<(), Ended> {
-    let op = ops::of(&request.op).map_err(Ended::Machine)?;
+    let op = ops::of(&request.op, device.info()).map_err(Ended::Machine)?;
     let context = EvaluationContext { op, request, stock, explain: request.explain };
     let (started, mut longest_s) = (Instant::now(), 0.0);
     for case in &request.cases {

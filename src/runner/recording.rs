@@ -70,7 +70,8 @@ fn params(plan: &LaunchPlan) -> Params {
     let integers = args.filter_map(|arg| match arg {
         Arg::Scalar(scalar) => match scalar.value {
             ScalarValue::I32(value) => Some((scalar.name.clone(), i64::from(value))),
-            ScalarValue::F32(_) => None,
+            ScalarValue::I64(value) => Some((scalar.name.clone(), value)),
+            ScalarValue::F32(_) | ScalarValue::F64(_) => None,
         },
         _ => None,
     });

@@ -6,6 +6,7 @@ use super::files;
 use super::{Item, Kind};
 use crate::config::{BaselineConfig, Config};
 use crate::domain::op::OpSource;
+use crate::domain::oracle::OracleLanguage;
 use crate::domain::workload::{BaselineKey, Workload};
 use crate::ops::{Declared, OPS_FOLDER};
 use crate::runner::baseline::{FOLDER, shipped};
@@ -24,7 +25,8 @@ pub fn of_project(project: &Path, config: &Config, workloads: &[Workload]) -> an
     Ok(items)
 }
 
-/// Returns what runs where an output of a workload is checked: nothing for one of optloop's own ops.
+/// Returns what runs where an output of a workload is checked: nothing for one of optloop's own ops, or for an oracle in
+/// CUDA.
 pub fn of_oracle(project: &Path, config: &Config, workload: &Workload) -> anyhow::Result<Vec<Item>> {
     let oracle = oracle(project, config, workload)?;
     let interpreter = if oracle.is_some() { of_interpreter(project, config)? } else { None };
@@ -34,6 +36,10 @@ pub fn of_oracle(project: &Path, config: &Config, workload: &Workload) -> anyhow
 fn oracle(project: &Path, config: &Config, workload: &Workload) -> anyhow::Result<Option<Item>> {
     let OpSource::Declared(source) = workload.op.source() else { return Ok(None) };
     let file = Declared::oracle_file(&source.manifest).map_err(|mistakes| anyhow::anyhow!(mistakes.join("; ")))?;
+    if OracleLanguage::of_file(&file) == Some(OracleLanguage::Cuda) {
+        // It runs where kernels run, and can do what they can.
+        return Ok(None);
+    }
     let path = format!("{OPS_FOLDER}/{}/{file}", workload.op.name());
     let command = vec![config.baseline.python.clone(), path];
     let files = files::named(project, &command)?;

@@ -3,6 +3,7 @@
 
 mod adding;
 mod checking;
+mod cuda_oracle;
 mod examples;
 mod files;
 mod importing;

@@ -120,6 +120,8 @@ impl<'a> Machine<'a> {
             Arg::Scalar(scalar) => match scalar.value {
                 ScalarValue::I32(value) => value.to_le_bytes().to_vec(),
                 ScalarValue::F32(value) => value.to_le_bytes().to_vec(),
+                ScalarValue::I64(value) => value.to_le_bytes().to_vec(),
+                ScalarValue::F64(value) => value.to_le_bytes().to_vec(),
             },
             Arg::TensorMap(map) => panic!("the recorded kernels take no tensor map, and this one takes `{}`", map.name),
         }

@@ -4,12 +4,14 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 
 use super::array_file::{self, Array};
+use super::launch::{Known, LaunchText};
 use super::property::Property;
 use super::tensor::{Bound, TensorRule, ValuesRule, ValuesText};
-use super::{Declared, bindings};
-use crate::domain::expr::{ExpectedType, Expr};
+use super::{Declared, expression};
+use crate::domain::expr::Expr;
 use crate::domain::names::{did_you_mean, is_file_name, is_identifier};
-use crate::domain::op::{DeclaredSource, DimSpec, Dtype, InputFile, Oracle, TensorRole, Values};
+use crate::domain::op::{DeclaredSource, DimSpec, Dtype, InputFile, TensorRole, Values};
+use crate::domain::oracle::{Oracle, OracleLanguage};
 use crate::domain::toml_text;
 
 /// The range of a dimension without a `range`. Kernels get dimensions as 32-bit integers.
@@ -22,6 +24,7 @@ struct File {
     #[serde(rename = "about")]
     _about: String,
     oracle: String,
+    oracle_launch: Option<LaunchText>,
     independent: Option<String>,
     flop: String,
     dims: IndexMap<String, Dim>,
@@ -97,11 +100,13 @@ fn input(
 }
 
 fn check_oracle(file: &str) -> Result<(), String> {
-    let is_plain = !file.starts_with('.') && !file.contains(['/', '\\']) && file.ends_with(".py");
-    if is_plain {
+    let is_plain = !file.starts_with('.') && !file.contains(['/', '\\']);
+    if is_plain && OracleLanguage::of_file(file).is_some() {
         Ok(())
     } else {
-        Err(format!("oracle `{file}`: name a Python file in the op's folder, without a path"))
+        Err(format!(
+            "oracle `{file}`: name a Python file (.py) or a CUDA source (.cu) in the op's folder, without a path"
+        ))
     }
 }
 
@@ -110,8 +115,9 @@ pub(super) fn read(source: DeclaredSource, oracle: Box<dyn Oracle>) -> Result<De
     let mut mistakes = Vec::new();
     check_names(&file, &mut mistakes);
     mistakes.extend(check_oracle(&file.oracle).err());
+    mistakes.extend(LaunchText::check_language(&file.oracle, file.oracle_launch.as_ref()).err());
     let dims: Vec<DimSpec> = file.dims.iter().map(|(name, dim)| dim_spec(name, dim, &mut mistakes)).collect();
-    let expr = |what: String, text: &str, mistakes: &mut Vec<String>| match checked(text, &dims) {
+    let expr = |what: String, text: &str, mistakes: &mut Vec<String>| match expression::over(text, &dims) {
         Ok(expr) => Some(expr),
         Err(problem) => {
             mistakes.push(format!("{what}: {problem}"));
@@ -162,16 +168,21 @@ pub(super) fn read(source: DeclaredSource, oracle: Box<dyn Oracle>) -> Result<De
     tensors.sort_by_key(|tensor| tensor.role);
     check_tensors(&file, &tensors, &mut mistakes);
     let names: Vec<&str> = dims.iter().map(|dim| dim.name).collect();
+    let scalars: Vec<(&'static str, f64)> = file.scalars.iter().map(|(name, value)| (leak(name), *value)).collect();
+    let tensor_names: Vec<&str> = tensors.iter().map(|tensor| tensor.name).collect();
+    let known = Known { dims: &dims, tensors: &tensor_names, scalars: &scalars };
+    let launch = file.oracle_launch.as_ref().and_then(|launch| launch.parsed(known, &mut mistakes));
     mistakes.extend(file.properties.iter().filter_map(|property| property.check(&names, &tensors).err()));
     match flop {
         Some(flop) if mistakes.is_empty() => Ok(Declared {
             name: leak(&file.name),
             dims: Box::leak(dims.into_boxed_slice()),
             tensors,
-            scalars: file.scalars.iter().map(|(name, value)| (leak(name), *value)).collect(),
+            scalars,
             flop,
             independent: file.independent.as_deref().map(leak),
             properties: file.properties,
+            launch,
             source,
             oracle,
         }),
@@ -213,20 +224,6 @@ fn dim_spec(name: &str, dim: &Dim, mistakes: &mut Vec<String>) -> DimSpec {
         ));
     }
     DimSpec { name: leak(name), about: leak(&dim.about), range }
-}
-
-/// Parses an expression over dimensions.
-fn checked(text: &str, dims: &[DimSpec]) -> Result<Expr, String> {
-    let expr = Expr::parse(text).map_err(|error| error.to_string())?;
-    let known = bindings(dims);
-    for name in expr.names() {
-        if !known.contains_key(&name) {
-            let hint = did_you_mean(&name, known.keys().map(String::as_str));
-            return Err(format!("expression `{text}`: there is no dimension `{name}`{hint}"));
-        }
-    }
-    expr.check_type(ExpectedType::Int).map_err(|error| error.to_string())?;
-    Ok(expr)
 }
 
 /// Refuses values that the tensor's element type does not hold, whatever the sizes.

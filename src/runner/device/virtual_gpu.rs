@@ -117,6 +117,8 @@ impl VirtualDevice {
             Arg::Scalar(scalar) => Ok(match scalar.value {
                 ScalarValue::I32(value) => i64::from(value).to_le_bytes().to_vec(),
                 ScalarValue::F32(value) => u64::from(value.to_bits()).to_le_bytes().to_vec(),
+                ScalarValue::I64(value) => value.to_le_bytes().to_vec(),
+                ScalarValue::F64(value) => value.to_le_bytes().to_vec(),
             }),
             Arg::TensorMap(map) => tensor_map(map, address(&map.tensor)?),
         };

@@ -35,7 +35,7 @@ const SETS: u32 = 2;
 /// Runs the acceptance checks on a variant. Calls `step` with a case's name and the action before each step on the
 /// device.
 pub fn accept(device: &mut dyn Device, request: &AcceptanceRequest, step: &mut Step<'_>) -> Result<Accepted, Ended> {
-    let op = ops::of(&request.op).map_err(Ended::Machine)?;
+    let op = ops::of(&request.op, device.info()).map_err(Ended::Machine)?;
     let checks = AcceptanceChecks { op, request };
     let name = request.case.case.name.as_str();
     step(name, "load");

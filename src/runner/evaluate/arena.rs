@@ -97,7 +97,7 @@ impl Arena {
         step: &mut Step<'_>,
     ) -> Result<Entered, Ended> {
         replays(device)?;
-        let op = ops::of(&request.op).map_err(Ended::Machine)?;
+        let op = ops::of(&request.op, device.info()).map_err(Ended::Machine)?;
         let EnterRequest { artifact, dtype, case, plan, .. } = &request;
         let problem = Problem { op, dims: &case.dims, dtype: *dtype };
         let rotation = Sets::rotation(device.info(), &problem, case.regime)
@@ -317,7 +317,7 @@ fn get_ready(
 ) -> Result<(VerifiedOutput, Prepared), Ended> {
     let EnterRequest { op, artifact, dtype, tolerance, case, plan, measuring, .. } = request;
     let LoadedModule { module, sets } = loaded;
-    let op = ops::of(op).map_err(Ended::Machine)?;
+    let op = ops::of(op, device.info()).map_err(Ended::Machine)?;
     let problem = Problem { op, dims: &case.dims, dtype: *dtype };
     let setup = Setup { case: &case.name, problem, tolerance, module: *module, plan, sets, seed: data.seed };
     step(&case.name, "check");

@@ -12,7 +12,7 @@ use crate::runner::ops;
 pub fn execute(device: &mut dyn Device, request: &LaunchRequest, executions: usize) -> Result<(), Ended> {
     let LaunchRequest { artifact, plan, problem, seed, .. } = request;
     let asked = problem.as_ref();
-    let op = asked.map(|asked| ops::of(&asked.op).map_err(Ended::Machine)).transpose()?;
+    let op = asked.map(|asked| ops::of(&asked.op, device.info()).map_err(Ended::Machine)).transpose()?;
     let problem = asked.zip(op).map(|(asked, op)| Problem { op, dims: &asked.case.dims, dtype: asked.dtype });
     let case = asked.map_or("", |asked| asked.case.name.as_str());
     with_module(device, case, artifact, |device, module| {

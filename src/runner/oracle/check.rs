@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::PythonOracle;
-use crate::domain::op::{Dtype, Op, OpSource, Oracle, OracleCall};
+use crate::domain::device::DeviceInfo;
+use crate::domain::op::{Dtype, Op, OpSource};
 use crate::domain::workload::{Case, Workload};
 use crate::ops::Declared;
 use crate::runner::inputs;
@@ -17,32 +17,24 @@ const ROWS: usize = 16;
 /// What was observed while an oracle was called.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Observed {
-    /// Duration of the longest call.
+    /// Duration of the longest call after the first.
     pub slowest: Duration,
     /// The first line that it printed.
     pub printed: Option<String>,
 }
 
-/// An oracle that is shared with the op that calls it.
-struct Shared(Arc<PythonOracle>);
-
-impl Oracle for Shared {
-    fn compute(&self, call: &OracleCall<'_>) -> Result<Vec<f64>, String> {
-        self.0.compute(call)
-    }
-}
-
-/// Calls the oracle of a declared op on the case with the least work, twice, and on the one with the most. The error is
-/// one sentence. One of optloop's own ops has nothing to check.
-pub fn check(workload: &Workload) -> Result<Observed, String> {
+/// Calls the oracle of a declared op on the case with the least work, twice, and on the one with the most. One in CUDA runs
+/// on `device`. The error is one sentence. One of optloop's own ops has nothing to check.
+pub fn check(workload: &Workload, device: &DeviceInfo) -> Result<Observed, String> {
     let OpSource::Declared(source) = workload.op.source() else { return Ok(Observed::default()) };
-    let oracle = Arc::new(PythonOracle::new(source.oracle.clone(), source.python.clone()));
-    let op = Declared::parse(*source, Box::new(Shared(Arc::clone(&oracle)))).map_err(|mistakes| mistakes.join("; "))?;
+    let one_sentence = |mistakes: Vec<String>| mistakes.join("; ");
+    let oracle = super::of(&source, Some(device)).map_err(one_sentence)?;
+    let op = Declared::parse(*source, Box::new(Arc::clone(&oracle))).map_err(one_sentence)?;
     let slowest = checked(workload, &op)?;
     Ok(Observed { slowest, printed: oracle.printed() })
 }
 
-/// Returns the duration of the longest call.
+/// Returns the duration of the longest call after the first.
 fn checked(workload: &Workload, op: &Declared) -> Result<Duration, String> {
     let work = |case: &&Case| op.work(&case.dims);
     let mut cases: Vec<&Case> = workload.cases.iter().collect();
@@ -55,7 +47,8 @@ fn checked(workload: &Workload, op: &Declared) -> Result<Duration, String> {
         slowest = slowest.max(started.elapsed());
         values
     };
-    let first = called(least)?;
+    // This starts its process, which happens once.
+    let first = computed(op, workload.dtype, least).map_err(|problem| named(least, problem))?;
     let again = called(least)?;
     if first.iter().zip(&again).any(|(first, again)| first.to_bits() != again.to_bits()) {
         let why = "it must depend on its arguments alone, so remove random numbers and state";

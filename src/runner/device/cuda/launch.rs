@@ -113,6 +113,8 @@ impl CudaDevice {
             Arg::Scalar(scalar) => Ok(Argument::of(match scalar.value {
                 ScalarValue::I32(value) => i64::from(value).cast_unsigned(),
                 ScalarValue::F32(value) => u64::from(value.to_bits()),
+                ScalarValue::I64(value) => value.cast_unsigned(),
+                ScalarValue::F64(value) => value.to_bits(),
             })),
             Arg::TensorMap(map) => encode(map, address(&map.tensor)?),
         };

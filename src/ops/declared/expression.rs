@@ -1,0 +1,24 @@
+//! Expressions over the dimensions of an op.
+
+use crate::domain::expr::{Bindings, ExpectedType, Expr};
+use crate::domain::names::did_you_mean;
+use crate::domain::op::DimSpec;
+
+/// Parses an expression over dimensions.
+pub(super) fn over(text: &str, dims: &[DimSpec]) -> Result<Expr, String> {
+    let expr = Expr::parse(text).map_err(|error| error.to_string())?;
+    let known = bindings(dims);
+    for name in expr.names() {
+        if !known.contains_key(&name) {
+            let hint = did_you_mean(&name, known.keys().map(String::as_str));
+            return Err(format!("expression `{text}`: there is no dimension `{name}`{hint}"));
+        }
+    }
+    expr.check_type(ExpectedType::Int).map_err(|error| error.to_string())?;
+    Ok(expr)
+}
+
+/// Returns the names that expressions may use: those of dimensions, with a value for each.
+fn bindings(dims: &[DimSpec]) -> Bindings {
+    dims.iter().map(|dim| (dim.name.to_owned(), dim.range.0.max(1))).collect()
+}

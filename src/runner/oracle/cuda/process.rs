@@ -1,0 +1,283 @@
+//! The process that executes an oracle's kernel, and the messages to it.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::sync::mpsc::Receiver;
+
+use serde::{Deserialize, Serialize};
+
+use crate::domain::artifact::Artifact;
+use crate::domain::oracle::{OracleLaunch, OracleType, OracleValue};
+use crate::domain::plan::{Arg, Launch, LaunchPlan, Scalar, ScalarValue};
+use crate::runner::child;
+use crate::runner::device::{self, Buffer, Device, DeviceChoice, Fault, Work};
+use crate::runner::frames::{self, Message};
+
+/// What every byte of an output holds before the launch. So an element is a NaN that no arithmetic gives.
+const POISON: u8 = 0xff;
+
+/// What a device calls the kernels that it executes.
+const VARIANT: &str = "the variant's";
+
+/// Bytes of outputs that are sent at once.
+const CHUNK_BYTES: usize = 32 << 20;
+
+/// A request to the process.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Request {
+    /// Execute a kernel. The inputs follow.
+    Call(Box<Call>),
+    /// The next values of the inputs, as 32-bit floats.
+    Values(#[serde(with = "serde_bytes")] Vec<u8>),
+}
+
+/// A kernel to execute.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Call {
+    /// The compiled source.
+    pub artifact: Artifact,
+    /// The kernel's name in it.
+    pub entry: String,
+    /// The kernel's name in the source.
+    pub name: String,
+    /// Grid, block and arguments.
+    pub launch: OracleLaunch,
+    /// The tensors. Those with values come first.
+    pub tensors: Vec<Tensor>,
+}
+
+/// A tensor of a call.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Tensor {
+    /// The name that the launch uses.
+    pub name: String,
+    /// The type of its elements.
+    pub kind: OracleType,
+    /// The number of its elements.
+    pub elements: usize,
+    /// The extent of its last dimension.
+    pub row_len: usize,
+    /// Whether its values follow the call.
+    pub is_read: bool,
+    /// The rows to send back. None if the kernel only reads it.
+    pub rows: Option<Vec<usize>>,
+}
+
+/// A reply of the process.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Reply {
+    /// The device is open.
+    Ready,
+    /// The next values of the outputs, as 64-bit floats.
+    Values(#[serde(with = "serde_bytes")] Vec<u8>),
+    /// There is no device, or the call failed: one sentence. The process ends.
+    Failed(String),
+}
+
+/// The caller sends no secrets.
+impl Message for Request {}
+
+impl Message for Reply {
+    fn free_texts(&mut self) -> Vec<&mut String> {
+        match self {
+            Self::Failed(text) => vec![text],
+            Self::Ready | Self::Values(_) => Vec::new(),
+        }
+    }
+}
+
+/// Serves calls on a device until standard input ends, or until one fails.
+pub fn serve(choice: &DeviceChoice) -> anyhow::Result<()> {
+    let requests = child::requests::<Request>();
+    let mut out = child::replies()?;
+    let mut device = match device::open(choice) {
+        Ok(device) => device,
+        Err(reason) => return Ok(frames::write(&mut out, &Reply::Failed(reason))?),
+    };
+    frames::write(&mut out, &Reply::Ready)?;
+    while let Ok(Request::Call(call)) = requests.recv() {
+        let Some(inputs) = inputs(&requests, &call) else { break };
+        match carry_out(device.as_mut(), &call, &inputs) {
+            Ok(outputs) => send(&mut out, &outputs)?,
+            Err(problem) => {
+                frames::write(&mut out, &Reply::Failed(problem))?;
+                // The device may be lost, and giving it back may hang, so the operating system has to do that.
+                child::end();
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Receives the values of every tensor that has some. None if the requests end.
+fn inputs(requests: &Receiver<Request>, call: &Call) -> Option<Vec<Vec<u8>>> {
+    let mut all = Vec::new();
+    for tensor in call.tensors.iter().filter(|tensor| tensor.is_read) {
+        let bytes = tensor.elements * size_of::<f32>();
+        let mut values = Vec::with_capacity(bytes);
+        while values.len() < bytes {
+            let Ok(Request::Values(more)) = requests.recv() else { return None };
+            values.extend(more);
+        }
+        all.push(values);
+    }
+    Some(all)
+}
+
+fn send(out: &mut impl Write, outputs: &[u8]) -> std::io::Result<()> {
+    // Even no values are an answer.
+    let mut rest = outputs;
+    loop {
+        let (chunk, after) = rest.split_at(rest.len().min(CHUNK_BYTES));
+        frames::write(out, &Reply::Values(chunk.to_vec()))?;
+        rest = after;
+        if rest.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+/// Executes the kernel once, and returns the wanted rows of every output. The error is one sentence.
+fn carry_out(device: &mut dyn Device, call: &Call, inputs: &[Vec<u8>]) -> Result<Vec<u8>, String> {
+    let explained = |fault: Fault| match fault {
+        Fault::Refused(problem) | Fault::Crashed(problem) | Fault::TimedOut(problem) => {
+            // The device takes it for a variant, and knows its kernel by the name for the linker.
+            problem.replace(VARIANT, "the oracle's").replace(&call.entry, &call.name)
+        }
+        Fault::Broken(problem) => format!("the device failed: {problem}"),
+    };
+    let module = device.load(&call.artifact).map_err(explained)?;
+    let buffers = allocate(device, call, inputs).map_err(explained)?;
+    let plan = LaunchPlan { workspaces: Vec::new(), launches: vec![launch(call)] };
+    let work = Work { module, plan: &plan, buffers: &buffers, restores: &[], problem: None };
+    device.launch(&work).map_err(explained)?;
+    for tensor in &call.tensors {
+        if !device.was_intact(buffers[&tensor.name]).map_err(explained)? {
+            return Err(format!("`{}` writes outside of the tensor `{}`", call.name, tensor.name));
+        }
+    }
+    let mut outputs = Vec::new();
+    for tensor in &call.tensors {
+        let Some(rows) = &tensor.rows else { continue };
+        let bytes = device.read(buffers[&tensor.name]).map_err(explained)?;
+        check_written(tensor, &bytes)?;
+        let row_bytes = tensor.row_len * size_of::<f64>();
+        rows.iter().for_each(|row| outputs.extend_from_slice(&bytes[row * row_bytes..][..row_bytes]));
+    }
+    buffers.into_values().try_for_each(|buffer| device.free(buffer)).map_err(explained)?;
+    // The next call loads it again, so that no call sees the global variables of another.
+    device.unload(module).map_err(explained)?;
+    Ok(outputs)
+}
+
+/// Allocates the tensors, with their values or poison.
+fn allocate(device: &mut dyn Device, call: &Call, inputs: &[Vec<u8>]) -> Result<HashMap<String, Buffer>, Fault> {
+    let mut values = inputs.iter();
+    let mut buffers = HashMap::new();
+    for tensor in &call.tensors {
+        let buffer = device.alloc(tensor.elements * element_bytes(tensor.kind))?;
+        // Those with values come first.
+        match values.next() {
+            Some(values) => device.write(buffer, &widened(values, tensor.kind))?,
+            None => device.poison(buffer, POISON)?,
+        }
+        buffers.insert(tensor.name.clone(), buffer);
+    }
+    Ok(buffers)
+}
+
+fn element_bytes(kind: OracleType) -> usize {
+    match kind {
+        OracleType::Float | OracleType::Int => 8,
+        OracleType::Bool => 1,
+    }
+}
+
+/// Turns 32-bit floats into the elements that the kernel reads.
+fn widened(values: &[u8], kind: OracleType) -> Vec<u8> {
+    let values = values.chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().expect("a chunk has 4 bytes")));
+    match kind {
+        OracleType::Float => values.flat_map(|value| f64::from(value).to_le_bytes()).collect(),
+        OracleType::Int => values.flat_map(|value| (value as i64).to_le_bytes()).collect(),
+        OracleType::Bool => values.map(|value| u8::from(value != 0.0)).collect(),
+    }
+}
+
+fn launch(call: &Call) -> Launch {
+    let OracleLaunch { grid, block, args, .. } = &call.launch;
+    let scalar = |name: &String, value| Arg::Scalar(Scalar { name: name.clone(), value });
+    let args = args.iter().map(|arg| match arg.value {
+        OracleValue::Tensor => Arg::Tensor(arg.name.clone()),
+        OracleValue::Size(size) => scalar(&arg.name, ScalarValue::I64(size)),
+        OracleValue::Scalar(value) => scalar(&arg.name, ScalarValue::F64(value)),
+    });
+    Launch {
+        kernel: call.entry.clone(),
+        grid: *grid,
+        block: *block,
+        shared_bytes: 0,
+        cluster: None,
+        programmatic: false,
+        args: args.collect(),
+    }
+}
+
+/// Refuses an output with an element that still holds poison.
+fn check_written(tensor: &Tensor, bytes: &[u8]) -> Result<(), String> {
+    if tensor.is_read {
+        return Ok(());
+    }
+    let is_poison = |element: &[u8]| element.iter().all(|byte| *byte == POISON);
+    match bytes.chunks_exact(size_of::<f64>()).position(is_poison) {
+        None => Ok(()),
+        Some(at) => {
+            let (row, column) = (at / tensor.row_len, at % tensor.row_len);
+            let name = &tensor.name;
+            Err(format!(
+                "it does not write element {column} of row {row} of `{name}`: write every element of every output"
+            ))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn output(elements: usize, row_len: usize) -> Tensor {
+        let (name, kind) = ("y".to_owned(), OracleType::Float);
+        Tensor { name, kind, elements, row_len, is_read: false, rows: Some(vec![0]) }
+    }
+
+    #[test]
+    fn an_element_that_is_not_written_is_named_and_a_computed_nan_is_none() {
+        let mut bytes: Vec<u8> = [1.0, f64::NAN, -f64::NAN, 2.0].iter().flat_map(|value| value.to_le_bytes()).collect();
+        assert_eq!(check_written(&output(4, 2), &bytes), Ok(()));
+        bytes[24..].fill(POISON);
+        insta::assert_snapshot!(check_written(&output(4, 2), &bytes).unwrap_err(), @"it does not write element 1 of row 1 of `y`: write every element of every output");
+    }
+
+    #[test]
+    fn inputs_are_widened_without_a_change_of_their_values() {
+        let values: Vec<u8> = [0.1_f32, -3.0, 0.0].iter().flat_map(|value| value.to_le_bytes()).collect();
+        let floats: Vec<u8> = [0.1_f32, -3.0, 0.0].iter().flat_map(|value| f64::from(*value).to_le_bytes()).collect();
+        assert_eq!(widened(&values, OracleType::Float), floats);
+        assert_eq!(widened(&values[4..], OracleType::Int)[..9], [0xfd, 255, 255, 255, 255, 255, 255, 255, 0]);
+        assert_eq!(widened(&values, OracleType::Bool), [1, 1, 0]);
+    }
+
+    #[test]
+    fn a_long_answer_is_sent_in_parts_and_an_empty_one_in_one() {
+        let parts = |bytes: usize| {
+            let mut sent = Vec::new();
+            send(&mut sent, &vec![7; bytes]).unwrap();
+            let (mut sent, mut parts) = (&sent[..], Vec::new());
+            while let Some(Reply::Values(part)) = frames::read(&mut sent).unwrap() {
+                parts.push(part.len());
+            }
+            parts
+        };
+        assert_eq!(parts(0), [0]);
+        assert_eq!(parts(CHUNK_BYTES + 8), [CHUNK_BYTES, 8]);
+    }
+}

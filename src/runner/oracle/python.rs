@@ -1,0 +1,263 @@
+//! Oracles that are Python functions: a program of each project's own, run as confined as its baselines.
+//!
+//! A process starts with the first call, and serves all further ones. It ends with this process.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{ChildStdin, ChildStdout, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+
+use serde::{Deserialize, Serialize};
+
+use super::TIME_LIMIT;
+use crate::domain::op::{Dims, TensorSpec};
+use crate::domain::oracle::{Oracle, OracleCall, OracleType};
+use crate::runner::child;
+use crate::runner::confine::Reach;
+use crate::runner::guarded::{GuardedProgram, cache_folder, end};
+use crate::secrets;
+
+/// The program that calls the function.
+const DRIVER: &str = include_str!("driver.py");
+
+/// The longest header of an answer.
+const MAX_HEADER_BYTES: u64 = 1 << 20;
+
+/// Values that are converted at once.
+const CHUNK: usize = 1 << 14;
+
+/// The text of a Python file with a function `oracle`, and the interpreter that runs it.
+pub struct PythonOracle {
+    text: String,
+    python: String,
+    process: Mutex<Option<Process>>,
+    printed: Mutex<Option<String>>,
+}
+
+/// A running oracle.
+struct Process {
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    guard: u32,
+    last_line: Option<thread::JoinHandle<String>>,
+}
+
+#[derive(Serialize)]
+struct Request<'a> {
+    dims: &'a Dims,
+    scalars: serde_json::Map<String, serde_json::Value>,
+    inputs: Vec<Input<'a>>,
+    outputs: Vec<Output<'a>>,
+}
+
+#[derive(Serialize)]
+struct Output<'a> {
+    shape: &'a [usize],
+    rows: &'a [usize],
+}
+
+#[derive(Serialize)]
+struct Input<'a> {
+    name: &'a str,
+    shape: &'a [usize],
+    /// Which type the function gets.
+    kind: OracleType,
+}
+
+impl<'a> Input<'a> {
+    fn of(tensor: &'a TensorSpec) -> Self {
+        let TensorSpec { name, shape, dtype, .. } = tensor;
+        Self { name, shape, kind: OracleType::of(*dtype) }
+    }
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    error: Option<String>,
+    #[serde(default)]
+    elements: usize,
+    /// The first line that the function has printed so far.
+    printed: Option<String>,
+}
+
+/// Why there is no answer.
+enum Failure {
+    /// The function failed. It can be called again.
+    Refused(String),
+    /// The process can take no more calls.
+    Lost(String),
+}
+
+impl PythonOracle {
+    /// Makes an oracle. Nothing runs before the first call.
+    pub fn new(text: String, python: String) -> Self {
+        Self { text, python, process: Mutex::new(None), printed: Mutex::new(None) }
+    }
+}
+
+impl Oracle for PythonOracle {
+    fn compute(&self, call: &OracleCall<'_>) -> Result<Vec<f64>, String> {
+        let mut process = self.process.lock().map_err(|_| "an earlier call failed".to_owned())?;
+        let running = match process.take() {
+            Some(running) => running,
+            None => Process::start(&self.text, &self.python)?,
+        };
+        let running = process.insert(running);
+        let called = running.call(call);
+        if let (Ok(mut printed), Ok((_, Some(line)))) = (self.printed.lock(), &called) {
+            printed.get_or_insert_with(|| child::sentence(line));
+        }
+        called.map(|(values, _)| values).map_err(|failure| match failure {
+            Failure::Refused(problem) => problem,
+            Failure::Lost(problem) => {
+                *process = None;
+                problem
+            }
+        })
+    }
+
+    fn printed(&self) -> Option<String> {
+        self.printed.lock().ok()?.clone()
+    }
+}
+
+impl Process {
+    fn start(text: &str, python: &str) -> Result<Self, String> {
+        // The folder outlives this process, which may end at any time. Only the same text uses it again.
+        let folder = cache_folder(&format!("oracles/{}", &blake3::hash(text.as_bytes()).to_hex()[..16]))?;
+        let exe = std::env::current_exe().map_err(|error| format!("optloop's executable is not known: {error}"))?;
+        let command = [python, "-c", DRIVER].map(str::to_owned);
+        let guarded = GuardedProgram {
+            exe: &exe,
+            command: &command,
+            folder: &folder,
+            own: &folder,
+            cache: &folder,
+            env: &[],
+            added: &Reach::default(),
+        };
+        let mut command = guarded.command()?;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let (started, start) = mpsc::channel();
+        // The guard ends with the thread that has started it, so that thread stays until the guard has ended.
+        let last_line = thread::spawn(move || {
+            let mut child = match command.spawn() {
+                Ok(child) => child,
+                Err(error) => {
+                    let _ = started.send(Err(error));
+                    return String::new();
+                }
+            };
+            let errors = child.stderr.take();
+            let _ = started.send(Ok((child.id(), child.stdin.take(), child.stdout.take())));
+            let line = errors.map(child::last_line_blocking).unwrap_or_default();
+            let _ = child.wait();
+            line
+        });
+        let started = start.recv().map_err(|_| "it was not started".to_owned())?;
+        let (guard, input, output) = started.map_err(|error| format!("`{python}` cannot be run: {error}"))?;
+        let (Some(input), Some(output)) = (input, output) else { return Err("it has no pipes".to_owned()) };
+        let output = BufReader::new(output);
+        let mut process = Self { input, output, guard, last_line: Some(last_line) };
+        let hello = process.limited(|process| {
+            let line = serde_json::Value::from(text).to_string() + "\n";
+            let _ = process.input.write_all(line.as_bytes()).and_then(|()| process.input.flush());
+            process.header()
+        });
+        hello.map(|_| process).map_err(|failure| match failure {
+            Failure::Refused(problem) | Failure::Lost(problem) => problem,
+        })
+    }
+
+    /// Returns the answer, and the first line that the function has printed so far.
+    fn call(&mut self, call: &OracleCall<'_>) -> Result<(Vec<f64>, Option<String>), Failure> {
+        let scalars = call.scalars.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
+        let inputs = call.inputs.iter().map(|(tensor, _)| Input::of(tensor)).collect();
+        let outputs = call.outputs.iter().map(|(tensor, rows)| Output { shape: &tensor.shape, rows }).collect();
+        let request = Request { dims: call.dims, scalars, inputs, outputs };
+        let line = serde_json::to_string(&request).map_err(|error| Failure::Refused(error.to_string()))? + "\n";
+        let elements = call.outputs.iter().map(|(tensor, rows)| rows.len() * tensor.row_len()).sum();
+        self.limited(|process| {
+            // A process that does not read may have said why, so its answer is read in any case.
+            let _ = process.send(&line, call);
+            let answer = process.header()?;
+            if answer.elements != elements {
+                let problem = format!("it sent {} elements, not {elements}", answer.elements);
+                return Err(Failure::Lost(problem));
+            }
+            Ok((process.values(elements)?, answer.printed))
+        })
+    }
+
+    fn send(&mut self, line: &str, call: &OracleCall<'_>) -> std::io::Result<()> {
+        self.input.write_all(line.as_bytes())?;
+        let mut bytes = Vec::with_capacity(4 * CHUNK);
+        for values in call.inputs.iter().flat_map(|(_, values)| values.chunks(CHUNK)) {
+            bytes.clear();
+            bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+            self.input.write_all(&bytes)?;
+        }
+        self.input.flush()
+    }
+
+    fn header(&mut self) -> Result<Answer, Failure> {
+        let mut line = Vec::new();
+        let read = (&mut self.output).take(MAX_HEADER_BYTES).read_until(b'\n', &mut line);
+        if read.is_err() || !line.ends_with(b"\n") {
+            return Err(Failure::Lost(self.last_message()));
+        }
+        let text = secrets::mask_json(&String::from_utf8_lossy(&line)).into_owned();
+        let answer: Answer =
+            serde_json::from_str(&text).map_err(|error| Failure::Lost(format!("it sent invalid data: {error}")))?;
+        match &answer.error {
+            Some(problem) => Err(Failure::Refused(child::sentence(problem))),
+            None => Ok(answer),
+        }
+    }
+
+    fn values(&mut self, elements: usize) -> Result<Vec<f64>, Failure> {
+        let mut values = Vec::with_capacity(elements);
+        let mut bytes = vec![0; 8 * CHUNK];
+        while values.len() < elements {
+            let part = &mut bytes[..8 * CHUNK.min(elements - values.len())];
+            self.output.read_exact(part).map_err(|_| Failure::Lost(self.last_message()))?;
+            let number = |bytes: &[u8]| f64::from_le_bytes(bytes.try_into().expect("a chunk has 8 bytes"));
+            values.extend(part.chunks_exact(8).map(number));
+        }
+        Ok(values)
+    }
+
+    /// Returns the last line on standard error of a process that has closed its output.
+    fn last_message(&mut self) -> String {
+        let line = self.last_line.take().and_then(|reader| reader.join().ok()).unwrap_or_default();
+        let line = child::sentence(&line);
+        if line.is_empty() { "it ended without an error message".to_owned() } else { line }
+    }
+
+    /// Ends the process if a step takes too long.
+    fn limited<T>(&mut self, step: impl FnOnce(&mut Self) -> Result<T, Failure>) -> Result<T, Failure> {
+        let (done, is_done) = mpsc::channel::<()>();
+        let is_late = Arc::new(AtomicBool::new(false));
+        let (guard, late) = (self.guard, Arc::clone(&is_late));
+        let watch = thread::spawn(move || {
+            if is_done.recv_timeout(TIME_LIMIT) == Err(mpsc::RecvTimeoutError::Timeout) {
+                late.store(true, Ordering::Relaxed);
+                end(guard);
+            }
+        });
+        let result = step(self);
+        drop(done);
+        let _ = watch.join();
+        if is_late.load(Ordering::Relaxed) {
+            return Err(Failure::Lost(format!("it took over {} s", TIME_LIMIT.as_secs())));
+        }
+        result
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        end(self.guard);
+    }
+}
