@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::addition::{Addition, name, named, read, shown};
 use super::given::Given;
 use crate::catalog::Project;
-use crate::intake::{Draft, Reading, instantiate};
+use crate::intake::{Draft, Reading, Wanted, instantiate};
 
 /// Arguments of `optloop add`.
 #[derive(Debug, clap::Args)]
@@ -29,11 +29,13 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
     let inputs: Vec<&str> = given.inputs.iter().map(String::as_str).collect();
     let reading = Reading { text: &source, lines_before: 0, kernel, scratch: &scratch, inputs: &inputs };
     let draft = Draft::read(reading).map_err(|mistakes| named(&file, &mistakes))?;
+    let (oracle, oracle_kernel) = given.oracle()?.unzip();
+    let wanted = given.wanted(name(given.name.as_deref(), &file)?);
     let addition = Addition {
         folder: args.kernel_file.parent().unwrap_or(Path::new(".")).to_owned(),
         draft,
-        wanted: given.wanted(name(given.name.as_deref(), &file)?),
-        oracle: given.oracle.as_deref().map(read).transpose()?,
+        wanted: Wanted { oracle_kernel: oracle_kernel.flatten(), ..wanted },
+        oracle,
         no_oracle: None,
         arch: given.arch.clone(),
         file,

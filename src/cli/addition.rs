@@ -71,7 +71,7 @@ impl Addition {
         let mut missing = self.wanted.missing(&self.draft);
         if self.wanted.op.is_none() && self.oracle.is_none() {
             let why = self.no_oracle.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-            missing.push(format!("--oracle FILE (a Python function that computes the output{why})"));
+            missing.push(format!("--oracle FILE (a Python function or a CUDA kernel that computes the output{why})"));
         }
         if missing.is_empty() {
             return Ok(());

@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use crate::intake::{CaseSizes, Imported, Wanted};
+use super::addition::{named, read, shown};
+use super::error::usage_sentence;
+use crate::domain::oracle::OracleLanguage;
+use crate::intake::{CaseSizes, Imported, OracleKernel, Wanted};
 
 /// The work of an op whose work is not given.
 const NO_WORK: &str = "0";
@@ -10,9 +13,18 @@ const NO_WORK: &str = "0";
 /// What a source cannot say.
 #[derive(Debug, clap::Args)]
 pub(super) struct Given {
-    /// Python file with a function `oracle` that computes the output in float64 (docs/workload.md)
+    /// Python file with a function `oracle`, or CUDA source (.cu) with a kernel, that computes the output in float64
+    /// (docs/workload.md)
     #[arg(long, value_name = "FILE")]
     pub(super) oracle: Option<PathBuf>,
+
+    /// Number of blocks of an oracle in CUDA along x, y and z, such as R
+    #[arg(long, value_name = "EXTENTS", requires = "oracle")]
+    pub(super) oracle_grid: Option<String>,
+
+    /// Threads of a block of an oracle in CUDA along x, y and z, such as 256
+    #[arg(long, value_name = "EXTENTS", requires = "oracle")]
+    pub(super) oracle_block: Option<String>,
 
     /// Op that the kernel computes, if it exists already
     #[arg(long, value_name = "OP", conflicts_with_all = ["oracle", "shapes", "inputs", "in_place", "contents", "zeroed", "scalars", "independent", "flop"])]
@@ -135,7 +147,24 @@ impl Given {
             fixed: Default::default(),
             constraints: self.constraints.clone(),
             torch: self.torch.clone(),
+            oracle_kernel: None,
         }
+    }
+
+    /// Reads the oracle that the user names. One in CUDA has a launch, of which its source gives the arguments.
+    pub fn oracle(&self) -> anyhow::Result<Option<(String, Option<OracleKernel>)>> {
+        let Some(path) = &self.oracle else { return Ok(None) };
+        let (text, file) = (read(path)?, shown(path));
+        if OracleLanguage::of_file(&file) != Some(OracleLanguage::Cuda) {
+            if self.oracle_grid.is_some() || self.oracle_block.is_some() {
+                let why = "--oracle-grid and --oracle-block launch an oracle in CUDA";
+                return Err(usage_sentence(format!("{why}, and {file} is no .cu file: leave them out")));
+            }
+            return Ok(Some((text, None)));
+        }
+        let extents = |text: &Option<String>| text.as_deref().map(Wanted::extents).unwrap_or_default();
+        let kernel = OracleKernel::read(&text, extents(&self.oracle_grid), extents(&self.oracle_block));
+        Ok(Some((text, Some(kernel.map_err(|problem| named(&file, &[problem]))?))))
     }
 
     /// Returns what an imported file says, where the user says nothing else. Cases get the sizes that they leave out.

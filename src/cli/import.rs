@@ -12,7 +12,9 @@ use super::talk::say;
 use super::trust::{TrustArgs, admit};
 use crate::catalog::Project;
 use crate::config::Config;
-use crate::intake::{Draft, Imported, Reading, Tuning, TuningSource, definition, instantiate, script, t1, workloads};
+use crate::intake::{
+    Draft, Imported, Reading, Tuning, TuningSource, Wanted, definition, instantiate, script, t1, workloads,
+};
 use crate::runner::activity;
 use crate::runner::tuner_script::recorded_call;
 use crate::trust;
@@ -71,13 +73,15 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
     let kernel = given.kernel.as_deref().or(imported.kernel.as_deref());
     let wrong = |mistakes: Vec<String>| named(&source_name, &mistakes);
     let source = instantiate(&imported.source, kernel, &given.templates.iter().cloned().collect()).map_err(wrong)?;
+    let (oracle, oracle_kernel) = given.oracle()?.unzip();
     let wanted = given.over(&imported, name(given.name.as_deref(), &stem)?);
+    let wanted = Wanted { oracle_kernel: oracle_kernel.flatten(), ..wanted };
     let scratch: Vec<&str> = wanted.scratch.keys().map(String::as_str).collect();
     let inputs: Vec<&str> = wanted.inputs.iter().map(String::as_str).collect();
     let lines_before = imported.lines_before;
     let reading = Reading { text: &source, lines_before, kernel, scratch: &scratch, inputs: &inputs };
     let draft = Draft::read(reading).map_err(wrong)?;
-    let oracle = given.oracle.as_deref().map(read).transpose()?.or(imported.oracle);
+    let oracle = oracle.or(imported.oracle);
     let (no_oracle, arch) = (imported.no_oracle, given.arch.clone());
     Addition { file: source_name, folder, draft, wanted, oracle, no_oracle, arch }.run(project, out)?;
     imported.notes.iter().for_each(|note| say(&format!("note: {note}")));

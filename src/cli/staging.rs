@@ -58,7 +58,7 @@ impl Staging {
         ];
         files.extend(self.headers.iter().map(|(path, _)| format!("{family}/include/{path}")));
         if wanted.op.is_none() {
-            files.extend(["op.toml", "oracle.py"].map(|file| format!("{OPS_FOLDER}/{name}/{file}")));
+            files.extend(["op.toml", wanted.oracle_file()].map(|file| format!("{OPS_FOLDER}/{name}/{file}")));
         }
         files
     }
@@ -79,7 +79,7 @@ impl Staging {
         let text_of = |file: &str| -> &str {
             match file.rsplit('/').next().unwrap_or_default() {
                 "op.toml" => &texts.op,
-                "oracle.py" => self.oracle.as_deref().unwrap_or_default(),
+                "oracle.py" | "oracle.cu" => self.oracle.as_deref().unwrap_or_default(),
                 "family.toml" => &texts.family,
                 "kernel.cu.tera" => &texts.template,
                 _ if file.starts_with("kernels/workloads/") => &texts.workload,

@@ -5,6 +5,7 @@
 
 mod imports;
 mod kernel;
+mod oracle;
 mod source;
 mod template;
 mod texts;
@@ -13,6 +14,7 @@ mod wanted;
 
 pub use imports::{Definition, Imported, Tuning, TuningSource, definition, script, t1, workloads};
 pub use kernel::{Kernel, Kind, Parameter};
+pub use oracle::OracleKernel;
 pub use template::instantiate;
 pub use texts::{Texts, texts};
 pub use tunable::{Place, Tunable};

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use indexmap::IndexSet;
 
-use super::{Draft, Kind, Place, Tunable, Wanted};
+use super::{Draft, Kind, OracleKernel, Place, Tunable, Wanted};
 use crate::domain::expr::Expr;
 use crate::domain::names::is_identifier;
 use crate::domain::op::{Dtype, TensorRole};
@@ -226,11 +226,16 @@ impl Names<'_> {
     fn op(&self) -> String {
         let Self { draft, wanted, dims } = self;
         let about = format!("What the kernel `{}` computes.", draft.kernel.name);
-        let mut text = format!("name = {}\nabout = {}\noracle = \"oracle.py\"\n", quoted(&wanted.name), quoted(&about));
+        let oracle = wanted.oracle_file();
+        let mut text = format!("name = {}\nabout = {}\noracle = \"{oracle}\"\n", quoted(&wanted.name), quoted(&about));
         if let Some(dim) = &wanted.independent {
             let _ = writeln!(text, "independent = {}", quoted(dim));
         }
         let _ = writeln!(text, "flop = {}", quoted(&wanted.flop));
+        if let Some(OracleKernel { grid, block, args }) = &wanted.oracle_kernel {
+            let (grid, block, args) = (list(grid), list(block), list(args));
+            let _ = write!(text, "\n[oracle_launch]\ngrid = {grid}\nblock = {block}\nargs = {args}\n");
+        }
         for dim in *dims {
             let _ = write!(text, "\n[dims.{dim}]\nabout = {}\n", quoted(&format!("the size `{dim}`")));
             if let Some((least, most)) = wanted.ranges.get(dim) {

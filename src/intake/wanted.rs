@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 
 use super::source::split;
-use super::{Draft, Kind};
+use super::{Draft, Kind, OracleKernel};
 use crate::domain::expr::Expr;
 use crate::domain::op::Dtype;
 
@@ -50,6 +50,8 @@ pub struct Wanted {
     pub constraints: Vec<String>,
     /// An expression of PyTorch to compare with.
     pub torch: Option<String>,
+    /// How an oracle in CUDA is launched. None for one in Python.
+    pub oracle_kernel: Option<OracleKernel>,
 }
 
 /// The sizes of a case.
@@ -59,6 +61,11 @@ impl Wanted {
     /// Returns the name of the op.
     pub fn op(&self) -> &str {
         self.op.as_deref().unwrap_or(&self.name)
+    }
+
+    /// Returns the name of the oracle's file in the folder of a new op.
+    pub fn oracle_file(&self) -> &'static str {
+        if self.oracle_kernel.is_some() { "oracle.cu" } else { "oracle.py" }
     }
 
     /// Returns the names in the grid, the block and the amount of shared memory.
@@ -145,6 +152,14 @@ impl Wanted {
         }
         if self.block.is_empty() {
             missing.push("--block 256 (the threads of a block)".to_owned());
+        }
+        if let Some(OracleKernel { grid, block, .. }) = &self.oracle_kernel {
+            if grid.is_empty() {
+                missing.push(format!("--oracle-grid {example} (the number of blocks of the oracle)"));
+            }
+            if block.is_empty() {
+                missing.push("--oracle-block 256 (the threads of a block of the oracle)".to_owned());
+            }
         }
         if self.cases.is_empty() {
             missing.push(format!("--case {example}=4096 (sizes to make fast)"));

@@ -314,7 +314,7 @@ fn refused(name: &str, import: &[&str], (file, from, to): (&str, &str, &str)) ->
 fn what_a_t1_file_lacks_is_said_at_once_and_nothing_is_written() {
     let import = ["theirs/matmul.json", "--oracle", "theirs/matmul.py"];
     let with = |from: &str, to: &str| refused("t1", &import, ("matmul.json", from, to));
-    insta::assert_snapshot!(refused("t1", &import[..1], ("", "", "")), @"error: matmul.cu does not say everything that a launch needs; add --oracle FILE (a Python function that computes the output: a T1 file has none)");
+    insta::assert_snapshot!(refused("t1", &import[..1], ("", "", "")), @"error: matmul.cu does not say everything that a launch needs; add --oracle FILE (a Python function or a CUDA kernel that computes the output: a T1 file has none)");
     insta::assert_snapshot!(with("\"CUDA\"", "\"OpenCL\""), @"error: matmul.json: its language is OpenCL, but only CUDA is supported");
     insta::assert_snapshot!(with("\"[8, 16, 32]\"", "\"[0.5, 1]\""), @"error: matmul.json: the parameter `block_size_x`: `[0.5, 1]`: `0.5` is not a whole number");
     insta::assert_snapshot!(with("block_size_x % block_size_y == 0", "block_size_x @ 2"), @"error: matmul.json: condition `block_size_x @ 2`: `@` is not supported");
@@ -338,8 +338,8 @@ fn what_a_script_lacks_is_said_at_once_and_nothing_is_written() {
     insta::assert_snapshot!(with("[1, 2, 4]", "[1, 'two']"), @"error: convolution.py: the parameter `tile_size_x` has the value 'two', but only whole numbers are supported");
     insta::assert_snapshot!(with("\"convolution.cu\"", "\"missing.cu\""), @"error: convolution.py: `kernel_source` names no file and has no kernel: 'missing.cu'");
     insta::assert_snapshot!(with("        answer=", "        cmem_args={'a': image}, lang='HIP', answer="), @"error: convolution.py: `cmem_args` is not supported: pass the data as an argument of the kernel; its language is HIP, but only CUDA is supported");
-    insta::assert_snapshot!(with("[convolve(image, weights).astype(numpy.float32), None", "[image + numpy.random.rand(), None"), @"error: convolution.cu does not say everything that a launch needs; add --oracle FILE (a Python function that computes the output: the function of `answer` does not give the answer again)");
-    insta::assert_snapshot!(with("        answer=[convolve(image, weights).astype(numpy.float32), None, None, None, None],\n", ""), @"error: convolution.cu does not say everything that a launch needs; add --oracle FILE (a Python function that computes the output: the script has no `answer`)");
+    insta::assert_snapshot!(with("[convolve(image, weights).astype(numpy.float32), None", "[image + numpy.random.rand(), None"), @"error: convolution.cu does not say everything that a launch needs; add --oracle FILE (a Python function or a CUDA kernel that computes the output: the function of `answer` does not give the answer again)");
+    insta::assert_snapshot!(with("        answer=[convolve(image, weights).astype(numpy.float32), None, None, None, None],\n", ""), @"error: convolution.cu does not say everything that a launch needs; add --oracle FILE (a Python function or a CUDA kernel that computes the output: the script has no `answer`)");
     insta::assert_snapshot!(with("= 256, 512, 9", "= 256, 256, 9"), @"error: convolution.py: `output`: 256 may be height or width: give --shape output=…; `input`: 264 may be height + filter_width - 1 or width + filter_width - 1: give --shape input=…; the grid: 256 may be height or width: give --grid …");
     insta::assert_snapshot!(with("def tune():", "def tune():\n    open('/etc/shadow')"), @"error: convolution.py: PermissionError: [Errno 13] Permission denied: '/etc/shadow' (line 17)");
 }
