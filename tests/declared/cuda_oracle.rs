@@ -44,9 +44,9 @@ fn an_oracle_in_cuda_judges_kernels_without_consent() {
     }
 }
 
-/// On a device that replays, the oracle answers before the time is taken.
+/// The fake device executes no kernel, so the oracle runs on the virtual GPU.
 #[test]
-fn an_oracle_in_cuda_judges_kernels_on_a_device_that_replays() {
+fn an_oracle_in_cuda_runs_beside_a_device_that_replays() {
     let sandbox = project();
     sandbox.succeeds(&["start", "--workload", "small", "--device", "fake", "--iterations", "2", "--seed", "1"]);
     let shown = sandbox.succeeds(&["show", "1"]);

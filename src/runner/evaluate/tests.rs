@@ -1,11 +1,15 @@
 //! What evaluations and comparisons hold on the fake device, and what they free.
 
+use std::collections::HashSet;
+use std::sync::Mutex;
+use std::thread::{self, ThreadId};
+
 use super::*;
 use crate::domain::artifact::Artifact;
 use crate::domain::check::Check;
 use crate::domain::evaluation::Outcome;
 use crate::domain::measuring::Measuring;
-use crate::domain::op::{CheckLimits, Dims, Dtype, OpSource};
+use crate::domain::op::{CheckLimits, DimSpec, Dims, Dtype, Op, OpSource, TensorSpec};
 use crate::domain::plan::{Arg, Initial, Launch, LaunchPlan, Scalar, ScalarValue, Workspace};
 use crate::domain::regime::Regime;
 use crate::domain::sampling::Sampling;
@@ -367,6 +371,62 @@ fn the_oracle_runs_once_for_the_same_inputs() {
         arena.sample(&mut device, participant, 1, step).unwrap();
         arena.check(&mut device, participant, step).unwrap();
     }
+}
+
+/// Attention, with the threads that have called its oracle.
+struct Watched {
+    uses_device: bool,
+    callers: Mutex<HashSet<ThreadId>>,
+}
+
+impl Watched {
+    fn attention() -> &'static dyn Op {
+        crate::ops::find("attention").unwrap()
+    }
+}
+
+impl Op for Watched {
+    fn name(&self) -> &'static str {
+        "watched"
+    }
+
+    fn dims(&self) -> &'static [DimSpec] {
+        Self::attention().dims()
+    }
+
+    fn tensors(&self, dims: &Dims, dtype: Dtype) -> Vec<TensorSpec> {
+        Self::attention().tensors(dims, dtype)
+    }
+
+    fn scalars(&self, dims: &Dims) -> Vec<(&'static str, f64)> {
+        Self::attention().scalars(dims)
+    }
+
+    fn flop(&self, dims: &Dims) -> f64 {
+        Self::attention().flop(dims)
+    }
+
+    fn oracle_uses_device(&self) -> bool {
+        self.uses_device
+    }
+
+    fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Result<Vec<f64>, String> {
+        self.callers.lock().unwrap().insert(thread::current().id());
+        Self::attention().oracle(dims, inputs, rows)
+    }
+}
+
+/// An oracle that answers on another thread answers while the device is timed.
+#[test]
+fn an_oracle_on_the_device_does_not_answer_while_a_kernel_is_timed() {
+    let callers = |uses_device| {
+        let op: &'static Watched = Box::leak(Box::new(Watched { uses_device, callers: Mutex::default() }));
+        let (request, stock) = (evaluation(RIGHT, Regime::Warm), Stock::default());
+        let context = EvaluationContext { op, request: &request, stock: &stock, explain: false };
+        case_run::measure(&mut FakeDevice::new(), &context, &request.cases[0], &mut |_, _| {}).unwrap();
+        op.callers.lock().unwrap().len()
+    };
+    assert_eq!((callers(true), callers(false)), (1, 2));
 }
 
 #[test]
