@@ -36,6 +36,9 @@ pub use protocol::{Hello, Prepared, PreparedBackend, Released, Sampled};
 /// The project's folder for programs that the configured interpreter runs.
 pub const FOLDER: &str = "kernels/baselines";
 
+/// The cache of the shipped programs, which run nothing of a project.
+const SHIPPED_CACHE: &str = "shipped";
+
 /// How a project runs its baselines: the section `[baseline]` of config.toml.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -62,6 +65,8 @@ pub struct BaselineProgram {
     pub folder: PathBuf,
     /// Copies of the shipped programs, if it is one of these. They are removed with the last user.
     pub copies: Option<Arc<TempDir>>,
+    /// The name of its cache. A program may run what others leave there, so those of another project have another one.
+    pub cache: String,
     /// A folder of its own, for temporary files, inputs and outputs. It is removed with the last user.
     pub own: Arc<TempDir>,
     /// Environment variables that it gets in addition to those of every child.
@@ -142,18 +147,21 @@ impl BaselineProgram {
         let paths = |paths: Vec<String>| paths.iter().map(|path| project.join(path)).collect();
         let added = Reach { readable: paths(read), writable: paths(write) };
         let own = tempfile::Builder::new().prefix("optloop-baseline-").tempdir()?;
-        let (command, folder, copies) = match key {
+        let own_cache = || blake3::hash(project.as_os_str().as_encoded_bytes()).to_hex()[..16].to_owned();
+        let (command, folder, copies, cache) = match key {
             BaselineKey::File(file) if shipped::is_shipped(&project.join(FOLDER), file) => {
                 let copies = shipped::copies()?;
-                (vec![python, file.clone()], copies.path().to_owned(), Some(Arc::new(copies)))
+                (vec![python, file.clone()], copies.path().to_owned(), Some(copies), SHIPPED_CACHE.to_owned())
             }
             BaselineKey::Torch { .. } => {
                 let copies = shipped::copies()?;
-                (key.command(&python), copies.path().to_owned(), Some(Arc::new(copies)))
+                // The program is optloop's, but the expressions are the project's.
+                (key.command(&python), copies.path().to_owned(), Some(copies), own_cache())
             }
-            _ => (key.command(&python), project, None),
+            _ => (key.command(&python), project.clone(), None, own_cache()),
         };
-        Ok(Self { exe, command, folder, copies, own: Arc::new(own), env, added, device, min_sample_ns, timeout })
+        let (copies, own) = (copies.map(Arc::new), Arc::new(own));
+        Ok(Self { exe, command, folder, copies, cache, own, env, added, device, min_sample_ns, timeout })
     }
 
     /// Starts the program and reads its description. The error says in one sentence why there is no baseline.

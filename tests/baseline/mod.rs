@@ -29,9 +29,21 @@ impl Project {
         let command = command.iter().map(|&word| word.to_owned()).collect();
         let exe = env!("CARGO_BIN_EXE_optloop").into();
         let (folder, timeout) = (self.0.path().to_owned(), Duration::from_secs(120));
-        let (copies, env, own) = (None, Vec::new(), Arc::new(TempDir::new().unwrap()));
+        let (copies, cache, env, own) = (None, "tests".to_owned(), Vec::new(), Arc::new(TempDir::new().unwrap()));
         let added = Reach { readable: Vec::new(), writable: vec![folder.clone()] };
-        BaselineProgram { exe, command, folder, copies, own, env, added, device: 0, min_sample_ns: 200_000.0, timeout }
+        BaselineProgram {
+            exe,
+            command,
+            folder,
+            copies,
+            cache,
+            own,
+            env,
+            added,
+            device: 0,
+            min_sample_ns: 200_000.0,
+            timeout,
+        }
     }
 
     async fn start(&self, fault: &str) -> Result<BaselineProcess, String> {

@@ -48,14 +48,9 @@ pub(super) struct Process {
 impl Process {
     /// Starts a program under its [guard](super::guard), confined.
     pub fn start(started: &BaselineProgram) -> Result<Self, String> {
-        let BaselineProgram { exe, command, folder, copies, own, env, added, timeout, .. } = started;
+        let BaselineProgram { exe, command, folder, cache, own, env, added, timeout, .. } = started;
         let program = command.first().map_or("", String::as_str);
-        let owner = match copies {
-            Some(_) => "shipped".to_owned(),
-            None => blake3::hash(folder.as_os_str().as_encoded_bytes()).to_hex()[..16].to_owned(),
-        };
-        // Each project has a cache of its own.
-        let cache = cache_folder(&format!("baselines/{owner}"))?;
+        let cache = cache_folder(&format!("baselines/{cache}"))?;
         let guarded = GuardedProgram { exe, command, folder, own: own.path(), cache: &cache, env, added };
         let mut command = Command::from(guarded.command()?);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
