@@ -62,6 +62,12 @@ impl GuardedProgram<'_> {
             ("CUDA_CACHE_PATH", &cache.join("cuda")),
             ("TRITON_CACHE_DIR", &cache.join("triton")),
             ("TORCHINDUCTOR_CACHE_DIR", &cache.join("inductor")),
+            // QuACK, the CuTe DSL that it is written in, and the calls that they make.
+            ("QUACK_CACHE_DIR", &cache.join("quack")),
+            ("CUTE_DSL_CACHE_DIR", &cache.join("cute-dsl")),
+            ("TVM_FFI_CACHE_DIR", &cache.join("tvm-ffi")),
+            // flashinfer makes `.cache/flashinfer` in it.
+            ("FLASHINFER_WORKSPACE_BASE", *cache),
         ] {
             command.env(variable, folder);
         }
