@@ -87,6 +87,16 @@ fn a_command_of_the_project_runs_when_it_is_trusted_and_until_it_changes() {
     assert!(!ran(&sandbox));
 }
 
+#[test]
+fn every_expression_of_a_baseline_needs_consent() {
+    let sandbox = with_baseline("{ torch = 'v', quack = 'quack.attend(q, k, v)' }");
+    insta::assert_snapshot!(sandbox.fails(&START), @r#"2 error: this project chooses what you have not trusted: the baseline of workload `small`, `python3 torch_expression.py v "quack=quack.attend(q, k, v)"`; `optloop trust` shows it and asks, `--trust` trusts it"#);
+    sandbox.trust();
+    assert!(sandbox.succeeds(&["trust"]).ends_with("all of it is trusted\n"));
+    sandbox.replace("kernels/workloads/small.toml", "quack.attend(q, k, v)", "other.attend(q, k, v)");
+    assert!(sandbox.fails(&START).contains("`optloop trust` shows it and asks"));
+}
+
 /// Python looks for modules beside a program first, and in the current folder where PYTHONPATH has an empty entry.
 #[test]
 fn shipped_programs_run_without_consent_and_import_nothing_of_the_project() {

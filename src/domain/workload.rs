@@ -9,6 +9,10 @@ use super::op::{Dims, Dtype, Op};
 use super::regime::{self, Regime};
 use super::toml_text;
 
+mod baseline_key;
+
+pub use baseline_key::{BaselineKey, EXPRESSION};
+
 /// Keys that were renamed in optloop 0.2.
 const RENAMED: [(&str, &str); 1] = [("reference", "initial_kernel")];
 
@@ -31,27 +35,6 @@ pub struct Workload {
     pub baseline: Option<BaselineKey>,
     /// The shapes, in the order of the file.
     pub cases: Vec<Case>,
-}
-
-/// The program that times an expression of PyTorch.
-pub const EXPRESSION: &str = "torch_expression.py";
-
-/// The program that times what a user would use instead, as the workload file names it.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "expected a file in kernels/baselines/, a command as a list of strings, or { torch = \"EXPRESSION\" }"
-)]
-pub enum BaselineKey {
-    /// An expression of PyTorch, which optloop's own program times.
-    Torch {
-        /// The expression.
-        torch: String,
-    },
-    /// A file in `kernels/baselines/`, run by the configured interpreter.
-    File(String),
-    /// A program and its arguments. A path is relative to the project; a bare name is looked up in PATH.
-    Command(Vec<String>),
 }
 
 /// One concrete shape of a workload.
@@ -237,49 +220,6 @@ impl Workload {
     }
 }
 
-impl BaselineKey {
-    /// Returns the command to run in the project's folder.
-    pub fn command(&self, interpreter: &str) -> Vec<String> {
-        match self {
-            Self::File(_) => [interpreter.to_owned()].into_iter().chain(self.path()).collect(),
-            Self::Torch { torch } => [interpreter, EXPRESSION, torch].map(str::to_owned).into(),
-            Self::Command(command) => command.clone(),
-        }
-    }
-
-    /// Returns the program's path below the project; none for a program in PATH.
-    pub fn path(&self) -> Option<String> {
-        match self {
-            Self::File(file) => Some(format!("kernels/baselines/{file}")),
-            // It runs from a folder of its own.
-            Self::Torch { .. } => None,
-            Self::Command(command) => command.first().filter(|program| program.contains('/')).cloned(),
-        }
-    }
-
-    /// Refuses a program outside the project, unless it is in the user's PATH.
-    fn check(&self) -> Result<(), String> {
-        match self {
-            Self::File(file) if file.is_empty() || file.contains(['/', '\\']) || file.starts_with('.') => {
-                Err(format!("baseline `{file}`: name a file in kernels/baselines/, without a path"))
-            }
-            Self::Torch { torch } if torch.trim().is_empty() => {
-                Err("baseline: its expression is empty, such as `torch.softmax(x, -1)`".to_owned())
-            }
-            Self::Command(command) if command.first().is_none_or(String::is_empty) => {
-                Err("baseline: its command is empty, name a program first".to_owned())
-            }
-            Self::Command(command) if command[0].starts_with('/') || command[0].split('/').any(|part| part == "..") => {
-                Err(format!(
-                    "baseline `{}`: name a program by its path below the project, or by its bare name in PATH",
-                    command[0]
-                ))
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
 impl Case {
     fn validated(name: CaseName, regime: Regime, shared: Dims, own: Dims, op: &dyn Op) -> Result<Self, String> {
         if !is_file_name(&name) {
@@ -353,19 +293,6 @@ mod tests {
     }
 
     #[test]
-    fn a_baseline_is_a_file_for_the_interpreter_or_a_command() {
-        let command = |key: &str| {
-            let text = VALID.replace("tolerance =", &format!("baseline = {key}\ntolerance ="));
-            Workload::parse(&text, ops::find).unwrap().baseline.unwrap().command("python3").join(" ")
-        };
-        assert_eq!(command(r#""torch_sdpa.py""#), "python3 kernels/baselines/torch_sdpa.py");
-        assert_eq!(command(r#"["./my-baseline", "--flag"]"#), "./my-baseline --flag");
-        assert_eq!(command(r#"["sh", "tools/mine.sh"]"#), "sh tools/mine.sh");
-        assert_eq!(command(r#"{ torch = "x + 1" }"#), "python3 torch_expression.py x + 1");
-        assert_eq!(Workload::parse(VALID, ops::find).unwrap().baseline, None);
-    }
-
-    #[test]
     fn a_case_is_timed_in_its_own_regime_else_in_the_workloads_else_warm() {
         let regimes = |shared: &str, own: &str| -> Vec<Regime> {
             let text = VALID.replace("tolerance =", &format!("{shared}\ntolerance ="));
@@ -401,13 +328,6 @@ mod tests {
         insta::assert_snapshot!(error("\"small\"", "\"../etc\""), @"case name `../etc`: use 1 to 64 of a-z, 0-9 and `-`, because it is used as a file name");
         insta::assert_snapshot!(error("\"attention\"", "\"atention\""), @"op `atention` is not known (did you mean `attention`?); there are: attention, gemm");
         insta::assert_snapshot!(error("dtype = \"f16\"", "dtype = \"f61\""), @"line 5: unknown variant `f61`, expected one of `f16`, `bf16`, `f32`, `f64`, `e4m3`, `e5m2`, `i8`, `u8`, `i32`, `bool` (did you mean `f64`?)");
-        insta::assert_snapshot!(error("tolerance =", "baseline = \"../x.py\"\ntolerance ="), @"baseline `../x.py`: name a file in kernels/baselines/, without a path");
-        let baseline = |value: &str| error("tolerance =", &format!("baseline = {value}\ntolerance ="));
-        insta::assert_snapshot!(baseline(r#""""#), @"baseline ``: name a file in kernels/baselines/, without a path");
-        insta::assert_snapshot!(baseline("7"), @"line 7: expected a file in kernels/baselines/, a command as a list of strings, or { torch = \"EXPRESSION\" }");
-        insta::assert_snapshot!(baseline("[]"), @"baseline: its command is empty, name a program first");
-        insta::assert_snapshot!(baseline(r#"["/bin/mine"]"#), @"baseline `/bin/mine`: name a program by its path below the project, or by its bare name in PATH");
-        insta::assert_snapshot!(baseline(r#"["a/../../mine", "--fast"]"#), @"baseline `a/../../mine`: name a program by its path below the project, or by its bare name in PATH");
         insta::assert_snapshot!(error("tolerance =", "regime = \"hot\"\ntolerance ="), @"line 7: unknown variant `hot`, expected `warm` or `cold`");
         insta::assert_snapshot!(error("B = 1", "B = 1\nregime = \"hot\""), @"line 12: unknown variant `hot`, expected `warm` or `cold`");
         insta::assert_snapshot!(error("1e-3", "0.0"), @"tolerance: both values must be between 0 and 0.5");

@@ -69,7 +69,7 @@ impl Interface {
         };
         let dims = op.dims().iter().map(dim).collect();
         let baseline = workload.baseline.as_ref().and_then(|baseline| match baseline {
-            BaselineKey::Torch { torch } => Some(torch.clone()),
+            BaselineKey::Torch { torch, .. } => Some(torch.clone()),
             BaselineKey::File(_) | BaselineKey::Command(_) => None,
         });
         let reference = op.torch().map(str::to_owned);

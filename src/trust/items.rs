@@ -139,7 +139,7 @@ fn baseline(project: &Path, config: &Config, workload: &Workload) -> anyhow::Res
         return Ok(None);
     }
     let command = key.command(&config.baseline.python);
-    // An expression names no file of the project.
+    // Expressions name no file of the project. All of them are in the command.
     let is_expression = matches!(key, BaselineKey::Torch { .. });
     let files = if is_expression { Default::default() } else { files::named(project, &command)? };
     Ok(Some(Item { kind: Kind::Baseline, workload: workload.name.clone(), command, files }))

@@ -1,5 +1,7 @@
 //! Baseline programs: one that behaves, and every way to fail. These tests need no GPU and no PyTorch.
 
+mod expressions;
+
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
