@@ -104,6 +104,11 @@ pub(super) struct Given {
     #[arg(long, value_name = "EXPRESSION")]
     pub(super) torch: Option<String>,
 
+    /// Further expression to compare with, which may use any installed package, such as quack='quack.softmax(x)' (repeat for
+    /// more)
+    #[arg(long = "baseline", value_name = "NAME=EXPRESSION", value_parser = Wanted::baseline, requires = "torch")]
+    pub(super) baselines: Vec<(String, String)>,
+
     /// Value of a template parameter of the kernel, such as TILE=16 or T=float (repeat for more)
     #[arg(long = "template", value_name = "NAME=VALUE", value_parser = template)]
     pub(super) templates: Vec<(String, String)>,
@@ -147,6 +152,7 @@ impl Given {
             fixed: Default::default(),
             constraints: self.constraints.clone(),
             torch: self.torch.clone(),
+            baselines: self.baselines.iter().cloned().collect(),
             oracle_kernel: None,
         }
     }

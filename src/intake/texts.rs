@@ -294,7 +294,9 @@ impl Names<'_> {
             dtype.name()
         );
         if let Some(torch) = &wanted.torch {
-            let _ = writeln!(text, "baseline = {{ torch = {} }}", quoted(torch));
+            let other = |(name, expression): (&String, &String)| format!(", {name} = {}", quoted(expression));
+            let others: String = wanted.baselines.iter().map(other).collect();
+            let _ = writeln!(text, "baseline = {{ torch = {}{others} }}", quoted(torch));
         }
         let _ = write!(text, "\n[tolerance]\n# {reason}\nrelative_l2 = {l2}\nworst_row = {row}\n");
         for case in &wanted.cases {

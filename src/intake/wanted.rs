@@ -5,6 +5,7 @@ use indexmap::IndexMap;
 use super::source::split;
 use super::{Draft, Kind, OracleKernel};
 use crate::domain::expr::Expr;
+use crate::domain::names::is_identifier;
 use crate::domain::op::Dtype;
 
 /// What the user gives beside the source.
@@ -50,6 +51,8 @@ pub struct Wanted {
     pub constraints: Vec<String>,
     /// An expression of PyTorch to compare with.
     pub torch: Option<String>,
+    /// Further expressions to compare with, by name.
+    pub baselines: IndexMap<String, String>,
     /// How an oracle in CUDA is launched. None for one in Python.
     pub oracle_kernel: Option<OracleKernel>,
 }
@@ -114,6 +117,14 @@ impl Wanted {
             _ => return Err(wrong()),
         };
         Ok((name.to_owned(), contents))
+    }
+
+    /// Parses `quack=quack.softmax(x)` into a name and an expression to compare with.
+    pub fn baseline(text: &str) -> Result<(String, String), String> {
+        let parts = text.split_once('=').filter(|(name, _)| is_identifier(name));
+        let wrong = || format!("`{text}`: write NAME=EXPRESSION, with letters, digits and `_` in the name");
+        let (name, expression) = parts.ok_or_else(wrong)?;
+        Ok((name.to_owned(), expression.trim().to_owned()))
     }
 
     /// Parses `TILE=8,16,32` into a tunable's name and values.

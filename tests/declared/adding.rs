@@ -79,8 +79,14 @@ fn added(sandbox: &Sandbox, options: &[&str]) -> (i32, String, String) {
 #[test]
 fn a_strangers_kernel_is_added_and_gets_faster() {
     let sandbox = with_kernel(LAYER_NORM);
-    let (code, shown, said) = added(&sandbox, &[&REST[..], &["--case", "R=4,N=512", "--flop", "5 * R * N"]].concat());
+    let torch =
+        ["--torch", "F.layer_norm(x, (N,), w, None, eps)", "--baseline", "quack=quack.layernorm(x, w, eps=eps)"];
+    let options = [&REST[..], &["--case", "R=4,N=512", "--flop", "5 * R * N"], &torch].concat();
+    let (code, shown, said) = added(&sandbox, &options);
     assert_eq!(code, 0, "{said}");
+    let workload = std::fs::read_to_string(sandbox.path("kernels/workloads/layer-norm.toml")).unwrap();
+    let baseline = workload.lines().find(|line| line.starts_with("baseline"));
+    insta::assert_snapshot!(baseline.unwrap(), @r#"baseline = { torch = "F.layer_norm(x, (N,), w, None, eps)", quack = "quack.layernorm(x, w, eps=eps)" }"#);
     insta::assert_snapshot!(shown, @"
     added layer_norm.cu as op, workload and family `layer-norm`
       THREADS (a #define in line 3): 32 64 128 256 512 1024
@@ -134,6 +140,9 @@ fn what_a_kernel_lacks_is_said_at_once_and_nothing_is_written() {
     insta::assert_snapshot!(refused(LAYER_NORM, &[&all[..], &["--scratch", "x=N"]].concat()), @"error: layer_norm.cu: --scratch x: the kernel has no pointer of that name that it may write");
     insta::assert_snapshot!(refused(LAYER_NORM, &[&all[..], &["--contents", "z=mask:0.5"]].concat()), @"error: layer_norm.cu: --contents z: the kernel has no pointer of that name");
     insta::assert_snapshot!(refused(LAYER_NORM, &[&all[..], &["--contents", "x=integers:0:9"]].concat()), @r#"error: kernels/workloads/layer-norm.toml: kernels/ops/layer-norm/op.toml: tensor `x`: give it a `dtype` that holds these whole numbers, such as "i32""#);
+    insta::assert_snapshot!(refused(LAYER_NORM, &[&all[..], &["--torch", "x", "--baseline", "eager=f.g(x)"]].concat()), @"error: kernels/workloads/layer-norm.toml: baseline `eager`: choose another name, because a backend of PyTorch has this one");
+    insta::assert_snapshot!(refused(LAYER_NORM, &[&all[..], &["--torch", "x", "--baseline", "my-f=f.g(x)"]].concat()), @"error: invalid value 'my-f=f.g(x)' for '--baseline <NAME=EXPRESSION>': `my-f=f.g(x)`: write NAME=EXPRESSION, with letters, digits and `_` in the name; run it with `--help` for a list");
+    insta::assert_snapshot!(refused(LAYER_NORM, &[&all[..], &["--baseline", "quack=f.g(x)"]].concat()), @"error: the following required arguments were not provided: --torch <EXPRESSION>; run it with `--help` for a list");
     insta::assert_snapshot!(with("int N", "size_t N"), @"error: layer_norm.cu: line 8: parameter `N` of `layer_norm`: `size_t` is not supported: use int for a size, or float for a constant");
     insta::assert_snapshot!(with("__global__ void", "template <int N> __global__ void"), @"error: layer_norm.cu: line 8: the template parameter `N` has no value: add --template N=16");
     insta::assert_snapshot!(with("reduce.h", "../reduce.h"), @"error: line 1 includes `../reduce.h`: Failed to read mine/../reduce.h: No such file or directory (os error 2)");
