@@ -139,6 +139,9 @@ impl<'a, W: Write> Progress<'a, W> {
             Event::Baseline { case, name, us, time_source } => {
                 say(&format!("{case}: {name} takes {us:.2} {}", unit(*time_source)));
             }
+            Event::BackendLeftOut { case, backend, reason } => {
+                say(&format!("{case}: {backend} is not timed: {reason}"));
+            }
             Event::Counters { case, iteration } => {
                 say(&format!("{case}: the hardware counters of iteration {iteration} are on record"));
             }

@@ -1,5 +1,6 @@
 //! Times the baselines of a session once, before its first iteration.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -17,7 +18,7 @@ use crate::domain::timing::Timing;
 use crate::domain::verdict::Verdict;
 use crate::domain::workload::Case;
 use crate::runner::activity;
-use crate::runner::baseline::{BaselineProcess, fastest};
+use crate::runner::baseline::{Backend, BaselineProcess, fastest};
 use crate::runner::inputs;
 
 impl Session<'_> {
@@ -49,7 +50,7 @@ impl Session<'_> {
         let environment = self.environment(process.hello().versions.get("torch").cloned());
         self.store.amend_environment(self.id, &environment).await.context("Failed to record the environment")?;
         let cases = self.state.setup().workload.cases.clone();
-        let mut longest = Duration::ZERO;
+        let (mut longest, mut told) = (Duration::ZERO, BTreeSet::new());
         for (done, case) in cases.iter().enumerate() {
             if self.state.case(&case.name).is_some_and(|case| case.baseline().is_some()) {
                 // The resumed session has timed it before.
@@ -61,7 +62,7 @@ impl Session<'_> {
                 break;
             }
             let begun = Instant::now();
-            let timed = self.time_case(&mut process, case).await;
+            let timed = self.time_case(&mut process, case, &mut told).await;
             longest = longest.max(begun.elapsed());
             match timed {
                 Ok(found) => self.record_baselines(found).await?,
@@ -145,18 +146,39 @@ impl Session<'_> {
         Ok(process)
     }
 
-    /// Times the backends of one case, the fastest first.
-    async fn time_case(&self, process: &mut BaselineProcess, case: &Case) -> Result<Vec<Baseline>, String> {
+    /// Times the backends of one case, the fastest first. `told` has the backends that are left out, with the reasons that
+    /// the observer was told.
+    async fn time_case(
+        &self,
+        process: &mut BaselineProcess,
+        case: &Case,
+        told: &mut BTreeSet<(String, String)>,
+    ) -> Result<Vec<Baseline>, String> {
         let setup = self.state.setup();
         let seed = inputs::mix(setup.options.seed, &["baseline", &case.name]);
         let timed = async {
             let workload = &setup.workload;
-            let prepared = process.prepare(workload.op, workload.dtype, case, setup.device.l2_bytes, seed).await;
-            let found = fastest(process, case, &prepared?, setup.options.measuring.baseline_samples).await;
+            let backends = process.prepare(workload.op, workload.dtype, case, setup.device.l2_bytes, seed).await?;
+            self.tell_left_out(&case.name, &backends, told);
+            let found = fastest(process, case, &backends, setup.options.measuring.baseline_samples).await;
             process.release().await.and(found)
         };
         let _running = activity::begin(format!("the baselines of {}", case.name), None);
         in_time(timed, self.wall_left(), &mut self.interrupt.clone()).await
+    }
+
+    /// Tells the observer of each backend that is not timed, unless that is why there is no baseline at all.
+    fn tell_left_out(&self, case: &str, backends: &[Backend], told: &mut BTreeSet<(String, String)>) {
+        if backends.iter().all(|backend| backend.ready.is_err()) {
+            return;
+        }
+        for Backend { name, ready } in backends {
+            if let Err(reason) = ready
+                && told.insert((name.clone(), reason.clone()))
+            {
+                self.observer.event(&Event::BackendLeftOut { case, backend: name, reason });
+            }
+        }
     }
 }
 

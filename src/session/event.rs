@@ -121,6 +121,15 @@ pub enum Event<'a> {
         /// Whether the median is measured or modelled.
         time_source: TimeSource,
     },
+    /// A backend of the baseline is not timed, though others are. Each reason is told once.
+    BackendLeftOut {
+        /// The first case for which it was so.
+        case: &'a str,
+        /// The backend.
+        backend: &'a str,
+        /// Why it cannot be timed.
+        reason: &'a str,
+    },
     /// The session does without a family, because it is broken.
     FamilyLeftOut {
         /// The family.

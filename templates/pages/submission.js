@@ -42,6 +42,7 @@ function apply(state, event) {
     case "case": state.cases.set(event.case, event); break;
     case "working": state.working = event; break;
     case "no_baseline": case "no_counters": case "models_stopped": state.notes.push(event.reason); break;
+    case "backend_left_out": state.notes.push(`${event.backend} is not timed: ${event.reason}`); break;
     case "disqualified": state.notes.push(`#${event.iteration} is disqualified on ${event.case}: ${event.reason}`); break;
     case "committed": state.notes.push(`committed ${event.commit.slice(0, 10)} to ${event.branch}: ${event.cases.join(", ")}`); break;
     case "not_committed": state.notes.push(`not committed (${event.cases.join(", ")}): ${event.reason}`); break;
