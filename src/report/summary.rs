@@ -53,8 +53,12 @@ fn effort(report: &Report, input: &ReportInput<'_>) -> String {
     let gpu_usd = input.record.session.cost.gpu_usd;
     let hours = report.session.wall_s.filter(|wall_s| *wall_s > 0.0 && gpu_usd > 0.0).map(|wall_s| wall_s / 3600.0);
     let price = hours.map(|hours| format!(" (the GPU at {} an hour)", usd(gpu_usd / hours)));
+    let not_run = match report.iterations.get("pruned") {
+        None | Some(0) => String::new(),
+        Some(count) => format!("{count} of them not run; "),
+    };
     format!(
-        "{} and {time}{} for {} ({} of a case).",
+        "{} and {time}{} for {} ({not_run}{} of a case).",
         usd(report.session.cost_usd),
         price.unwrap_or_default(),
         counted(tried as usize, "variant"),
