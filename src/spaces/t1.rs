@@ -12,7 +12,7 @@ use crate::domain::workload::Case;
 
 /// Writes the search space of a family on a case of a device as JSON text. The error is one sentence.
 pub fn t1(family: &Family, case: &Case, dtype: Dtype, device: &DeviceInfo) -> Result<String, String> {
-    let InPython { constraints, kernel, grid, block, shared } = family.in_python(case, dtype, device)?;
+    let InPython { constraints, grid, block } = family.in_python(case, dtype, device)?;
     let parameters: Vec<Value> = family.params.iter().map(parameter).collect();
     let condition = |(expression, parameters): (String, Vec<String>)| {
         // Without a parameter, it says whether the family takes the case at all.
@@ -26,12 +26,13 @@ pub fn t1(family: &Family, case: &Case, dtype: Dtype, device: &DeviceInfo) -> Re
         },
         "KernelSpecification": {
             "Language": "CUDA",
-            "KernelName": kernel,
+            // As in the caches of sessions. The space of a family does not depend on the names of its kernels.
+            "KernelName": family.name,
             "KernelFile": format!("templates/kernels/{}/kernel.cu.tera", family.name),
             "GlobalSizeType": "CUDA",
             "GlobalSize": axes(&grid),
             "LocalSize": axes(&block),
-            "SharedMemory": shared.unwrap_or_else(|| "0".to_owned()),
+            "ProblemSize": [],
             "Arguments": [],
         },
     });

@@ -12,14 +12,10 @@ use crate::domain::workload::Case;
 pub struct InPython {
     /// Each constraint with the parameters in it.
     pub constraints: Vec<(String, Vec<String>)>,
-    /// The name of the first kernel that is launched.
-    pub kernel: String,
-    /// Its blocks along x, y and z.
+    /// Blocks of the first launch along x, y and z.
     pub grid: Vec<String>,
-    /// Its threads along x, y and z.
+    /// Threads of a block along x, y and z.
     pub block: Vec<String>,
-    /// Its dynamic shared memory in bytes.
-    pub shared: Option<String>,
 }
 
 impl Family {
@@ -40,10 +36,8 @@ impl Family {
         let constraint = |expr: &Expr| Ok((write(expr)?, self.params_in(expr)));
         Ok(InPython {
             constraints: self.constraints.iter().map(|one| constraint(&one.expr)).collect::<Result<_, String>>()?,
-            kernel: launch.kernel.clone(),
             grid: all(&launch.grid)?,
             block: all(&launch.block)?,
-            shared: launch.shared.as_ref().map(write).transpose()?,
         })
     }
 

@@ -45,7 +45,8 @@ struct Specification {
     kernel_file: String,
     #[serde(default)]
     compiler_options: Vec<String>,
-    shared_memory: Option<Value>,
+    #[serde(default)]
+    shared_memory: u64,
     global_size_type: Option<String>,
     #[serde(default)]
     global_size: Axes,
@@ -137,7 +138,7 @@ pub fn t1(text: &str) -> Result<Tuning, String> {
         grid,
         block: (!local.is_empty()).then_some(local),
         block_names: ["block_size_x", "block_size_y", "block_size_z"].map(str::to_owned).into(),
-        shared: kernel.shared_memory.as_ref().map(text_of).filter(|bytes| bytes != "0"),
+        shared: (kernel.shared_memory > 0).then(|| kernel.shared_memory.to_string()),
         arguments,
         oracle: None,
         no_oracle: Some("a T1 file has none".to_owned()),
