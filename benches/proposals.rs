@@ -128,7 +128,7 @@ impl Session {
         let concluded = Concluded::of(iteration, &evaluation, &decisions, Spent::default(), Duration::ZERO);
         let Suggestion { family, params, cases, hypothesis, purpose, origin, .. } = suggestion;
         let hash = VariantHash::of(&format!("{family} {}", show_params(&params)));
-        let begun = Begun { iteration, purpose, origin, family, hash, params, cases, hypothesis };
+        let begun = Begun { iteration, purpose, origin, family, hash, params, cases, hypothesis, code: None };
         self.history.learn(&begun, &concluded);
     }
 }
