@@ -39,7 +39,7 @@ fn absurd_budgets_are_refused() {
 fn malformed_files_are_named_with_the_line() {
     let sandbox = Sandbox::new();
     sandbox.write("config.toml", "[session]\nbudgte = '1h'\n");
-    insta::assert_snapshot!(start(&sandbox, &[]), @"2 error: PROJECT/config.toml: line 2: unknown field `budgte`, expected one of `workload`, `budget`, `proposer`, `device` (did you mean `budget`?)");
+    insta::assert_snapshot!(start(&sandbox, &[]), @"2 error: PROJECT/config.toml: line 2: unknown field `budgte`, expected one of `workload`, `budget`, `proposer`, `device`, `least_chance` (did you mean `budget`?)");
     sandbox.write("config.toml", "[session\n");
     insta::assert_snapshot!(start(&sandbox, &[]), @"2 error: PROJECT/config.toml: line 1: unclosed table, expected `]`");
     sandbox.write("config.toml", "");
