@@ -185,14 +185,16 @@ impl Given {
             all
         };
         let either = |own: Vec<String>, file: Vec<String>| if own.is_empty() { file } else { own };
-        let is_input = |name: &String| {
-            !(own.scratch.contains_key(name) || own.zeroed.contains(name) || own.in_place.contains(name))
-        };
+        let is_other = |name: &String| own.scratch.contains_key(name) || own.zeroed.contains(name);
+        let is_input = |name: &String| !is_other(name) && !own.in_place.contains(name);
+        let is_in_place = |name: &String| !is_other(name) && !own.inputs.contains(name);
+        let in_place = file.in_place.into_iter().filter(is_in_place).chain(own.in_place.iter().cloned()).collect();
         Wanted {
             shapes: file.shapes.into_iter().chain(own.shapes).collect(),
             cases: if own.cases.is_empty() { file.cases } else { own.cases.iter().map(completed).collect() },
             ranges: file.ranges,
-            inputs: file.inputs.into_iter().filter(is_input).chain(own.inputs).collect(),
+            inputs: file.inputs.into_iter().filter(is_input).chain(own.inputs.iter().cloned()).collect(),
+            in_place,
             contents: file.contents.into_iter().chain(own.contents).collect(),
             scalars: file.scalars.into_iter().chain(own.scalars).collect(),
             grid: either(own.grid, file.grid),
