@@ -7,6 +7,7 @@ use optloop::catalog::Project;
 use optloop::domain::device::DeviceInfo;
 use optloop::domain::family::Param;
 use optloop::domain::variant::Params;
+use optloop::domain::workload::Case;
 use optloop::spaces;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
@@ -68,7 +69,8 @@ fn the_conditions_of_an_exported_space_mean_the_same_in_python() {
     for (workload, name) in [("gemm-fp16", "gemm-wgmma"), ("attention-fp16-d64", "attention-mma")] {
         let (workload, sandbox) = (project.workload(workload).unwrap(), Sandbox::without_repository());
         let family = families.iter().find(|family| family.name == name).unwrap();
-        let case = &workload.cases[0];
+        let takes = |case: &&Case| family.check(&family.defaults(), case, workload.dtype, &device).is_ok();
+        let case = workload.cases.iter().find(takes).unwrap();
         sandbox.write("t1.json", &spaces::t1(family, case, workload.dtype, &device).unwrap());
         let draw = |rng: &mut SmallRng| -> Params {
             let value = |(name, param): (&String, &Param)| (name.clone(), *param.values.choose(rng).unwrap());

@@ -78,7 +78,7 @@ mod tests {
         insta::assert_snapshot!(some("A * B <= 1024 && !(A > B) || N % A == 0"), @"((((A * B) <= 1024) and (not (A > B))) or ((4096 % A) == 0))");
         insta::assert_snapshot!(some("SMEM + ceil_div(N, A) <= round_up(B, 8)"), @"(((2 * A) + ((4096 + A - 1) // A)) <= (((B + 8 - 1) // 8) * 8))");
         insta::assert_snapshot!(some("min(A, N / B) == 2 && is_pow2(A)"), @"((min(A, (4096 // B)) == 2) and (A > 0 and (A & (A - 1)) == 0))");
-        insta::assert_snapshot!(some("A + (if B > 2 { 48 } else { -28 }) <= 255"), @"((A + (48 if (B > 2) else (-28))) <= 255)");
+        insta::assert_snapshot!(some("A + (if B > 2 { 48 } else { -28 }) <= 255"), @"((A + (48 if (B > 2) else -28)) <= 255)");
         assert_eq!(python("A < C"), None, "an unknown name");
     }
 }
