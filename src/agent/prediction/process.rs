@@ -42,9 +42,8 @@ const INTERACTION_RANGE: f64 = 2.0;
 /// The distance in a parameter's list of values at which the correlation of effects has fallen to 1/e.
 const VALUE_RANGE: f64 = 3.0;
 
-/// Variance of the part of variants with the same code, if the code of the suggestion is known. With it, on 623 claims of
-/// a session on an H100 (2026-11-25), 80% of the predictions are within 6.6% of the outcome, and without it 7.3%; from
-/// the middle of the session on, 6.0% and 7.3%.
+/// Variance of the part of variants with the same code, if the code of the suggestion is known. It was chosen on a session
+/// of 150 s on an H100 (2026-11-25, decision 54).
 const CODE: f64 = 0.02;
 
 /// Variance of a screened time's logarithm that no parameter explains.
