@@ -347,6 +347,13 @@ pub struct IterationRecord {
     pub cost: Spent,
 }
 
+impl IterationRecord {
+    /// Returns the cases on which it was timed.
+    pub fn timed_cases(&self) -> impl Iterator<Item = &str> + Clone {
+        self.measurements.iter().filter(|found| found.best_timing().is_some()).map(|found| found.case.as_str())
+    }
+}
+
 /// What was measured and decided on one case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CaseRecord {

@@ -42,7 +42,7 @@ const measurements = (rows) => rows.flatMap((row) => {
 
 export async function iteration([project, number], query, signal) {
   const at = (...more) => address(["projects", project, "iterations", number, ...more]);
-  const [{ iteration: row, times: rows, source: code, artifact, compile_log: log }, { against, diff }] =
+  const [{ iteration: row, times: rows, source: code, artifact, compile_log: log }, { against, cases, diff }] =
     await Promise.all([get(at(), signal), get(at("diff"), signal)]);
   const { outcome } = row;
   return {
@@ -53,7 +53,7 @@ export async function iteration([project, number], query, signal) {
       h("p", null, h("code", null, parameters(row.params))),
       h("p", null, "Of ", link(address(["projects", project, "sessions", String(row.session)]), `session ${row.session}`),
         row.parent ? [", made from ", link(address(["projects", project, "iterations", String(row.parent)]), `iteration ${row.parent}`)] : "",
-        row.parent ? [" (", link(address(["projects", project, "compare"], { what: "iterations", a: String(row.parent), b: number, case: rows[0]?.case }), "compare"), ")"] : "", "."),
+        cases.length ? [" (", link(address(["projects", project, "compare"], { what: "iterations", a: String(row.parent), b: number, case: cases[0] }), "compare"), ")"] : "", "."),
       hypothesis(row), h("h2", null, "Measurements"), table("Measurements", TIMES, rows, "No case was measured."), measurements(row.measurements),
       h("h2", null, against ? `Difference from iteration ${against}` : "Difference from its parent"),
       diff ? difference(diff) : h("p", { class: "note" }, against ? "The sources are equal." : "It has no parent."),

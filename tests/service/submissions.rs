@@ -34,6 +34,7 @@ fn a_submission_runs_a_session_and_its_results_can_be_read() {
     let other = &slowest["iteration"];
     let diff = get(&format!("iterations/{id}/diff?against={other}")).json();
     assert!(diff["diff"].as_str().unwrap().starts_with(&format!("--- iteration {other}\n")), "{diff}");
+    assert!(diff["cases"].as_array().unwrap().contains(&json!("s128")), "both were timed on it: {diff}");
     assert_eq!(get("sessions/1/report").json(), sandbox.report());
     let html = get("sessions/1/report?format=html");
     assert!(html.body.starts_with("<!doctype html>") && html.head.contains("sandbox"), "{}", html.head);

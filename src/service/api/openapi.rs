@@ -96,7 +96,7 @@ fn schemas() -> Value {
             "reason": optional("string"), "submitted_at": text, "started_at": optional("string"),
             "ended_at": optional("string"), "ahead": { "type": "integer" },
         })),
-        "Diff": object(json!({ "against": optional("integer"), "diff": text })),
+        "Diff": object(json!({ "against": optional("integer"), "cases": texts, "diff": text })),
         "Session": { "type": "object", "description": "a row of `optloop sessions --json`" },
         "Iteration": { "type": "object", "description": "a row of `optloop history --json`" },
     })

@@ -154,10 +154,12 @@ async fn printed(app: &App, project: &Served, arguments: Vec<String>, form: Form
 }
 
 /// How the source of an iteration differs from another one.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Diff {
     /// The other iteration. None if there is none, such as for the parent of an initial kernel.
     against: Option<IterationId>,
+    /// The cases on which both were timed, so that their times can be compared.
+    cases: Vec<String>,
     /// A unified diff. Empty if nothing differs.
     diff: String,
 }
@@ -178,13 +180,12 @@ pub async fn diff(
 ) -> Result<Response, ApiError> {
     let store = store(named(&app, &project)?).await?;
     let detail = store.iteration(iteration).await?;
-    let other = match query.against {
-        Some(other) => Some((other, store.iteration(other).await?.source)),
-        None => detail.iteration.parent.zip(detail.parent_source),
-    };
-    let Some((id, other)) = other else { return json(&Diff { against: None, diff: String::new() }) };
-    let lines = TextDiff::from_lines(other.as_str(), detail.source.as_str());
+    let Some(id) = query.against.or(detail.iteration.parent) else { return json(&Diff::default()) };
+    let other = store.iteration(id).await?;
+    let lines = TextDiff::from_lines(other.source.as_str(), detail.source.as_str());
     let (before, after) = (format!("iteration {id}"), format!("iteration {iteration}"));
     let diff = lines.unified_diff().header(&before, &after).to_string();
-    json(&Diff { against: Some(id), diff })
+    let timed = other.iteration.timed_cases();
+    let cases = detail.iteration.timed_cases().filter(|case| timed.clone().any(|one| one == *case));
+    json(&Diff { against: Some(id), cases: cases.map(str::to_owned).collect(), diff })
 }
