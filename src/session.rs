@@ -14,6 +14,7 @@ mod comparison;
 mod confirmation;
 mod deadline;
 mod decide;
+mod duplicates;
 mod evaluator;
 mod event;
 mod evidence;

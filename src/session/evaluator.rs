@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 
 use super::case_state::Candidate;
+use super::duplicates::Duplicates;
 use super::pipeline::Compiled;
 use super::shelf::{CandidateKernel, Kernel, Shelf};
 use super::state::SessionState;
@@ -18,7 +19,7 @@ use crate::domain::floor::Floor;
 use crate::domain::ids::IterationId;
 use crate::domain::journal::Disqualified;
 use crate::domain::op::Dims;
-use crate::domain::origin::{Origin, Purpose};
+use crate::domain::origin::Purpose;
 use crate::domain::phase::StepTimes;
 use crate::domain::variant::VariantHash;
 use crate::domain::workload::Case;
@@ -43,8 +44,8 @@ pub(super) struct Evaluator {
     pub sanitizer: Option<Sanitizer>,
     /// Families with a wrong variant that was checked on the virtual GPU. One each is enough to find a compiler at fault.
     pub explained: HashSet<String>,
-    /// The iteration that first had some machine code with its launch plans.
-    pub machine_codes: HashMap<blake3::Hash, IterationId>,
+    /// The machine codes that need not be measured again.
+    pub duplicates: Duplicates,
     /// The shapes on which each source has passed the acceptance checks.
     pub proven: HashMap<VariantHash, Vec<Dims>>,
     pub monitor: Option<Monitor>,
@@ -99,7 +100,7 @@ impl Evaluator {
             worker,
             sanitizer,
             explained: HashSet::new(),
-            machine_codes: HashMap::new(),
+            duplicates: Duplicates::default(),
             proven: HashMap::new(),
             monitor,
             baseline: None,
@@ -121,13 +122,14 @@ impl Evaluator {
         may_compare: impl Fn() -> bool,
     ) -> anyhow::Result<Evaluated> {
         let begun = Instant::now();
-        let same_code = self.same_machine_code(iteration, compiled);
-        let mut evaluation = match same_code.or_else(|| compiled.without_prospects(state, iteration)) {
+        let why_not = self.duplicates.of(compiled).or_else(|| compiled.without_prospects(state, iteration));
+        let mut evaluation = match why_not {
             Some(message) => Evaluation::without_device(Outcome::Pruned { message }),
             None => self.screen(state, compiled, within).await?,
         };
         self.steps.screening_s += begun.elapsed().as_secs_f64();
         refute(state, &compiled.proposal.cases, &mut evaluation);
+        self.duplicates.note(iteration, compiled, &evaluation);
         let kernel = Kernel::of(compiled);
         if let Some(kernel) = &kernel {
             self.explain(state, kernel, &mut evaluation).await?;
@@ -156,21 +158,6 @@ impl Evaluator {
         }
         let steps = std::mem::take(&mut self.steps);
         Ok(Evaluated { evaluation, steps, disqualified, kernel })
-    }
-
-    /// Tells of which iteration a variant that a language model proposed has the machine code. A kernel that differs in
-    /// its text only is not worth the device's time.
-    fn same_machine_code(&mut self, iteration: IterationId, compiled: &Compiled) -> Option<String> {
-        let (artifact, cases) = (compiled.artifact.as_ref().ok()?, compiled.cases.as_ref().ok()?);
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(&artifact.cubin);
-        for case in cases {
-            hasher.update(case.case.name.as_bytes()).update(&serde_json::to_vec(&case.plan).ok()?);
-        }
-        let first = *self.machine_codes.entry(hasher.finalize()).or_insert(iteration);
-        let is_of_model = matches!(compiled.proposal.origin, Origin::Model { .. });
-        let is_same = first != iteration && is_of_model && compiled.proposal.purpose == Purpose::Screening;
-        is_same.then(|| format!("it has the machine code and the launches of iteration {first}"))
     }
 
     /// Checks and times a variant, without comparisons.

@@ -52,11 +52,8 @@ impl Compiled {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::artifact::{Artifact, KernelResources};
     use crate::domain::origin::Origin;
-    use crate::domain::proposal::Suggestion;
-    use crate::runner::planning;
-    use crate::session::synthetic::{Told, proposal, setup};
+    use crate::session::synthetic::{Told, compiled, setup};
 
     /// Screens two variants in turns: one takes 100 on both cases, and the other ten times as long.
     fn told(tries: u32, least_chance: f64) -> Told {
@@ -69,35 +66,6 @@ mod tests {
             told.screened(i64::from(number % 2), Purpose::Screening, [us, us]);
         }
         told
-    }
-
-    /// Makes the compiled proposal of one of them, as if it were a random configuration.
-    fn compiled(told: &Told, number: i64) -> Compiled {
-        let setup = told.state.setup();
-        let proposal = proposal(setup, number, Purpose::Screening, 2);
-        let suggestion = Suggestion {
-            family: "toy".to_owned(),
-            params: proposal.variant.params.clone(),
-            cases: proposal.cases.clone(),
-            hypothesis: proposal.hypothesis.clone(),
-            parent: None,
-            purpose: proposal.purpose,
-            origin: proposal.origin.clone(),
-        };
-        let cases = planning::of_suggestion(&setup.families[0], &suggestion, &setup.workload, &setup.device, 1e9);
-        let kernels = vec![KernelResources { registers: 32, ..KernelResources::default() }];
-        let artifact = Artifact {
-            key: "key".to_owned(),
-            arch: "sm_90a".to_owned(),
-            options: Vec::new(),
-            nvrtc: "13.0".to_owned(),
-            cubin: Vec::new(),
-            ptx: String::new(),
-            kernels,
-            log: String::new(),
-            compile_ms: 0.0,
-        };
-        Compiled { proposal, cases, artifact: Ok(artifact) }
     }
 
     #[test]

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::pipeline::Compiled;
 use super::setup::{Options, SessionSetup};
 use super::state::SessionState;
+use crate::domain::artifact::{Artifact, KernelResources};
 use crate::domain::budget::Budget;
 use crate::domain::comparison::tests::{comparison as comparison_of, participant};
 use crate::domain::comparison::{Comparison, Role};
@@ -19,7 +21,7 @@ use crate::domain::journal::{Begun, Concluded, Record};
 use crate::domain::measuring::Measuring;
 use crate::domain::model_terms::Terms;
 use crate::domain::origin::{Origin, Purpose};
-use crate::domain::proposal::Proposal;
+use crate::domain::proposal::{Proposal, Suggestion};
 use crate::domain::regime::Regime;
 use crate::domain::sampling::Sampling;
 use crate::domain::statistics::Interval;
@@ -28,6 +30,7 @@ use crate::domain::variant::{Params, Variant, VariantHash};
 use crate::domain::verdict::{Policy, judge};
 use crate::domain::workload::Workload;
 use crate::ops;
+use crate::runner::planning;
 
 /// The names of the two cases.
 pub(super) const CASES: [&str; 2] = ["a", "b"];
@@ -91,6 +94,35 @@ pub(super) fn proposal(setup: &SessionSetup, number: i64, purpose: Purpose, case
         purpose,
         origin,
     }
+}
+
+/// Makes the compiled proposal of the variant with a number, on both cases, as if it were a random configuration. All
+/// variants have the same machine code.
+pub(super) fn compiled(told: &Told, number: i64) -> Compiled {
+    let setup = told.state.setup();
+    let proposal = proposal(setup, number, Purpose::Screening, 2);
+    let suggestion = Suggestion {
+        family: "toy".to_owned(),
+        params: proposal.variant.params.clone(),
+        cases: proposal.cases.clone(),
+        hypothesis: proposal.hypothesis.clone(),
+        parent: None,
+        purpose: proposal.purpose,
+        origin: proposal.origin.clone(),
+    };
+    let cases = planning::of_suggestion(&setup.families[0], &suggestion, &setup.workload, &setup.device, 1e9);
+    let artifact = Artifact {
+        key: "key".to_owned(),
+        arch: "sm_90a".to_owned(),
+        options: Vec::new(),
+        nvrtc: "13.0".to_owned(),
+        cubin: vec![1],
+        ptx: String::new(),
+        kernels: vec![KernelResources { registers: 32, ..KernelResources::default() }],
+        log: String::new(),
+        compile_ms: 0.0,
+    };
+    Compiled { proposal, cases, artifact: Ok(artifact) }
 }
 
 /// Makes the timing of a screening run with three samples. An f32 holds them exactly.
