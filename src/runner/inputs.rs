@@ -5,6 +5,7 @@ use rand::{Rng, SeedableRng};
 use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 
+use super::threads;
 use crate::domain::op::{Dtype, TensorSpec, Values};
 
 /// Elements per random stream. It is the unit of parallel generation. A change would change the inputs of every seed.
@@ -85,15 +86,18 @@ pub fn encode(values: &[f32], dtype: Dtype) -> Vec<u8> {
 
 /// Encodes values into `bytes`, which must have exactly their size.
 pub fn encode_into(bytes: &mut [u8], values: &[f32], dtype: Dtype) {
-    let chunks = bytes.par_chunks_mut(CHUNK * dtype.bytes()).zip(values.par_chunks(CHUNK));
-    chunks.for_each(|(bytes, values)| dtype.encode(values, bytes));
+    threads::fill(bytes, CHUNK * dtype.bytes(), |place, bytes| {
+        dtype.encode(&values[CHUNK * place..][..bytes.len() / dtype.bytes()], bytes);
+    });
 }
 
 /// Decodes the bytes of an input on the device.
 pub fn decode(bytes: &[u8], dtype: Dtype) -> Vec<f32> {
     let mut values = vec![0.0; bytes.len() / dtype.bytes()];
-    let chunks = values.par_chunks_mut(CHUNK).zip(bytes.par_chunks(CHUNK * dtype.bytes()));
-    chunks.for_each(|(values, bytes)| dtype.decode(bytes, values));
+    threads::fill(&mut values, CHUNK, |place, values| {
+        let start = CHUNK * place * dtype.bytes();
+        dtype.decode(&bytes[start..][..values.len() * dtype.bytes()], values);
+    });
     values
 }
 

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
+use super::threads;
 use crate::domain::check::Check;
 use crate::domain::op::{Dims, Dtype, Op, TensorSpec};
 
@@ -109,7 +110,8 @@ impl Output {
 
     fn scan(&self, bytes: &[u8]) -> Result<(), Refusal> {
         // Poison is not finite, either.
-        if bytes.par_chunks(MIN_ELEMENTS * self.dtype.bytes()).all(|elements| self.dtype.are_finite(elements)) {
+        let chunks: Vec<&[u8]> = bytes.chunks(MIN_ELEMENTS * self.dtype.bytes()).collect();
+        if threads::all(chunks.len(), bytes.len() / self.dtype.bytes(), |place| self.dtype.are_finite(chunks[place])) {
             return Ok(());
         }
         let elements = || bytes.par_chunks_exact(self.dtype.bytes()).with_min_len(MIN_ELEMENTS);

@@ -9,6 +9,7 @@ use rayon::prelude::*;
 
 use super::inputs::{mix, moved};
 use super::outputs::{Output, Outputs, Refusal, is_poison, unwritten_elements};
+use super::threads;
 use crate::domain::check::Check;
 use crate::domain::correctness::Correctness;
 use crate::domain::op::{Dims, Dtype, Op, Probed, Values};
@@ -202,7 +203,8 @@ impl Expectation {
     fn beyond(&self, output: &[u8], tolerance: &Tolerance) -> Vec<usize> {
         let most = tolerance.relative_l2.powi(2);
         let is_within = |it: RowError| it.squared_error <= most * it.squared_scale;
-        (0..self.rows.len()).into_par_iter().filter(|at| !is_within(self.row_error(*at, output))).collect()
+        let errors = self.row_errors(output).into_iter().enumerate();
+        errors.filter_map(|(at, error)| (!is_within(error)).then_some(at)).collect()
     }
 
     /// Returns the oracle's values of the compared row at a place in the list.
@@ -222,8 +224,7 @@ impl Expectation {
         } else {
             self.scan_around(bytes)?;
         }
-        let rows: Vec<RowError> = (0..self.rows.len()).into_par_iter().map(|at| self.row_error(at, bytes)).collect();
-        self.judge(&rows, bytes, tolerance)
+        self.judge(&self.row_errors(bytes), bytes, tolerance)
     }
 
     /// Checks an output whose elements need not all be finite. Compared elements must be finite where the oracle is,
@@ -252,6 +253,11 @@ impl Expectation {
             (hidden, _) => format!("{hidden} elements are finite, but the exact result is NaN or infinite"),
         };
         Err(Refusal { check: Check::Finite, message })
+    }
+
+    /// Returns the deviation of each compared row.
+    fn row_errors(&self, bytes: &[u8]) -> Vec<RowError> {
+        threads::map(self.rows.len(), self.oracle.len(), |at| self.row_error(at, bytes))
     }
 
     /// Returns the deviation of the compared row at a place in the list, over the elements with a finite exact result.

@@ -180,19 +180,19 @@ impl CaseRun<'_> {
         let oracle_flop = self.request.measuring.oracle_flop;
         let data = self.stock.data(&self.problem, oracle_flop, self.seed(SCREENING))?;
         let data: &Data = &data;
-        let seen = self.loaded(device, (step, "check"), |setup, device| setup.check_once(device, data))?;
         let (problem, seed) = (self.problem, self.seed("held_out_inputs"));
         let answer = move || data.turned(&problem, oracle_flop * HELD_OUT_SHARE, seed);
-        let early = if problem.op.oracle_uses_device() && device.info().replays() {
-            // It would disturb the time.
-            step(self.case, "check");
-            Some(answer())
-        } else {
-            None
-        };
         std::thread::scope(|scope| {
-            // The oracle answers while the device is timed. By itself, it took a third of an evaluation (docs/measuring).
-            let held_out = scope.spawn(move || early.unwrap_or_else(answer));
+            // The oracle answers while the device works. By itself, it took a third of an evaluation (docs/measuring). One
+            // that uses the device would disturb the time.
+            let disturbs = problem.op.oracle_uses_device() && device.info().replays();
+            let early = (!disturbs).then(|| scope.spawn(answer));
+            let seen = self.loaded(device, (step, "check"), |setup, device| setup.check_once(device, data))?;
+            let held_out = early.unwrap_or_else(|| {
+                step(self.case, "check");
+                let answered = answer();
+                scope.spawn(|| answered)
+            });
             let timed = self.loaded(device, (step, "time"), |setup, device| {
                 setup.reset(device)?;
                 device.reset_caches().map_err(|fault| setup.ended(fault))?;

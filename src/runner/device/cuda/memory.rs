@@ -2,9 +2,9 @@
 
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
-use rayon::prelude::*;
 
 use super::{Buffer, CudaDevice, Fault, describe, fault};
+use crate::runner::threads;
 
 /// Size in bytes of the guard region on either side of a buffer. It equals a tile of 128 rows of 256 halves, so a whole
 /// tile at a ragged end lands in the guard region. It is a multiple of 256 bytes, the driver's alignment of
@@ -18,7 +18,7 @@ const GUARD: u8 = 0xff;
 /// Bytes copied to the host at a time: enough for the bus to run at its full rate, few enough for a core's cache.
 const WINDOW_BYTES: usize = 4 << 20;
 
-/// Bytes that one core compares at a time. With fewer bytes, handing out the work takes longer than comparing.
+/// Bytes that one core compares at a time.
 const COMPARED_BYTES: usize = 256 << 10;
 
 /// Location of a buffer: guard region, contents, guard region.
@@ -110,7 +110,9 @@ impl CudaDevice {
         if bytes.len() != place.bytes {
             return Ok(false);
         }
-        self.scan(place.address, place.bytes, |offset, window| same(window, &bytes[offset..offset + window.len()]))
+        self.scan(place.address, place.bytes, |offset, window| {
+            same(window, &bytes[offset..offset + window.len()], place.bytes)
+        })
     }
 
     pub(super) fn guards_are_intact(&mut self, buffer: Buffer) -> Result<bool, Fault> {
@@ -157,10 +159,8 @@ impl CudaDevice {
     }
 }
 
-/// Compares two slices, on several cores if they are long enough to make that worthwhile.
-fn same(a: &[u8], b: &[u8]) -> bool {
-    if a.len() <= COMPARED_BYTES {
-        return a == b;
-    }
-    a.par_chunks(COMPARED_BYTES).zip(b.par_chunks(COMPARED_BYTES)).all(|(a, b)| a == b)
+/// Compares two windows of a buffer of so many bytes.
+fn same(a: &[u8], b: &[u8], buffer_bytes: usize) -> bool {
+    let chunks: Vec<_> = a.chunks(COMPARED_BYTES).zip(b.chunks(COMPARED_BYTES)).collect();
+    a.len() == b.len() && threads::all(chunks.len(), buffer_bytes, |place| chunks[place].0 == chunks[place].1)
 }
