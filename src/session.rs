@@ -22,6 +22,7 @@ mod experiments;
 mod explanations;
 mod finals;
 mod gains;
+mod iteration;
 mod llm;
 mod meter;
 mod pipeline;
@@ -49,8 +50,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 
 use crate::agent::Proposer;
-use crate::domain::device::{DeviceInfo, TimeSource};
-use crate::domain::evaluation::Evaluation;
+use crate::domain::device::DeviceInfo;
 use crate::domain::family::Family;
 use crate::domain::gain::CaseGain;
 use crate::domain::ids::{CaseName, SessionId};
@@ -73,23 +73,20 @@ use crate::store::{NewSession, Past, Store};
 use clock::Clock;
 use commits::Committer;
 use deadline::Deadline;
-use decide::{Action, Moment, Phase, Reason, may_compare, may_suggest_meanwhile, next_action};
+use decide::{Action, Moment, Phase, Reason, next_action};
 use evaluator::Evaluator;
 use event::Channel;
 pub use event::{Event, Interrupt, Observer};
 use explanations::Explanations;
 use llm::Models;
 use meter::Time;
-use pipeline::{Compiled, Pipeline};
+use pipeline::Pipeline;
 use resume::OwnCommits;
 pub use setup::Options;
 use setup::SessionSetup;
 use shelf::Shelf;
 use state::SessionState;
 pub use target::{NoCommit, Target};
-
-/// How long a request takes to reach the worker. An evaluation takes several times as long.
-const SENDING: Duration = Duration::from_millis(1);
 
 /// The limit that ends a session's time, as messages name it.
 const BUDGET: &str = "--budget";
@@ -396,71 +393,6 @@ impl<'a> Session<'a> {
             let reason = "its best variant is too slow for a comparison (benchmark.max_confirmation)";
             self.observer.event(&Event::NoFinal { case: &case, reason });
         }
-    }
-
-    /// Waits for the oldest proposal to be compiled. Returns None if the user stops the session first, or the budget is
-    /// spent.
-    async fn next_compiled(&mut self, within: Duration) -> anyhow::Result<Option<Compiled>> {
-        let mut interrupt = self.interrupt.clone();
-        let _waiting = self.pipeline.waiting();
-        let begun = Instant::now();
-        let compiled = tokio::select! {
-            compiled = self.pipeline.next() => compiled,
-            () = interrupt.reached(1) => Ok(None),
-            () = tokio::time::sleep(within) => Ok(None),
-        };
-        self.evaluator.steps.waiting_s += begun.elapsed().as_secs_f64();
-        compiled
-    }
-
-    /// Evaluates a variant and concludes the iteration. A request to stop at once ends it earlier, and so does the hard
-    /// end of the session's time.
-    async fn iterate(&mut self, mut compiled: Compiled) -> anyhow::Result<()> {
-        compiled.predict_again(&self.state);
-        let begun = self.begin(&compiled).await?;
-        let _running = activity::begin(format!("iteration {}", begun.iteration), None);
-        let left = self.state.meter().left(&self.state.setup().options.budget, &self.time(), self.state.closing_time());
-        let is_due = may_suggest_meanwhile(&self.state, &self.moment());
-        let (evaluated, suggested) = {
-            let (state, shelf, interrupt) = (&self.state, &mut self.shelf, &self.interrupt);
-            let (pipeline, findings) = (&mut self.pipeline, self.explanations.findings());
-            let clock = self.clock;
-            let may_compare = || {
-                may_compare(state, &Moment { time: clock.time(), interrupts: interrupt.count(), ..Moment::default() })
-            };
-            let evaluate = self.evaluator.evaluate(state, shelf, begun.iteration, &compiled, left, may_compare);
-            let suggest = async {
-                // Until then, the request is on its way to the worker.
-                tokio::time::sleep(SENDING).await;
-                pipeline.suggest(state, findings)
-            };
-            let suggest = async { if is_due { Some(suggest.await) } else { None } };
-            tokio::join!(biased; self.deadline.within(evaluate), suggest)
-        };
-        if let Some(suggested) = suggested {
-            self.pipeline.take(suggested?, &mut self.state)?;
-        }
-        let evaluated = evaluated.transpose()?;
-        match evaluated.filter(|evaluated| self.replay(&evaluated.evaluation)) {
-            Some(evaluated) => self.conclude(&begun, &compiled, evaluated).await,
-            None => {
-                self.tell_given_up(&format!("iteration {}", begun.iteration));
-                Ok(())
-            }
-        }
-    }
-
-    /// Advances the clock by the time that a recorded evaluation took. Returns whether the evaluation ends before the session
-    /// has to. On any other device, its time has passed already.
-    fn replay(&mut self, evaluation: &Evaluation) -> bool {
-        if self.state.setup().device.time_source() != TimeSource::Recorded {
-            return true;
-        }
-        let takes = Duration::try_from_secs_f64(evaluation.device_s).unwrap_or(Duration::MAX);
-        let passes = takes.min(self.deadline.left());
-        self.clock.replay(passes);
-        self.deadline.bring_forward(passes);
-        passes == takes
     }
 
     /// Tells the observer that a step in flight was given up for want of time. Users know what they have interrupted.
