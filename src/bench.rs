@@ -281,6 +281,7 @@ impl Bench {
             artifact: artifact.clone(),
             op: subject.workload.op.source(),
             dtype: subject.workload.dtype,
+            compute: subject.workload.compute,
             tolerance: subject.workload.tolerance,
             cases: vec![subject.request.clone()],
             measuring: self.measuring,
