@@ -154,7 +154,7 @@ impl Bench {
         let program = BaselineProgram::of(exe, root, key, settings, device, self.measuring.min_sample_ns);
         let process = program.map_err(|error| format!("it cannot be copied: {error}"))?.start().await?;
         process.hello().fits(self.device())?;
-        self.baseline = Some(process);
+        self.baseline = Some(process.computing(workload.compute));
         Ok(())
     }
 
