@@ -208,6 +208,20 @@ mod tests {
         assert!(!floor.refutes(1001.0) && !floor.refutes(980.0) && floor.refutes(960.0));
     }
 
+    #[test]
+    fn products_in_tf32_have_a_ceiling_of_their_own() {
+        let dims: Dims = [("M", 4096), ("N", 4096), ("K", 4096)].map(|(name, size)| (name.to_owned(), size)).into();
+        let floor = |dtype, compute| {
+            let problem = (ops::find("gemm").unwrap(), dtype, compute);
+            Floor::of_problem(problem, &dims, Regime::Warm, &device())
+        };
+        let flop = 2.0 * 4096.0_f64.powi(3);
+        assert_eq!(floor(Dtype::F32, Compute::Dtype).ns, flop / 1e14 * 1e9);
+        // Half of the FP16 rate.
+        let tf32 = floor(Dtype::F32, Compute::Tf32);
+        assert_eq!((tf32.ns, tf32.limiter), (flop / 5e14 * 1e9, Limiter::Arithmetic));
+    }
+
     /// A vector of 20 MB that is updated in place. At least 10 MB of it are read from memory, and as many written. In the cold
     /// regime, what restores it may leave 10 MB in L2.
     #[test]
