@@ -154,7 +154,7 @@ impl Bench {
         let program = BaselineProgram::of(exe, root, key, settings, device, self.measuring.min_sample_ns);
         let process = program.map_err(|error| format!("it cannot be copied: {error}"))?.start().await?;
         process.hello().fits(self.device())?;
-        self.baseline = Some(process);
+        self.baseline = Some(process.computing(workload.compute));
         Ok(())
     }
 
@@ -281,6 +281,7 @@ impl Bench {
             artifact: artifact.clone(),
             op: subject.workload.op.source(),
             dtype: subject.workload.dtype,
+            compute: subject.workload.compute,
             tolerance: subject.workload.tolerance,
             cases: vec![subject.request.clone()],
             measuring: self.measuring,

@@ -129,6 +129,7 @@ fn context(workload: &Workload, interface: &Interface) -> Context {
     context.insert("workload", &workload.name);
     context.insert("about", &workload.about);
     context.insert("op", workload.op.name());
+    context.insert("compute", workload.compute.name());
     context.insert("macro", &module.to_uppercase());
     context.insert("prefix", &format!("optloop_{module}"));
     context.insert("module", &module);

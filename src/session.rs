@@ -170,6 +170,7 @@ pub async fn begin(parts: &mut Dependencies, options: &Options) -> anyhow::Resul
         asked: SessionScope {
             families: parts.searched.clone(),
             dtype: parts.workload.dtype,
+            compute: parts.workload.compute,
             cases: parts.workload.cases.clone(),
             meaning: Some(ContentHashes::of(&parts.workload, &parts.families, &parts.searched)),
             left_out: parts.left_out.clone(),

@@ -62,9 +62,9 @@ fn what_does_not_use_a_broken_file_is_silent() {
     assert_eq!(start(&sandbox, &[]), "0 ");
     let compiled = sandbox.optloop(&["compile", "--workload", "small"]);
     assert_eq!((compiled.status.code(), String::from_utf8(compiled.stderr).unwrap()), (Some(0), String::new()));
-    insta::assert_snapshot!(sandbox.fails(&["start", "--device", "fake", "--workload", "odd"]), @"2 error: PROJECT/kernels/workloads/odd.toml: line 3: unknown field `abuot`, expected one of `name`, `about`, `op`, `dtype`, `tolerance`, `initial_kernel`, `baseline`, `regime`, `dims`, `case` (did you mean `about`?)");
+    insta::assert_snapshot!(sandbox.fails(&["start", "--device", "fake", "--workload", "odd"]), @"2 error: PROJECT/kernels/workloads/odd.toml: line 3: unknown field `abuot`, expected one of `name`, `about`, `op`, `dtype`, `compute`, `tolerance`, `initial_kernel`, `baseline`, `regime`, `dims`, `case` (did you mean `about`?)");
     let found = sandbox.succeeds(&["doctor"]).replace(&sandbox.path("").display().to_string(), "");
     let project = found.lines().find(|line| line.contains("project:")).unwrap();
-    insta::assert_snapshot!(project, @"broken   project: kernels/workloads/odd.toml: line 3: unknown field `abuot`, expected one of `name`, `about`, `op`, `dtype`, `tolerance`, `initial_kernel`, `baseline`, `regime`, `dims`, `case` (did you mean `about`?). templates/kernels/norm/family.toml: kernels/ops/norm/op.toml: line 1: missing field `about`. templates/kernels/other/family.toml: `constants` names `D`, which is not a dimension of gemm. `optloop check` shows all mistakes");
+    insta::assert_snapshot!(project, @"broken   project: kernels/workloads/odd.toml: line 3: unknown field `abuot`, expected one of `name`, `about`, `op`, `dtype`, `compute`, `tolerance`, `initial_kernel`, `baseline`, `regime`, `dims`, `case` (did you mean `about`?). templates/kernels/norm/family.toml: kernels/ops/norm/op.toml: line 1: missing field `about`. templates/kernels/other/family.toml: `constants` names `D`, which is not a dimension of gemm. `optloop check` shows all mistakes");
     insta::assert_snapshot!(sandbox.succeeds(&["trust", "--yes"]), @"there is nothing to trust: this project runs only programs shipped with optloop");
 }

@@ -123,8 +123,9 @@ fn all_mistakes_of_all_files_are_shown_at_once() {
     1 ok     toy on lost: right on s4d4, s64
     ok     toy on small: right on s4d4, s64
     wrong  odd: kernels/workloads/odd.toml, line 3: unknown field `abuot`, expected
-           one of `name`, `about`, `op`, `dtype`, `tolerance`, `initial_kernel`,
-           `baseline`, `regime`, `dims`, `case` (did you mean `about`?)
+           one of `name`, `about`, `op`, `dtype`, `compute`, `tolerance`,
+           `initial_kernel`, `baseline`, `regime`, `dims`, `case` (did you mean
+           `about`?)
     wrong  other: templates/kernels/other/family.toml: parameter `TILE`: its
            default 65 is not among its values
     wrong  other: templates/kernels/other/family.toml: launch argument `scael`
@@ -155,8 +156,8 @@ fn all_mistakes_of_all_files_are_shown_at_once() {
     gemm       built in  f16 bf16 f32
 
     broken workload odd: kernels/workloads/odd.toml: line 3: unknown field `abuot`,
-    expected one of `name`, `about`, `op`, `dtype`, `tolerance`, `initial_kernel`,
-    `baseline`, `regime`, `dims`, `case` (did you mean `about`?)
+    expected one of `name`, `about`, `op`, `dtype`, `compute`, `tolerance`,
+    `initial_kernel`, `baseline`, `regime`, `dims`, `case` (did you mean `about`?)
 
     broken family other: parameter `TILE`: its default 65 is not among its values
     (and 1 more mistake)

@@ -94,6 +94,9 @@ fn the_families_of_gemm_compile() {
         families(&compile("sm_90a", "gemm-fp16", "4")),
         ["gemm-rows", "gemm-scalar", "gemm-splitk", "gemm-wgmma"]
     );
+    for arch in ["sm_80", "sm_90a"] {
+        assert_eq!(families(&compile(arch, "gemm-tf32", "4")), ["gemm-scalar", "gemm-tf32-mma"], "{arch}");
+    }
 }
 
 /// The extra kernel of the toy family for configurations with small tiles, with scratch memory between the two kernels.

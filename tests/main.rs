@@ -68,6 +68,7 @@ mod simulate;
 #[cfg(unix)]
 mod stranger;
 mod structure;
+mod tf32;
 #[cfg(unix)]
 mod trust;
 mod virtual_gpu;

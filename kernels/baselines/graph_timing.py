@@ -173,6 +173,19 @@ class Case:
         outputs[index] = self.compute(*self.sets[index])
 
 
+def multiply_in(mode):
+    """Sets the precision of products and convolutions in FP32: `tf32`, or `dtype` for full FP32. Returns the mode.
+
+    Both are set in each mode, because cuDNN uses TF32 unless it is told not to. The newer `fp32_precision` does the same,
+    but torch refuses to read one setting after the other was made, and torch.compile reads this one.
+    """
+    if mode not in ("dtype", "tf32"):
+        raise Refused(f"it knows no compute mode `{mode}`")
+    torch.backends.cuda.matmul.allow_tf32 = mode == "tf32"
+    torch.backends.cudnn.allow_tf32 = mode == "tf32"
+    return mode
+
+
 def read(path, tensor):
     """Reads the elements of a tensor onto the device."""
     shape, dtype = tensor["shape"], DTYPES[tensor["dtype"]]
@@ -332,6 +345,7 @@ class Session:
 
     def prepare(self, request):
         self.release(request)
+        mode = multiply_in(request.get("compute", "dtype"))
         case, backends = self.case(request), []
         wanted = request.get("backend")
         for name in self.backends if wanted is None else [wanted]:
@@ -342,7 +356,7 @@ class Session:
                 backends.append(said)
             except Exception as error:
                 backends.append({"name": name, "error": sentence(error)})
-        return {"backends": backends}
+        return {"backends": backends, "compute": mode}
 
     def sample(self, request):
         captured = self.captured.get(request["backend"])

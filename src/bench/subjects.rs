@@ -102,6 +102,13 @@ impl Bench {
         if sidecar::tensors(&tensors) != sidecar.tensors {
             bail!("the winner of case `{}` of {name} does not match the current shape of the case", case.name);
         }
+        if sidecar.compute != workload.compute {
+            let (then, now) = (sidecar.compute.name(), workload.compute.name());
+            bail!(
+                "the winner of case `{}` of {name} won with compute = \"{then}\", and the workload has \"{now}\"",
+                case.name
+            );
+        }
         plan.check(&tensors)
             .map_err(|problem| anyhow!("the winner of case `{}` of {name} cannot be launched: {problem}", case.name))?;
         let scaled = match self.family(&sidecar.variant.family) {

@@ -67,6 +67,7 @@ pub async fn run(
         artifact: artifact.as_ref().clone(),
         op: workload.op.source(),
         dtype: workload.dtype,
+        compute: workload.compute,
         tolerance: workload.tolerance,
         cases: vec![planned],
         measuring: tools.measuring,

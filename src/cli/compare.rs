@@ -147,13 +147,13 @@ fn time(name: String, timing: &Timing, samples: usize) -> Time {
 }
 
 fn print(answer: &Answer, out: &mut impl Write) -> io::Result<()> {
-    let Conditions { workload, case, dims, dtype, device, regime, time_source, .. } = &answer.conditions;
+    let Conditions { workload, case, dims, dtype, compute, device, regime, time_source, .. } = &answer.conditions;
     let sizes: Vec<String> = dims.iter().map(|(name, size)| format!("{name}={size}")).collect();
     writeln!(
         out,
         "{workload}/{case} ({}), {} on {device}, {} L2, {}{}\n",
         sizes.join(" "),
-        dtype.name(),
+        compute.of(*dtype),
         regime.name(),
         time_source.name(),
         state(&answer.conditions)

@@ -159,6 +159,12 @@ fn winner(
     if VariantHash::of(&source) != sidecar.variant.hash {
         return Err(anyhow!("{shown}: its source does not match it: commit both as optloop wrote them"));
     }
+    if sidecar.compute != workload.compute {
+        let (then, now) = (sidecar.compute.name(), workload.compute.name());
+        return Err(anyhow!(
+            "{shown}: it won with compute = \"{then}\", and the workload has \"{now}\" now: run `optloop start` again"
+        ));
+    }
     let dims = sidecar.measurement.dims.clone().unwrap_or_else(|| case.dims.clone());
     let tensors = workload.op.tensors(&case.dims, workload.dtype);
     if dims != case.dims || sidecar.tensors != sidecar::tensors(&tensors) {

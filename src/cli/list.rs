@@ -11,6 +11,7 @@ use super::plan::count;
 use super::screen::Screen;
 use super::table::Table;
 use crate::catalog::{Families, Project};
+use crate::domain::compute::Compute;
 use crate::domain::device::DeviceInfo;
 use crate::domain::family::Family;
 use crate::domain::fit::Fit;
@@ -52,6 +53,8 @@ struct Entry {
     about: Option<String>,
     op: Option<String>,
     dtypes: Vec<&'static str>,
+    /// The compute mode of a workload or a family: `dtype`, or `tf32` where products may be in TF32.
+    compute: Option<&'static str>,
     cases: Vec<CaseName>,
     parameters: Vec<String>,
     /// Number of combinations of the values of a family's parameters, valid or not.
@@ -140,12 +143,20 @@ impl Entry {
             about: None,
             op: None,
             dtypes: Vec::new(),
+            compute: None,
             cases: Vec::new(),
             parameters: Vec::new(),
             combinations: None,
             declared: None,
             mistakes: Vec::new(),
         }
+    }
+
+    /// Returns the dtypes, with the compute mode unless it is their own precision.
+    fn precision(&self) -> String {
+        let mode = self.compute.filter(|mode| *mode != Compute::Dtype.name());
+        let mode = mode.map(|mode| format!(" ({mode})")).unwrap_or_default();
+        format!("{}{mode}", self.dtypes.join(" "))
     }
 
     fn broken(kind: Kind, name: &str, mistakes: Vec<String>) -> Self {
@@ -158,6 +169,7 @@ fn of_workload(workload: &Workload) -> Entry {
         about: Some(workload.about.clone()),
         op: Some(workload.op.name().to_owned()),
         dtypes: vec![workload.dtype.name()],
+        compute: Some(workload.compute.name()),
         cases: workload.cases.iter().map(|case| case.name.clone()).collect(),
         ..Entry::new(Kind::Workload, &workload.name)
     }
@@ -168,6 +180,7 @@ fn of_family(family: &Family) -> Entry {
         about: Some(family.about.clone()),
         op: Some(family.op.clone()),
         dtypes: family.dtypes.iter().map(|dtype| dtype.name()).collect(),
+        compute: Some(family.compute.name()),
         parameters: family.params.keys().cloned().collect(),
         combinations: Some(family.params.values().map(|param| param.values.len() as f64).product()),
         ..Entry::new(Kind::Family, &family.name)
@@ -180,7 +193,7 @@ fn show(entries: &[Entry], screen: Screen, out: &mut impl Write) -> anyhow::Resu
     let mut table = Table::new(&["workload", "op", "dtype", ">cases", "about"]);
     for entry in sound(Kind::Workload) {
         let cases = entry.cases.len().to_string();
-        table.row([entry.name.clone(), text(&entry.op), entry.dtypes.join(" "), cases, text(&entry.about)]);
+        table.row([entry.name.clone(), text(&entry.op), entry.precision(), cases, text(&entry.about)]);
     }
     table.print_on(screen, out)?;
     let mut table = Table::new(&["family", "op", "?dtypes", ">parameters", ">combinations", "about"]);
@@ -188,7 +201,7 @@ fn show(entries: &[Entry], screen: Screen, out: &mut impl Write) -> anyhow::Resu
         let combinations = entry.combinations.unwrap_or(1.0);
         let combinations = if combinations < 1e9 { format!("{combinations}") } else { format!("{combinations:.0e}") };
         let parameters = entry.parameters.len().to_string();
-        let cells = [entry.name.clone(), text(&entry.op), entry.dtypes.join(" "), parameters, combinations];
+        let cells = [entry.name.clone(), text(&entry.op), entry.precision(), parameters, combinations];
         table.row(cells.into_iter().chain([text(&entry.about)]));
     }
     writeln!(out)?;
@@ -238,7 +251,7 @@ fn pairs(
         let fitting: Vec<&Family> = fitting.collect();
         let broken: Vec<_> = broken.collect();
         if workload.name == name || !fitting.is_empty() || !broken.is_empty() {
-            let head = format!("{}: {op}, {}, {}", workload.name, workload.dtype.name(), args.arch);
+            let head = format!("{}: {op}, {}, {}", workload.name, workload.compute.of(workload.dtype), args.arch);
             text.push_str(&format!("{}{head}\n", if text.is_empty() { "" } else { "\n" }));
         }
         for family in fitting {

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::comparisons::{self, challenger_is, over_challenger};
 use crate::domain::comparison::{Comparison, Participant, Role};
+use crate::domain::compute::Compute;
 use crate::domain::conditions::Conditions;
 use crate::domain::cost::Spent;
 use crate::domain::device::TimeSource;
@@ -23,6 +24,7 @@ pub(super) struct Found {
     case: CaseName,
     dims: Dims,
     dtype: &'static str,
+    compute: Compute,
     device: String,
     regime: Regime,
     time_source: TimeSource,
@@ -75,6 +77,7 @@ impl Found {
             case: conditions.case,
             dims: conditions.dims,
             dtype: conditions.dtype.name(),
+            compute: conditions.compute,
             device: conditions.device,
             regime: conditions.regime,
             time_source: conditions.time_source,

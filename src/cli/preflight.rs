@@ -77,7 +77,7 @@ pub fn check_spaces(
             "no family can compute workload `{}` ({}, {}) on {} (sm_{}): add one to templates/kernels/",
             workload.name,
             workload.op.name(),
-            workload.dtype.name(),
+            workload.compute.of(workload.dtype),
             device.name,
             device.sm
         ));
@@ -170,8 +170,8 @@ pub fn check_device(record: &SessionRecord, device: &DeviceInfo) -> Result<(), S
 pub fn check_shapes(past: &Past, workload: &Workload) -> Result<(), String> {
     let (id, name) = (past.record.session.id, &workload.name);
     let back = "restore the workload, or start another session";
-    if workload.dtype != past.asked.dtype {
-        let (then, now) = (past.asked.dtype.name(), workload.dtype.name());
+    let (then, now) = (past.asked.compute.of(past.asked.dtype), workload.compute.of(workload.dtype));
+    if then != now {
         return Err(format!("workload `{name}` was {then} when session {id} began and is {now} now: {back}"));
     }
     for then in &past.asked.cases {
@@ -196,7 +196,7 @@ pub fn check_meaning(past: &Past, workload: &Workload, families: &Families) -> R
     let (id, now) = (past.record.session.id, ContentHashes::of(workload, &families.sound, &past.asked.families));
     if now.workload != then.workload {
         return Err(format!(
-            "op, dtype, tolerance or initial kernel of workload `{}` has changed since session {id} began: restore \
+            "op, dtype, compute mode, tolerance or initial kernel of workload `{}` has changed since session {id} began: restore \
              the workload, or start another session",
             workload.name
         ));

@@ -257,7 +257,7 @@ struct Told {
     facts: Vec<CaseFacts>,
 }
 
-/// Makes a report. Its shapes are those on which the session ran, even if the workload's file has changed. Families
+/// Makes a report. Its shapes and its compute mode are those of the session, even if the workload's file has changed. Families
 /// that can no longer be read are left out of the next steps.
 async fn report(
     project: &Project,
@@ -265,6 +265,7 @@ async fn report(
     record: SessionRecord,
     mut workload: Workload,
 ) -> anyhow::Result<Told> {
+    workload.compute = record.compute;
     let mut ran: HashMap<&str, &Case> = HashMap::new();
     let tried = record.iterations.iter().filter(|iteration| iteration.purpose != Purpose::Experiment);
     ran.extend(tried.flat_map(|iteration| &iteration.cases).map(|case| (case.name.as_str(), case)));

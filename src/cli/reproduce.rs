@@ -222,6 +222,7 @@ fn conditions(winner: &WinnerInCommit, sidecar: &Sidecar) -> anyhow::Result<Cond
         case: found.case.clone(),
         dims: found.dims.clone().map_or_else(|| dims_then(winner, &found.case), Ok)?,
         dtype: dtype.ok_or_else(|| anyhow!("its sidecar has no tensors and therefore no dtype"))?,
+        compute: sidecar.compute,
         device: sidecar.environment.device.clone(),
         regime: found.regime,
         time_source: found.time_source,

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::compute::Compute;
 use super::device::{DeviceInfo, TimeSource};
 use super::ids::CaseName;
 use super::op::{Dims, Dtype};
@@ -24,6 +25,9 @@ pub struct Conditions {
     pub dims: Dims,
     /// Element type of the tensors.
     pub dtype: Dtype,
+    /// The precision in which kernels may multiply.
+    #[serde(default, skip_serializing_if = "Compute::is_dtype")]
+    pub compute: Compute,
     /// Product name of the device.
     pub device: String,
     /// State of the caches.
@@ -51,6 +55,7 @@ impl Conditions {
             case: case.name.clone(),
             dims: case.dims.clone(),
             dtype: workload.dtype,
+            compute: workload.compute,
             device: device.name.clone(),
             regime: case.regime,
             time_source: device.time_source(),
@@ -73,6 +78,7 @@ impl Conditions {
             differ("the case's shape", &shape(&self.dims), &shape(&other.dims));
         }
         differ("the dtype", self.dtype.name(), other.dtype.name());
+        differ("the compute mode", self.compute.name(), other.compute.name());
         differ("the device", &self.device, &other.device);
         differ("the cache regime", self.regime.name(), other.regime.name());
         differ("the time source", self.time_source.name(), other.time_source.name());
@@ -125,6 +131,7 @@ pub(crate) mod tests {
             case: "s512".into(),
             dims: [("Sq", 512), ("Skv", 512)].map(|(name, size)| (name.to_owned(), size)).into_iter().collect(),
             dtype: Dtype::F16,
+            compute: Compute::Dtype,
             device: "NVIDIA H200".to_owned(),
             regime: Regime::Warm,
             time_source: TimeSource::Measured,
@@ -161,6 +168,7 @@ pub(crate) mod tests {
             refusal(|there| there.case = "s1024".into()),
             refusal(|there| there.dims["Skv"] = 2048),
             refusal(|there| there.dtype = Dtype::F32),
+            refusal(|there| there.compute = Compute::Tf32),
             refusal(|there| there.device = "NVIDIA L4".to_owned()),
             refusal(|there| there.regime = Regime::Cold),
             refusal(|there| there.time_source = TimeSource::Modelled),
@@ -172,6 +180,7 @@ pub(crate) mod tests {
         the case is s512 here and s1024 there
         the case's shape is Skv=512 Sq=512 here and Skv=2048 Sq=512 there
         the dtype is f16 here and f32 there
+        the compute mode is dtype here and tf32 there
         the device is NVIDIA H200 here and NVIDIA L4 there
         the cache regime is warm here and cold there
         the time source is measured here and modelled there

@@ -4,6 +4,7 @@ mod key;
 
 use serde::{Deserialize, Serialize};
 
+use super::compute::Compute;
 use super::expr::Bindings;
 use super::op::Dtype;
 use super::state::Graphs;
@@ -194,9 +195,12 @@ impl Peaks {
         fma_flops.max(f16_flops / 3.0)
     }
 
-    /// Returns the arithmetic ceiling for a dtype in FLOP/s.
-    pub fn flops(&self, dtype: Dtype) -> f64 {
+    /// Returns the arithmetic ceiling for a dtype in a compute mode, in FLOP/s.
+    pub fn flops(&self, dtype: Dtype, compute: Compute) -> f64 {
         match dtype {
+            // Tensor cores multiply TF32 at half of the FP16 rate on every GPU that has it, sm_80 to sm_90
+            // (architecture whitepapers).
+            Dtype::F32 if compute == Compute::Tf32 => self.f32_flops.max(self.f16_flops / 2.0),
             Dtype::F16 | Dtype::Bf16 => self.f16_flops,
             Dtype::F32 | Dtype::F64 => self.f32_flops,
             // Tensor cores multiply 8-bit numbers at twice the rate of 16-bit ones. No other unit is faster.

@@ -20,6 +20,7 @@ use draft::Draft;
 use fields::Notes;
 use rules::{ArgScope, LaunchRule, TensorMapRule, When, WorkspaceRule};
 
+use super::compute::Compute;
 use super::device::DeviceInfo;
 use super::expr::{Bindings, Expr, ExprError};
 use super::mechanism::Mechanism;
@@ -53,6 +54,8 @@ pub struct Family {
     pub op: String,
     /// The element types that it supports.
     pub dtypes: Vec<Dtype>,
+    /// The precision of its products. A family in TF32 computes only workloads that allow it.
+    pub compute: Compute,
     /// The lowest compute capability (times ten) that it runs on.
     pub requires_sm: u32,
     /// The dimensions rendered into the source. Cases that agree on them share one compiled variant.
@@ -185,7 +188,21 @@ impl Family {
 
     /// Tells whether the family can compute the workload on the device.
     pub fn fits(&self, workload: &Workload, device: &DeviceInfo) -> bool {
-        self.op == workload.op.name() && self.dtypes.contains(&workload.dtype) && self.requires_sm <= device.sm
+        self.op == workload.op.name()
+            && self.dtypes.contains(&workload.dtype)
+            && self.is_precise_enough(workload)
+            && self.requires_sm <= device.sm
+    }
+
+    /// Returns why no configuration of the family can compute the workload on any device, apart from op and dtype. None
+    /// if one may.
+    pub fn excluded_by_compute(&self, workload: &Workload) -> Option<String> {
+        let why = format!("It multiplies in {}, which the workload does not allow.", self.compute.name());
+        (self.dtypes.contains(&workload.dtype) && !self.is_precise_enough(workload)).then_some(why)
+    }
+
+    fn is_precise_enough(&self, workload: &Workload) -> bool {
+        self.compute.is_dtype() || self.compute == workload.compute
     }
 
     /// Returns the dimensions of `case` that are rendered into the source.

@@ -27,7 +27,10 @@ impl<'a> Fit<'a> {
             let start = if family.fits(workload, device) { space.start()? } else { None };
             let start = match start {
                 Some(params) => Ok(params),
-                None => Err(space.excluded()?.unwrap_or_default()),
+                None => match family.excluded_by_compute(workload) {
+                    Some(reason) => Err(vec![reason]),
+                    None => Err(space.excluded()?.unwrap_or_default()),
+                },
             };
             Ok((case, start))
         };

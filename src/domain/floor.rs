@@ -4,6 +4,7 @@
 //! work side by side, so the floor is the largest of these times, not their sum. Work of a particular algorithm, such
 //! as the exponentials of a softmax, is not part of the floor.
 
+use super::compute::Compute;
 use super::device::DeviceInfo;
 use super::op::{Dims, Dtype, Op, TensorRole};
 use super::regime::Regime;
@@ -50,11 +51,11 @@ pub const TOLERANCE: f64 = 0.03;
 impl Floor {
     /// Returns the floor of a case on a device, in the case's own cache regime.
     pub fn of(workload: &Workload, case: &Case, device: &DeviceInfo) -> Self {
-        Self::of_problem((workload.op, workload.dtype), &case.dims, case.regime, device)
+        Self::of_problem((workload.op, workload.dtype, workload.compute), &case.dims, case.regime, device)
     }
 
     /// Returns the floor of an op on a device, in a cache regime.
-    pub fn of_problem(problem: (&dyn Op, Dtype), dims: &Dims, regime: Regime, device: &DeviceInfo) -> Self {
+    pub fn of_problem(problem: (&dyn Op, Dtype, Compute), dims: &Dims, regime: Regime, device: &DeviceInfo) -> Self {
         let limits = limits(problem, dims, regime, device);
         let (limiter, ns) = limits.into_iter().fold(limits[0], |a, b| if b.1 > a.1 { b } else { a });
         Self { ns, limiter }
@@ -78,11 +79,17 @@ impl Floor {
 }
 
 /// Returns the time in nanoseconds for which each part of a device is busy at least. The floor is the largest.
-pub fn limits((op, dtype): (&dyn Op, Dtype), dims: &Dims, regime: Regime, device: &DeviceInfo) -> [(Limiter, f64); 4] {
+pub fn limits(
+    (op, dtype, compute): (&dyn Op, Dtype, Compute),
+    dims: &Dims,
+    regime: Regime,
+    device: &DeviceInfo,
+) -> [(Limiter, f64); 4] {
     let peaks = &device.peaks;
     let tensors = op.tensors(dims, dtype);
     // The fastest arithmetic that any of its tensors allows.
-    let flops = tensors.iter().map(|tensor| peaks.flops(tensor.dtype)).fold(peaks.flops(dtype), f64::max);
+    let of_tensors = tensors.iter().map(|tensor| peaks.flops(tensor.dtype, compute));
+    let flops = of_tensors.fold(peaks.flops(dtype, compute), f64::max);
     let bytes_of = |roles: &[TensorRole]| -> f64 {
         tensors.iter().filter(|tensor| roles.contains(&tensor.role)).map(|tensor| tensor.bytes() as f64).sum()
     };
@@ -111,7 +118,7 @@ pub fn limits((op, dtype): (&dyn Op, Dtype), dims: &Dims, regime: Regime, device
 
 /// Returns the time in nanoseconds that a case's transfers take at least, from memory or from L2.
 pub fn transfers_ns(workload: &Workload, case: &Case, device: &DeviceInfo) -> f64 {
-    let limits = limits((workload.op, workload.dtype), &case.dims, case.regime, device);
+    let limits = limits((workload.op, workload.dtype, workload.compute), &case.dims, case.regime, device);
     let transfers = limits.into_iter().filter(|(limiter, _)| matches!(limiter, Limiter::Memory | Limiter::L2));
     transfers.map(|(_, ns)| ns).fold(0.0, f64::max)
 }
@@ -201,6 +208,20 @@ mod tests {
         assert!(!floor.refutes(1001.0) && !floor.refutes(980.0) && floor.refutes(960.0));
     }
 
+    #[test]
+    fn products_in_tf32_have_a_ceiling_of_their_own() {
+        let dims: Dims = [("M", 4096), ("N", 4096), ("K", 4096)].map(|(name, size)| (name.to_owned(), size)).into();
+        let floor = |dtype, compute| {
+            let problem = (ops::find("gemm").unwrap(), dtype, compute);
+            Floor::of_problem(problem, &dims, Regime::Warm, &device())
+        };
+        let flop = 2.0 * 4096.0_f64.powi(3);
+        assert_eq!(floor(Dtype::F32, Compute::Dtype).ns, flop / 1e14 * 1e9);
+        // Half of the FP16 rate.
+        let tf32 = floor(Dtype::F32, Compute::Tf32);
+        assert_eq!((tf32.ns, tf32.limiter), (flop / 5e14 * 1e9, Limiter::Arithmetic));
+    }
+
     /// A vector of 20 MB that is updated in place. At least 10 MB of it are read from memory, and as many written. In the cold
     /// regime, what restores it may leave 10 MB in L2.
     #[test]
@@ -209,7 +230,7 @@ mod tests {
             [tensors.x]\nrole = \"in-place\"\nshape = [\"N\"]\n";
         let op = ops::declared_for_tests(manifest);
         let dims: Dims = [("N".to_owned(), 5_000_000)].into();
-        let floor = |regime| Floor::of_problem((op, Dtype::F32), &dims, regime, &device());
+        let floor = |regime| Floor::of_problem((op, Dtype::F32, Compute::Dtype), &dims, regime, &device());
         assert_eq!(op.bytes(&dims, Dtype::F32), 40e6);
         assert_eq!((floor(Regime::Warm).ns, floor(Regime::Warm).limiter), (20_000.0, Limiter::Memory));
         assert_eq!((floor(Regime::Cold).ns, floor(Regime::Cold).limiter), (10_000.0, Limiter::Memory));

@@ -8,6 +8,7 @@ pub mod call_record;
 pub mod check;
 pub mod code;
 pub mod comparison;
+pub mod compute;
 pub mod conditions;
 pub mod corpus;
 pub mod correctness;

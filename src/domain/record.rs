@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::artifact::KernelResources;
 use super::comparison::Comparison;
+use super::compute::Compute;
 use super::correctness::Correctness;
 use super::cost::Spent;
 use super::counters::Counters;
@@ -82,6 +83,9 @@ pub struct SessionScope {
     pub families: Vec<String>,
     /// Element type of the tensors.
     pub dtype: Dtype,
+    /// The precision in which kernels may multiply.
+    #[serde(default, skip_serializing_if = "Compute::is_dtype")]
+    pub compute: Compute,
     /// The selected cases, with their dimensions.
     pub cases: Vec<Case>,
     /// Hashes of the meaning of its files; none for sessions recorded before this was kept.
@@ -264,6 +268,8 @@ pub struct SessionRecord {
     pub no_counters: Option<String>,
     /// The families that it did without because they were broken.
     pub left_out: Vec<LeftOut>,
+    /// The precision in which its kernels could multiply.
+    pub compute: Compute,
     /// Every session up to this one, oldest first.
     pub ledger: Vec<SessionSummary>,
 }

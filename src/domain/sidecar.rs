@@ -6,6 +6,7 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 use super::comparison::{self, Comparison};
+use super::compute::Compute;
 use super::conditions::Conditions;
 use super::device::TimeSource;
 use super::evaluation::Measurement;
@@ -40,6 +41,9 @@ pub struct Sidecar {
     pub compile_options: Vec<String>,
     /// The tensors that the caller provides, by the name that arguments use.
     pub tensors: IndexMap<String, SidecarTensor>,
+    /// The precision in which its workload lets kernels multiply. None is written for that of the dtype.
+    #[serde(default, skip_serializing_if = "Compute::is_dtype")]
+    pub compute: Compute,
     /// The scratch buffers to allocate, by the name that arguments use.
     pub workspaces: IndexMap<String, SidecarWorkspace>,
     /// The launches, in stream order.
@@ -297,6 +301,7 @@ pub(crate) mod tests {
                 role: TensorRole::Input,
                 values: Values::Normal,
             }]),
+            compute: Compute::Dtype,
             workspaces: workspaces(&[Workspace { name: "partial".to_owned(), bytes: 4096, initial: Initial::Zero }]),
             launches: vec![Launch {
                 kernel: "fa2".to_owned(),

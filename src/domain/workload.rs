@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::compute::Compute;
 use super::device::DeviceInfo;
 use super::ids::CaseName;
 use super::names::{did_you_mean, is_file_name};
@@ -27,6 +28,8 @@ pub struct Workload {
     pub op: &'static dyn Op,
     /// Element type of every tensor.
     pub dtype: Dtype,
+    /// The precision in which kernels may multiply.
+    pub compute: Compute,
     /// How far an output may be from the float64 oracle.
     pub tolerance: Tolerance,
     /// The family whose default configuration starts every session: the kernel to beat.
@@ -68,6 +71,8 @@ struct WorkloadFile {
     about: String,
     op: String,
     dtype: Dtype,
+    #[serde(default)]
+    compute: Compute,
     tolerance: Tolerance,
     initial_kernel: String,
     baseline: Option<BaselineKey>,
@@ -97,11 +102,14 @@ impl Workload {
             .map_err(toml_text::one_line)
     }
 
-    /// Returns a hash of what all cases have in common: op, dtype, tolerance and initial kernel.
+    /// Returns a hash of what all cases have in common: op, dtype, compute mode, tolerance and
+    /// initial kernel.
     pub fn content_hash(&self) -> String {
         let Tolerance { relative_l2, worst_row } = self.tolerance;
+        // The default mode is left out, as it was before there were others.
+        let compute = if self.compute.is_dtype() { String::new() } else { format!(" {}", self.compute.name()) };
         let described = format!(
-            "{} {} {relative_l2:e} {worst_row:e} {}",
+            "{} {}{compute} {relative_l2:e} {worst_row:e} {}",
             self.op.identity(),
             self.dtype.name(),
             self.initial_kernel
@@ -124,6 +132,7 @@ impl Workload {
             let dtype = file.dtype.name();
             mistakes.push(format!("op `{}` has no oracle for {dtype}: use {}", file.op, known.join(", ")));
         }
+        mistakes.extend(file.compute.check(file.dtype).err());
         mistakes.extend(file.baseline.as_ref().and_then(|baseline| baseline.check().err()));
         if file.cases.is_empty() {
             mistakes.push("it has no [[case]]: add at least one".to_owned());
@@ -154,6 +163,7 @@ impl Workload {
                 about: file.about,
                 op,
                 dtype: file.dtype,
+                compute: file.compute,
                 tolerance: file.tolerance,
                 initial_kernel: file.initial_kernel,
                 baseline: file.baseline,
@@ -183,7 +193,7 @@ impl Workload {
         Ok(self)
     }
 
-    /// Keeps op, dtype and tolerance, and replaces the cases with a single other one.
+    /// Keeps op, dtype, compute mode and tolerance, and replaces the cases with a single other one.
     pub fn with_case(mut self, name: &str, regime: Regime, dims: Dims) -> Result<Self, String> {
         self.cases = vec![Case::validated(name.into(), regime, Dims::new(), dims, self.op)?];
         Ok(self)
@@ -334,7 +344,23 @@ mod tests {
         let several = VALID.replace("1e-3", "0.0").replace("B = 1", "B = 0").replace("\"w\"", "\"W\"");
         insta::assert_snapshot!(Workload::parse(&several, ops::find).unwrap_err(), @"name `W`: use 1 to 64 of a-z, 0-9 and `-`, because it is used as a folder name; case `small`: `B` = 0 is out of range 1 to 65536; tolerance: both values must be between 0 and 0.5");
         insta::assert_snapshot!(error("initial_kernel = ", "reference = "), @"the key `reference` was renamed to `initial_kernel` in optloop 0.2: change it");
-        insta::assert_snapshot!(error("dtype", "dtpye"), @"line 5: unknown field `dtpye`, expected one of `name`, `about`, `op`, `dtype`, `tolerance`, `initial_kernel`, `baseline`, `regime`, `dims`, `case` (did you mean `dtype`?)");
+        insta::assert_snapshot!(error("dtype", "dtpye"), @"line 5: unknown field `dtpye`, expected one of `name`, `about`, `op`, `dtype`, `compute`, `tolerance`, `initial_kernel`, `baseline`, `regime`, `dims`, `case` (did you mean `dtype`?)");
+    }
+
+    #[test]
+    fn the_compute_mode_is_part_of_the_workloads_identity() {
+        let parsed = |dtype: &str| {
+            let text = VALID.replace("dtype = \"f16\"", dtype);
+            Workload::parse(&text, ops::find)
+        };
+        let plain = parsed("dtype = \"f32\"").unwrap();
+        let default = parsed("dtype = \"f32\"\ncompute = \"dtype\"").unwrap();
+        let tf32 = parsed("dtype = \"f32\"\ncompute = \"tf32\"").unwrap();
+        assert_eq!((plain.compute, tf32.compute), (Compute::Dtype, Compute::Tf32));
+        assert_eq!(plain.content_hash(), default.content_hash());
+        assert_ne!(plain.content_hash(), tf32.content_hash());
+        insta::assert_snapshot!(parsed("dtype = \"bf16\"\ncompute = \"tf32\"").unwrap_err(), @r#"compute = "tf32" is a way to multiply f32, not bf16: remove it, or use dtype = "f32""#);
+        insta::assert_snapshot!(parsed("dtype = \"f32\"\ncompute = \"tf23\"").unwrap_err(), @"line 6: unknown variant `tf23`, expected `dtype` or `tf32` (did you mean `tf32`?)");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::interface::{Dim, Interface};
 use super::{ExportError, Winner};
+use crate::domain::compute::Compute;
 use crate::domain::op::{Dims, Dtype, TensorRole};
 use crate::domain::plan::{Launch, LaunchPlan};
 use crate::domain::sidecar::{self, SidecarTensor, SidecarWorkspace};
@@ -19,6 +20,9 @@ pub(super) struct Table {
     schema: &'static str,
     workload: String,
     op: &'static str,
+    /// The precision in which its kernels may multiply.
+    #[serde(skip_serializing_if = "Compute::is_dtype")]
+    compute: Compute,
     dims: Vec<PlacedDim>,
     inputs: IndexMap<String, Ranked>,
     outputs: IndexMap<String, Ranked>,
@@ -109,6 +113,7 @@ impl Table {
             schema: SCHEMA,
             workload: workload.name.clone(),
             op: workload.op.name(),
+            compute: workload.compute,
             dims: interface.dims.iter().map(placed).collect(),
             inputs: ranked(TensorRole::is_read),
             outputs: ranked(|role| role == TensorRole::Output),

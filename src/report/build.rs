@@ -19,7 +19,7 @@ use crate::domain::device::TimeSource;
 use crate::domain::evaluation::Outcome;
 use crate::domain::origin::{Origin, Purpose};
 use crate::domain::record::excerpt::{self, Totals};
-use crate::domain::record::{CaseRecord, IterationRecord, SessionRecord, SessionSummary};
+use crate::domain::record::{CaseRecord, IterationRecord, SessionRecord};
 use crate::domain::verdict::Verdict;
 
 const NS_PER_US: f64 = 1000.0;
@@ -29,7 +29,7 @@ pub fn build(input: &ReportInput<'_>) -> Report {
     let record = input.record;
     let mut report = Report {
         schema: SCHEMA,
-        session: session(&record.session),
+        session: session(record),
         environment: environment(record),
         cases: record.session.cases.iter().map(|name| case(name, input)).collect(),
         baselines: baselines::timed(record),
@@ -96,12 +96,14 @@ fn explain(report: &mut Report, input: &ReportInput<'_>) {
     report.summary = summary::of(report, &gains, input);
 }
 
-fn session(session: &SessionSummary) -> Session {
+fn session(record: &SessionRecord) -> Session {
+    let session = &record.session;
     Session {
         id: session.id,
         status: session.status,
         stop_reason: session.stop_reason.clone(),
         workload: session.workload.clone(),
+        compute: record.compute,
         proposer: session.proposer.clone(),
         seed: session.seed,
         device: session.device.clone(),

@@ -24,6 +24,7 @@ use self::case_inputs::{CaseInputs, text};
 use self::process::Process;
 use self::protocol::{Request, VERSION};
 use super::activity;
+use crate::domain::compute::Compute;
 use crate::domain::op::{Dtype, Op};
 use crate::domain::workload::{BaselineKey, Case};
 use crate::runner::confine::Reach;
@@ -103,6 +104,8 @@ impl PendingInputs {
 pub struct BaselineProcess {
     hello: Hello,
     min_sample_ns: f64,
+    /// The precision in which it is asked to multiply.
+    compute: Compute,
     process: Option<Process>,
     /// Why the process is no longer available.
     lost_reason: String,
@@ -179,6 +182,7 @@ impl BaselineProgram {
             Ok(hello) => Ok(BaselineProcess {
                 hello,
                 min_sample_ns: self.min_sample_ns,
+                compute: Compute::Dtype,
                 process: Some(process),
                 lost_reason: "it was interrupted during an answer".to_owned(),
                 _copies: self.copies.clone(),
@@ -190,6 +194,11 @@ impl BaselineProgram {
 }
 
 impl BaselineProcess {
+    /// Asks for products in a workload's compute mode from now on. A process has that of the dtype until then.
+    pub fn computing(self, compute: Compute) -> Self {
+        Self { compute, ..self }
+    }
+
     /// Returns the program's description of itself.
     pub fn hello(&self) -> &Hello {
         &self.hello
@@ -248,6 +257,7 @@ impl BaselineProcess {
         let request = Request::Prepare {
             op: op.name(),
             dtype,
+            compute: self.compute,
             dims: &case.dims,
             tensors: &op.tensors(&case.dims, dtype),
             scalars: op.scalars(&case.dims).into_iter().collect(),
@@ -259,6 +269,14 @@ impl BaselineProcess {
             backend,
         };
         let prepared: Prepared = self.ask(&request).await?;
+        // One that ignores the key computes more precisely than kernels need to, or less.
+        if prepared.compute.unwrap_or_default() != self.compute {
+            let (mode, said) = (self.compute.name(), prepared.compute.map_or("nothing", Compute::name));
+            return Err(format!(
+                "it must answer \"compute\": \"{mode}\" to show that it multiplies in this mode, and says {said} \
+                 (docs/baselines.md)"
+            ));
+        }
         let mut names = BTreeSet::new();
         if let Some(twice) = prepared.backends.iter().find(|backend| !names.insert(&backend.name)) {
             return Err(format!("it has two backends `{}`", twice.name));

@@ -144,6 +144,7 @@ impl Terms<'_> {
             artifact: entry.artifact.clone(),
             op: self.workload.op.source(),
             dtype: self.workload.dtype,
+            compute: self.workload.compute,
             tolerance: self.workload.tolerance,
             case: self.case.clone(),
             plan: entry.plan.clone(),

@@ -2,6 +2,7 @@
 
 mod acceptance;
 mod arena;
+mod below_f16;
 mod case_run;
 mod data;
 #[cfg(test)]

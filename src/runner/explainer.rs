@@ -68,6 +68,7 @@ impl Explainer {
             artifact: artifact.clone(),
             op: workload.op.source(),
             dtype: workload.dtype,
+            compute: workload.compute,
             tolerance: workload.tolerance,
             cases: vec![subject.planned(self.worker.info(), measuring)?],
             measuring,

@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::domain::artifact::Artifact;
+use crate::domain::compute::Compute;
 use crate::domain::correctness::Correctness;
 use crate::domain::device::DeviceInfo;
 use crate::domain::evaluation::{Evaluation, Outcome};
@@ -59,6 +60,8 @@ pub struct EvaluateRequest {
     pub op: OpSource,
     /// Element type of the tensors.
     pub dtype: Dtype,
+    /// The precision in which the variant may multiply.
+    pub compute: Compute,
     /// The largest errors that count as correct.
     pub tolerance: Tolerance,
     /// The cases with their plans, in the order to try them.
@@ -110,6 +113,8 @@ pub struct AcceptanceRequest {
     pub op: OpSource,
     /// Element type of the tensors.
     pub dtype: Dtype,
+    /// The precision in which the variant may multiply.
+    pub compute: Compute,
     /// The largest errors that count as correct on probes, on hidden cases and on timed inputs.
     pub tolerance: Tolerance,
     /// The largest errors on random inputs of the case itself. A winner may have to meet a tighter limit there.
@@ -135,6 +140,8 @@ pub struct EnterRequest {
     pub op: OpSource,
     /// Element type of the tensors.
     pub dtype: Dtype,
+    /// The precision in which the variant may multiply.
+    pub compute: Compute,
     /// The largest errors that count as correct.
     pub tolerance: Tolerance,
     /// The case, with the regime to time it in.

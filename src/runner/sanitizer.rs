@@ -138,6 +138,7 @@ impl Sanitizer {
             artifact: artifact.clone(),
             op: workload.op.source(),
             dtype: workload.dtype,
+            compute: workload.compute,
             tolerance: workload.tolerance,
             accuracy: workload.tolerance,
             case,

@@ -11,6 +11,7 @@ use super::inputs::{mix, moved};
 use super::outputs::{Output, Outputs, Refusal, is_poison, unwritten_elements};
 use super::threads;
 use crate::domain::check::Check;
+use crate::domain::compute::Compute;
 use crate::domain::correctness::Correctness;
 use crate::domain::op::{Dims, Dtype, Op, Probed, Values};
 use crate::domain::workload::Tolerance;
@@ -146,10 +147,11 @@ impl Expectation {
     ///
     /// Where scores are large, the output depends on the last bits of the inputs. A kernel with no larger errors than
     /// these can be far from the oracle and still be right: its *backward error* is small. Only rows of the output that
-    /// are beyond the tolerance get an allowance, because the oracle is slow.
+    /// are beyond the tolerance get an allowance, because the oracle is slow. The compute mode says how far an honest
+    /// kernel rounds the factors of products.
     pub fn allow_for_rounding(
         &mut self,
-        op: &dyn Op,
+        (op, compute): (&dyn Op, Compute),
         dims: &Dims,
         inputs: &[Vec<f32>],
         seed: u64,
@@ -162,17 +164,25 @@ impl Expectation {
         let of_inputs: Vec<Option<f32>> = op
             .inputs(dims, self.dtype)
             .iter()
-            .map(|tensor| matches!(tensor.values, Values::Normal | Values::Uniform(..)).then(|| rounding(tensor.dtype)))
+            .map(|tensor| {
+                let is_number = matches!(tensor.values, Values::Normal | Values::Uniform(..));
+                is_number.then(|| rounding(tensor.dtype, compute))
+            })
             .collect();
-        for direction in 0..DIRECTIONS {
+        let is_truncated = compute == Compute::Tf32;
+        for direction in 0..DIRECTIONS + usize::from(is_truncated) {
             let moved: Vec<Vec<f32>> = inputs
                 .iter()
                 .enumerate()
                 .zip(&of_inputs)
-                .map(|((tensor, values), rounding)| {
-                    let seed = mix(seed, &["move", &direction.to_string(), &tensor.to_string()]);
+                .map(|((tensor, values), rounding)| match rounding {
                     // An index that is a little larger is another index.
-                    rounding.map_or_else(|| values.clone(), |rounding| moved(values, rounding, seed))
+                    None => values.clone(),
+                    // The last direction.
+                    Some(_) if direction == DIRECTIONS => values.iter().map(|x| truncated_to_tf32(*x)).collect(),
+                    Some(rounding) => {
+                        moved(values, *rounding, mix(seed, &["move", &direction.to_string(), &tensor.to_string()]))
+                    }
                 })
                 .collect();
             let other = op.oracle(dims, &moved, &rows)?;
@@ -329,9 +339,17 @@ impl Expectation {
     }
 }
 
+/// Returns what a tensor core makes of an FP32 factor that was not rounded to TF32 before: it ignores the 13 low bits.
+/// All factors become smaller, so the error of a sum does not average out.
+fn truncated_to_tf32(x: f32) -> f32 {
+    f32::from_bits(x.to_bits() & !0x1fff)
+}
+
 /// The arithmetic error of an honest kernel, as a relative error of its inputs.
-fn rounding(dtype: Dtype) -> f32 {
+fn rounding(dtype: Dtype, compute: Compute) -> f32 {
     match dtype {
+        // The 10 bits after the point of a factor that is rounded. Sums in FP32 lose far less.
+        Dtype::F32 if compute == Compute::Tf32 => 1.0 / 2048.0,
         // One rounding, as in a kernel that scales its queries before it multiplies them. Hopper's tensor cores keep
         // some 14 bits of a sum of FP8 products.
         Dtype::F16 | Dtype::E4m3 | Dtype::E5m2 => 1.0 / 2048.0,

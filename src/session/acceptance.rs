@@ -118,6 +118,7 @@ fn request(state: &SessionState, challenger: &CandidateKernel) -> anyhow::Result
         artifact: challenger.kernel.artifact.clone(),
         op: workload.op.source(),
         dtype: workload.dtype,
+        compute: workload.compute,
         tolerance: workload.tolerance,
         accuracy: accuracy(state, &request.case.name),
         case,
@@ -128,14 +129,15 @@ fn request(state: &SessionState, challenger: &CandidateKernel) -> anyhow::Result
     })
 }
 
-/// Returns the largest errors that a winner may have: in FP32 no larger than the baseline's own. A user of the baseline
-/// accepts any of its backends, so the least accurate one sets the limit.
+/// Returns the largest errors that a winner may have: in full FP32 no larger than the baseline's own. A user of the
+/// baseline accepts any of its backends, so the least accurate one sets the limit. In TF32, the tolerance alone does: a
+/// library may not use TF32 for every shape, and may round factors where a kernel truncates them.
 fn accuracy(state: &SessionState, case: &str) -> Tolerance {
     let workload = &state.setup().workload;
     let Tolerance { relative_l2, worst_row } = workload.tolerance;
     let baselines = state.case(case).into_iter().flat_map(|case| &case.baselines);
     let errors = baselines.filter(|baseline| !baseline.is_initial_kernel()).filter_map(|baseline| baseline.relative_l2);
-    let limit = errors.reduce(f64::max).filter(|_| workload.dtype == Dtype::F32);
+    let limit = errors.reduce(f64::max).filter(|_| workload.dtype == Dtype::F32 && workload.compute.is_dtype());
     let limit = limit.map_or(relative_l2, |error| relative_l2.min(limit_of(error)));
     Tolerance { relative_l2: limit, worst_row }
 }

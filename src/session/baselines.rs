@@ -143,7 +143,7 @@ impl Session<'_> {
         let process = process.map_err(|reason| format!("{reason}; the initial kernel is used instead"))?;
         let fits = process.hello().fits(&self.state.setup().device);
         fits.map_err(|reason| format!("{reason}; the initial kernel is used instead"))?;
-        Ok(process)
+        Ok(process.computing(self.state.setup().workload.compute))
     }
 
     /// Times the backends of one case, the fastest first. `told` has the backends that are left out, with the reasons that

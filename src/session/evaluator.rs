@@ -192,6 +192,7 @@ impl Evaluator {
             artifact: artifact.clone(),
             op: workload.op.source(),
             dtype: workload.dtype,
+            compute: workload.compute,
             tolerance: workload.tolerance,
             cases,
             measuring: setup.options.measuring,

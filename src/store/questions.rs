@@ -84,6 +84,7 @@ impl Store {
             Some(last) => last.clone(),
             None => self.session(id).await?,
         };
+        let scope = self.scope(id).await?;
         Ok(SessionRecord {
             session,
             environment: self.environment_of(id).await?,
@@ -93,7 +94,8 @@ impl Store {
             finals: self.finals_of(id).await?,
             phases: self.phases_of(id).await?,
             no_counters: self.no_counters(id).await?,
-            left_out: self.left_out(id).await?,
+            compute: scope.as_ref().map(|scope| scope.compute).unwrap_or_default(),
+            left_out: scope.map(|scope| scope.left_out).unwrap_or_default(),
             ledger,
         })
     }

@@ -11,7 +11,7 @@ use super::{Store, StoreError};
 use crate::domain::budget::Budget;
 use crate::domain::cost::Spent;
 use crate::domain::ids::{IterationId, SessionId};
-use crate::domain::record::{Baseline, Environment, LeftOut, SessionScope, SessionSummary, Status};
+use crate::domain::record::{Baseline, Environment, SessionScope, SessionSummary, Status};
 
 /// What is known about a session when it starts.
 #[derive(Debug, Clone)]
@@ -61,11 +61,10 @@ impl Store {
         Ok(row.try_get("id")?)
     }
 
-    /// Returns the families that a session did without because they were broken.
-    pub(super) async fn left_out(&self, session: SessionId) -> Result<Vec<LeftOut>, StoreError> {
+    /// Returns what a session was asked for. None if that was not kept yet.
+    pub(super) async fn scope(&self, session: SessionId) -> Result<Option<SessionScope>, StoreError> {
         let row = sqlx::query("SELECT asked FROM sessions WHERE id = ?").bind(session).fetch_one(&self.pool).await?;
-        let asked: Option<SessionScope> = optional_json(&row, "asked")?;
-        Ok(asked.map(|asked| asked.left_out).unwrap_or_default())
+        optional_json(&row, "asked")
     }
 
     async fn environment_id(&self, environment: &Environment) -> Result<i64, StoreError> {

@@ -11,6 +11,7 @@ use crate::domain::artifact::{Artifact, KernelResources};
 use crate::domain::budget::Budget;
 use crate::domain::check::Check;
 use crate::domain::comparison::{Comparison, Participant, Role};
+use crate::domain::compute::Compute;
 use crate::domain::conditions::Conditions;
 use crate::domain::correctness::Correctness;
 use crate::domain::cost::Spent;
@@ -103,6 +104,7 @@ pub(crate) fn session() -> NewSession {
         asked: SessionScope {
             families: vec!["tiled".to_owned()],
             dtype: Dtype::F16,
+            compute: Compute::Dtype,
             cases: vec![case()],
             meaning: None,
             left_out: Vec::new(),
@@ -204,6 +206,7 @@ pub(crate) fn comparison(case: &str, participants: Vec<Participant>) -> Comparis
             case: case.into(),
             dims: IndexMap::from([("S".to_owned(), 128)]),
             dtype: Dtype::F16,
+            compute: Compute::Dtype,
             device: "NVIDIA L4".to_owned(),
             regime: Regime::Warm,
             time_source: TimeSource::Measured,

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use optloop::domain::compute::Compute;
 use optloop::domain::op::Dtype;
 use optloop::domain::workload::Workload;
 use optloop::ops;
@@ -84,6 +85,19 @@ fn without_path(reason: &str) -> String {
             format!("{what} is not installed for PYTHON")
         }
         _ => reason.to_owned(),
+    }
+}
+
+/// The expression is right only where products and convolutions have the same precision, and it is the one that was asked
+/// for.
+#[tokio::test]
+async fn products_and_convolutions_have_the_compute_mode_of_the_workload() {
+    for (mode, expected) in [(Compute::Dtype, "False, False"), (Compute::Tf32, "True, True")] {
+        let set = "(torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32)";
+        let process = start(&format!("{{ torch = 'v.clone() if {set} == ({expected}) else v * 2' }}")).await;
+        let mut process = process.computing(mode);
+        let backends = prepare(&mut process).await.unwrap();
+        assert_eq!(shown(&backends), "eager: its error is 0\ncompile: its error is 0", "{}", mode.name());
     }
 }
 

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use optloop::domain::compute::Compute;
 use optloop::domain::device::TimeSource;
 use optloop::domain::op::{Dtype, Op};
 use optloop::domain::regime::Regime;
@@ -113,6 +114,14 @@ async fn working_backends_report_their_error_and_others_the_reason() {
     let drawn = drawing(&process);
     let none = process.prepare_one("fastest", attention(), Dtype::F16, &one_key(), 50 << 20, drawn).await;
     insta::assert_snapshot!(none.unwrap_err(), @"it has no backend `fastest`");
+}
+
+/// A program that does not know the key multiplies as it always did, which is no baseline for TF32.
+#[tokio::test]
+async fn a_program_without_compute_modes_is_refused_where_one_is_asked_for() {
+    let project = Project::new();
+    let mut process = project.start("").await.unwrap().computing(Compute::Tf32);
+    insta::assert_snapshot!(prepare(&mut process).await.unwrap_err(), @r#"it must answer "compute": "tf32" to show that it multiplies in this mode, and says nothing (docs/baselines.md)"#);
 }
 
 #[tokio::test]

@@ -137,6 +137,10 @@ cuda = types.SimpleNamespace(
     empty_cache=lambda: None,
 )
 version = types.SimpleNamespace(cuda="0.0")
-backends = types.SimpleNamespace(cudnn=types.SimpleNamespace(version=lambda: 0, benchmark=False))
+# As torch has them: products in full precision, convolutions in TF32.
+backends = types.SimpleNamespace(
+    cuda=types.SimpleNamespace(matmul=types.SimpleNamespace(allow_tf32=False)),
+    cudnn=types.SimpleNamespace(version=lambda: 0, benchmark=False, allow_tf32=True),
+)
 nn = types.SimpleNamespace(functional=types.SimpleNamespace())
 _dynamo = types.SimpleNamespace(reset=lambda: None)

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use optloop::domain::artifact::Artifact;
+use optloop::domain::compute::Compute;
 use optloop::domain::evaluation::{Evaluation, Outcome};
 use optloop::domain::family::Family;
 use optloop::domain::measuring::Measuring;
@@ -121,6 +122,7 @@ impl Bench {
             artifact,
             op: OpSource::BuiltIn("attention".to_owned()),
             dtype: Dtype::F16,
+            compute: Compute::Dtype,
             tolerance: TOLERANCE,
             accuracy: TOLERANCE,
             hidden: hidden.collect(),
@@ -173,6 +175,7 @@ impl Bench {
             artifact,
             op: OpSource::BuiltIn("attention".to_owned()),
             dtype: Dtype::F16,
+            compute: Compute::Dtype,
             tolerance: TOLERANCE,
             cases: vec![CaseRequest { case, plan, incumbent_ns, scaled: None }],
             measuring: MEASURING,
@@ -191,6 +194,7 @@ impl Bench {
             artifact,
             op: OpSource::BuiltIn("attention".to_owned()),
             dtype: Dtype::F16,
+            compute: Compute::Dtype,
             tolerance: TOLERANCE,
             case,
             plan,

@@ -71,7 +71,7 @@ fn sessions_that_cannot_be_resumed_are_refused_in_one_sentence() {
     sandbox.replace("kernels/workloads/small.toml", "Sk = 65", "Sk = 64");
 
     sandbox.replace("kernels/workloads/small.toml", "worst_row = 4e-3", "worst_row = 5e-3");
-    insta::assert_snapshot!(sandbox.fails(&["resume"]), @"2 error: op, dtype, tolerance or initial kernel of workload `small` has changed since session 1 began: restore the workload, or start another session");
+    insta::assert_snapshot!(sandbox.fails(&["resume"]), @"2 error: op, dtype, compute mode, tolerance or initial kernel of workload `small` has changed since session 1 began: restore the workload, or start another session");
     sandbox.replace("kernels/workloads/small.toml", "worst_row = 5e-3", "worst_row = 4e-3");
     sandbox.replace("templates/kernels/toy/family.toml", "values = [0]", "values = [0, 4]");
     insta::assert_snapshot!(sandbox.fails(&["resume"]), @"2 error: family `toy` has changed since session 1 began: restore its manifest and template, or start another session");

@@ -292,6 +292,45 @@ fn bad_input_gets_one_sentence() {
     insta::assert_snapshot!(said(&["gemm-fp16"]), @"error: the following required arguments were not provided: --to <TO>; run it with `--help` for a list");
 }
 
+/// The winners of an FP32 workload, as if they had been found where TF32 is allowed.
+#[test]
+fn a_winner_in_tf32_is_exported_only_from_a_workload_that_allows_tf32() {
+    let (name, sandbox) = ("attention-fp32-large-d", Sandbox::without_repository());
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let file = format!("kernels/workloads/{name}.toml");
+    let full = fs::read_to_string(repository.join(&file)).unwrap();
+    let tf32 = full.replace("dtype = \"f32\"\n", "dtype = \"f32\"\ncompute = \"tf32\"\n");
+    assert_ne!(full, tf32);
+    let winners = format!("{H200}/{name}");
+    for entry in files(&repository.join(&winners)) {
+        let text = fs::read_to_string(repository.join(&winners).join(&entry)).unwrap();
+        sandbox.write(&format!("{winners}/{entry}"), &text);
+    }
+    let export = |folder: &str| sandbox.optloop(&["export", name, "--to", "torch", "--output", folder]);
+    let refusal = |folder: &str| String::from_utf8(export(folder).stderr).unwrap();
+
+    sandbox.write(&file, &tf32);
+    let refused = refusal("out");
+    assert!(refused.contains(r#"it won with compute = "dtype", and the workload has "tf32" now"#), "{refused}");
+    for entry in files(&sandbox.path(&winners)).iter().filter(|entry| entry.ends_with(".json")) {
+        sandbox.replace(
+            &format!("{winners}/{entry}"),
+            "  \"workspaces\":",
+            "  \"compute\": \"tf32\",\n  \"workspaces\":",
+        );
+    }
+    assert!(export(sandbox.path("out").to_str().unwrap()).status.success());
+    compiles(&sandbox.path("out"));
+    assert_eq!(sandbox.json("out/attention_fp32_large_d/table.json")["compute"], "tf32");
+    let readme = fs::read_to_string(sandbox.path("out/README.md")).unwrap();
+    assert!(readme.contains("The kernels multiply in TF32"), "{readme}");
+
+    // Where full FP32 is asked for, they are not used.
+    sandbox.write(&file, &full);
+    let refused = refusal("other");
+    assert!(refused.contains(r#"it won with compute = "tf32", and the workload has "dtype" now"#), "{refused}");
+}
+
 #[test]
 fn winners_that_cannot_be_used_are_refused() {
     let sandbox = Sandbox::new();

@@ -233,12 +233,14 @@ fn conditions(
     dims: Dims,
     regime: Regime,
 ) -> anyhow::Result<Conditions> {
+    let workload = replayed::workload_of(project, session)?;
     Ok(Conditions {
         workload: session.workload.clone(),
         case: case.into(),
         dims,
         // The dtype belongs to the workload, so the store does not repeat it.
-        dtype: replayed::workload_of(project, session)?.dtype,
+        dtype: workload.dtype,
+        compute: workload.compute,
         device: session.device.clone(),
         regime,
         time_source: session.time_source,
@@ -266,6 +268,7 @@ fn from_sidecar(path: &Path, project: &Project) -> anyhow::Result<Recorded> {
         case: found.case.clone(),
         dims,
         dtype,
+        compute: sidecar.compute,
         device: sidecar.environment.device.clone(),
         regime: found.regime,
         time_source: found.time_source,

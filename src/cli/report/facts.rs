@@ -21,7 +21,7 @@ use crate::report::{CaseFacts, FamilyFacts};
 /// Returns the facts of a case.
 pub(super) fn of_case(workload: &Workload, case: &Case, device: &DeviceInfo) -> CaseFacts {
     let floor = Floor::of(workload, case, device);
-    let limits = limits((workload.op, workload.dtype), &case.dims, case.regime, device);
+    let limits = limits((workload.op, workload.dtype, workload.compute), &case.dims, case.regime, device);
     let ns = |of: Limiter| limits.iter().find(|(limiter, _)| *limiter == of).map_or(0.0, |(_, ns)| *ns);
     let from_memory = ns(Limiter::Memory) > ns(Limiter::L2);
     let (bytes_from, bandwidth) = match from_memory {
@@ -33,7 +33,7 @@ pub(super) fn of_case(workload: &Workload, case: &Case, device: &DeviceInfo) -> 
         conditions: Conditions::of(workload, case, device),
         floor_ns: floor.ns,
         flop: workload.op.flop(&case.dims),
-        peak_flops: device.peaks.flops(workload.dtype),
+        peak_flops: device.peaks.flops(workload.dtype, workload.compute),
         bytes: workload.op.bytes(&case.dims, workload.dtype),
         bytes_from,
         bandwidth,
@@ -66,6 +66,9 @@ pub(super) fn of_families(families: &[Family], workload: &Workload, record: &Ses
 
 /// Returns why a family cannot compute a case. None if it can, or if its manifest is wrong.
 fn excluded(family: &Family, workload: &Workload, case: &Case, device: &DeviceInfo) -> Option<Vec<String>> {
+    if let Some(reason) = family.excluded_by_compute(workload) {
+        return Some(vec![reason]);
+    }
     let space = Space { family, case, dtype: workload.dtype, device };
     space.excluded().unwrap_or_else(|problem| {
         tracing::warn!("{}: {problem}", family.name);

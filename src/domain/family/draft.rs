@@ -8,6 +8,7 @@ use super::entries::{self, LaunchEntry, MapEntry, Named};
 use super::fields::{Fields, Notes};
 use super::rules::WorkspaceRule;
 use super::{Constraint, Family, Param, content_hash_of};
+use crate::domain::compute::Compute;
 use crate::domain::expr::{ExpectedType, Expr};
 use crate::domain::op::Dtype;
 
@@ -17,6 +18,7 @@ pub(super) struct Draft {
     about: Option<String>,
     pub(super) op: Option<String>,
     pub(super) dtypes: Option<Vec<Dtype>>,
+    pub(super) compute: Compute,
     requires_sm: Option<u32>,
     pub(super) constants: Option<Vec<String>>,
     headers: Vec<String>,
@@ -45,6 +47,7 @@ impl Draft {
         let about = fields.required("about");
         let op = fields.required("op");
         let dtypes = fields.required("dtypes");
+        let compute = fields.optional("compute").unwrap_or_default();
         let requires_sm = fields.required("requires_sm");
         let constants = fields.required("constants");
         let headers = fields.optional("headers").unwrap_or_default();
@@ -72,6 +75,7 @@ impl Draft {
             about,
             op,
             dtypes,
+            compute,
             requires_sm,
             constants,
             headers,
@@ -100,6 +104,7 @@ impl Draft {
             about: self.about?,
             op: self.op?,
             dtypes: self.dtypes?,
+            compute: self.compute,
             requires_sm: self.requires_sm?,
             constants: self.constants?,
             headers: self.headers,

@@ -75,6 +75,10 @@ fn check_given(draft: &Draft, notes: &Notes<'_>) {
     if draft.dtypes.as_ref().is_some_and(Vec::is_empty) {
         notes.add("`dtypes` is empty: list the element types that the kernel supports");
     }
+    let dtypes = draft.dtypes.iter().flatten();
+    if let Some(problem) = dtypes.filter_map(|dtype| draft.compute.check(*dtype).err()).next() {
+        notes.add(problem);
+    }
     match draft.launches.first() {
         None => notes.add("it has no [[launch]]: add at least one"),
         Some(first) => {

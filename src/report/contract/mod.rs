@@ -24,6 +24,7 @@ pub use pictures::{Diff, Distribution, Lineage, LineageStep, Progress, ProgressS
 pub use predictions::{Calibration, Claim, Kept, Pay, Predictions, Refuted};
 pub use ratio::Ratio;
 
+use crate::domain::compute::Compute;
 use crate::domain::cost::Spent;
 use crate::domain::device::TimeSource;
 use crate::domain::hypothesis::Score;
@@ -138,6 +139,8 @@ pub struct Session {
     pub stop_reason: Option<String>,
     /// Name of the workload.
     pub workload: String,
+    /// The precision in which kernels may multiply, and in which the baselines ran: `dtype` or `tf32`.
+    pub compute: Compute,
     /// Name of the proposer.
     pub proposer: String,
     /// Seed of the proposer's random choices.

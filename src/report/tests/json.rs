@@ -17,6 +17,7 @@ fn a_session_is_told_to_programs_as_json() {
         "status": "finished",
         "stop_reason": "its time budget is spent",
         "workload": "attention-fp16-d64",
+        "compute": "dtype",
         "proposer": "rules",
         "seed": 1,
         "device": "NVIDIA L4",

@@ -14,6 +14,7 @@ use indexmap::IndexMap;
 
 use super::*;
 use crate::domain::check::Check;
+use crate::domain::compute::Compute;
 use crate::domain::correctness::Correctness;
 use crate::domain::cost::Spent;
 use crate::domain::device::{DeviceInfo, TimeSource};
@@ -206,6 +207,7 @@ pub(in crate::report) fn record() -> SessionRecord {
         phases: Vec::new(),
         no_counters: None,
         left_out: Vec::new(),
+        compute: Compute::Dtype,
         ledger: vec![self::session(SessionId(1), 0, earlier), session.clone()],
         session,
     }

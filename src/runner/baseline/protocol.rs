@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::domain::compute::Compute;
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::op::{Dims, Dtype, TensorSpec};
 use crate::domain::regime::Regime;
@@ -27,6 +28,8 @@ pub(super) enum Request<'a> {
     Prepare {
         op: &'a str,
         dtype: Dtype,
+        /// The precision of products: `tf32`, or `dtype` for no less than the tensors have.
+        compute: Compute,
         dims: &'a Dims,
         /// The inputs, then the output.
         tensors: &'a [TensorSpec],
@@ -81,6 +84,8 @@ impl Hello {
 pub struct Prepared {
     /// Every requested backend.
     pub backends: Vec<PreparedBackend>,
+    /// The precision that they multiply in. `None` if the program does not know the key, and so has no choice.
+    pub compute: Option<Compute>,
 }
 
 /// A prepared backend, or its error.

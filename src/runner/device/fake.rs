@@ -308,7 +308,7 @@ fn model_ns(info: &DeviceInfo, work: &Work<'_>) -> f64 {
     let (ctas, threads) = launch.map_or((1.0, 32.0), |l| (l.ctas() as f64, l.block.map(f64::from).iter().product()));
     let filled = (ctas / f64::from(info.sms)).min(1.0);
     let occupied = (threads / 256.0).min(1.0);
-    let rate = info.peaks.flops(problem.dtype) * 0.05 * filled * occupied;
+    let rate = info.peaks.flops(problem.dtype, problem.compute) * 0.05 * filled * occupied;
     problem.op.flop(problem.dims) / rate * 1e9 + launches_ns
 }
 

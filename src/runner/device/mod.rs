@@ -9,6 +9,7 @@ mod virtual_gpu;
 use std::collections::HashMap;
 
 use crate::domain::artifact::Artifact;
+use crate::domain::compute::Compute;
 use crate::domain::device::DeviceInfo;
 use crate::domain::op::{Dims, Dtype, Op, TensorSpec};
 use crate::domain::plan::LaunchPlan;
@@ -60,6 +61,8 @@ pub struct Problem<'a> {
     pub dims: &'a Dims,
     /// Element type of the tensors.
     pub dtype: Dtype,
+    /// The precision in which the plan's kernels may multiply.
+    pub compute: Compute,
 }
 
 impl Problem<'_> {

@@ -408,3 +408,23 @@ fn peaks(gpu: &Gpu) -> Peaks {
         source: format!("the published rates of the {} at {:.0} MHz, not measured", gpu.name, gpu.clock_hz / 1e6),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::compute::Compute;
+    use crate::domain::op::Dtype;
+
+    #[test]
+    fn the_ceiling_of_tf32_is_the_rate_of_the_tensor_cores() {
+        for name in Gpu::NAMES {
+            let gpu = Gpu::named(name).unwrap();
+            let tf32 = gpu.clock_hz * f64::from(gpu.multiprocessors) * gpu.rates.tensor_tf32_flop;
+            let peaks = peaks(&gpu);
+            assert_eq!(peaks.flops(Dtype::F32, Compute::Tf32), tf32, "{name}");
+            assert!(peaks.flops(Dtype::F32, Compute::Dtype) < tf32, "{name}");
+            // Nothing else depends on the mode.
+            assert_eq!(peaks.flops(Dtype::F16, Compute::Tf32), peaks.f16_flops, "{name}");
+        }
+    }
+}

@@ -4,12 +4,14 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 
+use super::below_f16::BELOW_F16;
 use super::data::{Data, Inputs, draw, encode, encode_into, input_tensors};
 use super::scoped::{with_module, with_sets};
 use super::sets::Rotation;
 use super::setup::Setup;
 use super::{Ended, Step, memoization};
 use crate::domain::check::Check;
+use crate::domain::compute::Compute;
 use crate::domain::evaluation::Outcome;
 use crate::domain::op::{Op, Probe, Probed, TensorSpec};
 use crate::runner::device::{Device, Module, Problem};
@@ -83,15 +85,16 @@ impl AcceptanceChecks<'_> {
         })
     }
 
-    /// Checks the case on every probe of its op, and returns their number.
+    /// Checks the case on every probe of its op and compute mode, and returns their number.
     fn probe(&self, device: &mut dyn Device, module: Module, step: &mut Step<'_>) -> Result<usize, Ended> {
         self.on(device, module, &self.request.case, |setup, device| {
             let mut memory = Memory::new(&setup.problem, mix(self.request.input_seed, &["probes"]));
-            for probe in self.op.probes() {
+            let probes = probes_of(&setup.problem);
+            for probe in &probes {
                 step(setup.case, "probe");
                 self.check_probe(setup, device, probe, &mut memory)?;
             }
-            Ok(self.op.probes().len())
+            Ok(probes.len())
         })
     }
 
@@ -111,14 +114,14 @@ impl AcceptanceChecks<'_> {
         let probed = apply(problem, probe, seed, values);
         encode_into(problem, values, inputs);
         let oracle_flop = self.request.measuring.oracle_flop * PROBE_SHARE;
-        let Problem { op, dims, dtype } = *problem;
+        let Problem { op, dims, dtype, compute } = *problem;
         let mut expectation =
             Expectation::of_probe(op, dims, dtype, values, oracle_flop, seed, &probed).map_err(Ended::Oracle)?;
         let output = setup.output_of(device, inputs, seed)?;
         let mut checked = expectation.check(&output, setup.tolerance);
         if matches!(checked, Err(Refusal { check: Check::Accuracy, .. })) {
             let output = (&output[..], setup.tolerance);
-            expectation.allow_for_rounding(self.op, dims, values, seed, output).map_err(Ended::Oracle)?;
+            expectation.allow_for_rounding((self.op, compute), dims, values, seed, output).map_err(Ended::Oracle)?;
             checked = expectation.check(output.0, setup.tolerance);
         }
         let message = |refusal| format!("on {}: {refusal}", probe.name);
@@ -164,13 +167,19 @@ impl AcceptanceChecks<'_> {
         PlannedCase { case, plan }: &PlannedCase,
         what: impl FnOnce(&Setup<'_>, &mut dyn Device) -> Result<T, Ended>,
     ) -> Result<T, Ended> {
-        let AcceptanceRequest { dtype, tolerance, .. } = self.request;
-        let problem = Problem { op: self.op, dims: &case.dims, dtype: *dtype };
+        let AcceptanceRequest { dtype, compute, tolerance, .. } = self.request;
+        let problem = Problem { op: self.op, dims: &case.dims, dtype: *dtype, compute: *compute };
         with_sets(device, &case.name, (&problem, plan), Rotation::apart(SETS), |device, sets| {
             let seed = self.request.input_seed;
             what(&Setup { case: &case.name, problem, tolerance, module, plan, sets, seed }, device)
         })
     }
+}
+
+/// Returns the probes of a problem: those of its op, and that of its compute mode.
+pub(super) fn probes_of(problem: &Problem<'_>) -> Vec<Probe> {
+    let of_mode = (problem.compute == Compute::Tf32).then_some(BELOW_F16);
+    problem.op.probes().iter().copied().chain(of_mode).collect()
 }
 
 /// Draws the values of a probe.

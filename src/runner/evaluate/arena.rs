@@ -21,6 +21,7 @@ use super::sets::{Rotation, Sets};
 use super::setup::{Setup, VerifiedOutput};
 use super::{Ended, Step, ended, replays};
 use crate::domain::artifact::Artifact;
+use crate::domain::compute::Compute;
 use crate::domain::correctness::Correctness;
 use crate::domain::evaluation::Outcome;
 use crate::domain::op::{Dims, Dtype, Op, OpSource};
@@ -66,6 +67,7 @@ struct LoadedParticipant {
     op: &'static dyn Op,
     case: Case,
     dtype: Dtype,
+    compute: Compute,
     tolerance: Tolerance,
     oracle_flop: f64,
     plan: LaunchPlan,
@@ -98,8 +100,8 @@ impl Arena {
     ) -> Result<Entered, Ended> {
         replays(device)?;
         let op = ops::of(&request.op, device.info()).map_err(Ended::Machine)?;
-        let EnterRequest { artifact, dtype, case, plan, .. } = &request;
-        let problem = Problem { op, dims: &case.dims, dtype: *dtype };
+        let EnterRequest { artifact, dtype, compute, case, plan, .. } = &request;
+        let problem = Problem { op, dims: &case.dims, dtype: *dtype, compute: *compute };
         let rotation = Sets::rotation(device.info(), &problem, case.regime)
             .map_err(|reason| Ended::Machine(format!("case `{}`: {reason}", case.name)))?;
         step(&case.name, "load");
@@ -111,11 +113,12 @@ impl Arena {
             Ok((seen, prepared)) => {
                 let Prepared { executions, replay_ns, .. } = prepared;
                 let entered = Entered { correctness: seen.correctness, launches_per_sample: executions, replay_ns };
-                let EnterRequest { dtype, tolerance, measuring, case, plan, .. } = request;
+                let EnterRequest { dtype, compute, tolerance, measuring, case, plan, .. } = request;
                 self.participants.push(LoadedParticipant {
                     op,
                     case,
                     dtype,
+                    compute,
                     tolerance,
                     oracle_flop: measuring.oracle_flop,
                     plan,
@@ -315,10 +318,10 @@ fn get_ready(
     others: &[&LoadedParticipant],
     step: &mut Step<'_>,
 ) -> Result<(VerifiedOutput, Prepared), Ended> {
-    let EnterRequest { op, artifact, dtype, tolerance, case, plan, measuring, .. } = request;
+    let EnterRequest { op, artifact, dtype, compute, tolerance, case, plan, measuring, .. } = request;
     let LoadedModule { module, sets } = loaded;
     let op = ops::of(op, device.info()).map_err(Ended::Machine)?;
-    let problem = Problem { op, dims: &case.dims, dtype: *dtype };
+    let problem = Problem { op, dims: &case.dims, dtype: *dtype, compute: *compute };
     let setup = Setup { case: &case.name, problem, tolerance, module: *module, plan, sets, seed: data.seed };
     step(&case.name, "check");
     let seen = setup.check_once(device, data)?;
@@ -397,7 +400,7 @@ impl LoadedParticipant {
     fn setup(&self) -> Setup<'_> {
         Setup {
             case: &self.case.name,
-            problem: Problem { op: self.op, dims: &self.case.dims, dtype: self.dtype },
+            problem: Problem { op: self.op, dims: &self.case.dims, dtype: self.dtype, compute: self.compute },
             tolerance: &self.tolerance,
             module: self.loaded.module,
             plan: &self.plan,

@@ -143,7 +143,7 @@ impl CaseRun<'_> {
         what: impl FnOnce(&CaseRun<'_>, &mut dyn Device) -> Result<T, Ended>,
     ) -> Result<T, Ended> {
         let EvaluationContext { op, request, stock, explain } = *context;
-        let problem = Problem { op, dims, dtype: request.dtype };
+        let problem = Problem { op, dims, dtype: request.dtype, compute: request.compute };
         let rotation = Sets::rotation(device.info(), &problem, *regime)
             .map_err(|reason| Ended::Machine(format!("case `{name}`: {reason}")))?;
         with_sets(device, name, (&problem, plan), rotation, |device, sets| {
@@ -291,9 +291,9 @@ fn modelled(setup: &Setup<'_>, device: &mut dyn Device, share: f64, explain: boo
     let works = setup.works();
     let work = works.first().ok_or_else(|| machine("there is no set of buffers"))?;
     let profile = device.model(work, share, explain).map_err(|fault| setup.ended(fault))?;
-    let Problem { op, dims, dtype } = setup.problem;
+    let Problem { op, dims, dtype, compute } = setup.problem;
     // The model does not support cold buffers.
-    let floor = Floor::of_problem((op, dtype), dims, Regime::Warm, &info);
+    let floor = Floor::of_problem((op, dtype, compute), dims, Regime::Warm, &info);
     let ns = profile.modelled_ns();
     if ns < MIN_SHARE_OF_FLOOR * floor.ns {
         let message = format!(

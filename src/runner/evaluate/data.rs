@@ -63,7 +63,7 @@ impl Data {
         oracle_flop: f64,
         seed: u64,
     ) -> Result<Self, String> {
-        let Problem { op, dims, dtype } = *problem;
+        let Problem { op, dims, dtype, .. } = *problem;
         Ok(Self { inputs, expectation: Expectation::new(op, dims, dtype, values, oracle_flop, seed)?, seed })
     }
 }

@@ -1,13 +1,14 @@
 //! Software attention kernels, honest and not, run against every probe.
 
-use half::f16;
+use half::{bf16, f16};
 
-use super::acceptance::probed;
+use super::acceptance::{probed, probes_of};
+use crate::domain::compute::Compute;
 use crate::domain::op::{Dims, Dtype};
 use crate::domain::workload::Tolerance;
 use crate::ops;
 use crate::runner::device::Problem;
-use crate::runner::inputs::encode;
+use crate::runner::inputs::{draw, encode};
 use crate::runner::outputs::Refusal;
 use crate::runner::validate::Expectation;
 
@@ -37,14 +38,24 @@ fn half(x: f32) -> f32 {
     f16::from_f32(x).to_f32()
 }
 
+fn brain(x: f32) -> f32 {
+    bf16::from_f32(x).to_f32()
+}
+
 /// TF32 has 10 bits after the point.
 fn tf32(x: f32) -> f32 {
     f32::from_bits((x.to_bits() + 0x0fff + (x.to_bits() >> 13 & 1)) & !0x1fff)
 }
 
+/// What a tensor core makes of a number that was not rounded to TF32 before.
+fn truncated(x: f32) -> f32 {
+    f32::from_bits(x.to_bits() & !0x1fff)
+}
+
 const HONEST_F32: Arithmetic =
     Arithmetic { factor: exact, sum: exact, scales_queries: false, probability: exact, drops: None };
 const HONEST_F16: Arithmetic = Arithmetic { probability: half, ..HONEST_F32 };
+const HONEST_TF32: Arithmetic = Arithmetic { factor: tf32, ..HONEST_F32 };
 
 /// Computes attention with the online softmax in tiles of 16 keys, as FlashAttention does.
 fn attention(dims: &Dims, inputs: &[Vec<f32>], dtype: Dtype, how: &Arithmetic) -> Vec<f32> {
@@ -94,19 +105,19 @@ fn attention(dims: &Dims, inputs: &[Vec<f32>], dtype: Dtype, how: &Arithmetic) -
 /// Returns the acceptance checks' result for a kernel on each probe.
 fn judge(
     dims: &Dims,
-    dtype: Dtype,
+    (dtype, compute): (Dtype, Compute),
     tolerance: &Tolerance,
     how: &Arithmetic,
 ) -> Vec<(&'static str, Result<(), Refusal>)> {
     let op = ops::find("attention").unwrap();
-    let problem = Problem { op, dims, dtype };
-    let judged = op.probes().iter().flat_map(|probe| {
+    let problem = Problem { op, dims, dtype, compute };
+    let judged = probes_of(&problem).into_iter().flat_map(|probe| {
         (0..SEEDS).map(move |seed| {
-            let (values, told) = probed(&problem, probe, seed);
+            let (values, told) = probed(&problem, &probe, seed);
             let output = encode(&attention(dims, &values, dtype, how), dtype);
             let mut expectation = Expectation::of_probe(op, dims, dtype, &values, 1e12, seed, &told).unwrap();
             let checked = expectation.check(&output, tolerance).or_else(|_| {
-                expectation.allow_for_rounding(op, dims, &values, seed, (&output, tolerance)).unwrap();
+                expectation.allow_for_rounding((op, compute), dims, &values, seed, (&output, tolerance)).unwrap();
                 expectation.check(&output, tolerance)
             });
             (probe.name, checked.map(drop))
@@ -134,17 +145,25 @@ fn shapes() -> Vec<Dims> {
 }
 
 const F16: Tolerance = Tolerance { relative_l2: 1e-3, worst_row: 4e-3 };
+/// Rounding all factors gives 3e-4 to 7e-4, and truncating them up to 1.5e-3. BF16 factors give 2e-3 and more.
+const TF32: Tolerance = Tolerance { relative_l2: 1.5e-3, worst_row: 4e-3 };
 const F32: Tolerance = Tolerance { relative_l2: 1e-5, worst_row: 3e-5 };
 
 #[test]
 fn honest_kernels_pass_every_probe() {
     let scales_queries = Arithmetic { scales_queries: true, ..HONEST_F16 };
-    for (dtype, tolerance, how) in
-        [(Dtype::F16, F16, HONEST_F16), (Dtype::F16, F16, scales_queries), (Dtype::F32, F32, HONEST_F32)]
-    {
+    let truncates = Arithmetic { factor: truncated, ..HONEST_F32 };
+    for (dtype, compute, tolerance, how) in [
+        (Dtype::F16, Compute::Dtype, F16, HONEST_F16),
+        (Dtype::F16, Compute::Dtype, F16, scales_queries),
+        (Dtype::F32, Compute::Dtype, F32, HONEST_F32),
+        (Dtype::F32, Compute::Tf32, TF32, HONEST_TF32),
+        (Dtype::F32, Compute::Tf32, TF32, truncates),
+    ] {
         for dims in shapes() {
-            for (probe, judged) in judge(&dims, dtype, &tolerance, &how) {
-                assert!(judged.is_ok(), "{probe} on {dims:?} in {}: {}", dtype.name(), judged.unwrap_err());
+            for (probe, judged) in judge(&dims, (dtype, compute), &tolerance, &how) {
+                let precision = compute.of(dtype);
+                assert!(judged.is_ok(), "{probe} on {dims:?} in {precision}: {}", judged.unwrap_err());
             }
         }
     }
@@ -152,13 +171,36 @@ fn honest_kernels_pass_every_probe() {
 
 #[test]
 fn less_precise_arithmetic_than_required_fails_a_probe() {
-    let with_tf32 = Arithmetic { factor: tf32, ..HONEST_F32 };
     let with_half_sums = Arithmetic { sum: half, ..HONEST_F32 };
     for dims in shapes() {
-        for (what, how) in [("TF32 factors", with_tf32), ("FP16 sums", with_half_sums)] {
-            let failed = judge(&dims, Dtype::F32, &F32, &how).into_iter().filter(|(_, judged)| judged.is_err()).count();
+        for (what, how) in [("TF32 factors", HONEST_TF32), ("FP16 sums", with_half_sums)] {
+            let judged = judge(&dims, (Dtype::F32, Compute::Dtype), &F32, &how);
+            let failed = judged.into_iter().filter(|(_, judged)| judged.is_err()).count();
             assert!(failed > 0, "{what} on {dims:?}");
         }
+    }
+}
+
+/// FP16 factors have the bits of TF32 ones, but not the range.
+#[test]
+fn half_precision_fails_where_tf32_is_allowed() {
+    let with_half = Arithmetic { factor: half, ..HONEST_F32 };
+    for dims in shapes() {
+        let judged = judge(&dims, (Dtype::F32, Compute::Tf32), &TF32, &with_half);
+        let failed = |name: &str| judged.iter().any(|(probe, judged)| *probe == name && judged.is_err());
+        assert!(failed("numbers below the range of FP16"), "FP16 factors on {dims:?}");
+    }
+    let op = ops::find("attention").unwrap();
+    // Among few numbers, an error may be small by chance.
+    for dims in shapes().into_iter().filter(|dims| dims["D"] > 4) {
+        let inputs: Vec<_> = op.inputs(&dims, Dtype::F32).iter().map(|tensor| draw(tensor, 5)).collect();
+        let expectation = Expectation::new(op, &dims, Dtype::F32, &inputs, 1e12, 5).unwrap();
+        let passes = |factor: fn(f32) -> f32| {
+            let how = Arithmetic { factor, ..HONEST_F32 };
+            expectation.check(&encode(&attention(&dims, &inputs, Dtype::F32, &how), Dtype::F32), &TF32).is_ok()
+        };
+        assert!(passes(tf32) && passes(truncated), "TF32 factors on {dims:?}");
+        assert!(!passes(brain), "BF16 factors on {dims:?}");
     }
 }
 
@@ -168,7 +210,7 @@ fn a_dropped_key_fails_several_probes() {
     for dims in shapes() {
         for drops in [0, 1, dims["Sk"] as usize / 2] {
             let how = Arithmetic { drops: Some(drops), ..HONEST_F16 };
-            let judged = judge(&dims, Dtype::F16, &F16, &how);
+            let judged = judge(&dims, (Dtype::F16, Compute::Dtype), &F16, &how);
             let failed: Vec<&str> =
                 judged.iter().filter_map(|(probe, judged)| judged.is_err().then_some(*probe)).collect();
             assert!(failed.len() >= SEEDS as usize, "key {drops} of {dims:?}: {failed:?}");

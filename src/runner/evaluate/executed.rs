@@ -4,6 +4,7 @@ use super::data::{draw, encode};
 use super::scoped::with_module;
 use super::sets::{Rotation, Sets};
 use super::{Ended, ended};
+use crate::domain::compute::Compute;
 use crate::runner::device::{Device, Fault, Problem};
 use crate::runner::messages::LaunchRequest;
 use crate::runner::ops;
@@ -13,7 +14,10 @@ pub fn execute(device: &mut dyn Device, request: &LaunchRequest, executions: usi
     let LaunchRequest { artifact, plan, problem, seed, .. } = request;
     let asked = problem.as_ref();
     let op = asked.map(|asked| ops::of(&asked.op, device.info()).map_err(Ended::Machine)).transpose()?;
-    let problem = asked.zip(op).map(|(asked, op)| Problem { op, dims: &asked.case.dims, dtype: asked.dtype });
+    // Nothing here depends on the compute mode, because the output is not checked.
+    let compute = Compute::Dtype;
+    let problem = asked.zip(op);
+    let problem = problem.map(|(asked, op)| Problem { op, dims: &asked.case.dims, dtype: asked.dtype, compute });
     let case = asked.map_or("", |asked| asked.case.name.as_str());
     with_module(device, case, artifact, |device, module| {
         let run = |device: &mut dyn Device| -> Result<(), Fault> {

@@ -72,7 +72,7 @@ pub fn check(
         return Ok(None);
     }
     let PlannedCase { case, plan } = &request.case;
-    let problem = Problem { op, dims: &case.dims, dtype: request.dtype };
+    let problem = Problem { op, dims: &case.dims, dtype: request.dtype, compute: request.compute };
     let count = set_count(device.info(), &problem, plan, case.regime)
         .map_err(|reason| Ended::Machine(format!("case `{}`: {reason}", case.name)))?;
     with_sets(device, &case.name, (&problem, plan), Rotation::apart(count), |device, sets| {

@@ -329,6 +329,7 @@ fn warm_in_place(device: &DeviceInfo, problem: &Problem<'_>) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::compute::Compute;
     use crate::domain::op::{Dims, Dtype};
     use crate::ops::declared_for_tests;
     use crate::runner::device::FakeDevice;
@@ -347,7 +348,7 @@ mod tests {
         let device = DeviceInfo { l2_bytes: 50 << 20, ..FakeDevice::new().info().clone() };
         let op = declared_for_tests(MANIFEST);
         let sets = |n: i64, regime| {
-            let problem = Problem { op, dims: &dims(n), dtype: Dtype::F32 };
+            let problem = Problem { op, dims: &dims(n), dtype: Dtype::F32, compute: Compute::Dtype };
             Sets::rotation(&device, &problem, regime).unwrap()
         };
         let warm = |n| sets(n, Regime::Warm);
@@ -359,14 +360,15 @@ mod tests {
         assert_eq!(sets(1 << 20, Regime::Cold), Rotation::apart(128));
         assert_eq!(sets(64 << 20, Regime::Cold), Rotation::apart(2));
         let modelled = DeviceInfo { timing: crate::domain::device::TimingMode::Modelled, ..device.clone() };
-        let problem = Problem { op, dims: &dims(1000), dtype: Dtype::F32 };
+        let problem = Problem { op, dims: &dims(1000), dtype: Dtype::F32, compute: Compute::Dtype };
         assert_eq!(Sets::rotation(&modelled, &problem, Regime::Warm), Ok(Rotation::apart(1)));
     }
 
     #[test]
     fn outputs_in_place_get_what_was_uploaded_and_spoilt_copies_are_noticed() {
         let mut device = FakeDevice::new();
-        let problem = Problem { op: declared_for_tests(MANIFEST), dims: &dims(2), dtype: Dtype::F32 };
+        let (op, dims) = (declared_for_tests(MANIFEST), dims(2));
+        let problem = Problem { op, dims: &dims, dtype: Dtype::F32, compute: Compute::Dtype };
         let plan = LaunchPlan::default();
         let rotation = Rotation { sets: 3, shares_inputs: true };
         let sets = Sets::allocate(&mut device, Some(&problem), &plan, rotation).unwrap();

@@ -28,7 +28,7 @@ pub struct DataKey {
 impl DataKey {
     /// Returns the key of a problem's data.
     pub fn of(problem: &Problem<'_>, oracle_flop: f64, seed: u64) -> Self {
-        let Problem { op, dims, dtype } = *problem;
+        let Problem { op, dims, dtype, .. } = *problem;
         Self { op: op.identity(), dims: dims.clone(), dtype, oracle_flop, seed }
     }
 }
@@ -92,6 +92,7 @@ fn free_memory() -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::compute::Compute;
     use crate::ops;
 
     #[test]
@@ -100,7 +101,7 @@ mod tests {
         let dims: Dims = [("B", 1), ("H", 1), ("Sq", 16), ("Sk", 16), ("D", 16), ("CAUSAL", 0)]
             .map(|(name, size)| (name.to_owned(), size))
             .into();
-        let problem = Problem { op, dims: &dims, dtype: Dtype::F16 };
+        let problem = Problem { op, dims: &dims, dtype: Dtype::F16, compute: Compute::Dtype };
         let one = Data::new(&problem, 1e9, 1).unwrap().bytes();
         // Room for two, and for one more output, which is not kept here.
         let stock = Stock::of(one * 2 + one / 3);

@@ -7,6 +7,7 @@ use std::thread::{self, ThreadId};
 use super::*;
 use crate::domain::artifact::Artifact;
 use crate::domain::check::Check;
+use crate::domain::compute::Compute;
 use crate::domain::evaluation::Outcome;
 use crate::domain::measuring::Measuring;
 use crate::domain::op::{CheckLimits, DimSpec, Dims, Dtype, Op, OpSource, TensorSpec};
@@ -102,6 +103,7 @@ fn evaluation(fault: i32, regime: Regime) -> EvaluateRequest {
         artifact: artifact(),
         op: OpSource::BuiltIn("attention".to_owned()),
         dtype: Dtype::F16,
+        compute: Compute::Dtype,
         tolerance: TOLERANCE,
         cases: vec![CaseRequest { case: case(regime), plan: plan(fault), incumbent_ns: None, scaled: None }],
         measuring: MEASURING,
@@ -117,6 +119,7 @@ fn participant(fault: i32, regime: Regime) -> EnterRequest {
         artifact: artifact(),
         op: OpSource::BuiltIn("attention".to_owned()),
         dtype: Dtype::F16,
+        compute: Compute::Dtype,
         tolerance: TOLERANCE,
         case: case(regime),
         plan: plan(fault),
@@ -308,14 +311,27 @@ fn a_winner_may_have_to_be_better_than_correct_on_the_case_itself() {
 }
 
 fn acceptance(fault: i32, regime: Regime) -> AcceptanceRequest {
-    let EvaluateRequest { artifact, op, dtype, tolerance, measuring, input_seed, .. } = evaluation(fault, regime);
+    let EvaluateRequest { artifact, op, dtype, compute, tolerance, measuring, input_seed, .. } =
+        evaluation(fault, regime);
     let accuracy = tolerance;
     let planned = |case: Case| PlannedCase { case, plan: plan(fault) };
     let least = CheckLimits { flop: 1e7, bytes: 1e6 };
     let hidden = crate::ops::find("attention").unwrap().hidden(&case(regime).dims, least, 5);
     let hidden = hidden.into_iter().map(|dims| planned(Case { dims, ..case(regime) })).collect();
     let case = planned(case(regime));
-    AcceptanceRequest { artifact, op, dtype, tolerance, accuracy, case, hidden, probes: true, measuring, input_seed }
+    AcceptanceRequest {
+        artifact,
+        op,
+        dtype,
+        compute,
+        tolerance,
+        accuracy,
+        case,
+        hidden,
+        probes: true,
+        measuring,
+        input_seed,
+    }
 }
 
 #[test]

@@ -78,7 +78,7 @@ impl Material<'_> {
         Task {
             workload: workload.name.clone(),
             op: workload.op.name().to_owned(),
-            dtype: workload.dtype.name().to_owned(),
+            dtype: workload.compute.of(workload.dtype),
             about: workload.about.clone(),
             device: format!(
                 "{}, {} SMs, compute capability {}.{}, {} KiB of shared memory per block, ceilings {:.0} TFLOP/s, {:.2} \
@@ -88,7 +88,7 @@ impl Material<'_> {
                 device.sm / 10,
                 device.sm % 10,
                 device.smem_limit_bytes / 1024,
-                peaks.flops(workload.dtype) / 1e12,
+                peaks.flops(workload.dtype, workload.compute) / 1e12,
                 peaks.memory_bytes_per_s / 1e12,
                 peaks.launch_ns / 1e3
             ),

@@ -5,6 +5,7 @@ use rand::{Rng, SeedableRng};
 
 use super::*;
 use crate::domain::check::Check;
+use crate::domain::compute::Compute;
 use crate::domain::cost::Spent;
 use crate::domain::evaluation::Measurement;
 use crate::domain::hypothesis::Score;
@@ -37,6 +38,7 @@ impl Live {
             asked: SessionScope {
                 families: Vec::new(),
                 dtype: Dtype::F16,
+                compute: Compute::Dtype,
                 cases: setup.workload.cases.clone(),
                 meaning: None,
                 left_out: Vec::new(),

@@ -26,7 +26,7 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
     let (op, dims) = (subject.workload.op, &subject.case.dims);
     let (flop, bytes) = (op.flop(dims), op.bytes(dims, subject.workload.dtype));
     let peaks = &subject.device.peaks;
-    let ridge = peaks.flops(subject.workload.dtype) / peaks.memory_bytes_per_s;
+    let ridge = peaks.flops(subject.workload.dtype, subject.workload.compute) / peaks.memory_bytes_per_s;
     let limit = match floor.limiter {
         _ if subject.least_ns() > floor.ns => "one launch by the model",
         Limiter::Arithmetic => "the arithmetic peak",

@@ -7,6 +7,7 @@
 use super::{Found, MIN_GAIN, Rule, contradicts, modelled, supports, without};
 use crate::agent::diagnosis::remedy;
 use crate::agent::diagnosis::subject::Subject;
+use crate::domain::compute::Compute;
 use crate::domain::family::Family;
 use crate::domain::finding::{Confidence, EvidenceSource, Remedy};
 use crate::domain::floor;
@@ -24,12 +25,21 @@ pub(super) const RULE: Rule = Rule {
 /// (Hopper's whitepaper). It is an eighth or more on no supported GPU.
 const FMA_SHARE: f64 = 1.0 / 16.0;
 
+/// The same over TF32 products, of which tensor cores do half as many.
+const FMA_SHARE_OF_TF32: f64 = 2.0 * FMA_SHARE;
+
 fn find(subject: &Subject<'_>) -> Option<Found> {
-    if subject.uses_tensor_cores()? || subject.workload.dtype == Dtype::F32 {
+    let (dtype, compute) = (subject.workload.dtype, subject.workload.compute);
+    let fma_share = match (dtype, compute) {
+        (Dtype::F32, Compute::Dtype) => return None,
+        (_, Compute::Dtype) => FMA_SHARE,
+        (_, Compute::Tf32) => FMA_SHARE_OF_TF32,
+    };
+    if subject.uses_tensor_cores()? {
         return None;
     }
-    let (flop, peak) = (subject.flop(&subject.case.dims), subject.device.peaks.flops(subject.workload.dtype));
-    if flop / (peak * FMA_SHARE) * 1e9 <= floor::transfers_ns(subject.workload, subject.case, subject.device) {
+    let (flop, peak) = (subject.flop(&subject.case.dims), subject.device.peaks.flops(dtype, compute));
+    if flop / (peak * fma_share) * 1e9 <= floor::transfers_ns(subject.workload, subject.case, subject.device) {
         return None;
     }
     let flops = flop / subject.time_ns * 1e9;
@@ -40,9 +50,9 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
     // Without counters, only the FMA peak tells how much of the time the products may take.
     let products = match modelled_gain {
         Some(gain) => 1.0 - 1.0 / gain,
-        None => (flops / (peak * FMA_SHARE)).min(1.0),
+        None => (flops / (peak * fma_share)).min(1.0),
     };
-    let gain = subject.gain_of_share(products * (1.0 - FMA_SHARE));
+    let gain = subject.gain_of_share(products * (1.0 - fma_share));
     if gain < MIN_GAIN {
         return None;
     }
