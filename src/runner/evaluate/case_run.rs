@@ -14,7 +14,7 @@ use crate::domain::correctness::Correctness;
 use crate::domain::evaluation::Measurement;
 use crate::domain::floor::Floor;
 use crate::domain::measuring::Measuring;
-use crate::domain::op::Op;
+use crate::domain::op::{Op, OpSource};
 use crate::domain::plan::LaunchPlan;
 use crate::domain::profile::Profile;
 use crate::domain::regime::Regime;
@@ -184,11 +184,14 @@ impl CaseRun<'_> {
         let answer = move || data.turned(&problem, oracle_flop * HELD_OUT_SHARE, seed);
         std::thread::scope(|scope| {
             // The oracle answers while the device works. By itself, it took a third of an evaluation (docs/measuring). One
-            // that uses the device would disturb the time.
-            let disturbs = problem.op.oracle_uses_device() && device.info().replays();
-            let early = (!disturbs).then(|| scope.spawn(answer));
+            // outside of optloop may take a minute, and is not asked about a variant that is wrong.
+            let early = matches!(problem.op.source(), OpSource::BuiltIn(_)).then(|| scope.spawn(answer));
             let seen = self.loaded(device, (step, "check"), |setup, device| setup.check_once(device, data))?;
             let held_out = early.unwrap_or_else(|| {
+                if !(problem.op.oracle_uses_device() && device.info().replays()) {
+                    return scope.spawn(answer);
+                }
+                // It would disturb the time.
                 step(self.case, "check");
                 let answered = answer();
                 scope.spawn(|| answered)
