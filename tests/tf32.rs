@@ -84,3 +84,52 @@ fn every_way_to_share_the_work_is_right() {
         }
     }
 }
+
+/// A tensor core cuts off the bits that TF32 does not have.
+const STRANGER: &str = r#"
+#define COLUMNS 32
+extern "C" __global__ void multiply(const float* a, const float* b, float* c, int M, int N, int K) {
+    const int row = blockIdx.y, column = blockIdx.x * COLUMNS + threadIdx.x;
+    if (column >= N) return;
+    float sum = 0;
+    for (int k = 0; k < K; ++k) {
+        const float of_a = __uint_as_float(__float_as_uint(a[row * K + k]) & 0xffffe000u);
+        const float of_b = __uint_as_float(__float_as_uint(b[k * N + column]) & 0xffffe000u);
+        sum += of_a * of_b;
+    }
+    c[row * N + column] = sum;
+}
+"#;
+
+#[test]
+fn a_strangers_kernel_is_added_with_its_mode() {
+    let sandbox = Sandbox::with_families(WORKLOAD, &FAMILIES);
+    sandbox.write("mine/product.cu", STRANGER);
+    sandbox.write(
+        "mine/half.cu",
+        &STRANGER.replace("float* c", "__half* c").replace("#define", "#include <cuda_fp16.h>\n#define"),
+    );
+    let added = |file: &str, name: &str, mode: &[&str]| {
+        let grid = ["--op", "gemm", "--grid", "ceil_div(N, COLUMNS), M", "--block", "COLUMNS"];
+        let case = ["--case", "M=40,N=72,K=160", "--name", name];
+        sandbox.optloop(&[&["add", file], &grid[..], &case, mode].concat())
+    };
+    for (name, mode) in [("in-tf32", &["--compute", "tf32"][..]), ("in-full", &[])] {
+        let output = added("mine/product.cu", name, mode);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let keys = |file: &str| std::fs::read_to_string(sandbox.path(file)).unwrap().matches("compute = \"tf32\"").count();
+    assert_eq!(keys("kernels/workloads/in-tf32.toml") + keys("templates/kernels/in-tf32/family.toml"), 2);
+    assert_eq!(keys("kernels/workloads/in-full.toml") + keys("templates/kernels/in-full/family.toml"), 0);
+    let bench = |name: &str| sandbox.optloop(&["bench", name, "--workload", name, "--device", "virtual"]);
+    assert!(bench("in-tf32").status.success());
+    let refused = bench("in-full");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("(tolerance 1e-5)"), "{refused:?}");
+
+    let refused = |file, mode| {
+        let output = added(file, "other", &["--compute", mode]);
+        String::from_utf8(output.stderr).unwrap()
+    };
+    insta::assert_snapshot!(refused("mine/half.cu", "tf32"), @"");
+    insta::assert_snapshot!(refused("mine/product.cu", "tf16"), @"");
+}

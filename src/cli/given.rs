@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::addition::{named, read, shown};
 use super::error::usage_sentence;
+use crate::domain::compute::Compute;
 use crate::domain::oracle::OracleLanguage;
 use crate::intake::{CaseSizes, Imported, OracleKernel, Wanted};
 
@@ -100,6 +101,10 @@ pub(super) struct Given {
     #[arg(long = "constraint", value_name = "EXPRESSION")]
     pub(super) constraints: Vec<String>,
 
+    /// Precision in which the kernel multiplies: that of its tensors (dtype), or tf32 for FP32 on tensor cores
+    #[arg(long, value_name = "MODE", default_value = "dtype", value_parser = compute)]
+    pub(super) compute: Compute,
+
     /// Expression of PyTorch to compare with, such as 'F.softmax(x, -1)'
     #[arg(long, value_name = "EXPRESSION")]
     pub(super) torch: Option<String>,
@@ -121,6 +126,11 @@ pub(super) struct Given {
 fn template(text: &str) -> Result<(String, String), String> {
     let value = text.split_once('=').map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()));
     value.ok_or_else(|| format!("`{text}`: write NAME=VALUE"))
+}
+
+fn compute(text: &str) -> Result<Compute, String> {
+    let found = [Compute::Dtype, Compute::Tf32].into_iter().find(|mode| mode.name() == text);
+    found.ok_or_else(|| format!("`{text}`: write dtype or tf32"))
 }
 
 fn scalar(text: &str) -> Result<(String, f64), String> {
@@ -151,6 +161,7 @@ impl Given {
             values: self.values.iter().cloned().collect(),
             fixed: Default::default(),
             constraints: self.constraints.clone(),
+            compute: self.compute,
             torch: self.torch.clone(),
             baselines: self.baselines.iter().cloned().collect(),
             oracle_kernel: None,

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use indexmap::IndexSet;
 
 use super::{Draft, Kind, OracleKernel, Place, Tunable, Wanted};
+use crate::domain::compute::Compute;
 use crate::domain::expr::Expr;
 use crate::domain::names::is_identifier;
 use crate::domain::op::{Dtype, TensorRole};
@@ -22,6 +23,9 @@ const UNROLL: [i64; 4] = [1, 2, 4, 8];
 /// What the names of kernels that zero an output begin with, and the threads of their blocks.
 const ZERO: &str = "zero_";
 const ZERO_THREADS: usize = 256;
+
+/// What rounding costs in a matrix product in TF32. BF16 factors must fail (docs/workload.md).
+const TF32_ROUNDING: &str = "1e-7, and that of factors to TF32 up to 7e-4";
 
 /// The largest number that is likely to be a choice. Larger ones are masks, sizes of problems and the like.
 const MAX_TUNABLE: i64 = 1 << 16;
@@ -61,25 +65,7 @@ pub fn texts(draft: &Draft, wanted: &Wanted, sizes: Option<&[&str]>) -> Result<T
             parameters.push((tunable.clone(), values(tunable, wanted)));
         }
     }
-    for name in wanted.values.keys().filter(|name| !parameters.iter().any(|(tunable, _)| tunable.name == **name)) {
-        mistakes.push(format!("--values {name}: the source has no such #define, constant or unroll factor"));
-    }
-    for name in wanted.zeroed.iter().filter(|name| !draft.outputs().any(|(output, _)| output == **name)) {
-        mistakes.push(format!("--zero {name}: the kernel has no output of that name"));
-    }
-    for name in &wanted.in_place {
-        if !draft.outputs().any(|(output, _)| output == *name) {
-            mistakes.push(format!("--in-place {name}: the kernel has no pointer of that name that it may write"));
-        }
-        if wanted.zeroed.contains(name) {
-            mistakes.push(format!(
-                "--in-place {name}: it is zeroed first, so the kernel reads no values: leave out --zero"
-            ));
-        }
-    }
-    for name in wanted.contents.keys().filter(|name| !draft.tensors().any(|tensor| tensor == **name)) {
-        mistakes.push(format!("--contents {name}: the kernel has no pointer of that name"));
-    }
+    mistakes.extend(unfit_options(draft, wanted, &parameters));
     for tag in ["<$", "<%", "<#"].into_iter().filter(|tag| draft.text.contains(tag)) {
         mistakes.push(format!("the source contains `{tag}`, which begins a tag of a template: put a blank in between"));
     }
@@ -101,6 +87,39 @@ pub fn texts(draft: &Draft, wanted: &Wanted, sizes: Option<&[&str]>) -> Result<T
         parameters,
         left_out,
     })
+}
+
+/// Returns a sentence for each option that does not fit the kernel.
+fn unfit_options(draft: &Draft, wanted: &Wanted, parameters: &[(Tunable, Vec<i64>)]) -> Vec<String> {
+    let mut mistakes = Vec::new();
+    for name in wanted.values.keys().filter(|name| !parameters.iter().any(|(tunable, _)| tunable.name == **name)) {
+        mistakes.push(format!("--values {name}: the source has no such #define, constant or unroll factor"));
+    }
+    for name in wanted.zeroed.iter().filter(|name| !draft.outputs().any(|(output, _)| output == **name)) {
+        mistakes.push(format!("--zero {name}: the kernel has no output of that name"));
+    }
+    for name in &wanted.in_place {
+        if !draft.outputs().any(|(output, _)| output == *name) {
+            mistakes.push(format!("--in-place {name}: the kernel has no pointer of that name that it may write"));
+        }
+        if wanted.zeroed.contains(name) {
+            mistakes.push(format!(
+                "--in-place {name}: it is zeroed first, so the kernel reads no values: leave out --zero"
+            ));
+        }
+    }
+    for name in wanted.contents.keys().filter(|name| !draft.tensors().any(|tensor| tensor == **name)) {
+        mistakes.push(format!("--contents {name}: the kernel has no pointer of that name"));
+    }
+    let dtype = draft.kernel.dtype();
+    if wanted.compute.check(dtype).is_err() {
+        mistakes.push(format!(
+            "--compute {}: it is a way to multiply f32, and the kernel's output is {}: leave it out",
+            wanted.compute.name(),
+            dtype.name()
+        ));
+    }
+    mistakes
 }
 
 /// Returns the dimensions of a new op: the sizes that the kernel gets, and the names in shapes.
@@ -271,12 +290,19 @@ impl Names<'_> {
         text
     }
 
+    /// Returns the line on the compute mode, if it is not the usual one.
+    fn compute(&self) -> String {
+        let mode = self.wanted.compute;
+        if mode.is_dtype() { String::new() } else { format!("compute = \"{}\"\n", mode.name()) }
+    }
+
     fn workload(&self) -> String {
         let Self { draft, wanted, .. } = self;
         let (name, op) = (quoted(&wanted.name), quoted(wanted.op()));
         let about = quoted(&format!("The kernel `{}`.", draft.kernel.name));
         let dtype = draft.kernel.dtype();
         let (rounding, l2, row) = match dtype {
+            Dtype::F32 if wanted.compute == Compute::Tf32 => (TF32_ROUNDING, "1.5e-3", "1.2e-2"),
             Dtype::F16 => ("2e-4", "1e-3", "4e-3"),
             Dtype::Bf16 => ("2e-3", "8e-3", "3e-2"),
             Dtype::F32 => ("3e-8, and a sum of thousands of terms up to 1e-6", "1e-5", "4e-5"),
@@ -290,8 +316,9 @@ impl Names<'_> {
             false => format!("Rounding the output alone costs {rounding}."),
         };
         let mut text = format!(
-            "name = {name}\nabout = {about}\nop = {op}\ndtype = \"{}\"\ninitial_kernel = {name}\n",
-            dtype.name()
+            "name = {name}\nabout = {about}\nop = {op}\ndtype = \"{}\"\n{}initial_kernel = {name}\n",
+            dtype.name(),
+            self.compute()
         );
         if let Some(torch) = &wanted.torch {
             let other = |(name, expression): (&String, &String)| format!(", {name} = {}", quoted(expression));
@@ -315,9 +342,10 @@ impl Names<'_> {
         let (name, op) = (quoted(&wanted.name), quoted(wanted.op()));
         let constants: Vec<String> = constants.iter().map(|constant| constant.name.clone()).collect();
         let mut text = format!(
-            "name = {name}\nabout = {}\nop = {op}\ndtypes = [\"{}\"]\nrequires_sm = 80\nconstants = {}\n",
+            "name = {name}\nabout = {}\nop = {op}\ndtypes = [\"{}\"]\n{}requires_sm = 80\nconstants = {}\n",
             quoted(&format!("The kernel `{}`, as it was added.", draft.kernel.name)),
             draft.kernel.dtype().name(),
+            self.compute(),
             list(&constants)
         );
         if !draft.includes.is_empty() {

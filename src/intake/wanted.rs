@@ -4,6 +4,7 @@ use indexmap::IndexMap;
 
 use super::source::split;
 use super::{Draft, Kind, OracleKernel};
+use crate::domain::compute::Compute;
 use crate::domain::expr::Expr;
 use crate::domain::names::is_identifier;
 use crate::domain::op::Dtype;
@@ -49,6 +50,8 @@ pub struct Wanted {
     pub fixed: IndexMap<String, String>,
     /// Conditions on dimensions and tunables.
     pub constraints: Vec<String>,
+    /// The precision in which the kernel multiplies.
+    pub compute: Compute,
     /// An expression of PyTorch to compare with.
     pub torch: Option<String>,
     /// Further expressions to compare with, by name.
