@@ -184,14 +184,16 @@ impl CaseRun<'_> {
         let answer = move || data.turned(&problem, oracle_flop * HELD_OUT_SHARE, seed);
         std::thread::scope(|scope| {
             // The oracle answers while the device works. By itself, it took a third of an evaluation (docs/measuring). One
-            // outside of optloop may take a minute, and is not asked about a variant that is wrong.
-            let early = matches!(problem.op.source(), OpSource::BuiltIn(_)).then(|| scope.spawn(answer));
+            // that uses the device would disturb the time. One outside of optloop may take a minute, and is not asked about
+            // a variant that is wrong.
+            let disturbs = problem.op.oracle_uses_device() && device.info().replays();
+            let is_quick = matches!(problem.op.source(), OpSource::BuiltIn(_));
+            let early = (is_quick && !disturbs).then(|| scope.spawn(answer));
             let seen = self.loaded(device, (step, "check"), |setup, device| setup.check_once(device, data))?;
             let held_out = early.unwrap_or_else(|| {
-                if !(problem.op.oracle_uses_device() && device.info().replays()) {
+                if !disturbs {
                     return scope.spawn(answer);
                 }
-                // It would disturb the time.
                 step(self.case, "check");
                 let answered = answer();
                 scope.spawn(|| answered)
