@@ -6,7 +6,7 @@
 //! manifest's order have similar effects, and cases have a part of their effects in common. (Rasmussen and Williams,
 //! Gaussian Processes for Machine Learning, 2006, chapter 2.)
 
-use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use super::{Built, Question};
@@ -58,7 +58,7 @@ const MAX_LN_SPEEDUP: f64 = 1.5;
 
 /// A process that is conditioned on the times near a question.
 pub(super) struct Process<'a> {
-    axes: HashMap<&'a str, Axes<'a>>,
+    axes: Vec<Axes<'a>>,
     /// The suggestion.
     asked: Point<'a>,
     points: Vec<Point<'a>>,
@@ -86,7 +86,8 @@ struct Axes<'a> {
 
 /// A configuration on a case.
 struct Point<'a> {
-    family: &'a str,
+    /// Place of its family's axes.
+    family: usize,
     case: &'a str,
     /// Place of each value in its parameter's list.
     places: Vec<usize>,
@@ -99,22 +100,30 @@ impl<'a> Process<'a> {
     /// Conditions a process on the times that are most informative about a question. None if the suggestion's family
     /// was never timed.
     pub fn near(history: &'a History, families: &'a [Family], question: &Question<'a>) -> Option<Self> {
-        let mut axes: HashMap<&str, Axes<'_>> = HashMap::new();
-        for name in [question.family.name.as_str(), question.reference.family.as_str()] {
-            let family = families.iter().find(|family| family.name == name)?;
-            axes.entry(&family.name).or_insert_with(|| Axes::of(history, family));
-        }
-        let own = &axes[question.family.name.as_str()];
-        let asked = Point { built: question.built, ..own.point(question.params, question.case, 0.0)? };
-        let of_reference = &axes[question.reference.family.as_str()];
+        let mut axes: Vec<Axes<'a>> = Vec::new();
+        let mut of_family = |name: &str| {
+            let known = axes.iter().position(|axes| axes.family.name == name);
+            known.or_else(|| {
+                let family = families.iter().find(|family| family.name == name)?;
+                axes.push(Axes::of(history, family));
+                Some(axes.len() - 1)
+            })
+        };
+        let own = of_family(&question.family.name)?;
+        let of_reference = of_family(&question.reference.family)?;
+        let point = |family: usize, params, ns: f64| {
+            let places = axes[family].places(params)?;
+            Some(Point { family, case: question.case, places, built: None, ln_ns: ns.ln() })
+        };
+        let asked = Point { built: question.built, ..point(own, question.params, 1.0)? };
         let time = question.reference.times.iter().find(|time| time.case == question.case)?;
-        let reference = of_reference.point(&question.reference.params, question.case, time.median_ns)?;
+        let reference = point(of_reference, &question.reference.params, time.median_ns)?;
         let reference = Point { built: question.comparable(question.reference, time), ..reference };
-        let mut points = nearest(history, own, &asked, question);
+        let mut points = nearest(history, &axes[own], &asked, question);
         if points.is_empty() {
             return None;
         }
-        let around_reference = nearest(history, of_reference, &reference, question);
+        let around_reference = nearest(history, &axes[of_reference], &reference, question);
         for (key, point) in around_reference {
             if !points.iter().any(|(other, _)| *other == key) {
                 points.push((key, point));
@@ -170,19 +179,24 @@ impl<'a> Axes<'a> {
         Self { family, variances }
     }
 
+    /// Returns the place of each value in its parameter's list. None if the family has other parameters or values.
     fn places(&self, params: &Params) -> Option<Vec<usize>> {
-        let place = |(name, param): (&String, &Param)| {
-            let value = params.get(name)?;
-            param.values.iter().position(|other| other == value)
-        };
-        self.family.params.iter().map(place).collect()
+        let mut places = Vec::with_capacity(self.variances.len());
+        self.find_places(params, &mut places).then_some(places)
     }
 
-    fn point<'p>(&self, params: &Params, case: &'p str, ns: f64) -> Option<Point<'p>>
-    where
-        'a: 'p,
-    {
-        Some(Point { family: &self.family.name, case, places: self.places(params)?, built: None, ln_ns: ns.ln() })
+    /// Does the same with a list that was used before. Returns whether all places were found.
+    fn find_places(&self, params: &Params, places: &mut Vec<usize>) -> bool {
+        places.clear();
+        let mut in_order = params.iter();
+        let place = |(name, param): (&String, &Param)| {
+            // Values are in the manifest's order, so that hardly any name needs to be looked up.
+            let next = in_order.next().filter(|(other, _)| *other == name).map(|(_, value)| value);
+            let value = next.or_else(|| params.get(name))?;
+            param.values.iter().position(|other| other == value)
+        };
+        places.extend(self.family.params.iter().map_while(place));
+        places.len() == self.variances.len()
     }
 
     /// Returns how far two configurations are apart: the variance of the difference of their effects.
@@ -202,19 +216,19 @@ fn nearest<'a>(
 ) -> Vec<((usize, usize), Point<'a>)> {
     let total: f64 = axes.variances.iter().sum();
     let elsewhere = (1.0 - SHARED_BY_CASES) * total + FAMILY_ON_CASE;
-    let mut near: Vec<(f64, usize, usize, Point<'a>)> = Vec::new();
+    let (mut near, mut places): (Vec<(f64, usize, usize)>, _) = (Vec::new(), Vec::new());
     let of_family = history.finished.iter().enumerate().rev().filter(|(_, one)| one.family == axes.family.name);
     for (place, finished) in of_family.take(LATEST) {
-        let Some(places) = axes.places(&finished.params) else { continue };
+        if !axes.find_places(&finished.params, &mut places) {
+            continue;
+        }
         let distance = axes.distance(&places, &to.places);
         for at in times(finished, question, places == to.places) {
             let time = &finished.times[at];
             let away = if time.case == question.case { 0.0 } else { elsewhere };
             let built = question.comparable(finished, time);
             let of_code = CODE * (1.0 - alike_in_code(built.as_ref(), to.built.as_ref()));
-            let (family, ln_ns) = (axes.family.name.as_str(), time.median_ns.ln());
-            let point = Point { family, case: &time.case, places: places.clone(), built, ln_ns };
-            near.push((distance + away + of_code, place, at, point));
+            near.push((distance + away + of_code, place, at));
         }
     }
     let last = near.len().min(NEAREST);
@@ -222,17 +236,22 @@ fn nearest<'a>(
         near.select_nth_unstable_by(NEAREST, |a, b| a.0.total_cmp(&b.0).then((a.1, a.2).cmp(&(b.1, b.2))));
     }
     near.truncate(last);
-    near.into_iter().map(|(_, place, time, point)| ((place, time), point)).collect()
+    let point = |(_, place, at): (f64, usize, usize)| {
+        let (finished, time) = (&history.finished[place], &history.finished[place].times[at]);
+        let (built, places) = (question.comparable(finished, time), axes.places(&finished.params)?);
+        Some(((place, at), Point { family: to.family, case: &time.case, places, built, ln_ns: time.median_ns.ln() }))
+    };
+    near.into_iter().filter_map(point).collect()
 }
 
 /// Returns the indices of the times of an iteration to use: the one on the case, else its first. If it has the
 /// configuration in question, all of them.
-fn times(finished: &Finished, question: &Question<'_>, is_same: bool) -> Vec<usize> {
+fn times(finished: &Finished, question: &Question<'_>, is_same: bool) -> Range<usize> {
     let here = finished.times.iter().position(|time| time.case == question.case);
     match here {
-        Some(here) => vec![here],
-        None if is_same || finished.params == question.reference.params => (0..finished.times.len()).collect(),
-        None => (0..finished.times.len().min(1)).collect(),
+        Some(here) => here..here + 1,
+        None if is_same || finished.params == question.reference.params => 0..finished.times.len(),
+        None => 0..finished.times.len().min(1),
     }
 }
 
@@ -250,7 +269,7 @@ fn alike_at(apart: usize) -> f64 {
 }
 
 /// Returns the prior covariance of the logarithms of two times.
-fn covariance(axes: &HashMap<&str, Axes<'_>>, one: &Point<'_>, other: &Point<'_>) -> f64 {
+fn covariance(axes: &[Axes<'_>], one: &Point<'_>, other: &Point<'_>) -> f64 {
     let same_case = one.case == other.case;
     let case = if same_case { CASE } else { 0.0 };
     if one.family != other.family {
