@@ -202,6 +202,7 @@ impl Audit {
             cases: vec![case.map_err(anyhow::Error::msg)?],
             measuring: self.measuring,
             input_seed: inputs::mix(self.seed, &["screen", &entry.name]),
+            later_input_seed: None,
             own_seed: inputs::mix(self.seed, &["own", &entry.name]),
             within_s: None,
             explain: false,

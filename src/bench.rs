@@ -286,6 +286,7 @@ impl Bench {
             cases: vec![subject.request.clone()],
             measuring: self.measuring,
             input_seed,
+            later_input_seed: None,
             own_seed: inputs::mix(input_seed, &["own"]),
             within_s: None,
             explain: false,

@@ -72,6 +72,7 @@ pub async fn run(
         cases: vec![planned],
         measuring: tools.measuring,
         input_seed: inputs::mix(SEED, &["check", &workload.name]),
+        later_input_seed: None,
         own_seed: inputs::mix(SEED, &["own", &family.name]),
         within_s: None,
         explain: false,

@@ -5,6 +5,7 @@ mod arena;
 mod below_f16;
 mod case_run;
 mod data;
+mod drawing;
 #[cfg(test)]
 mod emulation;
 mod executed;

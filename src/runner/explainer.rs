@@ -73,6 +73,7 @@ impl Explainer {
             cases: vec![subject.planned(self.worker.info(), measuring)?],
             measuring,
             input_seed: seed,
+            later_input_seed: None,
             own_seed: mix(seed, &["own"]),
             within_s: None,
             explain: true,

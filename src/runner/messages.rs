@@ -70,8 +70,10 @@ pub struct EvaluateRequest {
     pub measuring: Measuring,
     /// Seed of the inputs. Variants with the same seed share the inputs, because they are slow to draw.
     pub input_seed: u64,
-    /// Seed of the data that no other variant gets: held-out inputs, confirmation inputs and the sets that checks
-    /// inspect.
+    /// Seed of the inputs that later variants will share, if it is near. Other threads draw them ahead.
+    pub later_input_seed: Option<u64>,
+    /// Seed of the data that one variant only gets: confirmation inputs, the sets that checks inspect, and held-out inputs
+    /// for this variant or a later one.
     pub own_seed: u64,
     /// The time for all cases, in seconds. A case that may not end within it is not begun, except for the first one.
     /// `None` is no limit.

@@ -188,6 +188,7 @@ impl Evaluator {
         }
         let (setup, finished) = (state.setup(), state.meter().finished());
         let (workload, seed) = (&setup.workload, setup.options.seed);
+        let input_seed = |place: u64| inputs::mix(seed, &["screening", &place.to_string()]);
         let request = EvaluateRequest {
             artifact: artifact.clone(),
             op: workload.op.source(),
@@ -196,7 +197,9 @@ impl Evaluator {
             tolerance: workload.tolerance,
             cases,
             measuring: setup.options.measuring,
-            input_seed: inputs::mix(seed, &["screening", &(finished / SAME_INPUTS).to_string()]),
+            input_seed: input_seed(finished / SAME_INPUTS),
+            later_input_seed: (finished % SAME_INPUTS >= SAME_INPUTS / 2)
+                .then(|| input_seed(finished / SAME_INPUTS + 1)),
             own_seed: inputs::mix(seed, &["own", &finished.to_string()]),
             within_s: Some(within.as_secs_f64()),
             explain: false,

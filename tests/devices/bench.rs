@@ -180,6 +180,7 @@ impl Bench {
             cases: vec![CaseRequest { case, plan, incumbent_ns, scaled: None }],
             measuring: MEASURING,
             input_seed: 7,
+            later_input_seed: None,
             own_seed: 8,
             within_s: None,
             explain: false,

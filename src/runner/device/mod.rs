@@ -71,6 +71,11 @@ impl Problem<'_> {
         self.op.tensors(self.dims, self.dtype)
     }
 
+    /// Returns the size of all tensors in bytes.
+    pub fn bytes(&self) -> usize {
+        self.tensors().iter().map(TensorSpec::bytes).sum()
+    }
+
     /// Returns the tensors that hold results, among them those that are updated in place.
     pub fn outputs(&self) -> Vec<TensorSpec> {
         self.op.outputs(self.dims, self.dtype)

@@ -1,7 +1,6 @@
 //! One case of a request on the device: its buffers, its checks and its times.
 
-use std::panic::resume_unwind;
-use std::thread::ScopedJoinHandle;
+use std::sync::Arc;
 
 use super::data::{Data, draw, encode};
 use super::scoped::{with_module, with_sets};
@@ -27,6 +26,9 @@ use crate::runner::messages::{CaseRequest, EvaluateRequest, PlannedCase};
 
 /// The phase whose inputs all variants share, so that they can be compared.
 const SCREENING: &str = "screening";
+
+/// The phase of the inputs after timing.
+const HELD_OUT: &str = "held_out_inputs";
 
 /// The float64 work of the check after timing, relative to the one before. It only has to distinguish this output from
 /// that of other inputs.
@@ -177,36 +179,57 @@ impl CaseRun<'_> {
         incumbent_ns: Option<f64>,
         step: &mut Step<'_>,
     ) -> Result<(Correctness, Timed), Ended> {
-        let oracle_flop = self.request.measuring.oracle_flop;
-        let data = self.stock.data(&self.problem, oracle_flop, self.seed(SCREENING))?;
-        let data: &Data = &data;
-        let (problem, seed) = (self.problem, self.seed("held_out_inputs"));
-        let answer = move || data.turned(&problem, oracle_flop * HELD_OUT_SHARE, seed);
-        std::thread::scope(|scope| {
-            // The oracle answers while the device works. By itself, it took a third of an evaluation (docs/measuring). One
-            // that uses the device would disturb the time. One outside of optloop may take a minute, and is not asked about
-            // a variant that is wrong.
-            let disturbs = problem.op.oracle_uses_device() && device.info().replays();
-            let is_quick = matches!(problem.op.source(), OpSource::BuiltIn(_));
-            let early = (is_quick && !disturbs).then(|| scope.spawn(answer));
-            let seen = self.loaded(device, (step, "check"), |setup, device| setup.check_once(device, data))?;
-            let held_out = early.unwrap_or_else(|| {
+        let data = self.stock.data(&self.problem, self.request.measuring.oracle_flop, self.seed(SCREENING))?;
+        // An oracle that uses the device would disturb the time.
+        let disturbs = self.problem.op.oracle_uses_device() && device.info().replays();
+        // One outside of optloop may take a minute, and is not asked about a variant that is wrong.
+        if !disturbs && matches!(self.problem.op.source(), OpSource::BuiltIn(_)) {
+            self.draw_held_out(&data, HELD_OUT);
+        }
+        let seen = self.loaded(device, (step, "check"), |setup, device| setup.check_once(device, &data))?;
+        let answered = if disturbs {
+            step(self.case, "check");
+            Some(self.held_out(&data)?)
+        } else {
+            self.draw_held_out(&data, HELD_OUT);
+            None
+        };
+        let timed = self.loaded(device, (step, "time"), |setup, device| {
+            setup.reset(device)?;
+            device.reset_caches().map_err(|fault| setup.ended(fault))?;
+            let (timed, prepared) = self.time(setup, device, incumbent_ns)?;
+            let held_out = || {
+                let held_out = answered.map_or_else(|| self.held_out(&data), Ok)?;
                 if !disturbs {
-                    return scope.spawn(answer);
+                    self.draw_ahead(&data);
                 }
-                step(self.case, "check");
-                let answered = answer();
-                scope.spawn(|| answered)
-            });
-            let timed = self.loaded(device, (step, "time"), |setup, device| {
-                setup.reset(device)?;
-                device.reset_caches().map_err(|fault| setup.ended(fault))?;
-                let (timed, prepared) = self.time(setup, device, incumbent_ns)?;
-                self.check_timed(setup, device, prepared, (&seen, data), held_out)?;
-                Ok(timed)
-            })?;
-            Ok((seen.correctness, timed))
-        })
+                Ok(held_out)
+            };
+            self.check_timed(setup, device, prepared, (&seen, &data), held_out)?;
+            Ok(timed)
+        })?;
+        Ok((seen.correctness, timed))
+    }
+
+    /// Has another thread draw held-out inputs, with the seed of a phase.
+    fn draw_held_out(&self, data: &Arc<Data>, phase: &str) {
+        let oracle_flop = self.request.measuring.oracle_flop * HELD_OUT_SHARE;
+        self.stock.draw_held_out(&self.problem, data, oracle_flop, self.seed(phase));
+    }
+
+    /// Returns held-out inputs.
+    fn held_out(&self, data: &Data) -> Result<Data, Ended> {
+        let oracle_flop = self.request.measuring.oracle_flop * HELD_OUT_SHARE;
+        self.stock.held_out(&self.problem, data, oracle_flop, self.seed(HELD_OUT))
+    }
+
+    /// Has other threads draw what a later variant will need on this case.
+    fn draw_ahead(&self, data: &Arc<Data>) {
+        self.draw_held_out(data, "later_held_out_inputs");
+        if let Some(seed) = self.request.later_input_seed {
+            let seed = inputs::mix(seed, &[self.case, SCREENING]);
+            self.stock.draw_ahead(&self.problem, self.request.measuring.oracle_flop, seed);
+        }
     }
 
     /// Times the case. Its capture is not released yet.
@@ -228,19 +251,18 @@ impl CaseRun<'_> {
         timed.map_err(|fault| setup.ended(fault))
     }
 
-    /// Checks the timed outputs, and that held-out inputs give their own output. Another thread draws these inputs.
+    /// Checks the timed outputs, and that held-out inputs give their own output.
     fn check_timed(
         &self,
         setup: &Setup<'_>,
         device: &mut dyn Device,
         prepared: Option<Prepared>,
         (seen, data): (&VerifiedOutput, &Data),
-        held_out: ScopedJoinHandle<'_, Result<Data, String>>,
+        held_out: impl FnOnce() -> Result<Data, Ended>,
     ) -> Result<(), Ended> {
-        let checked = setup.check_timed(device, seen, data).and_then(|()| {
-            let held_out = held_out.join().unwrap_or_else(|panic| resume_unwind(panic)).map_err(Ended::Oracle)?;
-            setup.check_held_out(device, prepared.as_ref(), &held_out)
-        });
+        let checked = setup
+            .check_timed(device, seen, data)
+            .and_then(|()| setup.check_held_out(device, prepared.as_ref(), &held_out()?));
         let released = match prepared {
             Some(prepared) => replays(device)?.release(prepared.capture),
             None => Ok(()),

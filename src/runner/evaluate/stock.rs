@@ -2,10 +2,11 @@
 //! takes longer than all the work on the device.
 
 use std::cell::RefCell;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::Ended;
 use super::data::Data;
+use super::drawing::Ahead;
 use crate::domain::op::{Dims, Dtype};
 use crate::runner::device::Problem;
 
@@ -14,6 +15,9 @@ const MAX_BYTES: usize = 4 << 30;
 
 /// The kept inputs may take the host's free memory divided by this.
 const MEMORY_SHARE: usize = 4;
+
+/// Each kind of data that is drawn ahead may take this memory divided by this.
+const AHEAD_SHARE: usize = 4;
 
 /// Everything that determines the data: equal keys give equal data.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,10 +37,15 @@ impl DataKey {
     }
 }
 
-/// Data kept between evaluations, within a memory limit.
+/// Data kept between evaluations, and data drawn ahead of them, within a memory limit.
 pub struct Stock {
     /// In order of use, the latest last.
-    kept: RefCell<Vec<(DataKey, Rc<Data>)>>,
+    kept: RefCell<Vec<(DataKey, Arc<Data>)>>,
+    /// The data of later evaluations.
+    later: Ahead,
+    /// Held-out inputs. Any will do for a problem, so that their keys have no seed. They have a thread of their own, because
+    /// each evaluation needs some, and the data above takes several times as long.
+    held_out: Ahead,
     most_bytes: usize,
 }
 
@@ -49,11 +58,12 @@ impl Default for Stock {
 impl Stock {
     /// Makes a stock that holds at most `most_bytes` of inputs.
     fn of(most_bytes: usize) -> Self {
-        Self { kept: RefCell::default(), most_bytes }
+        Self { kept: RefCell::default(), later: Ahead::start(), held_out: Ahead::start(), most_bytes }
     }
 
-    /// Returns the data of a source, and draws it if it is not kept. The least recently used data makes room.
-    pub fn data(&self, problem: &Problem<'_>, oracle_flop: f64, seed: u64) -> Result<Rc<Data>, Ended> {
+    /// Returns the data of a source, and draws it if it is neither kept nor drawn ahead. The least recently used data
+    /// makes room.
+    pub fn data(&self, problem: &Problem<'_>, oracle_flop: f64, seed: u64) -> Result<Arc<Data>, Ended> {
         let source = DataKey::of(problem, oracle_flop, seed);
         let known = {
             let mut kept = self.kept.borrow_mut();
@@ -64,14 +74,37 @@ impl Stock {
             Some(data) => data,
             None => {
                 // Room is made first, to reuse the freed memory.
-                self.make_room(problem.tensors().iter().map(|tensor| tensor.bytes()).sum());
-                Rc::new(Data::new(problem, oracle_flop, seed).map_err(Ended::Oracle)?)
+                self.make_room(problem.bytes());
+                let drawn = self.later.take(&source).unwrap_or_else(|| Data::new(problem, oracle_flop, seed));
+                Arc::new(drawn.map_err(Ended::Oracle)?)
             }
         };
         if data.bytes() <= self.most_bytes {
-            self.kept.borrow_mut().push((source, Rc::clone(&data)));
+            self.kept.borrow_mut().push((source, Arc::clone(&data)));
         }
         Ok(data)
+    }
+
+    /// Has another thread draw the data of a later evaluation.
+    pub fn draw_ahead(&self, problem: &Problem<'_>, oracle_flop: f64, seed: u64) {
+        let source = DataKey::of(problem, oracle_flop, seed);
+        if !self.kept.borrow().iter().any(|(other, _)| *other == source) {
+            let draw = move |problem: &Problem<'_>| Data::new(problem, oracle_flop, seed);
+            self.later.begin(source, problem, self.most_bytes / AHEAD_SHARE, draw);
+        }
+    }
+
+    /// Has another thread draw held-out inputs: those of `data`, rotated. Does nothing if some are ready or being drawn.
+    pub fn draw_held_out(&self, problem: &Problem<'_>, data: &Arc<Data>, oracle_flop: f64, seed: u64) {
+        let data = Arc::clone(data);
+        let draw = move |problem: &Problem<'_>| data.turned(problem, oracle_flop, seed);
+        self.held_out.begin(DataKey::of(problem, oracle_flop, 0), problem, self.most_bytes / AHEAD_SHARE, draw);
+    }
+
+    /// Returns held-out inputs that nothing was checked on, and draws them if no other thread has.
+    pub fn held_out(&self, problem: &Problem<'_>, data: &Data, oracle_flop: f64, seed: u64) -> Result<Data, Ended> {
+        let ahead = self.held_out.take(&DataKey::of(problem, oracle_flop, 0));
+        ahead.unwrap_or_else(|| data.turned(problem, oracle_flop, seed)).map_err(Ended::Oracle)
     }
 
     fn make_room(&self, bytes: usize) {
@@ -95,23 +128,54 @@ mod tests {
     use crate::domain::compute::Compute;
     use crate::ops;
 
-    #[test]
-    fn repeated_data_is_cached_until_its_memory_is_needed() {
-        let op = ops::find("attention").unwrap();
+    /// Calls a function with a small problem.
+    fn on_a_problem<T>(what: impl FnOnce(&Problem<'_>) -> T) -> T {
         let dims: Dims = [("B", 1), ("H", 1), ("Sq", 16), ("Sk", 16), ("D", 16), ("CAUSAL", 0)]
             .map(|(name, size)| (name.to_owned(), size))
             .into();
-        let problem = Problem { op, dims: &dims, dtype: Dtype::F16, compute: Compute::Dtype };
-        let one = Data::new(&problem, 1e9, 1).unwrap().bytes();
-        // Room for two, and for one more output, which is not kept here.
-        let stock = Stock::of(one * 2 + one / 3);
-        let [first, second] = [1, 2].map(|seed| stock.data(&problem, 1e9, seed).unwrap());
-        assert!(Rc::ptr_eq(&first, &stock.data(&problem, 1e9, 1).unwrap()));
-        assert!(!Rc::ptr_eq(&first, &stock.data(&problem, 1e8, 1).unwrap()), "fewer rows are another oracle");
-        assert!(Rc::ptr_eq(&first, &stock.data(&problem, 1e9, 1).unwrap()), "it was used after the second one");
-        assert!(!Rc::ptr_eq(&second, &stock.data(&problem, 1e9, 2).unwrap()));
-        let none = Stock::of(one - 1);
-        let [first, again] = [(); 2].map(|()| none.data(&problem, 1e9, 1).unwrap());
-        assert!(!Rc::ptr_eq(&first, &again), "too large to be kept");
+        let op = ops::find("attention").unwrap();
+        what(&Problem { op, dims: &dims, dtype: Dtype::F16, compute: Compute::Dtype })
+    }
+
+    #[test]
+    fn data_drawn_ahead_is_the_same_data() {
+        on_a_problem(|problem| {
+            let stock = Stock::of(1 << 20);
+            stock.draw_ahead(problem, 1e9, 1);
+            stock.draw_ahead(problem, 1e9, 2);
+            let [second, first] = [2, 1].map(|seed| stock.data(problem, 1e9, seed).unwrap());
+            assert_eq!(first.inputs, Data::new(problem, 1e9, 1).unwrap().inputs);
+            assert_eq!(second.inputs, Data::new(problem, 1e9, 2).unwrap().inputs);
+        });
+    }
+
+    #[test]
+    fn held_out_inputs_are_used_once() {
+        on_a_problem(|problem| {
+            let stock = Stock::of(1 << 20);
+            let data = stock.data(problem, 1e9, 1).unwrap();
+            stock.draw_held_out(problem, &data, 1e8, 2);
+            stock.draw_held_out(problem, &data, 1e8, 3);
+            // What is drawn ahead has the seed of then.
+            let seeds = [(); 2].map(|()| stock.held_out(problem, &data, 1e8, 4).unwrap().seed);
+            assert_eq!(seeds, [2, 4]);
+        });
+    }
+
+    #[test]
+    fn repeated_data_is_cached_until_its_memory_is_needed() {
+        on_a_problem(|problem| {
+            let one = Data::new(problem, 1e9, 1).unwrap().bytes();
+            // Room for two, and for one more output, which is not kept here.
+            let stock = Stock::of(one * 2 + one / 3);
+            let [first, second] = [1, 2].map(|seed| stock.data(problem, 1e9, seed).unwrap());
+            assert!(Arc::ptr_eq(&first, &stock.data(problem, 1e9, 1).unwrap()));
+            assert!(!Arc::ptr_eq(&first, &stock.data(problem, 1e8, 1).unwrap()), "fewer rows are another oracle");
+            assert!(Arc::ptr_eq(&first, &stock.data(problem, 1e9, 1).unwrap()), "it was used after the second one");
+            assert!(!Arc::ptr_eq(&second, &stock.data(problem, 1e9, 2).unwrap()));
+            let none = Stock::of(one - 1);
+            let [first, again] = [(); 2].map(|()| none.data(problem, 1e9, 1).unwrap());
+            assert!(!Arc::ptr_eq(&first, &again), "too large to be kept");
+        });
     }
 }

@@ -1,6 +1,7 @@
 //! Oracles that are Python functions: a program of each project's own, run as confined as its baselines.
 //!
-//! A process starts with the first call, and serves all further ones. It ends with this process.
+//! A process starts with the first call, and serves all further ones. Calls from several threads at once have a process
+//! each. They end with this process.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{ChildStdin, ChildStdout, Stdio};
@@ -31,7 +32,8 @@ const CHUNK: usize = 1 << 14;
 pub struct PythonOracle {
     text: String,
     python: String,
-    process: Mutex<Option<Process>>,
+    /// Processes that serve no call.
+    idle: Mutex<Vec<Process>>,
     printed: Mutex<Option<String>>,
 }
 
@@ -92,29 +94,26 @@ enum Failure {
 impl PythonOracle {
     /// Makes an oracle. Nothing runs before the first call.
     pub fn new(text: String, python: String) -> Self {
-        Self { text, python, process: Mutex::new(None), printed: Mutex::new(None) }
+        Self { text, python, idle: Mutex::default(), printed: Mutex::new(None) }
     }
 }
 
 impl Oracle for PythonOracle {
     fn compute(&self, call: &OracleCall<'_>) -> Result<Vec<f64>, String> {
-        let mut process = self.process.lock().map_err(|_| "an earlier call failed".to_owned())?;
-        let running = match process.take() {
+        let idle = || self.idle.lock().map_err(|_| "an earlier call failed".to_owned());
+        let found = idle()?.pop();
+        let mut running = match found {
             Some(running) => running,
             None => Process::start(&self.text, &self.python)?,
         };
-        let running = process.insert(running);
         let called = running.call(call);
+        if !matches!(called, Err(Failure::Lost(_))) {
+            idle()?.push(running);
+        }
         if let (Ok(mut printed), Ok((_, Some(line)))) = (self.printed.lock(), &called) {
             printed.get_or_insert_with(|| child::sentence(line));
         }
-        called.map(|(values, _)| values).map_err(|failure| match failure {
-            Failure::Refused(problem) => problem,
-            Failure::Lost(problem) => {
-                *process = None;
-                problem
-            }
-        })
+        called.map(|(values, _)| values).map_err(|(Failure::Refused(problem) | Failure::Lost(problem))| problem)
     }
 
     fn printed(&self) -> Option<String> {
