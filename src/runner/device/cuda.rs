@@ -7,6 +7,7 @@
 
 mod argument;
 mod describe;
+mod digest;
 mod graph_state;
 mod launch;
 mod memory;
@@ -19,10 +20,11 @@ use std::panic::UnwindSafe;
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
 
-use super::{Buffer, Device, Fault, Module, Replay, Work};
+use super::{Buffer, Device, Digest, Fault, Module, Replay, Work};
 use crate::domain::artifact::Artifact;
 use crate::domain::device::DeviceInfo;
 use describe::{describe, describe_device};
+use digest::Digester;
 use graph_state::GraphState;
 use launch::Loaded;
 use memory::{Place, Window};
@@ -39,6 +41,8 @@ pub struct CudaDevice {
     captures: HashMap<usize, Captured>,
     /// None until the first timing.
     graphs: Option<GraphState>,
+    /// None until the first digest.
+    digester: Option<Digester>,
     /// Events between replays in a row.
     marks: Vec<sys::CUevent>,
     buffers: HashMap<usize, Place>,
@@ -76,6 +80,7 @@ impl CudaDevice {
                 modules: HashMap::new(),
                 captures: HashMap::new(),
                 graphs: None,
+                digester: None,
                 marks: (0..=MAX_IN_FLIGHT).map(|_| result::event::create(flags)).collect::<Result<_, _>>()?,
                 buffers: HashMap::new(),
                 window: Window::new()?,
@@ -151,12 +156,13 @@ impl Device for CudaDevice {
         self.download(buffer)
     }
 
-    fn holds(&mut self, buffer: Buffer, bytes: &[u8]) -> Result<bool, Fault> {
-        self.compare(buffer, bytes)
+    fn digests(&mut self, buffers: &[Buffer]) -> Result<Vec<Digest>, Fault> {
+        let regions = buffers.iter().map(|buffer| self.region(*buffer)).collect::<Result<Vec<_>, _>>()?;
+        Ok(self.digest(&regions)?.into_iter().map(Digest).collect())
     }
 
-    fn was_intact(&mut self, buffer: Buffer) -> Result<bool, Fault> {
-        self.guards_are_intact(buffer)
+    fn were_intact(&mut self, buffers: &[Buffer]) -> Result<Vec<bool>, Fault> {
+        self.guards_are_intact(buffers)
     }
 
     /// Turns lines loaded to stay in L2 into ordinary ones, and allows no new ones.
@@ -187,6 +193,7 @@ impl Device for CudaDevice {
 impl Drop for CudaDevice {
     fn drop(&mut self) {
         self.graphs.iter_mut().for_each(GraphState::free);
+        self.digester.iter_mut().for_each(Digester::free);
         // SAFETY: each handle is released once. Errors at the end of the process change nothing.
         unsafe {
             for graph in self.captures.values().flat_map(Captured::graphs) {

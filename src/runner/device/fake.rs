@@ -364,12 +364,8 @@ impl Device for FakeDevice {
         Ok(self.contents(buffer)?.to_vec())
     }
 
-    fn holds(&mut self, buffer: Buffer, bytes: &[u8]) -> Result<bool, Fault> {
-        Ok(self.contents(buffer)?.as_slice() == bytes)
-    }
-
-    fn was_intact(&mut self, buffer: Buffer) -> Result<bool, Fault> {
-        Ok(std::mem::replace(&mut self.memory(buffer)?.intact, true))
+    fn were_intact(&mut self, buffers: &[Buffer]) -> Result<Vec<bool>, Fault> {
+        buffers.iter().map(|buffer| Ok(std::mem::replace(&mut self.memory(*buffer)?.intact, true))).collect()
     }
 
     fn launch(&mut self, work: &Work<'_>) -> Result<(), Fault> {

@@ -42,6 +42,11 @@ pub enum Fault {
     Broken(String),
 }
 
+/// Identifies the contents of a buffer: on one device, equal contents have equal digests. Two different ones agree with a
+/// probability of about 2^-64, and no kernel can compute them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Digest(u64);
+
 /// Handle of a loaded artifact, which lives until it is unloaded or the device is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(test, derive(Default))]
@@ -51,6 +56,15 @@ pub struct Module(usize);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(test, derive(Default))]
 pub struct Capture(usize);
+
+impl Digest {
+    /// Returns a digest that the host computes.
+    fn of(bytes: &[u8]) -> Self {
+        let mut first = [0; 8];
+        first.copy_from_slice(&blake3::hash(bytes).as_bytes()[..8]);
+        Self(u64::from_le_bytes(first))
+    }
+}
 
 /// The problem that a plan solves.
 #[derive(Clone, Copy)]
@@ -152,16 +166,16 @@ pub trait Device {
     /// Reads a whole buffer.
     fn read(&mut self, buffer: Buffer) -> Result<Vec<u8>, Fault>;
 
-    /// Returns whether a buffer holds exactly these bytes. A device may answer without copying the whole buffer.
-    fn holds(&mut self, buffer: Buffer, bytes: &[u8]) -> Result<bool, Fault> {
-        Ok(self.read(buffer)? == bytes)
+    /// Returns a digest of each buffer. A device may compute them without copying the buffers to the host.
+    fn digests(&mut self, buffers: &[Buffer]) -> Result<Vec<Digest>, Fault> {
+        buffers.iter().map(|buffer| self.read(*buffer).map(|bytes| Digest::of(&bytes))).collect()
     }
 
-    /// Returns whether the guard regions of a buffer are unchanged since its allocation, and restores them.
+    /// Returns of each buffer whether its guard regions are unchanged since its allocation, and restores them.
     ///
     /// A device that detects accesses out of bounds itself needs no guard regions and returns true.
-    fn was_intact(&mut self, _buffer: Buffer) -> Result<bool, Fault> {
-        Ok(true)
+    fn were_intact(&mut self, buffers: &[Buffer]) -> Result<Vec<bool>, Fault> {
+        Ok(vec![true; buffers.len()])
     }
 
     /// Undoes cache settings of a variant that outlast it. Does nothing by default.

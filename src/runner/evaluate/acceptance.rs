@@ -81,7 +81,7 @@ impl AcceptanceChecks<'_> {
             let data = Data::new(&setup.problem, measuring.oracle_flop, mix(*input_seed, &["accuracy"]))
                 .map_err(Ended::Oracle)?;
             let seen = Setup { tolerance: accuracy, ..*setup }.check_once(device, &data)?;
-            setup.check_again(device, &seen.output)
+            setup.check_again(device, &seen)
         })
     }
 
@@ -117,7 +117,7 @@ impl AcceptanceChecks<'_> {
         let Problem { op, dims, dtype, compute } = *problem;
         let mut expectation =
             Expectation::of_probe(op, dims, dtype, values, oracle_flop, seed, &probed).map_err(Ended::Oracle)?;
-        let output = setup.output_of(device, inputs, seed)?;
+        let (output, uploaded) = setup.output_of(device, inputs, seed)?;
         let mut checked = expectation.check(&output, setup.tolerance);
         if matches!(checked, Err(Refusal { check: Check::Accuracy, .. })) {
             let output = (&output[..], setup.tolerance);
@@ -126,7 +126,7 @@ impl AcceptanceChecks<'_> {
         }
         let message = |refusal| format!("on {}: {refusal}", probe.name);
         checked.map_err(|refusal: Refusal| setup.wrong(Check::Probe, message(refusal)))?;
-        setup.inspect_once(device, inputs, seed)
+        setup.inspect_once(device, &uploaded, seed)
     }
 
     /// Checks the shapes that are not in the workload, on ordinary inputs and on some probes. Returns their number.
@@ -144,7 +144,7 @@ impl AcceptanceChecks<'_> {
                 let oracle_flop = self.request.measuring.oracle_flop * HIDDEN_SHARE;
                 let data = Data::new(&setup.problem, oracle_flop, seed).map_err(Ended::Oracle)?;
                 let seen = setup.check_once(device, &data)?;
-                setup.check_again(device, &seen.output)?;
+                setup.check_again(device, &seen)?;
                 if !self.request.probes {
                     return Ok(());
                 }

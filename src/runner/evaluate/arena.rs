@@ -184,7 +184,7 @@ impl Arena {
     /// Returns the change to the inputs or guard regions of a participant's comparison, if there is one.
     fn spoilt(&self, device: &mut dyn Device, number: usize) -> Result<Option<Refusal>, Ended> {
         let participant = &self.participants[number];
-        find_corruption(device, &participant.setup(), &participant.shared.data, &self.others(&participant.shared))
+        find_corruption(device, &participant.setup(), &participant.seen, &self.others(&participant.shared))
     }
 
     /// Finds the participant that corrupts shared data, by replaying each of the comparison alone, this one last. The
@@ -269,10 +269,10 @@ impl Arena {
 fn find_corruption(
     device: &mut dyn Device,
     setup: &Setup<'_>,
-    data: &Data,
+    seen: &VerifiedOutput,
     participants: &[&LoadedParticipant],
 ) -> Result<Option<Refusal>, Ended> {
-    let mut found = setup.spoilt(device, &data.inputs, &setup.sets.places())?;
+    let mut found = setup.spoilt(device, &seen.uploaded, &setup.sets.places())?;
     // Continues after a finding, because checking the guard regions also restores them.
     for participant in participants {
         found = found.or(participant.setup().check_guard_regions(device, &participant.loaded.sets.places())?);
@@ -332,7 +332,7 @@ fn get_ready(
     let prepared = benchmark::prepare(replays(device)?, &setup.works(), measuring.min_sample_ns);
     let prepared = prepared.map_err(|fault| setup.ended(fault))?;
     let checked =
-        setup.check_timed(device, &seen, data).and_then(|()| match find_corruption(device, &setup, data, others)? {
+        setup.check_timed(device, &seen, data).and_then(|()| match find_corruption(device, &setup, &seen, others)? {
             Some(Refusal { check, message }) => Err(setup.wrong(check, message)),
             None => Ok(()),
         });

@@ -276,9 +276,9 @@ impl CaseRun<'_> {
         let data = Data::new(&self.problem, self.request.measuring.oracle_flop, self.seed("confirmation"));
         let data = data.map_err(Ended::Oracle)?;
         self.loaded(device, (step, "confirm"), |setup, device| {
-            setup.fill(device, &data.inputs)?;
+            let uploaded = setup.fill(device, &data.inputs)?;
             let timed = modelled(setup, device, 1.0, self.explain)?;
-            setup.check_confirmed(device, &data)?;
+            setup.check_confirmed(device, &uploaded, &data)?;
             Ok(timed)
         })
     }

@@ -16,7 +16,7 @@ use crate::domain::device::DeviceInfo;
 use crate::domain::op::{TensorRole, TensorSpec};
 use crate::domain::plan::{Initial, LaunchPlan, Workspace};
 use crate::domain::regime::{self, Regime};
-use crate::runner::device::{Buffer, Device, Fault, Module, Problem, Restore, Work};
+use crate::runner::device::{Buffer, Device, Digest, Fault, Module, Problem, Restore, Work};
 use crate::runner::outputs::POISON;
 
 /// The most sets that a check inspects.
@@ -48,6 +48,9 @@ impl Rotation {
         Self { sets, shares_inputs: false }
     }
 }
+
+/// What the inputs of a set were when they were uploaded: the digest of each, with the tensor's name.
+pub struct Uploaded(Vec<(String, Digest)>);
 
 /// Sets of equal buffers on the device. The caller must free them.
 #[derive(Default)]
@@ -250,60 +253,53 @@ impl Sets {
         })
     }
 
-    /// Returns whether the outputs of a set are these bytes. Reading large outputs takes several times as long.
-    pub fn has_output(
+    /// Returns the digest of each output of a set.
+    pub fn output_digests(
         &self,
         device: &mut dyn Device,
         problem: &Problem<'_>,
         place: usize,
-        bytes: &[u8],
-    ) -> Result<bool, Fault> {
-        let mut rest = bytes;
-        for output in problem.outputs() {
-            let Some((own, others)) = rest.split_at_checked(output.bytes()) else { return Ok(false) };
-            if !device.holds(self.sets[place][&output.name], own)? {
-                return Ok(false);
-            }
-            rest = others;
-        }
-        Ok(rest.is_empty())
+    ) -> Result<Vec<Digest>, Fault> {
+        let outputs: Vec<Buffer> = problem.outputs().iter().map(|output| self.sets[place][&output.name]).collect();
+        device.digests(&outputs)
+    }
+
+    /// Returns the digests of a set's inputs, which were just uploaded.
+    pub fn uploaded_inputs(&self, device: &mut dyn Device, inputs: &Inputs, place: usize) -> Result<Uploaded, Fault> {
+        let buffers: Vec<Buffer> = inputs.iter().map(|(name, _)| self.uploaded(place, name)).collect();
+        let names = inputs.iter().map(|(name, _)| name.clone());
+        Ok(Uploaded(names.zip(device.digests(&buffers)?).collect()))
     }
 
     /// Returns the name of an input that no longer holds what was uploaded, in the sets at `places`.
-    ///
-    /// Every byte is compared. A hash on the host would take longer, and the bytes must be downloaded for either.
     pub fn overwritten(
         &self,
         device: &mut dyn Device,
-        inputs: &Inputs,
+        uploaded: &Uploaded,
         places: &[usize],
     ) -> Result<Option<String>, Fault> {
-        for (name, bytes) in inputs {
-            for place in places {
-                if !device.holds(self.uploaded(*place, name), bytes)? {
-                    return Ok(Some(name.clone()));
-                }
-            }
-        }
-        Ok(None)
+        let inputs = || places.iter().flat_map(|place| uploaded.0.iter().map(move |input| (*place, input)));
+        let buffers: Vec<Buffer> = inputs().map(|(place, (name, _))| self.uploaded(place, name)).collect();
+        let mut found = inputs().zip(device.digests(&buffers)?);
+        Ok(found.find(|((_, (_, digest)), found)| digest != found).map(|((_, (name, _)), _)| name.clone()))
     }
 
     /// Returns the name of a buffer whose guard regions were written, in the sets at `places`.
     pub fn written_beside(&self, device: &mut dyn Device, places: &[usize]) -> Result<Option<String>, Fault> {
-        let mut found = None;
+        let mut guarded: Vec<(&String, Buffer)> = Vec::new();
         for place in places {
-            let mut names: Vec<&String> = self.sets[*place].keys().collect();
-            names.sort();
-            // Continues after a finding, because the check also restores the guard regions.
-            for name in names {
-                let (buffer, uploaded) = (self.sets[*place][name], self.uploaded(*place, name));
-                let is_intact = device.was_intact(buffer)?;
-                if !(buffer == uploaded || device.was_intact(uploaded)?) || !is_intact {
-                    found.get_or_insert_with(|| name.clone());
-                }
+            let mut buffers: Vec<(&String, Buffer)> =
+                self.sets[*place].iter().map(|(name, buffer)| (name, *buffer)).collect();
+            buffers.sort_by_key(|(name, _)| *name);
+            for (name, buffer) in buffers {
+                let uploaded = self.uploaded(*place, name);
+                guarded.push((name, buffer));
+                guarded.extend((uploaded != buffer).then_some((name, uploaded)));
             }
         }
-        Ok(found)
+        let buffers: Vec<Buffer> = guarded.iter().map(|(_, buffer)| *buffer).collect();
+        let mut intact = guarded.into_iter().zip(device.were_intact(&buffers)?);
+        Ok(intact.find(|(_, is_intact)| !is_intact).map(|((name, _), _)| name.clone()))
     }
 }
 
@@ -375,16 +371,17 @@ mod tests {
         assert_eq!(device.held()[1], 3 * 2 + 1, "a tensor with its initial values in each set, and one input");
         let inputs: Inputs = [("x", 1), ("w", 2)].map(|(name, byte)| (name.to_owned(), vec![byte; 8])).into();
         sets.upload_to(&mut device, &[2], &inputs).unwrap();
+        let uploaded = sets.uploaded_inputs(&mut device, &inputs, 2).unwrap();
         for place in sets.places() {
             device.write(sets.sets[place]["x"], &[9; 8]).unwrap();
         }
-        assert_eq!(sets.overwritten(&mut device, &inputs, &sets.places()), Ok(None), "a result is no input");
+        assert_eq!(sets.overwritten(&mut device, &uploaded, &sets.places()), Ok(None), "a result is no input");
         sets.poison_outputs(&mut device, &problem).unwrap();
         for place in sets.places() {
             assert_eq!(sets.output(&mut device, &problem, place), Ok(vec![1; 8]));
         }
         device.write(sets.restores[1][0].from, &[9; 8]).unwrap();
-        assert_eq!(sets.overwritten(&mut device, &inputs, &[1]), Ok(Some("x".to_owned())));
+        assert_eq!(sets.overwritten(&mut device, &uploaded, &[1]), Ok(Some("x".to_owned())));
         sets.free(&mut device).unwrap();
         assert_eq!(device.held(), [0; 3]);
     }

@@ -1,7 +1,7 @@
 //! A variant on a case, with everything it needs on the device, and the checks of its outputs.
 
 use super::data::{Data, Inputs};
-use super::sets::Sets;
+use super::sets::{Sets, Uploaded};
 use super::{Ended, ended, replays};
 use crate::domain::check::Check;
 use crate::domain::correctness::Correctness;
@@ -9,7 +9,7 @@ use crate::domain::evaluation::Outcome;
 use crate::domain::plan::LaunchPlan;
 use crate::domain::workload::Tolerance;
 use crate::runner::benchmark::{self, Prepared};
-use crate::runner::device::{Capture, Device, Fault, Module, Problem, Work};
+use crate::runner::device::{Capture, Device, Digest, Fault, Module, Problem, Work};
 use crate::runner::inputs::mix;
 use crate::runner::outputs::Refusal;
 
@@ -34,9 +34,11 @@ pub struct Setup<'a> {
 
 /// An output that was found correct.
 pub struct VerifiedOutput {
-    /// Its bytes. The same inputs must give the same bytes again.
-    pub output: Vec<u8>,
-    /// Its error.
+    /// The digest of each tensor. The same inputs must give the same bytes again.
+    pub digests: Vec<Digest>,
+    /// The inputs.
+    pub uploaded: Uploaded,
+    /// The error.
     pub correctness: Correctness,
 }
 
@@ -47,9 +49,10 @@ impl<'a> Setup<'a> {
     }
 
     /// Uploads inputs to every set, resets the workspaces and poisons the outputs.
-    pub fn fill(&self, device: &mut dyn Device, inputs: &Inputs) -> Result<(), Ended> {
-        self.sets.upload(device, inputs).map_err(|fault| self.ended(fault))?;
-        self.reset(device)
+    pub fn fill(&self, device: &mut dyn Device, inputs: &Inputs) -> Result<Uploaded, Ended> {
+        let uploaded = self.sets.upload(device, inputs).and_then(|()| self.sets.uploaded_inputs(device, inputs, 0));
+        let uploaded = uploaded.map_err(|fault| self.ended(fault))?;
+        self.reset(device).map(|()| uploaded)
     }
 
     /// Resets the workspaces and poisons the outputs, so that an execution cannot use the results of an earlier one.
@@ -65,31 +68,32 @@ impl<'a> Setup<'a> {
 
     /// Uploads inputs, executes the plan once on one set, and checks its output, the inputs and the guard regions.
     pub fn check_once(&self, device: &mut dyn Device, data: &Data) -> Result<VerifiedOutput, Ended> {
-        let output = self.output_of(device, &data.inputs, data.seed)?;
+        let (output, uploaded) = self.output_of(device, &data.inputs, data.seed)?;
         let checked = data.expectation.check(&output, self.tolerance);
         let correctness = checked.map_err(|Refusal { check, message }| self.wrong(check, message))?;
-        self.inspect_once(device, &data.inputs, data.seed)?;
-        Ok(VerifiedOutput { output, correctness })
+        self.inspect_once(device, &uploaded, data.seed)?;
+        let digests = self.output_digests(device, self.places(data.seed, "once")[0])?;
+        Ok(VerifiedOutput { digests, uploaded, correctness })
     }
 
     /// Uploads the inputs of a seed, executes the plan once on one set, and returns its output.
-    pub fn output_of(&self, device: &mut dyn Device, inputs: &Inputs, seed: u64) -> Result<Vec<u8>, Ended> {
-        self.fill(device, inputs)?;
-        self.launch(device, self.places(seed, "once")[0])
+    pub fn output_of(&self, device: &mut dyn Device, inputs: &Inputs, seed: u64) -> Result<(Vec<u8>, Uploaded), Ended> {
+        let uploaded = self.fill(device, inputs)?;
+        self.launch(device, self.places(seed, "once")[0]).map(|output| (output, uploaded))
     }
 
     /// Checks the inputs and guard regions after [`Setup::output_of`].
-    pub fn inspect_once(&self, device: &mut dyn Device, inputs: &Inputs, seed: u64) -> Result<(), Ended> {
-        self.inspect(device, inputs, &self.places(seed, "once"))
+    pub fn inspect_once(&self, device: &mut dyn Device, uploaded: &Uploaded, seed: u64) -> Result<(), Ended> {
+        self.inspect(device, uploaded, &self.places(seed, "once"))
     }
 
-    /// Executes the plan again after [`Setup::output_of`], on every set, with the workspaces as the executions before
+    /// Executes the plan again after [`Setup::check_once`], on every set, with the workspaces as the executions before
     /// left them. The same inputs must give the same output again, and in other buffers.
-    pub fn check_again(&self, device: &mut dyn Device, output: &[u8]) -> Result<(), Ended> {
+    pub fn check_again(&self, device: &mut dyn Device, seen: &VerifiedOutput) -> Result<(), Ended> {
         self.poison_outputs(device)?;
         for place in self.sets.places() {
             device.launch(&self.works()[place]).map_err(|fault| self.ended(fault))?;
-            if !self.has_output(device, place, output)? {
+            if self.output_digests(device, place)? != seen.digests {
                 let message = "the same inputs gave a different output in the next execution, or in other buffers";
                 return Err(self.wrong(Check::Repeatable, message.to_owned()));
             }
@@ -108,16 +112,21 @@ impl<'a> Setup<'a> {
     }
 
     /// Checks the data that no execution may change: the inputs and the guard regions.
-    fn inspect(&self, device: &mut dyn Device, inputs: &Inputs, places: &[usize]) -> Result<(), Ended> {
-        match self.spoilt(device, inputs, places)? {
+    fn inspect(&self, device: &mut dyn Device, uploaded: &Uploaded, places: &[usize]) -> Result<(), Ended> {
+        match self.spoilt(device, uploaded, places)? {
             Some(Refusal { check, message }) => Err(self.wrong(check, message)),
             None => Ok(()),
         }
     }
 
     /// Returns the forbidden change to the inputs or guard regions, if there is one.
-    pub fn spoilt(&self, device: &mut dyn Device, inputs: &Inputs, places: &[usize]) -> Result<Option<Refusal>, Ended> {
-        let overwritten = self.sets.overwritten(device, inputs, places).map_err(|fault| self.ended(fault))?;
+    pub fn spoilt(
+        &self,
+        device: &mut dyn Device,
+        uploaded: &Uploaded,
+        places: &[usize],
+    ) -> Result<Option<Refusal>, Ended> {
+        let overwritten = self.sets.overwritten(device, uploaded, places).map_err(|fault| self.ended(fault))?;
         let refusal = |name| Refusal { check: Check::Inputs, message: format!("it overwrote its input `{name}`") };
         let beside = self.check_guard_regions(device, places)?;
         Ok(overwritten.map(refusal).or(beside))
@@ -133,7 +142,7 @@ impl<'a> Setup<'a> {
     /// Checks the buffers after timed executions: the same output as in `seen`, and unchanged inputs and guard regions.
     pub fn check_timed(&self, device: &mut dyn Device, seen: &VerifiedOutput, data: &Data) -> Result<(), Ended> {
         let places = self.places(data.seed, "timed");
-        self.inspect(device, &data.inputs, &places)?;
+        self.inspect(device, &seen.uploaded, &places)?;
         self.check_outputs(device, seen, data, &places)
     }
 
@@ -147,10 +156,10 @@ impl<'a> Setup<'a> {
         places: &[usize],
     ) -> Result<(), Ended> {
         for place in places {
-            if self.has_output(device, *place, &seen.output)? {
+            if self.output_digests(device, *place)? == seen.digests {
                 continue;
             }
-            let output = self.sets.output(device, &self.problem, *place).map_err(|fault| self.ended(fault))?;
+            let output = self.output(device, *place)?;
             let checked = data.expectation.check(&output, self.tolerance);
             checked.map_err(|refusal| {
                 let message = format!("correct when checked, but wrong when timed: {refusal}");
@@ -163,14 +172,12 @@ impl<'a> Setup<'a> {
     }
 
     /// Checks the output of a confirmation on inputs that no check has used.
-    pub fn check_confirmed(&self, device: &mut dyn Device, data: &Data) -> Result<(), Ended> {
+    pub fn check_confirmed(&self, device: &mut dyn Device, uploaded: &Uploaded, data: &Data) -> Result<(), Ended> {
         // A device that models its times has only the first set.
-        self.inspect(device, &data.inputs, &[0])?;
-        for output in self.outputs(device, &[0])? {
-            let checked = data.expectation.check(&output, self.tolerance);
-            checked.map_err(|refusal| self.cheated(Check::Timed, format!("wrong in its confirmation: {refusal}")))?;
-        }
-        Ok(())
+        self.inspect(device, uploaded, &[0])?;
+        let checked = data.expectation.check(&self.output(device, 0)?, self.tolerance);
+        let checked = checked.map_err(|refusal| format!("wrong in its confirmation: {refusal}"));
+        checked.map(drop).map_err(|message| self.cheated(Check::Timed, message))
     }
 
     /// Checks after timing that other inputs in the same memory give their own output. The timed replay runs on them,
@@ -186,28 +193,32 @@ impl<'a> Setup<'a> {
     ) -> Result<(), Ended> {
         let places = self.held_out_places(data);
         let uploaded = self.sets.upload_to(device, &places, &data.inputs);
-        uploaded.map_err(|fault| self.ended(fault))?;
+        let uploaded = uploaded.and_then(|()| self.sets.uploaded_inputs(device, &data.inputs, places[0]));
+        let uploaded = uploaded.map_err(|fault| self.ended(fault))?;
         let mut replayed = Vec::new();
         if let Some(prepared) = prepared {
             self.poison_outputs(device)?;
             self.replay(device, prepared.capture)?;
-            replayed = self.outputs(device, &places)?;
+            replayed = places.iter().map(|place| self.output_digests(device, *place)).collect::<Result<_, _>>()?;
         }
         let was_alone = prepared.is_some_and(|it| it.executions == 1 && benchmark::is_long(it.replay_ns));
         let alone = if was_alone {
-            replayed.swap_remove(0)
+            self.output(device, places[0])?
         } else {
             self.poison_outputs(device)?;
             self.launch(device, places[0])?
         };
         let checked = data.expectation.check(&alone, self.tolerance);
-        let mut checked = checked.map_err(|refusal| refusal.to_string());
-        if checked.is_ok() && replayed.iter().any(|output| *output != alone) {
-            checked = Err("a replay gives a different output than a single execution".to_owned());
+        let mut checked = checked.map(drop).map_err(|refusal| refusal.to_string());
+        if checked.is_ok() {
+            let digests = self.output_digests(device, places[0])?;
+            if replayed.iter().any(|replayed| *replayed != digests) {
+                checked = Err("a replay gives a different output than a single execution".to_owned());
+            }
         }
         let message = |what| format!("correct when timed, but wrong on other inputs in the same memory: {what}");
         checked.map_err(|what| self.cheated(Check::HeldOutInputs, message(what)))?;
-        self.inspect(device, &data.inputs, &places)
+        self.inspect(device, &uploaded, &places)
     }
 
     /// Replays a capture once and returns the time in nanoseconds.
@@ -217,19 +228,18 @@ impl<'a> Setup<'a> {
 
     /// Executes the plan once on the set at `place` and returns its output.
     fn launch(&self, device: &mut dyn Device, place: usize) -> Result<Vec<u8>, Ended> {
-        let launched = device.launch(&self.works()[place]);
-        launched.and_then(|()| self.sets.output(device, &self.problem, place)).map_err(|fault| self.ended(fault))
+        device.launch(&self.works()[place]).map_err(|fault| self.ended(fault))?;
+        self.output(device, place)
     }
 
-    /// Returns whether the outputs of a set are these bytes.
-    fn has_output(&self, device: &mut dyn Device, place: usize, bytes: &[u8]) -> Result<bool, Ended> {
-        self.sets.has_output(device, &self.problem, place, bytes).map_err(|fault| self.ended(fault))
+    /// Reads the outputs of the set at `place`.
+    fn output(&self, device: &mut dyn Device, place: usize) -> Result<Vec<u8>, Ended> {
+        self.sets.output(device, &self.problem, place).map_err(|fault| self.ended(fault))
     }
 
-    /// Reads the outputs of the sets at `places`.
-    fn outputs(&self, device: &mut dyn Device, places: &[usize]) -> Result<Vec<Vec<u8>>, Ended> {
-        let outputs = places.iter().map(|place| self.sets.output(device, &self.problem, *place));
-        outputs.collect::<Result<_, Fault>>().map_err(|fault| self.ended(fault))
+    /// Returns the digests of the outputs of the set at `place`.
+    fn output_digests(&self, device: &mut dyn Device, place: usize) -> Result<Vec<Digest>, Ended> {
+        self.sets.output_digests(device, &self.problem, place).map_err(|fault| self.ended(fault))
     }
 
     /// Makes the outcome of a variant with a wrong result.

@@ -14,7 +14,7 @@ pub(super) const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 use crate::domain::artifact::Artifact;
 use crate::domain::device::DeviceInfo;
-use crate::runner::device::{Buffer, Capture, Device, Fault, Model, Module, Replay, Work};
+use crate::runner::device::{Buffer, Capture, Device, Digest, Fault, Model, Module, Replay, Work};
 use crate::runner::messages::WorkerReply;
 
 /// The destination of a worker's replies.
@@ -123,12 +123,12 @@ impl Device for WatchedDevice {
         self.resume_step().read(buffer)
     }
 
-    fn holds(&mut self, buffer: Buffer, bytes: &[u8]) -> Result<bool, Fault> {
-        self.resume_step().holds(buffer, bytes)
+    fn digests(&mut self, buffers: &[Buffer]) -> Result<Vec<Digest>, Fault> {
+        self.resume_step().digests(buffers)
     }
 
-    fn was_intact(&mut self, buffer: Buffer) -> Result<bool, Fault> {
-        self.resume_step().was_intact(buffer)
+    fn were_intact(&mut self, buffers: &[Buffer]) -> Result<Vec<bool>, Fault> {
+        self.resume_step().were_intact(buffers)
     }
 
     fn reset_caches(&mut self) -> Result<(), Fault> {

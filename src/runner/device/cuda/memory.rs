@@ -3,13 +3,13 @@
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
 
+use super::digest::Region;
 use super::{Buffer, CudaDevice, Fault, describe, fault};
-use crate::runner::threads;
 
 /// Size in bytes of the guard region on either side of a buffer. It equals a tile of 128 rows of 256 halves, so a whole
 /// tile at a ragged end lands in the guard region. It is a multiple of 256 bytes, the driver's alignment of
 /// allocations, so buffers keep that alignment.
-const GUARD_BYTES: usize = 64 << 10;
+pub(super) const GUARD_BYTES: usize = 64 << 10;
 
 /// The byte that fills guard regions and new buffers. All bits set are a NaN of every dtype. So a kernel that reads out
 /// of bounds or reads unwritten memory gets a NaN output.
@@ -17,9 +17,6 @@ const GUARD: u8 = 0xff;
 
 /// Bytes copied to the host at a time: enough for the bus to run at its full rate, few enough for a core's cache.
 const WINDOW_BYTES: usize = 4 << 20;
-
-/// Bytes that one core compares at a time.
-const COMPARED_BYTES: usize = 256 << 10;
 
 /// Location of a buffer: guard region, contents, guard region.
 #[derive(Clone, Copy)]
@@ -105,26 +102,20 @@ impl CudaDevice {
         Ok(bytes)
     }
 
-    pub(super) fn compare(&mut self, buffer: Buffer, bytes: &[u8]) -> Result<bool, Fault> {
-        let place = self.place(buffer)?;
-        if bytes.len() != place.bytes {
-            return Ok(false);
+    /// Returns of each buffer whether both guard regions are unchanged, and restores them.
+    pub(super) fn guards_are_intact(&mut self, buffers: &[Buffer]) -> Result<Vec<bool>, Fault> {
+        let intact = self.digester()?;
+        let guards = |buffer: &Buffer| {
+            self.place(*buffer).map(|Place { allocated, address, bytes }| [allocated, address + bytes as u64])
+        };
+        let guards: Vec<[sys::CUdeviceptr; 2]> = buffers.iter().map(guards).collect::<Result<_, _>>()?;
+        let regions: Vec<Region> = guards.as_flattened().iter().map(|guard| (*guard, GUARD_BYTES)).collect();
+        let digests = self.digest(&regions)?;
+        let are_intact: Vec<bool> = digests.chunks(2).map(|pair| pair.iter().all(|digest| *digest == intact)).collect();
+        for (guards, _) in guards.iter().zip(&are_intact).filter(|(_, is_intact)| !**is_intact) {
+            guards.iter().try_for_each(|guard| self.set(*guard, GUARD_BYTES, GUARD))?;
         }
-        self.scan(place.address, place.bytes, |offset, window| {
-            same(window, &bytes[offset..offset + window.len()], place.bytes)
-        })
-    }
-
-    pub(super) fn guards_are_intact(&mut self, buffer: Buffer) -> Result<bool, Fault> {
-        let Place { allocated, address, bytes } = self.place(buffer)?;
-        for guard in [allocated, address + bytes as u64] {
-            if !self.scan(guard, GUARD_BYTES, |_, window| window.iter().all(|byte| *byte == GUARD))? {
-                self.set(allocated, GUARD_BYTES, GUARD)?;
-                self.set(address + bytes as u64, GUARD_BYTES, GUARD)?;
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        Ok(are_intact)
     }
 
     /// Enqueues a fill of a buffer, its guard regions or a part of them.
@@ -136,7 +127,7 @@ impl CudaDevice {
 
     /// Copies device memory to the host, one window at a time. Passes each window to `visit` with its offset, until
     /// `visit` returns false. Returns whether `visit` accepted all windows.
-    fn scan(
+    pub(super) fn scan(
         &mut self,
         address: sys::CUdeviceptr,
         bytes: usize,
@@ -157,10 +148,4 @@ impl CudaDevice {
         }
         Ok(true)
     }
-}
-
-/// Compares two windows of a buffer of so many bytes.
-fn same(a: &[u8], b: &[u8], buffer_bytes: usize) -> bool {
-    let chunks: Vec<_> = a.chunks(COMPARED_BYTES).zip(b.chunks(COMPARED_BYTES)).collect();
-    a.len() == b.len() && threads::all(chunks.len(), buffer_bytes, |place| chunks[place].0 == chunks[place].1)
 }

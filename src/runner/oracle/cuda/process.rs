@@ -151,10 +151,10 @@ fn carry_out(device: &mut dyn Device, call: &Call, inputs: &[Vec<u8>]) -> Result
     let plan = LaunchPlan { workspaces: Vec::new(), launches: vec![launch(call)] };
     let work = Work { module, plan: &plan, buffers: &buffers, restores: &[], problem: None };
     device.launch(&work).map_err(explained)?;
-    for tensor in &call.tensors {
-        if !device.was_intact(buffers[&tensor.name]).map_err(explained)? {
-            return Err(format!("`{}` writes outside of the tensor `{}`", call.name, tensor.name));
-        }
+    let written: Vec<Buffer> = call.tensors.iter().map(|tensor| buffers[&tensor.name]).collect();
+    let mut intact = call.tensors.iter().zip(device.were_intact(&written).map_err(explained)?);
+    if let Some((tensor, _)) = intact.find(|(_, is_intact)| !is_intact) {
+        return Err(format!("`{}` writes outside of the tensor `{}`", call.name, tensor.name));
     }
     let mut outputs = Vec::new();
     for tensor in &call.tensors {
