@@ -182,6 +182,19 @@ impl Dtype {
         }
     }
 
+    /// Returns the bits that are all set in an element that is NaN or infinite, and in no other. `None` for whole numbers.
+    pub fn not_finite_bits(self) -> Option<u64> {
+        match self {
+            Self::F16 => Some(0x7c00),
+            Self::Bf16 => Some(0x7f80),
+            Self::F32 => Some(0x7f80_0000),
+            Self::F64 => Some(0x7ff0_0000_0000_0000),
+            Self::E4m3 => Some(0x7f),
+            Self::E5m2 => Some(0x7c),
+            Self::I8 | Self::U8 | Self::I32 | Self::Bool => None,
+        }
+    }
+
     /// Returns whether the bytes of an element are those of a finite number.
     pub fn is_finite(self, element: &[u8]) -> bool {
         match (self, element) {
@@ -307,6 +320,20 @@ mod tests {
             }
             let poisoned = [vec![0; dtype.bytes()], vec![0xff; dtype.bytes()]].concat();
             assert_eq!(dtype.are_finite(&poisoned), dtype.is_integer(), "{}", dtype.name());
+        }
+    }
+
+    /// All numbers of up to 16 bits, and F32 and F64 with these bits at the front.
+    #[test]
+    fn the_bits_of_what_is_not_finite_are_set_nowhere_else() {
+        for dtype in Dtype::ALL.into_iter().filter(|dtype| !dtype.is_integer()) {
+            for front in 0..=u16::MAX {
+                let bytes = dtype.bytes();
+                let number = if bytes < 2 { u64::from(front) & 0xff } else { u64::from(front) << (8 * (bytes - 2)) };
+                let bits = dtype.not_finite_bits().unwrap();
+                let has_all = number & bits == bits;
+                assert_eq!(dtype.is_finite(&number.to_le_bytes()[..bytes]), !has_all, "{front:x} in {}", dtype.name());
+            }
         }
     }
 

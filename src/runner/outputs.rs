@@ -97,10 +97,16 @@ impl Outputs {
 }
 
 impl Output {
+    /// Returns where the bytes of a row are.
+    pub fn range_of(&self, row: usize) -> Range<usize> {
+        let size = self.row_len * self.dtype.bytes();
+        let start = self.bytes.start + (row - self.rows.start) * size;
+        start..start + size
+    }
+
     /// Returns the bytes of a row.
     pub fn bytes_of<'a>(&self, row: usize, bytes: &'a [u8]) -> &'a [u8] {
-        let size = self.row_len * self.dtype.bytes();
-        &bytes[self.bytes.start + (row - self.rows.start) * size..][..size]
+        &bytes[self.range_of(row)]
     }
 
     /// Returns the values of a row.

@@ -32,6 +32,12 @@ const SUM_ROUNDING: f64 = 1.0 / (1_u64 << 26) as f64;
 /// The fewest rows to compare with the oracle.
 const MIN_ROWS: usize = 64;
 
+/// The most parts of an output to read, if it is not read as a whole. Each part takes about 20 us.
+const MOST_PARTS: usize = 1024;
+
+/// The least bytes of an output for each byte that is compared, if it is not read as a whole.
+const LEAST_BYTES_FOR_ONE: usize = 4;
+
 /// How near to the largest value of its dtype, relative to it, a result may be either finite or infinite.
 const NEAR_LARGEST: f64 = 0.01;
 
@@ -234,6 +240,30 @@ impl Expectation {
         } else {
             self.scan_around(bytes)?;
         }
+        self.judge(&self.row_errors(bytes), bytes, tolerance)
+    }
+
+    /// Returns the bytes that are compared with the oracle, if these are a small part of outputs whose elements must all be
+    /// finite.
+    pub fn compared_parts(&self) -> Option<Vec<Range<usize>>> {
+        if !self.unspecified.is_empty() || self.has_large {
+            return None;
+        }
+        let mut parts: Vec<Range<usize>> = Vec::new();
+        for (at, ComparedRow { row, .. }) in self.rows.iter().enumerate() {
+            let bytes = self.output_of(at).range_of(*row);
+            match parts.last_mut() {
+                Some(last) if last.end == bytes.start => last.end = bytes.end,
+                _ => parts.push(bytes),
+            }
+        }
+        let compared: usize = parts.iter().map(ExactSizeIterator::len).sum();
+        let is_small = parts.len() <= MOST_PARTS && compared * LEAST_BYTES_FOR_ONE <= self.outputs.bytes();
+        is_small.then_some(parts)
+    }
+
+    /// Checks the bytes of all outputs, of which only those that are compared matter. The others were found to be finite.
+    pub fn check_parts(&self, bytes: &[u8], tolerance: &Tolerance) -> Result<Correctness, Refusal> {
         self.judge(&self.row_errors(bytes), bytes, tolerance)
     }
 

@@ -2,7 +2,7 @@
 about = "Only every fourth launch does the work: its answer stands for the three that follow."
 kind = "cheat"
 cheats = [4]
-caught_by = ["cheated/held_out_inputs", "wrong/probe"]
+caught_by = ["cheated/held_out_inputs", "wrong/probe", "wrong/repeatable"]
 workload = "attention-fp16-d64"
 case = { B = 1, H = 2, Sq = 97, Sk = 97, D = 32, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]

@@ -7,14 +7,15 @@
 
 mod argument;
 mod describe;
-mod digest;
 mod graph_state;
 mod launch;
 mod memory;
 mod replay;
+mod scans;
 mod tensor_map;
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::panic::UnwindSafe;
 
 use cudarc::driver::result::{self, DriverError};
@@ -23,12 +24,13 @@ use cudarc::driver::sys;
 use super::{Buffer, Device, Digest, Fault, Module, Replay, Work};
 use crate::domain::artifact::Artifact;
 use crate::domain::device::DeviceInfo;
+use crate::domain::op::Dtype;
 use describe::{describe, describe_device};
-use digest::Digester;
 use graph_state::GraphState;
 use launch::Loaded;
 use memory::{Place, Window};
 use replay::{Captured, MAX_IN_FLIGHT};
+use scans::Scans;
 
 /// A CUDA device with its primary context, held by this process.
 pub struct CudaDevice {
@@ -41,8 +43,8 @@ pub struct CudaDevice {
     captures: HashMap<usize, Captured>,
     /// None until the first timing.
     graphs: Option<GraphState>,
-    /// None until the first digest.
-    digester: Option<Digester>,
+    /// None until the first scan.
+    scans: Option<Scans>,
     /// Events between replays in a row.
     marks: Vec<sys::CUevent>,
     buffers: HashMap<usize, Place>,
@@ -80,7 +82,7 @@ impl CudaDevice {
                 modules: HashMap::new(),
                 captures: HashMap::new(),
                 graphs: None,
-                digester: None,
+                scans: None,
                 marks: (0..=MAX_IN_FLIGHT).map(|_| result::event::create(flags)).collect::<Result<_, _>>()?,
                 buffers: HashMap::new(),
                 window: Window::new()?,
@@ -156,9 +158,17 @@ impl Device for CudaDevice {
         self.download(buffer)
     }
 
+    fn read_parts(&mut self, buffer: Buffer, parts: &[Range<usize>]) -> Result<Vec<u8>, Fault> {
+        self.download_parts(buffer, parts)
+    }
+
     fn digests(&mut self, buffers: &[Buffer]) -> Result<Vec<Digest>, Fault> {
         let regions = buffers.iter().map(|buffer| self.region(*buffer)).collect::<Result<Vec<_>, _>>()?;
         Ok(self.digest(&regions)?.into_iter().map(Digest).collect())
+    }
+
+    fn are_finite(&mut self, buffer: Buffer, dtype: Dtype) -> Result<bool, Fault> {
+        self.are_all_finite(buffer, dtype)
     }
 
     fn were_intact(&mut self, buffers: &[Buffer]) -> Result<Vec<bool>, Fault> {
@@ -193,7 +203,7 @@ impl Device for CudaDevice {
 impl Drop for CudaDevice {
     fn drop(&mut self) {
         self.graphs.iter_mut().for_each(GraphState::free);
-        self.digester.iter_mut().for_each(Digester::free);
+        self.scans.iter_mut().for_each(Scans::free);
         // SAFETY: each handle is released once. Errors at the end of the process change nothing.
         unsafe {
             for graph in self.captures.values().flat_map(Captured::graphs) {

@@ -7,6 +7,7 @@ pub(in crate::runner) mod self_check;
 mod virtual_gpu;
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use crate::domain::artifact::Artifact;
 use crate::domain::compute::Compute;
@@ -165,6 +166,18 @@ pub trait Device {
 
     /// Reads a whole buffer.
     fn read(&mut self, buffer: Buffer) -> Result<Vec<u8>, Fault>;
+
+    /// Reads parts of a buffer, one after the other.
+    fn read_parts(&mut self, buffer: Buffer, parts: &[Range<usize>]) -> Result<Vec<u8>, Fault> {
+        let bytes = self.read(buffer)?;
+        Ok(parts.iter().flat_map(|part| &bytes[part.clone()]).copied().collect())
+    }
+
+    /// Returns whether all elements of a buffer are finite numbers. A device may tell without copying the buffer to the
+    /// host.
+    fn are_finite(&mut self, buffer: Buffer, dtype: Dtype) -> Result<bool, Fault> {
+        self.read(buffer).map(|bytes| dtype.are_finite(&bytes))
+    }
 
     /// Returns a digest of each buffer. A device may compute them without copying the buffers to the host.
     fn digests(&mut self, buffers: &[Buffer]) -> Result<Vec<Digest>, Fault> {

@@ -6,7 +6,7 @@ use super::data::{Data, draw, encode};
 use super::scoped::{with_module, with_sets};
 use super::sets::Sets;
 use super::setup::{Setup, VerifiedOutput};
-use super::stock::Stock;
+use super::stock::{HELD_OUT_AHEAD, Stock};
 use super::{Ended, Step, replays, sampled};
 use crate::domain::check::Check;
 use crate::domain::correctness::Correctness;
@@ -184,14 +184,14 @@ impl CaseRun<'_> {
         let disturbs = self.problem.op.oracle_uses_device() && device.info().replays();
         // One outside of optloop may take a minute, and is not asked about a variant that is wrong.
         if !disturbs && matches!(self.problem.op.source(), OpSource::BuiltIn(_)) {
-            self.draw_held_out(&data, HELD_OUT);
+            self.draw_held_out(&data, [HELD_OUT]);
         }
         let seen = self.loaded(device, (step, "check"), |setup, device| setup.check_once(device, &data))?;
         let answered = if disturbs {
             step(self.case, "check");
             Some(self.held_out(&data)?)
         } else {
-            self.draw_held_out(&data, HELD_OUT);
+            self.draw_held_out(&data, [HELD_OUT]);
             None
         };
         let timed = self.loaded(device, (step, "time"), |setup, device| {
@@ -211,10 +211,10 @@ impl CaseRun<'_> {
         Ok((seen.correctness, timed))
     }
 
-    /// Has another thread draw held-out inputs, with the seed of a phase.
-    fn draw_held_out(&self, data: &Arc<Data>, phase: &str) {
+    /// Has other threads draw held-out inputs, with the seeds of these phases.
+    fn draw_held_out<const N: usize>(&self, data: &Arc<Data>, phases: [&str; N]) {
         let oracle_flop = self.request.measuring.oracle_flop * HELD_OUT_SHARE;
-        self.stock.draw_held_out(&self.problem, data, oracle_flop, self.seed(phase));
+        self.stock.draw_held_out(&self.problem, data, oracle_flop, phases.map(|phase| self.seed(phase)));
     }
 
     /// Returns held-out inputs.
@@ -225,7 +225,8 @@ impl CaseRun<'_> {
 
     /// Has other threads draw what a later variant will need on this case.
     fn draw_ahead(&self, data: &Arc<Data>) {
-        self.draw_held_out(data, "later_held_out_inputs");
+        let phases: [&str; HELD_OUT_AHEAD] = ["later_held_out_inputs", "last_held_out_inputs"];
+        self.draw_held_out(data, phases);
         if let Some(seed) = self.request.later_input_seed {
             let seed = inputs::mix(seed, &[self.case, SCREENING]);
             self.stock.draw_ahead(&self.problem, self.request.measuring.oracle_flop, seed);

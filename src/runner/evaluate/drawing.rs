@@ -1,9 +1,11 @@
-//! Data drawn by another thread ahead of its use. An oracle takes longer than all the work on the device, which would
+//! Data drawn by other threads ahead of its use. An oracle takes longer than all the work on the device, which would
 //! otherwise wait for it (docs/measuring).
 
 use std::cell::RefCell;
+use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use super::data::Data;
@@ -12,11 +14,11 @@ use crate::runner::device::Problem;
 
 type Task = Box<dyn FnOnce() + Send>;
 
-/// Data that a thread of its own draws, one after the other.
+/// Data that threads of its own draw.
 pub struct Ahead {
     /// In the order in which they were begun.
     drawings: RefCell<Vec<Drawing>>,
-    /// Ends the thread when it is dropped, once what was begun is drawn.
+    /// Ends the threads when it is dropped, once what was begun is drawn.
     tasks: Sender<Task>,
 }
 
@@ -29,24 +31,29 @@ struct Drawing {
 }
 
 impl Ahead {
-    /// Starts the thread.
-    pub fn start() -> Self {
+    /// Starts so many threads.
+    pub fn start(threads: usize) -> Self {
         let (tasks, queue) = mpsc::channel::<Task>();
-        thread::spawn(move || queue.into_iter().for_each(|task| task()));
+        let queue = Arc::new(Mutex::new(queue));
+        for _ in 0..threads {
+            let queue = Arc::clone(&queue);
+            let next = move || queue.lock().ok()?.recv().ok();
+            thread::spawn(move || iter::from_fn(next).for_each(|task| task()));
+        }
         Self { drawings: RefCell::default(), tasks }
     }
 
-    /// Has the thread draw data, unless there is some with this key. `draw` returns the oracle's error. The oldest data is
-    /// given up if all of it has more than `most_bytes`.
+    /// Has a thread draw data, unless there is so much data with this key. `draw` returns the oracle's error. The oldest
+    /// data is given up if all of it has more than `most_bytes`.
     pub fn begin(
         &self,
-        key: DataKey,
+        (key, most): (DataKey, usize),
         problem: &Problem<'_>,
         most_bytes: usize,
         draw: impl FnOnce(&Problem<'_>) -> Result<Data, String> + Send + 'static,
     ) {
         let mut drawings = self.drawings.borrow_mut();
-        if drawings.iter().any(|other| other.key == key) {
+        if drawings.iter().filter(|other| other.key == key).count() >= most {
             return;
         }
         let bytes = problem.bytes();
@@ -60,19 +67,19 @@ impl Ahead {
             // It may have been given up.
             let _ = done.send(drawn);
         };
-        // The thread does not end before this.
+        // The threads do not end before this.
         let _ = self.tasks.send(Box::new(task));
         drawings.push(Drawing { key, bytes, drawn });
     }
 
-    /// Waits for the data of a key that was begun. `None` if there is none. The error is the oracle's.
+    /// Waits for the data of a key that was begun first. `None` if there is none. The error is the oracle's.
     pub fn take(&self, key: &DataKey) -> Option<Result<Data, String>> {
         let mut drawings = self.drawings.borrow_mut();
         let place = drawings.iter().position(|drawing| drawing.key == *key)?;
         let drawn = drawings.remove(place).drawn.recv();
         Some(match drawn {
             Ok(drawn) => drawn.unwrap_or_else(|panic| resume_unwind(panic)),
-            Err(_) => Err("the thread that draws inputs has ended".to_owned()),
+            Err(_) => Err("the threads that draw inputs have ended".to_owned()),
         })
     }
 }

@@ -6,6 +6,7 @@
 //! (docs/decisions/0067-in-place-tensors-rotate.md).
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
@@ -251,6 +252,40 @@ impl Sets {
             bytes.extend(device.read(self.sets[place][&output.name])?);
             Ok(bytes)
         })
+    }
+
+    /// Reads parts of the outputs of a set, whose bytes are counted through all outputs. Returns as many bytes as all outputs
+    /// have, with zeros elsewhere. `None` if an element of any output is not finite.
+    pub fn output_parts(
+        &self,
+        device: &mut dyn Device,
+        problem: &Problem<'_>,
+        place: usize,
+        parts: &[Range<usize>],
+    ) -> Result<Option<Vec<u8>>, Fault> {
+        let outputs = problem.outputs();
+        // Pages that are not written to are not in memory.
+        let mut bytes = vec![0; outputs.iter().map(TensorSpec::bytes).sum()];
+        let mut start = 0;
+        for output in outputs {
+            let buffer = self.sets[place][&output.name];
+            if !device.are_finite(buffer, output.dtype)? {
+                return Ok(None);
+            }
+            let end = start + output.bytes();
+            let own: Vec<Range<usize>> =
+                parts.iter().filter(|part| (start..end).contains(&part.start)).cloned().collect();
+            let of_buffer: Vec<Range<usize>> = own.iter().map(|part| part.start - start..part.end - start).collect();
+            let read = device.read_parts(buffer, &of_buffer)?;
+            let mut rest = &read[..];
+            for part in own {
+                let (first, others) = rest.split_at(part.len());
+                bytes[part].copy_from_slice(first);
+                rest = others;
+            }
+            start = end;
+        }
+        Ok(Some(bytes))
     }
 
     /// Returns the digest of each output of a set.

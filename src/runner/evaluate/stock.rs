@@ -19,6 +19,10 @@ const MEMORY_SHARE: usize = 4;
 /// Each kind of data that is drawn ahead may take this memory divided by this.
 const AHEAD_SHARE: usize = 4;
 
+/// Held-out inputs of a problem that are drawn ahead, at most. While compilers fill all cores, an oracle may take longer than
+/// an evaluation.
+pub const HELD_OUT_AHEAD: usize = 2;
+
 /// Everything that determines the data: equal keys give equal data.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DataKey {
@@ -58,7 +62,7 @@ impl Default for Stock {
 impl Stock {
     /// Makes a stock that holds at most `most_bytes` of inputs.
     fn of(most_bytes: usize) -> Self {
-        Self { kept: RefCell::default(), later: Ahead::start(), held_out: Ahead::start(), most_bytes }
+        Self { kept: RefCell::default(), later: Ahead::start(1), held_out: Ahead::start(HELD_OUT_AHEAD), most_bytes }
     }
 
     /// Returns the data of a source, and draws it if it is neither kept nor drawn ahead. The least recently used data
@@ -90,15 +94,25 @@ impl Stock {
         let source = DataKey::of(problem, oracle_flop, seed);
         if !self.kept.borrow().iter().any(|(other, _)| *other == source) {
             let draw = move |problem: &Problem<'_>| Data::new(problem, oracle_flop, seed);
-            self.later.begin(source, problem, self.most_bytes / AHEAD_SHARE, draw);
+            self.later.begin((source, 1), problem, self.most_bytes / AHEAD_SHARE, draw);
         }
     }
 
-    /// Has another thread draw held-out inputs: those of `data`, rotated. Does nothing if some are ready or being drawn.
-    pub fn draw_held_out(&self, problem: &Problem<'_>, data: &Arc<Data>, oracle_flop: f64, seed: u64) {
-        let data = Arc::clone(data);
-        let draw = move |problem: &Problem<'_>| data.turned(problem, oracle_flop, seed);
-        self.held_out.begin(DataKey::of(problem, oracle_flop, 0), problem, self.most_bytes / AHEAD_SHARE, draw);
+    /// Has other threads draw held-out inputs: those of `data`, rotated, for each of the seeds. Those of a seed are not
+    /// drawn if as many are ready or being drawn as the place of the seed says.
+    pub fn draw_held_out<const N: usize>(
+        &self,
+        problem: &Problem<'_>,
+        data: &Arc<Data>,
+        oracle_flop: f64,
+        seeds: [u64; N],
+    ) {
+        for (place, seed) in seeds.into_iter().enumerate() {
+            let data = Arc::clone(data);
+            let draw = move |problem: &Problem<'_>| data.turned(problem, oracle_flop, seed);
+            let key = DataKey::of(problem, oracle_flop, 0);
+            self.held_out.begin((key, place + 1), problem, self.most_bytes / AHEAD_SHARE, draw);
+        }
     }
 
     /// Returns held-out inputs that nothing was checked on, and draws them if no other thread has.
@@ -154,11 +168,12 @@ mod tests {
         on_a_problem(|problem| {
             let stock = Stock::of(1 << 20);
             let data = stock.data(problem, 1e9, 1).unwrap();
-            stock.draw_held_out(problem, &data, 1e8, 2);
-            stock.draw_held_out(problem, &data, 1e8, 3);
+            stock.draw_held_out(problem, &data, 1e8, [2]);
+            stock.draw_held_out(problem, &data, 1e8, [3]);
+            stock.draw_held_out(problem, &data, 1e8, [4, 5]);
             // What is drawn ahead has the seed of then.
-            let seeds = [(); 2].map(|()| stock.held_out(problem, &data, 1e8, 4).unwrap().seed);
-            assert_eq!(seeds, [2, 4]);
+            let seeds = [(); 3].map(|()| stock.held_out(problem, &data, 1e8, 6).unwrap().seed);
+            assert_eq!(seeds, [2, 5, 6]);
         });
     }
 

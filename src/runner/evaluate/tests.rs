@@ -151,6 +151,24 @@ fn an_evaluation_releases_everything_after_any_outcome() {
     }
 }
 
+/// Of 528 rows, 64 are compared with the oracle, so that the device scans the output and parts of it are read.
+#[test]
+fn every_fault_is_found_where_few_rows_are_compared() {
+    let none = (RIGHT, "measured", None);
+    for (fault, kind, check) in
+        SCREENED.map(|(fault, kind, check)| (fault, kind, Some(check))).into_iter().chain([none])
+    {
+        let mut request = evaluation(fault, Regime::Warm);
+        request.cases[0].case.dims.insert("B".to_owned(), 8);
+        request.measuring.oracle_flop = 1.0;
+        let (stock, step) = (Stock::default(), &mut |_: &str, _: &str| {});
+        let evaluation = evaluate(&mut FakeDevice::new(), &request, &stock, step).unwrap();
+        assert_eq!(caught(&evaluation.outcome), (kind, check), "fault {fault}: {:?}", evaluation.outcome);
+        let rows = evaluation.measurements.first().map(|measurement| measurement.correctness.rows_checked);
+        assert!(rows.is_none_or(|rows| rows < 128));
+    }
+}
+
 /// The first case is always evaluated: an iteration that measures nothing says nothing.
 #[test]
 fn a_case_that_may_not_end_in_time_is_not_begun() {

@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
+use std::ops::Range;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,7 @@ pub(super) const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 use crate::domain::artifact::Artifact;
 use crate::domain::device::DeviceInfo;
+use crate::domain::op::Dtype;
 use crate::runner::device::{Buffer, Capture, Device, Digest, Fault, Model, Module, Replay, Work};
 use crate::runner::messages::WorkerReply;
 
@@ -121,6 +123,14 @@ impl Device for WatchedDevice {
 
     fn read(&mut self, buffer: Buffer) -> Result<Vec<u8>, Fault> {
         self.resume_step().read(buffer)
+    }
+
+    fn read_parts(&mut self, buffer: Buffer, parts: &[Range<usize>]) -> Result<Vec<u8>, Fault> {
+        self.resume_step().read_parts(buffer, parts)
+    }
+
+    fn are_finite(&mut self, buffer: Buffer, dtype: Dtype) -> Result<bool, Fault> {
+        self.resume_step().are_finite(buffer, dtype)
     }
 
     fn digests(&mut self, buffers: &[Buffer]) -> Result<Vec<Digest>, Fault> {

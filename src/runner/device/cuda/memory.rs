@@ -1,9 +1,11 @@
 //! Device memory: buffers between guard regions, and copies to and from the host.
 
+use std::ops::Range;
+
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
 
-use super::digest::Region;
+use super::scans::Region;
 use super::{Buffer, CudaDevice, Fault, describe, fault};
 
 /// Size in bytes of the guard region on either side of a buffer. It equals a tile of 128 rows of 256 halves, so a whole
@@ -93,25 +95,35 @@ impl CudaDevice {
     }
 
     pub(super) fn download(&mut self, buffer: Buffer) -> Result<Vec<u8>, Fault> {
+        let bytes = self.place(buffer)?.bytes;
+        self.download_parts(buffer, &[0..bytes])
+    }
+
+    pub(super) fn download_parts(&mut self, buffer: Buffer, parts: &[Range<usize>]) -> Result<Vec<u8>, Fault> {
         let place = self.place(buffer)?;
-        let mut bytes = Vec::with_capacity(place.bytes);
-        self.scan(place.address, place.bytes, |_, window| {
-            bytes.extend_from_slice(window);
-            true
-        })?;
+        let mut bytes = Vec::with_capacity(parts.iter().map(ExactSizeIterator::len).sum());
+        for part in parts {
+            if part.end > place.bytes {
+                return Err(Fault::Broken(format!("{} bytes read from a buffer of {}", part.end, place.bytes)));
+            }
+            self.scan(place.address + part.start as u64, part.len(), |_, window| {
+                bytes.extend_from_slice(window);
+                true
+            })?;
+        }
         Ok(bytes)
     }
 
     /// Returns of each buffer whether both guard regions are unchanged, and restores them.
     pub(super) fn guards_are_intact(&mut self, buffers: &[Buffer]) -> Result<Vec<bool>, Fault> {
-        let intact = self.digester()?;
         let guards = |buffer: &Buffer| {
             self.place(*buffer).map(|Place { allocated, address, bytes }| [allocated, address + bytes as u64])
         };
         let guards: Vec<[sys::CUdeviceptr; 2]> = buffers.iter().map(guards).collect::<Result<_, _>>()?;
         let regions: Vec<Region> = guards.as_flattened().iter().map(|guard| (*guard, GUARD_BYTES)).collect();
-        let digests = self.digest(&regions)?;
-        let are_intact: Vec<bool> = digests.chunks(2).map(|pair| pair.iter().all(|digest| *digest == intact)).collect();
+        let (intact, found) = (self.intact_guards(guards.as_flattened())?, self.digest(&regions)?);
+        let are_intact: Vec<bool> =
+            intact.chunks(2).zip(found.chunks(2)).map(|(intact, found)| intact == found).collect();
         for (guards, _) in guards.iter().zip(&are_intact).filter(|(_, is_intact)| !**is_intact) {
             guards.iter().try_for_each(|guard| self.set(*guard, GUARD_BYTES, GUARD))?;
         }
