@@ -43,8 +43,8 @@ impl Ahead {
         Self { drawings: RefCell::default(), tasks }
     }
 
-    /// Has a thread draw data, unless there is so much data with this key. `draw` returns the oracle's error. The oldest
-    /// data is given up if all of it has more than `most_bytes`.
+    /// Has a thread draw data, unless there is so much data with this key. `draw` returns the oracle's error. If
+    /// all data would have more than `most_bytes`, the first with a key replaces the oldest, and others are not drawn.
     pub fn begin(
         &self,
         (key, most): (DataKey, usize),
@@ -53,11 +53,15 @@ impl Ahead {
         draw: impl FnOnce(&Problem<'_>) -> Result<Data, String> + Send + 'static,
     ) {
         let mut drawings = self.drawings.borrow_mut();
-        if drawings.iter().filter(|other| other.key == key).count() >= most {
+        let alike = drawings.iter().filter(|other| other.key == key).count();
+        if alike >= most {
             return;
         }
         let bytes = problem.bytes();
-        while !drawings.is_empty() && drawings.iter().map(|other| other.bytes).sum::<usize>() + bytes > most_bytes {
+        while drawings.iter().map(|other| other.bytes).sum::<usize>() + bytes > most_bytes && !drawings.is_empty() {
+            if alike > 0 {
+                return;
+            }
             drawings.remove(0);
         }
         let Problem { op, dims, dtype, compute } = *problem;

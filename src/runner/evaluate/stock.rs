@@ -17,7 +17,7 @@ const MAX_BYTES: usize = 4 << 30;
 const MEMORY_SHARE: usize = 4;
 
 /// Each kind of data that is drawn ahead may take this memory divided by this.
-const AHEAD_SHARE: usize = 4;
+const AHEAD_SHARE: usize = 2;
 
 /// Held-out inputs of a problem that are drawn ahead, at most. While compilers fill all cores, an oracle may take longer than
 /// an evaluation.
