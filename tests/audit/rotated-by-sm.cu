@@ -1,7 +1,7 @@
 /*
 about = "cp.async with two stages; the loop over K begins at a tile that depends on the SM, so that not all SMs read the same columns of a at once."
 kind = "cheat"
-caught_by = ["wrong/repeatable"]
+caught_by = ["wrong/repeatable", "cheated/held_out_inputs"]
 workload = "gemm-fp16"
 constants = []
 case = { M = 512, N = 512, K = 1024 }

@@ -451,7 +451,7 @@ impl Op for Watched {
     }
 }
 
-/// An oracle that answers on another thread answers while the device is timed.
+/// An oracle that answers on other threads answers while the device is timed.
 #[test]
 fn an_oracle_on_the_device_does_not_answer_while_a_kernel_is_timed() {
     let callers = |uses_device| {
@@ -461,7 +461,8 @@ fn an_oracle_on_the_device_does_not_answer_while_a_kernel_is_timed() {
         case_run::measure(&mut FakeDevice::new(), &context, &request.cases[0], &mut |_, _| {}).unwrap();
         op.callers.lock().unwrap().len()
     };
-    assert_eq!((callers(true), callers(false)), (1, 2));
+    assert_eq!(callers(true), 1);
+    assert!(callers(false) > 1, "other threads draw inputs ahead");
 }
 
 #[test]
