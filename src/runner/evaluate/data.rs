@@ -3,7 +3,7 @@
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use crate::domain::op::{TensorSpec, Values};
+use crate::domain::op::{Dims, Dtype, TensorSpec, Values};
 use crate::runner::device::Problem;
 use crate::runner::inputs;
 use crate::runner::validate::Expectation;
@@ -19,6 +19,24 @@ pub struct Data {
     pub expectation: Expectation,
     /// The seed that determines the inputs.
     pub seed: u64,
+}
+
+/// Everything that determines the data: equal keys give equal data.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DataKey {
+    op: String,
+    dims: Dims,
+    dtype: Dtype,
+    oracle_flop: f64,
+    seed: u64,
+}
+
+impl DataKey {
+    /// Returns the key of a problem's data.
+    pub fn of(problem: &Problem<'_>, oracle_flop: f64, seed: u64) -> Self {
+        let Problem { op, dims, dtype, .. } = *problem;
+        Self { op: op.identity(), dims: dims.clone(), dtype, oracle_flop, seed }
+    }
 }
 
 impl Data {

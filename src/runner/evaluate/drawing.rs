@@ -8,8 +8,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use super::data::Data;
-use super::stock::DataKey;
+use super::data::{Data, DataKey};
 use crate::runner::device::Problem;
 
 type Task = Box<dyn FnOnce() + Send>;

@@ -5,9 +5,8 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use super::Ended;
-use super::data::Data;
+use super::data::{Data, DataKey};
 use super::drawing::Ahead;
-use crate::domain::op::{Dims, Dtype};
 use crate::runner::device::Problem;
 
 /// The most bytes of inputs to keep: two sets of those of every case of the shipped workloads.
@@ -22,24 +21,6 @@ const AHEAD_SHARE: usize = 2;
 /// Held-out inputs of a problem that are drawn ahead, at most. While compilers fill all cores, an oracle may take longer than
 /// an evaluation.
 pub const HELD_OUT_AHEAD: usize = 2;
-
-/// Everything that determines the data: equal keys give equal data.
-#[derive(Debug, Clone, PartialEq)]
-pub struct DataKey {
-    op: String,
-    dims: Dims,
-    dtype: Dtype,
-    oracle_flop: f64,
-    seed: u64,
-}
-
-impl DataKey {
-    /// Returns the key of a problem's data.
-    pub fn of(problem: &Problem<'_>, oracle_flop: f64, seed: u64) -> Self {
-        let Problem { op, dims, dtype, .. } = *problem;
-        Self { op: op.identity(), dims: dims.clone(), dtype, oracle_flop, seed }
-    }
-}
 
 /// Data kept between evaluations, and data drawn ahead of them, within a memory limit.
 pub struct Stock {
@@ -140,6 +121,7 @@ fn free_memory() -> Option<usize> {
 mod tests {
     use super::*;
     use crate::domain::compute::Compute;
+    use crate::domain::op::{Dims, Dtype};
     use crate::ops;
 
     /// Calls a function with a small problem.

@@ -1,11 +1,11 @@
 //! Device memory: buffers between guard regions, and copies to and from the host.
 
 use std::ops::Range;
+use std::slice;
 
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
 
-use super::scans::Region;
 use super::{Buffer, CudaDevice, Fault, describe, fault};
 
 /// Size in bytes of the guard region on either side of a buffer. It equals a tile of 128 rows of 256 halves, so a whole
@@ -19,6 +19,9 @@ const GUARD: u8 = 0xff;
 
 /// Bytes copied to the host at a time: enough for the bus to run at its full rate, few enough for a core's cache.
 const WINDOW_BYTES: usize = 4 << 20;
+
+/// A part of device memory: its address and its size in bytes.
+pub(super) type Region = (sys::CUdeviceptr, usize);
 
 /// Location of a buffer: guard region, contents, guard region.
 #[derive(Clone, Copy)]
@@ -48,6 +51,11 @@ impl Window {
 impl CudaDevice {
     pub(super) fn place(&self, buffer: Buffer) -> Result<Place, Fault> {
         self.buffers.get(&buffer.0).copied().ok_or_else(|| Fault::Broken("no such buffer".to_owned()))
+    }
+
+    /// Returns the contents of a buffer.
+    pub(super) fn region(&self, buffer: Buffer) -> Result<Region, Fault> {
+        self.place(buffer).map(|place| (place.address, place.bytes))
     }
 
     /// Allocates a buffer and overwrites all of it. So `give_back` need not overwrite the memory that it frees, which
@@ -96,7 +104,7 @@ impl CudaDevice {
 
     pub(super) fn download(&mut self, buffer: Buffer) -> Result<Vec<u8>, Fault> {
         let bytes = self.place(buffer)?.bytes;
-        self.download_parts(buffer, &[0..bytes])
+        self.download_parts(buffer, slice::from_ref(&(0..bytes)))
     }
 
     pub(super) fn download_parts(&mut self, buffer: Buffer, parts: &[Range<usize>]) -> Result<Vec<u8>, Fault> {
@@ -149,7 +157,7 @@ impl CudaDevice {
             let size = WINDOW_BYTES.min(bytes - offset);
             // SAFETY: the window has at least `size` bytes. They were written by the driver or are about to be, and
             // nothing else uses them.
-            let window = unsafe { std::slice::from_raw_parts_mut(self.window.0, size) };
+            let window = unsafe { slice::from_raw_parts_mut(self.window.0, size) };
             // SAFETY: both sides have `size` bytes, and the stream is synchronised before the window is read.
             unsafe { result::memcpy_dtoh_async(window, address + offset as u64, self.stream) }
                 .map_err(|error| fault(&error))?;

@@ -10,7 +10,7 @@ use std::ptr;
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
 
-use super::memory::GUARD_BYTES;
+use super::memory::{GUARD_BYTES, Region};
 use super::{Buffer, CudaDevice, Fault, describe, fault};
 use crate::domain::op::Dtype;
 
@@ -28,9 +28,6 @@ const BLOCK_BYTES: usize = 16 << 10;
 
 /// The most blocks for a region: eight on each of 128 multiprocessors, which then have enough loads in flight.
 const MOST_BLOCKS: usize = 1024;
-
-/// A region of memory: its address and its size in bytes.
-pub(super) type Region = (sys::CUdeviceptr, usize);
 
 /// The kernels and their memory.
 pub(super) struct Scans {
@@ -177,11 +174,6 @@ impl CudaDevice {
             scans.guards = [aligned, elsewhere];
         }
         Ok(())
-    }
-
-    /// Returns the contents of a buffer.
-    pub(super) fn region(&self, buffer: Buffer) -> Result<Region, Fault> {
-        self.place(buffer).map(|place| (place.address, place.bytes))
     }
 }
 
