@@ -42,8 +42,10 @@ impl Ahead {
         Self { drawings: RefCell::default(), tasks }
     }
 
-    /// Has a thread draw data, unless there is so much data with this key. `draw` returns the oracle's error. If
-    /// all data would have more than `most_bytes`, the first with a key replaces the oldest, and others are not drawn.
+    /// Has a thread draw data, unless `most` drawings of this key are ready or under way. `draw` returns the oracle's error.
+    ///
+    /// All data together has at most `most_bytes`. The first data of a key replaces the oldest of others. A second one is
+    /// not drawn if there is no room.
     pub fn begin(
         &self,
         (key, most): (DataKey, usize),
@@ -75,7 +77,7 @@ impl Ahead {
         drawings.push(Drawing { key, bytes, drawn });
     }
 
-    /// Waits for the data of a key that was begun first. `None` if there is none. The error is the oracle's.
+    /// Waits for the data of a key, the one that was begun first. `None` if none was. The error is the oracle's.
     pub fn take(&self, key: &DataKey) -> Option<Result<Data, String>> {
         let mut drawings = self.drawings.borrow_mut();
         let place = drawings.iter().position(|drawing| drawing.key == *key)?;

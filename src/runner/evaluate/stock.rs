@@ -79,8 +79,8 @@ impl Stock {
         }
     }
 
-    /// Has other threads draw held-out inputs: those of `data`, rotated, for each of the seeds. Those of a seed are not
-    /// drawn if as many are ready or being drawn as the place of the seed says.
+    /// Has other threads draw held-out inputs: those of `data`, rotated by amounts drawn from each seed. Begins only
+    /// as many as are missing until N are ready or being drawn.
     pub fn draw_held_out<const N: usize>(
         &self,
         problem: &Problem<'_>,

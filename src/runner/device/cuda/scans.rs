@@ -227,7 +227,7 @@ mod tests {
         super::numbers(&gpu.read(result, 8 * numbers as u64).unwrap()).collect()
     }
 
-    /// Puts bytes into a new buffer, followed by others, and returns its address.
+    /// Puts bytes into a new buffer and returns its address.
     fn put(gpu: &mut VirtualGpu, bytes: &[u8]) -> u64 {
         let address = gpu.alloc(bytes.len() as u64).unwrap();
         gpu.write(address, bytes).unwrap();
