@@ -10,5 +10,6 @@ mod hopper;
 mod loader;
 mod numeric;
 mod races;
+mod samples;
 mod suppositions;
 mod tensor;

@@ -12,7 +12,7 @@ use super::lanes::{W32, W64, lanes_of, mask_where, w32};
 use super::warp::Warp;
 use crate::fault::{Access, FaultKind};
 use crate::numeric as num;
-use crate::program::{AtomOp, NONE, Op, SHARED_WINDOW, Semantics, Space, Strength, Ty};
+use crate::program::{AtomOp, NONE, Op, SHARED_WINDOW, Semantics, Slot, Space, Strength, Ty};
 
 /// Computes the new value of a 32-bit word or half word of an atomic. `c` is the new value of `cas`.
 pub(crate) fn combine32(op: AtomOp, ty: Ty, old: u32, b: u32, c: u32) -> u32 {
@@ -96,7 +96,13 @@ pub(crate) fn atom(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> St
         (false, true) => env.get64(warp, slot).0[lane],
         (false, false) => u64::from(env.get32(warp, slot).0[lane]),
     };
-    let operands: [(u64, u64); 32] = std::array::from_fn(|lane| (operand(*b, lane), operand(*c, lane)));
+    let mut operands: [(u64, u64); 32] = std::array::from_fn(|lane| (operand(*b, lane), operand(*c, lane)));
+    if env.run.options.counters && mask.is_power_of_two() && is_counted(*space, *op, ty, *d) {
+        let lane = mask.trailing_zeros() as usize;
+        if operands[lane].0 == 1 {
+            operands[lane].0 = env.draws.step(env.rank, at.0[lane], env.run.stands_for);
+        }
+    }
     let update = |lane: usize, old: u64| {
         let (b, c) = operands[lane];
         if wide { combine64(*op, ty, old, b, c) } else { u64::from(combine32(*op, ty, old as u32, b as u32, c as u32)) }
@@ -140,6 +146,12 @@ pub(crate) fn atom(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> St
         }
     }
     Ok(())
+}
+
+/// Returns whether an atomic adds to an integer in global memory, and its result is used.
+fn is_counted(space: Space, op: AtomOp, ty: Ty, result: Slot) -> bool {
+    let integer = matches!(ty, Ty::U32 | Ty::S32 | Ty::U64 | Ty::S64);
+    space == Space::Global && op == AtomOp::Add && integer && result != NONE
 }
 
 /// Combines 16 bytes per lane with those in global memory, element by element: `cp.reduce.async.bulk`.

@@ -2,6 +2,7 @@
 
 use super::barrier::{BARRIERS, Barrier};
 use super::dispatch::{self, Level};
+use super::draws::Draws;
 use super::env::{Constants, Env};
 use super::lane_fault::{LaneFault, Origin, Step};
 use super::run::Run;
@@ -60,6 +61,7 @@ impl<'a> Machine<'a> {
             waited: vec![false; size],
             polled: false,
             wrote: false,
+            draws: Draws::default(),
             lanes: None,
             asynchronous: None,
         };
@@ -83,11 +85,16 @@ impl<'a> Machine<'a> {
     }
 
     /// Continues the cluster to its end, and returns true. If it `yields`, it stops when its warps only poll global
-    /// memory, and returns false.
+    /// memory or one has drawn work, and returns false.
     pub fn proceed(&mut self, yields: bool) -> Result<bool, Box<Fault>> {
+        self.env.draws.begin_turn();
         while self.warps.iter().flatten().any(|warp| !warp.is_done()) {
             self.env.polled = false;
-            if self.pass()? {
+            let progress = self.pass()?;
+            if yields && self.has_drawn() {
+                return Ok(false);
+            }
+            if progress {
                 continue;
             }
             match complete::complete_next(&mut self.env, &mut self.warps[0]) {
@@ -125,6 +132,11 @@ impl<'a> Machine<'a> {
         std::mem::take(&mut self.env.wrote)
     }
 
+    /// Returns whether a block of the cluster has drawn work from a counter in its last turn.
+    pub fn has_drawn(&self) -> bool {
+        self.env.draws.has_drawn()
+    }
+
     /// Returns the fault of a cluster that waits for something that does not happen.
     pub fn runaway(&self) -> Box<Fault> {
         let limit = self.env.run.options.instruction_limit;
@@ -146,6 +158,7 @@ impl<'a> Machine<'a> {
         let warps = run.warps as usize;
         self.turns.extend((0..self.blocks.len()).flat_map(|rank| (0..warps).map(move |index| (rank, index))));
         self.env.transfers.clear();
+        self.env.draws.reset();
         self.env.across.clear();
         self.env.cluster_arrivals = 0;
         for rank in 0..self.blocks.len() {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::draws::Draws;
 use super::lanes::{W32, W64};
 use super::mbarrier::Mbarrier;
 use super::run::Run;
@@ -59,6 +60,8 @@ pub(crate) struct Env<'a> {
     pub polled: bool,
     /// Whether global memory has changed since the block's last turn.
     pub wrote: bool,
+    /// The counters of work from which the blocks draw.
+    pub draws: Draws,
     /// The lanes that make the current access, if not each its own.
     pub lanes: Option<Lane>,
     /// When the current access was issued, if it goes through the asynchronous proxy.

@@ -39,9 +39,10 @@ pub(crate) fn launch(
     let kernel = module
         .kernel(kernel)
         .ok_or_else(|| LaunchError::Refused(format!("there is no kernel `{kernel}` in {}", module.file)))?;
-    let run = prepare(gpu, memory, loaded, kernel, launch, options).map_err(LaunchError::Refused)?;
+    let mut run = prepare(gpu, memory, loaded, kernel, launch, options).map_err(LaunchError::Refused)?;
     let clusters = launch.grid.iter().map(|&blocks| u64::from(blocks)).product::<u64>() / u64::from(run.cluster_blocks);
     let chosen = Choice::new(clusters, options.sample_blocks.map(|blocks| (blocks / run.cluster_blocks).max(1)));
+    run.stands_for = clusters / chosen.count().max(1);
     if options.counters {
         memory.forget_touched();
     }
@@ -87,6 +88,7 @@ fn prepare<'a>(
         threads,
         warps: threads.div_ceil(32),
         cluster_blocks: launch.cluster.iter().product(),
+        stands_for: 1,
         shared_bytes: shared_bytes as u32,
         dynamic_offset,
         number: launches % LAUNCHES + 1,

@@ -13,6 +13,7 @@ mod complete;
 mod constants;
 mod copies;
 mod dispatch;
+mod draws;
 mod env;
 mod global_races;
 mod grid;

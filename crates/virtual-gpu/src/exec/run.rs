@@ -37,6 +37,8 @@ pub(crate) struct Run<'a> {
     pub warps: u32,
     /// Blocks of a cluster.
     pub cluster_blocks: u32,
+    /// Clusters of the grid for each executed one, rounded down: 1 unless the grid is sampled.
+    pub stands_for: u64,
     /// Static and dynamic shared memory of a block, in bytes.
     pub shared_bytes: u32,
     /// Offset of the dynamic shared memory.

@@ -1,7 +1,7 @@
 //! Chooses the block and the warp to run next.
 //!
-//! Blocks of a kernel that uses flags or atomics in global memory take turns on one CPU thread: a block that polls is
-//! set aside, and others run. As on the machine, only a limited number of blocks is resident at a time, and waiting
+//! Blocks of a kernel that uses flags or atomics in global memory take turns on one CPU thread: a block that polls, or
+//! has drawn work from a counter, is set aside, and others run. As on the machine, only a limited number of blocks is resident at a time, and waiting
 //! blocks stay resident. Other kernels' blocks run side by side, each from start to end.
 
 use std::collections::VecDeque;
@@ -63,8 +63,10 @@ pub(crate) fn take_turns(run: &Run<'_>, clusters: Choice, granule: u32, level: L
     let mut waiting: VecDeque<Machine<'_>> = VecDeque::new();
     // Instructions, and turns, since a block has changed global memory or ended.
     let (mut idle, mut turns) = (0, 0);
+    // Whether the blocks draw work: those that start late would get none.
+    let mut draw = false;
     loop {
-        let has_room = waiting.len() < WINDOW || turns > waiting.len() && waiting.len() < most;
+        let has_room = waiting.len() < WINDOW || (draw || turns > waiting.len()) && waiting.len() < most;
         let started = if has_room { order.take() } else { None };
         let mut machine = match started {
             Some(cluster) => {
@@ -80,6 +82,7 @@ pub(crate) fn take_turns(run: &Run<'_>, clusters: Choice, granule: u32, level: L
         };
         let before = machine.instructions();
         let ended = machine.proceed(true)?;
+        draw |= machine.has_drawn();
         if ended || machine.has_written() {
             (idle, turns) = (0, 0);
         } else {

@@ -137,7 +137,13 @@ fn execute_rare(warp: &mut Warp, env: &mut Env<'_>, instruction: &Instruction, i
         Op::Set { .. } => compare::set(warp, env, op, mask),
         Op::Slct { .. } => compare::slct(warp, env, op, mask),
         Op::IsSpace { space, d, a } => compare::is_space(warp, env, space, d, a, mask),
-        Op::Atom { .. } => atomics::atom(warp, env, op, mask)?,
+        Op::Atom { .. } => {
+            atomics::atom(warp, env, op, mask)?;
+            if env.draws.has_drawn() {
+                warp.pc += 1;
+                return Ok(Next::Pause(Pause::Slice));
+            }
+        }
         Op::Vote { .. } => warp_ops::vote(warp, env, op, mask)?,
         Op::Match { .. } => warp_ops::match_lanes(warp, env, op, mask)?,
         Op::Redux { .. } => warp_ops::redux(warp, env, op, mask)?,
