@@ -136,19 +136,18 @@ pub fn predict_again(history: &History, families: &[Family], proposal: &mut Prop
     hypothesis.prediction = Some(now);
 }
 
-/// Predicts the speed-up of a compiled proposal over the fastest variant of a case. None if there is no such variant, or
-/// nothing to learn from.
+/// Predicts the speed-up of a configuration over the fastest variant of a case. `built` is known once it is compiled. None if
+/// there is no such variant, or nothing to learn from.
 pub fn over_fastest(
     history: &History,
     families: &[Family],
-    proposal: &Proposal,
+    (family, params, origin): (&str, &Params, &Origin),
     case: &CaseName,
-    built: Built,
+    built: Option<Built>,
 ) -> Option<Prediction> {
-    let family = families.iter().find(|family| family.name == proposal.variant.family)?;
+    let family = families.iter().find(|one| one.name == family)?;
     let (reference, _) = history.fastest(case)?;
-    let (params, origin) = (&proposal.variant.params, &proposal.origin);
-    prediction::predict(history, families, &Question { family, params, case, reference, origin, built: Some(built) })
+    prediction::predict(history, families, &Question { family, params, case, reference, origin, built })
 }
 
 /// Says what is expected of a case, as the rest of a sentence.

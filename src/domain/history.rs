@@ -48,6 +48,11 @@ impl ConfigurationId {
         hash.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
         Self(hash)
     }
+
+    /// Returns a byte of the id, which is uniformly distributed over configurations.
+    pub fn byte(&self) -> u8 {
+        self.0[0]
+    }
 }
 
 /// The parts of a finished iteration that later decisions need.

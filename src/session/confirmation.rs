@@ -36,7 +36,7 @@ impl Session<'_> {
                 .origin
                 .clone(),
         };
-        Ok(Compiled { proposal, cases: Ok(requests), artifact: Ok(kernel.artifact.clone()) })
+        Ok(Compiled { proposal, cases: Ok(requests), artifact: Ok(kernel.artifact.clone()), is_control: false })
     }
 
     /// Makes the hypothesis of a confirmation. It predicts nothing: the variant's time is known from the very screening

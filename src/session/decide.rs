@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
-use super::case_state::CaseState;
+use super::case_state::{BestCandidate, CaseState};
 use super::evidence::ProfileDue;
 use super::finals::Need;
 use super::meter::{Reserve, Time};
@@ -15,7 +15,7 @@ use super::questions::{QuestionDue, is_turn, question_due};
 use super::scaling::ExperimentDue;
 use super::state::SessionState;
 use crate::domain::ids::{CaseName, IterationId};
-use crate::domain::record::Status;
+use crate::domain::record::{BaselineKind, Status};
 use crate::domain::variant::VariantHash;
 
 /// Iterations without a faster variant before the fastest is confirmed, over the number compiled ahead. The first half
@@ -237,8 +237,8 @@ pub(super) fn may_time_baselines(left: Duration, longest: Duration) -> bool {
 /// Returns the next confirmation that is due, of one variant on all cases where it is the candidate.
 ///
 /// A comparison takes as long as many screening runs, and a search finds many variants that are the fastest for a
-/// moment. So the fastest is confirmed once nothing faster has come for a while. It is confirmed earlier when it needs
-/// the rest of the budget, or when nothing else is left to do.
+/// moment. So the fastest is confirmed once nothing faster has come for a while. It is confirmed earlier when it is the
+/// case's first to be ahead of the baseline, when it needs the rest of the budget, or when nothing else is left to do.
 fn due_confirmation(state: &SessionState, moment: &Moment, closing_time: Duration) -> Option<Due> {
     let pressed = moment.under_way.proposals == 0 || is_pressed(state, &moment.time, closing_time);
     if moment.under_way.initial > 0 && !pressed {
@@ -247,15 +247,17 @@ fn due_confirmation(state: &SessionState, moment: &Moment, closing_time: Duratio
     }
     let settled = SETTLED * state.setup().options.compile_ahead as u64;
     let cases = || state.setup().workload.cases.iter().map(|case| &case.name);
-    let is_due = |case: &&CaseName| {
-        let case = state.case(case);
+    let is_due = |name: &&CaseName| {
+        let case = state.case(name);
         if moment.under_way.initial > 0 && case.is_some_and(CaseState::awaits_remeasurement) {
             // The committed winner comes first, because other variants must beat it.
             return false;
         }
         let best_candidate = case.and_then(|case| case.best_candidate.as_ref());
-        best_candidate
-            .is_some_and(|best_candidate| pressed || state.meter().finished() >= best_candidate.since + settled)
+        let is_settled = |best_candidate: &BestCandidate| state.meter().finished() >= best_candidate.since + settled;
+        best_candidate.is_some_and(|best_candidate| {
+            pressed || is_settled(best_candidate) || takes_the_lead(state, name).unwrap_or(false)
+        })
     };
     let hash = cases()
         .filter(is_due)
@@ -267,6 +269,16 @@ fn due_confirmation(state: &SessionState, moment: &Moment, closing_time: Duratio
     Some(Due {
         candidates: candidates.map(|(best_candidate, case)| (best_candidate.iteration, case.clone())).collect(),
     })
+}
+
+/// Tells whether the candidate of a case is ahead of the fastest backend of the baseline program, and the incumbent is not.
+/// None without one of the three. Once it is confirmed, the session has something to show for the case.
+fn takes_the_lead(state: &SessionState, case: &CaseName) -> Option<bool> {
+    let baselines = &state.case(case)?.baselines;
+    let program = baselines.iter().find(|baseline| baseline.kind == BaselineKind::Program)?;
+    let least_ns = program.timing.median_ns / state.setup().policy().min_speedup;
+    let (candidate_ns, incumbent_ns) = (state.best_candidate(case)?.screened_ns()?, state.incumbent_screened_ns(case)?);
+    Some(candidate_ns < least_ns && incumbent_ns >= program.timing.median_ns)
 }
 
 /// Returns whether the rest of the budget is needed to confirm the candidates.

@@ -8,7 +8,7 @@ use anyhow::Context;
 
 use super::case_state::Candidate;
 use super::duplicates::Duplicates;
-use super::pipeline::Compiled;
+use super::pipeline::{Compiled, NotCompiled};
 use super::shelf::{CandidateKernel, Kernel, Shelf};
 use super::state::SessionState;
 use crate::domain::check::Check;
@@ -122,7 +122,7 @@ impl Evaluator {
         may_compare: impl Fn() -> bool,
     ) -> anyhow::Result<Evaluated> {
         let begun = Instant::now();
-        let why_not = self.duplicates.of(compiled).or_else(|| compiled.without_prospects(state, iteration));
+        let why_not = self.duplicates.of(compiled).or_else(|| compiled.without_prospects(state));
         let mut evaluation = match why_not {
             Some(message) => Evaluation::without_device(Outcome::Pruned { message }),
             None => self.screen(state, compiled, within).await?,
@@ -169,8 +169,11 @@ impl Evaluator {
     ) -> anyhow::Result<Evaluation> {
         let artifact = match &compiled.artifact {
             Ok(artifact) => artifact,
-            Err(CompileError::Broken(message)) => anyhow::bail!("Failed to compile: {message}"),
-            Err(rejected) => {
+            Err(NotCompiled::WithoutProspects(why)) => {
+                return Ok(Evaluation::without_device(Outcome::Pruned { message: why.clone() }));
+            }
+            Err(NotCompiled::Failed(CompileError::Broken(message))) => anyhow::bail!("Failed to compile: {message}"),
+            Err(NotCompiled::Failed(rejected)) => {
                 let message = rejected.to_string();
                 return Ok(Evaluation::without_device(Outcome::RejectedByCompiler { message }));
             }

@@ -43,6 +43,6 @@ impl Session<'_> {
             purpose: Purpose::Experiment,
             origin: Origin::ScaledCase(scaling.clone()),
         };
-        Ok(Compiled { proposal, cases: request.map(|request| vec![request]), artifact })
+        Ok(Compiled { proposal, cases: request.map(|request| vec![request]), artifact, is_control: false })
     }
 }

@@ -11,6 +11,7 @@ use tokio::sync::Semaphore;
 use tokio::task::{JoinError, JoinHandle};
 
 use super::decide::UnderWay;
+use super::prospects;
 use super::setup::SessionSetup;
 use super::state::SessionState;
 use crate::agent::diagnosis::{self, Diagnosis};
@@ -35,7 +36,18 @@ pub(super) struct Compiled {
     pub proposal: Proposal,
     /// What to ask of the device, or the reason why the launch plan cannot be filled in.
     pub cases: Result<Vec<CaseRequest>, String>,
-    pub artifact: Result<Artifact, CompileError>,
+    pub artifact: Result<Artifact, NotCompiled>,
+    /// Whether it runs even without prospects.
+    pub is_control: bool,
+}
+
+/// Why a variant has no machine code.
+#[derive(Debug)]
+pub(super) enum NotCompiled {
+    /// The compiler failed.
+    Failed(CompileError),
+    /// It was not compiled, because it has no chance to be the fastest.
+    WithoutProspects(String),
 }
 
 impl Compiled {
@@ -137,16 +149,26 @@ impl Pipeline {
         let (renderer, compiler) = (self.renderer.clone(), self.compiler.clone());
         let is_initial = suggestion.origin.is_initial_design();
         let proposer = self.proposer.name().to_owned();
+        let is_control = prospects::is_control(&configuration);
+        let without_prospects = if is_control { None } else { prospects::missing(state, &suggestion) };
+        let is_compiled = without_prospects.is_none();
         let work = move || {
-            let (variant, artifact) = made(&renderer, &compiler, &family, &specialization, dtype, &suggestion.params);
+            let params = &suggestion.params;
+            let rendered = rendered(&renderer, &family, &specialization, dtype, params);
+            let (variant, artifact) = match without_prospects {
+                Some(why) => {
+                    (rendered.unwrap_or_else(|(nameless, _)| nameless), Err(NotCompiled::WithoutProspects(why)))
+                }
+                None => compiled(&compiler, rendered),
+            };
             let Suggestion { cases: on, hypothesis, parent, purpose, origin, .. } = suggestion;
             let proposal = Proposal { proposer, variant, cases: on, hypothesis, parent, purpose, origin };
-            Compiled { proposal, cases, artifact }
+            Compiled { proposal, cases, artifact, is_control }
         };
         let turns = Arc::clone(&self.turns);
         let compilation = tokio::spawn(async move {
             // It is closed only with the session.
-            let _turn = turns.acquire_owned().await;
+            let _turn = if is_compiled { Some(turns.acquire_owned().await) } else { None };
             tokio::task::spawn_blocking(work).await
         });
         self.queue.push_back(Compiling { family: family_name, is_initial, compilation });
@@ -166,8 +188,8 @@ impl Pipeline {
         let (family, specialization, params) = (family.clone(), specialization.clone(), params.clone());
         let limit = Limit::new("compile.timeout", self.compiler.limits().timeout);
         let _running = activity::begin(format!("compiling {}", family.name), limit);
-        let compiled =
-            tokio::task::spawn_blocking(move || made(&renderer, &compiler, &family, &specialization, dtype, &params));
+        let work = move || compiled(&compiler, rendered(&renderer, &family, &specialization, dtype, &params));
+        let compiled = tokio::task::spawn_blocking(work);
         compiled.await.context("Failed to compile in the background")
     }
 
@@ -195,27 +217,30 @@ impl Pipeline {
 }
 
 /// A rendered variant, with what became of its compilation.
-type Made = (Variant, Result<Artifact, CompileError>);
+type Made = (Variant, Result<Artifact, NotCompiled>);
 
-/// Renders and compiles a configuration.
-fn made(
+/// Renders a configuration. A template may fail for some configurations only. Such a variant has no source: the error is
+/// the variant that is named by the template's error, and that error.
+fn rendered(
     renderer: &Renderer,
-    compiler: &Compiler,
     family: &Family,
     specialization: &Dims,
     dtype: Dtype,
     params: &Params,
-) -> Made {
-    match renderer.render(family, specialization, dtype, params) {
+) -> Result<Variant, (Variant, String)> {
+    renderer.render(family, specialization, dtype, params).map_err(|log| {
+        let (family, params) = (family.name.clone(), params.clone());
+        (Variant { family, params, hash: VariantHash::of(&log), source: String::new() }, log)
+    })
+}
+
+/// Compiles a rendered variant.
+fn compiled(compiler: &Compiler, rendered: Result<Variant, (Variant, String)>) -> Made {
+    match rendered {
         Ok(variant) => {
-            let artifact = compiler.compile(&variant);
+            let artifact = compiler.compile(&variant).map_err(NotCompiled::Failed);
             (variant, artifact)
         }
-        // A template may fail for some configurations only. Such a variant has no source, and is named by its error.
-        Err(log) => {
-            let (family, params) = (family.name.clone(), params.clone());
-            let variant = Variant { family, params, hash: VariantHash::of(&log), source: String::new() };
-            (variant, Err(CompileError::Rejected { log }))
-        }
+        Err((variant, log)) => (variant, Err(NotCompiled::Failed(CompileError::Rejected { log }))),
     }
 }

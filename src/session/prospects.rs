@@ -1,59 +1,100 @@
-//! Whether a compiled variant may be the fastest on one of its cases. One that may not is left out: about half of the
-//! variants of a long session ([decision 68](../../docs/decisions/0068-variants-without-prospects.md)).
+//! Whether a variant may be the fastest on one of its cases. One that may not is left out
+//! ([decision 68](../../docs/decisions/0068-variants-without-prospects.md)).
+//!
+//! This is asked twice: before compilation, and again with what the compiler reports.
 
 use super::pipeline::Compiled;
+use super::setup::SessionSetup;
 use super::state::SessionState;
 use crate::agent::claims;
 use crate::agent::prediction::Built;
-use crate::domain::ids::IterationId;
-use crate::domain::origin::Purpose;
+use crate::domain::device::TimeSource;
+use crate::domain::history::ConfigurationId;
+use crate::domain::ids::CaseName;
+use crate::domain::origin::{Origin, Purpose};
+use crate::domain::prediction::Prediction;
+use crate::domain::proposal::Suggestion;
+use crate::domain::variant::Params;
 
 /// Variants that are evaluated before one is left out. Ranges of claims are calibrated by earlier outcomes.
 const MIN_ATTEMPTS: usize = 50;
 
-/// One of so many iterations runs its variant in any case. So the record shows whether it is right to leave others out.
-const CONTROL: i64 = 16;
+/// One of so many variants runs in any case. So the record shows whether it is right to leave others out.
+const CONTROL: u8 = 16;
+
+/// Tells whether a variant runs even without prospects: one of [`CONTROL`].
+pub(super) fn is_control(configuration: &ConfigurationId) -> bool {
+    configuration.byte().is_multiple_of(CONTROL)
+}
+
+/// Returns why a suggestion is not worth compiling. None if it may be the fastest on one of its cases, or if nothing is
+/// predicted of it there.
+pub(super) fn missing(state: &SessionState, suggestion: &Suggestion) -> Option<String> {
+    let Suggestion { family, params, origin, purpose, cases, .. } = suggestion;
+    if !may_leave_out(state, origin, *purpose) {
+        return None;
+    }
+    let cases = cases.iter().map(|case| (&case.name, None));
+    none_on_all(state, (family, params, origin), cases)
+}
 
 impl Compiled {
     /// Returns why the variant is not worth the device's time. None if it may be the fastest on one of its cases, or if
     /// nothing is predicted of it there.
-    pub fn without_prospects(&self, state: &SessionState, iteration: IterationId) -> Option<String> {
-        let least = state.setup().options.least_chance;
-        let is_search = self.proposal.origin.is_search() && self.proposal.purpose == Purpose::Screening;
-        let is_exempt = !is_search || iteration.0 % CONTROL == 0 || state.history().attempts.len() < MIN_ATTEMPTS;
-        if least == 0.0 || is_exempt {
+    pub fn without_prospects(&self, state: &SessionState) -> Option<String> {
+        let proposal = &self.proposal;
+        if self.is_control || !may_leave_out(state, &proposal.origin, proposal.purpose) {
             return None;
         }
         let (code, requests) = (self.code()?, self.cases.as_ref().ok()?);
-        let (mut highest, mut on) = (0.0, None);
-        for request in requests {
-            let (case, built) = (&request.case.name, Built { code, ctas: request.plan.ctas() });
-            let prediction =
-                claims::over_fastest(state.history(), &state.setup().families, &self.proposal, case, built)?;
-            let chance = prediction.chance_above(1.0)?;
-            if chance >= least {
-                return None;
-            }
-            if on.is_none() || chance > highest {
-                (highest, on) = (chance, Some((case, prediction)));
-            }
-        }
-        let (case, prediction) = on?;
-        Some(format!(
-            "its chance to be the fastest is below {:.1}% on every case: on {case}, it is predicted to run at {:.2}x to {:.2}x \
-             of the speed of the fastest variant",
-            least * 100.0,
-            prediction.lo,
-            prediction.hi
-        ))
+        let built = |ctas| Some(Built { code, ctas });
+        let cases = requests.iter().map(|request| (&request.case.name, built(request.plan.ctas())));
+        none_on_all(state, (&proposal.variant.family, &proposal.variant.params, &proposal.origin), cases)
     }
+}
+
+/// Tells whether a variant may be left out at all. A search may do without it, unlike a test of a cause. A recording is
+/// there to be looked up.
+fn may_leave_out(state: &SessionState, origin: &Origin, purpose: Purpose) -> bool {
+    let is_search = origin.is_search() && purpose == Purpose::Screening;
+    let knows_enough = state.history().attempts.len() >= MIN_ATTEMPTS;
+    let SessionSetup { device, options, .. } = state.setup();
+    is_search && knows_enough && options.least_chance > 0.0 && device.time_source() != TimeSource::Recorded
+}
+
+/// Returns a sentence about a variant whose chance to be the fastest is too small on every case. The case with the highest
+/// chance is named.
+fn none_on_all<'a>(
+    state: &SessionState,
+    variant: (&str, &Params, &Origin),
+    cases: impl Iterator<Item = (&'a CaseName, Option<Built>)>,
+) -> Option<String> {
+    let least = state.setup().options.least_chance;
+    let mut best: Option<(f64, &CaseName, Prediction)> = None;
+    for (case, built) in cases {
+        let prediction = claims::over_fastest(state.history(), &state.setup().families, variant, case, built)?;
+        let chance = prediction.chance_above(1.0)?;
+        if chance >= least {
+            return None;
+        }
+        if best.as_ref().is_none_or(|(highest, ..)| chance > *highest) {
+            best = Some((chance, case, prediction));
+        }
+    }
+    let (_, case, prediction) = best?;
+    Some(format!(
+        "its chance to be the fastest is below {:.1}% on every case: on {case}, it is predicted to run at {:.2}x to {:.2}x \
+         of the speed of the fastest variant",
+        least * 100.0,
+        prediction.lo,
+        prediction.hi
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::origin::Origin;
-    use crate::session::synthetic::{Told, compiled, setup};
+    use crate::session::synthetic::{Told, compiled, setup, suggestion};
 
     /// Screens two variants in turns: one takes 100 on both cases, and the other ten times as long.
     fn told(tries: u32, least_chance: f64) -> Told {
@@ -69,19 +110,29 @@ mod tests {
     }
 
     #[test]
-    fn a_variant_that_is_surely_slower_on_every_case_is_left_out() {
-        let said = |told: &Told, number: i64, iteration: i64| {
-            compiled(told, number).without_prospects(&told.state, IterationId(iteration))
-        };
+    fn a_suggestion_that_is_surely_slower_is_not_compiled() {
         let known = told(60, 0.001);
-        let why = said(&known, 1, 61).unwrap();
+        let of = |number| suggestion(&known, number);
+        assert!(missing(&known.state, &of(1)).is_some());
+        assert_eq!(missing(&known.state, &of(0)), None, "it is as fast as the fastest");
+        let winner = Suggestion { purpose: Purpose::Remeasurement, ..of(1) };
+        assert_eq!(missing(&known.state, &winner), None, "it is asked for");
+    }
+
+    #[test]
+    fn a_variant_that_is_surely_slower_on_every_case_is_left_out() {
+        let said = |told: &Told, number: i64| compiled(told, number).without_prospects(&told.state);
+        let known = told(60, 0.001);
+        let why = said(&known, 1).unwrap();
         assert!(why.starts_with("its chance to be the fastest is below 0.1% on every case: on "), "{why}");
-        assert_eq!(said(&known, 0, 61), None, "it is as fast as the fastest");
-        assert_eq!(said(&known, 1, 64), None, "one of 16 is run in any case");
-        assert_eq!(said(&told(40, 0.001), 1, 61), None, "too few outcomes are known");
-        assert_eq!(said(&told(60, 0.0), 1, 61), None, "every variant is to be run");
+        assert_eq!(said(&known, 0), None, "it is as fast as the fastest");
+        assert_eq!(said(&told(40, 0.001), 1), None, "too few outcomes are known");
+        assert_eq!(said(&told(60, 0.0), 1), None, "every variant is to be run");
+        let mut control = compiled(&known, 1);
+        control.is_control = true;
+        assert_eq!(control.without_prospects(&known.state), None, "one of 16 is run in any case");
         let mut remedy = compiled(&known, 1);
         remedy.proposal.origin = Origin::Remedy { rule: "spills".to_owned(), changes: Vec::new() };
-        assert_eq!(remedy.without_prospects(&known.state, IterationId(61)), None, "it tests a cause");
+        assert_eq!(remedy.without_prospects(&known.state), None, "it tests a cause");
     }
 }

@@ -6,7 +6,7 @@ use anyhow::Context;
 
 use super::evaluator::Evaluated;
 use super::event::Event;
-use super::pipeline::Compiled;
+use super::pipeline::{Compiled, NotCompiled};
 use super::state::Gain;
 use super::{BUDGET, Session};
 use crate::domain::evaluation::{Evaluation, Outcome};
@@ -96,7 +96,7 @@ impl Session<'_> {
         let finish = Finish {
             artifact: compiled.artifact.as_ref().ok(),
             compile_log: match &compiled.artifact {
-                Err(CompileError::Rejected { log }) => Some(log),
+                Err(NotCompiled::Failed(CompileError::Rejected { log })) => Some(log),
                 _ => None,
             },
             plans: &plans,

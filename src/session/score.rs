@@ -59,14 +59,10 @@ fn paired(found: &Measurement, is_reference: impl FnMut(&&Participant) -> bool) 
 mod tests {
     use super::*;
     use crate::domain::hypothesis::Score;
-    use crate::domain::journal::Record;
     use crate::domain::origin::Purpose;
     use crate::domain::prediction::{Prediction, Strength};
-    use crate::domain::record::{Baseline, BaselineKind};
-    use crate::domain::regime::Regime;
     use crate::domain::verdict::judge;
     use crate::session::synthetic::{CASES, Told, evaluation, measurement, setup};
-    use crate::store::testing::timing;
 
     /// The initial kernel takes 1000, the incumbent 10 and the baseline 20. A variant of 10.2 is 98 times as fast as
     /// the first, and no faster than the second.
@@ -76,15 +72,7 @@ mod tests {
         let initial = told.screened(0, Purpose::Initial, [1000, 1000]);
         let parent = told.screened(1, Purpose::Screening, [100, 100]);
         told.confirmed(2, 10);
-        told.state.apply(&Record::Baseline(Baseline {
-            case: CASES[0].into(),
-            name: "program".to_owned(),
-            kind: BaselineKind::Program,
-            regime: Regime::Warm,
-            timing: timing(20.0 * 1024.0),
-            eager_ns: None,
-            relative_l2: None,
-        }));
+        told.baseline(20);
         assert_eq!(told.state.initial_kernel(CASES[0]), Some(initial));
         let scored = |told: &Told, us: u32, reference: Reference| {
             let found = evaluation(Outcome::Measured, vec![measurement(CASES[0], us, None)]);

@@ -22,6 +22,7 @@ use crate::domain::measuring::Measuring;
 use crate::domain::model_terms::Terms;
 use crate::domain::origin::{Origin, Purpose};
 use crate::domain::proposal::{Proposal, Suggestion};
+use crate::domain::record::{Baseline, BaselineKind};
 use crate::domain::regime::Regime;
 use crate::domain::sampling::Sampling;
 use crate::domain::statistics::Interval;
@@ -101,15 +102,7 @@ pub(super) fn proposal(setup: &SessionSetup, number: i64, purpose: Purpose, case
 pub(super) fn compiled(told: &Told, number: i64) -> Compiled {
     let setup = told.state.setup();
     let proposal = proposal(setup, number, Purpose::Screening, 2);
-    let suggestion = Suggestion {
-        family: "toy".to_owned(),
-        params: proposal.variant.params.clone(),
-        cases: proposal.cases.clone(),
-        hypothesis: proposal.hypothesis.clone(),
-        parent: None,
-        purpose: proposal.purpose,
-        origin: proposal.origin.clone(),
-    };
+    let suggestion = suggestion(told, number);
     let cases = planning::of_suggestion(&setup.families[0], &suggestion, &setup.workload, &setup.device, 1e9);
     let artifact = Artifact {
         key: "key".to_owned(),
@@ -122,7 +115,21 @@ pub(super) fn compiled(told: &Told, number: i64) -> Compiled {
         log: String::new(),
         compile_ms: 0.0,
     };
-    Compiled { proposal, cases, artifact: Ok(artifact) }
+    Compiled { proposal, cases, artifact: Ok(artifact), is_control: false }
+}
+
+/// Suggests variant `number` for both cases.
+pub(super) fn suggestion(told: &Told, number: i64) -> Suggestion {
+    let proposal = proposal(told.state.setup(), number, Purpose::Screening, 2);
+    Suggestion {
+        family: "toy".to_owned(),
+        params: proposal.variant.params,
+        cases: proposal.cases,
+        hypothesis: proposal.hypothesis,
+        parent: None,
+        purpose: proposal.purpose,
+        origin: proposal.origin,
+    }
 }
 
 /// Makes the timing of a screening run with three samples. An f32 holds them exactly.
@@ -200,6 +207,19 @@ impl Told {
         let decisions = judge(&self.state.history().incumbents, evaluation, self.state.setup().policy());
         let concluded = Concluded::of(begun.iteration, evaluation, &decisions, Spent::default(), wall);
         self.state.apply(&Record::Concluded(Box::new(concluded)));
+    }
+
+    /// Times a backend of the baseline program on the first case.
+    pub fn baseline(&mut self, us: u32) {
+        self.state.apply(&Record::Baseline(Baseline {
+            case: CASES[0].into(),
+            name: "program".to_owned(),
+            kind: BaselineKind::Program,
+            regime: Regime::Warm,
+            timing: timing(us),
+            eager_ns: None,
+            relative_l2: None,
+        }));
     }
 
     /// Screens a variant with the given time on each case. Returns its iteration.

@@ -191,6 +191,19 @@ fn the_best_candidate_is_confirmed_at_once_when_nothing_else_is_left_or_the_budg
 }
 
 #[test]
+fn the_first_candidate_ahead_of_the_baseline_is_confirmed_at_once() {
+    let mut told = with_start(Told::new(setup()));
+    told.baseline(60);
+    told.screened(1, Purpose::Screening, [70, 100]);
+    assert!(matches!(at(&told, 5, 2), Action::Evaluate { .. }), "it is behind the baseline");
+    let ahead = told.screened(2, Purpose::Screening, [50, 100]);
+    assert!(confirms(&at(&told, 5, 2), &[(ahead, CASES[0])]));
+    told.confirmed(2, 50);
+    told.screened(3, Purpose::Screening, [40, 100]);
+    assert!(matches!(at(&told, 5, 2), Action::Evaluate { .. }), "the incumbent is ahead already");
+}
+
+#[test]
 fn nothing_is_confirmed_while_the_initial_design_is_under_way() {
     let mut told = with_start(Told::new(setup()));
     told.screened(1, Purpose::Screening, [50, 100]);
