@@ -341,10 +341,14 @@ class Session:
             **driver_version(),
         }
         device = torch.cuda.get_device_name(request["device"])
+        # What torch has imported stays. A collection, which frees the graphs of a case, takes 80 ms without this.
+        gc.collect()
+        gc.freeze()
         return {"protocol": PROTOCOL, "device": device, "time_source": "measured", "versions": versions}
 
     def prepare(self, request):
-        self.release(request)
+        if self.captured:
+            self.release(request)
         mode = multiply_in(request.get("compute", "dtype"))
         case, backends = self.case(request), []
         wanted = request.get("backend")
