@@ -157,13 +157,13 @@ fn search(state: &SessionState, moment: &Moment) -> Action {
     if under_way.proposals < depth && (!under_way.is_dry || is_turn(state)) {
         return Action::Propose;
     }
+    if let Some(due) = due_confirmation(state, moment, closing_time) {
+        return Action::Confirm(due);
+    }
     // Once the initial design is measured, the proposer may use the initial kernel's.
     let is_settled = under_way.initial == 0;
     if let Some(due) = is_settled.then(|| state.initial_profile(time)).flatten() {
         return Action::Profile(due);
-    }
-    if let Some(due) = due_confirmation(state, moment, closing_time) {
-        return Action::Confirm(due);
     }
     if let Some(due) = is_settled.then(|| state.experiment(time, under_way.proposals == 0)).flatten() {
         return Action::Experiment(due);
