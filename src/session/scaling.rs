@@ -9,7 +9,7 @@ use super::state::SessionState;
 use crate::domain::experiment::Scaling;
 use crate::domain::floor::floor_ns;
 use crate::domain::history::Finished;
-use crate::domain::ids::CaseName;
+use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::op::Axis;
 use crate::domain::workload::Case;
 use crate::runner::planning;
@@ -25,6 +25,13 @@ const OF_INCUMBENT: [(Axis, f64); 5] = [
     (Axis::Sequential, 0.5),
     (Axis::Independent, 4.0),
 ];
+
+/// What is tried with each incumbent whose grid leaves SMs idle, whichever fits: whether its time follows the work of a block,
+/// which more blocks could divide.
+const OF_IDLE: [(Axis, f64); 2] = [(Axis::Sequential, 0.5), (Axis::Sequential, 2.0)];
+
+/// SMs for each block from which a grid leaves some of them idle.
+const MIN_IDLE: f64 = 1.2;
 
 /// Iterations of a session for each experiment, so that a short session spends its time on the search.
 const ITERATIONS_PER_EXPERIMENT: u64 = 10;
@@ -62,7 +69,7 @@ impl SessionState {
             state.history().iteration(initial)
         })?;
         let of_initial = OF_INITIAL.iter().find_map(|(axis, factor)| self.open(initial, case, *axis, *factor));
-        of_initial.or_else(|| {
+        let of_one = of_initial.or_else(|| {
             // Once one is explained, it stays the one to explain.
             let explained = begun.iter().find(|scaling| scaling.of != initial.iteration);
             let (case, incumbent) = match explained {
@@ -74,6 +81,24 @@ impl SessionState {
             };
             let open = |(axis, factor): &(Axis, f64)| self.open(incumbent, case, *axis, *factor);
             if incumbent.iteration == initial.iteration { None } else { OF_INCUMBENT.iter().find_map(open) }
+        });
+        let is_late = is_over || self.is_late(time);
+        of_one.or_else(|| if is_late { self.of_idle(initial.iteration) } else { None })
+    }
+
+    /// Returns the next experiment with an incumbent whose grid leaves SMs idle.
+    fn of_idle(&self, initial: IterationId) -> Option<ExperimentDue> {
+        self.setup().workload.cases.iter().find_map(|case| {
+            let incumbent = self.history().iteration(self.history().incumbents.get(&case.name)?.iteration)?;
+            let time = incumbent.times.iter().find(|time| time.case == case.name)?;
+            let leaves_idle = time.ctas as f64 * MIN_IDLE <= f64::from(self.setup().device.sms);
+            let is_known = self.experiments().iter().any(|scaling| {
+                scaling.of == incumbent.iteration && scaling.case == case.name && scaling.axis == Axis::Sequential
+            });
+            if incumbent.iteration == initial || !leaves_idle || is_known {
+                return None;
+            }
+            OF_IDLE.iter().find_map(|(axis, factor)| self.open(incumbent, &case.name, *axis, *factor))
         })
     }
 

@@ -463,7 +463,9 @@ fn the_incumbent_is_explained_late_and_with_time_left() {
     // Case b has the most headroom for both kernels; its incumbent is the initial kernel, which is explained already.
     let done: Vec<_> = std::iter::from_fn(|| experiment(&mut told, 10)).map(|(scaling, _)| scaling.factor).collect();
     assert_eq!(done, [2.0, 2.0], "no half head");
+    let (scaling, dims) = experiment(&mut told, 3000).unwrap();
+    assert_eq!((scaling.of, &*scaling.case, scaling.axis), (incumbent, "a", Axis::Sequential), "it leaves SMs idle");
+    assert_eq!(dims, [1, 32]);
     assert_eq!(experiment(&mut told, 3000), None, "b's incumbent is the initial kernel");
-    let _ = incumbent;
     assert_eq!(told.state.experiment(&moment(3300, 2).time, true), None, "under a tenth of the time is left");
 }

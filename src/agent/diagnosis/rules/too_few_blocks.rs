@@ -2,13 +2,15 @@
 //!
 //! gain = time / (fixed + (time - fixed) * blocks / SMs)
 //!
-//! where `fixed` is the time that the same variant needs at least, whatever the work: its fastest time on a shape whose
-//! blocks have less work. More blocks divide only the rest (Amdahl's law).
+//! where `fixed` is the time that the same variant needs at least, whatever the work. More blocks divide only the rest
+//! (Amdahl's law). It is the fastest time on a shape whose blocks have less work. Without such a shape, it follows from one
+//! on which as many blocks have more work, as if the time grew linearly with the work of a block.
 
 use super::{Found, MIN_GAIN, Rule, contradicts, supports};
 use crate::agent::diagnosis::remedy;
 use crate::agent::diagnosis::subject::{Point, Subject};
 use crate::domain::finding::{Confidence, EvidenceSource};
+use crate::domain::op::Dims;
 use crate::domain::plan::LaunchPlan;
 
 pub(super) const RULE: Rule = Rule {
@@ -40,18 +42,9 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
         EvidenceSource::Launch,
         format!("the largest launch has {ctas} blocks for {sms} SMs, so {:.0}% of them are idle", 100.0 * idle),
     )];
-    let fixed = fixed(subject);
-    evidence.extend(fixed.map(|point| {
-        let text = format!(
-            "{} has {} times less work and takes {:.0}% of this time, so up to that much may be a part that more blocks do \
-             not shorten",
-            point.case,
-            less(subject.flop(&subject.case.dims) / subject.flop(&point.dims)),
-            100.0 * point.time_ns / subject.time_ns
-        );
-        contradicts(point.source, text)
-    }));
-    let fixed_ns = fixed.map_or(0.0, |point| point.time_ns);
+    let fixed = with_less_work(subject).or_else(|| with_more_work(subject));
+    let fixed_ns = fixed.as_ref().map_or(0.0, |fixed| fixed.ns);
+    evidence.extend(fixed.map(|fixed| contradicts(fixed.source, fixed.because)));
     let gain = subject.time_ns / (fixed_ns + (subject.time_ns - fixed_ns) * (1.0 - idle));
     if gain < MIN_GAIN {
         return None;
@@ -85,20 +78,58 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
     })
 }
 
-/// Returns the shape on which the variant is fastest among those whose blocks have much less work each. None if all take as
-/// long as the case. A shape with fewer blocks of the same work says nothing: each of them takes its time.
-fn fixed<'a>(subject: &'a Subject<'_>) -> Option<&'a Point> {
-    let per_block = |dims, ctas: u64| subject.flop(dims) / ctas.max(1) as f64;
-    let own = per_block(&subject.case.dims, subject.plan.ctas());
-    let less = subject
-        .scaling
-        .iter()
-        .filter(|point| per_block(&point.dims, point.ctas) <= MUCH_LESS * own && point.time_ns < subject.time_ns);
-    less.min_by(|a, b| a.time_ns.total_cmp(&b.time_ns))
+/// The part of the time that more blocks do not shorten.
+struct Fixed {
+    ns: f64,
+    because: String,
+    source: EvidenceSource,
 }
 
-/// Formats how many times less work a shape has.
-fn less(times: f64) -> String {
+/// Returns the work of a block on a shape.
+fn per_block(subject: &Subject<'_>, dims: &Dims, ctas: u64) -> f64 {
+    subject.flop(dims) / ctas.max(1) as f64
+}
+
+/// Takes the fastest time among shapes whose blocks have much less work each. None if all take as long as the case. A shape
+/// with fewer blocks of the same work says nothing: each of them takes its time.
+fn with_less_work(subject: &Subject<'_>) -> Option<Fixed> {
+    let own = per_block(subject, &subject.case.dims, subject.plan.ctas());
+    let less = subject.scaling.iter().filter(|point| {
+        per_block(subject, &point.dims, point.ctas) <= MUCH_LESS * own && point.time_ns < subject.time_ns
+    });
+    let point = less.min_by(|a, b| a.time_ns.total_cmp(&b.time_ns))?;
+    let because = format!(
+        "{} has {} times less work and takes {:.0}% of this time, so up to that much may be a part that more blocks do not \
+         shorten",
+        point.case,
+        times(subject.flop(&subject.case.dims) / subject.flop(&point.dims)),
+        100.0 * point.time_ns / subject.time_ns
+    );
+    Some(Fixed { ns: point.time_ns, because, source: point.source })
+}
+
+/// Extrapolates from the shape on which as many blocks have the most work each.
+fn with_more_work(subject: &Subject<'_>) -> Option<Fixed> {
+    let own = per_block(subject, &subject.case.dims, subject.plan.ctas());
+    let work = |point: &Point| per_block(subject, &point.dims, point.ctas) / own;
+    let alike = subject.scaling.iter().filter(|point| point.ctas == subject.plan.ctas());
+    let more = alike.filter(|point| work(point) >= 1.0 / MUCH_LESS);
+    let point = more.max_by(|a, b| work(a).total_cmp(&work(b)))?;
+    let following_ns = (point.time_ns - subject.time_ns) / (work(point) - 1.0);
+    let ns = (subject.time_ns - following_ns).clamp(0.0, subject.time_ns);
+    let because = format!(
+        "on {}, as many blocks have {} times the work and take {:.2} times as long, so about {:.0}% of the time does not \
+         depend on the work of a block, and more blocks do not shorten it",
+        point.case,
+        times(work(point)),
+        point.time_ns / subject.time_ns,
+        100.0 * ns / subject.time_ns
+    );
+    Some(Fixed { ns, because, source: point.source })
+}
+
+/// Formats how many times more or less work there is.
+fn times(times: f64) -> String {
     if times < 10.0 { format!("{times:.1}") } else { format!("{times:.0}") }
 }
 
