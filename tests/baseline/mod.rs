@@ -133,9 +133,9 @@ async fn backends_are_sampled_in_turns_and_the_fastest_comes_first() {
     process.release().await.unwrap();
     let order: Vec<(&str, usize)> =
         found.iter().map(|found| (found.name.as_str(), found.timing.samples_ns.len())).collect();
-    assert_eq!(order, [("quick", 25), ("slow", 25)]);
+    assert_eq!(order, [("quick", 25), ("slow", 20)], "one is far behind after two turns");
     assert!((5000.0..5012.0).contains(&found[0].timing.median_ns) && found[0].timing.launches_per_sample == 40);
-    insta::assert_snapshot!(project.sampled(), @"slow 10, quick 10, quick 10, slow 10, quick 5, slow 5, released");
+    insta::assert_snapshot!(project.sampled(), @"slow 10, quick 10, quick 10, slow 10, quick 5, released");
 }
 
 #[tokio::test]

@@ -3,11 +3,18 @@
 use super::{Backend, BaselineProcess};
 use crate::domain::comparison::order;
 use crate::domain::record::{Baseline, BaselineKind};
+use crate::domain::statistics::median;
 use crate::domain::timing::Timing;
 use crate::domain::workload::Case;
 
 /// Samples of a backend per turn during the search for the fastest.
 const GROUP: usize = 10;
+
+/// Turns after which a backend that is far behind has no more.
+const LEAST_TURNS: usize = 2;
+
+/// How far a backend is behind the fastest, as a factor, when more samples would not change which is the fastest.
+const FAR_BEHIND: f64 = 1.5;
 
 /// Backends whose medians differ by less than this share count as equal. `default` took 9.03 us where both flash and
 /// cudnn took 9.05, on one row of 512 queries (H200, 2026-11-21, `optloop start --case b1h1s512`).
@@ -16,7 +23,8 @@ const EQUAL: f64 = 0.01;
 /// The programs' name for the backend that the library chooses itself.
 const DEFAULT: &str = "default";
 
-/// Samples the prepared backends in turns, and returns those that succeeded, the fastest first.
+/// Samples the prepared backends in turns, and returns those that succeeded, the fastest first. Those that are far behind get
+/// fewer samples.
 ///
 /// If none succeeded, the error is the last one of sampling, or else of preparing.
 pub async fn fastest(
@@ -51,7 +59,7 @@ fn prefer_named(timed: &mut [Baseline]) {
     }
 }
 
-/// Samples every prepared backend until its first error.
+/// Samples every prepared backend until its first error, or until it is far behind.
 async fn in_turns<'a>(
     process: &mut BaselineProcess,
     backends: &'a [Backend],
@@ -60,8 +68,13 @@ async fn in_turns<'a>(
     let ready = backends.iter().filter(|backend| backend.ready.is_ok());
     let mut participants: Vec<_> = ready.map(|backend| (backend, Ok(Vec::with_capacity(samples)))).collect();
     for round in 0..samples.div_ceil(GROUP) {
+        let medians_ns: Vec<f64> = participants.iter().map(|(_, taken)| middle_ns(taken)).collect();
+        let fastest_ns = medians_ns.iter().copied().fold(f64::INFINITY, f64::min);
         let group = GROUP.min(samples - round * GROUP);
         for participant in order(participants.len(), round) {
+            if round >= LEAST_TURNS && medians_ns[participant] > FAR_BEHIND * fastest_ns {
+                continue;
+            }
             let (backend, taken) = &mut participants[participant];
             let Ok(so_far) = taken else { continue };
             match process.sample(&backend.name, group).await {
@@ -71,6 +84,11 @@ async fn in_turns<'a>(
         }
     }
     participants
+}
+
+/// Returns the median of what was sampled so far; infinite for a backend that has failed.
+fn middle_ns(taken: &Result<Vec<f64>, String>) -> f64 {
+    taken.as_ref().ok().and_then(|samples_ns| median(samples_ns)).unwrap_or(f64::INFINITY)
 }
 
 fn summary(case: &Case, backend: &Backend, samples_ns: Vec<f64>) -> Option<Baseline> {
