@@ -16,7 +16,7 @@ use crate::domain::history::{Finished, History};
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::workload::Workload;
 
-pub use recorded::{Recorded, of_session};
+pub use recorded::{Best, Recorded, of_session};
 pub use rules::{findings, names};
 pub use subject::{Point, Subject};
 

@@ -13,18 +13,18 @@ use clap::ValueEnum;
 
 use super::replayed;
 use super::store_path;
-use crate::agent::diagnosis::{self, Recorded};
+use crate::agent::diagnosis::{self, Best, Recorded};
 use crate::alive::Killed;
 use crate::catalog::Project;
 use crate::domain::family::Family;
 use crate::domain::history::History;
-use crate::domain::ids::{IterationId, SessionId};
+use crate::domain::ids::SessionId;
 use crate::domain::op::independent_dims;
 use crate::domain::origin::Purpose;
 use crate::domain::record::SessionRecord;
 use crate::domain::workload::{Case, Workload};
 use crate::report::two::{self, Side};
-use crate::report::{CaseFacts, Report, ReportInput, build, csv, ledger};
+use crate::report::{CaseFacts, Report, ReportInput, best_of_case, build, csv, ledger};
 use crate::secrets;
 use crate::store::{MOST_IN_FULL, Store};
 
@@ -279,7 +279,7 @@ async fn report(
     let families = facts::of_families(&all, &workload, &record);
     let fitting: Vec<&Family> = all.iter().filter(|family| family.fits(&workload, device)).collect();
     let best = best(&record, &workload);
-    let sources = store.sources_of(&best.iter().map(|(_, iteration)| *iteration).collect::<Vec<_>>()).await?;
+    let sources = store.sources_of(&best.iter().map(|best| best.iteration).collect::<Vec<_>>()).await?;
     let recorded = Recorded { record: &record, workload: &workload, families: &fitting, best: &best };
     let findings = diagnosis::of_session(recorded);
     let history = History::of(&record);
@@ -296,13 +296,11 @@ async fn report(
     Ok(Told { report, facts })
 }
 
-/// Returns the iteration with the best variant of each case: the winner of its final, else its incumbent.
-fn best<'w>(record: &SessionRecord, workload: &'w Workload) -> Vec<(&'w Case, IterationId)> {
-    let history = History::of(record);
-    let final_of = |case: &Case| record.finals.iter().rev().find(|one| one.comparison.conditions.case == case.name);
-    let iteration = |case: &Case| match final_of(case) {
-        Some(settled) => Some(settled.winner),
-        None => history.incumbents.get(&case.name).map(|incumbent| incumbent.iteration),
+/// Returns the best variant of each case, with the time that the report gives for it.
+fn best<'w>(record: &SessionRecord, workload: &'w Workload) -> Vec<Best<'w>> {
+    let best = |case: &'w Case| {
+        let (iteration, time_ns) = best_of_case(&case.name, record)?;
+        Some(Best { case, iteration, time_ns })
     };
-    workload.cases.iter().filter_map(|case| Some((case, iteration(case)?))).collect()
+    workload.cases.iter().filter_map(best).collect()
 }

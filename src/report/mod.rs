@@ -56,6 +56,7 @@ use crate::domain::variant::Params;
 
 pub use build::build;
 pub use contract::Report;
+pub use standing::best_of_case;
 
 /// The input of a report.
 #[derive(Clone, Copy)]

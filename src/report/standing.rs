@@ -91,6 +91,12 @@ pub(super) fn of<'a>(case: &str, record: &'a SessionRecord) -> Option<Standing<'
     settled(case, record).or_else(|| fastest(case, record))
 }
 
+/// Returns the iteration with the best variant of a case, and the variant's time in nanoseconds. None without a correct
+/// variant.
+pub fn best_of_case(case: &str, record: &SessionRecord) -> Option<(IterationId, f64)> {
+    of(case, record).map(|standing| (standing.iteration.id, standing.timing.median_ns))
+}
+
 /// Returns the best variant of the case's last final.
 fn settled<'a>(case: &str, record: &'a SessionRecord) -> Option<Standing<'a>> {
     let last = record.finals.iter().rev().find(|last| last.comparison.conditions.case == case)?;

@@ -18,24 +18,38 @@ pub struct Recorded<'a> {
     pub workload: &'a Workload,
     /// The families that could compute the workload on the device.
     pub families: &'a [&'a Family],
-    /// The iteration with the best variant of each case.
-    pub best: &'a [(&'a Case, IterationId)],
+    /// The best variant of each case.
+    pub best: &'a [Best<'a>],
+}
+
+/// The best variant of a case.
+#[derive(Debug, Clone, Copy)]
+pub struct Best<'a> {
+    /// The case.
+    pub case: &'a Case,
+    /// The iteration that measured the variant.
+    pub iteration: IterationId,
+    /// The variant's time in nanoseconds: the one that the report gives, so that no gain exceeds the report's distance to
+    /// the floor. A final may have timed the variant after its iteration.
+    pub time_ns: f64,
 }
 
 /// Returns the findings about the initial kernel, on the case where it is farthest from the floor, and about the best
 /// variant of each case. The most important finding about a variant comes first.
 pub fn of_session(recorded: Recorded<'_>) -> Vec<Finding> {
     let initial = initial_kernel(recorded).into_iter();
-    let best = recorded.best.iter().filter_map(|(case, id)| Some((iteration(recorded, *id)?, *case)));
-    initial.chain(best).flat_map(|(iteration, case)| of_iteration(recorded, iteration, case)).collect()
+    let best =
+        recorded.best.iter().filter_map(|best| Some((iteration(recorded, best.iteration)?, best.case, best.time_ns)));
+    initial.chain(best).flat_map(|(iteration, case, ns)| of_iteration(recorded, iteration, case, ns)).collect()
 }
 
 fn iteration<'a>(recorded: Recorded<'a>, id: IterationId) -> Option<&'a IterationRecord> {
     recorded.record.iterations.iter().find(|iteration| iteration.id == id)
 }
 
-/// Returns the iteration that timed the initial kernel, with the case on which it has the most to gain.
-fn initial_kernel(recorded: Recorded<'_>) -> Option<(&IterationRecord, &Case)> {
+/// Returns the iteration that timed the initial kernel, with the case on which it has the most to gain and its time there
+/// in nanoseconds.
+fn initial_kernel(recorded: Recorded<'_>) -> Option<(&IterationRecord, &Case, f64)> {
     let device = &recorded.record.environment.device;
     let initial = recorded.record.iterations.iter().filter(|iteration| iteration.origin == Origin::InitialKernel);
     let timed = initial.flat_map(|iteration| {
@@ -43,8 +57,7 @@ fn initial_kernel(recorded: Recorded<'_>) -> Option<(&IterationRecord, &Case)> {
         times.map(move |(case, ns)| (iteration, case, ns))
     });
     let headroom = |case: &Case, ns: f64| ns / crate::domain::floor::floor_ns(recorded.workload, case, device);
-    let most = timed.max_by(|a, b| headroom(a.1, a.2).total_cmp(&headroom(b.1, b.2)));
-    most.map(|(iteration, case, _)| (iteration, case))
+    timed.max_by(|a, b| headroom(a.1, a.2).total_cmp(&headroom(b.1, b.2)))
 }
 
 fn time_ns(iteration: &IterationRecord, case: &str) -> Option<f64> {
@@ -52,12 +65,12 @@ fn time_ns(iteration: &IterationRecord, case: &str) -> Option<f64> {
     Some(found.best_timing()?.median_ns)
 }
 
-fn of_iteration(recorded: Recorded<'_>, iteration: &IterationRecord, case: &Case) -> Vec<Finding> {
+fn of_iteration(recorded: Recorded<'_>, iteration: &IterationRecord, case: &Case, time_ns: f64) -> Vec<Finding> {
     let Recorded { record, workload, families, .. } = recorded;
     let device = &record.environment.device;
     let Some(family) = families.iter().find(|family| family.name == iteration.family) else { return Vec::new() };
     let plan = family.plan(&iteration.params, case, workload.op, workload.dtype, device);
-    let (Ok(plan), Some(time_ns)) = (plan, time_ns(iteration, &case.name)) else { return Vec::new() };
+    let Ok(plan) = plan else { return Vec::new() };
     let found = iteration.measurements.iter().find(|found| found.case == case.name);
     let subject = Subject {
         iteration: Some(iteration.id),

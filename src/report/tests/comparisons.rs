@@ -95,6 +95,18 @@ fn the_figures_of_a_case_are_those_of_the_comparison_of_its_best_variant() {
     ");
 }
 
+/// The diagnosis limits a possible gain by the time of a variant over the floor. The times of iterations differ from those
+/// of comparisons.
+#[test]
+fn the_best_variant_that_is_diagnosed_has_the_time_of_the_tables() {
+    for record in [record(), confirmed(), settled()] {
+        let case = report(&record).cases.remove(0);
+        let (iteration, ns) = best_of_case("b1h1s128", &record).unwrap();
+        assert_eq!((Some(iteration), Some(ns / 1e3)), (case.iteration, case.best_us));
+    }
+    assert_eq!(best_of_case("b16h8s512", &record()), None, "nothing was correct");
+}
+
 #[test]
 fn a_final_settles_a_near_tie_and_gives_the_figures() {
     let record = settled();
