@@ -1,67 +1,73 @@
 //! The experiment that the data recommends most.
 
+use super::candidate::{Candidate, above_floor, most};
 use super::contract::{self, Case, Configuration, Diagnosis, Experiment, ParameterEffect};
 use super::format::times;
 use super::ladder::first_clause;
 use super::next_change::{self, MIN_GAIN, Next};
 use super::pairs::{Sample, samples};
 use super::parameters::MIN_PAIRS;
-use super::{ReportInput, excluded, limiter};
+use super::{ReportInput, limiter, transfer};
 use crate::domain::finding::{Finding, Remedy};
 use crate::domain::prediction::Prediction;
 use crate::domain::tested::{CauseStatus, judge};
 use crate::domain::variant::Params;
 
-/// Returns the experiment that promises most. Remedies against causes of lost time come first. Then comes a change of a
-/// parameter that has paid on other pairs of configurations, then the best variant of another case. None if nothing
+/// Returns the experiment that promises most. Remedies come first: they also test a cause of lost time. Then come changes
+/// of a parameter that have paid on other pairs of configurations, and the best variants of other cases. None if nothing
 /// promises a gain that a comparison can resolve.
 pub(super) fn promising(cases: &[Case], effects: &[ParameterEffect], input: &ReportInput<'_>) -> Option<Experiment> {
-    let samples = samples(&input.record.iterations);
-    by_remedy(cases, input)
-        .or_else(|| by_parameter(cases, effects, input, &samples))
-        .or_else(|| by_family(cases, input, &samples))
+    most(by_remedy(cases, input), cases).or_else(|| {
+        let samples = samples(&input.record.iterations);
+        let others = by_parameter(cases, effects, input, &samples).into_iter();
+        most(others.chain(transfer::candidates(cases, input, &samples)).collect(), cases)
+    })
 }
 
-/// Takes the remedy that was not tried of the finding about a best variant with the highest expected gain: its gain,
-/// weighted by the confidence. Causes that an experiment has refuted and remedies that the prediction model expects to
-/// fail are left out.
-fn by_remedy(cases: &[Case], input: &ReportInput<'_>) -> Option<Experiment> {
-    let of_best = |finding: &&Finding| {
-        cases.iter().any(|case| case.case == finding.case && case.iteration == finding.iteration)
-            && finding.weight().exp() >= MIN_GAIN
+/// Returns the remedies that were not tried of findings about the best variants. Causes that an experiment has refuted and
+/// remedies that the prediction model expects to fail are left out.
+fn by_remedy(cases: &[Case], input: &ReportInput<'_>) -> Vec<Candidate> {
+    let is_open = |finding: &&Finding| {
+        finding.weight().exp() >= MIN_GAIN
             && judge(finding, &input.record.iterations).status != CauseStatus::NotConfirmed
     };
-    let mut findings: Vec<&Finding> = input.findings.iter().filter(of_best).collect();
-    findings.sort_by(|a, b| b.weight().total_cmp(&a.weight()));
-    findings.into_iter().find_map(|finding| {
-        let case = cases.iter().find(|case| case.case == finding.case)?;
+    let candidate = |finding: &Finding| {
+        let of_best = |case: &&Case| case.case == finding.case && case.iteration == finding.iteration;
+        let case = cases.iter().find(of_best)?;
         let Next::Try(remedy, prediction) = next_change::of(finding, input) else { return None };
         let params = remedy.params.clone()?;
         let is_hopeless = prediction.is_some_and(next_change::is_hopeless);
         let is_possible = !is_hopeless && (input.is_valid)(&remedy.family, &params, &case.case);
         is_possible.then(|| remedied(finding, remedy, prediction, params, case.best_us)).flatten()
-    })
+    };
+    input.findings.iter().filter(is_open).filter_map(candidate).collect()
 }
 
+/// Expects of a remedy what the prediction model does, which counts what was measured on the case. Without a prediction,
+/// expects the gain of the diagnosis, weighted by the confidence.
 fn remedied(
     finding: &Finding,
     remedy: &Remedy,
     prediction: Option<Prediction>,
     params: Params,
     before_us: Option<f64>,
-) -> Option<Experiment> {
+) -> Option<Candidate> {
     let Finding { case, rule, cause, gain, confidence, .. } = finding;
     let before_us = before_us?;
     let of_diagnosis =
         format!("the diagnosis expects {} without the cause ({} confidence)", times(*gain), confidence.name());
-    let (factors, expected_from) = match prediction {
-        Some(Prediction { lo, hi, .. }) => ([hi, lo], format!("the prediction model's 80% range; {of_diagnosis}")),
-        None => (
-            [*gain, finding.weight().exp()],
-            format!("{of_diagnosis}; the other end of the range is weighted by this confidence"),
-        ),
+    let weighted = finding.weight().exp();
+    let (factors, middle, expected_from) = match prediction {
+        Some(Prediction { lo, hi, median, .. }) => {
+            let from = format!("the prediction model's 80% range; {of_diagnosis}");
+            ([hi, lo], median.unwrap_or((lo * hi).sqrt()), from)
+        }
+        None => {
+            let from = format!("{of_diagnosis}; the other end of the range is weighted by this confidence");
+            ([*gain, weighted], weighted, from)
+        }
     };
-    Some(Experiment {
+    let experiment = Experiment {
         kind: "remedy",
         case: case.clone(),
         change: remedy.text.clone(),
@@ -70,49 +76,45 @@ fn remedied(
         before_us,
         after_us: Some(factors.map(|factor| before_us / factor)),
         expected_from,
-    })
+    };
+    Some(Candidate { gain: middle, experiment })
 }
 
 fn is_timed(samples: &[Sample<'_>], family: &str, params: &Params, case: &str) -> bool {
     samples.iter().any(|one| one.family == family && one.case == case && one.params == params)
 }
 
-/// Changes one parameter of a best variant as it has paid elsewhere.
+/// Changes one parameter of a best variant as it has paid on other pairs of configurations.
 fn by_parameter(
     cases: &[Case],
     effects: &[ParameterEffect],
     input: &ReportInput<'_>,
     samples: &[Sample<'_>],
-) -> Option<Experiment> {
+) -> Vec<Candidate> {
     let promising =
         effects.iter().filter(|one| one.pairs >= MIN_PAIRS as u64 && one.verdict != "tied" && one.effect >= MIN_GAIN);
-    let mut best: Option<(f64, Experiment)> = None;
-    for effect in promising {
-        for case in cases {
-            let (Some(variant), Some(before_us)) = (&case.variant, case.best_us) else { continue };
-            let applies =
-                variant.family == effect.family && variant.params.get(&effect.parameter) == Some(&effect.from);
-            // What the change does on the case itself counts more than what it does elsewhere.
-            let hurts_here = effect.by_case.iter().any(|own| own.case == case.case && own.verdict != "helps");
-            let mut params = variant.params.clone();
-            params.insert(effect.parameter.clone(), effect.to);
-            if !applies
-                || hurts_here
-                || best.as_ref().is_some_and(|(gain, _)| *gain >= effect.effect)
-                || is_timed(samples, &effect.family, &params, &case.case)
-                || !(input.is_valid)(&effect.family, &params, &case.case)
-            {
-                continue;
-            }
-            best = Some((effect.effect, changed(case, effect, params, before_us)));
-        }
-    }
-    best.map(|(_, experiment)| experiment)
+    let candidate = &|effect: &ParameterEffect, case: &Case| {
+        let (variant, before_us) = (case.variant.as_ref()?, case.best_us?);
+        let applies = variant.family == effect.family && variant.params.get(&effect.parameter) == Some(&effect.from);
+        // What the change does on the case itself counts more than what it does elsewhere.
+        let here = effect.by_case.iter().find(|own| own.case == case.case);
+        let mut params = variant.params.clone();
+        params.insert(effect.parameter.clone(), effect.to);
+        let is_possible = applies
+            && here.is_none_or(|own| own.verdict == "helps")
+            && !is_timed(samples, &effect.family, &params, &case.case)
+            && (input.is_valid)(&effect.family, &params, &case.case);
+        let gain = here.map_or(effect.effect, |own| own.effect);
+        is_possible.then(|| Candidate { gain, experiment: changed(case, effect, params, before_us) })
+    };
+    promising.flat_map(|effect| cases.iter().filter_map(move |case| candidate(effect, case))).collect()
 }
 
 fn changed(case: &Case, effect: &ParameterEffect, params: Params, before_us: f64) -> Experiment {
     let ParameterEffect { family, parameter, about, from, to, .. } = effect;
     let after = |factor: f64| before_us / factor;
+    let here = effect.by_case.iter().find(|own| own.case == case.case);
+    let here = here.map(|own| format!("; on this case, {}", times(own.effect))).unwrap_or_default();
     Experiment {
         kind: "parameter",
         case: case.case.clone(),
@@ -121,7 +123,7 @@ fn changed(case: &Case, effect: &ParameterEffect, params: Params, before_us: f64
             first_clause(about)
         ),
         because: format!(
-            "with all else equal it was {} in the median of {} pairs on {} cases; this configuration was not tried here",
+            "with all else equal it was {} in the median of {} pairs on {} cases{here}; this configuration was not tried here",
             times(effect.effect),
             effect.pairs,
             effect.cases
@@ -133,70 +135,19 @@ fn changed(case: &Case, effect: &ParameterEffect, params: Params, before_us: f64
     }
 }
 
-/// Tries the best variant of one case on another. Where both best variants were timed on a third case, their ratio
-/// there is the prediction.
-fn by_family(cases: &[Case], input: &ReportInput<'_>, samples: &[Sample<'_>]) -> Option<Experiment> {
-    let time = |case: &Case, of: &Case| {
-        let variant = of.variant.as_ref()?;
-        let found = samples
-            .iter()
-            .find(|one| one.case == &*case.case && one.family == variant.family && *one.params == variant.params);
-        found.map(|one| one.ln_ns)
-    };
-    let mut best: Option<(f64, Experiment)> = None;
-    for (case, other) in cases.iter().flat_map(|case| cases.iter().map(move |other| (case, other))) {
-        let (Some(variant), Some(before_us)) = (&other.variant, case.best_us) else { continue };
-        let is_possible = case.variant.as_ref().is_some_and(|own| own.family != variant.family)
-            && excluded::can_compute(input, &variant.family, &case.case)
-            && !is_timed(samples, &variant.family, &variant.params, &case.case)
-            && (input.is_valid)(&variant.family, &variant.params, &case.case);
-        if !is_possible {
-            continue;
-        }
-        let elsewhere: Vec<f64> =
-            cases.iter().filter_map(|third| Some(time(third, case)? - time(third, other)?)).collect();
-        let (Some(lo), Some(hi)) =
-            (elsewhere.iter().copied().reduce(f64::min), elsewhere.iter().copied().reduce(f64::max))
-        else {
-            continue;
-        };
-        let gain = f64::midpoint(lo, hi).exp();
-        if gain < MIN_GAIN || best.as_ref().is_some_and(|(most, _)| *most >= gain) {
-            continue;
-        }
-        let experiment = Experiment {
-            kind: "transfer",
-            case: case.case.clone(),
-            change: format!("use the best variant of `{}` (`{}`)", other.case, variant.family),
-            because: format!(
-                "where both were timed, it took {} to {} as long as the best variant of this case ({} cases)",
-                times((-hi).exp()),
-                times((-lo).exp()),
-                elsewhere.len()
-            ),
-            configuration: Some(Configuration { family: variant.family.clone(), params: variant.params.clone() }),
-            before_us,
-            after_us: Some([before_us / hi.exp(), before_us / lo.exp()]),
-            expected_from: "these ratios".to_owned(),
-        };
-        best = Some((gain, experiment));
-    }
-    best.map(|(_, experiment)| experiment)
-}
-
 /// Names the case for a new kernel, and what that kernel could do: the case whose cause promises the most, else the one
 /// with the most room above its floor. The diagnosis's estimate is all that is known of what the kernel would reach.
 pub(super) fn new_kernel(cases: &[Case], diagnoses: &[Diagnosis]) -> Option<Experiment> {
     let room = |case: &&Case| case.roofline.as_ref().and_then(|roofline| roofline.times_of_floor).unwrap_or(1.0);
-    let most = limiter::most_to_gain(cases, diagnoses);
-    let case = most.map(|(case, _)| case).or_else(|| cases.iter().max_by(|a, b| room(a).total_cmp(&room(b))))?;
+    let first = limiter::most_to_gain(cases, diagnoses);
+    let case = first.map(|(case, _)| case).or_else(|| cases.iter().max_by(|a, b| room(a).total_cmp(&room(b))))?;
     let before_us = case.best_us?;
     let family = &case.variant.as_ref()?.family;
     let limited = case.limited_by.clone().unwrap_or_else(|| "its limit is unknown".to_owned());
-    let cause = most.map(|(_, cause)| cause);
+    let cause = first.map(|(_, cause)| cause);
     let idea = cause.map(|cause| format!(", to {}", cause.kernel_change)).unwrap_or_default();
     let gain = cause.filter(|cause| cause.gain > 1.0);
-    Some(Experiment {
+    let experiment = Experiment {
         kind: "new_kernel",
         case: case.case.clone(),
         change: format!(
@@ -212,7 +163,8 @@ pub(super) fn new_kernel(cases: &[Case], diagnoses: &[Diagnosis]) -> Option<Expe
         before_us,
         after_us: gain.map(|cause| [before_us / cause.gain; 2]),
         expected_from: gain.map(expected_without).unwrap_or_default(),
-    })
+    };
+    Some(above_floor(experiment, cases))
 }
 
 /// Says where the time that is expected of a new kernel comes from.
@@ -226,6 +178,7 @@ fn expected_without(cause: &contract::Finding) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::contract::CaseEffect;
     use super::super::tests::{input, record, report};
     use super::*;
 
@@ -258,6 +211,25 @@ mod tests {
         assert_eq!(next.configuration.unwrap().params["PAD"], 16);
         assert_eq!(next.after_us.unwrap().map(|us| us.round()), [37.0, 43.0]);
         assert!(next.change.contains("set PAD from 8 to 16") && next.because.contains("4 pairs on 2 cases"));
+    }
+
+    /// On the case itself, 1.1x was measured. The floor is 1 us, and one quartile promises 100 times the speed of 50 us.
+    #[test]
+    fn what_was_measured_on_the_case_counts_and_no_time_is_below_the_floor() {
+        let record = record();
+        let cases = report(&record).cases;
+        let own = |case: &str| CaseEffect { case: case.into(), effect: 1.1, pairs: 2, verdict: "helps" };
+        let less = ParameterEffect { by_case: vec![own("b1h1s128"), own("b8h8s512")], ..effect(16, 1.3) };
+        let next = promising(&cases, &[less, effect(4, 1.2)], &input(&record)).unwrap();
+        assert_eq!(next.configuration.unwrap().params["PAD"], 4, "1.2x is more than the 1.1x that were measured here");
+        let next = promising(&cases, &[ParameterEffect { upper_quartile: 100.0, ..effect(4, 1.2) }], &input(&record));
+        let next = next.unwrap();
+        assert_eq!(next.after_us.unwrap().map(f64::round), [1.0, 45.0]);
+        assert!(
+            next.expected_from.ends_with("the range ends at the floor, which no kernel beats"),
+            "{}",
+            next.expected_from
+        );
     }
 
     #[test]

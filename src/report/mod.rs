@@ -5,6 +5,7 @@ mod baselines;
 mod began;
 mod build;
 mod calibration;
+mod candidate;
 mod comparisons;
 pub mod contract;
 mod credits;
@@ -41,6 +42,7 @@ mod summary;
 mod table;
 #[cfg(test)]
 mod tests;
+mod transfer;
 pub mod two;
 mod two_text;
 
