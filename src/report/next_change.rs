@@ -78,6 +78,8 @@ impl Next<'_> {
             Self::Tried { iteration, speedup: Some(by) } => format!("tried: iteration {iteration}, {}", times(by)),
             Self::Tried { iteration, speedup: None } => format!("tried: iteration {iteration}, not correct"),
             Self::Nothing if finding.rule == "at-the-floor" => "nothing: the floor is near".to_owned(),
+            // With several launches, the diagnosis proposes to fuse them.
+            Self::Nothing if finding.rule == "launch-bound" => "nothing: one launch is needed in any case".to_owned(),
             Self::Nothing => format!("none of its parameters removes it; a new kernel could {}", finding.kernel_change),
         }
     }

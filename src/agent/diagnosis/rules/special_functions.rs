@@ -23,7 +23,7 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
     let share = 100.0 * subject.part("mufu").unwrap_or_default();
     let busy = format!("their pipe is busy for {share:.0}% of the modelled time");
     Some(Found {
-        cause: "exponentials take a part of the time".to_owned(),
+        cause: format!("exponentials account for {:.0}% of the modelled time", 100.0 * (1.0 - 1.0 / gain)),
         evidence: vec![supports(EvidenceSource::VirtualCounters, busy), without("special functions", gain)],
         confidence: modelled(subject),
         gain,

@@ -22,7 +22,10 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
         return None;
     }
     Some(Found {
-        cause: "some blocks have much more work than the average one".to_owned(),
+        cause: format!(
+            "some blocks have more work than others, which costs {:.0}% of the modelled time",
+            100.0 * (1.0 - 1.0 / gain)
+        ),
         evidence: vec![without("the difference between the blocks", gain)],
         confidence: modelled(subject),
         gain,
