@@ -1,7 +1,7 @@
 //! Why the best variant of a case is faster than what the session began with, and than the best variant of another
 //! family: what a virtual GPU counted for them.
 
-use super::contract::{Advantage, Case, Count, Counted};
+use super::contract::{Advantage, Case, Count, Counted, Report};
 use super::format::{percent, times};
 use super::{ReportInput, began};
 use crate::domain::device::TimeSource;
@@ -22,8 +22,12 @@ const MIN_FALL: f64 = 1.05;
 /// The factor from which a count that has grown is named.
 const MIN_GROWTH: f64 = 1.3;
 
-/// The share of the measured gain, as a logarithm, from which the model is said to agree. Below its inverse, too.
-const MIN_AGREEMENT: f64 = 0.5;
+/// The factor by which the logarithms of the modelled and the measured gain may differ where the counts are said to explain
+/// the gain.
+const MAX_DISAGREEMENT: f64 = 1.5;
+
+/// The factor between these logarithms from which the model cannot describe one of the two kernels.
+const FAR_OFF: f64 = 5.0;
 
 /// The shares of the arithmetic on tensor cores from which a variant counts as using them, and up to which it does not.
 const MIN_TENSOR_SHARE: f64 = 0.5;
@@ -64,9 +68,13 @@ fn of_case(case: &Case, input: &ReportInput<'_>) -> Option<Advantage> {
     let iterations = &input.record.iterations;
     let after = winner(case, iterations)?;
     let began = began::committed(&case.case, iterations).or_else(|| began::first(&case.case, iterations))?;
-    let of_began = iterations.iter().filter(|one| one.hash == began.iteration.hash);
-    let before = of_began.filter_map(|one| known(one, &case.case)).next().or_else(|| slowest(case, iterations))?;
-    is_faster(&before, &after).then(|| compare(case, &before, &after, input))
+    let mut of_began = iterations.iter().filter(|one| one.hash == began.iteration.hash);
+    let role = case.change.as_ref().map_or("first_variant", |change| change.began_with);
+    let (before, role) = match of_began.find_map(|one| known(one, &case.case)) {
+        Some(before) => (before, role),
+        None => (slowest(case, iterations)?, "slowest"),
+    };
+    is_faster(&before, &after).then(|| compare(case, (&before, role), &after, input))
 }
 
 fn over_rival(case: &Case, input: &ReportInput<'_>) -> Option<Advantage> {
@@ -76,7 +84,7 @@ fn over_rival(case: &Case, input: &ReportInput<'_>) -> Option<Advantage> {
     let is_rival = |one: &&IterationRecord| one.family != after.iteration.family && Some(&one.hash) != first;
     let others = iterations.iter().filter(is_rival);
     let before = others.filter_map(|one| known(one, &case.case)).min_by(|a, b| a.us.total_cmp(&b.us))?;
-    is_faster(&before, &after).then(|| compare(case, &before, &after, input))
+    is_faster(&before, &after).then(|| compare(case, (&before, "rival"), &after, input))
 }
 
 /// Returns the best variant of a case. The same machine code has the same counts, whichever iteration asked for them.
@@ -95,7 +103,12 @@ fn slowest<'a>(case: &Case, iterations: &'a [IterationRecord]) -> Option<Known<'
     all.max_by(|a, b| a.us.total_cmp(&b.us))
 }
 
-fn compare(case: &Case, before: &Known<'_>, after: &Known<'_>, input: &ReportInput<'_>) -> Advantage {
+fn compare(
+    case: &Case,
+    (before, role): (&Known<'_>, &'static str),
+    after: &Known<'_>,
+    input: &ReportInput<'_>,
+) -> Advantage {
     let factor = before.us / after.us;
     let modelled_factor = before.profile.modelled_ns() / after.profile.modelled_ns().max(1.0);
     let counts = count(before.profile, after.profile);
@@ -112,10 +125,12 @@ fn compare(case: &Case, before: &Known<'_>, after: &Known<'_>, input: &ReportInp
     };
     Advantage {
         case: case.case.clone(),
+        role,
         before: counted(before),
         after: counted(after),
         factor,
         modelled_factor,
+        explained: is_near(factor, modelled_factor),
         reading: reading.into_iter().flatten().collect::<Vec<_>>().join(" "),
         counts,
     }
@@ -142,6 +157,33 @@ fn count(before: &Profile, after: &Profile) -> Vec<Count> {
 /// Returns the modelled time of the longest chains of dependent instructions of all launches.
 fn chain_ns(of: &Profile) -> f64 {
     of.launches.iter().map(|launch| launch.parts_ns.get("latency").copied().unwrap_or_default()).sum()
+}
+
+/// Returns the largest gain over what the session began with. A slower variant that only has counts explains no gain of the
+/// session.
+pub(super) fn over_start(report: &Report) -> Option<&Advantage> {
+    report.advantages.iter().find(|one| one.role != "slowest")
+}
+
+/// Says what the slower variant is.
+fn role(advantage: &Advantage) -> &'static str {
+    match advantage.role {
+        "committed_winner" => "the committed winner that the session began with",
+        "first_variant" => "the first kernel",
+        "slowest" => "the slowest variant with counts",
+        _ => "the next best family",
+    }
+}
+
+/// Says which variant is how many times as fast as which, without the reason and the full stop.
+pub(super) fn lead(advantage: &Advantage) -> String {
+    let Advantage { case, before, after, factor, .. } = advantage;
+    let (own, other, factor) = (&after.family, &before.family, times(*factor));
+    let other = match own == other {
+        true => format!("{}, another configuration", role(advantage)),
+        false => format!("`{other}`, {}", role(advantage)),
+    };
+    format!("On `{case}`, `{own}` is {factor} as fast as {other}")
 }
 
 /// Says why the best variant is faster in one short clause, such as `it executes 2.0 times fewer instructions`.
@@ -201,22 +243,32 @@ fn fold(factor: f64) -> String {
     if factor < 10.0 { format!("{factor:.1} times") } else { format!("{factor:.0} times") }
 }
 
+/// Tells whether the gain that the model derives is near the measured one, as logarithms. Only then do the counts explain
+/// the gain.
+fn is_near(factor: f64, modelled: f64) -> bool {
+    (1.0 / MAX_DISAGREEMENT..=MAX_DISAGREEMENT).contains(&(modelled.ln() / factor.ln()))
+}
+
 /// Says how much of a measured gain the model derives from the counts.
 fn agreement(factor: f64, modelled: f64) -> String {
     let share = modelled.ln() / factor.ln();
-    let (factor, modelled) = (times(factor), times(modelled));
+    let (measured, derived) = (times(factor), times(modelled));
     match share {
-        agrees if (MIN_AGREEMENT..=1.0 / MIN_AGREEMENT).contains(&agrees) => {
-            format!("From these counts the model derives {modelled}; {factor} was measured.")
+        _ if is_near(factor, modelled) => {
+            format!("From these counts the model derives {derived}; {measured} was measured.")
         }
-        more if more > MIN_AGREEMENT => {
-            format!("From these counts the model derives {modelled}, but only {factor} was measured.")
+        far if far.abs() > FAR_OFF => format!(
+            "**That does not explain it**: from these counts the model derives {derived}, and {measured} was measured. The \
+             model is far off for one of the two kernels."
+        ),
+        more if more > 1.0 => {
+            format!("That promises more than it brought: the model derives {derived}, and {measured} was measured.")
         }
         part if part > 0.0 => {
-            format!("That explains a part: the model derives {modelled}, and {factor} was measured.")
+            format!("That explains a part: the model derives {derived}, and {measured} was measured.")
         }
         _ => format!(
-            "**That does not explain it**: from these counts the model expects {modelled}, and {factor} was measured. The \
+            "**That does not explain it**: from these counts the model derives {derived}, and {measured} was measured. The \
              reason is something that the model does not count."
         ),
     }
@@ -285,7 +337,20 @@ mod tests {
     #[test]
     fn a_gain_without_a_count_behind_it_is_not_explained() {
         let advantages = counted(|launch| launch.modelled_ns = 1010.0);
-        insta::assert_snapshot!(advantages[0].reading, @"No count has fallen with the time. **That does not explain it**: from these counts the model expects 0.99×, and 1.60× was measured. The reason is something that the model does not count.");
+        insta::assert_snapshot!(advantages[0].reading, @"No count has fallen with the time. **That does not explain it**: from these counts the model derives 0.99×, and 1.60× was measured. The reason is something that the model does not count.");
+    }
+
+    /// The model derives 100x from the counts, and 1.6x was measured.
+    #[test]
+    fn counts_that_promise_far_more_than_was_measured_do_not_explain_a_gain() {
+        let advantages = counted(|launch| (launch.modelled_ns, launch.warp_instructions) = (10.0, 50));
+        let [one] = &*advantages else { panic!("one case has counts: {advantages:?}") };
+        assert_eq!((one.role, one.explained), ("first_variant", false));
+        assert!(
+            one.reading.contains("**That does not explain it**: from these counts the model derives 100×"),
+            "{}",
+            one.reading
+        );
     }
 
     #[test]

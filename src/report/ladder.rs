@@ -74,7 +74,7 @@ pub(super) fn of_case(
     let idea = |family: &str| about(family).map_or_else(String::new, |facts| facts.about.clone());
     let worth = |family| Worth { family, case: &case.case, effects };
     let mut steps = vec![LadderStep {
-        what: format!("first correct variant, `{}`", start.iteration.family),
+        what: format!("the first kernel, `{}`", start.iteration.family),
         kind: "start",
         family: start.iteration.family.clone(),
         us: start.timing.median_ns / 1e3,
@@ -205,7 +205,7 @@ fn rest(others: &[(Option<f64>, Change)]) -> Option<String> {
 }
 
 /// Returns what a parameter does in short: the first clause, or all of it up to the second value where it lists values.
-fn meaning(about: &str) -> &str {
+pub(super) fn meaning(about: &str) -> &str {
     let first = first_clause(about);
     if first.len() > 2 { first } else { about.split_once("; ").map_or(about, |(first, _)| first) }
 }
@@ -238,7 +238,7 @@ mod tests {
             .collect();
         assert_eq!(families().len(), 2);
         insta::assert_snapshot!(told.join("\n"), @"
-        first correct variant, `tiled` 80.0 0.00 Tiles of queries: keys are shared.
+        the first kernel, `tiled` 80.0 0.00 Tiles of queries: keys are shared.
         `split-k` becomes the fastest 70.0 1.14 Keys are split over blocks.
         `tiled` is the fastest again 57.6 1.22 `BLOCK` 64 → 128 (threads of a block)
         `tiled`, the winner 50.0 1.15 `BLOCK` 128 → 256 (threads of a block)

@@ -12,26 +12,19 @@ const MUCH_LAUNCH: f64 = 0.25;
 /// Blocks for each multiprocessor from which none of them counts as idle.
 const MAX_BLOCKS: f64 = 0.8;
 
-/// The share of the first cause's weight from which the second one is named, too.
-const MIN_SECOND: f64 = 0.25;
-
 /// Returns the most important cause of lost time in the best variant of a case that no experiment has refuted. None if the
 /// diagnosis found none.
 pub(super) fn first_cause<'a>(case: &Case, diagnoses: &'a [Diagnosis]) -> Option<&'a Finding> {
     causes(case, diagnoses).next()
 }
 
-/// Returns the cases that have a cause, with the first one of each, the most promising first: by gain and confidence.
-pub(super) fn by_gain<'a>(cases: &'a [Case], diagnoses: &'a [Diagnosis]) -> Vec<(&'a Case, &'a Finding)> {
-    let causes = cases.iter().filter_map(|case| Some((case, first_cause(case, diagnoses)?)));
-    let mut causes: Vec<_> = causes.collect();
-    causes.sort_by(|a, b| weight(b.1).total_cmp(&weight(a.1)));
-    causes
-}
-
-/// Returns the case whose first cause promises the most, with that cause. None if no case has a cause.
+/// Returns the case whose first cause promises the most by gain and confidence, with that cause. None if no case has one. A
+/// floor that is near is no cause that could be removed.
 pub(super) fn most_to_gain<'a>(cases: &'a [Case], diagnoses: &'a [Diagnosis]) -> Option<(&'a Case, &'a Finding)> {
-    by_gain(cases, diagnoses).into_iter().next()
+    let causes = cases.iter().filter_map(|case| Some((case, first_cause(case, diagnoses)?)));
+    let mut causes: Vec<_> = causes.filter(|(_, cause)| cause.rule != "at-the-floor").collect();
+    causes.sort_by(|a, b| weight(b.1).total_cmp(&weight(a.1)));
+    causes.into_iter().next()
 }
 
 /// Returns the logarithm of a cause's gain, weighted by its confidence. Causes are ranked by it.
@@ -39,15 +32,13 @@ pub(super) fn weight(found: &Finding) -> f64 {
     found.gain.max(1.0).ln() * found.confidence.weight()
 }
 
-/// Returns the cause after the first one, if it weighs nearly as much.
-pub(super) fn second_cause<'a>(case: &Case, diagnoses: &'a [Diagnosis]) -> Option<&'a Finding> {
-    let mut causes = causes(case, diagnoses);
-    let first = causes.next()?;
-    causes.next().filter(|second| weight(second) >= MIN_SECOND * weight(first))
+/// Tells whether a diagnosis is that of the best variant of a case.
+pub(super) fn is_about(diagnosis: &Diagnosis, case: &Case) -> bool {
+    diagnosis.case == case.case && Some(diagnosis.iteration) == case.iteration
 }
 
 fn causes<'a>(case: &Case, diagnoses: &'a [Diagnosis]) -> impl Iterator<Item = &'a Finding> {
-    let own = diagnoses.iter().find(|one| one.case == case.case && Some(one.iteration) == case.iteration);
+    let own = diagnoses.iter().find(|one| is_about(one, case));
     let findings = own.into_iter().flat_map(|diagnosis| &diagnosis.findings);
     findings.filter(|one| one.tested.status != CauseStatus::NotConfirmed)
 }
@@ -79,7 +70,7 @@ fn by_ceilings(case: &Case, roofline: &Roofline) -> Option<String> {
         Some(blocks) => format!("idle SMs: {blocks} blocks on {}", case.sms),
         None => {
             let (arithmetic, bandwidth) = (percent(arithmetic), percent(bandwidth));
-            format!("no ceiling: {arithmetic} of arithmetic, {bandwidth} of {from}; latency inside the kernel")
+            format!("no ceiling ({arithmetic} of arithmetic, {bandwidth} of {from}): its warps wait")
         }
     })
 }
@@ -107,6 +98,6 @@ mod tests {
         assert_eq!(limited(250.0, 500), "L2: 67% of the ceiling");
         assert_eq!(limited(2000.0, 2), "launch: an empty launch is 50% of the time");
         assert_eq!(limited(50_000.0, 2), "idle SMs: 2 blocks on 58");
-        assert!(limited(50_000.0, 500).starts_with("no ceiling: 0.07% of arithmetic"));
+        assert_eq!(limited(50_000.0, 500), "no ceiling (0.07% of arithmetic, 0.33% of L2): its warps wait");
     }
 }

@@ -8,7 +8,7 @@ mod table;
 
 use tera::{Context, Kwargs, State, Tera, Value};
 
-use super::contract::{Advantage, Case, Diagnosis, Ratio, Scaling, Win};
+use super::contract::{Advantage, Case, Diagnosis, Ratio, Rivals, Scaling, Win};
 use super::{Report, ReportError, calibration, format, measuring, profiles, roofline};
 use crate::domain::device::TimeSource;
 use crate::domain::regime::Regime;
@@ -37,8 +37,8 @@ const MAX_CASES: usize = 24;
 /// The most remarks on the first page.
 const MAX_REMARKS: usize = 3;
 
-/// The most causes of lost time in best variants on the first page.
-const MAX_CAUSES: usize = 6;
+/// The most cases on the first page whose winners are listed with the families that they won against.
+const MAX_CONTESTS: usize = 6;
 
 /// Renders the summary of a report.
 pub(super) fn summary(report: &Report) -> Result<String, ReportError> {
@@ -125,24 +125,27 @@ fn explain(context: &mut Context, report: &Report) {
     context.insert("roofline_readings", &roofline::readings(&report.cases));
     context.insert("scaling_tables", &report.scaling.iter().map(explanations::scaling).collect::<Vec<_>>());
     context.insert("ladder_tables", &report.ladders.iter().map(explanations::ladder).collect::<Vec<_>>());
-    context.insert("rival_table", &explanations::rivals(&report.rivals, MAX_CAUSES));
-    // The case with the largest gain, and else one where the winner had a rival.
-    let first = report.advantages.first().or(report.rival_advantages.first());
+    contests(context, report);
+    // A case whose counts explain the gain tells the most, and else the one with the largest gain.
+    let all = || report.advantages.iter().chain(&report.rival_advantages);
+    let first = all().find(|one| one.explained).or_else(|| all().next());
     let of_first =
         |list: &'_ [Advantage]| list.iter().position(|one| Some(&one.case) == first.map(|first| &first.case));
     let (began, rival) = (of_first(&report.advantages), of_first(&report.rival_advantages));
-    let began = began.map(|place| ("began with", &report.advantages[place]));
-    let rival = rival.map(|place| ("next best family (screened)", &report.rival_advantages[place]));
+    let began = began.map(|place| ("before", &report.advantages[place]));
+    let rival = rival.map(|place| ("next best family", &report.rival_advantages[place]));
     let slower: Vec<(&str, &Advantage)> = began.into_iter().chain(rival).collect();
     context.insert("is_warm", &report.cases.iter().all(|case| case.regime == Some(Regime::Warm)));
     context.insert("advantage_case", &first.map(|first| &first.case));
+    context.insert("is_explained", &first.is_some_and(|first| first.explained));
     context.insert("advantage_table", &explanations::advantage(&slower));
     context.insert("advantage_sentences", &sentences::advantages(report));
+    context.insert("all_advantages", &sentences::all_advantages(report));
     let readings = |head: &str, of: fn(&Scaling) -> &Option<String>| -> Vec<String> {
         let known = report.scaling.iter().filter_map(|one| Some((one, of(one).as_ref()?)));
         known.map(|(one, reading)| format!("{head} over {} ({}): {reading}", one.varies, one.fixed)).collect()
     };
-    context.insert("first_scalings", &readings("First kernel", |scaling| &scaling.first_reading));
+    context.insert("first_scalings", &readings("First kernels", |scaling| &scaling.first_reading));
     context.insert("best_scalings", &readings("Best variants", |scaling| &scaling.best_reading));
     let tested = |diagnosis: &Diagnosis| -> Vec<String> {
         let of = (&*diagnosis.family, &*diagnosis.case);
@@ -150,9 +153,7 @@ fn explain(context: &mut Context, report: &Report) {
     };
     context.insert("tested", &report.diagnoses.iter().map(tested).collect::<Vec<_>>());
     context.insert("cause_order", sentences::CAUSE_ORDER);
-    let causes = report.cases.iter().filter(|case| case.best_us.is_some()).count();
-    context.insert("winner_causes", &explanations::causes(report, MAX_CAUSES));
-    context.insert("more_causes", &causes.saturating_sub(MAX_CAUSES));
+    context.insert("winner_causes", &explanations::causes(report));
     context.insert("why", &sentences::why(report));
     context.insert("recommended_head", sentences::recommended_head(report));
     let after = report.next_experiment.as_ref().and_then(|next| next.after_us);
@@ -168,6 +169,22 @@ fn explain(context: &mut Context, report: &Report) {
     context.insert("hypothesis_table", &hypotheses::hypotheses(report));
     context.insert("phase_table", &report.phases.as_ref().map(explanations::phases));
     context.insert("verified", &sentences::verified(report));
+}
+
+/// Adds what the winners won against: the cases with the largest leads for the first page, and all of them.
+fn contests(context: &mut Context, report: &Report) {
+    let lead = |rivals: &Rivals| match &*rivals.families {
+        [winner, next, ..] => next.us / winner.us,
+        _ => 1.0,
+    };
+    let all: Vec<&Rivals> = report.rivals.iter().collect();
+    let mut first = all.clone();
+    first.sort_by(|a, b| lead(b).total_cmp(&lead(a)));
+    first.truncate(MAX_CONTESTS);
+    context.insert("rival_table", &explanations::rivals(&first));
+    context.insert("contests", &all.len());
+    context.insert("most_contests", &MAX_CONTESTS);
+    context.insert("all_rivals_table", &explanations::rivals(&all));
 }
 
 /// Formats the speed-up of a win over the incumbent of its time.

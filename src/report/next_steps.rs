@@ -21,7 +21,7 @@ pub(super) fn suggest(report: &Report, input: &ReportInput<'_>) -> Vec<String> {
     steps.extend(report.cases.iter().filter_map(|case| slower_than_baseline(case, report.session.time_source)));
     let of = |which: fn(&Case, &Report) -> bool| report.cases.iter().filter(move |case| which(case, report));
     steps.extend(without_win(of(is_start), "no variant was faster than the first correct one"));
-    steps.extend(without_win(of(is_remeasured), "nothing beat the winner that an earlier session committed"));
+    steps.extend(without_win(of(is_remeasured), "nothing beat the committed winner that the session began with"));
     steps.extend(untried_families(input));
     steps.extend(optimistic(&report.predictions));
     steps.extend(without_baseline(&report.cases));

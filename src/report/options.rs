@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::contract::{Case, Choice, Diagnosis, Experiment, Outlook};
-use super::format::{duration, either, times};
+use super::format::{counted, duration, either, times};
 use super::pairs::samples;
 use super::{ReportInput, excluded, limiter};
 use crate::domain::record::SessionRecord;
@@ -47,7 +47,7 @@ pub(super) fn of(
     let usd_per_s = session.wall_s.filter(|wall_s| *wall_s > 0.0).map(|wall_s| session.cost.gpu_usd / wall_s);
     let mut choices: Vec<Choice> =
         experiment.map(|experiment| one_experiment(experiment, cases, input.record)).into_iter().collect();
-    choices.push(go_on(outlook, session.wall_s));
+    choices.push(go_on(outlook, cases.len(), session.wall_s));
     choices.extend(another_family(little_tried, outlook));
     choices.extend(room.map(|room| new_kernel(cases, diagnoses, room, session.wall_s)));
     choices.push(stop(cases));
@@ -118,20 +118,29 @@ fn stop(cases: &[Case]) -> Choice {
     Choice { expected: Some(1.0), minutes: Some(0.0), ..choice(Kind::Stop, "stop here".to_owned(), gain, "none") }
 }
 
-fn go_on(outlook: Option<&Outlook>, wall_s: Option<f64>) -> Choice {
+/// Describes more of the same search. The figures of its gain can be followed: improvements times their size, over all
+/// cases.
+fn go_on(outlook: Option<&Outlook>, cases: usize, wall_s: Option<f64>) -> Choice {
     let Some(outlook) = outlook else {
         let gain = "not known, because the search was too short to extrapolate from".to_owned();
-        let what = "continue this search for another session of the same length".to_owned();
+        let what = "continue this search for another session".to_owned();
         let minutes = wall_s.map(|wall_s| wall_s / 60.0);
         return Choice { minutes, ..choice(Kind::GoOn, what, gain, "little: the search has hardly begun") };
     };
     let Outlook { more_s, expected_gains, expected_gains_ci: [few, many], factor: [lo, middle, hi], .. } = outlook;
     let Outlook { late_gains, late_s, .. } = outlook;
-    let size = outlook.gain_size.map(|size| format!(" of {} each on one case", times(size))).unwrap_or_default();
+    let of = counted(cases, "case");
+    let size = outlook.gain_size.map(|size| format!(" of {size:.3}× each, on one of the {of}")).unwrap_or_default();
+    let search_s = 2.0 * late_s;
+    let rest = match search_s < 0.99 * more_s {
+        true => format!(" (the rest of its {} is start and finals)", duration(*more_s)),
+        false => String::new(),
+    };
     let gain = format!(
-        "all cases {middle:.3}× ({lo:.3} to {hi:.3}): about {expected_gains:.0} improvements ({few:.0} to \
-         {many:.0}){size}, if they come as often as in the second half of the search ({late_gains} in {})",
-        duration(*late_s)
+        "all cases {middle:.3}× ({lo:.3} to {hi:.3}): about {expected_gains:.0} improvements ({few:.0} to {many:.0}){size}. \
+         The second half of the search found {late_gains} in {}; another session would search for {}{rest}",
+        duration(*late_s),
+        duration(search_s)
     );
     let risk = match outlook.late_gains {
         0 => "most likely wasted",
@@ -141,12 +150,7 @@ fn go_on(outlook: Option<&Outlook>, wall_s: Option<f64>) -> Choice {
     Choice {
         expected: Some(*middle),
         minutes: Some(more_s / 60.0),
-        ..choice(
-            Kind::GoOn,
-            format!("continue this search: another session like this one ({})", duration(*more_s)),
-            gain,
-            risk,
-        )
+        ..choice(Kind::GoOn, "continue this search: another session like this one".to_owned(), gain, risk)
     }
 }
 
@@ -191,8 +195,8 @@ fn new_kernel(cases: &[Case], diagnoses: &[Diagnosis], room: f64, wall_s: Option
         minutes: wall_s.map(|wall_s| wall_s / 60.0),
         ..choice(
             Kind::NewKernel,
-            "write a new kernel (a template), and run a session like this one".to_owned(),
-            format!("{estimate}the distance to the floor is {}{most}, and no kernel gains more", times(room)),
+            "write a new kernel, then run a session like this one".to_owned(),
+            format!("{estimate}at most {}{most}, the distance to the floor", times(room)),
             "high: it may gain little",
         )
     }
@@ -275,9 +279,9 @@ mod tests {
             })
             .collect();
         insta::assert_snapshot!(told.join("\n"), @"
-        go_on: all cases 1.000× (1.000 to 1.010): about 0 improvements (0 to 7) of 1.02× each on one case, if they come as often as in the second half of the search (0 in 150 s) | 0.0164 | most likely wasted
+        go_on: all cases 1.000× (1.000 to 1.010): about 0 improvements (0 to 7) of 1.020× each, on one of the 3 cases. The second half of the search found 0 in 150 s; another session would search for 300 s | 0.0164 | most likely wasted
         another_family: `split-k`: never timed | 0.0164 | their best may stay behind
-        new_kernel: not known; the distance to the floor is 141× (400× on `b8h8s512`), and no kernel gains more | 0.1800 | high: it may gain little
+        new_kernel: not known; at most 141× (400× on `b8h8s512`), the distance to the floor | 0.1800 | high: it may gain little
         stop: keeps 0.50× over the baseline | 0.0000 | none
         ");
     }

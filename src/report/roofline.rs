@@ -45,14 +45,19 @@ pub(super) fn first_reading(cases: &[Case]) -> Option<String> {
     let behind = span(&|first, best, _| Some(first / best))?;
     let nearest = if arithmetic.1 >= bandwidth.1 { "arithmetic" } else { "bandwidth" };
     let verdict = match (arithmetic.1.max(bandwidth.1) < NEAR_CEILING, known().count()) {
-        (true, _) => "So neither ceiling bounds it: its warps wait, for what the causes below name".to_owned(),
+        (true, 1) => "So neither bounds it: its warps wait, as the causes below explain".to_owned(),
+        (true, _) => "So neither bounds them: their warps wait, as the causes below explain".to_owned(),
         (false, 1) => format!("So it is bound by {nearest}"),
         (false, _) => "Cases near a ceiling are bound by it".to_owned(),
     };
     let of_floor = span(&|first, best, roofline| Some(roofline.times_of_floor? * first / best))?;
+    let [takes, best, reaches] = match known().count() {
+        1 => ["The first kernel takes", "best one", "It reaches"],
+        _ => ["The first kernels take", "best ones", "They reach"],
+    };
     Some(format!(
-        "The first kernel takes {} as long as the best one, and {} as long as the floor. It reaches {} of the arithmetic \
-         ceiling and {} of the bandwidth of memory or L2, counting each byte once. {verdict}.",
+        "{takes} {} as long as the {best}, and {} as long as the floor. {reaches} {} of the arithmetic ceiling \
+         and {} of the bandwidth of memory or L2. {verdict}.",
         either(times(behind.0), times(behind.1)),
         either(times(of_floor.0), times(of_floor.1)),
         either(percent(arithmetic.0), percent(arithmetic.1)),

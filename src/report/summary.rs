@@ -1,15 +1,15 @@
 //! The session in a few lines: the result, what was slow, what won and why, what to do next, and what it cost.
 
-use super::ReportInput;
-use super::contract::{Advantage, Case, Diagnosis, DiagnosisOf, Excerpt, Experiment, Finding, Report, Rivals};
+use super::contract::{Advantage, Case, Diagnosis, DiagnosisOf, Excerpt, Finding, Report, Rivals};
 use super::decision::recommendation;
 use super::format::{counted, duration, either, percent, times, usd};
 use super::gains::Gains;
 use super::ladder::first_clause;
+use super::limits::{self, Group};
 use super::options::geometric_mean;
-use super::{advantage, limiter};
+use super::{ReportInput, advantage, price};
 use crate::domain::device::TimeSource;
-use crate::domain::tested::CauseStatus;
+use crate::domain::tested::{CauseStatus, CauseTest};
 
 /// The most causes of the initial kernel to name.
 const MAX_CAUSES: usize = 3;
@@ -30,7 +30,7 @@ pub(super) fn of(report: &Report, gains: &Gains<'_>, input: &ReportInput<'_>) ->
         first_kernel(report).map(|slow| format!("**What was slow.** {slow}")),
         winners(report).map(|won| format!("**What won.** {won}")),
         limits(report).map(|limits| format!("**What limits it now.** {limits}")),
-        Some(format!("**Recommendation: {}.**{}", recommendation(report), outlook(report))),
+        Some(format!("**Recommendation: {}.**{}", recommendation(report), price::of(report))),
         Some(format!("**Cost.** {cost}")),
     ];
     lines.into_iter().flatten().map(|line| format!("- {line}")).collect::<Vec<_>>().join("\n")
@@ -55,10 +55,10 @@ fn effort(report: &Report, input: &ReportInput<'_>) -> String {
     let price = hours.map(|hours| format!(" (the GPU at {} an hour)", usd(gpu_usd / hours)));
     let not_run = match report.iterations.get("pruned") {
         None | Some(0) => String::new(),
-        Some(count) => format!("{count} of them not run; "),
+        Some(count) => format!("{count} of them not run, without a chance or as duplicates; "),
     };
     format!(
-        "{} and {time}{} for {} ({not_run}{} of a case).",
+        "{} and {time}{} for {} ({not_run}{} of a variant on a case).",
         usd(report.session.cost_usd),
         price.unwrap_or_default(),
         counted(tried as usize, "variant"),
@@ -120,9 +120,9 @@ fn against_baseline(report: &Report) -> Option<String> {
     let range = range(&ratios)?;
     Some(match ratios.len() {
         1 if report.cases.len() == 1 => format!("The fastest baseline takes {range} as long as the best variant."),
-        all => {
-            format!("{ahead} of {all} cases with a baseline are ahead of the fastest one, which takes {range} as long.")
-        }
+        all => format!(
+            "On {ahead} of {all} cases with a baseline, ours is faster than the fastest one, which takes {range} as long."
+        ),
     })
 }
 
@@ -176,17 +176,23 @@ fn without_tensor_cores(counted: &Advantage) -> Option<String> {
 
 /// Writes a cause with what experiments say about it.
 fn cause(found: &Finding) -> String {
-    let Finding { cause, tested, gain, confidence, .. } = found;
+    let gain = (found.gain > 1.0).then(|| times(found.gain));
+    format!("{} ({})", found.cause, shown(&found.tested, gain, found.confidence.name().to_owned()))
+}
+
+/// Says what experiments have shown about a cause. If they have not confirmed it, also says what is estimated of it.
+fn shown(tested: &CauseTest, gain: Option<String>, confidence: String) -> String {
     let gained = tested.speedup.map(times).unwrap_or_default();
-    match tested.status {
-        CauseStatus::Confirmed => format!("{cause} (confirmed by an experiment that gained {gained})"),
-        CauseStatus::Supported => format!("{cause} (supported by an experiment that gained {gained})"),
-        CauseStatus::Inconclusive | CauseStatus::NotTested | CauseStatus::NotConfirmed if *gain > 1.0 => {
-            format!("{cause} (not confirmed; {} estimated, {} confidence)", times(*gain), confidence.name())
-        }
-        CauseStatus::Inconclusive | CauseStatus::NotTested | CauseStatus::NotConfirmed => {
-            format!("{cause} (not confirmed, {} confidence)", confidence.name())
-        }
+    let status = match tested.status {
+        CauseStatus::Confirmed => return format!("confirmed by an experiment that gained {gained}"),
+        CauseStatus::Supported => return format!("supported by an experiment that gained {gained}"),
+        CauseStatus::Inconclusive => "its experiment changed too much to tell",
+        CauseStatus::NotConfirmed => "refuted",
+        CauseStatus::NotTested => "not tested",
+    };
+    match gain {
+        Some(gain) => format!("possible gain {gain}, {confidence} confidence; {status}"),
+        None => format!("{confidence} confidence; {status}"),
     }
 }
 
@@ -204,14 +210,42 @@ fn winners(report: &Report) -> Option<String> {
         [(family, _)] => vec![format!("`{family}`")],
         several => several.iter().map(|(family, cases)| format!("`{family}` on {}", counted(*cases, "case"))).collect(),
     };
-    let sms = report.environment.sms;
     let mut sentences = vec![format!("{}.", words.join(", "))];
-    sentences.extend(report.advantages.first().map(|one| over(one, "with which the session began", sms)));
-    let mut rivals: Vec<&Advantage> = report.rival_advantages.iter().collect();
-    rivals.sort_by(|a, b| b.factor.total_cmp(&a.factor));
-    sentences.extend(rivals.into_iter().take(MAX_RIVALS).map(|one| over(one, "the next best family", sms)));
+    sentences.extend(leads(report));
     sentences.extend(ties(report));
     (!families.is_empty()).then(|| sentences.join(" "))
+}
+
+/// Says why winners are faster: that of the largest gain over what the session began with, and some with a lead over
+/// another family. Counts are given as the reason only if they explain the gain; such leads come first.
+fn leads(report: &Report) -> Vec<String> {
+    let mut rivals: Vec<&Advantage> = report.rival_advantages.iter().collect();
+    rivals.sort_by(|a, b| b.explained.cmp(&a.explained).then(b.factor.total_cmp(&a.factor)));
+    let rivals = rivals.into_iter().take(MAX_RIVALS);
+    let all: Vec<&Advantage> = advantage::over_start(report).into_iter().chain(rivals).collect();
+    let (explained, open): (Vec<&Advantage>, Vec<&Advantage>) = all.into_iter().partition(|one| one.explained);
+    let reason = |one: &&Advantage| advantage::in_short(one, report.environment.sms);
+    let mut sentences: Vec<String> =
+        explained.iter().map(|one| format!("{}: {}.", advantage::lead(one), reason(one))).collect();
+    sentences.extend(open.iter().map(|one| format!("{}.", advantage::lead(one))));
+    let derived: Vec<String> = open.iter().map(|one| times(one.modelled_factor)).collect();
+    let counts = "counts of a virtual GPU, a simulator on the CPU";
+    sentences.extend(match (explained.len(), derived.len()) {
+        (0, 0) => None,
+        (_, 0) => Some(format!("These reasons are {counts}.")),
+        (0, 1) => Some(format!("The {counts}, do not explain that: its model derives {} from them.", derived[0])),
+        (0, _) => {
+            Some(format!("The {counts}, explain none of that: its model derives {} from them.", derived.join(", ")))
+        }
+        (_, 1) => {
+            Some(format!("The {counts}, do not explain the last one: its model derives {} from them.", derived[0]))
+        }
+        (_, few) => Some(format!(
+            "The {counts}, do not explain the last {few}: its model derives {} from them.",
+            derived.join(", ")
+        )),
+    });
+    sentences
 }
 
 /// Names the cases on which another family is nearly as fast as the best variant's.
@@ -230,40 +264,27 @@ fn ties(report: &Report) -> Option<String> {
     }
 }
 
-/// Says why a best variant is faster than another one, in short.
-fn over(advantage: &Advantage, role: &str, sms: u32) -> String {
-    let Advantage { case, before, after, factor, .. } = advantage;
-    let (own, other) = (&after.family, &before.family);
-    let why = match advantage.modelled_factor > 1.0 {
-        true => format!(": {}", advantage::in_short(advantage, sms)),
-        false => format!("; the reason is not known (the model expects {})", times(advantage.modelled_factor)),
-    };
-    format!("On `{case}`, `{own}` is {} as fast as `{other}`, {role}{why}.", times(*factor))
-}
-
-/// Says what limits the best variants: the causes with the most to gain, each with its cases. The figures of a cause are
-/// those of its first case.
+/// Says what limits the best variants: the causes with the most to gain, each with its cases.
 fn limits(report: &Report) -> Option<String> {
-    let causes = limiter::by_gain(&report.cases, &report.diagnoses);
-    let mut groups: Vec<(&Finding, Vec<&Case>)> = Vec::new();
-    for (case, found) in causes {
-        match groups.iter_mut().find(|(other, _)| other.cause == found.cause) {
-            Some((_, cases)) => cases.push(case),
-            None => groups.push((found, vec![case])),
-        }
-    }
-    let told = |(most, cases): &(&Finding, Vec<&Case>)| {
-        let on = match &**cases {
-            [first] => format!("`{}`", first.case),
-            [first, second] => format!("`{}` and `{}`", first.case, second.case),
-            [first, others @ ..] => format!("`{}` and {} other cases", first.case, others.len()),
-            [] => String::new(),
+    let groups = limits::groups(&report.cases, &report.diagnoses);
+    let told = |group: &Group<'_>| {
+        let found = group.first()?;
+        let on = match &*group.members {
+            [(first, _)] => format!("`{}`", first.case),
+            [(first, _), (second, _)] => format!("`{}` and `{}`", first.case, second.case),
+            [(first, _), others @ ..] => format!("`{}` and {} other cases", first.case, others.len()),
+            [] => return None,
         };
-        format!("on {on}, {}", cause(most))
+        let shown = match found.next.strip_prefix("nothing: ") {
+            Some(why) => why.to_owned(),
+            None => shown(&found.tested, group.gains(), group.confidence().unwrap_or_default()),
+        };
+        Some(format!("on {on}, {} ({shown})", group.limit()))
     };
-    let shown: Vec<String> = groups.iter().take(MAX_CAUSES).map(told).collect();
-    let head = if groups.len() > 1 { "Probably, ranked by gain and confidence" } else { "Probably this" };
-    (!shown.is_empty()).then(|| format!("{head}: {}.{}", shown.join("; "), chains(report).unwrap_or_default()))
+    let mut causes: Vec<String> = groups.iter().filter_map(told).collect();
+    let head = if causes.len() > 1 { "Probably, ranked by gain and confidence" } else { "Probably this" };
+    causes.truncate(MAX_CAUSES);
+    (!causes.is_empty()).then(|| format!("{head}: {}.{}", causes.join("; "), chains(report).unwrap_or_default()))
 }
 
 /// Says that the winners' times are chains of dependent instructions, if all are.
@@ -274,29 +295,6 @@ fn chains(report: &Report) -> Option<String> {
         let share = either(percent(least), percent(most));
         format!(" One chain of dependent instructions takes {share} of their modelled times.")
     })
-}
-
-/// Says what the recommended option should gain and what it costs, as far as the recommendation has not said it.
-fn outlook(report: &Report) -> String {
-    let Some(choice) = report.options.iter().find(|choice| choice.recommended) else { return String::new() };
-    let next = report.next_experiment.as_ref().filter(|_| choice.kind == "new_kernel");
-    let gain = match (choice.kind, next) {
-        ("go_on", _) => choice.expected.map(|factor| format!("{factor:.3}× over all cases")),
-        (_, Some(Experiment { case, before_us, after_us: Some([_, slowest_us]), .. })) => {
-            let most = limiter::most_to_gain(&report.cases, &report.diagnoses);
-            let idea = most.map(|(_, cause)| cause.kernel_change).unwrap_or_default();
-            Some(format!("about {} on `{case}`, if it can {idea}", times(before_us / slowest_us)))
-        }
-        _ => None,
-    };
-    let expected = gain.map(|gain| format!(" Expected: {gain}.")).unwrap_or_default();
-    let seconds = choice.minutes.filter(|minutes| *minutes > 0.0).map(|minutes| duration(minutes * 60.0));
-    let writing = if choice.kind == "new_kernel" { "writing it, and a session of " } else { "" };
-    let cost = seconds.map(|seconds| match choice.usd {
-        Some(dollars) => format!(" It costs {writing}{seconds} and {}.", usd(dollars)),
-        None => format!(" It costs {writing}{seconds}."),
-    });
-    format!("{expected}{}", cost.unwrap_or_default())
 }
 
 /// Says when the search found its last improvement.
@@ -333,15 +331,51 @@ fn last_gain(report: &Report, gains: &Gains<'_>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::contract::{Count, Counted};
     use super::super::tests::{record, report};
+    use super::*;
+    use crate::domain::ids::IterationId;
+
+    fn advantage(role: &'static str, modelled_factor: f64, explained: bool) -> Advantage {
+        let counted = |family: &str, us: f64| Counted {
+            iteration: IterationId(1),
+            family: family.to_owned(),
+            us,
+            modelled_us: us,
+            chain_share: 0.2,
+        };
+        Advantage {
+            case: "b1h1s128".into(),
+            role,
+            before: counted("split-k", 60.0),
+            after: counted("tiled", 50.0),
+            factor: 1.2,
+            modelled_factor,
+            explained,
+            counts: vec![Count { name: "warp_instructions", before: 2000.0, after: 1000.0 }],
+            reading: String::new(),
+        }
+    }
+
+    #[test]
+    fn counts_are_a_reason_only_if_they_explain_the_gain() {
+        let mut report = report(&record());
+        report.advantages = vec![advantage("committed_winner", 257.0, false)];
+        report.rival_advantages = vec![advantage("rival", 1.25, true)];
+        insta::assert_snapshot!(leads(&report).join("\n"), @"
+        On `b1h1s128`, `tiled` is 1.20× as fast as `split-k`, the next best family: it executes 2.0 times fewer instructions.
+        On `b1h1s128`, `tiled` is 1.20× as fast as `split-k`, the committed winner that the session began with.
+        The counts of a virtual GPU, a simulator on the CPU, do not explain the last one: its model derives 257× from them.
+        ");
+    }
 
     #[test]
     fn a_session_is_told_in_one_paragraph() {
         insta::assert_snapshot!(report(&record()).summary, @"
-        - **Result.** The session improved 1 of 2 cases over their first correct kernels, by 1.60×. 0 of 1 cases with a baseline are ahead of the fastest one, which takes 0.50× as long.
+        - **Result.** The session improved 1 of 2 cases over their first correct kernels, by 1.60×. On 0 of 1 cases with a baseline, ours is faster than the fastest one, which takes 0.50× as long.
         - **What won.** `tiled`.
         - **Recommendation: continue this search.** It costs 55 min and $0.18.
-        - **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour) for 5 variants (4 measurements of a case). The search confirmed its last improvement (1.28× on `b1h1s128`, over the winner confirmed before it) 9 s after the start, and none in the 55 min after it.
+        - **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour) for 5 variants (4 measurements of a variant on a case). The search confirmed its last improvement (1.28× on `b1h1s128`, over the winner confirmed before it) 9 s after the start, and none in the 55 min after it.
         ");
     }
 
@@ -352,7 +386,7 @@ mod tests {
         insta::assert_snapshot!(report(&record).summary, @"
         - **Result.** No variant was correct.
         - **Recommendation: continue this search.** It costs 55 min and $0.18.
-        - **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour) for 0 variants (0 measurements of a case).
+        - **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour) for 0 variants (0 measurements of a variant on a case).
         ");
     }
 }

@@ -9,8 +9,11 @@ use crate::domain::ids::{CaseName, IterationId};
 pub struct Advantage {
     /// The case.
     pub case: CaseName,
-    /// The slower variant: of `advantages`, what the session began with on the case (if that has no counts, the slowest
-    /// variant that has); of `rival_advantages`, the fastest variant of another family that has counts.
+    /// What the slower variant is. Of `advantages`, what the session began with on the case: `committed_winner` or
+    /// `first_variant`, or `slowest` (of those with counts) if that has no counts. Of `rival_advantages`: `rival`, the
+    /// fastest variant of another family that has counts.
+    pub role: &'static str,
+    /// The slower variant.
     pub before: Counted,
     /// The best variant.
     pub after: Counted,
@@ -18,6 +21,8 @@ pub struct Advantage {
     pub factor: f64,
     /// The same by the model of the virtual GPU, which follows from the counts.
     pub modelled_factor: f64,
+    /// Whether the counts explain the gain: the two factors, as logarithms, differ by at most a factor of 1.5.
+    pub explained: bool,
     /// The counts of both.
     pub counts: Vec<Count>,
     /// What the counts say, in one or two sentences.

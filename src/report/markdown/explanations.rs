@@ -3,10 +3,11 @@
 use super::sentences;
 use super::table::{shown, table};
 use crate::report::contract::{
-    Advantage, Case, Choice, FamilyTime, Ladder, PhaseCost, Phases, Report, Rivals, Roofline, Scaling, ScalingPoint,
-    ScalingTime,
+    Advantage, Case, Change, Choice, Diagnosis, FamilyTime, Ladder, PhaseCost, Phases, Report, Rivals, Roofline,
+    Scaling, ScalingPoint, ScalingTime,
 };
 use crate::report::format::{NOTHING, duration, gain, percent, times, us, usd};
+use crate::report::limits::{self, Group};
 use crate::report::{limiter, measuring};
 
 /// The most families to name beside the winner's.
@@ -23,7 +24,10 @@ pub(super) fn cases(report: &Report) -> String {
             case.case.to_string(),
             shown(change.map(|change| change.began_us), us),
             format!("{}{unconfirmed}", shown(case.best_us, us)),
-            measuring::ratio(change.and_then(|change| change.ratio), source),
+            match change.is_some_and(is_same) {
+                true => "the same kernel".to_owned(),
+                false => measuring::ratio(change.and_then(|change| change.ratio), source),
+            },
             baseline.map_or_else(|| NOTHING.to_owned(), |one| format!("{} ({})", us(one.us), one.name)),
             baseline.map_or_else(|| NOTHING.to_owned(), |_| measuring::ratio(case.ratio_to_baseline, source)),
             floor(case),
@@ -41,6 +45,12 @@ pub(super) fn cases(report: &Report) -> String {
         "what probably limits it",
     ];
     table(&headings, &report.cases.iter().map(row).collect::<Vec<_>>())
+}
+
+/// Tells whether a case ended with the kernel that it began with. The two times of one kernel differ, because they come
+/// from two runs.
+fn is_same(change: &Change) -> bool {
+    !change.improved && change.ratio.is_some_and(|ratio| ratio.paired && ratio.estimate == 1.0)
 }
 
 /// Formats a floor with the limit that sets it.
@@ -127,14 +137,14 @@ pub(super) fn ladder(ladder: &Ladder) -> String {
 }
 
 /// Returns what the winner of each case won against: the next best families, with their times over its own.
-pub(super) fn rivals(rivals: &[Rivals], most: usize) -> Option<String> {
-    let row = |Rivals { case, families }: &Rivals| {
+pub(super) fn rivals(rivals: &[&Rivals]) -> Option<String> {
+    let row = |Rivals { case, families }: &&Rivals| {
         let (winner, others) = families.split_first()?;
         let other = |one: &FamilyTime| format!("`{}` {} ({})", one.family, us(one.us), times(one.us / winner.us));
         let others: Vec<String> = others.iter().take(MAX_RIVALS).map(other).collect();
         Some(vec![case.to_string(), format!("`{}`", winner.family), us(winner.us), others.join(", ")])
     };
-    let rows: Vec<_> = rivals.iter().take(most).filter_map(row).collect();
+    let rows: Vec<_> = rivals.iter().filter_map(row).collect();
     (!rows.is_empty()).then(|| table(&["case", "fastest family", ">us", "the next best families"], &rows))
 }
 
@@ -184,7 +194,7 @@ pub(super) fn options(options: &[Choice]) -> String {
     let row = |option: &Choice| {
         let what = match (option.recommended, option.then) {
             (true, _) => format!("**{}** (recommended)", option.what),
-            (_, true) => format!("{} (then this)", option.what),
+            (_, true) => format!("{} (recommended after that)", option.what),
             _ => option.what.clone(),
         };
         let minutes = option.minutes.map(|minutes| duration(minutes * 60.0));
@@ -218,36 +228,42 @@ pub(super) fn phases(phases: &Phases) -> String {
     table(&["phase", ">wall time", ">share", ">$", "result"], &rows)
 }
 
-/// Returns what limits the best variants, the first cause of each. `most` limits the rows: those with the most to gain
-/// stay.
-pub(super) fn causes(report: &Report, most: usize) -> String {
-    let cause = |case: &Case| limiter::first_cause(case, &report.diagnoses);
-    let mut cases: Vec<&Case> = report.cases.iter().filter(|case| case.best_us.is_some()).collect();
-    let place = |case: &Case| cause(case).map_or(-1.0, limiter::weight);
-    cases.sort_by(|a, b| place(b).total_cmp(&place(a)));
-    let row = |case: &&Case| {
-        let finding = cause(case);
-        let second = limiter::second_cause(case, &report.diagnoses).map(|found| format!("; also: {}", found.cause));
-        let limit = format!("{}{}", case.limited_by.clone().unwrap_or_default(), second.unwrap_or_default());
-        let possible = finding.map(|finding| format!("{}, {}", gain(finding.gain), finding.confidence.name()));
-        let variant = case.variant.as_ref().map_or("", |variant| &variant.family);
-        let tested = finding.map(|finding| sentences::tested(report, (variant, &case.case), &finding.tested));
-        let next =
-            finding.map_or_else(|| "not known: no rule found a cause".to_owned(), |finding| finding.next.clone());
-        let nothing = || NOTHING.to_owned();
-        let family = case.variant.as_ref().map(|variant| variant.family.clone());
+/// Returns what limits the best variants of all cases, the first cause of each. Cases with the same cause and the same next
+/// step share a row.
+pub(super) fn causes(report: &Report) -> String {
+    let row = |group: &Group<'_>| {
+        let cases: Vec<String> = group.members.iter().map(|(case, _)| case.case.to_string()).collect();
+        let possible = match (group.gains(), group.first()) {
+            (_, None) => NOTHING.to_owned(),
+            (Some(gains), _) => format!("{gains}, {}", group.confidence().unwrap_or_default()),
+            (None, Some(finding)) if finding.next.starts_with("nothing") => "none".to_owned(),
+            (None, Some(finding)) => gain(finding.gain),
+        };
+        let tested = group.members.first().and_then(|(case, finding)| {
+            let family = &case.variant.as_ref()?.family;
+            Some(sentences::tested(report, (family, &case.case), &finding.as_ref()?.tested))
+        });
         vec![
-            case.case.to_string(),
-            family.unwrap_or_else(nothing),
-            limit,
-            possible.unwrap_or_else(nothing),
-            tested.unwrap_or_else(nothing),
-            next,
+            cases.join(", "),
+            group.families().join(", "),
+            group.limit(),
+            possible,
+            tested.unwrap_or_else(|| NOTHING.to_owned()),
+            group.first().map_or_else(|| without_cause(report, group), |finding| finding.next.clone()),
         ]
     };
     let headings =
-        ["case", "best variant", "what probably limits it", "possible gain, confidence", "experiment", "next"];
-    table(&headings, &cases.iter().take(most).map(row).collect::<Vec<_>>())
+        ["cases", "best variants", "what probably limits them", "possible gain, confidence", "experiment", "next"];
+    table(&headings, &limits::groups(&report.cases, &report.diagnoses).iter().map(row).collect::<Vec<_>>())
+}
+
+/// Says why a group of cases has no cause.
+fn without_cause(report: &Report, group: &Group<'_>) -> String {
+    let is_of_group = |one: &Diagnosis| group.members.iter().any(|(case, _)| limiter::is_about(one, case));
+    match report.diagnoses.iter().any(is_of_group) {
+        true => "experiments refuted all causes that rules found".to_owned(),
+        false => "no rule found a cause".to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -8,10 +8,10 @@ use crate::domain::machine::Throttle;
 use crate::domain::origin::Change;
 use crate::domain::tested::{CauseStatus, CauseTest, is_far_more};
 use crate::report::advantage::MIN_FACTOR;
-use crate::report::contract::{Advantage, Case, Finding, Report, Rivals};
+use crate::report::contract::{Advantage, Case, FamilyTime, Finding, Report};
 use crate::report::format::{counted, duration, percent, relative_error, times};
-use crate::report::ladder::first_clause;
-use crate::report::limiter;
+use crate::report::ladder::meaning;
+use crate::report::{advantage, limiter};
 
 /// The most cases to name in a command. With more of them, it searches all cases of the workload.
 const MAX_CASES: usize = 6;
@@ -37,9 +37,11 @@ pub(super) fn began(report: &Report) -> &'static str {
     let began =
         |with: &str| report.cases.iter().any(|case| case.change.as_ref().is_some_and(|one| one.began_with == with));
     match (began("committed_winner"), began("first_variant")) {
-        (true, true) => "the committed winner of an earlier session, measured again, else the first correct kernel",
-        (true, false) => "the committed winner of an earlier session, measured again",
-        _ => "the first correct kernel",
+        (true, true) => {
+            "the winner that the repository already had in `kernels/variants/`, measured again, and otherwise the first kernel"
+        }
+        (true, false) => "the winner that the repository already had in `kernels/variants/`, measured again",
+        _ => "the first kernel",
     }
 }
 
@@ -59,10 +61,10 @@ fn experiment_command(report: &Report) -> Option<String> {
 }
 
 /// How causes of lost time are ranked, what their gain is, and what an experiment shows.
-pub(super) const CAUSE_ORDER: &str = "Causes are ranked by possible gain and confidence, after those that survived an \
-                                      experiment. The possible gain estimates the speed-up without the cause. An \
-                                      experiment *confirms* a cause if one parameter brings half of that gain (as a \
-                                      logarithm). If it changes several, it only *supports* the cause.";
+pub(super) const CAUSE_ORDER: &str = "Causes are ranked by possible gain (the estimated speed-up without the cause) and \
+                                      confidence, after those that survived an experiment. An experiment *confirms* a \
+                                      cause if one parameter brings half of that gain (as a logarithm), and *supports* \
+                                      it if several do. It is *inconclusive* if these gain far more than the cause could.";
 
 /// The most changed parameters of an experiment to name.
 const MAX_CHANGES: usize = 3;
@@ -75,11 +77,17 @@ pub(super) fn tested(report: &Report, (family, case): (&str, &str), tested: &Cau
     let on = elsewhere.map(|other| format!(" on `{other}`")).unwrap_or_default();
     let expects = if *expected > 1.0 { format!("; {} expected", times(*expected)) } else { String::new() };
     // Few changes act on one cause alone.
-    let more = if is_far_more(*speedup, *expected) { ", so the change helped in other ways, too" } else { "" };
+    let more = match (status, is_far_more(*speedup, *expected)) {
+        (_, false) => "",
+        (CauseStatus::Inconclusive, true) => {
+            "; several changes at once, which do not tell how much of it came from this cause"
+        }
+        (_, true) => ", so the change helped in other ways, too",
+    };
     let about = |parameter: &str| {
         let effects = &report.parameters.effects;
         let own = effects.iter().find(|one| one.family == family && one.parameter == parameter);
-        own.map(|one| first_clause(&one.about))
+        own.map(|one| meaning(&one.about))
     };
     let what = changed(changes, about);
     let status = match status {
@@ -113,38 +121,63 @@ fn changed<'a>(changes: &[Change], about: impl Fn(&str) -> Option<&'a str>) -> S
     }
 }
 
-/// The most cases whose winners are explained against those of other families.
+/// The most leads over other families to explain on the first page.
 const MAX_RIVALS: usize = 4;
 
-/// Says why winners are faster: that of the largest gain against what the session began with, and those with the
-/// largest leads against the next best families.
+/// Says why winners are faster, for the first page: the leads that counts explain, that over what the session began with
+/// first, and in one sentence each the cases where they do not.
 pub(super) fn advantages(report: &Report) -> Vec<String> {
-    let sentence = |one: &Advantage, role: &str| {
-        let Advantage { case, before, after, factor, reading, .. } = one;
-        let (own, other) = (&after.family, &before.family);
-        format!("`{case}`: `{own}` is {} as fast as `{other}`, {role}. {reading}", times(*factor))
-    };
-    let mut rivals: Vec<&Advantage> = report.rival_advantages.iter().collect();
+    let (explained, mut open): (Vec<&Advantage>, Vec<&Advantage>) =
+        leads(report).filter(|one| one.role != "slowest").partition(|one| one.explained);
+    let start = explained.iter().find(|one| one.role != "rival");
+    let mut rivals: Vec<&&Advantage> = explained.iter().filter(|one| one.role == "rival").collect();
     rivals.sort_by(|a, b| b.factor.total_cmp(&a.factor));
-    let began = report.advantages.iter().take(1).map(|one| sentence(one, "with which the session began"));
-    let rivals = rivals.into_iter().take(MAX_RIVALS).map(|one| sentence(one, "the next best family (screened)"));
-    began.chain(rivals).chain(not_compared(report)).collect()
+    open.sort_by(|a, b| b.factor.total_cmp(&a.factor));
+    let shown = start.into_iter().chain(rivals.into_iter().take(MAX_RIVALS));
+    shown.map(|one| reading(one)).chain(unexplained(&open)).chain(not_counted(report)).collect()
 }
 
-/// Says on which cases families competed, but the winner is not explained.
-fn not_compared(report: &Report) -> Vec<String> {
-    let is_compared = |case: &CaseName| report.rival_advantages.iter().any(|one| one.case == *case);
-    let open = report.rivals.iter().filter(|rivals| !is_compared(&rivals.case));
-    let sentence = |Rivals { case, families }: &Rivals| {
-        let [own, next, ..] = &**families else { return None };
-        let why = match next.us / own.us < MIN_FACTOR {
-            true => "too little to explain",
-            false => "not explained, because not both were counted",
-        };
-        let (own, next, by) = (&own.family, &next.family, times(next.us / own.us));
-        Some(format!("`{case}`: `{own}` is {by} as fast as `{next}`, the next best family (screened): {why}."))
+/// Says why winners are faster, for the details: all leads with counts of both variants.
+pub(super) fn all_advantages(report: &Report) -> Vec<String> {
+    leads(report).map(reading).collect()
+}
+
+/// Returns the leads with counts: those over what the session began with, then those over other families.
+fn leads(report: &Report) -> impl Iterator<Item = &Advantage> {
+    report.advantages.iter().chain(&report.rival_advantages)
+}
+
+fn reading(one: &Advantage) -> String {
+    format!("{}. {}", advantage::lead(one), one.reading)
+}
+
+/// Names the leads that the counts do not explain, with what the model derives from them.
+fn unexplained(open: &[&Advantage]) -> Option<String> {
+    let told = |one: &&Advantage| {
+        let Advantage { case, before, factor, modelled_factor, .. } = one;
+        format!("`{case}` over `{}` ({}, {} derived)", before.family, times(*factor), times(*modelled_factor))
     };
-    open.filter_map(sentence).take(MAX_RIVALS).collect()
+    let named: Vec<String> = open.iter().take(MAX_RIVALS).map(told).collect();
+    let more = match open.len() - named.len() {
+        0 => String::new(),
+        more => format!(", and on {}", counted(more, "other")),
+    };
+    (!named.is_empty()).then(|| {
+        format!(
+            "The counts do not explain the leads on {}{more}: something else does, or the model is wrong.",
+            named.join(", ")
+        )
+    })
+}
+
+/// Names the cases on which families competed, but the virtual GPU has not counted both.
+fn not_counted(report: &Report) -> Option<String> {
+    let is_compared = |case: &CaseName| report.rival_advantages.iter().any(|one| one.case == *case);
+    let is_lead = |families: &[FamilyTime]| matches!(families, [own, next, ..] if next.us >= MIN_FACTOR * own.us);
+    let open = report.rivals.iter().filter(|rivals| !is_compared(&rivals.case) && is_lead(&rivals.families));
+    let named: Vec<String> = open.map(|rivals| format!("`{}`", rivals.case)).collect();
+    (!named.is_empty())
+        .then(|| format!("Not explained, because the virtual GPU has not counted both kernels: {}.", named.join(", ")))
 }
 
 /// Says why the recommended option is recommended, if it is no experiment.
@@ -165,7 +198,7 @@ pub(super) fn why(report: &Report) -> Option<String> {
         )
     });
     Some(match (kind, late) {
-        ("go_on", Some(late)) => format!("{late}, so the search is not exhausted{}", without_remedy(report)),
+        ("go_on", Some(_)) => format!("it still found improvements, so it is not exhausted{}", without_remedy(report)),
         ("go_on", None) => "the search has hardly begun".to_owned(),
         ("another_family", Some(late)) => format!("{late}, and some families have hardly been tried"),
         ("new_kernel", Some(late)) => {
@@ -275,6 +308,7 @@ fn machine(cases: &[Case]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::ids::IterationId;
     use crate::report::contract::{Configuration, Experiment};
     use crate::report::tests::{record, report};
 
@@ -296,6 +330,20 @@ mod tests {
         });
         let command = "optloop bench tiled:BLOCK=256,PAD=8 --workload attention-fp16-d64 --case b1h1s128 --against 3";
         assert_eq!(experiment_command(&report).as_deref(), Some(command));
+    }
+
+    #[test]
+    fn an_experiment_that_changed_several_parameters_may_not_tell_what_a_cause_costs() {
+        let change = |parameter: &str| Change { parameter: parameter.to_owned(), from: 1, to: 16 };
+        let found = CauseTest {
+            status: CauseStatus::Inconclusive,
+            iteration: Some(IterationId(7)),
+            changes: vec![change("BR"), change("TPR")],
+            case: None,
+            speedup: Some(13.21),
+            expected: 1.82,
+        };
+        insta::assert_snapshot!(tested(&report(&record()), ("tiled", "b1h1s128"), &found), @"inconclusive: `BR` 1 → 16 and `TPR` 1 → 16 together gained 13.21× (iteration 7; 1.82× expected; several changes at once, which do not tell how much of it came from this cause)");
     }
 
     #[test]

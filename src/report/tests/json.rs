@@ -455,14 +455,14 @@ fn a_session_is_told_to_programs_as_json() {
         "No baseline was timed for `b8h8s512`, `b16h8s512`, so it is unknown how these cases compare with the usual implementation.",
         "Winners that are not committed: `b1h1s128` (iteration 3)."
       ],
-      "summary": "- **Result.** The session improved 1 of 2 cases over their first correct kernels, by 1.60×. 0 of 1 cases with a baseline are ahead of the fastest one, which takes 0.50× as long.\n- **What won.** `tiled`.\n- **Recommendation: continue this search.** It costs 55 min and $0.18.\n- **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour) for 5 variants (4 measurements of a case). The search confirmed its last improvement (1.28× on `b1h1s128`, over the winner confirmed before it) 9 s after the start, and none in the 55 min after it.",
+      "summary": "- **Result.** The session improved 1 of 2 cases over their first correct kernels, by 1.60×. On 0 of 1 cases with a baseline, ours is faster than the fastest one, which takes 0.50× as long.\n- **What won.** `tiled`.\n- **Recommendation: continue this search.** It costs 55 min and $0.18.\n- **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour) for 5 variants (4 measurements of a variant on a case). The search confirmed its last improvement (1.28× on `b1h1s128`, over the winner confirmed before it) 9 s after the start, and none in the 55 min after it.",
       "scaling": [],
       "ladders": [
         {
           "case": "b1h1s128",
           "steps": [
             {
-              "what": "first correct variant, `tiled`",
+              "what": "the first kernel, `tiled`",
               "kind": "start",
               "family": "tiled",
               "us": 80.0,
@@ -555,7 +555,7 @@ fn a_session_is_told_to_programs_as_json() {
       "options": [
         {
           "kind": "go_on",
-          "what": "continue this search for another session of the same length",
+          "what": "continue this search for another session",
           "families": [],
           "gain": "not known, because the search was too short to extrapolate from",
           "expected": null,
@@ -581,9 +581,9 @@ fn a_session_is_told_to_programs_as_json() {
         },
         {
           "kind": "new_kernel",
-          "what": "write a new kernel (a template), and run a session like this one",
+          "what": "write a new kernel, then run a session like this one",
           "families": [],
-          "gain": "not known; the distance to the floor is 141× (400× on `b8h8s512`), and no kernel gains more",
+          "gain": "not known; at most 141× (400× on `b8h8s512`), the distance to the floor",
           "expected": null,
           "minutes": 55.016666666666666,
           "usd": 0.18,

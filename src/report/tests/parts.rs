@@ -49,9 +49,9 @@ fn a_report_explains_the_initial_kernel_and_the_best_variants() {
     insta::assert_snapshot!(section, @"
     What was slow, and why
 
-    - The first kernel takes 1.00× to 1.60× as long as the best one, and 80.00× to 400× as long as the floor. It reaches 0.01% to 0.04% of the arithmetic ceiling and 0.04% to 0.21% of the bandwidth of memory or L2, counting each byte once. So neither ceiling bounds it: its warps wait, for what the causes below name.
+    - The first kernels take 1.00× to 1.60× as long as the best ones, and 80.00× to 400× as long as the floor. They reach 0.01% to 0.04% of the arithmetic ceiling and 0.04% to 0.21% of the bandwidth of memory or L2. So neither bounds them: their warps wait, as the causes below explain.
 
-    **The initial kernel** (tiled, iteration 1, `b1h1s128`). Causes are ranked by possible gain and confidence, after those that survived an experiment. The possible gain estimates the speed-up without the cause. An experiment *confirms* a cause if one parameter brings half of that gain (as a logarithm). If it changes several, it only *supports* the cause.
+    **The first kernel** (`tiled`, iteration 1) on `b1h1s128`, where it is farthest from the floor. Causes are ranked by possible gain (the estimated speed-up without the cause) and confidence, after those that survived an experiment. An experiment *confirms* a cause if one parameter brings half of that gain (as a logarithm), and *supports* it if several do. It is *inconclusive* if these gain far more than the cause could.
 
     1. **the grid has 2 blocks on 58 SMs** (`too-few-blocks`): a multiprocessor without a block has nothing to do.
        - Possible gain 29.00×, confidence medium. Evidence: 97% of the SMs are idle. Against: 4 times the work takes 4 times as long.

@@ -108,9 +108,12 @@ fn an_untried_remedy_is_the_recommendation_and_the_next_experiment() {
         .collect();
     assert_eq!(chosen, [("experiment", true), ("go_on", false)]);
     assert!(report.summary.contains("**Recommendation: try one change on `b1h1s128` (set BLOCK from 256 to 512, expected 1.24× to 1.44×), then continue this search.**"), "{}", report.summary);
+    // An experiment takes as long as the median iteration.
+    let price = " The change costs 3 s and $0.0002. Continuing costs 55 min and $0.18.";
+    assert!(report.summary.contains(price), "{}", report.summary);
     assert_eq!(report.cases[0].limited_by.as_deref(), Some("the grid has 2 blocks on 58 SMs"));
     assert!(report.summary.contains(
-        "**What limits it now.** Probably this: on `b1h1s128`, the grid has 2 blocks on 58 SMs (not confirmed; 1.44× estimated, medium confidence)."
+        "**What limits it now.** Probably this: on `b1h1s128`, the grid has 2 blocks on 58 SMs (possible gain 1.44×, medium confidence; not tested)."
     ));
 }
 
