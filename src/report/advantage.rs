@@ -26,8 +26,8 @@ const MIN_GROWTH: f64 = 1.3;
 /// the gain.
 const MAX_DISAGREEMENT: f64 = 1.5;
 
-/// The factor between these logarithms from which the model cannot describe one of the two kernels.
-const FAR_OFF: f64 = 5.0;
+/// The factor between the two gains from which the model cannot describe one of the two kernels.
+const FAR_OFF: f64 = 2.0;
 
 /// The shares of the arithmetic on tensor cores from which a variant counts as using them, and up to which it does not.
 const MIN_TENSOR_SHARE: f64 = 0.5;
@@ -257,7 +257,7 @@ fn agreement(factor: f64, modelled: f64) -> String {
         _ if is_near(factor, modelled) => {
             format!("From these counts the model derives {derived}; {measured} was measured.")
         }
-        far if far.abs() > FAR_OFF => format!(
+        _ if (modelled / factor).ln().abs() > FAR_OFF.ln() => format!(
             "**That does not explain it**: from these counts the model derives {derived}, and {measured} was measured. The \
              model is far off for one of the two kernels."
         ),

@@ -125,7 +125,7 @@ fn go_on(outlook: Option<&Outlook>, cases: usize, wall_s: Option<f64>) -> Choice
         let gain = "not known, because the search was too short to extrapolate from".to_owned();
         let what = "continue this search for another session".to_owned();
         let minutes = wall_s.map(|wall_s| wall_s / 60.0);
-        return Choice { minutes, ..choice(Kind::GoOn, what, gain, "little: the search has hardly begun") };
+        return Choice { minutes, ..choice(Kind::GoOn, what, gain, "little") };
     };
     let Outlook { more_s, expected_gains, expected_gains_ci: [few, many], factor: [lo, middle, hi], .. } = outlook;
     let Outlook { late_gains, late_s, .. } = outlook;
@@ -190,13 +190,14 @@ fn new_kernel(cases: &[Case], diagnoses: &[Diagnosis], room: f64, wall_s: Option
     let factor = |case: &Case| case.roofline.as_ref().and_then(|roofline| roofline.times_of_floor);
     let most = cases.iter().filter_map(|case| Some((factor(case)?, case))).max_by(|a, b| a.0.total_cmp(&b.0));
     let most = most.filter(|_| cases.len() > 1);
+    let over = if cases.len() > 1 { " over all cases" } else { "" };
     let most = most.map(|(factor, case)| format!(" ({} on `{}`)", times(factor), case.case)).unwrap_or_default();
     Choice {
         minutes: wall_s.map(|wall_s| wall_s / 60.0),
         ..choice(
             Kind::NewKernel,
             "write a new kernel, then run a session like this one".to_owned(),
-            format!("{estimate}at most {}{most}, the distance to the floor", times(room)),
+            format!("{estimate}at most {}{over}{most}, the distance to the floor", times(room)),
             "high: it may gain little",
         )
     }
@@ -281,7 +282,7 @@ mod tests {
         insta::assert_snapshot!(told.join("\n"), @"
         go_on: all cases 1.000× (1.000 to 1.010): about 0 improvements (0 to 7) of 1.020× each, on one of the 3 cases. The second half of the search found 0 in 150 s; another session would search for 300 s | 0.0164 | most likely wasted
         another_family: `split-k`: never timed | 0.0164 | their best may stay behind
-        new_kernel: not known; at most 141× (400× on `b8h8s512`), the distance to the floor | 0.1800 | high: it may gain little
+        new_kernel: not known; at most 141× over all cases (400× on `b8h8s512`), the distance to the floor | 0.1800 | high: it may gain little
         stop: keeps 0.50× over the baseline | 0.0000 | none
         ");
     }

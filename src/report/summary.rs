@@ -28,7 +28,7 @@ pub(super) fn of(report: &Report, gains: &Gains<'_>, input: &ReportInput<'_>) ->
     let lines = [
         Some(format!("**Result.** {result}")),
         first_kernel(report).map(|slow| format!("**What was slow.** {slow}")),
-        winners(report).map(|won| format!("**What won.** {won}")),
+        winners(report, input).map(|won| format!("**What won.** {won}")),
         limits(report).map(|limits| format!("**What limits it now.** {limits}")),
         Some(format!("**Recommendation: {}.**{}", recommendation(report), price::of(report))),
         Some(format!("**Cost.** {cost}")),
@@ -197,7 +197,7 @@ fn shown(tested: &CauseTest, gain: Option<String>, confidence: String) -> String
 }
 
 /// Names the families of the best variants, the most frequent first, and why the one of the largest gain is faster.
-fn winners(report: &Report) -> Option<String> {
+fn winners(report: &Report, input: &ReportInput<'_>) -> Option<String> {
     let mut families: Vec<(&str, usize)> = Vec::new();
     for variant in report.cases.iter().filter_map(|case| case.variant.as_ref()) {
         match families.iter_mut().find(|(family, _)| *family == variant.family) {
@@ -212,6 +212,7 @@ fn winners(report: &Report) -> Option<String> {
     };
     let mut sentences = vec![format!("{}.", words.join(", "))];
     sentences.extend(leads(report));
+    sentences.extend(idea(report, input));
     sentences.extend(ties(report));
     (!families.is_empty()).then(|| sentences.join(" "))
 }
@@ -246,6 +247,15 @@ fn leads(report: &Report) -> Vec<String> {
         )),
     });
     sentences
+}
+
+/// Says what the family of the largest gain does, in the words of its manifest, where counts do not explain the gain over
+/// another family.
+fn idea(report: &Report, input: &ReportInput<'_>) -> Option<String> {
+    let most = advantage::over_start(report).filter(|most| !most.explained)?;
+    let family = input.families.iter().find(|facts| facts.name == most.after.family)?;
+    (most.before.family != family.name && !family.about.is_empty())
+        .then(|| format!("The idea of `{}`, in the words of its manifest: \"{}\"", family.name, family.about))
 }
 
 /// Names the cases on which another family is nearly as fast as the best variant's.
@@ -332,7 +342,7 @@ fn last_gain(report: &Report, gains: &Gains<'_>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::super::contract::{Count, Counted};
-    use super::super::tests::{record, report};
+    use super::super::tests::{input, record, report};
     use super::*;
     use crate::domain::ids::IterationId;
 
@@ -362,11 +372,14 @@ mod tests {
         let mut report = report(&record());
         report.advantages = vec![advantage("committed_winner", 257.0, false)];
         report.rival_advantages = vec![advantage("rival", 1.25, true)];
-        insta::assert_snapshot!(leads(&report).join("\n"), @"
+        let record = record();
+        let told = [leads(&report), idea(&report, &input(&record)).into_iter().collect()].concat();
+        insta::assert_snapshot!(told.join("\n"), @r#"
         On `b1h1s128`, `tiled` is 1.20× as fast as `split-k`, the next best family: it executes 2.0 times fewer instructions.
         On `b1h1s128`, `tiled` is 1.20× as fast as `split-k`, the committed winner that the session began with.
         The counts of a virtual GPU, a simulator on the CPU, do not explain the last one: its model derives 257× from them.
-        ");
+        The idea of `tiled`, in the words of its manifest: "Tiles of queries: keys are shared."
+        "#);
     }
 
     #[test]
