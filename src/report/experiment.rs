@@ -101,20 +101,38 @@ fn by_parameter(
         let mut params = variant.params.clone();
         params.insert(effect.parameter.clone(), effect.to);
         let is_possible = applies
-            && here.is_none_or(|own| own.verdict == "helps")
+            && here.map_or_else(|| tried(samples, effect, &case.case) < MIN_PAIRS, |own| own.verdict == "helps")
             && !is_timed(samples, &effect.family, &params, &case.case)
             && (input.is_valid)(&effect.family, &params, &case.case);
-        let gain = here.map_or(effect.effect, |own| own.effect);
+        // Other cases may differ: no effect at all is as likely as theirs.
+        let gain = here.map_or(effect.effect.sqrt(), |own| own.effect);
         is_possible.then(|| Candidate { gain, experiment: changed(case, effect, params, before_us) })
     };
     promising.flat_map(|effect| cases.iter().filter_map(move |case| candidate(effect, case))).collect()
+}
+
+/// Counts the configurations with the new value that were timed on a case. If there are several, and the best variant has
+/// the old value, the case itself has spoken against the new one.
+fn tried(samples: &[Sample<'_>], effect: &ParameterEffect, case: &str) -> usize {
+    let has_value = |one: &&Sample<'_>| one.params.get(&effect.parameter) == Some(&effect.to);
+    samples.iter().filter(|one| one.family == effect.family && one.case == case).filter(has_value).count()
 }
 
 fn changed(case: &Case, effect: &ParameterEffect, params: Params, before_us: f64) -> Experiment {
     let ParameterEffect { family, parameter, about, from, to, .. } = effect;
     let after = |factor: f64| before_us / factor;
     let here = effect.by_case.iter().find(|own| own.case == case.case);
-    let here = here.map(|own| format!("; on this case, {}", times(own.effect))).unwrap_or_default();
+    let (told, slowest, expected_from) = match here {
+        Some(own) => {
+            let told = format!("; on this case, {}", times(own.effect));
+            (told, effect.lower_quartile, "the middle half of these pairs")
+        }
+        None => {
+            let expected_from =
+                "the middle half of these pairs, down to no effect, because none of them is of this case";
+            (String::new(), effect.lower_quartile.min(1.0), expected_from)
+        }
+    };
     Experiment {
         kind: "parameter",
         case: case.case.clone(),
@@ -123,15 +141,15 @@ fn changed(case: &Case, effect: &ParameterEffect, params: Params, before_us: f64
             first_clause(about)
         ),
         because: format!(
-            "with all else equal it was {} in the median of {} pairs on {} cases{here}; this configuration was not tried here",
+            "with all else equal it was {} in the median of {} pairs on {} cases{told}; this configuration was not tried here",
             times(effect.effect),
             effect.pairs,
             effect.cases
         ),
         configuration: Some(Configuration { family: family.clone(), params }),
         before_us,
-        after_us: Some([after(effect.upper_quartile), after(effect.lower_quartile)]),
-        expected_from: "the middle half of these pairs".to_owned(),
+        after_us: Some([after(effect.upper_quartile), after(slowest)]),
+        expected_from: expected_from.to_owned(),
     }
 }
 
@@ -179,8 +197,11 @@ fn expected_without(cause: &contract::Finding) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::contract::CaseEffect;
-    use super::super::tests::{input, record, report};
+    use super::super::tests::{found, input, iteration, record, report};
     use super::*;
+    use crate::domain::evaluation::Outcome;
+    use crate::domain::ids::IterationId;
+    use crate::domain::verdict::Verdict;
 
     fn effect(to: i64, effect: f64) -> ParameterEffect {
         ParameterEffect {
@@ -209,7 +230,7 @@ mod tests {
         let next = promising(&cases, &[effect(4, 1.1), effect(16, 1.25)], &input(&record)).unwrap();
         assert_eq!((&*next.case, next.before_us), ("b1h1s128", 50.0));
         assert_eq!(next.configuration.unwrap().params["PAD"], 16);
-        assert_eq!(next.after_us.unwrap().map(|us| us.round()), [37.0, 43.0]);
+        assert_eq!(next.after_us.unwrap().map(|us| us.round()), [37.0, 50.0]);
         assert!(next.change.contains("set PAD from 8 to 16") && next.because.contains("4 pairs on 2 cases"));
     }
 
@@ -221,15 +242,31 @@ mod tests {
         let own = |case: &str| CaseEffect { case: case.into(), effect: 1.1, pairs: 2, verdict: "helps" };
         let less = ParameterEffect { by_case: vec![own("b1h1s128"), own("b8h8s512")], ..effect(16, 1.3) };
         let next = promising(&cases, &[less, effect(4, 1.2)], &input(&record)).unwrap();
-        assert_eq!(next.configuration.unwrap().params["PAD"], 4, "1.2x is more than the 1.1x that were measured here");
+        assert_eq!(next.configuration.unwrap().params["PAD"], 16, "1.1x here counts more than 1.2x elsewhere");
+        assert_eq!(next.after_us.unwrap().map(f64::round), [36.0, 42.0]);
         let next = promising(&cases, &[ParameterEffect { upper_quartile: 100.0, ..effect(4, 1.2) }], &input(&record));
         let next = next.unwrap();
-        assert_eq!(next.after_us.unwrap().map(f64::round), [1.0, 45.0]);
+        assert_eq!(next.after_us.unwrap().map(f64::round), [1.0, 50.0]);
         assert!(
             next.expected_from.ends_with("the range ends at the floor, which no kernel beats"),
             "{}",
             next.expected_from
         );
+    }
+
+    /// Three configurations with 16 were timed on each case, and the best ones have 8.
+    #[test]
+    fn a_value_that_was_tried_on_a_case_and_lost_is_not_recommended_by_other_cases() {
+        let mut record = record();
+        for (id, block) in [(6, 32), (7, 48), (8, 96)] {
+            let measured = ["b1h1s128", "b8h8s512"].map(|case| found(case, 500.0, Verdict::Regressed, None, None));
+            let mut one = iteration(IterationId(id), block, None, Outcome::Measured, measured.to_vec());
+            one.params.insert("PAD".to_owned(), 16);
+            record.iterations.push(one);
+        }
+        let cases = report(&record).cases;
+        assert_eq!(promising(&cases, &[effect(16, 1.25)], &input(&record)), None);
+        assert!(promising(&cases, &[effect(4, 1.25)], &input(&record)).is_some());
     }
 
     #[test]
