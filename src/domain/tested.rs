@@ -48,8 +48,10 @@ pub enum CauseStatus {
     Inconclusive,
     /// Without the cause, the variant was not that much faster.
     NotConfirmed,
-    /// No iteration removed the cause.
+    /// No iteration removed the cause, though a configuration of the same family may.
     NotTested,
+    /// No configuration of the same family removes the cause, so no experiment was found.
+    NoExperiment,
 }
 
 /// Judges a cause by the iterations that removed it: remedies of its rule that were derived from the explained variant,
@@ -68,7 +70,10 @@ pub fn judge(finding: &Finding, iterations: &[IterationRecord]) -> CauseTest {
     });
     let changes = changes.unwrap_or_default();
     let status = match &best {
-        None => CauseStatus::NotTested,
+        None if finding.remedies.iter().any(|one| one.family == finding.family && one.params.is_some()) => {
+            CauseStatus::NotTested
+        }
+        None => CauseStatus::NoExperiment,
         Some((.., speedup)) if *speedup < needed(finding.gain) => CauseStatus::NotConfirmed,
         Some(_) if changes.len() == 1 => CauseStatus::Confirmed,
         Some((.., speedup)) if is_far_more(*speedup, finding.gain) => CauseStatus::Inconclusive,

@@ -54,7 +54,7 @@ fn by_experiment(one: &Finding, other: &Finding) -> Ordering {
 fn rank(status: CauseStatus) -> u8 {
     match status {
         CauseStatus::Confirmed | CauseStatus::Supported => 0,
-        CauseStatus::Inconclusive | CauseStatus::NotTested => 1,
+        CauseStatus::Inconclusive | CauseStatus::NotTested | CauseStatus::NoExperiment => 1,
         CauseStatus::NotConfirmed => 2,
     }
 }

@@ -189,6 +189,7 @@ fn shown(tested: &CauseTest, gain: Option<String>, confidence: String) -> String
         CauseStatus::Inconclusive => "its experiment changed too much to tell",
         CauseStatus::NotConfirmed => "refuted",
         CauseStatus::NotTested => "not tested",
+        CauseStatus::NoExperiment => "no experiment was found that removes it",
     };
     match gain {
         Some(gain) => format!("possible gain {gain}, {confidence} confidence; {status}"),

@@ -130,7 +130,9 @@ fn experiments(recorded: Recorded<'_>, iteration: &IterationRecord, case: &Case)
     let point = |other: &IterationRecord| {
         let Origin::ScaledCase(scaling) = &other.origin else { return None };
         let (scaled, found) = (other.cases.first()?, other.measurements.first()?);
-        let about = scaling.of == iteration.id && scaling.case == case.name;
+        // Another iteration may have measured the same variant.
+        let explained = recorded.record.iterations.iter().find(|one| one.id == scaling.of)?;
+        let about = explained.hash == iteration.hash && scaling.case == case.name;
         about.then_some(Point {
             case: scaled.name.to_string(),
             dims: scaled.dims.clone(),

@@ -72,7 +72,11 @@ const MAX_CHANGES: usize = 3;
 /// Says what experiments have shown about a cause that was found in a variant of a family on a case.
 pub(super) fn tested(report: &Report, (family, case): (&str, &str), tested: &CauseTest) -> String {
     let CauseTest { status, iteration, changes, speedup, expected, .. } = tested;
-    let (Some(iteration), Some(speedup)) = (iteration, speedup) else { return "not tested".to_owned() };
+    let untested = match status {
+        CauseStatus::NoExperiment => "none found that removes it",
+        _ => "not tested",
+    };
+    let (Some(iteration), Some(speedup)) = (iteration, speedup) else { return untested.to_owned() };
     let elsewhere = tested.case.as_ref().filter(|other| **other != *case);
     let on = elsewhere.map(|other| format!(" on `{other}`")).unwrap_or_default();
     let expects = if *expected > 1.0 { format!("; {} expected", times(*expected)) } else { String::new() };
@@ -95,7 +99,7 @@ pub(super) fn tested(report: &Report, (family, case): (&str, &str), tested: &Cau
         CauseStatus::Supported => "supported",
         CauseStatus::Inconclusive => "inconclusive",
         CauseStatus::NotConfirmed => "refuted",
-        CauseStatus::NotTested => return "not tested".to_owned(),
+        CauseStatus::NotTested | CauseStatus::NoExperiment => return untested.to_owned(),
     };
     let effect = match *speedup < 1.0 {
         true => format!("took {} as long", times(1.0 / speedup)),

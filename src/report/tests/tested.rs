@@ -62,6 +62,16 @@ fn a_cause_survives_if_its_removal_brings_half_of_the_expected_gain() {
 }
 
 #[test]
+fn no_experiment_is_found_for_a_cause_that_no_parameter_removes() {
+    let mut finding = finding(1.44);
+    finding.remedies[0].params = None;
+    assert_eq!(
+        judge(&finding, &with_trial(96, 37.0, remedy("spills"), 3).iterations).status,
+        CauseStatus::NoExperiment
+    );
+}
+
+#[test]
 fn a_wrong_variant_and_an_experiment_on_other_shapes_test_nothing() {
     let mut record = with_trial(96, 37.0, remedy("too-few-blocks"), 3);
     record.iterations[3].purpose = Purpose::Confirmation;

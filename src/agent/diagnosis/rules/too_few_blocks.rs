@@ -4,7 +4,8 @@
 //!
 //! where `fixed` is the time that the same variant needs at least, whatever the work. More blocks divide only the rest
 //! (Amdahl's law). It is the fastest time on a shape whose blocks have less work. Without such a shape, it follows from one
-//! on which as many blocks have more work, as if the time grew linearly with the work of a block.
+//! on which as many blocks have more work, as if the time grew linearly with the work of a block. Without that, it is the
+//! share of launches in the modelled time.
 
 use super::{Found, MIN_GAIN, Rule, contradicts, supports};
 use crate::agent::diagnosis::remedy;
@@ -42,7 +43,7 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
         EvidenceSource::Launch,
         format!("the largest launch has {ctas} blocks for {sms} SMs, so {:.0}% of them are idle", 100.0 * idle),
     )];
-    let fixed = with_less_work(subject).or_else(|| with_more_work(subject));
+    let fixed = with_less_work(subject).or_else(|| with_more_work(subject)).or_else(|| by_model(subject));
     let fixed_ns = fixed.as_ref().map_or(0.0, |fixed| fixed.ns);
     evidence.extend(fixed.map(|fixed| contradicts(fixed.source, fixed.because)));
     let gain = subject.time_ns / (fixed_ns + (subject.time_ns - fixed_ns) * (1.0 - idle));
@@ -126,6 +127,16 @@ fn with_more_work(subject: &Subject<'_>) -> Option<Fixed> {
         100.0 * ns / subject.time_ns
     );
     Some(Fixed { ns, because, source: point.source })
+}
+
+/// Takes what the model attributes to the launches.
+fn by_model(subject: &Subject<'_>) -> Option<Fixed> {
+    let share = subject.part("launch")?;
+    let because = format!(
+        "the model attributes {:.0}% of the time to launching and starting the kernel, which more blocks do not shorten",
+        100.0 * share
+    );
+    Some(Fixed { ns: share * subject.time_ns, because, source: EvidenceSource::VirtualCounters })
 }
 
 /// Formats how many times more or less work there is.
