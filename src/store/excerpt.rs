@@ -15,8 +15,11 @@ use crate::domain::record::{IterationRecord, SessionRecord};
 /// The iterations of an excerpt, oldest first; what was used until each; and those that are spread evenly.
 type Selection = (Vec<IterationRecord>, Vec<Used>, BTreeSet<IterationId>);
 
-/// The most iterations of a session that a report reads without making an excerpt.
+/// The most iterations of a session, without those that were not run, that a report reads without making an excerpt.
 pub const MOST_IN_FULL: u64 = 5_000;
+
+/// How many iterations that were not run a report may read for each of these. They have no measurements.
+const NOT_RUN_FACTOR: u64 = 10;
 
 /// Iterations of an excerpt that are spread evenly.
 const EVEN: u64 = 1_000;
@@ -34,10 +37,11 @@ const DERIVED: u64 = 500;
 const OTHERS: u64 = 300;
 
 impl Store {
-    /// Reads a session for a report: with all iterations up to a number, else with an excerpt of them.
+    /// Reads a session for a report: with all iterations if no more than a number of them were run, else with an excerpt of
+    /// them.
     pub async fn report_record(&self, id: SessionId, most_in_full: u64) -> Result<SessionRecord, StoreError> {
         let numbers = self.numbers(id).await?;
-        if numbers.count <= most_in_full {
+        if self.fits(numbers, most_in_full).await? {
             return self.session_record(id).await;
         }
         // A reader has two connections, so that two cores have work.
@@ -49,6 +53,18 @@ impl Store {
         let wins_left_out = self.wins(numbers).await?.saturating_sub(WINS);
         let excerpt = Excerpt { totals: Totals { variants, ..totals }, used, even, wins_left_out };
         Ok(SessionRecord { iterations, excerpt: Some(excerpt), ..frame })
+    }
+
+    /// Returns whether a session is small enough to be read in full.
+    async fn fits(&self, numbers: Numbers, most_in_full: u64) -> Result<bool, StoreError> {
+        if numbers.count <= most_in_full || numbers.count > most_in_full * (1 + NOT_RUN_FACTOR) {
+            return Ok(numbers.count <= most_in_full);
+        }
+        let not_run = self.counted(format!(
+            "SELECT COUNT(*) FROM iterations INDEXED BY iterations_counted WHERE session_id = {} AND outcome = 'pruned'",
+            numbers.session
+        ));
+        Ok(numbers.count - not_run.await? <= most_in_full)
     }
 
     /// Reads the iterations of an excerpt, what was used until each, and which of them are spread evenly.
