@@ -56,6 +56,12 @@ impl Compiled {
         CodeFigures::of(&self.artifact.as_ref().ok()?.kernels)
     }
 
+    /// Returns why the variant is not worth the device's time. None if it is, or if it runs in any case.
+    pub fn without_prospects(&self, state: &SessionState) -> Option<String> {
+        let (code, requests) = (self.code()?, self.cases.as_ref().ok()?);
+        if self.is_control { None } else { prospects::missing_of_built(state, &self.proposal, code, requests) }
+    }
+
     /// Predicts again what the variant does, now that its code is known and other variants have results.
     pub fn predict_again(&mut self, state: &SessionState) {
         let (Ok(_), Ok(cases)) = (&self.artifact, &self.cases) else { return };

@@ -3,18 +3,19 @@
 //!
 //! This is asked twice: before compilation, and again with what the compiler reports.
 
-use super::pipeline::Compiled;
 use super::setup::SessionSetup;
 use super::state::SessionState;
 use crate::agent::claims;
 use crate::agent::prediction::Built;
+use crate::domain::code::CodeFigures;
 use crate::domain::device::TimeSource;
 use crate::domain::history::ConfigurationId;
 use crate::domain::ids::CaseName;
 use crate::domain::origin::{Origin, Purpose};
 use crate::domain::prediction::Prediction;
-use crate::domain::proposal::Suggestion;
+use crate::domain::proposal::{Proposal, Suggestion};
 use crate::domain::variant::Params;
+use crate::runner::messages::CaseRequest;
 
 /// Variants that are evaluated before one is left out. Ranges of claims are calibrated by earlier outcomes.
 const MIN_ATTEMPTS: usize = 50;
@@ -38,19 +39,21 @@ pub(super) fn missing(state: &SessionState, suggestion: &Suggestion) -> Option<S
     none_on_all(state, (family, params, origin), cases)
 }
 
-impl Compiled {
-    /// Returns why the variant is not worth the device's time. None if it may be the fastest on one of its cases, or if
-    /// nothing is predicted of it there.
-    pub fn without_prospects(&self, state: &SessionState) -> Option<String> {
-        let proposal = &self.proposal;
-        if self.is_control || !may_leave_out(state, &proposal.origin, proposal.purpose) {
-            return None;
-        }
-        let (code, requests) = (self.code()?, self.cases.as_ref().ok()?);
-        let built = |ctas| Some(Built { code, ctas });
-        let cases = requests.iter().map(|request| (&request.case.name, built(request.plan.ctas())));
-        none_on_all(state, (&proposal.variant.family, &proposal.variant.params, &proposal.origin), cases)
+/// Returns why a compiled proposal is not worth the device's time. None if it may be the fastest on one of its cases, or if
+/// nothing is predicted of it there.
+pub(super) fn missing_of_built(
+    state: &SessionState,
+    proposal: &Proposal,
+    code: CodeFigures,
+    requests: &[CaseRequest],
+) -> Option<String> {
+    let Proposal { variant, origin, purpose, .. } = proposal;
+    if !may_leave_out(state, origin, *purpose) {
+        return None;
     }
+    let built = |ctas| Some(Built { code, ctas });
+    let cases = requests.iter().map(|request| (&request.case.name, built(request.plan.ctas())));
+    none_on_all(state, (&variant.family, &variant.params, origin), cases)
 }
 
 /// Tells whether a variant may be left out at all. A search may do without it, unlike a test of a cause. A recording is

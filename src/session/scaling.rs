@@ -71,7 +71,8 @@ impl SessionState {
         let of_initial = OF_INITIAL.iter().find_map(|(axis, factor)| self.open(initial, case, *axis, *factor));
         let of_one = of_initial.or_else(|| {
             // Once one is explained, it stays the one to explain.
-            let explained = begun.iter().find(|scaling| scaling.of != initial.iteration);
+            let is_of_one = |scaling: &&Scaling| scaling.of != initial.iteration && scaling.axis == Axis::Independent;
+            let explained = begun.iter().find(is_of_one);
             let (case, incumbent) = match explained {
                 Some(scaling) => (&scaling.case, self.history().iteration(scaling.of)?),
                 None if is_over || self.is_late(time) => self.furthest(|state, case| {

@@ -27,6 +27,9 @@ const MIN_IDLE: f64 = 1.2;
 /// The share of a block's work from which that of another shape counts as much less.
 const MUCH_LESS: f64 = 0.75;
 
+/// The multiple of the least time up to which launching and starting may be most of a kernel's time.
+const SHORT: f64 = 10.0;
+
 /// How much more work another shape needs to show whether the device was idle.
 const GROWTH: f64 = 4.0;
 
@@ -45,6 +48,7 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
     )];
     let fixed = with_less_work(subject).or_else(|| with_more_work(subject)).or_else(|| by_model(subject));
     let fixed_ns = fixed.as_ref().map_or(0.0, |fixed| fixed.ns);
+    let may_be_fixed = fixed.is_none() && subject.headroom() < SHORT;
     evidence.extend(fixed.map(|fixed| contradicts(fixed.source, fixed.because)));
     let gain = subject.time_ns / (fixed_ns + (subject.time_ns - fixed_ns) * (1.0 - idle));
     if gain < MIN_GAIN {
@@ -66,6 +70,8 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
             evidence.push(contradicts(*source, text));
             Confidence::Low
         }
+        // Nothing shows how much of the time more blocks could divide.
+        None if may_be_fixed => Confidence::Low,
         None => Confidence::Medium,
     };
     let busy = |plan: &LaunchPlan| plan.ctas().min(sms) as f64;
