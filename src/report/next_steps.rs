@@ -136,7 +136,8 @@ fn uncommitted(report: &Report) -> Option<String> {
     let missing: Vec<_> = report
         .cases
         .iter()
-        .filter(|case| case.confirmed && case.commit.is_none() && !is_start(case, report))
+        .filter(|case| case.confirmed && case.commit.is_none())
+        .filter(|case| !is_start(case, report) && !is_remeasured(case, report))
         .map(|case| {
             format!(
                 "`{}` (iteration {})",
