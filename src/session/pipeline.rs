@@ -162,9 +162,7 @@ impl Pipeline {
             let params = &suggestion.params;
             let rendered = rendered(&renderer, &family, &specialization, dtype, params);
             let (variant, artifact) = match without_prospects {
-                Some(why) => {
-                    (rendered.unwrap_or_else(|(nameless, _)| nameless), Err(NotCompiled::WithoutProspects(why)))
-                }
+                Some(why) => (rendered.0, Err(NotCompiled::WithoutProspects(why))),
                 None => compiled(&compiler, rendered),
             };
             let Suggestion { cases: on, hypothesis, parent, purpose, origin, .. } = suggestion;
@@ -225,28 +223,29 @@ impl Pipeline {
 /// A rendered variant, with what became of its compilation.
 type Made = (Variant, Result<Artifact, NotCompiled>);
 
-/// Renders a configuration. A template may fail for some configurations only. Such a variant has no source: the error is
-/// the variant that is named by the template's error, and that error.
+/// Renders a configuration. A template may fail for some configurations only. Such a variant has no source, and is named by
+/// the error.
 fn rendered(
     renderer: &Renderer,
     family: &Family,
     specialization: &Dims,
     dtype: Dtype,
     params: &Params,
-) -> Result<Variant, (Variant, String)> {
-    renderer.render(family, specialization, dtype, params).map_err(|log| {
-        let (family, params) = (family.name.clone(), params.clone());
-        (Variant { family, params, hash: VariantHash::of(&log), source: String::new() }, log)
-    })
+) -> (Variant, Result<(), String>) {
+    match renderer.render(family, specialization, dtype, params) {
+        Ok(variant) => (variant, Ok(())),
+        Err(log) => {
+            let (family, params) = (family.name.clone(), params.clone());
+            (Variant { family, params, hash: VariantHash::of(&log), source: String::new() }, Err(log))
+        }
+    }
 }
 
 /// Compiles a rendered variant.
-fn compiled(compiler: &Compiler, rendered: Result<Variant, (Variant, String)>) -> Made {
-    match rendered {
-        Ok(variant) => {
-            let artifact = compiler.compile(&variant).map_err(NotCompiled::Failed);
-            (variant, artifact)
-        }
-        Err((variant, log)) => (variant, Err(NotCompiled::Failed(CompileError::Rejected { log }))),
-    }
+fn compiled(compiler: &Compiler, (variant, rendered): (Variant, Result<(), String>)) -> Made {
+    let artifact = match rendered {
+        Ok(()) => compiler.compile(&variant),
+        Err(log) => Err(CompileError::Rejected { log }),
+    };
+    (variant, artifact.map_err(NotCompiled::Failed))
 }
