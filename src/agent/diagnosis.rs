@@ -17,7 +17,7 @@ use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::workload::Workload;
 
 pub use recorded::{Best, Recorded, of_session};
-pub use rules::{findings, names};
+pub use rules::{findings, leaves_idle, names};
 pub use subject::{Point, Subject};
 
 /// Where time can still be saved, according to a session's history.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::meter::Time;
 use super::state::SessionState;
+use crate::agent::diagnosis;
 use crate::domain::experiment::Scaling;
 use crate::domain::floor::floor_ns;
 use crate::domain::history::Finished;
@@ -29,9 +30,6 @@ const OF_INCUMBENT: [(Axis, f64); 5] = [
 /// What is tried with each incumbent whose grid leaves SMs idle, whichever fits: whether its time follows the work of a block,
 /// which more blocks could divide.
 const OF_IDLE: [(Axis, f64); 2] = [(Axis::Sequential, 0.5), (Axis::Sequential, 2.0)];
-
-/// SMs for each block from which a grid leaves some of them idle.
-const MIN_IDLE: f64 = 1.2;
 
 /// Iterations of a session for each experiment, so that a short session spends its time on the search.
 const ITERATIONS_PER_EXPERIMENT: u64 = 10;
@@ -92,7 +90,7 @@ impl SessionState {
         self.setup().workload.cases.iter().find_map(|case| {
             let incumbent = self.history().iteration(self.history().incumbents.get(&case.name)?.iteration)?;
             let time = incumbent.times.iter().find(|time| time.case == case.name)?;
-            let leaves_idle = time.ctas as f64 * MIN_IDLE <= f64::from(self.setup().device.sms);
+            let leaves_idle = diagnosis::leaves_idle(time.ctas, self.setup().device.sms);
             let is_known = self.experiments().iter().any(|scaling| {
                 scaling.of == incumbent.iteration && scaling.case == case.name && scaling.axis == Axis::Sequential
             });

@@ -19,6 +19,8 @@ mod tensor_cores_unused;
 mod too_few_blocks;
 mod uneven_blocks;
 
+pub use too_few_blocks::leaves_idle;
+
 use super::subject::Subject;
 use crate::domain::device::TimeSource;
 use crate::domain::finding::{Confidence, Evidence, EvidenceSource, Finding, Remedy};

@@ -36,10 +36,15 @@ const GROWTH: f64 = 4.0;
 /// The largest growth of the time that shows an idle device.
 const FLAT: f64 = 1.3;
 
+/// Tells whether a grid of so many blocks leaves multiprocessors idle.
+pub fn leaves_idle(ctas: u64, sms: u32) -> bool {
+    f64::from(sms) / ctas.max(1) as f64 >= MIN_IDLE
+}
+
 fn find(subject: &Subject<'_>) -> Option<Found> {
     let (ctas, sms) = (subject.plan.ctas(), u64::from(subject.device.sms));
     let idle = 1.0 - ctas as f64 / sms as f64;
-    if sms as f64 / (ctas.max(1) as f64) < MIN_IDLE {
+    if !leaves_idle(ctas, subject.device.sms) {
         return None;
     }
     let mut evidence = vec![supports(
