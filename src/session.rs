@@ -5,6 +5,7 @@
 //! and then applied to the `state`. A resumed session applies the same records.
 
 mod acceptance;
+mod baseline_start;
 mod baselines;
 mod calls;
 mod case_state;
@@ -70,6 +71,7 @@ use crate::runner::sanitizer::Sanitizer;
 use crate::runner::worker::Worker;
 use crate::store::{NewSession, Past, Store};
 
+use baseline_start::BaselineStart;
 use clock::Clock;
 use commits::Committer;
 use deadline::Deadline;
@@ -150,6 +152,8 @@ struct Session<'a> {
     models: Models,
     committer: Committer,
     baseline_program: Option<BaselineProgram>,
+    /// The program of the baselines, until they are timed.
+    baseline_start: Option<BaselineStart>,
     profiler: Profiler,
     nvrtc: String,
     observer: &'a Channel<'a>,
@@ -284,6 +288,7 @@ impl<'a> Session<'a> {
             models: Models::new(parts.models),
             committer: Committer::new(parts.target),
             baseline_program: parts.baseline,
+            baseline_start: None,
             profiler: parts.profiler,
             store,
             observer,
@@ -329,16 +334,16 @@ impl<'a> Session<'a> {
         ended
     }
 
-    /// Restores what a resumed session has found so far. Times its baselines while the first proposal is compiled.
+    /// Restores what a resumed session has found so far. Has the first variants compiled, and starts the program of the
+    /// baselines.
     async fn set_out(&mut self, past: Option<(Past, OwnCommits)>) -> anyhow::Result<()> {
-        if let Some((past, own)) = past {
-            self.recall(&past, &own).await?;
+        if let Some((past, own)) = &past {
+            self.recall(past, own).await?;
         }
-        // They are compiled while the program of the baselines starts.
         while next_action(&self.state, &Phase::Search, &self.moment()) == Action::Propose {
             self.propose()?;
         }
-        self.time_baselines().await
+        self.begin_baselines(past.is_some()).await
     }
 
     /// Decides and acts in a loop. Compilation runs ahead on every core. The device does one thing at a time.
@@ -370,6 +375,11 @@ impl<'a> Session<'a> {
                     }
                 }
                 Action::Profile(due) => self.profile(&due).await?,
+                Action::TimeBaselines => {
+                    if let Some(timed) = self.deadline.clone().within(self.time_baselines()).await {
+                        timed?;
+                    }
+                }
                 Action::EndSearch(reason) => {
                     self.tell_too_slow();
                     self.ask_about_rivals();
@@ -427,6 +437,7 @@ impl<'a> Session<'a> {
             interrupts: self.interrupt.count(),
             under_way: self.pipeline.under_way(),
             may_ask: self.models.may_ask(),
+            baselines: self.baselines(),
         }
     }
 

@@ -195,7 +195,7 @@ impl Default for BenchmarkConfig {
             screening_samples: 50,
             screening_error: 0.002,
             max_screening: "500ms".to_owned(),
-            confirmation_samples: 500,
+            confirmation_samples: 300,
             max_confirmation_samples: 2000,
             confirmation_error: 0.001,
             max_confirmation: "60s".to_owned(),

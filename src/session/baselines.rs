@@ -1,31 +1,57 @@
-//! Times the baselines of a session once, before its first iteration.
+//! Times the baselines of a session once, as soon as their program has started.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-use super::decide::may_time_baselines;
+use super::baseline_start::BaselineStart;
+use super::decide::{Baselines, may_time_baselines};
 use super::event::{Event, Interrupt};
 use super::{BUDGET, Session};
 use crate::domain::device::TimeSource;
+use crate::domain::evaluation::Measurement;
 use crate::domain::ids::CaseName;
-use crate::domain::journal::{Begun, Record};
+use crate::domain::journal::Record;
 use crate::domain::phase::{Phase, PhaseTime};
-use crate::domain::record::{Baseline, BaselineKind, CaseRecord};
-use crate::domain::regime::Regime;
-use crate::domain::timing::Timing;
-use crate::domain::verdict::Verdict;
+use crate::domain::record::{Baseline, BaselineKind};
 use crate::domain::workload::Case;
 use crate::runner::activity;
 use crate::runner::baseline::{Backend, BaselineProcess, fastest};
 use crate::runner::inputs;
 
 impl Session<'_> {
-    /// Times the baselines, and records them and how long that took.
+    /// Starts the program of the baselines, or times them at once where the session does not search meanwhile.
+    ///
+    /// A session with a number of iterations waits, so that the same seed tries the same variants. A resumed one waits,
+    /// because its next step may be a comparison.
+    pub(super) async fn begin_baselines(&mut self, is_resumed: bool) -> anyhow::Result<()> {
+        let setup = self.state.setup();
+        let waits = is_resumed || setup.options.budget.max_iterations.is_some() || self.has_no_program().is_some();
+        match &self.baseline_program {
+            Some(program) if !waits => {
+                self.baseline_start = Some(BaselineStart::of(program.clone()));
+                Ok(())
+            }
+            _ => self.time_baselines().await,
+        }
+    }
+
+    /// Returns how far the baselines are.
+    pub(super) fn baselines(&self) -> Baselines {
+        match &self.baseline_start {
+            None => Baselines::Known,
+            Some(start) if start.is_over() => Baselines::Started,
+            Some(_) => Baselines::Starting,
+        }
+    }
+
+    /// Times the baselines, and records them and how long that took. The initial kernel stands in for those that are
+    /// missing.
     pub(super) async fn time_baselines(&mut self) -> anyhow::Result<()> {
         let begun = Instant::now();
         self.time_each_baseline().await?;
+        self.stand_in_for_baselines().await?;
         self.record_phase(&PhaseTime::of(Phase::Baselines, begun.elapsed())).await
     }
 
@@ -78,36 +104,31 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Records the initial kernel's time as the baseline of each case that has no other.
-    pub(super) async fn stand_in_for_baselines(
-        &mut self,
-        begun: &Begun,
-        findings: &[CaseRecord],
-    ) -> anyhow::Result<()> {
-        if begun.family != self.state.setup().workload.initial_kernel {
+    /// Records the initial kernel's time as the baseline of each case that has no other. Does nothing while the program of
+    /// the baselines starts.
+    pub(super) async fn stand_in_for_baselines(&mut self) -> anyhow::Result<()> {
+        if self.baselines() != Baselines::Known {
             return Ok(());
         }
-        let starts = findings.iter().filter(|found| found.verdict == Some(Verdict::Start));
-        let has_none = |case: &str| self.state.case(case).is_none_or(|case| case.baseline().is_none());
-        let stand_ins = starts.filter(|found| has_none(&found.case)).filter_map(|found| {
-            let relative_l2 = found.checked().map(|correctness| correctness.relative_l2);
-            Some(self.initial_kernel(&found.case, found.regime, found.best_timing()?.clone(), relative_l2))
-        });
+        let without = self.state.cases().filter(|(_, case)| case.baseline().is_none());
+        let stand_ins = without.filter_map(|(_, case)| self.stand_in(&case.initial_kernel.as_ref()?.measurement));
         // All at once: each write waits for the disk, and there may be thousands of cases.
-        self.record_baselines(stand_ins.collect()).await
+        let stand_ins = stand_ins.collect();
+        self.record_baselines(stand_ins).await
     }
 
-    fn initial_kernel(&self, case: &str, regime: Regime, timing: Timing, relative_l2: Option<f64>) -> Baseline {
+    /// Makes a baseline of what was measured of the initial kernel on a case.
+    fn stand_in(&self, measured: &Measurement) -> Option<Baseline> {
         let setup = self.state.setup();
-        Baseline {
-            case: case.into(),
+        Some(Baseline {
+            case: measured.case.clone(),
             name: Baseline::initial_kernel_name(setup.device.time_source(), &setup.workload.initial_kernel),
             kind: BaselineKind::InitialKernel,
-            regime,
-            timing,
+            regime: measured.regime,
+            timing: measured.best_timing()?.clone(),
             eager_ns: None,
-            relative_l2,
-        }
+            relative_l2: Some(measured.correctness.relative_l2),
+        })
     }
 
     /// Records baselines case by case, the fastest of each case first.
@@ -124,22 +145,32 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Starts the program. A virtual GPU needs none: no program can be timed beside modelled times.
-    async fn start_baseline(&mut self) -> Result<BaselineProcess, String> {
-        if self.state.setup().device.time_source() == TimeSource::Recorded {
-            return Err("a recording has none; its default configuration is used instead".to_owned());
+    /// Returns why no program is started, if none is. A virtual GPU needs none: no program can be timed beside modelled
+    /// times.
+    fn has_no_program(&self) -> Option<&'static str> {
+        let setup = self.state.setup();
+        if setup.device.time_source() == TimeSource::Recorded {
+            return Some("a recording has none; its default configuration is used instead");
         }
-        if !self.state.setup().samples_times() {
-            return Err(
+        if !setup.samples_times() {
+            return Some(
                 "baselines can only be measured, and times on this device are modelled; the initial kernel is \
-                 used instead"
-                    .to_owned(),
+                 used instead",
             );
         }
-        let Some(program) = &self.baseline_program else {
-            return Err("the workload defines none; the initial kernel is used instead".to_owned());
-        };
-        let process = in_time(program.start(), self.wall_left(), &mut self.interrupt.clone()).await;
+        let is_named = self.baseline_program.is_some();
+        (!is_named).then_some("the workload defines none; the initial kernel is used instead")
+    }
+
+    /// Waits for the program, and starts it if that was not done yet.
+    async fn start_baseline(&mut self) -> Result<BaselineProcess, String> {
+        if let Some(reason) = self.has_no_program() {
+            return Err(reason.to_owned());
+        }
+        let program = self.baseline_program.clone();
+        let start = self.baseline_start.take().or_else(|| program.map(BaselineStart::of));
+        let start = start.ok_or("it was started before")?;
+        let process = in_time(start.process(), self.wall_left(), &mut self.interrupt.clone()).await;
         let process = process.map_err(|reason| format!("{reason}; the initial kernel is used instead"))?;
         let fits = process.hello().fits(&self.state.setup().device);
         fits.map_err(|reason| format!("{reason}; the initial kernel is used instead"))?;

@@ -62,7 +62,30 @@ impl Phase {
     }
 }
 
-/// The state of the clock, the user and the compilers.
+/// How far the baselines of a session are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Baselines {
+    /// They are timed, or there are none.
+    #[default]
+    Known,
+    /// Their program starts. The search begins meanwhile.
+    Starting,
+    /// Their program waits to be asked.
+    Started,
+}
+
+/// What may be done to confirm a variant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Confirming {
+    /// Nothing.
+    No,
+    /// Its acceptance checks alone, because the baselines are not known.
+    Accept,
+    /// Its acceptance checks and its comparison.
+    Compare,
+}
+
+/// The state of the clock, the user, the compilers and the baselines.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Moment {
     /// The clock.
@@ -73,6 +96,8 @@ pub(super) struct Moment {
     pub under_way: UnderWay,
     /// Whether a language model can be asked, as far as the endpoint and the money go.
     pub may_ask: bool,
+    /// How far the baselines are.
+    pub baselines: Baselines,
 }
 
 /// The next thing to do.
@@ -98,6 +123,8 @@ pub(super) enum Action {
     Experiment(ExperimentDue),
     /// Read the hardware counters of a variant.
     Profile(ProfileDue),
+    /// Time the baselines, which takes the device for itself.
+    TimeBaselines,
     /// End the search.
     EndSearch(Reason),
     /// Hold the final comparison of a case.
@@ -120,7 +147,7 @@ pub(super) fn next_action(state: &SessionState, phase: &Phase, moment: &Moment) 
     match (phase, moment.interrupts) {
         (_, 2..) => Action::Stop(Status::Interrupted, "it was interrupted twice".into()),
         (_, 1) => Action::Stop(Status::Interrupted, "it was interrupted".into()),
-        (Phase::Search, 0) => search(state, moment),
+        (Phase::Search, 0) => until_baselines(search(state, moment), moment),
         (Phase::Finals { queue, held, reason }, 0) => {
             // A final may take the rest of the time.
             let profile = if *held { None } else { state.incumbent_profile(&moment.time) };
@@ -138,7 +165,19 @@ pub(super) fn may_suggest_meanwhile(state: &SessionState, moment: &Moment) -> bo
     let iterations = options.budget.max_iterations.map_or(u64::MAX, |most| most.saturating_sub(finished));
     let depth = usize::try_from(iterations).unwrap_or(usize::MAX).min(options.compile_ahead);
     let has_models = moment.may_ask || state.calls().open().len() > 0 || is_turn(state);
-    state.setup().samples_times() && !has_models && !under_way.is_dry && under_way.proposals < depth
+    let may_compile = moment.baselines != Baselines::Started;
+    state.setup().samples_times() && may_compile && !has_models && !under_way.is_dry && under_way.proposals < depth
+}
+
+/// Returns what is done while the baselines are unknown, given what the search does next. They are timed before the search
+/// would end or wait, and once everything that was compiled while their program started is evaluated.
+fn until_baselines(action: Action, moment: &Moment) -> Action {
+    match (moment.baselines, &action) {
+        (Baselines::Starting | Baselines::Started, Action::EndSearch(_) | Action::AwaitAnswer { .. }) => {
+            Action::TimeBaselines
+        }
+        _ => action,
+    }
 }
 
 fn search(state: &SessionState, moment: &Moment) -> Action {
@@ -154,19 +193,15 @@ fn search(state: &SessionState, moment: &Moment) -> Action {
         return Action::Ask(due);
     }
     let depth = usize::try_from(iterations).unwrap_or(usize::MAX).min(options.compile_ahead);
-    if under_way.proposals < depth && (!under_way.is_dry || is_turn(state)) {
+    // Compilers would disturb the timing of the baselines.
+    let may_compile = moment.baselines != Baselines::Started;
+    if may_compile && under_way.proposals < depth && (!under_way.is_dry || is_turn(state)) {
         return Action::Propose;
     }
-    if let Some(due) = due_confirmation(state, moment, closing_time) {
-        return Action::Confirm(due);
-    }
-    // Once the initial design is measured, the proposer may use the initial kernel's.
-    let is_settled = under_way.initial == 0;
-    if let Some(due) = is_settled.then(|| state.initial_profile(time)).flatten() {
-        return Action::Profile(due);
-    }
-    if let Some(due) = is_settled.then(|| state.experiment(time, under_way.proposals == 0)).flatten() {
-        return Action::Experiment(due);
+    if moment.baselines == Baselines::Known
+        && let Some(action) = beside_the_search(state, moment, closing_time)
+    {
+        return action;
     }
     let within = state.meter().left(&options.budget, time, closing_time);
     if under_way.proposals == 0 && state.calls().open().len() > 0 {
@@ -179,6 +214,20 @@ fn search(state: &SessionState, moment: &Moment) -> Action {
         return Action::EndSearch("there is nothing new left to try".into());
     }
     Action::Evaluate { within }
+}
+
+/// Returns what is due beside the screening of variants: a confirmation, a profile or an experiment.
+fn beside_the_search(state: &SessionState, moment: &Moment, closing_time: Duration) -> Option<Action> {
+    let (time, under_way) = (&moment.time, moment.under_way);
+    if let Some(due) = due_confirmation(state, moment, closing_time) {
+        return Some(Action::Confirm(due));
+    }
+    if under_way.initial > 0 {
+        return None;
+    }
+    // Once the initial design is measured, the proposer may use the initial kernel's.
+    let profile = state.initial_profile(time).map(Action::Profile);
+    profile.or_else(|| state.experiment(time, under_way.proposals == 0).map(Action::Experiment))
 }
 
 /// Returns why the rest of the budget is not worth spending, if it is not. A number of iterations is what the user wants
@@ -221,12 +270,16 @@ fn skipped(state: &SessionState, need: Need, held: bool, takes: Duration, time: 
     }
 }
 
-/// Returns whether a comparison may begin: there is time left beside the finals, and a confirmation as long as those
-/// before ends before the session has to.
-pub(super) fn may_compare(state: &SessionState, moment: &Moment) -> bool {
+/// Returns what may be done to confirm a variant. A comparison may begin if there is time left beside the finals, and if a
+/// confirmation as long as those before ends before the session has to.
+pub(super) fn confirming(state: &SessionState, moment: &Moment) -> Confirming {
     let left = state.meter().left(&state.setup().options.budget, &moment.time, state.closing_time());
     let until = state.meter().elapsed(&moment.time) + state.meter().confirmation_time();
-    moment.interrupts == 0 && !left.is_zero() && until <= state.hard_end()
+    match moment.baselines {
+        _ if moment.interrupts > 0 || left.is_zero() || until > state.hard_end() => Confirming::No,
+        Baselines::Known => Confirming::Compare,
+        Baselines::Starting | Baselines::Started => Confirming::Accept,
+    }
 }
 
 /// Returns whether to time the baselines of another case, which takes as long as the longest case so far.

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
+use super::acceptance::is_limited_by_baseline;
 use super::case_state::Candidate;
+use super::decide::Confirming;
 use super::duplicates::Duplicates;
 use super::pipeline::{Compiled, NotCompiled};
 use super::shelf::{CandidateKernel, Kernel, Shelf};
@@ -48,6 +50,8 @@ pub(super) struct Evaluator {
     pub duplicates: Duplicates,
     /// The shapes on which each source has passed the acceptance checks.
     pub proven: HashMap<VariantHash, Vec<Dims>>,
+    /// The sources and cases that passed them before the baselines were known, and have yet to be compared.
+    accepted_early: HashSet<(VariantHash, String)>,
     pub monitor: Option<Monitor>,
     /// Samples the baselines as long as the session runs, if there is a baseline program.
     pub baseline: Option<BaselineProcess>,
@@ -102,6 +106,7 @@ impl Evaluator {
             explained: HashSet::new(),
             duplicates: Duplicates::default(),
             proven: HashMap::new(),
+            accepted_early: HashSet::new(),
             monitor,
             baseline: None,
             comparisons: 0,
@@ -111,7 +116,7 @@ impl Evaluator {
     }
 
     /// Evaluates a variant, and confirms it if that is its purpose. No case is begun that may not end `within` the time
-    /// that is left. `may_compare` is asked before each comparison.
+    /// that is left. `confirming` is asked before each confirmation.
     pub async fn evaluate(
         &mut self,
         state: &SessionState,
@@ -119,7 +124,7 @@ impl Evaluator {
         iteration: IterationId,
         compiled: &Compiled,
         within: Duration,
-        may_compare: impl Fn() -> bool,
+        confirming: impl Fn() -> Confirming,
     ) -> anyhow::Result<Evaluated> {
         let begun = Instant::now();
         let why_not = self.duplicates.of(compiled).or_else(|| compiled.without_prospects(state));
@@ -143,7 +148,7 @@ impl Evaluator {
                     break;
                 }
                 let candidate = kernel.candidate(iteration, evaluation.measurements[place].clone());
-                let Some(due) = due(state, candidate, purpose, &may_compare) else { continue };
+                let Some(due) = due(state, candidate, purpose, &confirming) else { continue };
                 match self.confirm(state, shelf, kernel, due, &mut disqualified).await {
                     Ok(comparison) => {
                         comparison
@@ -210,8 +215,8 @@ impl Evaluator {
         self.worker.evaluate(request).await.context("Failed to evaluate a variant")
     }
 
-    /// Runs the acceptance checks of a variant on a case. Then compares it with the incumbent if times are sampled.
-    /// Modelled times need no comparison.
+    /// Runs the acceptance checks of a variant on a case, unless it has passed them while the baselines were unknown. Then
+    /// compares it with the incumbent, if one is due.
     async fn confirm(
         &mut self,
         state: &SessionState,
@@ -221,8 +226,17 @@ impl Evaluator {
         disqualified: &mut Vec<Disqualified>,
     ) -> Result<Option<Comparison>, Setback> {
         let challenger = CandidateKernel::new(kernel, due.candidate)?;
-        self.accept(state, &challenger).await?;
-        let Some(incumbent) = due.incumbent else { return Ok(None) };
+        let accepted = (challenger.candidate.hash.clone(), challenger.case().to_owned());
+        if !self.accepted_early.remove(&accepted) {
+            self.accept(state, &challenger).await?;
+        }
+        let Some(incumbent) = due.incumbent else {
+            // A modelled time is confirmed without a comparison, and that was all.
+            if state.setup().samples_times() {
+                self.accepted_early.insert(accepted);
+            }
+            return Ok(None);
+        };
         let incumbent = shelf.candidate_kernel(state.setup(), incumbent.clone()).await?;
         let others = vec![(Role::Incumbent, incumbent)];
         self.compare(state, shelf, &challenger, others, false, disqualified).await.map(Some)
@@ -232,7 +246,7 @@ impl Evaluator {
 /// A variant that is due to be confirmed on a case.
 struct Due<'s> {
     candidate: Candidate,
-    /// The variant to compare it with. None where times are modelled.
+    /// The variant to compare it with. None where times are modelled, or while the baselines are unknown.
     incumbent: Option<&'s Candidate>,
 }
 
@@ -242,7 +256,7 @@ fn due<'s>(
     state: &'s SessionState,
     candidate: Candidate,
     purpose: Purpose,
-    may_compare: impl Fn() -> bool,
+    confirming: impl Fn() -> Confirming,
 ) -> Option<Due<'s>> {
     if purpose == Purpose::Experiment || state.setup().device.time_source() == TimeSource::Recorded {
         // Nothing can be checked of a recording.
@@ -264,8 +278,14 @@ fn due<'s>(
             is_own && state.setup().policy().promising(screening, state.incumbent_screened_ns(case))
         }
     };
-    let incumbent = state.incumbent(case).filter(|_| is_due && may_compare())?;
-    Some(Due { candidate, incumbent: Some(incumbent) })
+    let incumbent = state.incumbent(case).filter(|_| is_due)?;
+    match confirming() {
+        Confirming::No => None,
+        // The baseline's error is the limit of its own.
+        Confirming::Accept if is_limited_by_baseline(&state.setup().workload) => None,
+        Confirming::Accept => Some(Due { candidate, incumbent: None }),
+        Confirming::Compare => Some(Due { candidate, incumbent: Some(incumbent) }),
+    }
 }
 
 /// Turns an evaluation with a time below the floor into a cheat. Either the work was not done, or the time is wrong.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::Session;
-use super::decide::{Moment, may_compare, may_suggest_meanwhile};
+use super::decide::{Moment, confirming, may_suggest_meanwhile};
 use super::pipeline::Compiled;
 use crate::domain::device::TimeSource;
 use crate::domain::evaluation::Evaluation;
@@ -36,14 +36,16 @@ impl Session<'_> {
         let _running = activity::begin(format!("iteration {}", begun.iteration), None);
         let left = self.state.meter().left(&self.state.setup().options.budget, &self.time(), self.state.closing_time());
         let is_due = may_suggest_meanwhile(&self.state, &self.moment());
+        let baselines = self.baselines();
         let (evaluated, suggested) = {
             let (state, shelf, interrupt) = (&self.state, &mut self.shelf, &self.interrupt);
             let (pipeline, findings) = (&mut self.pipeline, self.explanations.findings());
             let clock = self.clock;
-            let may_compare = || {
-                may_compare(state, &Moment { time: clock.time(), interrupts: interrupt.count(), ..Moment::default() })
+            let confirming = || {
+                let (time, interrupts) = (clock.time(), interrupt.count());
+                confirming(state, &Moment { time, interrupts, baselines, ..Moment::default() })
             };
-            let evaluate = self.evaluator.evaluate(state, shelf, begun.iteration, &compiled, left, may_compare);
+            let evaluate = self.evaluator.evaluate(state, shelf, begun.iteration, &compiled, left, confirming);
             let suggest = async {
                 // Until then, the request is on its way to the worker.
                 tokio::time::sleep(SENDING).await;

@@ -64,7 +64,9 @@ impl Session<'_> {
         }
         self.tell_iteration(begun, &evaluation.outcome, &decisions, &improvements);
         self.tell_cut(begun, compiled, &evaluation);
-        self.stand_in_for_baselines(begun, &concluded.findings).await?;
+        if begun.family == self.state.setup().workload.initial_kernel {
+            self.stand_in_for_baselines().await?;
+        }
         self.tell_gains(concluded.findings.iter().map(|found| &found.case));
         improvements.iter().for_each(|improvement| self.tell_improvement(begun, improvement));
         self.apply_disqualified(&fallout);

@@ -1,7 +1,5 @@
 //! Resumes a session where its record ends.
 
-use std::collections::HashMap;
-
 use super::Session;
 use super::target::Target;
 use crate::domain::ids::{CaseName, SessionId};
@@ -49,7 +47,6 @@ impl Session<'_> {
         self.state.apply(&Record::Resumed { used: past.used });
         self.link_own(past, own).await?;
         self.lose_open_calls().await?;
-        self.recall_baselines(past).await?;
         let cases: Vec<CaseName> = self.state.cases().map(|(case, _)| case.clone()).collect();
         self.tell_gains(&cases);
         self.keep_winners().await
@@ -70,23 +67,6 @@ impl Session<'_> {
         }
         for (commit, cases) in linked {
             self.tell_committed(&commit.0, &cases);
-        }
-        Ok(())
-    }
-
-    /// Records the initial kernel as the baseline if its process died before it could.
-    async fn recall_baselines(&mut self, past: &Past) -> anyhow::Result<()> {
-        let mut begun = HashMap::new();
-        for record in &past.journal {
-            match record {
-                Record::Begun(one) => drop(begun.insert(one.iteration, one)),
-                Record::Concluded(concluded) => {
-                    if let Some(begun) = begun.get(&concluded.iteration) {
-                        self.stand_in_for_baselines(begun, &concluded.findings).await?;
-                    }
-                }
-                _ => {}
-            }
         }
         Ok(())
     }

@@ -46,12 +46,14 @@ impl SessionState {
         })
     }
 
-    /// Returns the fastest of the unconfirmed variants whose confirmation was not asked for.
+    /// Returns the fastest of the unconfirmed variants whose confirmation was not asked for. The case's committed winner
+    /// comes before all others, because it is what they must beat.
     pub fn best_candidate(&self, case: &str) -> Option<&Candidate> {
-        let ns = |candidate: &&Candidate| candidate.screened_ns().unwrap_or(f64::MAX);
         let state = self.case(case)?;
+        let is_known = |candidate: &Candidate| state.is_known(&candidate.family, &candidate.params);
+        let ns = |candidate: &Candidate| candidate.screened_ns().unwrap_or(f64::MAX);
         let open = self.unconfirmed(case).filter(|candidate| !state.is_confirmation_asked(&candidate.hash));
-        open.min_by(|a, b| ns(a).total_cmp(&ns(b)))
+        open.min_by(|a, b| is_known(b).cmp(&is_known(a)).then(ns(a).total_cmp(&ns(b))))
     }
 
     /// Returns the variants that screening cannot tell from `best`, in any order. None if `best` was not screened.

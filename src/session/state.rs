@@ -207,7 +207,7 @@ impl SessionState {
             self.take_winner(&begun, found);
         }
         self.history.learn(&begun, concluded);
-        if concluded.outcome == Outcome::Measured && self.setup.samples_times() {
+        if concluded.outcome == Outcome::Measured {
             for found in &concluded.findings {
                 self.keep_candidate(&begun, found);
             }
@@ -246,6 +246,8 @@ impl SessionState {
         let (Some(verdict), Some(candidate)) = (verdict, candidate(begun, found)) else { return };
         let incumbent = self.history.incumbents.get(&found.case).map(|incumbent| incumbent.iteration);
         let is_initial = verdict == Verdict::Start && begun.family == self.setup.workload.initial_kernel;
+        // Modelled times need no comparison, so no candidate waits for one.
+        let is_sampled = self.setup.samples_times();
         let case = self.case_mut(&found.case);
         if let Some(comparison) = &found.comparison {
             case.time_comparison(comparison);
@@ -253,7 +255,9 @@ impl SessionState {
         if is_initial {
             case.initial_kernel = Some(candidate.clone());
         }
-        case.keep(candidate, incumbent);
+        if is_sampled {
+            case.keep(candidate, incumbent);
+        }
     }
 
     fn end_confirmation(&mut self, begun: &Begun, concluded: &Concluded) {

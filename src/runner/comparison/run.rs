@@ -68,7 +68,7 @@ struct Side {
     energy_j: Option<f64>,
 }
 
-/// One group of a side: its samples and the machine's state.
+/// One group of a side: its samples and the machine's state, if it was read.
 struct GroupResult {
     group: SampleGroup,
     state: Option<MachineState>,
@@ -245,8 +245,10 @@ impl<'a> ComparisonRun<'a> {
             let side = &self.sides[place];
             let run_up = if self.load == Load::Sustained { side.samples_in(RUN_UP_NS) } else { 0 };
             let Some(mut group) = self.sample(place, run_up + side.group_size).await? else { return Ok(None) };
-            // Read at once, because an idle GPU changes its clocks within milliseconds.
-            let state = self.monitor.map(Monitor::state);
+            // Read at once, because an idle GPU changes its clocks within milliseconds. It takes half as long as a group,
+            // so it is read after one group of each round, each time of another side.
+            let is_turn = place == number % self.sides.len();
+            let state = self.monitor.filter(|_| is_turn).map(Monitor::state);
             group.samples_ns.drain(..run_up);
             turns[place] = Some(GroupResult { group, state });
         }

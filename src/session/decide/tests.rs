@@ -20,7 +20,18 @@ fn at(told: &Told, seconds: u64, proposals: usize) -> Action {
 
 fn moment(seconds: u64, proposals: usize) -> Moment {
     let time = Time { running: Duration::from_secs(seconds), since_record: SECOND };
-    Moment { time, interrupts: 0, under_way: UnderWay { proposals, initial: 0, is_dry: false }, may_ask: false }
+    Moment {
+        time,
+        interrupts: 0,
+        under_way: UnderWay { proposals, initial: 0, is_dry: false },
+        may_ask: false,
+        baselines: Baselines::Known,
+    }
+}
+
+/// The same while the baselines are not known.
+fn without_baselines(told: &Told, baselines: Baselines, proposals: usize) -> Action {
+    next_action(&told.state, &Phase::Search, &Moment { baselines, ..moment(0, proposals) })
 }
 
 fn limited(limit: impl FnOnce(&mut SessionSetup)) -> Told {
@@ -57,6 +68,41 @@ fn while_the_device_evaluates_the_proposer_fills_the_place_in_the_queue() {
     assert!(!may_suggest_meanwhile(&last.state, &moment(0, 1)), "two iterations are begun or proposed");
     let asks = Moment { may_ask: true, ..moment(0, 1) };
     assert!(!may_suggest_meanwhile(&told.state, &asks), "the next turn may be a model's");
+}
+
+#[test]
+fn the_search_begins_while_the_program_of_the_baselines_starts() {
+    let told = with_start(Told::new(setup()));
+    let starting = |proposals| without_baselines(&told, Baselines::Starting, proposals);
+    assert_eq!(starting(1), Action::Propose);
+    assert!(matches!(starting(2), Action::Evaluate { .. }));
+    let started = |proposals| without_baselines(&told, Baselines::Started, proposals);
+    assert!(matches!(started(1), Action::Evaluate { .. }), "a compiler would disturb the timing");
+    assert_eq!(started(0), Action::TimeBaselines);
+    let meanwhile = Moment { baselines: Baselines::Started, ..moment(0, 1) };
+    assert!(!may_suggest_meanwhile(&told.state, &meanwhile));
+}
+
+#[test]
+fn a_candidate_is_accepted_but_not_compared_before_the_baselines_are_known() {
+    let mut told = with_start(Told::new(setup()));
+    told.screened(1, Purpose::Screening, [50, 50]);
+    for number in 2..20 {
+        told.screened(number, Purpose::Screening, [150, 150]);
+    }
+    assert!(matches!(at(&told, 0, 2), Action::Confirm(_)));
+    assert!(matches!(without_baselines(&told, Baselines::Starting, 2), Action::Evaluate { .. }));
+    let may = |baselines| confirming(&told.state, &Moment { baselines, ..moment(0, 2) });
+    assert_eq!(may(Baselines::Starting), Confirming::Accept);
+    assert_eq!(may(Baselines::Known), Confirming::Compare);
+}
+
+#[test]
+fn the_baselines_are_timed_before_the_search_ends() {
+    let told = with_start(Told::new(setup()));
+    let late = |baselines| next_action(&told.state, &Phase::Search, &Moment { baselines, ..moment(3600, 2) });
+    assert_eq!(late(Baselines::Starting), Action::TimeBaselines);
+    assert!(matches!(late(Baselines::Known), Action::EndSearch(_)));
 }
 
 #[test]
@@ -272,7 +318,7 @@ fn a_resumed_session_whose_time_is_spent_has_the_grace_once_more() {
 #[test]
 fn no_comparison_begins_that_would_end_after_the_grace_or_after_the_search() {
     let mut told = with_start(limited(|setup| setup.options.budget.wall = 10 * SECOND));
-    let may_compare = |told: &Told, seconds| may_compare(&told.state, &moment(seconds, 0));
+    let may_compare = |told: &Told, seconds| confirming(&told.state, &moment(seconds, 0)) == Confirming::Compare;
     let ends = (told.state.hard_end() - told.state.meter().confirmation_time()).as_secs();
     assert!(may_compare(&told, 0) && ends < 18);
     let search_s = (10 * SECOND - told.state.finals_time()).as_secs();
