@@ -2,10 +2,12 @@
 // written and not read again.
 #include <cuda_bf16.h>
 
-#define N 8192        // elements of a row
-#define THREADS 128   // threads of a block
-#define MIN_BLOCKS 1  // blocks that must fit on a multiprocessor: more of them limit the registers
-#define STREAMING 0   // do not keep what is read once and written in caches
+#define N 8192           // elements of a row
+#define THREADS 128      // threads of a block
+#define MIN_BLOCKS 1     // blocks that must fit on a multiprocessor: more of them limit the registers
+#define STREAM_LOADS 0   // do not keep the inputs in caches after they are read
+#define STREAM_STORES 0  // do not keep the results in caches
+#define EARLY_WEIGHTS 0  // load the weights before the sum of squares is known
 
 constexpr int VECTORS = N / (8 * THREADS);  // loads of 16 bytes of a thread
 
@@ -14,13 +16,18 @@ struct alignas(16) Vector {
 };
 
 __device__ inline Vector load(const uint4* from) {
-    const uint4 loaded = STREAMING ? __ldcs(from) : *from;
+    const uint4 loaded = *from;
+    return reinterpret_cast<const Vector&>(loaded);
+}
+
+__device__ inline Vector load_once(const uint4* from) {
+    const uint4 loaded = STREAM_LOADS ? __ldcs(from) : *from;
     return reinterpret_cast<const Vector&>(loaded);
 }
 
 __device__ inline void store(uint4* to, const Vector& vector) {
     const uint4 stored = reinterpret_cast<const uint4&>(vector);
-    if (STREAMING) __stcs(to, stored);
+    if (STREAM_STORES) __stcs(to, stored);
     else *to = stored;
 }
 
@@ -33,11 +40,15 @@ add_rms_norm(const __nv_bfloat16* __restrict__ x, const __nv_bfloat16* __restric
     const uint4* second = reinterpret_cast<const uint4*>(residual) + row;
     const uint4* weights = reinterpret_cast<const uint4*>(w) + threadIdx.x;
 
-    Vector a[VECTORS], kept[VECTORS];
+    Vector a[VECTORS], kept[VECTORS], early[EARLY_WEIGHTS ? VECTORS : 1];
+    if (EARLY_WEIGHTS) {
+#pragma unroll
+        for (int i = 0; i < VECTORS; ++i) early[i] = load(weights + i * THREADS);
+    }
 #pragma unroll
     for (int i = 0; i < VECTORS; ++i) {
-        a[i] = load(first + i * THREADS);
-        kept[i] = load(second + i * THREADS);
+        a[i] = load_once(first + i * THREADS);
+        kept[i] = load_once(second + i * THREADS);
     }
     float squares = 0.f;
 #pragma unroll
@@ -59,8 +70,7 @@ add_rms_norm(const __nv_bfloat16* __restrict__ x, const __nv_bfloat16* __restric
     const float scale = rsqrtf(squares / N + eps);
 #pragma unroll
     for (int i = 0; i < VECTORS; ++i) {
-        const uint4 loaded = weights[i * THREADS];
-        const Vector weight = reinterpret_cast<const Vector&>(loaded);
+        const Vector weight = EARLY_WEIGHTS ? early[EARLY_WEIGHTS ? i : 0] : load(weights + i * THREADS);
         Vector out;
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
