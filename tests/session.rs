@@ -310,6 +310,40 @@ fn a_source_that_hangs_the_compiler_times_out() {
     assert!(sandbox.report()["iterations"]["measured"].as_u64().unwrap() > 5);
 }
 
+/// PyTorch takes seconds to start. This program starts once the session has screened variants. If the session waited for it
+/// first, both would wait for each other, until the time limit of an answer.
+#[cfg(unix)]
+#[test]
+fn a_session_searches_while_its_baseline_starts() {
+    let sandbox = with_baseline("late");
+    sandbox.write(
+        "config.toml",
+        "[session]\nproposer = 'random'\n[benchmark]\nconfirmation_samples = 40\n[baseline]\ntimeout = '30s'\n",
+    );
+    sandbox.trust_to_write();
+    let pipe = std::process::Command::new("mkfifo").arg(sandbox.path("go")).status().unwrap();
+    assert!(pipe.success());
+    let start = ["start", "--device", "fake", "--workload", "small", "--seed", "1", "--budget", "60s", "--json"];
+    let mut session = sandbox.command(&start).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut told = Vec::new();
+    for line in BufReader::new(session.stdout.take().unwrap()).lines().map(Result::unwrap) {
+        let event: Value = serde_json::from_str(&line).unwrap();
+        let kind = event["event"].as_str().unwrap().to_owned();
+        let iterations = told.iter().filter(|kind| *kind == "iteration").count();
+        if kind == "iteration" && iterations == 1 {
+            std::fs::write(sandbox.path("go"), "go\n").unwrap();
+        }
+        told.push(kind);
+    }
+    assert!(session.wait().unwrap().success());
+    let place = |kind: &str| told.iter().position(|other| other == kind).unwrap_or(usize::MAX);
+    assert!(place("iteration") < place("baseline"), "{told:?}");
+    assert!(place("baseline") < place("improved"), "nothing is compared before: {told:?}");
+    let case = &sandbox.report()["cases"][0];
+    assert_eq!(case["baseline"]["name"], "quick", "{case}");
+    assert_eq!(case["ratio_to_baseline"]["paired"], true, "{case}");
+}
+
 /// On Ctrl-C, the current iteration is finished, the report written, and the session marked.
 #[cfg(unix)]
 #[test]

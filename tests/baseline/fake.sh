@@ -43,6 +43,10 @@ while read -r line; do
             echo "$$ $(cat escaped)" >told
             wait ;;
         dies-at-once) echo 'No module named torch' >&2; exit 1 ;;
+        late)
+            # Until someone writes to the pipe.
+            read -r _ <go
+            echo '{"protocol": 2, "device": "fake device (no kernel was executed)", "time_source": "modelled"}' ;;
         *) echo '{"protocol": 2, "device": "fake device (no kernel was executed)", "time_source": "modelled", "versions": {"sh": "any"}}' ;;
         esac ;;
     *'"request":"prepare"'*)
