@@ -18,6 +18,7 @@ fn finding(gain: f64) -> Finding {
         cause: "the grid has 2 blocks on 58 SMs".to_owned(),
         mechanism: "an idle multiprocessor does nothing",
         kernel_change: "divide the work into more blocks",
+        without_split: None,
         evidence: Vec::new(),
         confidence: Confidence::Medium,
         gain,
