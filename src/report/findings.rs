@@ -73,13 +73,13 @@ impl Finding {
             rule: found.rule,
             cause: found.cause.clone(),
             mechanism: found.mechanism,
-            kernel_change: found.kernel_change,
+            kernel_change: next_change::kernel_change(found, input).to_owned(),
             evidence: found.evidence.clone(),
             confidence: found.confidence,
             gain: found.gain,
             remedies: found.remedies.clone(),
             tested: tested::judge(found, &input.record.iterations),
-            next: next_change::of(found, input).text(found),
+            next: next_change::of(found, input).text(found, input),
         }
     }
 }

@@ -161,7 +161,7 @@ fn diagnosis(case: &CaseName) -> Diagnosis {
         rule: "idle_sms",
         cause: format!("2 blocks on 58 multiprocessors {HOSTILE}"),
         mechanism: "most multiprocessors have nothing to do",
-        kernel_change: "divide the work into more blocks",
+        kernel_change: "divide the work into more blocks".to_owned(),
         evidence: vec![evidence(true, "the grid has 2 blocks"), evidence(false, HOSTILE)],
         confidence: Confidence::High,
         gain: 12.0,

@@ -85,7 +85,9 @@ fn a_wrong_variant_and_an_experiment_on_other_shapes_test_nothing() {
 #[test]
 fn what_is_left_to_do_is_a_change_or_why_there_is_none() {
     let record = with_trial(512, 44.5, remedy("too-few-blocks"), 3);
-    let next = |finding: &Finding, record: &SessionRecord| next_change::of(finding, &input(record)).text(finding);
+    let next = |finding: &Finding, record: &SessionRecord| {
+        next_change::of(finding, &input(record)).text(finding, &input(record))
+    };
     let mut before = record.clone();
     before.iterations.truncate(3);
     assert_eq!(next(&finding(1.4), &before), "set BLOCK from 256 to 512");
