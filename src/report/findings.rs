@@ -35,7 +35,11 @@ pub(super) fn diagnoses(input: &ReportInput<'_>) -> Vec<Diagnosis> {
             }),
         }
     }
-    diagnoses.iter_mut().for_each(|diagnosis| diagnosis.findings.sort_by(by_experiment));
+    for Diagnosis { findings, .. } in &mut diagnoses {
+        let mut tests: Vec<_> = findings.iter_mut().map(|found| (found.rule, &mut found.tested)).collect();
+        tested::tell_apart(&mut tests);
+        findings.sort_by(by_experiment);
+    }
     diagnoses
 }
 

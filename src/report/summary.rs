@@ -185,7 +185,11 @@ fn shown(tested: &CauseTest, gain: Option<String>, confidence: String) -> String
     let gained = tested.speedup.map(times).unwrap_or_default();
     let status = match tested.status {
         CauseStatus::Confirmed => return format!("confirmed by an experiment that gained {gained}"),
-        CauseStatus::Supported => return format!("supported by an experiment that gained {gained}"),
+        CauseStatus::Supported => {
+            let is_alone = tested.shared_with.is_empty();
+            let shared = if is_alone { "" } else { ", which does not tell it apart from another cause" };
+            return format!("supported by an experiment that gained {gained}{shared}");
+        }
         CauseStatus::Inconclusive => "its experiment changed too much to tell",
         CauseStatus::NotConfirmed => "refuted",
         CauseStatus::NotTested => "not tested",

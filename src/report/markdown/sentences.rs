@@ -6,9 +6,8 @@ use crate::domain::device::TimeSource;
 use crate::domain::ids::CaseName;
 use crate::domain::machine::Throttle;
 use crate::domain::origin::Change;
-use crate::domain::tested::{CauseStatus, CauseTest, is_far_more};
-use crate::report::advantage::MIN_FACTOR;
-use crate::report::contract::{Advantage, Case, FamilyTime, Finding, Report};
+use crate::domain::tested::{CauseStatus, CauseTest, is_more};
+use crate::report::contract::{Advantage, Case, Finding, Report};
 use crate::report::format::{counted, duration, percent, relative_error, times};
 use crate::report::ladder::meaning;
 use crate::report::{advantage, limiter};
@@ -64,14 +63,15 @@ fn experiment_command(report: &Report) -> Option<String> {
 pub(super) const CAUSE_ORDER: &str = "Causes are ranked by possible gain (the estimated speed-up without the cause) and \
                                       confidence, after those that survived an experiment. An experiment *confirms* a \
                                       cause if one parameter brings half of that gain (as a logarithm), and *supports* \
-                                      it if several do. It is *inconclusive* if these gain far more than the cause could.";
+                                      it if several do or another cause could account for it. It is *inconclusive* if \
+                                      several gain far more.";
 
 /// The most changed parameters of an experiment to name.
 const MAX_CHANGES: usize = 3;
 
 /// Says what experiments have shown about a cause that was found in a variant of a family on a case.
 pub(super) fn tested(report: &Report, (family, case): (&str, &str), tested: &CauseTest) -> String {
-    let CauseTest { status, iteration, changes, speedup, expected, .. } = tested;
+    let CauseTest { status, iteration, changes, speedup, expected, shared_with, .. } = tested;
     let untested = match status {
         CauseStatus::NoExperiment => "none found that removes it",
         _ => "not tested",
@@ -81,12 +81,17 @@ pub(super) fn tested(report: &Report, (family, case): (&str, &str), tested: &Cau
     let on = elsewhere.map(|other| format!(" on `{other}`")).unwrap_or_default();
     let expects = if *expected > 1.0 { format!("; {} expected", times(*expected)) } else { String::new() };
     // Few changes act on one cause alone.
-    let more = match (status, is_far_more(*speedup, *expected)) {
-        (_, false) => "",
-        (CauseStatus::Inconclusive, true) => {
+    let more = match (status, is_more(*speedup, *expected)) {
+        (CauseStatus::Inconclusive, _) => {
             "; several changes at once, which do not tell how much of it came from this cause"
         }
-        (_, true) => ", so the change helped in other ways, too",
+        (_, true) => ", so more than this cause went away",
+        (_, false) => "",
+    };
+    let rules: Vec<String> = shared_with.iter().map(|rule| format!("`{rule}`")).collect();
+    let shared = match rules.is_empty() {
+        true => String::new(),
+        false => format!("; {} could account for it, too, and it does not tell them apart", rules.join(" and ")),
     };
     let about = |parameter: &str| {
         let effects = &report.parameters.effects;
@@ -105,7 +110,7 @@ pub(super) fn tested(report: &Report, (family, case): (&str, &str), tested: &Cau
         true => format!("took {} as long", times(1.0 / speedup)),
         false => format!("gained {}", times(*speedup)),
     };
-    format!("{status}: {what} {effect}{on} (iteration {iteration}{expects}{more})")
+    format!("{status}: {what} {effect}{on} (iteration {iteration}{expects}{more}{shared})")
 }
 
 /// Names what an experiment changed, and what the parameters do.
@@ -358,3 +363,4 @@ mod tests {
         assert_eq!(headline(&report(&record)), "1 of 3 cases improved");
     }
 }
+            shared_with: Vec::new(),

@@ -173,6 +173,7 @@ fn diagnosis(case: &CaseName) -> Diagnosis {
             case: None,
             speedup: None,
             expected: 12.0,
+            shared_with: Vec::new(),
         },
         next: "split the keys over blocks".to_owned(),
     };

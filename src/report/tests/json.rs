@@ -11,7 +11,7 @@ fn a_session_is_told_to_programs_as_json() {
     report.calibration.kept.drain(1..);
     insta::assert_snapshot!(report.to_json().unwrap(), @r#"
     {
-      "schema": "optloop.report/3",
+      "schema": "optloop.report/4",
       "session": {
         "id": 2,
         "status": "finished",
