@@ -8,7 +8,7 @@ use crate::report::contract::{
 };
 use crate::report::format::{NOTHING, duration, gain, percent, times, us, usd};
 use crate::report::limits::{self, Group};
-use crate::report::{limiter, measuring};
+use crate::report::{advantage, limiter, measuring};
 
 /// The most families to name beside the winner's.
 const MAX_RIVALS: usize = 3;
@@ -140,7 +140,8 @@ pub(super) fn ladder(ladder: &Ladder) -> String {
 pub(super) fn rivals(rivals: &[&Rivals]) -> Option<String> {
     let row = |Rivals { case, families }: &&Rivals| {
         let (winner, others) = families.split_first()?;
-        let other = |one: &FamilyTime| format!("`{}` {} ({})", one.family, us(one.us), times(one.us / winner.us));
+        let lead = |one: &FamilyTime| advantage::lead_factor(one.us / winner.us, one.in_one_run);
+        let other = |one: &FamilyTime| format!("`{}` {} ({})", one.family, us(one.us), lead(one));
         let others: Vec<String> = others.iter().take(MAX_RIVALS).map(other).collect();
         Some(vec![case.to_string(), format!("`{}`", winner.family), us(winner.us), others.join(", ")])
     };
@@ -161,7 +162,7 @@ pub(super) fn advantage(slower: &[(&str, &Advantage)]) -> Option<String> {
         [what.to_owned()].into_iter().chain(before).chain([after]).chain(by).collect::<Vec<String>>()
     };
     let mut rows = vec![
-        row("time, us", &|one| us(one.before.us), us(first.after.us), &|one| times(one.factor)),
+        row("time, us", &|one| us(one.before.us), us(first.after.us), &advantage::factor),
         row("the same by the model", &|one| us(one.before.modelled_us), us(first.after.modelled_us), &|one| {
             times(one.modelled_factor)
         }),
@@ -196,6 +197,9 @@ pub(super) fn options(options: &[Choice]) -> String {
             (true, _) => format!("**{}** (recommended)", option.what),
             (_, true) => format!("{} (recommended after that)", option.what),
             _ => option.what.clone(),
+            "shared_wavefronts" if !count.comparable => {
+                ("wavefronts of shared memory (those of `wgmma` are not counted)", amount)
+            }
         };
         let minutes = option.minutes.map(|minutes| duration(minutes * 60.0));
         let cost = match (minutes, option.usd) {

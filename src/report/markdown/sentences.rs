@@ -143,8 +143,22 @@ pub(super) fn advantages(report: &Report) -> Vec<String> {
     rivals.sort_by(|a, b| b.factor.total_cmp(&a.factor));
     open.sort_by(|a, b| b.factor.total_cmp(&a.factor));
     let shown = start.into_iter().chain(rivals.into_iter().take(MAX_RIVALS));
-    shown.map(|one| reading(one)).chain(unexplained(&open)).chain(not_counted(report)).collect()
+    let tally = advantage::explained(report, "The counts");
+    tally
+        .into_iter()
+        .chain(shown.map(|one| reading(one)))
+        .chain(unexplained(&open))
+        .chain(not_counted(report))
+        .collect()
 }
+    // A lead over the committed winner may also be the lead over the next best family.
+    let mut seen = Vec::new();
+    open.retain(|one| {
+        let lead = (&one.case, &one.before.family);
+        let is_new = !seen.contains(&lead);
+        seen.push(lead);
+        is_new
+    });
 
 /// Says why winners are faster, for the details: all leads with counts of both variants.
 pub(super) fn all_advantages(report: &Report) -> Vec<String> {
@@ -163,8 +177,10 @@ fn reading(one: &Advantage) -> String {
 /// Names the leads that the counts do not explain, with what the model derives from them.
 fn unexplained(open: &[&Advantage]) -> Option<String> {
     let told = |one: &&Advantage| {
-        let Advantage { case, before, factor, modelled_factor, .. } = one;
-        format!("`{case}` over `{}` ({}, {} derived)", before.family, times(*factor), times(*modelled_factor))
+        let Advantage { case, before, modelled_factor, .. } = one;
+        let committed = if one.role == "committed_winner" { "the committed " } else { "" };
+        let (factor, derived) = (advantage::factor(one), times(*modelled_factor));
+        format!("`{case}` over {committed}`{}` ({factor}, {derived} derived)", before.family)
     };
     let named: Vec<String> = open.iter().take(MAX_RIVALS).map(told).collect();
     let more = match open.len() - named.len() {
@@ -181,10 +197,7 @@ fn unexplained(open: &[&Advantage]) -> Option<String> {
 
 /// Names the cases on which families competed, but the virtual GPU has not counted both.
 fn not_counted(report: &Report) -> Option<String> {
-    let is_compared = |case: &CaseName| report.rival_advantages.iter().any(|one| one.case == *case);
-    let is_lead = |families: &[FamilyTime]| matches!(families, [own, next, ..] if next.us >= MIN_FACTOR * own.us);
-    let open = report.rivals.iter().filter(|rivals| !is_compared(&rivals.case) && is_lead(&rivals.families));
-    let named: Vec<String> = open.map(|rivals| format!("`{}`", rivals.case)).collect();
+    let named: Vec<String> = advantage::not_counted(report).iter().map(|case| format!("`{case}`")).collect();
     (!named.is_empty())
         .then(|| format!("Not explained, because the virtual GPU has not counted both kernels: {}.", named.join(", ")))
 }

@@ -16,7 +16,8 @@ fn the_summary_of_a_large_report_has_at_most_two_pages() {
 #[test]
 fn the_first_page_says_where_the_cases_are_that_it_leaves_out() {
     let mut report = report(&record());
-    let time = |family: &str, us: f64| FamilyTime { family: family.to_owned(), us, configurations: 1 };
+    let time =
+        |family: &str, us: f64| FamilyTime { family: family.to_owned(), us, in_one_run: false, configurations: 1 };
     let rivals = |n: i32| Rivals {
         case: format!("case{n}").into(),
         families: vec![time("tiled", 10.0), time("split-k", 10.0 + f64::from(n))],
