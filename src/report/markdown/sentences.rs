@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::domain::device::TimeSource;
-use crate::domain::ids::CaseName;
+use crate::domain::finding::EvidenceSource;
 use crate::domain::machine::Throttle;
 use crate::domain::origin::Change;
 use crate::domain::tested::{CauseStatus, CauseTest, is_more};
@@ -11,6 +11,9 @@ use crate::report::contract::{Advantage, Case, Finding, Report};
 use crate::report::format::{counted, duration, percent, relative_error, times};
 use crate::report::ladder::meaning;
 use crate::report::{advantage, limiter};
+
+/// The multiple of the floor from which a distance has to be explained.
+const NEAR: f64 = 1.5;
 
 /// The most cases to name in a command. With more of them, it searches all cases of the workload.
 const MAX_CASES: usize = 6;
@@ -142,6 +145,14 @@ pub(super) fn advantages(report: &Report) -> Vec<String> {
     let mut rivals: Vec<&&Advantage> = explained.iter().filter(|one| one.role == "rival").collect();
     rivals.sort_by(|a, b| b.factor.total_cmp(&a.factor));
     open.sort_by(|a, b| b.factor.total_cmp(&a.factor));
+    // A lead over the committed winner may also be the lead over the next best family.
+    let mut seen = Vec::new();
+    open.retain(|one| {
+        let lead = (&one.case, &one.before.family);
+        let is_new = !seen.contains(&lead);
+        seen.push(lead);
+        is_new
+    });
     let shown = start.into_iter().chain(rivals.into_iter().take(MAX_RIVALS));
     let tally = advantage::explained(report, "The counts");
     tally
@@ -151,14 +162,6 @@ pub(super) fn advantages(report: &Report) -> Vec<String> {
         .chain(not_counted(report))
         .collect()
 }
-    // A lead over the committed winner may also be the lead over the next best family.
-    let mut seen = Vec::new();
-    open.retain(|one| {
-        let lead = (&one.case, &one.before.family);
-        let is_new = !seen.contains(&lead);
-        seen.push(lead);
-        is_new
-    });
 
 /// Says why winners are faster, for the details: all leads with counts of both variants.
 pub(super) fn all_advantages(report: &Report) -> Vec<String> {
@@ -200,6 +203,53 @@ fn not_counted(report: &Report) -> Option<String> {
     let named: Vec<String> = advantage::not_counted(report).iter().map(|case| format!("`{case}`")).collect();
     (!named.is_empty())
         .then(|| format!("Not explained, because the virtual GPU has not counted both kernels: {}.", named.join(", ")))
+}
+
+/// The share of the distance to the floor, as a logarithm, from which a cause explains most of it.
+const MOST: f64 = 0.5;
+
+/// Says how much of the distance to the floor the causes account for, and what would explain the rest. None where they
+/// account for most of it on all cases, and without a cause that has a figure.
+pub(super) fn accounted(report: &Report) -> Option<String> {
+    let far = |case: &Case| Some(case.best_us? / case.floor_us?).filter(|far| *far >= NEAR);
+    let gain = |case: &Case| limiter::first_cause(case, &report.diagnoses).map_or(1.0, |cause| cause.gain.max(1.0));
+    let known: Vec<(&Case, f64, f64)> =
+        report.cases.iter().filter_map(|case| Some((case, far(case)?, gain(case)))).collect();
+    let is_open = |(_, far, gain): &(&Case, f64, f64)| gain.ln() < MOST * far.ln();
+    let open: Vec<&(&Case, f64, f64)> = known.iter().filter(|one| is_open(one)).collect();
+    let is_launch = |case: &Case| case.roofline.as_ref().is_some_and(|roofline| roofline.floor_limiter == "launch");
+    // No kernel reaches an empty launch, so the other cases tell more.
+    let rest = |(case, far, gain): &(&Case, f64, f64)| (!is_launch(case), far / gain);
+    let (case, far, gain) =
+        open.iter().max_by(|a, b| rest(a).0.cmp(&rest(b).0).then(rest(a).1.total_cmp(&rest(b).1)))?;
+    let of_case = match *gain > 1.0 {
+        true => format!("the cause accounts for {} of {}", times(*gain), times(*far)),
+        false => format!("no cause accounts for any of {}", times(*far)),
+    };
+    known.iter().any(|(.., gain)| *gain > 1.0).then(|| {
+        format!(
+            "On {} of {} cases, no cause accounts for half of the distance to the floor (as a logarithm), so the rest is not \
+             explained. On `{}`, {of_case}.{}",
+            open.len(),
+            report.cases.len(),
+            case.case,
+            counters(report, case).unwrap_or_default()
+        )
+    })
+}
+
+/// Says how to read the hardware counters of a winner. None if the session has read them, or without a GPU.
+fn counters(report: &Report, case: &Case) -> Option<String> {
+    let own = report.diagnoses.iter().filter(|one| limiter::is_about(one, case));
+    let mut evidence = own.flat_map(|one| &one.findings).flat_map(|found| &found.evidence);
+    let are_read = evidence.any(|one| one.source == EvidenceSource::HardwareCounters);
+    (report.session.time_source == TimeSource::Measured && !are_read).then(|| {
+        format!(
+            " Hardware counters would tell more. `optloop start --workload {} --case {}` reads those of its winner, if \
+             `ncu` works.",
+            report.session.workload, case.case
+        )
+    })
 }
 
 /// Says why the recommended option is recommended, if it is no experiment.
@@ -364,6 +414,7 @@ mod tests {
             case: None,
             speedup: Some(13.21),
             expected: 1.82,
+            shared_with: Vec::new(),
         };
         insta::assert_snapshot!(tested(&report(&record()), ("tiled", "b1h1s128"), &found), @"inconclusive: `BR` 1 → 16 and `TPR` 1 → 16 together gained 13.21× (iteration 7; 1.82× expected; several changes at once, which do not tell how much of it came from this cause)");
     }
@@ -376,4 +427,3 @@ mod tests {
         assert_eq!(headline(&report(&record)), "1 of 3 cases improved");
     }
 }
-            shared_with: Vec::new(),
