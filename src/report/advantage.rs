@@ -92,9 +92,12 @@ fn over_rival(case: &Case, input: &ReportInput<'_>) -> Option<Advantage> {
     let is_rival = |one: &&IterationRecord| one.family != after.iteration.family && Some(&one.hash) != first;
     let others = iterations.iter().filter(is_rival);
     let before = others.filter_map(|one| known(one, &case.case)).min_by(|a, b| a.us.total_cmp(&b.us))?;
+    // The table of the families has the fastest variant of this family, which may have counts, too.
+    let fastest = rivals::fastest(&before.iteration.family, case, input.record).map(|fastest| &fastest.iteration.hash);
+    let same = iterations.iter().filter(|one| is_rival(one) && Some(&one.hash) == fastest);
+    let before = same.into_iter().find_map(|one| known(one, &case.case)).unwrap_or(before);
     let before = match rivals::us_in_one_run(before.iteration, case, input.record) {
         Some(us) => Known { us, in_one_run: true, ..before },
-        // The time that the table of the families has.
         None => Known { us: rivals::screened_us(before.iteration, case, input.record).unwrap_or(before.us), ..before },
     };
     is_faster(&before, &after).then(|| compare(case, (&before, "rival"), &after, input))
@@ -131,8 +134,10 @@ fn compare(
     let fastest = rivals::fastest(&before.iteration.family, case, input.record);
     let is_model = input.record.session.time_source == TimeSource::Modelled;
     let sms = f64::from(input.record.environment.device.sms);
-    let reading =
-        [Some(reasons(&counts, factor, sms, MAX_NAMED)), (!is_model).then(|| agreement(factor, modelled_factor))];
+    let reading = [
+        Some(reasons(&counts, factor, sms, MAX_NAMED)),
+        (!is_model).then(|| agreement(factor, before.in_one_run, modelled_factor)),
+    ];
     let counted = |of: &Known<'_>| Counted {
         iteration: of.iteration.id,
         family: of.iteration.family.clone(),
@@ -330,9 +335,9 @@ fn is_near(factor: f64, modelled: f64) -> bool {
 }
 
 /// Says how much of a measured gain the model derives from the counts.
-fn agreement(factor: f64, modelled: f64) -> String {
+fn agreement(factor: f64, in_one_run: bool, modelled: f64) -> String {
     let share = modelled.ln() / factor.ln();
-    let (measured, derived) = (times(factor), times(modelled));
+    let (measured, derived) = (lead_factor(factor, in_one_run), times(modelled));
     match share {
         _ if is_near(factor, modelled) => {
             format!("From these counts the model derives {derived}; {measured} was measured.")

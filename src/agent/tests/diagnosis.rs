@@ -8,6 +8,9 @@ use crate::catalog::Project;
 use crate::domain::artifact::{InstructionMix, KernelResources};
 use crate::domain::finding::{Confidence, EvidenceSource, Finding, RULES};
 
+/// Cases with a time of each in microseconds.
+type Times<'a> = &'a [(&'a str, f64)];
+
 /// Diagnoses the default configuration of a family on its first case, given its times in microseconds. The blocks come
 /// from its launch plans.
 fn diagnosed(workload: &str, family: &str, times_us: &[(&str, f64)], kernels: &[KernelResources]) -> Vec<Finding> {
@@ -18,7 +21,7 @@ fn diagnosed(workload: &str, family: &str, times_us: &[(&str, f64)], kernels: &[
 fn diagnosed_within(
     workload: &str,
     family: &str,
-    (times_us, best_us): (&[(&str, f64)], &[(&str, f64)]),
+    (times_us, best_us): (Times<'_>, Times<'_>),
     kernels: &[KernelResources],
 ) -> Vec<Finding> {
     let project = Project::find(Some(Path::new(env!("CARGO_MANIFEST_DIR")))).unwrap();
