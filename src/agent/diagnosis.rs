@@ -2,6 +2,8 @@
 //!
 //! [`diagnose`] is quick, and precedes every proposal. [`findings`] applies the rules to one variant on one case.
 
+mod alike;
+mod bound;
 mod recorded;
 mod remedy;
 mod rules;
@@ -16,8 +18,9 @@ use crate::domain::history::{Finished, History};
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::workload::Workload;
 
+pub use bound::Bound;
 pub use recorded::{Best, Recorded, of_session};
-pub use rules::{findings, leaves_idle, names};
+pub use rules::{findings, findings_within, leaves_idle, names};
 pub use subject::{Point, Subject};
 
 /// Where time can still be saved, according to a session's history.

@@ -45,6 +45,10 @@ pub struct Finding {
     pub mechanism: &'static str,
     /// What a kernel without the cause would do, where no parameter removes it. A phrase that begins with a verb.
     pub kernel_change: &'static str,
+    /// The same without a split of the reduction, for a case on which the family's own split is slower. None where the
+    /// change has no split.
+    #[serde(skip)]
+    pub without_split: Option<&'static str>,
     /// The figures for and against the cause, the strongest first.
     pub evidence: Vec<Evidence>,
     /// How sure the diagnosis is.

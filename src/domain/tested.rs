@@ -8,12 +8,15 @@ use super::ids::{CaseName, IterationId};
 use super::origin::{Change, Origin, Purpose};
 use super::record::IterationRecord;
 
-/// The speed-up that confirms a cause whose gain is not known. Two screening runs of one kernel spanned 2.7% on an
+/// The least speed-up that confirms a cause. Two screening runs of one kernel spanned 2.7% on an
 /// H200.
 const MIN_SPEEDUP: f64 = 1.03;
 
 /// The share of the expected gain, as a logarithm, that confirms a cause. Few changes remove the whole cause.
 const MIN_GAIN_SHARE: f64 = 0.5;
+
+/// The power of the expected gain from which more than its cause has gone away.
+const MORE: f64 = 1.25;
 
 /// The power of the expected gain from which a speed-up must have other causes, too.
 const FAR_MORE: f64 = 2.0;
@@ -33,16 +36,19 @@ pub struct CauseTest {
     pub speedup: Option<f64>,
     /// The gain that the finding expects.
     pub expected: f64,
+    /// The rules of the other causes of the variant that could account for the same speed-up.
+    pub shared_with: Vec<&'static str>,
 }
 
 /// Whether a cause has survived its experiments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CauseStatus {
-    /// Without the cause, the variant was faster by at least half of the expected gain. Only one parameter changed.
+    /// Without the cause, the variant was faster by at least half of the expected gain. Only one parameter changed, and no
+    /// other cause of the variant could account for that.
     Confirmed,
-    /// Without the cause, the variant was as much faster. Several parameters or the family changed, so that some of the
-    /// gain may have other causes.
+    /// Without the cause, the variant was as much faster. Several parameters or the family changed, or other causes could
+    /// account for it, so that some of the gain may be theirs.
     Supported,
     /// Several parameters or the family changed, and the variant was so much faster that other causes must have a part.
     Inconclusive,
@@ -80,16 +86,39 @@ pub fn judge(finding: &Finding, iterations: &[IterationRecord]) -> CauseTest {
         Some(_) => CauseStatus::Supported,
     };
     let (iteration, case, speedup) = best.map_or((None, None, None), |(id, case, by)| (Some(id), Some(case), Some(by)));
-    CauseTest { status, iteration, changes, case, speedup, expected: finding.gain }
+    CauseTest { status, iteration, changes, case, speedup, expected: finding.gain, shared_with: Vec::new() }
 }
 
-/// Returns the speed-up that confirms or supports a cause with an expected gain.
+/// Takes back what one experiment cannot show: of several causes that each could account for its speed-up, it confirms
+/// none. `tests` are those of all causes of one variant, each with its rule.
+pub fn tell_apart(tests: &mut [(&'static str, &mut CauseTest)]) {
+    let survived = |test: &CauseTest| match test.status {
+        CauseStatus::Confirmed | CauseStatus::Supported => test.iteration,
+        _ => None,
+    };
+    let shown: Vec<_> = tests.iter().map(|(rule, test)| (*rule, survived(test))).collect();
+    for (rule, test) in tests {
+        let Some(own) = survived(test) else { continue };
+        let others = shown.iter().filter(|(other, by)| other != rule && *by == Some(own));
+        test.shared_with = others.map(|(other, _)| *other).collect();
+        if !test.shared_with.is_empty() {
+            test.status = CauseStatus::Supported;
+        }
+    }
+}
+
+/// Returns the speed-up that confirms or supports a cause with an expected gain. Less is noise.
 fn needed(gain: f64) -> f64 {
-    if gain > 1.0 { gain.powf(MIN_GAIN_SHARE) } else { MIN_SPEEDUP }
+    gain.powf(MIN_GAIN_SHARE).max(MIN_SPEEDUP)
+}
+
+/// Tells whether a speed-up is larger than an expected gain beyond noise, so that more than its cause has gone away.
+pub fn is_more(speedup: f64, expected: f64) -> bool {
+    expected > 1.0 && speedup > expected.powf(MORE).max(expected * MIN_SPEEDUP)
 }
 
 /// Tells whether a speed-up is so much larger than an expected gain that it must have other causes, too.
-pub fn is_far_more(speedup: f64, expected: f64) -> bool {
+fn is_far_more(speedup: f64, expected: f64) -> bool {
     expected > 1.0 && speedup > expected.powf(FAR_MORE)
 }
 

@@ -1,10 +1,11 @@
 //! Why the best variant of a case is faster than what the session began with, and than the best variant of another
 //! family: what a virtual GPU counted for them.
 
-use super::contract::{Advantage, Case, Count, Counted, Report};
-use super::format::{percent, times};
-use super::{ReportInput, began};
+use super::contract::{Advantage, Case, Count, Counted, FamilyTime, Report};
+use super::format::{counted, percent, times};
+use super::{ReportInput, began, rivals};
 use crate::domain::device::TimeSource;
+use crate::domain::ids::CaseName;
 use crate::domain::profile::{LaunchProfile, Profile};
 use crate::domain::record::{CaseRecord, IterationRecord};
 
@@ -46,12 +47,14 @@ pub(super) fn of(cases: &[Case], input: &ReportInput<'_>) -> Vec<Advantage> {
 struct Known<'a> {
     iteration: &'a IterationRecord,
     us: f64,
+    /// Whether the time follows from a ratio to the best variant's in one run.
+    in_one_run: bool,
     profile: &'a Profile,
 }
 
 fn known<'a>(iteration: &'a IterationRecord, case: &str) -> Option<Known<'a>> {
     let found = iteration.measurements.iter().find(|found| found.case == case)?;
-    Some(Known { iteration, us: found.best_timing()?.median_ns / 1e3, profile: counts(found)? })
+    Some(Known { iteration, us: found.best_timing()?.median_ns / 1e3, in_one_run: false, profile: counts(found)? })
 }
 
 fn counts(found: &CaseRecord) -> Option<&Profile> {
@@ -70,8 +73,13 @@ fn of_case(case: &Case, input: &ReportInput<'_>) -> Option<Advantage> {
     let began = began::committed(&case.case, iterations).or_else(|| began::first(&case.case, iterations))?;
     let mut of_began = iterations.iter().filter(|one| one.hash == began.iteration.hash);
     let role = case.change.as_ref().map_or("first_variant", |change| change.began_with);
+    // The main table has the same ratio.
+    let ratio = case.change.as_ref().and_then(|change| change.ratio);
     let (before, role) = match of_began.find_map(|one| known(one, &case.case)) {
-        Some(before) => (before, role),
+        Some(before) => {
+            let us = ratio.map_or(before.us, |ratio| after.us * ratio.estimate);
+            (Known { us, in_one_run: ratio.is_some_and(|ratio| ratio.paired), ..before }, role)
+        }
         None => (slowest(case, iterations)?, "slowest"),
     };
     is_faster(&before, &after).then(|| compare(case, (&before, role), &after, input))
@@ -84,6 +92,14 @@ fn over_rival(case: &Case, input: &ReportInput<'_>) -> Option<Advantage> {
     let is_rival = |one: &&IterationRecord| one.family != after.iteration.family && Some(&one.hash) != first;
     let others = iterations.iter().filter(is_rival);
     let before = others.filter_map(|one| known(one, &case.case)).min_by(|a, b| a.us.total_cmp(&b.us))?;
+    // The table of the families has the fastest variant of this family, which may have counts, too.
+    let fastest = rivals::fastest(&before.iteration.family, case, input.record).map(|fastest| &fastest.iteration.hash);
+    let same = iterations.iter().filter(|one| is_rival(one) && Some(&one.hash) == fastest);
+    let before = same.into_iter().find_map(|one| known(one, &case.case)).unwrap_or(before);
+    let before = match rivals::us_in_one_run(before.iteration, case, input.record) {
+        Some(us) => Known { us, in_one_run: true, ..before },
+        None => Known { us: rivals::screened_us(before.iteration, case, input.record).unwrap_or(before.us), ..before },
+    };
     is_faster(&before, &after).then(|| compare(case, (&before, "rival"), &after, input))
 }
 
@@ -111,11 +127,17 @@ fn compare(
 ) -> Advantage {
     let factor = before.us / after.us;
     let modelled_factor = before.profile.modelled_ns() / after.profile.modelled_ns().max(1.0);
-    let counts = count(before.profile, after.profile);
+    let uses_descriptors = |of: &Known<'_>| {
+        input.families.iter().any(|facts| facts.name == of.iteration.family && facts.reads_by_descriptor)
+    };
+    let counts = count(before.profile, after.profile, uses_descriptors(before) == uses_descriptors(after));
+    let fastest = rivals::fastest(&before.iteration.family, case, input.record);
     let is_model = input.record.session.time_source == TimeSource::Modelled;
     let sms = f64::from(input.record.environment.device.sms);
-    let reading =
-        [Some(reasons(&counts, factor, sms, MAX_NAMED)), (!is_model).then(|| agreement(factor, modelled_factor))];
+    let reading = [
+        Some(reasons(&counts, factor, sms, MAX_NAMED)),
+        (!is_model).then(|| agreement(factor, before.in_one_run, modelled_factor)),
+    ];
     let counted = |of: &Known<'_>| Counted {
         iteration: of.iteration.id,
         family: of.iteration.family.clone(),
@@ -129,6 +151,8 @@ fn compare(
         before: counted(before),
         after: counted(after),
         factor,
+        in_one_run: before.in_one_run,
+        is_best_of_family: fastest.is_some_and(|fastest| fastest.iteration.hash == before.iteration.hash),
         modelled_factor,
         explained: is_near(factor, modelled_factor),
         reading: reading.into_iter().flatten().collect::<Vec<_>>().join(" "),
@@ -136,13 +160,19 @@ fn compare(
     }
 }
 
-/// Counts for the whole grid, from the blocks that were executed.
-fn count(before: &Profile, after: &Profile) -> Vec<Count> {
+/// Counts for the whole grid, from the blocks that were executed. `alike` tells whether the variants read shared memory for
+/// tensor cores in the same way, so that their wavefronts may be compared.
+fn count(before: &Profile, after: &Profile, alike: bool) -> Vec<Count> {
     let scaled =
         |launch: &LaunchProfile, count: u64| count as f64 * launch.blocks as f64 / launch.executed_blocks.max(1) as f64;
     let sum = |of: &Profile, count: &dyn Fn(&LaunchProfile) -> f64| of.launches.iter().map(count).sum::<f64>();
     let flop = |of: &Profile| sum(of, &|launch| scaled(launch, launch.flop)).max(1.0);
-    let both = |name, of: &dyn Fn(&Profile) -> f64| Count { name, before: of(before), after: of(after) };
+    let both = |name, of: &dyn Fn(&Profile) -> f64| Count {
+        name,
+        before: of(before),
+        after: of(after),
+        comparable: alike || name != "shared_wavefronts",
+    };
     vec![
         both("warp_instructions", &|of| sum(of, &|launch| scaled(launch, launch.warp_instructions))),
         both("shared_wavefronts", &|of| sum(of, &|launch| scaled(launch, launch.shared.moved))),
@@ -171,19 +201,74 @@ fn role(advantage: &Advantage) -> &'static str {
         "committed_winner" => "the committed winner that the session began with",
         "first_variant" => "the first kernel",
         "slowest" => "the slowest variant with counts",
+        _ if !advantage.is_best_of_family => "the fastest counted variant of another family",
         _ => "the next best family",
     }
 }
 
 /// Says which variant is how many times as fast as which, without the reason and the full stop.
 pub(super) fn lead(advantage: &Advantage) -> String {
-    let Advantage { case, before, after, factor, .. } = advantage;
-    let (own, other, factor) = (&after.family, &before.family, times(*factor));
+    let Advantage { case, before, after, .. } = advantage;
+    let (own, other, factor) = (&after.family, &before.family, factor(advantage));
     let other = match own == other {
         true => format!("{}, another configuration", role(advantage)),
         false => format!("`{other}`, {}", role(advantage)),
     };
     format!("On `{case}`, `{own}` is {factor} as fast as {other}")
+}
+
+/// Formats the measured factor: with the digits of the main table if both took turns in one run.
+pub(super) fn factor(advantage: &Advantage) -> String {
+    lead_factor(advantage.factor, advantage.in_one_run)
+}
+
+/// Formats the lead of a winner.
+pub(super) fn lead_factor(factor: f64, in_one_run: bool) -> String {
+    if in_one_run && factor < 10.0 { format!("{factor:.3}×") } else { times(factor) }
+}
+
+/// How many leads the counts explain.
+struct Tally {
+    explained: usize,
+    /// The model derives another ratio than was measured.
+    differs: usize,
+    /// One of the two variants was not counted.
+    not_counted: usize,
+}
+
+/// Counts the leads over what the session began with and over other families. Two of them over one variant are one.
+fn tally(report: &Report) -> Tally {
+    let mut seen: Vec<(&CaseName, &str)> = Vec::new();
+    let mut tally = Tally { explained: 0, differs: 0, not_counted: not_counted(report).len() };
+    for one in report.advantages.iter().chain(&report.rival_advantages).filter(|one| one.role != "slowest") {
+        let lead = (&one.case, &*one.before.family);
+        if seen.contains(&lead) {
+            continue;
+        }
+        seen.push(lead);
+        if one.explained { tally.explained += 1 } else { tally.differs += 1 }
+    }
+    tally
+}
+
+/// Says how many leads the counts explain, and why not the others. None without leads.
+pub(super) fn explained(report: &Report, counts: &str) -> Option<String> {
+    let Tally { explained, differs, not_counted } = tally(report);
+    let all = explained + differs + not_counted;
+    let differs = (differs > 0).then(|| format!("for {differs} the model derives another ratio than was measured"));
+    let not_counted = (not_counted > 0).then(|| format!("for {not_counted} not both kernels were counted"));
+    let why: Vec<String> = [differs, not_counted].into_iter().flatten().collect();
+    let why = if why.is_empty() { String::new() } else { format!("; {}", why.join(", and ")) };
+    let explained = if explained == 0 { "none".to_owned() } else { explained.to_string() };
+    (all > 0).then(|| format!("{counts} explain {explained} of {}{why}.", counted(all, "lead")))
+}
+
+/// Returns the cases on which families competed, but the virtual GPU has not counted both.
+pub(super) fn not_counted(report: &Report) -> Vec<&CaseName> {
+    let is_compared = |case: &CaseName| report.rival_advantages.iter().any(|one| one.case == *case);
+    let is_lead = |families: &[FamilyTime]| matches!(families, [own, next, ..] if next.us >= MIN_FACTOR * own.us);
+    let open = report.rivals.iter().filter(|rivals| !is_compared(&rivals.case) && is_lead(&rivals.families));
+    open.map(|rivals| &rivals.case).collect()
 }
 
 /// Says why the best variant is faster in one short clause, such as `it executes 2.0 times fewer instructions`.
@@ -250,9 +335,9 @@ fn is_near(factor: f64, modelled: f64) -> bool {
 }
 
 /// Says how much of a measured gain the model derives from the counts.
-fn agreement(factor: f64, modelled: f64) -> String {
+fn agreement(factor: f64, in_one_run: bool, modelled: f64) -> String {
     let share = modelled.ln() / factor.ln();
-    let (measured, derived) = (times(factor), times(modelled));
+    let (measured, derived) = (lead_factor(factor, in_one_run), times(modelled));
     match share {
         _ if is_near(factor, modelled) => {
             format!("From these counts the model derives {derived}; {measured} was measured.")
@@ -276,7 +361,7 @@ fn agreement(factor: f64, modelled: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{found, input, iteration, record, report};
+    use super::super::tests::{families, found, input, iteration, record, report};
     use super::*;
     use crate::domain::evaluation::Outcome;
     use crate::domain::ids::IterationId;
@@ -351,6 +436,30 @@ mod tests {
             "{}",
             one.reading
         );
+    }
+
+    /// The winner is of `tiled`. `split-k` multiplies with `wgmma`, whose reads of shared memory are not counted.
+    #[test]
+    fn wavefronts_are_not_compared_where_only_one_side_uses_wgmma() {
+        let mut record = record();
+        let profile = |wavefronts| {
+            let mut one = launch("attend", 1000.0);
+            one.shared = Units { moved: wavefronts, ideal: 1000 };
+            Some(Profile { launches: vec![one], checked_on: None })
+        };
+        record.iterations[2].measurements[0].explanation = profile(1000);
+        let mut other = found("b1h1s128", 60.0, Verdict::Regressed, None, None);
+        other.explanation = profile(2000);
+        let mut rival = iteration(IterationId(6), 48, None, Outcome::Measured, vec![other]);
+        rival.family = "split-k".to_owned();
+        record.iterations.push(rival);
+        let mut families = families();
+        families[1].reads_by_descriptor = true;
+        let cases = report(&record).cases;
+        let [one] = &*over_rivals(&cases, &ReportInput { families: &families, ..input(&record) }) else {
+            panic!("one case")
+        };
+        assert!(one.reading.starts_with("No count has fallen with the time."), "{}", one.reading);
     }
 
     #[test]

@@ -40,13 +40,19 @@ pub(super) fn change(case: &str, record: &SessionRecord, conditions: Option<&Con
     let committed = committed(case, &record.iterations);
     let began = committed.or_else(|| first(case, &record.iterations))?;
     let ratio = ratio(began, &standing, conditions);
-    let improved = began.iteration.hash != standing.iteration.hash && ratio.is_none_or(|ratio| ratio.estimate > 1.0);
+    let improved = began.iteration.hash != standing.iteration.hash && ratio.is_none_or(is_gain);
     Some(Change {
         began_with: if committed.is_some() { "committed_winner" } else { "first_variant" },
         began_us: began.timing.median_ns / 1e3,
         ratio,
         improved,
     })
+}
+
+/// Tells whether a ratio is an improvement. In one run, its interval must not reach 1.
+fn is_gain(ratio: contract::Ratio) -> bool {
+    let least = if ratio.paired { ratio.lo.unwrap_or(ratio.estimate) } else { ratio.estimate };
+    least > 1.0
 }
 
 /// Returns a variant's time over the best one: paired if one comparison timed both, 1 if they are the same variant.
@@ -78,6 +84,15 @@ mod tests {
         let change = change("b1h1s128", &record(), None).unwrap();
         assert_eq!((change.began_with, change.began_us, change.improved), ("first_variant", 80.0, true));
         assert_eq!(super::change("b16h8s512", &record(), None), None, "nothing was correct");
+    }
+
+    #[test]
+    fn a_gain_that_one_run_does_not_resolve_is_no_improvement() {
+        let ratio = |lo, paired| contract::Ratio { estimate: 1.001, lo: Some(lo), hi: Some(1.003), paired };
+        assert_eq!(
+            [(1.0005, true), (0.999, true), (0.999, false)].map(|(lo, paired)| is_gain(ratio(lo, paired))),
+            [true, false, true]
+        );
     }
 
     #[test]

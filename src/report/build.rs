@@ -85,7 +85,7 @@ fn explain(report: &mut Report, input: &ReportInput<'_>) {
     report.ladders = ladder::of(cases, &report.parameters.effects, input);
     report.advantages = advantage::of(cases, input);
     report.rival_advantages = advantage::over_rivals(cases, input);
-    report.rivals = rivals::of(cases, &record.iterations);
+    report.rivals = rivals::of(cases, record);
     report.credits = credits::of(cases, input);
     report.outlook = outlook::of(&gains, cases.len(), options::room(cases), (wall_s, record.totals().variants));
     let decision =

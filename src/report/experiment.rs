@@ -175,7 +175,10 @@ pub(super) fn new_kernel(cases: &[Case], diagnoses: &[Diagnosis]) -> Option<Expe
             "no change of a parameter is expected to gain more than a comparison resolves, and the best variant takes {} as \
              long as the floor{}",
             times(room(&case)),
-            gain.map(|cause| format!(", of which this cause explains {}", times(cause.gain))).unwrap_or_default()
+            gain.map(|cause| {
+                format!(", of which this cause explains {} and nothing found explains the rest", times(cause.gain))
+            })
+            .unwrap_or_default()
         ),
         configuration: None,
         before_us,

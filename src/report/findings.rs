@@ -35,7 +35,11 @@ pub(super) fn diagnoses(input: &ReportInput<'_>) -> Vec<Diagnosis> {
             }),
         }
     }
-    diagnoses.iter_mut().for_each(|diagnosis| diagnosis.findings.sort_by(by_experiment));
+    for Diagnosis { findings, .. } in &mut diagnoses {
+        let mut tests: Vec<_> = findings.iter_mut().map(|found| (found.rule, &mut found.tested)).collect();
+        tested::tell_apart(&mut tests);
+        findings.sort_by(by_experiment);
+    }
     diagnoses
 }
 
@@ -73,13 +77,13 @@ impl Finding {
             rule: found.rule,
             cause: found.cause.clone(),
             mechanism: found.mechanism,
-            kernel_change: found.kernel_change,
+            kernel_change: next_change::kernel_change(found, input).to_owned(),
             evidence: found.evidence.clone(),
             confidence: found.confidence,
             gain: found.gain,
             remedies: found.remedies.clone(),
             tested: tested::judge(found, &input.record.iterations),
-            next: next_change::of(found, input).text(found),
+            next: next_change::of(found, input).text(found, input),
         }
     }
 }

@@ -12,9 +12,11 @@ pub fn us(us: f64) -> String {
     }
 }
 
-/// Formats a speed-up: `1.25×`.
+/// Formats a speed-up: `1.25×`, and `1.003×` where two decimals would say that nothing changed.
 pub fn times(ratio: f64) -> String {
+    let is_near_one = format!("{ratio:.2}") == "1.00" && (ratio - 1.0).abs() >= 0.0005;
     match ratio {
+        _ if is_near_one => format!("{ratio:.3}×"),
         small if small < 0.1 => format!("{ratio:.4}×"),
         _ if ratio < 100.0 => format!("{ratio:.2}×"),
         _ => format!("{ratio:.0}×"),
@@ -97,6 +99,7 @@ mod tests {
     fn figures_have_the_digits_that_help() {
         assert_eq!([us(1.2345), us(85.678), us(23_900.04)], ["1.234", "85.68", "23900.0"]);
         assert_eq!([times(1.254), times(0.0151), times(240.2)], ["1.25×", "0.0151×", "240×"]);
+        assert_eq!([times(1.003), times(0.996), times(1.0002), times(1.0)], ["1.003×", "0.996×", "1.00×", "1.00×"]);
         assert_eq!(
             [ratio(1.2557, 1.2412, 1.26), ratio(41.23, 40.0, 42.0), ratio(1.8821, 1.8819, 1.8823)],
             ["1.256× (1.241 to 1.260)", "41.2× (40.0 to 42.0)", "1.882×"]

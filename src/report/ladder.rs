@@ -14,7 +14,7 @@ const MAX_LADDERS: usize = 2;
 /// The least factor of a step. A smaller one explains nothing.
 const MIN_STEP: f64 = 1.005;
 
-/// The most changed parameters to explain in a step. The others are only named.
+/// The most changed parameters to explain in a step.
 const MAX_EXPLAINED: usize = 2;
 
 /// The effect of a change alone from which it is explained.
@@ -171,8 +171,8 @@ impl Worth<'_> {
     }
 }
 
-/// Lists the parameters that changed: those that help most first, with what they do. Those that matter little alone are
-/// only counted.
+/// Lists the parameters that changed: those that help most first, with what they do. Of those that matter little alone, only
+/// the values are given.
 fn changes(from: &Params, to: &Params, worth: Worth<'_>, facts: Option<&FamilyFacts>) -> String {
     let mut changes: Vec<(Option<f64>, Change)> =
         Change::between(from, to).into_iter().map(|change| (worth.of(&change), change)).collect();
@@ -195,12 +195,13 @@ fn changes(from: &Params, to: &Params, worth: Worth<'_>, facts: Option<&FamilyFa
     words.join(", ")
 }
 
-/// Names the changes that are not explained, with the range of their effects alone.
+/// Lists the changes that are not explained, with the range of their effects alone.
 fn rest(others: &[(Option<f64>, Change)]) -> Option<String> {
     let effects = others.iter().filter_map(|(effect, _)| *effect);
     let range = effects.clone().reduce(f64::min).zip(effects.reduce(f64::max));
     let range = range.map(|(lo, hi)| format!(" ({} alone)", either(times(lo), times(hi)))).unwrap_or_default();
-    let names: Vec<String> = others.iter().map(|(_, change)| format!("`{}`", change.parameter)).collect();
+    let named = |Change { parameter, from, to }: &Change| format!("`{parameter}` {from} → {to}");
+    let names: Vec<String> = others.iter().map(|(_, change)| named(change)).collect();
     (!names.is_empty()).then(|| format!("and {}{range}", names.join(", ")))
 }
 
@@ -243,6 +244,15 @@ mod tests {
         `tiled` is the fastest again 57.6 1.22 `BLOCK` 64 → 128 (threads of a block)
         `tiled`, the winner 50.0 1.15 `BLOCK` 128 → 256 (threads of a block)
         ");
+        let markdown = report(&record).to_markdown().unwrap();
+        assert!(markdown.contains("| **all steps** | - | 1.60× | 80.00 us to 50.00 us |"), "{markdown}");
+    }
+
+    #[test]
+    fn a_change_that_is_not_explained_has_both_values() {
+        let change = |parameter: &str| Change { parameter: parameter.to_owned(), from: 1, to: 0 };
+        let others = [(Some(1.003), change("OVERLAP")), (None, change("CHUNK"))];
+        assert_eq!(rest(&others).unwrap(), "and `OVERLAP` 1 → 0, `CHUNK` 1 → 0 (1.003× alone)");
     }
 
     #[test]

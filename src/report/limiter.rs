@@ -3,6 +3,7 @@
 use super::contract::{Case, Diagnosis, Finding, Roofline};
 use super::format::percent;
 use super::roofline::NEAR_CEILING;
+use crate::domain::finding::Confidence;
 use crate::domain::floor::Limiter;
 use crate::domain::tested::CauseStatus;
 
@@ -19,11 +20,13 @@ pub(super) fn first_cause<'a>(case: &Case, diagnoses: &'a [Diagnosis]) -> Option
 }
 
 /// Returns the case whose first cause promises the most by gain and confidence, with that cause. None if no case has one. A
-/// floor that is near is no cause that could be removed.
+/// floor that is near is no cause that could be removed. A cause with one indirect sign counts only without better ones.
 pub(super) fn most_to_gain<'a>(cases: &'a [Case], diagnoses: &'a [Diagnosis]) -> Option<(&'a Case, &'a Finding)> {
     let causes = cases.iter().filter_map(|case| Some((case, first_cause(case, diagnoses)?)));
     let mut causes: Vec<_> = causes.filter(|(_, cause)| cause.rule != "at-the-floor").collect();
-    causes.sort_by(|a, b| weight(b.1).total_cmp(&weight(a.1)));
+    let is_likely = |cause: &Finding| cause.confidence > Confidence::Low && cause.gain > 1.0;
+    let place = |cause: &Finding| (is_likely(cause), weight(cause));
+    causes.sort_by(|a, b| place(b.1).0.cmp(&place(a.1).0).then(place(b.1).1.total_cmp(&place(a.1).1)));
     causes.into_iter().next()
 }
 
@@ -70,7 +73,7 @@ fn by_ceilings(case: &Case, roofline: &Roofline) -> Option<String> {
         Some(blocks) => format!("idle SMs: {blocks} blocks on {}", case.sms),
         None => {
             let (arithmetic, bandwidth) = (percent(arithmetic), percent(bandwidth));
-            format!("no ceiling ({arithmetic} of arithmetic, {bandwidth} of {from}): its warps wait")
+            format!("not explained: {arithmetic} of arithmetic and {bandwidth} of {from}, so its warps wait")
         }
     })
 }
@@ -98,6 +101,6 @@ mod tests {
         assert_eq!(limited(250.0, 500), "L2: 67% of the ceiling");
         assert_eq!(limited(2000.0, 2), "launch: an empty launch is 50% of the time");
         assert_eq!(limited(50_000.0, 2), "idle SMs: 2 blocks on 58");
-        assert_eq!(limited(50_000.0, 500), "no ceiling (0.07% of arithmetic, 0.33% of L2): its warps wait");
+        assert_eq!(limited(50_000.0, 500), "not explained: 0.07% of arithmetic and 0.33% of L2, so its warps wait");
     }
 }

@@ -1,7 +1,7 @@
 //! What probably limits the best variants: cases with the same cause in one group.
 
 use super::contract::{Case, Diagnosis, Finding};
-use super::format::{either, gain, times};
+use super::format::{either, times};
 use super::limiter::{first_cause, weight};
 use super::merged::{merge, shape};
 use crate::domain::ids::IterationId;
@@ -61,9 +61,13 @@ impl<'a> Group<'a> {
 
     /// Formats the possible gains: `2.36× to 3.08×`. None if no cause has one.
     pub(super) fn gains(&self) -> Option<String> {
-        let gains = || self.causes().map(|cause| cause.gain);
+        let gains = || self.causes().map(|cause| cause.gain).filter(|gain| *gain > 1.0);
         let (least, most) = gains().reduce(f64::min).zip(gains().reduce(f64::max))?;
-        (most > 1.0).then(|| either(gain(least), times(most)))
+        let unknown = match self.causes().count() - gains().count() {
+            0 => String::new(),
+            some => format!(" or, on {some}, not known"),
+        };
+        Some(format!("{}{unknown}", either(times(least), times(most))))
     }
 
     /// Formats the confidence in the causes: `medium to high`. None without causes.

@@ -124,7 +124,12 @@ fn explain(context: &mut Context, report: &Report) {
     context.insert("first_reading", &roofline::first_reading(&report.cases));
     context.insert("roofline_readings", &roofline::readings(&report.cases));
     context.insert("scaling_tables", &report.scaling.iter().map(explanations::scaling).collect::<Vec<_>>());
-    context.insert("ladder_tables", &report.ladders.iter().map(explanations::ladder).collect::<Vec<_>>());
+    context.insert(
+        "ladder_tables",
+        &report.ladders.iter().map(|ladder| explanations::ladder(report, ladder)).collect::<Vec<_>>(),
+    );
+    let steps = report.ladders.first().map(|ladder| &*ladder.steps).unwrap_or_default();
+    context.insert("has_effects", &steps.iter().any(|step| step.mechanism.contains(" alone")));
     contests(context, report);
     // A case whose counts explain the gain tells the most, and else the one with the largest gain.
     let all = || report.advantages.iter().chain(&report.rival_advantages);
@@ -154,6 +159,7 @@ fn explain(context: &mut Context, report: &Report) {
     context.insert("tested", &report.diagnoses.iter().map(tested).collect::<Vec<_>>());
     context.insert("cause_order", sentences::CAUSE_ORDER);
     context.insert("winner_causes", &explanations::causes(report));
+    context.insert("accounted", &sentences::accounted(report));
     context.insert("why", &sentences::why(report));
     context.insert("recommended_head", sentences::recommended_head(report));
     let after = report.next_experiment.as_ref().and_then(|next| next.after_us);

@@ -118,6 +118,11 @@ pub struct FamilyFacts {
     pub about: String,
     /// What each of its parameters does.
     pub parameters: IndexMap<String, String>,
+    /// Its parameters that divide a reduction among blocks, warps or threads.
+    pub splits: Vec<String>,
+    /// Whether its tensor cores read shared memory through descriptors (`wgmma`). A virtual GPU does not count these reads
+    /// as wavefronts.
+    pub reads_by_descriptor: bool,
     /// The cases that it cannot compute, with the reasons.
     pub excluded: Vec<(CaseName, Vec<String>)>,
 }

@@ -8,6 +8,7 @@ use crate::domain::origin::Purpose;
 use crate::domain::prediction::Prediction;
 use crate::domain::record::IterationRecord;
 use crate::domain::tested::screened_ns;
+use crate::domain::variant::Params;
 
 /// The least expected gain that is worth an experiment: one that a comparison can resolve.
 pub(super) const MIN_GAIN: f64 = 1.005;
@@ -64,14 +65,45 @@ pub(super) fn is_hopeless(prediction: Prediction) -> bool {
     prediction.hi < MIN_GAIN || prediction.median.is_some_and(|median| median < 1.0)
 }
 
+/// Says what a kernel without a cause would do. Where the family's own split of the reduction is slower, by a measurement
+/// of the session or else by the prediction model, a new kernel's split is no idea.
+pub(super) fn kernel_change(finding: &Finding, input: &ReportInput<'_>) -> &'static str {
+    match finding.without_split {
+        Some(without_split) if split_is_slower(finding, input) => without_split,
+        _ => finding.kernel_change,
+    }
+}
+
+/// Tells whether a remedy of the same family that splits the work more is slower on the case.
+fn split_is_slower(finding: &Finding, input: &ReportInput<'_>) -> bool {
+    let iterations = &input.record.iterations;
+    let explained = iterations.iter().find(|one| Some(one.id) == finding.iteration);
+    let facts = input.families.iter().find(|facts| facts.name == finding.family);
+    let (Some(explained), Some(facts)) = (explained, facts) else { return false };
+    let own = finding.remedies.iter().filter(|remedy| remedy.family == finding.family);
+    let is_slower = |remedy: &Remedy| {
+        let params = remedy.params.as_ref()?;
+        let is_more = |one: &Params, name: &str| one.get(name) > explained.params.get(name);
+        let split = facts.splits.iter().find(|name| is_more(params, name))?;
+        let tried = iterations.iter().filter(|one| one.family == finding.family && is_more(&one.params, split));
+        let best_ns = tried.filter_map(|one| screened_ns(one, &finding.case)).reduce(f64::min);
+        Some(match best_ns.zip(screened_ns(explained, &finding.case)) {
+            Some((best_ns, own_ns)) => best_ns > own_ns,
+            None => (input.predict)(finding, remedy).is_some_and(is_hopeless),
+        })
+    };
+    own.filter_map(is_slower).any(|is_slower| is_slower)
+}
+
 impl Next<'_> {
     /// Returns the phrase for the cause.
-    pub(super) fn text(self, finding: &Finding) -> String {
+    pub(super) fn text(self, finding: &Finding, input: &ReportInput<'_>) -> String {
+        let kernel = kernel_change(finding, input);
         match self {
             Self::Try(remedy, Some(prediction)) if is_hopeless(prediction) => {
                 let range = either(times(prediction.lo), times(prediction.hi));
                 // The explanation of the parameter follows the change.
-                let (change, kernel) = (remedy.text.split(": ").next().unwrap_or_default(), finding.kernel_change);
+                let change = remedy.text.split(": ").next().unwrap_or_default();
                 format!("no parameter helps ({change}: {range} predicted); a new kernel could {kernel}")
             }
             Self::Try(remedy, _) | Self::Write(remedy) => remedy.text.clone(),
@@ -80,7 +112,7 @@ impl Next<'_> {
             Self::Nothing if finding.rule == "at-the-floor" => "nothing: the floor is near".to_owned(),
             // With several launches, the diagnosis proposes to fuse them.
             Self::Nothing if finding.rule == "launch-bound" => "nothing: one launch is needed in any case".to_owned(),
-            Self::Nothing => format!("none of its parameters removes it; a new kernel could {}", finding.kernel_change),
+            Self::Nothing => format!("none of its parameters removes it; a new kernel could {kernel}"),
         }
     }
 }

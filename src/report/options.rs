@@ -7,6 +7,7 @@ use super::contract::{Case, Choice, Diagnosis, Experiment, Outlook};
 use super::format::{counted, duration, either, times};
 use super::pairs::samples;
 use super::{ReportInput, excluded, limiter};
+use crate::domain::finding::Confidence;
 use crate::domain::record::SessionRecord;
 use crate::domain::statistics::median;
 
@@ -129,18 +130,14 @@ fn go_on(outlook: Option<&Outlook>, cases: usize, wall_s: Option<f64>) -> Choice
     };
     let Outlook { more_s, expected_gains, expected_gains_ci: [few, many], factor: [lo, middle, hi], .. } = outlook;
     let Outlook { late_gains, late_s, .. } = outlook;
-    let of = counted(cases, "case");
-    let size = outlook.gain_size.map(|size| format!(" of {size:.3}× each, on one of the {of}")).unwrap_or_default();
-    let search_s = 2.0 * late_s;
-    let rest = match search_s < 0.99 * more_s {
-        true => format!(" (the rest of its {} is start and finals)", duration(*more_s)),
-        false => String::new(),
-    };
+    let on = if cases == 1 { String::new() } else { format!(" on one of {cases} cases") };
+    let size = outlook.gain_size.map(|size| format!(", each of about {size:.3}×{on}")).unwrap_or_default();
+    let over = if cases == 1 { "In all" } else { "Over all cases" };
     let gain = format!(
-        "all cases {middle:.3}× ({lo:.3} to {hi:.3}): about {expected_gains:.0} improvements ({few:.0} to {many:.0}){size}. \
-         The second half of the search found {late_gains} in {}; another session would search for {}{rest}",
-        duration(*late_s),
-        duration(search_s)
+        "about {} ({few:.0} to {many:.0}){size}. {over}, that is {middle:.3}× ({lo:.3} to {hi:.3}). The second half of this \
+         search found {late_gains} in {}, and another session searches for twice as long",
+        counted(expected_gains.round() as usize, "more improvement"),
+        duration(*late_s)
     );
     let risk = match outlook.late_gains {
         0 => "most likely wasted",
@@ -188,18 +185,43 @@ fn new_kernel(cases: &[Case], diagnoses: &[Diagnosis], room: f64, wall_s: Option
     });
     let estimate = estimate.unwrap_or_else(|| "not known; ".to_owned());
     let factor = |case: &Case| case.roofline.as_ref().and_then(|roofline| roofline.times_of_floor);
-    let most = cases.iter().filter_map(|case| Some((factor(case)?, case))).max_by(|a, b| a.0.total_cmp(&b.0));
-    let most = most.filter(|_| cases.len() > 1);
+    let farthest = cases.iter().filter_map(|case| Some((factor(case)?, case))).max_by(|a, b| a.0.total_cmp(&b.0));
+    let farthest = farthest.filter(|_| cases.len() > 1);
     let over = if cases.len() > 1 { " over all cases" } else { "" };
-    let most = most.map(|(factor, case)| format!(" ({} on `{}`)", times(factor), case.case)).unwrap_or_default();
+    let farthest = farthest.map(|(factor, case)| format!(" ({} on `{}`)", times(factor), case.case));
     Choice {
         minutes: wall_s.map(|wall_s| wall_s / 60.0),
         ..choice(
             Kind::NewKernel,
             "write a new kernel, then run a session like this one".to_owned(),
-            format!("{estimate}at most {}{over}{most}, the distance to the floor", times(room)),
-            "high: it may gain little",
+            format!(
+                "{estimate}at most {}{over}{}, the distance to the floor{}",
+                times(room),
+                farthest.unwrap_or_default(),
+                launches(cases)
+            ),
+            risk(most.map(|(_, cause)| cause.confidence)),
         )
+    }
+}
+
+/// Says on how many cases the floor is an empty launch, which no kernel that computes something reaches.
+fn launches(cases: &[Case]) -> String {
+    let is_launch = |case: &&Case| case.roofline.as_ref().is_some_and(|roofline| roofline.floor_limiter == "launch");
+    match (cases.iter().filter(is_launch).count(), cases.len()) {
+        (0, _) => String::new(),
+        (_, 1) => " (an empty launch)".to_owned(),
+        (some, all) => format!(" (on {some} of {all} an empty launch)"),
+    }
+}
+
+/// Says what may go wrong with a kernel that is written against a cause, by the confidence in the cause.
+fn risk(confidence: Option<Confidence>) -> &'static str {
+    match confidence {
+        Some(Confidence::High) => "moderate: the kernel may lose elsewhere what it gains there",
+        Some(Confidence::Medium) => "high: the gain is an estimate, and the kernel may lose it elsewhere",
+        Some(Confidence::Low) => "very high: the cause rests on one indirect sign, so the kernel may gain nothing",
+        None => "very high: no cause is known",
     }
 }
 
@@ -260,6 +282,13 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_risk_of_a_new_kernel_follows_from_the_confidence_in_its_cause() {
+        let levels = [None, Some(Confidence::Low), Some(Confidence::Medium), Some(Confidence::High)];
+        let heads = levels.map(|level| risk(level).split(':').next().unwrap());
+        assert_eq!(heads, ["very high", "very high", "high", "moderate"]);
+    }
+
     /// The session of 3,301 s cost $0.18 for the device.
     #[test]
     fn each_option_has_its_gain_and_its_cost() {
@@ -280,9 +309,9 @@ mod tests {
             })
             .collect();
         insta::assert_snapshot!(told.join("\n"), @"
-        go_on: all cases 1.000× (1.000 to 1.010): about 0 improvements (0 to 7) of 1.020× each, on one of the 3 cases. The second half of the search found 0 in 150 s; another session would search for 300 s | 0.0164 | most likely wasted
+        go_on: about 0 more improvements (0 to 7), each of about 1.020× on one of 3 cases. Over all cases, that is 1.000× (1.000 to 1.010). The second half of this search found 0 in 150 s, and another session searches for twice as long | 0.0164 | most likely wasted
         another_family: `split-k`: never timed | 0.0164 | their best may stay behind
-        new_kernel: not known; at most 141× over all cases (400× on `b8h8s512`), the distance to the floor | 0.1800 | high: it may gain little
+        new_kernel: not known; at most 141× over all cases (400× on `b8h8s512`), the distance to the floor (on 3 of 3 an empty launch) | 0.1800 | very high: no cause is known
         stop: keeps 0.50× over the baseline | 0.0000 | none
         ");
     }

@@ -42,7 +42,7 @@ fn gain(report: &Report, choice: &Choice) -> Option<String> {
         ("go_on", _) => choice.expected.map(|factor| format!("{factor:.3}× over all cases")),
         (_, Some(Experiment { case, before_us, after_us: Some([_, slowest_us]), .. })) => {
             let most = limiter::most_to_gain(&report.cases, &report.diagnoses);
-            let idea = most.map(|(_, cause)| cause.kernel_change).unwrap_or_default();
+            let idea = most.map(|(_, cause)| &*cause.kernel_change).unwrap_or_default();
             Some(format!("about {} on `{case}`, if it can {idea}", times(before_us / slowest_us)))
         }
         _ => None,

@@ -4,35 +4,84 @@ use std::collections::HashSet;
 
 use super::contract::{Case, FamilyTime, Rivals};
 use super::pairs::screened;
-use crate::domain::record::IterationRecord;
+use super::standing;
+use crate::domain::record::{IterationRecord, SessionRecord};
 
 /// Returns the best times of all families on each case, fastest first. Cases that only one family could compute are left
 /// out, because nothing competed there.
-pub(super) fn of(cases: &[Case], iterations: &[IterationRecord]) -> Vec<Rivals> {
-    let rivals = cases.iter().map(|case| Rivals { case: case.case.clone(), families: families(case, iterations) });
+pub(super) fn of(cases: &[Case], record: &SessionRecord) -> Vec<Rivals> {
+    let rivals = cases.iter().map(|case| Rivals { case: case.case.clone(), families: families(case, record) });
     rivals.filter(|rivals| rivals.families.len() > 1).collect()
 }
 
+/// Returns the time of a variant as a ratio of one run has it: the best variant's time times the ratio, in microseconds.
+/// None if the two did not take turns in the run that gave the case's figures.
+pub(super) fn us_in_one_run(iteration: &IterationRecord, case: &Case, record: &SessionRecord) -> Option<f64> {
+    let deciding = standing::of(&case.case, record)?.deciding?;
+    let same = record.iterations.iter().filter(|one| one.hash == iteration.hash);
+    let other = same.into_iter().find_map(|one| deciding.of_iteration(one.id))?;
+    Some(case.best_us? * deciding.over_best(other)?.estimate)
+}
+
+/// Returns the best time of a variant in its screening runs, in microseconds.
+pub(super) fn screened_us(iteration: &IterationRecord, case: &Case, record: &SessionRecord) -> Option<f64> {
+    let own = screened(&record.iterations).filter(|(one, name, _)| one.hash == iteration.hash && *name == &*case.case);
+    own.map(|(.., ns)| ns / 1e3).reduce(f64::min)
+}
+
+/// The fastest variant of a family on a case.
+#[derive(Clone, Copy)]
+pub(super) struct Fastest<'a> {
+    /// An iteration that timed it.
+    pub(super) iteration: &'a IterationRecord,
+    /// Its time in microseconds.
+    us: f64,
+    /// Whether it took turns with the winner in one run.
+    in_one_run: bool,
+}
+
+/// Returns the fastest variant of a family: of those that took turns with the winner in one run, else of all, by their
+/// screening runs. The least of many screening runs is partly luck.
+pub(super) fn fastest<'a>(family: &str, case: &Case, record: &'a SessionRecord) -> Option<Fastest<'a>> {
+    let own = |iteration: &IterationRecord| iteration.family == family;
+    let least = |a: &Fastest<'_>, b: &Fastest<'_>| a.us.total_cmp(&b.us);
+    let deciding = standing::of(&case.case, record).and_then(|standing| standing.deciding);
+    let turns = deciding.iter().flat_map(|deciding| &deciding.comparison.participants);
+    let turns = turns.filter_map(|one| record.iterations.iter().find(|other| Some(other.id) == one.iteration));
+    let in_one_run = turns.filter(|one| own(one)).filter_map(|iteration| {
+        let us = us_in_one_run(iteration, case, record)?;
+        Some(Fastest { iteration, us, in_one_run: true })
+    });
+    in_one_run.min_by(least).or_else(|| {
+        let screened = screened(&record.iterations).filter(|(one, name, _)| own(one) && *name == &*case.case);
+        screened.map(|(iteration, _, ns)| Fastest { iteration, us: ns / 1e3, in_one_run: false }).min_by(least)
+    })
+}
+
 /// Returns the best time of every family on a case. For the winner's, that is the best variant's own time.
-fn families(case: &Case, iterations: &[IterationRecord]) -> Vec<FamilyTime> {
+fn families(case: &Case, record: &SessionRecord) -> Vec<FamilyTime> {
     let mut families: Vec<FamilyTime> = Vec::new();
     let mut seen = HashSet::new();
-    for (iteration, _, ns) in screened(iterations).filter(|(_, name, _)| *name == &*case.case) {
-        let (family, us) = (&iteration.family, ns / 1e3);
+    for (iteration, ..) in screened(&record.iterations).filter(|(_, name, _)| *name == &*case.case) {
+        let family = &iteration.family;
         let new = u64::from(seen.insert(&iteration.hash));
         match families.iter_mut().find(|one| one.family == *family) {
-            Some(known) => {
-                known.us = known.us.min(us);
-                known.configurations += new;
-            }
-            None => families.push(FamilyTime { family: family.clone(), us, configurations: new }),
+            Some(known) => known.configurations += new,
+            None => families.push(FamilyTime {
+                family: family.clone(),
+                us: f64::INFINITY,
+                in_one_run: false,
+                configurations: new,
+            }),
         }
     }
     let winner = case.variant.as_ref().zip(case.best_us);
-    if let Some((own, (_, best_us))) =
-        winner.and_then(|winner| Some((families.iter_mut().find(|one| one.family == winner.0.family)?, winner)))
-    {
-        own.us = best_us;
+    for one in &mut families {
+        let timed = || fastest(&one.family, case, record);
+        (one.us, one.in_one_run) = match winner.filter(|(winner, _)| winner.family == one.family) {
+            Some((_, best_us)) => (best_us, true),
+            None => timed().map_or((f64::INFINITY, false), |fastest| (fastest.us, fastest.in_one_run)),
+        };
     }
     families.sort_by(|a, b| a.us.total_cmp(&b.us));
     families

@@ -185,7 +185,11 @@ fn shown(tested: &CauseTest, gain: Option<String>, confidence: String) -> String
     let gained = tested.speedup.map(times).unwrap_or_default();
     let status = match tested.status {
         CauseStatus::Confirmed => return format!("confirmed by an experiment that gained {gained}"),
-        CauseStatus::Supported => return format!("supported by an experiment that gained {gained}"),
+        CauseStatus::Supported => {
+            let is_alone = tested.shared_with.is_empty();
+            let shared = if is_alone { "" } else { ", which does not tell it apart from another cause" };
+            return format!("supported by an experiment that gained {gained}{shared}");
+        }
         CauseStatus::Inconclusive => "its experiment changed too much to tell",
         CauseStatus::NotConfirmed => "refuted",
         CauseStatus::NotTested => "not tested",
@@ -213,7 +217,7 @@ fn winners(report: &Report, input: &ReportInput<'_>) -> Option<String> {
     };
     let mut sentences = vec![format!("{}.", words.join(", "))];
     sentences.extend(leads(report));
-    sentences.extend(idea(report, input));
+    sentences.extend(families.first().and_then(|(family, _)| idea(report, family, input)));
     sentences.extend(ties(report));
     (!families.is_empty()).then(|| sentences.join(" "))
 }
@@ -230,33 +234,19 @@ fn leads(report: &Report) -> Vec<String> {
     let mut sentences: Vec<String> =
         explained.iter().map(|one| format!("{}: {}.", advantage::lead(one), reason(one))).collect();
     sentences.extend(open.iter().map(|one| format!("{}.", advantage::lead(one))));
-    let derived: Vec<String> = open.iter().map(|one| times(one.modelled_factor)).collect();
-    let counts = "counts of a virtual GPU, a simulator on the CPU";
-    sentences.extend(match (explained.len(), derived.len()) {
-        (0, 0) => None,
-        (_, 0) => Some(format!("These reasons are {counts}.")),
-        (0, 1) => Some(format!("The {counts}, do not explain that: its model derives {} from them.", derived[0])),
-        (0, _) => {
-            Some(format!("The {counts}, explain none of that: its model derives {} from them.", derived.join(", ")))
-        }
-        (_, 1) => {
-            Some(format!("The {counts}, do not explain the last one: its model derives {} from them.", derived[0]))
-        }
-        (_, few) => Some(format!(
-            "The {counts}, do not explain the last {few}: its model derives {} from them.",
-            derived.join(", ")
-        )),
-    });
+    sentences.extend(advantage::explained(report, "The counts of a virtual GPU, a simulator on the CPU,"));
     sentences
 }
 
-/// Says what the family of the largest gain does, in the words of its manifest, where counts do not explain the gain over
-/// another family.
-fn idea(report: &Report, input: &ReportInput<'_>) -> Option<String> {
-    let most = advantage::over_start(report).filter(|most| !most.explained)?;
-    let family = input.families.iter().find(|facts| facts.name == most.after.family)?;
-    (most.before.family != family.name && !family.about.is_empty())
-        .then(|| format!("The idea of `{}`, in the words of its manifest: \"{}\"", family.name, family.about))
+/// Says what the family that won most cases does, in the words of its manifest, unless it is the first kernel's.
+fn idea(report: &Report, family: &str, input: &ReportInput<'_>) -> Option<String> {
+    let first = report.ladders.first().and_then(|ladder| ladder.steps.first());
+    if first.is_some_and(|first| first.family == family) {
+        return None;
+    }
+    let facts = input.families.iter().find(|facts| facts.name == family)?;
+    (!facts.about.is_empty())
+        .then(|| format!("The idea of `{family}`, in the words of its manifest: \"{}\"", facts.about))
 }
 
 /// Names the cases on which another family is nearly as fast as the best variant's.
@@ -343,7 +333,7 @@ fn last_gain(report: &Report, gains: &Gains<'_>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::super::contract::{Count, Counted};
-    use super::super::tests::{input, record, report};
+    use super::super::tests::{record, report};
     use super::*;
     use crate::domain::ids::IterationId;
 
@@ -361,9 +351,11 @@ mod tests {
             before: counted("split-k", 60.0),
             after: counted("tiled", 50.0),
             factor: 1.2,
+            in_one_run: false,
+            is_best_of_family: true,
             modelled_factor,
             explained,
-            counts: vec![Count { name: "warp_instructions", before: 2000.0, after: 1000.0 }],
+            counts: vec![Count { name: "warp_instructions", before: 2000.0, after: 1000.0, comparable: true }],
             reading: String::new(),
         }
     }
@@ -373,13 +365,10 @@ mod tests {
         let mut report = report(&record());
         report.advantages = vec![advantage("committed_winner", 257.0, false)];
         report.rival_advantages = vec![advantage("rival", 1.25, true)];
-        let record = record();
-        let told = [leads(&report), idea(&report, &input(&record)).into_iter().collect()].concat();
-        insta::assert_snapshot!(told.join("\n"), @r#"
+        insta::assert_snapshot!(leads(&report).join("\n"), @r#"
         On `b1h1s128`, `tiled` is 1.20× as fast as `split-k`, the next best family: it executes 2.0 times fewer instructions.
         On `b1h1s128`, `tiled` is 1.20× as fast as `split-k`, the committed winner that the session began with.
-        The counts of a virtual GPU, a simulator on the CPU, do not explain the last one: its model derives 257× from them.
-        The idea of `tiled`, in the words of its manifest: "Tiles of queries: keys are shared."
+        The counts of a virtual GPU, a simulator on the CPU, explain none of 1 lead; for 1 the model derives another ratio than was measured.
         "#);
     }
 

@@ -1,6 +1,7 @@
 //! Diagnoses the record of a session: its initial kernel and the best variant of each case.
 
-use super::rules::findings;
+use super::bound::Bound;
+use super::rules::findings_within;
 use super::subject::{Point, Subject};
 use crate::domain::family::Family;
 use crate::domain::finding::{EvidenceSource, Finding};
@@ -88,7 +89,8 @@ fn of_iteration(recorded: Recorded<'_>, iteration: &IterationRecord, case: &Case
         families,
         fast: &fast(recorded, case),
     };
-    findings(&subject)
+    let best = recorded.best.iter().map(|best| (best.case, best.time_ns));
+    findings_within(&subject, Bound::of(workload, case, best).as_ref())
 }
 
 /// Returns the families that the session has timed on a case, the fastest first.

@@ -21,6 +21,7 @@ mod uneven_blocks;
 
 pub use too_few_blocks::leaves_idle;
 
+use super::bound::Bound;
 use super::subject::Subject;
 use crate::domain::device::TimeSource;
 use crate::domain::finding::{Confidence, Evidence, EvidenceSource, Finding, Remedy};
@@ -70,8 +71,19 @@ const RULES: [Rule; 18] = [
 
 /// Returns the causes of a variant's lost time on a case, the most important first.
 pub fn findings(subject: &Subject<'_>) -> Vec<Finding> {
+    findings_within(subject, None)
+}
+
+/// Returns the same. No gain exceeds the limit that other cases set.
+pub fn findings_within(subject: &Subject<'_>, bound: Option<&Bound>) -> Vec<Finding> {
     let finding = |rule: &Rule| {
-        let Found { cause, evidence, confidence, gain, remedies } = (rule.find)(subject)?;
+        let Found { cause, mut evidence, mut confidence, gain, remedies } = (rule.find)(subject)?;
+        let mut gain = gain.clamp(1.0, subject.headroom());
+        if let Some(bound) = bound.filter(|bound| gain > bound.most(subject.time_ns)) {
+            gain = bound.most(subject.time_ns);
+            evidence.push(bound.evidence());
+            confidence = confidence.min(Confidence::Medium);
+        }
         Some(Finding {
             iteration: subject.iteration,
             family: subject.family.to_owned(),
@@ -80,9 +92,10 @@ pub fn findings(subject: &Subject<'_>) -> Vec<Finding> {
             cause,
             mechanism: rule.mechanism,
             kernel_change: rule.kernel_change,
+            without_split: (rule.name == too_few_blocks::RULE.name).then_some(too_few_blocks::WITHOUT_SPLIT),
             evidence,
             confidence,
-            gain: gain.clamp(1.0, subject.headroom()),
+            gain,
             remedies,
         })
     };

@@ -3,14 +3,27 @@
 use std::path::Path;
 
 use super::*;
-use crate::agent::diagnosis::{self, Point, Subject};
+use crate::agent::diagnosis::{self, Bound, Point, Subject};
 use crate::catalog::Project;
 use crate::domain::artifact::{InstructionMix, KernelResources};
 use crate::domain::finding::{Confidence, EvidenceSource, Finding, RULES};
 
+/// Cases with a time of each in microseconds.
+type Times<'a> = &'a [(&'a str, f64)];
+
 /// Diagnoses the default configuration of a family on its first case, given its times in microseconds. The blocks come
 /// from its launch plans.
 fn diagnosed(workload: &str, family: &str, times_us: &[(&str, f64)], kernels: &[KernelResources]) -> Vec<Finding> {
+    diagnosed_within(workload, family, (times_us, &[]), kernels)
+}
+
+/// Diagnoses the same, given the best times of other cases, too.
+fn diagnosed_within(
+    workload: &str,
+    family: &str,
+    (times_us, best_us): (Times<'_>, Times<'_>),
+    kernels: &[KernelResources],
+) -> Vec<Finding> {
     let project = Project::find(Some(Path::new(env!("CARGO_MANIFEST_DIR")))).unwrap();
     let workload = project.workload(workload).unwrap();
     let families = [project.families().unwrap().sound, project.planted_bugs().unwrap()].concat();
@@ -31,7 +44,8 @@ fn diagnosed(workload: &str, family: &str, times_us: &[(&str, f64)], kernels: &[
     let (case, us) = times_us[0];
     let scaling: Vec<Point> = times_us[1..].iter().map(point).collect();
     let fitting: Vec<&Family> = families.iter().filter(|family| family.fits(&workload, &device)).collect();
-    diagnosis::findings(&Subject {
+    let best = best_us.iter().map(|(case, us)| (workload.case(case).unwrap(), us * 1e3));
+    let subject = Subject {
         iteration: None,
         family: &family.name,
         configuration: Some((family, &params)),
@@ -46,7 +60,9 @@ fn diagnosed(workload: &str, family: &str, times_us: &[(&str, f64)], kernels: &[
         scaling: &scaling,
         families: &fitting,
         fast: &["attention-wgmma".to_owned()],
-    })
+    };
+    let bound = Bound::of(&workload, subject.case, best);
+    diagnosis::findings_within(&subject, bound.as_ref())
 }
 
 fn rules(findings: &[Finding]) -> Vec<&str> {
@@ -86,14 +102,39 @@ fn a_longer_walk_over_the_keys_is_not_serialised() {
     assert_eq!(rules(&diagnosed("attention-fp16-d64-full", "attention-scalar", &times, &[])), ["too-few-blocks"]);
 }
 
+/// Idle multiprocessors are certain there, but more blocks help only if each has less to do.
 #[test]
-fn few_blocks_are_certain_where_more_work_takes_no_longer() {
-    let times = [("b1h1s128", 517.49), ("b4h4s128", 518.83)];
+fn where_more_blocks_take_no_longer_the_time_is_that_of_one_block() {
+    let times = [("b1h1s128", 517.49), ("b4h1s128", 517.9), ("b4h4s128", 518.83)];
     let findings = diagnosed(CAUSAL, "attention-scalar", &times, &[]);
-    assert_eq!((findings[0].rule, findings[0].confidence), ("too-few-blocks", Confidence::High));
+    assert_eq!((findings[0].rule, findings[0].confidence), ("too-few-blocks", Confidence::Medium));
+    let against: Vec<&str> = findings[0].evidence.iter().filter(|one| !one.supports).map(|one| &*one.text).collect();
+    insta::assert_snapshot!(against.join("\n"), @"grids of 2, 8 and 32 blocks, each with as much work, take 517, 518 and 519 us, so the time is that of one block, and more blocks help only if each becomes shorter");
     insta::assert_snapshot!(findings[0].remedies[0].text, @"set BR from 64 to 1, with THREADS from 256 to 128, TPR from 1 to 32: 128 blocks instead of 2");
     let alone = diagnosed(CAUSAL, "attention-scalar", &times[..1], &[]);
     assert_eq!((alone[0].rule, alone[0].confidence), ("too-few-blocks", Confidence::Medium));
+}
+
+/// Nothing tells how much of 2 us more blocks could divide: the floor is an empty launch.
+#[test]
+fn what_more_blocks_gain_on_a_short_kernel_is_not_known_without_other_times() {
+    let findings = diagnosed(CAUSAL, "attention-scalar", &[("b1h1s128", 2.0)], &[]);
+    let found = findings.iter().find(|finding| finding.rule == "too-few-blocks").unwrap();
+    assert_eq!((found.gain, found.confidence), (1.0, Confidence::Low));
+}
+
+/// b1h1s64 asks for less. b1h1s65 does not, because its size leaves a remainder; b1h1s512 asks for more keys.
+#[test]
+fn no_gain_makes_a_case_faster_than_one_that_asks_for_less() {
+    let best = [("b1h1s64", 20.0), ("b1h1s65", 30.0), ("b1h1s512", 35.0), ("b4h1s128", 40.0)];
+    let of = |best: &[(&str, f64)]| {
+        diagnosed_within(CAUSAL, "attention-scalar", (&[("b4h1s128", 40.0)], best), &[]).remove(0)
+    };
+    let (bound, free) = (of(&best), of(&[]));
+    assert_eq!((bound.rule, bound.gain, bound.confidence), ("too-few-blocks", 2.0, Confidence::Medium));
+    assert!(free.gain > 10.0 && free.evidence.len() + 1 == bound.evidence.len(), "{free:?}");
+    insta::assert_snapshot!(bound.evidence.last().unwrap().text, @"`b1h1s64` asks for less (B, Sq, Sk) and for no more of anything, and takes 20.000 us with its best known kernel");
+    assert_eq!(of(&[("b1h1s128", 40.5)]).gain, 1.005, "what a comparison resolves");
 }
 
 /// Half of the time stays even where each block has an eighth of the work, so more blocks cannot divide it.

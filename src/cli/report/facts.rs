@@ -10,6 +10,7 @@ use crate::domain::finding::{Finding, Remedy};
 use crate::domain::floor::{Floor, Limiter, limits};
 use crate::domain::history::History;
 use crate::domain::ids::CaseName;
+use crate::domain::mechanism::Mechanism;
 use crate::domain::origin::{Change, Origin};
 use crate::domain::prediction::Prediction;
 use crate::domain::record::SessionRecord;
@@ -53,6 +54,8 @@ pub(super) fn of_families(families: &[Family], workload: &Workload, record: &Ses
         name: family.name.clone(),
         about: family.about.clone(),
         parameters: family.params.iter().map(|(name, param)| (name.clone(), param.about.clone())).collect(),
+        splits: splits(family),
+        reads_by_descriptor: family.template.contains("wgmma"),
         excluded: workload
             .cases
             .iter()
@@ -62,6 +65,12 @@ pub(super) fn of_families(families: &[Family], workload: &Workload, record: &Ses
             .collect(),
     });
     facts.collect()
+}
+
+/// Returns the parameters that divide work whose results are merged at the end.
+fn splits(family: &Family) -> Vec<String> {
+    let splits = family.params.iter().filter(|(_, param)| param.mechanism == Mechanism::WorkSplit);
+    splits.map(|(name, _)| name.clone()).collect()
 }
 
 /// Returns why a family cannot compute a case. None if it can, or if its manifest is wrong.

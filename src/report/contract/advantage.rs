@@ -19,6 +19,10 @@ pub struct Advantage {
     pub after: Counted,
     /// The slower time over the best one.
     pub factor: f64,
+    /// Whether the two took turns in one run. Otherwise the factor is of two runs.
+    pub in_one_run: bool,
+    /// Whether the slower variant is the fastest one of its family on the case.
+    pub is_best_of_family: bool,
     /// The same by the model of the virtual GPU, which follows from the counts.
     pub modelled_factor: f64,
     /// Whether the counts explain the gain: the two factors, as logarithms, differ by at most a factor of 1.5.
@@ -54,11 +58,15 @@ pub struct Count {
     pub before: f64,
     /// For the best one.
     pub after: f64,
+    /// Whether the two may be compared. Wavefronts of shared memory may not if only one of the variants uses `wgmma`, whose
+    /// reads are not counted.
+    pub comparable: bool,
 }
 
 impl Count {
-    /// Returns how many times smaller the count is for the best variant. None if there was nothing, or nothing is left.
+    /// Returns how many times smaller the count is for the best variant. None if there was nothing, if nothing is left, or
+    /// if the two may not be compared.
     pub fn factor(&self) -> Option<f64> {
-        (self.before > 0.0 && self.after > 0.0).then(|| self.before / self.after)
+        (self.comparable && self.before > 0.0 && self.after > 0.0).then(|| self.before / self.after)
     }
 }

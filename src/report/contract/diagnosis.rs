@@ -41,7 +41,7 @@ pub struct Finding {
     /// How it makes the kernel slow.
     pub mechanism: &'static str,
     /// What a kernel without the cause would do.
-    pub kernel_change: &'static str,
+    pub kernel_change: String,
     /// What speaks for it and against it.
     pub evidence: Vec<Evidence>,
     /// How sure the diagnosis is.

@@ -64,8 +64,11 @@ pub struct Rivals {
 pub struct FamilyTime {
     /// The family.
     pub family: String,
-    /// Its best time: of screening runs, or the winner's own time.
+    /// Its best time: of screening runs, or the winner's own time. Where `in_one_run`, it is the winner's time times the
+    /// ratio of that run.
     pub us: f64,
+    /// Whether its fastest variant took turns with the winner in one run.
+    pub in_one_run: bool,
     /// Its correct configurations that the session timed on the case.
     pub configurations: u64,
 }

@@ -36,12 +36,12 @@ use crate::domain::variant::Params;
 use crate::domain::verdict::Verdict;
 
 /// The version of the contract.
-pub const SCHEMA: &str = "optloop.report/3";
+pub const SCHEMA: &str = "optloop.report/4";
 
 /// What a session found, what it cost and what to try next.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
-    /// The version of the contract: `optloop.report/3`.
+    /// The version of the contract: `optloop.report/4`.
     pub schema: &'static str,
     /// The session.
     pub session: Session,

@@ -8,7 +8,7 @@ use crate::report::contract::{
 };
 use crate::report::format::{NOTHING, duration, gain, percent, times, us, usd};
 use crate::report::limits::{self, Group};
-use crate::report::{limiter, measuring};
+use crate::report::{advantage, limiter, measuring};
 
 /// The most families to name beside the winner's.
 const MAX_RIVALS: usize = 3;
@@ -22,7 +22,7 @@ pub(super) fn cases(report: &Report) -> String {
         let baseline = case.baseline.as_ref().filter(|baseline| !baseline.is_initial_kernel);
         vec![
             case.case.to_string(),
-            shown(change.map(|change| change.began_us), us),
+            shown(change.map(|change| before_us(case, change)), us),
             format!("{}{unconfirmed}", shown(case.best_us, us)),
             match change.is_some_and(is_same) {
                 true => "the same kernel".to_owned(),
@@ -45,6 +45,13 @@ pub(super) fn cases(report: &Report) -> String {
         "what probably limits it",
     ];
     table(&headings, &report.cases.iter().map(row).collect::<Vec<_>>())
+}
+
+/// Returns the time before, so that a row agrees with its ratio: where both took turns in one run, it is the time now times
+/// the ratio of that run. Otherwise it is the time of the variant's own run.
+fn before_us(case: &Case, change: &Change) -> f64 {
+    let ratio = change.ratio.filter(|ratio| ratio.paired).map(|ratio| ratio.estimate);
+    ratio.zip(case.best_us).map_or(change.began_us, |(ratio, best_us)| ratio * best_us)
 }
 
 /// Tells whether a case ended with the kernel that it began with. The two times of one kernel differ, because they come
@@ -124,23 +131,44 @@ pub(super) fn scaling(scaling: &Scaling) -> String {
 }
 
 /// Returns the steps from the first kernel to the winner of a case.
-pub(super) fn ladder(ladder: &Ladder) -> String {
+pub(super) fn ladder(report: &Report, ladder: &Ladder) -> String {
     let mut rows: Vec<Vec<String>> = ladder
         .steps
         .iter()
         .map(|step| vec![step.what.clone(), us(step.us), shown(step.factor, times), step.mechanism.clone()])
         .collect();
-    let left = ladder.floor_us.zip(ladder.steps.last()).map(|(floor_us, last)| last.us / floor_us);
-    let left = left.map(|left| format!("{} is left", times(left))).unwrap_or_default();
+    if let [first, _, .., last] = &*ladder.steps {
+        let whole = format!("{} us to {} us", us(first.us), us(last.us));
+        rows.push(vec!["**all steps**".to_owned(), NOTHING.to_owned(), times(first.us / last.us), whole]);
+    }
+    let left = left(report, ladder).unwrap_or_default();
     rows.extend(ladder.floor_us.map(|floor| vec!["floor".to_owned(), us(floor), NOTHING.to_owned(), left]));
     table(&["step", ">us", ">factor", "mechanism"], &rows)
+}
+
+/// Says how far the winner of a ladder is from its floor, and how much of that its cause accounts for.
+fn left(report: &Report, ladder: &Ladder) -> Option<String> {
+    let left = ladder.steps.last()?.us / ladder.floor_us?;
+    let case = report.cases.iter().find(|case| case.case == ladder.case);
+    let cause = case.and_then(|case| limiter::first_cause(case, &report.diagnoses));
+    let accounted = match cause.filter(|cause| cause.gain > 1.0 && cause.rule != "at-the-floor") {
+        Some(cause) => {
+            let rest = left / cause.gain;
+            let open =
+                if rest < 1.02 { String::new() } else { format!("; the other {} are not explained", times(rest)) };
+            format!(". The cause found ({}) accounts for {}{open}", cause.cause, times(cause.gain))
+        }
+        None => String::new(),
+    };
+    Some(format!("{} is left{accounted}", times(left)))
 }
 
 /// Returns what the winner of each case won against: the next best families, with their times over its own.
 pub(super) fn rivals(rivals: &[&Rivals]) -> Option<String> {
     let row = |Rivals { case, families }: &&Rivals| {
         let (winner, others) = families.split_first()?;
-        let other = |one: &FamilyTime| format!("`{}` {} ({})", one.family, us(one.us), times(one.us / winner.us));
+        let lead = |one: &FamilyTime| advantage::lead_factor(one.us / winner.us, one.in_one_run);
+        let other = |one: &FamilyTime| format!("`{}` {} ({})", one.family, us(one.us), lead(one));
         let others: Vec<String> = others.iter().take(MAX_RIVALS).map(other).collect();
         Some(vec![case.to_string(), format!("`{}`", winner.family), us(winner.us), others.join(", ")])
     };
@@ -161,7 +189,7 @@ pub(super) fn advantage(slower: &[(&str, &Advantage)]) -> Option<String> {
         [what.to_owned()].into_iter().chain(before).chain([after]).chain(by).collect::<Vec<String>>()
     };
     let mut rows = vec![
-        row("time, us", &|one| us(one.before.us), us(first.after.us), &|one| times(one.factor)),
+        row("time, us", &|one| us(one.before.us), us(first.after.us), &advantage::factor),
         row("the same by the model", &|one| us(one.before.modelled_us), us(first.after.modelled_us), &|one| {
             times(one.modelled_factor)
         }),
@@ -169,6 +197,9 @@ pub(super) fn advantage(slower: &[(&str, &Advantage)]) -> Option<String> {
     rows.extend(first.counts.iter().enumerate().map(|(place, count)| {
         let (what, show): (&str, fn(f64) -> String) = match count.name {
             "warp_instructions" => ("warp instructions", amount),
+            "shared_wavefronts" if !count.comparable => {
+                ("wavefronts of shared memory (those of `wgmma` are not counted)", amount)
+            }
             "shared_wavefronts" => ("wavefronts of shared memory", amount),
             "global_load_bytes" => ("bytes loaded from global memory", amount),
             "chain_ns" => ("longest chain of dependent instructions, us (modelled)", |ns| us(ns / 1e3)),

@@ -3,15 +3,17 @@
 use std::collections::BTreeSet;
 
 use crate::domain::device::TimeSource;
-use crate::domain::ids::CaseName;
+use crate::domain::finding::EvidenceSource;
 use crate::domain::machine::Throttle;
 use crate::domain::origin::Change;
-use crate::domain::tested::{CauseStatus, CauseTest, is_far_more};
-use crate::report::advantage::MIN_FACTOR;
-use crate::report::contract::{Advantage, Case, FamilyTime, Finding, Report};
+use crate::domain::tested::{CauseStatus, CauseTest, is_more};
+use crate::report::contract::{Advantage, Case, Finding, Report};
 use crate::report::format::{counted, duration, percent, relative_error, times};
 use crate::report::ladder::meaning;
 use crate::report::{advantage, limiter};
+
+/// The multiple of the floor from which a distance has to be explained.
+const NEAR: f64 = 1.5;
 
 /// The most cases to name in a command. With more of them, it searches all cases of the workload.
 const MAX_CASES: usize = 6;
@@ -64,14 +66,15 @@ fn experiment_command(report: &Report) -> Option<String> {
 pub(super) const CAUSE_ORDER: &str = "Causes are ranked by possible gain (the estimated speed-up without the cause) and \
                                       confidence, after those that survived an experiment. An experiment *confirms* a \
                                       cause if one parameter brings half of that gain (as a logarithm), and *supports* \
-                                      it if several do. It is *inconclusive* if these gain far more than the cause could.";
+                                      it if several do or another cause could account for it. It is *inconclusive* if \
+                                      several gain far more.";
 
 /// The most changed parameters of an experiment to name.
 const MAX_CHANGES: usize = 3;
 
 /// Says what experiments have shown about a cause that was found in a variant of a family on a case.
 pub(super) fn tested(report: &Report, (family, case): (&str, &str), tested: &CauseTest) -> String {
-    let CauseTest { status, iteration, changes, speedup, expected, .. } = tested;
+    let CauseTest { status, iteration, changes, speedup, expected, shared_with, .. } = tested;
     let untested = match status {
         CauseStatus::NoExperiment => "none found that removes it",
         _ => "not tested",
@@ -81,12 +84,17 @@ pub(super) fn tested(report: &Report, (family, case): (&str, &str), tested: &Cau
     let on = elsewhere.map(|other| format!(" on `{other}`")).unwrap_or_default();
     let expects = if *expected > 1.0 { format!("; {} expected", times(*expected)) } else { String::new() };
     // Few changes act on one cause alone.
-    let more = match (status, is_far_more(*speedup, *expected)) {
-        (_, false) => "",
-        (CauseStatus::Inconclusive, true) => {
+    let more = match (status, is_more(*speedup, *expected)) {
+        (CauseStatus::Inconclusive, _) => {
             "; several changes at once, which do not tell how much of it came from this cause"
         }
-        (_, true) => ", so the change helped in other ways, too",
+        (_, true) => ", so more than this cause went away",
+        (_, false) => "",
+    };
+    let rules: Vec<String> = shared_with.iter().map(|rule| format!("`{rule}`")).collect();
+    let shared = match rules.is_empty() {
+        true => String::new(),
+        false => format!("; {} could account for it, too, and it does not tell them apart", rules.join(" and ")),
     };
     let about = |parameter: &str| {
         let effects = &report.parameters.effects;
@@ -105,7 +113,7 @@ pub(super) fn tested(report: &Report, (family, case): (&str, &str), tested: &Cau
         true => format!("took {} as long", times(1.0 / speedup)),
         false => format!("gained {}", times(*speedup)),
     };
-    format!("{status}: {what} {effect}{on} (iteration {iteration}{expects}{more})")
+    format!("{status}: {what} {effect}{on} (iteration {iteration}{expects}{more}{shared})")
 }
 
 /// Names what an experiment changed, and what the parameters do.
@@ -137,8 +145,22 @@ pub(super) fn advantages(report: &Report) -> Vec<String> {
     let mut rivals: Vec<&&Advantage> = explained.iter().filter(|one| one.role == "rival").collect();
     rivals.sort_by(|a, b| b.factor.total_cmp(&a.factor));
     open.sort_by(|a, b| b.factor.total_cmp(&a.factor));
+    // A lead over the committed winner may also be the lead over the next best family.
+    let mut seen = Vec::new();
+    open.retain(|one| {
+        let lead = (&one.case, &one.before.family);
+        let is_new = !seen.contains(&lead);
+        seen.push(lead);
+        is_new
+    });
     let shown = start.into_iter().chain(rivals.into_iter().take(MAX_RIVALS));
-    shown.map(|one| reading(one)).chain(unexplained(&open)).chain(not_counted(report)).collect()
+    let tally = advantage::explained(report, "The counts");
+    tally
+        .into_iter()
+        .chain(shown.map(|one| reading(one)))
+        .chain(unexplained(&open))
+        .chain(not_counted(report))
+        .collect()
 }
 
 /// Says why winners are faster, for the details: all leads with counts of both variants.
@@ -158,8 +180,10 @@ fn reading(one: &Advantage) -> String {
 /// Names the leads that the counts do not explain, with what the model derives from them.
 fn unexplained(open: &[&Advantage]) -> Option<String> {
     let told = |one: &&Advantage| {
-        let Advantage { case, before, factor, modelled_factor, .. } = one;
-        format!("`{case}` over `{}` ({}, {} derived)", before.family, times(*factor), times(*modelled_factor))
+        let Advantage { case, before, modelled_factor, .. } = one;
+        let committed = if one.role == "committed_winner" { "the committed " } else { "" };
+        let (factor, derived) = (advantage::factor(one), times(*modelled_factor));
+        format!("`{case}` over {committed}`{}` ({factor}, {derived} derived)", before.family)
     };
     let named: Vec<String> = open.iter().take(MAX_RIVALS).map(told).collect();
     let more = match open.len() - named.len() {
@@ -176,12 +200,56 @@ fn unexplained(open: &[&Advantage]) -> Option<String> {
 
 /// Names the cases on which families competed, but the virtual GPU has not counted both.
 fn not_counted(report: &Report) -> Option<String> {
-    let is_compared = |case: &CaseName| report.rival_advantages.iter().any(|one| one.case == *case);
-    let is_lead = |families: &[FamilyTime]| matches!(families, [own, next, ..] if next.us >= MIN_FACTOR * own.us);
-    let open = report.rivals.iter().filter(|rivals| !is_compared(&rivals.case) && is_lead(&rivals.families));
-    let named: Vec<String> = open.map(|rivals| format!("`{}`", rivals.case)).collect();
+    let named: Vec<String> = advantage::not_counted(report).iter().map(|case| format!("`{case}`")).collect();
     (!named.is_empty())
         .then(|| format!("Not explained, because the virtual GPU has not counted both kernels: {}.", named.join(", ")))
+}
+
+/// The share of the distance to the floor, as a logarithm, from which a cause explains most of it.
+const MOST: f64 = 0.5;
+
+/// Says how much of the distance to the floor the causes account for, and what would explain the rest. None where they
+/// account for most of it on all cases, and without a cause that has a figure.
+pub(super) fn accounted(report: &Report) -> Option<String> {
+    let far = |case: &Case| Some(case.best_us? / case.floor_us?).filter(|far| *far >= NEAR);
+    let gain = |case: &Case| limiter::first_cause(case, &report.diagnoses).map_or(1.0, |cause| cause.gain.max(1.0));
+    let known: Vec<(&Case, f64, f64)> =
+        report.cases.iter().filter_map(|case| Some((case, far(case)?, gain(case)))).collect();
+    let is_open = |(_, far, gain): &(&Case, f64, f64)| gain.ln() < MOST * far.ln();
+    let open: Vec<&(&Case, f64, f64)> = known.iter().filter(|one| is_open(one)).collect();
+    let is_launch = |case: &Case| case.roofline.as_ref().is_some_and(|roofline| roofline.floor_limiter == "launch");
+    // No kernel reaches an empty launch, so the other cases tell more.
+    let rest = |(case, far, gain): &(&Case, f64, f64)| (!is_launch(case), far / gain);
+    let (case, far, gain) =
+        open.iter().max_by(|a, b| rest(a).0.cmp(&rest(b).0).then(rest(a).1.total_cmp(&rest(b).1)))?;
+    let of_case = match *gain > 1.0 {
+        true => format!("the cause accounts for {} of {}", times(*gain), times(*far)),
+        false => format!("no cause accounts for any of {}", times(*far)),
+    };
+    known.iter().any(|(.., gain)| *gain > 1.0).then(|| {
+        format!(
+            "On {} of {} cases, no cause accounts for half of the distance to the floor (as a logarithm), so the rest is not \
+             explained. On `{}`, {of_case}.{}",
+            open.len(),
+            report.cases.len(),
+            case.case,
+            counters(report, case).unwrap_or_default()
+        )
+    })
+}
+
+/// Says how to read the hardware counters of a winner. None if the session has read them, or without a GPU.
+fn counters(report: &Report, case: &Case) -> Option<String> {
+    let own = report.diagnoses.iter().filter(|one| limiter::is_about(one, case));
+    let mut evidence = own.flat_map(|one| &one.findings).flat_map(|found| &found.evidence);
+    let are_read = evidence.any(|one| one.source == EvidenceSource::HardwareCounters);
+    (report.session.time_source == TimeSource::Measured && !are_read).then(|| {
+        format!(
+            " Hardware counters would tell more. `optloop start --workload {} --case {}` reads those of its winner, if \
+             `ncu` works.",
+            report.session.workload, case.case
+        )
+    })
 }
 
 /// Says why the recommended option is recommended, if it is no experiment.
@@ -346,6 +414,7 @@ mod tests {
             case: None,
             speedup: Some(13.21),
             expected: 1.82,
+            shared_with: Vec::new(),
         };
         insta::assert_snapshot!(tested(&report(&record()), ("tiled", "b1h1s128"), &found), @"inconclusive: `BR` 1 → 16 and `TPR` 1 → 16 together gained 13.21× (iteration 7; 1.82× expected; several changes at once, which do not tell how much of it came from this cause)");
     }

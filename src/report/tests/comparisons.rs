@@ -95,6 +95,30 @@ fn the_figures_of_a_case_are_those_of_the_comparison_of_its_best_variant() {
     ");
 }
 
+/// The first kernel was also timed apart, in 80 us. In the run with the winner, it took 1.5 times as long.
+#[test]
+fn the_time_before_agrees_with_the_ratio_of_one_run() {
+    let mut record = confirmed();
+    let held = record.iterations[2].measurements[0].comparison.as_mut().unwrap();
+    held.participants[2] = participant(Role::Incumbent, "tiled", Some(IterationId(1)), 75.0);
+    let markdown = report(&record).to_markdown().unwrap();
+    let row = markdown.lines().find(|line| line.starts_with("| b1h1s128 | ")).unwrap();
+    let cells: Vec<&str> = row.split(" | ").collect();
+    let figure = |place: usize| cells[place].split(['×', ' ']).next().unwrap().parse::<f64>().unwrap();
+    assert!((figure(1) / figure(2) - figure(3)).abs() < 0.001 && !row.contains("80.00"), "{row}");
+}
+
+/// Iteration 3 lost the final by 1%. Its screening run took 45 us.
+#[test]
+fn a_rival_that_took_turns_with_the_winner_has_the_ratio_of_that_run() {
+    let mut record = settled();
+    record.iterations[1].family = "split-k".to_owned();
+    let report = report(&record);
+    let [winner, rival] = &*report.rivals[0].families else { panic!("two families") };
+    assert_eq!((&*winner.family, &*rival.family, rival.in_one_run), ("split-k", "tiled", true));
+    assert!((rival.us / winner.us - 1.01).abs() < 0.005, "{rival:?}");
+}
+
 /// The diagnosis limits a possible gain by the time of a variant over the floor. The times of iterations differ from those
 /// of comparisons.
 #[test]

@@ -161,7 +161,7 @@ fn diagnosis(case: &CaseName) -> Diagnosis {
         rule: "idle_sms",
         cause: format!("2 blocks on 58 multiprocessors {HOSTILE}"),
         mechanism: "most multiprocessors have nothing to do",
-        kernel_change: "divide the work into more blocks",
+        kernel_change: "divide the work into more blocks".to_owned(),
         evidence: vec![evidence(true, "the grid has 2 blocks"), evidence(false, HOSTILE)],
         confidence: Confidence::High,
         gain: 12.0,
@@ -173,6 +173,7 @@ fn diagnosis(case: &CaseName) -> Diagnosis {
             case: None,
             speedup: None,
             expected: 12.0,
+            shared_with: Vec::new(),
         },
         next: "split the keys over blocks".to_owned(),
     };

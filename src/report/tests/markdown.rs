@@ -16,7 +16,8 @@ fn the_summary_of_a_large_report_has_at_most_two_pages() {
 #[test]
 fn the_first_page_says_where_the_cases_are_that_it_leaves_out() {
     let mut report = report(&record());
-    let time = |family: &str, us: f64| FamilyTime { family: family.to_owned(), us, configurations: 1 };
+    let time =
+        |family: &str, us: f64| FamilyTime { family: family.to_owned(), us, in_one_run: false, configurations: 1 };
     let rivals = |n: i32| Rivals {
         case: format!("case{n}").into(),
         families: vec![time("tiled", 10.0), time("split-k", 10.0 + f64::from(n))],
@@ -41,7 +42,7 @@ fn a_session_reads_as_markdown() {
     - **Recommendation: continue this search.** It costs 55 min and $0.18.
     - **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour) for 5 variants (4 measurements of a variant on a case). The search confirmed its last improvement (1.28× on `b1h1s128`, over the winner confirmed before it) 9 s after the start, and none in the 55 min after it.
 
-    Session 2 of this project's store, finished (its time budget is spent). Kernel times are **measured**, in microseconds. Durations are wall time since the start. "Before" is what the session had to beat: the first kernel. The *first kernel* of a case is the first correct one, mostly the workload's simple initial one. A ratio above 1 means that ours is faster. Its 95% interval is given if both took turns in one run (unless too narrow to show). *Not in one run* means that each had a run of its own, so changes of the machine in between are in the ratio. The floor is the time that no correct kernel beats: arithmetic at its peak, the transfers from memory or L2, or an empty launch. Caches were warm: inputs that fit in L2 were there already.
+    Session 2 of this project's store, finished (its time budget is spent). Kernel times are **measured**, in microseconds. Durations are wall time since the start. "Before" is what the session had to beat: the first kernel. The *first kernel* of a case is the first correct one, mostly the workload's simple initial one. A ratio above 1 means that ours is faster. If both took turns in one run, it has its 95% interval, and "before" is the time now times the ratio. *Not in one run*: each had a run of its own, so changes of the machine in between are in the ratio. The floor is the time that no correct kernel beats: arithmetic at its peak, the transfers from memory or L2, or an empty launch. Caches were warm: inputs that fit in L2 were there already.
 
     | case | before | now | before / now | fastest baseline | baseline / ours | floor | what probably limits it |
     |---|--:|--:|--:|--:|--:|--:|---|
@@ -55,7 +56,7 @@ fn a_session_reads_as_markdown() {
 
     ## What won, and why
 
-    `b1h1s128`, from the first kernel to the winner. Steps are the variants that were the fastest in turn. Their factors, each of two runs, multiply to the whole. *Alone* is the median effect of one parameter on this case with all else equal: below 1, it helps only together with others.
+    `b1h1s128`, from the first kernel to the winner. Steps are the variants that were the fastest in turn. Each factor is of two runs.
 
     | step | us | factor | mechanism |
     |---|--:|--:|---|
@@ -63,7 +64,7 @@ fn a_session_reads_as_markdown() {
     | `tiled`, the winner | 50.00 | 1.60× | `BLOCK` 64 → 256 (threads of a block) |
     | floor | 1.000 | - | 50.00× is left |
 
-    **What probably limits the winners now.** Causes are ranked by possible gain (the estimated speed-up without the cause) and confidence, after those that survived an experiment. An experiment *confirms* a cause if one parameter brings half of that gain (as a logarithm), and *supports* it if several do. It is *inconclusive* if these gain far more than the cause could.
+    **What probably limits the winners now.** Causes are ranked by possible gain (the estimated speed-up without the cause) and confidence, after those that survived an experiment. An experiment *confirms* a cause if one parameter brings half of that gain (as a logarithm), and *supports* it if several do or another cause could account for it. It is *inconclusive* if several gain far more.
 
     | cases | best variants | what probably limits them | possible gain, confidence | experiment | next |
     |---|---|---|---|---|---|
@@ -81,7 +82,7 @@ fn a_session_reads_as_markdown() {
     |---|---|---|---|
     | **continue this search for another session** (recommended) | not known, because the search was too short to extrapolate from | 55 min, $0.18 | little |
     | search the families that have hardly been tried (`--family split-k`) | `split-k`: never timed | not known | their best may stay behind |
-    | write a new kernel, then run a session like this one | not known; at most 141× over all cases (400× on `b8h8s512`), the distance to the floor | writing it (not estimated), and a session: 55 min, $0.18 | high: it may gain little |
+    | write a new kernel, then run a session like this one | not known; at most 141× over all cases (400× on `b8h8s512`), the distance to the floor (on 3 of 3 an empty launch) | writing it (not estimated), and a session: 55 min, $0.18 | very high: no cause is known |
     | stop here | keeps 0.50× over the baseline | 0 s, $0.00 | none |
 
     The 2 sessions of this store so far cost $4.53.

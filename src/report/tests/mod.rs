@@ -245,6 +245,8 @@ pub(in crate::report) fn families() -> Vec<FamilyFacts> {
         parameters: [("BLOCK", "threads of a block: more of them hide latency"), ("PAD", "padding of a row")]
             .map(|(name, about)| (name.to_owned(), about.to_owned()))
             .into(),
+        splits: vec!["PAD".to_owned()],
+        reads_by_descriptor: false,
         excluded: Vec::new(),
     };
     vec![family("tiled", "Tiles of queries: keys are shared."), family("split-k", "Keys are split over blocks.")]

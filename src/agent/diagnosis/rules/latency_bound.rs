@@ -4,8 +4,8 @@
 //! each waited only for its own instructions
 
 use super::{Found, MIN_GAIN, Rule, supports};
-use crate::agent::diagnosis::remedy;
 use crate::agent::diagnosis::subject::Subject;
+use crate::agent::diagnosis::{alike, remedy};
 use crate::domain::finding::{Confidence, EvidenceSource};
 
 pub(super) const RULE: Rule = Rule {
@@ -52,6 +52,7 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
         };
         supports(EvidenceSource::Launch, format!("{warps} of {most} warps are resident on a multiprocessor: {limit}"))
     }));
+    evidence.extend(alike::one_block(subject).map(|(source, text)| supports(source, text)));
     Some(Found {
         cause: "the units wait for chains of dependent instructions".to_owned(),
         evidence,

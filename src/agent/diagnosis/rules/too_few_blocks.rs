@@ -5,11 +5,11 @@
 //! where `fixed` is the time that the same variant needs at least, whatever the work. More blocks divide only the rest
 //! (Amdahl's law). It is the fastest time on a shape whose blocks have less work. Without such a shape, it follows from one
 //! on which as many blocks have more work, as if the time grew linearly with the work of a block. Without that, it is the
-//! share of launches in the modelled time.
+//! share of launches in the modelled time. Without that, the gain of a short kernel is not known.
 
 use super::{Found, MIN_GAIN, Rule, contradicts, supports};
-use crate::agent::diagnosis::remedy;
 use crate::agent::diagnosis::subject::{Point, Subject};
+use crate::agent::diagnosis::{alike, remedy};
 use crate::domain::finding::{Confidence, EvidenceSource};
 use crate::domain::op::Dims;
 use crate::domain::plan::LaunchPlan;
@@ -17,9 +17,12 @@ use crate::domain::plan::LaunchPlan;
 pub(super) const RULE: Rule = Rule {
     name: "too-few-blocks",
     mechanism: "a multiprocessor without a block has nothing to do, so the others take longer than all together would",
-    kernel_change: "divide the work into more blocks: smaller tiles, or a split of the reduction whose parts are added at the end",
+    kernel_change: "divide the work into more and shorter blocks: smaller tiles, or a split of the reduction whose parts are added at the end",
     find,
 };
+
+/// What a kernel without the cause would do where a split is slower.
+pub(super) const WITHOUT_SPLIT: &str = "divide the work into more and shorter blocks by smaller tiles";
 
 /// SMs for each block from which a grid counts as too small.
 const MIN_IDLE: f64 = 1.2;
@@ -33,7 +36,7 @@ const SHORT: f64 = 10.0;
 /// How much more work another shape needs to show whether the device was idle.
 const GROWTH: f64 = 4.0;
 
-/// The largest growth of the time that shows an idle device.
+/// The growth of the time from which the device was not idle.
 const FLAT: f64 = 1.3;
 
 /// Tells whether a grid of so many blocks leaves multiprocessors idle.
@@ -47,9 +50,10 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
     if !leaves_idle(ctas, subject.device.sms) {
         return None;
     }
+    let s = if ctas == 1 { "" } else { "s" };
     let mut evidence = vec![supports(
         EvidenceSource::Launch,
-        format!("the largest launch has {ctas} blocks for {sms} SMs, so {:.0}% of them are idle", 100.0 * idle),
+        format!("the largest launch has {ctas} block{s} for {sms} SMs, so {:.0}% of them are idle", 100.0 * idle),
     )];
     let fixed = with_less_work(subject).or_else(|| with_more_work(subject)).or_else(|| by_model(subject));
     let fixed_ns = fixed.as_ref().map_or(0.0, |fixed| fixed.ns);
@@ -59,15 +63,16 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
     if gain < MIN_GAIN {
         return None;
     }
-    let flat = more_blocks(subject).max_by(|a, b| a.0.total_cmp(&b.0));
-    let confidence = match &flat {
-        Some((work, time, case, source)) if *time < FLAT => {
-            let text = format!(
-                "{case} has {work:.0} times the work in as many more blocks, and takes {time:.2} times as long"
-            );
-            evidence.push(supports(*source, text));
-            Confidence::High
-        }
+    if may_be_fixed {
+        let text = "nothing shows how much of this short time more blocks could divide";
+        evidence.push(contradicts(EvidenceSource::Times, text.to_owned()));
+    }
+    let one_block = alike::one_block(subject);
+    evidence.extend(one_block.map(|(source, text)| {
+        contradicts(source, format!("{text}, and more blocks help only if each becomes shorter"))
+    }));
+    let slower = more_blocks(subject).max_by(|a, b| a.0.total_cmp(&b.0)).filter(|slower| slower.1 >= FLAT);
+    let confidence = match &slower {
         Some((work, time, case, source)) => {
             let text = format!(
                 "{case} has {work:.0} times the work in as many more blocks, but takes {time:.1} times as long"
@@ -79,13 +84,14 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
         None if may_be_fixed => Confidence::Low,
         None => Confidence::Medium,
     };
+    let is_unknown = may_be_fixed && slower.is_none();
     let busy = |plan: &LaunchPlan| plan.ctas().min(sms) as f64;
     let blocks = |plan: &LaunchPlan| format!("{} blocks instead of {ctas}", plan.ctas());
     Some(Found {
-        cause: format!("the grid has {ctas} block{} on {sms} SMs", if ctas == 1 { "" } else { "s" }),
+        cause: format!("the grid has {ctas} block{s} on {sms} SMs"),
         evidence,
         confidence,
-        gain,
+        gain: if is_unknown { 1.0 } else { gain },
         remedies: remedy::by_plan(subject, busy, blocks),
     })
 }

@@ -1,0 +1,54 @@
+//! Grids of one variant whose blocks have as much work each. If a larger one takes about as long, the time is that of one
+//! block.
+
+use super::subject::{Point, Subject};
+use crate::domain::finding::EvidenceSource;
+
+/// How many more blocks the largest grid needs to show that.
+const GROWTH: f64 = 4.0;
+
+/// The largest growth of the time that shows it.
+const FLAT: f64 = 1.3;
+
+/// The difference of the work of two blocks up to which it counts as the same.
+const SAME: f64 = 0.1;
+
+/// Says that the time is that of one block, if times of the session show it, with their source.
+pub(super) fn one_block(subject: &Subject<'_>) -> Option<(EvidenceSource, String)> {
+    let own = (subject.plan.ctas(), subject.time_ns, EvidenceSource::Times);
+    let mut grids: Vec<(u64, f64, EvidenceSource)> = vec![own];
+    for point in subject.scaling.iter().filter(|point| is_alike(subject, point)) {
+        if grids.iter().all(|(ctas, ..)| *ctas != point.ctas) {
+            grids.push((point.ctas, point.time_ns, point.source));
+        }
+    }
+    grids.sort_by_key(|(ctas, ..)| *ctas);
+    let ((fewest, ..), (most, ..)) = (grids.first()?, grids.last()?);
+    let times = || grids.iter().map(|(_, ns, _)| *ns);
+    let (least_ns, most_ns) = times().reduce(f64::min).zip(times().reduce(f64::max))?;
+    let shows = *most as f64 >= GROWTH * *fewest as f64 && most_ns < FLAT * least_ns;
+    let text = || {
+        format!(
+            "grids of {} blocks, each with as much work, take {} us, so the time is that of one block",
+            listed(grids.iter().map(|(ctas, ..)| ctas.to_string())),
+            listed(times().map(|ns| if ns < 1e5 { format!("{:.2}", ns / 1e3) } else { format!("{:.0}", ns / 1e3) }))
+        )
+    };
+    let source = grids.iter().map(|(.., source)| *source).min()?;
+    shows.then(|| (source, text()))
+}
+
+/// Tells whether the blocks of a shape have as much work as those of the case, and each has a multiprocessor of its own.
+fn is_alike(subject: &Subject<'_>, point: &Point) -> bool {
+    let work = subject.flop(&point.dims) / subject.flop(&subject.case.dims);
+    let blocks = point.ctas as f64 / subject.plan.ctas().max(1) as f64;
+    (work / blocks - 1.0).abs() < SAME && point.ctas <= u64::from(subject.device.sms)
+}
+
+fn listed(items: impl Iterator<Item = String>) -> String {
+    let items: Vec<String> = items.collect();
+    match items.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+        _ => items.concat(),
+    }
+}
