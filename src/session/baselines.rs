@@ -195,7 +195,8 @@ impl Session<'_> {
             process.release().await.and(found)
         };
         let _running = activity::begin(format!("the baselines of {}", case.name), None);
-        in_time(timed, self.wall_left(), &mut self.interrupt.clone()).await
+        // The other half is for the search, even if a backend hangs.
+        in_time(timed, self.wall_left() / 2, &mut self.interrupt.clone()).await
     }
 
     /// Tells the observer of each backend that is not timed, unless that is why there is no baseline at all.
@@ -222,6 +223,6 @@ async fn in_time<T>(
     tokio::select! {
         done = what => done,
         () = interrupt.reached(1) => Err("it was interrupted".to_owned()),
-        () = tokio::time::sleep(left) => Err(format!("the time budget ({BUDGET}) was spent on timing it")),
+        () = tokio::time::sleep(left) => Err(format!("the time for it was spent, which {BUDGET} limits")),
     }
 }

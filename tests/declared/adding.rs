@@ -197,3 +197,37 @@ fn kernels_of_all_kinds_go_from_add_to_a_faster_winner() {
         assert!(sandbox.git(&["log", "-1", "--format=%s"]).starts_with(&format!("{name}: ")));
     }
 }
+
+/// The oracle answers a few rows of each output: among them the last of one and the first of the next, which are in two
+/// buffers.
+#[test]
+fn of_several_large_outputs_only_some_rows_are_compared() {
+    let sandbox = project();
+    sandbox.write("config.toml", "[validate]\noracle_gflop = 0.000001\n");
+    for file in ["fused.cu", "fused.py"] {
+        let text = std::fs::read_to_string(Path::new(file!()).with_file_name(file)).unwrap();
+        sandbox.write(&format!("mine/{file}"), &text);
+    }
+    let (_, options) = STRANGERS.iter().find(|(name, _)| *name == "fused").unwrap();
+    let options = options.replace("--case", "--case R=512,N=64 --case");
+    let options: Vec<&str> = options.split(' ').filter(|option| !option.is_empty()).collect();
+    let add = ["add", "mine/fused.cu", "--oracle", "mine/fused.py", "--block", "THREADS"];
+    let (code, _, said) = call(&sandbox, &[&add[..], &options].concat());
+    assert_eq!(code, 0, "{said}");
+    let start = [
+        "start",
+        "--workload",
+        "fused",
+        "--case",
+        "r512n64",
+        "--device",
+        "virtual:h200",
+        "--iterations",
+        "2",
+        "--trust",
+    ];
+    let (code, _, said) = call(&sandbox, &start);
+    assert_eq!(code, 0, "{said}");
+    let case = &sandbox.report()["cases"][0];
+    assert!(case["correctness"]["rows_checked"].as_f64() < case["correctness"]["rows"].as_f64(), "{case}");
+}
