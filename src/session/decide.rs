@@ -27,6 +27,8 @@ const SETTLED: u64 = 2;
 pub(super) struct UnderWay {
     /// Proposals that are compiled or being compiled.
     pub proposals: usize,
+    /// Those that are being compiled.
+    pub compiling: usize,
     /// Those that belong to the initial design.
     pub initial: usize,
     /// Whether the proposer has nothing to suggest before another iteration ends.
@@ -170,12 +172,13 @@ pub(super) fn may_suggest_meanwhile(state: &SessionState, moment: &Moment) -> bo
 }
 
 /// Returns what is done while the baselines are unknown, given what the search does next. They are timed before the search
-/// would end or wait, and once everything that was compiled while their program started is evaluated.
+/// would end or wait, and once nothing is compiled any more.
 fn until_baselines(action: Action, moment: &Moment) -> Action {
-    match (moment.baselines, &action) {
-        (Baselines::Starting | Baselines::Started, Action::EndSearch(_) | Action::AwaitAnswer { .. }) => {
-            Action::TimeBaselines
-        }
+    let is_quiet = moment.baselines == Baselines::Started && moment.under_way.compiling == 0;
+    match action {
+        _ if moment.baselines == Baselines::Known => action,
+        Action::EndSearch(_) | Action::AwaitAnswer { .. } => Action::TimeBaselines,
+        _ if is_quiet => Action::TimeBaselines,
         _ => action,
     }
 }

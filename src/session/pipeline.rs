@@ -107,7 +107,8 @@ impl Pipeline {
     /// Returns what is under way.
     pub fn under_way(&self) -> UnderWay {
         let initial = self.queue.iter().filter(|one| one.is_initial).count();
-        UnderWay { proposals: self.queue.len(), initial, is_dry: self.is_dry }
+        let compiling = self.queue.iter().filter(|one| !one.compilation.is_finished()).count();
+        UnderWay { proposals: self.queue.len(), compiling, initial, is_dry: self.is_dry }
     }
 
     /// Has the proposer asked again. It may have learnt from an iteration that has ended.
