@@ -43,7 +43,7 @@ impl std::ops::AddAssign for StepTimes {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// The baselines were started and timed, before the first iteration.
+    /// The baselines were timed, before the first comparison.
     Baselines,
     /// The final of a case was held.
     Final,

@@ -8,7 +8,7 @@ use crate::domain::record::{Baseline, BaselineKind, SessionRecord};
 use crate::domain::timing::Timing;
 
 /// Returns the baseline of a case, with its time over the best variant's. Both come from the comparison that gave the
-/// figures, else from the timing before the first iteration.
+/// figures, else from the timing before the first comparison.
 pub(super) fn of_case(
     case: &str,
     record: &SessionRecord,
@@ -37,7 +37,7 @@ pub(super) fn of_case(
     (Some(to_contract(&baseline.name, baseline.kind, &baseline.timing)), ratio)
 }
 
-/// Returns all baselines that were timed before the first iteration.
+/// Returns all baselines that were timed before the first comparison.
 pub(super) fn timed(record: &SessionRecord) -> Vec<contract::TimedBaseline> {
     let row = |baseline: &Baseline| contract::TimedBaseline {
         case: baseline.case.clone(),

@@ -121,7 +121,7 @@ pub struct Baseline {
     pub is_initial_kernel: bool,
 }
 
-/// A baseline's time on a case before the first iteration.
+/// A baseline's time on a case before the first comparison.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TimedBaseline {
     /// The case.

@@ -49,7 +49,7 @@ pub struct Report {
     pub environment: Environment,
     /// Every selected case, in the workload's order. Figures that do not exist are null.
     pub cases: Vec<Case>,
-    /// All baselines that were timed before the first iteration, the fastest of each case first.
+    /// All baselines that were timed before the first comparison, the fastest of each case first.
     pub baselines: Vec<TimedBaseline>,
     /// How the times of winners changed from screening to their comparison; null without one.
     pub winners_curse: Option<WinnersCurse>,
