@@ -294,22 +294,21 @@ pub(super) fn may_time_baselines(left: Duration, longest: Duration) -> bool {
 ///
 /// A comparison takes as long as many screening runs, and a search finds many variants that are the fastest for a
 /// moment. So the fastest is confirmed once nothing faster has come for a while. It is confirmed earlier when it is the
-/// case's first to be ahead of the baseline, when it needs the rest of the budget, or when nothing else is left to do.
+/// case's committed winner, or its first to be ahead of the baseline, when it needs the rest of the budget, or when nothing else is left to do.
 fn due_confirmation(state: &SessionState, moment: &Moment, closing_time: Duration) -> Option<Due> {
     let pressed = moment.under_way.proposals == 0 || is_pressed(state, &moment.time, closing_time);
-    if moment.under_way.initial > 0 && !pressed {
-        // There may be a faster family.
-        return None;
-    }
+    // There may be a faster family.
+    let waits = moment.under_way.initial > 0 && !pressed;
     let settled = SETTLED * state.setup().options.compile_ahead as u64;
     let cases = || state.setup().workload.cases.iter().map(|case| &case.name);
     let is_due = |name: &&CaseName| {
         let case = state.case(name);
-        if moment.under_way.initial > 0 && case.is_some_and(CaseState::awaits_remeasurement) {
-            // The committed winner comes first, because other variants must beat it.
-            return false;
+        // The committed winner comes first, because other variants must beat it.
+        if is_committed_winner(state, name) {
+            return true;
         }
-        let best_candidate = case.and_then(|case| case.best_candidate.as_ref());
+        let is_early = moment.under_way.initial > 0 && case.is_some_and(CaseState::awaits_remeasurement);
+        let best_candidate = case.and_then(|case| case.best_candidate.as_ref()).filter(|_| !waits && !is_early);
         let is_settled = |best_candidate: &BestCandidate| state.meter().finished() >= best_candidate.since + settled;
         best_candidate.is_some_and(|best_candidate| {
             pressed || is_settled(best_candidate) || takes_the_lead(state, name).unwrap_or(false)
@@ -325,6 +324,12 @@ fn due_confirmation(state: &SessionState, moment: &Moment, closing_time: Duratio
     Some(Due {
         candidates: candidates.map(|(best_candidate, case)| (best_candidate.iteration, case.clone())).collect(),
     })
+}
+
+/// Tells whether the candidate of a case is its committed winner, which could not be compared when it was measured again.
+fn is_committed_winner(state: &SessionState, case: &CaseName) -> bool {
+    let known = |of: &CaseState| state.best_candidate(case).is_some_and(|best| of.is_known(&best.family, &best.params));
+    state.case(case).is_some_and(known)
 }
 
 /// Tells whether the candidate of a case is ahead of the fastest backend of the baseline program, and the incumbent is not.

@@ -8,6 +8,8 @@ use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::journal::{Concluded, Record};
 use crate::domain::op::Axis;
 use crate::domain::origin::{Origin, Purpose};
+use crate::domain::proposal::KnownWinner;
+use crate::domain::variant::Params;
 use crate::session::setup::SessionSetup;
 use crate::session::synthetic::{CASES, Told, evaluation, measurement, setup};
 
@@ -97,6 +99,27 @@ fn a_candidate_is_accepted_but_not_compared_before_the_baselines_are_known() {
     let may = |baselines| confirming(&told.state, &Moment { baselines, ..moment(0, 2) });
     assert_eq!(may(Baselines::Starting), Confirming::Accept);
     assert_eq!(may(Baselines::Known), Confirming::Compare);
+}
+
+#[test]
+fn a_committed_winner_is_confirmed_first_once_the_baselines_are_known() {
+    let winner = KnownWinner {
+        case: CASES[0].into(),
+        family: "toy".to_owned(),
+        params: Params::from([("N".to_owned(), 1)]),
+        hash: VariantHash::of("variant 1"),
+        sidecar: "w.toml".into(),
+        device: "d".to_owned(),
+        median_us: None,
+        here: true,
+    };
+    let mut told = with_start(limited(|setup| setup.known = vec![winner]));
+    told.screened(1, Purpose::Remeasurement, [90, 200]);
+    let iteration = told.state.best_candidate(CASES[0]).unwrap().iteration;
+    told.screened(2, Purpose::Screening, [50, 90]);
+    let in_design = Moment { under_way: UnderWay { initial: 1, ..moment(0, 2).under_way }, ..moment(0, 2) };
+    let action = next_action(&told.state, &Phase::Search, &in_design);
+    assert!(confirms(&action, &[(iteration, CASES[0])]), "a faster variant waits: {action:?}");
 }
 
 #[test]
