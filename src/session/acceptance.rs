@@ -6,9 +6,9 @@ use super::evaluator::{Evaluator, Setback};
 use super::shelf::{CandidateKernel, Kernel};
 use super::state::SessionState;
 use crate::domain::evaluation::Evaluation;
-use crate::domain::op::{Dims, Dtype};
+use crate::domain::op::Dims;
 use crate::domain::variant::{Variant, VariantHash};
-use crate::domain::workload::{Case, Tolerance, Workload};
+use crate::domain::workload::{Case, Tolerance};
 use crate::runner::inputs;
 use crate::runner::messages::{AcceptanceRequest, PlannedCase};
 use crate::runner::planning;
@@ -129,11 +129,6 @@ fn request(state: &SessionState, challenger: &CandidateKernel) -> anyhow::Result
     })
 }
 
-/// Tells whether the error of the baseline limits that of a winner.
-pub(super) fn is_limited_by_baseline(workload: &Workload) -> bool {
-    workload.dtype == Dtype::F32 && workload.compute.is_dtype()
-}
-
 /// Returns the largest errors that a winner may have: in full FP32 no larger than the baseline's own. A user of the
 /// baseline accepts any of its backends, so the least accurate one sets the limit. In TF32, the tolerance alone does: a
 /// library may not use TF32 for every shape, and may round factors where a kernel truncates them.
@@ -142,7 +137,7 @@ fn accuracy(state: &SessionState, case: &str) -> Tolerance {
     let Tolerance { relative_l2, worst_row } = workload.tolerance;
     let baselines = state.case(case).into_iter().flat_map(|case| &case.baselines);
     let errors = baselines.filter(|baseline| !baseline.is_initial_kernel()).filter_map(|baseline| baseline.relative_l2);
-    let limit = errors.reduce(f64::max).filter(|_| is_limited_by_baseline(workload));
+    let limit = errors.reduce(f64::max).filter(|_| state.setup().is_limited_by_baseline());
     let limit = limit.map_or(relative_l2, |error| relative_l2.min(limit_of(error)));
     Tolerance { relative_l2: limit, worst_row }
 }

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-use super::acceptance::is_limited_by_baseline;
 use super::case_state::Candidate;
 use super::decide::Confirming;
 use super::duplicates::Duplicates;
@@ -282,7 +281,7 @@ fn due<'s>(
     match confirming() {
         Confirming::No => None,
         // The baseline's error is the limit of its own.
-        Confirming::Accept if is_limited_by_baseline(&state.setup().workload) => None,
+        Confirming::Accept if state.setup().is_limited_by_baseline() => None,
         Confirming::Accept => Some(Due { candidate, incumbent: None }),
         Confirming::Compare => Some(Due { candidate, incumbent: Some(incumbent) }),
     }

@@ -10,6 +10,7 @@ use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::family::Family;
 use crate::domain::measuring::Measuring;
 use crate::domain::model_terms::Terms;
+use crate::domain::op::Dtype;
 use crate::domain::proposal::KnownWinner;
 use crate::domain::variant::Params;
 use crate::domain::verdict::Policy;
@@ -99,6 +100,11 @@ impl SessionSetup {
     /// Returns when a faster time counts.
     pub fn policy(&self) -> &Policy {
         &self.options.measuring.policy
+    }
+
+    /// Tells whether the error of the baseline limits that of a winner: in full FP32.
+    pub fn is_limited_by_baseline(&self) -> bool {
+        self.workload.dtype == Dtype::F32 && self.workload.compute.is_dtype()
     }
 
     /// Returns whether times are samples with noise, so that only a comparison decides. Otherwise they are modelled.
