@@ -294,7 +294,8 @@ pub(super) fn may_time_baselines(left: Duration, longest: Duration) -> bool {
 ///
 /// A comparison takes as long as many screening runs, and a search finds many variants that are the fastest for a
 /// moment. So the fastest is confirmed once nothing faster has come for a while. It is confirmed earlier when it is the
-/// case's committed winner, or its first to be ahead of the baseline, when it needs the rest of the budget, or when nothing else is left to do.
+/// case's committed winner, or its first to be ahead of the baseline, when it needs the rest of the budget, or when
+/// nothing else is left to do.
 fn due_confirmation(state: &SessionState, moment: &Moment, closing_time: Duration) -> Option<Due> {
     let pressed = moment.under_way.proposals == 0 || is_pressed(state, &moment.time, closing_time);
     // There may be a faster family.
