@@ -367,6 +367,7 @@ mod tests {
     use crate::domain::ids::IterationId;
     use crate::domain::profile::Units;
     use crate::domain::profile::tests::launch;
+    use crate::domain::record::SessionRecord;
     use crate::domain::verdict::Verdict;
 
     /// The session's record, with counts of the first variant of `b1h1s128` (80 us) and of its best one (50 us).
@@ -384,9 +385,8 @@ mod tests {
         of(&cases, &input(&record))
     }
 
-    /// `split-k` took 60 us, with twice as many wavefronts as the winner.
-    #[test]
-    fn the_winner_is_compared_with_the_best_variant_of_another_family() {
+    /// A session in which `split-k` took 60 us, with twice as many wavefronts as the winner.
+    fn with_rival() -> SessionRecord {
         let mut record = record();
         let profile = |wavefronts| {
             let mut one = launch("attend", 1000.0);
@@ -399,6 +399,12 @@ mod tests {
         let mut rival = iteration(IterationId(6), 48, None, Outcome::Measured, vec![other]);
         rival.family = "split-k".to_owned();
         record.iterations.push(rival);
+        record
+    }
+
+    #[test]
+    fn the_winner_is_compared_with_the_best_variant_of_another_family() {
+        let record = with_rival();
         let cases = report(&record).cases;
         let [one] = &*over_rivals(&cases, &input(&record)) else { panic!("one case has counts of both") };
         assert_eq!((&*one.before.family, &*one.after.family, one.factor), ("split-k", "tiled", 1.2));
@@ -441,18 +447,7 @@ mod tests {
     /// The winner is of `tiled`. `split-k` multiplies with `wgmma`, whose reads of shared memory are not counted.
     #[test]
     fn wavefronts_are_not_compared_where_only_one_side_uses_wgmma() {
-        let mut record = record();
-        let profile = |wavefronts| {
-            let mut one = launch("attend", 1000.0);
-            one.shared = Units { moved: wavefronts, ideal: 1000 };
-            Some(Profile { launches: vec![one], checked_on: None })
-        };
-        record.iterations[2].measurements[0].explanation = profile(1000);
-        let mut other = found("b1h1s128", 60.0, Verdict::Regressed, None, None);
-        other.explanation = profile(2000);
-        let mut rival = iteration(IterationId(6), 48, None, Outcome::Measured, vec![other]);
-        rival.family = "split-k".to_owned();
-        record.iterations.push(rival);
+        let record = with_rival();
         let mut families = families();
         families[1].reads_by_descriptor = true;
         let cases = report(&record).cases;
