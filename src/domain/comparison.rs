@@ -8,6 +8,7 @@
 //! spoils that pair's ratio. A median tolerates that in up to half of the pairs; a mean does not. The Hodges-Lehmann
 //! estimate is a little narrower on white noise, but tolerates it in less than a third.
 
+mod enough;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -21,6 +22,8 @@ use super::machine::MachineSummary;
 use super::sampling::Sampling;
 use super::statistics::{Interval, Ratio, median, median_interval, student_interval};
 use super::timing::Timing;
+
+pub use enough::{Progress, is_over};
 
 /// Fewest rounds from which a comparison has a ratio. They make six pairs, the fewest for which the median has a 95%
 /// interval. With five pairs, even the extremes cover less than 95%.
@@ -154,8 +157,7 @@ impl Comparison {
 
     /// Returns the noise: how far from 1 the interval of the A/A control reaches. 0 without a control.
     pub fn noise(&self) -> f64 {
-        self.against(Role::Control)
-            .map_or(0.0, |(_, Ratio { interval, .. })| f64::max((interval.hi - 1.0).abs(), (1.0 - interval.lo).abs()))
+        self.against(Role::Control).map_or(0.0, |(_, ratio)| noise(ratio))
     }
 
     /// Returns how far from 1 a ratio must be to count: beyond the noise and beyond the resolution of a comparison.
@@ -182,6 +184,11 @@ impl Comparison {
     fn is_below_floor(&self, participant: &Participant) -> bool {
         self.floor_ns.is_some_and(|floor_ns| floor::refutes(floor_ns, participant.timing.median_ns))
     }
+}
+
+/// Returns how far from 1 the interval of an A/A control's ratio reaches.
+fn noise(control: Ratio) -> f64 {
+    f64::max((control.interval.hi - 1.0).abs(), (1.0 - control.interval.lo).abs())
 }
 
 /// Returns the indices of the near ties that beat the challenger beyond the noise, the fastest first. Where there are
@@ -224,23 +231,6 @@ pub fn rounds(sample_ns: &[f64]) -> Vec<usize> {
     let challenger_ns = sample_ns.first().copied().unwrap_or_default();
     let far = |ns: f64| ns >= LONG_NS && ns >= FAR * challenger_ns;
     sample_ns.iter().map(|ns| if far(*ns) { FAR_ROUNDS } else { usize::MAX }).collect()
-}
-
-/// Tells whether a comparison is complete, given each participant's samples, launches per sample and group size. It is
-/// complete once every participant with groups of full size has enough samples or one participant may take no more, but
-/// not before [`MIN_ROUNDS`] rounds.
-///
-/// A participant with smaller groups is more than twice as slow as the challenger. Its ratio need not be precise.
-/// Waiting for its precision made comparisons with an initial kernel of some ms take 6 to 8 s instead of one (H200,
-/// 2026-11-22, `optloop start --workload attention-fp16-d64`).
-pub fn is_over(samples_ns: &[impl AsRef<[f64]>], launches: &[u32], group_sizes: &[usize], sampling: &Sampling) -> bool {
-    let largest = group_sizes.iter().copied().max().unwrap_or(1);
-    let participants = || samples_ns.iter().map(AsRef::as_ref).zip(launches).zip(group_sizes.iter().copied());
-    let has_least = |samples: &[f64], group_size| samples.len() >= MIN_ROUNDS * group_size;
-    participants().all(|((samples, _), group_size)| has_least(samples, group_size))
-        && (participants().any(|((samples, &launches), group_size)| {
-            sampling.share(group_size, largest).is_exhausted(samples, launches)
-        }) || participants().all(|((samples, _), group_size)| group_size < largest || sampling.is_enough(samples)))
 }
 
 /// Returns the order in which participants sample in a round: forwards, then backwards. The first and the last

@@ -111,7 +111,7 @@ pub async fn run(
     let drawing = baseline.as_ref().map(drawn);
     let mut run = ComparisonRun::new(worker, monitor, &terms.case.name, terms.load);
     for entry in entries {
-        run.enter(terms.request(entry)).await?;
+        run.enter(entry.role, terms.request(entry)).await?;
     }
     if let Some((entry, drawing)) = baseline.zip(drawing) {
         run.admit(entry, terms, l2_bytes, drawing).await;

@@ -178,27 +178,6 @@ fn a_sample_group_is_short_enough_for_the_required_rounds() {
 }
 
 #[test]
-fn a_comparison_goes_on_until_every_participant_is_precise_or_one_may_take_no_more() {
-    let sampling = Sampling { min_samples: 20, max_samples: 40, relative_error: 0.01, max_ns: 1e9 };
-    let (precise, vague) = (vec![100.0; 20], [[90.0, 110.0]; 10].concat());
-    let over = |samples: &[&Vec<f64>], launches: &[u32]| is_over(samples, launches, &vec![1; samples.len()], &sampling);
-    assert!(over(&[&precise, &precise], &[1, 1]));
-    assert!(!over(&[&precise, &vague], &[1, 1]), "one is not precise");
-    assert!(!over(&[&precise, &precise[..19].to_vec()], &[1, 1]), "one has less than the least");
-    assert!(over(&[&precise, &vec![100.0; 40]], &[1, 1]));
-    assert!(over(&[&vague, &vague.repeat(2)], &[1, 1]), "no more than the most");
-    assert!(over(&[&precise, &vague], &[1, 500_000]), "2,000 ns of 500,000 launches each are a second");
-    assert!(!over(&[&precise, &vague], &[1, 499_999]));
-    let sampling = Sampling { min_samples: 60, max_samples: 200, ..sampling };
-    let slow = |slow: &[f64]| is_over(&[vec![100.0; 60], slow.to_vec()], &[1, 1], &[4, 2], &sampling);
-    assert!(!slow(&[1e5; 23]) && slow(&[1e5; 24]), "a slow participant needs only the least rounds");
-    assert!(slow(&[[0.9e5, 1.1e5]; 12].concat()), "its time need not be precise");
-    let endless = Sampling { max_ns: 1.0, ..sampling };
-    let rounds = |rounds| is_over(&[vec![100.0; rounds * 4]], &[1], &[4], &endless);
-    assert!(!rounds(MIN_ROUNDS - 1) && rounds(MIN_ROUNDS), "time does not end it before there is an interval");
-}
-
-#[test]
 fn among_near_ties_the_challenger_stays_unless_a_near_tie_beats_it() {
     let settled = |seed, near_ties: [f64; 2]| {
         let [a, b] = near_ties.map(|share| (Role::NearTie, share * NS));

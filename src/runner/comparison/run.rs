@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{BaselineEntry, ComparisonError, Entry, Terms};
-use crate::domain::comparison::{self, Participant, Role};
+use crate::domain::comparison::{self, Participant, Progress, Role};
 use crate::domain::correctness::Correctness;
 use crate::domain::ids::IterationId;
 use crate::domain::machine::{MachineState, MachineSummary, Throttle, energy_per_launch_j};
@@ -52,6 +52,7 @@ enum SideSource {
 /// The progress of one side.
 struct Side {
     source: SideSource,
+    role: Role,
     launches: u32,
     /// Nanoseconds of one sample; `None` until known.
     sample_ns: Option<f64>,
@@ -98,11 +99,11 @@ impl<'a> ComparisonRun<'a> {
     }
 
     /// Adds a variant.
-    pub(super) async fn enter(&mut self, request: EnterRequest) -> Result<(), ComparisonError> {
+    pub(super) async fn enter(&mut self, role: Role, request: EnterRequest) -> Result<(), ComparisonError> {
         let place = self.sides.len();
         let entered = self.worker.enter(request).await;
         let Entered { correctness, launches_per_sample, replay_ns } = entered.map_err(|error| failed(place, error))?;
-        let side = Side::new(SideSource::Variant(place), launches_per_sample, Some(correctness));
+        let side = Side::new(SideSource::Variant(place), role, launches_per_sample, Some(correctness));
         self.sides.push(Side { sample_ns: Some(replay_ns), ..side });
         Ok(())
     }
@@ -120,7 +121,7 @@ impl<'a> ComparisonRun<'a> {
         let prepared = process.prepare_one(backend, workload.op, workload.dtype, terms.case, l2_bytes, drawing).await;
         match prepared {
             Ok(ready) => {
-                self.sides.push(Side::new(SideSource::Baseline, ready.launches_per_sample, None));
+                self.sides.push(Side::new(SideSource::Baseline, Role::Baseline, ready.launches_per_sample, None));
                 self.baseline = Some(entry);
             }
             Err(reason) => tracing::warn!("a comparison on {} runs without the baseline: {reason}", self.case),
@@ -225,13 +226,10 @@ impl<'a> ComparisonRun<'a> {
         Ok(())
     }
 
-    /// Returns whether every side that takes part to the end has enough samples.
+    /// Returns whether the sides have enough samples.
     fn is_over(&self, policy: &Policy) -> bool {
-        let sides = || self.sides.iter().filter(|side| side.rounds == usize::MAX);
-        let samples: Vec<&[f64]> = sides().map(|side| side.samples_ns.as_slice()).collect();
-        let launches: Vec<u32> = sides().map(|side| side.launches).collect();
-        let groups: Vec<usize> = sides().map(|side| side.group_size).collect();
-        comparison::is_over(&samples, &launches, &groups, &policy.comparison)
+        let sides: Vec<Progress<'_>> = self.sides.iter().map(Side::progress).collect();
+        comparison::is_over(&sides, &policy.comparison)
     }
 
     /// Samples a group of every side that takes part in a round, in the round's order. Returns `None` if the baseline
@@ -335,19 +333,20 @@ impl<'a> ComparisonRun<'a> {
         }
         let participant = |side: Side| match side.source {
             SideSource::Variant(place) => {
-                let Entry { role, name, iteration, .. } = &entries[place];
-                side.finish(*role, name.clone(), *iteration)
+                let Entry { name, iteration, .. } = &entries[place];
+                side.finish(name.clone(), *iteration)
             }
-            SideSource::Baseline => side.finish(Role::Baseline, backend.clone(), None),
+            SideSource::Baseline => side.finish(backend.clone(), None),
         };
         sides.into_iter().filter_map(participant).collect()
     }
 }
 
 impl Side {
-    fn new(source: SideSource, launches: u32, correctness: Option<Correctness>) -> Self {
+    fn new(source: SideSource, role: Role, launches: u32, correctness: Option<Correctness>) -> Self {
         Self {
             source,
+            role,
             launches,
             sample_ns: None,
             group_size: 1,
@@ -373,9 +372,15 @@ impl Side {
         self.sample_ns.map_or(0, |sample_ns| (ns / sample_ns).ceil() as usize)
     }
 
-    fn finish(self, role: Role, name: String, iteration: Option<IterationId>) -> Option<Participant> {
+    fn progress(&self) -> Progress<'_> {
+        let Self { role, samples_ns, groups_ns, launches, group_size, rounds, .. } = self;
+        let (role, launches, group_size) = (*role, *launches, *group_size);
+        Progress { role, samples_ns, groups_ns, launches, group_size, is_in_every_round: *rounds == usize::MAX }
+    }
+
+    fn finish(self, name: String, iteration: Option<IterationId>) -> Option<Participant> {
         Some(Participant {
-            role,
+            role: self.role,
             name,
             iteration,
             timing: Timing::of(self.samples_ns, self.launches)?,
