@@ -4,7 +4,7 @@ use sqlx::{Row, SqliteConnection};
 
 use super::columns::{now, pack, signed, text, to_json};
 use super::sessions::{known, record_cost};
-use super::{Store, StoreError, artifacts, claims, comparisons, resume};
+use super::{Flush, Store, StoreError, artifacts, claims, comparisons, resume};
 use crate::domain::artifact::Artifact;
 use crate::domain::check::Check;
 use crate::domain::cost::Spent;
@@ -18,7 +18,7 @@ use crate::domain::prediction::Crps;
 use crate::domain::profile::Profile;
 use crate::domain::proposal::Proposal;
 use crate::domain::timing::Timing;
-use crate::domain::verdict::Decision;
+use crate::domain::verdict::{Decision, Verdict};
 
 /// Everything that is known about an iteration when it ends.
 #[derive(Debug, Clone, Copy)]
@@ -63,7 +63,10 @@ impl Store {
             .fetch_optional(&self.pool)
             .await?;
         let Some(session) = session else { return Err(self.unknown_iteration(iteration).await?) };
-        self.write(async |connection| {
+        // The next iteration's begin flushes it. Winners are committed to git before that.
+        let has_winner = finish.decisions.iter().any(|decision| decision.verdict == Verdict::Improved);
+        let flush = if has_winner { Flush::Now } else { Flush::WithTheNext };
+        self.write_flushed(flush, async |connection| {
             complete(connection, session, iteration, finish).await?;
             for out in finish.disqualified {
                 insert_disqualification(connection, out).await?;

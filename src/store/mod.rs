@@ -105,6 +105,15 @@ impl Drop for Begun {
     }
 }
 
+/// When a transaction reaches the disk. Either way, it is complete for all readers, and survives the end of its process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Flush {
+    /// At once, which takes milliseconds.
+    Now,
+    /// With the next one that is flushed. A power cut before that undoes it.
+    WithTheNext,
+}
+
 /// SQLite's own page size. The limit of a file counts in pages.
 const PAGE_BYTES: u64 = 4096;
 
@@ -163,8 +172,7 @@ impl Store {
             .foreign_keys(true)
             // Readers such as `optloop history` and a running session do not block each other.
             .journal_mode(SqliteJournalMode::Wal)
-            // A winner is committed to git after its record, so the record must survive a power cut, too. The flush
-            // takes milliseconds, an iteration seconds.
+            // A winner is committed to git after its record, so the record must survive a power cut, too.
             .synchronous(SqliteSynchronous::Full)
             .busy_timeout(limits.busy_timeout);
         if let Some(bytes) = limits.max_bytes {
@@ -189,16 +197,28 @@ impl Store {
         Ok(SqlitePoolOptions::new().max_connections(connections).connect_with(options).await?)
     }
 
-    /// Does several writes as one: all of them, or none.
-    ///
-    /// sqlx's own transactions do not fit: a full disk makes SQLite end the transaction by itself. After that, sqlx
-    /// counts one too many and refuses to begin another.
+    /// Does several writes as one: all of them, or none. They survive a power cut.
     async fn write<T>(
         &self,
         writes: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
+        self.write_flushed(Flush::Now, writes).await
+    }
+
+    /// Does several writes as one. See [`Flush`].
+    ///
+    /// sqlx's own transactions do not fit: a full disk makes SQLite end the transaction by itself. After that, sqlx
+    /// counts one too many and refuses to begin another.
+    async fn write_flushed<T>(
+        &self,
+        flush: Flush,
+        writes: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         let mut begun = Begun { connection: self.pool.acquire().await?, ended: false };
         let connection = &mut *begun.connection;
+        if flush == Flush::WithTheNext {
+            sqlx::raw_sql("PRAGMA synchronous = NORMAL").execute(&mut *connection).await?;
+        }
         sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut *connection).await?;
         let written = match writes(connection).await {
             Ok(written) => sqlx::raw_sql("COMMIT").execute(&mut *connection).await.map(|_| written).map_err(Into::into),
@@ -206,7 +226,10 @@ impl Store {
         };
         if written.is_err() {
             // The transaction may have ended already. The first error is the one to report.
-            let _ = sqlx::raw_sql("ROLLBACK").execute(connection).await;
+            let _ = sqlx::raw_sql("ROLLBACK").execute(&mut *connection).await;
+        }
+        if flush == Flush::WithTheNext {
+            sqlx::raw_sql("PRAGMA synchronous = FULL").execute(connection).await?;
         }
         begun.ended = true;
         written
