@@ -167,11 +167,11 @@ impl Bench {
         if self.backends.contains_key(&key) {
             return Ok(());
         }
-        let (workload, samples) = (&subject.workload, self.measuring.baseline_samples);
+        let (workload, sampling) = (&subject.workload, self.measuring.baseline());
         let prepared = process.prepare(workload.op, workload.dtype, &case, l2_bytes, seed).await;
         let found = match prepared {
             Ok(backends) => {
-                let found = fastest(process, &case, &backends, samples).await;
+                let found = fastest(process, &case, &backends, &sampling).await;
                 process.release().await.and(found)
             }
             Err(reason) => Err(reason),

@@ -33,6 +33,14 @@ BACKENDS = {
 class Gemm(graph_timing.Case):
     OP = "gemm"
 
+    @classmethod
+    def rehearse(cls, backends):
+        square = torch.zeros(64, 64, dtype=torch.float16, device="cuda")
+        for backend in backends.values():
+            with backend():
+                torch.matmul(square, square)
+        torch.cuda.synchronize()
+
     def compute(self, a, b):
         return torch.matmul(a, b)
 

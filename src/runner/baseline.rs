@@ -222,6 +222,18 @@ impl BaselineProcess {
         input_seed: u64,
     ) -> Result<Vec<Backend>, String> {
         let drawing = PendingInputs::begin(self, op, dtype, case, input_seed);
+        self.prepare_drawn(op, dtype, case, l2_bytes, drawing).await
+    }
+
+    /// Prepares every backend on inputs that are already drawn. See [`Self::prepare`].
+    pub async fn prepare_drawn(
+        &mut self,
+        op: &'static dyn Op,
+        dtype: Dtype,
+        case: &Case,
+        l2_bytes: u64,
+        drawing: PendingInputs,
+    ) -> Result<Vec<Backend>, String> {
         self.prepare_wanted(None, op, dtype, case, l2_bytes, drawing).await
     }
 

@@ -17,7 +17,7 @@ use crate::domain::phase::{Phase, PhaseTime};
 use crate::domain::record::{Baseline, BaselineKind};
 use crate::domain::workload::Case;
 use crate::runner::activity;
-use crate::runner::baseline::{Backend, BaselineProcess, fastest};
+use crate::runner::baseline::{Backend, BaselineProcess, PendingInputs, fastest};
 use crate::runner::inputs;
 
 impl Session<'_> {
@@ -65,30 +65,29 @@ impl Session<'_> {
             }
         };
         // A baseline's eager calls are timed on the host, which compilers would load.
-        let settled = async {
-            self.pipeline.settled().await;
-            Ok(())
+        let paused = async { Ok(self.pipeline.paused().await) };
+        let _paused = match in_time(paused, self.wall_left(), &mut self.interrupt.clone()).await {
+            Ok(paused) => paused,
+            Err(reason) => {
+                self.observer.event(&Event::NoBaseline { reason: &reason });
+                return Ok(());
+            }
         };
-        if let Err(reason) = in_time(settled, self.wall_left(), &mut self.interrupt.clone()).await {
-            self.observer.event(&Event::NoBaseline { reason: &reason });
-            return Ok(());
-        }
         let environment = self.environment(process.hello().versions.get("torch").cloned());
         self.store.amend_environment(self.id, &environment).await.context("Failed to record the environment")?;
-        let cases = self.state.setup().workload.cases.clone();
-        let (mut longest, mut told) = (Duration::ZERO, BTreeSet::new());
+        // The resumed session may have timed some before.
+        let is_timed = |case: &&Case| self.state.case(&case.name).is_some_and(|case| case.baseline().is_some());
+        let cases = self.state.setup().workload.cases.iter().filter(|case| !is_timed(case));
+        let cases: Vec<Case> = cases.cloned().collect();
+        let (mut longest, mut told, mut drawn) = (Duration::ZERO, BTreeSet::new(), None);
         for (done, case) in cases.iter().enumerate() {
-            if self.state.case(&case.name).is_some_and(|case| case.baseline().is_some()) {
-                // The resumed session has timed it before.
-                continue;
-            }
             if !may_time_baselines(self.wall_left(), longest) {
                 let (what, done, of) = ("the timing of the baselines", Some(done), Some(cases.len()));
                 self.observer.event(&Event::CutShort { what, done, of, limit: BUDGET });
                 break;
             }
             let begun = Instant::now();
-            let timed = self.time_case(&mut process, case, &mut told).await;
+            let timed = self.time_case(&mut process, (case, cases.get(done + 1)), &mut drawn, &mut told).await;
             longest = longest.max(begun.elapsed());
             match timed {
                 Ok(found) => self.record_baselines(found).await?,
@@ -177,21 +176,29 @@ impl Session<'_> {
         Ok(process.computing(self.state.setup().workload.compute))
     }
 
-    /// Times the backends of one case, the fastest first. `told` has the backends that are left out, with the reasons that
+    /// Times the backends of one case, the fastest first. `drawn` has its inputs, if they were begun, and gets those of the next
+    /// case, which the host draws while the device is busy. `told` has the backends that are left out, with the reasons that
     /// the observer was told.
     async fn time_case(
         &self,
         process: &mut BaselineProcess,
-        case: &Case,
+        (case, next): (&Case, Option<&Case>),
+        drawn: &mut Option<PendingInputs>,
         told: &mut BTreeSet<(String, String)>,
     ) -> Result<Vec<Baseline>, String> {
         let setup = self.state.setup();
-        let seed = inputs::mix(setup.options.seed, &["baseline", &case.name]);
+        let (workload, l2_bytes) = (&setup.workload, setup.device.l2_bytes);
+        let draw = |process: &BaselineProcess, case: &Case| {
+            let seed = inputs::mix(setup.options.seed, &["baseline", &case.name]);
+            PendingInputs::begin(process, workload.op, workload.dtype, case, seed)
+        };
         let timed = async {
-            let workload = &setup.workload;
-            let backends = process.prepare(workload.op, workload.dtype, case, setup.device.l2_bytes, seed).await?;
+            let own = drawn.take().unwrap_or_else(|| draw(process, case));
+            let backends = process.prepare_drawn(workload.op, workload.dtype, case, l2_bytes, own).await?;
+            // Not before: eager calls are timed on the host.
+            *drawn = next.map(|next| draw(process, next));
             self.tell_left_out(&case.name, &backends, told);
-            let found = fastest(process, case, &backends, setup.options.measuring.baseline_samples).await;
+            let found = fastest(process, case, &backends, &setup.options.measuring.baseline()).await;
             process.release().await.and(found)
         };
         let _running = activity::begin(format!("the baselines of {}", case.name), None);

@@ -27,8 +27,6 @@ const SETTLED: u64 = 2;
 pub(super) struct UnderWay {
     /// Proposals that are compiled or being compiled.
     pub proposals: usize,
-    /// Those that are being compiled.
-    pub compiling: usize,
     /// Those that belong to the initial design.
     pub initial: usize,
     /// Whether the proposer has nothing to suggest before another iteration ends.
@@ -167,18 +165,16 @@ pub(super) fn may_suggest_meanwhile(state: &SessionState, moment: &Moment) -> bo
     let iterations = options.budget.max_iterations.map_or(u64::MAX, |most| most.saturating_sub(finished));
     let depth = usize::try_from(iterations).unwrap_or(usize::MAX).min(options.compile_ahead);
     let has_models = moment.may_ask || state.calls().open().len() > 0 || is_turn(state);
-    let may_compile = moment.baselines != Baselines::Started;
-    state.setup().samples_times() && may_compile && !has_models && !under_way.is_dry && under_way.proposals < depth
+    state.setup().samples_times() && !has_models && !under_way.is_dry && under_way.proposals < depth
 }
 
-/// Returns what is done while the baselines are unknown, given what the search does next. They are timed before the search
-/// would end or wait, and once nothing is compiled any more.
+/// Returns what is done while the baselines are unknown, given what the search does next. They are timed once their program
+/// waits for requests, and before the search would end or wait.
 fn until_baselines(action: Action, moment: &Moment) -> Action {
-    let is_quiet = moment.baselines == Baselines::Started && moment.under_way.compiling == 0;
-    match action {
-        _ if moment.baselines == Baselines::Known => action,
-        Action::EndSearch(_) | Action::AwaitAnswer { .. } => Action::TimeBaselines,
-        _ if is_quiet => Action::TimeBaselines,
+    match (moment.baselines, &action) {
+        (Baselines::Started, _) | (Baselines::Starting, Action::EndSearch(_) | Action::AwaitAnswer { .. }) => {
+            Action::TimeBaselines
+        }
         _ => action,
     }
 }
@@ -196,9 +192,7 @@ fn search(state: &SessionState, moment: &Moment) -> Action {
         return Action::Ask(due);
     }
     let depth = usize::try_from(iterations).unwrap_or(usize::MAX).min(options.compile_ahead);
-    // Compilers would disturb the timing of the baselines.
-    let may_compile = moment.baselines != Baselines::Started;
-    if may_compile && under_way.proposals < depth && (!under_way.is_dry || is_turn(state)) {
+    if under_way.proposals < depth && (!under_way.is_dry || is_turn(state)) {
         return Action::Propose;
     }
     if moment.baselines == Baselines::Known
@@ -304,8 +298,8 @@ fn due_confirmation(state: &SessionState, moment: &Moment, closing_time: Duratio
     let cases = || state.setup().workload.cases.iter().map(|case| &case.name);
     let is_due = |name: &&CaseName| {
         let case = state.case(name);
-        // The committed winner comes first, because other variants must beat it.
-        if is_committed_winner(state, name) {
+        // A committed winner comes first, because other variants must beat it. It could not be compared when it was screened.
+        if state.best_candidate(name).is_some_and(|best| state.is_committed_winner(name, best)) {
             return true;
         }
         let is_early = moment.under_way.initial > 0 && case.is_some_and(CaseState::awaits_remeasurement);
@@ -325,12 +319,6 @@ fn due_confirmation(state: &SessionState, moment: &Moment, closing_time: Duratio
     Some(Due {
         candidates: candidates.map(|(best_candidate, case)| (best_candidate.iteration, case.clone())).collect(),
     })
-}
-
-/// Tells whether the candidate of a case is its committed winner, which could not be compared when it was measured again.
-fn is_committed_winner(state: &SessionState, case: &CaseName) -> bool {
-    let known = |of: &CaseState| state.best_candidate(case).is_some_and(|best| of.is_known(&best.family, &best.params));
-    state.case(case).is_some_and(known)
 }
 
 /// Tells whether the candidate of a case is ahead of the fastest backend of the baseline program, and the incumbent is not.

@@ -13,14 +13,17 @@ use crate::runner::activity;
 const SENDING: Duration = Duration::from_millis(1);
 
 impl Session<'_> {
-    /// Waits for the oldest proposal to be compiled. Returns None if the user stops the session first, or the budget is
+    /// Waits for a proposal to be compiled. With a number of iterations, it is the oldest one, so that the same seed tries the
+    /// same variants. So it is where a time takes so long that waiting costs little. Returns None if the user stops the session first, or the budget is
     /// spent.
     pub(super) async fn next_compiled(&mut self, within: Duration) -> anyhow::Result<Option<Compiled>> {
         let mut interrupt = self.interrupt.clone();
         let _waiting = self.pipeline.waiting();
         let begun = Instant::now();
+        let setup = self.state.setup();
+        let any_order = setup.samples_times() && setup.options.budget.max_iterations.is_none();
         let compiled = tokio::select! {
-            compiled = self.pipeline.next() => compiled,
+            compiled = self.pipeline.next(any_order) => compiled,
             () = interrupt.reached(1) => Ok(None),
             () = tokio::time::sleep(within) => Ok(None),
         };

@@ -1,13 +1,14 @@
-//! Turns suggestions into compiled variants. Rendering and compilation run in the background, first in, first out.
+//! Turns suggestions into compiled variants. Rendering and compilation run in the background. Compilations begin in the order
+//! of the suggestions.
 //!
-//! The queue is longer than the number of compilations at once. Behind a slow one, others wait finished, and would
+//! The queue is longer than the number of compilations at once. Behind a slow one, others may wait finished, and would
 //! otherwise leave their cores idle.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use anyhow::Context;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedRwLockWriteGuard, RwLock, Semaphore};
 use tokio::task::{JoinError, JoinHandle};
 
 use super::decide::UnderWay;
@@ -85,8 +86,8 @@ pub(super) struct Pipeline {
     compiler: Compiler,
     /// One turn for each compilation at once. Turns are given in the order of the queue.
     turns: Arc<Semaphore>,
-    /// How many turns there are.
-    parallel: u32,
+    /// Held for reading by each compilation that runs.
+    may_run: Arc<RwLock<()>>,
     queue: VecDeque<Compiling>,
     is_dry: bool,
 }
@@ -94,9 +95,8 @@ pub(super) struct Pipeline {
 impl Pipeline {
     /// Makes an empty queue. `parallel` is the number of compilations at once.
     pub fn new(proposer: Box<dyn Proposer>, renderer: Renderer, compiler: Compiler, parallel: usize) -> Self {
-        let turns = Arc::new(Semaphore::new(parallel));
-        let parallel = u32::try_from(parallel).unwrap_or(u32::MAX);
-        Self { proposer, renderer, compiler, turns, parallel, queue: VecDeque::new(), is_dry: false }
+        let (turns, may_run) = (Arc::new(Semaphore::new(parallel)), Arc::default());
+        Self { proposer, renderer, compiler, turns, may_run, queue: VecDeque::new(), is_dry: false }
     }
 
     /// Returns the proposer's name.
@@ -107,8 +107,7 @@ impl Pipeline {
     /// Returns what is under way.
     pub fn under_way(&self) -> UnderWay {
         let initial = self.queue.iter().filter(|one| one.is_initial).count();
-        let compiling = self.queue.iter().filter(|one| !one.compilation.is_finished()).count();
-        UnderWay { proposals: self.queue.len(), compiling, initial, is_dry: self.is_dry }
+        UnderWay { proposals: self.queue.len(), initial, is_dry: self.is_dry }
     }
 
     /// Has the proposer asked again. It may have learnt from an iteration that has ended.
@@ -123,18 +122,19 @@ impl Pipeline {
     }
 
     /// Asks the proposer for a variant, which [`Pipeline::take`] compiles.
-    pub fn suggest(&mut self, state: &SessionState, findings: Vec<Finding>) -> anyhow::Result<Option<Suggestion>> {
+    pub fn suggest(&mut self, state: &SessionState, findings: Vec<Finding>) -> anyhow::Result<Option<Assessed>> {
         let SessionSetup { workload, families, searched, known, device, .. } = state.setup();
         let context = SearchContext::new(workload, families, searched, known, device);
         let diagnosis = Diagnosis { findings, ..diagnosis::diagnose(state.history(), workload, device) };
         let suggestion = self.proposer.propose(&context, &diagnosis, state.history(), self.queue.len());
-        suggestion.map_err(|problem| anyhow::anyhow!("Failed to propose a variant: {problem}"))
+        let suggestion = suggestion.map_err(|problem| anyhow::anyhow!("Failed to propose a variant: {problem}"))?;
+        suggestion.map(|suggestion| Assessed::of(suggestion, state)).transpose()
     }
 
     /// Has what the proposer suggested compiled in the background. With nothing to suggest, it waits for a result.
-    pub fn take(&mut self, suggestion: Option<Suggestion>, state: &mut SessionState) -> anyhow::Result<()> {
+    pub fn take(&mut self, suggestion: Option<Assessed>, state: &mut SessionState) -> anyhow::Result<()> {
         match suggestion {
-            Some(suggestion) => self.submit(suggestion, state),
+            Some(assessed) => self.submit_assessed(assessed, state),
             None => {
                 self.is_dry = true;
                 Ok(())
@@ -144,20 +144,23 @@ impl Pipeline {
 
     /// Has a suggestion rendered and compiled in the background.
     pub fn submit(&mut self, suggestion: Suggestion, state: &mut SessionState) -> anyhow::Result<()> {
+        let assessed = Assessed::of(suggestion, state)?;
+        self.submit_assessed(assessed, state)
+    }
+
+    fn submit_assessed(&mut self, assessed: Assessed, state: &mut SessionState) -> anyhow::Result<()> {
+        let Assessed { suggestion, configuration, is_control, without_prospects } = assessed;
         let setup = state.setup();
         let (workload, device) = (&setup.workload, &setup.device);
         let family = setup.family(&suggestion.family)?;
         let first = suggestion.cases.first().context("Failed to find a case for a proposal")?;
         let specialization = family.specialization(first);
-        let configuration = ConfigurationId::new(&family.name, &specialization, &suggestion.params);
         let cases = planning::of_suggestion(family, &suggestion, workload, device, setup.options.measuring.model_flop);
         let family_name = family.name.clone();
         let (family, dtype) = (family.clone(), workload.dtype);
         let (renderer, compiler) = (self.renderer.clone(), self.compiler.clone());
         let is_initial = suggestion.origin.is_initial_design();
         let proposer = self.proposer.name().to_owned();
-        let is_control = prospects::is_control(&configuration);
-        let without_prospects = if is_control { None } else { prospects::missing(state, &suggestion) };
         let is_compiled = without_prospects.is_none();
         let work = move || {
             let params = &suggestion.params;
@@ -170,10 +173,11 @@ impl Pipeline {
             let proposal = Proposal { proposer, variant, cases: on, hypothesis, parent, purpose, origin };
             Compiled { proposal, cases, artifact, is_control }
         };
-        let turns = Arc::clone(&self.turns);
+        let (turns, may_run) = (Arc::clone(&self.turns), Arc::clone(&self.may_run));
         let compilation = tokio::spawn(async move {
             // It is closed only with the session.
             let _turn = if is_compiled { Some(turns.acquire_owned().await) } else { None };
+            let _running = if is_compiled { Some(may_run.read_owned().await) } else { None };
             tokio::task::spawn_blocking(work).await
         });
         self.queue.push_back(Compiling { family: family_name, is_initial, compilation });
@@ -198,10 +202,9 @@ impl Pipeline {
         compiled.await.context("Failed to compile in the background")
     }
 
-    /// Waits until no compilation is running or waits for its turn.
-    pub async fn settled(&self) {
-        // It is closed only with the session.
-        let _all = self.turns.acquire_many(self.parallel).await;
+    /// Waits until no compilation is running. None begins until the guard is dropped.
+    pub async fn paused(&self) -> OwnedRwLockWriteGuard<()> {
+        Arc::clone(&self.may_run).write_owned().await
     }
 
     /// Says that the oldest proposal is waited for, until the guard is dropped.
@@ -211,13 +214,41 @@ impl Pipeline {
         Some(activity::begin(format!("compiling {}", oldest.family), limit))
     }
 
-    /// Waits for the oldest proposal to be compiled. If this future is dropped, that proposal stays the oldest.
-    pub async fn next(&mut self) -> anyhow::Result<Option<Compiled>> {
-        let Some(oldest) = self.queue.front_mut() else { return Ok(None) };
-        let compiled = (&mut oldest.compilation).await.and_then(|compiled| compiled);
-        let compiled = compiled.context("Failed to compile in the background")?;
-        self.queue.pop_front();
+    /// Waits for a proposal to be compiled, and returns it: the oldest one, or the oldest that is ready if they may come in
+    /// `any_order`. The initial design always comes first. If this future is dropped, the queue stays as it is.
+    pub async fn next(&mut self, any_order: bool) -> anyhow::Result<Option<Compiled>> {
+        let is_bound = !any_order || self.queue.front().is_some_and(|oldest| oldest.is_initial);
+        let several = if is_bound { 1 } else { self.queue.len() };
+        let waiting = self.queue.iter_mut().take(several).map(|one| &mut one.compilation);
+        if waiting.len() == 0 {
+            return Ok(None);
+        }
+        // It asks them in order, so that the oldest of those that are ready comes first.
+        let (compiled, place, _) = futures::future::select_all(waiting).await;
+        let compiled = compiled.and_then(|compiled| compiled).context("Failed to compile in the background")?;
+        self.queue.remove(place);
         Ok(Some(compiled))
+    }
+}
+
+/// A suggestion with what is known of it before it is compiled.
+pub(super) struct Assessed {
+    suggestion: Suggestion,
+    configuration: ConfigurationId,
+    /// Whether it runs even without prospects.
+    is_control: bool,
+    /// Why it is not worth compiling.
+    without_prospects: Option<String>,
+}
+
+impl Assessed {
+    fn of(suggestion: Suggestion, state: &SessionState) -> anyhow::Result<Self> {
+        let family = state.setup().family(&suggestion.family)?;
+        let first = suggestion.cases.first().context("Failed to find a case for a proposal")?;
+        let configuration = ConfigurationId::new(&family.name, &family.specialization(first), &suggestion.params);
+        let is_control = prospects::is_control(&configuration);
+        let without_prospects = if is_control { None } else { prospects::missing(state, &suggestion) };
+        Ok(Self { suggestion, configuration, is_control, without_prospects })
     }
 }
 

@@ -64,10 +64,13 @@ impl Session<'_> {
         }
         self.tell_iteration(begun, &evaluation.outcome, &decisions, &improvements);
         self.tell_cut(begun, compiled, &evaluation);
+        // A variant that was screened and did not win changes no gain. Each gain takes two intervals of ratios.
+        let may_change_gain =
+            |found: &&CaseRecord| begun.purpose != Purpose::Screening || found.verdict == Some(Verdict::Improved);
         if begun.family == self.state.setup().workload.initial_kernel {
             self.stand_in_for_baselines().await?;
         }
-        self.tell_gains(concluded.findings.iter().map(|found| &found.case));
+        self.tell_gains(concluded.findings.iter().filter(may_change_gain).map(|found| &found.case));
         improvements.iter().for_each(|improvement| self.tell_improvement(begun, improvement));
         self.apply_disqualified(&fallout);
         self.shelf.tidy(&self.state);

@@ -46,14 +46,21 @@ impl SessionState {
         })
     }
 
-    /// Returns the fastest of the unconfirmed variants whose confirmation was not asked for. The case's committed winner
+    /// Returns the fastest of the unconfirmed variants whose confirmation was not asked for. A committed winner of the case
     /// comes before all others, because it is what they must beat.
     pub fn best_candidate(&self, case: &str) -> Option<&Candidate> {
         let state = self.case(case)?;
-        let is_known = |candidate: &Candidate| state.is_known(&candidate.family, &candidate.params);
+        let is_first = |candidate: &Candidate| self.is_committed_winner(case, candidate);
         let ns = |candidate: &Candidate| candidate.screened_ns().unwrap_or(f64::MAX);
         let open = self.unconfirmed(case).filter(|candidate| !state.is_confirmation_asked(&candidate.hash));
-        open.min_by(|a, b| is_known(b).cmp(&is_known(a)).then(ns(a).total_cmp(&ns(b))))
+        open.min_by(|a, b| is_first(b).cmp(&is_first(a)).then(ns(a).total_cmp(&ns(b))))
+    }
+
+    /// Tells whether an earlier session has committed a variant for a case, for this device or another one.
+    pub fn is_committed_winner(&self, case: &str, candidate: &Candidate) -> bool {
+        let is_known = self.case(case).is_some_and(|of| of.is_known(&candidate.family, &candidate.params));
+        let iteration = self.history().iteration(candidate.iteration);
+        is_known || iteration.is_some_and(|iteration| iteration.origin.is_committed_winner_of(case))
     }
 
     /// Returns the variants that screening cannot tell from `best`, in any order. None if `best` was not screened.

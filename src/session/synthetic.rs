@@ -190,8 +190,11 @@ impl Told {
 
     /// Begins an iteration.
     pub fn begin(&mut self, number: i64, purpose: Purpose) -> Begun {
+        self.begin_proposal(proposal(self.state.setup(), number, purpose, CASES.len()))
+    }
+
+    fn begin_proposal(&mut self, proposal: Proposal) -> Begun {
         self.iterations.0 += 1;
-        let proposal = proposal(self.state.setup(), number, purpose, CASES.len());
         let begun = Begun::of(self.iterations, &proposal, None);
         self.state.apply(&Record::Begun(Box::new(begun.clone())));
         begun
@@ -225,9 +228,21 @@ impl Told {
     /// Screens a variant with the given time on each case. Returns its iteration.
     pub fn screened(&mut self, number: i64, purpose: Purpose, us: [u32; 2]) -> IterationId {
         let begun = self.begin(number, purpose);
+        self.conclude_screened(&begun, us)
+    }
+
+    fn conclude_screened(&mut self, begun: &Begun, us: [u32; 2]) -> IterationId {
         let measurements = CASES.iter().zip(us).map(|(case, us)| measurement(case, us, None)).collect();
-        self.conclude(&begun, &evaluation(Outcome::Measured, measurements));
+        self.conclude(begun, &evaluation(Outcome::Measured, measurements));
         begun.iteration
+    }
+
+    /// Screens a variant that was committed for the first case on another device.
+    pub fn screened_from_another_device(&mut self, number: i64, us: [u32; 2]) -> IterationId {
+        let origin = Origin::CommittedWinner { device: "another".to_owned(), cases: vec![CASES[0].into()] };
+        let proposal = proposal(self.state.setup(), number, Purpose::Screening, CASES.len());
+        let begun = self.begin_proposal(Proposal { origin, ..proposal });
+        self.conclude_screened(&begun, us)
     }
 
     /// Confirms a variant on the first case, in a comparison with the incumbent.

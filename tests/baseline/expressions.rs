@@ -10,7 +10,7 @@ use optloop::domain::workload::Workload;
 use optloop::ops;
 use optloop::runner::baseline::{Backend, BaselineProcess, BaselineProgram, PendingInputs, Ready, Settings, fastest};
 
-use super::{attention, one_key, prepare};
+use super::{attention, one_key, prepare, samples};
 
 /// Compiled kernels are kept where each of these variables says.
 const CACHED: &str = "import os\n
@@ -110,7 +110,7 @@ async fn an_expression_of_pytorch_is_timed_eager_and_compiled() {
     ");
     let mut process = start("{ torch = 'fastpack.attend(q, k, v, scale)' }").await;
     let backends = prepare(&mut process).await.unwrap();
-    let reason = fastest(&mut process, &one_key(), &backends, 10).await.unwrap_err();
+    let reason = fastest(&mut process, &one_key(), &backends, &samples(10)).await.unwrap_err();
     insta::assert_snapshot!(reason, @"eager: `fastpack.attend(q, k, v, scale)`: NameError: name 'fastpack' is not defined");
 }
 
@@ -140,7 +140,7 @@ async fn packages_are_timed_beside_pytorch_and_each_that_cannot_be_has_a_reason(
     twice: it computes a different result: its relative error is 1.00e0
     unfinished: `v +`: SyntaxError: invalid syntax (<unknown>, line 1)
     ");
-    let found = fastest(&mut process, &one_key(), &backends, 10).await.unwrap();
+    let found = fastest(&mut process, &one_key(), &backends, &samples(10)).await.unwrap();
     let mut timed: Vec<&str> = found.iter().map(|found| found.name.as_str()).collect();
     timed.sort_unstable();
     assert_eq!(timed, ["compile", "compiled", "deep", "eager", "own", "right"]);
@@ -158,7 +158,7 @@ async fn packages_are_timed_beside_pytorch_and_each_that_cannot_be_has_a_reason(
 async fn a_package_is_timed_where_the_expression_of_pytorch_fails() {
     let mut process = start("{ torch = 'v * 2', right = 'fastpack.attend(q, k, v, scale)' }").await;
     let backends = prepare(&mut process).await.unwrap();
-    let found = fastest(&mut process, &one_key(), &backends, 10).await.unwrap();
+    let found = fastest(&mut process, &one_key(), &backends, &samples(10)).await.unwrap();
     assert_eq!(found.iter().map(|found| found.name.as_str()).collect::<Vec<_>>(), ["right"]);
 }
 

@@ -10,12 +10,19 @@ use std::time::Duration;
 use optloop::domain::compute::Compute;
 use optloop::domain::device::TimeSource;
 use optloop::domain::op::{Dtype, Op};
+use optloop::domain::record::Baseline;
 use optloop::domain::regime::Regime;
+use optloop::domain::sampling::Sampling;
 use optloop::domain::workload::Case;
 use optloop::ops;
 use optloop::runner::baseline::{Backend, BaselineProcess, BaselineProgram, PendingInputs, Ready, fastest};
 use optloop::runner::confine::Reach;
 use tempfile::TempDir;
+
+/// So many samples of each backend, or 20 of one that is far behind.
+fn samples(most: usize) -> Sampling {
+    Sampling { min_samples: 20, max_samples: most, relative_error: 0.0, max_ns: f64::INFINITY }
+}
 
 /// A project with the fake program in it.
 struct Project(TempDir);
@@ -129,13 +136,19 @@ async fn backends_are_sampled_in_turns_and_the_fastest_comes_first() {
     let project = Project::new();
     let mut process = project.start("").await.unwrap();
     let backends = prepare(&mut process).await.unwrap();
-    let found = fastest(&mut process, &one_key(), &backends, 25).await.unwrap();
+    let found = fastest(&mut process, &one_key(), &backends, &samples(25)).await.unwrap();
     process.release().await.unwrap();
-    let order: Vec<(&str, usize)> =
-        found.iter().map(|found| (found.name.as_str(), found.timing.samples_ns.len())).collect();
-    assert_eq!(order, [("quick", 25), ("slow", 20)], "one is far behind after two turns");
+    let order = |found: &[Baseline]| -> Vec<(String, usize)> {
+        found.iter().map(|found| (found.name.clone(), found.timing.samples_ns.len())).collect()
+    };
+    let expected = |quick| [("quick".to_owned(), quick), ("slow".to_owned(), 20)];
+    assert_eq!(order(&found), expected(25), "one is far behind after two turns");
     assert!((5000.0..5012.0).contains(&found[0].timing.median_ns) && found[0].timing.launches_per_sample == 40);
     insta::assert_snapshot!(project.sampled(), @"slow 10, quick 10, quick 10, slow 10, quick 5, released");
+    let backends = prepare(&mut process).await.unwrap();
+    let found =
+        fastest(&mut process, &one_key(), &backends, &Sampling { relative_error: 0.01, ..samples(25) }).await.unwrap();
+    assert_eq!(order(&found), expected(20), "the other one is known precisely");
 }
 
 #[tokio::test]
@@ -143,7 +156,7 @@ async fn a_backend_that_fails_later_does_not_affect_the_others() {
     let project = Project::new();
     let mut process = project.start("quick-fails").await.unwrap();
     let backends = prepare(&mut process).await.unwrap();
-    let found = fastest(&mut process, &one_key(), &backends, 20).await.unwrap();
+    let found = fastest(&mut process, &one_key(), &backends, &samples(20)).await.unwrap();
     assert_eq!(found.iter().map(|found| found.name.as_str()).collect::<Vec<_>>(), ["slow"]);
     // The program itself reported this, so it is still running.
     insta::assert_snapshot!(process.sample("quick", 5).await.unwrap_err(), @"a launch failed");
@@ -155,9 +168,9 @@ async fn without_a_backend_that_runs_there_is_a_reason() {
     let project = Project::new();
     let mut process = ready(&project, "").await;
     let broken = [Backend { name: "broken".to_owned(), ready: Err("its scores would take 32 GiB".to_owned()) }];
-    let reason = fastest(&mut process, &one_key(), &broken, 20).await.unwrap_err();
+    let reason = fastest(&mut process, &one_key(), &broken, &samples(20)).await.unwrap_err();
     insta::assert_snapshot!(reason, @"broken: its scores would take 32 GiB");
-    insta::assert_snapshot!(fastest(&mut process, &one_key(), &[], 20).await.unwrap_err(), @"it has no backend");
+    insta::assert_snapshot!(fastest(&mut process, &one_key(), &[], &samples(20)).await.unwrap_err(), @"it has no backend");
 }
 
 #[tokio::test]
@@ -165,7 +178,7 @@ async fn a_program_that_dies_is_reported_with_its_last_line() {
     let project = Project::new();
     let mut process = project.start("dies").await.unwrap();
     let backends = prepare(&mut process).await.unwrap();
-    let reason = fastest(&mut process, &one_key(), &backends, 100).await.unwrap_err();
+    let reason = fastest(&mut process, &one_key(), &backends, &samples(100)).await.unwrap_err();
     insta::assert_snapshot!(reason, @"CUDA out of memory");
     assert_eq!(process.pid(), None, "the process has been dropped");
     insta::assert_snapshot!(process.release().await.unwrap_err(), @"CUDA out of memory");

@@ -3,15 +3,13 @@
 use super::{Backend, BaselineProcess};
 use crate::domain::comparison::order;
 use crate::domain::record::{Baseline, BaselineKind};
+use crate::domain::sampling::Sampling;
 use crate::domain::statistics::median;
 use crate::domain::timing::Timing;
 use crate::domain::workload::Case;
 
 /// Samples of a backend per turn during the search for the fastest.
 const GROUP: usize = 10;
-
-/// Turns after which a backend that is far behind has no more.
-const LEAST_TURNS: usize = 2;
 
 /// How far a backend is behind the fastest, as a factor, when more samples would not change which is the fastest.
 const FAR_BEHIND: f64 = 1.5;
@@ -23,18 +21,18 @@ const EQUAL: f64 = 0.01;
 /// The programs' name for the backend that the library chooses itself.
 const DEFAULT: &str = "default";
 
-/// Samples the prepared backends in turns, and returns those that succeeded, the fastest first. Those that are far behind get
-/// fewer samples.
+/// Samples the prepared backends in turns, and returns those that succeeded, the fastest first. A backend gets no more samples
+/// once its median is precise or far behind.
 ///
 /// If none succeeded, the error is the last one of sampling, or else of preparing.
 pub async fn fastest(
     process: &mut BaselineProcess,
     case: &Case,
     backends: &[Backend],
-    samples: usize,
+    sampling: &Sampling,
 ) -> Result<Vec<Baseline>, String> {
     let (mut timed, mut reasons) = (Vec::new(), Vec::new());
-    for (backend, taken) in in_turns(process, backends, samples).await {
+    for (backend, taken) in in_turns(process, backends, sampling).await {
         match taken {
             Ok(samples_ns) => timed.extend(summary(case, backend, samples_ns)),
             Err(reason) => reasons.push(reason),
@@ -59,24 +57,25 @@ fn prefer_named(timed: &mut [Baseline]) {
     }
 }
 
-/// Samples every prepared backend until its first error, or until it is far behind.
+/// Samples every prepared backend until its first error, or until it has enough samples.
 async fn in_turns<'a>(
     process: &mut BaselineProcess,
     backends: &'a [Backend],
-    samples: usize,
+    sampling: &Sampling,
 ) -> Vec<(&'a Backend, Result<Vec<f64>, String>)> {
     let ready = backends.iter().filter(|backend| backend.ready.is_ok());
-    let mut participants: Vec<_> = ready.map(|backend| (backend, Ok(Vec::with_capacity(samples)))).collect();
-    for round in 0..samples.div_ceil(GROUP) {
+    let mut participants: Vec<_> = ready.map(|backend| (backend, Ok(Vec::new()))).collect();
+    for round in 0..sampling.max_samples.div_ceil(GROUP) {
         let medians_ns: Vec<f64> = participants.iter().map(|(_, taken)| middle_ns(taken)).collect();
         let fastest_ns = medians_ns.iter().copied().fold(f64::INFINITY, f64::min);
-        let group = GROUP.min(samples - round * GROUP);
+        let group = GROUP.min(sampling.max_samples - round * GROUP);
         for participant in order(participants.len(), round) {
-            if round >= LEAST_TURNS && medians_ns[participant] > FAR_BEHIND * fastest_ns {
-                continue;
-            }
             let (backend, taken) = &mut participants[participant];
             let Ok(so_far) = taken else { continue };
+            let is_far_behind = medians_ns[participant] > FAR_BEHIND * fastest_ns;
+            if sampling.is_enough(so_far) || (is_far_behind && so_far.len() >= sampling.min_samples) {
+                continue;
+            }
             match process.sample(&backend.name, group).await {
                 Ok(group) => so_far.extend(group.samples_ns),
                 Err(reason) => *taken = Err(reason),

@@ -25,7 +25,7 @@ fn moment(seconds: u64, proposals: usize) -> Moment {
     Moment {
         time,
         interrupts: 0,
-        under_way: UnderWay { proposals, compiling: 0, initial: 0, is_dry: false },
+        under_way: UnderWay { proposals, initial: 0, is_dry: false },
         may_ask: false,
         baselines: Baselines::Known,
     }
@@ -78,13 +78,7 @@ fn the_search_begins_while_the_program_of_the_baselines_starts() {
     let starting = |proposals| without_baselines(&told, Baselines::Starting, proposals);
     assert_eq!(starting(1), Action::Propose);
     assert!(matches!(starting(2), Action::Evaluate { .. }));
-    let compiles = Moment { baselines: Baselines::Started, ..moment(0, 1) };
-    let compiles = Moment { under_way: UnderWay { compiling: 1, ..compiles.under_way }, ..compiles };
-    let next = next_action(&told.state, &Phase::Search, &compiles);
-    assert!(matches!(next, Action::Evaluate { .. }), "a compiler would disturb the timing");
     assert_eq!(without_baselines(&told, Baselines::Started, 1), Action::TimeBaselines);
-    let meanwhile = Moment { baselines: Baselines::Started, ..moment(0, 1) };
-    assert!(!may_suggest_meanwhile(&told.state, &meanwhile));
 }
 
 #[test]
@@ -122,6 +116,16 @@ fn a_committed_winner_is_confirmed_first_once_the_baselines_are_known() {
     assert!(confirms(&action, &[(iteration, CASES[0])]), "a faster variant waits: {action:?}");
 }
 
+/// The report counts its gain from what was committed, on whichever device.
+#[test]
+fn a_committed_winner_of_another_device_is_confirmed_before_a_faster_candidate() {
+    let mut told = with_start(Told::new(setup()));
+    let winner = told.screened_from_another_device(1, [90, 200]);
+    told.screened(2, Purpose::Screening, [50, 200]);
+    let action = at(&told, 0, 2);
+    assert!(confirms(&action, &[(winner, CASES[0])]), "a faster variant waits: {action:?}");
+}
+
 #[test]
 fn the_baselines_are_timed_before_the_search_ends() {
     let told = with_start(Told::new(setup()));
@@ -133,10 +137,7 @@ fn the_baselines_are_timed_before_the_search_ends() {
 #[test]
 fn a_dry_proposer_is_not_asked_and_without_proposals_the_search_ends() {
     let told = Told::new(setup());
-    let dry = |proposals| Moment {
-        under_way: UnderWay { proposals, compiling: 0, initial: 0, is_dry: true },
-        ..moment(0, 0)
-    };
+    let dry = |proposals| Moment { under_way: UnderWay { proposals, initial: 0, is_dry: true }, ..moment(0, 0) };
     assert!(matches!(next_action(&told.state, &Phase::Search, &dry(1)), Action::Evaluate { .. }));
     let nothing_left = Action::EndSearch("there is nothing new left to try".into());
     assert_eq!(next_action(&told.state, &Phase::Search, &dry(0)), nothing_left);
@@ -257,7 +258,7 @@ fn the_best_candidate_is_confirmed_at_once_when_nothing_else_is_left_or_the_budg
     let mut told = with_start(limited(|setup| setup.options.budget.max_iterations = Some(4)));
     let fastest = told.screened(1, Purpose::Screening, [50, 60]);
     let candidates = [(fastest, CASES[0]), (fastest, CASES[1])];
-    let dry = Moment { under_way: UnderWay { proposals: 0, compiling: 0, initial: 0, is_dry: true }, ..moment(5, 0) };
+    let dry = Moment { under_way: UnderWay { proposals: 0, initial: 0, is_dry: true }, ..moment(5, 0) };
     assert!(confirms(&next_action(&told.state, &Phase::Search, &dry), &candidates), "one iteration for both cases");
     assert!(matches!(at(&told, 5, 2), Action::Evaluate { .. }), "two iterations are left");
     told.screened(2, Purpose::Screening, [120, 120]);
@@ -284,8 +285,7 @@ fn nothing_is_confirmed_while_the_initial_design_is_under_way() {
     for number in 2..7 {
         told.screened(number, Purpose::Screening, [120, 120]);
     }
-    let initial =
-        Moment { under_way: UnderWay { proposals: 2, compiling: 0, initial: 1, is_dry: false }, ..moment(5, 2) };
+    let initial = Moment { under_way: UnderWay { proposals: 2, initial: 1, is_dry: false }, ..moment(5, 2) };
     assert!(matches!(next_action(&told.state, &Phase::Search, &initial), Action::Evaluate { .. }));
 }
 
@@ -294,7 +294,7 @@ fn a_variant_is_confirmed_once_even_if_it_did_not_win() {
     let mut told = with_start(Told::new(setup()));
     told.screened(1, Purpose::Screening, [50, 100]);
     told.confirmed(1, 100);
-    let dry = Moment { under_way: UnderWay { proposals: 0, compiling: 0, initial: 0, is_dry: true }, ..moment(5, 0) };
+    let dry = Moment { under_way: UnderWay { proposals: 0, initial: 0, is_dry: true }, ..moment(5, 0) };
     let nothing_left = Action::EndSearch("there is nothing new left to try".into());
     assert_eq!(next_action(&told.state, &Phase::Search, &dry), nothing_left);
 }
@@ -452,8 +452,7 @@ fn the_initial_kernel_is_profiled_once_on_its_slowest_case() {
     assert!(matches!(at(&told, 0, 2), Action::Evaluate { .. }), "nothing is measured yet");
     let initial = told.screened(0, Purpose::Initial, [100, 300]);
     assert_eq!(at(&told, 10, 2), Action::Profile(ProfileDue { iteration: initial, case: "b".into() }));
-    let in_design =
-        Moment { under_way: UnderWay { proposals: 2, compiling: 0, initial: 1, is_dry: false }, ..moment(10, 2) };
+    let in_design = Moment { under_way: UnderWay { proposals: 2, initial: 1, is_dry: false }, ..moment(10, 2) };
     assert!(matches!(next_action(&told.state, &Phase::Search, &in_design), Action::Evaluate { .. }));
     counted(&mut told, initial, "b", 3.0, true);
     assert!(matches!(at(&told, 20, 2), Action::Evaluate { .. }));
