@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::evaluator::{Evaluator, Setback};
+use super::evaluator::{Evaluator, Setback, SharedSanitizer};
 use super::shelf::{CandidateKernel, Kernel};
 use super::state::SessionState;
 use crate::domain::evaluation::Evaluation;
@@ -12,7 +12,7 @@ use crate::domain::workload::{Case, Tolerance};
 use crate::runner::inputs;
 use crate::runner::messages::{AcceptanceRequest, PlannedCase};
 use crate::runner::planning;
-use crate::runner::sanitizer::{Sanitized, Sanitizer, Subject};
+use crate::runner::sanitizer::{Sanitized, Subject};
 
 /// The largest error of a variant, over the baseline's own. The two are measured on different inputs. The errors of one
 /// FP32 kernel on four cases lay between 2.7e-7 and 3.1e-7 (H200, 2026-11-20, `optloop start --workload
@@ -23,7 +23,7 @@ const ERROR_MARGIN: f64 = 1.25;
 const HIDDEN_OF_KNOWN: usize = 2;
 
 impl Evaluator {
-    /// Runs the acceptance checks of a variant on a case, and the sanitizer on the CPU meanwhile.
+    /// Runs the acceptance checks of a variant on a case on the device.
     pub async fn accept(&mut self, state: &SessionState, challenger: &CandidateKernel) -> Result<(), Setback> {
         let mut request = request(state, challenger)?;
         if self.proven.contains_key(&challenger.kernel.variant.hash) {
@@ -32,31 +32,33 @@ impl Evaluator {
         }
         let shapes: Vec<Dims> =
             [&request.case].into_iter().chain(&request.hidden).map(|it| it.case.dims.clone()).collect();
-        let Self { worker, sanitizer, steps, .. } = self;
         let begun = Instant::now();
-        let accepted = async {
-            let accepted = worker.accept(request).await;
-            (accepted, begun.elapsed().as_secs_f64())
-        };
-        let sanitized = sanitize(sanitizer.as_mut(), state, &challenger.kernel, &challenger.request.case);
-        let ((accepted, accepted_s), sanitized) = tokio::join!(accepted, sanitized);
-        steps.acceptance_s += accepted_s;
-        // What it took beyond the acceptance checks.
-        steps.sanitizer_s += begun.elapsed().as_secs_f64() - accepted_s;
+        let accepted = self.worker.accept(request).await;
+        self.steps.acceptance_s += begun.elapsed().as_secs_f64();
         let accepted = accepted?;
         let (iteration, case) = (challenger.candidate.iteration, challenger.case());
         tracing::debug!("iteration {iteration} passed the acceptance checks on {case}: {accepted:?}");
-        match sanitized? {
-            Sanitized::Passed { .. } => {}
-            Sanitized::Skipped(reason) => {
-                tracing::debug!("iteration {iteration} was not checked on a virtual GPU: {reason}");
-            }
-            Sanitized::Failed(outcome) => return Err(Setback::Variant(outcome)),
-        }
         let proven = self.proven.entry(challenger.kernel.variant.hash.clone()).or_default();
         let new: Vec<Dims> = shapes.into_iter().filter(|shape| !proven.contains(shape)).collect();
         proven.extend(new);
         Ok(())
+    }
+
+    /// Checks a challenger on a virtual GPU, on the CPU.
+    pub async fn sanitized(
+        sanitizer: Option<SharedSanitizer>,
+        state: &SessionState,
+        challenger: &CandidateKernel,
+    ) -> Result<(), Setback> {
+        match sanitize(sanitizer, state, &challenger.kernel, &challenger.request.case).await? {
+            Sanitized::Passed { .. } => Ok(()),
+            Sanitized::Skipped(reason) => {
+                let iteration = challenger.candidate.iteration;
+                tracing::debug!("iteration {iteration} was not checked on a virtual GPU: {reason}");
+                Ok(())
+            }
+            Sanitized::Failed(outcome) => Err(Setback::Variant(outcome)),
+        }
     }
 
     /// Returns the shapes on which a source has passed the acceptance checks.
@@ -77,7 +79,7 @@ impl Evaluator {
         if let Some(case) = case {
             self.explained.insert(kernel.variant.family.clone());
             let begun = Instant::now();
-            let sanitized = sanitize(self.sanitizer.as_mut(), state, kernel, case).await;
+            let sanitized = sanitize(self.sanitizer.clone(), state, kernel, case).await;
             self.steps.sanitizer_s += begun.elapsed().as_secs_f64();
             if sanitized?.is_right_on(case) {
                 evaluation.outcome = evaluation.outcome.clone().of_machine_code();
@@ -89,7 +91,7 @@ impl Evaluator {
 
 /// Checks a kernel of a real GPU on a virtual one.
 async fn sanitize(
-    sanitizer: Option<&mut Sanitizer>,
+    sanitizer: Option<SharedSanitizer>,
     state: &SessionState,
     kernel: &Kernel,
     case: &Case,
@@ -101,7 +103,7 @@ async fn sanitize(
     let (family, artifact, workload) = (setup.family(family)?, &kernel.artifact, &setup.workload);
     let subject = Subject { family, params, hash, artifact, workload, case };
     let seed = inputs::mix(setup.options.seed, &["sanitize", hash.short()]);
-    Ok(sanitizer.check(subject, setup.options.measuring, seed).await?)
+    Ok(sanitizer.lock().await.check(subject, setup.options.measuring, seed).await?)
 }
 
 fn request(state: &SessionState, challenger: &CandidateKernel) -> anyhow::Result<AcceptanceRequest> {

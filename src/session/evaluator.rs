@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use tokio::sync::Mutex;
 
 use super::case_state::Candidate;
 use super::decide::Confirming;
@@ -42,7 +43,7 @@ const SAME_INPUTS: u64 = 64;
 pub(super) struct Evaluator {
     pub worker: Worker,
     /// Checks candidates of a real GPU on a virtual one.
-    pub sanitizer: Option<Sanitizer>,
+    pub sanitizer: Option<SharedSanitizer>,
     /// Families with a wrong variant that was checked on the virtual GPU. One each is enough to find a compiler at fault.
     pub explained: HashSet<String>,
     /// The machine codes that need not be measured again.
@@ -61,6 +62,9 @@ pub(super) struct Evaluator {
     /// Takes disqualifications as they happen. A comparison continues without the variant, and may be cut short.
     pub store: Store,
 }
+
+/// A sanitizer that works beside the device.
+pub(super) type SharedSanitizer = Arc<Mutex<Sanitizer>>;
 
 /// The reason why a variant goes no further.
 #[derive(Debug)]
@@ -101,7 +105,7 @@ impl Evaluator {
     pub fn new(worker: Worker, sanitizer: Option<Sanitizer>, monitor: Option<Monitor>, store: Store) -> Self {
         Self {
             worker,
-            sanitizer,
+            sanitizer: sanitizer.map(|sanitizer| Arc::new(Mutex::new(sanitizer))),
             explained: HashSet::new(),
             duplicates: Duplicates::default(),
             proven: HashMap::new(),
@@ -214,8 +218,8 @@ impl Evaluator {
         self.worker.evaluate(request).await.context("Failed to evaluate a variant")
     }
 
-    /// Runs the acceptance checks of a variant on a case, unless it has passed them while the baselines were unknown. Then
-    /// compares it with the incumbent, if one is due.
+    /// Confirms a variant on a case, on the device and on a virtual GPU at once. One that has passed both checks while the
+    /// baselines were unknown is only compared.
     async fn confirm(
         &mut self,
         state: &SessionState,
@@ -226,19 +230,41 @@ impl Evaluator {
     ) -> Result<Option<Comparison>, Setback> {
         let challenger = CandidateKernel::new(kernel, due.candidate)?;
         let accepted = (challenger.candidate.hash.clone(), challenger.case().to_owned());
-        if !self.accepted_early.remove(&accepted) {
-            self.accept(state, &challenger).await?;
+        let incumbent = due.incumbent;
+        if self.accepted_early.remove(&accepted) {
+            return self.compare_with_incumbent(state, shelf, &challenger, incumbent, disqualified).await;
         }
-        let Some(incumbent) = due.incumbent else {
-            // A modelled time is confirmed without a comparison, and that was all.
-            if state.setup().samples_times() {
-                self.accepted_early.insert(accepted);
-            }
-            return Ok(None);
+        let begun = Instant::now();
+        let sanitized = Self::sanitized(self.sanitizer.clone(), state, &challenger);
+        let on_device = async {
+            self.accept(state, &challenger).await?;
+            let compared = self.compare_with_incumbent(state, shelf, &challenger, incumbent, disqualified).await?;
+            Ok::<_, Setback>((compared, begun.elapsed()))
         };
+        let (on_device, sanitized) = tokio::join!(on_device, sanitized);
+        let (compared, on_device_took) = on_device?;
+        self.steps.sanitizer_s += (begun.elapsed() - on_device_took).as_secs_f64();
+        sanitized?;
+        // A modelled time is confirmed without a comparison, and that was all.
+        if incumbent.is_none() && state.setup().samples_times() {
+            self.accepted_early.insert(accepted);
+        }
+        Ok(compared)
+    }
+
+    /// Compares a variant with the incumbent, if one is due.
+    async fn compare_with_incumbent(
+        &mut self,
+        state: &SessionState,
+        shelf: &mut Shelf,
+        challenger: &CandidateKernel,
+        incumbent: Option<&Candidate>,
+        disqualified: &mut Vec<Disqualified>,
+    ) -> Result<Option<Comparison>, Setback> {
+        let Some(incumbent) = incumbent else { return Ok(None) };
         let incumbent = shelf.candidate_kernel(state.setup(), incumbent.clone()).await?;
         let others = vec![(Role::Incumbent, incumbent)];
-        self.compare(state, shelf, &challenger, others, false, disqualified).await.map(Some)
+        self.compare(state, shelf, challenger, others, false, disqualified).await.map(Some)
     }
 }
 
