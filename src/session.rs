@@ -149,6 +149,8 @@ struct Session<'a> {
     evaluator: Evaluator,
     shelf: Shelf,
     explanations: Explanations,
+    /// How often a test of a cause was looked for.
+    cause_tests: u64,
     models: Models,
     committer: Committer,
     baseline_program: Option<BaselineProgram>,
@@ -285,6 +287,7 @@ impl<'a> Session<'a> {
             evaluator: Evaluator::new(worker, parts.sanitizer, parts.monitor, store.clone()),
             shelf: Shelf::new(compiler, store.clone()),
             explanations: Explanations::new(parts.explainer),
+            cause_tests: 0,
             models: Models::new(parts.models),
             committer: Committer::new(parts.target),
             baseline_program: parts.baseline,
@@ -357,6 +360,7 @@ impl<'a> Session<'a> {
                 Action::Ask(due) => self.ask_model(due).await?,
                 Action::AwaitAnswer { within } => self.await_answer(within).await?,
                 Action::Evaluate { within } => {
+                    self.test_a_cause()?;
                     if let Some(compiled) = self.next_compiled(within).await? {
                         self.iterate(compiled).await?;
                     }

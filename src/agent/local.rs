@@ -13,7 +13,7 @@ use super::opening::{Opening, Step};
 use super::place::FAMILY_POWER;
 use super::{Proposer, SearchContext, claims};
 use crate::domain::family::Family;
-use crate::domain::finding::Remedy;
+use crate::domain::finding::{Finding, Remedy};
 use crate::domain::history::{Finished, History};
 use crate::domain::hypothesis::Hypothesis;
 use crate::domain::ids::{CaseName, IterationId};
@@ -294,27 +294,36 @@ pub(super) fn remedy(
     for finding in diagnosis.findings.iter().filter(|finding| finding.case == case.name) {
         let explained = finding.iteration.and_then(|iteration| history.iteration(iteration));
         let Some(from) = explained.filter(|from| from.time_ns(&case.name).is_some()) else { continue };
-        for Remedy { family, params, text } in &finding.remedies {
-            let family = context.families.iter().find(|other| other.name == *family);
-            let (Some(family), Some(params)) = (family, params) else { continue };
-            if !context.is_open(family, params, case, history) || !context.space(family, case).contains(params)? {
-                continue;
+        for remedy in &finding.remedies {
+            let family = context.families.iter().find(|other| other.name == remedy.family);
+            let (Some(family), Some(params)) = (family, &remedy.params) else { continue };
+            if context.is_open(family, params, case, history) && context.space(family, case).contains(params)? {
+                return of_remedy(context, history, (family, case), from, (finding, remedy)).map(Some);
             }
-            let is_change = family.name == from.family;
-            let changes = if is_change { Change::between(&from.params, params) } else { Vec::new() };
-            let origin = Origin::Remedy { rule: finding.rule.to_owned(), changes };
-            let hypothesis = match is_change {
-                true => claims::of_change(context, history, (family, case), (from, params), &origin),
-                false => claims::of_family(context, history, (family, case), (from, params), &origin),
-            };
-            let claim = format!("against {}: {text}; {}", finding.rule, hypothesis.claim);
-            let hypothesis = Hypothesis { claim, ..hypothesis };
-            return context
-                .suggestion(family, params.clone(), case, hypothesis, origin, Some(from.iteration))
-                .map(Some);
         }
     }
     Ok(None)
+}
+
+/// Suggests a remedy of a finding about `from`.
+pub(super) fn of_remedy<'a>(
+    context: &SearchContext<'a>,
+    history: &History,
+    (family, case): (&'a Family, &Case),
+    from: &Finished,
+    (finding, remedy): (&Finding, &Remedy),
+) -> Result<Suggestion, String> {
+    let params = remedy.params.clone().unwrap_or_else(|| family.defaults());
+    let is_change = family.name == from.family;
+    let changes = if is_change { Change::between(&from.params, &params) } else { Vec::new() };
+    let origin = Origin::Remedy { rule: finding.rule.to_owned(), changes };
+    let hypothesis = match is_change {
+        true => claims::of_change(context, history, (family, case), (from, &params), &origin),
+        false => claims::of_family(context, history, (family, case), (from, &params), &origin),
+    };
+    let claim = format!("against {}: {}; {}", finding.rule, remedy.text, hypothesis.claim);
+    let hypothesis = Hypothesis { claim, ..hypothesis };
+    context.suggestion(family, params, case, hypothesis, origin, Some(from.iteration))
 }
 
 /// Suggests the fastest variant of another case, if it was not tried on this one.

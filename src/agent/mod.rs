@@ -2,6 +2,7 @@
 
 mod bayes;
 mod candidates;
+pub mod cause_tests;
 pub mod claims;
 pub mod diagnosis;
 mod effects;

@@ -1,10 +1,12 @@
-//! Prepares experiments, as iterations of their own.
+//! Prepares experiments: a variant on more or less work, and variants without a cause of lost time.
 
 use anyhow::Context;
 
 use super::Session;
+use super::decide::Baselines;
 use super::pipeline::Compiled;
-use super::scaling::ExperimentDue;
+use super::scaling::{ExperimentDue, ITERATIONS_PER_EXPERIMENT};
+use crate::agent::cause_tests;
 use crate::domain::experiment::Scaling;
 use crate::domain::hypothesis::{Hypothesis, Reference};
 use crate::domain::origin::{Origin, Purpose};
@@ -44,5 +46,20 @@ impl Session<'_> {
             origin: Origin::ScaledCase(scaling.clone()),
         };
         Ok(Compiled { proposal, cases: request.map(|request| vec![request]), artifact, is_control: false })
+    }
+
+    /// Has a variant compiled that lacks a cause of the initial kernel's time, if such a test is due. The search finds faster
+    /// kernels at once, and would leave the causes of the first one untested.
+    pub(super) fn test_a_cause(&mut self) -> anyhow::Result<()> {
+        let due = ITERATIONS_PER_EXPERIMENT * (self.cause_tests + 1);
+        if self.state.meter().finished() < due || self.baselines() != Baselines::Known {
+            return Ok(());
+        }
+        let findings = self.explanations.of_initial();
+        let test = cause_tests::next(&self.search_context(), findings, self.state.history());
+        let test = test.map_err(|problem| anyhow::anyhow!("Failed to propose a test of a cause: {problem}"))?;
+        // Without one, it is asked again later: the causes may not be known yet.
+        self.cause_tests += 1;
+        test.map_or(Ok(()), |test| self.pipeline.submit(test, &mut self.state))
     }
 }

@@ -40,11 +40,16 @@ pub(super) struct Explanations {
     seen: HashSet<(VariantHash, CaseName)>,
     /// What the rules found, for the latest explained variant of each case.
     findings: HashMap<CaseName, Vec<Finding>>,
+    /// What the rules found for the initial kernel on the case where it is furthest from the floor, and that distance as a
+    /// factor.
+    of_initial: Option<(f64, Vec<Finding>)>,
 }
 
 /// Why a variant is explained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
+    /// It is the initial kernel. A report explains it first.
+    Initial,
     /// The session begins with it. A report compares the best variant with it.
     Beginning,
     /// It has just won.
@@ -91,12 +96,25 @@ impl Drop for Explanations {
 impl Explanations {
     /// Makes explanations by a virtual GPU, if there is one.
     pub fn new(explainer: Option<Explainer>) -> Self {
-        Self { explainer, running: None, waiting: VecDeque::new(), seen: HashSet::new(), findings: HashMap::new() }
+        let (waiting, seen, findings) = (VecDeque::new(), HashSet::new(), HashMap::new());
+        Self { explainer, running: None, waiting, seen, findings, of_initial: None }
     }
 
     /// Returns what the rules found about the latest explained variants, the most important of each case first.
     pub fn findings(&self) -> Vec<Finding> {
         self.findings.values().flatten().cloned().collect()
+    }
+
+    /// Returns what the rules found about the initial kernel on the case where it is furthest from the floor, the most
+    /// important first.
+    pub fn of_initial(&self) -> &[Finding] {
+        self.of_initial.as_ref().map_or(&[], |(_, findings)| findings)
+    }
+
+    fn learn_of_initial(&mut self, factor: f64, findings: &[Finding]) {
+        if self.of_initial.as_ref().is_none_or(|(other, _)| *other < factor) {
+            self.of_initial = Some((factor, findings.to_vec()));
+        }
     }
 
     /// Asks for an explanation. A newer variant of a case replaces one that still waits in the same role. Rivals wait for
@@ -106,7 +124,8 @@ impl Explanations {
         if (self.explainer.is_none() && self.running.is_none()) || !self.seen.insert(key) {
             return;
         }
-        self.waiting.retain(|other| other.case != job.case || other.role != job.role || job.role == Role::Beginning);
+        let is_kept = matches!(job.role, Role::Initial | Role::Beginning);
+        self.waiting.retain(|other| other.case != job.case || other.role != job.role || is_kept);
         let rivals = self.waiting.iter().position(|other| other.role == Role::Rival && job.role != Role::Rival);
         self.waiting.insert(rivals.unwrap_or(self.waiting.len()), job);
         self.start(setup);
@@ -164,7 +183,8 @@ impl Session<'_> {
             _ => kernel.requests.iter().filter(won).collect(),
         };
         let role = match begun.purpose {
-            Purpose::Initial | Purpose::Remeasurement => Role::Beginning,
+            Purpose::Initial => Role::Initial,
+            Purpose::Remeasurement => Role::Beginning,
             _ => Role::Winner,
         };
         for request in wanted {
@@ -204,6 +224,10 @@ impl Session<'_> {
                     recorded.context("Failed to record an explanation")?;
                     if *role != Role::Rival {
                         let findings = findings(&self.state, &setup, *iteration, &kernel, &profile);
+                        if *role == Role::Initial {
+                            let factor = self.distance_to_floor(*iteration, case).unwrap_or(0.0);
+                            self.explanations.learn_of_initial(factor, &findings);
+                        }
                         self.explanations.findings.insert(case.clone(), findings);
                     }
                 }
@@ -216,6 +240,13 @@ impl Session<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Returns the time of an iteration on a case as a multiple of the floor.
+    fn distance_to_floor(&self, iteration: IterationId, case: &CaseName) -> Option<f64> {
+        let setup = self.state.setup();
+        let ns = self.state.history().iteration(iteration)?.time_ns(case)?;
+        Some(ns / floor_ns(&setup.workload, setup.workload.case(case).ok()?, &setup.device))
     }
 }
 

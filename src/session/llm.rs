@@ -166,7 +166,7 @@ impl Session<'_> {
         suggestion.map(Some).map_err(|problem| anyhow::anyhow!("Failed to propose a variant: {problem}"))
     }
 
-    fn search_context(&self) -> SearchContext<'_> {
+    pub(super) fn search_context(&self) -> SearchContext<'_> {
         let SessionSetup { workload, families, searched, known, device, .. } = self.state.setup();
         SearchContext::new(workload, families, searched, known, device)
     }

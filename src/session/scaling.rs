@@ -32,7 +32,7 @@ const OF_INCUMBENT: [(Axis, f64); 5] = [
 const OF_IDLE: [(Axis, f64); 2] = [(Axis::Sequential, 0.5), (Axis::Sequential, 2.0)];
 
 /// Iterations of a session for each experiment, so that a short session spends its time on the search.
-const ITERATIONS_PER_EXPERIMENT: u64 = 10;
+pub(super) const ITERATIONS_PER_EXPERIMENT: u64 = 10;
 
 /// The share of the budget after which the incumbent counts as the one to explain.
 const INCUMBENT_FROM: f64 = 0.6;

@@ -1,5 +1,6 @@
 //! Tests of proposers on a made-up search context: a small workload, families without source, and times from a formula.
 
+mod cause_tests;
 mod conformance;
 mod diagnosis;
 mod local;
