@@ -115,6 +115,14 @@ fn where_more_blocks_take_no_longer_the_time_is_that_of_one_block() {
     assert_eq!((alone[0].rule, alone[0].confidence), ("too-few-blocks", Confidence::Medium));
 }
 
+/// 4 x 4 queries and keys are one small tile. One multiprocessor computes it at its peak in 1/10000 of a launch.
+#[test]
+fn more_blocks_are_no_advice_for_a_case_that_is_one_small_tile() {
+    let of = |case: &str| diagnosed(CAUSAL, "attention-scalar", &[(case, 1.8)], &[]);
+    assert_eq!(rules(&of("b1h1s4d4")), ["launch-bound"]);
+    assert!(rules(&of("b1h1s64")).contains(&"too-few-blocks"));
+}
+
 /// Nothing tells how much of 2 us more blocks could divide: the floor is an empty launch.
 #[test]
 fn what_more_blocks_gain_on_a_short_kernel_is_not_known_without_other_times() {

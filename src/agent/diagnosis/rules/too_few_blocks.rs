@@ -11,6 +11,7 @@ use super::{Found, MIN_GAIN, Rule, contradicts, supports};
 use crate::agent::diagnosis::subject::{Point, Subject};
 use crate::agent::diagnosis::{alike, remedy};
 use crate::domain::finding::{Confidence, EvidenceSource};
+use crate::domain::floor::{self, Limiter};
 use crate::domain::op::Dims;
 use crate::domain::plan::LaunchPlan;
 
@@ -39,6 +40,9 @@ const GROWTH: f64 = 4.0;
 /// The growth of the time from which the device was not idle.
 const FLAT: f64 = 1.3;
 
+/// The share of an empty launch up to which the work of a case is one small tile: one multiprocessor needs less at its peak.
+const TILE: f64 = 0.01;
+
 /// Tells whether a grid of so many blocks leaves multiprocessors idle.
 pub fn leaves_idle(ctas: u64, sms: u32) -> bool {
     f64::from(sms) / ctas.max(1) as f64 >= MIN_IDLE
@@ -47,7 +51,7 @@ pub fn leaves_idle(ctas: u64, sms: u32) -> bool {
 fn find(subject: &Subject<'_>) -> Option<Found> {
     let (ctas, sms) = (subject.plan.ctas(), u64::from(subject.device.sms));
     let idle = 1.0 - ctas as f64 / sms as f64;
-    if !leaves_idle(ctas, subject.device.sms) {
+    if !leaves_idle(ctas, subject.device.sms) || is_one_tile(subject) {
         return None;
     }
     let s = if ctas == 1 { "" } else { "s" };
@@ -94,6 +98,15 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
         gain: if is_unknown { 1.0 } else { gain },
         remedies: remedy::by_plan(subject, busy, blocks),
     })
+}
+
+/// Tells whether one multiprocessor computes the case at its peak in next to no time. No division of such a case among more
+/// blocks makes it faster.
+fn is_one_tile(subject: &Subject<'_>) -> bool {
+    let Subject { workload, case, device, .. } = *subject;
+    let limits = floor::limits((workload.op, workload.dtype, workload.compute), &case.dims, case.regime, device);
+    let busy_ns = limits.iter().filter(|(limiter, _)| *limiter != Limiter::Launch).map(|(_, ns)| *ns).fold(0.0, f64::max);
+    busy_ns * f64::from(device.sms) < TILE * device.peaks.launch_ns
 }
 
 /// The part of the time that more blocks do not shorten.
