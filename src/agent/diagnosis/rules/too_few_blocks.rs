@@ -40,6 +40,10 @@ const GROWTH: f64 = 4.0;
 /// The growth of the time from which the device was not idle.
 const FLAT: f64 = 1.3;
 
+/// How many times its blocks a grid has room for, from which some division of the work is likely to shorten them. With less
+/// room, each block must become nearly as much shorter as there are more of them.
+const ROOM: f64 = 4.0;
+
 /// The share of an empty launch up to which the work of a case is one small tile: one multiprocessor needs less at its peak.
 const TILE: f64 = 0.01;
 
@@ -72,6 +76,7 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
         evidence.push(contradicts(EvidenceSource::Times, text.to_owned()));
     }
     let one_block = alike::one_block(subject);
+    let is_unsure = one_block.is_some() && (sms as f64) < ROOM * ctas as f64;
     evidence.extend(one_block.map(|(source, text)| {
         contradicts(source, format!("{text}, and more blocks help only if each becomes shorter"))
     }));
@@ -84,8 +89,8 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
             evidence.push(contradicts(*source, text));
             Confidence::Low
         }
-        // Nothing shows how much of the time more blocks could divide.
-        None if may_be_fixed => Confidence::Low,
+        // Nothing shows how much of the time more blocks could divide, or that they would shorten any.
+        None if may_be_fixed || is_unsure => Confidence::Low,
         None => Confidence::Medium,
     };
     let is_unknown = may_be_fixed && slower.is_none();
