@@ -19,12 +19,13 @@ pub(super) fn one_block(subject: &Subject<'_>) -> Option<(EvidenceSource, String
         ctas: subject.plan.ctas(),
         ns: subject.time_ns,
         source: EvidenceSource::Times,
-        shape: &subject.case.name,
+        shape: format!("`{}`", subject.case.name),
     };
     let mut grids = vec![own];
-    for Point { case, time_ns, ctas, source, .. } in subject.scaling.iter().filter(|point| is_alike(subject, point)) {
-        if grids.iter().all(|grid| grid.ctas != *ctas) {
-            grids.push(Grid { ctas: *ctas, ns: *time_ns, source: *source, shape: case });
+    for point in subject.scaling.iter().filter(|point| is_alike(subject, point)) {
+        if grids.iter().all(|grid| grid.ctas != point.ctas) {
+            let Point { time_ns: ns, ctas, source, .. } = *point;
+            grids.push(Grid { ctas, ns, source, shape: subject.named(point) });
         }
     }
     grids.sort_by_key(|grid| grid.ctas);
@@ -37,24 +38,20 @@ pub(super) fn one_block(subject: &Subject<'_>) -> Option<(EvidenceSource, String
 }
 
 /// A grid of the variant, with its time.
-struct Grid<'a> {
+struct Grid {
     ctas: u64,
     ns: f64,
     source: EvidenceSource,
-    /// The case or the experiment.
-    shape: &'a str,
+    /// The case or the experiment, in words.
+    shape: String,
 }
 
-fn text(grids: &[Grid<'_>]) -> String {
+fn text(grids: &[Grid]) -> String {
     let time = |ns: f64| if ns < 1e5 { format!("{:.2}", ns / 1e3) } else { format!("{:.0}", ns / 1e3) };
-    let shape = |grid: &Grid<'_>| match grid.source {
-        EvidenceSource::Experiment => format!("the experiment \"{}\"", grid.shape),
-        _ => format!("`{}`", grid.shape),
-    };
     format!(
         "grids of {} blocks ({}), each block with as much work, take {} us, so the time is that of one block",
         listed(grids.iter().map(|grid| grid.ctas.to_string())),
-        listed(grids.iter().map(shape)),
+        listed(grids.iter().map(|grid| grid.shape.clone())),
         listed(grids.iter().map(|grid| time(grid.ns)))
     )
 }

@@ -156,7 +156,7 @@ fn more_blocks_divide_only_the_time_that_follows_their_work() {
     let findings = diagnosed(CAUSAL, "attention-scalar", &times, &[]);
     let found = findings.iter().find(|finding| finding.rule == "too-few-blocks").unwrap();
     assert!((found.gain - 1.89).abs() < 0.01, "{}", found.gain);
-    insta::assert_snapshot!(found.evidence[1].text, @"b1h1s64 has 63 times less work and takes 50% of this time, so up to that much may be a part that more blocks do not shorten");
+    insta::assert_snapshot!(found.evidence[1].text, @"`b1h1s64` has 63 times less work and takes 50% of this time, so up to that much may be a part that more blocks do not shorten");
 }
 
 /// Four times the keys take 1.3 times as long with as many blocks, so a tenth of the time follows the work.
@@ -166,7 +166,7 @@ fn what_more_work_takes_shows_what_more_blocks_could_divide() {
     let findings = diagnosed("attention-fp16-d64-full", "attention-scalar", &times, &[]);
     let found = findings.iter().find(|finding| finding.rule == "too-few-blocks").unwrap();
     assert!((found.gain - 1.10).abs() < 0.01, "{}", found.gain);
-    insta::assert_snapshot!(found.evidence[1].text, @"on b1h1s512, as many blocks have 4.0 times the work and take 1.30 times as long, so about 90% of the time does not depend on the work of a block, and more blocks do not shorten it");
+    insta::assert_snapshot!(found.evidence[1].text, @"on `b1h1s512`, as many blocks have 4.0 times the work and take 1.30 times as long, so about 90% of the time does not depend on the work of a block, and more blocks do not shorten it");
 }
 
 /// Without counts, the share of the products in the time follows only from the rate of the FMA pipes.

@@ -110,7 +110,8 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
 fn is_one_tile(subject: &Subject<'_>) -> bool {
     let Subject { workload, case, device, .. } = *subject;
     let limits = floor::limits((workload.op, workload.dtype, workload.compute), &case.dims, case.regime, device);
-    let busy_ns = limits.iter().filter(|(limiter, _)| *limiter != Limiter::Launch).map(|(_, ns)| *ns).fold(0.0, f64::max);
+    let busy_ns =
+        limits.iter().filter(|(limiter, _)| *limiter != Limiter::Launch).map(|(_, ns)| *ns).fold(0.0, f64::max);
     busy_ns * f64::from(device.sms) < TILE * device.peaks.launch_ns
 }
 
@@ -137,7 +138,7 @@ fn with_less_work(subject: &Subject<'_>) -> Option<Fixed> {
     let because = format!(
         "{} has {} times less work and takes {:.0}% of this time, so up to that much may be a part that more blocks do not \
          shorten",
-        point.case,
+        subject.named(point),
         times(subject.flop(&subject.case.dims) / subject.flop(&point.dims)),
         100.0 * point.time_ns / subject.time_ns
     );
@@ -156,7 +157,7 @@ fn with_more_work(subject: &Subject<'_>) -> Option<Fixed> {
     let because = format!(
         "on {}, as many blocks have {} times the work and take {:.2} times as long, so about {:.0}% of the time does not \
          depend on the work of a block, and more blocks do not shorten it",
-        point.case,
+        subject.named(point),
         times(work(point)),
         point.time_ns / subject.time_ns,
         100.0 * ns / subject.time_ns
@@ -180,7 +181,7 @@ fn times(times: f64) -> String {
 }
 
 /// Returns the shapes with more blocks and as much more work: the factors of work and time, the name and the source.
-fn more_blocks<'a>(subject: &'a Subject<'_>) -> impl Iterator<Item = (f64, f64, &'a str, EvidenceSource)> {
+fn more_blocks(subject: &Subject<'_>) -> impl Iterator<Item = (f64, f64, String, EvidenceSource)> {
     let ctas = subject.plan.ctas() as f64;
     subject.scaling.iter().filter_map(move |point| {
         let work = subject.flop(&point.dims) / subject.flop(&subject.case.dims);
@@ -188,6 +189,6 @@ fn more_blocks<'a>(subject: &'a Subject<'_>) -> impl Iterator<Item = (f64, f64, 
         let each_alike = (work / blocks - 1.0).abs() < 0.1;
         let fits = point.ctas <= u64::from(subject.device.sms);
         let shows = work >= GROWTH && each_alike && fits;
-        shows.then(|| (work, point.time_ns / subject.time_ns, point.case.as_str(), point.source))
+        shows.then(|| (work, point.time_ns / subject.time_ns, subject.named(point), point.source))
     })
 }
