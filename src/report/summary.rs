@@ -7,7 +7,7 @@ use super::gains::Gains;
 use super::ladder::first_clause;
 use super::limits::{self, Group};
 use super::options::geometric_mean;
-use super::{ReportInput, advantage, price};
+use super::{ReportInput, advantage, limiter, price};
 use crate::domain::device::TimeSource;
 use crate::domain::tested::{CauseStatus, CauseTest};
 
@@ -282,10 +282,22 @@ fn limits(report: &Report) -> Option<String> {
         };
         Some(format!("on {on}, {} ({shown})", group.limit()))
     };
+    let launches = launches(report).unwrap_or_default();
     let mut causes: Vec<String> = groups.iter().filter_map(told).collect();
     let head = if causes.len() > 1 { "Probably, ranked by gain and confidence" } else { "Probably this" };
     causes.truncate(MAX_CAUSES);
-    (!causes.is_empty()).then(|| format!("{head}: {}.{}", causes.join("; "), chains(report).unwrap_or_default()))
+    (!causes.is_empty())
+        .then(|| format!("{head}: {}.{launches}{}", causes.join("; "), chains(report).unwrap_or_default()))
+}
+
+/// Says on how many cases an empty launch is much of the time.
+fn launches(report: &Report) -> Option<String> {
+    let shares: Vec<f64> = report.cases.iter().filter_map(limiter::much_launch).collect();
+    let (least, most) = shares.iter().copied().reduce(f64::min).zip(shares.iter().copied().reduce(f64::max))?;
+    let range = either(percent(least), percent(most));
+    let (some, all) = (shares.len(), report.cases.len());
+    let on = if all == 1 { String::new() } else { format!("On {some} of {all} cases, ") };
+    Some(format!(" {on}{range} of the time is an empty launch, which no kernel avoids."))
 }
 
 /// Says that the winners' times are chains of dependent instructions, if all are.

@@ -31,7 +31,7 @@ pub(super) fn cases(report: &Report) -> String {
             baseline.map_or_else(|| NOTHING.to_owned(), |one| format!("{} ({})", us(one.us), one.name)),
             baseline.map_or_else(|| NOTHING.to_owned(), |_| measuring::ratio(case.ratio_to_baseline, source)),
             floor(case),
-            case.limited_by.clone().unwrap_or_else(|| NOTHING.to_owned()),
+            limiter::with_launch(case, &report.diagnoses).unwrap_or_else(|| NOTHING.to_owned()),
         ]
     };
     let headings = [
