@@ -23,6 +23,20 @@ pub fn times(ratio: f64) -> String {
     }
 }
 
+/// Formats a speed-up with the three decimals of [`ratio`] where two would hide how large it is: `1.006×`, `1.14×`.
+pub fn fine(ratio: f64) -> String {
+    if (0.9..1.095).contains(&ratio) { format!("{ratio:.3}×") } else { times(ratio) }
+}
+
+/// Returns the words that several names begin with, up to and including a hyphen. Empty for one name, or without any.
+pub fn common_prefix<'a>(names: &[&'a str]) -> &'a str {
+    let Some((first, others)) = names.split_first() else { return "" };
+    let ends = first.char_indices().filter(|(_, letter)| *letter == '-').map(|(place, _)| &first[..=place]);
+    let is_common = |prefix: &&str| others.iter().all(|name| name.starts_with(*prefix));
+    let differ = others.iter().any(|name| name != first);
+    ends.take_while(is_common).last().filter(|_| differ).unwrap_or_default()
+}
+
 /// Formats a ratio with its interval: `1.256× (1.241 to 1.256)`. Comparisons resolve differences below 1%. An interval
 /// without a width at these digits is left out.
 pub fn ratio(estimate: f64, lo: f64, hi: f64) -> String {
@@ -94,6 +108,13 @@ pub fn gflops(rate: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_share_the_words_before_a_hyphen() {
+        assert_eq!(common_prefix(&["attention-mma", "attention-wgmma", "attention-mma"]), "attention-");
+        assert_eq!(common_prefix(&["gemm-tf32-mma", "gemm-tf32-rows"]), "gemm-tf32-");
+        assert_eq!([common_prefix(&["attention-mma"; 2]), common_prefix(&["tiled", "split-k"])], [""; 2]);
+    }
 
     #[test]
     fn figures_have_the_digits_that_help() {

@@ -6,7 +6,7 @@ use crate::report::contract::{
     Advantage, Case, Change, Choice, Diagnosis, FamilyTime, Ladder, PhaseCost, Phases, Report, Rivals, Roofline,
     Scaling, ScalingPoint, ScalingTime,
 };
-use crate::report::format::{NOTHING, duration, gain, percent, times, us, usd};
+use crate::report::format::{NOTHING, common_prefix, duration, gain, percent, times, us, usd};
 use crate::report::limits::{self, Group};
 use crate::report::{advantage, limiter, measuring};
 
@@ -16,6 +16,8 @@ const MAX_RIVALS: usize = 3;
 /// Returns the main table: what each case was, what it is, and what limits it.
 pub(super) fn cases(report: &Report) -> String {
     let source = report.session.time_source;
+    let families: Vec<&str> = report.cases.iter().filter_map(|case| Some(&*case.variant.as_ref()?.family)).collect();
+    let prefix = common_prefix(&families);
     let row = |case: &Case| {
         let change = case.change.as_ref();
         let unconfirmed = if case.best_us.is_some() && !case.confirmed { " (not confirmed)" } else { "" };
@@ -28,17 +30,20 @@ pub(super) fn cases(report: &Report) -> String {
                 true => "the same kernel".to_owned(),
                 false => measuring::ratio(change.and_then(|change| change.ratio), source),
             },
+            case.variant.as_ref().map_or_else(|| NOTHING.to_owned(), |one| one.family[prefix.len()..].to_owned()),
             baseline.map_or_else(|| NOTHING.to_owned(), |one| format!("{} ({})", us(one.us), one.name)),
             baseline.map_or_else(|| NOTHING.to_owned(), |_| measuring::ratio(case.ratio_to_baseline, source)),
             floor(case),
             limiter::with_launch(case, &report.diagnoses).unwrap_or_else(|| NOTHING.to_owned()),
         ]
     };
+    let winner = if prefix.is_empty() { "winner".to_owned() } else { format!("winner (`{prefix}…`)") };
     let headings = [
         "case",
         ">before",
         ">now",
         ">before / now",
+        &winner,
         ">fastest baseline",
         ">baseline / ours",
         ">floor",

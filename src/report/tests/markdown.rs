@@ -44,11 +44,11 @@ fn a_session_reads_as_markdown() {
 
     Session 2 of this project's store, finished (its time budget is spent). Kernel times are **measured**, in microseconds. Durations are wall time since the start. "Before" is what the session had to beat: the first kernel. The *first kernel* of a case is the first correct one, mostly the workload's simple initial one. A ratio above 1 means that ours is faster. If both took turns in one run, it has its 95% interval, and "before" is the time now times the ratio. *Not in one run*: each had a run of its own, so changes of the machine in between are in the ratio. The floor is the time that no correct kernel beats: arithmetic at its peak, the transfers from memory or L2, or an empty launch. Caches were warm: inputs that fit in L2 were there already.
 
-    | case | before | now | before / now | fastest baseline | baseline / ours | floor | what probably limits it |
-    |---|--:|--:|--:|--:|--:|--:|---|
-    | b1h1s128 | 80.00 | 50.00 | 1.60× (not in one run) | 25.00 (torch sdpa (flash)) | 0.50× (not in one run) | 1.000 (launch) | idle SMs: 2 blocks on 58 |
-    | b8h8s512 | 400.00 | 400.00 (not confirmed) | the same kernel | - | - | 1.000 (launch) | idle SMs: 2 blocks on 58 |
-    | b16h8s512 | - | - | - | - | - | 1.000 (launch) | - |
+    | case | before | now | before / now | winner | fastest baseline | baseline / ours | floor | what probably limits it |
+    |---|--:|--:|--:|---|--:|--:|--:|---|
+    | b1h1s128 | 80.00 | 50.00 | 1.60× (not in one run) | tiled | 25.00 (torch sdpa (flash)) | 0.50× (not in one run) | 1.000 (launch) | idle SMs: 2 blocks on 58 |
+    | b8h8s512 | 400.00 | 400.00 (not confirmed) | the same kernel | tiled | - | - | 1.000 (launch) | idle SMs: 2 blocks on 58 |
+    | b16h8s512 | - | - | - | - | - | - | 1.000 (launch) | - |
 
     ## What was slow, and why
 

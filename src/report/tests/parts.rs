@@ -60,7 +60,7 @@ fn a_report_explains_the_initial_kernel_and_the_best_variants() {
     ");
     let rows: Vec<&str> = markdown.lines().filter(|line| line.starts_with("| b1h1s128 |")).take(2).collect();
     insta::assert_snapshot!(rows.join("\n"), @"
-    | b1h1s128 | 80.00 | 50.00 | 1.60× (not in one run) | 25.00 (torch sdpa (flash)) | 0.50× (not in one run) | 1.000 (launch) | the grid has 2 blocks on 58 SMs |
+    | b1h1s128 | 80.00 | 50.00 | 1.60× (not in one run) | tiled | 25.00 (torch sdpa (flash)) | 0.50× (not in one run) | 1.000 (launch) | the grid has 2 blocks on 58 SMs |
     | b1h1s128 | tiled | the grid has 2 blocks on 58 SMs | 1.50×, medium | none found that removes it | set BLOCK from 64 to 16: 8 blocks instead of 2 |
     ");
     let of_rest = |line: &&str| line.starts_with("| floor ") || line.starts_with("On ");
