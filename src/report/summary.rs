@@ -2,7 +2,7 @@
 
 use super::contract::{Advantage, Case, Diagnosis, DiagnosisOf, Excerpt, Finding, Report, Rivals};
 use super::decision::recommendation;
-use super::format::{counted, duration, either, percent, times, usd};
+use super::format::{counted, duration, either, fine, percent, times, usd};
 use super::gains::Gains;
 use super::ladder::first_clause;
 use super::limits::{self, Group};
@@ -41,8 +41,8 @@ fn range(factors: &[f64]) -> Option<String> {
     let (lo, hi) = factors.iter().copied().reduce(f64::min).zip(factors.iter().copied().reduce(f64::max))?;
     let mean = geometric_mean(factors.iter().copied())?;
     Some(match factors.len() {
-        1 => times(lo),
-        _ => format!("{} to {} (geometric mean {})", times(lo), times(hi), times(mean)),
+        1 => fine(lo),
+        _ => format!("{} to {} (geometric mean {})", fine(lo), fine(hi), fine(mean)),
     })
 }
 
@@ -335,7 +335,7 @@ fn last_gain(report: &Report, gains: &Gains<'_>) -> Option<String> {
     Some(format!(
         "The search confirmed its last improvement ({} on `{}`{source}, over the winner confirmed before it) {} after the \
          start, and none in the {} after it.",
-        times(last.factor),
+        fine(last.factor),
         first_clause(last.case),
         duration(last.at_s),
         duration((wall_s - last.at_s).max(0.0))
