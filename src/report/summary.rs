@@ -119,9 +119,9 @@ fn against_baseline(report: &Report) -> Option<String> {
     let ahead = ratios.iter().filter(|ratio| **ratio > 1.0).count();
     let range = range(&ratios)?;
     Some(match ratios.len() {
-        1 if report.cases.len() == 1 => format!("The fastest baseline takes {range} as long as the best variant."),
+        1 if report.cases.len() == 1 => format!("The best variant is {range} as fast as the fastest baseline."),
         all => format!(
-            "On {ahead} of {all} cases with a baseline, ours is faster than the fastest one, which takes {range} as long."
+            "On {ahead} of {all} cases with a baseline, ours is faster than the fastest one: it is {range} as fast."
         ),
     })
 }
@@ -138,7 +138,7 @@ fn first_kernel(report: &Report) -> Option<String> {
     causes.extend(scalar);
     let own = report.cases.iter().find(|one| one.case == *case)?;
     let far = own.start_us.zip(own.floor_us).map(|(us, floor_us)| times(us / floor_us));
-    let far = far.map(|far| format!(" takes {far} as long as its floor on `{case}`")).unwrap_or_default();
+    let far = far.map(|far| format!(" is {far} from its floor on `{case}`")).unwrap_or_default();
     let chain = counted.and_then(one_chain).unwrap_or_default();
     let rest = by_parameters_alone(report, own, family, has_tensor_cores).unwrap_or_default();
     (!causes.is_empty())
@@ -387,7 +387,7 @@ mod tests {
     #[test]
     fn a_session_is_told_in_one_paragraph() {
         insta::assert_snapshot!(report(&record()).summary, @"
-        - **Result.** The session improved 1 of 2 cases over their first correct kernels, by 1.60×. On 0 of 1 cases with a baseline, ours is faster than the fastest one, which takes 0.50× as long.
+        - **Result.** The session improved 1 of 2 cases over their first correct kernels, by 1.60×. On 0 of 1 cases with a baseline, ours is faster than the fastest one: it is 0.50× as fast.
         - **What won.** `tiled`.
         - **Recommendation: continue this search.** It costs 55 min and $0.18.
         - **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour) for 5 variants (4 measurements of a variant on a case). The search confirmed its last improvement (1.28× on `b1h1s128`, over the winner confirmed before it) 9 s after the start, and none in the 55 min after it.
