@@ -253,15 +253,19 @@ fn idea(report: &Report, family: &str, input: &ReportInput<'_>) -> Option<String
 fn ties(report: &Report) -> Option<String> {
     let tied = report.rivals.iter().filter_map(|Rivals { case, families }| match &**families {
         [winner, second, ..] if second.us < advantage::MIN_FACTOR * winner.us => {
-            Some(format!("`{}` on `{case}`", second.family))
+            Some((format!("`{case}`"), &second.family))
         }
         _ => None,
     });
-    let tied: Vec<String> = tied.collect();
+    let tied: Vec<(String, &String)> = tied.collect();
+    let named = || tied.iter().map(|(case, family)| format!("`{family}` on {case}")).collect::<Vec<_>>();
     match tied.len() {
         0 => None,
-        count if count > MAX_RIVALS => Some(format!("On {count} cases, another family is within 2% of the best.")),
-        _ => Some(format!("Within 2% of the best: {}.", tied.join(", "))),
+        count if count > MAX_RIVALS => {
+            let cases: Vec<&str> = tied.iter().map(|(case, _)| &**case).collect();
+            Some(format!("On {count} cases ({}), another family is within 2% of the best.", cases.join(", ")))
+        }
+        _ => Some(format!("Within 2% of the best: {}.", named().join(", "))),
     }
 }
 
@@ -377,11 +381,26 @@ mod tests {
         let mut report = report(&record());
         report.advantages = vec![advantage("committed_winner", 257.0, false)];
         report.rival_advantages = vec![advantage("rival", 1.25, true)];
-        insta::assert_snapshot!(leads(&report).join("\n"), @r#"
+        insta::assert_snapshot!(leads(&report).join("\n"), @"
         On `b1h1s128`, `tiled` is 1.20× as fast as `split-k`, the next best family: it executes 2.0 times fewer instructions.
         On `b1h1s128`, `tiled` is 1.20× as fast as `split-k`, the committed winner that the session began with.
-        The counts of a virtual GPU, a simulator on the CPU, explain none of 1 lead; for 1 the model derives another ratio than was measured.
-        "#);
+        The counts of a virtual GPU, a simulator on the CPU, explain 1 of 1 lead of 2% or more (1 over another family).
+        ");
+    }
+
+    /// A slower variant that only has counts is no lead. So its counts are no example of why winners win.
+    #[test]
+    fn the_counts_on_the_first_page_are_those_of_a_lead_that_they_explain() {
+        let mut report = report(&record());
+        let on = |case: &str, one: Advantage| Advantage { case: case.into(), ..one };
+        report.advantages = vec![on("b8h8s512", advantage("slowest", 1.2, true))];
+        report.rival_advantages = vec![advantage("rival", 0.8, false)];
+        let (page, details) = (report.to_markdown().unwrap(), report.to_markdown_details().unwrap());
+        assert!(page.contains("explain none of 1 lead of 2% or more (1 over another family)"), "{page}");
+        assert!(!page.contains("The counts on `"), "{page}");
+        assert!(details.contains("The counts on `b1h1s128`, which do not explain its gain:"), "{details}");
+        report.rival_advantages[0].explained = true;
+        assert!(report.to_markdown().unwrap().contains("The counts on `b1h1s128`:"));
     }
 
     #[test]

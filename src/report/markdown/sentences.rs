@@ -139,21 +139,11 @@ const MAX_RIVALS: usize = 4;
 /// Says why winners are faster, for the first page: the leads that counts explain, that over what the session began with
 /// first, and in one sentence each the cases where they do not.
 pub(super) fn advantages(report: &Report) -> Vec<String> {
-    let (explained, mut open): (Vec<&Advantage>, Vec<&Advantage>) =
-        leads(report).filter(|one| one.role != "slowest").partition(|one| one.explained);
+    let (explained, open): (Vec<&Advantage>, Vec<&Advantage>) =
+        advantage::leads(report).into_iter().partition(|one| one.explained);
     let start = explained.iter().find(|one| one.role != "rival");
-    let mut rivals: Vec<&&Advantage> = explained.iter().filter(|one| one.role == "rival").collect();
-    rivals.sort_by(|a, b| b.factor.total_cmp(&a.factor));
-    open.sort_by(|a, b| b.factor.total_cmp(&a.factor));
-    // A lead over the committed winner may also be the lead over the next best family.
-    let mut seen = Vec::new();
-    open.retain(|one| {
-        let lead = (&one.case, &one.before.family);
-        let is_new = !seen.contains(&lead);
-        seen.push(lead);
-        is_new
-    });
-    let shown = start.into_iter().chain(rivals.into_iter().take(MAX_RIVALS));
+    let rivals = explained.iter().filter(|one| one.role == "rival");
+    let shown = start.into_iter().chain(rivals.take(MAX_RIVALS));
     let tally = advantage::explained(report, "The counts");
     tally
         .into_iter()
@@ -165,12 +155,7 @@ pub(super) fn advantages(report: &Report) -> Vec<String> {
 
 /// Says why winners are faster, for the details: all leads with counts of both variants.
 pub(super) fn all_advantages(report: &Report) -> Vec<String> {
-    leads(report).map(reading).collect()
-}
-
-/// Returns the leads with counts: those over what the session began with, then those over other families.
-fn leads(report: &Report) -> impl Iterator<Item = &Advantage> {
-    report.advantages.iter().chain(&report.rival_advantages)
+    report.advantages.iter().chain(&report.rival_advantages).map(reading).collect()
 }
 
 fn reading(one: &Advantage) -> String {
@@ -186,10 +171,8 @@ fn unexplained(open: &[&Advantage]) -> Option<String> {
         format!("`{case}` over {committed}`{}` ({factor}, {derived} derived)", before.family)
     };
     let named: Vec<String> = open.iter().take(MAX_RIVALS).map(told).collect();
-    let more = match open.len() - named.len() {
-        0 => String::new(),
-        more => format!(", and on {}", counted(more, "other")),
-    };
+    let others: Vec<String> = open.iter().skip(named.len()).map(|one| format!("`{}`", one.case)).collect();
+    let more = if others.is_empty() { String::new() } else { format!(", and smaller ones on {}", others.join(", ")) };
     (!named.is_empty()).then(|| {
         format!(
             "The counts do not explain the leads on {}{more}: something else does, or the model is wrong.",
