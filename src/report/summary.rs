@@ -24,7 +24,7 @@ const MAX_RIVALS: usize = 3;
 pub(super) fn of(report: &Report, gains: &Gains<'_>, input: &ReportInput<'_>) -> String {
     let joined = |sentences: Vec<Option<String>>| sentences.into_iter().flatten().collect::<Vec<_>>().join(" ");
     let result = joined(vec![Some(improved(&report.cases)), against_baseline(report)]);
-    let cost = joined(vec![Some(effort(report, input)), last_gain(report, gains), report.excerpt.map(excerpt)]);
+    let cost = joined(vec![Some(effort(report, gains, input)), last_gain(report, gains), report.excerpt.map(excerpt)]);
     let lines = [
         Some(format!("**Result.** {result}")),
         first_kernel(report).map(|slow| format!("**What was slow.** {slow}")),
@@ -46,7 +46,7 @@ fn range(factors: &[f64]) -> Option<String> {
     })
 }
 
-fn effort(report: &Report, input: &ReportInput<'_>) -> String {
+fn effort(report: &Report, gains: &Gains<'_>, input: &ReportInput<'_>) -> String {
     let totals = input.record.totals();
     let (tried, timed) = (totals.variants, totals.results);
     let time = report.session.wall_s.map_or_else(|| "so far".to_owned(), duration);
@@ -61,9 +61,19 @@ fn effort(report: &Report, input: &ReportInput<'_>) -> String {
         "{} and {time}{} for {} ({not_run}{} of a variant on a case).",
         usd(report.session.cost_usd),
         price.unwrap_or_default(),
+        time_in_search(report, gains).unwrap_or_default(),
         counted(tried as usize, "variant"),
         counted(timed as usize, "measurement")
     )
+}
+
+/// Says how much of the session was search. None if the session did not get there, or has not ended.
+fn time_in_search(report: &Report, gains: &Gains<'_>) -> Option<String> {
+    let wall_s = report.session.wall_s?;
+    let search_s = gains.search_to_s - gains.search_from_s;
+    (search_s > 0.0 && search_s < wall_s).then(|| {
+        format!(", of which {} were search and the rest start, initial design, finals and records,", duration(search_s))
+    })
 }
 
 /// Says what the report rests on, where the session has too many iterations to read them all.
@@ -409,7 +419,7 @@ mod tests {
         - **Result.** The session improved 1 of 2 cases over their first correct kernels, by 1.60×. On 0 of 1 cases with a baseline, ours is faster than the fastest one: it is 0.50× as fast.
         - **What won.** `tiled`.
         - **Recommendation: continue this search.** It costs 55 min and $0.18.
-        - **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour) for 5 variants (4 measurements of a variant on a case). The search confirmed its last improvement (1.28× on `b1h1s128`, over the winner confirmed before it) 9 s after the start, and none in the 55 min after it.
+        - **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour), of which 12 s were search and the rest start, initial design, finals and records, for 5 variants (4 measurements of a variant on a case). The search confirmed its last improvement (1.28× on `b1h1s128`, over the winner before it) 9 s after the start, and none in the 55 min after it.
         ");
     }
 

@@ -40,7 +40,7 @@ fn a_session_reads_as_markdown() {
     - **Result.** The session improved 1 of 2 cases over their first correct kernels, by 1.60×. On 0 of 1 cases with a baseline, ours is faster than the fastest one: it is 0.50× as fast.
     - **What won.** `tiled`.
     - **Recommendation: continue this search.** It costs 55 min and $0.18.
-    - **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour) for 5 variants (4 measurements of a variant on a case). The search confirmed its last improvement (1.28× on `b1h1s128`, over the winner confirmed before it) 9 s after the start, and none in the 55 min after it.
+    - **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour), of which 12 s were search and the rest start, initial design, finals and records, for 5 variants (4 measurements of a variant on a case). The search confirmed its last improvement (1.28× on `b1h1s128`, over the winner before it) 9 s after the start, and none in the 55 min after it.
 
     Session 2 of this project's store, finished (its time budget is spent). Kernel times are **measured**, in microseconds. Durations are wall time since the start. "Before" is what the session had to beat: the first kernel. The *first kernel* of a case is the first correct one, mostly the workload's simple initial one. A ratio above 1 means that ours is faster. If both took turns in one run, it has its 95% interval, and "before" is the time now times the ratio. *Not in one run*: each had a run of its own, so changes of the machine in between are in the ratio. The floor is the time that no correct kernel beats: arithmetic at its peak, the transfers from memory or L2, or an empty launch. Caches were warm: inputs that fit in L2 were there already.
 
