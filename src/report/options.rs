@@ -129,13 +129,14 @@ fn go_on(outlook: Option<&Outlook>, cases: usize, wall_s: Option<f64>) -> Choice
         return Choice { minutes, ..choice(Kind::GoOn, what, gain, "little") };
     };
     let Outlook { more_s, expected_gains, expected_gains_ci: [few, many], factor: [lo, middle, hi], .. } = outlook;
-    let Outlook { late_gains, late_s, .. } = outlook;
+    let Outlook { early_gains, late_gains, late_s, .. } = outlook;
     let on = if cases == 1 { String::new() } else { format!(" on one of {cases} cases") };
     let size = outlook.gain_size.map(|size| format!(", each of about {size:.3}×{on}")).unwrap_or_default();
     let over = if cases == 1 { "In all" } else { "Over all cases" };
     let gain = format!(
-        "about {} ({few:.0} to {many:.0}){size}. {over}, that is {middle:.3}× ({lo:.3} to {hi:.3}). The second half of this \
-         search found {late_gains} in {}, and another session searches for twice as long",
+        "about {} ({few:.0} to {many:.0}){size}. {over}, that is {middle:.3}× ({lo:.3} to {hi:.3}). The first half of this \
+         search found {early_gains} and the second {late_gains}, in {} each; another session searches for as long as both, at \
+         the rate of the second",
         counted(expected_gains.round() as usize, "more improvement"),
         duration(*late_s)
     );
@@ -271,6 +272,7 @@ mod tests {
     fn outlook(late_gains: u64, middle: f64) -> Outlook {
         Outlook {
             share_after_last_gain: Some(0.5),
+            early_gains: 5,
             late_gains,
             late_from_s: 150.0,
             late_s: 150.0,
