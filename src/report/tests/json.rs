@@ -583,7 +583,7 @@ fn a_session_is_told_to_programs_as_json() {
           "kind": "new_kernel",
           "what": "write a new kernel, then run a session like this one",
           "families": [],
-          "gain": "not known; at most 141× over all cases (400× on `b8h8s512`), the distance to the floor (on 3 of 3 an empty launch)",
+          "gain": "not known; no useful bound (the floor is an empty launch)",
           "expected": null,
           "minutes": 55.016666666666666,
           "usd": 0.18,

@@ -42,7 +42,7 @@ fn a_session_reads_as_markdown() {
     - **Recommendation: continue this search.** It costs 55 min and $0.18.
     - **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour), of which 12 s were search and the rest start, initial design, finals and records, for 5 variants (4 measurements of a variant on a case). The search confirmed its last improvement (1.28× on `b1h1s128`, over the winner before it) 9 s after the start, and none in the 55 min after it.
 
-    Session 2 of this project's store, finished (its time budget is spent). Kernel times are **measured**, in microseconds. Durations are wall time since the start. "Before" is what the session had to beat: the first kernel. The *first kernel* of a case is the first correct one, mostly the workload's simple initial one. A ratio above 1 means that ours is faster. If both took turns in one run, it has its 95% interval, and "before" is the time now times the ratio. *Not in one run*: each had a run of its own, so changes of the machine in between are in the ratio. The floor is the time that no correct kernel beats: arithmetic at its peak, the transfers from memory or L2, or an empty launch. Caches were warm: inputs that fit in L2 were there already.
+    Session 2 of this project's store, finished (its time budget is spent). Kernel times are **measured**, in microseconds. Durations are wall time since the start. A *family* is a kernel source with parameters; a *variant* has a value for each; an *iteration* tries one variant. A *case* is one shape: `b1h1s128` is S = 128 (the sequence length). *Baselines* (PyTorch 2.9.0): `torch sdpa (flash)`. "Before" is what the session had to beat: the first kernel. The *first kernel* of a case is the first correct one, mostly the workload's simple initial one. A ratio above 1 means that ours is faster. It has a 95% interval if both took turns in one run. *Not in one run*: changes of the machine between two runs are in the ratio. The floor is the time that no correct kernel beats: arithmetic at its peak, the transfers from memory or L2, or an empty launch. Caches were warm: inputs that fit in L2 were there already.
 
     | case | before | now | before / now | winner | fastest baseline | baseline / ours | floor | what probably limits it |
     |---|--:|--:|--:|---|--:|--:|--:|---|
@@ -82,7 +82,7 @@ fn a_session_reads_as_markdown() {
     |---|---|---|---|
     | **continue this search for another session** (recommended) | not known, because the search was too short to extrapolate from | 55 min, $0.18 | little |
     | search the families that have hardly been tried (`--family split-k`) | `split-k`: never timed | not known | their best may stay behind |
-    | write a new kernel, then run a session like this one | not known; at most 141× over all cases (400× on `b8h8s512`), the distance to the floor (on 3 of 3 an empty launch) | writing it (not estimated), and a session: 55 min, $0.18 | very high: no cause is known |
+    | write a new kernel, then run a session like this one | not known; no useful bound (the floor is an empty launch) | human work, which this report does not estimate, or a language model's ($3.75 in all sessions so far); then a session: 55 min, $0.18 | very high: no cause is known |
     | stop here | keeps 0.50× over the baseline | 0 s, $0.00 | none |
 
     The 2 sessions of this store so far cost $4.53.

@@ -52,7 +52,7 @@ fn a_report_explains_the_initial_kernel_and_the_best_variants() {
 
     - The first kernels take 1.00× to 1.60× as long as the best ones, and 80.00× to 400× as long as the floor. They reach 0.01% to 0.04% of the arithmetic ceiling and 0.04% to 0.21% of the bandwidth of memory or L2. So neither bounds them: their warps wait, as the causes below explain.
 
-    **The first kernel** (`tiled`, iteration 1) on `b1h1s128`, where it is farthest from the floor. Causes are ranked by possible gain (the estimated speed-up without the cause) and confidence, after those that survived an experiment. An experiment *confirms* a cause if one parameter brings half of that gain (as a logarithm), and *supports* it if several do or another cause could account for it. It is *inconclusive* if several gain far more.
+    **The first kernel** (`tiled`, iteration 1) on `b1h1s128`, where it is farthest from the floor. Causes are ranked by possible gain (the estimated speed-up without the cause) and confidence, after those that survived an experiment. Possible gains overlap, so they do not multiply. An experiment *confirms* a cause if one parameter brings half of that gain (as a logarithm), and *supports* it if several do or another cause could account for it. It is *inconclusive* if several gain far more.
 
     1. **the grid has 2 blocks on 58 SMs** (`too-few-blocks`): a multiprocessor without a block has nothing to do.
        - Possible gain 29.00×, confidence medium. Evidence: 97% of the SMs are idle. Against: 4 times the work takes 4 times as long.
