@@ -157,7 +157,7 @@ fn explain(context: &mut Context, report: &Report) {
     let (first_remarks, remarks) = report.next_steps.split_at(report.next_steps.len().min(MAX_REMARKS));
     context.insert("first_remarks", first_remarks);
     context.insert("remarks", remarks);
-    context.insert("option_table", &explanations::options(&report.options));
+    context.insert("option_table", &explanations::options(report));
     context.insert("effect_noise", &effects::noise(&report.parameters));
     context.insert("effect_sentences", &effects::sentences(&report.parameters));
     context.insert("effect_table", &effects::effects(&report.parameters));

@@ -8,7 +8,7 @@ use crate::report::contract::{
 };
 use crate::report::format::{NOTHING, common_prefix, duration, gain, percent, times, us, usd};
 use crate::report::limits::{self, Group};
-use crate::report::{advantage, limiter, measuring};
+use crate::report::{advantage, limiter, measuring, price};
 
 /// The most families to name beside the winner's.
 const MAX_RIVALS: usize = 3;
@@ -226,7 +226,7 @@ fn whole(count: f64) -> String {
 }
 
 /// Returns the options.
-pub(super) fn options(options: &[Choice]) -> String {
+pub(super) fn options(report: &Report) -> String {
     let row = |option: &Choice| {
         let what = match (option.recommended, option.then) {
             (true, _) => format!("**{}** (recommended)", option.what),
@@ -237,14 +237,14 @@ pub(super) fn options(options: &[Choice]) -> String {
         let cost = match (minutes, option.usd) {
             (None, _) => "not known".to_owned(),
             (Some(minutes), Some(dollars)) if option.kind == "new_kernel" => {
-                format!("writing it (not estimated), and a session: {minutes}, {}", usd(dollars))
+                format!("{}; then a session: {minutes}, {}", price::writing(report), usd(dollars))
             }
             (Some(minutes), Some(dollars)) => format!("{minutes}, {}", usd(dollars)),
             (Some(minutes), None) => minutes,
         };
         vec![what, option.gain.clone(), cost, option.risk.clone()]
     };
-    table(&["option", "expected gain", "cost", "risk"], &options.iter().map(row).collect::<Vec<_>>())
+    table(&["option", "expected gain", "cost", "risk"], &report.options.iter().map(row).collect::<Vec<_>>())
 }
 
 /// Returns time and cost by phase, with their sum.
