@@ -143,7 +143,7 @@ fn explain(context: &mut Context, report: &Report) {
     context.insert("best_scalings", &readings("Best variants", |scaling| &scaling.best_reading));
     let tested = |diagnosis: &Diagnosis| -> Vec<String> {
         let of = (&*diagnosis.family, &*diagnosis.case);
-        diagnosis.findings.iter().map(|finding| sentences::tested(report, of, &finding.tested)).collect()
+        diagnosis.findings.iter().map(|finding| sentences::experiment(report, of, finding)).collect()
     };
     context.insert("tested", &report.diagnoses.iter().map(tested).collect::<Vec<_>>());
     context.insert("cause_order", sentences::CAUSE_ORDER);

@@ -95,7 +95,20 @@ fn split_is_slower(finding: &Finding, input: &ReportInput<'_>) -> bool {
     own.filter_map(is_slower).any(|is_slower| is_slower)
 }
 
+/// Says that a change against a cause was tried in vain.
+pub(super) fn not_correct(iteration: IterationId) -> String {
+    format!("tried, not correct (iteration {iteration})")
+}
+
 impl Next<'_> {
+    /// Returns the iteration that tried the change, if its variant has no time on the case, because it was not correct.
+    pub(super) fn failed(self) -> Option<IterationId> {
+        match self {
+            Self::Tried { iteration, speedup: None } => Some(iteration),
+            _ => None,
+        }
+    }
+
     /// Returns the phrase for the cause.
     pub(super) fn text(self, finding: &Finding, input: &ReportInput<'_>) -> String {
         let kernel = kernel_change(finding, input);

@@ -6,10 +6,11 @@ use super::format::{counted, duration, either, fine, percent, times, usd};
 use super::gains::Gains;
 use super::ladder::first_clause;
 use super::limits::{self, Group};
+use super::next_change::not_correct;
 use super::options::geometric_mean;
 use super::{ReportInput, advantage, limiter, price};
 use crate::domain::device::TimeSource;
-use crate::domain::tested::{CauseStatus, CauseTest};
+use crate::domain::tested::CauseStatus;
 
 /// The most causes of the initial kernel to name.
 const MAX_CAUSES: usize = 3;
@@ -187,11 +188,13 @@ fn without_tensor_cores(counted: &Advantage) -> Option<String> {
 /// Writes a cause with what experiments say about it.
 fn cause(found: &Finding) -> String {
     let gain = (found.gain > 1.0).then(|| times(found.gain));
-    format!("{} ({})", found.cause, shown(&found.tested, gain, found.confidence.name().to_owned()))
+    format!("{} ({})", found.cause, shown(found, gain, found.confidence.name().to_owned()))
 }
 
 /// Says what experiments have shown about a cause. If they have not confirmed it, also says what is estimated of it.
-fn shown(tested: &CauseTest, gain: Option<String>, confidence: String) -> String {
+fn shown(found: &Finding, gain: Option<String>, confidence: String) -> String {
+    let tested = &found.tested;
+    let failed = found.failed.filter(|_| tested.status == CauseStatus::NotTested).map(not_correct);
     let gained = tested.speedup.map(times).unwrap_or_default();
     let status = match tested.status {
         CauseStatus::Confirmed => return format!("confirmed by an experiment that gained {gained}"),
@@ -205,6 +208,7 @@ fn shown(tested: &CauseTest, gain: Option<String>, confidence: String) -> String
         CauseStatus::NotTested => "not tested",
         CauseStatus::NoExperiment => "no experiment was found that removes it",
     };
+    let status = failed.unwrap_or_else(|| status.to_owned());
     match gain {
         Some(gain) => format!("possible gain {gain}, {confidence} confidence; {status}"),
         None => format!("{confidence} confidence; {status}"),
@@ -292,7 +296,7 @@ fn limits(report: &Report) -> Option<String> {
         };
         let shown = match found.next.strip_prefix("nothing: ") {
             Some(why) => why.to_owned(),
-            None => shown(&found.tested, group.gains(), group.confidence().unwrap_or_default()),
+            None => shown(found, group.gains(), group.confidence().unwrap_or_default()),
         };
         Some(format!("on {on}, {} ({shown})", group.limit()))
     };

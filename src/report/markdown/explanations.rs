@@ -277,14 +277,14 @@ pub(super) fn causes(report: &Report) -> String {
         };
         let tested = group.members.first().and_then(|(case, finding)| {
             let family = &case.variant.as_ref()?.family;
-            Some(sentences::tested(report, (family, &case.case), &finding.as_ref()?.tested))
+            Some(sentences::experiment(report, (family, &case.case), finding.as_ref()?))
         });
         vec![
             cases.join(", "),
             group.families().join(", "),
             group.limit(),
             possible,
-            tested.unwrap_or_else(|| NOTHING.to_owned()),
+            tested.unwrap_or_else(|| if are_refuted(report, group) { "all refuted" } else { NOTHING }.to_owned()),
             group.first().map_or_else(|| without_cause(report, group), |finding| finding.next.clone()),
         ]
     };
@@ -295,11 +295,16 @@ pub(super) fn causes(report: &Report) -> String {
 
 /// Says why a group of cases has no cause.
 fn without_cause(report: &Report, group: &Group<'_>) -> String {
-    let is_of_group = |one: &Diagnosis| group.members.iter().any(|(case, _)| limiter::is_about(one, case));
-    match report.diagnoses.iter().any(is_of_group) {
-        true => "experiments refuted all causes that rules found".to_owned(),
+    match are_refuted(report, group) {
+        true => "not known: experiments refuted all causes that rules found".to_owned(),
         false => "no rule found a cause".to_owned(),
     }
+}
+
+/// Tells whether rules found causes for a group of cases without one.
+fn are_refuted(report: &Report, group: &Group<'_>) -> bool {
+    let is_of_group = |one: &Diagnosis| group.members.iter().any(|(case, _)| limiter::is_about(one, case));
+    report.diagnoses.iter().any(is_of_group)
 }
 
 #[cfg(test)]

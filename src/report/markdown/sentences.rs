@@ -10,6 +10,7 @@ use crate::domain::tested::{CauseStatus, CauseTest, is_more};
 use crate::report::contract::{Advantage, Case, Finding, Report};
 use crate::report::format::{counted, duration, percent, relative_error, times};
 use crate::report::ladder::meaning;
+use crate::report::next_change::not_correct;
 use crate::report::{advantage, limiter};
 
 /// The multiple of the floor from which a distance has to be explained.
@@ -72,8 +73,14 @@ pub(super) const CAUSE_ORDER: &str = "Causes are ranked by possible gain (the es
 /// The most changed parameters of an experiment to name.
 const MAX_CHANGES: usize = 3;
 
-/// Says what experiments have shown about a cause that was found in a variant of a family on a case.
-pub(super) fn tested(report: &Report, (family, case): (&str, &str), tested: &CauseTest) -> String {
+/// Says what experiments have shown about a cause that was found in a variant of a family on a case, or that none of them
+/// could show anything, because the variants were not correct.
+pub(super) fn experiment(report: &Report, of: (&str, &str), found: &Finding) -> String {
+    let failed = found.failed.filter(|_| found.tested.status == CauseStatus::NotTested);
+    failed.map_or_else(|| tested(report, of, &found.tested), not_correct)
+}
+
+fn tested(report: &Report, (family, case): (&str, &str), tested: &CauseTest) -> String {
     let CauseTest { status, iteration, changes, speedup, expected, shared_with, .. } = tested;
     let untested = match status {
         CauseStatus::NoExperiment => "none found that removes it",

@@ -127,6 +127,31 @@ fn a_wrong_variant_and_an_experiment_on_other_shapes_test_nothing() {
     assert_eq!(judge(&finding(1.44), &record.iterations).status, CauseStatus::NotTested);
 }
 
+/// The only configuration without the cause gave a wrong result. All parts of the report say so in the same words.
+#[test]
+fn a_change_that_was_not_correct_tests_nothing_and_is_not_called_untested() {
+    let mut record = with_trial(512, 37.0, remedy("too-few-blocks"), 3);
+    let wrong = record.iterations.last_mut().unwrap();
+    let (case, message) = (CaseName::from("b1h1s128"), String::new());
+    wrong.outcome = Some(Outcome::Wrong { case, check: Check::Accuracy, message });
+    wrong.measurements[0].screening = None;
+    let report = report_with(&record, &[finding(1.44)]);
+    let failed = "tried, not correct (iteration 6)";
+    assert!(report.summary.contains(&format!("medium confidence; {failed}")), "{}", report.summary);
+    let (page, details) = (report.to_markdown().unwrap(), report.to_markdown_details().unwrap());
+    let next = "a new kernel could divide the work into more blocks";
+    assert!(page.contains(&format!("| {failed} | {next} |")), "{page}");
+    assert!(details.contains(&format!("Experiment: {failed}. Next: {next}.")), "{details}");
+}
+
+/// Both causes of the best variant were refuted: 45 us became 44.5 us.
+#[test]
+fn a_case_whose_causes_were_all_refuted_says_so() {
+    let record = with_trial(512, 44.5, remedy("too-few-blocks"), 3);
+    let page = report_with(&record, &[finding(1.44)]).to_markdown().unwrap();
+    assert!(page.contains("| all refuted | not known: experiments refuted all causes that rules found |"), "{page}");
+}
+
 #[test]
 fn what_is_left_to_do_is_a_change_or_why_there_is_none() {
     let record = with_trial(512, 44.5, remedy("too-few-blocks"), 3);
