@@ -118,6 +118,7 @@ pub(super) fn context(report: &Report) -> Result<Context, ReportError> {
 fn explain(context: &mut Context, report: &Report) {
     context.insert("headline", &sentences::headline(report));
     context.insert("began", sentences::began(report));
+    context.insert("terms", &sentences::terms(report));
     context.insert("most_cases", &MAX_CASES);
     context.insert("case_table", &explanations::cases(report));
     context.insert("roofline_table", &explanations::roofline(report));

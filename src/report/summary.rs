@@ -56,7 +56,9 @@ fn effort(report: &Report, gains: &Gains<'_>, input: &ReportInput<'_>) -> String
     let price = hours.map(|hours| format!(" (the GPU at {} an hour)", usd(gpu_usd / hours)));
     let not_run = match report.iterations.get("pruned") {
         None | Some(0) => String::new(),
-        Some(count) => format!("{count} of them not run, without a chance or as duplicates; "),
+        Some(count) => {
+            format!("{count} of them not run: duplicates, or predicted to have no chance to be the fastest; ")
+        }
     };
     format!(
         "{} and {time}{} for {} ({not_run}{} of a variant on a case).",

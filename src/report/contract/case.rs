@@ -13,6 +13,8 @@ use crate::domain::regime::Regime;
 pub struct Case {
     /// Name.
     pub case: CaseName,
+    /// Its dimensions. Empty if the workload no longer has the case.
+    pub dims: Dims,
     /// Time of the session's first correct variant.
     pub start_us: Option<f64>,
     /// Time of the best variant.

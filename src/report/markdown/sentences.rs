@@ -48,6 +48,41 @@ pub(super) fn began(report: &Report) -> &'static str {
     }
 }
 
+/// Defines the words that a reader of the report may not know: cases, families, iterations and baselines.
+pub(super) fn terms(report: &Report) -> String {
+    let mut sentences = vec![
+        "A *family* is a kernel source with parameters; a *variant* has a value for each; an *iteration* tries one variant."
+            .to_owned(),
+    ];
+    sentences.extend(shape(report));
+    sentences.extend(baselines(report));
+    sentences.join(" ")
+}
+
+/// Says which shape the name of a case stands for, and what the dimensions mean.
+fn shape(report: &Report) -> Option<String> {
+    let case = report.cases.iter().find(|case| !case.dims.is_empty())?;
+    let known =
+        report.dims.iter().filter_map(|(name, about)| Some((*name, case.dims.get(*name)?, format!(" ({about})"))));
+    let others = case.dims.iter().filter(|(name, _)| !report.dims.contains_key(name.as_str()));
+    let all = known.chain(others.map(|(name, size)| (name.as_str(), size, String::new())));
+    let sizes: Vec<String> = all.map(|(name, size, about)| format!("{name} = {size}{about}")).collect();
+    Some(format!("A *case* is one shape: `{}` is {}.", case.case, sizes.join(", ")))
+}
+
+/// Names what the winners are compared with, and the library that ran it.
+fn baselines(report: &Report) -> Option<String> {
+    let mut names: Vec<String> = Vec::new();
+    for name in report.baselines.iter().map(|one| format!("`{}`", one.name)) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let torch = report.environment.torch.as_ref().map(|version| format!(" (PyTorch {version})")).unwrap_or_default();
+    let is_measured = report.session.time_source == TimeSource::Measured && !names.is_empty();
+    is_measured.then(|| format!("*Baselines*{torch}: {}.", names.join(", ")))
+}
+
 /// Returns the command that runs the next experiment.
 fn experiment_command(report: &Report) -> Option<String> {
     let experiment = report.next_experiment.as_ref()?;
@@ -337,8 +372,8 @@ pub(super) fn verified(report: &Report) -> String {
         let short = |commit: &&String| format!("`{}`", &commit[..10.min(commit.len())]);
         let commits: Vec<String> = commits.iter().map(short).collect();
         sentences.push(format!(
-            "The winners are committed ({}) as a source and a launch sidecar for each case in `kernels/variants/`. \
-             `optloop reproduce {}` measures them again.",
+            "The winners are committed ({}) in `kernels/variants/`: for each case, a source and a JSON file that says how to \
+             launch it. `optloop reproduce {}` measures them again.",
             commits.join(", "),
             commits[0].trim_matches('`')
         ));

@@ -42,9 +42,15 @@ fn a_session_is_told_to_programs_as_json() {
         "host": "Linux, 16 cores",
         "peaks_source": "derived from the driver's clocks (1700 MHz SM, 2600 MHz memory, 5120-bit bus)"
       },
+      "dims": {
+        "S": "the sequence length"
+      },
       "cases": [
         {
           "case": "b1h1s128",
+          "dims": {
+            "S": 128
+          },
           "start_us": 80.0,
           "best_us": 50.0,
           "best_ci_us": [
@@ -124,6 +130,9 @@ fn a_session_is_told_to_programs_as_json() {
         },
         {
           "case": "b8h8s512",
+          "dims": {
+            "S": 128
+          },
           "start_us": 400.0,
           "best_us": 400.0,
           "best_ci_us": [
@@ -190,6 +199,9 @@ fn a_session_is_told_to_programs_as_json() {
         },
         {
           "case": "b16h8s512",
+          "dims": {
+            "S": 128
+          },
           "start_us": null,
           "best_us": null,
           "best_ci_us": null,
