@@ -121,7 +121,8 @@ impl Next<'_> {
             }
             Self::Try(remedy, _) | Self::Write(remedy) => remedy.text.clone(),
             Self::Tried { iteration, speedup: Some(by) } => format!("tried: iteration {iteration}, {}", times(by)),
-            Self::Tried { iteration, speedup: None } => format!("tried: iteration {iteration}, not correct"),
+            // The experiment of the cause says which iteration that was.
+            Self::Tried { speedup: None, .. } => format!("a new kernel could {kernel}"),
             Self::Nothing if finding.rule == "at-the-floor" => "nothing: the floor is near".to_owned(),
             // With several launches, the diagnosis proposes to fuse them.
             Self::Nothing if finding.rule == "launch-bound" => "nothing: one launch is needed in any case".to_owned(),

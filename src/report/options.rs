@@ -331,7 +331,7 @@ mod tests {
             })
             .collect();
         insta::assert_snapshot!(told.join("\n"), @"
-        go_on: about 0 more improvements (0 to 7), each of about 1.020× on one of 3 cases. Over all cases, that is 1.000× (1.000 to 1.010). The second half of this search found 0 in 150 s, and another session searches for twice as long | 0.0164 | most likely wasted
+        go_on: about 0 more improvements (0 to 7), each of about 1.020× on one of 3 cases. Over all cases, that is 1.000× (1.000 to 1.010). The first half of this search found 5 and the second 0, in 150 s each; another session searches for as long as both, at the rate of the second | 0.0164 | most likely wasted
         another_family: `split-k`: never timed | 0.0164 | their best may stay behind
         new_kernel: not known; no useful bound (the floor is an empty launch) | 0.1800 | very high: no cause is known
         stop: keeps 0.50× over the baseline | 0.0000 | none

@@ -61,7 +61,7 @@ fn effort(report: &Report, gains: &Gains<'_>, input: &ReportInput<'_>) -> String
         }
     };
     format!(
-        "{} and {time}{} for {} ({not_run}{} of a variant on a case).",
+        "{} and {time}{}{} for {} ({not_run}{} of a variant on a case).",
         usd(report.session.cost_usd),
         price.unwrap_or_default(),
         time_in_search(report, gains).unwrap_or_default(),
@@ -145,6 +145,7 @@ fn first_kernel(report: &Report) -> Option<String> {
     let Diagnosis { case, family, findings, .. } = diagnosis;
     let counted = report.advantages.iter().find(|one| one.case == *case && one.before.iteration == diagnosis.iteration);
     let causes = findings.iter().filter(|found| found.tested.status != CauseStatus::NotConfirmed);
+    let estimates = causes.clone().take(MAX_CAUSES).filter(|found| found.gain > 1.0).count();
     let mut causes: Vec<String> = causes.take(MAX_CAUSES).map(cause).collect();
     let scalar = counted.and_then(without_tensor_cores);
     let has_tensor_cores = scalar.is_some();
@@ -153,9 +154,10 @@ fn first_kernel(report: &Report) -> Option<String> {
     let far = own.start_us.zip(own.floor_us).map(|(us, floor_us)| times(us / floor_us));
     let far = far.map(|far| format!(" is {far} from its floor on `{case}`")).unwrap_or_default();
     let chain = counted.and_then(one_chain).unwrap_or_default();
+    let overlap = if estimates > 1 { " These gains overlap, so they do not multiply." } else { "" };
     let rest = by_parameters_alone(report, own, family, has_tensor_cores).unwrap_or_default();
     (!causes.is_empty())
-        .then(|| format!("The first kernel, `{family}`,{far}{chain}. Causes: {}.{rest}", causes.join("; ")))
+        .then(|| format!("The first kernel, `{family}`,{far}{chain}. Causes: {}.{overlap}{rest}", causes.join("; ")))
 }
 
 /// Says that the time of the first kernel is a chain of dependent instructions, if it is.
@@ -176,7 +178,9 @@ fn by_parameters_alone(report: &Report, case: &Case, family: &str, has_tensor_co
     (own.us > best_us && own.configurations > 1).then(|| {
         let (alone, rest) = (times(start_us / own.us), times(own.us / best_us));
         let others = if has_tensor_cores { "other kernels, with tensor cores" } else { "other kernels" };
-        format!(" Other values of its own parameters made it {alone} as fast; the remaining {rest} came from {others}.")
+        format!(
+            " Measured: other values of its own parameters made it {alone} as fast, and {others} {rest} on top of that."
+        )
     })
 }
 
@@ -353,8 +357,8 @@ fn last_gain(report: &Report, gains: &Gains<'_>) -> Option<String> {
         TimeSource::Recorded => ", recorded",
     };
     Some(format!(
-        "The search confirmed its last improvement ({} on `{}`{source}, over the winner confirmed before it) {} after the \
-         start, and none in the {} after it.",
+        "The search confirmed its last improvement ({} on `{}`{source}, over the winner before it) {} after the start, and none \
+         in the {} after it.",
         fine(last.factor),
         first_clause(last.case),
         duration(last.at_s),

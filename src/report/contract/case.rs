@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::{Change, Ratio, Roofline, Variant};
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::machine::MachineSummary;
+use crate::domain::op::Dims;
 use crate::domain::profile::Profile;
 use crate::domain::regime::Regime;
 

@@ -293,7 +293,7 @@ pub(super) fn causes(report: &Report) -> String {
     table(&headings, &limits::groups(&report.cases, &report.diagnoses).iter().map(row).collect::<Vec<_>>())
 }
 
-/// Says why a group of cases has no cause.
+/// Says what is left for a group of cases without a cause.
 fn without_cause(report: &Report, group: &Group<'_>) -> String {
     match are_refuted(report, group) {
         true => "not known: experiments refuted all causes that rules found".to_owned(),

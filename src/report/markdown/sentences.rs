@@ -100,7 +100,8 @@ fn experiment_command(report: &Report) -> Option<String> {
 
 /// How causes of lost time are ranked, what their gain is, and what an experiment shows.
 pub(super) const CAUSE_ORDER: &str = "Causes are ranked by possible gain (the estimated speed-up without the cause) and \
-                                      confidence, after those that survived an experiment. An experiment *confirms* a \
+                                      confidence, after those that survived an experiment. Possible gains overlap, so \
+                                      they do not multiply. An experiment *confirms* a \
                                       cause if one parameter brings half of that gain (as a logarithm), and *supports* \
                                       it if several do or another cause could account for it. It is *inconclusive* if \
                                       several gain far more.";

@@ -64,7 +64,7 @@ fn a_session_reads_as_markdown() {
     | `tiled`, the winner | 50.00 | 1.60× | `BLOCK` 64 → 256 (threads of a block) |
     | floor | 1.000 | - | 50.00× is left |
 
-    **What probably limits the winners now.** Causes are ranked by possible gain (the estimated speed-up without the cause) and confidence, after those that survived an experiment. An experiment *confirms* a cause if one parameter brings half of that gain (as a logarithm), and *supports* it if several do or another cause could account for it. It is *inconclusive* if several gain far more.
+    **What probably limits the winners now.** Causes are ranked by possible gain (the estimated speed-up without the cause) and confidence, after those that survived an experiment. Possible gains overlap, so they do not multiply. An experiment *confirms* a cause if one parameter brings half of that gain (as a logarithm), and *supports* it if several do or another cause could account for it. It is *inconclusive* if several gain far more.
 
     | cases | best variants | what probably limits them | possible gain, confidence | experiment | next |
     |---|---|---|---|---|---|
