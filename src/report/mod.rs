@@ -46,6 +46,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod transfer;
+mod tuned_alone;
 pub mod two;
 mod two_text;
 

@@ -8,7 +8,7 @@ use super::ladder::first_clause;
 use super::limits::{self, Group};
 use super::next_change::not_correct;
 use super::options::geometric_mean;
-use super::{ReportInput, advantage, limiter, price};
+use super::{ReportInput, advantage, limiter, price, tuned_alone};
 use crate::domain::device::TimeSource;
 use crate::domain::tested::CauseStatus;
 
@@ -28,7 +28,7 @@ pub(super) fn of(report: &Report, gains: &Gains<'_>, input: &ReportInput<'_>) ->
     let cost = joined(vec![Some(effort(report, gains, input)), last_gain(report, gains), report.excerpt.map(excerpt)]);
     let lines = [
         Some(format!("**Result.** {result}")),
-        first_kernel(report).map(|slow| format!("**What was slow.** {slow}")),
+        first_kernel(report, input).map(|slow| format!("**What was slow.** {slow}")),
         winners(report, input).map(|won| format!("**What won.** {won}")),
         limits(report).map(|limits| format!("**What limits it now.** {limits}")),
         Some(format!("**Recommendation: {}.**{}", recommendation(report), price::of(report))),
@@ -140,7 +140,7 @@ fn against_baseline(report: &Report) -> Option<String> {
 }
 
 /// Says why the initial kernel is slow: its first causes that no experiment has refuted.
-fn first_kernel(report: &Report) -> Option<String> {
+fn first_kernel(report: &Report, input: &ReportInput<'_>) -> Option<String> {
     let diagnosis = report.diagnoses.iter().find(|one| one.of == DiagnosisOf::InitialKernel)?;
     let Diagnosis { case, family, findings, .. } = diagnosis;
     let counted = report.advantages.iter().find(|one| one.case == *case && one.before.iteration == diagnosis.iteration);
@@ -155,7 +155,8 @@ fn first_kernel(report: &Report) -> Option<String> {
     let far = far.map(|far| format!(" is {far} from its floor on `{case}`")).unwrap_or_default();
     let chain = counted.and_then(one_chain).unwrap_or_default();
     let overlap = if estimates > 1 { " These gains overlap, so they do not multiply." } else { "" };
-    let rest = by_parameters_alone(report, own, family, has_tensor_cores).unwrap_or_default();
+    let others = if has_tensor_cores { "other kernels, with tensor cores," } else { "other kernels" };
+    let rest = tuned_alone::told(report, (own, family), others, input).unwrap_or_default();
     (!causes.is_empty())
         .then(|| format!("The first kernel, `{family}`,{far}{chain}. Causes: {}.{overlap}{rest}", causes.join("; ")))
 }
@@ -166,21 +167,6 @@ fn one_chain(counted: &Advantage) -> Option<String> {
     (share >= MIN_CHAIN).then(|| {
         let share = percent(share);
         format!(", and {share} of its modelled time is one chain of dependent instructions, which no other work hides")
-    })
-}
-
-/// Divides what the session gained on a case: what other configurations of the first kernel gained, and what other
-/// families gained on top of that.
-fn by_parameters_alone(report: &Report, case: &Case, family: &str, has_tensor_cores: bool) -> Option<String> {
-    let families = &report.rivals.iter().find(|one| one.case == case.case)?.families;
-    let own = families.iter().find(|one| one.family == family)?;
-    let (start_us, best_us) = (case.start_us?, case.best_us?);
-    (own.us > best_us && own.configurations > 1).then(|| {
-        let (alone, rest) = (times(start_us / own.us), times(own.us / best_us));
-        let others = if has_tensor_cores { "other kernels, with tensor cores" } else { "other kernels" };
-        format!(
-            " Measured: other values of its own parameters made it {alone} as fast, and {others} {rest} on top of that."
-        )
     })
 }
 

@@ -107,6 +107,18 @@ fn a_split_that_is_slower_in_the_family_is_no_idea_for_a_new_kernel() {
     assert_eq!(idea(&measured, 1.2), "use smaller tiles", "47 us instead of 45 us");
 }
 
+/// The first kernel took 80 us. Its family's best took 57.6 us, and another family's 50 us.
+#[test]
+fn what_the_parameters_of_the_first_kernel_gained_is_told_beside_the_estimates() {
+    let mut record = record();
+    record.iterations[0].origin = Origin::InitialKernel;
+    record.iterations[2].family = "split-k".to_owned();
+    let of = |rule, gain| Finding { rule, iteration: Some(IterationId(1)), ..finding(gain) };
+    let summary = report_with(&record, &[of("too-few-blocks", 1.44), of("idle-warps", 1.2)]).summary;
+    let slow = summary.lines().find(|line| line.starts_with("- **What was slow.**")).unwrap();
+    insta::assert_snapshot!(slow, @"- **What was slow.** The first kernel, `tiled`, is 80.00× from its floor on `b1h1s128`. Causes: the grid has 2 blocks on 58 SMs (possible gain 1.44×, medium confidence; not tested); the grid has 2 blocks on 58 SMs (possible gain 1.20×, medium confidence; not tested). These gains overlap, so they do not multiply. Measured: other values of its own parameters made it 1.39× as fast, and 1.39× with nothing but `BLOCK` 64 → 128 (threads of a block); other kernels made it 1.15× as fast again.");
+}
+
 #[test]
 fn no_experiment_is_found_for_a_cause_that_no_parameter_removes() {
     let mut finding = finding(1.44);
