@@ -67,7 +67,20 @@ fn shape(report: &Report) -> Option<String> {
     let others = case.dims.iter().filter(|(name, _)| !report.dims.contains_key(name.as_str()));
     let all = known.chain(others.map(|(name, size)| (name.as_str(), size, String::new())));
     let sizes: Vec<String> = all.map(|(name, size, about)| format!("{name} = {size}{about}")).collect();
-    Some(format!("A *case* is one shape: `{}` is {}.", case.case, sizes.join(", ")))
+    let others = in_all_others(report, case).unwrap_or_default();
+    Some(format!("A *case* is one shape: `{}` is {}.{others}", case.case, sizes.join(", ")))
+}
+
+/// Names the sizes that all cases but one share, and that their names may leave out. None if that one has them, too.
+fn in_all_others(report: &Report, one: &Case) -> Option<String> {
+    let mut others = report.cases.iter().filter(|case| case.case != one.case);
+    let first = others.next()?;
+    let others: Vec<&Case> = others.collect();
+    let is_shared = |(name, size): &(&String, &i64)| others.iter().all(|case| case.dims.get(*name) == Some(*size));
+    let shared: Vec<String> =
+        first.dims.iter().filter(is_shared).map(|(name, size)| format!("{name} = {size}")).collect();
+    let differs = first.dims.iter().filter(is_shared).any(|(name, size)| one.dims.get(name) != Some(size));
+    (!others.is_empty() && differs).then(|| format!(" All others have {}.", shared.join(" and ")))
 }
 
 /// Names what the winners are compared with, and the library that ran it.
@@ -443,6 +456,20 @@ mod tests {
             shared_with: Vec::new(),
         };
         insta::assert_snapshot!(tested(&report(&record()), ("tiled", "b1h1s128"), &found), @"inconclusive: `BR` 1 → 16 and `TPR` 1 → 16 together gained 13.21× (iteration 7; 1.82× expected; several changes at once, which do not tell how much of it came from this cause)");
+    }
+
+    #[test]
+    fn a_case_is_a_shape_of_dimensions_with_a_meaning() {
+        let mut report = report(&record());
+        let sizes = [[("S", 4), ("D", 4)], [("S", 64), ("D", 64)], [("S", 128), ("D", 64)]];
+        for (case, sizes) in report.cases.iter_mut().zip(sizes) {
+            case.dims = sizes.map(|(name, size)| (name.to_owned(), size)).into();
+        }
+        report.dims = [("D", "the head dimension")].into();
+        let told = "A *case* is one shape: `b1h1s128` is D = 4 (the head dimension), S = 4. All others have D = 64.";
+        assert_eq!(shape(&report).unwrap(), told);
+        report.cases.truncate(2);
+        assert!(!shape(&report).unwrap().contains("All others"), "one case shares nothing");
     }
 
     #[test]
