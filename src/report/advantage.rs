@@ -227,9 +227,9 @@ pub(super) fn lead_factor(factor: f64, in_one_run: bool) -> String {
     if in_one_run && factor < 10.0 { format!("{factor:.3}×") } else { times(factor) }
 }
 
-/// Returns the leads with counts of both variants, the largest first: those over what the session began with, and those over
-/// other families. Two of them over one family on a case are one, which is explained if one of the two is. A slower variant
-/// that only has counts is no lead.
+/// Returns the leads with counts of both variants, the largest first: those over what the session began with, and those
+/// over other families. Two of them over one family on a case are one, which is explained if one of the two is. A
+/// slower variant that only has counts is no lead.
 pub(super) fn leads(report: &Report) -> Vec<&Advantage> {
     let mut leads: Vec<&Advantage> = Vec::new();
     for one in report.advantages.iter().chain(&report.rival_advantages).filter(|one| one.role != "slowest") {

@@ -61,8 +61,8 @@ pub(super) fn much_launch(case: &Case) -> Option<f64> {
     case.roofline.as_ref()?.share_of_launch.filter(|share| *share >= NAMED_LAUNCH)
 }
 
-/// Says what limits the best variant of a case, with the launch beside it where that is much of the time. The larger share of
-/// the time comes first. Nothing removes the launch, but it is time that no other cause has.
+/// Says what limits the best variant of a case, with the launch beside it where that is much of the time. The larger
+/// share of the time comes first. Nothing removes the launch, but it is time that no other cause has.
 pub(super) fn with_launch(case: &Case, diagnoses: &[Diagnosis]) -> Option<String> {
     let limit = case.limited_by.clone()?;
     let cause = first_cause(case, diagnoses);

@@ -167,8 +167,8 @@ fn explain(context: &mut Context, report: &Report) {
     context.insert("verified", &sentences::verified(report));
 }
 
-/// Adds the counts of one winner and of what it leads: of a lead that they explain, and else of the largest one. Without
-/// leads, a slower variant with counts is all there is.
+/// Adds the counts of one winner and of what it leads: of a lead that they explain, and else of the largest one.
+/// Without leads, a slower variant with counts is all there is.
 fn counts(context: &mut Context, report: &Report) {
     let leads = advantage::leads(report);
     let first = leads.iter().copied().find(|one| one.explained).or(leads.first().copied());

@@ -134,9 +134,9 @@ fn go_on(outlook: Option<&Outlook>, cases: usize, wall_s: Option<f64>) -> Choice
     let size = outlook.gain_size.map(|size| format!(", each of about {size:.3}×{on}")).unwrap_or_default();
     let over = if cases == 1 { "In all" } else { "Over all cases" };
     let gain = format!(
-        "about {} ({few:.0} to {many:.0}){size}. {over}, that is {middle:.3}× ({lo:.3} to {hi:.3}). The first half of this \
-         search found {early_gains} and the second {late_gains}, in {} each; another session searches for as long as both, at \
-         the rate of the second",
+        "about {} ({few:.0} to {many:.0}){size}. {over}, that is {middle:.3}× ({lo:.3} to {hi:.3}). The first half of \
+         this search found {early_gains} and the second {late_gains}, in {} each; another session searches for as long \
+         as both, at the rate of the second",
         counted(expected_gains.round() as usize, "more improvement"),
         duration(*late_s)
     );
@@ -209,8 +209,8 @@ fn bound(cases: &[Case], room: f64) -> String {
         farthest.map(|(factor, case)| format!(" ({} on `{}`)", times(factor), case.case)).unwrap_or_default();
     match (most, launches.is_empty()) {
         (Some(most), false) => format!(
-            "at most {most} over the {} whose floor is not an empty launch{farthest}, the distance to the floor; no useful bound on \
-             the other {}",
+            "at most {most} over the {} whose floor is not an empty launch{farthest}, the distance to the floor; no \
+             useful bound on the other {}",
             counted(others.len(), "case"),
             launches.len()
         ),
@@ -297,8 +297,8 @@ mod tests {
         }
         assert_eq!(
             bound(&cases, 141.0),
-            "at most 50.00× over the 1 case whose floor is not an empty launch, the distance to the floor; no useful bound on the \
-             other 2"
+            "at most 50.00× over the 1 case whose floor is not an empty launch, the distance to the floor; no useful \
+             bound on the other 2"
         );
         assert_eq!(bound(&cases[1..], 141.0), "no useful bound (the floor is an empty launch)");
         assert_eq!(bound(&cases[..1], 50.0), "at most 50.00×, the distance to the floor");

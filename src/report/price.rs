@@ -25,8 +25,8 @@ pub(super) fn of(report: &Report) -> String {
     [first, then].into_iter().flatten().collect()
 }
 
-/// Says what it takes to write a kernel. Nothing is known of people's time. What a language model asked for a suggestion is on
-/// record, if one made any.
+/// Says what it takes to write a kernel. Nothing is known of people's time. What a language model asked for a
+/// suggestion is on record, if one made any.
 pub(super) fn writing(report: &Report) -> String {
     let suggestions = report.hypotheses.iter().filter(|one| one.kind == "model").count();
     let (session_usd, all_usd) = (report.cost.session.llm_usd, report.cost.cumulative.llm_usd);

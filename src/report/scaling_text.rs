@@ -106,8 +106,8 @@ fn over_size(timed: &[(&ScalingPoint, ScalingTime)], subject: Subject<'_>) -> St
         };
         let causes = if is_first { " The causes below say what may make a step slow." } else { "" };
         return format!(
-            "{fixed}, whatever the size. The work of a step grows and its time does not, so a block does its \
-             steps one after another, and more blocks run beside it. Bandwidth or arithmetic would grow with the work.{causes}"
+            "{fixed}, whatever the size. The work of a step grows and its time does not, so a block does its steps one \
+             after another, and more blocks run beside it. Bandwidth or arithmetic would grow with the work.{causes}"
         );
     }
     if time >= WITH_THE_WORK * work {

@@ -343,8 +343,8 @@ fn last_gain(report: &Report, gains: &Gains<'_>) -> Option<String> {
         TimeSource::Recorded => ", recorded",
     };
     Some(format!(
-        "The search confirmed its last improvement ({} on `{}`{source}, over the winner before it) {} after the start, and none \
-         in the {} after it.",
+        "The search confirmed its last improvement ({} on `{}`{source}, over the winner before it) {} after the start, \
+         and none in the {} after it.",
         fine(last.factor),
         first_clause(last.case),
         duration(last.at_s),

@@ -14,8 +14,9 @@ const MOST: f64 = 0.75;
 /// The most changed parameters to name. More of them say little about any.
 const MAX_CHANGES: usize = 3;
 
-/// Divides what the session gained on a case: what other configurations of the first kernel gained, with the fewest changes
-/// that gained most of it, and what other families (`others`) gained on top of that. None if no other family won.
+/// Divides what the session gained on a case: what other configurations of the first kernel gained, with the fewest
+/// changes that gained most of it, and what other families (`others`) gained on top of that. None if no other family
+/// won.
 pub(super) fn told(
     report: &Report,
     (case, family): (&Case, &str),
@@ -27,9 +28,11 @@ pub(super) fn told(
     let (start_us, best_us) = (case.start_us?, case.best_us?);
     (own.us > best_us && own.configurations > 1).then(|| {
         let (alone, rest) = (start_us / own.us, times(own.us / best_us));
-        let fewest = fewest_changes(case, family, alone, input).map(|fewest| format!(", and {fewest}")).unwrap_or_default();
+        let fewest = fewest_changes(case, family, alone, input);
+        let fewest = fewest.map(|fewest| format!(", and {fewest}")).unwrap_or_default();
         format!(
-            " Measured: other values of its own parameters made it {} as fast{fewest}; {others} made it {rest} as fast again.",
+            " Measured: other values of its own parameters made it {} as fast{fewest}; {others} made it {rest} as fast \
+             again.",
             times(alone)
         )
     })

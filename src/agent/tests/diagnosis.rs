@@ -102,8 +102,8 @@ fn a_longer_walk_over_the_keys_is_not_serialised() {
     assert_eq!(rules(&diagnosed("attention-fp16-d64-full", "attention-scalar", &times, &[])), ["too-few-blocks"]);
 }
 
-/// Idle multiprocessors are certain there, but more blocks help only if each has less to do. With 64 blocks, each must become
-/// half as long for the whole gain, so the estimate is unsure.
+/// Idle multiprocessors are certain there, but more blocks help only if each has less to do. With 64 blocks, each must
+/// become half as long for the whole gain, so the estimate is unsure.
 #[test]
 fn where_more_blocks_take_no_longer_the_time_is_that_of_one_block() {
     let times = [("b1h1s128", 517.49), ("b4h1s128", 517.9), ("b4h4s128", 518.83)];

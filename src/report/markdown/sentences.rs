@@ -51,7 +51,8 @@ pub(super) fn began(report: &Report) -> &'static str {
 /// Defines the words that a reader of the report may not know: cases, families, iterations and baselines.
 pub(super) fn terms(report: &Report) -> String {
     let mut sentences = vec![
-        "A *family* is a kernel source with parameters; a *variant* has a value for each; an *iteration* tries one variant."
+        "A *family* is a kernel source with parameters; a *variant* has a value for each; an *iteration* tries one \
+         variant."
             .to_owned(),
     ];
     sentences.extend(shape(report));
@@ -122,8 +123,8 @@ pub(super) const CAUSE_ORDER: &str = "Causes are ranked by possible gain (the es
 /// The most changed parameters of an experiment to name.
 const MAX_CHANGES: usize = 3;
 
-/// Says what experiments have shown about a cause that was found in a variant of a family on a case, or that none of them
-/// could show anything, because the variants were not correct.
+/// Says what experiments have shown about a cause that was found in a variant of a family on a case, or that none of
+/// them could show anything, because the variants were not correct.
 pub(super) fn experiment(report: &Report, of: (&str, &str), found: &Finding) -> String {
     let failed = found.failed.filter(|_| found.tested.status == CauseStatus::NotTested);
     failed.map_or_else(|| tested(report, of, &found.tested), not_correct)
@@ -386,8 +387,8 @@ pub(super) fn verified(report: &Report) -> String {
         let short = |commit: &&String| format!("`{}`", &commit[..10.min(commit.len())]);
         let commits: Vec<String> = commits.iter().map(short).collect();
         sentences.push(format!(
-            "The winners are committed ({}) in `kernels/variants/`: for each case, a source and a JSON file that says how to \
-             launch it. `optloop reproduce {}` measures them again.",
+            "The winners are committed ({}) in `kernels/variants/`: for each case, a source and a JSON file that says \
+             how to launch it. `optloop reproduce {}` measures them again.",
             commits.join(", "),
             commits[0].trim_matches('`')
         ));

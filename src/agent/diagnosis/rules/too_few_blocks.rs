@@ -40,11 +40,12 @@ const GROWTH: f64 = 4.0;
 /// The growth of the time from which the device was not idle.
 const FLAT: f64 = 1.3;
 
-/// How many times its blocks a grid has room for, from which some division of the work is likely to shorten them. With less
-/// room, each block must become nearly as much shorter as there are more of them.
+/// How many times its blocks a grid has room for, from which some division of the work is likely to shorten them. With
+/// less room, each block must become nearly as much shorter as there are more of them.
 const ROOM: f64 = 4.0;
 
-/// The share of an empty launch up to which the work of a case is one small tile: one multiprocessor needs less at its peak.
+/// The share of an empty launch up to which the work of a case is one small tile: one multiprocessor needs less at its
+/// peak.
 const TILE: f64 = 0.01;
 
 /// Tells whether a grid of so many blocks leaves multiprocessors idle.
@@ -105,8 +106,8 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
     })
 }
 
-/// Tells whether one multiprocessor computes the case at its peak in next to no time. No division of such a case among more
-/// blocks makes it faster.
+/// Tells whether one multiprocessor computes the case at its peak in next to no time. No division of such a case among
+/// more blocks makes it faster.
 fn is_one_tile(subject: &Subject<'_>) -> bool {
     let Subject { workload, case, device, .. } = *subject;
     let limits = floor::limits((workload.op, workload.dtype, workload.compute), &case.dims, case.regime, device);
