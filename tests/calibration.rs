@@ -35,6 +35,7 @@ fn recorded_sessions_are_predicted_as_they_went() {
                 record: &record,
                 facts: &[],
                 families: &[],
+                dims: &[],
                 independent_dims: &[],
                 is_valid: &|_, _, _| false,
                 findings: &[],

@@ -287,6 +287,7 @@ async fn report(
         record: &record,
         facts: &facts,
         families: &families,
+        dims: workload.op.dims(),
         independent_dims: &independent_dims(workload.op, workload.dtype),
         is_valid: &|family, params, case| facts::is_valid(&all, &workload, device, (family, params, case)),
         findings: &findings,

@@ -294,6 +294,7 @@ mod tests {
                 record: &record,
                 facts: &[],
                 families: &[],
+                dims: &[],
                 independent_dims: &[],
                 is_valid: &|_, _, _| false,
                 findings: &[],

@@ -22,7 +22,11 @@ const DIMS: [DimSpec; 6] = [
     DimSpec { name: "Sq", about: "the number of queries", range: (1, 1 << 20) },
     DimSpec { name: "Sk", about: "the number of keys", range: (1, 1 << 20) },
     DimSpec { name: "D", about: "the head dimension", range: (1, 8192) },
-    DimSpec { name: "CAUSAL", about: "1 for causal attention, 0 for full", range: (0, 1) },
+    DimSpec {
+        name: "CAUSAL",
+        about: "1 for causal attention, where no query sees a later key, and 0 for full",
+        range: (0, 1),
+    },
 ];
 
 /// Torch's own causal mask lets the first query see the first key only. optloop's lets the last query see every key, which

@@ -227,40 +227,48 @@ pub(super) fn lead_factor(factor: f64, in_one_run: bool) -> String {
     if in_one_run && factor < 10.0 { format!("{factor:.3}×") } else { times(factor) }
 }
 
-/// How many leads the counts explain.
-struct Tally {
-    explained: usize,
-    /// The model derives another ratio than was measured.
-    differs: usize,
-    /// One of the two variants was not counted.
-    not_counted: usize,
-}
-
-/// Counts the leads over what the session began with and over other families. Two of them over one variant are one.
-fn tally(report: &Report) -> Tally {
-    let mut seen: Vec<(&CaseName, &str)> = Vec::new();
-    let mut tally = Tally { explained: 0, differs: 0, not_counted: not_counted(report).len() };
+/// Returns the leads with counts of both variants, the largest first: those over what the session began with, and those
+/// over other families. Two of them over one family on a case are one, which is explained if one of the two is. A
+/// slower variant that only has counts is no lead.
+pub(super) fn leads(report: &Report) -> Vec<&Advantage> {
+    let mut leads: Vec<&Advantage> = Vec::new();
     for one in report.advantages.iter().chain(&report.rival_advantages).filter(|one| one.role != "slowest") {
-        let lead = (&one.case, &*one.before.family);
-        if seen.contains(&lead) {
-            continue;
+        let is_same = |other: &Advantage| other.case == one.case && other.before.family == one.before.family;
+        match leads.iter().position(|other| is_same(other)) {
+            None => leads.push(one),
+            Some(place) if one.explained && !leads[place].explained => leads[place] = one,
+            Some(_) => {}
         }
-        seen.push(lead);
-        if one.explained { tally.explained += 1 } else { tally.differs += 1 }
     }
-    tally
+    leads.sort_by(|a, b| b.factor.total_cmp(&a.factor));
+    leads
 }
 
 /// Says how many leads the counts explain, and why not the others. None without leads.
 pub(super) fn explained(report: &Report, counts: &str) -> Option<String> {
-    let Tally { explained, differs, not_counted } = tally(report);
-    let all = explained + differs + not_counted;
+    let leads = leads(report);
+    let explained = leads.iter().filter(|one| one.explained).count();
+    let (differs, not_counted) = (leads.len() - explained, not_counted(report).len());
+    let all = leads.len() + not_counted;
+    let over = over(&leads, not_counted);
     let differs = (differs > 0).then(|| format!("for {differs} the model derives another ratio than was measured"));
     let not_counted = (not_counted > 0).then(|| format!("for {not_counted} not both kernels were counted"));
     let why: Vec<String> = [differs, not_counted].into_iter().flatten().collect();
     let why = if why.is_empty() { String::new() } else { format!("; {}", why.join(", and ")) };
     let explained = if explained == 0 { "none".to_owned() } else { explained.to_string() };
-    (all > 0).then(|| format!("{counts} explain {explained} of {}{why}.", counted(all, "lead")))
+    (all > 0).then(|| format!("{counts} explain {explained} of {} of 2% or more ({over}){why}.", counted(all, "lead")))
+}
+
+/// Says over what the winners lead: `9 over another family, 4 over a committed winner`.
+fn over(leads: &[&Advantage], not_counted: usize) -> String {
+    let count = |role: &str| leads.iter().filter(|one| one.role == role).count();
+    let kinds = [
+        (count("rival") + not_counted, "another family"),
+        (count("committed_winner"), "a committed winner"),
+        (count("first_variant"), "the first kernel"),
+    ];
+    let told = kinds.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} over {what}"));
+    told.collect::<Vec<_>>().join(", ")
 }
 
 /// Returns the cases on which families competed, but the virtual GPU has not counted both.

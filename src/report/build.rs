@@ -31,6 +31,7 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         schema: SCHEMA,
         session: session(record),
         environment: environment(record),
+        dims: input.dims.iter().map(|dim| (dim.name, dim.about)).filter(|(_, about)| !about.is_empty()).collect(),
         cases: record.session.cases.iter().map(|name| case(name, input)).collect(),
         baselines: baselines::timed(record),
         winners_curse: comparisons::winners_curse(&record.iterations),
@@ -152,6 +153,7 @@ fn case(name: &str, input: &ReportInput<'_>) -> Case {
     let measurement = standing.map(|standing| standing.measurement);
     Case {
         case: name.into(),
+        dims: conditions.map(|conditions| conditions.dims.clone()).unwrap_or_default(),
         regime: measurement.map(|measurement| measurement.regime).or(conditions.map(|conditions| conditions.regime)),
         start_us: start.map(|start| start.timing.median_ns / NS_PER_US),
         best_us: best_ns.map(|ns| ns / NS_PER_US),

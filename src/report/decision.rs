@@ -115,6 +115,7 @@ mod tests {
     fn outlook(middle: f64) -> Outlook {
         Outlook {
             share_after_last_gain: Some(0.5),
+            early_gains: 5,
             late_gains: 1,
             late_from_s: 150.0,
             late_s: 150.0,

@@ -165,6 +165,7 @@ pub(super) fn new_kernel(cases: &[Case], diagnoses: &[Diagnosis]) -> Option<Expe
     let cause = first.map(|(_, cause)| cause);
     let idea = cause.map(|cause| format!(", to {}", cause.kernel_change)).unwrap_or_default();
     let gain = cause.filter(|cause| cause.gain > 1.0);
+    let is_launch = case.roofline.as_ref().is_some_and(|roofline| roofline.floor_limiter == "launch");
     let experiment = Experiment {
         kind: "new_kernel",
         case: case.case.clone(),
@@ -173,8 +174,9 @@ pub(super) fn new_kernel(cases: &[Case], diagnoses: &[Diagnosis]) -> Option<Expe
         ),
         because: format!(
             "no change of a parameter is expected to gain more than a comparison resolves, and the best variant takes {} as \
-             long as the floor{}",
+             long as the floor{}{}",
             times(room(&case)),
+            if is_launch { " (an empty launch)" } else { "" },
             gain.map(|cause| {
                 format!(", of which this cause explains {} and nothing found explains the rest", times(cause.gain))
             })

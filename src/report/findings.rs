@@ -73,6 +73,7 @@ fn of(id: IterationId, iterations: &[IterationRecord]) -> DiagnosisOf {
 
 impl Finding {
     fn of(found: &finding::Finding, input: &ReportInput<'_>) -> Self {
+        let next = next_change::of(found, input);
         Self {
             rule: found.rule,
             cause: found.cause.clone(),
@@ -83,7 +84,8 @@ impl Finding {
             gain: found.gain,
             remedies: found.remedies.clone(),
             tested: tested::judge(found, &input.record.iterations),
-            next: next_change::of(found, input).text(found, input),
+            failed: next.failed(),
+            next: next.text(found, input),
         }
     }
 }

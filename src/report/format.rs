@@ -23,6 +23,20 @@ pub fn times(ratio: f64) -> String {
     }
 }
 
+/// Formats a speed-up with the three decimals of [`ratio`] where two would hide how large it is: `1.006×`, `1.14×`.
+pub fn fine(ratio: f64) -> String {
+    if (0.9..1.095).contains(&ratio) { format!("{ratio:.3}×") } else { times(ratio) }
+}
+
+/// Returns the words that several names begin with, up to and including a hyphen. Empty for one name, or without any.
+pub fn common_prefix<'a>(names: &[&'a str]) -> &'a str {
+    let Some((first, others)) = names.split_first() else { return "" };
+    let ends = first.char_indices().filter(|(_, letter)| *letter == '-').map(|(place, _)| &first[..=place]);
+    let is_common = |prefix: &&str| others.iter().all(|name| name.starts_with(*prefix));
+    let differ = others.iter().any(|name| name != first);
+    ends.take_while(is_common).last().filter(|_| differ).unwrap_or_default()
+}
+
 /// Formats a ratio with its interval: `1.256× (1.241 to 1.256)`. Comparisons resolve differences below 1%. An interval
 /// without a width at these digits is left out.
 pub fn ratio(estimate: f64, lo: f64, hi: f64) -> String {
@@ -96,6 +110,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn names_share_the_words_before_a_hyphen() {
+        assert_eq!(common_prefix(&["attention-mma", "attention-wgmma", "attention-mma"]), "attention-");
+        assert_eq!(common_prefix(&["gemm-tf32-mma", "gemm-tf32-rows"]), "gemm-tf32-");
+        assert_eq!([common_prefix(&["attention-mma"; 2]), common_prefix(&["tiled", "split-k"])], [""; 2]);
+    }
+
+    #[test]
     fn figures_have_the_digits_that_help() {
         assert_eq!([us(1.2345), us(85.678), us(23_900.04)], ["1.234", "85.68", "23900.0"]);
         assert_eq!([times(1.254), times(0.0151), times(240.2)], ["1.25×", "0.0151×", "240×"]);
@@ -104,6 +125,7 @@ mod tests {
             [ratio(1.2557, 1.2412, 1.26), ratio(41.23, 40.0, 42.0), ratio(1.8821, 1.8819, 1.8823)],
             ["1.256× (1.241 to 1.260)", "41.2× (40.0 to 42.0)", "1.882×"]
         );
+        assert_eq!([fine(1.006), fine(1.14), fine(0.998), fine(0.5)], ["1.006×", "1.14×", "0.998×", "0.50×"]);
         assert_eq!([change(1.0625), change(0.98)], ["+6.2%", "-2.0%"]);
         assert_eq!([percent(0.000_2), percent(0.012), percent(0.88)], ["0.02%", "1.2%", "88%"]);
         assert_eq!([usd(0.0), usd(0.004_12), usd(11.15)], ["$0.00", "$0.0041", "$11.15"]);

@@ -10,6 +10,9 @@ use crate::domain::tested::CauseStatus;
 /// The share of a time from which an empty launch explains much of it.
 const MUCH_LAUNCH: f64 = 0.25;
 
+/// The share of a time from which an empty launch is named beside the cause.
+const NAMED_LAUNCH: f64 = 0.2;
+
 /// Blocks for each multiprocessor from which none of them counts as idle.
 const MAX_BLOCKS: f64 = 0.8;
 
@@ -53,6 +56,30 @@ pub(super) fn of(case: &Case, diagnoses: &[Diagnosis]) -> Option<String> {
     cause.or_else(|| by_ceilings(case, case.roofline.as_ref()?))
 }
 
+/// Returns the share of an empty launch in the time of the best variant of a case, where it is much of it.
+pub(super) fn much_launch(case: &Case) -> Option<f64> {
+    case.roofline.as_ref()?.share_of_launch.filter(|share| *share >= NAMED_LAUNCH)
+}
+
+/// Says what limits the best variant of a case, with the launch beside it where that is much of the time. The larger
+/// share of the time comes first. Nothing removes the launch, but it is time that no other cause has.
+pub(super) fn with_launch(case: &Case, diagnoses: &[Diagnosis]) -> Option<String> {
+    let limit = case.limited_by.clone()?;
+    let cause = first_cause(case, diagnoses);
+    let is_at_floor = cause.is_some_and(|cause| cause.rule == "at-the-floor");
+    let Some(share) = much_launch(case).filter(|_| !is_at_floor) else { return Some(limit) };
+    let launch = format!("{} launch (unavoidable)", percent(share));
+    let is_launch = cause.map_or(limit.starts_with(Limiter::Launch.name()), |cause| cause.rule == "launch-bound");
+    let own_share = cause.map_or(0.0, |cause| 1.0 - 1.0 / cause.gain.max(1.0));
+    Some(match (is_launch, own_share > share) {
+        // Only several launches have a gain.
+        (true, _) if own_share > 0.0 => limit,
+        (true, _) => launch,
+        (false, true) => format!("{limit}; {launch}"),
+        (false, false) => format!("{launch}; then {limit}"),
+    })
+}
+
 fn by_ceilings(case: &Case, roofline: &Roofline) -> Option<String> {
     let (arithmetic, bandwidth) = (roofline.share_of_arithmetic?, roofline.share_of_bandwidth?);
     let from = roofline.bytes_from;
@@ -90,6 +117,18 @@ mod tests {
     use super::super::roofline;
     use super::super::tests::{facts, record, report};
     use super::*;
+
+    #[test]
+    fn a_launch_that_is_much_of_the_time_is_named_beside_the_cause() {
+        let report = report(&record());
+        let named = |best_ns: f64, limit: &str| {
+            let roofline = Some(roofline::of(&facts("b1h1s128"), Some(best_ns)));
+            with_launch(&Case { limited_by: Some(limit.to_owned()), roofline, ..report.cases[0].clone() }, &[]).unwrap()
+        };
+        assert_eq!(named(2500.0, "idle SMs"), "40% launch (unavoidable); then idle SMs");
+        assert_eq!(named(2500.0, "launch: an empty launch is 40% of the time"), "40% launch (unavoidable)");
+        assert_eq!(named(6000.0, "idle SMs"), "idle SMs");
+    }
 
     #[test]
     fn without_a_cause_the_nearest_ceiling_then_launch_then_blocks_limit_a_variant() {

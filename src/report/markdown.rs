@@ -9,7 +9,7 @@ mod table;
 use tera::{Context, Kwargs, State, Tera, Value};
 
 use super::contract::{Advantage, Case, Diagnosis, Ratio, Rivals, Scaling, Win};
-use super::{Report, ReportError, calibration, format, measuring, profiles, roofline};
+use super::{Report, ReportError, advantage, calibration, format, measuring, profiles, roofline};
 use crate::domain::device::TimeSource;
 use crate::domain::regime::Regime;
 use crate::domain::variant::{VariantHash, show_params};
@@ -118,6 +118,7 @@ pub(super) fn context(report: &Report) -> Result<Context, ReportError> {
 fn explain(context: &mut Context, report: &Report) {
     context.insert("headline", &sentences::headline(report));
     context.insert("began", sentences::began(report));
+    context.insert("terms", &sentences::terms(report));
     context.insert("most_cases", &MAX_CASES);
     context.insert("case_table", &explanations::cases(report));
     context.insert("roofline_table", &explanations::roofline(report));
@@ -131,19 +132,8 @@ fn explain(context: &mut Context, report: &Report) {
     let steps = report.ladders.first().map(|ladder| &*ladder.steps).unwrap_or_default();
     context.insert("has_effects", &steps.iter().any(|step| step.mechanism.contains(" alone")));
     contests(context, report);
-    // A case whose counts explain the gain tells the most, and else the one with the largest gain.
-    let all = || report.advantages.iter().chain(&report.rival_advantages);
-    let first = all().find(|one| one.explained).or_else(|| all().next());
-    let of_first =
-        |list: &'_ [Advantage]| list.iter().position(|one| Some(&one.case) == first.map(|first| &first.case));
-    let (began, rival) = (of_first(&report.advantages), of_first(&report.rival_advantages));
-    let began = began.map(|place| ("before", &report.advantages[place]));
-    let rival = rival.map(|place| ("next best family", &report.rival_advantages[place]));
-    let slower: Vec<(&str, &Advantage)> = began.into_iter().chain(rival).collect();
+    counts(context, report);
     context.insert("is_warm", &report.cases.iter().all(|case| case.regime == Some(Regime::Warm)));
-    context.insert("advantage_case", &first.map(|first| &first.case));
-    context.insert("is_explained", &first.is_some_and(|first| first.explained));
-    context.insert("advantage_table", &explanations::advantage(&slower));
     context.insert("advantage_sentences", &sentences::advantages(report));
     context.insert("all_advantages", &sentences::all_advantages(report));
     let readings = |head: &str, of: fn(&Scaling) -> &Option<String>| -> Vec<String> {
@@ -154,7 +144,7 @@ fn explain(context: &mut Context, report: &Report) {
     context.insert("best_scalings", &readings("Best variants", |scaling| &scaling.best_reading));
     let tested = |diagnosis: &Diagnosis| -> Vec<String> {
         let of = (&*diagnosis.family, &*diagnosis.case);
-        diagnosis.findings.iter().map(|finding| sentences::tested(report, of, &finding.tested)).collect()
+        diagnosis.findings.iter().map(|finding| sentences::experiment(report, of, finding)).collect()
     };
     context.insert("tested", &report.diagnoses.iter().map(tested).collect::<Vec<_>>());
     context.insert("cause_order", sentences::CAUSE_ORDER);
@@ -168,13 +158,35 @@ fn explain(context: &mut Context, report: &Report) {
     let (first_remarks, remarks) = report.next_steps.split_at(report.next_steps.len().min(MAX_REMARKS));
     context.insert("first_remarks", first_remarks);
     context.insert("remarks", remarks);
-    context.insert("option_table", &explanations::options(&report.options));
+    context.insert("option_table", &explanations::options(report));
     context.insert("effect_noise", &effects::noise(&report.parameters));
     context.insert("effect_sentences", &effects::sentences(&report.parameters));
     context.insert("effect_table", &effects::effects(&report.parameters));
     context.insert("hypothesis_table", &hypotheses::hypotheses(report));
     context.insert("phase_table", &report.phases.as_ref().map(explanations::phases));
     context.insert("verified", &sentences::verified(report));
+}
+
+/// Adds the counts of one winner and of what it leads: of a lead that they explain, and else of the largest one.
+/// Without leads, a slower variant with counts is all there is.
+fn counts(context: &mut Context, report: &Report) {
+    let leads = advantage::leads(report);
+    let first = leads.iter().copied().find(|one| one.explained).or(leads.first().copied());
+    let first = first.or(report.advantages.first());
+    let is_shown = |one: &&Advantage| {
+        Some(&one.case) == first.map(|first| &first.case) && (leads.is_empty() || one.role != "slowest")
+    };
+    let name = |one: &Advantage| match one.role {
+        "rival" if one.is_best_of_family => "next best family",
+        "rival" => "another family",
+        "slowest" => "slowest with counts",
+        _ => "before",
+    };
+    let all = report.advantages.iter().chain(&report.rival_advantages);
+    let slower: Vec<(&str, &Advantage)> = all.filter(is_shown).map(|one| (name(one), one)).collect();
+    context.insert("advantage_case", &first.map(|first| &first.case));
+    context.insert("is_explained", &first.is_some_and(|first| first.explained));
+    context.insert("advantage_table", &explanations::advantage(&slower));
 }
 
 /// Adds what the winners won against: the cases with the largest leads for the first page, and all of them.

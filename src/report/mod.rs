@@ -46,6 +46,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod transfer;
+mod tuned_alone;
 pub mod two;
 mod two_text;
 
@@ -55,6 +56,7 @@ use crate::domain::conditions::Conditions;
 use crate::domain::finding::{Finding, Remedy};
 use crate::domain::floor::Limiter;
 use crate::domain::ids::{CaseName, IterationId};
+use crate::domain::op::DimSpec;
 use crate::domain::prediction::Prediction;
 use crate::domain::record::SessionRecord;
 use crate::domain::variant::Params;
@@ -72,6 +74,8 @@ pub struct ReportInput<'a> {
     pub facts: &'a [CaseFacts],
     /// The families that compute the session's op, searched or not.
     pub families: &'a [FamilyFacts],
+    /// The dimensions of the workload's op.
+    pub dims: &'a [DimSpec],
     /// The dimensions whose entries are independent of each other, such as batch and heads.
     pub independent_dims: &'a [&'a str],
     /// Tells whether a family, by name, can run a configuration on a case, by name.

@@ -95,7 +95,20 @@ fn split_is_slower(finding: &Finding, input: &ReportInput<'_>) -> bool {
     own.filter_map(is_slower).any(|is_slower| is_slower)
 }
 
+/// Says that a change against a cause was tried in vain.
+pub(super) fn not_correct(iteration: IterationId) -> String {
+    format!("tried, not correct (iteration {iteration})")
+}
+
 impl Next<'_> {
+    /// Returns the iteration that tried the change, if its variant has no time on the case, because it was not correct.
+    pub(super) fn failed(self) -> Option<IterationId> {
+        match self {
+            Self::Tried { iteration, speedup: None } => Some(iteration),
+            _ => None,
+        }
+    }
+
     /// Returns the phrase for the cause.
     pub(super) fn text(self, finding: &Finding, input: &ReportInput<'_>) -> String {
         let kernel = kernel_change(finding, input);
@@ -108,7 +121,8 @@ impl Next<'_> {
             }
             Self::Try(remedy, _) | Self::Write(remedy) => remedy.text.clone(),
             Self::Tried { iteration, speedup: Some(by) } => format!("tried: iteration {iteration}, {}", times(by)),
-            Self::Tried { iteration, speedup: None } => format!("tried: iteration {iteration}, not correct"),
+            // The experiment of the cause says which iteration that was.
+            Self::Tried { speedup: None, .. } => format!("a new kernel could {kernel}"),
             Self::Nothing if finding.rule == "at-the-floor" => "nothing: the floor is near".to_owned(),
             // With several launches, the diagnosis proposes to fuse them.
             Self::Nothing if finding.rule == "launch-bound" => "nothing: one launch is needed in any case".to_owned(),

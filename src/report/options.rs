@@ -129,13 +129,14 @@ fn go_on(outlook: Option<&Outlook>, cases: usize, wall_s: Option<f64>) -> Choice
         return Choice { minutes, ..choice(Kind::GoOn, what, gain, "little") };
     };
     let Outlook { more_s, expected_gains, expected_gains_ci: [few, many], factor: [lo, middle, hi], .. } = outlook;
-    let Outlook { late_gains, late_s, .. } = outlook;
+    let Outlook { early_gains, late_gains, late_s, .. } = outlook;
     let on = if cases == 1 { String::new() } else { format!(" on one of {cases} cases") };
     let size = outlook.gain_size.map(|size| format!(", each of about {size:.3}×{on}")).unwrap_or_default();
     let over = if cases == 1 { "In all" } else { "Over all cases" };
     let gain = format!(
-        "about {} ({few:.0} to {many:.0}){size}. {over}, that is {middle:.3}× ({lo:.3} to {hi:.3}). The second half of this \
-         search found {late_gains} in {}, and another session searches for twice as long",
+        "about {} ({few:.0} to {many:.0}){size}. {over}, that is {middle:.3}× ({lo:.3} to {hi:.3}). The first half of \
+         this search found {early_gains} and the second {late_gains}, in {} each; another session searches for as long \
+         as both, at the rate of the second",
         counted(expected_gains.round() as usize, "more improvement"),
         duration(*late_s)
     );
@@ -184,34 +185,38 @@ fn new_kernel(cases: &[Case], diagnoses: &[Diagnosis], room: f64, wall_s: Option
         format!("about {gain} on `{}` if its suspected cause were removed ({confidence} confidence); ", case.case)
     });
     let estimate = estimate.unwrap_or_else(|| "not known; ".to_owned());
-    let factor = |case: &Case| case.roofline.as_ref().and_then(|roofline| roofline.times_of_floor);
-    let farthest = cases.iter().filter_map(|case| Some((factor(case)?, case))).max_by(|a, b| a.0.total_cmp(&b.0));
-    let farthest = farthest.filter(|_| cases.len() > 1);
-    let over = if cases.len() > 1 { " over all cases" } else { "" };
-    let farthest = farthest.map(|(factor, case)| format!(" ({} on `{}`)", times(factor), case.case));
     Choice {
         minutes: wall_s.map(|wall_s| wall_s / 60.0),
         ..choice(
             Kind::NewKernel,
             "write a new kernel, then run a session like this one".to_owned(),
-            format!(
-                "{estimate}at most {}{over}{}, the distance to the floor{}",
-                times(room),
-                farthest.unwrap_or_default(),
-                launches(cases)
-            ),
+            format!("{estimate}{}", bound(cases, room)),
             risk(most.map(|(_, cause)| cause.confidence)),
         )
     }
 }
 
-/// Says on how many cases the floor is an empty launch, which no kernel that computes something reaches.
-fn launches(cases: &[Case]) -> String {
+/// Says how much any kernel could gain at most: the distance to the floors that a kernel may come near. No kernel that
+/// computes something comes near an empty launch, so the cases with that floor are told apart.
+fn bound(cases: &[Case], room: f64) -> String {
+    let factor = |case: &Case| case.roofline.as_ref().and_then(|roofline| roofline.times_of_floor);
     let is_launch = |case: &&Case| case.roofline.as_ref().is_some_and(|roofline| roofline.floor_limiter == "launch");
-    match (cases.iter().filter(is_launch).count(), cases.len()) {
-        (0, _) => String::new(),
-        (_, 1) => " (an empty launch)".to_owned(),
-        (some, all) => format!(" (on {some} of {all} an empty launch)"),
+    let (launches, others): (Vec<&Case>, Vec<&Case>) = cases.iter().partition(is_launch);
+    let most = geometric_mean(others.iter().filter_map(|case| factor(case))).map(times);
+    let farthest = others.iter().filter_map(|case| Some((factor(case)?, case))).max_by(|a, b| a.0.total_cmp(&b.0));
+    let farthest = farthest.filter(|_| others.len() > 1);
+    let farthest =
+        farthest.map(|(factor, case)| format!(" ({} on `{}`)", times(factor), case.case)).unwrap_or_default();
+    match (most, launches.is_empty()) {
+        (Some(most), false) => format!(
+            "at most {most} over the {} whose floor is not an empty launch{farthest}, the distance to the floor; no \
+             useful bound on the other {}",
+            counted(others.len(), "case"),
+            launches.len()
+        ),
+        (None, false) => "no useful bound (the floor is an empty launch)".to_owned(),
+        _ if cases.len() > 1 => format!("at most {} over all cases{farthest}, the distance to the floor", times(room)),
+        _ => format!("at most {}, the distance to the floor", times(room)),
     }
 }
 
@@ -271,6 +276,7 @@ mod tests {
     fn outlook(late_gains: u64, middle: f64) -> Outlook {
         Outlook {
             share_after_last_gain: Some(0.5),
+            early_gains: 5,
             late_gains,
             late_from_s: 150.0,
             late_s: 150.0,
@@ -280,6 +286,22 @@ mod tests {
             expected_gains_ci: [0.0, 7.4],
             factor: [1.0, middle, 1.01],
         }
+    }
+
+    /// The first case takes 50 times its floor, which is that of L2. The floor of the others is an empty launch.
+    #[test]
+    fn a_new_kernel_is_bounded_where_the_floor_is_not_an_empty_launch() {
+        let mut cases = report(&record()).cases;
+        for (case, limiter) in cases.iter_mut().zip(["L2", "launch", "launch"]) {
+            case.roofline.as_mut().unwrap().floor_limiter = limiter;
+        }
+        assert_eq!(
+            bound(&cases, 141.0),
+            "at most 50.00× over the 1 case whose floor is not an empty launch, the distance to the floor; no useful \
+             bound on the other 2"
+        );
+        assert_eq!(bound(&cases[1..], 141.0), "no useful bound (the floor is an empty launch)");
+        assert_eq!(bound(&cases[..1], 50.0), "at most 50.00×, the distance to the floor");
     }
 
     #[test]
@@ -309,9 +331,9 @@ mod tests {
             })
             .collect();
         insta::assert_snapshot!(told.join("\n"), @"
-        go_on: about 0 more improvements (0 to 7), each of about 1.020× on one of 3 cases. Over all cases, that is 1.000× (1.000 to 1.010). The second half of this search found 0 in 150 s, and another session searches for twice as long | 0.0164 | most likely wasted
+        go_on: about 0 more improvements (0 to 7), each of about 1.020× on one of 3 cases. Over all cases, that is 1.000× (1.000 to 1.010). The first half of this search found 5 and the second 0, in 150 s each; another session searches for as long as both, at the rate of the second | 0.0164 | most likely wasted
         another_family: `split-k`: never timed | 0.0164 | their best may stay behind
-        new_kernel: not known; at most 141× over all cases (400× on `b8h8s512`), the distance to the floor (on 3 of 3 an empty launch) | 0.1800 | very high: no cause is known
+        new_kernel: not known; no useful bound (the floor is an empty launch) | 0.1800 | very high: no cause is known
         stop: keeps 0.50× over the baseline | 0.0000 | none
         ");
     }

@@ -42,6 +42,7 @@ pub(super) fn of(gains: &Gains<'_>, cases: usize, room: Option<f64>, (wall_s, tr
     let factor = |count: f64| gain_size.map_or(1.0, |size| (count * size.ln() / cases as f64).exp().min(most));
     Some(Outlook {
         share_after_last_gain: gains.all.last().map(|last| (1.0 - last.at_s / wall_s).clamp(0.0, 1.0)),
+        early_gains: (gains.by_search().count() - late.len()) as u64,
         late_gains: late.len() as u64,
         late_from_s: middle,
         late_s,
@@ -86,6 +87,7 @@ mod tests {
         let gains = Gains { all, search_from_s: 100.0, search_to_s: 500.0 };
         let outlook = of(&gains, 10, None, (500.0, 0)).unwrap();
         assert_eq!((outlook.late_gains, outlook.more_s, outlook.expected_gains), (2, 500.0, 4.0));
+        assert_eq!(outlook.early_gains, 1);
         assert_eq!(outlook.late_from_s, 300.0);
         assert!((outlook.share_after_last_gain.unwrap() - 0.04).abs() < 1e-9);
         assert!((outlook.factor[1] - 1.02_f64.powf(0.4)).abs() < 1e-9);

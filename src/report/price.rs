@@ -25,10 +25,29 @@ pub(super) fn of(report: &Report) -> String {
     [first, then].into_iter().flatten().collect()
 }
 
+/// Says what it takes to write a kernel. Nothing is known of people's time. What a language model asked for a
+/// suggestion is on record, if one made any.
+pub(super) fn writing(report: &Report) -> String {
+    let suggestions = report.hypotheses.iter().filter(|one| one.kind == "model").count();
+    let (session_usd, all_usd) = (report.cost.session.llm_usd, report.cost.cumulative.llm_usd);
+    let model = if suggestions > 0 && session_usd > 0.0 {
+        let each = usd(session_usd / suggestions as f64);
+        format!(", or a language model's ({each} for each of its {suggestions} suggestions in this session)")
+    } else if all_usd > 0.0 {
+        format!(", or a language model's ({} in all sessions so far)", usd(all_usd))
+    } else {
+        String::new()
+    };
+    format!("human work, which this report does not estimate{model}")
+}
+
 /// Says what an option costs. None if that is not known, or nothing.
 fn price(choice: &Choice) -> Option<String> {
     let seconds = duration(choice.minutes.filter(|minutes| *minutes > 0.0)? * 60.0);
-    let writing = if choice.kind == "new_kernel" { "its writing and a session of " } else { "" };
+    let writing = match choice.kind {
+        "new_kernel" => "the work of writing it, which this report does not estimate, and a session of ",
+        _ => "",
+    };
     Some(match choice.usd {
         Some(dollars) => format!("{writing}{seconds} and {}", usd(dollars)),
         None => format!("{writing}{seconds}"),
@@ -46,5 +65,25 @@ fn gain(report: &Report, choice: &Choice) -> Option<String> {
             Some(format!("about {} on `{case}`, if it can {idea}", times(before_us / slowest_us)))
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{record, report};
+    use super::*;
+
+    #[test]
+    fn what_it_takes_to_write_a_kernel_is_what_the_store_knows() {
+        let mut report = report(&record());
+        let human = "human work, which this report does not estimate";
+        assert_eq!(writing(&report), format!("{human}, or a language model's ($3.75 in all sessions so far)"));
+        report.hypotheses.iter_mut().take(3).for_each(|one| one.kind = "model");
+        assert_eq!(
+            writing(&report),
+            format!("{human}, or a language model's ($0.25 for each of its 3 suggestions in this session)")
+        );
+        (report.cost.session.llm_usd, report.cost.cumulative.llm_usd) = (0.0, 0.0);
+        assert_eq!(writing(&report), human);
     }
 }

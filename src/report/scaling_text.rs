@@ -43,7 +43,7 @@ pub(super) fn reading(
         return None;
     }
     let head = format!("{} the work for {} the time", factor(work), times(time));
-    let tail = if subject.independent { over_independent(&timed, subject) } else { over_size(&timed, subject.varies) };
+    let tail = if subject.independent { over_independent(&timed, subject) } else { over_size(&timed, subject) };
     Some(format!("{head}: {tail}"))
 }
 
@@ -82,7 +82,8 @@ fn over_independent(timed: &[(&ScalingPoint, ScalingTime)], subject: Subject<'_>
     }
 }
 
-fn over_size(timed: &[(&ScalingPoint, ScalingTime)], varies: &str) -> String {
+fn over_size(timed: &[(&ScalingPoint, ScalingTime)], subject: Subject<'_>) -> String {
+    let Subject { varies, is_first, .. } = subject;
     let (first, last) = (timed[0], timed[timed.len() - 1]);
     let size = last.0.value as f64 / first.0.value as f64;
     let (work, time) = (last.0.work / first.0.work, last.1.us / first.1.us);
@@ -103,9 +104,10 @@ fn over_size(timed: &[(&ScalingPoint, ScalingTime)], varies: &str) -> String {
         } else {
             each
         };
+        let causes = if is_first { " The causes below say what may make a step slow." } else { "" };
         return format!(
-            "{fixed}, whatever the size. The work of a step grows and its time does not, so the time is a chain of \
-             dependent steps. Bandwidth or arithmetic would grow with the work."
+            "{fixed}, whatever the size. The work of a step grows and its time does not, so a block does its steps one \
+             after another, and more blocks run beside it. Bandwidth or arithmetic would grow with the work.{causes}"
         );
     }
     if time >= WITH_THE_WORK * work {
@@ -182,8 +184,8 @@ mod tests {
         let flat = [(64, 1.0, 2.1, 1), (128, 4.0, 2.1, 2), (256, 16.0, 2.2, 4)];
         let told = [&times[..], &fixed, &flat].map(|points| read(points, "Sq = Sk", false));
         insta::assert_snapshot!(told.join("\n"), @"
-        64 times the work for 7.80× the time: each step of Sq = Sk costs 3.975 us, whatever the size. The work of a step grows and its time does not, so the time is a chain of dependent steps. Bandwidth or arithmetic would grow with the work.
-        64 times the work for 1.95× the time: 1.818 us are fixed, and each step of Sq = Sk costs 4.4 ns, whatever the size. The work of a step grows and its time does not, so the time is a chain of dependent steps. Bandwidth or arithmetic would grow with the work.
+        64 times the work for 7.80× the time: each step of Sq = Sk costs 3.975 us, whatever the size. The work of a step grows and its time does not, so a block does its steps one after another, and more blocks run beside it. Bandwidth or arithmetic would grow with the work. The causes below say what may make a step slow.
+        64 times the work for 1.95× the time: 1.818 us are fixed, and each step of Sq = Sk costs 4.4 ns, whatever the size. The work of a step grows and its time does not, so a block does its steps one after another, and more blocks run beside it. Bandwidth or arithmetic would grow with the work. The causes below say what may make a step slow.
         16 times the work for 1.05× the time: the time does not depend on Sq = Sk; launch and first loads are all of it.
         ");
     }

@@ -2,14 +2,15 @@
 
 use super::contract::{Advantage, Case, Diagnosis, DiagnosisOf, Excerpt, Finding, Report, Rivals};
 use super::decision::recommendation;
-use super::format::{counted, duration, either, percent, times, usd};
+use super::format::{counted, duration, either, fine, percent, times, usd};
 use super::gains::Gains;
 use super::ladder::first_clause;
 use super::limits::{self, Group};
+use super::next_change::not_correct;
 use super::options::geometric_mean;
-use super::{ReportInput, advantage, price};
+use super::{ReportInput, advantage, limiter, price, tuned_alone};
 use crate::domain::device::TimeSource;
-use crate::domain::tested::{CauseStatus, CauseTest};
+use crate::domain::tested::CauseStatus;
 
 /// The most causes of the initial kernel to name.
 const MAX_CAUSES: usize = 3;
@@ -24,10 +25,10 @@ const MAX_RIVALS: usize = 3;
 pub(super) fn of(report: &Report, gains: &Gains<'_>, input: &ReportInput<'_>) -> String {
     let joined = |sentences: Vec<Option<String>>| sentences.into_iter().flatten().collect::<Vec<_>>().join(" ");
     let result = joined(vec![Some(improved(&report.cases)), against_baseline(report)]);
-    let cost = joined(vec![Some(effort(report, input)), last_gain(report, gains), report.excerpt.map(excerpt)]);
+    let cost = joined(vec![Some(effort(report, gains, input)), last_gain(report, gains), report.excerpt.map(excerpt)]);
     let lines = [
         Some(format!("**Result.** {result}")),
-        first_kernel(report).map(|slow| format!("**What was slow.** {slow}")),
+        first_kernel(report, input).map(|slow| format!("**What was slow.** {slow}")),
         winners(report, input).map(|won| format!("**What won.** {won}")),
         limits(report).map(|limits| format!("**What limits it now.** {limits}")),
         Some(format!("**Recommendation: {}.**{}", recommendation(report), price::of(report))),
@@ -41,12 +42,12 @@ fn range(factors: &[f64]) -> Option<String> {
     let (lo, hi) = factors.iter().copied().reduce(f64::min).zip(factors.iter().copied().reduce(f64::max))?;
     let mean = geometric_mean(factors.iter().copied())?;
     Some(match factors.len() {
-        1 => times(lo),
-        _ => format!("{} to {} (geometric mean {})", times(lo), times(hi), times(mean)),
+        1 => fine(lo),
+        _ => format!("{} to {} (geometric mean {})", fine(lo), fine(hi), fine(mean)),
     })
 }
 
-fn effort(report: &Report, input: &ReportInput<'_>) -> String {
+fn effort(report: &Report, gains: &Gains<'_>, input: &ReportInput<'_>) -> String {
     let totals = input.record.totals();
     let (tried, timed) = (totals.variants, totals.results);
     let time = report.session.wall_s.map_or_else(|| "so far".to_owned(), duration);
@@ -55,15 +56,27 @@ fn effort(report: &Report, input: &ReportInput<'_>) -> String {
     let price = hours.map(|hours| format!(" (the GPU at {} an hour)", usd(gpu_usd / hours)));
     let not_run = match report.iterations.get("pruned") {
         None | Some(0) => String::new(),
-        Some(count) => format!("{count} of them not run, without a chance or as duplicates; "),
+        Some(count) => {
+            format!("{count} of them not run: duplicates, or predicted to have no chance to be the fastest; ")
+        }
     };
     format!(
-        "{} and {time}{} for {} ({not_run}{} of a variant on a case).",
+        "{} and {time}{}{} for {} ({not_run}{} of a variant on a case).",
         usd(report.session.cost_usd),
         price.unwrap_or_default(),
+        time_in_search(report, gains).unwrap_or_default(),
         counted(tried as usize, "variant"),
         counted(timed as usize, "measurement")
     )
+}
+
+/// Says how much of the session was search. None if the session did not get there, or has not ended.
+fn time_in_search(report: &Report, gains: &Gains<'_>) -> Option<String> {
+    let wall_s = report.session.wall_s?;
+    let search_s = gains.search_to_s - gains.search_from_s;
+    (search_s > 0.0 && search_s < wall_s).then(|| {
+        format!(", of which {} were search and the rest start, initial design, finals and records,", duration(search_s))
+    })
 }
 
 /// Says what the report rests on, where the session has too many iterations to read them all.
@@ -119,30 +132,33 @@ fn against_baseline(report: &Report) -> Option<String> {
     let ahead = ratios.iter().filter(|ratio| **ratio > 1.0).count();
     let range = range(&ratios)?;
     Some(match ratios.len() {
-        1 if report.cases.len() == 1 => format!("The fastest baseline takes {range} as long as the best variant."),
+        1 if report.cases.len() == 1 => format!("The best variant is {range} as fast as the fastest baseline."),
         all => format!(
-            "On {ahead} of {all} cases with a baseline, ours is faster than the fastest one, which takes {range} as long."
+            "On {ahead} of {all} cases with a baseline, ours is faster than the fastest one: it is {range} as fast."
         ),
     })
 }
 
 /// Says why the initial kernel is slow: its first causes that no experiment has refuted.
-fn first_kernel(report: &Report) -> Option<String> {
+fn first_kernel(report: &Report, input: &ReportInput<'_>) -> Option<String> {
     let diagnosis = report.diagnoses.iter().find(|one| one.of == DiagnosisOf::InitialKernel)?;
     let Diagnosis { case, family, findings, .. } = diagnosis;
     let counted = report.advantages.iter().find(|one| one.case == *case && one.before.iteration == diagnosis.iteration);
     let causes = findings.iter().filter(|found| found.tested.status != CauseStatus::NotConfirmed);
+    let estimates = causes.clone().take(MAX_CAUSES).filter(|found| found.gain > 1.0).count();
     let mut causes: Vec<String> = causes.take(MAX_CAUSES).map(cause).collect();
     let scalar = counted.and_then(without_tensor_cores);
     let has_tensor_cores = scalar.is_some();
     causes.extend(scalar);
     let own = report.cases.iter().find(|one| one.case == *case)?;
     let far = own.start_us.zip(own.floor_us).map(|(us, floor_us)| times(us / floor_us));
-    let far = far.map(|far| format!(" takes {far} as long as its floor on `{case}`")).unwrap_or_default();
+    let far = far.map(|far| format!(" is {far} from its floor on `{case}`")).unwrap_or_default();
     let chain = counted.and_then(one_chain).unwrap_or_default();
-    let rest = by_parameters_alone(report, own, family, has_tensor_cores).unwrap_or_default();
+    let overlap = if estimates > 1 { " These gains overlap, so they do not multiply." } else { "" };
+    let others = if has_tensor_cores { "other kernels, with tensor cores," } else { "other kernels" };
+    let rest = tuned_alone::told(report, (own, family), others, input).unwrap_or_default();
     (!causes.is_empty())
-        .then(|| format!("The first kernel, `{family}`,{far}{chain}. Causes: {}.{rest}", causes.join("; ")))
+        .then(|| format!("The first kernel, `{family}`,{far}{chain}. Causes: {}.{overlap}{rest}", causes.join("; ")))
 }
 
 /// Says that the time of the first kernel is a chain of dependent instructions, if it is.
@@ -151,19 +167,6 @@ fn one_chain(counted: &Advantage) -> Option<String> {
     (share >= MIN_CHAIN).then(|| {
         let share = percent(share);
         format!(", and {share} of its modelled time is one chain of dependent instructions, which no other work hides")
-    })
-}
-
-/// Divides what the session gained on a case: what other configurations of the first kernel gained, and what other
-/// families gained on top of that.
-fn by_parameters_alone(report: &Report, case: &Case, family: &str, has_tensor_cores: bool) -> Option<String> {
-    let families = &report.rivals.iter().find(|one| one.case == case.case)?.families;
-    let own = families.iter().find(|one| one.family == family)?;
-    let (start_us, best_us) = (case.start_us?, case.best_us?);
-    (own.us > best_us && own.configurations > 1).then(|| {
-        let (alone, rest) = (times(start_us / own.us), times(own.us / best_us));
-        let others = if has_tensor_cores { "other kernels, with tensor cores" } else { "other kernels" };
-        format!(" Other values of its own parameters made it {alone} as fast; the remaining {rest} came from {others}.")
     })
 }
 
@@ -177,11 +180,13 @@ fn without_tensor_cores(counted: &Advantage) -> Option<String> {
 /// Writes a cause with what experiments say about it.
 fn cause(found: &Finding) -> String {
     let gain = (found.gain > 1.0).then(|| times(found.gain));
-    format!("{} ({})", found.cause, shown(&found.tested, gain, found.confidence.name().to_owned()))
+    format!("{} ({})", found.cause, shown(found, gain, found.confidence.name().to_owned()))
 }
 
 /// Says what experiments have shown about a cause. If they have not confirmed it, also says what is estimated of it.
-fn shown(tested: &CauseTest, gain: Option<String>, confidence: String) -> String {
+fn shown(found: &Finding, gain: Option<String>, confidence: String) -> String {
+    let tested = &found.tested;
+    let failed = found.failed.filter(|_| tested.status == CauseStatus::NotTested).map(not_correct);
     let gained = tested.speedup.map(times).unwrap_or_default();
     let status = match tested.status {
         CauseStatus::Confirmed => return format!("confirmed by an experiment that gained {gained}"),
@@ -195,6 +200,7 @@ fn shown(tested: &CauseTest, gain: Option<String>, confidence: String) -> String
         CauseStatus::NotTested => "not tested",
         CauseStatus::NoExperiment => "no experiment was found that removes it",
     };
+    let status = failed.unwrap_or_else(|| status.to_owned());
     match gain {
         Some(gain) => format!("possible gain {gain}, {confidence} confidence; {status}"),
         None => format!("{confidence} confidence; {status}"),
@@ -253,15 +259,19 @@ fn idea(report: &Report, family: &str, input: &ReportInput<'_>) -> Option<String
 fn ties(report: &Report) -> Option<String> {
     let tied = report.rivals.iter().filter_map(|Rivals { case, families }| match &**families {
         [winner, second, ..] if second.us < advantage::MIN_FACTOR * winner.us => {
-            Some(format!("`{}` on `{case}`", second.family))
+            Some((format!("`{case}`"), &second.family))
         }
         _ => None,
     });
-    let tied: Vec<String> = tied.collect();
+    let tied: Vec<(String, &String)> = tied.collect();
+    let named = || tied.iter().map(|(case, family)| format!("`{family}` on {case}")).collect::<Vec<_>>();
     match tied.len() {
         0 => None,
-        count if count > MAX_RIVALS => Some(format!("On {count} cases, another family is within 2% of the best.")),
-        _ => Some(format!("Within 2% of the best: {}.", tied.join(", "))),
+        count if count > MAX_RIVALS => {
+            let cases: Vec<&str> = tied.iter().map(|(case, _)| &**case).collect();
+            Some(format!("On {count} cases ({}), another family is within 2% of the best.", cases.join(", ")))
+        }
+        _ => Some(format!("Within 2% of the best: {}.", named().join(", "))),
     }
 }
 
@@ -278,14 +288,26 @@ fn limits(report: &Report) -> Option<String> {
         };
         let shown = match found.next.strip_prefix("nothing: ") {
             Some(why) => why.to_owned(),
-            None => shown(&found.tested, group.gains(), group.confidence().unwrap_or_default()),
+            None => shown(found, group.gains(), group.confidence().unwrap_or_default()),
         };
         Some(format!("on {on}, {} ({shown})", group.limit()))
     };
+    let launches = launches(report).unwrap_or_default();
     let mut causes: Vec<String> = groups.iter().filter_map(told).collect();
     let head = if causes.len() > 1 { "Probably, ranked by gain and confidence" } else { "Probably this" };
     causes.truncate(MAX_CAUSES);
-    (!causes.is_empty()).then(|| format!("{head}: {}.{}", causes.join("; "), chains(report).unwrap_or_default()))
+    (!causes.is_empty())
+        .then(|| format!("{head}: {}.{launches}{}", causes.join("; "), chains(report).unwrap_or_default()))
+}
+
+/// Says on how many cases an empty launch is much of the time.
+fn launches(report: &Report) -> Option<String> {
+    let shares: Vec<f64> = report.cases.iter().filter_map(limiter::much_launch).collect();
+    let (least, most) = shares.iter().copied().reduce(f64::min).zip(shares.iter().copied().reduce(f64::max))?;
+    let range = either(percent(least), percent(most));
+    let (some, all) = (shares.len(), report.cases.len());
+    let on = if all == 1 { String::new() } else { format!("On {some} of {all} cases, ") };
+    Some(format!(" {on}{range} of the time is an empty launch, which no kernel avoids."))
 }
 
 /// Says that the winners' times are chains of dependent instructions, if all are.
@@ -321,9 +343,9 @@ fn last_gain(report: &Report, gains: &Gains<'_>) -> Option<String> {
         TimeSource::Recorded => ", recorded",
     };
     Some(format!(
-        "The search confirmed its last improvement ({} on `{}`{source}, over the winner confirmed before it) {} after the \
-         start, and none in the {} after it.",
-        times(last.factor),
+        "The search confirmed its last improvement ({} on `{}`{source}, over the winner before it) {} after the start, \
+         and none in the {} after it.",
+        fine(last.factor),
         first_clause(last.case),
         duration(last.at_s),
         duration((wall_s - last.at_s).max(0.0))
@@ -365,20 +387,35 @@ mod tests {
         let mut report = report(&record());
         report.advantages = vec![advantage("committed_winner", 257.0, false)];
         report.rival_advantages = vec![advantage("rival", 1.25, true)];
-        insta::assert_snapshot!(leads(&report).join("\n"), @r#"
+        insta::assert_snapshot!(leads(&report).join("\n"), @"
         On `b1h1s128`, `tiled` is 1.20× as fast as `split-k`, the next best family: it executes 2.0 times fewer instructions.
         On `b1h1s128`, `tiled` is 1.20× as fast as `split-k`, the committed winner that the session began with.
-        The counts of a virtual GPU, a simulator on the CPU, explain none of 1 lead; for 1 the model derives another ratio than was measured.
-        "#);
+        The counts of a virtual GPU, a simulator on the CPU, explain 1 of 1 lead of 2% or more (1 over another family).
+        ");
+    }
+
+    /// A slower variant that only has counts is no lead. So its counts are no example of why winners win.
+    #[test]
+    fn the_counts_on_the_first_page_are_those_of_a_lead_that_they_explain() {
+        let mut report = report(&record());
+        let on = |case: &str, one: Advantage| Advantage { case: case.into(), ..one };
+        report.advantages = vec![on("b8h8s512", advantage("slowest", 1.2, true))];
+        report.rival_advantages = vec![advantage("rival", 0.8, false)];
+        let (page, details) = (report.to_markdown().unwrap(), report.to_markdown_details().unwrap());
+        assert!(page.contains("explain none of 1 lead of 2% or more (1 over another family)"), "{page}");
+        assert!(!page.contains("The counts on `"), "{page}");
+        assert!(details.contains("The counts on `b1h1s128`, which do not explain its gain:"), "{details}");
+        report.rival_advantages[0].explained = true;
+        assert!(report.to_markdown().unwrap().contains("The counts on `b1h1s128`:"));
     }
 
     #[test]
     fn a_session_is_told_in_one_paragraph() {
         insta::assert_snapshot!(report(&record()).summary, @"
-        - **Result.** The session improved 1 of 2 cases over their first correct kernels, by 1.60×. On 0 of 1 cases with a baseline, ours is faster than the fastest one, which takes 0.50× as long.
+        - **Result.** The session improved 1 of 2 cases over their first correct kernels, by 1.60×. On 0 of 1 cases with a baseline, ours is faster than the fastest one: it is 0.50× as fast.
         - **What won.** `tiled`.
         - **Recommendation: continue this search.** It costs 55 min and $0.18.
-        - **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour) for 5 variants (4 measurements of a variant on a case). The search confirmed its last improvement (1.28× on `b1h1s128`, over the winner confirmed before it) 9 s after the start, and none in the 55 min after it.
+        - **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour), of which 12 s were search and the rest start, initial design, finals and records, for 5 variants (4 measurements of a variant on a case). The search confirmed its last improvement (1.28× on `b1h1s128`, over the winner before it) 9 s after the start, and none in the 55 min after it.
         ");
     }
 

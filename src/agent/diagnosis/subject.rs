@@ -151,6 +151,19 @@ impl Subject<'_> {
         outputs.map(|tensor| tensor.elements() as f64).sum()
     }
 
+    /// Names the shape of a time: its case, or how the experiment differs from the subject's case.
+    pub fn named(&self, point: &Point) -> String {
+        let own = &self.case.dims;
+        let changed = point.dims.iter().filter(|(name, size)| own.get(*name) != Some(*size));
+        match point.source {
+            EvidenceSource::Experiment => {
+                let changed: Vec<String> = changed.map(|(name, size)| format!("{name} = {size}")).collect();
+                format!("`{}` with {}", self.case.name, changed.join(" and "))
+            }
+            _ => format!("`{}`", point.case),
+        }
+    }
+
     /// Returns the work of a shape in FLOP.
     pub fn flop(&self, dims: &Dims) -> f64 {
         self.workload.op.flop(dims)

@@ -66,6 +66,8 @@ pub struct Choice {
 pub struct Outlook {
     /// Share of the session's time after its last improvement. Null without an improvement.
     pub share_after_last_gain: Option<f64>,
+    /// Improvements in the first half of the search.
+    pub early_gains: u64,
     /// Improvements in the second half of the search.
     pub late_gains: u64,
     /// When that half began, in seconds since the start of the session.

@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::{Change, Ratio, Roofline, Variant};
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::machine::MachineSummary;
+use crate::domain::op::Dims;
 use crate::domain::profile::Profile;
 use crate::domain::regime::Regime;
 
@@ -13,6 +14,8 @@ use crate::domain::regime::Regime;
 pub struct Case {
     /// Name.
     pub case: CaseName,
+    /// Its dimensions. Empty if the workload no longer has the case.
+    pub dims: Dims,
     /// Time of the session's first correct variant.
     pub start_us: Option<f64>,
     /// Time of the best variant.

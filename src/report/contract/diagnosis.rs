@@ -52,6 +52,8 @@ pub struct Finding {
     pub remedies: Vec<Remedy>,
     /// What experiments of the session say about it.
     pub tested: CauseTest,
+    /// The iteration that tried to remove it, if every variant that should was not correct. Null otherwise.
+    pub failed: Option<IterationId>,
     /// What to do about it in one phrase: a change that was not tried, or why there is none.
     pub next: String,
 }

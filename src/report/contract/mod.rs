@@ -47,6 +47,8 @@ pub struct Report {
     pub session: Session,
     /// The machine and the software.
     pub environment: Environment,
+    /// What each dimension of the cases means, by name. Empty if that is not known.
+    pub dims: IndexMap<&'static str, &'static str>,
     /// Every selected case, in the workload's order. Figures that do not exist are null.
     pub cases: Vec<Case>,
     /// All baselines that were timed before the first comparison, the fastest of each case first.

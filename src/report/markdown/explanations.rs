@@ -6,9 +6,9 @@ use crate::report::contract::{
     Advantage, Case, Change, Choice, Diagnosis, FamilyTime, Ladder, PhaseCost, Phases, Report, Rivals, Roofline,
     Scaling, ScalingPoint, ScalingTime,
 };
-use crate::report::format::{NOTHING, duration, gain, percent, times, us, usd};
+use crate::report::format::{NOTHING, common_prefix, duration, gain, percent, times, us, usd};
 use crate::report::limits::{self, Group};
-use crate::report::{advantage, limiter, measuring};
+use crate::report::{advantage, limiter, measuring, price};
 
 /// The most families to name beside the winner's.
 const MAX_RIVALS: usize = 3;
@@ -16,6 +16,8 @@ const MAX_RIVALS: usize = 3;
 /// Returns the main table: what each case was, what it is, and what limits it.
 pub(super) fn cases(report: &Report) -> String {
     let source = report.session.time_source;
+    let families: Vec<&str> = report.cases.iter().filter_map(|case| Some(&*case.variant.as_ref()?.family)).collect();
+    let prefix = common_prefix(&families);
     let row = |case: &Case| {
         let change = case.change.as_ref();
         let unconfirmed = if case.best_us.is_some() && !case.confirmed { " (not confirmed)" } else { "" };
@@ -28,17 +30,20 @@ pub(super) fn cases(report: &Report) -> String {
                 true => "the same kernel".to_owned(),
                 false => measuring::ratio(change.and_then(|change| change.ratio), source),
             },
+            case.variant.as_ref().map_or_else(|| NOTHING.to_owned(), |one| one.family[prefix.len()..].to_owned()),
             baseline.map_or_else(|| NOTHING.to_owned(), |one| format!("{} ({})", us(one.us), one.name)),
             baseline.map_or_else(|| NOTHING.to_owned(), |_| measuring::ratio(case.ratio_to_baseline, source)),
             floor(case),
-            case.limited_by.clone().unwrap_or_else(|| NOTHING.to_owned()),
+            limiter::with_launch(case, &report.diagnoses).unwrap_or_else(|| NOTHING.to_owned()),
         ]
     };
+    let winner = if prefix.is_empty() { "winner".to_owned() } else { format!("winner (`{prefix}…`)") };
     let headings = [
         "case",
         ">before",
         ">now",
         ">before / now",
+        &winner,
         ">fastest baseline",
         ">baseline / ours",
         ">floor",
@@ -221,7 +226,7 @@ fn whole(count: f64) -> String {
 }
 
 /// Returns the options.
-pub(super) fn options(options: &[Choice]) -> String {
+pub(super) fn options(report: &Report) -> String {
     let row = |option: &Choice| {
         let what = match (option.recommended, option.then) {
             (true, _) => format!("**{}** (recommended)", option.what),
@@ -232,14 +237,14 @@ pub(super) fn options(options: &[Choice]) -> String {
         let cost = match (minutes, option.usd) {
             (None, _) => "not known".to_owned(),
             (Some(minutes), Some(dollars)) if option.kind == "new_kernel" => {
-                format!("writing it (not estimated), and a session: {minutes}, {}", usd(dollars))
+                format!("{}; then a session: {minutes}, {}", price::writing(report), usd(dollars))
             }
             (Some(minutes), Some(dollars)) => format!("{minutes}, {}", usd(dollars)),
             (Some(minutes), None) => minutes,
         };
         vec![what, option.gain.clone(), cost, option.risk.clone()]
     };
-    table(&["option", "expected gain", "cost", "risk"], &options.iter().map(row).collect::<Vec<_>>())
+    table(&["option", "expected gain", "cost", "risk"], &report.options.iter().map(row).collect::<Vec<_>>())
 }
 
 /// Returns time and cost by phase, with their sum.
@@ -272,14 +277,14 @@ pub(super) fn causes(report: &Report) -> String {
         };
         let tested = group.members.first().and_then(|(case, finding)| {
             let family = &case.variant.as_ref()?.family;
-            Some(sentences::tested(report, (family, &case.case), &finding.as_ref()?.tested))
+            Some(sentences::experiment(report, (family, &case.case), finding.as_ref()?))
         });
         vec![
             cases.join(", "),
             group.families().join(", "),
             group.limit(),
             possible,
-            tested.unwrap_or_else(|| NOTHING.to_owned()),
+            tested.unwrap_or_else(|| if are_refuted(report, group) { "all refuted" } else { NOTHING }.to_owned()),
             group.first().map_or_else(|| without_cause(report, group), |finding| finding.next.clone()),
         ]
     };
@@ -288,13 +293,18 @@ pub(super) fn causes(report: &Report) -> String {
     table(&headings, &limits::groups(&report.cases, &report.diagnoses).iter().map(row).collect::<Vec<_>>())
 }
 
-/// Says why a group of cases has no cause.
+/// Says what is left for a group of cases without a cause.
 fn without_cause(report: &Report, group: &Group<'_>) -> String {
-    let is_of_group = |one: &Diagnosis| group.members.iter().any(|(case, _)| limiter::is_about(one, case));
-    match report.diagnoses.iter().any(is_of_group) {
-        true => "experiments refuted all causes that rules found".to_owned(),
+    match are_refuted(report, group) {
+        true => "not known: experiments refuted all causes that rules found".to_owned(),
         false => "no rule found a cause".to_owned(),
     }
+}
+
+/// Tells whether rules found causes for a group of cases without one.
+fn are_refuted(report: &Report, group: &Group<'_>) -> bool {
+    let is_of_group = |one: &Diagnosis| group.members.iter().any(|(case, _)| limiter::is_about(one, case));
+    report.diagnoses.iter().any(is_of_group)
 }
 
 #[cfg(test)]

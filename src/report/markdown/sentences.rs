@@ -10,6 +10,7 @@ use crate::domain::tested::{CauseStatus, CauseTest, is_more};
 use crate::report::contract::{Advantage, Case, Finding, Report};
 use crate::report::format::{counted, duration, percent, relative_error, times};
 use crate::report::ladder::meaning;
+use crate::report::next_change::not_correct;
 use crate::report::{advantage, limiter};
 
 /// The multiple of the floor from which a distance has to be explained.
@@ -47,6 +48,55 @@ pub(super) fn began(report: &Report) -> &'static str {
     }
 }
 
+/// Defines the words that a reader of the report may not know: cases, families, iterations and baselines.
+pub(super) fn terms(report: &Report) -> String {
+    let mut sentences = vec![
+        "A *family* is a kernel source with parameters; a *variant* has a value for each; an *iteration* tries one \
+         variant."
+            .to_owned(),
+    ];
+    sentences.extend(shape(report));
+    sentences.extend(baselines(report));
+    sentences.join(" ")
+}
+
+/// Says which shape the name of a case stands for, and what the dimensions mean.
+fn shape(report: &Report) -> Option<String> {
+    let case = report.cases.iter().find(|case| !case.dims.is_empty())?;
+    let known =
+        report.dims.iter().filter_map(|(name, about)| Some((*name, case.dims.get(*name)?, format!(" ({about})"))));
+    let others = case.dims.iter().filter(|(name, _)| !report.dims.contains_key(name.as_str()));
+    let all = known.chain(others.map(|(name, size)| (name.as_str(), size, String::new())));
+    let sizes: Vec<String> = all.map(|(name, size, about)| format!("{name} = {size}{about}")).collect();
+    let others = in_all_others(report, case).unwrap_or_default();
+    Some(format!("A *case* is one shape: `{}` is {}.{others}", case.case, sizes.join(", ")))
+}
+
+/// Names the sizes that all cases but one share, and that their names may leave out. None if that one has them, too.
+fn in_all_others(report: &Report, one: &Case) -> Option<String> {
+    let mut others = report.cases.iter().filter(|case| case.case != one.case);
+    let first = others.next()?;
+    let others: Vec<&Case> = others.collect();
+    let is_shared = |(name, size): &(&String, &i64)| others.iter().all(|case| case.dims.get(*name) == Some(*size));
+    let shared: Vec<String> =
+        first.dims.iter().filter(is_shared).map(|(name, size)| format!("{name} = {size}")).collect();
+    let differs = first.dims.iter().filter(is_shared).any(|(name, size)| one.dims.get(name) != Some(size));
+    (!others.is_empty() && differs).then(|| format!(" All others have {}.", shared.join(" and ")))
+}
+
+/// Names what the winners are compared with, and the library that ran it.
+fn baselines(report: &Report) -> Option<String> {
+    let mut names: Vec<String> = Vec::new();
+    for name in report.baselines.iter().map(|one| format!("`{}`", one.name)) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let torch = report.environment.torch.as_ref().map(|version| format!(" (PyTorch {version})")).unwrap_or_default();
+    let is_measured = report.session.time_source == TimeSource::Measured && !names.is_empty();
+    is_measured.then(|| format!("*Baselines*{torch}: {}.", names.join(", ")))
+}
+
 /// Returns the command that runs the next experiment.
 fn experiment_command(report: &Report) -> Option<String> {
     let experiment = report.next_experiment.as_ref()?;
@@ -64,7 +114,8 @@ fn experiment_command(report: &Report) -> Option<String> {
 
 /// How causes of lost time are ranked, what their gain is, and what an experiment shows.
 pub(super) const CAUSE_ORDER: &str = "Causes are ranked by possible gain (the estimated speed-up without the cause) and \
-                                      confidence, after those that survived an experiment. An experiment *confirms* a \
+                                      confidence, after those that survived an experiment. Possible gains overlap, so \
+                                      they do not multiply. An experiment *confirms* a \
                                       cause if one parameter brings half of that gain (as a logarithm), and *supports* \
                                       it if several do or another cause could account for it. It is *inconclusive* if \
                                       several gain far more.";
@@ -72,8 +123,14 @@ pub(super) const CAUSE_ORDER: &str = "Causes are ranked by possible gain (the es
 /// The most changed parameters of an experiment to name.
 const MAX_CHANGES: usize = 3;
 
-/// Says what experiments have shown about a cause that was found in a variant of a family on a case.
-pub(super) fn tested(report: &Report, (family, case): (&str, &str), tested: &CauseTest) -> String {
+/// Says what experiments have shown about a cause that was found in a variant of a family on a case, or that none of
+/// them could show anything, because the variants were not correct.
+pub(super) fn experiment(report: &Report, of: (&str, &str), found: &Finding) -> String {
+    let failed = found.failed.filter(|_| found.tested.status == CauseStatus::NotTested);
+    failed.map_or_else(|| tested(report, of, &found.tested), not_correct)
+}
+
+fn tested(report: &Report, (family, case): (&str, &str), tested: &CauseTest) -> String {
     let CauseTest { status, iteration, changes, speedup, expected, shared_with, .. } = tested;
     let untested = match status {
         CauseStatus::NoExperiment => "none found that removes it",
@@ -139,21 +196,11 @@ const MAX_RIVALS: usize = 4;
 /// Says why winners are faster, for the first page: the leads that counts explain, that over what the session began with
 /// first, and in one sentence each the cases where they do not.
 pub(super) fn advantages(report: &Report) -> Vec<String> {
-    let (explained, mut open): (Vec<&Advantage>, Vec<&Advantage>) =
-        leads(report).filter(|one| one.role != "slowest").partition(|one| one.explained);
+    let (explained, open): (Vec<&Advantage>, Vec<&Advantage>) =
+        advantage::leads(report).into_iter().partition(|one| one.explained);
     let start = explained.iter().find(|one| one.role != "rival");
-    let mut rivals: Vec<&&Advantage> = explained.iter().filter(|one| one.role == "rival").collect();
-    rivals.sort_by(|a, b| b.factor.total_cmp(&a.factor));
-    open.sort_by(|a, b| b.factor.total_cmp(&a.factor));
-    // A lead over the committed winner may also be the lead over the next best family.
-    let mut seen = Vec::new();
-    open.retain(|one| {
-        let lead = (&one.case, &one.before.family);
-        let is_new = !seen.contains(&lead);
-        seen.push(lead);
-        is_new
-    });
-    let shown = start.into_iter().chain(rivals.into_iter().take(MAX_RIVALS));
+    let rivals = explained.iter().filter(|one| one.role == "rival");
+    let shown = start.into_iter().chain(rivals.take(MAX_RIVALS));
     let tally = advantage::explained(report, "The counts");
     tally
         .into_iter()
@@ -165,12 +212,7 @@ pub(super) fn advantages(report: &Report) -> Vec<String> {
 
 /// Says why winners are faster, for the details: all leads with counts of both variants.
 pub(super) fn all_advantages(report: &Report) -> Vec<String> {
-    leads(report).map(reading).collect()
-}
-
-/// Returns the leads with counts: those over what the session began with, then those over other families.
-fn leads(report: &Report) -> impl Iterator<Item = &Advantage> {
-    report.advantages.iter().chain(&report.rival_advantages)
+    report.advantages.iter().chain(&report.rival_advantages).map(reading).collect()
 }
 
 fn reading(one: &Advantage) -> String {
@@ -186,10 +228,8 @@ fn unexplained(open: &[&Advantage]) -> Option<String> {
         format!("`{case}` over {committed}`{}` ({factor}, {derived} derived)", before.family)
     };
     let named: Vec<String> = open.iter().take(MAX_RIVALS).map(told).collect();
-    let more = match open.len() - named.len() {
-        0 => String::new(),
-        more => format!(", and on {}", counted(more, "other")),
-    };
+    let others: Vec<String> = open.iter().skip(named.len()).map(|one| format!("`{}`", one.case)).collect();
+    let more = if others.is_empty() { String::new() } else { format!(", and smaller ones on {}", others.join(", ")) };
     (!named.is_empty()).then(|| {
         format!(
             "The counts do not explain the leads on {}{more}: something else does, or the model is wrong.",
@@ -347,8 +387,8 @@ pub(super) fn verified(report: &Report) -> String {
         let short = |commit: &&String| format!("`{}`", &commit[..10.min(commit.len())]);
         let commits: Vec<String> = commits.iter().map(short).collect();
         sentences.push(format!(
-            "The winners are committed ({}) as a source and a launch sidecar for each case in `kernels/variants/`. \
-             `optloop reproduce {}` measures them again.",
+            "The winners are committed ({}) in `kernels/variants/`: for each case, a source and a JSON file that says \
+             how to launch it. `optloop reproduce {}` measures them again.",
             commits.join(", "),
             commits[0].trim_matches('`')
         ));
@@ -417,6 +457,20 @@ mod tests {
             shared_with: Vec::new(),
         };
         insta::assert_snapshot!(tested(&report(&record()), ("tiled", "b1h1s128"), &found), @"inconclusive: `BR` 1 → 16 and `TPR` 1 → 16 together gained 13.21× (iteration 7; 1.82× expected; several changes at once, which do not tell how much of it came from this cause)");
+    }
+
+    #[test]
+    fn a_case_is_a_shape_of_dimensions_with_a_meaning() {
+        let mut report = report(&record());
+        let sizes = [[("S", 4), ("D", 4)], [("S", 64), ("D", 64)], [("S", 128), ("D", 64)]];
+        for (case, sizes) in report.cases.iter_mut().zip(sizes) {
+            case.dims = sizes.map(|(name, size)| (name.to_owned(), size)).into();
+        }
+        report.dims = [("D", "the head dimension")].into();
+        let told = "A *case* is one shape: `b1h1s128` is D = 4 (the head dimension), S = 4. All others have D = 64.";
+        assert_eq!(shape(&report).unwrap(), told);
+        report.cases.truncate(2);
+        assert!(!shape(&report).unwrap().contains("All others"), "one case shares nothing");
     }
 
     #[test]

@@ -175,6 +175,7 @@ fn diagnosis(case: &CaseName) -> Diagnosis {
             expected: 12.0,
             shared_with: Vec::new(),
         },
+        failed: None,
         next: "split the keys over blocks".to_owned(),
     };
     Diagnosis {

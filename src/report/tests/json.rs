@@ -42,9 +42,15 @@ fn a_session_is_told_to_programs_as_json() {
         "host": "Linux, 16 cores",
         "peaks_source": "derived from the driver's clocks (1700 MHz SM, 2600 MHz memory, 5120-bit bus)"
       },
+      "dims": {
+        "S": "the sequence length"
+      },
       "cases": [
         {
           "case": "b1h1s128",
+          "dims": {
+            "S": 128
+          },
           "start_us": 80.0,
           "best_us": 50.0,
           "best_ci_us": [
@@ -124,6 +130,9 @@ fn a_session_is_told_to_programs_as_json() {
         },
         {
           "case": "b8h8s512",
+          "dims": {
+            "S": 128
+          },
           "start_us": 400.0,
           "best_us": 400.0,
           "best_ci_us": [
@@ -190,6 +199,9 @@ fn a_session_is_told_to_programs_as_json() {
         },
         {
           "case": "b16h8s512",
+          "dims": {
+            "S": 128
+          },
           "start_us": null,
           "best_us": null,
           "best_ci_us": null,
@@ -455,7 +467,7 @@ fn a_session_is_told_to_programs_as_json() {
         "No baseline was timed for `b8h8s512`, `b16h8s512`, so it is unknown how these cases compare with the usual implementation.",
         "Winners that are not committed: `b1h1s128` (iteration 3)."
       ],
-      "summary": "- **Result.** The session improved 1 of 2 cases over their first correct kernels, by 1.60×. On 0 of 1 cases with a baseline, ours is faster than the fastest one, which takes 0.50× as long.\n- **What won.** `tiled`.\n- **Recommendation: continue this search.** It costs 55 min and $0.18.\n- **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour) for 5 variants (4 measurements of a variant on a case). The search confirmed its last improvement (1.28× on `b1h1s128`, over the winner confirmed before it) 9 s after the start, and none in the 55 min after it.",
+      "summary": "- **Result.** The session improved 1 of 2 cases over their first correct kernels, by 1.60×. On 0 of 1 cases with a baseline, ours is faster than the fastest one: it is 0.50× as fast.\n- **What won.** `tiled`.\n- **Recommendation: continue this search.** It costs 55 min and $0.18.\n- **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour), of which 12 s were search and the rest start, initial design, finals and records, for 5 variants (4 measurements of a variant on a case). The search confirmed its last improvement (1.28× on `b1h1s128`, over the winner before it) 9 s after the start, and none in the 55 min after it.",
       "scaling": [],
       "ladders": [
         {
@@ -583,7 +595,7 @@ fn a_session_is_told_to_programs_as_json() {
           "kind": "new_kernel",
           "what": "write a new kernel, then run a session like this one",
           "families": [],
-          "gain": "not known; at most 141× over all cases (400× on `b8h8s512`), the distance to the floor (on 3 of 3 an empty launch)",
+          "gain": "not known; no useful bound (the floor is an empty launch)",
           "expected": null,
           "minutes": 55.016666666666666,
           "usd": 0.18,

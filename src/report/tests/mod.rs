@@ -22,6 +22,7 @@ use crate::domain::evaluation::Outcome;
 use crate::domain::hypothesis::{Hypothesis, Reference, Score};
 use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::mechanism::Mechanism;
+use crate::domain::op::DimSpec;
 use crate::domain::origin::{Change, Origin, Purpose};
 use crate::domain::prediction::{Prediction, Strength};
 use crate::domain::profile::tests::launch;
@@ -253,6 +254,7 @@ pub(in crate::report) fn families() -> Vec<FamilyFacts> {
 }
 
 static FACTS: LazyLock<Vec<CaseFacts>> = LazyLock::new(|| ["b1h1s128", "b8h8s512", "b16h8s512"].map(facts).to_vec());
+static DIMS: [DimSpec; 1] = [DimSpec { name: "S", about: "the sequence length", range: (1, 64) }];
 static FAMILIES: LazyLock<Vec<FamilyFacts>> = LazyLock::new(families);
 
 /// The input of a report without findings.
@@ -261,6 +263,7 @@ pub(in crate::report) fn input(record: &SessionRecord) -> ReportInput<'_> {
         record,
         facts: &FACTS,
         families: &FAMILIES,
+        dims: &DIMS,
         independent_dims: &["B", "H"],
         is_valid: &|_, _, _| true,
         findings: &[],

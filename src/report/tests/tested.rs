@@ -107,6 +107,18 @@ fn a_split_that_is_slower_in_the_family_is_no_idea_for_a_new_kernel() {
     assert_eq!(idea(&measured, 1.2), "use smaller tiles", "47 us instead of 45 us");
 }
 
+/// The first kernel took 80 us. Its family's best took 57.6 us, and another family's 50 us.
+#[test]
+fn what_the_parameters_of_the_first_kernel_gained_is_told_beside_the_estimates() {
+    let mut record = record();
+    record.iterations[0].origin = Origin::InitialKernel;
+    record.iterations[2].family = "split-k".to_owned();
+    let of = |rule, gain| Finding { rule, iteration: Some(IterationId(1)), ..finding(gain) };
+    let summary = report_with(&record, &[of("too-few-blocks", 1.44), of("idle-warps", 1.2)]).summary;
+    let slow = summary.lines().find(|line| line.starts_with("- **What was slow.**")).unwrap();
+    insta::assert_snapshot!(slow, @"- **What was slow.** The first kernel, `tiled`, is 80.00× from its floor on `b1h1s128`. Causes: the grid has 2 blocks on 58 SMs (possible gain 1.44×, medium confidence; not tested); the grid has 2 blocks on 58 SMs (possible gain 1.20×, medium confidence; not tested). These gains overlap, so they do not multiply. Measured: other values of its own parameters made it 1.39× as fast, and 1.39× with nothing but `BLOCK` 64 → 128 (threads of a block); other kernels made it 1.15× as fast again.");
+}
+
 #[test]
 fn no_experiment_is_found_for_a_cause_that_no_parameter_removes() {
     let mut finding = finding(1.44);
@@ -125,6 +137,31 @@ fn a_wrong_variant_and_an_experiment_on_other_shapes_test_nothing() {
     record.iterations[3].purpose = Purpose::Screening;
     record.iterations[3].outcome = Some(Outcome::Crashed { case: "b1h1s128".into(), message: String::new() });
     assert_eq!(judge(&finding(1.44), &record.iterations).status, CauseStatus::NotTested);
+}
+
+/// The only configuration without the cause gave a wrong result. All parts of the report say so in the same words.
+#[test]
+fn a_change_that_was_not_correct_tests_nothing_and_is_not_called_untested() {
+    let mut record = with_trial(512, 37.0, remedy("too-few-blocks"), 3);
+    let wrong = record.iterations.last_mut().unwrap();
+    let (case, message) = (CaseName::from("b1h1s128"), String::new());
+    wrong.outcome = Some(Outcome::Wrong { case, check: Check::Accuracy, message });
+    wrong.measurements[0].screening = None;
+    let report = report_with(&record, &[finding(1.44)]);
+    let failed = "tried, not correct (iteration 6)";
+    assert!(report.summary.contains(&format!("medium confidence; {failed}")), "{}", report.summary);
+    let (page, details) = (report.to_markdown().unwrap(), report.to_markdown_details().unwrap());
+    let next = "a new kernel could divide the work into more blocks";
+    assert!(page.contains(&format!("| {failed} | {next} |")), "{page}");
+    assert!(details.contains(&format!("Experiment: {failed}. Next: {next}.")), "{details}");
+}
+
+/// Both causes of the best variant were refuted: 45 us became 44.5 us.
+#[test]
+fn a_case_whose_causes_were_all_refuted_says_so() {
+    let record = with_trial(512, 44.5, remedy("too-few-blocks"), 3);
+    let page = report_with(&record, &[finding(1.44)]).to_markdown().unwrap();
+    assert!(page.contains("| all refuted | not known: experiments refuted all causes that rules found |"), "{page}");
 }
 
 #[test]

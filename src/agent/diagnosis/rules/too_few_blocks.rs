@@ -11,6 +11,7 @@ use super::{Found, MIN_GAIN, Rule, contradicts, supports};
 use crate::agent::diagnosis::subject::{Point, Subject};
 use crate::agent::diagnosis::{alike, remedy};
 use crate::domain::finding::{Confidence, EvidenceSource};
+use crate::domain::floor::{self, Limiter};
 use crate::domain::op::Dims;
 use crate::domain::plan::LaunchPlan;
 
@@ -39,6 +40,14 @@ const GROWTH: f64 = 4.0;
 /// The growth of the time from which the device was not idle.
 const FLAT: f64 = 1.3;
 
+/// How many times its blocks a grid has room for, from which some division of the work is likely to shorten them. With
+/// less room, each block must become nearly as much shorter as there are more of them.
+const ROOM: f64 = 4.0;
+
+/// The share of an empty launch up to which the work of a case is one small tile: one multiprocessor needs less at its
+/// peak.
+const TILE: f64 = 0.01;
+
 /// Tells whether a grid of so many blocks leaves multiprocessors idle.
 pub fn leaves_idle(ctas: u64, sms: u32) -> bool {
     f64::from(sms) / ctas.max(1) as f64 >= MIN_IDLE
@@ -47,7 +56,7 @@ pub fn leaves_idle(ctas: u64, sms: u32) -> bool {
 fn find(subject: &Subject<'_>) -> Option<Found> {
     let (ctas, sms) = (subject.plan.ctas(), u64::from(subject.device.sms));
     let idle = 1.0 - ctas as f64 / sms as f64;
-    if !leaves_idle(ctas, subject.device.sms) {
+    if !leaves_idle(ctas, subject.device.sms) || is_one_tile(subject) {
         return None;
     }
     let s = if ctas == 1 { "" } else { "s" };
@@ -68,6 +77,7 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
         evidence.push(contradicts(EvidenceSource::Times, text.to_owned()));
     }
     let one_block = alike::one_block(subject);
+    let is_unsure = one_block.is_some() && (sms as f64) < ROOM * ctas as f64;
     evidence.extend(one_block.map(|(source, text)| {
         contradicts(source, format!("{text}, and more blocks help only if each becomes shorter"))
     }));
@@ -80,8 +90,8 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
             evidence.push(contradicts(*source, text));
             Confidence::Low
         }
-        // Nothing shows how much of the time more blocks could divide.
-        None if may_be_fixed => Confidence::Low,
+        // Nothing shows how much of the time more blocks could divide, or that they would shorten any.
+        None if may_be_fixed || is_unsure => Confidence::Low,
         None => Confidence::Medium,
     };
     let is_unknown = may_be_fixed && slower.is_none();
@@ -94,6 +104,16 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
         gain: if is_unknown { 1.0 } else { gain },
         remedies: remedy::by_plan(subject, busy, blocks),
     })
+}
+
+/// Tells whether one multiprocessor computes the case at its peak in next to no time. No division of such a case among
+/// more blocks makes it faster.
+fn is_one_tile(subject: &Subject<'_>) -> bool {
+    let Subject { workload, case, device, .. } = *subject;
+    let limits = floor::limits((workload.op, workload.dtype, workload.compute), &case.dims, case.regime, device);
+    let busy_ns =
+        limits.iter().filter(|(limiter, _)| *limiter != Limiter::Launch).map(|(_, ns)| *ns).fold(0.0, f64::max);
+    busy_ns * f64::from(device.sms) < TILE * device.peaks.launch_ns
 }
 
 /// The part of the time that more blocks do not shorten.
@@ -119,7 +139,7 @@ fn with_less_work(subject: &Subject<'_>) -> Option<Fixed> {
     let because = format!(
         "{} has {} times less work and takes {:.0}% of this time, so up to that much may be a part that more blocks do not \
          shorten",
-        point.case,
+        subject.named(point),
         times(subject.flop(&subject.case.dims) / subject.flop(&point.dims)),
         100.0 * point.time_ns / subject.time_ns
     );
@@ -138,7 +158,7 @@ fn with_more_work(subject: &Subject<'_>) -> Option<Fixed> {
     let because = format!(
         "on {}, as many blocks have {} times the work and take {:.2} times as long, so about {:.0}% of the time does not \
          depend on the work of a block, and more blocks do not shorten it",
-        point.case,
+        subject.named(point),
         times(work(point)),
         point.time_ns / subject.time_ns,
         100.0 * ns / subject.time_ns
@@ -162,7 +182,7 @@ fn times(times: f64) -> String {
 }
 
 /// Returns the shapes with more blocks and as much more work: the factors of work and time, the name and the source.
-fn more_blocks<'a>(subject: &'a Subject<'_>) -> impl Iterator<Item = (f64, f64, &'a str, EvidenceSource)> {
+fn more_blocks(subject: &Subject<'_>) -> impl Iterator<Item = (f64, f64, String, EvidenceSource)> {
     let ctas = subject.plan.ctas() as f64;
     subject.scaling.iter().filter_map(move |point| {
         let work = subject.flop(&point.dims) / subject.flop(&subject.case.dims);
@@ -170,6 +190,6 @@ fn more_blocks<'a>(subject: &'a Subject<'_>) -> impl Iterator<Item = (f64, f64, 
         let each_alike = (work / blocks - 1.0).abs() < 0.1;
         let fits = point.ctas <= u64::from(subject.device.sms);
         let shows = work >= GROWTH && each_alike && fits;
-        shows.then(|| (work, point.time_ns / subject.time_ns, point.case.as_str(), point.source))
+        shows.then(|| (work, point.time_ns / subject.time_ns, subject.named(point), point.source))
     })
 }
