@@ -294,7 +294,8 @@ fn reasons(counts: &[Count], factor: f64, sms: f64, most: usize) -> String {
     let fallen: Vec<String> = fallen.filter_map(|(by, count)| phrase(count, *by)).take(most).collect();
     let grown = changed.iter().rev().filter(|(by, _)| *by <= 1.0 / MIN_GROWTH);
     let grown: Vec<String> = grown.filter_map(|(by, count)| phrase(count, *by)).take(1).collect();
-    let mut parts: Vec<String> = [tensor_cores(counts), blocks(counts, sms)].into_iter().flatten().collect();
+    let told = [launches(counts), tensor_cores(counts), blocks(counts, sms)];
+    let mut parts: Vec<String> = told.into_iter().flatten().collect();
     parts.extend(fallen);
     let but = grown.first().map(|grown| format!(", but {grown}")).unwrap_or_default();
     match parts.split_last() {
@@ -315,6 +316,12 @@ fn phrase(count: &Count, by: f64) -> Option<String> {
         "chain_ns" => format!("has a chain of dependent instructions that is {by} {shorter}"),
         _ => return None,
     })
+}
+
+/// Says that there are fewer launches. Each costs at least as much as an empty one.
+fn launches(counts: &[Count]) -> Option<String> {
+    let Count { before, after, .. } = counts.iter().find(|one| one.name == "launches")?;
+    (after < before).then(|| format!("needs {after} instead of {before} launches"))
 }
 
 /// Says that the arithmetic has moved to tensor cores.

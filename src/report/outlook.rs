@@ -2,7 +2,7 @@
 //!
 //! Improvements are counted as a Poisson process whose rate is that of the second half of the search. The first half
 //! has the large, early gains, which do not come again. Each improvement is taken to be as large as the median of the
-//! late ones.
+//! late ones, or of the last few.
 
 use super::contract::Outlook;
 use super::gains::Gains;
@@ -14,7 +14,7 @@ const MIN_S: f64 = 10.0;
 /// Variants from which a shorter search is extrapolated: as many as a session needs to stop by itself (decision 62).
 const MIN_TRIED: u64 = 30;
 
-/// Improvements from which a size is taken if the second half had none.
+/// Improvements from which a size is taken if the second half had fewer: two large ones do not make a rule.
 const LAST_GAINS: usize = 5;
 
 /// The upper 95% limit of a Poisson mean where no event was counted: -ln(0.025).
@@ -34,7 +34,7 @@ pub(super) fn of(gains: &Gains<'_>, cases: usize, room: Option<f64>, (wall_s, tr
     let middle = gains.search_from_s + late_s;
     let late: Vec<f64> = gains.by_search().filter(|gain| gain.at_s > middle).map(|gain| gain.factor).collect();
     let last: Vec<f64> = gains.by_search().rev().take(LAST_GAINS).map(|gain| gain.factor).collect();
-    let gain_size = median(&late).or_else(|| median(&last));
+    let gain_size = median(if late.len() < LAST_GAINS { &last } else { &late });
     let longer = search_s / late_s;
     let expected = late.len() as f64 * longer;
     let interval = poisson_interval(late.len()).map(|count| count * longer);

@@ -67,7 +67,8 @@ fn over_independent(timed: &[(&ScalingPoint, ScalingTime)], subject: Subject<'_>
             true => format!("slower than the work, as the GPU fills up{}.{not_serial}", blocks(&last.1)),
             false => {
                 let until = format!("flat up to {varies} = {}{}", flat.0.value, blocks(&flat.1));
-                format!("{until}, then the GPU fills up.{not_serial}")
+                let next = timed.iter().find(|(point, _)| point.value > flat.0.value).unwrap_or(&last);
+                format!("{until}, and slower at {}{}.{not_serial}", next.0.value, blocks(&next.1))
             }
         };
     }
@@ -173,7 +174,7 @@ mod tests {
         insta::assert_snapshot!([serial, full, filling].join("\n"), @"
         16 times the work for 17.24× the time: the grid does not grow with B × H, so the entries are computed one after another.
         16 times the work for 16.03× the time: the GPU is full from the smallest case on, so time grows with the work.
-        64 times the work for 3.00× the time: flat up to B × H = 16 (64 blocks on 132 SMs), then the GPU fills up. This rules out serialisation over B × H: the time would have grown 64 times.
+        64 times the work for 3.00× the time: flat up to B × H = 16 (64 blocks on 132 SMs), and slower at 64 (256 blocks on 132 SMs). This rules out serialisation over B × H: the time would have grown 64 times.
         ");
     }
 

@@ -297,20 +297,15 @@ pub(super) fn why(report: &Report) -> Option<String> {
     let kind = report.options.iter().find(|option| option.recommended).map(|option| option.kind)?;
     let outlook = report.outlook.as_ref();
     let late = outlook.map(|outlook| {
-        let each = match (outlook.gain_size, outlook.late_gains) {
-            (Some(size), 1) => format!(" of {}", times(size)),
-            (Some(size), 2..) => format!(" of {} each", times(size)),
-            _ => String::new(),
-        };
         let gains = counted(outlook.late_gains as usize, "confirmed improvement");
         format!(
-            "the second half of the search, which took {} of {} without start and finals, brought {gains}{each}",
+            "the second half of the search, which took {} of {} without start and finals, brought {gains}",
             duration(outlook.late_s),
             duration(2.0 * outlook.late_s)
         )
     });
     Some(match (kind, late) {
-        ("go_on", Some(_)) => format!("it still found improvements, so it is not exhausted{}", without_remedy(report)),
+        ("go_on", Some(late)) => format!("{late}{}", without_remedy(report)),
         ("go_on", None) => "the search has hardly begun".to_owned(),
         ("another_family", Some(late)) => format!("{late}, and some families have hardly been tried"),
         ("new_kernel", Some(late)) => {
