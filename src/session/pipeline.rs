@@ -76,6 +76,8 @@ impl Compiled {
 struct Compiling {
     family: String,
     is_initial: bool,
+    /// Whether a compiler works on it. One without prospects is ready at once.
+    is_compiled: bool,
     compilation: JoinHandle<Result<Compiled, JoinError>>,
 }
 
@@ -180,7 +182,7 @@ impl Pipeline {
             let _running = if is_compiled { Some(may_run.read_owned().await) } else { None };
             tokio::task::spawn_blocking(work).await
         });
-        self.queue.push_back(Compiling { family: family_name, is_initial, compilation });
+        self.queue.push_back(Compiling { family: family_name, is_initial, is_compiled, compilation });
         state.note_proposed(configuration);
         Ok(())
     }
@@ -215,18 +217,21 @@ impl Pipeline {
     }
 
     /// Waits for a proposal to be compiled, and returns it: the oldest one, or the oldest that is ready if they may come in
-    /// `any_order`. The initial design always comes first. If this future is dropped, the queue stays as it is.
+    /// `any_order`. The initial design always comes first. One that is not compiled waits for its turn in any case: otherwise
+    /// a session would go through thousands of them while the compilers work. If this future is dropped, the queue stays as it
+    /// is.
     pub async fn next(&mut self, any_order: bool) -> anyhow::Result<Option<Compiled>> {
         let is_bound = !any_order || self.queue.front().is_some_and(|oldest| oldest.is_initial);
-        let several = if is_bound { 1 } else { self.queue.len() };
-        let waiting = self.queue.iter_mut().take(several).map(|one| &mut one.compilation);
-        if waiting.len() == 0 {
+        let may_be_next = |place: usize, one: &Compiling| place == 0 || (!is_bound && one.is_compiled);
+        let waiting = self.queue.iter_mut().enumerate().filter(|(place, one)| may_be_next(*place, one));
+        let (places, waiting): (Vec<usize>, Vec<_>) = waiting.map(|(place, one)| (place, &mut one.compilation)).unzip();
+        if waiting.is_empty() {
             return Ok(None);
         }
         // It asks them in order, so that the oldest of those that are ready comes first.
-        let (compiled, place, _) = futures::future::select_all(waiting).await;
+        let (compiled, which, _) = futures::future::select_all(waiting).await;
         let compiled = compiled.and_then(|compiled| compiled).context("Failed to compile in the background")?;
-        self.queue.remove(place);
+        self.queue.remove(places[which]);
         Ok(Some(compiled))
     }
 }
