@@ -14,8 +14,8 @@ const SENDING: Duration = Duration::from_millis(1);
 
 impl Session<'_> {
     /// Waits for a proposal to be compiled. With a number of iterations, it is the oldest one, so that the same seed tries the
-    /// same variants. So it is where a time takes so long that waiting costs little. Returns None if the user stops the session first, or the budget is
-    /// spent.
+    /// same variants; where times are modelled or recorded, too. Returns None if the user stops the session first, or the
+    /// budget is spent.
     pub(super) async fn next_compiled(&mut self, within: Duration) -> anyhow::Result<Option<Compiled>> {
         let mut interrupt = self.interrupt.clone();
         let _waiting = self.pipeline.waiting();
