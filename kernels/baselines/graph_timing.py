@@ -334,7 +334,11 @@ class Session:
         torch.cuda.set_device(request["device"])
         self.timer = Timer()
         warm_up()
-        self.case.rehearse(self.backends)
+        try:
+            self.case.rehearse(self.backends)
+        except RuntimeError as error:
+            # A case that needs what failed will say so.
+            print(f"the libraries are not loaded ahead: {sentence(error)}", file=sys.stderr)
         try:
             self.graphs = GraphState()
         except (OSError, AttributeError, RuntimeError) as error:

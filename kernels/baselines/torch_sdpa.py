@@ -25,8 +25,8 @@ SDPA = {
     # Restricts nothing: a user who names no backend gets this.
     "default": contextlib.nullcontext,
 }
-# The fewest queries for which cuDNN has kernels of its own kind: the libraries are loaded with a call on as many, and one on
-# fewer. The first case of each kind took 0.7 to 1.0 s longer without (H100, 2026-11-26).
+# Libraries and kernels are loaded by the first calls: the first case of 64 queries took 1.0 s longer than later ones, and the
+# first of 128 queries 0.7 s (H100, 2026-11-26).
 REHEARSED_QUERIES = [64, 128]
 # Above this the math backend's score matrix takes minutes and gigabytes, and it never wins.
 MATH_LIMIT_BYTES = 2 << 30
