@@ -15,6 +15,7 @@ mod comparison;
 mod confirmation;
 mod deadline;
 mod decide;
+mod draws;
 mod duplicates;
 mod evaluator;
 mod event;
@@ -82,7 +83,7 @@ pub use event::{Event, Interrupt, Observer};
 use explanations::Explanations;
 use llm::Models;
 use meter::Time;
-use pipeline::Pipeline;
+use pipeline::{Assessed, Pipeline};
 use resume::OwnCommits;
 pub use setup::Options;
 use setup::SessionSetup;
@@ -361,21 +362,21 @@ impl<'a> Session<'a> {
                 Action::AwaitAnswer { within } => self.await_answer(within).await?,
                 Action::Evaluate { within } => {
                     self.test_a_cause()?;
-                    if let Some(compiled) = self.next_compiled(within).await? {
-                        self.iterate(compiled).await?;
+                    if let Some(next) = self.next_compiled(within).await? {
+                        self.iterate(next).await?;
                     }
                 }
                 Action::Confirm(due) => {
                     // What comes back from the store may have to be compiled again.
                     let prepared = self.deadline.clone().within(self.confirmation(&due)).await;
                     if let Some(compiled) = prepared {
-                        self.iterate(compiled?).await?;
+                        self.iterate(Assessed::of(compiled?, &self.state)).await?;
                     }
                 }
                 Action::Experiment(due) => {
                     let prepared = self.deadline.clone().within(self.experiment(&due)).await;
                     if let Some(compiled) = prepared {
-                        self.iterate(compiled?).await?;
+                        self.iterate(Assessed::of(compiled?, &self.state)).await?;
                     }
                 }
                 Action::Profile(due) => self.profile(&due).await?,

@@ -129,7 +129,7 @@ impl Candidates {
         rng: &mut SmallRng,
     ) -> Result<(), String> {
         let space = context.space(place.family, place.case);
-        self.random.retain(|candidate| !history.proposed.contains(&candidate.id));
+        self.random.retain(|candidate| !context.is_proposed(&candidate.id, history));
         self.random.sort_by(|a, b| a.judged.get().total_cmp(&b.judged.get()));
         self.random.truncate(KEPT);
         for params in space.sample(rng, (FRESH, DRAWS))? {
@@ -174,10 +174,10 @@ impl Candidates {
     }
 
     /// Returns the candidates that were not proposed yet.
-    pub fn new_ones(&self, history: &History) -> Vec<&Candidate> {
+    pub fn new_ones(&self, context: &SearchContext<'_>, history: &History) -> Vec<&Candidate> {
         let near = self.near.values().flatten().chain(&self.further.found);
         let mut seen = HashSet::new();
-        let is_new = |candidate: &&Candidate| !history.proposed.contains(&candidate.id) && seen.insert(candidate.id);
+        let is_new = |candidate: &&Candidate| !context.is_proposed(&candidate.id, history) && seen.insert(candidate.id);
         near.chain(&self.random).filter(is_new).collect()
     }
 }

@@ -47,7 +47,7 @@ impl Planned {
     }
 
     /// Tells whether it was tried before: by this process, or before the session was resumed.
-    fn is_tried(&self, history: &History) -> bool {
+    fn is_tried(&self, context: &SearchContext<'_>, history: &History) -> bool {
         let Suggestion { family, params, cases, .. } = &self.suggestion;
         let is_timed = |case: &CaseName| {
             let mut own = history.finished.iter().filter(|one| one.family == *family && one.params == *params);
@@ -56,7 +56,7 @@ impl Planned {
         if self.is_second {
             cases.iter().any(|case| is_timed(&case.name))
         } else {
-            history.proposed.contains(&self.configuration)
+            context.is_proposed(&self.configuration, history)
         }
     }
 }
@@ -69,7 +69,7 @@ impl InitialDesign {
             None => self.first.insert(initial_suggestions(context)?),
         };
         while let Some(planned) = first.pop_front() {
-            if !planned.is_tried(history) {
+            if !planned.is_tried(context, history) {
                 let mut suggestion = planned.suggestion;
                 self.screened |= suggestion.purpose == Purpose::Screening;
                 claim(context, history, &mut suggestion);

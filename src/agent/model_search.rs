@@ -124,7 +124,7 @@ fn open<'c>(
     place: Place<'_>,
     candidates: &'c Candidates,
 ) -> (Vec<&'c Candidate>, Vec<f64>) {
-    let new = candidates.new_ones(history).into_iter();
+    let new = candidates.new_ones(context, history).into_iter();
     match context.likely(place.family) {
         None => new.map(|candidate| (candidate, 1.0)).unzip(),
         Some(likely) => {

@@ -1,5 +1,7 @@
 //! The search context: the cases of a workload, the families that can compute them, and the device.
 
+use std::collections::HashSet;
+
 use super::likely::{Likely, LikelyByFamily};
 use crate::domain::device::DeviceInfo;
 use crate::domain::family::Family;
@@ -27,6 +29,8 @@ pub struct SearchContext<'a> {
     pub device: &'a DeviceInfo,
     /// What is known about failures, by family. Empty if they do not count.
     likely: LikelyByFamily,
+    /// Configurations that were proposed and that the history does not name yet.
+    drawn: Option<&'a HashSet<ConfigurationId>>,
 }
 
 impl<'a> SearchContext<'a> {
@@ -40,12 +44,17 @@ impl<'a> SearchContext<'a> {
     ) -> Self {
         let chosen = |family: &&Family| searched.contains(&family.name) && family.fits(workload, device);
         let families = all.iter().filter(chosen).collect();
-        Self { workload, families, all, known, device, likely: LikelyByFamily::new() }
+        Self { workload, families, all, known, device, likely: LikelyByFamily::new(), drawn: None }
     }
 
     /// Returns the same context, but configurations that are likely to fail are not open.
     pub(super) fn avoiding(&self, likely: LikelyByFamily) -> Self {
         Self { likely, ..self.clone() }
+    }
+
+    /// Returns the same context, in which these configurations were proposed, too.
+    pub fn with_drawn(self, drawn: &'a HashSet<ConfigurationId>) -> Self {
+        Self { drawn: Some(drawn), ..self }
     }
 
     /// Returns whether some configurations are not open because they are likely to fail.
@@ -82,7 +91,12 @@ impl<'a> SearchContext<'a> {
 
     /// Returns whether a configuration has not been proposed before.
     pub fn is_new(&self, family: &Family, params: &Params, case: &Case, history: &History) -> bool {
-        !history.proposed.contains(&ConfigurationId::new(&family.name, &family.specialization(case), params))
+        !self.is_proposed(&ConfigurationId::new(&family.name, &family.specialization(case), params), history)
+    }
+
+    /// Returns whether a configuration has been proposed before.
+    pub(super) fn is_proposed(&self, configuration: &ConfigurationId, history: &History) -> bool {
+        history.proposed.contains(configuration) || self.drawn.is_some_and(|drawn| drawn.contains(configuration))
     }
 
     /// Returns whether a configuration may be suggested: it has not been proposed before, and is not likely to fail.

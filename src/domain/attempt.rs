@@ -3,11 +3,11 @@
 use super::ids::{CaseName, IterationId};
 use super::variant::Params;
 
-/// A configuration that was evaluated, whether it worked or not.
+/// A configuration that was evaluated, whether it worked or not, or that was left out because it would be slow.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attempt {
-    /// Its iteration.
-    pub iteration: IterationId,
+    /// Its iteration. None if it was left out.
+    pub iteration: Option<IterationId>,
     /// The family.
     pub family: String,
     /// The configuration.

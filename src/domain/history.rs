@@ -152,7 +152,7 @@ impl History {
         let is_known = was_slow || !matches!(concluded.outcome, Outcome::Pruned { .. });
         if begun.purpose != Purpose::Experiment && is_known {
             self.attempts.push(Attempt {
-                iteration: begun.iteration,
+                iteration: Some(begun.iteration),
                 family: begun.family.clone(),
                 params: begun.params.clone(),
                 cases: begun.cases.iter().map(|case| case.name.clone()).collect(),

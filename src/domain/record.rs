@@ -266,6 +266,8 @@ pub struct SessionRecord {
     pub phases: Vec<PhaseTime>,
     /// Why there are no hardware counters, or no more of them. None if nothing went wrong.
     pub no_counters: Option<String>,
+    /// The suggestions that it did not have compiled, because they had no chance to be the fastest.
+    pub suggestions_left_out: u64,
     /// The families that it did without because they were broken.
     pub left_out: Vec<LeftOut>,
     /// The precision in which its kernels could multiply.

@@ -22,6 +22,10 @@ use crate::domain::variant::VariantHash;
 /// was proposed before it was found. The second half follows from it.
 const SETTLED: u64 = 2;
 
+/// The most suggestions without prospects for one evaluation, where the order of evaluations is that of the proposals, or
+/// where they are not drawn meanwhile.
+pub(super) const MOST_LEFT_OUT: usize = 16;
+
 /// What is under way outside the state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct UnderWay {
@@ -31,6 +35,8 @@ pub(super) struct UnderWay {
     pub initial: usize,
     /// Whether the proposer has nothing to suggest before another iteration ends.
     pub is_dry: bool,
+    /// Suggestions without prospects since the last evaluation began.
+    pub left_out: usize,
 }
 
 /// The phase of a session.
@@ -156,16 +162,33 @@ pub(super) fn next_action(state: &SessionState, phase: &Phase, moment: &Moment) 
     }
 }
 
-/// Returns whether the proposer may be asked while the device evaluates the proposal that has just left the queue. What
-/// follows from that evaluation is known one proposal later, and the device need not wait for the proposer. Modelled times
-/// take so long that this would gain nothing.
-pub(super) fn may_suggest_meanwhile(state: &SessionState, moment: &Moment) -> bool {
-    let (options, under_way) = (&state.setup().options, moment.under_way);
-    let finished = state.meter().finished() + 1;
-    let iterations = options.budget.max_iterations.map_or(u64::MAX, |most| most.saturating_sub(finished));
-    let depth = usize::try_from(iterations).unwrap_or(usize::MAX).min(options.compile_ahead);
+/// Returns how many variants may be proposed while the device evaluates the one that has just left the queue. What follows
+/// from that evaluation is known one proposal later, and the device need not wait for the proposer.
+pub(super) fn room_meanwhile(state: &SessionState, moment: &Moment) -> usize {
+    let is_possible = draws_meanwhile(state, moment) && !moment.under_way.is_dry;
+    let depth = if is_possible { depth(state, state.meter().finished() + 1) } else { 0 };
+    depth.saturating_sub(moment.under_way.proposals)
+}
+
+/// Returns whether the proposer is asked while the device evaluates. Modelled times take so long that this would gain
+/// nothing.
+fn draws_meanwhile(state: &SessionState, moment: &Moment) -> bool {
     let has_models = moment.may_ask || state.calls().open().len() > 0 || is_turn(state);
-    state.setup().samples_times() && !has_models && !under_way.is_dry && under_way.proposals < depth
+    state.setup().samples_times() && !has_models
+}
+
+/// Returns how many proposals may be under way after so many iterations.
+fn depth(state: &SessionState, finished: u64) -> usize {
+    let options = &state.setup().options;
+    let iterations = options.budget.max_iterations.map_or(u64::MAX, |most| most.saturating_sub(finished));
+    usize::try_from(iterations).unwrap_or(usize::MAX).min(options.compile_ahead)
+}
+
+/// Returns whether the proposer is asked now. After suggestions without prospects, what is compiled is evaluated first.
+fn may_draw(state: &SessionState, moment: &Moment) -> bool {
+    let most = if draws_meanwhile(state, moment) { 1 } else { MOST_LEFT_OUT };
+    let UnderWay { proposals, is_dry, left_out, .. } = moment.under_way;
+    !is_dry && (proposals == 0 || left_out < most)
 }
 
 /// Returns what is done while the baselines are unknown, given what the search does next. They are timed once their program
@@ -187,12 +210,10 @@ fn search(state: &SessionState, moment: &Moment) -> Action {
     if let Some(stop) = state.meter().exhausted(&options.budget, time, &kept) {
         return Action::EndSearch(stop.reason().into());
     }
-    let iterations = options.budget.max_iterations.map_or(u64::MAX, |most| most - state.meter().finished());
     if let Some(due) = question_due(state, time, under_way.initial, moment.may_ask) {
         return Action::Ask(due);
     }
-    let depth = usize::try_from(iterations).unwrap_or(usize::MAX).min(options.compile_ahead);
-    if under_way.proposals < depth && (!under_way.is_dry || is_turn(state)) {
+    if under_way.proposals < depth(state, state.meter().finished()) && (may_draw(state, moment) || is_turn(state)) {
         return Action::Propose;
     }
     if moment.baselines == Baselines::Known

@@ -10,7 +10,7 @@ use tokio::sync::Mutex;
 use super::case_state::Candidate;
 use super::decide::Confirming;
 use super::duplicates::Duplicates;
-use super::pipeline::{Compiled, NotCompiled};
+use super::pipeline::{Assessed, Compiled};
 use super::shelf::{CandidateKernel, Kernel, Shelf};
 use super::state::SessionState;
 use crate::domain::check::Check;
@@ -125,12 +125,13 @@ impl Evaluator {
         state: &SessionState,
         shelf: &mut Shelf,
         iteration: IterationId,
-        compiled: &Compiled,
+        assessed: &Assessed,
         within: Duration,
         confirming: impl Fn() -> Confirming,
     ) -> anyhow::Result<Evaluated> {
         let begun = Instant::now();
-        let why_not = self.duplicates.of(compiled).or_else(|| compiled.without_prospects(state));
+        let Assessed { compiled, without_prospects } = assessed;
+        let why_not = self.duplicates.of(compiled).or_else(|| without_prospects.clone());
         let mut evaluation = match why_not {
             Some(message) => Evaluation::without_device(Outcome::Pruned { message }),
             None => self.screen(state, compiled, within).await?,
@@ -177,11 +178,8 @@ impl Evaluator {
     ) -> anyhow::Result<Evaluation> {
         let artifact = match &compiled.artifact {
             Ok(artifact) => artifact,
-            Err(NotCompiled::WithoutProspects(why)) => {
-                return Ok(Evaluation::without_device(Outcome::Pruned { message: why.clone() }));
-            }
-            Err(NotCompiled::Failed(CompileError::Broken(message))) => anyhow::bail!("Failed to compile: {message}"),
-            Err(NotCompiled::Failed(rejected)) => {
+            Err(CompileError::Broken(message)) => anyhow::bail!("Failed to compile: {message}"),
+            Err(rejected) => {
                 let message = rejected.to_string();
                 return Ok(Evaluation::without_device(Outcome::RejectedByCompiler { message }));
             }

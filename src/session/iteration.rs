@@ -1,12 +1,19 @@
-//! One iteration: waits for a compiled variant, has it evaluated, and suggests the next one meanwhile.
+//! One iteration: waits for a compiled variant, has it evaluated, and prepares the next ones meanwhile.
 
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
+use futures::FutureExt;
+use futures::future::{Either, select};
+
 use super::Session;
-use super::decide::{Moment, confirming, may_suggest_meanwhile};
-use super::pipeline::Compiled;
+use super::decide::{MOST_LEFT_OUT, Moment, confirming, room_meanwhile};
+use super::draws::Draws;
+use super::pipeline::{Assessed, Pipeline};
+use super::state::SessionState;
 use crate::domain::device::TimeSource;
 use crate::domain::evaluation::Evaluation;
+use crate::domain::finding::Finding;
 use crate::runner::activity;
 
 /// How long a request takes to reach the worker. An evaluation takes several times as long.
@@ -16,31 +23,31 @@ impl Session<'_> {
     /// Waits for a proposal to be compiled. With a number of iterations, it is the oldest one, so that the same seed tries the
     /// same variants; where times are modelled or recorded, too. Returns None if the user stops the session first, or the
     /// budget is spent.
-    pub(super) async fn next_compiled(&mut self, within: Duration) -> anyhow::Result<Option<Compiled>> {
+    pub(super) async fn next_compiled(&mut self, within: Duration) -> anyhow::Result<Option<Assessed>> {
         let mut interrupt = self.interrupt.clone();
         let _waiting = self.pipeline.waiting();
         let begun = Instant::now();
-        let setup = self.state.setup();
-        let any_order = setup.samples_times() && setup.options.budget.max_iterations.is_none();
-        let compiled = tokio::select! {
-            compiled = self.pipeline.next(any_order) => compiled,
+        let any_order = self.state.setup().takes_any_order();
+        let next = tokio::select! {
+            next = self.pipeline.next(&self.state, any_order) => next,
             () = interrupt.reached(1) => Ok(None),
             () = tokio::time::sleep(within) => Ok(None),
         };
         self.evaluator.steps.waiting_s += begun.elapsed().as_secs_f64();
-        compiled
+        next
     }
 
     /// Evaluates a variant and concludes the iteration. A request to stop at once ends it earlier, and so does the hard
     /// end of the session's time.
-    pub(super) async fn iterate(&mut self, mut compiled: Compiled) -> anyhow::Result<()> {
-        compiled.predict_again(&self.state);
-        let begun = self.begin(&compiled).await?;
+    pub(super) async fn iterate(&mut self, assessed: Assessed) -> anyhow::Result<()> {
+        let begun = self.begin(&assessed.compiled).await?;
         let _running = activity::begin(format!("iteration {}", begun.iteration), None);
         let left = self.state.meter().left(&self.state.setup().options.budget, &self.time(), self.state.closing_time());
-        let is_due = may_suggest_meanwhile(&self.state, &self.moment());
+        let room = room_meanwhile(&self.state, &self.moment());
         let baselines = self.baselines();
-        let (evaluated, suggested) = {
+        let mut draws = Draws::default();
+        self.pipeline.note_evaluation();
+        let (evaluated, prepared) = {
             let (state, shelf, interrupt) = (&self.state, &mut self.shelf, &self.interrupt);
             let (pipeline, findings) = (&mut self.pipeline, self.explanations.findings());
             let clock = self.clock;
@@ -48,21 +55,17 @@ impl Session<'_> {
                 let (time, interrupts) = (clock.time(), interrupt.count());
                 confirming(state, &Moment { time, interrupts, baselines, ..Moment::default() })
             };
-            let evaluate = self.evaluator.evaluate(state, shelf, begun.iteration, &compiled, left, confirming);
-            let suggest = async {
-                // Until then, the request is on its way to the worker.
-                tokio::time::sleep(SENDING).await;
-                pipeline.suggest(state, findings)
-            };
-            let suggest = async { if is_due { Some(suggest.await) } else { None } };
-            tokio::join!(biased; self.deadline.within(evaluate), suggest)
+            let evaluate = self.evaluator.evaluate(state, shelf, begun.iteration, &assessed, left, confirming);
+            let prepare = prepare(pipeline, state, findings, room, &mut draws);
+            beside(self.deadline.within(evaluate), prepare, state.setup().takes_any_order()).await
         };
-        if let Some(suggested) = suggested {
-            self.pipeline.take(suggested?, &mut self.state)?;
+        prepared?;
+        for drawn in draws.into_drawn() {
+            self.pipeline.take(drawn, &mut self.state)?;
         }
         let evaluated = evaluated.transpose()?;
         match evaluated.filter(|evaluated| self.replay(&evaluated.evaluation)) {
-            Some(evaluated) => self.conclude(&begun, &compiled, evaluated).await,
+            Some(evaluated) => self.conclude(&begun, &assessed.compiled, evaluated).await,
             None => {
                 self.tell_given_up(&format!("iteration {}", begun.iteration));
                 Ok(())
@@ -81,5 +84,38 @@ impl Session<'_> {
         self.clock.replay(passes);
         self.deadline.bring_forward(passes);
         passes == takes
+    }
+}
+
+/// Draws and assesses what comes next, while the device evaluates a variant. Where variants are evaluated in order, it does
+/// the same however long that takes.
+async fn prepare(
+    pipeline: &mut Pipeline,
+    state: &SessionState,
+    findings: Vec<Finding>,
+    room: usize,
+    draws: &mut Draws,
+) -> anyhow::Result<()> {
+    if !state.setup().takes_any_order() {
+        return draws.fill(pipeline, state, findings, (room, MOST_LEFT_OUT)).await;
+    }
+    // Until then, the request is on its way to the worker.
+    tokio::time::sleep(SENDING).await;
+    pipeline.make_ready(state, true).now_or_never().transpose()?;
+    draws.fill(pipeline, state, findings, (room, usize::MAX)).await?;
+    pipeline.make_ready(state, true).await
+}
+
+/// Evaluates and prepares at once. Where variants come in any order, what is not prepared by the end of the evaluation is left.
+async fn beside<E>(
+    evaluate: impl Future<Output = E>,
+    prepare: impl Future<Output = anyhow::Result<()>>,
+    any_order: bool,
+) -> (E, anyhow::Result<()>) {
+    let (evaluate, prepare) = (pin!(evaluate), pin!(prepare));
+    match select(evaluate, prepare).await {
+        Either::Left((evaluated, _)) if any_order => (evaluated, Ok(())),
+        Either::Left((evaluated, prepare)) => (evaluated, prepare.await),
+        Either::Right((prepared, evaluate)) => (evaluate.await, prepared),
     }
 }

@@ -12,17 +12,17 @@ use tokio::sync::{OwnedRwLockWriteGuard, RwLock, Semaphore};
 use tokio::task::{JoinError, JoinHandle};
 
 use super::decide::UnderWay;
+use super::draws::{self, Drawn, Draws, Promising};
 use super::prospects;
 use super::setup::SessionSetup;
 use super::state::SessionState;
-use crate::agent::diagnosis::{self, Diagnosis};
+use crate::agent::diagnosis::Diagnosis;
 use crate::agent::prediction::Built;
 use crate::agent::{Proposer, SearchContext, claims};
 use crate::domain::artifact::Artifact;
 use crate::domain::code::CodeFigures;
 use crate::domain::family::Family;
 use crate::domain::finding::Finding;
-use crate::domain::history::ConfigurationId;
 use crate::domain::op::{Dims, Dtype};
 use crate::domain::proposal::{Proposal, Suggestion};
 use crate::domain::variant::{Params, Variant, VariantHash};
@@ -37,18 +37,25 @@ pub(super) struct Compiled {
     pub proposal: Proposal,
     /// What to ask of the device, or the reason why the launch plan cannot be filled in.
     pub cases: Result<Vec<CaseRequest>, String>,
-    pub artifact: Result<Artifact, NotCompiled>,
+    pub artifact: Result<Artifact, CompileError>,
     /// Whether it runs even without prospects.
     pub is_control: bool,
 }
 
-/// Why a variant has no machine code.
-#[derive(Debug)]
-pub(super) enum NotCompiled {
-    /// The compiler failed.
-    Failed(CompileError),
-    /// It was not compiled, because it has no chance to be the fastest.
-    WithoutProspects(String),
+/// A compiled proposal, with what is expected of it now that its code is known.
+pub(super) struct Assessed {
+    pub compiled: Compiled,
+    /// Why it is not worth the device's time, if it is not.
+    pub without_prospects: Option<String>,
+}
+
+impl Assessed {
+    /// Predicts again what a compiled variant does.
+    pub fn of(mut compiled: Compiled, state: &SessionState) -> Self {
+        compiled.predict_again(state);
+        let without_prospects = compiled.without_prospects(state);
+        Self { compiled, without_prospects }
+    }
 }
 
 impl Compiled {
@@ -64,7 +71,7 @@ impl Compiled {
     }
 
     /// Predicts again what the variant does, now that its code is known and other variants have results.
-    pub fn predict_again(&mut self, state: &SessionState) {
+    fn predict_again(&mut self, state: &SessionState) {
         let (Ok(_), Ok(cases)) = (&self.artifact, &self.cases) else { return };
         let asked = cases.iter().find(|request| request.case.name == self.proposal.hypothesis.case);
         let built = self.code().zip(asked).map(|(code, request)| Built { code, ctas: request.plan.ctas() });
@@ -76,8 +83,6 @@ impl Compiled {
 struct Compiling {
     family: String,
     is_initial: bool,
-    /// Whether a compiler works on it. One without prospects is ready at once.
-    is_compiled: bool,
     compilation: JoinHandle<Result<Compiled, JoinError>>,
 }
 
@@ -91,14 +96,31 @@ pub(super) struct Pipeline {
     /// Held for reading by each compilation that runs.
     may_run: Arc<RwLock<()>>,
     queue: VecDeque<Compiling>,
+    /// The next proposal for the device, if it was assessed ahead.
+    ready: Option<Assessed>,
     is_dry: bool,
+    /// Suggestions without prospects since the last evaluation began.
+    left_out: usize,
+    /// Those since the last record.
+    unrecorded: u64,
 }
 
 impl Pipeline {
     /// Makes an empty queue. `parallel` is the number of compilations at once.
     pub fn new(proposer: Box<dyn Proposer>, renderer: Renderer, compiler: Compiler, parallel: usize) -> Self {
         let (turns, may_run) = (Arc::new(Semaphore::new(parallel)), Arc::default());
-        Self { proposer, renderer, compiler, turns, may_run, queue: VecDeque::new(), is_dry: false }
+        Self {
+            proposer,
+            renderer,
+            compiler,
+            turns,
+            may_run,
+            queue: VecDeque::new(),
+            ready: None,
+            is_dry: false,
+            left_out: 0,
+            unrecorded: 0,
+        }
     }
 
     /// Returns the proposer's name.
@@ -108,8 +130,11 @@ impl Pipeline {
 
     /// Returns what is under way.
     pub fn under_way(&self) -> UnderWay {
-        let initial = self.queue.iter().filter(|one| one.is_initial).count();
-        UnderWay { proposals: self.queue.len(), initial, is_dry: self.is_dry }
+        let is_ready_initial =
+            self.ready.as_ref().is_some_and(|ready| ready.compiled.proposal.origin.is_initial_design());
+        let initial = self.queue.iter().filter(|one| one.is_initial).count() + usize::from(is_ready_initial);
+        let proposals = self.queue.len() + usize::from(self.ready.is_some());
+        UnderWay { proposals, initial, is_dry: self.is_dry, left_out: self.left_out }
     }
 
     /// Has the proposer asked again. It may have learnt from an iteration that has ended.
@@ -117,41 +142,60 @@ impl Pipeline {
         self.is_dry = false;
     }
 
-    /// Asks the proposer for a variant, and compiles it in the background. `findings` are those about explained variants.
-    pub fn propose(&mut self, state: &mut SessionState, findings: Vec<Finding>) -> anyhow::Result<()> {
-        let suggestion = self.suggest(state, findings)?;
-        self.take(suggestion, state)
+    /// Takes note of an evaluation that begins.
+    pub fn note_evaluation(&mut self) {
+        self.left_out = 0;
     }
 
-    /// Asks the proposer for a variant, which [`Pipeline::take`] compiles.
-    pub fn suggest(&mut self, state: &SessionState, findings: Vec<Finding>) -> anyhow::Result<Option<Assessed>> {
+    /// Returns the number of suggestions that were left out since this was last asked.
+    pub fn take_left_out(&mut self) -> u64 {
+        std::mem::take(&mut self.unrecorded)
+    }
+
+    /// Asks the proposer for a variant, and compiles it in the background if it has prospects. `findings` are those about
+    /// explained variants.
+    pub fn propose(&mut self, state: &mut SessionState, findings: Vec<Finding>) -> anyhow::Result<()> {
+        let drawn = self.draw(state, &draws::diagnosis(state, findings), &Draws::default())?;
+        self.take(drawn, state)
+    }
+
+    /// Asks the proposer for a variant, in addition to what was drawn before. [`Pipeline::take`] compiles it.
+    pub fn draw(&mut self, state: &SessionState, diagnosis: &Diagnosis, before: &Draws) -> anyhow::Result<Drawn> {
         let SessionSetup { workload, families, searched, known, device, .. } = state.setup();
         let context = SearchContext::new(workload, families, searched, known, device);
-        let diagnosis = Diagnosis { findings, ..diagnosis::diagnose(state.history(), workload, device) };
-        let suggestion = self.proposer.propose(&context, &diagnosis, state.history(), self.queue.len());
+        let context = context.with_drawn(before.configurations());
+        let under_way = self.under_way().proposals + before.promising();
+        let suggestion = self.proposer.propose(&context, diagnosis, state.history(), under_way);
         let suggestion = suggestion.map_err(|problem| anyhow::anyhow!("Failed to propose a variant: {problem}"))?;
-        suggestion.map(|suggestion| Assessed::of(suggestion, state)).transpose()
+        suggestion.map_or(Ok(Drawn::Nothing), |suggestion| Drawn::of(suggestion, state))
     }
 
-    /// Has what the proposer suggested compiled in the background. With nothing to suggest, it waits for a result.
-    pub fn take(&mut self, suggestion: Option<Assessed>, state: &mut SessionState) -> anyhow::Result<()> {
-        match suggestion {
-            Some(assessed) => self.submit_assessed(assessed, state),
-            None => {
+    /// Has what was drawn compiled in the background, if it has prospects. With nothing to suggest, the proposer waits for a
+    /// result.
+    pub fn take(&mut self, drawn: Drawn, state: &mut SessionState) -> anyhow::Result<()> {
+        match drawn {
+            Drawn::Promising(promising) => self.submit_promising(*promising, state),
+            Drawn::LeftOut(left_out) => {
+                self.left_out += 1;
+                self.unrecorded += 1;
+                state.note_left_out(left_out);
+                Ok(())
+            }
+            Drawn::Nothing => {
                 self.is_dry = true;
                 Ok(())
             }
         }
     }
 
-    /// Has a suggestion rendered and compiled in the background.
+    /// Has a suggestion rendered and compiled in the background, whatever its prospects are.
     pub fn submit(&mut self, suggestion: Suggestion, state: &mut SessionState) -> anyhow::Result<()> {
-        let assessed = Assessed::of(suggestion, state)?;
-        self.submit_assessed(assessed, state)
+        let promising = Promising::of(suggestion, state)?;
+        self.submit_promising(promising, state)
     }
 
-    fn submit_assessed(&mut self, assessed: Assessed, state: &mut SessionState) -> anyhow::Result<()> {
-        let Assessed { suggestion, configuration, is_control, without_prospects } = assessed;
+    fn submit_promising(&mut self, promising: Promising, state: &mut SessionState) -> anyhow::Result<()> {
+        let Promising { suggestion, configuration } = promising;
         let setup = state.setup();
         let (workload, device) = (&setup.workload, &setup.device);
         let family = setup.family(&suggestion.family)?;
@@ -162,15 +206,11 @@ impl Pipeline {
         let (family, dtype) = (family.clone(), workload.dtype);
         let (renderer, compiler) = (self.renderer.clone(), self.compiler.clone());
         let is_initial = suggestion.origin.is_initial_design();
+        let is_control = prospects::is_control(&configuration);
         let proposer = self.proposer.name().to_owned();
-        let is_compiled = without_prospects.is_none();
         let work = move || {
-            let params = &suggestion.params;
-            let rendered = rendered(&renderer, &family, &specialization, dtype, params);
-            let (variant, artifact) = match without_prospects {
-                Some(why) => (rendered.0, Err(NotCompiled::WithoutProspects(why))),
-                None => compiled(&compiler, rendered),
-            };
+            let (variant, artifact) =
+                compiled(&compiler, rendered(&renderer, &family, &specialization, dtype, &suggestion.params));
             let Suggestion { cases: on, hypothesis, parent, purpose, origin, .. } = suggestion;
             let proposal = Proposal { proposer, variant, cases: on, hypothesis, parent, purpose, origin };
             Compiled { proposal, cases, artifact, is_control }
@@ -178,11 +218,11 @@ impl Pipeline {
         let (turns, may_run) = (Arc::clone(&self.turns), Arc::clone(&self.may_run));
         let compilation = tokio::spawn(async move {
             // It is closed only with the session.
-            let _turn = if is_compiled { Some(turns.acquire_owned().await) } else { None };
-            let _running = if is_compiled { Some(may_run.read_owned().await) } else { None };
+            let _turn = turns.acquire_owned().await;
+            let _running = may_run.read_owned().await;
             tokio::task::spawn_blocking(work).await
         });
-        self.queue.push_back(Compiling { family: family_name, is_initial, is_compiled, compilation });
+        self.queue.push_back(Compiling { family: family_name, is_initial, compilation });
         state.note_proposed(configuration);
         Ok(())
     }
@@ -217,48 +257,38 @@ impl Pipeline {
     }
 
     /// Waits for a proposal to be compiled, and returns it: the oldest one, or the oldest that is ready if they may come in
-    /// `any_order`. The initial design always comes first. One that is not compiled waits for its turn in any case: otherwise
-    /// a session would go through thousands of them while the compilers work. If this future is dropped, the queue stays as it
-    /// is.
-    pub async fn next(&mut self, any_order: bool) -> anyhow::Result<Option<Compiled>> {
+    /// `any_order`. The initial design always comes first. If this future is dropped, nothing is lost.
+    pub async fn next(&mut self, state: &SessionState, any_order: bool) -> anyhow::Result<Option<Assessed>> {
+        self.make_ready(state, any_order).await?;
+        Ok(self.ready.take())
+    }
+
+    /// Waits for a proposal to be compiled, and assesses it.
+    pub async fn make_ready(&mut self, state: &SessionState, any_order: bool) -> anyhow::Result<()> {
+        if self.ready.is_none() {
+            let compiled = self.next_compiled(any_order).await?;
+            self.ready = compiled.map(|compiled| Assessed::of(compiled, state));
+        }
+        Ok(())
+    }
+
+    async fn next_compiled(&mut self, any_order: bool) -> anyhow::Result<Option<Compiled>> {
         let is_bound = !any_order || self.queue.front().is_some_and(|oldest| oldest.is_initial);
-        let may_be_next = |place: usize, one: &Compiling| place == 0 || (!is_bound && one.is_compiled);
-        let waiting = self.queue.iter_mut().enumerate().filter(|(place, one)| may_be_next(*place, one));
-        let (places, waiting): (Vec<usize>, Vec<_>) = waiting.map(|(place, one)| (place, &mut one.compilation)).unzip();
+        let may_be_next = if is_bound { 1 } else { self.queue.len() };
+        let waiting: Vec<_> = self.queue.iter_mut().take(may_be_next).map(|one| &mut one.compilation).collect();
         if waiting.is_empty() {
             return Ok(None);
         }
         // It asks them in order, so that the oldest of those that are ready comes first.
-        let (compiled, which, _) = futures::future::select_all(waiting).await;
+        let (compiled, place, _) = futures::future::select_all(waiting).await;
         let compiled = compiled.and_then(|compiled| compiled).context("Failed to compile in the background")?;
-        self.queue.remove(places[which]);
+        self.queue.remove(place);
         Ok(Some(compiled))
     }
 }
 
-/// A suggestion with what is known of it before it is compiled.
-pub(super) struct Assessed {
-    suggestion: Suggestion,
-    configuration: ConfigurationId,
-    /// Whether it runs even without prospects.
-    is_control: bool,
-    /// Why it is not worth compiling.
-    without_prospects: Option<String>,
-}
-
-impl Assessed {
-    fn of(suggestion: Suggestion, state: &SessionState) -> anyhow::Result<Self> {
-        let family = state.setup().family(&suggestion.family)?;
-        let first = suggestion.cases.first().context("Failed to find a case for a proposal")?;
-        let configuration = ConfigurationId::new(&family.name, &family.specialization(first), &suggestion.params);
-        let is_control = prospects::is_control(&configuration);
-        let without_prospects = if is_control { None } else { prospects::missing(state, &suggestion) };
-        Ok(Self { suggestion, configuration, is_control, without_prospects })
-    }
-}
-
 /// A rendered variant, with what became of its compilation.
-type Made = (Variant, Result<Artifact, NotCompiled>);
+type Made = (Variant, Result<Artifact, CompileError>);
 
 /// Renders a configuration. A template may fail for some configurations only. Such a variant has no source, and is named by
 /// the error.
@@ -284,5 +314,5 @@ fn compiled(compiler: &Compiler, (variant, rendered): (Variant, Result<(), Strin
         Ok(()) => compiler.compile(&variant),
         Err(log) => Err(CompileError::Rejected { log }),
     };
-    (variant, artifact.map_err(NotCompiled::Failed))
+    (variant, artifact)
 }

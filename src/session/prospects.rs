@@ -28,15 +28,12 @@ pub(super) fn is_control(configuration: &ConfigurationId) -> bool {
     configuration.byte().is_multiple_of(CONTROL)
 }
 
-/// Returns why a suggestion is not worth compiling. None if it may be the fastest on one of its cases, or if nothing is
+/// Returns whether a suggestion is not worth compiling. It is if it may be the fastest on one of its cases, or if nothing is
 /// predicted of it there.
-pub(super) fn missing(state: &SessionState, suggestion: &Suggestion) -> Option<String> {
+pub(super) fn are_missing(state: &SessionState, suggestion: &Suggestion) -> bool {
     let Suggestion { family, params, origin, purpose, cases, .. } = suggestion;
-    if !may_leave_out(state, origin, *purpose) {
-        return None;
-    }
     let cases = cases.iter().map(|case| (&case.name, None));
-    none_on_all(state, (family, params, origin), cases)
+    may_leave_out(state, origin, *purpose) && none_on_all(state, (family, params, origin), cases).is_some()
 }
 
 /// Returns why a compiled proposal is not worth the device's time. None if it may be the fastest on one of its cases, or if
@@ -116,10 +113,10 @@ mod tests {
     fn a_suggestion_that_is_surely_slower_is_not_compiled() {
         let known = told(60, 0.001);
         let of = |number| suggestion(&known, number);
-        assert!(missing(&known.state, &of(1)).is_some());
-        assert_eq!(missing(&known.state, &of(0)), None, "it is as fast as the fastest");
+        assert!(are_missing(&known.state, &of(1)));
+        assert!(!are_missing(&known.state, &of(0)), "it is as fast as the fastest");
         let winner = Suggestion { purpose: Purpose::Remeasurement, ..of(1) };
-        assert_eq!(missing(&known.state, &winner), None, "it is asked for");
+        assert!(!are_missing(&known.state, &winner), "it is asked for");
     }
 
     #[test]

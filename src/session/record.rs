@@ -6,7 +6,7 @@ use anyhow::Context;
 
 use super::evaluator::Evaluated;
 use super::event::Event;
-use super::pipeline::{Compiled, NotCompiled};
+use super::pipeline::Compiled;
 use super::state::Gain;
 use super::{BUDGET, Session};
 use crate::domain::evaluation::{Evaluation, Outcome};
@@ -48,7 +48,9 @@ impl Session<'_> {
         let spent = self.state.meter().unrecorded(&self.time());
         let concluded = Concluded::of(begun.iteration, &evaluation, &decisions, spent, wall);
         let fallout = self.state.fallout(begun, &concluded);
-        self.store_conclusion(begun, compiled, (&evaluation, steps), &decisions, &concluded, &fallout).await?;
+        let left_out = self.pipeline.take_left_out();
+        self.store_conclusion(begun, compiled, (&evaluation, steps, left_out), &decisions, &concluded, &fallout)
+            .await?;
         // Not before: what could not be recorded is still booked on the session when it ends.
         self.clock.note_record(now);
         let improvements = self.improvements(begun, &concluded);
@@ -89,7 +91,7 @@ impl Session<'_> {
         &self,
         begun: &Begun,
         compiled: &Compiled,
-        (evaluation, steps): (&Evaluation, StepTimes),
+        (evaluation, steps, left_out): (&Evaluation, StepTimes, u64),
         decisions: &[Decision],
         concluded: &Concluded,
         disqualified: &[Disqualified],
@@ -101,7 +103,7 @@ impl Session<'_> {
         let finish = Finish {
             artifact: compiled.artifact.as_ref().ok(),
             compile_log: match &compiled.artifact {
-                Err(NotCompiled::Failed(CompileError::Rejected { log })) => Some(log),
+                Err(CompileError::Rejected { log }) => Some(log),
                 _ => None,
             },
             plans: &plans,
@@ -113,6 +115,7 @@ impl Session<'_> {
             spent: concluded.spent,
             wall_s: concluded.wall.as_secs_f64(),
             steps,
+            left_out,
             disqualified,
         };
         self.store.finish(begun.iteration, &finish).await.context("Failed to record an iteration")

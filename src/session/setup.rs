@@ -112,6 +112,12 @@ impl SessionSetup {
         self.device.replays()
     }
 
+    /// Returns whether variants are evaluated in the order in which they are compiled. With a number of iterations, and where
+    /// times are modelled, it is the order of the proposals, so that the same seed tries the same variants.
+    pub fn takes_any_order(&self) -> bool {
+        self.samples_times() && self.options.budget.max_iterations.is_none()
+    }
+
     /// Returns the price of an hour of the device. None for a virtual GPU, which costs nothing.
     pub fn rate(&self) -> Option<Rate> {
         (self.device.time_source() == TimeSource::Measured).then_some(self.options.rate)

@@ -10,8 +10,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context;
+
 use super::calls::Calls;
 use super::case_state::{BestCandidate, Candidate, CaseState, MAX_DEATHS, Remeasured};
+use super::draws::LeftOut;
 use super::meter::Meter;
 use super::setup::SessionSetup;
 use crate::domain::call_record::CallEnded;
@@ -23,6 +26,7 @@ use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::incumbent::Incumbent;
 use crate::domain::journal::{Begun, Concluded, Disqualified, Record};
 use crate::domain::origin::{Origin, Purpose};
+use crate::domain::proposal::Suggestion;
 use crate::domain::record::{CaseRecord, Final};
 use crate::domain::timing::Timing;
 use crate::domain::verdict::Verdict;
@@ -125,6 +129,12 @@ impl SessionState {
     /// it again.
     pub fn note_proposed(&mut self, configuration: ConfigurationId) {
         self.history.proposed.insert(configuration);
+    }
+
+    /// Notes a configuration that is not worth compiling. A resumed session does not know it, and finds out again.
+    pub fn note_left_out(&mut self, left_out: LeftOut) {
+        self.history.proposed.insert(left_out.configuration);
+        self.history.attempts.push(left_out.attempt);
     }
 
     /// Notes that the oldest configuration of a model was submitted, or that it cannot be tried. A resumed session does not
@@ -321,6 +331,13 @@ impl SessionState {
             Purpose::Remeasurement if on_the_way() => Gain::OnTheWay,
             _ => Gain::Win,
         }
+    }
+
+    /// Returns the configuration of a suggestion.
+    pub fn configuration_of(&self, suggestion: &Suggestion) -> anyhow::Result<ConfigurationId> {
+        let family = self.setup.family(&suggestion.family)?;
+        let first = suggestion.cases.first().context("Failed to find a case for a proposal")?;
+        Ok(ConfigurationId::new(&family.name, &family.specialization(first), &suggestion.params))
     }
 
     /// Returns the configuration of an iteration. None if its family no longer exists.

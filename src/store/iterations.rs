@@ -45,6 +45,8 @@ pub struct Finish<'a> {
     pub wall_s: f64,
     /// How much of it each kind of step took.
     pub steps: StepTimes,
+    /// The suggestions that were left out since the iteration before it ended.
+    pub left_out: u64,
     /// The variants that are disqualified from now on.
     pub disqualified: &'a [Disqualified],
 }
@@ -208,6 +210,24 @@ async fn complete(
     record_outcome(connection, iteration, finish).await?;
     claims::score(connection, iteration, finish.actual_speedup, finish.score, finish.crps).await?;
     record_cost(connection, session, Some(iteration), finish.spent).await?;
+    if finish.left_out > 0 {
+        record_left_out(connection, session, iteration, finish.left_out).await?;
+    }
+    Ok(())
+}
+
+async fn record_left_out(
+    connection: &mut SqliteConnection,
+    session: SessionId,
+    iteration: IterationId,
+    suggestions: u64,
+) -> Result<(), StoreError> {
+    sqlx::query("INSERT INTO suggestions_left_out (iteration_id, session_id, suggestions) VALUES (?, ?, ?)")
+        .bind(iteration)
+        .bind(session)
+        .bind(signed("suggestions", suggestions)?)
+        .execute(connection)
+        .await?;
     Ok(())
 }
 

@@ -94,10 +94,20 @@ impl Store {
             finals: self.finals_of(id).await?,
             phases: self.phases_of(id).await?,
             no_counters: self.no_counters(id).await?,
+            suggestions_left_out: self.suggestions_left_out(id).await?,
             compute: scope.as_ref().map(|scope| scope.compute).unwrap_or_default(),
             left_out: scope.map(|scope| scope.left_out).unwrap_or_default(),
             ledger,
         })
+    }
+
+    async fn suggestions_left_out(&self, id: SessionId) -> Result<u64, StoreError> {
+        let left_out: i64 =
+            sqlx::query_scalar("SELECT COALESCE(SUM(suggestions), 0) FROM suggestions_left_out WHERE session_id = ?")
+                .bind(id)
+                .fetch_one(&self.pool)
+                .await?;
+        Ok(left_out.cast_unsigned())
     }
 
     /// Fails unless a session is on record. Reading one would count its iterations.

@@ -266,6 +266,7 @@ pub(crate) fn finish<'a>(evaluation: &'a Evaluation, decisions: &'a [Decision]) 
         actual_speedup: None,
         score: Score::Untested,
         crps: None,
+        left_out: 0,
         disqualified: &[],
         spent: Spent { gpu_s: 9.0, gpu_usd: 0.01, llm_usd: 0.02 },
         wall_s: 3.0,

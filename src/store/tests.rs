@@ -42,6 +42,20 @@ async fn what_a_virtual_gpu_counted_is_kept() {
 }
 
 #[tokio::test]
+async fn suggestions_that_were_left_out_are_counted() {
+    let scene = Scene::new().await;
+    let session = scene.session().await;
+    for (block, left_out) in [(64, 0), (128, 3), (256, 40)] {
+        let iteration = scene.store.begin(session, &proposal(block, None)).await.unwrap();
+        let evaluation = evaluation(100_000.0, false);
+        scene.store.finish(iteration, &Finish { left_out, ..finish(&evaluation, &[]) }).await.unwrap();
+    }
+    assert_eq!(scene.store.session_record(session).await.unwrap().suggestions_left_out, 43);
+    let refused = sqlx::query("DELETE FROM suggestions_left_out").execute(&scene.store.pool).await.unwrap_err();
+    assert!(refused.to_string().contains("never changes"), "{refused}");
+}
+
+#[tokio::test]
 async fn the_time_of_work_that_belongs_to_no_iteration_is_kept_and_never_changes() {
     let scene = Scene::new().await;
     let session = scene.session().await;

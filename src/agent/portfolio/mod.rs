@@ -126,7 +126,8 @@ impl Portfolio {
     /// Returns what an attempt gained: the sum over its cases of the logarithm of the fastest time before over its own.
     fn gain(&mut self, history: &History, attempt: &Attempt) -> f64 {
         let mut gain = 0.0;
-        for time in history.iteration(attempt.iteration).iter().flat_map(|finished| &finished.times) {
+        let finished = attempt.iteration.and_then(|iteration| history.iteration(iteration));
+        for time in finished.iter().flat_map(|finished| &finished.times) {
             let fastest = self.fastest_ns.entry(time.case.clone()).or_insert(time.median_ns);
             gain += (*fastest / time.median_ns).ln().max(0.0);
             *fastest = fastest.min(time.median_ns);

@@ -207,6 +207,7 @@ pub(in crate::report) fn record() -> SessionRecord {
         finals: Vec::new(),
         phases: Vec::new(),
         no_counters: None,
+        suggestions_left_out: 0,
         left_out: Vec::new(),
         compute: Compute::Dtype,
         ledger: vec![self::session(SessionId(1), 0, earlier), session.clone()],

@@ -25,7 +25,7 @@ fn moment(seconds: u64, proposals: usize) -> Moment {
     Moment {
         time,
         interrupts: 0,
-        under_way: UnderWay { proposals, initial: 0, is_dry: false },
+        under_way: UnderWay { proposals, is_dry: false, ..UnderWay::default() },
         may_ask: false,
         baselines: Baselines::Known,
     }
@@ -61,69 +61,30 @@ fn compilers_are_kept_busy_then_the_oldest_proposal_is_evaluated() {
 }
 
 #[test]
-fn while_the_device_evaluates_the_proposer_fills_the_place_in_the_queue() {
+fn while_the_device_evaluates_the_proposer_fills_the_queue() {
     let told = Told::new(setup());
-    assert!(may_suggest_meanwhile(&told.state, &moment(0, 1)));
-    assert!(!may_suggest_meanwhile(&told.state, &moment(0, 2)), "the queue is full");
+    assert_eq!(room_meanwhile(&told.state, &moment(0, 0)), 2);
+    assert_eq!(room_meanwhile(&told.state, &moment(0, 2)), 0, "the queue is full");
     let last = limited(|setup| setup.options.budget.max_iterations = Some(2));
-    assert!(may_suggest_meanwhile(&last.state, &moment(0, 0)));
-    assert!(!may_suggest_meanwhile(&last.state, &moment(0, 1)), "two iterations are begun or proposed");
+    assert_eq!(room_meanwhile(&last.state, &moment(0, 0)), 1);
+    assert_eq!(room_meanwhile(&last.state, &moment(0, 1)), 0, "two iterations are begun or proposed");
     let asks = Moment { may_ask: true, ..moment(0, 1) };
-    assert!(!may_suggest_meanwhile(&told.state, &asks), "the next turn may be a model's");
+    assert_eq!(room_meanwhile(&told.state, &asks), 0, "the next turn may be a model's");
 }
 
 #[test]
-fn the_search_begins_while_the_program_of_the_baselines_starts() {
+fn what_is_compiled_does_not_wait_for_a_search_without_prospects() {
     let told = with_start(Told::new(setup()));
-    let starting = |proposals| without_baselines(&told, Baselines::Starting, proposals);
-    assert_eq!(starting(1), Action::Propose);
-    assert!(matches!(starting(2), Action::Evaluate { .. }));
-    assert_eq!(without_baselines(&told, Baselines::Started, 1), Action::TimeBaselines);
-}
-
-#[test]
-fn a_candidate_is_accepted_but_not_compared_before_the_baselines_are_known() {
-    let mut told = with_start(Told::new(setup()));
-    told.screened(1, Purpose::Screening, [50, 50]);
-    for number in 2..20 {
-        told.screened(number, Purpose::Screening, [150, 150]);
-    }
-    assert!(matches!(at(&told, 0, 2), Action::Confirm(_)));
-    assert!(matches!(without_baselines(&told, Baselines::Starting, 2), Action::Evaluate { .. }));
-    let may = |baselines| confirming(&told.state, &Moment { baselines, ..moment(0, 2) });
-    assert_eq!(may(Baselines::Starting), Confirming::Accept);
-    assert_eq!(may(Baselines::Known), Confirming::Compare);
-}
-
-#[test]
-fn a_committed_winner_is_confirmed_first_once_the_baselines_are_known() {
-    let winner = KnownWinner {
-        case: CASES[0].into(),
-        family: "toy".to_owned(),
-        params: Params::from([("N".to_owned(), 1)]),
-        hash: VariantHash::of("variant 1"),
-        sidecar: "w.toml".into(),
-        device: "d".to_owned(),
-        median_us: None,
-        here: true,
+    let next = |told: &Told, proposals, left_out| {
+        let under_way = UnderWay { proposals, left_out, ..UnderWay::default() };
+        next_action(&told.state, &Phase::Search, &Moment { under_way, ..moment(1, proposals) })
     };
-    let mut told = with_start(limited(|setup| setup.known = vec![winner]));
-    told.screened(1, Purpose::Remeasurement, [90, 200]);
-    let iteration = told.state.best_candidate(CASES[0]).unwrap().iteration;
-    told.screened(2, Purpose::Screening, [50, 90]);
-    let in_design = Moment { under_way: UnderWay { initial: 1, ..moment(0, 2).under_way }, ..moment(0, 2) };
-    let action = next_action(&told.state, &Phase::Search, &in_design);
-    assert!(confirms(&action, &[(iteration, CASES[0])]), "a faster variant waits: {action:?}");
-}
-
-/// The report counts its gain from what was committed, on whichever device.
-#[test]
-fn a_committed_winner_of_another_device_is_confirmed_before_a_faster_candidate() {
-    let mut told = with_start(Told::new(setup()));
-    let winner = told.screened_from_another_device(1, [90, 200]);
-    told.screened(2, Purpose::Screening, [50, 200]);
-    let action = at(&told, 0, 2);
-    assert!(confirms(&action, &[(winner, CASES[0])]), "a faster variant waits: {action:?}");
+    assert_eq!(next(&told, 1, 0), Action::Propose);
+    assert!(matches!(next(&told, 1, 1), Action::Evaluate { .. }), "others are drawn while the device works");
+    assert_eq!(next(&told, 0, 1000), Action::Propose, "nothing else can be done");
+    let modelled = with_start(limited(|setup| setup.device.timing = TimingMode::Modelled));
+    assert_eq!(next(&modelled, 1, MOST_LEFT_OUT - 1), Action::Propose);
+    assert!(matches!(next(&modelled, 1, MOST_LEFT_OUT), Action::Evaluate { .. }));
 }
 
 #[test]
@@ -137,7 +98,8 @@ fn the_baselines_are_timed_before_the_search_ends() {
 #[test]
 fn a_dry_proposer_is_not_asked_and_without_proposals_the_search_ends() {
     let told = Told::new(setup());
-    let dry = |proposals| Moment { under_way: UnderWay { proposals, initial: 0, is_dry: true }, ..moment(0, 0) };
+    let dry =
+        |proposals| Moment { under_way: UnderWay { proposals, is_dry: true, ..UnderWay::default() }, ..moment(0, 0) };
     assert!(matches!(next_action(&told.state, &Phase::Search, &dry(1)), Action::Evaluate { .. }));
     let nothing_left = Action::EndSearch("there is nothing new left to try".into());
     assert_eq!(next_action(&told.state, &Phase::Search, &dry(0)), nothing_left);
@@ -258,7 +220,10 @@ fn the_best_candidate_is_confirmed_at_once_when_nothing_else_is_left_or_the_budg
     let mut told = with_start(limited(|setup| setup.options.budget.max_iterations = Some(4)));
     let fastest = told.screened(1, Purpose::Screening, [50, 60]);
     let candidates = [(fastest, CASES[0]), (fastest, CASES[1])];
-    let dry = Moment { under_way: UnderWay { proposals: 0, initial: 0, is_dry: true }, ..moment(5, 0) };
+    let dry = Moment {
+        under_way: UnderWay { proposals: 0, initial: 0, is_dry: true, ..UnderWay::default() },
+        ..moment(5, 0)
+    };
     assert!(confirms(&next_action(&told.state, &Phase::Search, &dry), &candidates), "one iteration for both cases");
     assert!(matches!(at(&told, 5, 2), Action::Evaluate { .. }), "two iterations are left");
     told.screened(2, Purpose::Screening, [120, 120]);
@@ -285,7 +250,10 @@ fn nothing_is_confirmed_while_the_initial_design_is_under_way() {
     for number in 2..7 {
         told.screened(number, Purpose::Screening, [120, 120]);
     }
-    let initial = Moment { under_way: UnderWay { proposals: 2, initial: 1, is_dry: false }, ..moment(5, 2) };
+    let initial = Moment {
+        under_way: UnderWay { proposals: 2, initial: 1, is_dry: false, ..UnderWay::default() },
+        ..moment(5, 2)
+    };
     assert!(matches!(next_action(&told.state, &Phase::Search, &initial), Action::Evaluate { .. }));
 }
 
@@ -294,7 +262,10 @@ fn a_variant_is_confirmed_once_even_if_it_did_not_win() {
     let mut told = with_start(Told::new(setup()));
     told.screened(1, Purpose::Screening, [50, 100]);
     told.confirmed(1, 100);
-    let dry = Moment { under_way: UnderWay { proposals: 0, initial: 0, is_dry: true }, ..moment(5, 0) };
+    let dry = Moment {
+        under_way: UnderWay { proposals: 0, initial: 0, is_dry: true, ..UnderWay::default() },
+        ..moment(5, 0)
+    };
     let nothing_left = Action::EndSearch("there is nothing new left to try".into());
     assert_eq!(next_action(&told.state, &Phase::Search, &dry), nothing_left);
 }
@@ -452,7 +423,10 @@ fn the_initial_kernel_is_profiled_once_on_its_slowest_case() {
     assert!(matches!(at(&told, 0, 2), Action::Evaluate { .. }), "nothing is measured yet");
     let initial = told.screened(0, Purpose::Initial, [100, 300]);
     assert_eq!(at(&told, 10, 2), Action::Profile(ProfileDue { iteration: initial, case: "b".into() }));
-    let in_design = Moment { under_way: UnderWay { proposals: 2, initial: 1, is_dry: false }, ..moment(10, 2) };
+    let in_design = Moment {
+        under_way: UnderWay { proposals: 2, initial: 1, is_dry: false, ..UnderWay::default() },
+        ..moment(10, 2)
+    };
     assert!(matches!(next_action(&told.state, &Phase::Search, &in_design), Action::Evaluate { .. }));
     counted(&mut told, initial, "b", 3.0, true);
     assert!(matches!(at(&told, 20, 2), Action::Evaluate { .. }));

@@ -100,6 +100,7 @@ impl Live {
             spent,
             wall_s: 1.0,
             steps: StepTimes::default(),
+            left_out: 0,
             disqualified: &fallout,
         };
         self.scene.store.finish(begun.iteration, &finish).await.unwrap();
