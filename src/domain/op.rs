@@ -224,6 +224,11 @@ pub fn multiplied(dims: &Dims, name: &str, factor: f64) -> Option<Dims> {
     Some(resized)
 }
 
+/// The floating-point operations of an attention kernel in the time that a virtual GPU takes for one element of a kernel that
+/// does little more than load and store. Such an element takes ten to twenty instructions. A check of 8 million points of a stencil
+/// took 21 s on two busy cores (2026-11-26).
+const FLOP_OF_AN_ELEMENT: f64 = 32.0;
+
 /// An operation that kernels of several families can compute.
 ///
 /// Its oracle is what every validation compares with. So the oracle is written for clarity first, in float64, and only
@@ -330,6 +335,15 @@ pub trait Op: Sync + Send {
     /// Returns how much a CPU has to do for a case: its floating-point operations, or its elements if they are more.
     fn work(&self, dims: &Dims) -> f64 {
         self.flop(dims).max(self.bytes(dims, Dtype::F32) / Dtype::F32.bytes() as f64)
+    }
+
+    /// Returns how much a virtual GPU has to do for a case: its floating-point operations, or what it takes to load and store
+    /// its elements if that is more.
+    fn executed_flop(&self, dims: &Dims) -> f64 {
+        let moved = |role: TensorRole| f64::from(u8::from(role.is_read()) + u8::from(role.is_written()));
+        let tensors = self.tensors(dims, Dtype::F32);
+        let elements: f64 = tensors.iter().map(|tensor| tensor.elements() as f64 * moved(tensor.role)).sum();
+        self.flop(dims).max(FLOP_OF_AN_ELEMENT * elements)
     }
 
     /// Returns the cost of the whole oracle, in floating-point operations of optloop's own oracles.

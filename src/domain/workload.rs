@@ -215,7 +215,7 @@ impl Workload {
     /// Keeps the cases with the least work, as many as have at most `most_flop` together but at least one. They stay in
     /// the workload's order.
     pub fn lightest(mut self, most_flop: f64) -> Self {
-        let flop = |case: &Case| self.op.work(&case.dims);
+        let flop = |case: &Case| self.op.executed_flop(&case.dims);
         let mut by_work: Vec<&Case> = self.cases.iter().collect();
         by_work.sort_by(|a, b| flop(a).total_cmp(&flop(b)));
         let mut sum = 0.0;

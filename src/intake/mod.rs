@@ -9,6 +9,7 @@ mod oracle;
 mod source;
 mod template;
 mod texts;
+mod tolerance;
 mod tunable;
 mod wanted;
 

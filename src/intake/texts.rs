@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use indexmap::IndexSet;
 
+use super::tolerance::{self, Tolerance};
 use super::{Draft, Kind, OracleKernel, Place, Tunable, Wanted};
-use crate::domain::compute::Compute;
 use crate::domain::expr::Expr;
 use crate::domain::names::is_identifier;
 use crate::domain::op::{Dtype, TensorRole};
@@ -23,9 +23,6 @@ const UNROLL: [i64; 4] = [1, 2, 4, 8];
 /// What the names of kernels that zero an output begin with, and the threads of their blocks.
 const ZERO: &str = "zero_";
 const ZERO_THREADS: usize = 256;
-
-/// What rounding costs in a matrix product in TF32. BF16 factors must fail (docs/workload.md).
-const TF32_ROUNDING: &str = "1e-7, and that of factors to TF32 up to 7e-4";
 
 /// The largest number that is likely to be a choice. Larger ones are masks, sizes of problems and the like.
 const MAX_TUNABLE: i64 = 1 << 16;
@@ -301,20 +298,6 @@ impl Names<'_> {
         let (name, op) = (quoted(&wanted.name), quoted(wanted.op()));
         let about = quoted(&format!("The kernel `{}`.", draft.kernel.name));
         let dtype = draft.kernel.dtype();
-        let (rounding, l2, row) = match dtype {
-            Dtype::F32 if wanted.compute == Compute::Tf32 => (TF32_ROUNDING, "1.5e-3", "1.2e-2"),
-            Dtype::F16 => ("2e-4", "1e-3", "4e-3"),
-            Dtype::Bf16 => ("2e-3", "8e-3", "3e-2"),
-            Dtype::F32 => ("3e-8, and a sum of thousands of terms up to 1e-6", "1e-5", "4e-5"),
-            Dtype::F64 => ("1e-16, and a sum of thousands of terms up to 1e-13", "1e-12", "4e-12"),
-            Dtype::E4m3 => ("3e-2", "5e-2", "1e-1"),
-            Dtype::E5m2 => ("6e-2", "1e-1", "2e-1"),
-            Dtype::I8 | Dtype::U8 | Dtype::I32 | Dtype::Bool => ("", "0.0", "0.0"),
-        };
-        let reason = match dtype.is_integer() {
-            true => "Whole numbers are exact.".to_owned(),
-            false => format!("Rounding the output alone costs {rounding}."),
-        };
         let mut text = format!(
             "name = {name}\nabout = {about}\nop = {op}\ndtype = \"{}\"\n{}initial_kernel = {name}\n",
             dtype.name(),
@@ -325,7 +308,8 @@ impl Names<'_> {
             let others: String = wanted.baselines.iter().map(other).collect();
             let _ = writeln!(text, "baseline = {{ torch = {}{others} }}", quoted(torch));
         }
-        let _ = write!(text, "\n[tolerance]\n# {reason}\nrelative_l2 = {l2}\nworst_row = {row}\n");
+        let Tolerance { reason, relative_l2, worst_row } = tolerance::of(draft, wanted);
+        let _ = write!(text, "\n[tolerance]\n# {reason}\nrelative_l2 = {relative_l2}\nworst_row = {worst_row}\n");
         for case in &wanted.cases {
             let name: String =
                 case.iter().map(|(dim, size)| format!("{}{size}", dim.to_lowercase().replace('_', "-"))).collect();

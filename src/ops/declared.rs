@@ -405,6 +405,17 @@ mod tests {
     }
 
     #[test]
+    fn hidden_shapes_of_large_cases_are_small() {
+        let op = declared(&ROW_SUM.replace("shape = [\"R\", \"N\"]", "shape = [\"R\", \"N\", \"N\"]")).unwrap();
+        let case = dims(512, 1000);
+        let hidden = op.hidden(&case, CheckLimits { flop: 1e9, bytes: 1e8 }, 1);
+        assert!(op.bytes(&case, Dtype::F32) > 4e9 && hidden.len() > 5);
+        hidden.iter().for_each(|other| assert!(op.bytes(other, Dtype::F32) < 1e8, "{other:?}"));
+        // A kernel that only loads and stores takes a virtual GPU longer than its few operations say.
+        assert_eq!(op.executed_flop(&dims(1, 10)), 32.0 * (100.0 + 10.0 + 100.0));
+    }
+
+    #[test]
     fn an_oracle_that_lacks_a_property_is_refused() {
         let mut rng = SmallRng::seed_from_u64(1);
         let mut drawn = |count: usize| -> Vec<f32> { (0..count).map(|_| draw::normal(&mut rng)).collect() };

@@ -49,7 +49,7 @@ pub fn of_case(
     device: &DeviceInfo,
     model_flop: f64,
 ) -> Result<CaseRequest, String> {
-    let too_much = device.time_source() == TimeSource::Modelled && workload.op.work(&case.dims) > model_flop;
+    let too_much = device.time_source() == TimeSource::Modelled && workload.op.executed_flop(&case.dims) > model_flop;
     let scaled = if too_much { scaled(family, params, case, workload, device)? } else { None };
     let plan = plan(family, params, case, workload, device)?;
     // The incumbent is filled in when the case's turn comes, because it may change until then.
@@ -126,7 +126,7 @@ fn scaled(
 ) -> Result<Option<PlannedCase>, String> {
     for dims in workload.op.scaled(&case.dims) {
         let scaled = Case { name: case.name.clone(), dims, regime: case.regime };
-        if workload.op.work(&scaled.dims) < workload.op.work(&case.dims)
+        if workload.op.executed_flop(&scaled.dims) < workload.op.executed_flop(&case.dims)
             && let Some(planned) = same_source(family, params, &scaled, case, workload, device)?
         {
             return Ok(Some(planned));

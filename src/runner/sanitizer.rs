@@ -77,7 +77,7 @@ impl Subject<'_> {
     pub(super) fn planned(&self, device: &DeviceInfo, measuring: Measuring) -> Result<CaseRequest, String> {
         let Subject { family, params, workload, case, .. } = *self;
         let planned = planning::of_case(family, params, case, workload, device, measuring.model_flop)?;
-        if planned.scaled.is_none() && workload.op.work(&case.dims) > measuring.model_flop {
+        if planned.scaled.is_none() && workload.op.executed_flop(&case.dims) > measuring.model_flop {
             return Err(format!("case {} is too much work for a CPU, and the kernel takes no smaller one", case.name));
         }
         Ok(planned)

@@ -312,6 +312,9 @@ pub(super) fn may_time_baselines(left: Duration, longest: Duration) -> bool {
 /// case's committed winner, or its first to be ahead of the baseline, when it needs the rest of the budget, or when
 /// nothing else is left to do.
 fn due_confirmation(state: &SessionState, moment: &Moment, closing_time: Duration) -> Option<Due> {
+    if confirming(state, moment) == Confirming::No {
+        return None;
+    }
     let pressed = moment.under_way.proposals == 0 || is_pressed(state, &moment.time, closing_time);
     // There may be a faster family.
     let waits = moment.under_way.initial > 0 && !pressed;

@@ -14,7 +14,7 @@ const CONFIRMATION_TIME: Duration = Duration::from_secs(8);
 /// How many screening runs take as long as a confirmation, where the tensors are so large that checks take most of the
 /// time. A transpose of 8192 x 8192 was screened in 1.8 s, and its confirmation was not over after 54 s (H200, 2026-11-24,
 /// `optloop start --workload transpose --budget 170s`).
-const SCREENINGS_OF_A_CONFIRMATION: u32 = 32;
+const SCREENINGS_OF_A_CONFIRMATION: u32 = 16;
 
 /// The part of the grace that is kept for the end of a session: the last commits, its record and its report. The
 /// report of a session of 3,003 cases took 1.1 s (two busy cores, development build, 2026-11-22, `optloop report 1`).

@@ -17,6 +17,9 @@ const MAX_HIDDEN_WORK: f64 = 2.0;
 /// The largest size of a dimension in most hidden cases. It gives several tiles, checked in milliseconds.
 const MAX_SIDE: i64 = 1024;
 
+/// The most bytes of such a case, in float32.
+const MAX_BYTES: f64 = 16.0 * (1 << 20) as f64;
+
 /// The same for the independent dimension, whose indices are alike.
 const MAX_INDEPENDENT: i64 = 40;
 
@@ -84,7 +87,16 @@ pub(super) fn hidden(op: &Declared, dims: &Dims, least: CheckLimits, seed: u64) 
 /// Returns the case with sizes that are checked quickly.
 fn small(op: &Declared, dims: &Dims) -> Dims {
     let most = |name: &str| if op.independent == Some(name) { MAX_INDEPENDENT } else { MAX_SIDE };
-    op.dims().iter().map(|dim| (dim.name.to_owned(), dims[dim.name].min(most(dim.name)).max(dim.range.0))).collect()
+    let least = |name: &str| op.dims().iter().find(|dim| dim.name == name).map_or(1, |dim| dim.range.0);
+    let clamped = |name: &str| dims[name].min(most(name)).max(least(name));
+    let mut small: Dims = op.dims().iter().map(|dim| (dim.name.to_owned(), clamped(dim.name))).collect();
+    // The largest side is halved, until all tensors are small. A side of 16 still has several tiles.
+    while op.bytes(&small, Dtype::F32) > MAX_BYTES {
+        let sides = small.iter_mut().filter(|(name, side)| **side / 2 >= least(name).max(16));
+        let Some((_, side)) = sides.max_by_key(|(_, side)| **side) else { break };
+        *side /= 2;
+    }
+    small
 }
 
 fn changed(op: &Declared, dims: &Dims, size: Size, is_meant: impl Fn(&str) -> bool, rng: &mut SmallRng) -> Dims {

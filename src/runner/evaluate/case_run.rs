@@ -84,7 +84,7 @@ pub(super) fn measure_scaled(
     step: &mut Step<'_>,
 ) -> Result<Measurement, Ended> {
     let request = context.request;
-    let share = request.measuring.model_flop / context.op.work(&wanted.case.dims);
+    let share = request.measuring.model_flop / context.op.executed_flop(&wanted.case.dims);
     let unexplained = EvaluationContext { explain: false, ..*context };
     CaseRun::allocated(device, &unexplained, &scaled.case, &scaled.plan, |small, device| {
         let (correctness, _) = small.screen(device, None, step)?;

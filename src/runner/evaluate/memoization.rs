@@ -41,9 +41,10 @@ const MIN_SETS_BYTES: usize = 256 << 20;
 /// Samples for the median. An additional first one is discarded, because its instructions are cold.
 const SAMPLES: usize = 5;
 
-/// The most bytes of tensors in all samples together, if there is more than one sample. They are copied to the device
-/// or back for checks, and each sample must end before the deadline of a step.
-const MAX_BYTES: usize = 8 << 30;
+/// The fewest samples, and the most bytes of tensors in all samples together if there are more. They are copied to the device
+/// or back for checks. A kernel with so many bytes takes long, so that the times of its samples differ little.
+const MIN_SAMPLES: usize = 3;
+const MAX_BYTES: usize = 1 << 30;
 
 /// The largest ratio of the time on held-out inputs to that on timed ones, besides the two allowances below. A kernel
 /// that skips work takes several times as long.
@@ -101,7 +102,7 @@ fn set_count(device: &DeviceInfo, problem: &Problem<'_>, plan: &LaunchPlan, regi
 /// Returns the number of samples: fewer where the sets are large.
 fn sample_count(problem: &Problem<'_>, sets: usize) -> usize {
     let tensors: usize = problem.tensors().iter().map(TensorSpec::bytes).sum();
-    (MAX_BYTES / (tensors * sets).max(1)).clamp(1, SAMPLES)
+    (MAX_BYTES / (tensors * sets).max(1)).clamp(MIN_SAMPLES, SAMPLES)
 }
 
 /// Returns the longest time, in nanoseconds, of an honest kernel on held-out inputs.

@@ -1,0 +1,105 @@
+//! The tolerance of a new workload, with its reason.
+
+use super::{CaseSizes, Draft, Kind, Wanted};
+use crate::domain::compute::Compute;
+use crate::domain::expr::Expr;
+use crate::domain::op::Dtype;
+
+/// What rounding costs in a matrix product in TF32. BF16 factors must fail (docs/workload.md).
+const TF32_ROUNDING: &str = "1e-7, and that of factors to TF32 up to 7e-4";
+
+/// The largest error that a sum of many terms may have by default. A larger one would hide mistakes.
+const MOST_OF_A_SUM: f64 = 1e-3;
+
+/// How far outputs may be from the oracle's.
+pub(super) struct Tolerance {
+    /// A sentence on why.
+    pub reason: String,
+    /// The largest relative error of an output, as TOML.
+    pub relative_l2: String,
+    /// The same of a row.
+    pub worst_row: String,
+}
+
+/// Returns the tolerance for a kernel's dtype. Where few outputs are made of many inputs, it allows for the rounding of a sum of
+/// so many terms.
+pub(super) fn of(draft: &Draft, wanted: &Wanted) -> Tolerance {
+    let dtype = draft.kernel.dtype();
+    if dtype.is_integer() {
+        let zero = || "0.0".to_owned();
+        return Tolerance { reason: "Whole numbers are exact.".to_owned(), relative_l2: zero(), worst_row: zero() };
+    }
+    let (rounding, relative_l2, worst_row) = match dtype {
+        Dtype::F32 if wanted.compute == Compute::Tf32 => (TF32_ROUNDING, 1.5e-3, 1.2e-2),
+        Dtype::F16 => ("2e-4", 1e-3, 4e-3),
+        Dtype::Bf16 => ("2e-3", 8e-3, 3e-2),
+        Dtype::F64 => ("1e-16, and a sum of thousands of terms up to 1e-13", 1e-12, 4e-12),
+        Dtype::E4m3 => ("3e-2", 5e-2, 1e-1),
+        Dtype::E5m2 => ("6e-2", 1e-1, 2e-1),
+        _ => ("3e-8, and a sum of thousands of terms up to 1e-6", 1e-5, 4e-5),
+    };
+    let terms = most_terms(draft, wanted);
+    let of_sum = error_of_a_sum(terms).min(MOST_OF_A_SUM);
+    let is_full_f32 =
+        draft.outputs().any(|(_, output)| output == Dtype::F32) && dtype == Dtype::F32 && wanted.compute.is_dtype();
+    if is_full_f32 && of_sum > relative_l2 {
+        let reason =
+            format!("Rounding each term of a sum of {terms} costs up to {of_sum:.0e}, relative to a usual sum.");
+        return Tolerance { reason, relative_l2: format!("{of_sum:.0e}"), worst_row: format!("{:.0e}", 4.0 * of_sum) };
+    }
+    let number = |value: f64| format!("{value:e}");
+    let reason = format!("Rounding the output alone costs {rounding}.");
+    Tolerance { reason, relative_l2: number(relative_l2), worst_row: number(worst_row) }
+}
+
+/// Returns the error of a sum in FP32 whose terms have both signs and are added one after the other: each of the partial sums,
+/// which grow with the square root of their number, is rounded by 2^-24 at most. (Higham, Accuracy and Stability of Numerical
+/// Algorithms, 2002, chapter 4, for random errors.)
+fn error_of_a_sum(terms: i64) -> f64 {
+    0.5_f64.powi(24) * (terms as f64).sqrt()
+}
+
+/// Returns the most elements of an input for each element of the largest output, over all cases. Expressions with mistakes are
+/// told of elsewhere.
+fn most_terms(draft: &Draft, wanted: &Wanted) -> i64 {
+    let elements = |name: &str, case: &CaseSizes| -> Option<i64> {
+        let sides = wanted.shapes.get(name)?;
+        sides.iter().try_fold(1_i64, |product, side| product.checked_mul(Expr::parse(side).ok()?.int(case).ok()?))
+    };
+    let of_case = |case| {
+        let sizes = |of_outputs: bool| {
+            draft.kernel.parameters.iter().filter_map(move |parameter| match parameter.kind {
+                Some(Kind::Tensor { is_output, .. }) if is_output == of_outputs => elements(&parameter.name, case),
+                _ => None,
+            })
+        };
+        let (inputs, outputs) = (sizes(false).max()?, sizes(true).max().filter(|elements| *elements > 0)?);
+        Some(inputs / outputs)
+    };
+    wanted.cases.iter().filter_map(of_case).max().unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::intake::Reading;
+
+    fn reason(text: &str, shapes: [(&str, &str); 2]) -> String {
+        let draft = Draft::read(Reading { text, ..Reading::default() }).unwrap();
+        let shapes = shapes.map(|(name, side)| (name.to_owned(), vec![side.to_owned()]));
+        let cases = vec![[("n".to_owned(), 1 << 26)].into()];
+        let Tolerance { reason, relative_l2, worst_row } =
+            of(&draft, &Wanted { shapes: shapes.into(), cases, ..Wanted::default() });
+        format!("{reason} {relative_l2} {worst_row}")
+    }
+
+    #[test]
+    fn a_sum_of_many_terms_may_be_less_exact() {
+        let dot = "__global__ void dot(const __nv_fp8_e4m3* a, float* out, int n) {}";
+        insta::assert_snapshot!(reason(dot, [("a", "n"), ("out", "1")]), @"Rounding each term of a sum of 67108864 costs up to 5e-4, relative to a usual sum. 5e-4 2e-3");
+        let scale = "__global__ void scale(const float* a, float* out, int n) {}";
+        insta::assert_snapshot!(reason(scale, [("a", "n"), ("out", "n")]), @"Rounding the output alone costs 3e-8, and a sum of thousands of terms up to 1e-6. 1e-5 4e-5");
+        let count = "__global__ void count(const unsigned char* a, int* out, int n) {}";
+        insta::assert_snapshot!(reason(count, [("a", "n"), ("out", "1")]), @"Whole numbers are exact. 0.0 0.0");
+    }
+}
