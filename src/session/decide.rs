@@ -37,6 +37,8 @@ pub(super) struct UnderWay {
     pub is_dry: bool,
     /// Suggestions without prospects since the last evaluation began.
     pub left_out: usize,
+    /// Whether a proposal is compiled, so that the device need not wait.
+    pub is_ready: bool,
 }
 
 /// The phase of a session.
@@ -184,11 +186,13 @@ fn depth(state: &SessionState, finished: u64) -> usize {
     usize::try_from(iterations).unwrap_or(usize::MAX).min(options.compile_ahead)
 }
 
-/// Returns whether the proposer is asked now. After suggestions without prospects, what is compiled is evaluated first.
+/// Returns whether the proposer is asked now. After suggestions without prospects, what is compiled is evaluated first. While
+/// compilers work, others are drawn, unless the order of proposals must not depend on how long a compilation takes.
 fn may_draw(state: &SessionState, moment: &Moment) -> bool {
     let most = if draws_meanwhile(state, moment) { 1 } else { MOST_LEFT_OUT };
-    let UnderWay { proposals, is_dry, left_out, .. } = moment.under_way;
-    !is_dry && (proposals == 0 || left_out < most)
+    let UnderWay { proposals, is_dry, left_out, is_ready, .. } = moment.under_way;
+    let waits = !is_ready && state.setup().takes_any_order();
+    !is_dry && (proposals == 0 || left_out < most || waits)
 }
 
 /// Returns what is done while the baselines are unknown, given what the search does next. They are timed once their program

@@ -134,7 +134,14 @@ impl Pipeline {
             self.ready.as_ref().is_some_and(|ready| ready.compiled.proposal.origin.is_initial_design());
         let initial = self.queue.iter().filter(|one| one.is_initial).count() + usize::from(is_ready_initial);
         let proposals = self.queue.len() + usize::from(self.ready.is_some());
-        UnderWay { proposals, initial, is_dry: self.is_dry, left_out: self.left_out }
+        let is_compiled = self.queue.iter().any(|one| one.compilation.is_finished());
+        UnderWay {
+            proposals,
+            initial,
+            is_dry: self.is_dry,
+            left_out: self.left_out,
+            is_ready: self.ready.is_some() || is_compiled,
+        }
     }
 
     /// Has the proposer asked again. It may have learnt from an iteration that has ended.

@@ -15,9 +15,10 @@ use self::process::{Call, Reply, Request, Tensor};
 use self::source::{Compiled, Parameter};
 use super::TIME_LIMIT;
 use crate::domain::device::DeviceInfo;
-use crate::domain::op::TensorSpec;
+use crate::domain::op::{Dtype, TensorSpec};
 use crate::domain::oracle::{Oracle, OracleArg, OracleCall, OracleLaunch, OracleType, OracleValue};
 use crate::runner::device::{self, DeviceChoice};
+use crate::runner::inputs;
 use crate::runner::subprocess::{Limits, Subprocess};
 
 pub use process::serve;
@@ -131,7 +132,7 @@ impl Oracle for CudaOracle {
 /// Sends a call with its inputs, and waits for the outputs.
 fn answer(process: &mut Subprocess, request: Call, call: &OracleCall<'_>) -> Result<Vec<f64>, String> {
     let expected = call.outputs.iter().map(|(tensor, rows)| rows.len() * tensor.row_len()).sum();
-    let encoded = |values: &[f32]| Request::Values(values.iter().flat_map(|value| value.to_le_bytes()).collect());
+    let encoded = |values: &[f32]| Request::Values(inputs::encode(values, Dtype::F32));
     let chunks = call.inputs.iter().flat_map(|(_, values)| values.chunks(CHUNK)).map(encoded);
     let mut values: Vec<f64> = Vec::with_capacity(expected);
     process.converse(iter::once(Request::Call(Box::new(request))).chain(chunks), |reply| match reply {

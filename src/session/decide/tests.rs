@@ -76,12 +76,18 @@ fn while_the_device_evaluates_the_proposer_fills_the_queue() {
 fn what_is_compiled_does_not_wait_for_a_search_without_prospects() {
     let told = with_start(Told::new(setup()));
     let next = |told: &Told, proposals, left_out| {
-        let under_way = UnderWay { proposals, left_out, ..UnderWay::default() };
+        let under_way = UnderWay { proposals, left_out, is_ready: proposals > 0, ..UnderWay::default() };
         next_action(&told.state, &Phase::Search, &Moment { under_way, ..moment(1, proposals) })
     };
     assert_eq!(next(&told, 1, 0), Action::Propose);
     assert!(matches!(next(&told, 1, 1), Action::Evaluate { .. }), "others are drawn while the device works");
     assert_eq!(next(&told, 0, 1000), Action::Propose, "nothing else can be done");
+    let compiling = UnderWay { proposals: 1, left_out: 1000, ..UnderWay::default() };
+    let while_compiling = Moment { under_way: compiling, ..moment(1, 1) };
+    assert_eq!(next_action(&told.state, &Phase::Search, &while_compiling), Action::Propose, "the device would wait");
+    let counted = with_start(limited(|setup| setup.options.budget.max_iterations = Some(9)));
+    let evaluates = matches!(next_action(&counted.state, &Phase::Search, &while_compiling), Action::Evaluate { .. });
+    assert!(evaluates, "what is proposed next must not depend on how long a compilation takes");
     let modelled = with_start(limited(|setup| setup.device.timing = TimingMode::Modelled));
     assert_eq!(next(&modelled, 1, MOST_LEFT_OUT - 1), Action::Propose);
     assert!(matches!(next(&modelled, 1, MOST_LEFT_OUT), Action::Evaluate { .. }));

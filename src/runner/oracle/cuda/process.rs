@@ -12,12 +12,16 @@ use crate::domain::plan::{Arg, Launch, LaunchPlan, Scalar, ScalarValue};
 use crate::runner::child;
 use crate::runner::device::{self, Buffer, Device, DeviceChoice, Fault, Work};
 use crate::runner::frames::{self, Message};
+use crate::runner::threads;
 
 /// What every byte of an output holds before the launch. So an element is a NaN that no arithmetic gives.
 const POISON: u8 = 0xff;
 
 /// What a device calls the kernels that it executes.
 const VARIANT: &str = "the variant's";
+
+/// Elements that one thread widens at once.
+const CHUNK: usize = 1 << 16;
 
 /// Bytes of outputs that are sent at once.
 const CHUNK_BYTES: usize = 32 << 20;
@@ -195,12 +199,21 @@ fn element_bytes(kind: OracleType) -> usize {
 
 /// Turns 32-bit floats into the elements that the kernel reads.
 fn widened(values: &[u8], kind: OracleType) -> Vec<u8> {
-    let values = values.chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().expect("a chunk has 4 bytes")));
-    match kind {
-        OracleType::Float => values.flat_map(|value| f64::from(value).to_le_bytes()).collect(),
-        OracleType::Int => values.flat_map(|value| (value as i64).to_le_bytes()).collect(),
-        OracleType::Bool => values.map(|value| u8::from(value != 0.0)).collect(),
-    }
+    let width = element_bytes(kind);
+    let mut widened = vec![0; values.len() / size_of::<f32>() * width];
+    threads::fill(&mut widened, CHUNK * width, |place, bytes| {
+        let values = values[place * CHUNK * size_of::<f32>()..].chunks_exact(size_of::<f32>());
+        let values = values.map(|bytes| f32::from_le_bytes(bytes.try_into().expect("a chunk has 4 bytes")));
+        let elements = bytes.chunks_exact_mut(width).zip(values);
+        match kind {
+            OracleType::Float => {
+                elements.for_each(|(bytes, value)| bytes.copy_from_slice(&f64::from(value).to_le_bytes()))
+            }
+            OracleType::Int => elements.for_each(|(bytes, value)| bytes.copy_from_slice(&(value as i64).to_le_bytes())),
+            OracleType::Bool => elements.for_each(|(bytes, value)| bytes[0] = u8::from(value != 0.0)),
+        }
+    });
+    widened
 }
 
 fn launch(call: &Call) -> Launch {
