@@ -230,9 +230,9 @@ pub(super) fn lead_factor(factor: f64, in_one_run: bool) -> String {
 /// Returns the leads with counts of both variants, the largest first: those over what the session began with, and those
 /// over other families. Two of them over one family on a case are one, which is explained if one of the two is. A
 /// slower variant that only has counts is no lead.
-pub(super) fn leads(report: &Report) -> Vec<&Advantage> {
+pub(super) fn leads<'a>(advantages: &'a [Advantage], rivals: &'a [Advantage]) -> Vec<&'a Advantage> {
     let mut leads: Vec<&Advantage> = Vec::new();
-    for one in report.advantages.iter().chain(&report.rival_advantages).filter(|one| one.role != "slowest") {
+    for one in advantages.iter().chain(rivals).filter(|one| one.role != "slowest") {
         let is_same = |other: &Advantage| other.case == one.case && other.before.family == one.before.family;
         match leads.iter().position(|other| is_same(other)) {
             None => leads.push(one),
@@ -246,7 +246,7 @@ pub(super) fn leads(report: &Report) -> Vec<&Advantage> {
 
 /// Says how many leads the counts explain, and why not the others. None without leads.
 pub(super) fn explained(report: &Report, counts: &str) -> Option<String> {
-    let leads = leads(report);
+    let leads = leads(&report.advantages, &report.rival_advantages);
     let explained = leads.iter().filter(|one| one.explained).count();
     let (differs, not_counted) = (leads.len() - explained, not_counted(report).len());
     let all = leads.len() + not_counted;

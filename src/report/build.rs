@@ -10,7 +10,8 @@ use super::contract::{
 use super::standing::{self, winners};
 use super::{
     CaseFacts, ReportInput, advantage, baselines, began, calibration, credits, decision, excluded, findings, gains,
-    ladder, limiter, next_steps, options, outlook, parameters, phases, pictures, rivals, roofline, scaling, summary,
+    ladder, limiter, model_check, next_steps, options, outlook, parameters, phases, pictures, rivals, roofline,
+    scaling, summary,
 };
 use crate::domain::check::Check;
 use crate::domain::comparison::Role;
@@ -27,12 +28,17 @@ const NS_PER_US: f64 = 1000.0;
 /// Makes the report of a session.
 pub fn build(input: &ReportInput<'_>) -> Report {
     let record = input.record;
+    let cases: Vec<Case> = record.session.cases.iter().map(|name| case(name, input)).collect();
+    let (advantages, rival_advantages) = (advantage::of(&cases, input), advantage::over_rivals(&cases, input));
+    let check = model_check::of(&advantages, &rival_advantages, record.session.time_source);
+    let (model_check, findings) = model_check::apply(check, input.findings, input);
+    let input = &ReportInput { findings: &findings, ..*input };
     let mut report = Report {
         schema: SCHEMA,
         session: session(record),
         environment: environment(record),
         dims: input.dims.iter().map(|dim| (dim.name, dim.about)).filter(|(_, about)| !about.is_empty()).collect(),
-        cases: record.session.cases.iter().map(|name| case(name, input)).collect(),
+        cases,
         baselines: baselines::timed(record),
         winners_curse: comparisons::winners_curse(&record.iterations),
         iterations: counts(&record.totals()),
@@ -44,6 +50,7 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         predictions: calibration::predictions(record),
         calibration: calibration::of(record),
         diagnoses: findings::diagnoses(input),
+        model_check,
         correctness: record.session.cases.iter().map(|name| exactness(name, record)).collect(),
         committed: committed(&record.iterations),
         cost: cost(record),
@@ -51,8 +58,8 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         summary: String::new(),
         scaling: Vec::new(),
         ladders: Vec::new(),
-        advantages: Vec::new(),
-        rival_advantages: Vec::new(),
+        advantages,
+        rival_advantages,
         rivals: Vec::new(),
         credits: Vec::new(),
         parameters: Parameters::default(),
@@ -84,8 +91,6 @@ fn explain(report: &mut Report, input: &ReportInput<'_>) {
     report.scaling = scaling::of(cases, input);
     report.parameters = parameters::of(record, input.families);
     report.ladders = ladder::of(cases, &report.parameters.effects, input);
-    report.advantages = advantage::of(cases, input);
-    report.rival_advantages = advantage::over_rivals(cases, input);
     report.rivals = rivals::of(cases, record);
     report.credits = credits::of(cases, input);
     report.outlook = outlook::of(&gains, cases.len(), options::room(cases), (wall_s, record.totals().variants));

@@ -150,6 +150,7 @@ fn explain(context: &mut Context, report: &Report) {
     context.insert("cause_order", sentences::CAUSE_ORDER);
     context.insert("winner_causes", &explanations::causes(report));
     context.insert("accounted", &sentences::accounted(report));
+    context.insert("model_check_sentence", &sentences::model_check(report));
     context.insert("why", &sentences::why(report));
     context.insert("recommended_head", sentences::recommended_head(report));
     let after = report.next_experiment.as_ref().and_then(|next| next.after_us);
@@ -170,7 +171,7 @@ fn explain(context: &mut Context, report: &Report) {
 /// Adds the counts of one winner and of what it leads: of a lead that they explain, and else of the largest one.
 /// Without leads, a slower variant with counts is all there is.
 fn counts(context: &mut Context, report: &Report) {
-    let leads = advantage::leads(report);
+    let leads = advantage::leads(&report.advantages, &report.rival_advantages);
     let first = leads.iter().copied().find(|one| one.explained).or(leads.first().copied());
     let first = first.or(report.advantages.first());
     let is_shown = |one: &&Advantage| {

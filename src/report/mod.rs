@@ -25,6 +25,7 @@ mod limits;
 mod markdown;
 mod measuring;
 mod merged;
+mod model_check;
 mod next_change;
 mod next_steps;
 mod options;

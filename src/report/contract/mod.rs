@@ -15,7 +15,7 @@ use serde::Serialize;
 pub use advantage::{Advantage, Count, Counted};
 pub use advice::{Choice, Configuration, Experiment, Outlook};
 pub use case::{Baseline, Case, Comparison, NearTie, TimedBaseline, WinnersCurse};
-pub use diagnosis::{Diagnosis, DiagnosisOf, Finding};
+pub use diagnosis::{Diagnosis, DiagnosisOf, Finding, ModelCheck};
 pub use explanation::{
     CaseEffect, Change, Credit, Excluded, FamilyTime, Interaction, Ladder, LadderStep, ParameterEffect,
     ParameterValues, Parameters, PhaseCost, Phases, Rivals, Roofline, Scaling, ScalingPoint, ScalingTime,
@@ -73,6 +73,8 @@ pub struct Report {
     pub calibration: Calibration,
     /// Why the initial kernel and the best variants are slow. Empty if the rules found nothing.
     pub diagnoses: Vec<Diagnosis>,
+    /// How the model behind some of these gains compares with the measured leads. Null where nothing shows it.
+    pub model_check: Option<ModelCheck>,
     /// How exact the best variant of each case is.
     pub correctness: Vec<Exactness>,
     /// The winners that were committed.

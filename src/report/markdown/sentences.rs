@@ -7,7 +7,7 @@ use crate::domain::finding::EvidenceSource;
 use crate::domain::machine::Throttle;
 use crate::domain::origin::Change;
 use crate::domain::tested::{CauseStatus, CauseTest, is_more};
-use crate::report::contract::{Advantage, Case, Finding, Report};
+use crate::report::contract::{Advantage, Case, Finding, ModelCheck, Report};
 use crate::report::format::{counted, duration, percent, relative_error, times};
 use crate::report::ladder::meaning;
 use crate::report::next_change::not_correct;
@@ -197,7 +197,7 @@ const MAX_RIVALS: usize = 4;
 /// first, and in one sentence each the cases where they do not.
 pub(super) fn advantages(report: &Report) -> Vec<String> {
     let (explained, open): (Vec<&Advantage>, Vec<&Advantage>) =
-        advantage::leads(report).into_iter().partition(|one| one.explained);
+        advantage::leads(&report.advantages, &report.rival_advantages).into_iter().partition(|one| one.explained);
     let start = explained.iter().find(|one| one.role != "rival");
     let rivals = explained.iter().filter(|one| one.role == "rival");
     let shown = start.into_iter().chain(rivals.take(MAX_RIVALS));
@@ -276,6 +276,17 @@ pub(super) fn accounted(report: &Report) -> Option<String> {
             counters(report, case).unwrap_or_default()
         )
     })
+}
+
+/// Says that the confidence in modelled gains is low, and why. None where it is not.
+pub(super) fn model_check(report: &Report) -> Option<String> {
+    let ModelCheck { leads, explained, lowered } = report.model_check.filter(|check| check.lowered > 0)?;
+    let its = if lowered == 1 { "it" } else { "them" };
+    Some(format!(
+        "The confidence in {} is low, because only the model of the virtual GPU estimates {its}. It derived {explained} \
+         of the {leads} leads that this session measured and counted.",
+        counted(lowered as usize, "possible gain")
+    ))
 }
 
 /// Says how to read the hardware counters of a winner. None if the session has read them, or without a GPU.
@@ -474,5 +485,16 @@ mod tests {
         assert_eq!(headline(&report(&record)), "1 of 3 cases improved, 0 of 1 ahead of the baseline");
         record.baselines.clear();
         assert_eq!(headline(&report(&record)), "1 of 3 cases improved");
+    }
+
+    #[test]
+    fn low_confidence_in_modelled_gains_has_its_reason() {
+        let mut report = report(&record());
+        let mut told = |lowered| {
+            report.model_check = Some(ModelCheck { leads: 12, explained: 1, lowered });
+            model_check(&report)
+        };
+        assert_eq!(told(0), None);
+        insta::assert_snapshot!(told(2).unwrap(), @"The confidence in 2 possible gains is low, because only the model of the virtual GPU estimates them. It derived 1 of the 12 leads that this session measured and counted.");
     }
 }

@@ -382,6 +382,7 @@ fn a_session_is_told_to_programs_as_json() {
         "refuted": []
       },
       "diagnoses": [],
+      "model_check": null,
       "correctness": [
         {
           "case": "b1h1s128",
