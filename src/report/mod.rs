@@ -6,6 +6,7 @@ mod began;
 mod build;
 mod calibration;
 mod candidate;
+mod changes;
 mod comparisons;
 pub mod contract;
 mod credits;

@@ -1,10 +1,10 @@
 //! The session in a few lines: the result, what was slow, what won and why, what to do next, and what it cost.
 
+use super::changes::first_clause;
 use super::contract::{Advantage, Case, Diagnosis, DiagnosisOf, Excerpt, Finding, Report, Rivals};
 use super::decision::recommendation;
 use super::format::{counted, duration, either, fine, percent, times, usd};
 use super::gains::Gains;
-use super::ladder::first_clause;
 use super::limits::{self, Group};
 use super::next_change::not_correct;
 use super::options::geometric_mean;

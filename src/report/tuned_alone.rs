@@ -1,8 +1,8 @@
 //! What the parameters of the first kernel gained without another family, measured on one case.
 
+use super::changes::meaning;
 use super::contract::{Case, Report};
 use super::format::times;
-use super::ladder::meaning;
 use super::pairs::screened;
 use super::{FamilyFacts, ReportInput, began};
 use crate::domain::origin::Change;

@@ -1,5 +1,6 @@
 //! The parts of a report that explain its figures and say what to do next.
 
+use indexmap::IndexMap;
 use serde::Serialize;
 
 use super::Ratio;
@@ -245,6 +246,15 @@ pub struct Parameters {
     pub effects: Vec<ParameterEffect>,
     /// The interactions, the strongest first.
     pub interactions: Vec<Interaction>,
+    /// What each parameter does, by family and parameter, for the families that were timed.
+    pub about: IndexMap<String, IndexMap<String, String>>,
+}
+
+impl Parameters {
+    /// Returns what a parameter of a family does.
+    pub fn about(&self, family: &str, parameter: &str) -> Option<&str> {
+        Some(self.about.get(family)?.get(parameter)?)
+    }
 }
 
 /// A family that cannot compute some of the cases.

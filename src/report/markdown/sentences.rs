@@ -7,9 +7,9 @@ use crate::domain::finding::EvidenceSource;
 use crate::domain::machine::Throttle;
 use crate::domain::origin::Change;
 use crate::domain::tested::{CauseStatus, CauseTest, is_more};
+use crate::report::changes::{joined, named};
 use crate::report::contract::{Advantage, Case, Finding, ModelCheck, Report};
 use crate::report::format::{counted, duration, percent, relative_error, times};
-use crate::report::ladder::meaning;
 use crate::report::next_change::not_correct;
 use crate::report::{advantage, limiter};
 
@@ -120,9 +120,6 @@ pub(super) const CAUSE_ORDER: &str = "Causes are ranked by possible gain (the es
                                       it if several do or another cause could account for it. It is *inconclusive* if \
                                       several gain far more.";
 
-/// The most changed parameters of an experiment to name.
-const MAX_CHANGES: usize = 3;
-
 /// Says what experiments have shown about a cause that was found in a variant of a family on a case, or that none of
 /// them could show anything, because the variants were not correct.
 pub(super) fn experiment(report: &Report, of: (&str, &str), found: &Finding) -> String {
@@ -153,12 +150,13 @@ fn tested(report: &Report, (family, case): (&str, &str), tested: &CauseTest) -> 
         true => String::new(),
         false => format!("; {} could account for it, too, and it does not tell them apart", rules.join(" and ")),
     };
-    let about = |parameter: &str| {
-        let effects = &report.parameters.effects;
-        let own = effects.iter().find(|one| one.family == family && one.parameter == parameter);
-        own.map(|one| meaning(&one.about))
+    let about = |change: &Change| report.parameters.about(family, &change.parameter);
+    let names: Vec<String> = changes.iter().map(|change| named(change, None, about(change))).collect();
+    let what = match names.len() {
+        0 => "another family".to_owned(),
+        1 => joined(&names),
+        _ => format!("{} together", joined(&names)),
     };
-    let what = changed(changes, about);
     let status = match status {
         CauseStatus::Confirmed => "confirmed",
         CauseStatus::Supported => "supported",
@@ -171,23 +169,6 @@ fn tested(report: &Report, (family, case): (&str, &str), tested: &CauseTest) -> 
         false => format!("gained {}", times(*speedup)),
     };
     format!("{status}: {what} {effect}{on} (iteration {iteration}{expects}{more}{shared})")
-}
-
-/// Names what an experiment changed, and what the parameters do.
-fn changed<'a>(changes: &[Change], about: impl Fn(&str) -> Option<&'a str>) -> String {
-    let named = changes.iter().take(MAX_CHANGES).map(|Change { parameter, from, to }| {
-        let about = about(parameter).map(|about| format!(" ({about})")).unwrap_or_default();
-        format!("`{parameter}` {from} → {to}{about}")
-    });
-    let mut named: Vec<String> = named.collect();
-    if changes.len() > MAX_CHANGES {
-        named.push(counted(changes.len() - MAX_CHANGES, "more parameter"));
-    }
-    match named.split_last() {
-        None => "another family".to_owned(),
-        Some((only, [])) => only.clone(),
-        Some((last, others)) => format!("{} and {last} together", others.join(", ")),
-    }
 }
 
 /// The most leads over other families to explain on the first page.

@@ -561,7 +561,13 @@ fn a_session_is_told_to_programs_as_json() {
             ]
           }
         ],
-        "interactions": []
+        "interactions": [],
+        "about": {
+          "tiled": {
+            "BLOCK": "threads of a block: more of them hide latency",
+            "PAD": "padding of a row"
+          }
+        }
       },
       "next_experiment": null,
       "outlook": null,
