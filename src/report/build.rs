@@ -9,8 +9,8 @@ use super::contract::{
 };
 use super::standing::{self, winners};
 use super::{
-    CaseFacts, ReportInput, advantage, baselines, began, calibration, credits, decision, excluded, findings, gains,
-    ladder, limiter, model_check, next_steps, options, outlook, parameters, phases, pictures, rivals, roofline,
+    CaseFacts, ReportInput, advantage, baselines, beaten, began, calibration, credits, decision, excluded, findings,
+    gains, ladder, limiter, model_check, next_steps, options, outlook, parameters, phases, pictures, rivals, roofline,
     scaling, summary,
 };
 use crate::domain::check::Check;
@@ -32,7 +32,8 @@ pub fn build(input: &ReportInput<'_>) -> Report {
     let (advantages, rival_advantages) = (advantage::of(&cases, input), advantage::over_rivals(&cases, input));
     let check = model_check::of(&advantages, &rival_advantages, record.session.time_source);
     let (model_check, findings) = model_check::apply(check, input.findings, input);
-    let input = &ReportInput { findings: &findings, ..*input };
+    let (_, began) = model_check::apply(check, input.began, input);
+    let input = &ReportInput { findings: &findings, began: &began, ..*input };
     let mut report = Report {
         schema: SCHEMA,
         session: session(record),
@@ -49,7 +50,7 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         hypotheses: claimed(record).map(calibration::claim).collect(),
         predictions: calibration::predictions(record),
         calibration: calibration::of(record),
-        diagnoses: findings::diagnoses(input),
+        diagnoses: findings::diagnoses(input.findings, input),
         model_check,
         correctness: record.session.cases.iter().map(|name| exactness(name, record)).collect(),
         committed: committed(&record.iterations),
@@ -60,6 +61,7 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         ladders: Vec::new(),
         advantages,
         rival_advantages,
+        beaten: Vec::new(),
         rivals: Vec::new(),
         credits: Vec::new(),
         parameters: Parameters::default(),
@@ -91,6 +93,7 @@ fn explain(report: &mut Report, input: &ReportInput<'_>) {
     report.scaling = scaling::of(cases, input);
     report.parameters = parameters::of(record, input.families);
     report.ladders = ladder::of(cases, &report.parameters.effects, input);
+    report.beaten = beaten::of(cases, &report.diagnoses, input);
     report.rivals = rivals::of(cases, record);
     report.credits = credits::of(cases, input);
     report.outlook = outlook::of(&gains, cases.len(), options::room(cases), (wall_s, record.totals().variants));

@@ -43,7 +43,8 @@ pub(super) fn is_about(diagnosis: &Diagnosis, case: &Case) -> bool {
     diagnosis.case == case.case && Some(diagnosis.iteration) == case.iteration
 }
 
-fn causes<'a>(case: &Case, diagnoses: &'a [Diagnosis]) -> impl Iterator<Item = &'a Finding> {
+/// Returns the causes of lost time in the best variant of a case that no experiment has refuted, the most important first.
+pub(super) fn causes<'a>(case: &Case, diagnoses: &'a [Diagnosis]) -> impl Iterator<Item = &'a Finding> {
     let own = diagnoses.iter().find(|one| is_about(one, case));
     let findings = own.into_iter().flat_map(|diagnosis| &diagnosis.findings);
     findings.filter(|one| one.tested.status != CauseStatus::NotConfirmed)

@@ -1,5 +1,6 @@
 //! Renders a report as Markdown. The words and tables are in `templates/reports/`.
 
+mod beaten;
 mod effects;
 mod explanations;
 mod hypotheses;
@@ -132,6 +133,10 @@ fn explain(context: &mut Context, report: &Report) {
     let steps = report.ladders.first().map(|ladder| &*ladder.steps).unwrap_or_default();
     context.insert("has_effects", &steps.iter().any(|step| step.mechanism.contains(" alone")));
     contests(context, report);
+    let rows = beaten::count(report);
+    context.insert("beaten_rows", &rows);
+    context.insert("beaten_table", &beaten::beaten(report, MAX_CONTESTS));
+    context.insert("all_beaten_table", &beaten::beaten(report, rows));
     counts(context, report);
     context.insert("is_warm", &report.cases.iter().all(|case| case.regime == Some(Regime::Warm)));
     context.insert("advantage_sentences", &sentences::advantages(report));

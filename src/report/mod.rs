@@ -2,6 +2,7 @@
 
 mod advantage;
 mod baselines;
+mod beaten;
 mod began;
 mod build;
 mod calibration;
@@ -63,6 +64,7 @@ use crate::domain::prediction::Prediction;
 use crate::domain::record::SessionRecord;
 use crate::domain::variant::Params;
 
+pub use beaten::beaten_winners;
 pub use build::build;
 pub use contract::Report;
 pub use standing::best_of_case;
@@ -84,6 +86,8 @@ pub struct ReportInput<'a> {
     pub is_valid: &'a dyn Fn(&str, &Params, &str) -> bool,
     /// The findings of the session's diagnosis.
     pub findings: &'a [Finding],
+    /// The findings about the committed winners that the session began with and beat.
+    pub began: &'a [Finding],
     /// The sources of the best variants and of the iterations that they were changed from, by iteration.
     pub sources: &'a [(IterationId, String)],
     /// Predicts the speed-up of a finding's remedy over the variant that the finding explains.

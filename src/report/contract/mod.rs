@@ -2,6 +2,7 @@
 
 mod advantage;
 mod advice;
+mod beaten;
 mod case;
 mod diagnosis;
 mod explanation;
@@ -14,6 +15,7 @@ use serde::Serialize;
 
 pub use advantage::{Advantage, Count, Counted};
 pub use advice::{Choice, Configuration, Experiment, Outlook};
+pub use beaten::Beaten;
 pub use case::{Baseline, Case, Comparison, NearTie, TimedBaseline, WinnersCurse};
 pub use diagnosis::{Diagnosis, DiagnosisOf, Finding, ModelCheck};
 pub use explanation::{
@@ -93,6 +95,8 @@ pub struct Report {
     pub advantages: Vec<Advantage>,
     /// Why the best variants are faster than the best ones of other families. Empty without counts of both.
     pub rival_advantages: Vec<Advantage>,
+    /// The committed winners that the session began with and beat, with what limited them. The largest gain first.
+    pub beaten: Vec<Beaten>,
     /// The best time of every family on the cases that several families could compute.
     pub rivals: Vec<Rivals>,
     /// Which steps the gains came from, the largest first.

@@ -496,6 +496,7 @@ fn a_session_is_told_to_programs_as_json() {
       ],
       "advantages": [],
       "rival_advantages": [],
+      "beaten": [],
       "rivals": [],
       "credits": [
         {
