@@ -16,11 +16,13 @@ use super::{
 use crate::domain::check::Check;
 use crate::domain::comparison::Role;
 use crate::domain::cost::Spent;
+use crate::domain::counters::Counters;
 use crate::domain::device::TimeSource;
 use crate::domain::evaluation::Outcome;
 use crate::domain::origin::{Origin, Purpose};
 use crate::domain::record::excerpt::{self, Totals};
 use crate::domain::record::{CaseRecord, IterationRecord, SessionRecord};
+use crate::domain::variant::VariantHash;
 use crate::domain::verdict::Verdict;
 
 const NS_PER_US: f64 = 1000.0;
@@ -52,6 +54,7 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         calibration: calibration::of(record),
         diagnoses: findings::diagnoses(input.findings, input),
         model_check,
+        no_counters: record.no_counters.clone(),
         correctness: record.session.cases.iter().map(|name| exactness(name, record)).collect(),
         committed: committed(&record.iterations),
         cost: cost(record),
@@ -183,10 +186,18 @@ fn case(name: &str, input: &ReportInput<'_>) -> Case {
         sms: record.environment.device.sms,
         comparison: deciding.as_ref().map(comparisons::to_contract),
         profile: measurement.and_then(|measurement| measurement.profile.clone()),
+        counters: standing.and_then(|standing| counters(&standing.iteration.hash, name, record)),
         change: began::change(name, record, conditions),
         roofline: rates.map(|facts| roofline::of(facts, best_ns)),
         limited_by: None,
     }
+}
+
+/// Returns the hardware counters of a variant on a case, whichever iteration they were read for.
+fn counters(hash: &VariantHash, case: &str, record: &SessionRecord) -> Option<Counters> {
+    let same = record.iterations.iter().filter(|one| one.hash == *hash);
+    let mut found = same.flat_map(|one| &one.measurements).filter(|found| found.case == *case);
+    found.find_map(|found| found.counters.clone())
 }
 
 fn excerpt_of(excerpt: &excerpt::Excerpt, record: &SessionRecord) -> Excerpt {

@@ -3,6 +3,7 @@
 mod beaten;
 mod effects;
 mod explanations;
+mod hardware;
 mod hypotheses;
 mod sentences;
 mod table;

@@ -77,6 +77,8 @@ pub struct Report {
     pub diagnoses: Vec<Diagnosis>,
     /// How the model behind some of these gains compares with the measured leads. Null where nothing shows it.
     pub model_check: Option<ModelCheck>,
+    /// Why the session could not read hardware counters. Null if it read some, or did not try.
+    pub no_counters: Option<String>,
     /// How exact the best variant of each case is.
     pub correctness: Vec<Exactness>,
     /// The winners that were committed.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use super::hardware;
 use crate::domain::device::TimeSource;
-use crate::domain::finding::EvidenceSource;
 use crate::domain::machine::Throttle;
 use crate::domain::origin::Change;
 use crate::domain::tested::{CauseStatus, CauseTest, is_more};
@@ -11,7 +11,7 @@ use crate::report::changes::{joined, named};
 use crate::report::contract::{Advantage, Case, Finding, ModelCheck, Report};
 use crate::report::format::{counted, duration, percent, relative_error, times};
 use crate::report::next_change::not_correct;
-use crate::report::{advantage, limiter};
+use crate::report::{advantage, limiter, price};
 
 /// The multiple of the floor from which a distance has to be explained.
 const NEAR: f64 = 1.5;
@@ -270,18 +270,33 @@ pub(super) fn model_check(report: &Report) -> Option<String> {
     ))
 }
 
-/// Says how to read the hardware counters of a winner. None if the session has read them, or without a GPU.
+/// The budget of a session on one case that reads the counters of its winner. A twentieth of it is for counters
+/// (`counters.budget_share`), which read the first kernel's before the winner's. Each takes about 4 s, most of it to start
+/// and end `ncu` (H200, 2026-11-22, docs/counters.md).
+const COUNTERS_S: f64 = 240.0;
+
+/// Says what the hardware counters of a winner show, or else how to read them and what that costs, or why that failed. None
+/// without a GPU.
 fn counters(report: &Report, case: &Case) -> Option<String> {
-    let own = report.diagnoses.iter().filter(|one| limiter::is_about(one, case));
-    let mut evidence = own.flat_map(|one| &one.findings).flat_map(|found| &found.evidence);
-    let are_read = evidence.any(|one| one.source == EvidenceSource::HardwareCounters);
-    (report.session.time_source == TimeSource::Measured && !are_read).then(|| {
-        format!(
-            " Hardware counters would tell more. `optloop start --workload {} --case {}` reads those of its winner, if \
-             `ncu` works.",
-            report.session.workload, case.case
-        )
-    })
+    if report.session.time_source != TimeSource::Measured {
+        return None;
+    }
+    if let Some(counters) = &case.counters {
+        return Some(format!(" Hardware counters of its winner were read. {}", hardware::told(counters)));
+    }
+    if let Some(why) = &report.no_counters {
+        return Some(format!(
+            " Hardware counters would tell more, but this session could not read them: {}.",
+            why.trim_end_matches('.')
+        ));
+    }
+    Some(format!(
+        " Hardware counters would tell more: `optloop start --workload {} --case {} --budget {COUNTERS_S}s` reads those of \
+         its winner if `ncu` works, in at most {}.",
+        report.session.workload,
+        case.case,
+        price::of_session(report, COUNTERS_S)
+    ))
 }
 
 /// Says why the recommended option is recommended, if it is no experiment.
@@ -407,6 +422,7 @@ fn machine(cases: &[Case]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::counters::Counters;
     use crate::domain::ids::IterationId;
     use crate::report::contract::{Configuration, Experiment};
     use crate::report::tests::{record, report};
@@ -477,5 +493,23 @@ mod tests {
         };
         assert_eq!(told(0), None);
         insta::assert_snapshot!(told(2).unwrap(), @"The confidence in 2 possible gains is low, because only the model of the virtual GPU estimates them. It derived 1 of the 12 leads that this session measured and counted.");
+    }
+
+    /// A session of 3,301 s cost $0.18. The counters of a winner take 240 s of another one.
+    #[test]
+    fn what_hardware_counters_show_is_told_or_how_to_read_them_or_why_that_failed() {
+        let mut report = report(&record());
+        let told = |report: &Report| counters(report, &report.cases[0]).unwrap();
+        let how = told(&report);
+        report.no_counters = Some("ncu is missing.".to_owned());
+        let why_not = told(&report);
+        report.cases[0].counters = Some(Counters::default());
+        insta::assert_snapshot!([how, why_not, told(&report)].join("\n"), @"
+        Hardware counters would tell more: `optloop start --workload attention-fp16-d64 --case b1h1s128 --budget 240s` reads those of its winner if `ncu` works, in at most 240 s and for $0.01.
+        Hardware counters would tell more, but this session could not read them: ncu is missing.
+        Hardware counters of its winner were read. They are empty.
+        ");
+        report.session.time_source = TimeSource::Modelled;
+        assert_eq!(counters(&report, &report.cases[0]), None);
     }
 }

@@ -100,6 +100,7 @@ fn a_session_is_told_to_programs_as_json() {
           "sms": 58,
           "comparison": null,
           "profile": null,
+          "counters": null,
           "change": {
             "began_with": "first_variant",
             "began_us": 80.0,
@@ -169,6 +170,7 @@ fn a_session_is_told_to_programs_as_json() {
           "sms": 58,
           "comparison": null,
           "profile": null,
+          "counters": null,
           "change": {
             "began_with": "first_variant",
             "began_us": 400.0,
@@ -223,6 +225,7 @@ fn a_session_is_told_to_programs_as_json() {
           "sms": 58,
           "comparison": null,
           "profile": null,
+          "counters": null,
           "change": null,
           "roofline": {
             "flop": 4000000.0,
@@ -383,6 +386,7 @@ fn a_session_is_told_to_programs_as_json() {
       },
       "diagnoses": [],
       "model_check": null,
+      "no_counters": null,
       "correctness": [
         {
           "case": "b1h1s128",

@@ -66,7 +66,7 @@ fn a_report_explains_the_initial_kernel_and_the_best_variants() {
     let of_rest = |line: &&str| line.starts_with("| floor ") || line.starts_with("On ");
     insta::assert_snapshot!(markdown.lines().filter(of_rest).collect::<Vec<_>>().join("\n"), @"
     | floor | 1.000 | - | 50.00× is left. The cause found (the grid has 2 blocks on 58 SMs) accounts for 1.50×; the other 33.33× are not explained |
-    On 2 of 3 cases, no cause accounts for half of the distance to the floor (as a logarithm), so the rest is not explained. On `b8h8s512`, no cause accounts for any of 400×. Hardware counters would tell more. `optloop start --workload attention-fp16-d64 --case b8h8s512` reads those of its winner, if `ncu` works.
+    On 2 of 3 cases, no cause accounts for half of the distance to the floor (as a logarithm), so the rest is not explained. On `b8h8s512`, no cause accounts for any of 400×. Hardware counters would tell more: `optloop start --workload attention-fp16-d64 --case b8h8s512 --budget 240s` reads those of its winner if `ncu` works, in at most 240 s and for $0.01.
     ");
     assert!(!report(&record).to_markdown().unwrap().contains("too-few-blocks"));
 }
