@@ -4,14 +4,14 @@ use indexmap::IndexMap;
 
 use super::comparisons::{self, paired};
 use super::contract::{
-    Case, Committed, Cost, Environment, Exactness, Excerpt, LedgerRow, Parameters, Remeasured, Report, SCHEMA, Session,
-    Variant, Win,
+    Case, Committed, Cost, Environment, Exactness, Excerpt, ImprovedBy, LedgerRow, Parameters, Remeasured, Report,
+    SCHEMA, Session, Variant, Win,
 };
 use super::standing::{self, winners};
 use super::{
     CaseFacts, ReportInput, advantage, baselines, beaten, began, calibration, credits, decision, excluded, findings,
-    gains, ladder, limiter, model_check, next_steps, options, outlook, parameters, phases, pictures, rivals, roofline,
-    scaling, summary,
+    gains, improved_by, ladder, limiter, model_check, next_steps, options, outlook, parameters, phases, pictures,
+    rivals, roofline, scaling, summary, tuned_alone,
 };
 use crate::domain::check::Check;
 use crate::domain::comparison::Role;
@@ -64,6 +64,8 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         ladders: Vec::new(),
         advantages,
         rival_advantages,
+        tuned_alone: None,
+        improved_by: ImprovedBy::default(),
         beaten: Vec::new(),
         rivals: Vec::new(),
         credits: Vec::new(),
@@ -98,6 +100,8 @@ fn explain(report: &mut Report, input: &ReportInput<'_>) {
     report.ladders = ladder::of(cases, &report.parameters.effects, input);
     report.beaten = beaten::of(cases, &report.diagnoses, input);
     report.rivals = rivals::of(cases, record);
+    report.tuned_alone = tuned_alone::of(cases, &report.diagnoses, &report.rivals, input);
+    report.improved_by = improved_by::of(cases, &gains, record);
     report.credits = credits::of(cases, input);
     report.outlook = outlook::of(&gains, cases.len(), options::room(cases), (wall_s, record.totals().variants));
     let decision =

@@ -3,10 +3,12 @@
 mod beaten;
 mod effects;
 mod explanations;
+mod first_kernel;
 mod hardware;
 mod hypotheses;
 mod sentences;
 mod table;
+mod winners;
 
 use tera::{Context, Kwargs, State, Tera, Value};
 
@@ -118,6 +120,12 @@ pub(super) fn context(report: &Report) -> Result<Context, ReportError> {
 
 /// Adds the sentences and tables that explain the figures.
 fn explain(context: &mut Context, report: &Report) {
+    context.insert("improved_sentence", &winners::improved(report));
+    context.insert("won_sentences", &winners::others(report));
+    context.insert("chain_sentence", &winners::chains(report));
+    context.insert("first_counts", &first_kernel::counts(report));
+    context.insert("tuned_sentence", &first_kernel::tuned_alone(report));
+    context.insert("excerpt_sentence", &report.excerpt.map(sentences::excerpt));
     context.insert("headline", &sentences::headline(report));
     context.insert("began", sentences::began(report));
     context.insert("terms", &sentences::terms(report));

@@ -19,6 +19,7 @@ mod findings;
 pub mod format;
 mod gains;
 mod html;
+mod improved_by;
 mod interactions;
 mod ladder;
 pub mod ledger;
@@ -52,6 +53,7 @@ mod transfer;
 mod tuned_alone;
 pub mod two;
 mod two_text;
+mod unexplained;
 
 use indexmap::IndexMap;
 

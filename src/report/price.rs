@@ -9,8 +9,8 @@ pub(super) fn of(report: &Report) -> String {
     let first = report.options.iter().find(|choice| choice.recommended);
     let then = report.options.iter().find(|choice| choice.then);
     let told = |choice: &Choice, subject: &str| {
-        let gain = gain(report, choice).map(|gain| format!(" (expected: {gain})")).unwrap_or_default();
-        price(choice).map(|price| format!(" {subject} costs {price}{gain}."))
+        let gain = gain(report, choice).map(|gain| format!(" Expected: {gain}.")).unwrap_or_default();
+        price(choice).map(|price| format!(" {subject} costs {price}.{gain}"))
     };
     let first = first.and_then(|choice| match choice.kind {
         "experiment" => told(choice, "The change"),
@@ -53,7 +53,7 @@ pub(super) fn of_session(report: &Report, seconds: f64) -> String {
 fn price(choice: &Choice) -> Option<String> {
     let seconds = duration(choice.minutes.filter(|minutes| *minutes > 0.0)? * 60.0);
     let writing = match choice.kind {
-        "new_kernel" => "the work of writing it, which this report does not estimate, and a session of ",
+        "new_kernel" => "the work of writing it, and a session of ",
         _ => "",
     };
     Some(match choice.usd {

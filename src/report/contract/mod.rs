@@ -19,8 +19,8 @@ pub use beaten::Beaten;
 pub use case::{Baseline, Case, Comparison, NearTie, TimedBaseline, WinnersCurse};
 pub use diagnosis::{Diagnosis, DiagnosisOf, Finding, ModelCheck};
 pub use explanation::{
-    CaseEffect, Change, Credit, Excluded, FamilyTime, Interaction, Ladder, LadderStep, ParameterEffect,
-    ParameterValues, Parameters, PhaseCost, Phases, Rivals, Roofline, Scaling, ScalingPoint, ScalingTime,
+    CaseEffect, Change, Credit, Excluded, FamilyTime, ImprovedBy, Interaction, Ladder, LadderStep, ParameterEffect,
+    ParameterValues, Parameters, PhaseCost, Phases, Rivals, Roofline, Scaling, ScalingPoint, ScalingTime, TunedAlone,
 };
 pub use pictures::{Diff, Distribution, Lineage, LineageStep, Progress, ProgressStep, Sampled, Tried};
 pub use predictions::{Calibration, Claim, Kept, Pay, Predictions, Refuted};
@@ -97,6 +97,10 @@ pub struct Report {
     pub advantages: Vec<Advantage>,
     /// Why the best variants are faster than the best ones of other families. Empty without counts of both.
     pub rival_advantages: Vec<Advantage>,
+    /// What the parameters of the first kernel gained without other families. Null if no other family won.
+    pub tuned_alone: Option<TunedAlone>,
+    /// Where the winners of the improved cases come from.
+    pub improved_by: ImprovedBy,
     /// The committed winners that the session began with and beat, with what limited them. The largest gain first.
     pub beaten: Vec<Beaten>,
     /// The best time of every family on the cases that several families could compute.

@@ -8,13 +8,11 @@ use crate::domain::machine::Throttle;
 use crate::domain::origin::Change;
 use crate::domain::tested::{CauseStatus, CauseTest, is_more};
 use crate::report::changes::{joined, named};
-use crate::report::contract::{Advantage, Case, Finding, ModelCheck, Report};
+use crate::report::contract::{Advantage, Case, Excerpt, Finding, ModelCheck, Report};
 use crate::report::format::{counted, duration, percent, relative_error, times};
 use crate::report::next_change::not_correct;
-use crate::report::{advantage, limiter, price};
-
-/// The multiple of the floor from which a distance has to be explained.
-const NEAR: f64 = 1.5;
+use crate::report::unexplained::{Distance, Unexplained};
+use crate::report::{advantage, limiter, price, unexplained};
 
 /// The most cases to name in a command. With more of them, it searches all cases of the workload.
 const MAX_CASES: usize = 6;
@@ -33,6 +31,19 @@ pub(super) fn headline(report: &Report) -> String {
         (ahead, known) => format!(", {ahead} of {known} ahead of the baseline"),
     };
     format!("{improved} of {all} cases improved{standing}")
+}
+
+/// Says what the report rests on, where the session has too many iterations to read them all.
+pub(super) fn excerpt(Excerpt { iterations, in_full, even, wins_left_out }: Excerpt) -> String {
+    let wins = match wins_left_out {
+        0 => String::new(),
+        left_out => format!(" {left_out} older improvements are not listed."),
+    };
+    format!(
+        "Counts, costs, times by phase and best times are about all {iterations} iterations; parameters, hypotheses and \
+         causes rest on {in_full} of them ({even} spread evenly, the others selected: the fastest, the improvements and \
+         what led to them, the experiments), so that what is called untried may be among the others.{wins}"
+    )
 }
 
 /// Says what the session began with.
@@ -115,10 +126,9 @@ fn experiment_command(report: &Report) -> Option<String> {
 /// How causes of lost time are ranked, what their gain is, and what an experiment shows.
 pub(super) const CAUSE_ORDER: &str = "Causes are ranked by possible gain (the estimated speed-up without the cause) and \
                                       confidence, after those that survived an experiment. Possible gains overlap, so \
-                                      they do not multiply. An experiment *confirms* a \
-                                      cause if one parameter brings half of that gain (as a logarithm), and *supports* \
-                                      it if several do or another cause could account for it. It is *inconclusive* if \
-                                      several gain far more.";
+                                      they do not multiply. An experiment *confirms* a cause if one parameter brings \
+                                      half of that gain (as a logarithm), *supports* it if several do or another cause \
+                                      could account for it, and is *inconclusive* if several gain far more.";
 
 /// Says what experiments have shown about a cause that was found in a variant of a family on a case, or that none of
 /// them could show anything, because the variants were not correct.
@@ -182,7 +192,7 @@ pub(super) fn advantages(report: &Report) -> Vec<String> {
     let start = explained.iter().find(|one| one.role != "rival");
     let rivals = explained.iter().filter(|one| one.role == "rival");
     let shown = start.into_iter().chain(rivals.take(MAX_RIVALS));
-    let tally = advantage::explained(report, "The counts");
+    let tally = advantage::tally_with_reasons(report);
     tally
         .into_iter()
         .chain(shown.map(|one| reading(one)))
@@ -226,37 +236,21 @@ fn not_counted(report: &Report) -> Option<String> {
         .then(|| format!("Not explained, because the virtual GPU has not counted both kernels: {}.", named.join(", ")))
 }
 
-/// The share of the distance to the floor, as a logarithm, from which a cause explains most of it.
-const MOST: f64 = 0.5;
-
-/// Says how much of the distance to the floor the causes account for, and what would explain the rest. None where they
-/// account for most of it on all cases, and without a cause that has a figure.
+/// Says how much of the largest distance to the floor its cause accounts for, and what would explain the rest. None where
+/// causes account for most of it on all cases.
 pub(super) fn accounted(report: &Report) -> Option<String> {
-    let far = |case: &Case| Some(case.best_us? / case.floor_us?).filter(|far| *far >= NEAR);
-    let gain = |case: &Case| limiter::first_cause(case, &report.diagnoses).map_or(1.0, |cause| cause.gain.max(1.0));
-    let known: Vec<(&Case, f64, f64)> =
-        report.cases.iter().filter_map(|case| Some((case, far(case)?, gain(case)))).collect();
-    let is_open = |(_, far, gain): &(&Case, f64, f64)| gain.ln() < MOST * far.ln();
-    let open: Vec<&(&Case, f64, f64)> = known.iter().filter(|one| is_open(one)).collect();
-    let is_launch = |case: &Case| case.roofline.as_ref().is_some_and(|roofline| roofline.floor_limiter == "launch");
-    // No kernel reaches an empty launch, so the other cases tell more.
-    let rest = |(case, far, gain): &(&Case, f64, f64)| (!is_launch(case), far / gain);
-    let (case, far, gain) =
-        open.iter().max_by(|a, b| rest(a).0.cmp(&rest(b).0).then(rest(a).1.total_cmp(&rest(b).1)))?;
-    let of_case = match *gain > 1.0 {
-        true => format!("the cause accounts for {} of {}", times(*gain), times(*far)),
-        false => format!("no cause accounts for any of {}", times(*far)),
+    let Unexplained { most: Distance { case, far, gain }, .. } = unexplained::of(report)?;
+    let by = if gain > 1.0 {
+        format!("the cause accounts for {}", times(gain))
+    } else {
+        "no cause accounts for any".to_owned()
     };
-    known.iter().any(|(.., gain)| *gain > 1.0).then(|| {
-        format!(
-            "On {} of {} cases, no cause accounts for half of the distance to the floor (as a logarithm), so the rest is not \
-             explained. On `{}`, {of_case}.{}",
-            open.len(),
-            report.cases.len(),
-            case.case,
-            counters(report, case).unwrap_or_default()
-        )
-    })
+    Some(format!(
+        "On `{}`, {by} of the distance to the floor, {}.{}",
+        case.case,
+        times(far),
+        counters(report, case).unwrap_or_default()
+    ))
 }
 
 /// Says that the confidence in modelled gains is low, and why. None where it is not.
