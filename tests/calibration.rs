@@ -39,6 +39,7 @@ fn recorded_sessions_are_predicted_as_they_went() {
                 independent_dims: &[],
                 is_valid: &|_, _, _| false,
                 findings: &[],
+                began: &[],
                 sources: &[],
                 predict: &|_, _| None,
             };

@@ -17,6 +17,7 @@ use crate::agent::diagnosis::{self, Best, Recorded};
 use crate::alive::Killed;
 use crate::catalog::Project;
 use crate::domain::family::Family;
+use crate::domain::finding::Finding;
 use crate::domain::history::History;
 use crate::domain::ids::SessionId;
 use crate::domain::op::independent_dims;
@@ -24,7 +25,7 @@ use crate::domain::origin::Purpose;
 use crate::domain::record::SessionRecord;
 use crate::domain::workload::{Case, Workload};
 use crate::report::two::{self, Side};
-use crate::report::{CaseFacts, Report, ReportInput, best_of_case, build, csv, ledger};
+use crate::report::{CaseFacts, Report, ReportInput, beaten_winners, best_of_case, build, csv, ledger};
 use crate::secrets;
 use crate::store::{MOST_IN_FULL, Store};
 
@@ -282,6 +283,7 @@ async fn report(
     let sources = store.sources_of(&best.iter().map(|best| best.iteration).collect::<Vec<_>>()).await?;
     let recorded = Recorded { record: &record, workload: &workload, families: &fitting, best: &best };
     let findings = diagnosis::of_session(recorded);
+    let began = began(recorded);
     let history = History::of(&record);
     let report = build(&ReportInput {
         record: &record,
@@ -291,10 +293,25 @@ async fn report(
         independent_dims: &independent_dims(workload.op, workload.dtype),
         is_valid: &|family, params, case| facts::is_valid(&all, &workload, device, (family, params, case)),
         findings: &findings,
+        began: &began,
         sources: &sources,
         predict: &|finding, remedy| facts::predict(&all, &history, finding, remedy),
     });
     Ok(Told { report, facts })
+}
+
+/// Diagnoses the committed winners that the session began with and beat.
+fn began(recorded: Recorded<'_>) -> Vec<Finding> {
+    let cases = &recorded.workload.cases;
+    let winner = |(name, iteration, time_ns)| {
+        let case = cases.iter().find(|case| case.name == name)?;
+        Some(Best { case, iteration, time_ns })
+    };
+    let best: Vec<Best<'_>> = beaten_winners(recorded.record).into_iter().filter_map(winner).collect();
+    let mut findings = diagnosis::of_session(Recorded { best: &best, ..recorded });
+    // The diagnosis begins with the initial kernel.
+    findings.retain(|found| best.iter().any(|best| Some(best.iteration) == found.iteration));
+    findings
 }
 
 /// Returns the best variant of each case, with the time that the report gives for it.

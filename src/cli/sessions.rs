@@ -298,6 +298,7 @@ mod tests {
                 independent_dims: &[],
                 is_valid: &|_, _, _| false,
                 findings: &[],
+                began: &[],
                 sources: &[],
                 predict: &|_, _| None,
             });

@@ -189,12 +189,6 @@ fn chain_ns(of: &Profile) -> f64 {
     of.launches.iter().map(|launch| launch.parts_ns.get("latency").copied().unwrap_or_default()).sum()
 }
 
-/// Returns the largest gain over what the session began with. A slower variant that only has counts explains no gain of the
-/// session.
-pub(super) fn over_start(report: &Report) -> Option<&Advantage> {
-    report.advantages.iter().find(|one| one.role != "slowest")
-}
-
 /// Says what the slower variant is.
 fn role(advantage: &Advantage) -> &'static str {
     match advantage.role {
@@ -230,9 +224,9 @@ pub(super) fn lead_factor(factor: f64, in_one_run: bool) -> String {
 /// Returns the leads with counts of both variants, the largest first: those over what the session began with, and those
 /// over other families. Two of them over one family on a case are one, which is explained if one of the two is. A
 /// slower variant that only has counts is no lead.
-pub(super) fn leads(report: &Report) -> Vec<&Advantage> {
+pub(super) fn leads<'a>(advantages: &'a [Advantage], rivals: &'a [Advantage]) -> Vec<&'a Advantage> {
     let mut leads: Vec<&Advantage> = Vec::new();
-    for one in report.advantages.iter().chain(&report.rival_advantages).filter(|one| one.role != "slowest") {
+    for one in advantages.iter().chain(rivals).filter(|one| one.role != "slowest") {
         let is_same = |other: &Advantage| other.case == one.case && other.before.family == one.before.family;
         match leads.iter().position(|other| is_same(other)) {
             None => leads.push(one),
@@ -244,19 +238,40 @@ pub(super) fn leads(report: &Report) -> Vec<&Advantage> {
     leads
 }
 
-/// Says how many leads the counts explain, and why not the others. None without leads.
-pub(super) fn explained(report: &Report, counts: &str) -> Option<String> {
-    let leads = leads(report);
-    let explained = leads.iter().filter(|one| one.explained).count();
-    let (differs, not_counted) = (leads.len() - explained, not_counted(report).len());
+/// Says how many leads the counts explain, and that the reasons of the others are not known. None without leads.
+pub(super) fn tally(report: &Report) -> Option<String> {
+    let leads = leads(&report.advantages, &report.rival_advantages);
+    let all = leads.len() + not_counted(report).len();
+    let others = match all - leads.iter().filter(|one| one.explained).count() {
+        0 => String::new(),
+        one if one == all => "; why they won is not known".to_owned(),
+        others => format!("; why the other {others} won is not known"),
+    };
+    (all > 0).then(|| {
+        let (explained, all) = (explained(&leads), counted(all, "lead"));
+        format!("The counts of a virtual GPU explain {explained} of {all}{others}.")
+    })
+}
+
+fn explained(leads: &[&Advantage]) -> String {
+    match leads.iter().filter(|one| one.explained).count() {
+        0 => "none".to_owned(),
+        some => some.to_string(),
+    }
+}
+
+/// Says how many leads the counts explain, over what, and why not the others. None without leads.
+pub(super) fn tally_with_reasons(report: &Report) -> Option<String> {
+    let leads = leads(&report.advantages, &report.rival_advantages);
+    let (differs, not_counted) = (leads.iter().filter(|one| !one.explained).count(), not_counted(report).len());
     let all = leads.len() + not_counted;
-    let over = over(&leads, not_counted);
+    let (explained, over) = (explained(&leads), over(&leads, not_counted));
     let differs = (differs > 0).then(|| format!("for {differs} the model derives another ratio than was measured"));
     let not_counted = (not_counted > 0).then(|| format!("for {not_counted} not both kernels were counted"));
     let why: Vec<String> = [differs, not_counted].into_iter().flatten().collect();
     let why = if why.is_empty() { String::new() } else { format!("; {}", why.join(", and ")) };
-    let explained = if explained == 0 { "none".to_owned() } else { explained.to_string() };
-    (all > 0).then(|| format!("{counts} explain {explained} of {} of 2% or more ({over}){why}.", counted(all, "lead")))
+    (all > 0)
+        .then(|| format!("The counts explain {explained} of {} of 2% or more ({over}){why}.", counted(all, "lead")))
 }
 
 /// Says over what the winners lead: `9 over another family, 4 over a committed winner`.
@@ -285,7 +300,7 @@ pub(super) fn in_short(advantage: &Advantage, sms: u32) -> String {
     reasons.trim_end_matches('.').replacen('I', "i", 1).replacen("No count", "no count", 1)
 }
 
-/// Names the counts that have fallen with the time, the most first, and those that have grown meanwhile.
+/// Names the counts that have fallen with the time, the most first, and one that has grown meanwhile.
 fn reasons(counts: &[Count], factor: f64, sms: f64, most: usize) -> String {
     let mut changed: Vec<(f64, &Count)> = counts.iter().filter_map(|one| Some((one.factor()?, one))).collect();
     changed.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -293,7 +308,9 @@ fn reasons(counts: &[Count], factor: f64, sms: f64, most: usize) -> String {
     let fallen = changed.iter().filter(|(by, _)| has_fallen(*by));
     let fallen: Vec<String> = fallen.filter_map(|(by, count)| phrase(count, *by)).take(most).collect();
     let grown = changed.iter().rev().filter(|(by, _)| *by <= 1.0 / MIN_GROWTH);
-    let grown: Vec<String> = grown.filter_map(|(by, count)| phrase(count, *by)).take(1).collect();
+    let grown = grown.filter_map(|(by, count)| phrase(count, *by));
+    // A short clause has no room for them.
+    let grown: Vec<String> = grown.take(usize::from(most > 1)).collect();
     let told = [launches(counts), tensor_cores(counts), blocks(counts, sms)];
     let mut parts: Vec<String> = told.into_iter().flatten().collect();
     parts.extend(fallen);

@@ -4,22 +4,25 @@ use indexmap::IndexMap;
 
 use super::comparisons::{self, paired};
 use super::contract::{
-    Case, Committed, Cost, Environment, Exactness, Excerpt, LedgerRow, Parameters, Remeasured, Report, SCHEMA, Session,
-    Variant, Win,
+    Case, Committed, Cost, Environment, Exactness, Excerpt, ImprovedBy, LedgerRow, Parameters, Remeasured, Report,
+    SCHEMA, Session, Variant, Win,
 };
 use super::standing::{self, winners};
 use super::{
-    CaseFacts, ReportInput, advantage, baselines, began, calibration, credits, decision, excluded, findings, gains,
-    ladder, limiter, next_steps, options, outlook, parameters, phases, pictures, rivals, roofline, scaling, summary,
+    CaseFacts, ReportInput, advantage, baselines, beaten, began, calibration, credits, decision, excluded, findings,
+    gains, improved_by, ladder, limiter, model_check, next_steps, options, outlook, parameters, phases, pictures,
+    rivals, roofline, scaling, summary, tuned_alone,
 };
 use crate::domain::check::Check;
 use crate::domain::comparison::Role;
 use crate::domain::cost::Spent;
+use crate::domain::counters::Counters;
 use crate::domain::device::TimeSource;
 use crate::domain::evaluation::Outcome;
 use crate::domain::origin::{Origin, Purpose};
 use crate::domain::record::excerpt::{self, Totals};
 use crate::domain::record::{CaseRecord, IterationRecord, SessionRecord};
+use crate::domain::variant::VariantHash;
 use crate::domain::verdict::Verdict;
 
 const NS_PER_US: f64 = 1000.0;
@@ -27,12 +30,18 @@ const NS_PER_US: f64 = 1000.0;
 /// Makes the report of a session.
 pub fn build(input: &ReportInput<'_>) -> Report {
     let record = input.record;
+    let cases: Vec<Case> = record.session.cases.iter().map(|name| case(name, input)).collect();
+    let (advantages, rival_advantages) = (advantage::of(&cases, input), advantage::over_rivals(&cases, input));
+    let check = model_check::of(&advantages, &rival_advantages, record.session.time_source);
+    let (model_check, findings) = model_check::apply(check, input.findings, input);
+    let (_, began) = model_check::apply(check, input.began, input);
+    let input = &ReportInput { findings: &findings, began: &began, ..*input };
     let mut report = Report {
         schema: SCHEMA,
         session: session(record),
         environment: environment(record),
         dims: input.dims.iter().map(|dim| (dim.name, dim.about)).filter(|(_, about)| !about.is_empty()).collect(),
-        cases: record.session.cases.iter().map(|name| case(name, input)).collect(),
+        cases,
         baselines: baselines::timed(record),
         winners_curse: comparisons::winners_curse(&record.iterations),
         iterations: counts(&record.totals()),
@@ -43,7 +52,9 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         hypotheses: claimed(record).map(calibration::claim).collect(),
         predictions: calibration::predictions(record),
         calibration: calibration::of(record),
-        diagnoses: findings::diagnoses(input),
+        diagnoses: findings::diagnoses(input.findings, input),
+        model_check,
+        no_counters: record.no_counters.clone(),
         correctness: record.session.cases.iter().map(|name| exactness(name, record)).collect(),
         committed: committed(&record.iterations),
         cost: cost(record),
@@ -51,8 +62,11 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         summary: String::new(),
         scaling: Vec::new(),
         ladders: Vec::new(),
-        advantages: Vec::new(),
-        rival_advantages: Vec::new(),
+        advantages,
+        rival_advantages,
+        tuned_alone: None,
+        improved_by: ImprovedBy::default(),
+        beaten: Vec::new(),
         rivals: Vec::new(),
         credits: Vec::new(),
         parameters: Parameters::default(),
@@ -84,9 +98,10 @@ fn explain(report: &mut Report, input: &ReportInput<'_>) {
     report.scaling = scaling::of(cases, input);
     report.parameters = parameters::of(record, input.families);
     report.ladders = ladder::of(cases, &report.parameters.effects, input);
-    report.advantages = advantage::of(cases, input);
-    report.rival_advantages = advantage::over_rivals(cases, input);
+    report.beaten = beaten::of(cases, &report.diagnoses, input);
     report.rivals = rivals::of(cases, record);
+    report.tuned_alone = tuned_alone::of(cases, &report.diagnoses, &report.rivals, input);
+    report.improved_by = improved_by::of(cases, &gains, record);
     report.credits = credits::of(cases, input);
     report.outlook = outlook::of(&gains, cases.len(), options::room(cases), (wall_s, record.totals().variants));
     let decision =
@@ -175,10 +190,18 @@ fn case(name: &str, input: &ReportInput<'_>) -> Case {
         sms: record.environment.device.sms,
         comparison: deciding.as_ref().map(comparisons::to_contract),
         profile: measurement.and_then(|measurement| measurement.profile.clone()),
+        counters: standing.and_then(|standing| counters(&standing.iteration.hash, name, record)),
         change: began::change(name, record, conditions),
         roofline: rates.map(|facts| roofline::of(facts, best_ns)),
         limited_by: None,
     }
+}
+
+/// Returns the hardware counters of a variant on a case, whichever iteration they were read for.
+fn counters(hash: &VariantHash, case: &str, record: &SessionRecord) -> Option<Counters> {
+    let same = record.iterations.iter().filter(|one| one.hash == *hash);
+    let mut found = same.flat_map(|one| &one.measurements).filter(|found| found.case == *case);
+    found.find_map(|found| found.counters.clone())
 }
 
 fn excerpt_of(excerpt: &excerpt::Excerpt, record: &SessionRecord) -> Excerpt {

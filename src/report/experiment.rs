@@ -1,9 +1,9 @@
 //! The experiment that the data recommends most.
 
 use super::candidate::{Candidate, above_floor, most};
+use super::changes::first_clause;
 use super::contract::{self, Case, Configuration, Diagnosis, Experiment, ParameterEffect};
 use super::format::times;
-use super::ladder::first_clause;
 use super::next_change::{self, MIN_GAIN, Next};
 use super::pairs::{Sample, samples};
 use super::parameters::MIN_PAIRS;

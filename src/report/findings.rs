@@ -15,9 +15,9 @@ const MAX: usize = 4;
 
 /// Groups findings by variant and case. Causes that an experiment has confirmed or supported come first,
 /// refuted ones last.
-pub(super) fn diagnoses(input: &ReportInput<'_>) -> Vec<Diagnosis> {
+pub(super) fn diagnoses(findings: &[finding::Finding], input: &ReportInput<'_>) -> Vec<Diagnosis> {
     let mut diagnoses: Vec<Diagnosis> = Vec::new();
-    for found in input.findings {
+    for found in findings {
         let Some(iteration) = found.iteration else { continue };
         let same = |one: &&mut Diagnosis| one.iteration == iteration && one.case == found.case;
         match diagnoses.iter_mut().find(same) {

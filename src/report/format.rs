@@ -37,12 +37,12 @@ pub fn common_prefix<'a>(names: &[&'a str]) -> &'a str {
     ends.take_while(is_common).last().filter(|_| differ).unwrap_or_default()
 }
 
-/// Formats a ratio with its interval: `1.256× (1.241 to 1.256)`. Comparisons resolve differences below 1%. An interval
-/// without a width at these digits is left out.
+/// Formats a ratio with its interval: `1.256× (1.241 to 1.256)`. Comparisons resolve differences below 1%. A value without
+/// an interval, such as a modelled one, has the same ends.
 pub fn ratio(estimate: f64, lo: f64, hi: f64) -> String {
     let show = |ratio: f64| if ratio < 10.0 { format!("{ratio:.3}") } else { format!("{ratio:.1}") };
-    let (lo, hi) = (show(lo), show(hi));
-    if lo == hi { format!("{}×", show(estimate)) } else { format!("{}× ({lo} to {hi})", show(estimate)) }
+    let interval = if lo == hi { String::new() } else { format!(" ({} to {})", show(lo), show(hi)) };
+    format!("{}×{interval}", show(estimate))
 }
 
 /// Formats the two ends of a range, or one of them where both read the same.
@@ -123,8 +123,9 @@ mod tests {
         assert_eq!([times(1.003), times(0.996), times(1.0002), times(1.0)], ["1.003×", "0.996×", "1.00×", "1.00×"]);
         assert_eq!(
             [ratio(1.2557, 1.2412, 1.26), ratio(41.23, 40.0, 42.0), ratio(1.8821, 1.8819, 1.8823)],
-            ["1.256× (1.241 to 1.260)", "41.2× (40.0 to 42.0)", "1.882×"]
+            ["1.256× (1.241 to 1.260)", "41.2× (40.0 to 42.0)", "1.882× (1.882 to 1.882)"]
         );
+        assert_eq!(ratio(1.5, 1.5, 1.5), "1.500×", "a value without an interval");
         assert_eq!([fine(1.006), fine(1.14), fine(0.998), fine(0.5)], ["1.006×", "1.14×", "0.998×", "0.50×"]);
         assert_eq!([change(1.0625), change(0.98)], ["+6.2%", "-2.0%"]);
         assert_eq!([percent(0.000_2), percent(0.012), percent(0.88)], ["0.02%", "1.2%", "88%"]);

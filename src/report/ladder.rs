@@ -1,8 +1,8 @@
 //! How the best variant of a case came about: from the first one over those that were the fastest in turn.
 
 use super::began;
+use super::changes::{joined, named};
 use super::contract::{Case, Ladder, LadderStep, ParameterEffect};
-use super::format::{either, times};
 use super::pairs::{Sample, samples};
 use super::{FamilyFacts, ReportInput};
 use crate::domain::origin::Change;
@@ -13,12 +13,6 @@ const MAX_LADDERS: usize = 2;
 
 /// The least factor of a step. A smaller one explains nothing.
 const MIN_STEP: f64 = 1.005;
-
-/// The most changed parameters to explain in a step.
-const MAX_EXPLAINED: usize = 2;
-
-/// The effect of a change alone from which it is explained.
-const MIN_ALONE: f64 = 1.02;
 
 /// Returns the ladders of the cases that gained most over their first variant, each with another family at its end.
 pub(super) fn of(cases: &[Case], effects: &[ParameterEffect], input: &ReportInput<'_>) -> Vec<Ladder> {
@@ -60,6 +54,34 @@ fn streaks<'a>(case: &str, best_us: f64, samples: &'a [Sample<'a>]) -> Vec<Strea
     streaks
 }
 
+/// Steps towards the best variant, with the configuration of the last one.
+struct Climb<'a> {
+    steps: Vec<LadderStep>,
+    params: &'a Params,
+}
+
+impl<'a> Climb<'a> {
+    /// Adds a step if it is faster than the last one.
+    fn step(&mut self, (what, family, us): (String, &str, f64), params: &'a Params, mechanism: String) {
+        if self.steps.last().is_none_or(|last| last.us / us >= MIN_STEP) {
+            self.add((what, family, us), params, mechanism);
+        }
+    }
+
+    fn add(&mut self, (what, family, us): (String, &str, f64), params: &'a Params, mechanism: String) {
+        let factor = self.steps.last().map(|last| last.us / us);
+        // A family that an earlier step had is tuned.
+        let kind = if self.has(family) { "tuning" } else { "family" };
+        self.steps.push(LadderStep { what, kind, family: family.to_owned(), us, factor, mechanism });
+        self.params = params;
+    }
+
+    /// Tells whether a step has a family.
+    fn has(&self, family: &str) -> bool {
+        self.steps.iter().any(|step| step.family == family)
+    }
+}
+
 /// Returns the steps of a case from its first variant to its best one. None without a correct variant. The effects of
 /// single parameters say what each of them contributes to a step.
 pub(super) fn of_case(
@@ -73,14 +95,15 @@ pub(super) fn of_case(
     let about = |family: &str| input.families.iter().find(|facts| facts.name == family);
     let idea = |family: &str| about(family).map_or_else(String::new, |facts| facts.about.clone());
     let worth = |family| Worth { family, case: &case.case, effects };
-    let mut steps = vec![LadderStep {
+    let first = LadderStep {
         what: format!("the first kernel, `{}`", start.iteration.family),
         kind: "start",
         family: start.iteration.family.clone(),
         us: start.timing.median_ns / 1e3,
         factor: None,
         mechanism: idea(&start.iteration.family),
-    }];
+    };
+    let mut climb = Climb { steps: vec![first], params: &start.iteration.params };
     let family = variant.family.as_str();
     let streaks = streaks(&case.case, best_us, samples);
     for (place, Streak { family: own, first, last }) in streaks.iter().enumerate() {
@@ -91,7 +114,7 @@ pub(super) fn of_case(
             }
             None => ("becomes the fastest", idea(own)),
         };
-        step(&mut steps, (format!("`{own}` {what}"), own, micros(first)), why);
+        climb.step((format!("`{own}` {what}"), own, micros(first)), first.params, why);
         let (what, params, us) = match is_winner {
             true => (format!("`{own}`, the winner"), &variant.params, best_us),
             false => (format!("`{own}`, tuned"), last.params, micros(last)),
@@ -100,47 +123,25 @@ pub(super) fn of_case(
             continue;
         }
         let changed = changes(first.params, params, worth(own), about(own));
-        let mechanism = with_idea(&steps, own, idea(own), changed);
-        step(&mut steps, (what, own, us), mechanism);
+        let mechanism = if climb.has(own) { changed } else { with_idea(idea(own), changed) };
+        climb.step((what, own, us), params, mechanism);
     }
-    if steps.last().is_some_and(|last| last.us > best_us) {
+    if climb.steps.last().is_some_and(|last| last.us > best_us) {
         let earlier = streaks.iter().rfind(|streak| streak.family == family);
-        let mechanism = match earlier {
-            _ if steps.last().is_some_and(|last| last.family == family) => {
-                "smaller changes of its parameters".to_owned()
-            }
-            Some(earlier) => changes(earlier.last.params, &variant.params, worth(family), about(family)),
-            None => idea(family),
+        let from = match earlier {
+            _ if climb.steps.last().is_some_and(|last| last.family == family) => Some(climb.params),
+            earlier => earlier.map(|earlier| earlier.last.params),
         };
-        steps.push(LadderStep {
-            what: format!("`{family}`, the winner"),
-            kind: kind(&steps, family),
-            family: family.to_owned(),
-            us: best_us,
-            factor: steps.last().map(|last| last.us / best_us),
-            mechanism,
-        });
+        let mechanism =
+            from.map_or_else(|| idea(family), |from| changes(from, &variant.params, worth(family), about(family)));
+        climb.add((format!("`{family}`, the winner"), family, best_us), &variant.params, mechanism);
     }
-    Some(Ladder { case: case.case.clone(), steps, floor_us: case.floor_us })
+    Some(Ladder { case: case.case.clone(), steps: climb.steps, floor_us: case.floor_us })
 }
 
-/// Adds a step if it is faster than the last one.
-fn step(steps: &mut Vec<LadderStep>, (what, family, us): (String, &str, f64), mechanism: String) {
-    let factor = steps.last().map(|last| last.us / us);
-    if factor.is_none_or(|factor| factor >= MIN_STEP) {
-        steps.push(LadderStep { what, kind: kind(steps, family), family: family.to_owned(), us, factor, mechanism });
-    }
-}
-
-/// Returns the kind of the next step: that of a family which an earlier step had is tuning.
-fn kind(steps: &[LadderStep], family: &str) -> &'static str {
-    if steps.iter().any(|step| step.family == family) { "tuning" } else { "family" }
-}
-
-/// Joins a family's idea and its tuned parameters, unless a step before has told the idea.
-fn with_idea(steps: &[LadderStep], family: &str, idea: String, tuned: String) -> String {
-    let is_told = steps.iter().any(|step| step.family == family);
-    if is_told || idea.is_empty() { tuned } else { format!("{idea} Tuned: {tuned}") }
+/// Joins a family's idea and its tuned parameters.
+fn with_idea(idea: String, tuned: String) -> String {
+    if idea.is_empty() { tuned } else { format!("{idea} Tuned: {tuned}") }
 }
 
 fn micros(sample: &Sample<'_>) -> f64 {
@@ -171,55 +172,25 @@ impl Worth<'_> {
     }
 }
 
-/// Lists the parameters that changed: those that help most first, with what they do. Of those that matter little alone, only
-/// the values are given.
+/// Lists the parameters that changed, those that help most first, with what they do.
 fn changes(from: &Params, to: &Params, worth: Worth<'_>, facts: Option<&FamilyFacts>) -> String {
     let mut changes: Vec<(Option<f64>, Change)> =
         Change::between(from, to).into_iter().map(|change| (worth.of(&change), change)).collect();
+    if changes.is_empty() {
+        return "the same configuration, timed again".to_owned();
+    }
     changes.sort_by(|(a, _), (b, _)| b.unwrap_or(1.0).total_cmp(&a.unwrap_or(1.0)));
-    let matters = changes.iter().filter(|(effect, _)| effect.is_some_and(|effect| effect >= MIN_ALONE)).count();
-    // Without one that helps alone, the first ones are named all the same.
-    let named = if matters == 0 { MAX_EXPLAINED } else { matters.min(MAX_EXPLAINED) };
+    // The step itself is the effect of a single change.
     let is_alone = changes.len() == 1;
-    let (named, others) = changes.split_at(named.min(changes.len()));
-    let words = named.iter().map(|(effect, Change { parameter, from, to })| {
-        let about = facts.and_then(|facts| facts.parameters.get(parameter)).map(|about| meaning(about).to_owned());
-        // The step itself is the effect of a single change.
-        let alone = effect.filter(|_| !is_alone).map(|effect| format!("{} alone", times(effect)));
-        let notes: Vec<String> = alone.into_iter().chain(about).collect();
-        let notes = if notes.is_empty() { notes.concat() } else { format!(" ({})", notes.join("; ")) };
-        format!("`{parameter}` {from} → {to}{notes}")
-    });
-    let mut words: Vec<String> = words.collect();
-    words.extend(rest(others));
-    words.join(", ")
-}
-
-/// Lists the changes that are not explained, with the range of their effects alone.
-fn rest(others: &[(Option<f64>, Change)]) -> Option<String> {
-    let effects = others.iter().filter_map(|(effect, _)| *effect);
-    let range = effects.clone().reduce(f64::min).zip(effects.reduce(f64::max));
-    let range = range.map(|(lo, hi)| format!(" ({} alone)", either(times(lo), times(hi)))).unwrap_or_default();
-    let named = |Change { parameter, from, to }: &Change| format!("`{parameter}` {from} → {to}");
-    let names: Vec<String> = others.iter().map(|(_, change)| named(change)).collect();
-    (!names.is_empty()).then(|| format!("and {}{range}", names.join(", ")))
-}
-
-/// Returns what a parameter does in short: the first clause, or all of it up to the second value where it lists values.
-pub(super) fn meaning(about: &str) -> &str {
-    let first = first_clause(about);
-    if first.len() > 2 { first } else { about.split_once("; ").map_or(about, |(first, _)| first) }
-}
-
-/// Returns a text up to its first punctuation mark.
-pub(super) fn first_clause(text: &str) -> &str {
-    text.find([':', ';', '.', ',', '(']).map_or(text, |end| &text[..end]).trim_end()
+    let about = |change: &Change| facts.and_then(|facts| facts.parameters.get(&change.parameter)).map(String::as_str);
+    let names: Vec<String> =
+        changes.iter().map(|(effect, change)| named(change, effect.filter(|_| !is_alone), about(change))).collect();
+    joined(&names)
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::tests::{families, found, iteration, record, report};
-    use super::*;
     use crate::domain::evaluation::Outcome;
     use crate::domain::ids::IterationId;
     use crate::domain::verdict::Verdict;
@@ -246,18 +217,5 @@ mod tests {
         ");
         let markdown = report(&record).to_markdown().unwrap();
         assert!(markdown.contains("| **all steps** | - | 1.60× | 80.00 us to 50.00 us |"), "{markdown}");
-    }
-
-    #[test]
-    fn a_change_that_is_not_explained_has_both_values() {
-        let change = |parameter: &str| Change { parameter: parameter.to_owned(), from: 1, to: 0 };
-        let others = [(Some(1.003), change("OVERLAP")), (None, change("CHUNK"))];
-        assert_eq!(rest(&others).unwrap(), "and `OVERLAP` 1 → 0, `CHUNK` 1 → 0 (1.003× alone)");
-    }
-
-    #[test]
-    fn a_parameter_is_explained_by_its_first_clause() {
-        assert_eq!(first_clause("keys per copy: small chunks start sooner"), "keys per copy");
-        assert_eq!(first_clause("warps"), "warps");
     }
 }

@@ -13,6 +13,9 @@ const MUCH_LAUNCH: f64 = 0.25;
 /// The share of a time from which an empty launch is named beside the cause.
 const NAMED_LAUNCH: f64 = 0.2;
 
+/// The share of a time from which it is said that nothing explains it.
+const MIN_REST: f64 = 0.05;
+
 /// Blocks for each multiprocessor from which none of them counts as idle.
 const MAX_BLOCKS: f64 = 0.8;
 
@@ -43,7 +46,8 @@ pub(super) fn is_about(diagnosis: &Diagnosis, case: &Case) -> bool {
     diagnosis.case == case.case && Some(diagnosis.iteration) == case.iteration
 }
 
-fn causes<'a>(case: &Case, diagnoses: &'a [Diagnosis]) -> impl Iterator<Item = &'a Finding> {
+/// Returns the causes of lost time in the best variant of a case that no experiment has refuted, the most important first.
+pub(super) fn causes<'a>(case: &Case, diagnoses: &'a [Diagnosis]) -> impl Iterator<Item = &'a Finding> {
     let own = diagnoses.iter().find(|one| is_about(one, case));
     let findings = own.into_iter().flat_map(|diagnosis| &diagnosis.findings);
     findings.filter(|one| one.tested.status != CauseStatus::NotConfirmed)
@@ -61,23 +65,51 @@ pub(super) fn much_launch(case: &Case) -> Option<f64> {
     case.roofline.as_ref()?.share_of_launch.filter(|share| *share >= NAMED_LAUNCH)
 }
 
-/// Says what limits the best variant of a case, with the launch beside it where that is much of the time. The larger
-/// share of the time comes first. Nothing removes the launch, but it is time that no other cause has.
-pub(super) fn with_launch(case: &Case, diagnoses: &[Diagnosis]) -> Option<String> {
-    let limit = case.limited_by.clone()?;
+/// Returns the share of the time of a best variant that is neither its floor nor what its first cause would save. None
+/// without a floor.
+pub(super) fn unexplained(case: &Case, diagnoses: &[Diagnosis]) -> Option<f64> {
+    let gain = first_cause(case, diagnoses).map_or(1.0, |cause| cause.gain.max(1.0));
+    Some((1.0 / gain - case.floor_us? / case.best_us?).max(0.0))
+}
+
+/// Says what limits the best variant of a case: the launch where that is much of the time, the cause, and how much of the
+/// time neither explains.
+pub(super) fn in_shares(case: &Case, diagnoses: &[Diagnosis]) -> Option<String> {
+    let limit = case.limited_by.as_deref()?;
     let cause = first_cause(case, diagnoses);
+    let told = with_launch(case, limit, cause);
+    let Some(rest) = unexplained(case, diagnoses).filter(|rest| *rest >= MIN_REST).map(percent) else {
+        return Some(told);
+    };
+    Some(match cause {
+        Some(cause) if cause.gain > 1.0 => format!("{told}; {rest} not explained"),
+        _ if is_launch(limit, cause) && much_launch(case).is_some() => {
+            format!("{told}; the other {rest} not explained")
+        }
+        Some(_) => format!("{told}; how much of the other {rest} is not known"),
+        None => told,
+    })
+}
+
+/// Names the launch beside the limit where it is much of the time. The larger share of the time comes first. Nothing
+/// removes the launch, but it is time that no other cause has.
+fn with_launch(case: &Case, limit: &str, cause: Option<&Finding>) -> String {
     let is_at_floor = cause.is_some_and(|cause| cause.rule == "at-the-floor");
-    let Some(share) = much_launch(case).filter(|_| !is_at_floor) else { return Some(limit) };
+    let Some(share) = much_launch(case).filter(|_| !is_at_floor) else { return limit.to_owned() };
     let launch = format!("{} launch (unavoidable)", percent(share));
-    let is_launch = cause.map_or(limit.starts_with(Limiter::Launch.name()), |cause| cause.rule == "launch-bound");
     let own_share = cause.map_or(0.0, |cause| 1.0 - 1.0 / cause.gain.max(1.0));
-    Some(match (is_launch, own_share > share) {
+    match (is_launch(limit, cause), own_share > share) {
         // Only several launches have a gain.
-        (true, _) if own_share > 0.0 => limit,
+        (true, _) if own_share > 0.0 => limit.to_owned(),
         (true, _) => launch,
         (false, true) => format!("{limit}; {launch}"),
         (false, false) => format!("{launch}; then {limit}"),
-    })
+    }
+}
+
+/// Tells whether the limit is the launch.
+fn is_launch(limit: &str, cause: Option<&Finding>) -> bool {
+    cause.map_or(limit.starts_with(Limiter::Launch.name()), |cause| cause.rule == "launch-bound")
 }
 
 fn by_ceilings(case: &Case, roofline: &Roofline) -> Option<String> {
@@ -123,10 +155,15 @@ mod tests {
         let report = report(&record());
         let named = |best_ns: f64, limit: &str| {
             let roofline = Some(roofline::of(&facts("b1h1s128"), Some(best_ns)));
-            with_launch(&Case { limited_by: Some(limit.to_owned()), roofline, ..report.cases[0].clone() }, &[]).unwrap()
+            let best_us = Some(best_ns / 1e3);
+            let limited_by = Some(limit.to_owned());
+            in_shares(&Case { limited_by, roofline, best_us, ..report.cases[0].clone() }, &[]).unwrap()
         };
         assert_eq!(named(2500.0, "idle SMs"), "40% launch (unavoidable); then idle SMs");
-        assert_eq!(named(2500.0, "launch: an empty launch is 40% of the time"), "40% launch (unavoidable)");
+        assert_eq!(
+            named(2500.0, "launch: an empty launch is 40% of the time"),
+            "40% launch (unavoidable); the other 60% not explained"
+        );
         assert_eq!(named(6000.0, "idle SMs"), "idle SMs");
     }
 

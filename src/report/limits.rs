@@ -1,8 +1,8 @@
 //! What probably limits the best variants: cases with the same cause in one group.
 
 use super::contract::{Case, Diagnosis, Finding};
-use super::format::{either, times};
-use super::limiter::{first_cause, weight};
+use super::format::{either, percent, times};
+use super::limiter::{first_cause, unexplained, weight};
 use super::merged::{merge, shape};
 use crate::domain::ids::IterationId;
 
@@ -68,6 +68,18 @@ impl<'a> Group<'a> {
             some => format!(" or, on {some}, not known"),
         };
         Some(format!("{}{unknown}", either(times(least), times(most))))
+    }
+
+    /// Returns the largest possible gain. None if no cause has one.
+    pub(super) fn most_to_gain(&self) -> Option<f64> {
+        self.causes().map(|cause| cause.gain).filter(|gain| *gain > 1.0).reduce(f64::max)
+    }
+
+    /// Formats the share of the time that neither the floor nor the cause explains: `46% to 69%`. None without a floor.
+    pub(super) fn unexplained(&self, diagnoses: &[Diagnosis]) -> Option<String> {
+        let shares = || self.members.iter().filter_map(|(case, _)| unexplained(case, diagnoses));
+        let (least, most) = shares().reduce(f64::min).zip(shares().reduce(f64::max))?;
+        Some(either(percent(least), percent(most)))
     }
 
     /// Formats the confidence in the causes: `medium to high`. None without causes.

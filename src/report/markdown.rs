@@ -1,10 +1,14 @@
 //! Renders a report as Markdown. The words and tables are in `templates/reports/`.
 
+mod beaten;
 mod effects;
 mod explanations;
+mod first_kernel;
+mod hardware;
 mod hypotheses;
 mod sentences;
 mod table;
+mod winners;
 
 use tera::{Context, Kwargs, State, Tera, Value};
 
@@ -116,6 +120,12 @@ pub(super) fn context(report: &Report) -> Result<Context, ReportError> {
 
 /// Adds the sentences and tables that explain the figures.
 fn explain(context: &mut Context, report: &Report) {
+    context.insert("improved_sentence", &winners::improved(report));
+    context.insert("won_sentences", &winners::others(report));
+    context.insert("chain_sentence", &winners::chains(report));
+    context.insert("first_counts", &first_kernel::counts(report));
+    context.insert("tuned_sentence", &first_kernel::tuned_alone(report));
+    context.insert("excerpt_sentence", &report.excerpt.map(sentences::excerpt));
     context.insert("headline", &sentences::headline(report));
     context.insert("began", sentences::began(report));
     context.insert("terms", &sentences::terms(report));
@@ -132,6 +142,10 @@ fn explain(context: &mut Context, report: &Report) {
     let steps = report.ladders.first().map(|ladder| &*ladder.steps).unwrap_or_default();
     context.insert("has_effects", &steps.iter().any(|step| step.mechanism.contains(" alone")));
     contests(context, report);
+    let rows = beaten::count(report);
+    context.insert("beaten_rows", &rows);
+    context.insert("beaten_table", &beaten::beaten(report, MAX_CONTESTS));
+    context.insert("all_beaten_table", &beaten::beaten(report, rows));
     counts(context, report);
     context.insert("is_warm", &report.cases.iter().all(|case| case.regime == Some(Regime::Warm)));
     context.insert("advantage_sentences", &sentences::advantages(report));
@@ -150,6 +164,7 @@ fn explain(context: &mut Context, report: &Report) {
     context.insert("cause_order", sentences::CAUSE_ORDER);
     context.insert("winner_causes", &explanations::causes(report));
     context.insert("accounted", &sentences::accounted(report));
+    context.insert("model_check_sentence", &sentences::model_check(report));
     context.insert("why", &sentences::why(report));
     context.insert("recommended_head", sentences::recommended_head(report));
     let after = report.next_experiment.as_ref().and_then(|next| next.after_us);
@@ -170,7 +185,7 @@ fn explain(context: &mut Context, report: &Report) {
 /// Adds the counts of one winner and of what it leads: of a lead that they explain, and else of the largest one.
 /// Without leads, a slower variant with counts is all there is.
 fn counts(context: &mut Context, report: &Report) {
-    let leads = advantage::leads(report);
+    let leads = advantage::leads(&report.advantages, &report.rival_advantages);
     let first = leads.iter().copied().find(|one| one.explained).or(leads.first().copied());
     let first = first.or(report.advantages.first());
     let is_shown = |one: &&Advantage| {

@@ -2,10 +2,12 @@
 
 mod advantage;
 mod baselines;
+mod beaten;
 mod began;
 mod build;
 mod calibration;
 mod candidate;
+mod changes;
 mod comparisons;
 pub mod contract;
 mod credits;
@@ -17,6 +19,7 @@ mod findings;
 pub mod format;
 mod gains;
 mod html;
+mod improved_by;
 mod interactions;
 mod ladder;
 pub mod ledger;
@@ -25,6 +28,7 @@ mod limits;
 mod markdown;
 mod measuring;
 mod merged;
+mod model_check;
 mod next_change;
 mod next_steps;
 mod options;
@@ -49,6 +53,7 @@ mod transfer;
 mod tuned_alone;
 pub mod two;
 mod two_text;
+mod unexplained;
 
 use indexmap::IndexMap;
 
@@ -61,6 +66,7 @@ use crate::domain::prediction::Prediction;
 use crate::domain::record::SessionRecord;
 use crate::domain::variant::Params;
 
+pub use beaten::beaten_winners;
 pub use build::build;
 pub use contract::Report;
 pub use standing::best_of_case;
@@ -82,6 +88,8 @@ pub struct ReportInput<'a> {
     pub is_valid: &'a dyn Fn(&str, &Params, &str) -> bool,
     /// The findings of the session's diagnosis.
     pub findings: &'a [Finding],
+    /// The findings about the committed winners that the session began with and beat.
+    pub began: &'a [Finding],
     /// The sources of the best variants and of the iterations that they were changed from, by iteration.
     pub sources: &'a [(IterationId, String)],
     /// Predicts the speed-up of a finding's remedy over the variant that the finding explains.

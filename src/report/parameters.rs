@@ -37,7 +37,9 @@ pub(super) fn of(record: &SessionRecord, families: &[FamilyFacts]) -> Parameters
         }
     }
     let interactions = interactions::of(&samples, noise);
-    Parameters { noise: noise.known, noise_pairs: noise.pairs as u64, effects, interactions }
+    let timed = families.iter().filter(|one| names.iter().any(|(family, _)| *family == one.name));
+    let about = timed.map(|one| (one.name.clone(), one.parameters.clone())).collect();
+    Parameters { noise: noise.known, noise_pairs: noise.pairs as u64, effects, interactions, about }
 }
 
 /// Returns all pairs that differ in one parameter, by its values before and after.

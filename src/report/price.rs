@@ -9,8 +9,8 @@ pub(super) fn of(report: &Report) -> String {
     let first = report.options.iter().find(|choice| choice.recommended);
     let then = report.options.iter().find(|choice| choice.then);
     let told = |choice: &Choice, subject: &str| {
-        let gain = gain(report, choice).map(|gain| format!(" (expected: {gain})")).unwrap_or_default();
-        price(choice).map(|price| format!(" {subject} costs {price}{gain}."))
+        let gain = gain(report, choice).map(|gain| format!(" Expected: {gain}.")).unwrap_or_default();
+        price(choice).map(|price| format!(" {subject} costs {price}.{gain}"))
     };
     let first = first.and_then(|choice| match choice.kind {
         "experiment" => told(choice, "The change"),
@@ -41,11 +41,19 @@ pub(super) fn writing(report: &Report) -> String {
     format!("human work, which this report does not estimate{model}")
 }
 
+/// Says what another session of so many seconds costs at the rate of this one: `240 s and for $0.23`.
+pub(super) fn of_session(report: &Report, seconds: f64) -> String {
+    let wall_s = report.session.wall_s.filter(|wall_s| *wall_s > 0.0);
+    let rate = wall_s.map(|wall_s| report.cost.session.gpu_usd / wall_s).filter(|rate| *rate > 0.0);
+    let dollars = rate.map(|rate| format!(" and for {}", usd(rate * seconds))).unwrap_or_default();
+    format!("{}{dollars}", duration(seconds))
+}
+
 /// Says what an option costs. None if that is not known, or nothing.
 fn price(choice: &Choice) -> Option<String> {
     let seconds = duration(choice.minutes.filter(|minutes| *minutes > 0.0)? * 60.0);
     let writing = match choice.kind {
-        "new_kernel" => "the work of writing it, which this report does not estimate, and a session of ",
+        "new_kernel" => "the work of writing it, and a session of ",
         _ => "",
     };
     Some(match choice.usd {

@@ -45,8 +45,8 @@ pub(super) fn first_reading(cases: &[Case]) -> Option<String> {
     let behind = span(&|first, best, _| Some(first / best))?;
     let nearest = if arithmetic.1 >= bandwidth.1 { "arithmetic" } else { "bandwidth" };
     let verdict = match (arithmetic.1.max(bandwidth.1) < NEAR_CEILING, known().count()) {
-        (true, 1) => "So neither bounds it: its warps wait, as the causes below explain".to_owned(),
-        (true, _) => "So neither bounds them: their warps wait, as the causes below explain".to_owned(),
+        (true, 1) => "So neither bounds it: its warps wait".to_owned(),
+        (true, _) => "So neither bounds them: their warps wait".to_owned(),
         (false, 1) => format!("So it is bound by {nearest}"),
         (false, _) => "Cases near a ceiling are bound by it".to_owned(),
     };

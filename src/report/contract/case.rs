@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::{Change, Ratio, Roofline, Variant};
+use crate::domain::counters::Counters;
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::machine::MachineSummary;
 use crate::domain::op::Dims;
@@ -58,6 +59,8 @@ pub struct Case {
     pub comparison: Option<Comparison>,
     /// The counts of a virtual GPU for the best variant. Null where times are measured.
     pub profile: Option<Profile>,
+    /// The hardware counters of the best variant. Null where they were not read.
+    pub counters: Option<Counters>,
     /// What the session began with, and what became of it. Null without a correct variant.
     pub change: Option<Change>,
     /// What the case needs, and how near the best variant comes to each ceiling. Null if the workload no longer has the

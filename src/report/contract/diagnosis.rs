@@ -21,6 +21,18 @@ pub struct Diagnosis {
     pub findings: Vec<Finding>,
 }
 
+/// How the model of the virtual GPU compares with the leads that the session measured. Gains that only the model estimates
+/// have low confidence where it derived fewer than half of these leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct ModelCheck {
+    /// Measured leads with counts of both kernels.
+    pub leads: u64,
+    /// Those that the model derived from the counts.
+    pub explained: u64,
+    /// Findings whose confidence is low because of that.
+    pub lowered: u64,
+}
+
 /// Which variant a diagnosis is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -1,9 +1,11 @@
 //! The parts of a report that explain its figures and say what to do next.
 
+use indexmap::IndexMap;
 use serde::Serialize;
 
-use super::Ratio;
+use super::{Finding, Ratio};
 use crate::domain::ids::CaseName;
+use crate::domain::origin;
 
 /// What a session began with on a case, and what became of it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -17,6 +19,46 @@ pub struct Change {
     pub ratio: Option<Ratio>,
     /// Whether the session has found a faster variant.
     pub improved: bool,
+}
+
+/// Where the winners of the improved cases come from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct ImprovedBy {
+    /// Improved cases whose best variant the search found.
+    pub search: u64,
+    /// Improvements over the initial design that the search confirmed, on all cases. Several may be of one case.
+    pub search_steps: u64,
+    /// Improved cases whose best variant was in the initial design.
+    pub initial_design: u64,
+    /// Improved cases whose best variant was a near tie until the final.
+    pub finals: u64,
+}
+
+/// What the parameters of the first kernel gained on the case for which it is diagnosed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TunedAlone {
+    /// The case.
+    pub case: CaseName,
+    /// The family.
+    pub family: String,
+    /// The first kernel's time over the best one of its family.
+    pub gain: f64,
+    /// The fewest changes of its parameters that gained at least three quarters of that, as a logarithm. Empty if these are
+    /// more than three.
+    pub changes: Vec<origin::Change>,
+    /// What these changes gained.
+    pub of_changes: Option<f64>,
+    /// The best time of its family over that of all families.
+    pub of_others: f64,
+}
+
+impl TunedAlone {
+    /// Tells whether the changes leave a cause in place that the change of another parameter removes.
+    pub fn leaves(&self, found: &Finding) -> bool {
+        let is_changed = |name: &str| self.changes.iter().any(|own| own.parameter == name);
+        let removed_by = &found.tested.changes;
+        !self.changes.is_empty() && !removed_by.is_empty() && removed_by.iter().all(|one| !is_changed(&one.parameter))
+    }
 }
 
 /// What a case needs at least, and how near the best variant comes to each ceiling of the device.
@@ -245,6 +287,15 @@ pub struct Parameters {
     pub effects: Vec<ParameterEffect>,
     /// The interactions, the strongest first.
     pub interactions: Vec<Interaction>,
+    /// What each parameter does, by family and parameter, for the families that were timed.
+    pub about: IndexMap<String, IndexMap<String, String>>,
+}
+
+impl Parameters {
+    /// Returns what a parameter of a family does.
+    pub fn about(&self, family: &str, parameter: &str) -> Option<&str> {
+        Some(self.about.get(family)?.get(parameter)?)
+    }
 }
 
 /// A family that cannot compute some of the cases.

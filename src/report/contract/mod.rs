@@ -2,6 +2,7 @@
 
 mod advantage;
 mod advice;
+mod beaten;
 mod case;
 mod diagnosis;
 mod explanation;
@@ -14,11 +15,12 @@ use serde::Serialize;
 
 pub use advantage::{Advantage, Count, Counted};
 pub use advice::{Choice, Configuration, Experiment, Outlook};
+pub use beaten::Beaten;
 pub use case::{Baseline, Case, Comparison, NearTie, TimedBaseline, WinnersCurse};
-pub use diagnosis::{Diagnosis, DiagnosisOf, Finding};
+pub use diagnosis::{Diagnosis, DiagnosisOf, Finding, ModelCheck};
 pub use explanation::{
-    CaseEffect, Change, Credit, Excluded, FamilyTime, Interaction, Ladder, LadderStep, ParameterEffect,
-    ParameterValues, Parameters, PhaseCost, Phases, Rivals, Roofline, Scaling, ScalingPoint, ScalingTime,
+    CaseEffect, Change, Credit, Excluded, FamilyTime, ImprovedBy, Interaction, Ladder, LadderStep, ParameterEffect,
+    ParameterValues, Parameters, PhaseCost, Phases, Rivals, Roofline, Scaling, ScalingPoint, ScalingTime, TunedAlone,
 };
 pub use pictures::{Diff, Distribution, Lineage, LineageStep, Progress, ProgressStep, Sampled, Tried};
 pub use predictions::{Calibration, Claim, Kept, Pay, Predictions, Refuted};
@@ -73,6 +75,10 @@ pub struct Report {
     pub calibration: Calibration,
     /// Why the initial kernel and the best variants are slow. Empty if the rules found nothing.
     pub diagnoses: Vec<Diagnosis>,
+    /// How the model behind some of these gains compares with the measured leads. Null where nothing shows it.
+    pub model_check: Option<ModelCheck>,
+    /// Why the session could not read hardware counters. Null if it read some, or did not try.
+    pub no_counters: Option<String>,
     /// How exact the best variant of each case is.
     pub correctness: Vec<Exactness>,
     /// The winners that were committed.
@@ -91,6 +97,12 @@ pub struct Report {
     pub advantages: Vec<Advantage>,
     /// Why the best variants are faster than the best ones of other families. Empty without counts of both.
     pub rival_advantages: Vec<Advantage>,
+    /// What the parameters of the first kernel gained without other families. Null if no other family won.
+    pub tuned_alone: Option<TunedAlone>,
+    /// Where the winners of the improved cases come from.
+    pub improved_by: ImprovedBy,
+    /// The committed winners that the session began with and beat, with what limited them. The largest gain first.
+    pub beaten: Vec<Beaten>,
     /// The best time of every family on the cases that several families could compute.
     pub rivals: Vec<Rivals>,
     /// Which steps the gains came from, the largest first.

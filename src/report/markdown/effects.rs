@@ -164,7 +164,8 @@ mod tests {
             effect("STAGES", 3, 1.1, "mixed"),
             effect("MT", 2, 0.8, "depends"),
         ];
-        let told = sentences(&Parameters { noise: None, noise_pairs: 0, effects, interactions });
+        let told =
+            sentences(&Parameters { noise: None, noise_pairs: 0, effects, interactions, ..Parameters::default() });
         insta::assert_snapshot!(told.join("\n"), @"
         **Helps**: `WARPS` 1 → 2 of `tiled`, 1.20× (4 of 5 pairs, on `short`, `long`).
         **Hurts wherever it was tried**: `WARPS` 1 → 4 of `tiled`, 0.50× (4 of 5 pairs, on `short`, `long`).

@@ -34,7 +34,7 @@ pub(super) fn cases(report: &Report) -> String {
             baseline.map_or_else(|| NOTHING.to_owned(), |one| format!("{} ({})", us(one.us), one.name)),
             baseline.map_or_else(|| NOTHING.to_owned(), |_| measuring::ratio(case.ratio_to_baseline, source)),
             floor(case),
-            limiter::with_launch(case, &report.diagnoses).unwrap_or_else(|| NOTHING.to_owned()),
+            limiter::in_shares(case, &report.diagnoses).unwrap_or_else(|| NOTHING.to_owned()),
         ]
     };
     let winner = if prefix.is_empty() { "winner".to_owned() } else { format!("winner (`{prefix}…`)") };
@@ -284,12 +284,20 @@ pub(super) fn causes(report: &Report) -> String {
             group.families().join(", "),
             group.limit(),
             possible,
+            group.unexplained(&report.diagnoses).unwrap_or_else(|| NOTHING.to_owned()),
             tested.unwrap_or_else(|| if are_refuted(report, group) { "all refuted" } else { NOTHING }.to_owned()),
             group.first().map_or_else(|| without_cause(report, group), |finding| finding.next.clone()),
         ]
     };
-    let headings =
-        ["cases", "best variants", "what probably limits them", "possible gain, confidence", "experiment", "next"];
+    let headings = [
+        "cases",
+        "best variants",
+        "what probably limits them",
+        "possible gain, confidence",
+        "not explained",
+        "experiment",
+        "next",
+    ];
     table(&headings, &limits::groups(&report.cases, &report.diagnoses).iter().map(row).collect::<Vec<_>>())
 }
 

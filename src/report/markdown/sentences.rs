@@ -2,19 +2,17 @@
 
 use std::collections::BTreeSet;
 
+use super::hardware;
 use crate::domain::device::TimeSource;
-use crate::domain::finding::EvidenceSource;
 use crate::domain::machine::Throttle;
 use crate::domain::origin::Change;
 use crate::domain::tested::{CauseStatus, CauseTest, is_more};
-use crate::report::contract::{Advantage, Case, Finding, Report};
+use crate::report::changes::{joined, named};
+use crate::report::contract::{Advantage, Case, Excerpt, Finding, ModelCheck, Report};
 use crate::report::format::{counted, duration, percent, relative_error, times};
-use crate::report::ladder::meaning;
 use crate::report::next_change::not_correct;
-use crate::report::{advantage, limiter};
-
-/// The multiple of the floor from which a distance has to be explained.
-const NEAR: f64 = 1.5;
+use crate::report::unexplained::{Distance, Unexplained};
+use crate::report::{advantage, limiter, price, unexplained};
 
 /// The most cases to name in a command. With more of them, it searches all cases of the workload.
 const MAX_CASES: usize = 6;
@@ -33,6 +31,19 @@ pub(super) fn headline(report: &Report) -> String {
         (ahead, known) => format!(", {ahead} of {known} ahead of the baseline"),
     };
     format!("{improved} of {all} cases improved{standing}")
+}
+
+/// Says what the report rests on, where the session has too many iterations to read them all.
+pub(super) fn excerpt(Excerpt { iterations, in_full, even, wins_left_out }: Excerpt) -> String {
+    let wins = match wins_left_out {
+        0 => String::new(),
+        left_out => format!(" {left_out} older improvements are not listed."),
+    };
+    format!(
+        "Counts, costs, times by phase and best times are about all {iterations} iterations; parameters, hypotheses and \
+         causes rest on {in_full} of them ({even} spread evenly, the others selected: the fastest, the improvements and \
+         what led to them, the experiments), so that what is called untried may be among the others.{wins}"
+    )
 }
 
 /// Says what the session began with.
@@ -115,13 +126,9 @@ fn experiment_command(report: &Report) -> Option<String> {
 /// How causes of lost time are ranked, what their gain is, and what an experiment shows.
 pub(super) const CAUSE_ORDER: &str = "Causes are ranked by possible gain (the estimated speed-up without the cause) and \
                                       confidence, after those that survived an experiment. Possible gains overlap, so \
-                                      they do not multiply. An experiment *confirms* a \
-                                      cause if one parameter brings half of that gain (as a logarithm), and *supports* \
-                                      it if several do or another cause could account for it. It is *inconclusive* if \
-                                      several gain far more.";
-
-/// The most changed parameters of an experiment to name.
-const MAX_CHANGES: usize = 3;
+                                      they do not multiply. An experiment *confirms* a cause if one parameter brings \
+                                      half of that gain (as a logarithm), *supports* it if several do or another cause \
+                                      could account for it, and is *inconclusive* if several gain far more.";
 
 /// Says what experiments have shown about a cause that was found in a variant of a family on a case, or that none of
 /// them could show anything, because the variants were not correct.
@@ -153,12 +160,13 @@ fn tested(report: &Report, (family, case): (&str, &str), tested: &CauseTest) -> 
         true => String::new(),
         false => format!("; {} could account for it, too, and it does not tell them apart", rules.join(" and ")),
     };
-    let about = |parameter: &str| {
-        let effects = &report.parameters.effects;
-        let own = effects.iter().find(|one| one.family == family && one.parameter == parameter);
-        own.map(|one| meaning(&one.about))
+    let about = |change: &Change| report.parameters.about(family, &change.parameter);
+    let names: Vec<String> = changes.iter().map(|change| named(change, None, about(change))).collect();
+    let what = match names.len() {
+        0 => "another family".to_owned(),
+        1 => joined(&names),
+        _ => format!("{} together", joined(&names)),
     };
-    let what = changed(changes, about);
     let status = match status {
         CauseStatus::Confirmed => "confirmed",
         CauseStatus::Supported => "supported",
@@ -173,23 +181,6 @@ fn tested(report: &Report, (family, case): (&str, &str), tested: &CauseTest) -> 
     format!("{status}: {what} {effect}{on} (iteration {iteration}{expects}{more}{shared})")
 }
 
-/// Names what an experiment changed, and what the parameters do.
-fn changed<'a>(changes: &[Change], about: impl Fn(&str) -> Option<&'a str>) -> String {
-    let named = changes.iter().take(MAX_CHANGES).map(|Change { parameter, from, to }| {
-        let about = about(parameter).map(|about| format!(" ({about})")).unwrap_or_default();
-        format!("`{parameter}` {from} → {to}{about}")
-    });
-    let mut named: Vec<String> = named.collect();
-    if changes.len() > MAX_CHANGES {
-        named.push(counted(changes.len() - MAX_CHANGES, "more parameter"));
-    }
-    match named.split_last() {
-        None => "another family".to_owned(),
-        Some((only, [])) => only.clone(),
-        Some((last, others)) => format!("{} and {last} together", others.join(", ")),
-    }
-}
-
 /// The most leads over other families to explain on the first page.
 const MAX_RIVALS: usize = 4;
 
@@ -197,11 +188,11 @@ const MAX_RIVALS: usize = 4;
 /// first, and in one sentence each the cases where they do not.
 pub(super) fn advantages(report: &Report) -> Vec<String> {
     let (explained, open): (Vec<&Advantage>, Vec<&Advantage>) =
-        advantage::leads(report).into_iter().partition(|one| one.explained);
+        advantage::leads(&report.advantages, &report.rival_advantages).into_iter().partition(|one| one.explained);
     let start = explained.iter().find(|one| one.role != "rival");
     let rivals = explained.iter().filter(|one| one.role == "rival");
     let shown = start.into_iter().chain(rivals.take(MAX_RIVALS));
-    let tally = advantage::explained(report, "The counts");
+    let tally = advantage::tally_with_reasons(report);
     tally
         .into_iter()
         .chain(shown.map(|one| reading(one)))
@@ -245,51 +236,61 @@ fn not_counted(report: &Report) -> Option<String> {
         .then(|| format!("Not explained, because the virtual GPU has not counted both kernels: {}.", named.join(", ")))
 }
 
-/// The share of the distance to the floor, as a logarithm, from which a cause explains most of it.
-const MOST: f64 = 0.5;
-
-/// Says how much of the distance to the floor the causes account for, and what would explain the rest. None where they
-/// account for most of it on all cases, and without a cause that has a figure.
+/// Says how much of the largest distance to the floor its cause accounts for, and what would explain the rest. None where
+/// causes account for most of it on all cases.
 pub(super) fn accounted(report: &Report) -> Option<String> {
-    let far = |case: &Case| Some(case.best_us? / case.floor_us?).filter(|far| *far >= NEAR);
-    let gain = |case: &Case| limiter::first_cause(case, &report.diagnoses).map_or(1.0, |cause| cause.gain.max(1.0));
-    let known: Vec<(&Case, f64, f64)> =
-        report.cases.iter().filter_map(|case| Some((case, far(case)?, gain(case)))).collect();
-    let is_open = |(_, far, gain): &(&Case, f64, f64)| gain.ln() < MOST * far.ln();
-    let open: Vec<&(&Case, f64, f64)> = known.iter().filter(|one| is_open(one)).collect();
-    let is_launch = |case: &Case| case.roofline.as_ref().is_some_and(|roofline| roofline.floor_limiter == "launch");
-    // No kernel reaches an empty launch, so the other cases tell more.
-    let rest = |(case, far, gain): &(&Case, f64, f64)| (!is_launch(case), far / gain);
-    let (case, far, gain) =
-        open.iter().max_by(|a, b| rest(a).0.cmp(&rest(b).0).then(rest(a).1.total_cmp(&rest(b).1)))?;
-    let of_case = match *gain > 1.0 {
-        true => format!("the cause accounts for {} of {}", times(*gain), times(*far)),
-        false => format!("no cause accounts for any of {}", times(*far)),
+    let Unexplained { most: Distance { case, far, gain }, .. } = unexplained::of(report)?;
+    let by = if gain > 1.0 {
+        format!("the cause accounts for {}", times(gain))
+    } else {
+        "no cause accounts for any".to_owned()
     };
-    known.iter().any(|(.., gain)| *gain > 1.0).then(|| {
-        format!(
-            "On {} of {} cases, no cause accounts for half of the distance to the floor (as a logarithm), so the rest is not \
-             explained. On `{}`, {of_case}.{}",
-            open.len(),
-            report.cases.len(),
-            case.case,
-            counters(report, case).unwrap_or_default()
-        )
-    })
+    Some(format!(
+        "On `{}`, {by} of the distance to the floor, {}.{}",
+        case.case,
+        times(far),
+        counters(report, case).unwrap_or_default()
+    ))
 }
 
-/// Says how to read the hardware counters of a winner. None if the session has read them, or without a GPU.
+/// Says that the confidence in modelled gains is low, and why. None where it is not.
+pub(super) fn model_check(report: &Report) -> Option<String> {
+    let ModelCheck { leads, explained, lowered } = report.model_check.filter(|check| check.lowered > 0)?;
+    let its = if lowered == 1 { "it" } else { "them" };
+    Some(format!(
+        "The confidence in {} is low, because only the model of the virtual GPU estimates {its}. It derived {explained} \
+         of the {leads} leads that this session measured and counted.",
+        counted(lowered as usize, "possible gain")
+    ))
+}
+
+/// The budget of a session on one case that reads the counters of its winner. A twentieth of it is for counters
+/// (`counters.budget_share`), which read the first kernel's before the winner's. Each takes about 4 s, most of it to start
+/// and end `ncu` (H200, 2026-11-22, docs/counters.md).
+const COUNTERS_S: f64 = 240.0;
+
+/// Says what the hardware counters of a winner show, or else how to read them and what that costs, or why that failed. None
+/// without a GPU.
 fn counters(report: &Report, case: &Case) -> Option<String> {
-    let own = report.diagnoses.iter().filter(|one| limiter::is_about(one, case));
-    let mut evidence = own.flat_map(|one| &one.findings).flat_map(|found| &found.evidence);
-    let are_read = evidence.any(|one| one.source == EvidenceSource::HardwareCounters);
-    (report.session.time_source == TimeSource::Measured && !are_read).then(|| {
-        format!(
-            " Hardware counters would tell more. `optloop start --workload {} --case {}` reads those of its winner, if \
-             `ncu` works.",
-            report.session.workload, case.case
-        )
-    })
+    if report.session.time_source != TimeSource::Measured {
+        return None;
+    }
+    if let Some(counters) = &case.counters {
+        return Some(format!(" Hardware counters of its winner were read. {}", hardware::told(counters)));
+    }
+    if let Some(why) = &report.no_counters {
+        return Some(format!(
+            " Hardware counters would tell more, but this session could not read them: {}.",
+            why.trim_end_matches('.')
+        ));
+    }
+    Some(format!(
+        " Hardware counters would tell more: `optloop start --workload {} --case {} --budget {COUNTERS_S}s` reads those of \
+         its winner if `ncu` works, in at most {}.",
+        report.session.workload,
+        case.case,
+        price::of_session(report, COUNTERS_S)
+    ))
 }
 
 /// Says why the recommended option is recommended, if it is no experiment.
@@ -415,6 +416,7 @@ fn machine(cases: &[Case]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::counters::Counters;
     use crate::domain::ids::IterationId;
     use crate::report::contract::{Configuration, Experiment};
     use crate::report::tests::{record, report};
@@ -474,5 +476,34 @@ mod tests {
         assert_eq!(headline(&report(&record)), "1 of 3 cases improved, 0 of 1 ahead of the baseline");
         record.baselines.clear();
         assert_eq!(headline(&report(&record)), "1 of 3 cases improved");
+    }
+
+    #[test]
+    fn low_confidence_in_modelled_gains_has_its_reason() {
+        let mut report = report(&record());
+        let mut told = |lowered| {
+            report.model_check = Some(ModelCheck { leads: 12, explained: 1, lowered });
+            model_check(&report)
+        };
+        assert_eq!(told(0), None);
+        insta::assert_snapshot!(told(2).unwrap(), @"The confidence in 2 possible gains is low, because only the model of the virtual GPU estimates them. It derived 1 of the 12 leads that this session measured and counted.");
+    }
+
+    /// A session of 3,301 s cost $0.18. The counters of a winner take 240 s of another one.
+    #[test]
+    fn what_hardware_counters_show_is_told_or_how_to_read_them_or_why_that_failed() {
+        let mut report = report(&record());
+        let told = |report: &Report| counters(report, &report.cases[0]).unwrap();
+        let how = told(&report);
+        report.no_counters = Some("ncu is missing.".to_owned());
+        let why_not = told(&report);
+        report.cases[0].counters = Some(Counters::default());
+        insta::assert_snapshot!([how, why_not, told(&report)].join("\n"), @"
+        Hardware counters would tell more: `optloop start --workload attention-fp16-d64 --case b1h1s128 --budget 240s` reads those of its winner if `ncu` works, in at most 240 s and for $0.01.
+        Hardware counters would tell more, but this session could not read them: ncu is missing.
+        Hardware counters of its winner were read. They are empty.
+        ");
+        report.session.time_source = TimeSource::Modelled;
+        assert_eq!(counters(&report, &report.cases[0]), None);
     }
 }

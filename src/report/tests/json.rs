@@ -100,6 +100,7 @@ fn a_session_is_told_to_programs_as_json() {
           "sms": 58,
           "comparison": null,
           "profile": null,
+          "counters": null,
           "change": {
             "began_with": "first_variant",
             "began_us": 80.0,
@@ -169,6 +170,7 @@ fn a_session_is_told_to_programs_as_json() {
           "sms": 58,
           "comparison": null,
           "profile": null,
+          "counters": null,
           "change": {
             "began_with": "first_variant",
             "began_us": 400.0,
@@ -223,6 +225,7 @@ fn a_session_is_told_to_programs_as_json() {
           "sms": 58,
           "comparison": null,
           "profile": null,
+          "counters": null,
           "change": null,
           "roofline": {
             "flop": 4000000.0,
@@ -382,6 +385,8 @@ fn a_session_is_told_to_programs_as_json() {
         "refuted": []
       },
       "diagnoses": [],
+      "model_check": null,
+      "no_counters": null,
       "correctness": [
         {
           "case": "b1h1s128",
@@ -467,7 +472,7 @@ fn a_session_is_told_to_programs_as_json() {
         "No baseline was timed for `b8h8s512`, `b16h8s512`, so it is unknown how these cases compare with the usual implementation.",
         "Winners that are not committed: `b1h1s128` (iteration 3)."
       ],
-      "summary": "- **Result.** The session improved 1 of 2 cases over their first correct kernels, by 1.60×. On 0 of 1 cases with a baseline, ours is faster than the fastest one: it is 0.50× as fast.\n- **What won.** `tiled`.\n- **Recommendation: continue this search.** It costs 55 min and $0.18.\n- **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour), of which 12 s were search and the rest start, initial design, finals and records, for 5 variants (4 measurements of a variant on a case). The search confirmed its last improvement (1.28× on `b1h1s128`, over the winner before it) 9 s after the start, and none in the 55 min after it.",
+      "summary": "- **Result.** The session improved 1 of 2 cases over their first correct kernels, by 1.60×. Ours beats the fastest baseline on 0 of 1 cases: it is 0.50× as fast.\n- **What won.** `tiled`.\n- **What limits it now.** On 2 of 3 cases, most of the distance to the floor is not explained; the largest is 400× on `b8h8s512`.\n- **Recommendation: continue this search.** It costs 55 min and $0.18.\n- **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour), of which 12 s were search, for 5 variants. Its last improvement (1.28× on `b1h1s128`) was confirmed after 9 s, and none in the 55 min after it.",
       "scaling": [],
       "ladders": [
         {
@@ -495,6 +500,14 @@ fn a_session_is_told_to_programs_as_json() {
       ],
       "advantages": [],
       "rival_advantages": [],
+      "tuned_alone": null,
+      "improved_by": {
+        "search": 1,
+        "search_steps": 2,
+        "initial_design": 0,
+        "finals": 0
+      },
+      "beaten": [],
       "rivals": [],
       "credits": [
         {
@@ -560,7 +573,13 @@ fn a_session_is_told_to_programs_as_json() {
             ]
           }
         ],
-        "interactions": []
+        "interactions": [],
+        "about": {
+          "tiled": {
+            "BLOCK": "threads of a block: more of them hide latency",
+            "PAD": "padding of a row"
+          }
+        }
       },
       "next_experiment": null,
       "outlook": null,

@@ -37,12 +37,13 @@ fn a_session_reads_as_markdown() {
     insta::assert_snapshot!([report.to_markdown().unwrap(), report.to_markdown_details().unwrap()].concat(), @r#"
     # attention-fp16-d64 on NVIDIA L4: 1 of 3 cases improved, 0 of 1 ahead of the baseline
 
-    - **Result.** The session improved 1 of 2 cases over their first correct kernels, by 1.60×. On 0 of 1 cases with a baseline, ours is faster than the fastest one: it is 0.50× as fast.
+    - **Result.** The session improved 1 of 2 cases over their first correct kernels, by 1.60×. Ours beats the fastest baseline on 0 of 1 cases: it is 0.50× as fast.
     - **What won.** `tiled`.
+    - **What limits it now.** On 2 of 3 cases, most of the distance to the floor is not explained; the largest is 400× on `b8h8s512`.
     - **Recommendation: continue this search.** It costs 55 min and $0.18.
-    - **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour), of which 12 s were search and the rest start, initial design, finals and records, for 5 variants (4 measurements of a variant on a case). The search confirmed its last improvement (1.28× on `b1h1s128`, over the winner before it) 9 s after the start, and none in the 55 min after it.
+    - **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour), of which 12 s were search, for 5 variants. Its last improvement (1.28× on `b1h1s128`) was confirmed after 9 s, and none in the 55 min after it.
 
-    Session 2 of this project's store, finished (its time budget is spent). Kernel times are **measured**, in microseconds. Durations are wall time since the start. A *family* is a kernel source with parameters; a *variant* has a value for each; an *iteration* tries one variant. A *case* is one shape: `b1h1s128` is S = 128 (the sequence length). *Baselines* (PyTorch 2.9.0): `torch sdpa (flash)`. "Before" is what the session had to beat: the first kernel. The *first kernel* of a case is the first correct one, mostly the workload's simple initial one. A ratio above 1 means that ours is faster. It has a 95% interval if both took turns in one run. *Not in one run*: changes of the machine between two runs are in the ratio. The floor is the time that no correct kernel beats: arithmetic at its peak, the transfers from memory or L2, or an empty launch. Caches were warm: inputs that fit in L2 were there already.
+    Kernel times are **measured**, in microseconds.
 
     | case | before | now | before / now | winner | fastest baseline | baseline / ours | floor | what probably limits it |
     |---|--:|--:|--:|---|--:|--:|--:|---|
@@ -50,9 +51,18 @@ fn a_session_reads_as_markdown() {
     | b8h8s512 | 400.00 | 400.00 (not confirmed) | the same kernel | tiled | - | - | 1.000 (launch) | idle SMs: 2 blocks on 58 |
     | b16h8s512 | - | - | - | - | - | - | 1.000 (launch) | - |
 
+    *Before / now* of the improved case comes from two runs, so changes of the machine are in it. The search found its winner.
+
+    **How to read it.** Session 2, finished (its time budget is spent). Durations are wall time since the start. A *family* is a kernel source with parameters; a *variant* has a value for each; an *iteration* tries one variant. A *case* is one shape: `b1h1s128` is S = 128 (the sequence length). *Baselines* (PyTorch 2.9.0): `torch sdpa (flash)`.
+
+    - *Before* is what the session had to beat: the first kernel. The *first kernel* is a case's first correct one.
+    - A ratio above 1 means that ours is faster. It has a 95% interval if both took turns in one run.
+    - The *floor* is the time that no correct kernel beats: arithmetic at its peak, the transfers from memory or L2, or an empty launch. Caches were warm: inputs that fit in L2 were there already.
+    - *Not explained*: neither the floor nor what the cause would save.
+
     ## What was slow, and why
 
-    - The first kernels take 1.00× to 1.60× as long as the best ones, and 80.00× to 400× as long as the floor. They reach 0.01% to 0.04% of the arithmetic ceiling and 0.04% to 0.21% of the bandwidth of memory or L2. So neither bounds them: their warps wait, as the causes below explain.
+    - The first kernels take 1.00× to 1.60× as long as the best ones, and 80.00× to 400× as long as the floor. They reach 0.01% to 0.04% of the arithmetic ceiling and 0.04% to 0.21% of the bandwidth of memory or L2. So neither bounds them: their warps wait.
 
     ## What won, and why
 
@@ -64,11 +74,13 @@ fn a_session_reads_as_markdown() {
     | `tiled`, the winner | 50.00 | 1.60× | `BLOCK` 64 → 256 (threads of a block) |
     | floor | 1.000 | - | 50.00× is left |
 
-    **What probably limits the winners now.** Causes are ranked by possible gain (the estimated speed-up without the cause) and confidence, after those that survived an experiment. Possible gains overlap, so they do not multiply. An experiment *confirms* a cause if one parameter brings half of that gain (as a logarithm), and *supports* it if several do or another cause could account for it. It is *inconclusive* if several gain far more.
+    **What probably limits the winners now.** Causes are ranked by possible gain (the estimated speed-up without the cause) and confidence, after those that survived an experiment. Possible gains overlap, so they do not multiply. An experiment *confirms* a cause if one parameter brings half of that gain (as a logarithm), *supports* it if several do or another cause could account for it, and is *inconclusive* if several gain far more.
 
-    | cases | best variants | what probably limits them | possible gain, confidence | experiment | next |
-    |---|---|---|---|---|---|
-    | b1h1s128, b8h8s512 | tiled | idle SMs: 2 blocks on 58 | - | - | no rule found a cause |
+    | cases | best variants | what probably limits them | possible gain, confidence | not explained | experiment | next |
+    |---|---|---|---|---|---|---|
+    | b1h1s128, b8h8s512 | tiled | idle SMs: 2 blocks on 58 | - | 98% to 100% | - | no rule found a cause |
+
+    On `b8h8s512`, no cause accounts for any of the distance to the floor, 400×. Hardware counters would tell more: `optloop start --workload attention-fp16-d64 --case b8h8s512 --budget 240s` reads those of its winner if `ncu` works, in at most 240 s and for $0.01.
 
     ## What to try next
 

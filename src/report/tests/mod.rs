@@ -268,6 +268,7 @@ pub(in crate::report) fn input(record: &SessionRecord) -> ReportInput<'_> {
         independent_dims: &["B", "H"],
         is_valid: &|_, _, _| true,
         findings: &[],
+        began: &[],
         sources: &[],
         predict: &|_, _| None,
     }

@@ -50,9 +50,9 @@ fn a_report_explains_the_initial_kernel_and_the_best_variants() {
     insta::assert_snapshot!(section, @"
     What was slow, and why
 
-    - The first kernels take 1.00× to 1.60× as long as the best ones, and 80.00× to 400× as long as the floor. They reach 0.01% to 0.04% of the arithmetic ceiling and 0.04% to 0.21% of the bandwidth of memory or L2. So neither bounds them: their warps wait, as the causes below explain.
+    - The first kernels take 1.00× to 1.60× as long as the best ones, and 80.00× to 400× as long as the floor. They reach 0.01% to 0.04% of the arithmetic ceiling and 0.04% to 0.21% of the bandwidth of memory or L2. So neither bounds them: their warps wait.
 
-    **The first kernel** (`tiled`, iteration 1) on `b1h1s128`, where it is farthest from the floor. Causes are ranked by possible gain (the estimated speed-up without the cause) and confidence, after those that survived an experiment. Possible gains overlap, so they do not multiply. An experiment *confirms* a cause if one parameter brings half of that gain (as a logarithm), and *supports* it if several do or another cause could account for it. It is *inconclusive* if several gain far more.
+    **The first kernel** (`tiled`, iteration 1) on `b1h1s128`, where it is farthest from the floor. Causes are ranked by possible gain (the estimated speed-up without the cause) and confidence, after those that survived an experiment. Possible gains overlap, so they do not multiply. An experiment *confirms* a cause if one parameter brings half of that gain (as a logarithm), *supports* it if several do or another cause could account for it, and is *inconclusive* if several gain far more.
 
     1. **the grid has 2 blocks on 58 SMs** (`too-few-blocks`): a multiprocessor without a block has nothing to do.
        - Possible gain 29.00×, confidence medium. Evidence: 97% of the SMs are idle. Against: 4 times the work takes 4 times as long.
@@ -60,13 +60,13 @@ fn a_report_explains_the_initial_kernel_and_the_best_variants() {
     ");
     let rows: Vec<&str> = markdown.lines().filter(|line| line.starts_with("| b1h1s128 |")).take(2).collect();
     insta::assert_snapshot!(rows.join("\n"), @"
-    | b1h1s128 | 80.00 | 50.00 | 1.60× (not in one run) | tiled | 25.00 (torch sdpa (flash)) | 0.50× (not in one run) | 1.000 (launch) | the grid has 2 blocks on 58 SMs |
-    | b1h1s128 | tiled | the grid has 2 blocks on 58 SMs | 1.50×, medium | none found that removes it | set BLOCK from 64 to 16: 8 blocks instead of 2 |
+    | b1h1s128 | 80.00 | 50.00 | 1.60× (not in one run) | tiled | 25.00 (torch sdpa (flash)) | 0.50× (not in one run) | 1.000 (launch) | the grid has 2 blocks on 58 SMs; 65% not explained |
+    | b1h1s128 | tiled | the grid has 2 blocks on 58 SMs | 1.50×, medium | 65% | none found that removes it | set BLOCK from 64 to 16: 8 blocks instead of 2 |
     ");
     let of_rest = |line: &&str| line.starts_with("| floor ") || line.starts_with("On ");
     insta::assert_snapshot!(markdown.lines().filter(of_rest).collect::<Vec<_>>().join("\n"), @"
     | floor | 1.000 | - | 50.00× is left. The cause found (the grid has 2 blocks on 58 SMs) accounts for 1.50×; the other 33.33× are not explained |
-    On 2 of 3 cases, no cause accounts for half of the distance to the floor (as a logarithm), so the rest is not explained. On `b8h8s512`, no cause accounts for any of 400×. Hardware counters would tell more. `optloop start --workload attention-fp16-d64 --case b8h8s512` reads those of its winner, if `ncu` works.
+    On `b8h8s512`, no cause accounts for any of the distance to the floor, 400×. Hardware counters would tell more: `optloop start --workload attention-fp16-d64 --case b8h8s512 --budget 240s` reads those of its winner if `ncu` works, in at most 240 s and for $0.01.
     ");
     assert!(!report(&record).to_markdown().unwrap().contains("too-few-blocks"));
 }

@@ -1,0 +1,125 @@
+//! Sentences about the winners: where they come from, which other families are as fast, and what their times are.
+
+use super::first_kernel::MIN_CHAIN;
+use crate::domain::device::TimeSource;
+use crate::report::advantage;
+use crate::report::contract::{ImprovedBy, Report, Rivals};
+use crate::report::format::{counted, either, percent};
+
+/// The most cases on which another family is as fast to name with that family.
+const MAX_TIES: usize = 3;
+
+/// Says how many of the ratios to what the session began with are not of one run, and where the winners of the improved
+/// cases come from. None if no case improved.
+pub(super) fn improved(report: &Report) -> Option<String> {
+    let changes = report.cases.iter().filter_map(|case| case.change.as_ref()).filter(|change| change.improved);
+    let paired: Vec<bool> = changes.filter_map(|change| Some(change.ratio?.paired)).collect();
+    let (all, apart) = (paired.len(), paired.iter().filter(|paired| !**paired).count());
+    let is_measured = report.session.time_source == TimeSource::Measured;
+    let of_all = if all == 1 { "the improved case".to_owned() } else { format!("all {all} improved cases") };
+    let ratios = is_measured.then(|| match all - apart {
+        paired if paired == all => format!("*Before / now* of {of_all} comes from one run."),
+        0 => format!("*Before / now* of {of_all} comes from two runs, so changes of the machine are in it."),
+        paired => format!(
+            "On {paired} of the {all} improved cases, *before / now* comes from one run; on the other {apart} from two, so \
+             changes of the machine are in it."
+        ),
+    });
+    let sentences = [ratios, Some(found_by(report.improved_by))];
+    (all > 0).then(|| sentences.into_iter().flatten().collect::<Vec<_>>().join(" "))
+}
+
+/// Says what found the winners of the improved cases.
+fn found_by(ImprovedBy { search, search_steps, initial_design, finals }: ImprovedBy) -> String {
+    let steps = counted(search_steps as usize, "confirmed improvement");
+    if search + initial_design + finals == 1 {
+        let found = if search == 1 {
+            "The search"
+        } else if finals == 1 {
+            "Only the final"
+        } else {
+            "The initial design"
+        };
+        return format!("{found} found its winner.");
+    }
+    let parts = [
+        (search, format!("the search found {search}, with {steps}")),
+        (initial_design, format!("the initial design, which precedes the search, had {initial_design}")),
+        (finals, format!("the final, which decides between near ties, chose {finals}")),
+    ];
+    let parts: Vec<String> = parts.into_iter().filter(|(count, _)| *count > 0).map(|(_, told)| told).collect();
+    format!("Of their winners, {}.", parts.join("; "))
+}
+
+/// Names the cases on which another family is nearly as fast as the best variant's, and says what the family that won most
+/// cases does, unless the steps to a winner say so.
+pub(super) fn others(report: &Report) -> Vec<String> {
+    [ties(report), idea(report)].into_iter().flatten().collect()
+}
+
+fn ties(report: &Report) -> Option<String> {
+    let tied = report.rivals.iter().filter_map(|Rivals { case, families }| match &**families {
+        [winner, second, ..] if second.us < advantage::MIN_FACTOR * winner.us => {
+            Some((format!("`{case}`"), &second.family))
+        }
+        _ => None,
+    });
+    let tied: Vec<(String, &String)> = tied.collect();
+    match tied.len() {
+        0 => None,
+        count if count > MAX_TIES => {
+            let cases: Vec<&str> = tied.iter().map(|(case, _)| &**case).collect();
+            Some(format!("On {count} cases ({}), another family is within 2% of the best.", cases.join(", ")))
+        }
+        _ => {
+            let named: Vec<String> = tied.iter().map(|(case, family)| format!("`{family}` on {case}")).collect();
+            Some(format!("Within 2% of the best: {}.", named.join(", ")))
+        }
+    }
+}
+
+fn idea(report: &Report) -> Option<String> {
+    let wins = |family: &str| {
+        let variants = report.cases.iter().filter_map(|case| case.variant.as_ref());
+        variants.filter(|variant| variant.family == family).count()
+    };
+    let most =
+        report.credits.iter().filter(|credit| !credit.mechanism.is_empty()).max_by_key(|one| wins(&one.family))?;
+    let steps = report.ladders.first().map(|ladder| &*ladder.steps).unwrap_or_default();
+    (!steps.iter().any(|step| step.family == most.family))
+        .then(|| format!("The idea of `{}`, in the words of its manifest: \"{}\"", most.family, most.mechanism))
+}
+
+/// Says that the winners' times are chains of dependent instructions, if all are.
+pub(super) fn chains(report: &Report) -> Option<String> {
+    let shares = || report.advantages.iter().map(|one| one.after.chain_share);
+    let (least, most) = shares().reduce(f64::min).zip(shares().reduce(f64::max))?;
+    (least >= MIN_CHAIN).then(|| {
+        let share = either(percent(least), percent(most));
+        format!("One chain of dependent instructions takes {share} of the modelled times of the counted winners.")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::contract::Ratio;
+    use crate::report::tests::{record, report};
+
+    #[test]
+    fn improved_cases_say_whether_their_ratios_are_of_one_run_and_what_found_them() {
+        let mut report = report(&record());
+        report.improved_by = ImprovedBy { search: 1, search_steps: 2, initial_design: 0, finals: 1 };
+        let change = report.cases[0].change.clone().unwrap();
+        report.cases[1].change = Some(change.clone());
+        let of_two = improved(&report).unwrap();
+        let ratio = Some(Ratio { paired: true, ..change.ratio.unwrap() });
+        report.cases[1].change = Some(crate::report::contract::Change { ratio, ..change });
+        insta::assert_snapshot!([of_two, improved(&report).unwrap()].join("\n"), @"
+        *Before / now* of all 2 improved cases comes from two runs, so changes of the machine are in it. Of their winners, the search found 1, with 2 confirmed improvements; the final, which decides between near ties, chose 1.
+        On 1 of the 2 improved cases, *before / now* comes from one run; on the other 1 from two, so changes of the machine are in it. Of their winners, the search found 1, with 2 confirmed improvements; the final, which decides between near ties, chose 1.
+        ");
+        report.cases.iter_mut().for_each(|case| case.change = None);
+        assert_eq!(improved(&report), None);
+    }
+}
