@@ -87,8 +87,7 @@ impl Plan {
         let cases: Vec<&str> = self.cases.iter().map(CaseName::as_str).collect();
         let mut line = |label: &str, value: &str| text.push_str(&paragraph(label, LABEL, value));
         line("workload", &format!("{}: {} ({})", self.workload, count(cases.len(), "case"), cases.join(", ")));
-        let families: Vec<String> = self.families.iter().map(|family| self.family(family)).collect();
-        line("families", &families.join(", "));
+        line("families", &self.families());
         line("device", &format!("{}; times are {}", self.device, self.time_source.name()));
         line("budget", &self.budget());
         let models =
@@ -99,13 +98,20 @@ impl Plan {
         text
     }
 
-    /// Describes a family by the cases that it takes.
-    fn family(&self, Coverage { family, cases }: &Coverage) -> String {
-        match cases.len() {
-            0 => format!("{family} (no case)"),
+    /// Describes the families by the cases that they take. Those of other ops are only counted.
+    fn families(&self) -> String {
+        let family = |Coverage { family, cases }: &Coverage| match cases.len() {
             all if all == self.cases.len() => family.clone(),
             some => format!("{family} ({some} of {} cases)", self.cases.len()),
-        }
+        };
+        let taking: Vec<String> =
+            self.families.iter().filter(|family| !family.cases.is_empty()).map(family).collect();
+        let others = match self.families.len() - taking.len() {
+            0 => String::new(),
+            1 => "; 1 other takes none of the cases (optloop list)".to_owned(),
+            others => format!("; {others} others take none of the cases (optloop list)"),
+        };
+        format!("{}{others}", taking.join(", "))
     }
 
     fn budget(&self) -> String {
@@ -154,7 +160,8 @@ mod tests {
         insta::assert_snapshot!(text, @"
         workload  attention-fp16-d64: 7 cases (b1h1s4d4, b1h1s64, b1h1s128, b1h1s256,
                   b1h1s512, b8h8s128, b16h8s512)
-        families  scalar, wgmma (4 of 7 cases), sm100 (no case)
+        families  scalar, wgmma (4 of 7 cases); 1 other takes none of the cases
+                  (optloop list)
         device    NVIDIA H200; times are measured
         budget    4h, at most $5.00, at most 100 iterations
         proposer  llm, which may ask large, small
