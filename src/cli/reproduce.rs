@@ -189,13 +189,13 @@ fn recorded(bench: &Bench, project: &Project, winner: &WinnerInCommit) -> anyhow
     if !(lo..=hi).contains(&sidecar.measurement.median_us) {
         bail!("the time in its sidecar is outside its interval");
     }
+    let workload = project.workload(&winner.workload)?;
     let figure = RecordedTime {
-        conditions: conditions(winner, &sidecar)?,
+        conditions: conditions(winner, &sidecar, &workload)?,
         name: format!("{} {}", sidecar.variant.family, sidecar.variant.hash.short()),
         timing: sidecar.measurement.timing(),
     };
     let regime = figure.conditions.regime;
-    let workload = project.workload(&winner.workload)?;
     let case = workload.case(&sidecar.measurement.case).map_err(anyhow::Error::msg)?;
     let here = bench.conditions(&workload, case, regime);
     here.like(&figure.conditions).map_err(|unlike| match here.graphs == figure.conditions.graphs {
@@ -214,9 +214,9 @@ fn recorded(bench: &Bench, project: &Project, winner: &WinnerInCommit) -> anyhow
 }
 
 /// Returns the conditions that a commit records.
-fn conditions(winner: &WinnerInCommit, sidecar: &Sidecar) -> anyhow::Result<Conditions> {
+fn conditions(winner: &WinnerInCommit, sidecar: &Sidecar, now: &Workload) -> anyhow::Result<Conditions> {
     let found = &sidecar.measurement;
-    let dtype = sidecar.tensors.values().next().map(|tensor| tensor.dtype);
+    let dtype = sidecar.dtype_in(Some(now));
     Ok(Conditions {
         workload: found.workload.clone().unwrap_or_else(|| winner.workload.clone()),
         case: found.case.clone(),
