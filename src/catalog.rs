@@ -106,6 +106,23 @@ impl Project {
         Ok(workload)
     }
 
+    /// Reads the workload on which to use a family where none is named: `default` if it has the family's op, else the only
+    /// workload of that op.
+    pub fn workload_of(&self, family: &Family, default: &str) -> anyhow::Result<Workload> {
+        let (workloads, _) = self.workloads()?;
+        let mut of_op: Vec<Workload> = workloads.into_iter().filter(|one| one.op.name() == family.op).collect();
+        let found = of_op.iter().position(|one| one.name == default).or((of_op.len() == 1).then_some(0));
+        if let Some(found) = found {
+            return Ok(of_op.swap_remove(found));
+        }
+        let (name, op) = (&family.name, &family.op);
+        if of_op.is_empty() {
+            bail!("family `{name}` computes op `{op}`, of which kernels/workloads/ has no workload");
+        }
+        let names: Vec<&str> = of_op.iter().map(|one| one.name.as_str()).collect();
+        bail!("family `{name}` computes op `{op}`: choose one of its workloads with --workload: {}", names.join(", "));
+    }
+
     /// Finds an op by name: one of optloop's own, or one that the project declares in `kernels/ops/`. The error is one
     /// sentence.
     pub fn op(&self, name: &str) -> Result<&'static dyn Op, String> {

@@ -85,6 +85,7 @@ fn incomparable_times_are_refused_with_the_differences() {
     insta::assert_snapshot!(refused(&set("/measurement/case", "s64".into())), @"2 error: these times are not comparable: the case is s128 here and s64 there");
     insta::assert_snapshot!(refused(&set("/measurement/dims/Sq", 256.into())), @"2 error: these times are not comparable: the case's shape is B=2 CAUSAL=1 D=16 H=2 Sk=128 Sq=128 here and B=2 CAUSAL=1 D=16 H=2 Sk=128 Sq=256 there");
     let as_f32 = |sidecar: &mut Value| {
+        sidecar["dtype"] = "f32".into();
         for tensor in sidecar["tensors"].as_object_mut().unwrap().values_mut() {
             tensor["dtype"] = "f32".into();
         }

@@ -1,6 +1,6 @@
 //! What `optloop compile` shows, and what it says of the configurations that it leaves out.
 
-use crate::common::Sandbox;
+use crate::common::{Sandbox, WORKLOAD};
 use serde_json::Value;
 
 const MANIFEST: &str = "templates/kernels/toy/family.toml";
@@ -29,4 +29,16 @@ fn what_has_no_valid_configuration_is_told_with_the_reason() {
     insta::assert_snapshot!(sandbox.fails(&[&named[..], &["--case", "s4d4"]].concat()), @"2 error: no family has a valid configuration for `small` on sm_90a: `toy` has no valid configuration on any case: a made-up limit");
     sandbox.replace(MANIFEST, "requires_sm = 80", "requires_sm = 90");
     insta::assert_snapshot!(sandbox.fails(&[&named[..], &["--arch", "sm_80"]].concat()), @"2 error: no family has a valid configuration for `small` on sm_80: `toy` has no valid configuration on any case: It needs compute capability 9.0, and the device has 8.0");
+}
+
+#[test]
+fn a_family_is_compiled_for_the_only_workload_of_its_op() {
+    let sandbox = Sandbox::new();
+    assert!(sandbox.succeeds(&["compile", "--family", "toy", "--case", "s64"]).starts_with("toy "));
+    sandbox.write("kernels/workloads/other.toml", &WORKLOAD.replace("\"small\"", "\"other\""));
+    insta::assert_snapshot!(sandbox.fails(&["compile", "--family", "toy"]), @"2 error: family `toy` computes op `attention`: choose one of its workloads with --workload: other, small");
+    insta::assert_snapshot!(sandbox.fails(&["bench", "toy", "--case", "s64", "--device", "fake"]), @"2 error: family `toy` computes op `attention`: choose one of its workloads with --workload: other, small");
+    sandbox.write("config.toml", "[session]\nworkload = 'other'\n");
+    assert!(sandbox.succeeds(&["compile", "--family", "toy", "--case", "s64"]).starts_with("toy "));
+    insta::assert_snapshot!(sandbox.fails(&["bench", "toy", "--case", "s65", "--device", "fake"]), @"2 error: workload `other` has no case `s65` (did you mean `s64`?); it has: s4d4, s64, s128; --workload chooses another workload");
 }

@@ -184,7 +184,10 @@ impl Bench {
         selection: Selection<'_>,
     ) -> anyhow::Result<Vec<Subject>> {
         let family = self.family(family)?;
-        let workload = self.project.workload(selection.workload.unwrap_or(&self.config.session.workload))?;
+        let workload = match selection.workload {
+            Some(name) => self.project.workload(name)?,
+            None => self.project.workload_of(family, &self.config.session.workload)?,
+        };
         if selection.cases.is_empty() {
             bail!("`{}` is a family: choose a case of {} with --case", family.name, workload.name);
         }
@@ -199,7 +202,8 @@ impl Bench {
             }
         }
         let params = filled_in(family.defaults(), named);
-        let workload = workload.select(selection.cases).map_err(anyhow::Error::msg)?;
+        let others = if selection.workload.is_none() { "; --workload chooses another workload" } else { "" };
+        let workload = workload.select(selection.cases).map_err(|problem| anyhow!("{problem}{others}"))?;
         workload.cases.iter().map(|case| self.configuration(family, &params, case, &workload)).collect()
     }
 

@@ -18,6 +18,9 @@ use crate::runner::activity;
 /// The longest source, as for any file of a project.
 const MAX_BYTES: u64 = 1 << 20;
 
+/// The file that the compiler names.
+const COMPILED_FILE: &str = "variant.cu";
+
 /// Lines that a rendered source has before the template's.
 const LINES_BEFORE: usize = 2;
 
@@ -49,7 +52,7 @@ impl Addition {
         let sizes: Option<Vec<&str>> = sizes.map(|op| op.dims().iter().map(|dim| dim.name).collect());
         let made = |wanted: &Wanted| texts(draft, wanted, sizes.as_deref()).map_err(|mistakes| named(file, &mistakes));
         let header = |path: &str| read(&self.folder.join(path));
-        let staging = Staging::new(project, (draft, &self.wanted, self.oracle.as_deref()), header)?;
+        let staging = Staging::new(project, (file, draft, &self.wanted, self.oracle.as_deref()), header)?;
         staging.refuse_what_is_there(project, &self.wanted)?;
         let first = made(&self.wanted)?;
         let (workload, family) = staging.read(&first, &self.wanted)?;
@@ -117,7 +120,7 @@ pub(super) fn name(own: Option<&str>, file: &str) -> anyhow::Result<String> {
 /// other lines.
 fn in_users_file(problem: &str, file: &str, draft: &Draft) -> String {
     let shifted = || -> Option<String> {
-        let (line, rest) = problem.strip_prefix("variant.cu(")?.split_once(')')?;
+        let (line, rest) = problem.strip_prefix(COMPILED_FILE)?.strip_prefix('(')?.split_once(')')?;
         let line = line.parse::<usize>().ok()?.checked_sub(LINES_BEFORE + draft.lines_before)?;
         Some(format!("{file}({line}){rest}"))
     };
@@ -143,7 +146,9 @@ fn tell(
         writeln!(out, "  {} ({}) stays {}: {why}", tunable.name, tunable.origin(), tunable.value)?;
     }
     for (tunable, value, problem) in tried.refused.iter().filter(|(name, ..)| !tried.idle.contains(name)) {
-        writeln!(out, "  {tunable} = {value} is left out: {}", in_users_file(problem, file, draft))?;
+        let is_compilers = problem.starts_with(COMPILED_FILE);
+        let problem = if is_compilers { in_users_file(problem, file, draft) } else { problem.clone() };
+        writeln!(out, "  {tunable} = {value} is left out: {problem}")?;
     }
     if texts.parameters.is_empty() {
         writeln!(out, "  nothing in the source can be tuned: make block sizes, tiles or unroll factors #defines")?;

@@ -49,7 +49,8 @@ pub struct Args {
     #[arg(long, value_name = "OTHER")]
     against: Vec<String>,
 
-    /// Workload of a family or file [default: session.workload in config.toml; for a file, the workload of its folder]
+    /// Workload of a family or file [default: for a family, session.workload in config.toml if that has its op, else the
+    /// only workload of its op; for a file, the workload of its folder]
     #[arg(long)]
     workload: Option<String>,
 

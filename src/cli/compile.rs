@@ -28,7 +28,8 @@ use crate::runner::toolchain::Toolchain;
 /// Arguments of `optloop compile`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Workload that provides the dimensions and dtype [default: session.workload in config.toml]
+    /// Workload that provides the dimensions and dtype [default: session.workload in config.toml, or the only workload of
+    /// the op of a family that is named]
     #[arg(long)]
     workload: Option<String>,
 
@@ -84,9 +85,14 @@ struct Row {
 /// Compiles in parallel and prints what each kernel uses. Fails if a variant does not compile.
 pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
     let config = Config::load(project.root()).map_err(usage)?;
-    let workload_name = args.workload.as_ref().unwrap_or(&config.session.workload);
-    let workload = project.workload(workload_name).map_err(usage)?.select(&args.cases).map_err(usage_sentence)?;
     let mut families = project.families().map_err(usage)?;
+    let default = &config.session.workload;
+    let workload = match (&args.workload, &args.families[..]) {
+        (Some(name), _) => project.workload(name),
+        (None, []) => project.workload(default),
+        (None, [first, ..]) => families.family(first).and_then(|family| project.workload_of(family, default)),
+    };
+    let workload = workload.map_err(usage)?.select(&args.cases).map_err(usage_sentence)?;
     let named = families.searched(&args.families).map_err(usage)?;
     families.missed(workload.op.name(), &args.families).for_each(|broken| say(&broken.left_out()));
     families.sound.retain(|family| named.contains(&family.name));

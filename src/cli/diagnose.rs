@@ -31,7 +31,8 @@ pub struct Args {
     /// of an iteration, or a family with its non-default parameters: attention-scalar:BR=64,BC=32
     what: String,
 
-    /// Workload of a family or file [default: session.workload in config.toml; for a file, the workload of its folder]
+    /// Workload of a family or file [default: for a family, session.workload in config.toml if that has its op, else the
+    /// only workload of its op; for a file, the workload of its folder]
     #[arg(long)]
     workload: Option<String>,
 

@@ -101,6 +101,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
         ("trust", trusted(args, project, config.as_ref().ok())),
         ("language models", models::check(project, config.as_ref().ok()).await),
         ("PyTorch", torch(project, config.as_ref().ok())),
+        ("numpy", numpy(project, config.as_ref().ok())),
         (
             "git",
             Repo::discover(project.root()).map_or_else(
@@ -305,23 +306,44 @@ fn trusted(args: &Args, project: &Project, config: Option<&Config>) -> Finding {
 }
 
 fn torch(project: &Project, config: Option<&Config>) -> Finding {
+    let program =
+        "import torch; print(torch.__version__, 'with CUDA' if torch.cuda.is_available() else 'without CUDA')";
+    match ask_python(project, config, program) {
+        Ok((_, Some(version))) => Here(version),
+        Ok((python, None)) => {
+            Missing(format!("{python} has no torch, so reports have no baseline: `{python} -m pip install torch`"))
+        }
+        Err(reason) => Missing(reason),
+    }
+}
+
+/// Says whether the project's oracles in Python can run.
+fn numpy(project: &Project, config: Option<&Config>) -> Finding {
+    match ask_python(project, config, "import numpy; print(numpy.__version__)") {
+        Ok((_, Some(version))) => Here(format!("{version}, for oracles in Python")),
+        Ok((python, None)) => Missing(format!(
+            "{python} has no numpy, which oracles in Python need (those in CUDA do not): `{python} -m pip install numpy`"
+        )),
+        Err(reason) => Missing(reason),
+    }
+}
+
+/// Runs a program in the project's Python. Returns the interpreter, and what the program printed unless it failed. The error
+/// is why it was not asked.
+fn ask_python(project: &Project, config: Option<&Config>, program: &str) -> Result<(String, Option<String>), String> {
     let defaults = Config::default();
     let config = config.unwrap_or(&defaults);
     match crate::trust::of_interpreter(project.root(), config) {
         Ok(Some(item)) if !trust::is_trusted(project, &item) => {
-            return Missing("the interpreter in config.toml is not trusted, so it was not asked".to_owned());
+            return Err("the interpreter in config.toml is not trusted, so it was not asked".to_owned());
         }
         Ok(_) => {}
-        Err(error) => return Missing(format!("{error:#}")),
+        Err(error) => return Err(format!("{error:#}")),
     }
     let python = project.root().canonicalize().map(|root| interpreter(&root, &config.baseline.python));
     let python = python.unwrap_or_else(|_| config.baseline.python.clone());
-    let program =
-        "import torch; print(torch.__version__, 'with CUDA' if torch.cuda.is_available() else 'without CUDA')";
-    match elsewhere(Command::new(&python).args(["-c", program])) {
-        Some(version) => Here(version),
-        None => Missing(format!("{python} has no torch, so reports have no baseline: `{python} -m pip install torch`")),
-    }
+    let answer = elsewhere(Command::new(&python).args(["-c", program]));
+    Ok((python, answer))
 }
 
 /// Runs Python in an empty folder, and returns what it printed. In the project's folder it would import the project's

@@ -4,7 +4,9 @@ use super::board;
 use super::table::{Table, figure};
 use crate::domain::device::TimeSource;
 use crate::domain::gain::{CaseGain, GainResult};
+use crate::domain::record::SessionSummary;
 use crate::report::format;
+use crate::store::{Filter, Sort, Store, StoreError};
 
 /// Returns the table of what a session has gained on each case.
 pub(super) fn table(cases: &[CaseGain], times: TimeSource) -> String {
@@ -30,6 +32,28 @@ pub(super) fn table(cases: &[CaseGain], times: TimeSource) -> String {
     // Writing to memory cannot fail.
     let _ = table.print(&mut out);
     String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Says that every output of a session was wrong, and what to do. None if a variant was timed, or if none was wrong.
+pub(super) async fn nothing_correct(store: &Store, session: &SessionSummary) -> Result<Option<String>, StoreError> {
+    let first = async |sort, outcome: Option<&str>| {
+        let outcome = outcome.map(str::to_owned);
+        let filter = Filter { session: Some(session.id), sort, outcome, limit: Some(1), ..Filter::default() };
+        Ok::<_, StoreError>(store.history(&filter).await?.into_iter().next())
+    };
+    // Only rows with a time are sorted by it.
+    if first(Sort::Time, None).await?.is_some() {
+        return Ok(None);
+    }
+    let wrong = first(Sort::Number, Some("wrong")).await?;
+    Ok(wrong.map(|row| {
+        let (id, workload, iteration) = (session.id, &session.workload, row.iteration);
+        format!(
+            "no variant of session {id} was correct, so the kernel or its oracle is wrong: mend it, and run \
+             `optloop check {workload}` before another session. Iteration {iteration}: {}",
+            row.message.unwrap_or_default()
+        )
+    }))
 }
 
 /// Returns what became of a case, with its gain.

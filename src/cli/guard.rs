@@ -16,10 +16,10 @@ pub struct Args {
 /// The exit code with which shells report that a program cannot be run.
 const NOT_RUN: u8 = 127;
 
-/// Runs the program until it or its time is over.
+/// Runs the program until it or its time is over. Its exit code is the guard's.
 pub fn run(args: &Args) -> ExitCode {
     match guard::run(&args.command) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => ExitCode::from(code),
         Err(error) => {
             // Reported as the program's last message.
             say(&format!("{error:#}"));

@@ -7,6 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::error::usage_sentence;
 use super::listing::{self, Format, Part};
+use super::paragraph::paragraph;
 use super::screen::{Paint, Screen};
 use super::table::{Table, figure};
 use super::talk::say;
@@ -20,6 +21,9 @@ use crate::store::{Filter, Grouping, HistoryRow, Listed, MOST_GROUPED, Sort, Sto
 
 const VERDICTS: [Verdict; 5] =
     [Verdict::Start, Verdict::Improved, Verdict::Tied, Verdict::Regressed, Verdict::Rejected];
+
+/// The columns before a reason, which stands below its row.
+const REASON_INDENT: usize = 5;
 
 /// The most rows of a table, unless the user says otherwise. JSON and CSV have all.
 const MAX_ROWS: u32 = 1000;
@@ -253,7 +257,7 @@ fn print(rows: &[HistoryRow], session: Option<&Listed>, screen: Screen, out: &mu
             figure(row.speedup, format::times),
             figure(row.score, |score| score.name().to_owned()),
             format::usd(row.cost_usd),
-            format!("{} {}: {}", row.family, show_params(&row.params), note(row)),
+            variant(row),
         ];
         let number = std::iter::once(row.iteration.to_string());
         let of_session = session.is_none().then(|| row.session.to_string());
@@ -268,16 +272,26 @@ fn print(rows: &[HistoryRow], session: Option<&Listed>, screen: Screen, out: &mu
         };
         let column = if session.is_some() { 2 } else { 3 };
         paint.into_iter().for_each(|paint| table.paint(column, paint));
+        if let Some(reason) = reason(row) {
+            table.note(paragraph("", REASON_INDENT, reason));
+        }
     }
     table.print_on(screen, out)
 }
 
-fn note(row: &HistoryRow) -> String {
-    match (&row.commit, &row.message) {
-        (Some(commit), _) => format!("commit {}", commit.get(..10).unwrap_or(commit)),
-        (None, Some(message)) => message.clone(),
-        (None, None) => row.claim.clone(),
+/// Names a variant, with its commit or its claim. What has a reason needs neither.
+fn variant(row: &HistoryRow) -> String {
+    let variant = format!("{} {}", row.family, show_params(&row.params));
+    match (&row.commit, reason(row)) {
+        (Some(commit), _) => format!("{variant}: commit {}", commit.get(..10).unwrap_or(commit)),
+        (None, Some(_)) => variant,
+        (None, None) => format!("{variant}: {}", row.claim),
     }
+}
+
+/// Returns why a variant was not timed.
+fn reason(row: &HistoryRow) -> Option<&str> {
+    row.message.as_deref().filter(|_| row.best_ns.is_none() && row.commit.is_none())
 }
 
 fn verdict_parser() -> impl TypedValueParser<Value = Verdict> {
@@ -326,7 +340,8 @@ mod tests {
         #  case      result      µs, measured  speed-up  variant
         1  b1h1s128  start             101.02         -  tiled BLOCK=64: 64 threads f...
         2  b1h1s128  improved           80.00     1.25×  tiled BLOCK=128: commit 0123...
-        3  b1h1s128  wrong                  -         -  tiled BLOCK=256: all zeros
+        3  b1h1s128  wrong                  -         -  tiled BLOCK=256
+             all zeros
         4  -         unfinished             -         -  tiled BLOCK=512: 512 threads...
         ");
         insta::assert_snapshot!(printed(&scene, &["1", "--sort", "time", "--limit", "1"]).await.unwrap(), @"

@@ -254,6 +254,7 @@ fn refreshed(
     Ok(Sidecar {
         schema: sidecar::SCHEMA.to_owned(),
         source: Some(then.source.clone().unwrap_or_else(|| then.variant.source_name())),
+        dtype: Some(subject.workload.dtype),
         measurement: SidecarMeasurement::of(&comparison.conditions, &measurement, &challenger.timing),
         environment: SidecarEnvironment {
             device: device.name.clone(),

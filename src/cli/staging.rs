@@ -21,10 +21,10 @@ pub(super) struct Staging {
 }
 
 impl Staging {
-    /// Makes one for a kernel. `read` reads a header of the source by the path with which it includes it.
+    /// Makes one for a kernel of a user's file. `read` reads a header of the source by the path with which it includes it.
     pub fn new(
         project: &Project,
-        (draft, wanted, oracle): (&Draft, &Wanted, Option<&str>),
+        (file, draft, wanted, oracle): (&str, &Draft, &Wanted, Option<&str>),
         read: impl Fn(&str) -> anyhow::Result<String>,
     ) -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new().prefix("optloop-add-").tempdir()?;
@@ -37,7 +37,7 @@ impl Staging {
             }
         }
         let header = |(path, line): &(String, usize)| -> anyhow::Result<(String, String)> {
-            let text = read(path).with_context(|| format!("line {line} includes `{path}`"));
+            let text = read(path).with_context(|| format!("{file}: line {line} includes `{path}`"));
             Ok((path.clone(), text.map_err(usage)?))
         };
         Ok(Self {
@@ -92,7 +92,8 @@ impl Staging {
             fs::write(path, text_of(&file))?;
         }
         let plain = |error: anyhow::Error| {
-            usage_sentence(format!("{error:#}").replace(&format!("{}/", self.folder.path().display()), ""))
+            let problem = format!("{error:#}").replace(&format!("{}/", self.folder.path().display()), "");
+            usage_sentence(in_option(problem, wanted))
         };
         let staged = Project::find(Some(self.folder.path()))?;
         let workload = staged.workload(&wanted.name).map_err(plain)?;
@@ -112,4 +113,17 @@ impl Staging {
         }
         Ok(())
     }
+}
+
+/// Returns a problem with an expression of the user's with the option that gave it, instead of a file that is not written.
+fn in_option(problem: String, wanted: &Wanted) -> String {
+    let options = [("--grid", &wanted.grid), ("--block", &wanted.block), ("--constraint", &wanted.constraints)];
+    let given = options.into_iter().flat_map(|(option, texts)| texts.iter().map(move |text| (option, text)));
+    let given = given.chain(wanted.shared.iter().map(|text| ("--shared", text)));
+    let given = given.chain(wanted.scratch.values().map(|text| ("--scratch", text)));
+    let about = |(option, text): (&str, &String)| {
+        let (_, rest) = problem.split_once(&format!("expression `{text}`: "))?;
+        Some(format!("{option} `{text}`: {rest}"))
+    };
+    given.into_iter().find_map(about).unwrap_or(problem)
 }

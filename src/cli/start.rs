@@ -5,6 +5,7 @@ use std::io::Write;
 use anyhow::Context;
 
 use super::ceilings;
+use super::ending;
 use super::error::{usage, usage_sentence};
 use super::models;
 use super::notify;
@@ -226,11 +227,12 @@ pub(super) async fn conclude(
     let written = write_reports(project, &store, workload, session).await.with_context(|| {
         format!("session {session} is on record, but its report is not written: `optloop report {session}` prints it")
     });
-    let ended = store.session(session).await;
-    store.close().await;
-    if let Ok(summary) = ended {
+    let mut failure = None;
+    if let Ok(summary) = store.session(session).await {
+        failure = ending::nothing_correct(&store, &summary).await.ok().flatten();
         notify::tell(notify, project.root(), &summary).await;
     }
+    store.close().await;
     match (&written, &end.error) {
         (Ok(path), _) => say(&format!("report: {}", path.display())),
         // The session's own error is the one to end with.
@@ -239,7 +241,8 @@ pub(super) async fn conclude(
     }
     end.error.map_or(Ok(()), Err)?;
     written?;
-    Ok(shown?)
+    shown?;
+    failure.map_or(Ok(()), |failure| Err(anyhow::Error::msg(failure)))
 }
 
 fn asked(args: &Args, project: &Project, config: &Config, seed: u64) -> anyhow::Result<StartRequest> {

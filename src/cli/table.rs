@@ -29,6 +29,8 @@ pub(super) struct Table {
     rows: Vec<Vec<String>>,
     /// Cells in another style, by row and column.
     styles: Vec<(usize, usize, Paint)>,
+    /// Lines below rows.
+    notes: Vec<(usize, String)>,
 }
 
 impl Table {
@@ -44,6 +46,7 @@ impl Table {
             columns: headings.iter().map(column).collect(),
             rows: vec![headings.iter().map(plain).collect()],
             styles: Vec::new(),
+            notes: Vec::new(),
         }
     }
 
@@ -55,6 +58,11 @@ impl Table {
     /// Gives a cell of the last row a style.
     pub(super) fn paint(&mut self, column: usize, paint: Paint) {
         self.styles.push((self.rows.len() - 1, column, paint));
+    }
+
+    /// Adds lines below the last row.
+    pub(super) fn note(&mut self, lines: String) {
+        self.notes.push((self.rows.len() - 1, lines));
     }
 
     /// Prints the table, however wide it is.
@@ -130,6 +138,9 @@ impl Table {
                 self.styled(cell, (place, at), is_coloured)
             });
             writeln!(out, "{}", cells.collect::<Vec<_>>().join(&" ".repeat(GAP)).trim_end())?;
+            for (_, note) in self.notes.iter().filter(|(row, _)| *row == place) {
+                write!(out, "{note}")?;
+            }
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use super::own_executable;
 use crate::check::code_without;
 use crate::config::Config;
 use crate::domain::device::DeviceInfo;
-use crate::domain::family::Family;
+use crate::domain::family::{ConfigurationError, Family, Param};
 use crate::domain::space::Space;
 use crate::domain::variant::Params;
 use crate::domain::workload::Workload;
@@ -71,7 +71,12 @@ impl Tried {
                 let mut params = defaults.clone();
                 params.insert(tunable.name.clone(), value);
                 let is_valid = space.contains(&params).unwrap_or(false);
-                OtherValue { tunable, value, result: is_valid.then(|| ptx(&params)) }
+                let result =
+                    is_valid.then(|| match never_launches(workload, family, (&tunable.name, value), &device) {
+                        Some(problem) => Err(problem),
+                        None => ptx(&params),
+                    });
+                OtherValue { tunable, value, result }
             })
             .collect();
         let (mut idle, mut refused) = (Vec::new(), Vec::new());
@@ -121,4 +126,39 @@ impl Tried {
             }
         }
     }
+}
+
+/// Returns why a parameter cannot have a value: the launch plan of every case fails, whether the other parameters have their
+/// default, smallest or largest values. None if it may.
+fn never_launches(
+    workload: &Workload,
+    family: &Family,
+    (name, value): (&str, i64),
+    device: &DeviceInfo,
+) -> Option<String> {
+    let others = |of: fn(&Param) -> i64| -> Params {
+        family
+            .params
+            .iter()
+            .map(|(other, param)| (other.clone(), if other == name { value } else { of(param) }))
+            .collect()
+    };
+    let configurations = [
+        others(|param| param.default),
+        others(|param| param.values.iter().copied().min().unwrap_or(param.default)),
+        others(|param| param.values.iter().copied().max().unwrap_or(param.default)),
+    ];
+    let mut problem = None;
+    for (params, case) in configurations.iter().flat_map(|params| workload.cases.iter().map(move |case| (params, case)))
+    {
+        match family.plan(params, case, workload.op, workload.dtype, device) {
+            Ok(_) => return None,
+            Err(ConfigurationError::Manifest(why)) => {
+                problem.get_or_insert(why);
+            }
+            // It excludes the combination, not the value.
+            Err(ConfigurationError::Constraint { .. }) => {}
+        }
+    }
+    problem.map(|why| format!("it launches on no case: {why}"))
 }

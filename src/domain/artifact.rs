@@ -77,8 +77,40 @@ impl Artifact {
         self.log.lines().filter(|line| line.contains("warning")).collect()
     }
 
+    /// Tells whether a kernel adds floating-point numbers with atomics. Such a sum depends on the order of its terms.
+    pub fn adds_floats_with_atomics(&self) -> bool {
+        let is_float = |part: &str| ["f16", "bf16", "f32", "f64", "f16x2", "bf16x2"].contains(&part);
+        self.ptx.split_whitespace().any(|word| {
+            let mut parts = word.split('.');
+            matches!(parts.next(), Some("atom" | "red"))
+                && parts.clone().any(|part| part == "add")
+                && parts.any(is_float)
+        })
+    }
+
     /// Returns the resources of the kernel called `name`.
     pub fn kernel(&self, name: &str) -> Option<&KernelResources> {
         self.kernels.iter().find(|kernel| kernel.name == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_floating_point_sums_depend_on_the_order_of_atomics() {
+        let adds = |ptx: &str| {
+            let (cubin, kernels, log) = (Vec::new(), Vec::new(), String::new());
+            let [key, arch, nvrtc] = [String::new(), String::new(), String::new()];
+            let ptx = format!("\t@%p1 {ptx} [%rd1], %r1;\n");
+            Artifact { key, arch, options: Vec::new(), nvrtc, cubin, ptx, kernels, log, compile_ms: 0.0 }
+                .adds_floats_with_atomics()
+        };
+        assert!(
+            ["red.global.add.f32", "atom.shared.add.noftz.f16x2", "red.relaxed.gpu.global.add.f64"].map(adds)
+                == [true; 3]
+        );
+        assert!(["red.global.add.u32", "atom.global.max.f32", "add.f32"].map(adds) == [false; 3]);
     }
 }

@@ -166,9 +166,11 @@ pub struct Baseline {
 }
 
 impl Baseline {
-    /// Names the default configuration of a workload's initial kernel, the baseline where no program can be timed.
-    pub fn initial_kernel_name(time_source: TimeSource, initial_kernel: &str) -> String {
-        format!("{}, the default configuration of {initial_kernel}", time_source.name())
+    /// Names the variant of a workload's initial kernel that is the baseline where no program can be timed: the first
+    /// correct one, which is the default configuration unless that is wrong.
+    pub fn initial_kernel_name(time_source: TimeSource, initial_kernel: &str, origin: Option<&Origin>) -> String {
+        let which = if origin == Some(&Origin::InitialKernel) { "default" } else { "first correct" };
+        format!("{}, the {which} configuration of {initial_kernel}", time_source.name())
     }
 
     /// Tells whether the initial kernel stands in for a program.

@@ -20,6 +20,7 @@ use super::statistics::{Interval, Ratio};
 use super::timing::Timing;
 use super::toml_text::one_line;
 use super::variant::{Params, VariantHash};
+use super::workload::Workload;
 
 /// The format that this version writes.
 pub const SCHEMA: &str = "optloop.sidecar/2";
@@ -41,6 +42,10 @@ pub struct Sidecar {
     pub compile_options: Vec<String>,
     /// The tensors that the caller provides, by the name that arguments use.
     pub tensors: IndexMap<String, SidecarTensor>,
+    /// The element type of its workload, which tensors of the op without a type of their own have. None in files of
+    /// optloop 0.2.0 and earlier.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dtype: Option<Dtype>,
     /// The precision in which its workload lets kernels multiply. None is written for that of the dtype.
     #[serde(default, skip_serializing_if = "Compute::is_dtype")]
     pub compute: Compute,
@@ -244,6 +249,20 @@ impl Sidecar {
         }
     }
 
+    /// Returns the element type of its workload. An older file does not say it. It is then the type that the workload has
+    /// now if that gives the tensors their types, or else the type of the first tensor.
+    pub fn dtype_in(&self, workload: Option<&Workload>) -> Option<Dtype> {
+        let fits = |workload: &&Workload| {
+            let case = workload.cases.first();
+            let tensors = case.map(|case| workload.op.tensors(&case.dims, workload.dtype)).unwrap_or_default();
+            let now = tensors.iter().map(|tensor| (&tensor.name, tensor.dtype));
+            now.eq(self.tensors.iter().map(|(name, tensor)| (name, tensor.dtype)))
+        };
+        let by_workload = || workload.filter(fits).map(|workload| workload.dtype);
+        let of_first = || self.tensors.values().next().map(|tensor| tensor.dtype);
+        self.dtype.or_else(by_workload).or_else(of_first)
+    }
+
     /// Renders the text of the file.
     pub fn to_json(&self) -> serde_json::Result<String> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
@@ -301,6 +320,7 @@ pub(crate) mod tests {
                 role: TensorRole::Input,
                 values: Values::Normal,
             }]),
+            dtype: Some(Dtype::F16),
             compute: Compute::Dtype,
             workspaces: workspaces(&[Workspace { name: "partial".to_owned(), bytes: 4096, initial: Initial::Zero }]),
             launches: vec![Launch {
@@ -410,7 +430,9 @@ pub(crate) mod tests {
         for later in ["workload", "dims", "ratio_to_baseline", "noise", "sm_clock_mhz", "graphs", "graph_node_ns"] {
             assert!(value["measurement"].as_object_mut().unwrap().remove(later).is_some(), "{later}");
         }
+        assert!(value.as_object_mut().unwrap().remove("dtype").is_some());
         let read: Sidecar = serde_json::from_value(value).unwrap();
+        assert_eq!((read.dtype, read.dtype_in(None)), (None, Some(Dtype::F16)));
         assert_eq!((read.measurement.workload, read.measurement.dims), (None, None));
         assert_eq!((read.measurement.graphs, read.measurement.graph_node_ns), (Graphs::Alone, None));
     }

@@ -63,6 +63,12 @@ impl Draft {
     pub fn read(reading: Reading<'_>) -> Result<Self, Vec<String>> {
         let Reading { text, lines_before, kernel: wanted, scratch, inputs } = reading;
         let code = source::without_comments(text);
+        if let Some(line) = source::host_code(&code) {
+            let line = line.saturating_sub(lines_before);
+            return Err(vec![format!(
+                "line {line}: host code: remove `main` and launches with <<<...>>>, because optloop launches the kernel"
+            )]);
+        }
         let kernels = kernel::find(&code);
         let names = || kernels.iter().map(|kernel| kernel.name.as_str());
         let chosen = match (wanted, &kernels[..]) {

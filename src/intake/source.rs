@@ -65,6 +65,13 @@ pub(super) fn own_includes(text: &str) -> Vec<(String, usize)> {
     text.lines().enumerate().filter_map(|(at, line)| Some((included(line)?, at + 1))).collect()
 }
 
+/// Returns the line of a `main` function or of a launch, if there is one.
+pub(super) fn host_code(code: &str) -> Option<usize> {
+    let is_function = |at: &usize| code[at + "main".len()..].trim_start().starts_with('(');
+    let main = words(code, "main").find(is_function);
+    main.into_iter().chain(code.find("<<<")).min().map(|at| line_of(code, at))
+}
+
 /// Returns the identifier that begins at a byte.
 pub(super) fn identifier(code: &str, at: usize) -> &str {
     let rest = &code[at..];

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use indexmap::IndexSet;
+use indexmap::{IndexMap, IndexSet};
 
 use super::tolerance::{self, Tolerance};
 use super::{Draft, Kind, OracleKernel, Place, Tunable, Wanted};
@@ -122,19 +122,30 @@ fn unfit_options(draft: &Draft, wanted: &Wanted, parameters: &[(Tunable, Vec<i64
 /// Returns the dimensions of a new op: the sizes that the kernel gets, and the names in shapes.
 fn dims(draft: &Draft, wanted: &Wanted, mistakes: &mut Vec<String>) -> IndexSet<String> {
     let mut dims: IndexSet<String> = draft.sizes().map(str::to_owned).collect();
+    let mut sources: IndexMap<String, String> = IndexMap::new();
     for (tensor, shape) in &wanted.shapes {
         if !draft.tensors().any(|known| known == tensor) {
             mistakes.push(format!("--shape {tensor}: the kernel has no pointer of that name"));
         }
         for extent in shape {
             match Expr::parse(extent) {
-                Ok(expr) => dims.extend(expr.names()),
+                Ok(expr) => {
+                    for name in expr.names().into_iter().filter(|name| !dims.contains(name)) {
+                        sources.insert(name, format!("--shape {tensor}={}", shape.join(",")));
+                    }
+                    dims.extend(expr.names());
+                }
                 Err(error) => mistakes.push(format!("--shape {tensor}: {error}")),
             }
         }
     }
     for (at, case) in wanted.cases.iter().enumerate() {
-        let lacking: Vec<&str> = dims.iter().filter(|dim| !case.contains_key(*dim)).map(String::as_str).collect();
+        let source = |dim: &String| sources.get(dim).map_or("a parameter of the kernel", String::as_str);
+        let lacking: Vec<String> = dims
+            .iter()
+            .filter(|dim| !case.contains_key(*dim))
+            .map(|dim| format!("{dim} (from {})", source(dim)))
+            .collect();
         if !lacking.is_empty() {
             mistakes.push(format!("case {}: it lacks {}", at + 1, lacking.join(", ")));
         }

@@ -21,11 +21,12 @@ mod tests;
 use std::time::Instant;
 
 use super::device::{Device, Fault, Replay};
-use super::messages::{CaseRequest, EvaluateRequest};
+use super::messages::{AcceptanceRequest, Accepted, CaseRequest, EvaluateRequest};
+use crate::domain::artifact::Artifact;
+use crate::domain::check::Check;
 use crate::domain::evaluation::{Evaluation, Measurement, Outcome};
 use crate::runner::ops;
 
-pub(super) use acceptance::accept;
 pub(super) use arena::{Arena, time};
 use case_run::EvaluationContext;
 pub(super) use executed::execute;
@@ -59,10 +60,22 @@ pub fn evaluate(
     let mut measurements = Vec::with_capacity(request.cases.len());
     let outcome = match run(device, request, stock, step, &mut measurements) {
         Ok(()) => Outcome::Measured,
-        Err(Ended::Outcome(outcome)) => outcome,
+        Err(Ended::Outcome(outcome)) => explained(outcome, &request.artifact),
         Err(ended) => return Err(ended),
     };
     Ok(Evaluation { outcome, measurements, device_s: started.elapsed().as_secs_f64() })
+}
+
+/// Runs the acceptance checks on a variant. Calls `step` as [`evaluate`] does.
+pub(super) fn accept(
+    device: &mut dyn Device,
+    request: &AcceptanceRequest,
+    step: &mut Step<'_>,
+) -> Result<Accepted, Ended> {
+    acceptance::accept(device, request, step).map_err(|ended| match ended {
+        Ended::Outcome(outcome) => Ended::Outcome(explained(outcome, &request.artifact)),
+        other => other,
+    })
 }
 
 fn run(
@@ -84,6 +97,21 @@ fn run(
         longest_s = f64::max(longest_s, started.elapsed().as_secs_f64() - begun_s);
     }
     Ok(())
+}
+
+/// Adds the likely reason to the outcome of a variant whose output differs from one execution to the next.
+fn explained(mut outcome: Outcome, artifact: &Artifact) -> Outcome {
+    if outcome.check() == Some(Check::Repeatable)
+        && artifact.adds_floats_with_atomics()
+        && let Some(message) = outcome.message_mut()
+    {
+        message.push_str(
+            ": it adds floating-point numbers with atomics, so the sum depends on the order in which blocks and warps run; \
+             let each block write its part, and the last block add the parts in a fixed order, as examples/sum of \
+             optloop does",
+        );
+    }
+    outcome
 }
 
 /// Returns whether another case would end in time if it took as long as the longest one so far.

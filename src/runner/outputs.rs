@@ -142,5 +142,6 @@ pub fn is_poison(element: &[u8]) -> bool {
 
 /// Returns the refusal of an output with elements that were not written.
 pub fn unwritten_elements(unwritten: usize, elements: usize) -> Refusal {
-    Refusal { check: Check::Written, message: format!("{unwritten} of {elements} elements were not written") }
+    let hint = if unwritten < elements { ": does the grid cover the output?" } else { "" };
+    Refusal { check: Check::Written, message: format!("{unwritten} of {elements} elements were not written{hint}") }
 }

@@ -368,7 +368,7 @@ impl Expectation {
         let is_near = |(value, exact): (&f64, &f64)| (value - exact).abs() <= limit;
         let place = values.iter().zip(oracle).position(|pair| !is_near(pair))?;
         let (value, exact) = (values[place] as f32, oracle[place] as f32);
-        Some(format!("; element {place} of row {row} is {value}, not {exact}"))
+        Some(format!("; element {place} of row {row} is {value} by the kernel and {exact} by the oracle"))
     }
 }
 
@@ -483,13 +483,13 @@ mod tests {
         assert!(check(&expectation, &vec![0.0; right.len()]).is_err(), "zeros");
         let mut one_row = right.clone();
         one_row[64 * 200..64 * 201].iter_mut().for_each(|value| *value *= 1.01);
-        insta::assert_snapshot!(check(&expectation, &one_row).unwrap_err(), @"relative error 3.12e-4 over the output (tolerance 1e-3), 1.00e-2 in its worst row 200 (tolerance 4e-3); element 0 of row 200 is -0.06100464, not -0.060400087");
+        insta::assert_snapshot!(check(&expectation, &one_row).unwrap_err(), @"relative error 3.12e-4 over the output (tolerance 1e-3), 1.00e-2 in its worst row 200 (tolerance 4e-3); element 0 of row 200 is -0.06100464 by the kernel and -0.060400087 by the oracle");
         let mut not_a_number = right.clone();
         not_a_number[5] = f32::NAN;
         insta::assert_snapshot!(check(&expectation, &not_a_number).unwrap_err(), @"1 of 32768 elements are NaN or infinite");
         let mut bytes = encode(&right, Dtype::F16);
         bytes[100..104].fill(POISON);
-        insta::assert_snapshot!(expectation.check(&bytes, &TOLERANCE).unwrap_err(), @"2 of 32768 elements were not written");
+        insta::assert_snapshot!(expectation.check(&bytes, &TOLERANCE).unwrap_err(), @"2 of 32768 elements were not written: does the grid cover the output?");
     }
 
     /// The last 5% of the keys dropped: an absolute tolerance of 1e-2 passes 99.8% of the elements.

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 
 use super::baseline_start::BaselineStart;
+use super::case_state::Candidate;
 use super::decide::{Baselines, may_time_baselines};
 use super::event::{Event, Interrupt};
 use super::{BUDGET, Session};
 use crate::domain::device::TimeSource;
-use crate::domain::evaluation::Measurement;
 use crate::domain::ids::CaseName;
 use crate::domain::journal::Record;
 use crate::domain::phase::{Phase, PhaseTime};
@@ -110,18 +110,20 @@ impl Session<'_> {
             return Ok(());
         }
         let without = self.state.cases().filter(|(_, case)| case.baseline().is_none());
-        let stand_ins = without.filter_map(|(_, case)| self.stand_in(&case.initial_kernel.as_ref()?.measurement));
+        let stand_ins = without.filter_map(|(_, case)| self.stand_in(case.initial_kernel.as_ref()?));
         // All at once: each write waits for the disk, and there may be thousands of cases.
         let stand_ins = stand_ins.collect();
         self.record_baselines(stand_ins).await
     }
 
     /// Makes a baseline of what was measured of the initial kernel on a case.
-    fn stand_in(&self, measured: &Measurement) -> Option<Baseline> {
-        let setup = self.state.setup();
+    fn stand_in(&self, initial: &Candidate) -> Option<Baseline> {
+        let (setup, measured) = (self.state.setup(), &initial.measurement);
+        let times = setup.device.time_source();
+        let origin = self.state.history().iteration(initial.iteration).map(|iteration| &iteration.origin);
         Some(Baseline {
             case: measured.case.clone(),
-            name: Baseline::initial_kernel_name(setup.device.time_source(), &setup.workload.initial_kernel),
+            name: Baseline::initial_kernel_name(times, &initial.family, origin),
             kind: BaselineKind::InitialKernel,
             regime: measured.regime,
             timing: measured.best_timing()?.clone(),

@@ -333,6 +333,7 @@ fn sidecar(setup: &SessionSetup, kernel: &Kernel, candidate: &Candidate, timing:
         arch: artifact.arch.clone(),
         compile_options: artifact.options.clone(),
         tensors: sidecar::tensors(&workload.op.tensors(&request.case.dims, workload.dtype)),
+        dtype: Some(workload.dtype),
         compute: workload.compute,
         workspaces: sidecar::workspaces(&request.plan.workspaces),
         launches: request.plan.launches.clone(),

@@ -94,7 +94,10 @@ impl SessionState {
         let initial = case.initial_kernel.as_ref().filter(|_| baseline.iteration.is_some());
         let times = self.setup().device.time_source();
         let (name, kind) = match initial {
-            Some(initial) => (Baseline::initial_kernel_name(times, &initial.family), BaselineKind::InitialKernel),
+            Some(initial) => {
+                let origin = self.history().iteration(initial.iteration).map(|iteration| &iteration.origin);
+                (Baseline::initial_kernel_name(times, &initial.family, origin), BaselineKind::InitialKernel)
+            }
             None => (baseline.name.clone(), BaselineKind::Program),
         };
         Some(Beside { name, kind, ns: baseline.timing.median_ns, ratio: Some(Quotient::paired(ratio)) })

@@ -124,7 +124,7 @@ fn a_kernel_that_is_mislabelled_makes_the_audit_fail() {
       "kernel": "right",
       "kind": "cheat",
       "left_out": null,
-      "message": "relative error 1.00e0 over the output (tolerance 1e-3), 1.00e0 in its worst row 7 (tolerance 4e-3); element 0 of row 0 is 0, not -1.1059506",
+      "message": "relative error 1.00e0 over the output (tolerance 1e-3), 1.00e0 in its worst row 7 (tolerance 4e-3); element 0 of row 0 is 0 by the kernel and -1.1059506 by the oracle",
       "right": true
     }
     "#);

@@ -132,7 +132,7 @@ fn what_a_kernel_lacks_is_said_at_once_and_nothing_is_written() {
     };
     insta::assert_snapshot!(refused(LAYER_NORM, &[]), @"error: layer_norm.cu does not say everything that a launch needs; add --shape x=N (the extents of `x`), --shape w=N (the extents of `w`), --shape y=N (the extents of `y`), --scalar eps=1.0 (the value of `eps`), --grid 'ceil_div(N, 256)' (the number of blocks), --block 256 (the threads of a block), --case N=4096 (sizes to make fast)");
     insta::assert_snapshot!(refused(LAYER_NORM, &[&all[..], &["--values", "TILE=1,2"]].concat()), @"error: layer_norm.cu: --values TILE: the source has no such #define, constant or unroll factor");
-    insta::assert_snapshot!(refused(LAYER_NORM, &[&REST[..], &["--case", "R=4"]].concat()), @"error: layer_norm.cu: case 1: it lacks N");
+    insta::assert_snapshot!(refused(LAYER_NORM, &[&REST[..], &["--case", "R=4"]].concat()), @"error: layer_norm.cu: case 1: it lacks N (from a parameter of the kernel)");
     insta::assert_snapshot!(with("float* y", "const float* y"), @"error: layer_norm.cu: line 8: `layer_norm` has no output: every pointer is const or an input");
     insta::assert_snapshot!(with("const float *w", "const long *w"), @"error: layer_norm.cu: line 8: parameter `w` of `layer_norm`: `const long*` is not supported: use a pointer to float, double, __half, __nv_bfloat16, __nv_fp8_e4m3, int, unsigned char or bool");
     insta::assert_snapshot!(with("const float *w", "const int *w"), @"error: layer_norm.cu does not say everything that a launch needs; add --contents w=integers:0:N-1 (the whole numbers in `w`)");
@@ -143,12 +143,35 @@ fn what_a_kernel_lacks_is_said_at_once_and_nothing_is_written() {
     insta::assert_snapshot!(refused(LAYER_NORM, &[&all[..], &["--torch", "x", "--baseline", "eager=f.g(x)"]].concat()), @"error: kernels/workloads/layer-norm.toml: baseline `eager`: choose another name, because a backend of PyTorch has this one");
     insta::assert_snapshot!(refused(LAYER_NORM, &[&all[..], &["--torch", "x", "--baseline", "my-f=f.g(x)"]].concat()), @"error: invalid value 'my-f=f.g(x)' for '--baseline <NAME=EXPRESSION>': `my-f=f.g(x)`: write NAME=EXPRESSION, with letters, digits and `_` in the name; run it with `--help` for a list");
     insta::assert_snapshot!(refused(LAYER_NORM, &[&all[..], &["--baseline", "quack=f.g(x)"]].concat()), @"error: the following required arguments were not provided: --torch <EXPRESSION>; run it with `--help` for a list");
+    insta::assert_snapshot!(refused(LAYER_NORM, &[&REST[..2], &["--shape", "w=M"], &REST[4..], &["--case", "R=4"]].concat()), @"error: layer_norm.cu: case 1: it lacks N (from a parameter of the kernel), M (from --shape w=M)");
+    insta::assert_snapshot!(refused(LAYER_NORM, &[&REST[..8], &["--grid", "rows", "--block", "THREADS", "--case", "R=4,N=512"]].concat()), @"error: --grid `rows`: there is no `rows`");
+    insta::assert_snapshot!(with("#include \"reduce.h\"", "int main() { return 0; }"), @"error: layer_norm.cu: line 1: host code: remove `main` and launches with <<<...>>>, because optloop launches the kernel");
     insta::assert_snapshot!(with("int N", "size_t N"), @"error: layer_norm.cu: line 8: parameter `N` of `layer_norm`: `size_t` is not supported: use int for a size, or float for a constant");
     insta::assert_snapshot!(with("__global__ void", "template <int N> __global__ void"), @"error: layer_norm.cu: line 8: the template parameter `N` has no value: add --template N=16");
-    insta::assert_snapshot!(with("reduce.h", "../reduce.h"), @"error: line 1 includes `../reduce.h`: Failed to read mine/../reduce.h: No such file or directory (os error 2)");
+    insta::assert_snapshot!(with("reduce.h", "../reduce.h"), @"error: layer_norm.cu: line 1 includes `../reduce.h`: Failed to read mine/../reduce.h: No such file or directory (os error 2)");
     insta::assert_snapshot!(with("reduce.h", "/etc/passwd"), @"error: layer_norm.cu: line 1: `/etc/passwd` is not below the source's folder: include a file that is");
-    insta::assert_snapshot!(with("reduce.h", "other.h"), @"error: line 1 includes `other.h`: Failed to read mine/other.h: No such file or directory (os error 2)");
+    insta::assert_snapshot!(with("reduce.h", "other.h"), @"error: layer_norm.cu: line 1 includes `other.h`: Failed to read mine/other.h: No such file or directory (os error 2)");
     insta::assert_snapshot!(with("#include \"reduce.h\"", REDUCE.replace("value;\n}", "value\n}").trim()), @r#"error: layer_norm.cu(11): error: expected a ";""#);
+}
+
+/// A default of 1 may be a flag, so 0 is tried. Here it divides.
+#[test]
+fn a_value_with_which_no_case_launches_is_left_out() {
+    let sandbox = project();
+    let kernel = "#define ROWS 1\n__global__ void twice(const float* x, float* y, int n) {\n    \
+                  for (int row = blockIdx.x * ROWS; row < blockIdx.x * ROWS + ROWS && row < n; ++row)\n        \
+                  y[row * 32 + threadIdx.x] = 2.f * x[row * 32 + threadIdx.x];\n}\n";
+    sandbox.write("mine/twice.cu", kernel);
+    sandbox.write("mine/twice.py", "def oracle(x):\n    return 2 * x\n");
+    let add = "add mine/twice.cu --oracle mine/twice.py --shape x=n,32 --shape y=n,32 --case n=50 --grid ceil_div(n,ROWS) --block 32";
+    let (code, shown, said) = call(&sandbox, &add.split(' ').collect::<Vec<_>>());
+    assert_eq!(code, 0, "{said}");
+    insta::assert_snapshot!(shown, @"
+    added twice.cu as op, workload and family `twice`
+      ROWS (a #define in line 1): 1 2 4
+      ROWS = 0 is left out: it launches on no case: expression `ceil_div(n,ROWS)`: Runtime error: division by zero (line 1, position 1)
+    next: git add kernels templates && git commit, then optloop start --workload twice --budget 5m
+    ");
 }
 
 /// Kernels with a number to tune, and what their sources do not say.
@@ -195,6 +218,40 @@ fn kernels_of_all_kinds_go_from_add_to_a_faster_winner() {
         let report = sandbox.report();
         assert!(report["cases"][0]["speedup_over_start"].as_f64().unwrap() > 1.0, "{name}: {}", report["cases"][0]);
         assert!(sandbox.git(&["log", "-1", "--format=%s"]).starts_with(&format!("{name}: ")));
+    }
+    // The workload of the last session is the only one of its op.
+    let (code, shown, said) = call(&sandbox, &["diagnose", "sum", "--case", "n50000", "--device", "virtual:h200"]);
+    assert!(code == 0 && shown.starts_with("sum/n50000 on virtual H200"), "{said}");
+}
+
+/// They read bytes or FP8 and write other types, so their first tensors do not have the types of their workloads. The time of
+/// the histogram depends on its inputs.
+#[test]
+fn a_winner_with_tensors_of_several_types_is_reproduced() {
+    let sandbox = project();
+    for ((name, options), (case, dtype)) in STRANGERS.iter().zip([("n50000", "i32"), ("r8n4096", "f32")]) {
+        for file in [format!("{name}.cu"), format!("{name}.py")] {
+            let text = std::fs::read_to_string(Path::new(file!()).with_file_name(&file)).unwrap();
+            sandbox.write(&format!("mine/{file}"), &text);
+        }
+        let add = format!("add mine/{name}.cu --oracle mine/{name}.py --block THREADS {options}");
+        let start = format!("start --workload {name} --device virtual:h200 --iterations 6 --seed 2 --trust");
+        let succeeds = |arguments: &str| {
+            let (code, shown, said) = call(&sandbox, &arguments.split(' ').collect::<Vec<_>>());
+            assert_eq!(code, 0, "{arguments}: {said}");
+            shown
+        };
+        succeeds(&add);
+        sandbox.git(&["add", "kernels", "templates"]);
+        sandbox.git(&["commit", "--quiet", "--message", name]);
+        succeeds(&start);
+        assert!(succeeds("reproduce HEAD --device virtual:h200").contains("holds"));
+        // As version 0.2.0 wrote it.
+        let sidecar = format!("kernels/variants/virtual-h200-132sm-132gib/{name}/{case}.json");
+        sandbox.replace(&sidecar, &format!("  \"dtype\": \"{dtype}\",\n  \"workspaces\""), "  \"workspaces\"");
+        sandbox.git(&["commit", "--quiet", "--all", "--message", "an older sidecar"]);
+        assert!(succeeds("reproduce HEAD --device virtual:h200").contains("holds"));
+        succeeds(&format!("compare {name}/{case} {sidecar}"));
     }
 }
 

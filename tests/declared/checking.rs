@@ -42,11 +42,38 @@ fn what_an_oracle_does_wrong_is_shown_with_its_line() {
            random numbers and state
     ");
     insta::assert_snapshot!(with_line("import os; os._exit(3)"), @"
-    1 wrong  small: case `r4n64`: the oracle of op `rms-norm` failed: it ended
-           without an error message
+    1 wrong  small: case `r4n64`: the oracle of op `rms-norm` failed: it ended with
+           exit code 3, and without an error message
     ");
+    // A wrapper of Python may say more.
+    assert!(with_line("import os; os.kill(os.getpid(), 11)").contains("signal 11 (SIGSEGV)"));
     // It disagrees with the kernel.
     let said = with_line("w = 2 * w");
     assert!(said.starts_with("1 wrong  rms-norm-rows on small: wrong: relative error"), "{said}");
-    assert!(said.replace("\n       ", " ").contains("; element 0 of row 0 is "), "{said}");
+    let said = said.replace("\n       ", " ");
+    assert!(said.contains("; element 0 of row 0 is ") && said.contains(" by the kernel and "), "{said}");
+}
+
+/// Its blocks add to one number in any order.
+#[test]
+fn a_kernel_that_adds_with_atomics_is_run_until_its_output_differs() {
+    let sandbox = project();
+    let kernel = "__global__ void total(const float* x, float* y, int n) {\n    int at = blockIdx.x * 32 + threadIdx.x;\n    \
+                  float sum = at < n ? x[at] : 0.f;\n    \
+                  for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);\n    \
+                  if (threadIdx.x == 0) atomicAdd(y, sum);\n}\n";
+    sandbox.write("mine/total.cu", kernel);
+    sandbox.write("mine/total.py", "def oracle(x):\n    return x.sum()\n");
+    let add = "add mine/total.cu --oracle mine/total.py --shape x=n --shape y=1 --zero y --contents x=uniform:0:1 \
+               --case n=5000 --grid ceil_div(n,32) --block 32";
+    let (code, _, said) = call(&sandbox, &add.split_whitespace().collect::<Vec<_>>());
+    assert_eq!(code, 0, "{said}");
+    let (code, found, _) = call(&sandbox, &["check", "total", "--device", "virtual", "--trust"]);
+    insta::assert_snapshot!(format!("{code} {found}"), @"
+    1 wrong  total on total: wrong: the same inputs gave a different output when it
+           was timed: it adds floating-point numbers with atomics, so the sum
+           depends on the order in which blocks and warps run; let each block write
+           its part, and the last block add the parts in a fixed order, as
+           examples/sum of optloop does (n5000)
+    ");
 }

@@ -59,7 +59,8 @@ fn a_kernel_that_differs_from_an_oracle_in_cuda_is_wrong() {
     let family = "templates/kernels/rms-norm-rows/family.toml";
     sandbox.replace(family, "values = [0]\ndefault = 0", "values = [1]\ndefault = 1");
     sandbox.replace(OP, "eps = 1e-5", "eps = 0.1");
-    sandbox.succeeds(&["start", "--workload", "small", "--device", "virtual:h200", "--iterations", "1"]);
+    let said = sandbox.fails(&["start", "--workload", "small", "--device", "virtual:h200", "--iterations", "1"]);
+    assert!(said.contains("no variant of session 1 was correct"), "{said}");
     let shown = sandbox.succeeds(&["show", "1"]);
     assert!(shown.contains("wrong") && shown.contains("relative error"), "{shown}");
 }

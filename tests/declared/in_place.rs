@@ -98,8 +98,7 @@ fn wrong_updates_are_found() {
             kernel.replacen(from, to, 1)
         });
         let sandbox = added(&kernel);
-        let (code, _, said) = start(&sandbox, "virtual:h200", "1");
-        assert_eq!(code, 0, "{said}");
+        start(&sandbox, "virtual:h200", "1");
         let (_, shown, _) = call(&sandbox, &["show", "1"]);
         shown.lines().find(|line| line.contains("wrong") || line.contains("cheat")).unwrap_or(&shown).to_owned()
     };

@@ -2,7 +2,7 @@
 
 use crate::domain::artifact::KernelResources;
 use crate::domain::counters::{Counters, LaunchCounters};
-use crate::domain::device::{DeviceInfo, TimeSource};
+use crate::domain::device::DeviceInfo;
 use crate::domain::family::Family;
 use crate::domain::finding::EvidenceSource;
 use crate::domain::floor::Floor;
@@ -69,23 +69,9 @@ impl Subject<'_> {
         Floor::of(self.workload, self.case, self.device)
     }
 
-    /// Returns the time that the model of a virtual GPU gives every launch of this kernel, whatever it does. None for
-    /// measured times.
-    pub fn modelled_launch_ns(&self) -> Option<f64> {
-        let is_modelled = self.device.time_source() == TimeSource::Modelled;
-        let launches = self.profile.filter(|_| is_modelled)?.launches.iter();
-        launches.filter_map(|launch| launch.parts_ns.get("launch").copied()).reduce(f64::min)
-    }
-
-    /// Returns the least time that a kernel could take on the case: the floor or, for modelled times, one launch by the
-    /// model.
-    pub fn least_ns(&self) -> f64 {
-        self.floor().ns.max(self.modelled_launch_ns().unwrap_or_default())
-    }
-
-    /// Returns the time as a multiple of the least time, at least 1. No change gains more.
+    /// Returns the time as a multiple of the floor, at least 1. No change gains more.
     pub fn headroom(&self) -> f64 {
-        (self.time_ns / self.least_ns()).max(1.0)
+        (self.time_ns / self.floor().ns).max(1.0)
     }
 
     /// Returns the launch that takes longest: by its profile, or else the one with the most threads.

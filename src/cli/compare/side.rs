@@ -260,7 +260,7 @@ fn from_sidecar(path: &Path, project: &Project) -> anyhow::Result<Recorded> {
         Some(dims) => dims.clone(),
         None => dims_by_name(&sidecar, workload, &shown, project)?,
     };
-    let Some(dtype) = sidecar.tensors.values().next().map(|tensor| tensor.dtype) else {
+    let Some(dtype) = sidecar.dtype_in(project.workload(workload).ok().as_ref()) else {
         return Err(usage_sentence(format!("{shown} has no tensors and therefore no dtype")));
     };
     let conditions = Conditions {

@@ -3,6 +3,7 @@
 use super::*;
 use crate::domain::comparison::{Comparison, Participant, Role};
 use crate::domain::ids::IterationId;
+use crate::domain::origin::Origin;
 use crate::domain::record::Final;
 use crate::store::testing::{comparison, participant};
 
@@ -270,7 +271,7 @@ fn without_pytorch_the_report_says_what_the_baseline_is() {
     let mut record = record();
     record.environment.torch = None;
     let baseline = &mut record.baselines[0];
-    baseline.name = Baseline::initial_kernel_name(TimeSource::Measured, "tiled");
+    baseline.name = Baseline::initial_kernel_name(TimeSource::Measured, "tiled", Some(&Origin::InitialKernel));
     baseline.kind = BaselineKind::InitialKernel;
     let markdown = report(&record).to_markdown_details().unwrap();
     let said = "No baseline program could be timed for `b1h1s128`, because PyTorch is not installed. The workload's \
@@ -282,6 +283,7 @@ fn without_pytorch_the_report_says_what_the_baseline_is() {
 #[test]
 fn an_initial_kernel_that_stood_for_the_baseline_in_a_comparison_is_called_so() {
     let mut record = confirmed();
+    record.iterations[0].origin = Origin::InitialKernel;
     let comparison = record.iterations[2].measurements[0].comparison.as_mut().unwrap();
     comparison.participants[3] = participant(Role::Baseline, "tiled 67df4d5f39", Some(IterationId(1)), 80.0);
     let report = report(&record);
@@ -290,6 +292,10 @@ fn an_initial_kernel_that_stood_for_the_baseline_in_a_comparison_is_called_so() 
         (baseline.name.as_str(), baseline.is_initial_kernel),
         ("measured, the default configuration of tiled", true)
     );
+    // The default configuration was wrong.
+    record.iterations[0].origin = Origin::Random;
+    let random = super::report(&record).cases[0].baseline.clone().unwrap();
+    assert_eq!(random.name, "measured, the first correct configuration of tiled");
     let ratio = report.cases[0].ratio_to_start.unwrap();
     assert!(ratio.paired && (ratio.estimate - 1.6).abs() < 0.05, "the start was in the same comparison: {ratio:?}");
     assert!(

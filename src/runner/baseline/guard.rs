@@ -24,17 +24,21 @@ const GRACE: Duration = Duration::from_secs(2);
 #[cfg(target_os = "linux")]
 #[derive(PartialEq, Eq)]
 enum StopReason {
-    /// The program has ended.
-    Program,
+    /// The program has ended, with this exit code, as a shell reports it.
+    Program(u8),
     /// No process can write to its input any more.
     Input,
     /// A signal asked it to stop. The system sends one when optloop exits.
     Signal,
 }
 
-/// Runs a program until it ends or has to stop, and then kills all that is left of it.
+/// What shells add to the number of the signal that has ended a program.
+pub const SIGNAL_CODE: u8 = 128;
+
+/// Runs a program until it ends or has to stop, and then kills all that is left of it. Returns its exit code, as a shell
+/// reports it, or 0 if it had to stop.
 #[cfg(target_os = "linux")]
-pub fn run(command: &[String]) -> anyhow::Result<()> {
+pub fn run(command: &[String]) -> anyhow::Result<u8> {
     use rustix::process::{Signal, getppid, set_parent_process_death_signal};
     let (stop, stops) = mpsc::channel();
     listen(&stop)?;
@@ -42,7 +46,7 @@ pub fn run(command: &[String]) -> anyhow::Result<()> {
     let parent = getppid();
     set_parent_process_death_signal(Some(Signal::TERM)).context("the baseline's guard cannot watch optloop")?;
     if getppid() != parent {
-        return Ok(());
+        return Ok(0);
     }
     descendants::adopt().context("the baseline's guard cannot be set up")?;
     let program = start(command)?;
@@ -52,12 +56,13 @@ pub fn run(command: &[String]) -> anyhow::Result<()> {
     rustix::stdio::dup2_stderr(&nowhere)?;
     reap(program, stop.clone());
     watch_input(stop);
-    if stops.recv() == Ok(StopReason::Input) {
+    let reason = stops.recv();
+    if reason == Ok(StopReason::Input) {
         // Meanwhile the program may end, or a signal may arrive.
         let _ = stops.recv_timeout(GRACE);
     }
     descendants::end();
-    Ok(())
+    Ok(if let Ok(StopReason::Program(code)) = reason { code } else { 0 })
 }
 
 /// Starts the program, and returns its process ID.
@@ -97,8 +102,10 @@ fn reap(program: i32, stop: mpsc::Sender<StopReason>) {
     std::thread::spawn(move || {
         loop {
             match wait(WaitOptions::empty()) {
-                Ok(Some((pid, _))) if pid.as_raw_nonzero().get() == program => {
-                    let _ = stop.send(StopReason::Program);
+                Ok(Some((pid, status))) if pid.as_raw_nonzero().get() == program => {
+                    let signal = status.terminating_signal().map(|signal| signal + i32::from(SIGNAL_CODE));
+                    let code = status.exit_status().or(signal).and_then(|code| u8::try_from(code).ok());
+                    let _ = stop.send(StopReason::Program(code.unwrap_or_default()));
                 }
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(_) => return,
@@ -121,8 +128,9 @@ fn watch_input(stop: mpsc::Sender<StopReason>) {
 
 /// Runs the program unguarded: other systems have no means to watch it.
 #[cfg(not(target_os = "linux"))]
-pub fn run(command: &[String]) -> anyhow::Result<()> {
+pub fn run(command: &[String]) -> anyhow::Result<u8> {
     let Some((program, arguments)) = command.split_first() else { bail!("the baseline's command is empty") };
-    let status = Command::new(program).args(arguments).status();
-    status.map(|_| ()).with_context(|| format!("`{program}` cannot be run"))
+    let status =
+        Command::new(program).args(arguments).status().with_context(|| format!("`{program}` cannot be run"))?;
+    Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or_default())
 }

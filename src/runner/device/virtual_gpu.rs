@@ -404,7 +404,8 @@ fn peaks(gpu: &Gpu) -> Peaks {
         f32_flops: per_clock * f32_flop,
         memory_bytes_per_s: rates.memory_bytes_per_s,
         l2_bytes_per_s: rates.l2_bytes_per_s,
-        launch_ns: rates.launch_s * 1e9,
+        // The model adds both to every launch.
+        launch_ns: (rates.launch_s + rates.start_s) * 1e9,
         source: format!("the published rates of the {} at {:.0} MHz, not measured", gpu.name, gpu.clock_hz / 1e6),
     }
 }
@@ -414,6 +415,17 @@ mod tests {
     use super::*;
     use crate::domain::compute::Compute;
     use crate::domain::op::Dtype;
+
+    /// No kernel of the model is faster than one that does nothing.
+    #[test]
+    fn the_floor_of_a_launch_is_what_the_model_gives_an_empty_kernel() {
+        for name in Gpu::NAMES {
+            let gpu = Gpu::named(name).unwrap();
+            let shape = Shape { blocks: 1, threads: 32, ..Shape::default() };
+            let empty = model(&gpu, &shape, &Counters { blocks: 1, executed_blocks: 1, ..Counters::default() });
+            assert_eq!(peaks(&gpu).launch_ns, empty.time_ns, "{name}");
+        }
+    }
 
     #[test]
     fn the_ceiling_of_tf32_is_the_rate_of_the_tensor_cores() {

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::TIME_LIMIT;
 use crate::domain::op::{Dims, TensorSpec};
 use crate::domain::oracle::{Oracle, OracleCall, OracleType};
+use crate::runner::baseline::guard::SIGNAL_CODE;
 use crate::runner::child;
 use crate::runner::confine::Reach;
 use crate::runner::guarded::{GuardedProgram, cache_folder, end};
@@ -42,7 +43,7 @@ struct Process {
     input: ChildStdin,
     output: BufReader<ChildStdout>,
     guard: u32,
-    last_line: Option<thread::JoinHandle<String>>,
+    last_words: Option<thread::JoinHandle<String>>,
 }
 
 #[derive(Serialize)]
@@ -140,7 +141,7 @@ impl Process {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let (started, start) = mpsc::channel();
         // The guard ends with the thread that has started it, so that thread stays until the guard has ended.
-        let last_line = thread::spawn(move || {
+        let last_words = thread::spawn(move || {
             let mut child = match command.spawn() {
                 Ok(child) => child,
                 Err(error) => {
@@ -151,14 +152,14 @@ impl Process {
             let errors = child.stderr.take();
             let _ = started.send(Ok((child.id(), child.stdin.take(), child.stdout.take())));
             let line = errors.map(child::last_line_blocking).unwrap_or_default();
-            let _ = child.wait();
-            line
+            let code = child.wait().ok().and_then(|status| status.code());
+            why_ended(&line, code)
         });
         let started = start.recv().map_err(|_| "it was not started".to_owned())?;
         let (guard, input, output) = started.map_err(|error| format!("`{python}` cannot be run: {error}"))?;
         let (Some(input), Some(output)) = (input, output) else { return Err("it has no pipes".to_owned()) };
         let output = BufReader::new(output);
-        let mut process = Self { input, output, guard, last_line: Some(last_line) };
+        let mut process = Self { input, output, guard, last_words: Some(last_words) };
         let hello = process.limited(|process| {
             let line = serde_json::Value::from(text).to_string() + "\n";
             let _ = process.input.write_all(line.as_bytes()).and_then(|()| process.input.flush());
@@ -227,11 +228,10 @@ impl Process {
         Ok(values)
     }
 
-    /// Returns the last line on standard error of a process that has closed its output.
+    /// Returns why a process that has closed its output has ended.
     fn last_message(&mut self) -> String {
-        let line = self.last_line.take().and_then(|reader| reader.join().ok()).unwrap_or_default();
-        let line = child::sentence(&line);
-        if line.is_empty() { "it ended without an error message".to_owned() } else { line }
+        let words = self.last_words.take().and_then(|reader| reader.join().ok());
+        words.unwrap_or_else(|| why_ended("", None))
     }
 
     /// Ends the process if a step takes too long.
@@ -258,5 +258,34 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         end(self.guard);
+    }
+}
+
+/// Says how a program has ended, from its last line on standard error and the exit code of its guard.
+fn why_ended(line: &str, code: Option<i32>) -> String {
+    let line = child::sentence(line);
+    let how = match code {
+        // Shells report a signal in this way.
+        Some(code) if code > i32::from(SIGNAL_CODE) => {
+            let signal = code - i32::from(SIGNAL_CODE);
+            let name = match signal {
+                4 => " (SIGILL)",
+                6 => " (SIGABRT)",
+                7 => " (SIGBUS)",
+                8 => " (SIGFPE)",
+                9 => " (SIGKILL)",
+                11 => " (SIGSEGV)",
+                15 => " (SIGTERM)",
+                _ => "",
+            };
+            format!("signal {signal}{name}")
+        }
+        Some(code) => format!("exit code {code}"),
+        None => "no exit code".to_owned(),
+    };
+    if line.is_empty() {
+        format!("it ended with {how}, and without an error message")
+    } else {
+        format!("{line} ({how})")
     }
 }

@@ -28,7 +28,6 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
     let peaks = &subject.device.peaks;
     let ridge = peaks.flops(subject.workload.dtype, subject.workload.compute) / peaks.memory_bytes_per_s;
     let limit = match floor.limiter {
-        _ if subject.least_ns() > floor.ns => "one launch by the model",
         Limiter::Arithmetic => "the arithmetic peak",
         Limiter::Memory => "the memory bandwidth",
         Limiter::L2 => "the bandwidth of L2",
@@ -39,7 +38,7 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
         evidence: vec![
             supports(
                 EvidenceSource::Launch,
-                format!("the floor is {:.3} us, the time {:.3} us", subject.least_ns() / 1e3, subject.time_ns / 1e3),
+                format!("the floor is {:.3} us, the time {:.3} us", floor.ns / 1e3, subject.time_ns / 1e3),
             ),
             supports(
                 EvidenceSource::Launch,

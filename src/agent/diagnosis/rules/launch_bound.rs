@@ -21,7 +21,7 @@ const SHARE: f64 = 0.2;
 
 fn find(subject: &Subject<'_>) -> Option<Found> {
     let launches = subject.plan.launches.len().max(1);
-    let each_ns = subject.modelled_launch_ns().unwrap_or(subject.device.peaks.launch_ns);
+    let each_ns = subject.device.peaks.launch_ns;
     let share = launches as f64 * each_ns / subject.time_ns;
     if share < SHARE {
         return None;

@@ -31,7 +31,7 @@ const MIN_IDLE: f64 = 1.2;
 /// The share of a block's work from which that of another shape counts as much less.
 const MUCH_LESS: f64 = 0.75;
 
-/// The multiple of the least time up to which launching and starting may be most of a kernel's time.
+/// The multiple of the floor up to which launching and starting may be most of a kernel's time.
 const SHORT: f64 = 10.0;
 
 /// How much more work another shape needs to show whether the device was idle.
