@@ -104,8 +104,7 @@ impl Plan {
             all if all == self.cases.len() => family.clone(),
             some => format!("{family} ({some} of {} cases)", self.cases.len()),
         };
-        let taking: Vec<String> =
-            self.families.iter().filter(|family| !family.cases.is_empty()).map(family).collect();
+        let taking: Vec<String> = self.families.iter().filter(|family| !family.cases.is_empty()).map(family).collect();
         let others = match self.families.len() - taking.len() {
             0 => String::new(),
             1 => "; 1 other takes none of the cases (optloop list)".to_owned(),
