@@ -68,11 +68,11 @@ fn rank(found: &Finding, doubtful: &[&str]) -> u8 {
     }
 }
 
-/// Returns the rules of the causes against which a figure speaks that speaks for another cause.
+/// Returns the rules of the causes against which a figure speaks that speaks for another cause, which could be removed.
 fn doubtful(findings: &[Finding]) -> Vec<&'static str> {
     let speaks_for = |other: &Finding, against: &Evidence| {
         let is_same = |one: &Evidence| one.source == against.source && against.text.starts_with(&one.text);
-        other.evidence.iter().any(|one| one.supports && is_same(one))
+        other.gain > 1.0 && other.evidence.iter().any(|one| one.supports && is_same(one))
     };
     let is_doubtful = |found: &&Finding| {
         let mut against = found.evidence.iter().filter(|one| !one.supports);
@@ -126,6 +126,8 @@ mod tests {
             of("spills", figure(false, "another case is faster")),
         ];
         assert_eq!(doubtful(&findings), ["too-few-blocks"]);
+        findings[1].gain = 1.0;
+        assert_eq!(doubtful(&findings), [""; 0], "nothing is known to remove the other one");
         let mut ranked = |status| {
             findings[0].tested.status = status;
             findings.iter().map(|found| rank(found, &["too-few-blocks"])).collect::<Vec<_>>()
