@@ -202,7 +202,7 @@ fn ended(go_on: Choice, end: EarlyEnd, reason: &str) -> Choice {
             ..go_on
         },
         EarlyEnd::TooLittleLeft => Choice {
-            gain: format!("little: when the search ended, {reason}"),
+            gain: format!("little: the search ended because {reason}"),
             expected: None,
             risk: "most likely wasted".to_owned(),
             ..go_on
@@ -417,7 +417,7 @@ mod tests {
         stop: keeps 0.50× over the baseline | none
 
         - **Recommendation: stop tuning the winners, and try the families that have hardly been tried.**
-        go_on: little: when the search ended, the remaining 2m 5s are expected to gain 0.09%, which is less than 0.50% (stop.min_gain) | most likely wasted
+        go_on: little: the search ended because the remaining 2m 5s are expected to gain 0.09%, which is less than 0.50% (stop.min_gain) | most likely wasted
         * another_family: `split-k`: never timed | their best may stay behind
         new_kernel: not known; no useful bound (the floor is an empty launch) | very high: no cause is known
         stop: keeps 0.50× over the baseline | none
