@@ -55,6 +55,7 @@ pub mod sidecar;
 pub mod space;
 pub mod state;
 pub mod statistics;
+pub mod stop;
 pub mod submission;
 #[cfg(test)]
 pub(crate) mod synthetic;

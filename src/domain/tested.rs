@@ -18,8 +18,9 @@ const MIN_GAIN_SHARE: f64 = 0.5;
 /// The power of the expected gain from which more than its cause has gone away.
 const MORE: f64 = 1.25;
 
-/// The power of the expected gain from which a speed-up must have other causes, too.
-const FAR_MORE: f64 = 2.0;
+/// The power of the expected gain from which a speed-up must have other causes, too: as far above the gain as
+/// [`MIN_GAIN_SHARE`] is below it.
+const FAR_MORE: f64 = 1.5;
 
 /// What experiments say about a cause of lost time.
 #[derive(Debug, Clone, PartialEq, Serialize)]

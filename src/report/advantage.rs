@@ -1,8 +1,8 @@
 //! Why the best variant of a case is faster than what the session began with, and than the best variant of another
 //! family: what a virtual GPU counted for them.
 
-use super::contract::{Advantage, Case, Count, Counted, FamilyTime, Report};
-use super::format::{counted, percent, times};
+use super::contract::{Advantage, Case, Count, Counted, FamilyTime, Report, Rivals};
+use super::format::{counted, of_two_runs, percent, times};
 use super::{ReportInput, began, rivals};
 use crate::domain::device::TimeSource;
 use crate::domain::ids::CaseName;
@@ -218,7 +218,7 @@ pub(super) fn factor(advantage: &Advantage) -> String {
 
 /// Formats the lead of a winner.
 pub(super) fn lead_factor(factor: f64, in_one_run: bool) -> String {
-    if in_one_run && factor < 10.0 { format!("{factor:.3}×") } else { times(factor) }
+    if in_one_run && factor < 10.0 { format!("{factor:.3}×") } else { of_two_runs(factor) }
 }
 
 /// Returns the leads with counts of both variants, the largest first: those over what the session began with, and those
@@ -263,10 +263,12 @@ fn explained(leads: &[&Advantage]) -> String {
 /// Says how many leads the counts explain, over what, and why not the others. None without leads.
 pub(super) fn tally_with_reasons(report: &Report) -> Option<String> {
     let leads = leads(&report.advantages, &report.rival_advantages);
-    let (differs, not_counted) = (leads.iter().filter(|one| !one.explained).count(), not_counted(report).len());
-    let all = leads.len() + not_counted;
-    let (explained, over) = (explained(&leads), over(&leads, not_counted));
+    let (differs, not_counted) = (leads.iter().filter(|one| !one.explained).count(), not_counted(report));
+    let all = leads.len() + not_counted.len();
+    let roles = leads.iter().map(|one| counted_as(one, report)).chain(not_counted.iter().map(|one| one.role));
+    let (explained, over) = (explained(&leads), over(&roles.collect::<Vec<_>>()));
     let differs = (differs > 0).then(|| format!("for {differs} the model derives another ratio than was measured"));
+    let not_counted = not_counted.len();
     let not_counted = (not_counted > 0).then(|| format!("for {not_counted} not both kernels were counted"));
     let why: Vec<String> = [differs, not_counted].into_iter().flatten().collect();
     let why = if why.is_empty() { String::new() } else { format!("; {}", why.join(", and ")) };
@@ -274,24 +276,55 @@ pub(super) fn tally_with_reasons(report: &Report) -> Option<String> {
         .then(|| format!("The counts explain {explained} of {} of 2% or more ({over}){why}.", counted(all, "lead")))
 }
 
+/// Returns what a lead is over. One over the family that the session began with counts as one over that winner.
+fn counted_as(lead: &Advantage, report: &Report) -> &'static str {
+    let is_same =
+        |one: &&Advantage| one.case == lead.case && one.before.family == lead.before.family && one.role != "slowest";
+    report.advantages.iter().find(is_same).map_or(lead.role, |one| one.role)
+}
+
 /// Says over what the winners lead: `9 over another family, 4 over a committed winner`.
-fn over(leads: &[&Advantage], not_counted: usize) -> String {
-    let count = |role: &str| leads.iter().filter(|one| one.role == role).count();
+fn over(roles: &[&str]) -> String {
     let kinds = [
-        (count("rival") + not_counted, "another family"),
-        (count("committed_winner"), "a committed winner"),
-        (count("first_variant"), "the first kernel"),
+        ("rival", "another family"),
+        ("committed_winner", "a committed winner"),
+        ("first_variant", "the first kernel"),
     ];
-    let told = kinds.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} over {what}"));
+    let counts = kinds.map(|(role, what)| (roles.iter().filter(|one| **one == role).count(), what));
+    let told = counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} over {what}"));
     told.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the cases on which families competed, but the virtual GPU has not counted both.
-pub(super) fn not_counted(report: &Report) -> Vec<&CaseName> {
+/// A lead that is not explained, because the virtual GPU has not counted both kernels.
+pub(super) struct NotCounted<'a> {
+    /// The case.
+    pub(super) case: &'a CaseName,
+    /// What the lead is over, as in [`Advantage`].
+    pub(super) role: &'static str,
+}
+
+/// Returns the leads over what the session began with and over other families whose kernels were not both counted.
+pub(super) fn not_counted(report: &Report) -> Vec<NotCounted<'_>> {
+    // Without a virtual GPU, nothing is counted.
+    let is_counted = !report.advantages.is_empty() || !report.rival_advantages.is_empty();
+    let over_began = report.cases.iter().filter(|_| is_counted).filter_map(|case| {
+        let change = case.change.as_ref().filter(|change| change.improved)?;
+        let is_lead = change.ratio.is_some_and(|ratio| ratio.estimate >= MIN_FACTOR);
+        let is_counted = report.advantages.iter().any(|one| one.case == case.case && one.role == change.began_with);
+        (is_lead && !is_counted).then_some(NotCounted { case: &case.case, role: change.began_with })
+    });
     let is_compared = |case: &CaseName| report.rival_advantages.iter().any(|one| one.case == *case);
-    let is_lead = |families: &[FamilyTime]| matches!(families, [own, next, ..] if next.us >= MIN_FACTOR * own.us);
-    let open = report.rivals.iter().filter(|rivals| !is_compared(&rivals.case) && is_lead(&rivals.families));
-    open.map(|rivals| &rivals.case).collect()
+    // A lead over the family of the committed winner is one over that winner.
+    let is_began = |case: &CaseName, next: &FamilyTime| {
+        report.beaten.iter().any(|one| one.case == *case && one.family == next.family)
+    };
+    let over_rivals = report.rivals.iter().filter_map(|Rivals { case, families }| match &**families {
+        [own, next, ..] if next.us >= MIN_FACTOR * own.us && !is_compared(case) && !is_began(case, next) => {
+            Some(NotCounted { case, role: "rival" })
+        }
+        _ => None,
+    });
+    over_began.chain(over_rivals).collect()
 }
 
 /// Says why the best variant is faster in one short clause, such as `it executes 2.0 times fewer instructions`.

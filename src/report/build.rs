@@ -74,6 +74,7 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         outlook: None,
         options: Vec::new(),
         excluded: excluded::of(input),
+        suggestions_left_out: record.suggestions_left_out,
         left_out: record.left_out.clone(),
         phases: phases::of(record),
         progress: Vec::new(),

@@ -1,6 +1,6 @@
 //! Names changed parameters, with what each of them does.
 
-use super::format::times;
+use super::format::of_two_runs;
 use crate::domain::origin::Change;
 
 /// The most changes to name. More of them say little about any.
@@ -8,7 +8,7 @@ pub(super) const MOST: usize = 3;
 
 /// Names a change, with its effect alone if that is known, and with what the parameter does.
 pub(super) fn named(Change { parameter, from, to }: &Change, alone: Option<f64>, about: Option<&str>) -> String {
-    let alone = alone.map(|alone| format!("{} alone", times(alone)));
+    let alone = alone.map(|alone| format!("{} alone", of_two_runs(alone)));
     let notes: Vec<String> = alone.into_iter().chain(about.map(|about| meaning(about).to_owned())).collect();
     let notes = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join("; ")) };
     format!("`{parameter}` {from} → {to}{notes}")
@@ -18,12 +18,13 @@ pub(super) fn named(Change { parameter, from, to }: &Change, alone: Option<f64>,
 pub(super) fn joined(names: &[String]) -> String {
     let (named, others) = names.split_at(names.len().min(MOST));
     let more = (!others.is_empty()).then(|| format!("{} more", others.len()));
-    let all: Vec<&str> = named.iter().chain(&more).map(String::as_str).collect();
-    match all.split_last() {
-        None => String::new(),
-        Some((only, [])) => (*only).to_owned(),
-        Some((last, others)) => format!("{} and {last}", others.join(", ")),
-    }
+    listed(&named.iter().cloned().chain(more).collect::<Vec<_>>()).unwrap_or_default()
+}
+
+/// Lists all names: `A, B and C`. None without names.
+pub(super) fn listed(names: &[String]) -> Option<String> {
+    let (last, others) = names.split_last()?;
+    Some(if others.is_empty() { last.clone() } else { format!("{} and {last}", others.join(", ")) })
 }
 
 /// Returns what a parameter does in short: the first clause, or all of it up to the second value where it lists values.

@@ -3,8 +3,8 @@
 
 use super::contract::{Case, Choice, Diagnosis, Experiment, Outlook, ParameterEffect, Report};
 use super::format::times;
-use super::options::{self, Kind, LittleTried};
-use super::{ReportInput, experiment};
+use super::options::{self, Kind, Open};
+use super::{ReportInput, experiment, limiter};
 use crate::domain::device::TimeSource;
 
 /// The expected gain over all cases from which more of the same search is recommended, for as long again: the least
@@ -32,11 +32,10 @@ pub(super) fn decide(
     input: &ReportInput<'_>,
 ) -> Decision {
     let promising = experiment::promising(cases, effects, input);
-    let little_tried = options::little_tried(cases, input);
-    let room = options::room(cases);
-    let recommended = recommended(promising.is_some(), outlook, &little_tried, room);
-    let then = recommended_without_experiment(outlook, &little_tried, room);
-    let options = options::of(cases, promising.as_ref(), outlook, diagnoses, (&little_tried, room), input)
+    let open = Open::of(cases, input);
+    let recommended = recommended(promising.is_some(), outlook, &open);
+    let then = recommended_without_experiment(outlook, &open);
+    let options = options::of(cases, promising.as_ref(), outlook, diagnoses, &open, input)
         .into_iter()
         .map(|choice| Choice {
             recommended: choice.kind == recommended.name(),
@@ -47,32 +46,27 @@ pub(super) fn decide(
     let experiment = match recommended {
         Kind::Experiment => promising,
         Kind::NewKernel => experiment::new_kernel(cases, diagnoses),
-        Kind::GoOn | Kind::AnotherFamily | Kind::Stop => None,
+        Kind::GoOn | Kind::WiderValues | Kind::AnotherFamily | Kind::Stop => None,
     };
     Decision { experiment, options }
 }
 
-fn recommended(
-    has_experiment: bool,
-    outlook: Option<&Outlook>,
-    little_tried: &[LittleTried<'_>],
-    room: Option<f64>,
-) -> Kind {
-    if has_experiment { Kind::Experiment } else { recommended_without_experiment(outlook, little_tried, room) }
+fn recommended(has_experiment: bool, outlook: Option<&Outlook>, open: &Open<'_>) -> Kind {
+    if has_experiment { Kind::Experiment } else { recommended_without_experiment(outlook, open) }
 }
 
-fn recommended_without_experiment(
-    outlook: Option<&Outlook>,
-    little_tried: &[LittleTried<'_>],
-    room: Option<f64>,
-) -> Kind {
-    if outlook.is_none_or(|outlook| outlook.factor[1] >= WORTH_GOING_ON) {
+fn recommended_without_experiment(outlook: Option<&Outlook>, open: &Open<'_>) -> Kind {
+    // A search that ended by itself has said what the rest of it promises.
+    if open.early_end.is_none() && outlook.is_none_or(|outlook| outlook.factor[1] >= WORTH_GOING_ON) {
         return Kind::GoOn;
     }
-    if !little_tried.is_empty() {
+    if !open.edges.is_empty() {
+        return Kind::WiderValues;
+    }
+    if !open.little_tried.is_empty() {
         return Kind::AnotherFamily;
     }
-    if room.is_some_and(|room| room >= WORTH_A_KERNEL) { Kind::NewKernel } else { Kind::Stop }
+    if open.room.is_some_and(|room| room >= WORTH_A_KERNEL) { Kind::NewKernel } else { Kind::Stop }
 }
 
 /// Says in one sentence what to do, for the summary.
@@ -81,7 +75,8 @@ pub(super) fn recommendation(report: &Report) -> String {
         "experiment" => report.next_experiment.as_ref().map(first_experiment).unwrap_or_default(),
         "go_on" => "continue this search".to_owned(),
         "another_family" => "stop tuning the winners, and try the families that have hardly been tried".to_owned(),
-        "new_kernel" => "stop tuning parameters: the next gain needs a new kernel idea".to_owned(),
+        "wider_values" => choice.what.clone(),
+        "new_kernel" => new_kernel(report),
         // Nothing else is known of a recording.
         _ if report.session.time_source == TimeSource::Recorded => {
             "stop: more of this search is expected to gain little".to_owned()
@@ -97,6 +92,20 @@ pub(super) fn recommendation(report: &Report) -> String {
     }
 }
 
+/// Names the case and the idea of a new kernel, as the table of what limits the winners has them.
+fn new_kernel(report: &Report) -> String {
+    let most = limiter::most_to_gain(&report.cases, &report.diagnoses);
+    let kernel = most.map_or_else(
+        || "the next gain needs a new kernel idea".to_owned(),
+        |(case, cause)| {
+            // Examples may follow.
+            let idea = cause.kernel_change.split(": ").next().unwrap_or_default();
+            format!("a new kernel for `{}` could {idea}", case.case)
+        },
+    );
+    format!("stop tuning parameters; {kernel}")
+}
+
 fn first_experiment(experiment: &Experiment) -> String {
     let Experiment { case, change, before_us, after_us, .. } = experiment;
     // The phrase is up to the explanation of the change.
@@ -110,7 +119,9 @@ fn first_experiment(experiment: &Experiment) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::options::LittleTried;
     use super::*;
+    use crate::domain::stop::EarlyEnd;
 
     fn outlook(middle: f64) -> Outlook {
         Outlook {
@@ -129,15 +140,20 @@ mod tests {
 
     #[test]
     fn experiments_come_first_then_gains_then_families_then_room() {
-        let family = || LittleTried { name: "split-k", configurations: 0, behind: None };
-        let chosen = |experiment, middle: f64, families: &[LittleTried<'_>], room| {
-            recommended(experiment, Some(&outlook(middle)), families, room).name()
+        let open = |families: usize, room| {
+            let family = |_| LittleTried { name: "split-k", configurations: 0, behind: None };
+            let little_tried = (0..families).map(family).collect();
+            Open { early_end: None, edges: Vec::new(), little_tried, room: Some(room) }
         };
-        assert_eq!(chosen(true, 1.02, &[family()], Some(9.0)), "experiment");
-        assert_eq!(chosen(false, 1.02, &[family()], Some(9.0)), "go_on");
-        assert_eq!(chosen(false, 1.0, &[family()], Some(9.0)), "another_family");
-        assert_eq!(chosen(false, 1.0, &[], Some(9.0)), "new_kernel");
-        assert_eq!(chosen(false, 1.0, &[], Some(1.2)), "stop");
-        assert_eq!(recommended(false, None, &[], None).name(), "go_on", "a search that has hardly begun");
+        let chosen =
+            |experiment, middle: f64, open: &Open<'_>| recommended(experiment, Some(&outlook(middle)), open).name();
+        assert_eq!(chosen(true, 1.02, &open(1, 9.0)), "experiment");
+        assert_eq!(chosen(false, 1.02, &open(1, 9.0)), "go_on");
+        assert_eq!(chosen(false, 1.0, &open(1, 9.0)), "another_family");
+        assert_eq!(chosen(false, 1.0, &open(0, 9.0)), "new_kernel");
+        assert_eq!(chosen(false, 1.0, &open(0, 1.2)), "stop");
+        assert_eq!(recommended(false, None, &open(0, 9.0)).name(), "go_on", "a search that has hardly begun");
+        let ended = Open { early_end: Some(EarlyEnd::NothingLeft), ..open(0, 9.0) };
+        assert_eq!(chosen(false, 1.02, &ended), "new_kernel", "the search ended by itself");
     }
 }

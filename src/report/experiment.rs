@@ -7,7 +7,7 @@ use super::format::times;
 use super::next_change::{self, MIN_GAIN, Next};
 use super::pairs::{Sample, samples};
 use super::parameters::MIN_PAIRS;
-use super::{ReportInput, limiter, transfer};
+use super::{ReportInput, confidence, grids, limiter, transfer};
 use crate::domain::finding::{Finding, Remedy};
 use crate::domain::prediction::Prediction;
 use crate::domain::tested::{CauseStatus, judge};
@@ -20,8 +20,20 @@ pub(super) fn promising(cases: &[Case], effects: &[ParameterEffect], input: &Rep
     most(by_remedy(cases, input), cases).or_else(|| {
         let samples = samples(&input.record.iterations);
         let others = by_parameter(cases, effects, input, &samples).into_iter();
-        most(others.chain(transfer::candidates(cases, input, &samples)).collect(), cases)
+        let others = others.chain(transfer::candidates(cases, input, &samples));
+        most(others.filter(|one| !makes_it_worse(&one.experiment, cases, input)).collect(), cases)
     })
+}
+
+/// Tells whether an experiment makes a grid smaller whose few blocks are a cause of lost time.
+fn makes_it_worse(experiment: &Experiment, cases: &[Case], input: &ReportInput<'_>) -> bool {
+    let case = cases.iter().find(|case| case.case == experiment.case);
+    let Some((case, configuration)) = case.zip(experiment.configuration.as_ref()) else { return false };
+    let is_cause = |found: &Finding| {
+        let is_own = found.case == case.case && found.iteration == case.iteration;
+        is_own && found.rule == "too-few-blocks" && found.gain > 1.0
+    };
+    input.findings.iter().any(is_cause) && grids::is_smaller(case, configuration, &input.record.iterations)
 }
 
 /// Returns the remedies that were not tried of findings about the best variants. Causes that an experiment has refuted and
@@ -173,7 +185,8 @@ pub(super) fn new_kernel(cases: &[Case], diagnoses: &[Diagnosis]) -> Option<Expe
             "write a new kernel, or change the source of `{family}`{idea}. What probably limits the winner: {limited}"
         ),
         because: format!(
-            "no change of a parameter is expected to gain more than a comparison resolves, and the best variant takes {} as \
+            "no change of a parameter that leaves no more SMs idle is expected to gain more than a comparison resolves, and the \
+             best variant takes {} as \
              long as the floor{}{}",
             times(room(&case)),
             if is_launch { " (an empty launch)" } else { "" },
@@ -193,9 +206,9 @@ pub(super) fn new_kernel(cases: &[Case], diagnoses: &[Diagnosis]) -> Option<Expe
 /// Says where the time that is expected of a new kernel comes from.
 fn expected_without(cause: &contract::Finding) -> String {
     format!(
-        "the diagnosis estimates {} if the new kernel removes this cause and adds no other ({} confidence)",
+        "the diagnosis estimates {} if the new kernel removes this cause and adds no other ({})",
         times(cause.gain),
-        cause.confidence.name()
+        confidence::with_reason(cause)
     )
 }
 
@@ -272,6 +285,43 @@ mod tests {
         let cases = report(&record).cases;
         assert_eq!(promising(&cases, &[effect(16, 1.25)], &input(&record)), None);
         assert!(promising(&cases, &[effect(4, 1.25)], &input(&record)).is_some());
+    }
+
+    /// In the pair with `BLOCK` = 64, the change of `PAD` divides the grid by two.
+    #[test]
+    fn a_change_that_makes_a_grid_of_too_few_blocks_smaller_is_not_recommended() {
+        let mut record = record();
+        for (id, pad, blocks) in [(6, 8, 4), (7, 16, 2)] {
+            let mut measured = found("b1h1s128", 500.0, Verdict::Regressed, None, None);
+            measured.ctas = Some(blocks);
+            let mut one = iteration(IterationId(id), 96, None, Outcome::Measured, vec![measured]);
+            one.params.insert("PAD".to_owned(), pad);
+            record.iterations.push(one);
+        }
+        let cases = report(&record).cases[..1].to_vec();
+        let told = |rule| {
+            let findings = [Finding { rule, ..finding() }];
+            promising(&cases, &[effect(16, 1.25)], &ReportInput { findings: &findings, ..input(&record) })
+        };
+        assert_eq!(told("too-few-blocks"), None);
+        assert!(told("bank-conflicts").is_some());
+    }
+
+    fn finding() -> Finding {
+        Finding {
+            iteration: Some(IterationId(3)),
+            family: "tiled".to_owned(),
+            case: "b1h1s128".into(),
+            rule: "",
+            cause: String::new(),
+            mechanism: "",
+            kernel_change: "",
+            without_split: None,
+            evidence: Vec::new(),
+            confidence: crate::domain::finding::Confidence::Medium,
+            gain: 1.3,
+            remedies: Vec::new(),
+        }
     }
 
     #[test]

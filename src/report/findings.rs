@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use super::contract::{Diagnosis, DiagnosisOf, Finding};
 use super::{ReportInput, next_change};
+use crate::domain::finding::Evidence;
 use crate::domain::ids::IterationId;
 use crate::domain::origin::Origin;
 use crate::domain::record::IterationRecord;
@@ -13,8 +14,8 @@ use crate::domain::{finding, tested};
 /// The most findings of one variant on a case. The rest has little weight.
 const MAX: usize = 4;
 
-/// Groups findings by variant and case. Causes that an experiment has confirmed or supported come first,
-/// refuted ones last.
+/// Groups findings by variant and case. Causes that an experiment has confirmed or supported come first, refuted ones
+/// last.
 pub(super) fn diagnoses(findings: &[finding::Finding], input: &ReportInput<'_>) -> Vec<Diagnosis> {
     let mut diagnoses: Vec<Diagnosis> = Vec::new();
     for found in findings {
@@ -38,29 +39,46 @@ pub(super) fn diagnoses(findings: &[finding::Finding], input: &ReportInput<'_>) 
     for Diagnosis { findings, .. } in &mut diagnoses {
         let mut tests: Vec<_> = findings.iter_mut().map(|found| (found.rule, &mut found.tested)).collect();
         tested::tell_apart(&mut tests);
-        findings.sort_by(by_experiment);
+        let doubtful = doubtful(findings);
+        findings.sort_by(|one, other| by_experiment(one, other, &doubtful));
     }
     diagnoses
 }
 
 /// Orders causes by what experiments have shown: those that survived by the speed-up of their experiment, the others as
 /// the diagnosis has them.
-fn by_experiment(one: &Finding, other: &Finding) -> Ordering {
+fn by_experiment(one: &Finding, other: &Finding, doubtful: &[&str]) -> Ordering {
     let shown = |found: &Finding| match found.tested.status {
         CauseStatus::Confirmed | CauseStatus::Supported => found.tested.speedup.unwrap_or(1.0),
         _ => 0.0,
     };
-    let ranks = rank(one.tested.status).cmp(&rank(other.tested.status));
+    let ranks = rank(one, doubtful).cmp(&rank(other, doubtful));
     ranks.then_with(|| shown(other).total_cmp(&shown(one)))
 }
 
-/// Ranks causes by what experiments have shown.
-fn rank(status: CauseStatus) -> u8 {
-    match status {
-        CauseStatus::Confirmed | CauseStatus::Supported => 0,
+/// Ranks causes by what experiments have shown. A doubtful one comes after the others, unless the change of one parameter
+/// has confirmed it.
+fn rank(found: &Finding, doubtful: &[&str]) -> u8 {
+    match found.tested.status {
+        CauseStatus::Confirmed => 0,
+        CauseStatus::NotConfirmed => 3,
+        _ if doubtful.contains(&found.rule) => 2,
+        CauseStatus::Supported => 0,
         CauseStatus::Inconclusive | CauseStatus::NotTested | CauseStatus::NoExperiment => 1,
-        CauseStatus::NotConfirmed => 2,
     }
+}
+
+/// Returns the rules of the causes against which a figure speaks that speaks for another cause, which could be removed.
+fn doubtful(findings: &[Finding]) -> Vec<&'static str> {
+    let speaks_for = |other: &Finding, against: &Evidence| {
+        let is_same = |one: &Evidence| one.source == against.source && against.text.starts_with(&one.text);
+        other.gain > 1.0 && other.evidence.iter().any(|one| one.supports && is_same(one))
+    };
+    let is_doubtful = |found: &&Finding| {
+        let mut against = found.evidence.iter().filter(|one| !one.supports);
+        against.any(|one| findings.iter().any(|other| other.rule != found.rule && speaks_for(other, one)))
+    };
+    findings.iter().filter(is_doubtful).map(|found| found.rule).collect()
 }
 
 fn of(id: IterationId, iterations: &[IterationRecord]) -> DiagnosisOf {
@@ -87,5 +105,35 @@ impl Finding {
             failed: next.failed(),
             next: next.text(found, input),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::full::full;
+    use super::*;
+    use crate::domain::finding::EvidenceSource;
+
+    /// Grids of several sizes take the same time. That speaks for chains of instructions and against too few blocks.
+    #[test]
+    fn a_cause_against_which_the_evidence_for_another_one_speaks_comes_after_it() {
+        let template = full().diagnoses[0].findings[0].clone();
+        let figure = |supports, text: &str| Evidence { source: EvidenceSource::Times, supports, text: text.to_owned() };
+        let of = |rule, evidence| Finding { rule, evidence: vec![evidence], ..template.clone() };
+        let mut findings = vec![
+            of("too-few-blocks", figure(false, "grids of 8 and 64 blocks take as long, so more blocks help little")),
+            of("latency-bound", figure(true, "grids of 8 and 64 blocks take as long")),
+            of("spills", figure(false, "another case is faster")),
+        ];
+        assert_eq!(doubtful(&findings), ["too-few-blocks"]);
+        findings[1].gain = 1.0;
+        assert_eq!(doubtful(&findings), [""; 0], "nothing is known to remove the other one");
+        let mut ranked = |status| {
+            findings[0].tested.status = status;
+            findings.iter().map(|found| rank(found, &["too-few-blocks"])).collect::<Vec<_>>()
+        };
+        assert_eq!(ranked(CauseStatus::Inconclusive), [2, 1, 1]);
+        assert_eq!(ranked(CauseStatus::Supported), [2, 1, 1]);
+        assert_eq!(ranked(CauseStatus::Confirmed), [0, 1, 1]);
     }
 }

@@ -23,6 +23,11 @@ pub fn times(ratio: f64) -> String {
     }
 }
 
+/// Formats a ratio of times from two runs, whose noise is in the third decimal: `1.25×`, `1.00×`.
+pub fn of_two_runs(ratio: f64) -> String {
+    if (0.1..100.0).contains(&ratio) { format!("{ratio:.2}×") } else { times(ratio) }
+}
+
 /// Formats a speed-up with the three decimals of [`ratio`] where two would hide how large it is: `1.006×`, `1.14×`.
 pub fn fine(ratio: f64) -> String {
     if (0.9..1.095).contains(&ratio) { format!("{ratio:.3}×") } else { times(ratio) }
@@ -120,6 +125,7 @@ mod tests {
     fn figures_have_the_digits_that_help() {
         assert_eq!([us(1.2345), us(85.678), us(23_900.04)], ["1.234", "85.68", "23900.0"]);
         assert_eq!([times(1.254), times(0.0151), times(240.2)], ["1.25×", "0.0151×", "240×"]);
+        assert_eq!([of_two_runs(1.003), of_two_runs(0.05), of_two_runs(240.2)], ["1.00×", "0.0500×", "240×"]);
         assert_eq!([times(1.003), times(0.996), times(1.0002), times(1.0)], ["1.003×", "0.996×", "1.00×", "1.00×"]);
         assert_eq!(
             [ratio(1.2557, 1.2412, 1.26), ratio(41.23, 40.0, 42.0), ratio(1.8821, 1.8819, 1.8823)],

@@ -16,13 +16,22 @@ const NAMED_LAUNCH: f64 = 0.2;
 /// The share of a time from which it is said that nothing explains it.
 const MIN_REST: f64 = 0.05;
 
+/// The possible gain up to which a cause accounts for next to nothing.
+const MIN_GAIN: f64 = 1.02;
+
 /// Blocks for each multiprocessor from which none of them counts as idle.
 const MAX_BLOCKS: f64 = 0.8;
 
 /// Returns the most important cause of lost time in the best variant of a case that no experiment has refuted. None if the
-/// diagnosis found none.
+/// diagnosis found none that accounts for more than next to nothing.
 pub(super) fn first_cause<'a>(case: &Case, diagnoses: &'a [Diagnosis]) -> Option<&'a Finding> {
-    causes(case, diagnoses).next()
+    causes(case, diagnoses).find(|cause| !is_negligible(cause))
+}
+
+/// Tells whether a cause accounts for next to nothing, by its estimate. An experiment that gained more counts more.
+fn is_negligible(cause: &Finding) -> bool {
+    let is_small = cause.gain > 1.0 && cause.gain < MIN_GAIN && cause.rule != "at-the-floor";
+    is_small && !matches!(cause.tested.status, CauseStatus::Confirmed | CauseStatus::Supported)
 }
 
 /// Returns the case whose first cause promises the most by gain and confidence, with that cause. None if no case has one. A
@@ -147,6 +156,7 @@ fn modelled_limiter(case: &Case) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::super::roofline;
+    use super::super::tests::full::full;
     use super::super::tests::{facts, record, report};
     use super::*;
 
@@ -165,6 +175,20 @@ mod tests {
             "40% launch (unavoidable); the other 60% not explained"
         );
         assert_eq!(named(6000.0, "idle SMs"), "idle SMs");
+    }
+
+    /// A gain of 1 is not known, so it may be large.
+    #[test]
+    fn a_cause_that_accounts_for_next_to_nothing_limits_no_variant() {
+        let report = full();
+        let template = &report.diagnoses[0];
+        let case = Case { iteration: Some(template.iteration), ..report.cases[0].clone() };
+        let limits = |gain: f64| {
+            let findings = vec![Finding { gain, ..template.findings[0].clone() }];
+            let diagnoses = [Diagnosis { case: case.case.clone(), findings, ..template.clone() }];
+            first_cause(&case, &diagnoses).is_some()
+        };
+        assert_eq!([1.0, 1.005, 1.3].map(limits), [true, false, true]);
     }
 
     #[test]

@@ -70,7 +70,7 @@ pub(super) fn ratio(ratio: Option<Ratio>, time_source: TimeSource) -> String {
         // The same variant on both sides.
         TimeSource::Measured if (ratio.lo, ratio.hi) == (Some(1.0), Some(1.0)) => format::times(1.0),
         TimeSource::Measured if ratio.paired => with_interval(ratio),
-        TimeSource::Measured => format!("{} (not in one run)", format::times(ratio.estimate)),
+        TimeSource::Measured => format!("{} (not in one run)", format::of_two_runs(ratio.estimate)),
     }
 }
 

@@ -3,13 +3,16 @@
 
 use std::collections::BTreeSet;
 
+use super::changes::listed;
 use super::contract::{Case, Choice, Diagnosis, Experiment, Outlook};
+use super::edges::{self, Edge};
 use super::format::{counted, duration, either, times};
 use super::pairs::samples;
-use super::{ReportInput, excluded, limiter};
+use super::{ReportInput, confidence, excluded, limiter};
 use crate::domain::finding::Confidence;
 use crate::domain::record::SessionRecord;
 use crate::domain::statistics::median;
+use crate::domain::stop::EarlyEnd;
 
 /// Share of the tried configurations below which a family counts as little tried.
 const LITTLE_TRIED: f64 = 0.05;
@@ -22,6 +25,7 @@ const WITHIN_REACH: f64 = 1.5;
 pub(super) enum Kind {
     Experiment,
     GoOn,
+    WiderValues,
     AnotherFamily,
     NewKernel,
     Stop,
@@ -35,22 +39,53 @@ pub(super) struct LittleTried<'a> {
     pub(super) behind: Option<(f64, &'a str)>,
 }
 
+/// What a session leaves open.
+pub(super) struct Open<'a> {
+    /// Why its search ended before its budget was spent. None if it did not.
+    pub(super) early_end: Option<EarlyEnd>,
+    /// The best values at an end of their lists, if everything else was tried.
+    pub(super) edges: Vec<Edge<'a>>,
+    /// The families that have hardly been tried.
+    pub(super) little_tried: Vec<LittleTried<'a>>,
+    /// The distance to the floor, as a geometric mean.
+    pub(super) room: Option<f64>,
+}
+
+impl<'a> Open<'a> {
+    /// Returns what the session of a report leaves open.
+    pub(super) fn of(cases: &'a [Case], input: &ReportInput<'a>) -> Self {
+        let early_end = input.record.session.stop_reason.as_deref().and_then(EarlyEnd::of);
+        let is_exhausted = early_end == Some(EarlyEnd::NothingLeft);
+        Self {
+            early_end,
+            edges: if is_exhausted { edges::of(cases, input.record) } else { Vec::new() },
+            little_tried: if is_exhausted { Vec::new() } else { little_tried(cases, input) },
+            room: room(cases),
+        }
+    }
+}
+
 /// Returns the options with their gains and costs. Which one is recommended is not decided here.
 pub(super) fn of(
     cases: &[Case],
     experiment: Option<&Experiment>,
     outlook: Option<&Outlook>,
     diagnoses: &[Diagnosis],
-    (little_tried, room): (&[LittleTried<'_>], Option<f64>),
+    open: &Open<'_>,
     input: &ReportInput<'_>,
 ) -> Vec<Choice> {
     let session = &input.record.session;
     let usd_per_s = session.wall_s.filter(|wall_s| *wall_s > 0.0).map(|wall_s| session.cost.gpu_usd / wall_s);
     let mut choices: Vec<Choice> =
         experiment.map(|experiment| one_experiment(experiment, cases, input.record)).into_iter().collect();
-    choices.push(go_on(outlook, cases.len(), session.wall_s));
-    choices.extend(another_family(little_tried, outlook));
-    choices.extend(room.map(|room| new_kernel(cases, diagnoses, room, session.wall_s)));
+    let go_on = go_on(outlook, cases.len(), session.wall_s);
+    choices.push(match open.early_end {
+        None => go_on,
+        Some(end) => ended(go_on, end, session.stop_reason.as_deref().unwrap_or_default()),
+    });
+    choices.extend(wider_values(&open.edges, cases.len(), session.wall_s));
+    choices.extend(another_family(&open.little_tried, outlook));
+    choices.extend(open.room.map(|room| new_kernel(cases, diagnoses, room, session.wall_s)));
     choices.push(stop(cases));
     for choice in &mut choices {
         choice.usd = choice.minutes.zip(usd_per_s).map(|(minutes, usd_per_s)| minutes * 60.0 * usd_per_s);
@@ -64,6 +99,7 @@ impl Kind {
         match self {
             Self::Experiment => "experiment",
             Self::GoOn => "go_on",
+            Self::WiderValues => "wider_values",
             Self::AnotherFamily => "another_family",
             Self::NewKernel => "new_kernel",
             Self::Stop => "stop",
@@ -101,10 +137,12 @@ fn one_experiment(experiment: &Experiment, cases: &[Case], record: &SessionRecor
         || "not known".to_owned(),
         |[lo, hi]| format!("`{case}` {}", either(times(before_us / hi), times(before_us / lo))),
     );
+    let is_slower = after_us.is_some_and(|[_, slowest_us]| slowest_us > *before_us);
+    let risk = if is_slower { "it may be slower; then the best variant stays" } else { "it may change nothing" };
     Choice {
         expected,
         minutes: seconds.map(|seconds| seconds / 60.0),
-        ..choice(Kind::Experiment, "the next experiment (above)".to_owned(), gain, "it may change nothing")
+        ..choice(Kind::Experiment, "the next experiment (above)".to_owned(), gain, risk)
     }
 }
 
@@ -152,6 +190,47 @@ fn go_on(outlook: Option<&Outlook>, cases: usize, wall_s: Option<f64>) -> Choice
     }
 }
 
+/// Says of more of the same search what the session itself said when it ended.
+fn ended(go_on: Choice, end: EarlyEnd, reason: &str) -> Choice {
+    match end {
+        EarlyEnd::NothingLeft => Choice {
+            what: "continue this search".to_owned(),
+            gain: format!("none: {reason}"),
+            expected: Some(1.0),
+            minutes: Some(0.0),
+            risk: "it ends at once".to_owned(),
+            ..go_on
+        },
+        EarlyEnd::TooLittleLeft => Choice {
+            gain: format!("little: the search ended because {reason}"),
+            expected: None,
+            risk: "most likely wasted".to_owned(),
+            ..go_on
+        },
+    }
+}
+
+/// The most best values at an end to name.
+const MAX_EDGES: usize = 3;
+
+/// Describes a search with more values of the parameters whose best value is at an end of its list.
+fn wider_values(edges: &[Edge<'_>], cases: usize, wall_s: Option<f64>) -> Option<Choice> {
+    let told: Vec<String> = edges.iter().take(MAX_EDGES).map(|edge| edge.text(cases)).collect();
+    let mut families: Vec<String> = Vec::new();
+    for family in edges.iter().take(MAX_EDGES).map(|edge| edge.family.to_owned()) {
+        if !families.contains(&family) {
+            families.push(family);
+        }
+    }
+    let named: Vec<String> = families.iter().map(|family| format!("`{family}`")).collect();
+    let what = format!("add values to the parameters of {}, then search again", listed(&named)?);
+    Some(Choice {
+        families,
+        minutes: wall_s.map(|wall_s| wall_s / 60.0),
+        ..choice(Kind::WiderValues, what, format!("not known; {}", told.join("; ")), "the added values may be slower")
+    })
+}
+
 fn another_family(families: &[LittleTried<'_>], outlook: Option<&Outlook>) -> Option<Choice> {
     let (first, rest) = families.split_first()?;
     let told = |family: &LittleTried<'_>| match family.behind {
@@ -181,15 +260,21 @@ fn another_family(families: &[LittleTried<'_>], outlook: Option<&Outlook>) -> Op
 fn new_kernel(cases: &[Case], diagnoses: &[Diagnosis], room: f64, wall_s: Option<f64>) -> Choice {
     let most = limiter::most_to_gain(cases, diagnoses).filter(|(_, cause)| cause.gain > 1.0);
     let estimate = most.map(|(case, cause)| {
-        let (gain, confidence) = (times(cause.gain), cause.confidence.name());
-        format!("about {gain} on `{}` if its suspected cause were removed ({confidence} confidence); ", case.case)
+        let (gain, confidence) = (times(cause.gain), confidence::with_reason(cause));
+        format!(
+            "about {gain} on `{}` if its suspected cause, {}, were removed ({confidence}); ",
+            case.case, cause.cause
+        )
     });
+    let idea =
+        most.map(|(case, cause)| (format!(" for `{}`", case.case), format!(". The idea: {}", cause.kernel_change)));
+    let (on, idea) = idea.unwrap_or_default();
     let estimate = estimate.unwrap_or_else(|| "not known; ".to_owned());
     Choice {
         minutes: wall_s.map(|wall_s| wall_s / 60.0),
         ..choice(
             Kind::NewKernel,
-            "write a new kernel, then run a session like this one".to_owned(),
+            format!("write a new kernel{on}, then run a session like this one{idea}"),
             format!("{estimate}{}", bound(cases, room)),
             risk(most.map(|(_, cause)| cause.confidence)),
         )
@@ -209,15 +294,24 @@ fn bound(cases: &[Case], room: f64) -> String {
         farthest.map(|(factor, case)| format!(" ({} on `{}`)", times(factor), case.case)).unwrap_or_default();
     match (most, launches.is_empty()) {
         (Some(most), false) => format!(
-            "at most {most} over the {} whose floor is not an empty launch{farthest}, the distance to the floor; no \
+            "at most {most}{} over the {} whose floor is not an empty launch{farthest}, the distance to the floor; no \
              useful bound on the other {}",
+            on_average(others.len()),
             counted(others.len(), "case"),
             launches.len()
         ),
         (None, false) => "no useful bound (the floor is an empty launch)".to_owned(),
-        _ if cases.len() > 1 => format!("at most {} over all cases{farthest}, the distance to the floor", times(room)),
+        _ if cases.len() > 1 => format!(
+            "at most {}{} over all cases{farthest}, the distance to the floor",
+            times(room),
+            on_average(cases.len())
+        ),
         _ => format!("at most {}, the distance to the floor", times(room)),
     }
+}
+
+fn on_average(cases: usize) -> &'static str {
+    if cases > 1 { " on average (geometric mean)" } else { "" }
 }
 
 /// Says what may go wrong with a kernel that is written against a cause, by the confidence in the cause.
@@ -272,6 +366,7 @@ pub(super) fn little_tried<'a>(cases: &'a [Case], input: &ReportInput<'a>) -> Ve
 mod tests {
     use super::super::tests::{input, record, report};
     use super::*;
+    use crate::domain::stop;
 
     fn outlook(late_gains: u64, middle: f64) -> Outlook {
         Outlook {
@@ -286,6 +381,47 @@ mod tests {
             expected_gains_ci: [0.0, 7.4],
             factor: [1.0, middle, 1.01],
         }
+    }
+
+    /// The best variant of the first case has `BLOCK` = 256, the largest of five values that were tried.
+    #[test]
+    fn a_search_that_ended_by_itself_is_not_to_be_continued() {
+        let mut record = record();
+        record.iterations.retain(|one| one.params["BLOCK"] <= 256);
+        let mut told = |reason: &str| {
+            record.session.stop_reason = Some(reason.to_owned());
+            let report = report(&record);
+            let options: Vec<String> = report
+                .options
+                .iter()
+                .map(|one| {
+                    let mark = if one.recommended { "* " } else { "" };
+                    format!("{mark}{}: {} | {}", one.kind, one.gain, one.risk)
+                })
+                .collect();
+            [report.summary.lines().find(|line| line.contains("Recommendation")).unwrap().to_owned()]
+                .into_iter()
+                .chain(options)
+                .collect::<Vec<_>>()
+                .join("\n")
+        };
+        let forecast = format!(
+            "the remaining 2m 5s are expected to gain 0.09%, which is less than 0.50% {}",
+            stop::TOO_LITTLE_LEFT
+        );
+        insta::assert_snapshot!([told(stop::NOTHING_LEFT), told(&forecast)].join("\n\n"), @"
+        - **Recommendation: add values to the parameters of `tiled`, then search again.** It costs 55 min and $0.18. Expected: not known; the best value of `BLOCK` on `b1h1s128`, 256, is the largest of its list: add larger ones; the best value of `BLOCK` on `b8h8s512`, 64, is the smallest of its list: add smaller ones.
+        go_on: none: there is nothing new left to try | it ends at once
+        * wider_values: not known; the best value of `BLOCK` on `b1h1s128`, 256, is the largest of its list: add larger ones; the best value of `BLOCK` on `b8h8s512`, 64, is the smallest of its list: add smaller ones | the added values may be slower
+        new_kernel: not known; no useful bound (the floor is an empty launch) | very high: no cause is known
+        stop: keeps 0.50× over the baseline | none
+
+        - **Recommendation: stop tuning the winners, and try the families that have hardly been tried.**
+        go_on: little: the search ended because the remaining 2m 5s are expected to gain 0.09%, which is less than 0.50% (stop.min_gain) | most likely wasted
+        * another_family: `split-k`: never timed | their best may stay behind
+        new_kernel: not known; no useful bound (the floor is an empty launch) | very high: no cause is known
+        stop: keeps 0.50× over the baseline | none
+        ");
     }
 
     /// The first case takes 50 times its floor, which is that of L2. The floor of the others is an empty launch.
@@ -316,8 +452,7 @@ mod tests {
     fn each_option_has_its_gain_and_its_cost() {
         let record = record();
         let (input, cases) = (input(&record), report(&record).cases);
-        let families = little_tried(&cases, &input);
-        let choices = of(&cases, None, Some(&outlook(0, 1.0)), &[], (&families, room(&cases)), &input);
+        let choices = of(&cases, None, Some(&outlook(0, 1.0)), &[], &Open::of(&cases, &input), &input);
         let told: Vec<String> = choices
             .iter()
             .map(|one| {

@@ -1,8 +1,8 @@
 //! What the recommended options cost, and what they should gain, as far as the recommendation does not say it.
 
-use super::contract::{Choice, Experiment, Report};
+use super::contract::{Choice, Report};
 use super::format::{duration, times, usd};
-use super::limiter;
+use super::{confidence, limiter};
 
 /// Says what the recommendation costs: the recommended option, and the one that comes after it.
 pub(super) fn of(report: &Report) -> String {
@@ -18,6 +18,7 @@ pub(super) fn of(report: &Report) -> String {
     });
     let then = then.and_then(|choice| match choice.kind {
         "go_on" => told(choice, "Continuing"),
+        "wider_values" => told(choice, "Searching them"),
         "another_family" => told(choice, "Trying these families"),
         "new_kernel" => told(choice, "The new kernel"),
         _ => None,
@@ -64,13 +65,14 @@ fn price(choice: &Choice) -> Option<String> {
 
 /// Says what an option should gain. None for an experiment, whose gain the recommendation says.
 fn gain(report: &Report, choice: &Choice) -> Option<String> {
-    let kernel = report.next_experiment.as_ref().filter(|next| choice.kind == "new_kernel" && next.kind == choice.kind);
-    match (choice.kind, kernel) {
-        ("go_on", _) => choice.expected.map(|factor| format!("{factor:.3}× over all cases")),
-        (_, Some(Experiment { case, before_us, after_us: Some([_, slowest_us]), .. })) => {
+    match choice.kind {
+        "go_on" => choice.expected.map(|factor| format!("{factor:.3}× over all cases")),
+        "wider_values" => Some(choice.gain.clone()),
+        "new_kernel" => {
             let most = limiter::most_to_gain(&report.cases, &report.diagnoses);
-            let idea = most.map(|(_, cause)| &*cause.kernel_change).unwrap_or_default();
-            Some(format!("about {} on `{case}`, if it can {idea}", times(before_us / slowest_us)))
+            let (case, cause) = most.filter(|(_, cause)| cause.gain > 1.0)?;
+            let (gain, confidence) = (times(cause.gain), confidence::with_reason(cause));
+            Some(format!("about {gain} on `{}` ({confidence})", case.case))
         }
         _ => None,
     }

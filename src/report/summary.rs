@@ -9,7 +9,7 @@ use super::gains::Gains;
 use super::limits::{self, Group};
 use super::next_change::not_correct;
 use super::options::geometric_mean;
-use super::unexplained::{Distance, Unexplained};
+use super::unexplained::Unexplained;
 use super::{ReportInput, advantage, price, unexplained};
 use crate::domain::device::TimeSource;
 use crate::domain::tested::CauseStatus;
@@ -50,9 +50,18 @@ fn effort(report: &Report, gains: &Gains<'_>, input: &ReportInput<'_>) -> String
     let price = hours.map(|hours| format!(" (the GPU at {} an hour)", usd(gpu_usd / hours))).unwrap_or_default();
     let not_run = report.iterations.get("pruned").copied().unwrap_or_default();
     let not_run = match not_run {
-        0 => String::new(),
-        some => format!(" {some} of them were not run: duplicates, or without a chance to be the fastest."),
+        0 => None,
+        some => Some(format!("{some} of them were not run: duplicates, or without a chance to be the fastest")),
     };
+    let left_out = match report.suggestions_left_out {
+        0 => None,
+        1 => Some("1 suggestion was left out without a run, because it had no chance to be the fastest".to_owned()),
+        some => Some(format!(
+            "{some} suggestions were left out without a run, because they had no chance to be the fastest"
+        )),
+    };
+    let not_run = [not_run, left_out].into_iter().flatten().collect::<Vec<_>>().join("; and ");
+    let not_run = if not_run.is_empty() { not_run } else { format!(" {not_run}.") };
     format!(
         "{} and {time}{price}{}, for {}.{not_run}",
         usd(report.session.cost_usd),
@@ -105,15 +114,19 @@ fn against_baseline(report: &Report) -> Option<String> {
     })
 }
 
-/// Says why the initial kernel is slow: its first causes, those that experiments confirmed before the others, and what its
-/// parameters and other kernels gained.
+/// Says why the initial kernel is slow: its first causes, those with the largest measured gains before the others, and what
+/// its parameters and other kernels gained.
 fn first_kernel(report: &Report) -> Option<String> {
     let diagnosis = report.diagnoses.iter().find(|one| one.of == DiagnosisOf::InitialKernel)?;
     let Diagnosis { case, family, findings, .. } = diagnosis;
-    let causes = findings.iter().filter(|found| found.tested.status != CauseStatus::NotConfirmed);
-    let (confirmed, others): (Vec<&Finding>, Vec<&Finding>) =
-        causes.partition(|found| found.tested.status == CauseStatus::Confirmed);
-    let causes: Vec<String> = confirmed.into_iter().chain(others).take(MAX_CAUSES).map(cause).collect();
+    let mut causes: Vec<Vec<&Finding>> = Vec::new();
+    for found in findings.iter().filter(|found| found.tested.status != CauseStatus::NotConfirmed) {
+        match causes.iter_mut().find(|group| found.tested.shared_with.contains(&group[0].rule)) {
+            Some(group) => group.push(found),
+            None => causes.push(vec![found]),
+        }
+    }
+    let causes: Vec<String> = causes.iter().take(MAX_CAUSES).map(|group| one_experiment(group)).collect();
     let own = report.cases.iter().find(|one| one.case == *case)?;
     let far = own.start_us.zip(own.floor_us).map(|(us, floor_us)| times(us / floor_us));
     let far = far.map(|far| format!(" is {far} from its floor on `{case}`")).unwrap_or_default();
@@ -123,6 +136,18 @@ fn first_kernel(report: &Report) -> Option<String> {
     });
     let tuned = tuned.unwrap_or_default();
     (!causes.is_empty()).then(|| format!("The first kernel, `{family}`,{far}. Causes: {}.{tuned}", causes.join("; ")))
+}
+
+/// Names the causes that one experiment cannot tell apart, or the only one that it is about.
+fn one_experiment(group: &[&Finding]) -> String {
+    let gained = group[0].tested.speedup.map(times).unwrap_or_default();
+    match group {
+        [only] => cause(only),
+        several => {
+            let causes: Vec<&str> = several.iter().map(|found| &*found.cause).collect();
+            format!("{} (an experiment gained {gained}, and does not tell them apart)", causes.join(", or "))
+        }
+    }
 }
 
 /// Writes a cause with what experiments have shown about it. If they have not confirmed it, also says what is estimated of
@@ -137,7 +162,7 @@ fn cause(found: &Finding) -> String {
     };
     let status = match tested.status {
         CauseStatus::Confirmed => format!("confirmed: an experiment gained {gained}"),
-        CauseStatus::Supported => "supported by an experiment".to_owned(),
+        CauseStatus::Supported => format!("supported: an experiment that changed more gained {gained}"),
         CauseStatus::Inconclusive => format!("{}; its experiment changed too much to tell", estimate()),
         CauseStatus::NotConfirmed => "refuted".to_owned(),
         CauseStatus::NotTested => format!("{}; {}", estimate(), failed.unwrap_or_else(|| "not tested".to_owned())),
@@ -186,16 +211,16 @@ fn limits(report: &Report) -> Option<String> {
 }
 
 fn unexplained(report: &Report) -> Option<String> {
-    let Unexplained { cases, most: Distance { case, far, .. }, is_launch_left_out } = unexplained::of(report)?;
-    let (all, far) = (report.cases.len(), times(far));
+    let Unexplained { cases, most, is_launch_left_out } = unexplained::of(report)?;
+    let (all, rest) = (report.cases.len(), times(most.rest()));
     // No kernel comes near an empty launch.
     let among = if is_launch_left_out { " above more than an empty launch" } else { "" };
     Some(match all {
-        1 => format!("Most of the distance to the floor, {far}, is not explained."),
+        1 => format!("Of the distance to the floor, {}, {rest} are not explained.", times(most.far)),
         _ => format!(
-            "On {cases} of {all} cases, most of the distance to the floor is not explained; the largest{among} is {far} on \
-             `{}`.",
-            case.case
+            "On {cases} of {all} cases, most of the distance to the floor is not explained; the largest unexplained \
+             factor{among} is {rest} (`{}`).",
+            most.case.case
         ),
     })
 }
@@ -226,7 +251,8 @@ fn causes(report: &Report) -> Option<String> {
 
 /// Says when the search found its last improvement.
 fn last_gain(report: &Report, gains: &Gains<'_>) -> Option<String> {
-    let wall_s = report.session.wall_s?;
+    // One that runs may find another.
+    report.session.wall_s?;
     let is_improved = |case: &Case| case.change.as_ref().is_some_and(|change| change.improved);
     // The result has said that no case improved.
     if !report.cases.iter().any(is_improved) {
@@ -246,12 +272,17 @@ fn last_gain(report: &Report, gains: &Gains<'_>) -> Option<String> {
         TimeSource::Modelled => ", modelled",
         TimeSource::Recorded => ", recorded",
     };
+    let left_s = gains.search_to_s - last.at_s;
+    let then = if left_s >= 1.0 {
+        format!("none in the {} of search after it", duration(left_s))
+    } else {
+        "the search ended with it".to_owned()
+    };
     Some(format!(
-        "Its last improvement ({} on `{}`{source}) was confirmed after {}, and none in the {} after it.",
+        "Its last improvement ({} on `{}`{source}) was confirmed after {}; {then}.",
         fine(last.factor),
         first_clause(last.case),
         duration(last.at_s),
-        duration((wall_s - last.at_s).max(0.0))
     ))
 }
 
@@ -288,7 +319,7 @@ mod tests {
     #[test]
     fn counts_are_a_reason_only_if_they_explain_the_gain() {
         let mut report = report(&record());
-        report.advantages = vec![advantage("committed_winner", 257.0, false)];
+        report.advantages = vec![advantage("first_variant", 257.0, false)];
         report.rival_advantages = vec![advantage("rival", 1.25, true)];
         insta::assert_snapshot!(lead(&report).unwrap(), @"On `b1h1s128`, `tiled` is 1.20× as fast as `split-k`, the next best family: it executes 2.0 times fewer instructions. The counts of a virtual GPU explain 1 of 1 lead.");
     }
@@ -301,7 +332,8 @@ mod tests {
         report.advantages = vec![on("b8h8s512", advantage("slowest", 1.2, true))];
         report.rival_advantages = vec![advantage("rival", 0.8, false)];
         let (page, details) = (report.to_markdown().unwrap(), report.to_markdown_details().unwrap());
-        assert!(page.contains("explain none of 1 lead of 2% or more (1 over another family)"), "{page}");
+        let told = "explain none of 2 leads of 2% or more (1 over another family, 1 over the first kernel)";
+        assert!(page.contains(told), "{page}");
         assert!(!page.contains("The counts on `"), "{page}");
         assert!(details.contains("The counts on `b1h1s128`, which do not explain its gain:"), "{details}");
         report.rival_advantages[0].explained = true;
@@ -313,10 +345,19 @@ mod tests {
         insta::assert_snapshot!(report(&record()).summary, @"
         - **Result.** The session improved 1 of 2 cases over their first correct kernels, by 1.60×. Ours beats the fastest baseline on 0 of 1 cases: it is 0.50× as fast.
         - **What won.** `tiled`.
-        - **What limits it now.** On 2 of 3 cases, most of the distance to the floor is not explained; the largest is 400× on `b8h8s512`.
+        - **What limits it now.** On 2 of 3 cases, most of the distance to the floor is not explained; the largest unexplained factor is 400× (`b8h8s512`).
         - **Recommendation: continue this search.** It costs 55 min and $0.18.
-        - **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour), of which 12 s were search, for 5 variants. Its last improvement (1.28× on `b1h1s128`) was confirmed after 9 s, and none in the 55 min after it.
+        - **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour), of which 12 s were search, for 5 variants. Its last improvement (1.28× on `b1h1s128`) was confirmed after 9 s; none in the 6 s of search after it.
         ");
+    }
+
+    #[test]
+    fn what_was_not_run_is_told_with_the_cost() {
+        let mut record = record();
+        record.suggestions_left_out = 40;
+        let told = " for 5 variants. 40 suggestions were left out without a run, because they had no chance to be the fastest.";
+        let summary = report(&record).summary;
+        assert!(summary.contains(told), "{summary}");
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub(super) struct Distance<'a> {
 
 impl Distance<'_> {
     /// Returns the factor that is left without the cause.
-    fn rest(&self) -> f64 {
+    pub(super) fn rest(&self) -> f64 {
         self.far / self.gain
     }
 

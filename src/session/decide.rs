@@ -16,6 +16,7 @@ use super::scaling::ExperimentDue;
 use super::state::SessionState;
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::record::{BaselineKind, Status};
+use crate::domain::stop;
 use crate::domain::variant::VariantHash;
 
 /// Iterations without a faster variant before the fastest is confirmed, over the number compiled ahead. The first half
@@ -233,7 +234,7 @@ fn search(state: &SessionState, moment: &Moment) -> Action {
         return Action::EndSearch(reason.into());
     }
     if under_way.proposals == 0 {
-        return Action::EndSearch("there is nothing new left to try".into());
+        return Action::EndSearch(stop::NOTHING_LEFT.into());
     }
     Action::Evaluate { within }
 }

@@ -39,7 +39,7 @@ pub struct Configuration {
 /// What to do after a session.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Choice {
-    /// `experiment`, `stop`, `go_on`, `another_family` or `new_kernel`.
+    /// `experiment`, `stop`, `go_on`, `wider_values`, `another_family` or `new_kernel`.
     pub kind: &'static str,
     /// What to do.
     pub what: String,

@@ -3,8 +3,8 @@
 use indexmap::IndexMap;
 use serde::Serialize;
 
-use super::{Finding, Ratio};
-use crate::domain::ids::CaseName;
+use super::Ratio;
+use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::origin;
 
 /// What a session began with on a case, and what became of it.
@@ -43,21 +43,21 @@ pub struct TunedAlone {
     pub family: String,
     /// The first kernel's time over the best one of its family.
     pub gain: f64,
-    /// The fewest changes of its parameters that gained at least three quarters of that, as a logarithm. Empty if these are
-    /// more than three.
+    /// The iteration that timed this best one.
+    pub iteration: IterationId,
+    /// What the best one changes in the first kernel.
     pub changes: Vec<origin::Change>,
-    /// What these changes gained.
-    pub of_changes: Option<f64>,
     /// The best time of its family over that of all families.
     pub of_others: f64,
 }
 
 impl TunedAlone {
-    /// Tells whether the changes leave a cause in place that the change of another parameter removes.
-    pub fn leaves(&self, found: &Finding) -> bool {
-        let is_changed = |name: &str| self.changes.iter().any(|own| own.parameter == name);
-        let removed_by = &found.tested.changes;
-        !self.changes.is_empty() && !removed_by.is_empty() && removed_by.iter().all(|one| !is_changed(&one.parameter))
+    /// Tells whether the changes include another one: the same parameter changes at least as far in the same direction.
+    pub fn includes(&self, other: &origin::Change) -> bool {
+        let step = |one: &origin::Change| one.to - one.from;
+        let goes_as_far =
+            |own: &origin::Change| step(own).signum() == step(other).signum() && step(own).abs() >= step(other).abs();
+        self.changes.iter().any(|own| own.parameter == other.parameter && goes_as_far(own))
     }
 }
 

@@ -117,6 +117,8 @@ pub struct Report {
     pub options: Vec<Choice>,
     /// The families that cannot compute some of the cases.
     pub excluded: Vec<Excluded>,
+    /// The suggestions that the session left out before they were compiled, because they had no chance to be the fastest.
+    pub suggestions_left_out: u64,
     /// The families that the session did without, because they were broken.
     pub left_out: Vec<LeftOut>,
     /// Time and cost by phase. Null while the session runs.

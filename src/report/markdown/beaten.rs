@@ -1,9 +1,10 @@
 //! The committed winners that were beaten, as a table.
 
 use super::table::table;
+use crate::report::advantage::lead_factor;
 use crate::report::changes::{joined, named};
 use crate::report::contract::{Beaten, Report};
-use crate::report::format::{NOTHING, either, fine, gain};
+use crate::report::format::{NOTHING, either, gain};
 use crate::report::merged::{merge, shape};
 
 /// Returns a row for the cases that share the committed winner's family, its cause, what beat it and what became of the
@@ -48,14 +49,16 @@ fn are_alike(one: &Beaten, other: &Beaten) -> bool {
 fn row(report: &Report, group: &[&Beaten]) -> Vec<String> {
     let first = group[0];
     let cases: Vec<&str> = group.iter().map(|one| &*one.case).collect();
-    let ratios = || group.iter().filter_map(|one| Some(one.ratio?.estimate));
-    let range = ratios().reduce(f64::min).zip(ratios().reduce(f64::max));
+    let ratios = || group.iter().filter_map(|one| one.ratio);
+    let estimates = || ratios().map(|ratio| ratio.estimate);
+    let range = estimates().reduce(f64::min).zip(estimates().reduce(f64::max));
+    let show = |factor: f64| lead_factor(factor, ratios().all(|ratio| ratio.paired));
     vec![
         cases.join(", "),
         format!("`{}`", first.family),
         cause(group),
         what_beat_it(report, first),
-        range.map_or_else(|| NOTHING.to_owned(), |(least, most)| either(fine(least), fine(most))),
+        range.map_or_else(|| NOTHING.to_owned(), |(least, most)| either(show(least), show(most))),
         match first.is_gone {
             Some(true) => "gone",
             Some(false) => "still there",

@@ -2,11 +2,12 @@
 
 use super::sentences;
 use super::table::{shown, table};
+use crate::domain::tested::CauseStatus;
 use crate::report::contract::{
-    Advantage, Case, Change, Choice, Diagnosis, FamilyTime, Ladder, PhaseCost, Phases, Report, Rivals, Roofline,
+    Advantage, Case, Change, Choice, Diagnosis, FamilyTime, Ladder, PhaseCost, Phases, Ratio, Report, Rivals, Roofline,
     Scaling, ScalingPoint, ScalingTime,
 };
-use crate::report::format::{NOTHING, common_prefix, duration, gain, percent, times, us, usd};
+use crate::report::format::{NOTHING, common_prefix, duration, gain, of_two_runs, percent, times, us, usd};
 use crate::report::limits::{self, Group};
 use crate::report::{advantage, limiter, measuring, price};
 
@@ -24,14 +25,17 @@ pub(super) fn cases(report: &Report) -> String {
         let baseline = case.baseline.as_ref().filter(|baseline| !baseline.is_initial_kernel);
         vec![
             case.case.to_string(),
-            shown(change.map(|change| before_us(case, change)), us),
+            shown(change.map(|change| in_row(case, change.ratio, change.began_us)), us),
             format!("{}{unconfirmed}", shown(case.best_us, us)),
             match change.is_some_and(is_same) {
                 true => "the same kernel".to_owned(),
                 false => measuring::ratio(change.and_then(|change| change.ratio), source),
             },
             case.variant.as_ref().map_or_else(|| NOTHING.to_owned(), |one| one.family[prefix.len()..].to_owned()),
-            baseline.map_or_else(|| NOTHING.to_owned(), |one| format!("{} ({})", us(one.us), one.name)),
+            baseline.map_or_else(
+                || NOTHING.to_owned(),
+                |one| format!("{} ({})", us(in_row(case, case.ratio_to_baseline, one.us)), one.name),
+            ),
             baseline.map_or_else(|| NOTHING.to_owned(), |_| measuring::ratio(case.ratio_to_baseline, source)),
             floor(case),
             limiter::in_shares(case, &report.diagnoses).unwrap_or_else(|| NOTHING.to_owned()),
@@ -52,11 +56,11 @@ pub(super) fn cases(report: &Report) -> String {
     table(&headings, &report.cases.iter().map(row).collect::<Vec<_>>())
 }
 
-/// Returns the time before, so that a row agrees with its ratio: where both took turns in one run, it is the time now times
-/// the ratio of that run. Otherwise it is the time of the variant's own run.
-fn before_us(case: &Case, change: &Change) -> f64 {
-    let ratio = change.ratio.filter(|ratio| ratio.paired).map(|ratio| ratio.estimate);
-    ratio.zip(case.best_us).map_or(change.began_us, |(ratio, best_us)| ratio * best_us)
+/// Returns the time that the best variant is compared with, so that a row agrees with its ratio: where both took turns in
+/// one run, it is the time now times the ratio of that run. Otherwise it is the time of a run of its own.
+fn in_row(case: &Case, ratio: Option<Ratio>, alone_us: f64) -> f64 {
+    let ratio = ratio.filter(|ratio| ratio.paired).map(|ratio| ratio.estimate);
+    ratio.zip(case.best_us).map_or(alone_us, |(ratio, best_us)| ratio * best_us)
 }
 
 /// Tells whether a case ended with the kernel that it began with. The two times of one kernel differ, because they come
@@ -140,7 +144,7 @@ pub(super) fn ladder(report: &Report, ladder: &Ladder) -> String {
     let mut rows: Vec<Vec<String>> = ladder
         .steps
         .iter()
-        .map(|step| vec![step.what.clone(), us(step.us), shown(step.factor, times), step.mechanism.clone()])
+        .map(|step| vec![step.what.clone(), us(step.us), shown(step.factor, of_two_runs), step.mechanism.clone()])
         .collect();
     if let [first, _, .., last] = &*ladder.steps {
         let whole = format!("{} us to {} us", us(first.us), us(last.us));
@@ -285,7 +289,9 @@ pub(super) fn causes(report: &Report) -> String {
             group.limit(),
             possible,
             group.unexplained(&report.diagnoses).unwrap_or_else(|| NOTHING.to_owned()),
-            tested.unwrap_or_else(|| if are_refuted(report, group) { "all refuted" } else { NOTHING }.to_owned()),
+            tested.unwrap_or_else(|| {
+                if ruled_out(report, group) == RuledOut::Refuted { "all refuted" } else { NOTHING }.to_owned()
+            }),
             group.first().map_or_else(|| without_cause(report, group), |finding| finding.next.clone()),
         ]
     };
@@ -301,18 +307,35 @@ pub(super) fn causes(report: &Report) -> String {
     table(&headings, &limits::groups(&report.cases, &report.diagnoses).iter().map(row).collect::<Vec<_>>())
 }
 
-/// Says what is left for a group of cases without a cause.
+/// Says what is known of a group of cases without a cause.
 fn without_cause(report: &Report, group: &Group<'_>) -> String {
-    match are_refuted(report, group) {
-        true => "not known: experiments refuted all causes that rules found".to_owned(),
-        false => "no rule found a cause".to_owned(),
+    match ruled_out(report, group) {
+        RuledOut::Refuted => "not known: experiments refuted all causes that rules found",
+        RuledOut::Negligible => "not known: the causes that rules found account for next to nothing",
+        RuledOut::NoneFound => "no rule found a cause",
     }
+    .to_owned()
 }
 
-/// Tells whether rules found causes for a group of cases without one.
-fn are_refuted(report: &Report, group: &Group<'_>) -> bool {
-    let is_of_group = |one: &Diagnosis| group.members.iter().any(|(case, _)| limiter::is_about(one, case));
-    report.diagnoses.iter().any(is_of_group)
+/// Why a group of cases has no cause.
+#[derive(PartialEq)]
+enum RuledOut {
+    /// Experiments refuted all that rules found.
+    Refuted,
+    /// What rules found accounts for next to nothing.
+    Negligible,
+    /// Rules found none.
+    NoneFound,
+}
+
+fn ruled_out(report: &Report, group: &Group<'_>) -> RuledOut {
+    let is_of_group = |one: &&Diagnosis| group.members.iter().any(|(case, _)| limiter::is_about(one, case));
+    let found = || report.diagnoses.iter().filter(is_of_group).flat_map(|one| &one.findings);
+    match found().all(|one| one.tested.status == CauseStatus::NotConfirmed) {
+        true if found().count() == 0 => RuledOut::NoneFound,
+        true => RuledOut::Refuted,
+        false => RuledOut::Negligible,
+    }
 }
 
 #[cfg(test)]

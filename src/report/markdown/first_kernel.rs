@@ -1,7 +1,7 @@
 //! Sentences about the first kernel: what a virtual GPU counted in it, and what its parameters gained.
 
-use crate::domain::tested::CauseStatus;
-use crate::report::changes::{joined, named};
+use crate::domain::origin::Change;
+use crate::report::changes::{listed, named};
 use crate::report::contract::{Advantage, Diagnosis, DiagnosisOf, Report, TunedAlone};
 use crate::report::format::{percent, times};
 
@@ -45,72 +45,79 @@ fn without_tensor_cores(counted: &Advantage) -> Option<String> {
     })
 }
 
-/// Says what the first kernel's parameters gained, how that relates to the causes which experiments confirmed, and what
-/// other kernels gained on top.
+/// Says what the best configuration of the first kernel changes and gained, which experiments with one parameter that
+/// includes, and what other kernels gained on top.
 pub(super) fn tuned_alone(report: &Report) -> Option<String> {
     let tuned = report.tuned_alone.as_ref()?;
-    let TunedAlone { case, family, gain, changes, of_changes, of_others } = tuned;
+    let TunedAlone { case, family, gain, iteration, changes, of_others } = tuned;
     let about = |parameter: &str| report.parameters.about(family, parameter);
     let names: Vec<String> = changes.iter().map(|change| named(change, None, about(&change.parameter))).collect();
-    let alone = of_changes.map(|by| format!("{} made it {} as fast", joined(&names), times(by)));
-    let own = match alone {
-        Some(alone) if of_changes.map(times) == Some(times(*gain)) => alone,
-        Some(alone) => format!("{alone}, and its best configuration is {} as fast", times(*gain)),
-        None => format!("other values of its parameters made it {} as fast", times(*gain)),
-    };
-    let others = times(*of_others);
-    let left = first(report)
-        .into_iter()
-        .flat_map(|one| &one.findings)
-        .filter(|found| found.tested.status == CauseStatus::Confirmed && tuned.leaves(found));
-    let left: Vec<String> = left
-        .map(|found| {
-            let by = found.tested.speedup.map(times).unwrap_or_default();
-            let parameters: Vec<String> =
-                found.tested.changes.iter().map(|one| format!("`{}`", one.parameter)).collect();
-            format!(
-                " {}, which confirmed `{}`, stayed as it was, so the {by} of that experiment are not part of the {}.",
-                parameters.join(" and "),
-                found.rule,
-                of_changes.map(times).unwrap_or_default()
-            )
-        })
-        .collect();
+    let changed = listed(&names).map(|names| format!("changes {names}, and ")).unwrap_or_default();
     Some(format!(
-        "**What its parameters gained**, measured on `{case}`: {own}.{} The best other kernel is {others} as fast as its best \
-         configuration.",
-        left.concat()
+        "**What its parameters gained**, measured on `{case}`: its best configuration (iteration {iteration}) {changed}is {} \
+         as fast.{} The best other kernel is {} as fast again.",
+        times(*gain),
+        experiments(report, tuned).unwrap_or_default(),
+        times(*of_others)
     ))
+}
+
+/// Says which of the experiments above that changed one parameter and were faster are a part of the best configuration.
+fn experiments(report: &Report, tuned: &TunedAlone) -> Option<String> {
+    let mut alone: Vec<(&Change, f64)> = Vec::new();
+    for tested in first(report)?.findings.iter().map(|found| &found.tested) {
+        let is_here = tested.case.as_ref().is_some_and(|case| *case == tuned.case);
+        if let ([change], Some(by)) = (&*tested.changes, tested.speedup.filter(|by| is_here && *by > 1.0))
+            && alone.iter().all(|(other, _)| *other != change)
+        {
+            alone.push((change, by));
+        }
+    }
+    let (inside, outside): (Vec<_>, Vec<_>) = alone.into_iter().partition(|(change, _)| tuned.includes(change));
+    let name = |of: &[(&Change, f64)]| {
+        let names = of.iter().map(|(change, by)| format!("`{}` ({})", change.parameter, times(*by)));
+        listed(&names.collect::<Vec<_>>())
+    };
+    Some(match (name(&inside), name(&outside)) {
+        (None, None) => return None,
+        (Some(inside), None) => format!(" Of the experiments with one parameter, this includes {inside}."),
+        (None, Some(outside)) => format!(" Of the experiments with one parameter, this does not include {outside}."),
+        (Some(inside), Some(outside)) => {
+            format!(" Of the experiments with one parameter, this includes {inside}, but not {outside}.")
+        }
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::origin::Change;
+    use crate::domain::ids::IterationId;
     use crate::report::tests::full::full;
 
-    /// An experiment without padding confirmed a cause with 1.85×. Other parameters gained 13.49× with the padding.
+    /// An experiment with padding gained 1.85x. The best configuration pads, or does not.
     #[test]
-    fn a_gain_that_leaves_a_confirmed_cause_in_place_says_so() {
-        let change = |parameter: &str| Change { parameter: parameter.to_owned(), from: 64, to: 16 };
+    fn the_best_configuration_says_which_experiments_it_includes() {
+        let change = |parameter: &str, to: i64| Change { parameter: parameter.to_owned(), from: 64, to };
         let mut report = full();
         let tested = &mut report.diagnoses[0].findings[0].tested;
-        (tested.status, tested.speedup, tested.changes) = (CauseStatus::Confirmed, Some(1.85), vec![change("PAD")]);
-        let tuned = |gain, changes| TunedAlone {
-            case: "b1h1s128".into(),
-            family: "tiled".to_owned(),
-            gain,
-            changes,
-            of_changes: Some(13.49),
-            of_others: 29.35,
-        };
-        let mut told = |gain, parameters: &[&str]| {
-            report.tuned_alone = Some(tuned(gain, parameters.iter().map(|one| change(one)).collect()));
+        (tested.speedup, tested.changes) = (Some(1.85), vec![change("PAD", 32)]);
+        tested.case = Some("b1h1s128".into());
+        let mut told = |changes: &[Change]| {
+            report.tuned_alone = Some(TunedAlone {
+                case: "b1h1s128".into(),
+                family: "tiled".to_owned(),
+                gain: 20.0,
+                iteration: IterationId(7),
+                changes: changes.to_vec(),
+                of_others: 29.35,
+            });
             tuned_alone(&report).unwrap()
         };
-        insta::assert_snapshot!([told(13.49, &["BLOCK", "BR"]), told(20.0, &["BLOCK", "PAD"])].join("\n"), @"
-        **What its parameters gained**, measured on `b1h1s128`: `BLOCK` 64 → 16 (threads of a block) and `BR` 64 → 16 made it 13.49× as fast. `PAD`, which confirmed `idle_sms`, stayed as it was, so the 1.85× of that experiment are not part of the 13.49×. The best other kernel is 29.35× as fast as its best configuration.
-        **What its parameters gained**, measured on `b1h1s128`: `BLOCK` 64 → 16 (threads of a block) and `PAD` 64 → 16 (padding of a row) made it 13.49× as fast, and its best configuration is 20.00× as fast. The best other kernel is 29.35× as fast as its best configuration.
+        let [block, pad, less] = [change("BLOCK", 16), change("PAD", 16), change("PAD", 48)];
+        insta::assert_snapshot!([told(&[block.clone(), pad]), told(&[block]), told(&[less])].join("\n"), @"
+        **What its parameters gained**, measured on `b1h1s128`: its best configuration (iteration 7) changes `BLOCK` 64 → 16 (threads of a block) and `PAD` 64 → 16 (padding of a row), and is 20.00× as fast. Of the experiments with one parameter, this includes `PAD` (1.85×). The best other kernel is 29.35× as fast again.
+        **What its parameters gained**, measured on `b1h1s128`: its best configuration (iteration 7) changes `BLOCK` 64 → 16 (threads of a block), and is 20.00× as fast. Of the experiments with one parameter, this does not include `PAD` (1.85×). The best other kernel is 29.35× as fast again.
+        **What its parameters gained**, measured on `b1h1s128`: its best configuration (iteration 7) changes `PAD` 64 → 48 (padding of a row), and is 20.00× as fast. Of the experiments with one parameter, this does not include `PAD` (1.85×). The best other kernel is 29.35× as fast again.
         ");
     }
 }

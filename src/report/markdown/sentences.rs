@@ -7,6 +7,7 @@ use crate::domain::device::TimeSource;
 use crate::domain::machine::Throttle;
 use crate::domain::origin::Change;
 use crate::domain::tested::{CauseStatus, CauseTest, is_more};
+use crate::report::advantage::NotCounted;
 use crate::report::changes::{joined, named};
 use crate::report::contract::{Advantage, Case, Excerpt, Finding, ModelCheck, Report};
 use crate::report::format::{counted, duration, percent, relative_error, times};
@@ -123,12 +124,13 @@ fn experiment_command(report: &Report) -> Option<String> {
     ))
 }
 
-/// How causes of lost time are ranked, what their gain is, and what an experiment shows.
-pub(super) const CAUSE_ORDER: &str = "Causes are ranked by possible gain (the estimated speed-up without the cause) and \
-                                      confidence, after those that survived an experiment. Possible gains overlap, so \
-                                      they do not multiply. An experiment *confirms* a cause if one parameter brings \
-                                      half of that gain (as a logarithm), *supports* it if several do or another cause \
-                                      could account for it, and is *inconclusive* if several gain far more.";
+/// In which order causes of lost time come, what their gain is, and what an experiment shows.
+pub(super) const CAUSE_ORDER: &str = "Causes with a gain in an experiment come first, by that gain; others by possible \
+                                      gain (the estimated speed-up without the cause) and confidence. Possible gains \
+                                      overlap, so they do not multiply. An experiment *confirms* a cause if one \
+                                      parameter gains at least the square root of the possible gain (1.41× for 2.00×), \
+                                      *supports* it if several do or another cause could account for it, and is \
+                                      *inconclusive* if several gain more than its power of 1.5 (2.83×).";
 
 /// Says what experiments have shown about a cause that was found in a variant of a family on a case, or that none of
 /// them could show anything, because the variants were not correct.
@@ -150,7 +152,7 @@ fn tested(report: &Report, (family, case): (&str, &str), tested: &CauseTest) -> 
     // Few changes act on one cause alone.
     let more = match (status, is_more(*speedup, *expected)) {
         (CauseStatus::Inconclusive, _) => {
-            "; several changes at once, which do not tell how much of it came from this cause"
+            ", so several changes at once do not tell how much of it came from this cause"
         }
         (_, true) => ", so more than this cause went away",
         (_, false) => "",
@@ -231,7 +233,12 @@ fn unexplained(open: &[&Advantage]) -> Option<String> {
 
 /// Names the cases on which families competed, but the virtual GPU has not counted both.
 fn not_counted(report: &Report) -> Option<String> {
-    let named: Vec<String> = advantage::not_counted(report).iter().map(|case| format!("`{case}`")).collect();
+    let name = |NotCounted { case, role }: &NotCounted<'_>| match *role {
+        "rival" => format!("`{case}` over another family"),
+        "committed_winner" => format!("`{case}` over its committed winner"),
+        _ => format!("`{case}` over the first kernel"),
+    };
+    let named: Vec<String> = advantage::not_counted(report).iter().map(name).collect();
     (!named.is_empty())
         .then(|| format!("Not explained, because the virtual GPU has not counted both kernels: {}.", named.join(", ")))
 }
@@ -239,18 +246,18 @@ fn not_counted(report: &Report) -> Option<String> {
 /// Says how much of the largest distance to the floor its cause accounts for, and what would explain the rest. None where
 /// causes account for most of it on all cases.
 pub(super) fn accounted(report: &Report) -> Option<String> {
-    let Unexplained { most: Distance { case, far, gain }, .. } = unexplained::of(report)?;
+    let Unexplained { most, .. } = unexplained::of(report)?;
+    let Distance { case, far, gain } = most;
+    let (far, rest) = (times(far), times(most.rest()));
     let by = if gain > 1.0 {
-        format!("the cause accounts for {}", times(gain))
+        format!(
+            "the cause accounts for {} of the distance to the floor, {far}; the other {rest} are not explained",
+            times(gain)
+        )
     } else {
-        "no cause accounts for any".to_owned()
+        format!("no cause accounts for the distance to the floor, {far}")
     };
-    Some(format!(
-        "On `{}`, {by} of the distance to the floor, {}.{}",
-        case.case,
-        times(far),
-        counters(report, case).unwrap_or_default()
-    ))
+    Some(format!("On `{}`, {by}.{}", case.case, counters(report, case).unwrap_or_default()))
 }
 
 /// Says that the confidence in modelled gains is low, and why. None where it is not.
@@ -308,6 +315,7 @@ pub(super) fn why(report: &Report) -> Option<String> {
     Some(match (kind, late) {
         ("go_on", Some(late)) => format!("{late}{}", without_remedy(report)),
         ("go_on", None) => "the search has hardly begun".to_owned(),
+        ("wider_values", _) => "nothing else is left to try".to_owned(),
         ("another_family", Some(late)) => format!("{late}, and some families have hardly been tried"),
         ("new_kernel", Some(late)) => {
             format!("{late}, so the parameters of these families are nearly exhausted, far from the floor")
@@ -453,7 +461,7 @@ mod tests {
             expected: 1.82,
             shared_with: Vec::new(),
         };
-        insta::assert_snapshot!(tested(&report(&record()), ("tiled", "b1h1s128"), &found), @"inconclusive: `BR` 1 → 16 and `TPR` 1 → 16 together gained 13.21× (iteration 7; 1.82× expected; several changes at once, which do not tell how much of it came from this cause)");
+        insta::assert_snapshot!(tested(&report(&record()), ("tiled", "b1h1s128"), &found), @"inconclusive: `BR` 1 → 16 and `TPR` 1 → 16 together gained 13.21× (iteration 7; 1.82× expected, so several changes at once do not tell how much of it came from this cause)");
     }
 
     #[test]

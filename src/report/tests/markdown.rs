@@ -39,9 +39,9 @@ fn a_session_reads_as_markdown() {
 
     - **Result.** The session improved 1 of 2 cases over their first correct kernels, by 1.60×. Ours beats the fastest baseline on 0 of 1 cases: it is 0.50× as fast.
     - **What won.** `tiled`.
-    - **What limits it now.** On 2 of 3 cases, most of the distance to the floor is not explained; the largest is 400× on `b8h8s512`.
+    - **What limits it now.** On 2 of 3 cases, most of the distance to the floor is not explained; the largest unexplained factor is 400× (`b8h8s512`).
     - **Recommendation: continue this search.** It costs 55 min and $0.18.
-    - **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour), of which 12 s were search, for 5 variants. Its last improvement (1.28× on `b1h1s128`) was confirmed after 9 s, and none in the 55 min after it.
+    - **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour), of which 12 s were search, for 5 variants. Its last improvement (1.28× on `b1h1s128`) was confirmed after 9 s; none in the 6 s of search after it.
 
     Kernel times are **measured**, in microseconds.
 
@@ -56,7 +56,7 @@ fn a_session_reads_as_markdown() {
     **How to read it.** Session 2, finished (its time budget is spent). Durations are wall time since the start. A *family* is a kernel source with parameters; a *variant* has a value for each; an *iteration* tries one variant. A *case* is one shape: `b1h1s128` is S = 128 (the sequence length). *Baselines* (PyTorch 2.9.0): `torch sdpa (flash)`.
 
     - *Before* is what the session had to beat: the first kernel. The *first kernel* is a case's first correct one.
-    - A ratio above 1 means that ours is faster. It has a 95% interval if both took turns in one run.
+    - A ratio above 1 means that ours is faster. With a 95% interval, it is of one run, and the other time is the time now times it. Ratios of two runs have two decimals.
     - The *floor* is the time that no correct kernel beats: arithmetic at its peak, the transfers from memory or L2, or an empty launch. Caches were warm: inputs that fit in L2 were there already.
     - *Not explained*: neither the floor nor what the cause would save.
 
@@ -66,7 +66,7 @@ fn a_session_reads_as_markdown() {
 
     ## What won, and why
 
-    `b1h1s128`, from the first kernel to the winner. Steps are the variants that were the fastest in turn. Each factor is of two runs.
+    `b1h1s128`, from the first kernel to the winner. Steps are the fastest variants in turn.
 
     | step | us | factor | mechanism |
     |---|--:|--:|---|
@@ -74,13 +74,13 @@ fn a_session_reads_as_markdown() {
     | `tiled`, the winner | 50.00 | 1.60× | `BLOCK` 64 → 256 (threads of a block) |
     | floor | 1.000 | - | 50.00× is left |
 
-    **What probably limits the winners now.** Causes are ranked by possible gain (the estimated speed-up without the cause) and confidence, after those that survived an experiment. Possible gains overlap, so they do not multiply. An experiment *confirms* a cause if one parameter brings half of that gain (as a logarithm), *supports* it if several do or another cause could account for it, and is *inconclusive* if several gain far more.
+    **What probably limits the winners now.** Causes with a gain in an experiment come first, by that gain; others by possible gain (the estimated speed-up without the cause) and confidence. Possible gains overlap, so they do not multiply. An experiment *confirms* a cause if one parameter gains at least the square root of the possible gain (1.41× for 2.00×), *supports* it if several do or another cause could account for it, and is *inconclusive* if several gain more than its power of 1.5 (2.83×).
 
     | cases | best variants | what probably limits them | possible gain, confidence | not explained | experiment | next |
     |---|---|---|---|---|---|---|
     | b1h1s128, b8h8s512 | tiled | idle SMs: 2 blocks on 58 | - | 98% to 100% | - | no rule found a cause |
 
-    On `b8h8s512`, no cause accounts for any of the distance to the floor, 400×. Hardware counters would tell more: `optloop start --workload attention-fp16-d64 --case b8h8s512 --budget 240s` reads those of its winner if `ncu` works, in at most 240 s and for $0.01.
+    On `b8h8s512`, no cause accounts for the distance to the floor, 400×. Hardware counters would tell more: `optloop start --workload attention-fp16-d64 --case b8h8s512 --budget 240s` reads those of its winner if `ncu` works, in at most 240 s and for $0.01.
 
     ## What to try next
 
@@ -109,7 +109,7 @@ fn a_session_reads_as_markdown() {
 
     ---
 
-    **Details:** [with pictures](session-2.html) (one HTML file), [as Markdown](session-2-details.md), [for programs](session-2.json). `optloop report 2 --format html` writes them again.
+    **Details:** [with pictures](session-2.html), [as Markdown](session-2-details.md), [for programs](session-2.json). `optloop report 2 --format html` writes them again.
     # attention-fp16-d64 on NVIDIA L4: details of session 2
 
     [Summary](session-2.md), [pictures](session-2.html)

@@ -52,7 +52,7 @@ fn a_report_explains_the_initial_kernel_and_the_best_variants() {
 
     - The first kernels take 1.00× to 1.60× as long as the best ones, and 80.00× to 400× as long as the floor. They reach 0.01% to 0.04% of the arithmetic ceiling and 0.04% to 0.21% of the bandwidth of memory or L2. So neither bounds them: their warps wait.
 
-    **The first kernel** (`tiled`, iteration 1) on `b1h1s128`, where it is farthest from the floor. Causes are ranked by possible gain (the estimated speed-up without the cause) and confidence, after those that survived an experiment. Possible gains overlap, so they do not multiply. An experiment *confirms* a cause if one parameter brings half of that gain (as a logarithm), *supports* it if several do or another cause could account for it, and is *inconclusive* if several gain far more.
+    **The first kernel** (`tiled`, iteration 1) on `b1h1s128`, where it is farthest from the floor. Causes with a gain in an experiment come first, by that gain; others by possible gain (the estimated speed-up without the cause) and confidence. Possible gains overlap, so they do not multiply. An experiment *confirms* a cause if one parameter gains at least the square root of the possible gain (1.41× for 2.00×), *supports* it if several do or another cause could account for it, and is *inconclusive* if several gain more than its power of 1.5 (2.83×).
 
     1. **the grid has 2 blocks on 58 SMs** (`too-few-blocks`): a multiprocessor without a block has nothing to do.
        - Possible gain 29.00×, confidence medium. Evidence: 97% of the SMs are idle. Against: 4 times the work takes 4 times as long.
@@ -66,7 +66,7 @@ fn a_report_explains_the_initial_kernel_and_the_best_variants() {
     let of_rest = |line: &&str| line.starts_with("| floor ") || line.starts_with("On ");
     insta::assert_snapshot!(markdown.lines().filter(of_rest).collect::<Vec<_>>().join("\n"), @"
     | floor | 1.000 | - | 50.00× is left. The cause found (the grid has 2 blocks on 58 SMs) accounts for 1.50×; the other 33.33× are not explained |
-    On `b8h8s512`, no cause accounts for any of the distance to the floor, 400×. Hardware counters would tell more: `optloop start --workload attention-fp16-d64 --case b8h8s512 --budget 240s` reads those of its winner if `ncu` works, in at most 240 s and for $0.01.
+    On `b8h8s512`, no cause accounts for the distance to the floor, 400×. Hardware counters would tell more: `optloop start --workload attention-fp16-d64 --case b8h8s512 --budget 240s` reads those of its winner if `ncu` works, in at most 240 s and for $0.01.
     ");
     assert!(!report(&record).to_markdown().unwrap().contains("too-few-blocks"));
 }
