@@ -324,8 +324,8 @@ mod tests {
         let kept = |flop: f64| -> Vec<String> {
             workload.clone().lightest(flop).cases.into_iter().map(|case| case.name.to_string()).collect()
         };
-        // FLOP are 4 Sq Sk D: 1,024, 4,096, 16,384 and 1,048,576.
-        assert_eq!(kept(1e5), ["small", "tiny", "middle"]);
+        // An element counts as 32 FLOP: 16,384, 32,768, 65,536 and 1,048,576.
+        assert_eq!(kept(2e5), ["small", "tiny", "middle"]);
         assert_eq!(kept(1e9), ["small", "large", "tiny", "middle"]);
         assert_eq!(kept(1.0), ["tiny"]);
     }

@@ -6,7 +6,6 @@
 
 use std::collections::HashSet;
 
-use super::pipeline::Pipeline;
 use super::prospects;
 use super::state::SessionState;
 use crate::agent::diagnosis::{self, Diagnosis};
@@ -19,17 +18,10 @@ use crate::domain::proposal::Suggestion;
 pub(super) enum Drawn {
     /// Nothing, until an iteration has ended.
     Nothing,
-    /// A configuration that is not worth compiling.
-    LeftOut(LeftOut),
+    /// A configuration that is not worth compiling. The search counts it as a failure, so that its like is proposed less.
+    LeftOut(ConfigurationId, Attempt),
     /// A suggestion that may be the fastest, or that is run in any case.
     Promising(Box<Promising>),
-}
-
-/// A configuration without prospects.
-pub(super) struct LeftOut {
-    pub configuration: ConfigurationId,
-    /// The search counts it as a failure, so that its like is proposed less.
-    pub attempt: Attempt,
 }
 
 /// A suggestion that is worth compiling.
@@ -54,7 +46,7 @@ impl Drawn {
             worked: false,
             gpu_s: 0.0,
         };
-        Ok(Self::LeftOut(LeftOut { configuration: *configuration, attempt }))
+        Ok(Self::LeftOut(*configuration, attempt))
     }
 }
 
@@ -82,22 +74,19 @@ pub(super) struct Draws {
 }
 
 impl Draws {
-    /// Draws until there are `room` suggestions to compile, or `most` were left out, or the proposer has nothing. Between two
-    /// draws, other work gets its turn. If this future is dropped, what was drawn stays.
+    /// Draws until there are `room` suggestions to compile, or `most` were left out, or the proposer has nothing. `draw` asks it
+    /// for one more. Between two draws, other work gets its turn. If this future is dropped, what was drawn stays.
     pub async fn fill(
         &mut self,
-        pipeline: &mut Pipeline,
-        state: &SessionState,
-        findings: Vec<Finding>,
         (room, most): (usize, usize),
+        mut draw: impl FnMut(&Self) -> anyhow::Result<Drawn>,
     ) -> anyhow::Result<()> {
-        let diagnosis = diagnosis(state, findings);
         while self.promising < room && self.left_out < most {
-            let drawn = pipeline.draw(state, &diagnosis, self)?;
+            let drawn = draw(self)?;
             let is_over = matches!(drawn, Drawn::Nothing);
             match &drawn {
                 Drawn::Nothing => {}
-                Drawn::LeftOut(LeftOut { configuration, .. }) => {
+                Drawn::LeftOut(configuration, _) => {
                     self.left_out += 1;
                     self.configurations.insert(*configuration);
                 }

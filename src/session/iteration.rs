@@ -8,7 +8,7 @@ use futures::future::{Either, select};
 
 use super::Session;
 use super::decide::{MOST_LEFT_OUT, Moment, confirming, room_meanwhile};
-use super::draws::Draws;
+use super::draws::{self, Draws};
 use super::pipeline::{Assessed, Pipeline};
 use super::state::SessionState;
 use crate::domain::device::TimeSource;
@@ -96,13 +96,14 @@ async fn prepare(
     room: usize,
     draws: &mut Draws,
 ) -> anyhow::Result<()> {
+    let diagnosis = draws::diagnosis(state, findings);
     if !state.setup().takes_any_order() {
-        return draws.fill(pipeline, state, findings, (room, MOST_LEFT_OUT)).await;
+        return draws.fill((room, MOST_LEFT_OUT), |draws| pipeline.draw(state, &diagnosis, draws)).await;
     }
     // Until then, the request is on its way to the worker.
     tokio::time::sleep(SENDING).await;
     pipeline.make_ready(state, true).now_or_never().transpose()?;
-    draws.fill(pipeline, state, findings, (room, usize::MAX)).await?;
+    draws.fill((room, usize::MAX), |draws| pipeline.draw(state, &diagnosis, draws)).await?;
     pipeline.make_ready(state, true).await
 }
 

@@ -182,10 +182,10 @@ impl Pipeline {
     pub fn take(&mut self, drawn: Drawn, state: &mut SessionState) -> anyhow::Result<()> {
         match drawn {
             Drawn::Promising(promising) => self.submit_promising(*promising, state),
-            Drawn::LeftOut(left_out) => {
+            Drawn::LeftOut(configuration, attempt) => {
                 self.left_out += 1;
                 self.unrecorded += 1;
-                state.note_left_out(left_out);
+                state.note_left_out(configuration, attempt);
                 Ok(())
             }
             Drawn::Nothing => {

@@ -14,9 +14,9 @@ use anyhow::Context;
 
 use super::calls::Calls;
 use super::case_state::{BestCandidate, Candidate, CaseState, MAX_DEATHS, Remeasured};
-use super::draws::LeftOut;
 use super::meter::Meter;
 use super::setup::SessionSetup;
+use crate::domain::attempt::Attempt;
 use crate::domain::call_record::CallEnded;
 use crate::domain::comparison::Role;
 use crate::domain::evaluation::Outcome;
@@ -132,9 +132,9 @@ impl SessionState {
     }
 
     /// Notes a configuration that is not worth compiling. A resumed session does not know it, and finds out again.
-    pub fn note_left_out(&mut self, left_out: LeftOut) {
-        self.history.proposed.insert(left_out.configuration);
-        self.history.attempts.push(left_out.attempt);
+    pub fn note_left_out(&mut self, configuration: ConfigurationId, attempt: Attempt) {
+        self.history.proposed.insert(configuration);
+        self.history.attempts.push(attempt);
     }
 
     /// Notes that the oldest configuration of a model was submitted, or that it cannot be tried. A resumed session does not
