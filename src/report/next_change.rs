@@ -125,7 +125,9 @@ impl Next<'_> {
             Self::Tried { speedup: None, .. } => format!("a new kernel could {kernel}"),
             Self::Nothing if finding.rule == "at-the-floor" => "nothing: the floor is near".to_owned(),
             // With several launches, the diagnosis proposes to fuse them.
-            Self::Nothing if finding.rule == "launch-bound" => "nothing: one launch is needed in any case".to_owned(),
+            Self::Nothing if finding.rule == "launch-bound" => {
+                "not known: one launch is needed in any case, and no rule finds why the rest takes so long".to_owned()
+            }
             Self::Nothing => format!("none of its parameters removes it; a new kernel could {kernel}"),
         }
     }

@@ -126,13 +126,17 @@ fn first_kernel(report: &Report) -> Option<String> {
             None => causes.push(vec![found]),
         }
     }
+    let is_shown = |found: &Finding| matches!(found.tested.status, CauseStatus::Confirmed | CauseStatus::Supported);
+    let shown = causes.iter().map(|group| group[0]).filter(|found| is_shown(found));
+    let explained: f64 = shown.filter_map(|found| found.tested.speedup).product();
     let causes: Vec<String> = causes.iter().take(MAX_CAUSES).map(|group| one_experiment(group)).collect();
     let own = report.cases.iter().find(|one| one.case == *case)?;
     let far = own.start_us.zip(own.floor_us).map(|(us, floor_us)| times(us / floor_us));
     let far = far.map(|far| format!(" is {far} from its floor on `{case}`")).unwrap_or_default();
     let tuned = report.tuned_alone.as_ref().map(|TunedAlone { gain, of_others, .. }| {
+        let more = if *gain > explained { ", more than these causes account for" } else { "" };
         let (gain, others) = (times(*gain), times(*of_others));
-        format!(" Its best configuration is {gain} as fast, and the best other kernel {others} as fast again.")
+        format!(" Its best configuration is {gain} as fast{more}; the best other kernel, {others} as fast again.")
     });
     let tuned = tuned.unwrap_or_default();
     (!causes.is_empty()).then(|| format!("The first kernel, `{family}`,{far}. Causes: {}.{tuned}", causes.join("; ")))

@@ -125,8 +125,8 @@ fn experiment_command(report: &Report) -> Option<String> {
 }
 
 /// In which order causes of lost time come, what their gain is, and what an experiment shows.
-pub(super) const CAUSE_ORDER: &str = "Causes with a gain in an experiment come first, by that gain; others by possible \
-                                      gain (the estimated speed-up without the cause) and confidence. Possible gains \
+pub(super) const CAUSE_ORDER: &str = "Causes that an experiment confirmed or supported come first, by its gain; others \
+                                      by possible gain (the estimated speed-up without the cause) and confidence. Possible gains \
                                       overlap, so they do not multiply. An experiment *confirms* a cause if one \
                                       parameter gains at least the square root of the possible gain (1.41× for 2.00×), \
                                       *supports* it if several do or another cause could account for it, and is \
