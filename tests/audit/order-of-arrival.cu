@@ -1,7 +1,7 @@
 /*
 about = "Split decoding: parts are stored and added up in the order in which they arrive, not in the order of the keys."
 kind = "broken"
-caught_by = ["wrong/repeatable"]
+caught_by = ["wrong/hidden", "wrong/repeatable"]
 workload = "attention-decode"
 case = { B = 2, H = 4, Sq = 1, Sk = 1500, D = 128, CAUSAL = 0 }
 constants = ["D", "CAUSAL"]

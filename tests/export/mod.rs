@@ -88,7 +88,6 @@ fn a_python_package_launches_where_there_is_a_winner_and_nowhere_else() {
     README.md
     attention_fp16_long/__init__.py
     attention_fp16_long/driver.py
-    attention_fp16_long/kernels/attention-wgmma-044ab9997b.cu
     attention_fp16_long/kernels/attention-wgmma-2c8b8e0a8a.cu
     attention_fp16_long/kernels/attention-wgmma-38a493464c.cu
     attention_fp16_long/kernels/attention-wgmma-48d6f52dd8.cu
