@@ -29,7 +29,7 @@ fn a_winner_becomes_a_commit_of_two_files() {
     Found by:   session 3, iteration 17
 
 
-    100 0 kernels/variants/nvidia-h200-132sm-140gib/attention/b1.json
+    101 0 kernels/variants/nvidia-h200-132sm-140gib/attention/b1.json
     1 0 kernels/variants/nvidia-h200-132sm-140gib/attention/fa2-mma-00ff.cu
     ");
     assert_eq!(sandbox.read(CU), "// fast\n");
