@@ -58,33 +58,13 @@ fn rests_on_the_model(found: &Finding, iterations: &[IterationRecord]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::contract::Counted;
-    use super::super::tests::{input, record};
+    use super::super::tests::{advantage, input, record};
     use super::*;
     use crate::domain::finding::Evidence;
     use crate::domain::ids::IterationId;
 
     fn lead(case: &str, explained: bool) -> Advantage {
-        let counted = |family: &str, us: f64| Counted {
-            iteration: IterationId(1),
-            family: family.to_owned(),
-            us,
-            modelled_us: us,
-            chain_share: 0.2,
-        };
-        Advantage {
-            case: case.into(),
-            role: "rival",
-            before: counted("split-k", 60.0),
-            after: counted("tiled", 50.0),
-            factor: 1.2,
-            in_one_run: false,
-            is_best_of_family: true,
-            modelled_factor: 1.2,
-            explained,
-            counts: Vec::new(),
-            reading: String::new(),
-        }
+        Advantage { case: case.into(), ..advantage("rival", 1.2, explained) }
     }
 
     fn found(rule: &'static str, gain: f64, sources: &[EvidenceSource]) -> Finding {

@@ -292,33 +292,9 @@ fn last_gain(report: &Report, gains: &Gains<'_>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::contract::{Advantage, Count, Counted};
-    use super::super::tests::{record, report};
+    use super::super::contract::Advantage;
+    use super::super::tests::{advantage, record, report};
     use super::*;
-    use crate::domain::ids::IterationId;
-
-    fn advantage(role: &'static str, modelled_factor: f64, explained: bool) -> Advantage {
-        let counted = |family: &str, us: f64| Counted {
-            iteration: IterationId(1),
-            family: family.to_owned(),
-            us,
-            modelled_us: us,
-            chain_share: 0.2,
-        };
-        Advantage {
-            case: "b1h1s128".into(),
-            role,
-            before: counted("split-k", 60.0),
-            after: counted("tiled", 50.0),
-            factor: 1.2,
-            in_one_run: false,
-            is_best_of_family: true,
-            modelled_factor,
-            explained,
-            counts: vec![Count { name: "warp_instructions", before: 2000.0, after: 1000.0, comparable: true }],
-            reading: String::new(),
-        }
-    }
 
     #[test]
     fn counts_are_a_reason_only_if_they_explain_the_gain() {

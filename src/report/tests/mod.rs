@@ -12,6 +12,7 @@ use std::sync::LazyLock;
 
 use indexmap::IndexMap;
 
+use super::contract::{Advantage, Count, Counted};
 use super::*;
 use crate::domain::check::Check;
 use crate::domain::compute::Compute;
@@ -139,6 +140,30 @@ pub(in crate::report) fn found(
         commit: commit.map(str::to_owned),
         is_earlier: false,
         found_in: None,
+    }
+}
+
+/// Makes a lead of 1.2, of which the model derives a factor.
+pub(in crate::report) fn advantage(role: &'static str, modelled_factor: f64, explained: bool) -> Advantage {
+    let counted = |family: &str, us: f64| Counted {
+        iteration: IterationId(1),
+        family: family.to_owned(),
+        us,
+        modelled_us: us,
+        chain_share: 0.2,
+    };
+    Advantage {
+        case: "b1h1s128".into(),
+        role,
+        before: counted("split-k", 60.0),
+        after: counted("tiled", 50.0),
+        factor: 1.2,
+        in_one_run: false,
+        is_best_of_family: true,
+        modelled_factor,
+        explained,
+        counts: vec![Count { name: "warp_instructions", before: 2000.0, after: 1000.0, comparable: true }],
+        reading: String::new(),
     }
 }
 
