@@ -4,14 +4,16 @@
 use anyhow::{Context, bail};
 
 use super::{Bench, Subject, failure};
+use crate::domain::ablation::Ablation;
 use crate::domain::artifact::{Artifact, KernelResources};
 use crate::domain::evaluation::{Measurement, Outcome};
 use crate::domain::family::Family;
 use crate::domain::profile::Profile;
+use crate::domain::regime::Regime;
 use crate::domain::workload::{Case, Workload};
 use crate::runner::explainer::{Explained, Explainer};
-use crate::runner::messages::{CaseRequest, EvaluateRequest};
-use crate::runner::{inputs, sanitizer};
+use crate::runner::messages::{CaseRequest, EvaluateRequest, LaunchRequest, ProblemRequest};
+use crate::runner::{ablation, inputs, sanitizer};
 
 /// The most other cases to time. They show how the time grows with the work.
 const MAX_OTHERS: usize = 6;
@@ -27,6 +29,8 @@ pub struct Evidence {
     pub kernels: Vec<KernelResources>,
     /// The counts of a virtual GPU, or why there are none.
     pub profile: Result<Profile, String>,
+    /// Its times without each kind of instruction, or why there are none.
+    pub ablations: Result<Vec<Ablation>, String>,
     /// Other cases of the workload, with the time and the blocks of the same source on them.
     pub others: Vec<(Case, f64, u64)>,
 }
@@ -48,7 +52,9 @@ impl Bench {
             Some((case, found.best_timing()?.median_ns, found.ctas))
         };
         let profile = self.explained(subject, &artifact, input_seed).await?;
-        Ok(Evidence { time_ns, kernels: artifact.kernels, profile, others: measurements.filter_map(other).collect() })
+        let ablations = self.ablated(subject, &artifact, input_seed).await?;
+        let others = measurements.filter_map(other).collect();
+        Ok(Evidence { time_ns, kernels: artifact.kernels, profile, ablations, others })
     }
 
     /// Returns the families of the committed winners of a kernel's workload, that of its case first, and those of this
@@ -113,6 +119,26 @@ impl Bench {
             planned.remove(planned.len() / 2);
         }
         planned
+    }
+
+    /// Times the kernel without each kind of instruction.
+    async fn ablated(
+        &mut self,
+        subject: &Subject,
+        artifact: &Artifact,
+        seed: u64,
+    ) -> anyhow::Result<Result<Vec<Ablation>, String>> {
+        let Subject { workload, request, .. } = subject;
+        let (op, dtype, case) = (workload.op.source(), workload.dtype, request.case.clone());
+        let request = LaunchRequest {
+            artifact: artifact.clone(),
+            plan: request.plan.clone(),
+            cold: request.case.regime.on(self.device()) == Regime::Cold,
+            problem: Some(ProblemRequest { op, dtype, case }),
+            seed: inputs::mix(seed, &["ablate"]),
+        };
+        let min_sample_ns = self.measuring.min_sample_ns;
+        ablation::ablations(&mut self.worker, &request, min_sample_ns).await.context("Failed to ablate a kernel")
     }
 
     /// Has a virtual GPU model the kernel with and without each cause of lost time.

@@ -12,6 +12,7 @@ use crate::agent::diagnosis::{self, Point};
 use crate::bench::{Bench, Evidence, KernelName, Selection, Subject};
 use crate::catalog::Project;
 use crate::config::Config;
+use crate::domain::ablation::{self, Ablation, Removed};
 use crate::domain::device::TimeSource;
 use crate::domain::finding::{EvidenceSource, Finding};
 use crate::domain::ids::CaseName;
@@ -74,6 +75,8 @@ struct Diagnosed {
     floor_limiter: &'static str,
     /// Why a virtual GPU could not count, if it could not.
     no_counters: Option<String>,
+    /// Its times without each kind of instruction, the control first; empty if there are none.
+    ablations: Vec<Ablation>,
     findings: Vec<Finding>,
 }
 
@@ -108,7 +111,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
 }
 
 fn diagnose(bench: &Bench, subject: &Subject, evidence: Evidence) -> Diagnosed {
-    let Evidence { time_ns, kernels, profile, others } = evidence;
+    let Evidence { time_ns, kernels, profile, ablations, others } = evidence;
     let families = bench.families_for(subject);
     let (variant, request) = (&subject.variant, &subject.request);
     let family = families.iter().find(|family| family.name == variant.family);
@@ -147,6 +150,7 @@ fn diagnose(bench: &Bench, subject: &Subject, evidence: Evidence) -> Diagnosed {
         floor_limiter: floor.limiter.name(),
         findings: diagnosis::findings(&about),
         no_counters: profile.err(),
+        ablations: ablations.unwrap_or_default(),
     }
 }
 
@@ -176,6 +180,27 @@ fn print(diagnosed: &Diagnosed, bench: &Bench, out: &mut impl Write) -> anyhow::
             writeln!(out, "   next: {}", remedy.text)?;
         }
     }
+    print_ablations(&diagnosed.ablations, out)?;
     writeln!(out)?;
+    Ok(())
+}
+
+/// Prints how long the kernel takes without each kind of instruction.
+fn print_ablations(ablations: &[Ablation], out: &mut impl Write) -> anyhow::Result<()> {
+    let Some(control_ns) = ablation::control_ns(ablations) else { return Ok(()) };
+    writeln!(out, "\nwithout (the output is then wrong; all together {:.2} us):", control_ns / 1e3)?;
+    let others = ablations.iter().filter(|one| one.removed != Removed::Nothing);
+    for Ablation { removed, places, diverting, kept, time_ns } in others {
+        let what = removed.text();
+        match time_ns {
+            Ok(ns) => {
+                let kept = if *kept > 0 { format!(", {kept} stay") } else { String::new() };
+                let path = if *diverting > 0 { ", the path may differ" } else { "" };
+                let (us, gain) = (ns / 1e3, control_ns / ns);
+                writeln!(out, "   {what}: {us:.2} us, {gain:.2}x ({places} removed{kept}{path})")?;
+            }
+            Err(reason) => writeln!(out, "   {what}: not known, {reason}")?,
+        }
+    }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Plain data and pure rules, without database, device or runtime.
 
+pub mod ablation;
 pub mod approach;
 pub mod artifact;
 pub mod attempt;

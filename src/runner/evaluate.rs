@@ -27,9 +27,9 @@ use crate::domain::check::Check;
 use crate::domain::evaluation::{Evaluation, Measurement, Outcome};
 use crate::runner::ops;
 
-pub(super) use arena::{Arena, time};
+pub(super) use arena::Arena;
 use case_run::EvaluationContext;
-pub(super) use executed::execute;
+pub(super) use executed::{execute, time};
 pub(super) use stock::Stock;
 
 /// Called before each step on the device with the case's name and the action.

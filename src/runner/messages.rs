@@ -44,7 +44,7 @@ pub enum WorkerRequest {
         /// The participant's number.
         participant: usize,
     },
-    /// Time a plan that uses workspaces only, such as a measurement of the device's own ceilings.
+    /// Time a plan without checks: a measurement of the device's own ceilings, or an ablated kernel.
     Time(Box<TimeRequest>),
 }
 
@@ -156,17 +156,21 @@ pub struct EnterRequest {
     pub input_seed: u64,
 }
 
-/// A plan to time on its own.
+/// A plan to time on its own. Nothing is checked.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TimeRequest {
     /// The compiled kernels.
     pub artifact: Artifact,
-    /// Launches whose arguments are workspaces and scalars.
+    /// The launches.
     pub plan: LaunchPlan,
+    /// The problem that the plan solves, with the regime to time it in. `None` if it uses workspaces only.
+    pub problem: Option<ProblemRequest>,
     /// Number of samples.
     pub samples: usize,
     /// The shortest sample, in nanoseconds.
     pub min_sample_ns: f64,
+    /// Seed of the inputs.
+    pub seed: u64,
 }
 
 /// A plan to execute for a profiler.

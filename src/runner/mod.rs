@@ -4,6 +4,7 @@
 //! can render forever ([`renderer`]), a source can crash its compiler ([`compile`]), and a kernel can hang or
 //! permanently break a CUDA context ([`worker`]).
 
+pub mod ablation;
 pub mod activity;
 pub mod baseline;
 mod benchmark;

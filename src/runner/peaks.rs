@@ -48,7 +48,8 @@ async fn time(worker: &mut Worker, compiler: &Compiler, probe: &PeakKernel) -> R
     let (compiler, variant) = (compiler.clone(), variant(probe));
     let compiled = tokio::task::spawn_blocking(move || compiler.compile(&variant)).await;
     let artifact = compiled.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))?;
-    let request = TimeRequest { artifact, plan: probe.plan.clone(), samples: SAMPLES, min_sample_ns: MIN_SAMPLE_NS };
+    let (plan, samples, min_sample_ns) = (probe.plan.clone(), SAMPLES, MIN_SAMPLE_NS);
+    let request = TimeRequest { artifact, plan, problem: None, samples, min_sample_ns, seed: 0 };
     worker.time(request).await.map_err(|error| failed(error.to_string()))
 }
 

@@ -176,7 +176,7 @@ impl AcceptanceChecks<'_> {
     ) -> Result<T, Ended> {
         let AcceptanceRequest { dtype, compute, tolerance, .. } = self.request;
         let problem = Problem { op: self.op, dims: &case.dims, dtype: *dtype, compute: *compute };
-        with_sets(device, &case.name, (&problem, plan), Rotation::apart(SETS), |device, sets| {
+        with_sets(device, &case.name, (Some(&problem), plan), Rotation::apart(SETS), |device, sets| {
             let seed = self.request.input_seed;
             what(&Setup { case: &case.name, problem, tolerance, module, plan, sets, seed }, device)
         })

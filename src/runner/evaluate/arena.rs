@@ -26,12 +26,11 @@ use crate::domain::correctness::Correctness;
 use crate::domain::evaluation::Outcome;
 use crate::domain::op::{Dims, Dtype, Op, OpSource};
 use crate::domain::plan::LaunchPlan;
-use crate::domain::timing::Timing;
 use crate::domain::workload::{Case, Tolerance};
 use crate::runner::benchmark::{self, Prepared};
 use crate::runner::device::{Device, Fault, Module, Problem};
 use crate::runner::inputs::mix;
-use crate::runner::messages::{EnterRequest, Entered, SampleGroup, TimeRequest};
+use crate::runner::messages::{EnterRequest, Entered, SampleGroup};
 use crate::runner::ops;
 use crate::runner::outputs::Refusal;
 
@@ -278,35 +277,6 @@ fn find_corruption(
         found = found.or(participant.setup().check_guard_regions(device, &participant.loaded.sets.places())?);
     }
     Ok(found)
-}
-
-/// Times a plan that uses workspaces only.
-pub fn time(device: &mut dyn Device, request: &TimeRequest, step: &mut Step<'_>) -> Result<Timing, Ended> {
-    replays(device)?;
-    let TimeRequest { artifact, plan, samples, min_sample_ns } = request;
-    step("", "load");
-    let loaded = LoadedModule::take(device, artifact, |device| Sets::allocate(device, None, plan, Rotation::apart(1)));
-    let loaded = loaded.map_err(|fault| ended("", fault))?;
-    step("", "time");
-    let timed = time_held(device, &loaded, plan, *samples, *min_sample_ns);
-    let released = loaded.release(device).map_err(|fault| ended("", fault));
-    let timing = timed?;
-    released?;
-    Ok(timing)
-}
-
-fn time_held(
-    device: &mut dyn Device,
-    loaded: &LoadedModule,
-    plan: &LaunchPlan,
-    samples: usize,
-    min_sample_ns: f64,
-) -> Result<Timing, Ended> {
-    let works = loaded.sets.works(loaded.module, plan, None);
-    loaded.sets.reset(device, plan).map_err(|fault| ended("", fault))?;
-    // A separate launch distinguishes a plan that does not run from one that cannot be captured.
-    works.iter().try_for_each(|work| device.launch(work)).map_err(|fault| ended("", fault))?;
-    benchmark::time(replays(device)?, &works, samples, min_sample_ns).map_err(|fault| ended("", fault))
 }
 
 /// Checks a participant once, reloads it, prepares it for sampling, and then checks the buffers of all participants.

@@ -148,7 +148,7 @@ impl CaseRun<'_> {
         let problem = Problem { op, dims, dtype: request.dtype, compute: request.compute };
         let rotation = Sets::rotation(device.info(), &problem, *regime)
             .map_err(|reason| Ended::Machine(format!("case `{name}`: {reason}")))?;
-        with_sets(device, name, (&problem, plan), rotation, |device, sets| {
+        with_sets(device, name, (Some(&problem), plan), rotation, |device, sets| {
             what(&CaseRun { request, stock, explain, case: name, problem, plan, sets }, device)
         })
     }

@@ -76,7 +76,7 @@ pub fn check(
     let problem = Problem { op, dims: &case.dims, dtype: request.dtype, compute: request.compute };
     let count = set_count(device.info(), &problem, plan, case.regime)
         .map_err(|reason| Ended::Machine(format!("case `{}`: {reason}", case.name)))?;
-    with_sets(device, &case.name, (&problem, plan), Rotation::apart(count), |device, sets| {
+    with_sets(device, &case.name, (Some(&problem), plan), Rotation::apart(count), |device, sets| {
         with_module(device, &case.name, &request.artifact, |device, module| {
             let (tolerance, seed) = (&request.tolerance, request.input_seed);
             let setup = Setup { case: &case.name, problem, tolerance, module, plan, sets, seed };

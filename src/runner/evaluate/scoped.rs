@@ -22,11 +22,11 @@ pub fn with_module<T>(
 pub fn with_sets<T>(
     device: &mut dyn Device,
     case: &str,
-    (problem, plan): (&Problem<'_>, &LaunchPlan),
+    (problem, plan): (Option<&Problem<'_>>, &LaunchPlan),
     rotation: Rotation,
     what: impl FnOnce(&mut dyn Device, &Sets) -> Result<T, Ended>,
 ) -> Result<T, Ended> {
-    let sets = Sets::allocate(device, Some(problem), plan, rotation).map_err(|fault| ended(case, fault))?;
+    let sets = Sets::allocate(device, problem, plan, rotation).map_err(|fault| ended(case, fault))?;
     let done = what(device, &sets);
     after_release(case, done, sets.free(device))
 }

@@ -1,0 +1,126 @@
+//! Ablations: the time of a kernel without one kind of instruction.
+//!
+//! The output of such a kernel is wrong, so it can win nothing. How much faster it is shows how much of the kernel's time
+//! that kind of instruction costs.
+
+use serde::{Deserialize, Serialize};
+
+use super::ids::{CaseName, IterationId};
+
+/// What an ablated kernel lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Removed {
+    /// Nothing: the control, compiled in the same way.
+    Nothing,
+    /// All work: each block ends at once. What is left is the launch and its blocks.
+    Work,
+    /// Products on tensor cores. Their operands are still loaded.
+    TensorProducts,
+    /// Exponentials, logarithms, reciprocals, roots and trigonometric functions.
+    SpecialFunctions,
+    /// Loads from global memory, asynchronous copies included.
+    GlobalLoads,
+    /// Stores to global memory.
+    GlobalStores,
+    /// Loads from shared memory into registers.
+    SharedLoads,
+    /// Shuffles between the lanes of a warp.
+    Shuffles,
+    /// Block barriers.
+    Barriers,
+}
+
+impl Removed {
+    /// All of them. The control comes first.
+    pub const ALL: [Self; 9] = [
+        Self::Nothing,
+        Self::Work,
+        Self::GlobalLoads,
+        Self::SharedLoads,
+        Self::TensorProducts,
+        Self::SpecialFunctions,
+        Self::Barriers,
+        Self::Shuffles,
+        Self::GlobalStores,
+    ];
+
+    /// Returns the name in the store and in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Work => "work",
+            Self::TensorProducts => "tensor_products",
+            Self::SpecialFunctions => "special_functions",
+            Self::GlobalLoads => "global_loads",
+            Self::GlobalStores => "global_stores",
+            Self::SharedLoads => "shared_loads",
+            Self::Shuffles => "shuffles",
+            Self::Barriers => "barriers",
+        }
+    }
+
+    /// Returns what has a name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|removed| removed.name() == name)
+    }
+
+    /// Returns the words that reports use.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Work => "all work",
+            Self::TensorProducts => "products on tensor cores",
+            Self::SpecialFunctions => "exponentials and other special functions",
+            Self::GlobalLoads => "loads from global memory",
+            Self::GlobalStores => "stores to global memory",
+            Self::SharedLoads => "loads from shared memory",
+            Self::Shuffles => "shuffles between lanes",
+            Self::Barriers => "block barriers",
+        }
+    }
+}
+
+/// The time of a kernel without one kind of instruction.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ablation {
+    /// What it lacks.
+    pub removed: Removed,
+    /// How many instructions of this kind its code had, and lacks.
+    pub places: u32,
+    /// How many of the missing ones decide branches, so that the kernel may have taken another path.
+    pub diverting: u32,
+    /// How many it keeps, because they decide addresses, loops or synchronisation.
+    pub kept: u32,
+    /// Its median time in nanoseconds, or why there is none.
+    pub time_ns: Result<f64, String>,
+}
+
+/// The ablations of a variant on a case. They were timed one right after the other.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ablated {
+    /// The iteration that measured the variant.
+    pub iteration: IterationId,
+    /// The case.
+    pub case: CaseName,
+    /// The ablations, the control first. Or why there are none.
+    pub ablations: Result<Vec<Ablation>, String>,
+    /// The wall time that they took, in seconds.
+    pub wall_s: f64,
+}
+
+/// Returns how many times as fast the kernel is without one kind of instruction. None without both times, or if nothing was
+/// removed.
+pub fn gain(ablations: &[Ablation], removed: Removed) -> Option<f64> {
+    Some(control_ns(ablations)? / time_ns(ablations, removed)?)
+}
+
+/// Returns the time of the control in nanoseconds.
+pub fn control_ns(ablations: &[Ablation]) -> Option<f64> {
+    time_ns(ablations, Removed::Nothing)
+}
+
+/// Returns the time of the kernel without one kind of instruction, in nanoseconds.
+pub fn time_ns(ablations: &[Ablation], removed: Removed) -> Option<f64> {
+    ablations.iter().find(|ablation| ablation.removed == removed)?.time_ns.as_ref().ok().copied()
+}

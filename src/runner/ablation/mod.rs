@@ -1,0 +1,108 @@
+//! Ablation: removes one kind of instruction from a kernel's PTX, so that its time shows what they cost.
+
+mod memory;
+mod registers;
+mod replace;
+mod run;
+mod statement;
+mod steering;
+
+use registers::Registers;
+use replace::{Fate, OPAQUE, Replacer};
+use statement::{Piece, pieces};
+use steering::{Deciding, Kernel, Steering};
+
+use crate::domain::ablation::Removed;
+
+pub use run::ablations;
+
+/// A kernel's PTX without one kind of instruction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AblatedPtx {
+    /// The PTX.
+    pub ptx: String,
+    /// How many instructions were removed.
+    pub places: u32,
+    /// How many of these decide branches, so that the kernel may take another path.
+    pub diverting: u32,
+    /// How many stay, because they decide addresses, loops or synchronisation.
+    pub kept: u32,
+}
+
+/// Removes one kind of instruction from all kernels of a PTX text. Without such an instruction, the kernels stay as they are.
+pub fn ablate(ptx: &str, removed: Removed) -> AblatedPtx {
+    let pieces = pieces(ptx);
+    let mut registers = Registers::default();
+    for declaration in pieces.iter().filter_map(Piece::declaration) {
+        registers.declare(declaration);
+    }
+    let parts = kernels(&pieces);
+    let kernels: Vec<Kernel<'_, '_>> = parts.iter().map(|part| Kernel::of(part, &registers)).collect();
+    let [steering, paths] = [Deciding::Safety, Deciding::Path].map(|deciding| Steering::of(&kernels, deciding));
+    let mut ablated = AblatedPtx { ptx: String::with_capacity(ptx.len()), places: 0, diverting: 0, kept: 0 };
+    let mut values = 0;
+    for (at, part) in parts.iter().enumerate() {
+        let (kernel, steering) = (&kernels[at], &steering[at]);
+        let mut replacer = Replacer { removed, registers: &registers, kernel, steering, values };
+        ablated.add(part, &mut replacer, &paths[at]);
+        values = replacer.values;
+    }
+    ablated
+}
+
+/// Splits pieces before the body of each kernel. The first part has what stands before all bodies.
+fn kernels<'a, 'p>(pieces: &'a [Piece<'p>]) -> Vec<&'a [Piece<'p>]> {
+    let bodies = pieces.iter().enumerate().filter(|(_, piece)| matches!(piece, Piece::Body(_))).map(|(at, _)| at);
+    let starts: Vec<usize> = std::iter::once(0).chain(bodies).collect();
+    let ends = starts.iter().skip(1).copied().chain([pieces.len()]);
+    starts.iter().zip(ends).map(|(start, end)| &pieces[*start..end]).collect()
+}
+
+impl AblatedPtx {
+    /// Adds a kernel without what is removed.
+    fn add<'a>(&mut self, kernel: &[Piece<'a>], replacer: &mut Replacer<'_, 'a>, paths: &Steering<'a>) {
+        let mut is_start = matches!(kernel.first(), Some(Piece::Body(_)));
+        for piece in kernel {
+            let Piece::Instruction(instruction) = piece else {
+                self.ptx += piece.text();
+                continue;
+            };
+            if std::mem::take(&mut is_start) {
+                self.ptx += &prologue(replacer.removed);
+                self.places += u32::from(replacer.removed == Removed::Work);
+            }
+            match replacer.fate(instruction) {
+                Fate::Other => self.ptx += instruction.text,
+                Fate::Adapted(text) => self.ptx += &text,
+                Fate::Kept => {
+                    self.kept += 1;
+                    self.ptx += instruction.text;
+                }
+                Fate::Replaced(text) => {
+                    self.places += 1;
+                    let result = instruction.result();
+                    self.diverting += u32::from(!result.is_none_or(|result| paths.is_free(result)));
+                    self.ptx += &text;
+                }
+            }
+        }
+    }
+}
+
+/// Returns what a kernel begins with: it sets a register to a value that the compiler does not know, and ends at once if all
+/// work is removed. The compiler must not know that it does, so that the kernel keeps its registers and its shared memory.
+fn prologue(removed: Removed) -> String {
+    match removed {
+        Removed::Nothing => String::new(),
+        Removed::Work => ".reg .b64 %ablated; .reg .pred %ablated_end; mov.u64 %ablated, %gridid; \
+                          setp.ne.u64 %ablated_end, %ablated, 0xfffffffffffffff; @%ablated_end ret;\n\t"
+            .to_owned(),
+        _ => format!(
+            ".reg .b32 {OPAQUE}; {{ .reg .b64 %ablated_id; mov.u64 %ablated_id, %gridid; cvt.u32.u64 {OPAQUE}, %ablated_id; \
+             }}\n\t"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,232 @@
+//! Finds the values of a kernel that decide addresses, loops or synchronisation.
+//!
+//! An ablated kernel computes wrong values. Where such a value decided an address or the end of a loop, the kernel could access
+//! memory out of bounds, or never end. So what these values follow from is left as it is. The analysis ignores the order of
+//! instructions, so it finds too many values rather than too few.
+
+use std::collections::HashSet;
+
+use super::memory::{Addresses, Part};
+use super::registers::Registers;
+use super::statement::{Instruction, Piece, names};
+
+/// What decides something in a kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Deciding {
+    /// An address, the end of a loop, or synchronisation. A wrong value could break the kernel.
+    Safety,
+    /// A branch as well. A wrong value could make the kernel take another path.
+    Path,
+}
+
+/// A kernel's instructions, with what its addresses follow from.
+pub(super) struct Kernel<'p, 'a> {
+    instructions: Vec<&'p Instruction<'a>>,
+    /// The branches that lead back.
+    loops: HashSet<*const Instruction<'a>>,
+    addresses: Addresses<'a>,
+}
+
+/// The values that decide something.
+#[derive(Debug, Default)]
+pub(super) struct Steering<'a> {
+    registers: HashSet<&'a str>,
+    memory: HashSet<Part<'a>>,
+}
+
+/// Instructions all of whose operands must stay.
+const SYNCHRONISATION: [&str; 9] =
+    ["bar", "barrier", "mbarrier", "cp", "brx", "call", "setmaxnreg", "elect", "nanosleep"];
+
+/// Instructions that must be executed as often as they were.
+const GUARDED: [&str; 7] = ["ret", "exit", "bar", "barrier", "mbarrier", "cp", "wgmma"];
+
+impl<'p, 'a> Kernel<'p, 'a> {
+    /// Reads the pieces of a kernel.
+    pub fn of(pieces: &'p [Piece<'a>], registers: &Registers<'_>) -> Self {
+        let (mut instructions, mut loops, mut labels) = (Vec::new(), HashSet::new(), HashSet::new());
+        for piece in pieces {
+            if let Some(label) = piece.text().strip_suffix(':') {
+                labels.insert(label);
+            }
+            let Some(instruction) = piece.instruction() else { continue };
+            let leads_back = instruction.operands.iter().any(|target| labels.contains(target));
+            if instruction.name() == "bra" && leads_back {
+                loops.insert(std::ptr::from_ref(instruction));
+            }
+            instructions.push(instruction);
+        }
+        let addresses = Addresses::of(&instructions, registers);
+        Self { instructions, loops, addresses }
+    }
+
+    /// Returns the asynchronous copies to shared memory.
+    pub fn copies(&self) -> impl Iterator<Item = &'p Instruction<'a>> {
+        self.instructions.iter().copied().filter(|instruction| instruction.is_copy_to_shared())
+    }
+
+    /// Returns whether the kernel uses mbarriers.
+    pub fn has_mbarriers(&self) -> bool {
+        self.instructions.iter().any(|instruction| instruction.name() == "mbarrier")
+    }
+
+    /// Returns the values of an instruction that decide something by themselves.
+    fn roots(&self, instruction: &Instruction<'a>, deciding: Deciding) -> Vec<&'a str> {
+        let name = instruction.name();
+        let mut roots: Vec<&str> = Vec::new();
+        for operand in &instruction.operands {
+            let is_descriptor = name == "wgmma" && !operand.starts_with('{');
+            if operand.contains('[') || SYNCHRONISATION.contains(&name) || is_descriptor {
+                roots.extend(names(operand));
+            }
+        }
+        let is_branch = name == "bra"
+            && (deciding == Deciding::Path || self.loops.contains(&std::ptr::from_ref(instruction)));
+        if GUARDED.contains(&name) || is_branch {
+            roots.extend(names(instruction.guard));
+        }
+        roots
+    }
+}
+
+impl<'a> Steering<'a> {
+    /// Analyses kernels that run one after the other. What one stores in global memory may decide something in another.
+    pub fn of(kernels: &[Kernel<'_, 'a>], deciding: Deciding) -> Vec<Self> {
+        let roots = |kernel: &Kernel<'_, 'a>| {
+            kernel.instructions.iter().flat_map(|instruction| kernel.roots(instruction, deciding)).collect()
+        };
+        let mut all: Vec<Self> =
+            kernels.iter().map(|kernel| Self { registers: roots(kernel), memory: HashSet::new() }).collect();
+        loop {
+            let before: Vec<(usize, usize)> = all.iter().map(Self::size).collect();
+            let readers: Vec<bool> = all.iter().map(Self::reads_global).collect();
+            for (at, (steering, kernel)) in all.iter_mut().zip(kernels).enumerate() {
+                // The other kernel knows the same memory by another name.
+                if readers.iter().enumerate().any(|(other, reads)| other != at && *reads) {
+                    steering.memory.insert(Part::Global);
+                }
+                steering.grow(kernel);
+            }
+            if before == all.iter().map(Self::size).collect::<Vec<_>>() {
+                return all;
+            }
+        }
+    }
+
+    /// Returns whether these values decide nothing but results.
+    pub fn is_free(&self, values: &str) -> bool {
+        !names(values).any(|name| self.registers.contains(name))
+    }
+
+    /// Returns whether values that an instruction loads, stores or copies decide something.
+    pub fn uses(&self, kernel: &Kernel<'_, 'a>, instruction: &Instruction<'a>) -> bool {
+        let parts = kernel.addresses.parts(instruction);
+        parts.iter().any(|part| self.memory.iter().any(|known| known.overlaps(*part)))
+    }
+
+    /// Returns whether any values in shared memory decide something.
+    pub fn reads_shared(&self) -> bool {
+        self.memory.iter().any(|part| part.is_shared())
+    }
+
+    /// Returns whether any values in global memory decide something.
+    fn reads_global(&self) -> bool {
+        self.memory.iter().any(|part| part.is_global())
+    }
+
+    fn size(&self) -> (usize, usize) {
+        (self.registers.len(), self.memory.len())
+    }
+
+    /// Adds what the known values follow from, until there is no more. Most follow from instructions before.
+    fn grow(&mut self, kernel: &Kernel<'_, 'a>) {
+        loop {
+            let before = self.size();
+            for instruction in kernel.instructions.iter().rev() {
+                self.follow(kernel, instruction);
+            }
+            if before == self.size() {
+                return;
+            }
+        }
+    }
+
+    fn follow(&mut self, kernel: &Kernel<'_, 'a>, instruction: &Instruction<'a>) {
+        let name = instruction.name();
+        if instruction.result().is_some_and(|result| !self.is_free(result)) {
+            self.registers.extend(sources(instruction));
+            self.memory.extend(kernel.addresses.parts(instruction));
+        }
+        let stores = matches!(name, "st" | "stmatrix" | "atom" | "red");
+        if stores && self.uses(kernel, instruction) {
+            self.registers.extend(instruction.operands.iter().skip(1).flat_map(|operand| names(operand)));
+        }
+        // A copy to shared memory reads what is in global memory.
+        if name == "cp" && self.uses(kernel, instruction) {
+            self.memory.insert(Part::Global);
+        }
+    }
+}
+
+fn sources<'a>(instruction: &Instruction<'a>) -> Vec<&'a str> {
+    let operands = instruction.operands.iter().skip(1).flat_map(|operand| names(operand));
+    operands.chain(names(instruction.guard)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::statement::pieces;
+    use super::*;
+
+    const DECLARED: &str = ".reg .b64 %rd<9>; .reg .b32 %r<9>; ";
+
+    fn is_free(ptx: &str, value: &str, deciding: Deciding) -> bool {
+        let ptx = format!("{DECLARED}{ptx}");
+        let pieces = pieces(&ptx);
+        let mut registers = Registers::default();
+        pieces.iter().filter_map(Piece::declaration).for_each(|one| registers.declare(one));
+        Steering::of(&[Kernel::of(&pieces, &registers)], deciding)[0].is_free(value)
+    }
+
+    fn free(ptx: &str, value: &str) -> bool {
+        is_free(ptx, value, Deciding::Safety)
+    }
+
+    #[test]
+    fn what_an_address_follows_from_stays() {
+        let ptx = "ld.global.u32 %r1, [%rd1]; shl.b32 %r2, %r1, 2; ld.shared.f32 %f1, [%r2]; mul.f32 %f2, %f1, %f1;";
+        assert!(!free(ptx, "%r1") && !free(ptx, "%rd1"));
+        assert!(free(ptx, "%f1") && free(ptx, "%f2"));
+    }
+
+    #[test]
+    fn what_the_end_of_a_loop_follows_from_stays() {
+        let back = "$L: ex2.approx.f32 %f1, %f0; setp.gt.f32 %p1, %f1, 0f00000000; @%p1 bra $L;";
+        assert!(!free(back, "%f1") && !free(back, "%f0"));
+        let forwards = "ex2.approx.f32 %f1, %f0; setp.gt.f32 %p1, %f1, 0f00000000; @%p1 bra $L; $L: ret;";
+        assert!(free(forwards, "%f1"));
+        assert!(!is_free(forwards, "%f1", Deciding::Path));
+    }
+
+    #[test]
+    fn what_passes_through_memory_stays() {
+        let ptx = "st.shared.u32 [%r1], %r2; ld.shared.u32 %r3, [%r1]; ld.global.f32 %f1, [%r3];";
+        assert!(!free(ptx, "%r2"));
+        assert!(free(&ptx.replace("st.shared", "st.global"), "%r2"));
+        assert!(!free(&ptx.replace("st.shared", "st"), "%r2"));
+    }
+
+    #[test]
+    fn variables_and_tensors_lie_apart() {
+        let named = "mov.u32 %r1, tile; st.shared.u8 [is_last], %r2; st.shared.f32 [%r1+4], %f1; \
+                     ld.shared.u8 %r3, [is_last]; ld.global.f32 %f2, [%r3];";
+        assert!(!free(named, "%r2") && free(named, "%f1"));
+        assert!(!free(&named.replace("%r1, tile", "%r1, is_last"), "%f1"));
+        // It may be any variable.
+        assert!(!free(&named.replace("%r1, tile", "%r1, %tid.x"), "%f1"));
+        let tensors = "ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [b]; add.s64 %rd3, %rd1, 4; \
+                       st.global.f32 [%rd2], %f1; ld.global.u32 %r1, [%rd3]; ld.shared.f32 %f2, [%r1];";
+        assert!(free(tensors, "%f1"));
+        assert!(!free(&tensors.replace("[%rd2]", "[%rd3]"), "%f1"));
+    }
+}

@@ -1,0 +1,67 @@
+use super::*;
+
+/// Each thread scales a number by an exponential, with a table of factors in shared memory.
+const KERNEL: &str = "\
+.version 9.0
+.target sm_90a
+.address_size 64
+.visible .entry scale(
+	.param .u64 scale_param_0,
+	.param .u64 scale_param_1
+)
+{
+	.reg .f32 %f<9>;
+	.reg .b32 %r<9>;
+	.reg .b64 %rd<9>;
+	.shared .align 4 .b8 factors[128];
+	ld.param.u64 %rd1, [scale_param_0];
+	ld.param.u64 %rd2, [scale_param_1];
+	mov.u32 %r1, %tid.x;
+	mul.wide.u32 %rd3, %r1, 4;
+	add.s64 %rd4, %rd1, %rd3;
+	ld.global.f32 %f1, [%rd4];
+	mov.u32 %r2, factors;
+	shl.b32 %r3, %r1, 2;
+	add.s32 %r4, %r2, %r3;
+	st.shared.f32 [%r4], %f1;
+	bar.sync 0;
+	ld.shared.f32 %f2, [%r4];
+	shfl.sync.bfly.b32 %r5|%p1, %r1, 1, 31, -1;
+	ex2.approx.ftz.f32 %f3, %f2;
+	add.s64 %rd5, %rd2, %rd3;
+	st.global.f32 [%rd5], %f3;
+	ret;
+}
+";
+
+/// Returns the lines that differ from the kernel.
+fn changed(removed: Removed) -> String {
+    let AblatedPtx { ptx, places, diverting, kept } = ablate(KERNEL, removed);
+    let lines = ptx.lines().filter(|line| !KERNEL.lines().any(|other| other == *line)).map(str::trim);
+    let counts = format!("{places} removed, {diverting} diverting, {kept} kept");
+    std::iter::once(counts.as_str()).chain(lines).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn each_kind_of_instruction_is_replaced() {
+    let all: Vec<String> = Removed::ALL.map(|removed| format!("{}: {}", removed.name(), changed(removed))).into();
+    insta::assert_snapshot!(all.join("\n\n"));
+}
+
+#[test]
+fn a_kernel_that_waits_for_copies_no_longer_expects_their_bytes() {
+    let kernel = ".visible .entry copy()\n{\n.reg .b32 %r<9>;\n.reg .b64 %rd<9>;\n\
+                  mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], %r2;\n\
+                  cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r3], [%rd1, {%r4, %r5}], [%r1];\n\
+                  ret;\n}\n";
+    let AblatedPtx { ptx, places, .. } = ablate(kernel, Removed::GlobalLoads);
+    assert_eq!(places, 1);
+    assert!(ptx.contains("mbarrier.arrive.shared::cta.b64 _, [%r1];") && !ptx.contains("cp.async"), "{ptx}");
+}
+
+#[test]
+fn an_index_is_loaded_in_any_case() {
+    let kernel = KERNEL.replace("[%rd5], %f3;", "[%rd5], %f3;\n\tcvt.rzi.u32.f32 %r6, %f1;\n\tld.shared.f32 %f4, [%r6];");
+    let AblatedPtx { places, kept, .. } = ablate(&kernel, Removed::GlobalLoads);
+    assert_eq!((places, kept), (0, 1));
+}
