@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 pub use llm::{LlmConfig, PriceConfig, Send};
 pub use notify::NotifyConfig;
 pub use sections::{
-    BaselineConfig, BenchmarkConfig, CompileConfig, CostConfig, CountersConfig, GitConfig, SessionConfig, StopConfig,
-    StoreConfig, ValidateConfig, VirtualGpuConfig, WorkerConfig,
+    AblationsConfig, BaselineConfig, BenchmarkConfig, CompileConfig, CostConfig, CountersConfig, GitConfig,
+    SessionConfig, StopConfig, StoreConfig, ValidateConfig, VirtualGpuConfig, WorkerConfig,
 };
 
 use crate::domain::comparison::MIN_ROUNDS;
@@ -61,6 +61,8 @@ pub struct Config {
     pub baseline: BaselineConfig,
     /// How hardware counters are read.
     pub counters: CountersConfig,
+    /// How kernels are timed without kinds of instructions.
+    pub ablations: AblationsConfig,
     /// What virtual GPUs execute.
     #[serde(rename = "virtual")]
     pub virtual_gpu: VirtualGpuConfig,
@@ -138,6 +140,9 @@ impl Config {
         duration("counters.timeout", &self.counters.timeout)?;
         if !(0.0..=0.5).contains(&self.counters.budget_share) {
             bail!("counters.budget_share must be between 0 and 0.5; 0 means no counters");
+        }
+        if !(0.0..=0.5).contains(&self.ablations.budget_share) {
+            bail!("ablations.budget_share must be between 0 and 0.5; 0 means no ablations");
         }
         if !(1..=1000).contains(&benchmark.group_size) {
             bail!("benchmark.group_size must be between 1 and 1000");

@@ -4,6 +4,7 @@
 //! The `pipeline`, the `evaluator` or the `commits` carries the action out. The result is written to the store
 //! and then applied to the `state`. A resumed session applies the same records.
 
+mod ablating;
 mod acceptance;
 mod baseline_start;
 mod baselines;
@@ -380,6 +381,7 @@ impl<'a> Session<'a> {
                     }
                 }
                 Action::Profile(due) => self.profile(&due).await?,
+                Action::Ablate(due) => self.ablate(&due).await?,
                 Action::TimeBaselines => {
                     if let Some(timed) = self.deadline.clone().within(self.time_baselines()).await {
                         timed?;

@@ -29,8 +29,8 @@ pub struct Evidence {
     pub kernels: Vec<KernelResources>,
     /// The counts of a virtual GPU, or why there are none.
     pub profile: Result<Profile, String>,
-    /// Its times without each kind of instruction, or why there are none.
-    pub ablations: Result<Vec<Ablation>, String>,
+    /// Its times without each kind of instruction, the control first.
+    pub ablations: Vec<Ablation>,
     /// Other cases of the workload, with the time and the blocks of the same source on them.
     pub others: Vec<(Case, f64, u64)>,
 }
@@ -122,12 +122,7 @@ impl Bench {
     }
 
     /// Times the kernel without each kind of instruction.
-    async fn ablated(
-        &mut self,
-        subject: &Subject,
-        artifact: &Artifact,
-        seed: u64,
-    ) -> anyhow::Result<Result<Vec<Ablation>, String>> {
+    async fn ablated(&mut self, subject: &Subject, artifact: &Artifact, seed: u64) -> anyhow::Result<Vec<Ablation>> {
         let Subject { workload, request, .. } = subject;
         let (op, dtype, case) = (workload.op.source(), workload.dtype, request.case.clone());
         let request = LaunchRequest {

@@ -150,7 +150,7 @@ fn diagnose(bench: &Bench, subject: &Subject, evidence: Evidence) -> Diagnosed {
         floor_limiter: floor.limiter.name(),
         findings: diagnosis::findings(&about),
         no_counters: profile.err(),
-        ablations: ablations.unwrap_or_default(),
+        ablations,
     }
 }
 

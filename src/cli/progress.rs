@@ -146,6 +146,12 @@ impl<'a, W: Write> Progress<'a, W> {
                 say(&format!("{case}: the hardware counters of iteration {iteration} are on record"));
             }
             Event::NoCounters { reason } => say(&format!("no hardware counters: {reason}")),
+            Event::Ablated { case, iteration } => {
+                say(&format!("{case}: iteration {iteration} was timed without each kind of instruction"));
+            }
+            Event::NotAblated { case, iteration, reason } => {
+                say(&format!("{case}: iteration {iteration} was not timed without instructions: {reason}"));
+            }
             // The verb has said it before the session began.
             Event::FamilyLeftOut { .. } => {}
             Event::NoBaseline { reason } => say(&format!("no baseline: {reason}")),

@@ -432,6 +432,7 @@ pub(super) fn options_under(config: &Config, budget: Budget, seed: u64, proposer
         rate: Rate { gpu_usd_per_hour: config.cost.gpu_usd_per_hour },
         measuring: config.measuring(),
         counters_share: config.counters.budget_share,
+        ablations_share: config.ablations.budget_share,
         compilations: config.parallel_compilations(),
         compile_ahead: config.compiled_ahead(),
         seed,

@@ -105,6 +105,14 @@ pub struct CountersConfig {
     pub timeout: String,
 }
 
+/// `[ablations]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AblationsConfig {
+    /// The largest share of the time budget that timing kernels without kinds of instructions may take. 0 for none.
+    pub budget_share: f64,
+}
+
 /// `[virtual]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -210,6 +218,12 @@ impl Default for BaselineConfig {
     fn default() -> Self {
         let (env, read, write) = (Vec::new(), Vec::new(), Vec::new());
         Self { python: "python3".to_owned(), env, read, write, samples: 100, timeout: "2m".to_owned() }
+    }
+}
+
+impl Default for AblationsConfig {
+    fn default() -> Self {
+        Self { budget_share: 0.05 }
     }
 }
 

@@ -103,8 +103,8 @@ pub struct Ablated {
     pub iteration: IterationId,
     /// The case.
     pub case: CaseName,
-    /// The ablations, the control first. Or why there are none.
-    pub ablations: Result<Vec<Ablation>, String>,
+    /// The ablations, the control first. If the control has no time, there are no others.
+    pub ablations: Vec<Ablation>,
     /// The wall time that they took, in seconds.
     pub wall_s: f64,
 }

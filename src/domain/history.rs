@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::ablation::{Ablated, Ablation};
 use super::attempt::Attempt;
 use super::code::CodeFigures;
 use super::counters::{Counted, Counters};
@@ -115,6 +116,8 @@ pub struct History {
     pub progress: HashMap<CaseName, Progress>,
     /// The hardware counters that were read, and why others were not, oldest first.
     pub counters: Vec<Counted>,
+    /// The ablations of variants, oldest first.
+    pub ablations: Vec<Ablated>,
     /// What experiments have shown, oldest first. Their times are in no other list.
     pub experiments: Vec<Experiment>,
     /// Every evaluated configuration, including those that failed and those that were left out because they would be slow,
@@ -140,6 +143,10 @@ impl History {
                     counters,
                     wall_s: 0.0,
                 }));
+                if !found.ablations.is_empty() {
+                    let (case, ablations) = (found.case.clone(), found.ablations.clone());
+                    history.ablations.push(Ablated { iteration: iteration.id, case, ablations, wall_s: 0.0 });
+                }
             }
         }
         history
@@ -232,6 +239,14 @@ impl History {
             counted.case == case && self.iteration(counted.iteration).is_some_and(|finished| finished.hash == *hash)
         };
         self.counters.iter().filter(is_of).find_map(|counted| counted.counters.as_ref().ok())
+    }
+
+    /// Returns the ablations of a variant on a case. Empty if there are none.
+    pub fn ablations_of(&self, hash: &VariantHash, case: &str) -> &[Ablation] {
+        let is_of = |ablated: &&Ablated| {
+            ablated.case == case && self.iteration(ablated.iteration).is_some_and(|finished| finished.hash == *hash)
+        };
+        self.ablations.iter().find(is_of).map_or(&[], |ablated| &ablated.ablations)
     }
 
     /// Returns the fastest variant timed on a case, confirmed or not, with its time.

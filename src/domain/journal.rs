@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use super::ablation::Ablated;
 use super::call_record::{CallBegun, CallEnded};
 use super::code::CodeFigures;
 use super::cost::Spent;
@@ -46,6 +47,8 @@ pub enum Record {
     },
     /// Hardware counters have been read, or could not be.
     Counted(Box<Counted>),
+    /// A variant has been timed without each kind of instruction.
+    Ablated(Box<Ablated>),
     /// Money and device time that belong to no single iteration.
     Booked(Spent),
     /// A call of a language model has begun.

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::ablation::Ablation;
 use super::artifact::KernelResources;
 use super::comparison::Comparison;
 use super::compute::Compute;
@@ -387,6 +388,9 @@ pub struct CaseRecord {
     pub explanation: Option<Profile>,
     /// The hardware counters, where a real GPU was asked for them.
     pub counters: Option<Counters>,
+    /// The times without each kind of instruction, the control first. Empty where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ablations: Vec<Ablation>,
     /// The verdict on the case.
     pub verdict: Option<Verdict>,
     /// The incumbent's time over this variant's.
@@ -415,6 +419,7 @@ impl CaseRecord {
             profile,
             explanation: None,
             counters: None,
+            ablations: Vec::new(),
             verdict: decision.map(|decision| decision.verdict),
             speedup: decision.and_then(|decision| decision.speedup),
             commit: None,
@@ -436,6 +441,7 @@ impl CaseRecord {
             profile: None,
             explanation: None,
             counters: None,
+            ablations: Vec::new(),
             verdict: Some(decision.verdict),
             speedup: decision.speedup,
             commit: None,

@@ -8,7 +8,7 @@ use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
 use super::case_state::{BestCandidate, CaseState};
-use super::evidence::ProfileDue;
+use super::evidence::OnCase;
 use super::finals::Need;
 use super::meter::{Reserve, Time};
 use super::questions::{QuestionDue, is_turn, question_due};
@@ -131,7 +131,9 @@ pub(super) enum Action {
     /// Time a variant on more or less work than a case has.
     Experiment(ExperimentDue),
     /// Read the hardware counters of a variant.
-    Profile(ProfileDue),
+    Profile(OnCase),
+    /// Time a variant without each kind of instruction.
+    Ablate(OnCase),
     /// Time the baselines, which takes the device for itself.
     TimeBaselines,
     /// End the search.
@@ -159,8 +161,11 @@ pub(super) fn next_action(state: &SessionState, phase: &Phase, moment: &Moment) 
         (Phase::Search, 0) => until_baselines(search(state, moment), moment),
         (Phase::Finals { queue, held, reason }, 0) => {
             // A final may take the rest of the time.
-            let profile = if *held { None } else { state.incumbent_profile(&moment.time) };
-            profile.map_or_else(|| settle(state, queue.front(), *held, reason, &moment.time), Action::Profile)
+            let time = &moment.time;
+            let profile = || state.incumbent_profile(time).map(Action::Profile);
+            let evidence = || profile().or_else(|| state.ablation(time).map(Action::Ablate));
+            let due = if *held { None } else { evidence() };
+            due.unwrap_or_else(|| settle(state, queue.front(), *held, reason, time))
         }
     }
 }

@@ -251,6 +251,22 @@ pub enum Event<'a> {
         /// The reason.
         reason: &'a str,
     },
+    /// A variant was timed without each kind of instruction.
+    Ablated {
+        /// The case.
+        case: &'a str,
+        /// The iteration that measured the variant.
+        iteration: IterationId,
+    },
+    /// There are no ablations, or none of this variant.
+    NotAblated {
+        /// The case.
+        case: &'a str,
+        /// The iteration that measured the variant.
+        iteration: IterationId,
+        /// The reason.
+        reason: &'a str,
+    },
     /// A winner is kept in git, under a reference of the session's own, until the session ends.
     Kept {
         /// The case.

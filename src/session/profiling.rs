@@ -3,7 +3,7 @@
 use anyhow::Context;
 
 use super::event::Event;
-use super::evidence::ProfileDue;
+use super::evidence::OnCase;
 use super::{BUDGET, Session};
 use crate::domain::counters::{Counted, Counters};
 use crate::domain::journal::Record;
@@ -14,7 +14,7 @@ use crate::runner::messages::{LaunchRequest, ProblemRequest};
 
 impl Session<'_> {
     /// Profiles a variant on a case and records the counters. It is charged to the session, not to an iteration.
-    pub(super) async fn profile(&mut self, due: &ProfileDue) -> anyhow::Result<()> {
+    pub(super) async fn profile(&mut self, due: &OnCase) -> anyhow::Result<()> {
         let _running = activity::begin(format!("the hardware counters of iteration {}", due.iteration), None);
         let counters = match self.deadline.clone().within(self.count(due)).await {
             Some(counters) => counters?,
@@ -41,13 +41,13 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Reads the counters. The inner error says why there are none, which does not end the session.
-    async fn count(&mut self, due: &ProfileDue) -> anyhow::Result<Result<Counters, String>> {
+    /// Returns the request to execute a variant's plan on a case.
+    pub(super) async fn launch_request(&mut self, due: &OnCase, purpose: &str) -> anyhow::Result<LaunchRequest> {
         let kernel = self.shelf.kernel(self.state.setup(), due.iteration).await?;
         let request = kernel.requests.iter().find(|request| request.case.name == due.case);
-        let request = request.context("Failed to find the launch plan of a variant to profile")?;
+        let request = request.context("Failed to find the launch plan of a variant")?;
         let setup = self.state.setup();
-        let request = LaunchRequest {
+        Ok(LaunchRequest {
             artifact: kernel.artifact.clone(),
             plan: request.plan.clone(),
             cold: request.case.regime.on(&setup.device) == Regime::Cold,
@@ -56,8 +56,13 @@ impl Session<'_> {
                 dtype: setup.workload.dtype,
                 case: request.case.clone(),
             }),
-            seed: inputs::mix(setup.options.seed, &["profile"]),
-        };
+            seed: inputs::mix(setup.options.seed, &[purpose]),
+        })
+    }
+
+    /// Reads the counters. The inner error says why there are none, which does not end the session.
+    async fn count(&mut self, due: &OnCase) -> anyhow::Result<Result<Counters, String>> {
+        let request = self.launch_request(due, "profile").await?;
         Ok(self.profiler.count(&request).await)
     }
 }

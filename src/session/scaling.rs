@@ -129,7 +129,7 @@ impl SessionState {
     }
 
     /// Returns the case on which a variant is furthest from the floor, with the variant.
-    fn furthest<'s>(
+    pub fn furthest<'s>(
         &'s self,
         variant: impl Fn(&'s Self, &CaseName) -> Option<&'s Finished>,
     ) -> Option<(&'s CaseName, &'s Finished)> {

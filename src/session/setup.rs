@@ -34,6 +34,8 @@ pub struct Options {
     pub measuring: Measuring,
     /// The largest share of the time budget for reading hardware counters.
     pub counters_share: f64,
+    /// The largest share of the time budget for ablations.
+    pub ablations_share: f64,
     /// Compilations at once.
     pub compilations: usize,
     /// Proposals that are compiled, or being compiled, ahead of their evaluation.

@@ -67,6 +67,7 @@ pub(super) fn setup() -> SessionSetup {
             rate: Rate { gpu_usd_per_hour: 0.0 },
             measuring,
             counters_share: 0.0,
+            ablations_share: 0.0,
             compilations: 2,
             compile_ahead: 2,
             seed: 1,

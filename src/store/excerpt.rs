@@ -141,6 +141,10 @@ impl Store {
                 "SELECT DISTINCT iteration_id FROM counters x WHERE {} ORDER BY iteration_id DESC LIMIT {OTHERS}",
                 own("x.iteration_id")
             ),
+            format!(
+                "SELECT DISTINCT iteration_id FROM ablations x WHERE {} ORDER BY iteration_id DESC LIMIT {OTHERS}",
+                own("x.iteration_id")
+            ),
         ];
         for question in questions {
             chosen.extend(self.numbers_of(question).await?);

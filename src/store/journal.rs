@@ -7,6 +7,7 @@ use serde::Deserialize;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
+use super::ablations::AblatedByCase;
 use super::columns::{name, required};
 use super::counters::ByCase;
 use super::questions::{Of, Verdicts};
@@ -31,6 +32,7 @@ enum Kind {
     Committed,
     Booked,
     Counted,
+    Ablated,
     CallBegun,
     CallEnded,
 }
@@ -49,6 +51,7 @@ struct Referents<'r> {
     used: HashMap<String, Duration>,
     reasons: HashMap<(IterationId, CaseName), String>,
     counters: ByCase,
+    ablations: AblatedByCase,
     /// By the id of the call.
     calls: HashMap<String, (CallBegun, Option<CallEnded>)>,
 }
@@ -70,6 +73,7 @@ impl Store {
             used: self.used(session).await?,
             reasons: self.reasons(session).await?,
             counters: self.counters(&Of::Session(session)).await?,
+            ablations: self.ablations(&Of::Session(session)).await?,
             calls: self.calls_by_id(session).await?,
         };
         rows.iter().map(|row| referents.record_of(row)).collect()
@@ -145,6 +149,10 @@ impl<'r> Referents<'r> {
             Kind::Counted => {
                 let key = (self.iteration(row)?.id, case()?);
                 Record::Counted(Box::new(required(self.counters.remove(&key), "iteration_id")?))
+            }
+            Kind::Ablated => {
+                let key = (self.iteration(row)?.id, case()?);
+                Record::Ablated(Box::new(required(self.ablations.remove(&key), "iteration_id")?))
             }
             Kind::CallBegun => {
                 let (begun, _) = required(self.calls.get(&detail()?), "detail")?;

@@ -9,7 +9,7 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 
 /// Every file of migrations/, in order. A store keeps the SHA-384 of each text that it has applied, so a text never
 /// changes.
-const FILES: [(&str, &str); 21] = [
+const FILES: [(&str, &str); 22] = [
     ("0001_initial.sql", include_str!("../../migrations/0001_initial.sql")),
     ("0002_profiles.sql", include_str!("../../migrations/0002_profiles.sql")),
     ("0003_peaks.sql", include_str!("../../migrations/0003_peaks.sql")),
@@ -31,6 +31,7 @@ const FILES: [(&str, &str); 21] = [
     ("0019_submissions.sql", include_str!("../../migrations/0019_submissions.sql")),
     ("0020_recorded.sql", include_str!("../../migrations/0020_recorded.sql")),
     ("0021_left_out.sql", include_str!("../../migrations/0021_left_out.sql")),
+    ("0022_ablations.sql", include_str!("../../migrations/0022_ablations.sql")),
 ];
 
 /// Every file of migrations/service/, in order: those of a service's queue.

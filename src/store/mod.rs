@@ -3,6 +3,7 @@
 //! A row is written before the device is touched, and completed in one transaction when the iteration ends. Triggers in
 //! the schema keep finished rows from changing.
 
+mod ablations;
 mod artifacts;
 mod backup;
 mod calls;

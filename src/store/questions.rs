@@ -219,15 +219,18 @@ impl Store {
         let mut by_iteration: HashMap<IterationId, Vec<CaseRecord>> = HashMap::new();
         let mut comparisons = self.comparisons(of).await?;
         let mut counters = self.counters(of).await?;
+        let mut ablated = self.ablations(of).await?;
         for row in &rows {
             let id: IterationId = row.try_get("iteration_id")?;
             let comparison = comparisons.remove(&(id, row.try_get("case_name")?));
             let counted = counters.remove(&(id, row.try_get("case_name")?));
             let counters = counted.and_then(|counted| counted.counters.ok());
-            by_iteration
-                .entry(id)
-                .or_default()
-                .push(CaseRecord { counters, ..case_record(row, comparison, verdicts)? });
+            let ablations = ablated.remove(&(id, row.try_get("case_name")?)).map(|ablated| ablated.ablations);
+            by_iteration.entry(id).or_default().push(CaseRecord {
+                counters,
+                ablations: ablations.unwrap_or_default(),
+                ..case_record(row, comparison, verdicts)?
+            });
         }
         Ok(by_iteration)
     }
@@ -273,6 +276,7 @@ fn case_record(row: &SqliteRow, comparison: Option<Comparison>, verdicts: Verdic
         profile: optional_json(row, "profile")?,
         explanation: optional_json(row, "explanation")?,
         counters: None,
+        ablations: Vec::new(),
         verdict: name(row, verdicts.column())?,
         speedup: row.try_get("speedup")?,
         commit: row.try_get("commit_id")?,

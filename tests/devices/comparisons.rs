@@ -126,7 +126,7 @@ fn copy(bench: &Bench, kernel: &str) -> TimeRequest {
         args: ["to", "from"].map(|name| Arg::Workspace(name.to_owned())).into(),
     };
     let plan = LaunchPlan { workspaces: ["to", "from"].map(workspace).into(), launches: vec![launch] };
-    TimeRequest { artifact: bench.compile(COPY), plan, samples: 7, min_sample_ns: 200_000.0 }
+    TimeRequest { artifact: bench.compile(COPY), plan, problem: None, samples: 7, min_sample_ns: 200_000.0, seed: 0 }
 }
 
 /// A plan without an op and tensors is timed repeatedly in one process.

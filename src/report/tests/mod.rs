@@ -132,6 +132,7 @@ pub(in crate::report) fn found(
         profile: None,
         explanation: None,
         counters: None,
+        ablations: Vec::new(),
         // The screened time is faster than the confirmed one, which is the one to report.
         screening: Some(timing(if confirmed { us * 0.9 } else { us })),
         confirmation: confirmed.then(|| timing(us)),

@@ -186,7 +186,8 @@ impl<'a> Replacer<'_, 'a> {
         }
         let [results, source, ..] = instruction.operands[..] else { return Fate::Kept };
         // After `|`, the instruction also tells whether the other lane exists.
-        let (result, exists) = results.split_once('|').map_or((results, None), |(result, exists)| (result, Some(exists)));
+        let (result, exists) =
+            results.split_once('|').map_or((results, None), |(result, exists)| (result, Some(exists)));
         if !self.steering.is_free(results) || self.registers.bits(result) != 32 {
             return Fate::Kept;
         }

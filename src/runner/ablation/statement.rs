@@ -31,8 +31,28 @@ const LINE_DIRECTIVES: [&str; 6] = [".version", ".target", ".address_size", ".fi
 
 /// Instructions without a result.
 const NO_RESULT: [&str; 22] = [
-    "st", "bra", "brx", "bar", "barrier", "red", "cp", "fence", "membar", "ret", "exit", "trap", "prefetch", "prefetchu",
-    "stmatrix", "setmaxnreg", "nanosleep", "griddepcontrol", "discard", "applypriority", "brkpt", "pmevent",
+    "st",
+    "bra",
+    "brx",
+    "bar",
+    "barrier",
+    "red",
+    "cp",
+    "fence",
+    "membar",
+    "ret",
+    "exit",
+    "trap",
+    "prefetch",
+    "prefetchu",
+    "stmatrix",
+    "setmaxnreg",
+    "nanosleep",
+    "griddepcontrol",
+    "discard",
+    "applypriority",
+    "brkpt",
+    "pmevent",
 ];
 
 /// Splits PTX.

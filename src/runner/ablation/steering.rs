@@ -80,8 +80,8 @@ impl<'p, 'a> Kernel<'p, 'a> {
                 roots.extend(names(operand));
             }
         }
-        let is_branch = name == "bra"
-            && (deciding == Deciding::Path || self.loops.contains(&std::ptr::from_ref(instruction)));
+        let is_branch =
+            name == "bra" && (deciding == Deciding::Path || self.loops.contains(&std::ptr::from_ref(instruction)));
         if GUARDED.contains(&name) || is_branch {
             roots.extend(names(instruction.guard));
         }

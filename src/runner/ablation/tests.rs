@@ -61,7 +61,8 @@ fn a_kernel_that_waits_for_copies_no_longer_expects_their_bytes() {
 
 #[test]
 fn an_index_is_loaded_in_any_case() {
-    let kernel = KERNEL.replace("[%rd5], %f3;", "[%rd5], %f3;\n\tcvt.rzi.u32.f32 %r6, %f1;\n\tld.shared.f32 %f4, [%r6];");
+    let kernel =
+        KERNEL.replace("[%rd5], %f3;", "[%rd5], %f3;\n\tcvt.rzi.u32.f32 %r6, %f1;\n\tld.shared.f32 %f4, [%r6];");
     let AblatedPtx { places, kept, .. } = ablate(&kernel, Removed::GlobalLoads);
     assert_eq!((places, kept), (0, 1));
 }

@@ -96,12 +96,7 @@ impl<'a> Unchecked<'a> {
 }
 
 /// Puts workspaces and outputs into the state before an execution.
-fn reset(
-    device: &mut dyn Device,
-    sets: &Sets,
-    plan: &LaunchPlan,
-    problem: Option<&Problem<'_>>,
-) -> Result<(), Fault> {
+fn reset(device: &mut dyn Device, sets: &Sets, plan: &LaunchPlan, problem: Option<&Problem<'_>>) -> Result<(), Fault> {
     sets.reset(device, plan)?;
     problem.map_or(Ok(()), |problem| sets.poison_outputs(device, problem))
 }

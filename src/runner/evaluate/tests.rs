@@ -470,7 +470,8 @@ fn a_plan_without_an_op_is_timed_and_released() {
     let mut device = FakeDevice::new();
     let mut plan = plan(RIGHT);
     plan.launches[0].args = vec![Arg::Workspace("w".to_owned())];
-    let request = TimeRequest { artifact: artifact(), plan, problem: None, samples: 7, min_sample_ns: 200_000.0, seed: 0 };
+    let request =
+        TimeRequest { artifact: artifact(), plan, problem: None, samples: 7, min_sample_ns: 200_000.0, seed: 0 };
     let timing = time(&mut device, &request, &mut |_, _| {}).unwrap();
     assert_eq!(timing.samples_ns.len(), 7);
     assert!((timing.median_ns / 2000.0 - 1.0).abs() < 0.01, "{} ns", timing.median_ns);

@@ -482,7 +482,7 @@ fn the_initial_kernel_is_profiled_once_on_its_slowest_case() {
     let mut told = limited(|setup| setup.options.counters_share = 0.05);
     assert!(matches!(at(&told, 0, 2), Action::Evaluate { .. }), "nothing is measured yet");
     let initial = told.screened(0, Purpose::Initial, [100, 300]);
-    assert_eq!(at(&told, 10, 2), Action::Profile(ProfileDue { iteration: initial, case: "b".into() }));
+    assert_eq!(at(&told, 10, 2), Action::Profile(OnCase { iteration: initial, case: "b".into() }));
     let in_design = Moment {
         under_way: UnderWay { proposals: 2, initial: 1, is_dry: false, ..UnderWay::default() },
         ..moment(10, 2)
@@ -504,10 +504,10 @@ fn incumbents_are_profiled_before_the_finals_until_the_share_is_used_or_the_tool
     let initial = IterationId(1);
     counted(&mut told, initial, "a", 50.0, true);
     // Case a's incumbent is the initial kernel, which has its counters.
-    assert_eq!(next(&told), Action::Profile(ProfileDue { iteration: initial, case: "b".into() }));
+    assert_eq!(next(&told), Action::Profile(OnCase { iteration: initial, case: "b".into() }));
     let faster = told.confirmed(1, 50);
     counted(&mut told, initial, "b", 50.0, true);
-    assert_eq!(next(&told), Action::Profile(ProfileDue { iteration: faster, case: "a".into() }));
+    assert_eq!(next(&told), Action::Profile(OnCase { iteration: faster, case: "a".into() }));
     // 180 s are the share of an hour.
     counted(&mut told, IterationId(77), "b", 50.0, true);
     assert!(matches!(next(&told), Action::Final(_)));

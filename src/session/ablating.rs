@@ -1,0 +1,50 @@
+//! Has a variant timed without each kind of instruction, and records the times or why there are none.
+
+use anyhow::Context;
+
+use super::event::Event;
+use super::evidence::OnCase;
+use super::{BUDGET, Session};
+use crate::domain::ablation::{Ablated, Ablation, Removed};
+use crate::domain::journal::Record;
+use crate::runner::ablation;
+use crate::runner::activity;
+use crate::runner::messages::LaunchRequest;
+
+impl Session<'_> {
+    /// Ablates a variant on a case and records its times. It is charged to the session, not to an iteration.
+    pub(super) async fn ablate(&mut self, due: &OnCase) -> anyhow::Result<()> {
+        let OnCase { iteration, case } = due;
+        let _running = activity::begin(format!("the ablations of iteration {iteration}"), None);
+        let ablations = match self.deadline.clone().within(self.time_ablations(due)).await {
+            Some(ablations) => ablations?,
+            None => {
+                let time_ns = Err(format!("there was no time left for it ({BUDGET})"));
+                vec![Ablation { removed: Removed::Nothing, places: 0, diverting: 0, kept: 0, time_ns }]
+            }
+        };
+        let now = self.clock.running();
+        let wall_s = self.clock.since_record(now).as_secs_f64();
+        let ablated = Ablated { iteration: *iteration, case: case.clone(), ablations, wall_s };
+        let spent = self.state.meter().unrecorded(&self.time());
+        let recorded = self.store.record_ablations(self.id, &ablated, spent).await;
+        recorded.context("Failed to record ablations")?;
+        self.clock.note_record(now);
+        let problem = ablated.ablations.first().and_then(|control| control.time_ns.as_ref().err());
+        self.observer.event(&match problem {
+            None => Event::Ablated { case, iteration: *iteration },
+            Some(reason) => Event::NotAblated { case, iteration: *iteration, reason },
+        });
+        self.state.apply(&Record::Ablated(Box::new(ablated)));
+        self.state.apply(&Record::Booked(spent));
+        Ok(())
+    }
+
+    async fn time_ablations(&mut self, due: &OnCase) -> anyhow::Result<Vec<Ablation>> {
+        let request: LaunchRequest = self.launch_request(due, "ablate").await?;
+        let min_sample_ns = self.state.setup().options.measuring.min_sample_ns;
+        ablation::ablations(&mut self.evaluator.worker, &request, min_sample_ns)
+            .await
+            .context("Failed to ablate a kernel")
+    }
+}
