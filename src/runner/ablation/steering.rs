@@ -10,12 +10,13 @@ use super::memory::{Addresses, Part};
 use super::registers::Registers;
 use super::statement::{Instruction, Piece, names};
 
-/// What decides something in a kernel.
+/// What must not depend on wrong values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Deciding {
-    /// An address, the end of a loop, or synchronisation. A wrong value could break the kernel.
+    /// Addresses, loops and synchronisation. A condition on integers may keep an access within bounds, so it must not, either.
+    /// One on floating-point numbers may: the kernel then takes another path.
     Safety,
-    /// A branch as well. A wrong value could make the kernel take another path.
+    /// Any condition.
     Path,
 }
 
@@ -32,6 +33,9 @@ pub(super) struct Kernel<'p, 'a> {
 pub(super) struct Steering<'a> {
     registers: HashSet<&'a str>,
     memory: HashSet<Part<'a>>,
+    /// Those that decide more than which of two paths is taken, where a comparison of floating-point numbers may select a
+    /// path. None where it may not.
+    firm: Option<HashSet<&'a str>>,
 }
 
 /// Instructions all of whose operands must stay.
@@ -70,8 +74,8 @@ impl<'p, 'a> Kernel<'p, 'a> {
         self.instructions.iter().any(|instruction| instruction.name() == "mbarrier")
     }
 
-    /// Returns the values of an instruction that decide something by themselves.
-    fn roots(&self, instruction: &Instruction<'a>, deciding: Deciding) -> Vec<&'a str> {
+    /// Returns the values of an instruction that decide an address, the end of a loop or synchronisation by themselves.
+    fn roots(&self, instruction: &Instruction<'a>) -> Vec<&'a str> {
         let name = instruction.name();
         let mut roots: Vec<&str> = Vec::new();
         for operand in &instruction.operands {
@@ -80,9 +84,7 @@ impl<'p, 'a> Kernel<'p, 'a> {
                 roots.extend(names(operand));
             }
         }
-        let is_branch =
-            name == "bra" && (deciding == Deciding::Path || self.loops.contains(&std::ptr::from_ref(instruction)));
-        if GUARDED.contains(&name) || is_branch {
+        if GUARDED.contains(&name) || self.loops.contains(&std::ptr::from_ref(instruction)) {
             roots.extend(names(instruction.guard));
         }
         roots
@@ -93,10 +95,21 @@ impl<'a> Steering<'a> {
     /// Analyses kernels that run one after the other. What one stores in global memory may decide something in another.
     pub fn of(kernels: &[Kernel<'_, 'a>], deciding: Deciding) -> Vec<Self> {
         let roots = |kernel: &Kernel<'_, 'a>| {
-            kernel.instructions.iter().flat_map(|instruction| kernel.roots(instruction, deciding)).collect()
+            kernel.instructions.iter().flat_map(|instruction| kernel.roots(instruction)).collect()
         };
         let mut all: Vec<Self> =
-            kernels.iter().map(|kernel| Self { registers: roots(kernel), memory: HashSet::new() }).collect();
+            kernels.iter().map(|kernel| Self { registers: roots(kernel), ..Self::default() }).collect();
+        Self::grow_all(&mut all, kernels);
+        for (steering, kernel) in all.iter_mut().zip(kernels) {
+            steering.firm = (deciding == Deciding::Safety).then(|| steering.registers.clone());
+            steering.registers.extend(kernel.instructions.iter().flat_map(|instruction| names(instruction.guard)));
+        }
+        Self::grow_all(&mut all, kernels);
+        all
+    }
+
+    /// Adds what the known values follow from, in this kernel or another one, until there is no more.
+    fn grow_all(all: &mut [Self], kernels: &[Kernel<'_, 'a>]) {
         loop {
             let before: Vec<(usize, usize)> = all.iter().map(Self::size).collect();
             let readers: Vec<bool> = all.iter().map(Self::reads_global).collect();
@@ -108,7 +121,7 @@ impl<'a> Steering<'a> {
                 steering.grow(kernel);
             }
             if before == all.iter().map(Self::size).collect::<Vec<_>>() {
-                return all;
+                return;
             }
         }
     }
@@ -134,6 +147,11 @@ impl<'a> Steering<'a> {
         self.memory.iter().any(|part| part.is_global())
     }
 
+    /// Returns whether the result of a comparison decides nothing but which of two paths is taken.
+    fn only_selects(&self, result: &str) -> bool {
+        self.firm.as_ref().is_some_and(|firm| !names(result).any(|name| firm.contains(name)))
+    }
+
     fn size(&self) -> (usize, usize) {
         (self.registers.len(), self.memory.len())
     }
@@ -153,7 +171,8 @@ impl<'a> Steering<'a> {
 
     fn follow(&mut self, kernel: &Kernel<'_, 'a>, instruction: &Instruction<'a>) {
         let name = instruction.name();
-        if instruction.result().is_some_and(|result| !self.is_free(result)) {
+        let decides = |result: &str| !self.is_free(result) && !(is_of_floats(instruction) && self.only_selects(result));
+        if instruction.result().is_some_and(decides) {
             self.registers.extend(sources(instruction));
             self.memory.extend(kernel.addresses.parts(instruction));
         }
@@ -166,6 +185,12 @@ impl<'a> Steering<'a> {
             self.memory.insert(Part::Global);
         }
     }
+}
+
+/// Returns whether an instruction compares floating-point numbers.
+fn is_of_floats(instruction: &Instruction<'_>) -> bool {
+    let kinds = ["f16", "f16x2", "bf16", "bf16x2", "f32", "f64"];
+    matches!(instruction.name(), "setp" | "set") && kinds.iter().any(|kind| instruction.has(kind))
 }
 
 fn sources<'a>(instruction: &Instruction<'a>) -> Vec<&'a str> {
@@ -206,6 +231,9 @@ mod tests {
         let forwards = "ex2.approx.f32 %f1, %f0; setp.gt.f32 %p1, %f1, 0f00000000; @%p1 bra $L; $L: ret;";
         assert!(free(forwards, "%f1"));
         assert!(!is_free(forwards, "%f1", Deciding::Path));
+        // It may compare an index with a bound.
+        let index = "shfl.sync.idx.b32 %r2|%p2, %r1, 0, 31, -1; setp.lt.s32 %p1, %r2, 2; @%p1 bra $L; $L: ret;";
+        assert!(!free(index, "%r2"));
     }
 
     #[test]
