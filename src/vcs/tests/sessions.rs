@@ -184,6 +184,18 @@ fn a_commit_that_is_refused_is_kept_for_a_cherry_pick() {
     assert!(sandbox.read(JSON).contains("fa2-mma-bb.cu"));
 }
 
+/// Another git holds the lock of the reference.
+#[test]
+fn a_commit_counts_even_if_the_reference_cannot_be_removed() {
+    let sandbox = Sandbox::new();
+    let destination = kept(&sandbox, None);
+    sandbox.write(&format!(".git/{REF}.lock"), "");
+    let done = sandbox.repo().commit_session(&destination, &session_of(&BOTH)).unwrap();
+    assert_eq!(done.commit.unwrap().0, sandbox.git("rev-parse main").trim());
+    assert_eq!((done.cases.len(), done.refused), (2, Vec::new()));
+    assert!(sandbox.repo().commit_at(REF).is_some());
+}
+
 #[test]
 fn a_branch_that_is_gone_gets_no_commit() {
     let sandbox = Sandbox::new();
