@@ -349,6 +349,30 @@ fn a_commit_whose_process_died_half_way_is_undone_and_made_once() {
     assert_eq!(commits(&sandbox).len(), 1);
 }
 
+/// A reference moves under a lock file, which stays if the process is killed at that moment.
+#[test]
+fn a_lock_that_a_killed_process_has_left_on_its_own_reference_costs_no_winner() {
+    let sandbox = Sandbox::new();
+    let session = Running::start(&sandbox, &START);
+    let kept = session.wait_for("kept");
+    session.kill();
+    let lock = format!(".git/{}.lock", kept["reference"].as_str().unwrap());
+    sandbox.write(&lock, "");
+    // No time is left for another iteration, so what was kept is what is committed.
+    let (status, events, said) = Running::start(&sandbox, &["resume", "--budget", "1ms", "--json"]).end();
+    assert!(status.success(), "{said}");
+    assert_eq!(events.last().unwrap()["status"], "finished");
+    let (links, made) = (Record::of(&sandbox).links(), commits(&sandbox));
+    assert!(!made.is_empty(), "{events:?}");
+    assert_eq!(links, made.into_iter().collect(), "what git has is linked: {events:?}");
+    assert!(
+        !events.iter().any(|event| event["event"] == "not_kept" || event["event"] == "not_committed"),
+        "{events:?}"
+    );
+    assert!(!sandbox.path(&lock).exists());
+    assert_eq!(sandbox.git(&["for-each-ref", "refs/optloop"]), "");
+}
+
 #[test]
 fn an_index_that_another_git_has_locked_delays_the_commit_and_loses_no_winner() {
     let sandbox = Sandbox::new();
