@@ -243,7 +243,7 @@ pub async fn resume(
         finished: summary.iterations - summary.unfinished,
         cost_usd: summary.cost.total_usd(),
     });
-    let own = OwnCommits::of(&parts.target, id, &past.record);
+    let own = OwnCommits::of(&parts.target, &past);
     own.mark_replaced(&mut parts.known);
     let channel = Channel::new(observer);
     let session = Session::new(id, parts, options, past.used, interrupt, &channel);

@@ -327,6 +327,30 @@ fn a_commit_that_its_session_could_not_link_is_found_in_git() {
     assert_eq!(commits(&sandbox)[..made.len()], made);
 }
 
+/// A process that died between a commit and its row has left a journal, too, and what it names is in the way.
+#[test]
+fn a_commit_is_linked_even_if_nothing_can_be_committed_any_more() {
+    let sandbox = Sandbox::new();
+    assert!(sandbox.session("24", &["--case", "s128"]).status.success());
+    let links = Record::of(&sandbox).links();
+    assert!(!links.is_empty());
+    tamper(
+        &sandbox,
+        "DROP TRIGGER finished_session_stays; DELETE FROM commits;
+         UPDATE sessions SET status = 'running', ended_at = NULL",
+    );
+    let half = format!("{FAKE_WINNERS}/half.cu");
+    std::fs::create_dir(sandbox.path(&half)).unwrap();
+    let journal = serde_json::json!({
+        "about": "", "reference": "refs/heads/main", "files": [[{"Unix": half.as_bytes()}, "0".repeat(40)]], "folders": []
+    });
+    sandbox.write(".git/index.lock", &journal.to_string());
+    let (status, events, said) = Running::start(&sandbox, &["resume", "--budget", "1ms", "--json"]).end();
+    assert!(status.success(), "{said}");
+    assert!(said.contains("the winners go only to the store: "), "{said}");
+    assert_eq!(Record::of(&sandbox).links(), links, "{events:?}");
+}
+
 /// The process dies while it commits, and leaves the locks with the journal of what it was doing.
 #[test]
 fn a_commit_whose_process_died_half_way_is_undone_and_made_once() {
