@@ -41,12 +41,15 @@ impl OwnCommits {
 }
 
 impl Session<'_> {
-    /// Applies the session's records. Links the commits that a killed process did not link, and keeps the winners that it
-    /// did not keep.
+    /// Applies the session's records, and links the commits that a killed process did not link. No deadline cuts this short.
     pub(super) async fn recall(&mut self, past: &Past, own: &OwnCommits) -> anyhow::Result<()> {
         past.journal.iter().for_each(|record| self.state.apply(record));
         self.state.apply(&Record::Resumed { used: past.used });
-        self.link_own(past, own).await?;
+        self.link_own(past, own).await
+    }
+
+    /// Does what a killed process has left undone: ends its calls to models, and keeps its winners.
+    pub(super) async fn catch_up(&mut self) -> anyhow::Result<()> {
         self.lose_open_calls().await?;
         let cases: Vec<CaseName> = self.state.cases().map(|(case, _)| case.clone()).collect();
         self.tell_gains(&cases);
