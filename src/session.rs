@@ -244,7 +244,7 @@ pub async fn resume(
         finished: summary.iterations - summary.unfinished,
         cost_usd: summary.cost.total_usd(),
     });
-    let own = OwnCommits::of(&parts.target, id, &past.record);
+    let own = OwnCommits::of(&parts.target, &past);
     own.mark_replaced(&mut parts.known);
     let channel = Channel::new(observer);
     let session = Session::new(id, parts, options, past.used, interrupt, &channel);
@@ -315,12 +315,7 @@ impl<'a> Session<'a> {
 
     /// Runs everything between the beginning and the end. Both are on record whatever happens here.
     async fn live(mut self, past: Option<(Past, OwnCommits)>) -> End {
-        // After one poll, the session knows what was used and spent before.
-        let ready = self.deadline.clone().within(self.set_out(past)).await.unwrap_or(Ok(()));
-        let ended = match ready {
-            Ok(()) => self.act_until_the_end().await,
-            Err(error) => Err(error),
-        };
+        let ended = self.work(past).await;
         let lost = self.lose_open_calls().await;
         let ended = ended.and_then(|ended| lost.map(|()| ended));
         // Winners are committed even if something failed later.
@@ -339,16 +334,24 @@ impl<'a> Session<'a> {
         ended
     }
 
-    /// Restores what a resumed session has found so far. Has the first variants compiled, and starts the program of the
-    /// baselines.
-    async fn set_out(&mut self, past: Option<(Past, OwnCommits)>) -> anyhow::Result<()> {
+    /// Restores what a resumed session knows, and works until the end.
+    async fn work(&mut self, past: Option<(Past, OwnCommits)>) -> anyhow::Result<Ending> {
         if let Some((past, own)) = &past {
             self.recall(past, own).await?;
+        }
+        self.deadline.clone().within(self.set_out(past.is_some())).await.unwrap_or(Ok(()))?;
+        self.act_until_the_end().await
+    }
+
+    /// Has the first variants compiled, and starts the program of the baselines.
+    async fn set_out(&mut self, is_resumed: bool) -> anyhow::Result<()> {
+        if is_resumed {
+            self.catch_up().await?;
         }
         while next_action(&self.state, &Phase::Search, &self.moment()) == Action::Propose {
             self.propose()?;
         }
-        self.begin_baselines(past.is_some()).await
+        self.begin_baselines(is_resumed).await
     }
 
     /// Decides and acts in a loop. Compilation runs ahead on every core. The device does one thing at a time.

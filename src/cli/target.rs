@@ -67,7 +67,8 @@ pub(super) fn recorded(past: &Past, root: &Path, config: &Config, device: &Devic
 /// Undoes what a killed process has left in the repository, and creates the branch of the session.
 pub(super) fn prepare(target: &mut Target) -> anyhow::Result<()> {
     let (Some(repo), Ok(destination)) = (&target.repo, &target.destination) else { return Ok(()) };
-    if let Err(reason) = repo.recover() {
+    let unlocked = target.kept_under.as_deref().map_or(Ok(()), |reference| repo.unlock_kept(reference));
+    if let Err(reason) = unlocked.and_then(|()| repo.recover()) {
         say(&format!("the winners go only to the store: {reason}"));
         target.destination = Err(NoCommit::Impossible(reason.to_string()));
         return Ok(());

@@ -1,11 +1,10 @@
 //! Resumes a session where its record ends.
 
 use super::Session;
-use super::target::Target;
-use crate::domain::ids::{CaseName, SessionId};
+use super::target::{NoCommit, Target};
+use crate::domain::ids::CaseName;
 use crate::domain::journal::Record;
 use crate::domain::proposal::KnownWinner;
-use crate::domain::record::SessionRecord;
 use crate::store::Past;
 use crate::vcs::{CommitId, FoundBy};
 
@@ -14,10 +13,12 @@ pub(super) struct OwnCommits(Vec<FoundBy>);
 
 impl OwnCommits {
     /// Returns the commits that a session has made. Sessions of other projects and stores have the same numbers, so
-    /// each commit is checked against the record.
-    pub fn of(target: &Target, session: SessionId, record: &SessionRecord) -> Self {
-        let (Some(repo), Ok(destination)) = (&target.repo, &target.destination) else { return Self(Vec::new()) };
-        let mut commits = repo.commits_of(session, destination.reference()).unwrap_or_else(|reason| {
+    /// each commit is checked against the record. They count even if nothing can be committed now.
+    pub fn of(target: &Target, past: &Past) -> Self {
+        let commits_nothing = matches!(target.destination, Err(NoCommit::Chosen | NoCommit::Recorded));
+        let Some(repo) = target.repo.as_ref().filter(|_| !commits_nothing) else { return Self(Vec::new()) };
+        let (record, reference) = (&past.record, past.commit_to.as_deref().unwrap_or("HEAD"));
+        let mut commits = repo.commits_of(record.session.id, reference).unwrap_or_else(|reason| {
             tracing::warn!("commits of this session cannot be searched for: {reason}");
             Vec::new()
         });
@@ -40,12 +41,15 @@ impl OwnCommits {
 }
 
 impl Session<'_> {
-    /// Applies the session's records. Links the commits that a killed process did not link, and keeps the winners that it
-    /// did not keep.
+    /// Applies the session's records, and links the commits that a killed process did not link. No deadline cuts this short.
     pub(super) async fn recall(&mut self, past: &Past, own: &OwnCommits) -> anyhow::Result<()> {
         past.journal.iter().for_each(|record| self.state.apply(record));
         self.state.apply(&Record::Resumed { used: past.used });
-        self.link_own(past, own).await?;
+        self.link_own(past, own).await
+    }
+
+    /// Does what a killed process has left undone: ends its calls to models, and keeps its winners.
+    pub(super) async fn catch_up(&mut self) -> anyhow::Result<()> {
         self.lose_open_calls().await?;
         let cases: Vec<CaseName> = self.state.cases().map(|(case, _)| case.clone()).collect();
         self.tell_gains(&cases);

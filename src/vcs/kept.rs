@@ -3,7 +3,12 @@
 //! Neither the index nor the working tree nor any branch changes. A reference moves in one step, so a kill leaves either
 //! the old chain or the new one, and garbage collection keeps both as long as the reference is there.
 
-use git2::Commit;
+use std::fs;
+use std::io::ErrorKind;
+use std::thread;
+use std::time::Duration;
+
+use git2::{Commit, Reference};
 
 use super::destination::Destination;
 use super::error::VcsError;
@@ -14,6 +19,11 @@ use crate::domain::ids::SessionId;
 
 /// Where the references of sessions are.
 const FOLDER: &str = "refs/optloop";
+
+/// How often the lock of a session's reference is looked at, which takes a second together. `git gc` and `git update-ref`
+/// hold it for some milliseconds.
+const LOCK_TRIES: u32 = 20;
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
 /// Returns a new name for the reference of a session. Other stores have sessions of the same number, so a random number
 /// is part of it.
@@ -67,6 +77,26 @@ impl Repo {
             kept.winners.extend(winners);
             let Ok(parent) = commit.parent(0) else { return Ok(kept) };
             commit = parent;
+        }
+    }
+
+    /// Removes the lock of a session's reference if a killed process has left it. No other optloop moves that reference, so
+    /// a lock that stays is nobody's.
+    pub fn unlock_kept(&self, reference: &str) -> Result<(), VcsError> {
+        // The store may come from a stranger, and the name becomes a path.
+        if !reference.starts_with(FOLDER) || !Reference::is_valid_name(reference) {
+            return Ok(());
+        }
+        let lock = self.git.commondir().join(format!("{reference}.lock"));
+        for _ in 0..LOCK_TRIES {
+            if !lock.exists() {
+                return Ok(());
+            }
+            thread::sleep(LOCK_PAUSE);
+        }
+        match fs::remove_file(&lock) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(VcsError::file("remove", &lock)(error)),
+            _ => Ok(()),
         }
     }
 

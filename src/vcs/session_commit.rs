@@ -99,9 +99,11 @@ impl Repo {
             }
         }
         done.cases = ready.iter().map(|(winner, _)| winner.gain.case.clone()).collect();
-        match left_out.is_empty() {
-            true => self.drop_kept(session.kept_under)?,
-            false => self.park(destination, session, &left_out, &kept),
+        if !left_out.is_empty() {
+            self.park(destination, session, &left_out, &kept);
+        } else if let Err(reason) = self.drop_kept(session.kept_under) {
+            // The commit is made, so this is no reason against it.
+            tracing::warn!("{} is not removed, and has only winners that are committed: {reason}", session.kept_under);
         }
         Ok(done)
     }

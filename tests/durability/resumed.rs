@@ -327,6 +327,30 @@ fn a_commit_that_its_session_could_not_link_is_found_in_git() {
     assert_eq!(commits(&sandbox)[..made.len()], made);
 }
 
+/// A process that died between a commit and its row has left a journal, too, and what it names is in the way.
+#[test]
+fn a_commit_is_linked_even_if_nothing_can_be_committed_any_more() {
+    let sandbox = Sandbox::new();
+    assert!(sandbox.session("24", &["--case", "s128"]).status.success());
+    let links = Record::of(&sandbox).links();
+    assert!(!links.is_empty());
+    tamper(
+        &sandbox,
+        "DROP TRIGGER finished_session_stays; DELETE FROM commits;
+         UPDATE sessions SET status = 'running', ended_at = NULL",
+    );
+    let half = format!("{FAKE_WINNERS}/half.cu");
+    std::fs::create_dir(sandbox.path(&half)).unwrap();
+    let journal = serde_json::json!({
+        "about": "", "reference": "refs/heads/main", "files": [[{"Unix": half.as_bytes()}, "0".repeat(40)]], "folders": []
+    });
+    sandbox.write(".git/index.lock", &journal.to_string());
+    let (status, events, said) = Running::start(&sandbox, &["resume", "--budget", "1ms", "--json"]).end();
+    assert!(status.success(), "{said}");
+    assert!(said.contains("the winners go only to the store: "), "{said}");
+    assert_eq!(Record::of(&sandbox).links(), links, "{events:?}");
+}
+
 /// The process dies while it commits, and leaves the locks with the journal of what it was doing.
 #[test]
 fn a_commit_whose_process_died_half_way_is_undone_and_made_once() {
@@ -347,6 +371,30 @@ fn a_commit_whose_process_died_half_way_is_undone_and_made_once() {
     assert!(!sandbox.path(&half).exists() && !sandbox.path(".git/index.lock").exists());
     assert_eq!(sandbox.git(&["status", "--porcelain"]), "");
     assert_eq!(commits(&sandbox).len(), 1);
+}
+
+/// A reference moves under a lock file, which stays if the process is killed at that moment.
+#[test]
+fn a_lock_that_a_killed_process_has_left_on_its_own_reference_costs_no_winner() {
+    let sandbox = Sandbox::new();
+    let session = Running::start(&sandbox, &START);
+    let kept = session.wait_for("kept");
+    session.kill();
+    let lock = format!(".git/{}.lock", kept["reference"].as_str().unwrap());
+    sandbox.write(&lock, "");
+    // No time is left for another iteration, so what was kept is what is committed.
+    let (status, events, said) = Running::start(&sandbox, &["resume", "--budget", "1ms", "--json"]).end();
+    assert!(status.success(), "{said}");
+    assert_eq!(events.last().unwrap()["status"], "finished");
+    let (links, made) = (Record::of(&sandbox).links(), commits(&sandbox));
+    assert!(!made.is_empty(), "{events:?}");
+    assert_eq!(links, made.into_iter().collect(), "what git has is linked: {events:?}");
+    assert!(
+        !events.iter().any(|event| event["event"] == "not_kept" || event["event"] == "not_committed"),
+        "{events:?}"
+    );
+    assert!(!sandbox.path(&lock).exists());
+    assert_eq!(sandbox.git(&["for-each-ref", "refs/optloop"]), "");
 }
 
 #[test]

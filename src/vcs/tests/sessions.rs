@@ -184,6 +184,34 @@ fn a_commit_that_is_refused_is_kept_for_a_cherry_pick() {
     assert!(sandbox.read(JSON).contains("fa2-mma-bb.cu"));
 }
 
+/// Another git holds the lock of the reference.
+#[test]
+fn a_commit_counts_even_if_the_reference_cannot_be_removed() {
+    let sandbox = Sandbox::new();
+    let destination = kept(&sandbox, None);
+    sandbox.write(&format!(".git/{REF}.lock"), "");
+    let done = sandbox.repo().commit_session(&destination, &session_of(&BOTH)).unwrap();
+    assert_eq!(done.commit.unwrap().0, sandbox.git("rev-parse main").trim());
+    assert_eq!((done.cases.len(), done.refused), (2, Vec::new()));
+    assert!(sandbox.repo().commit_at(REF).is_some());
+}
+
+/// A process was killed while it moved the reference. The name of the reference may be a stranger's.
+#[test]
+fn only_the_lock_of_a_sessions_reference_is_removed() {
+    let sandbox = Sandbox::new();
+    let destination = kept(&sandbox, None);
+    let (lock, other) = (format!(".git/{REF}.lock"), ".git/refs/heads/main.lock");
+    sandbox.write(&lock, "");
+    sandbox.write(other, "");
+    sandbox.repo().keep(REF, &destination, &winner_of("b2", "bb", 8)).unwrap_err();
+    for name in [REF, "refs/heads/main", "refs/optloop/../heads/main"] {
+        sandbox.repo().unlock_kept(name).unwrap();
+    }
+    assert!(!sandbox.path(&lock).exists() && sandbox.path(other).exists());
+    sandbox.repo().keep(REF, &destination, &winner_of("b2", "bb", 8)).unwrap();
+}
+
 #[test]
 fn a_branch_that_is_gone_gets_no_commit() {
     let sandbox = Sandbox::new();

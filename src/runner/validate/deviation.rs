@@ -1,0 +1,101 @@
+//! Judges how far an output is from the oracle.
+
+use super::finite::is_large;
+use super::{ComparedRow, Expectation};
+use crate::domain::check::Check;
+use crate::domain::correctness::Correctness;
+use crate::domain::workload::Tolerance;
+use crate::runner::outputs::Refusal;
+use crate::runner::threads;
+
+/// The deviation of one output row.
+pub(super) struct RowError {
+    pub(super) row: usize,
+    pub(super) output: usize,
+    pub(super) squared_error: f64,
+    pub(super) squared_scale: f64,
+}
+
+impl Expectation {
+    /// Returns the deviation of each compared row.
+    pub(super) fn row_errors(&self, bytes: &[u8]) -> Vec<RowError> {
+        threads::map(self.rows.len(), self.oracle.len(), |at| self.row_error(at, bytes))
+    }
+
+    /// Returns the deviation of the compared row at a place in the list, over the elements with a finite exact result.
+    fn row_error(&self, at: usize, bytes: &[u8]) -> RowError {
+        let ComparedRow { row, output, .. } = self.rows[at];
+        let none = RowError { row, output, squared_error: 0.0, squared_scale: 0.0 };
+        if self.unspecified.iter().any(|rows| rows.contains(&row)) {
+            return none;
+        }
+        let output = self.output_of(at);
+        let values = output.values_of(row, bytes);
+        let is_compared = |r: f64| !self.has_large || !is_large(r, output.dtype);
+        let finite = values.iter().zip(self.oracle_of(at)).filter(|(_, r)| is_compared(**r));
+        let sums = finite.fold((0.0, 0.0), |(error, scale), (o, r)| (error + (o - r).powi(2), scale + r * r));
+        let allowance = self.allowances.get(at).copied().unwrap_or(0.0);
+        RowError { squared_error: (sums.0.sqrt() - allowance).max(0.0).powi(2), squared_scale: sums.1, ..none }
+    }
+
+    /// Judges each output by itself: one with large values would hide the errors of another.
+    pub(super) fn judge(&self, rows: &[RowError], bytes: &[u8], tolerance: &Tolerance) -> Result<Correctness, Refusal> {
+        let all = rows;
+        let none =
+            Correctness { relative_l2: 0.0, worst_row: 0.0, rows_checked: rows.len(), rows: self.outputs.rows() };
+        let mut found = none;
+        let mut worst = 0;
+        for rows in rows.chunk_by(|a, b| a.output == b.output) {
+            let error_sum: f64 = rows.iter().map(|it| it.squared_error).sum();
+            let scale_sum: f64 = rows.iter().map(|it| it.squared_scale).sum();
+            // A row that happens to cancel to almost zero is measured against a tenth of the output's scale instead. Among
+            // rows of one number, there always are some.
+            let has_scale = rows.first().is_some_and(|it| self.outputs.of_row(it.row).1.row_len > 1);
+            let least_scale = if self.own_scale && has_scale { 0.0 } else { 0.01 * scale_sum / rows.len() as f64 };
+            let of_row = |it: &RowError| (it.row, relative(it.squared_error, it.squared_scale.max(least_scale)));
+            found.relative_l2 = larger(found.relative_l2, relative(error_sum, scale_sum));
+            if let Some((row, error)) = rows.iter().map(of_row).max_by(|a, b| a.1.total_cmp(&b.1))
+                && (error.is_nan() || error > found.worst_row)
+            {
+                (worst, found.worst_row) = (row, error);
+            }
+        }
+        // Written so that a NaN fails.
+        let within = found.relative_l2 <= tolerance.relative_l2 && found.worst_row <= tolerance.worst_row;
+        if within {
+            return Ok(found);
+        }
+        let message = format!(
+            "relative error {:.2e} over the output (tolerance {:.0e}), {:.2e} in its worst row {worst} (tolerance {:.0e}){}",
+            found.relative_l2,
+            tolerance.relative_l2,
+            found.worst_row,
+            tolerance.worst_row,
+            self.first_wrong(all, worst, bytes, tolerance).unwrap_or_default()
+        );
+        Err(Refusal { check: Check::Accuracy, message })
+    }
+
+    /// Describes the first wrong element of the first wrong row, or of the worst row if no row is wrong by itself.
+    fn first_wrong(&self, rows: &[RowError], worst: usize, bytes: &[u8], tolerance: &Tolerance) -> Option<String> {
+        // Written so that a NaN is wrong.
+        let is_right = |it: &RowError| relative(it.squared_error, it.squared_scale) <= tolerance.worst_row;
+        let at = rows.iter().position(|it| !is_right(it)).or_else(|| rows.iter().position(|it| it.row == worst))?;
+        let RowError { row, squared_scale, .. } = rows[at];
+        let (values, oracle) = (self.output_of(at).values_of(row, bytes), self.oracle_of(at));
+        let limit = tolerance.worst_row * (squared_scale / oracle.len() as f64).sqrt();
+        let is_near = |(value, exact): (&f64, &f64)| (value - exact).abs() <= limit;
+        let place = values.iter().zip(oracle).position(|pair| !is_near(pair))?;
+        let (value, exact) = (values[place] as f32, oracle[place] as f32);
+        Some(format!("; element {place} of row {row} is {value} by the kernel and {exact} by the oracle"))
+    }
+}
+
+/// Returns the larger number, or NaN if one of them is NaN.
+fn larger(a: f64, b: f64) -> f64 {
+    if a.is_nan() || a > b { a } else { b }
+}
+
+fn relative(squared_error: f64, squared_scale: f64) -> f64 {
+    if squared_error == 0.0 { 0.0 } else { (squared_error / squared_scale).sqrt() }
+}

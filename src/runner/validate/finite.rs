@@ -1,0 +1,52 @@
+//! Results that need not be finite.
+
+use rayon::prelude::*;
+
+use super::{ComparedRow, Expectation};
+use crate::domain::check::Check;
+use crate::domain::op::Dtype;
+use crate::runner::outputs::{Refusal, is_poison, unwritten_elements};
+
+/// How near to the largest value of its dtype, relative to it, a result may be either finite or infinite.
+const NEAR_LARGEST: f64 = 0.01;
+
+impl Expectation {
+    /// Checks an output whose elements need not all be finite. Compared elements must be finite where the oracle is,
+    /// and infinite or NaN where it is not. Elements of other rows must be written.
+    pub(super) fn scan_around(&self, bytes: &[u8]) -> Result<(), Refusal> {
+        let specified = |row: usize| !self.unspecified.iter().any(|rows| rows.contains(&row));
+        for output in self.outputs.iter().filter(|output| !output.dtype.is_integer()) {
+            let rows = output.rows.clone().into_par_iter().filter(|row| specified(*row));
+            let elements = |row| output.bytes_of(row, bytes).chunks_exact(output.dtype.bytes());
+            let unwritten = rows.map(|row| elements(row).filter(|it| is_poison(it)).count()).sum::<usize>();
+            if unwritten > 0 {
+                return Err(unwritten_elements(unwritten, output.rows.len() * output.row_len));
+            }
+        }
+        let (mut hidden, mut leaked) = (0, 0);
+        for (at, ComparedRow { row, .. }) in self.rows.iter().enumerate() {
+            let output = self.output_of(at);
+            for (out, r) in output.values_of(*row, bytes).iter().zip(self.oracle_of(at)) {
+                hidden += usize::from(out.is_finite() && is_infinite(*r, output.dtype));
+                leaked += usize::from(!out.is_finite() && !is_large(*r, output.dtype) && specified(*row));
+            }
+        }
+        let message = match (hidden, leaked) {
+            (0, 0) => return Ok(()),
+            (0, leaked) => format!("{leaked} elements are NaN or infinite, but depend on finite inputs only"),
+            (hidden, _) => format!("{hidden} elements are finite, but the exact result is NaN or infinite"),
+        };
+        Err(Refusal { check: Check::Finite, message })
+    }
+}
+
+/// Returns whether an exact result is too large for a dtype, by more than an honest kernel's error, or is NaN. An 8-bit
+/// type may hold its largest number instead.
+fn is_infinite(exact: f64, dtype: Dtype) -> bool {
+    exact.is_nan() || !dtype.is_float8() && exact.abs() > dtype.largest() * (1.0 + NEAR_LARGEST)
+}
+
+/// Returns whether an exact result is so large for a dtype that an honest kernel may return infinity, or is NaN.
+pub(super) fn is_large(exact: f64, dtype: Dtype) -> bool {
+    exact.is_nan() || !dtype.is_integer() && exact.abs() > dtype.largest() * (1.0 - NEAR_LARGEST)
+}

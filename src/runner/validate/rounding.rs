@@ -1,0 +1,134 @@
+//! How far rounding the inputs moves the oracle's answer.
+
+use super::Expectation;
+use super::deviation::RowError;
+use crate::domain::compute::Compute;
+use crate::domain::op::{Dims, Dtype, Op, Values};
+use crate::domain::workload::Tolerance;
+use crate::runner::inputs::{mix, moved};
+
+/// Number of random directions in which the inputs are moved to see how far an output row moves. In some directions a
+/// row may happen not to move.
+const DIRECTIONS: usize = 4;
+
+/// How much further than in those directions a row may move. One number can decide a row, such as the gap between two
+/// scores. In one row of 500, the largest of four random moves is then below a quarter of a typical one. In one row of
+/// 10,000, the errors of an honest kernel are four times a typical one.
+const ALLOWED_MOVES: f64 = 8.0;
+
+/// The part of the final sum that an FP32 addition may lose. It loses up to 2^-24 of the running sum, rounded to
+/// nearest. On average the running sum is half of the final one.
+const SUM_ROUNDING: f64 = 1.0 / (1_u64 << 26) as f64;
+
+impl Expectation {
+    /// Allows each row a little more than the change that rounding the inputs makes in the oracle's answer.
+    ///
+    /// Where scores are large, the output depends on the last bits of the inputs. A kernel with no larger errors than
+    /// these can be far from the oracle and still be right: its *backward error* is small. Only rows of the output that
+    /// are beyond the tolerance get an allowance, because the oracle is slow. The compute mode says how far an honest
+    /// kernel rounds the factors of products.
+    pub fn allow_for_rounding(
+        &mut self,
+        (op, compute): (&dyn Op, Compute),
+        dims: &Dims,
+        inputs: &[Vec<f32>],
+        seed: u64,
+        (output, tolerance): (&[u8], &Tolerance),
+    ) -> Result<(), String> {
+        let places = self.beyond(output, tolerance);
+        let rows: Vec<usize> = places.iter().map(|at| self.rows[*at].row).collect();
+        let oracle: Vec<&[f64]> = places.iter().map(|at| self.oracle_of(*at)).collect();
+        let mut allowances = vec![0.0_f64; rows.len()];
+        let of_inputs: Vec<Option<f32>> = op
+            .inputs(dims, self.dtype)
+            .iter()
+            .map(|tensor| {
+                let is_number = matches!(tensor.values, Values::Normal | Values::Uniform(..));
+                is_number.then(|| rounding(tensor.dtype, compute))
+            })
+            .collect();
+        let is_truncated = compute == Compute::Tf32;
+        for direction in 0..DIRECTIONS + usize::from(is_truncated) {
+            let moved: Vec<Vec<f32>> = inputs
+                .iter()
+                .enumerate()
+                .zip(&of_inputs)
+                .map(|((tensor, values), rounding)| match rounding {
+                    // An index that is a little larger is another index.
+                    None => values.clone(),
+                    // The last direction.
+                    Some(_) if direction == DIRECTIONS => values.iter().map(|x| truncated_to_tf32(*x)).collect(),
+                    Some(rounding) => {
+                        moved(values, *rounding, mix(seed, &["move", &direction.to_string(), &tensor.to_string()]))
+                    }
+                })
+                .collect();
+            let other = op.oracle(dims, &moved, &rows)?;
+            let mut other = &other[..];
+            for (allowance, oracle) in allowances.iter_mut().zip(&oracle) {
+                let (row, rest) = other.split_at(oracle.len());
+                other = rest;
+                let squares = row.iter().zip(*oracle).map(|(o, r)| (o - r).powi(2));
+                let distance = squares.filter(|square| square.is_finite()).sum::<f64>().sqrt();
+                *allowance = allowance.max(ALLOWED_MOVES * distance);
+            }
+        }
+        // Where all terms of a sum are alike, every addition may round in the same direction.
+        let terms = op.flop(dims) / 2.0 / self.outputs.elements() as f64;
+        let intermediate = op.intermediate_rounding(dims, self.dtype, inputs, &rows);
+        let mut all = vec![0.0; self.rows.len()];
+        for (((at, allowance), intermediate), oracle) in places.iter().zip(allowances).zip(intermediate).zip(oracle) {
+            let length = oracle.iter().filter(|r| r.is_finite()).map(|r| r * r).sum::<f64>().sqrt();
+            let least = least_rounding(self.output_of(*at).dtype) * (oracle.len() as f64).sqrt();
+            all[*at] = allowance + intermediate + least + terms * SUM_ROUNDING * length;
+        }
+        self.allowances = all;
+        Ok(())
+    }
+
+    /// Returns the places of the rows that are beyond the tolerance of the whole output. If no other row is, the output
+    /// as a whole is not.
+    fn beyond(&self, output: &[u8], tolerance: &Tolerance) -> Vec<usize> {
+        let most = tolerance.relative_l2.powi(2);
+        let is_within = |it: RowError| it.squared_error <= most * it.squared_scale;
+        let errors = self.row_errors(output).into_iter().enumerate();
+        errors.filter_map(|(at, error)| (!is_within(error)).then_some(at)).collect()
+    }
+}
+
+/// Returns what a tensor core makes of an FP32 factor that was not rounded to TF32 before: it ignores the 13 low bits.
+/// All factors become smaller, so the error of a sum does not average out.
+fn truncated_to_tf32(x: f32) -> f32 {
+    f32::from_bits(x.to_bits() & !0x1fff)
+}
+
+/// The arithmetic error of an honest kernel, as a relative error of its inputs.
+fn rounding(dtype: Dtype, compute: Compute) -> f32 {
+    match dtype {
+        // The 10 bits after the point of a factor that is rounded. Sums in FP32 lose far less.
+        Dtype::F32 if compute == Compute::Tf32 => 1.0 / 2048.0,
+        // One rounding, as in a kernel that scales its queries before it multiplies them. Hopper's tensor cores keep
+        // some 14 bits of a sum of FP8 products.
+        Dtype::F16 | Dtype::E4m3 | Dtype::E5m2 => 1.0 / 2048.0,
+        Dtype::Bf16 => 1.0 / 256.0,
+        // A sequential sum of 8192 products loses as much as 45 roundings of each, of 2^-24. TF32 loses as much as
+        // 8192.
+        Dtype::F32 => 64.0 / (1 << 24) as f32,
+        Dtype::F64 => 64.0 / (1_u64 << 53) as f32,
+        Dtype::I8 | Dtype::U8 | Dtype::I32 | Dtype::Bool => 0.0,
+    }
+}
+
+/// The largest error of a number near zero: half of the smallest subnormal in FP16, and the smallest normal number in
+/// FP32 and BF16, whose subnormals may be treated as zero.
+fn least_rounding(dtype: Dtype) -> f64 {
+    match dtype {
+        Dtype::F16 => 2.0_f64.powi(-25),
+        // BF16 has the exponents of FP32.
+        Dtype::Bf16 | Dtype::F32 => f64::from(f32::MIN_POSITIVE),
+        Dtype::F64 => f64::MIN_POSITIVE,
+        Dtype::E4m3 => 2.0_f64.powi(-10),
+        Dtype::E5m2 => 2.0_f64.powi(-17),
+        Dtype::I8 | Dtype::U8 | Dtype::I32 | Dtype::Bool => 0.0,
+    }
+}
