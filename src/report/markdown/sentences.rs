@@ -127,10 +127,10 @@ fn experiment_command(report: &Report) -> Option<String> {
 /// In which order causes of lost time come, what their gain is, and what an experiment shows.
 pub(super) const CAUSE_ORDER: &str = "Causes that an experiment confirmed or supported come first, by its gain; others \
                                       by possible gain (the estimated speed-up without the cause) and confidence. Possible gains \
-                                      overlap, so they do not multiply. An experiment *confirms* a cause if one \
-                                      parameter gains at least the square root of the possible gain (1.41× for 2.00×), \
-                                      *supports* it if several do or another cause could account for it, and is \
-                                      *inconclusive* if several gain more than its power of 1.5 (2.83×).";
+                                      overlap, so they do not multiply. If 2.00× are possible, one parameter that gains \
+                                      1.41× (the square root) *confirms* the cause. Several parameters, or one for which \
+                                      another cause could account, only *support* it. If several gain more than 2.83×, other \
+                                      causes have a part, so that is *inconclusive*.";
 
 /// Says what experiments have shown about a cause that was found in a variant of a family on a case, or that none of
 /// them could show anything, because the variants were not correct.
