@@ -81,14 +81,19 @@ fn improved(cases: &[Case]) -> String {
     let told = |began_with: &str, over: &str, over_one: &str| {
         let changes = cases.iter().filter_map(|case| case.change.as_ref()).filter(|one| one.began_with == began_with);
         let all = changes.clone().count();
+        let tied = match changes.clone().filter(|change| change.tied).count() {
+            0 => String::new(),
+            _ if cases.len() == 1 => ", only a tie".to_owned(),
+            some => format!(", and tied on {some}"),
+        };
         let ratios: Vec<_> = changes.filter(|change| change.improved).filter_map(|change| change.ratio).collect();
         let by = range(&ratios.iter().map(|ratio| ratio.estimate).collect::<Vec<_>>());
         let by = by.map(|by| format!(", by {by}")).unwrap_or_default();
         match (ratios.len(), all) {
             (_, 0) => None,
             (1, 1) if cases.len() == 1 => Some(format!("its only case over {over_one}{by}")),
-            (0, 1) if cases.len() == 1 => Some(format!("no case over {over_one}")),
-            (improved, all) => Some(format!("{improved} of {all} cases over {over}{by}")),
+            (0, 1) if cases.len() == 1 => Some(format!("no case over {over_one}{tied}")),
+            (improved, all) => Some(format!("{improved} of {all} cases over {over}{by}{tied}")),
         }
     };
     let committed = ("the committed winners that it began with", "the committed winner that it began with");

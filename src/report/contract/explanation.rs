@@ -19,6 +19,8 @@ pub struct Change {
     pub ratio: Option<Ratio>,
     /// Whether the session has found a faster variant.
     pub improved: bool,
+    /// Whether the best variant is another one, and the ratio does not tell which of the two is faster.
+    pub tied: bool,
 }
 
 /// Where the winners of the improved cases come from.

@@ -27,9 +27,12 @@ pub(super) fn cases(report: &Report) -> String {
             case.case.to_string(),
             shown(change.map(|change| in_row(case, change.ratio, change.began_us)), us),
             format!("{}{unconfirmed}", shown(case.best_us, us)),
-            match change.is_some_and(is_same) {
-                true => "the same kernel".to_owned(),
-                false => measuring::ratio(change.and_then(|change| change.ratio), source),
+            match change {
+                Some(change) if is_same(change) => "the same kernel".to_owned(),
+                Some(Change { tied: true, ratio: Some(ratio), .. }) if !ratio.paired => {
+                    format!("{} (two runs: within their noise)", of_two_runs(ratio.estimate))
+                }
+                _ => measuring::ratio(change.and_then(|change| change.ratio), source),
             },
             case.variant.as_ref().map_or_else(|| NOTHING.to_owned(), |one| one.family[prefix.len()..].to_owned()),
             baseline.map_or_else(

@@ -18,10 +18,14 @@ use crate::report::{advantage, limiter, price, unexplained};
 /// The most cases to name in a command. With more of them, it searches all cases of the workload.
 const MAX_CASES: usize = 6;
 
-/// Returns the headline: how many cases improved, and how they stand against the baseline.
+/// Returns the headline: how many cases improved, how many are ties with what the session began with, and how they stand against the baseline.
 pub(super) fn headline(report: &Report) -> String {
-    let improved =
-        report.cases.iter().filter(|case| case.change.as_ref().is_some_and(|change| change.improved)).count();
+    let changes = || report.cases.iter().filter_map(|case| case.change.as_ref());
+    let improved = changes().filter(|change| change.improved).count();
+    let tied = match changes().filter(|change| change.tied).count() {
+        0 => String::new(),
+        some => format!(", {some} tied"),
+    };
     let all = report.cases.len();
     let measured = report.cases.iter().filter(|case| case.baseline.as_ref().is_some_and(|one| !one.is_initial_kernel));
     let ratios: Vec<f64> = measured.filter_map(|case| Some(case.ratio_to_baseline?.estimate)).collect();
@@ -31,7 +35,7 @@ pub(super) fn headline(report: &Report) -> String {
         (ahead, known) if ahead == known && known == all => ", all ahead of the baseline".to_owned(),
         (ahead, known) => format!(", {ahead} of {known} ahead of the baseline"),
     };
-    format!("{improved} of {all} cases improved{standing}")
+    format!("{improved} of {all} cases improved{tied}{standing}")
 }
 
 /// Says what the report rests on, where the session has too many iterations to read them all.

@@ -110,7 +110,8 @@ fn a_session_is_told_to_programs_as_json() {
               "hi": 1.6113539335049172,
               "paired": false
             },
-            "improved": true
+            "improved": true,
+            "tied": false
           },
           "roofline": {
             "flop": 4000000.0,
@@ -180,7 +181,8 @@ fn a_session_is_told_to_programs_as_json() {
               "hi": 1.0,
               "paired": true
             },
-            "improved": false
+            "improved": false,
+            "tied": false
           },
           "roofline": {
             "flop": 4000000.0,
