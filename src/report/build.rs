@@ -98,11 +98,11 @@ fn explain(report: &mut Report, input: &ReportInput<'_>) {
     report.lineages = pictures::lineages(cases, input);
     report.scaling = scaling::of(cases, input);
     report.parameters = parameters::of(record, input.families);
-    report.ladders = ladder::of(cases, &report.parameters.effects, input);
-    report.beaten = beaten::of(cases, &report.diagnoses, input);
     report.rivals = rivals::of(cases, record);
     report.tuned_alone = tuned_alone::of(cases, &report.diagnoses, &report.rivals, input);
     report.improved_by = improved_by::of(cases, &gains, record);
+    report.ladders = ladder::of(cases, &report.parameters.effects, &report.rivals, input);
+    report.beaten = beaten::of(cases, &report.diagnoses, input);
     report.credits = credits::of(cases, input);
     report.outlook = outlook::of(&gains, cases.len(), options::room(cases), (wall_s, record.totals().variants));
     let decision =
