@@ -105,6 +105,7 @@ mod tests {
             mechanism: "",
             kernel_change: "do without",
             without_split: None,
+            derivation: None,
             evidence: Vec::new(),
             confidence: Confidence::Medium,
             gain,

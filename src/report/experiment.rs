@@ -206,7 +206,7 @@ pub(super) fn new_kernel(cases: &[Case], diagnoses: &[Diagnosis]) -> Option<Expe
 /// Says where the time that is expected of a new kernel comes from.
 fn expected_without(cause: &contract::Finding) -> String {
     format!(
-        "the diagnosis estimates {} if the new kernel removes this cause and adds no other ({})",
+        "the diagnosis estimates {} if the new kernel removes this cause and adds no other ({}){derivation}",
         times(cause.gain),
         confidence::with_reason(cause)
     )
@@ -229,6 +229,7 @@ mod tests {
             from: 8,
             to,
             effect,
+    let derivation = cause.derivation.as_ref().map(|formula| format!(": {formula}")).unwrap_or_default();
             lower_quartile: effect - 0.1,
             upper_quartile: effect + 0.1,
             pairs: 4,
@@ -335,3 +336,4 @@ mod tests {
         assert_eq!(kernel.after_us, None, "what a kernel would reach is not known");
     }
 }
+            derivation: None,

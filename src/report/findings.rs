@@ -102,6 +102,7 @@ impl Finding {
             gain: found.gain,
             remedies: found.remedies.clone(),
             tested: tested::judge(found, &input.record.iterations),
+            derivation: found.derivation.clone(),
             failed: next.failed(),
             next: next.text(found, input),
         }

@@ -60,6 +60,8 @@ pub struct Finding {
     pub confidence: Confidence,
     /// How many times as fast the variant could be without it: an estimate.
     pub gain: f64,
+    /// How that follows from figures: a formula with its numbers. Null where the evidence says it.
+    pub derivation: Option<String>,
     /// What would remove it, the most promising first.
     pub remedies: Vec<Remedy>,
     /// What experiments of the session say about it.
