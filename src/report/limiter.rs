@@ -38,10 +38,12 @@ fn is_negligible(cause: &Finding) -> bool {
 }
 
 /// Returns the case whose first cause promises the most by gain and confidence, with that cause. None if no case has one. A
-/// floor that is near is no cause that could be removed. A cause with one indirect sign counts only without better ones.
+/// floor that is near is no cause that could be removed. A cause that another family already lacks is no idea for a new
+/// kernel. A cause with one indirect sign counts only without better ones.
 pub(super) fn most_to_gain<'a>(cases: &'a [Case], diagnoses: &'a [Diagnosis]) -> Option<(&'a Case, &'a Finding)> {
     let causes = cases.iter().filter_map(|case| Some((case, first_cause(case, diagnoses)?)));
-    let mut causes: Vec<_> = causes.filter(|(_, cause)| cause.rule != "at-the-floor").collect();
+    let is_open = |cause: &Finding| cause.rule != "at-the-floor" && cause.divided_by.is_none();
+    let mut causes: Vec<_> = causes.filter(|(_, cause)| is_open(cause)).collect();
     let is_likely = |cause: &Finding| cause.confidence > Confidence::Low && cause.gain > 1.0;
     let place = |cause: &Finding| (is_likely(cause), weight(cause));
     causes.sort_by(|a, b| place(b.1).0.cmp(&place(a.1).0).then(place(b.1).1.total_cmp(&place(a.1).1)));

@@ -177,6 +177,7 @@ fn diagnosis(case: &CaseName) -> Diagnosis {
             shared_with: Vec::new(),
         },
         failed: None,
+        divided_by: None,
         next: "split the keys over blocks".to_owned(),
     };
     Diagnosis {
