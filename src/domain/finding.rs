@@ -56,6 +56,9 @@ pub struct Finding {
     /// How many times as fast the variant could be without the cause: an estimate, at least 1. For modelled times it is
     /// an upper bound.
     pub gain: f64,
+    /// How the gain follows from figures: a formula with its numbers. None where the evidence says it.
+    #[serde(skip)]
+    pub derivation: Option<String>,
     /// What would remove the cause, the most promising first.
     pub remedies: Vec<Remedy>,
 }

@@ -33,7 +33,7 @@ fn counted<'a>(hash: &VariantHash, case: &str, iterations: &'a [IterationRecord]
 
 /// Returns the committed winners that were beaten, the largest gain first. `diagnoses` are those of the best variants.
 pub(super) fn of(cases: &[Case], diagnoses: &[Diagnosis], input: &ReportInput<'_>) -> Vec<Beaten> {
-    let of_began = findings::diagnoses(input.began, input);
+    let of_began = findings::diagnoses(input.began, cases, input);
     let mut beaten: Vec<Beaten> = cases.iter().filter_map(|case| of_case(case, &of_began, diagnoses, input)).collect();
     let gain = |one: &Beaten| one.ratio.map_or(1.0, |ratio| ratio.estimate);
     beaten.sort_by(|a, b| gain(b).total_cmp(&gain(a)));
@@ -105,6 +105,7 @@ mod tests {
             mechanism: "",
             kernel_change: "do without",
             without_split: None,
+            derivation: None,
             evidence: Vec::new(),
             confidence: Confidence::Medium,
             gain,

@@ -2,8 +2,9 @@
 
 use super::contract::{self, Change};
 use super::standing::{Standing, winners};
-use super::{comparisons, standing};
+use super::{comparisons, pairs, standing};
 use crate::domain::conditions::Conditions;
+use crate::domain::device::TimeSource;
 use crate::domain::record::{CaseRecord, IterationRecord, SessionRecord};
 use crate::domain::timing::Timing;
 use crate::domain::verdict::Verdict;
@@ -40,22 +41,32 @@ pub(super) fn change(case: &str, record: &SessionRecord, conditions: Option<&Con
     let committed = committed(case, &record.iterations);
     let began = committed.or_else(|| first(case, &record.iterations))?;
     let ratio = ratio(began, &standing, conditions);
-    let improved = began.iteration.hash != standing.iteration.hash && ratio.is_none_or(is_gain);
+    let is_other = began.iteration.hash != standing.iteration.hash;
+    let noise = || match record.session.time_source {
+        TimeSource::Measured => pairs::noise(record).share,
+        TimeSource::Modelled | TimeSource::Recorded => 0.0,
+    };
+    let tied = is_other && ratio.is_some_and(|ratio| is_tie(ratio, noise));
     Some(Change {
         began_with: if committed.is_some() { "committed_winner" } else { "first_variant" },
         began_us: began.timing.median_ns / 1e3,
         ratio,
-        improved,
+        improved: is_other && !tied && ratio.is_none_or(|ratio| ratio.estimate > 1.0),
+        tied,
     })
 }
 
-/// Tells whether a ratio is an improvement. In one run, its interval must not reach 1.
-fn is_gain(ratio: contract::Ratio) -> bool {
-    let least = if ratio.paired { ratio.lo.unwrap_or(ratio.estimate) } else { ratio.estimate };
-    least > 1.0
+/// Tells whether a ratio does not tell two variants apart. In one run, its interval reaches 1. Of two runs, it is within
+/// what two runs of one variant differ by.
+fn is_tie(ratio: contract::Ratio, noise: impl Fn() -> f64) -> bool {
+    match ratio.paired {
+        true => ratio.lo.unwrap_or(ratio.estimate) <= 1.0 && ratio.hi.unwrap_or(ratio.estimate) >= 1.0,
+        false => ratio.estimate.ln().abs() <= noise(),
+    }
 }
 
-/// Returns a variant's time over the best one: paired if one comparison timed both, 1 if they are the same variant.
+/// Returns a variant's time over the best one: paired if one comparison timed both, that of the figures or else the one that
+/// confirmed the best variant; 1 if they are the same variant.
 pub(super) fn ratio(
     timed: Timed<'_>,
     standing: &Standing<'_>,
@@ -67,7 +78,8 @@ pub(super) fn ratio(
     let of_variant =
         |deciding: standing::DecidingComparison<'_>| deciding.over_best(deciding.of_iteration(timed.iteration.id)?);
     let alone = standing::Alone { timing: timed.timing, regime: timed.measurement.regime };
-    let paired = standing.deciding.and_then(of_variant).map(comparisons::paired);
+    let paired = standing.deciding.and_then(of_variant).or_else(|| standing.confirmation().and_then(of_variant));
+    let paired = paired.map(comparisons::paired);
     paired.or_else(|| {
         Some(comparisons::unpaired(standing.compared(&alone, conditions?)?, [standing.timing, timed.timing]))
     })
@@ -87,12 +99,12 @@ mod tests {
     }
 
     #[test]
-    fn a_gain_that_one_run_does_not_resolve_is_no_improvement() {
-        let ratio = |lo, paired| contract::Ratio { estimate: 1.001, lo: Some(lo), hi: Some(1.003), paired };
-        assert_eq!(
-            [(1.0005, true), (0.999, true), (0.999, false)].map(|(lo, paired)| is_gain(ratio(lo, paired))),
-            [true, false, true]
-        );
+    fn a_ratio_whose_interval_reaches_1_or_that_is_within_the_noise_of_two_runs_is_a_tie() {
+        let ratio =
+            |estimate, lo, paired| contract::Ratio { estimate, lo: Some(lo), hi: Some(estimate + 0.002), paired };
+        let table = [(1.001, 1.0005, true), (1.001, 0.999, true), (1.001, 1.0005, false), (1.03, 1.0005, false)];
+        let tied = table.map(|(estimate, lo, paired)| is_tie(ratio(estimate, lo, paired), || 0.02));
+        assert_eq!(tied, [false, true, true, false]);
     }
 
     #[test]

@@ -9,9 +9,9 @@ use super::contract::{
 };
 use super::standing::{self, winners};
 use super::{
-    CaseFacts, ReportInput, advantage, baselines, beaten, began, calibration, credits, decision, excluded, findings,
-    gains, improved_by, ladder, limiter, model_check, next_steps, options, outlook, parameters, phases, pictures,
-    rivals, roofline, scaling, summary, tuned_alone,
+    CaseFacts, ReportInput, advantage, baselines, beaten, began, calibration, credits, decision, divided, excluded,
+    findings, gains, improved_by, ladder, limiter, model_check, next_steps, options, outlook, parameters, phases,
+    pictures, rivals, roofline, scaling, summary, tuned_alone,
 };
 use crate::domain::check::Check;
 use crate::domain::comparison::Role;
@@ -35,7 +35,9 @@ pub fn build(input: &ReportInput<'_>) -> Report {
     let check = model_check::of(&advantages, &rival_advantages, record.session.time_source);
     let (model_check, findings) = model_check::apply(check, input.findings, input);
     let (_, began) = model_check::apply(check, input.began, input);
+    let findings = divided::apply(&findings, &cases, record);
     let input = &ReportInput { findings: &findings, began: &began, ..*input };
+    let diagnoses = findings::diagnoses(input.findings, &cases, input);
     let mut report = Report {
         schema: SCHEMA,
         session: session(record),
@@ -52,7 +54,7 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         hypotheses: claimed(record).map(calibration::claim).collect(),
         predictions: calibration::predictions(record),
         calibration: calibration::of(record),
-        diagnoses: findings::diagnoses(input.findings, input),
+        diagnoses,
         model_check,
         no_counters: record.no_counters.clone(),
         correctness: record.session.cases.iter().map(|name| exactness(name, record)).collect(),
@@ -98,9 +100,9 @@ fn explain(report: &mut Report, input: &ReportInput<'_>) {
     report.lineages = pictures::lineages(cases, input);
     report.scaling = scaling::of(cases, input);
     report.parameters = parameters::of(record, input.families);
-    report.ladders = ladder::of(cases, &report.parameters.effects, input);
-    report.beaten = beaten::of(cases, &report.diagnoses, input);
     report.rivals = rivals::of(cases, record);
+    report.ladders = ladder::of(cases, &report.parameters.effects, &report.rivals, input);
+    report.beaten = beaten::of(cases, &report.diagnoses, input);
     report.tuned_alone = tuned_alone::of(cases, &report.diagnoses, &report.rivals, input);
     report.improved_by = improved_by::of(cases, &gains, record);
     report.credits = credits::of(cases, input);

@@ -7,11 +7,14 @@ use super::format::times;
 use super::next_change::{self, MIN_GAIN, Next};
 use super::pairs::{Sample, samples};
 use super::parameters::MIN_PAIRS;
-use super::{ReportInput, confidence, grids, limiter, transfer};
-use crate::domain::finding::{Finding, Remedy};
+use super::{ReportInput, confidence, divided, grids, limiter, transfer};
+use crate::domain::finding::{Evidence, Finding, Remedy};
 use crate::domain::prediction::Prediction;
 use crate::domain::tested::{CauseStatus, judge};
 use crate::domain::variant::Params;
+
+/// The most cases with larger possible gains to name.
+const MAX_PASSED_OVER: usize = 2;
 
 /// Returns the experiment that promises most. Remedies come first: they also test a cause of lost time. Then come changes
 /// of a parameter that have paid on other pairs of configurations, and the best variants of other cases. None if nothing
@@ -194,7 +197,7 @@ pub(super) fn new_kernel(cases: &[Case], diagnoses: &[Diagnosis]) -> Option<Expe
                 format!(", of which this cause explains {} and nothing found explains the rest", times(cause.gain))
             })
             .unwrap_or_default()
-        ),
+        ) + passed_over(case, cause, cases, diagnoses).as_str(),
         configuration: None,
         before_us,
         after_us: gain.map(|cause| [before_us / cause.gain; 2]),
@@ -203,10 +206,32 @@ pub(super) fn new_kernel(cases: &[Case], diagnoses: &[Diagnosis]) -> Option<Expe
     Some(above_floor(experiment, cases))
 }
 
+/// Says why a new kernel is not for the cases whose causes have larger possible gains.
+fn passed_over(own: &Case, cause: Option<&contract::Finding>, cases: &[Case], diagnoses: &[Diagnosis]) -> String {
+    let gain = cause.map_or(1.0, |cause| cause.gain);
+    let others = cases.iter().filter(|case| case.case != own.case);
+    let others = others.filter_map(|case| Some((case, limiter::first_cause(case, diagnoses)?)));
+    let mut larger: Vec<_> = others.filter(|(_, cause)| cause.gain > gain && cause.rule != "at-the-floor").collect();
+    larger.sort_by(|a, b| b.1.gain.total_cmp(&a.1.gain));
+    let told = |(case, cause): &(&Case, &contract::Finding)| {
+        let why = match &cause.divided_by {
+            Some(other) => divided::told(other),
+            None => {
+                let against = cause.evidence.iter().rfind(|one| !one.supports);
+                let low = |one: &Evidence| format!("{} confidence: {}", cause.confidence.name(), one.text);
+                format!("with {}", against.map_or_else(|| confidence::with_reason(cause), low))
+            }
+        };
+        format!("; `{}` could gain more ({}), but {why}", case.case, times(cause.gain))
+    };
+    larger.iter().take(MAX_PASSED_OVER).map(told).collect()
+}
+
 /// Says where the time that is expected of a new kernel comes from.
 fn expected_without(cause: &contract::Finding) -> String {
+    let derivation = cause.derivation.as_ref().map(|formula| format!(": {formula}")).unwrap_or_default();
     format!(
-        "the diagnosis estimates {} if the new kernel removes this cause and adds no other ({})",
+        "the diagnosis estimates {} if the new kernel removes this cause and adds no other ({}){derivation}",
         times(cause.gain),
         confidence::with_reason(cause)
     )
@@ -317,6 +342,7 @@ mod tests {
             mechanism: "",
             kernel_change: "",
             without_split: None,
+            derivation: None,
             evidence: Vec::new(),
             confidence: crate::domain::finding::Confidence::Medium,
             gain: 1.3,

@@ -2,8 +2,9 @@
 
 use std::cmp::Ordering;
 
-use super::contract::{Diagnosis, DiagnosisOf, Finding};
-use super::{ReportInput, next_change};
+use super::contract::{Case, Diagnosis, DiagnosisOf, Finding};
+use super::next_change::{self, Next};
+use super::{ReportInput, divided};
 use crate::domain::finding::Evidence;
 use crate::domain::ids::IterationId;
 use crate::domain::origin::Origin;
@@ -16,7 +17,7 @@ const MAX: usize = 4;
 
 /// Groups findings by variant and case. Causes that an experiment has confirmed or supported come first, refuted ones
 /// last.
-pub(super) fn diagnoses(findings: &[finding::Finding], input: &ReportInput<'_>) -> Vec<Diagnosis> {
+pub(super) fn diagnoses(findings: &[finding::Finding], cases: &[Case], input: &ReportInput<'_>) -> Vec<Diagnosis> {
     let mut diagnoses: Vec<Diagnosis> = Vec::new();
     for found in findings {
         let Some(iteration) = found.iteration else { continue };
@@ -26,13 +27,13 @@ pub(super) fn diagnoses(findings: &[finding::Finding], input: &ReportInput<'_>) 
             // An initial kernel that is also the best variant was diagnosed as both.
             Some(diagnosis)
                 if diagnosis.findings.iter().any(|one| one.rule == found.rule && one.cause == found.cause) => {}
-            Some(diagnosis) => diagnosis.findings.push(Finding::of(found, input)),
+            Some(diagnosis) => diagnosis.findings.push(Finding::of(found, cases, input)),
             None => diagnoses.push(Diagnosis {
                 of: of(iteration, &input.record.iterations),
                 iteration,
                 case: found.case.clone(),
                 family: found.family.clone(),
-                findings: vec![Finding::of(found, input)],
+                findings: vec![Finding::of(found, cases, input)],
             }),
         }
     }
@@ -90,8 +91,9 @@ fn of(id: IterationId, iterations: &[IterationRecord]) -> DiagnosisOf {
 }
 
 impl Finding {
-    fn of(found: &finding::Finding, input: &ReportInput<'_>) -> Self {
+    fn of(found: &finding::Finding, cases: &[Case], input: &ReportInput<'_>) -> Self {
         let next = next_change::of(found, input);
+        let divided_by = divided::of(found, cases, input.record);
         Self {
             rule: found.rule,
             cause: found.cause.clone(),
@@ -100,10 +102,15 @@ impl Finding {
             evidence: found.evidence.clone(),
             confidence: found.confidence,
             gain: found.gain,
+            derivation: found.derivation.clone(),
             remedies: found.remedies.clone(),
             tested: tested::judge(found, &input.record.iterations),
             failed: next.failed(),
-            next: next.text(found, input),
+            next: match divided_by {
+                Some(_) if next == Next::Nothing => divided::NEXT.to_owned(),
+                _ => next.text(found, input),
+            },
+            divided_by,
         }
     }
 }

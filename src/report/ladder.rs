@@ -2,7 +2,7 @@
 
 use super::began;
 use super::changes::{joined, named};
-use super::contract::{Case, Ladder, LadderStep, ParameterEffect};
+use super::contract::{Case, FamilyTime, Ladder, LadderStep, LeftBehind, ParameterEffect, Rivals};
 use super::pairs::{Sample, samples};
 use super::{FamilyFacts, ReportInput};
 use crate::domain::origin::Change;
@@ -15,7 +15,12 @@ const MAX_LADDERS: usize = 2;
 const MIN_STEP: f64 = 1.005;
 
 /// Returns the ladders of the cases that gained most over their first variant, each with another family at its end.
-pub(super) fn of(cases: &[Case], effects: &[ParameterEffect], input: &ReportInput<'_>) -> Vec<Ladder> {
+pub(super) fn of(
+    cases: &[Case],
+    effects: &[ParameterEffect],
+    rivals: &[Rivals],
+    input: &ReportInput<'_>,
+) -> Vec<Ladder> {
     let samples = samples(&input.record.iterations);
     let gain = |case: &Case| case.ratio_to_start.map_or(1.0, |ratio| ratio.estimate);
     let mut by_gain: Vec<&Case> = cases.iter().filter(|case| gain(case) > MIN_STEP).collect();
@@ -25,7 +30,7 @@ pub(super) fn of(cases: &[Case], effects: &[ParameterEffect], input: &ReportInpu
     for case in by_gain {
         let Some(variant) = case.variant.as_ref().filter(|one| !families.contains(&one.family)) else { continue };
         families.push(variant.family.clone());
-        ladders.extend(of_case(case, effects, input, &samples));
+        ladders.extend(of_case(case, effects, input, &samples).map(|ladder| over_best(ladder, rivals)));
         if ladders.len() == MAX_LADDERS {
             break;
         }
@@ -33,22 +38,49 @@ pub(super) fn of(cases: &[Case], effects: &[ParameterEffect], input: &ReportInpu
     ladders
 }
 
+/// Compares each switch of the family with the best variant that the family left behind has in the session. The step before
+/// may not have been tuned yet.
+fn over_best(mut ladder: Ladder, rivals: &[Rivals]) -> Ladder {
+    let families = rivals.iter().find(|one| one.case == ladder.case).map(|one| &*one.families).unwrap_or_default();
+    for place in 1..ladder.steps.len() {
+        let (before, step) = (&ladder.steps[place - 1], &ladder.steps[place]);
+        let best = families.iter().find(|one| one.family == before.family && one.family != step.family);
+        // A family that was faster than this step later comes back.
+        let is_tuned_later = |best: &&FamilyTime| best.us * MIN_STEP < before.us && best.us > step.us;
+        ladder.steps[place].left_behind = best.filter(is_tuned_later).map(|best| LeftBehind {
+            family: best.family.clone(),
+            us: best.us,
+            factor: best.us / step.us,
+        });
+    }
+    ladder
+}
+
 /// Variants of one family, each of which was the fastest on a case until the next one.
 struct Streak<'a> {
     family: &'a str,
     first: &'a Sample<'a>,
+    /// The committed winner of the case, if it is one of them.
+    committed: Option<&'a Sample<'a>>,
     last: &'a Sample<'a>,
 }
 
+/// A variant: its family and its configuration.
+type Variant<'a> = (&'a str, &'a Params);
+
 /// Returns the variants that were the fastest on a case, in the order of the session. Variants that are faster than the best confirmed
 /// time lost their confirmation, and are left out.
-fn streaks<'a>(case: &str, best_us: f64, samples: &'a [Sample<'a>]) -> Vec<Streak<'a>> {
+fn streaks<'a>(case: &str, best_us: f64, samples: &'a [Sample<'a>], committed: Option<Variant<'_>>) -> Vec<Streak<'a>> {
     let mut streaks: Vec<Streak<'_>> = Vec::new();
     for sample in samples.iter().filter(|sample| sample.case == case && micros(sample) > best_us) {
+        let committed = Some(sample).filter(|one| committed == Some((one.family, one.params)));
         match streaks.last_mut() {
             Some(streak) if sample.ln_ns >= streak.last.ln_ns => {}
-            Some(streak) if streak.family == sample.family => streak.last = sample,
-            _ => streaks.push(Streak { family: sample.family, first: sample, last: sample }),
+            Some(streak) if streak.family == sample.family => {
+                streak.last = sample;
+                streak.committed = streak.committed.or(committed);
+            }
+            _ => streaks.push(Streak { family: sample.family, first: sample, committed, last: sample }),
         }
     }
     streaks
@@ -58,12 +90,15 @@ fn streaks<'a>(case: &str, best_us: f64, samples: &'a [Sample<'a>]) -> Vec<Strea
 struct Climb<'a> {
     steps: Vec<LadderStep>,
     params: &'a Params,
+    /// The committed winner that the session began with.
+    committed: Option<Variant<'a>>,
 }
 
 impl<'a> Climb<'a> {
-    /// Adds a step if it is faster than the last one.
+    /// Adds a step if it is faster than the last one, or the committed winner.
     fn step(&mut self, (what, family, us): (String, &str, f64), params: &'a Params, mechanism: String) {
-        if self.steps.last().is_none_or(|last| last.us / us >= MIN_STEP) {
+        let is_committed = self.committed == Some((family, params));
+        if is_committed || self.steps.last().is_none_or(|last| last.us / us >= MIN_STEP) {
             self.add((what, family, us), params, mechanism);
         }
     }
@@ -72,7 +107,9 @@ impl<'a> Climb<'a> {
         let factor = self.steps.last().map(|last| last.us / us);
         // A family that an earlier step had is tuned.
         let kind = if self.has(family) { "tuning" } else { "family" };
-        self.steps.push(LadderStep { what, kind, family: family.to_owned(), us, factor, mechanism });
+        let committed = self.committed == Some((family, params));
+        let family = family.to_owned();
+        self.steps.push(LadderStep { what, kind, family, us, factor, mechanism, committed, left_behind: None });
         self.params = params;
     }
 
@@ -102,11 +139,15 @@ pub(super) fn of_case(
         us: start.timing.median_ns / 1e3,
         factor: None,
         mechanism: idea(&start.iteration.family),
+        committed: false,
+        left_behind: None,
     };
-    let mut climb = Climb { steps: vec![first], params: &start.iteration.params };
+    let committed = began::committed(&case.case, &input.record.iterations).map(|one| one.iteration);
+    let committed = committed.map(|one| (&*one.family, &one.params));
+    let mut climb = Climb { steps: vec![first], params: &start.iteration.params, committed };
     let family = variant.family.as_str();
-    let streaks = streaks(&case.case, best_us, samples);
-    for (place, Streak { family: own, first, last }) in streaks.iter().enumerate() {
+    let streaks = streaks(&case.case, best_us, samples, committed);
+    for (place, Streak { family: own, first, committed, last }) in streaks.iter().enumerate() {
         let (own, is_winner) = (*own, place + 1 == streaks.len() && *own == family);
         let (what, why) = match streaks[..place].iter().rfind(|streak| streak.family == own) {
             Some(earlier) => {
@@ -119,10 +160,16 @@ pub(super) fn of_case(
             true => (format!("`{own}`, the winner"), &variant.params, best_us),
             false => (format!("`{own}`, tuned"), last.params, micros(last)),
         };
-        if first.params == params {
+        let mut from = first.params;
+        if let Some(committed) = committed.filter(|one| one.params != from && one.params != params) {
+            let changed = changes(from, committed.params, worth(own), about(own));
+            climb.step((format!("`{own}`, tuned"), own, micros(committed)), committed.params, changed);
+            from = committed.params;
+        }
+        if from == params {
             continue;
         }
-        let changed = changes(first.params, params, worth(own), about(own));
+        let changed = changes(from, params, worth(own), about(own));
         let mechanism = if climb.has(own) { changed } else { with_idea(idea(own), changed) };
         climb.step((what, own, us), params, mechanism);
     }
@@ -193,6 +240,7 @@ mod tests {
     use super::super::tests::{families, found, iteration, record, report};
     use crate::domain::evaluation::Outcome;
     use crate::domain::ids::IterationId;
+    use crate::domain::origin::Origin;
     use crate::domain::verdict::Verdict;
 
     #[test]
@@ -217,5 +265,32 @@ mod tests {
         ");
         let markdown = report(&record).to_markdown().unwrap();
         assert!(markdown.contains("| **all steps** | - | 1.60× | 80.00 us to 50.00 us |"), "{markdown}");
+    }
+
+    /// `split-k` became the fastest with 70 us, and was tuned to 65 us after `tiled` had 57.6 us. The committed winner is
+    /// in the middle of the steps of `tiled`.
+    #[test]
+    fn a_switch_is_compared_with_the_best_of_the_family_before_and_the_committed_winner_is_marked() {
+        let mut record = record();
+        let other = |id: i64, block: i64, us: f64| {
+            let slower = vec![found("b1h1s128", us, Verdict::Regressed, None, None)];
+            let mut other = iteration(IterationId(id), block, None, Outcome::Measured, slower);
+            other.family = "split-k".to_owned();
+            other
+        };
+        record.iterations.insert(1, other(6, 48, 70.0));
+        let mut middle = iteration(IterationId(7), 192, None, Outcome::Measured, Vec::new());
+        middle.measurements = vec![found("b1h1s128", 60.0, Verdict::Improved, None, None)];
+        middle.origin = Origin::CommittedWinner { device: "an L4".to_owned(), cases: vec!["b1h1s128".into()] };
+        record.iterations.insert(3, middle);
+        record.iterations.push(other(8, 56, 65.0));
+        let page = report(&record).to_markdown().unwrap();
+        let steps: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).take(4).collect();
+        insta::assert_snapshot!(steps.join("\n"), @"
+        | `split-k` becomes the fastest | 70.00 | 1.14× | Keys are split over blocks. |
+        | `tiled` is the fastest again | 57.60 | 1.22× | `BLOCK` 64 → 128 (threads of a block). 1.13× over the best `split-k` of the session (65.00 us), which was tuned later. |
+        | `tiled`, tuned (the committed winner) | 54.00 | 1.07× | `BLOCK` 128 → 192 (threads of a block) |
+        | `tiled`, the winner | 50.00 | 1.08× | `BLOCK` 192 → 256 (threads of a block) |
+        ");
     }
 }

@@ -13,6 +13,9 @@ const MUCH_LAUNCH: f64 = 0.25;
 /// The share of a time from which an empty launch is named beside the cause.
 const NAMED_LAUNCH: f64 = 0.2;
 
+/// The same where an empty launch is the floor: the rest of the time is reckoned from there.
+const NAMED_FLOOR: f64 = 0.05;
+
 /// The share of a time from which it is said that nothing explains it.
 const MIN_REST: f64 = 0.05;
 
@@ -35,10 +38,12 @@ fn is_negligible(cause: &Finding) -> bool {
 }
 
 /// Returns the case whose first cause promises the most by gain and confidence, with that cause. None if no case has one. A
-/// floor that is near is no cause that could be removed. A cause with one indirect sign counts only without better ones.
+/// floor that is near is no cause that could be removed. A cause that another family already lacks is no idea for a new
+/// kernel. A cause with one indirect sign counts only without better ones.
 pub(super) fn most_to_gain<'a>(cases: &'a [Case], diagnoses: &'a [Diagnosis]) -> Option<(&'a Case, &'a Finding)> {
     let causes = cases.iter().filter_map(|case| Some((case, first_cause(case, diagnoses)?)));
-    let mut causes: Vec<_> = causes.filter(|(_, cause)| cause.rule != "at-the-floor").collect();
+    let is_open = |cause: &Finding| cause.rule != "at-the-floor" && cause.divided_by.is_none();
+    let mut causes: Vec<_> = causes.filter(|(_, cause)| is_open(cause)).collect();
     let is_likely = |cause: &Finding| cause.confidence > Confidence::Low && cause.gain > 1.0;
     let place = |cause: &Finding| (is_likely(cause), weight(cause));
     causes.sort_by(|a, b| place(b.1).0.cmp(&place(a.1).0).then(place(b.1).1.total_cmp(&place(a.1).1)));
@@ -69,9 +74,11 @@ pub(super) fn of(case: &Case, diagnoses: &[Diagnosis]) -> Option<String> {
     cause.or_else(|| by_ceilings(case, case.roofline.as_ref()?))
 }
 
-/// Returns the share of an empty launch in the time of the best variant of a case, where it is much of it.
+/// Returns the share of an empty launch in the time of the best variant of a case, where it is worth naming.
 pub(super) fn much_launch(case: &Case) -> Option<f64> {
-    case.roofline.as_ref()?.share_of_launch.filter(|share| *share >= NAMED_LAUNCH)
+    let roofline = case.roofline.as_ref()?;
+    let is_floor = roofline.floor_limiter == Limiter::Launch.name();
+    roofline.share_of_launch.filter(|share| *share >= if is_floor { NAMED_FLOOR } else { NAMED_LAUNCH })
 }
 
 /// Returns the share of the time of a best variant that is neither its floor nor what its first cause would save. None
@@ -163,18 +170,23 @@ mod tests {
     #[test]
     fn a_launch_that_is_much_of_the_time_is_named_beside_the_cause() {
         let report = report(&record());
-        let named = |best_ns: f64, limit: &str| {
+        let case = |best_ns: f64, limit: &str| {
             let roofline = Some(roofline::of(&facts("b1h1s128"), Some(best_ns)));
             let best_us = Some(best_ns / 1e3);
             let limited_by = Some(limit.to_owned());
-            in_shares(&Case { limited_by, roofline, best_us, ..report.cases[0].clone() }, &[]).unwrap()
+            Case { limited_by, roofline, best_us, ..report.cases[0].clone() }
         };
+        let named = |best_ns: f64, limit: &str| in_shares(&case(best_ns, limit), &[]).unwrap();
         assert_eq!(named(2500.0, "idle SMs"), "40% launch (unavoidable); then idle SMs");
         assert_eq!(
             named(2500.0, "launch: an empty launch is 40% of the time"),
             "40% launch (unavoidable); the other 60% not explained"
         );
-        assert_eq!(named(6000.0, "idle SMs"), "idle SMs");
+        assert_eq!(named(6000.0, "idle SMs"), "17% launch (unavoidable); then idle SMs", "the floor");
+        assert_eq!(named(60_000.0, "idle SMs"), "idle SMs", "2% of the time");
+        let mut by_l2 = case(6000.0, "idle SMs");
+        by_l2.roofline.as_mut().unwrap().floor_limiter = "L2";
+        assert_eq!(in_shares(&by_l2, &[]).unwrap(), "idle SMs", "the floor is another one");
     }
 
     /// A gain of 1 is not known, so it may be large.

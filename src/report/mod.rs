@@ -14,6 +14,7 @@ pub mod contract;
 mod credits;
 pub mod csv;
 mod decision;
+mod divided;
 mod edges;
 mod excluded;
 mod experiment;

@@ -108,7 +108,12 @@ pub(super) fn noise(record: &SessionRecord) -> Noise {
         return Noise { known: None, pairs: 0, share: MIN_NOISE };
     }
     let known = quantile(&spread, 0.9).filter(|_| spread.len() >= MIN_REPEATED);
-    Noise { known, pairs: spread.len(), share: known.unwrap_or(UNKNOWN_NOISE).max(MIN_NOISE) }
+    Noise { known, pairs: spread.len(), share: share(known) }
+}
+
+/// Returns the noise to use, by the one that is known of a session.
+pub(super) fn share(known: Option<f64>) -> f64 {
+    known.unwrap_or(UNKNOWN_NOISE).max(MIN_NOISE)
 }
 
 /// Groups samples that agree in family, case and all parameters but the `left_out` ones. Samples without these are

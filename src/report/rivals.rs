@@ -35,9 +35,9 @@ pub(super) struct Fastest<'a> {
     /// An iteration that timed it.
     pub(super) iteration: &'a IterationRecord,
     /// Its time in microseconds.
-    us: f64,
+    pub(super) us: f64,
     /// Whether it took turns with the winner in one run.
-    in_one_run: bool,
+    pub(super) in_one_run: bool,
 }
 
 /// Returns the fastest variant of a family: of those that took turns with the winner in one run, else of all, by their

@@ -133,10 +133,19 @@ pub(super) struct Alone<'a> {
     pub(super) regime: Regime,
 }
 
-impl Standing<'_> {
+impl<'a> Standing<'a> {
     /// Returns whether the figures come from deciding-out inputs after screening.
     pub(super) fn confirmed(&self) -> bool {
         self.deciding.is_some() || self.measurement.confirmation.is_some()
+    }
+
+    /// Returns the comparison that confirmed the best variant, if its caches were in the state of the figures.
+    pub(super) fn confirmation(&self) -> Option<DecidingComparison<'a>> {
+        let comparison = self.measurement.comparison.as_ref()?;
+        let is_alike =
+            |deciding: DecidingComparison<'_>| deciding.comparison.conditions.regime == comparison.conditions.regime;
+        let best = comparison.challenger().filter(|_| self.deciding.is_none_or(is_alike))?;
+        Some(DecidingComparison { is_final: false, comparison, best })
     }
 
     /// Returns another time over the best variant's, if two runs took them and they may be compared. `conditions` are

@@ -81,14 +81,19 @@ fn improved(cases: &[Case]) -> String {
     let told = |began_with: &str, over: &str, over_one: &str| {
         let changes = cases.iter().filter_map(|case| case.change.as_ref()).filter(|one| one.began_with == began_with);
         let all = changes.clone().count();
+        let tied = match changes.clone().filter(|change| change.tied).count() {
+            0 => String::new(),
+            _ if cases.len() == 1 => ", only a tie".to_owned(),
+            some => format!(", and tied on {some}"),
+        };
         let ratios: Vec<_> = changes.filter(|change| change.improved).filter_map(|change| change.ratio).collect();
         let by = range(&ratios.iter().map(|ratio| ratio.estimate).collect::<Vec<_>>());
         let by = by.map(|by| format!(", by {by}")).unwrap_or_default();
         match (ratios.len(), all) {
             (_, 0) => None,
             (1, 1) if cases.len() == 1 => Some(format!("its only case over {over_one}{by}")),
-            (0, 1) if cases.len() == 1 => Some(format!("no case over {over_one}")),
-            (improved, all) => Some(format!("{improved} of {all} cases over {over}{by}")),
+            (0, 1) if cases.len() == 1 => Some(format!("no case over {over_one}{tied}")),
+            (improved, all) => Some(format!("{improved} of {all} cases over {over}{by}{tied}")),
         }
     };
     let committed = ("the committed winners that it began with", "the committed winner that it began with");
@@ -114,8 +119,8 @@ fn against_baseline(report: &Report) -> Option<String> {
     })
 }
 
-/// Says why the initial kernel is slow: its first causes, those with the largest measured gains before the others, and what
-/// its parameters and other kernels gained.
+/// Says why the initial kernel is slow: its first causes, those with the largest measured gains before the others, a cause
+/// that may cost more than they do, and what its parameters and other kernels gained.
 fn first_kernel(report: &Report) -> Option<String> {
     let diagnosis = report.diagnoses.iter().find(|one| one.of == DiagnosisOf::InitialKernel)?;
     let Diagnosis { case, family, findings, .. } = diagnosis;
@@ -129,7 +134,9 @@ fn first_kernel(report: &Report) -> Option<String> {
     let is_shown = |found: &Finding| matches!(found.tested.status, CauseStatus::Confirmed | CauseStatus::Supported);
     let shown = causes.iter().map(|group| group[0]).filter(|found| is_shown(found));
     let explained: f64 = shown.filter_map(|found| found.tested.speedup).product();
-    let causes: Vec<String> = causes.iter().take(MAX_CAUSES).map(|group| one_experiment(group)).collect();
+    let (named, others) = causes.split_at(causes.len().min(MAX_CAUSES));
+    let larger = larger_than(named, others).map(cause);
+    let causes: Vec<String> = named.iter().map(|group| one_experiment(group)).chain(larger).collect();
     let own = report.cases.iter().find(|one| one.case == *case)?;
     let far = own.start_us.zip(own.floor_us).map(|(us, floor_us)| times(us / floor_us));
     let far = far.map(|far| format!(" is {far} from its floor on `{case}`")).unwrap_or_default();
@@ -140,6 +147,13 @@ fn first_kernel(report: &Report) -> Option<String> {
     });
     let tuned = tuned.unwrap_or_default();
     (!causes.is_empty()).then(|| format!("The first kernel, `{family}`,{far}. Causes: {}.{tuned}", causes.join("; ")))
+}
+
+/// Returns the cause with the largest possible gain of those that are not named, if it is larger than all that are.
+fn larger_than<'a>(named: &[Vec<&'a Finding>], others: &[Vec<&'a Finding>]) -> Option<&'a Finding> {
+    let most = named.iter().flatten().map(|found| found.gain).fold(1.0, f64::max);
+    let larger = others.iter().flatten().copied().filter(|found| found.gain > most);
+    larger.max_by(|a, b| a.gain.total_cmp(&b.gain))
 }
 
 /// Names the causes that one experiment cannot tell apart, or the only one that it is about.
@@ -167,7 +181,12 @@ fn cause(found: &Finding) -> String {
     let status = match tested.status {
         CauseStatus::Confirmed => format!("confirmed: an experiment gained {gained}"),
         CauseStatus::Supported => format!("supported: an experiment that changed more gained {gained}"),
-        CauseStatus::Inconclusive => format!("{}; its experiment changed too much to tell", estimate()),
+        CauseStatus::Inconclusive => {
+            format!(
+                "{}; an experiment was inconclusive: it changed several things at once and gained {gained}",
+                estimate()
+            )
+        }
         CauseStatus::NotConfirmed => "refuted".to_owned(),
         CauseStatus::NotTested => format!("{}; {}", estimate(), failed.unwrap_or_else(|| "not tested".to_owned())),
         CauseStatus::NoExperiment => format!("{}; no experiment removes it", estimate()),
@@ -315,6 +334,7 @@ mod tests {
         let told = "explain none of 2 leads of 2% or more (1 over another family, 1 over the first kernel)";
         assert!(page.contains(told), "{page}");
         assert!(!page.contains("The counts on `"), "{page}");
+        assert!(page.contains("for a lead of 1.20×, from 1.13× to 1.31×."), "{page}");
         assert!(details.contains("The counts on `b1h1s128`, which do not explain its gain:"), "{details}");
         report.rival_advantages[0].explained = true;
         assert!(report.to_markdown().unwrap().contains("The counts on `b1h1s128`:"));

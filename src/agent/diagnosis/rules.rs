@@ -48,6 +48,9 @@ struct Found {
 /// The least gain that is worth a finding.
 const MIN_GAIN: f64 = 1.03;
 
+/// The share of an estimate from which what limits it makes no difference.
+const RESOLVED: f64 = 0.995;
+
 const RULES: [Rule; 18] = [
     serialised_grid::RULE,
     too_few_blocks::RULE,
@@ -77,10 +80,12 @@ pub fn findings(subject: &Subject<'_>) -> Vec<Finding> {
 /// Returns the same. No gain exceeds the limit that other cases set.
 pub fn findings_within(subject: &Subject<'_>, bound: Option<&Bound>) -> Vec<Finding> {
     let finding = |rule: &Rule| {
-        let Found { cause, mut evidence, mut confidence, gain, remedies } = (rule.find)(subject)?;
-        let mut gain = gain.clamp(1.0, subject.headroom());
+        let Found { cause, mut evidence, mut confidence, gain: estimate, remedies } = (rule.find)(subject)?;
+        let mut gain = estimate.clamp(1.0, subject.headroom());
+        let mut limit = "the floor allows no more";
         if let Some(bound) = bound.filter(|bound| gain > bound.most(subject.time_ns)) {
             gain = bound.most(subject.time_ns);
+            limit = "a case that asks for less is no faster than that";
             evidence.push(bound.evidence());
             confidence = confidence.min(Confidence::Medium);
         }
@@ -96,12 +101,27 @@ pub fn findings_within(subject: &Subject<'_>, bound: Option<&Bound>) -> Vec<Find
             evidence,
             confidence,
             gain,
+            derivation: derivation(rule, subject).filter(|_| gain > 1.0).map(|formula| {
+                match gain < RESOLVED * estimate {
+                    true => format!("{formula}; limited to {gain:.3}×, because {limit}"),
+                    false => formula,
+                }
+            }),
             remedies,
         })
     };
     let mut findings: Vec<Finding> = RULES.iter().filter_map(finding).collect();
     findings.sort_by(|a, b| b.weight().total_cmp(&a.weight()));
     findings
+}
+
+/// Says how the estimate of a rule follows from figures, where its evidence does not.
+fn derivation(rule: &Rule, subject: &Subject<'_>) -> Option<String> {
+    match rule.name {
+        name if name == too_few_blocks::RULE.name => Some(too_few_blocks::derivation(subject)),
+        name if name == latency_bound::RULE.name => latency_bound::derivation(subject),
+        _ => None,
+    }
 }
 
 /// Returns the names of all rules.

@@ -18,6 +18,7 @@ fn finding(rule: &'static str, remedies: Vec<Remedy>) -> Finding {
         mechanism: "waiting",
         kernel_change: "wait less",
         without_split: None,
+        derivation: None,
         evidence: Vec::new(),
         confidence: Confidence::Medium,
         gain: 2.0,

@@ -132,7 +132,7 @@ fn more_blocks_are_no_advice_for_a_case_that_is_one_small_tile() {
 fn what_more_blocks_gain_on_a_short_kernel_is_not_known_without_other_times() {
     let findings = diagnosed(CAUSAL, "attention-scalar", &[("b1h1s128", 2.0)], &[]);
     let found = findings.iter().find(|finding| finding.rule == "too-few-blocks").unwrap();
-    assert_eq!((found.gain, found.confidence), (1.0, Confidence::Low));
+    assert_eq!((found.gain, found.confidence, &found.derivation), (1.0, Confidence::Low, &None));
 }
 
 /// b1h1s64 asks for less. b1h1s65 does not, because its size leaves a remainder; b1h1s512 asks for more keys.
@@ -146,6 +146,11 @@ fn no_gain_makes_a_case_faster_than_one_that_asks_for_less() {
     assert_eq!((bound.rule, bound.gain, bound.confidence), ("too-few-blocks", 2.0, Confidence::Medium));
     assert!(free.gain > 10.0 && free.evidence.len() + 1 == bound.evidence.len(), "{free:?}");
     insta::assert_snapshot!(bound.evidence.last().unwrap().text, @"`b1h1s64` asks for less (B, Sq, Sk) and for no more of anything, and takes 20.000 us with its best known kernel");
+    let limited = bound.derivation.unwrap();
+    assert!(
+        limited.ends_with("; limited to 2.000×, because a case that asks for less is no faster than that"),
+        "{limited}"
+    );
     assert_eq!(of(&[("b1h1s128", 40.5)]).gain, 1.005, "what a comparison resolves");
 }
 
@@ -157,6 +162,7 @@ fn more_blocks_divide_only_the_time_that_follows_their_work() {
     let found = findings.iter().find(|finding| finding.rule == "too-few-blocks").unwrap();
     assert!((found.gain - 1.89).abs() < 0.01, "{}", found.gain);
     insta::assert_snapshot!(found.evidence[1].text, @"`b1h1s64` has 63 times less work and takes 50% of this time, so up to that much may be a part that more blocks do not shorten");
+    insta::assert_snapshot!(found.derivation.as_ref().unwrap(), @"time / (fixed + (time - fixed) × blocks / SMs) = 4.000 / (2.000 + 2.000 × 8 / 132) = 1.89×; the fixed part, which more blocks do not shorten, is at most the time of `b1h1s64`, which has less work");
 }
 
 /// Four times the keys take 1.3 times as long with as many blocks, so a tenth of the time follows the work.

@@ -60,12 +60,32 @@ pub struct Finding {
     pub confidence: Confidence,
     /// How many times as fast the variant could be without it: an estimate.
     pub gain: f64,
+    /// How that follows from figures: a formula with its numbers. Null where the evidence says it.
+    pub derivation: Option<String>,
     /// What would remove it, the most promising first.
     pub remedies: Vec<Remedy>,
     /// What experiments of the session say about it.
     pub tested: CauseTest,
     /// The iteration that tried to remove it, if every variant that should was not correct. Null otherwise.
     pub failed: Option<IterationId>,
+    /// Another family that already divides the case into more blocks, if the cause is that there are too few. Null
+    /// otherwise.
+    pub divided_by: Option<Divided>,
     /// What to do about it in one phrase: a change that was not tried, or why there is none.
     pub next: String,
+}
+
+/// A family whose best variant divides a case into more blocks than the best variant of the case does.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Divided {
+    /// The family.
+    pub family: String,
+    /// Blocks of its largest launch.
+    pub blocks: u64,
+    /// Its time.
+    pub us: f64,
+    /// Its time over that of the best variant.
+    pub times_as_long: f64,
+    /// Whether the two took turns in one run.
+    pub in_one_run: bool,
 }

@@ -19,6 +19,8 @@ pub struct Change {
     pub ratio: Option<Ratio>,
     /// Whether the session has found a faster variant.
     pub improved: bool,
+    /// Whether the best variant is another one, and the ratio does not tell which of the two is faster.
+    pub tied: bool,
 }
 
 /// Where the winners of the improved cases come from.
@@ -200,6 +202,21 @@ pub struct LadderStep {
     pub factor: Option<f64>,
     /// What makes it faster, in the words of the family's manifest.
     pub mechanism: String,
+    /// Whether it is the committed winner that the session began with.
+    pub committed: bool,
+    /// If the step before has another family whose best variant in the session is faster than that step: that variant.
+    pub left_behind: Option<LeftBehind>,
+}
+
+/// The best variant in the session of a family that a step left behind.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LeftBehind {
+    /// The family.
+    pub family: String,
+    /// Its best time.
+    pub us: f64,
+    /// That time over the step's.
+    pub factor: f64,
 }
 
 /// What a change of one parameter does, from pairs of configurations that differ in nothing else.

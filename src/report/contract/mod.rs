@@ -17,10 +17,11 @@ pub use advantage::{Advantage, Count, Counted};
 pub use advice::{Choice, Configuration, Experiment, Outlook};
 pub use beaten::Beaten;
 pub use case::{Baseline, Case, Comparison, NearTie, TimedBaseline, WinnersCurse};
-pub use diagnosis::{Diagnosis, DiagnosisOf, Finding, ModelCheck};
+pub use diagnosis::{Diagnosis, DiagnosisOf, Divided, Finding, ModelCheck};
 pub use explanation::{
-    CaseEffect, Change, Credit, Excluded, FamilyTime, ImprovedBy, Interaction, Ladder, LadderStep, ParameterEffect,
-    ParameterValues, Parameters, PhaseCost, Phases, Rivals, Roofline, Scaling, ScalingPoint, ScalingTime, TunedAlone,
+    CaseEffect, Change, Credit, Excluded, FamilyTime, ImprovedBy, Interaction, Ladder, LadderStep, LeftBehind,
+    ParameterEffect, ParameterValues, Parameters, PhaseCost, Phases, Rivals, Roofline, Scaling, ScalingPoint,
+    ScalingTime, TunedAlone,
 };
 pub use pictures::{Diff, Distribution, Lineage, LineageStep, Progress, ProgressStep, Sampled, Tried};
 pub use predictions::{Calibration, Claim, Kept, Pay, Predictions, Refuted};

@@ -4,8 +4,8 @@ use super::sentences;
 use super::table::{shown, table};
 use crate::domain::tested::CauseStatus;
 use crate::report::contract::{
-    Advantage, Case, Change, Choice, Diagnosis, FamilyTime, Ladder, PhaseCost, Phases, Ratio, Report, Rivals, Roofline,
-    Scaling, ScalingPoint, ScalingTime,
+    Advantage, Case, Change, Choice, Diagnosis, FamilyTime, Ladder, LadderStep, LeftBehind, PhaseCost, Phases, Ratio,
+    Report, Rivals, Roofline, Scaling, ScalingPoint, ScalingTime,
 };
 use crate::report::format::{NOTHING, common_prefix, duration, gain, of_two_runs, percent, times, us, usd};
 use crate::report::limits::{self, Group};
@@ -27,9 +27,12 @@ pub(super) fn cases(report: &Report) -> String {
             case.case.to_string(),
             shown(change.map(|change| in_row(case, change.ratio, change.began_us)), us),
             format!("{}{unconfirmed}", shown(case.best_us, us)),
-            match change.is_some_and(is_same) {
-                true => "the same kernel".to_owned(),
-                false => measuring::ratio(change.and_then(|change| change.ratio), source),
+            match change {
+                Some(change) if is_same(change) => "the same kernel".to_owned(),
+                Some(Change { tied: true, ratio: Some(ratio), .. }) if !ratio.paired => {
+                    format!("{} (two runs: within their noise)", of_two_runs(ratio.estimate))
+                }
+                _ => measuring::ratio(change.and_then(|change| change.ratio), source),
             },
             case.variant.as_ref().map_or_else(|| NOTHING.to_owned(), |one| one.family[prefix.len()..].to_owned()),
             baseline.map_or_else(
@@ -141,11 +144,7 @@ pub(super) fn scaling(scaling: &Scaling) -> String {
 
 /// Returns the steps from the first kernel to the winner of a case.
 pub(super) fn ladder(report: &Report, ladder: &Ladder) -> String {
-    let mut rows: Vec<Vec<String>> = ladder
-        .steps
-        .iter()
-        .map(|step| vec![step.what.clone(), us(step.us), shown(step.factor, of_two_runs), step.mechanism.clone()])
-        .collect();
+    let mut rows: Vec<Vec<String>> = ladder.steps.iter().map(step).collect();
     if let [first, _, .., last] = &*ladder.steps {
         let whole = format!("{} us to {} us", us(first.us), us(last.us));
         rows.push(vec!["**all steps**".to_owned(), NOTHING.to_owned(), times(first.us / last.us), whole]);
@@ -153,6 +152,18 @@ pub(super) fn ladder(report: &Report, ladder: &Ladder) -> String {
     let left = left(report, ladder).unwrap_or_default();
     rows.extend(ladder.floor_us.map(|floor| vec!["floor".to_owned(), us(floor), NOTHING.to_owned(), left]));
     table(&["step", ">us", ">factor", "mechanism"], &rows)
+}
+
+/// Returns the row of a step. A switch to another family says what is left of it over the best variant of the one before.
+fn step(step: &LadderStep) -> Vec<String> {
+    let committed = if step.committed { " (the committed winner)" } else { "" };
+    let left = step.left_behind.as_ref().map(|LeftBehind { family, us: best_us, factor }| {
+        let (factor, best) = (of_two_runs(*factor), us(*best_us));
+        format!("{factor} over the best `{family}` of the session ({best} us), which was tuned later.")
+    });
+    let idea = step.mechanism.trim_end_matches('.');
+    let mechanism = left.map_or_else(|| step.mechanism.clone(), |left| format!("{idea}. {left}"));
+    vec![format!("{}{committed}", step.what), us(step.us), shown(step.factor, of_two_runs), mechanism]
 }
 
 /// Says how far the winner of a ladder is from its floor, and how much of that its cause accounts for.

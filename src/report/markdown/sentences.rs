@@ -18,10 +18,14 @@ use crate::report::{advantage, limiter, price, unexplained};
 /// The most cases to name in a command. With more of them, it searches all cases of the workload.
 const MAX_CASES: usize = 6;
 
-/// Returns the headline: how many cases improved, and how they stand against the baseline.
+/// Returns the headline: how many cases improved, how many are ties with what the session began with, and how they stand against the baseline.
 pub(super) fn headline(report: &Report) -> String {
-    let improved =
-        report.cases.iter().filter(|case| case.change.as_ref().is_some_and(|change| change.improved)).count();
+    let changes = || report.cases.iter().filter_map(|case| case.change.as_ref());
+    let improved = changes().filter(|change| change.improved).count();
+    let tied = match changes().filter(|change| change.tied).count() {
+        0 => String::new(),
+        some => format!(", {some} tied"),
+    };
     let all = report.cases.len();
     let measured = report.cases.iter().filter(|case| case.baseline.as_ref().is_some_and(|one| !one.is_initial_kernel));
     let ratios: Vec<f64> = measured.filter_map(|case| Some(case.ratio_to_baseline?.estimate)).collect();
@@ -31,7 +35,7 @@ pub(super) fn headline(report: &Report) -> String {
         (ahead, known) if ahead == known && known == all => ", all ahead of the baseline".to_owned(),
         (ahead, known) => format!(", {ahead} of {known} ahead of the baseline"),
     };
-    format!("{improved} of {all} cases improved{standing}")
+    format!("{improved} of {all} cases improved{tied}{standing}")
 }
 
 /// Says what the report rests on, where the session has too many iterations to read them all.
@@ -127,10 +131,10 @@ fn experiment_command(report: &Report) -> Option<String> {
 /// In which order causes of lost time come, what their gain is, and what an experiment shows.
 pub(super) const CAUSE_ORDER: &str = "Causes that an experiment confirmed or supported come first, by its gain; others \
                                       by possible gain (the estimated speed-up without the cause) and confidence. Possible gains \
-                                      overlap, so they do not multiply. An experiment *confirms* a cause if one \
-                                      parameter gains at least the square root of the possible gain (1.41× for 2.00×), \
-                                      *supports* it if several do or another cause could account for it, and is \
-                                      *inconclusive* if several gain more than its power of 1.5 (2.83×).";
+                                      overlap, so they do not multiply. If 2.00× are possible, one parameter that gains \
+                                      1.41× (the square root) *confirms* the cause. Several parameters, or one for which \
+                                      another cause could account, only *support* it. If several gain more than 2.83×, other \
+                                      causes have a part, so that is *inconclusive*.";
 
 /// Says what experiments have shown about a cause that was found in a variant of a family on a case, or that none of
 /// them could show anything, because the variants were not correct.

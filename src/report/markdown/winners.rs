@@ -2,15 +2,16 @@
 
 use super::first_kernel::MIN_CHAIN;
 use crate::domain::device::TimeSource;
-use crate::report::advantage;
-use crate::report::contract::{ImprovedBy, Report, Rivals};
+use crate::report::changes::listed;
+use crate::report::contract::{Change, ImprovedBy, Report, Rivals};
 use crate::report::format::{counted, either, percent};
+use crate::report::{advantage, pairs};
 
 /// The most cases on which another family is as fast to name with that family.
 const MAX_TIES: usize = 3;
 
-/// Says how many of the ratios to what the session began with are not of one run, and where the winners of the improved
-/// cases come from. None if no case improved.
+/// Says how many of the ratios to what the session began with are not of one run, where the winners of the improved cases
+/// come from, and which cases are ties. None if no case improved and none is a tie of two runs.
 pub(super) fn improved(report: &Report) -> Option<String> {
     let changes = report.cases.iter().filter_map(|case| case.change.as_ref()).filter(|change| change.improved);
     let paired: Vec<bool> = changes.filter_map(|change| Some(change.ratio?.paired)).collect();
@@ -25,8 +26,22 @@ pub(super) fn improved(report: &Report) -> Option<String> {
              changes of the machine are in it."
         ),
     });
-    let sentences = [ratios, Some(found_by(report.improved_by))];
-    (all > 0).then(|| sentences.into_iter().flatten().collect::<Vec<_>>().join(" "))
+    let improved = [ratios, Some(found_by(report.improved_by))].into_iter().flatten().filter(|_| all > 0);
+    let sentences: Vec<String> = improved.chain(tied(report)).collect();
+    (!sentences.is_empty()).then(|| sentences.join(" "))
+}
+
+/// Names the cases whose ratio of two runs is within their noise, and says what that noise is.
+fn tied(report: &Report) -> Option<String> {
+    let is_tied = |change: &Change| change.tied && change.ratio.is_some_and(|ratio| !ratio.paired);
+    let tied = report.cases.iter().filter(|case| case.change.as_ref().is_some_and(is_tied));
+    let tied = listed(&tied.map(|case| format!("`{}`", case.case)).collect::<Vec<_>>())?;
+    let share = percent(pairs::share(report.parameters.noise));
+    let noise = match report.parameters.noise {
+        Some(_) => format!("differed by at most {share} nine times of ten"),
+        None => format!("may differ by {share}"),
+    };
+    Some(format!("Two runs of one variant {noise}, so a ratio of two runs within that is a tie: {tied}."))
 }
 
 /// Says what found the winners of the improved cases.

@@ -109,6 +109,34 @@ fn the_time_before_agrees_with_the_ratio_of_one_run() {
     assert!((figure(1) / figure(2) - figure(3)).abs() < 0.001 && !row.contains("80.00"), "{row}");
 }
 
+/// The final lacks the first kernel, with which the confirmation compared the winner.
+#[test]
+fn a_ratio_that_the_final_lacks_is_that_of_the_confirmation() {
+    let ratio = report(&settled()).cases[0].change.as_ref().unwrap().ratio.unwrap();
+    assert!(ratio.paired && (ratio.estimate - 1.25).abs() < 0.01, "{ratio:?}");
+}
+
+/// The best variant took 79 us and the first kernel 80 us, in two runs. What two runs of one variant differ by is not known.
+#[test]
+fn a_ratio_of_two_runs_within_their_noise_is_a_tie_in_all_parts() {
+    let mut record = record();
+    record.iterations.truncate(2);
+    record.iterations[1].measurements[0] = found("b1h1s128", 79.0, Verdict::Improved, None, None);
+    let page = report(&record).to_markdown().unwrap();
+    let of_tie = |line: &&str| {
+        ["# attention", "- **Result.", "| b1h1s128 | 80", "Two runs"].iter().any(|head| line.starts_with(head))
+    };
+    insta::assert_snapshot!(page.lines().filter(of_tie).collect::<Vec<_>>().join("\n"), @"
+    # attention-fp16-d64 on NVIDIA L4: 0 of 3 cases improved, 1 tied, 0 of 1 ahead of the baseline
+    - **Result.** The session improved 0 of 2 cases over their first correct kernels, and tied on 1. Ours beats the fastest baseline on 0 of 1 cases: it is 0.32× as fast.
+    | b1h1s128 | 80.00 | 79.00 | 1.01× (two runs: within their noise) | tiled | 25.00 (torch sdpa (flash)) | 0.32× (not in one run) | 1.000 (launch) | idle SMs: 2 blocks on 58 |
+    Two runs of one variant may differ by 2.7%, so a ratio of two runs within that is a tie: `b1h1s128`.
+    ");
+    record.iterations[1].measurements[0] = found("b1h1s128", 77.0, Verdict::Improved, None, None);
+    let title = report(&record).to_markdown().unwrap();
+    assert!(title.starts_with("# attention-fp16-d64 on NVIDIA L4: 1 of 3 cases improved, 0 of 1 ahead"), "{title}");
+}
+
 /// Iteration 3 lost the final by 1%. Its screening run took 45 us.
 #[test]
 fn a_rival_that_took_turns_with_the_winner_has_the_ratio_of_that_run() {

@@ -165,6 +165,7 @@ fn diagnosis(case: &CaseName) -> Diagnosis {
         evidence: vec![evidence(true, "the grid has 2 blocks"), evidence(false, HOSTILE)],
         confidence: Confidence::High,
         gain: 12.0,
+        derivation: None,
         remedies: Vec::new(),
         tested: CauseTest {
             status: Test::NotTested,
@@ -176,6 +177,7 @@ fn diagnosis(case: &CaseName) -> Diagnosis {
             shared_with: Vec::new(),
         },
         failed: None,
+        divided_by: None,
         next: "split the keys over blocks".to_owned(),
     };
     Diagnosis {

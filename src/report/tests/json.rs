@@ -110,7 +110,8 @@ fn a_session_is_told_to_programs_as_json() {
               "hi": 1.6113539335049172,
               "paired": false
             },
-            "improved": true
+            "improved": true,
+            "tied": false
           },
           "roofline": {
             "flop": 4000000.0,
@@ -180,7 +181,8 @@ fn a_session_is_told_to_programs_as_json() {
               "hi": 1.0,
               "paired": true
             },
-            "improved": false
+            "improved": false,
+            "tied": false
           },
           "roofline": {
             "flop": 4000000.0,
@@ -484,7 +486,9 @@ fn a_session_is_told_to_programs_as_json() {
               "family": "tiled",
               "us": 80.0,
               "factor": null,
-              "mechanism": "Tiles of queries: keys are shared."
+              "mechanism": "Tiles of queries: keys are shared.",
+              "committed": false,
+              "left_behind": null
             },
             {
               "what": "`tiled`, the winner",
@@ -492,7 +496,9 @@ fn a_session_is_told_to_programs_as_json() {
               "family": "tiled",
               "us": 50.0,
               "factor": 1.6,
-              "mechanism": "`BLOCK` 64 → 256 (threads of a block)"
+              "mechanism": "`BLOCK` 64 → 256 (threads of a block)",
+              "committed": false,
+              "left_behind": null
             }
           ],
           "floor_us": 1.0

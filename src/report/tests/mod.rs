@@ -245,7 +245,7 @@ pub(in crate::report) fn report(record: &SessionRecord) -> Report {
     report_with(record, &[])
 }
 
-fn report_with(record: &SessionRecord, findings: &[Finding]) -> Report {
+pub(in crate::report) fn report_with(record: &SessionRecord, findings: &[Finding]) -> Report {
     build(&ReportInput { findings, ..input(record) })
 }
 

@@ -19,6 +19,7 @@ fn finding(gain: f64) -> Finding {
         mechanism: "an idle multiprocessor does nothing",
         kernel_change: "divide the work into more blocks",
         without_split: None,
+        derivation: None,
         evidence: Vec::new(),
         confidence: Confidence::Medium,
         gain,
@@ -117,6 +118,32 @@ fn what_the_parameters_of_the_first_kernel_gained_is_told_beside_the_estimates()
     let summary = report_with(&record, &[of("too-few-blocks", 1.44), of("idle-warps", 1.2)]).summary;
     let slow = summary.lines().find(|line| line.starts_with("- **What was slow.**")).unwrap();
     insta::assert_snapshot!(slow, @"- **What was slow.** The first kernel, `tiled`, is 80.00× from its floor on `b1h1s128`. Causes: the grid has 2 blocks on 58 SMs (possible gain 1.44×, medium confidence; not tested); the grid has 2 blocks on 58 SMs (possible gain 1.20×, medium confidence; not tested). Its best configuration is 1.39× as fast, more than these causes account for; the best other kernel, 1.15× as fast again.");
+}
+
+/// Iteration 6 changed two parameters of the first kernel, and took 10 us instead of 80.
+#[test]
+fn a_cause_that_may_cost_more_than_the_first_two_is_named_too() {
+    let mut record = record();
+    record.iterations[0].origin = Origin::InitialKernel;
+    let measured = vec![found("b1h1s128", 10.0, Verdict::Regressed, None, None)];
+    let mut trial = iteration(IterationId(6), 512, None, Outcome::Measured, measured);
+    trial.params.insert("PAD".to_owned(), 16);
+    let of = |rule: &'static str, gain| Finding {
+        rule,
+        cause: format!("{rule} is slow"),
+        iteration: Some(IterationId(1)),
+        ..finding(gain)
+    };
+    let mut large = Finding { confidence: Confidence::Low, ..of("too-few-blocks", 3.0) };
+    large.remedies[0].params = Some(trial.params.clone());
+    record.iterations.push(trial);
+    let told = |large: &Finding| {
+        let findings = [of("idle-warps", 1.44), of("spills", 1.2), large.clone()];
+        let summary = report_with(&record, &findings).summary;
+        summary.lines().find_map(|line| line.split_once("Causes: ")).unwrap().1.to_owned()
+    };
+    insta::assert_snapshot!(told(&large), @"idle-warps is slow (possible gain 1.44×, medium confidence; not tested); spills is slow (possible gain 1.20×, medium confidence; not tested); too-few-blocks is slow (possible gain 3.00×, low confidence; an experiment was inconclusive: it changed several things at once and gained 8.00×).");
+    assert!(!told(&Finding { gain: 1.3, ..large }).contains("too-few-blocks"), "less than 1.44x");
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
         EvidenceSource::Launch,
         format!("the largest launch has {ctas} block{s} for {sms} SMs, so {:.0}% of them are idle", 100.0 * idle),
     )];
-    let fixed = with_less_work(subject).or_else(|| with_more_work(subject)).or_else(|| by_model(subject));
+    let fixed = fixed(subject);
     let fixed_ns = fixed.as_ref().map_or(0.0, |fixed| fixed.ns);
     let may_be_fixed = fixed.is_none() && subject.headroom() < SHORT;
     evidence.extend(fixed.map(|fixed| contradicts(fixed.source, fixed.because)));
@@ -106,6 +106,21 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
     })
 }
 
+/// Says how the gain follows from the times.
+pub(super) fn derivation(subject: &Subject<'_>) -> String {
+    let (ctas, sms) = (subject.plan.ctas(), subject.device.sms);
+    let fixed = fixed(subject);
+    let fixed_ns = fixed.as_ref().map_or(0.0, |fixed| fixed.ns);
+    let divided_ns = subject.time_ns - fixed_ns;
+    let gain = subject.time_ns / (fixed_ns + divided_ns * ctas as f64 / f64::from(sms));
+    let [time, fixed_us, divided] = [subject.time_ns, fixed_ns, divided_ns].map(|ns| format!("{:.3}", ns / 1e3));
+    let what = fixed.map_or_else(|| "not known, and taken as 0".to_owned(), |fixed| fixed.what);
+    format!(
+        "time / (fixed + (time - fixed) × blocks / SMs) = {time} / ({fixed_us} + {divided} × {ctas} / {sms}) = {gain:.2}×; \
+         the fixed part, which more blocks do not shorten, is {what}"
+    )
+}
+
 /// Tells whether one multiprocessor computes the case at its peak in next to no time. No division of such a case among
 /// more blocks makes it faster.
 fn is_one_tile(subject: &Subject<'_>) -> bool {
@@ -120,7 +135,13 @@ fn is_one_tile(subject: &Subject<'_>) -> bool {
 struct Fixed {
     ns: f64,
     because: String,
+    /// What it is, in a few words.
+    what: String,
     source: EvidenceSource,
+}
+
+fn fixed(subject: &Subject<'_>) -> Option<Fixed> {
+    with_less_work(subject).or_else(|| with_more_work(subject)).or_else(|| by_model(subject))
 }
 
 /// Returns the work of a block on a shape.
@@ -143,7 +164,8 @@ fn with_less_work(subject: &Subject<'_>) -> Option<Fixed> {
         times(subject.flop(&subject.case.dims) / subject.flop(&point.dims)),
         100.0 * point.time_ns / subject.time_ns
     );
-    Some(Fixed { ns: point.time_ns, because, source: point.source })
+    let what = format!("at most the time of {}, which has less work", subject.named(point));
+    Some(Fixed { ns: point.time_ns, because, what, source: point.source })
 }
 
 /// Extrapolates from the shape on which as many blocks have the most work each.
@@ -163,7 +185,8 @@ fn with_more_work(subject: &Subject<'_>) -> Option<Fixed> {
         point.time_ns / subject.time_ns,
         100.0 * ns / subject.time_ns
     );
-    Some(Fixed { ns, because, source: point.source })
+    let what = format!("what is left where blocks have no work, extrapolated from {}", subject.named(point));
+    Some(Fixed { ns, because, what, source: point.source })
 }
 
 /// Takes what the model attributes to the launches.
@@ -173,7 +196,8 @@ fn by_model(subject: &Subject<'_>) -> Option<Fixed> {
         "the model attributes {:.0}% of the time to launching and starting the kernel, which more blocks do not shorten",
         100.0 * share
     );
-    Some(Fixed { ns: share * subject.time_ns, because, source: EvidenceSource::VirtualCounters })
+    let what = "what the model attributes to launching and starting the kernel".to_owned();
+    Some(Fixed { ns: share * subject.time_ns, because, what, source: EvidenceSource::VirtualCounters })
 }
 
 /// Formats how many times more or less work there is.
