@@ -29,13 +29,27 @@ pub enum Removed {
     Shuffles,
     /// Block barriers.
     Barriers,
+    /// All kinds above but work. What is left is other arithmetic, addresses and synchronisation.
+    AllKinds,
 }
 
 impl Removed {
     /// All of them. The control comes first.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Nothing,
         Self::Work,
+        Self::GlobalLoads,
+        Self::SharedLoads,
+        Self::TensorProducts,
+        Self::SpecialFunctions,
+        Self::Barriers,
+        Self::Shuffles,
+        Self::GlobalStores,
+        Self::AllKinds,
+    ];
+
+    /// Kinds of instructions.
+    pub const KINDS: [Self; 7] = [
         Self::GlobalLoads,
         Self::SharedLoads,
         Self::TensorProducts,
@@ -57,6 +71,7 @@ impl Removed {
             Self::SharedLoads => "shared_loads",
             Self::Shuffles => "shuffles",
             Self::Barriers => "barriers",
+            Self::AllKinds => "all_kinds",
         }
     }
 
@@ -77,6 +92,7 @@ impl Removed {
             Self::SharedLoads => "loads from shared memory",
             Self::Shuffles => "shuffles between lanes",
             Self::Barriers => "block barriers",
+            Self::AllKinds => "all of these",
         }
     }
 }

@@ -42,8 +42,16 @@ pub(super) struct Replacer<'k, 'a> {
 impl<'a> Replacer<'_, 'a> {
     /// Returns what becomes of an instruction.
     pub fn fate(&mut self, instruction: &Instruction<'a>) -> Fate {
-        match self.removed {
-            Removed::Nothing | Removed::Work => Fate::Other,
+        if self.removed != Removed::AllKinds {
+            return self.fate_of_kind(self.removed, instruction);
+        }
+        let mut fates = Removed::KINDS.into_iter().map(|kind| self.fate_of_kind(kind, instruction));
+        fates.find(|fate| *fate != Fate::Other).unwrap_or(Fate::Other)
+    }
+
+    fn fate_of_kind(&mut self, kind: Removed, instruction: &Instruction<'a>) -> Fate {
+        match kind {
+            Removed::Nothing | Removed::Work | Removed::AllKinds => Fate::Other,
             Removed::TensorProducts => self.without_product(instruction),
             Removed::SpecialFunctions => self.without_function(instruction),
             Removed::GlobalLoads => self.without_global_load(instruction),
@@ -164,7 +172,7 @@ impl<'a> Replacer<'_, 'a> {
         let mut text = format!("{{ .reg .b32 %ablated_a, %ablated_b; {from} ");
         for (at, register) in list(result).into_iter().enumerate() {
             // One value for all registers of a load from shared memory is enough: their places in a sum differ.
-            if at == 0 || self.removed == Removed::GlobalLoads {
+            if at == 0 || instruction.is_in("global") {
                 self.values += 1;
                 let constant = self.values.wrapping_mul(GOLDEN);
                 text += &format!("xor.b32 %ablated_b, %ablated_a, {constant:#010x}; ");
