@@ -4,14 +4,14 @@ use indexmap::IndexMap;
 
 use super::comparisons::{self, paired};
 use super::contract::{
-    Case, Committed, Cost, Environment, Exactness, Excerpt, ImprovedBy, LedgerRow, Parameters, Remeasured, Report,
-    SCHEMA, Session, Variant, Win,
+    Breakdown, Case, Committed, Cost, Diagnosis, DiagnosisOf, Environment, Exactness, Excerpt, ImprovedBy, LedgerRow,
+    Parameters, Remeasured, Report, SCHEMA, Session, Variant, Win,
 };
 use super::standing::{self, winners};
 use super::{
-    CaseFacts, ReportInput, advantage, baselines, beaten, began, calibration, credits, decision, divided, excluded,
-    findings, gains, improved_by, ladder, limiter, model_check, next_steps, options, outlook, parameters, phases,
-    pictures, rivals, roofline, scaling, summary, tuned_alone,
+    CaseFacts, ReportInput, advantage, baselines, beaten, began, breakdown, calibration, credits, decision, divided,
+    excluded, findings, gains, improved_by, ladder, limiter, model_check, next_steps, options, outlook, parameters,
+    phases, pictures, rivals, roofline, scaling, summary, tuned_alone,
 };
 use crate::domain::check::Check;
 use crate::domain::comparison::Role;
@@ -56,6 +56,8 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         calibration: calibration::of(record),
         diagnoses,
         model_check,
+        first_breakdown: None,
+        ablated_leads: Vec::new(),
         no_counters: record.no_counters.clone(),
         correctness: record.session.cases.iter().map(|name| exactness(name, record)).collect(),
         committed: committed(&record.iterations),
@@ -96,6 +98,8 @@ fn explain(report: &mut Report, input: &ReportInput<'_>) {
         case.limited_by = limiter::of(case, &report.diagnoses);
     }
     let cases = &report.cases;
+    report.first_breakdown = first_breakdown(&report.diagnoses, record);
+    report.ablated_leads = breakdown::leads(cases, record);
     report.progress = pictures::progress(record, cases);
     report.lineages = pictures::lineages(cases, input);
     report.scaling = scaling::of(cases, input);
@@ -113,6 +117,13 @@ fn explain(report: &mut Report, input: &ReportInput<'_>) {
     report.options = decision.options;
     report.next_steps = next_steps::suggest(report, input);
     report.summary = summary::of(report, &gains, input);
+}
+
+/// Returns what the time of the initial kernel consists of.
+fn first_breakdown(diagnoses: &[Diagnosis], record: &SessionRecord) -> Option<Breakdown> {
+    let diagnosis = diagnoses.iter().find(|one| one.of == DiagnosisOf::InitialKernel)?;
+    let initial = record.iterations.iter().find(|one| one.id == diagnosis.iteration)?;
+    breakdown::of(&initial.hash, &diagnosis.case, record)
 }
 
 fn session(record: &SessionRecord) -> Session {
@@ -197,6 +208,7 @@ fn case(name: &str, input: &ReportInput<'_>) -> Case {
         change: began::change(name, record, conditions),
         roofline: rates.map(|facts| roofline::of(facts, best_ns)),
         limited_by: None,
+        breakdown: standing.and_then(|standing| breakdown::of(&standing.iteration.hash, name, record)),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Renders a report as Markdown. The words and tables are in `templates/reports/`.
 
 mod beaten;
+pub(super) mod breakdown;
 mod effects;
 mod explanations;
 mod first_kernel;
@@ -162,6 +163,9 @@ fn explain(context: &mut Context, report: &Report) {
     };
     context.insert("tested", &report.diagnoses.iter().map(tested).collect::<Vec<_>>());
     context.insert("cause_order", sentences::CAUSE_ORDER);
+    context.insert("first_breakdown_sentence", &breakdown::first_kernel(report));
+    context.insert("breakdown_table", &breakdown::winners(report));
+    context.insert("lead_sentences", &breakdown::leads(report));
     context.insert("winner_causes", &explanations::causes(report));
     context.insert("accounted", &sentences::accounted(report));
     context.insert("model_check_sentence", &sentences::model_check(report));

@@ -4,6 +4,7 @@ mod advantage;
 mod baselines;
 mod beaten;
 mod began;
+mod breakdown;
 mod build;
 mod calibration;
 mod candidate;

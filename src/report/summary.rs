@@ -7,6 +7,7 @@ use super::decision::recommendation;
 use super::format::{counted, duration, fine, times, usd};
 use super::gains::Gains;
 use super::limits::{self, Group};
+use super::markdown::breakdown;
 use super::next_change::not_correct;
 use super::options::geometric_mean;
 use super::unexplained::Unexplained;
@@ -146,7 +147,9 @@ fn first_kernel(report: &Report) -> Option<String> {
         format!(" Its best configuration is {gain} as fast{more}; the best other kernel, {others} as fast again.")
     });
     let tuned = tuned.unwrap_or_default();
-    (!causes.is_empty()).then(|| format!("The first kernel, `{family}`,{far}. Causes: {}.{tuned}", causes.join("; ")))
+    let cost = breakdown::first_cost(report).unwrap_or_default();
+    (!causes.is_empty())
+        .then(|| format!("The first kernel, `{family}`,{far}.{cost} Causes: {}.{tuned}", causes.join("; ")))
 }
 
 /// Returns the cause with the largest possible gain of those that are not named, if it is larger than all that are.
@@ -215,8 +218,12 @@ fn winners(report: &Report) -> Option<String> {
     Some([Some(words), lead(report)].into_iter().flatten().collect::<Vec<_>>().join(" "))
 }
 
-/// Says why one winner is faster: of the leads that the counts explain, the largest. Says how many they explain.
+/// Says why one winner is faster: of the leads that ablations explain, or else counts, the largest. Says how many they
+/// explain.
 fn lead(report: &Report) -> Option<String> {
+    if let Some(ablated) = breakdown::largest_lead(report) {
+        return Some(ablated);
+    }
     let leads = advantage::leads(&report.advantages, &report.rival_advantages);
     let told = leads
         .iter()
@@ -226,10 +233,12 @@ fn lead(report: &Report) -> Option<String> {
     Some(format!("{}{tally}", told.unwrap_or_default()))
 }
 
-/// Says what limits the best variants: first how much is not explained, then the causes with the most to gain, each with
+/// Says what limits the best variants: first what their instructions cost, and how much is not explained, then the causes with the most to gain, each with
 /// its cases.
 fn limits(report: &Report) -> Option<String> {
-    let sentences: Vec<String> = [unexplained(report), causes(report)].into_iter().flatten().collect();
+    let all_ablated = report.cases.iter().all(|case| case.best_us.is_none() || case.breakdown.is_some());
+    let open = if all_ablated { None } else { unexplained(report) };
+    let sentences: Vec<String> = [breakdown::costs(report), open, causes(report)].into_iter().flatten().collect();
     (!sentences.is_empty()).then(|| sentences.join(" "))
 }
 

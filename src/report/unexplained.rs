@@ -2,6 +2,7 @@
 
 use super::contract::{Case, Report};
 use super::limiter;
+use crate::domain::ablation::Removed;
 
 /// The multiple of the floor from which a distance has to be explained.
 const NEAR: f64 = 1.5;
@@ -27,7 +28,7 @@ pub(super) struct Distance<'a> {
     pub(super) case: &'a Case,
     /// The time over the floor.
     pub(super) far: f64,
-    /// How much of that factor the first cause accounts for.
+    /// How much of that factor the first cause accounts for, or all kinds of instructions that can be removed.
     pub(super) gain: f64,
 }
 
@@ -54,7 +55,9 @@ pub(super) fn of(report: &Report) -> Option<Unexplained<'_>> {
 
 fn of_case<'a>(case: &'a Case, report: &Report) -> Option<Distance<'a>> {
     let far = case.best_us? / case.floor_us?;
-    let gain = limiter::first_cause(case, &report.diagnoses).map_or(1.0, |cause| cause.gain.max(1.0));
+    let by_cause = limiter::first_cause(case, &report.diagnoses).map_or(1.0, |cause| cause.gain.max(1.0));
+    let ablated = case.breakdown.as_ref().and_then(|one| one.share(Removed::AllKinds));
+    let gain = ablated.map_or(by_cause, |share| by_cause.max(1.0 / (1.0 - share.clamp(0.0, 0.99))));
     (far >= NEAR).then_some(Distance { case, far, gain })
 }
 

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::breakdown::Breakdown;
 use super::{Change, Ratio, Roofline, Variant};
 use crate::domain::counters::Counters;
 use crate::domain::ids::{CaseName, IterationId};
@@ -61,6 +62,8 @@ pub struct Case {
     pub profile: Option<Profile>,
     /// The hardware counters of the best variant. Null where they were not read.
     pub counters: Option<Counters>,
+    /// What the time of the best variant consists of. Null if it was not ablated.
+    pub breakdown: Option<Breakdown>,
     /// What the session began with, and what became of it. Null without a correct variant.
     pub change: Option<Change>,
     /// What the case needs, and how near the best variant comes to each ceiling. Null if the workload no longer has the

@@ -3,6 +3,7 @@
 mod advantage;
 mod advice;
 mod beaten;
+mod breakdown;
 mod case;
 mod diagnosis;
 mod explanation;
@@ -16,6 +17,7 @@ use serde::Serialize;
 pub use advantage::{Advantage, Count, Counted};
 pub use advice::{Choice, Configuration, Experiment, Outlook};
 pub use beaten::Beaten;
+pub use breakdown::{AblatedLead, Breakdown, Without};
 pub use case::{Baseline, Case, Comparison, NearTie, TimedBaseline, WinnersCurse};
 pub use diagnosis::{Diagnosis, DiagnosisOf, Divided, Finding, ModelCheck};
 pub use explanation::{
@@ -78,6 +80,11 @@ pub struct Report {
     pub diagnoses: Vec<Diagnosis>,
     /// How the model behind some of these gains compares with the measured leads. Null where nothing shows it.
     pub model_check: Option<ModelCheck>,
+    /// What the time of the initial kernel consists of, on the case where it is farthest from the floor. Null if it was not
+    /// ablated.
+    pub first_breakdown: Option<Breakdown>,
+    /// The leads of winners over other ablated kernels, and what they are in. The largest first.
+    pub ablated_leads: Vec<AblatedLead>,
     /// Why the session could not read hardware counters. Null if it read some, or did not try.
     pub no_counters: Option<String>,
     /// How exact the best variant of each case is.

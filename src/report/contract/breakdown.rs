@@ -1,0 +1,59 @@
+//! The time of a kernel without each kind of instruction.
+
+use serde::Serialize;
+
+use crate::domain::ablation::Removed;
+use crate::domain::ids::{CaseName, IterationId};
+
+/// What the time of a kernel on a case consists of, as ablations show it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Breakdown {
+    /// The iteration that measured the kernel.
+    pub iteration: IterationId,
+    /// Its family.
+    pub family: String,
+    /// Its time when nothing is removed. Another compilation of the same PTX than the one in other tables.
+    pub us: f64,
+    /// Its time without each kind of instruction that it has.
+    pub without: Vec<Without>,
+}
+
+/// The time of a kernel without one kind of instruction.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Without {
+    /// What was removed.
+    pub removed: Removed,
+    /// The time without it. Null if there is none.
+    pub us: Option<f64>,
+    /// How much less that is, as a share of the whole time; below 0 if it is more. For `work`, what is left: the launch.
+    pub share: Option<f64>,
+    /// How many instructions were removed.
+    pub places: u32,
+    /// How many of these decide branches, so that the kernel may have taken another path.
+    pub diverting: u32,
+    /// How many stay, because they decide addresses, loops or synchronisation.
+    pub kept: u32,
+    /// Why there is no time. Null if there is one.
+    pub problem: Option<String>,
+}
+
+/// A lead of a winner over another kernel, when both lack one kind of instruction.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AblatedLead {
+    /// The case.
+    pub case: CaseName,
+    /// The winner's family.
+    pub family: String,
+    /// The iteration of the other kernel.
+    pub over: IterationId,
+    /// Its family.
+    pub over_family: String,
+    /// Its time over the winner's, both with all instructions.
+    pub factor: f64,
+    /// The kind without which the lead is smallest; `work` if the lead is in the launches. Null without any.
+    pub removed: Option<Removed>,
+    /// The lead when both lack that kind.
+    pub factor_without: Option<f64>,
+    /// Whether little of the lead is left then: at most a third, as a logarithm.
+    pub explained: bool,
+}
