@@ -2,6 +2,7 @@
 //!
 //! [`diagnose`] is quick, and precedes every proposal. [`findings`] applies the rules to one variant on one case.
 
+mod ablated;
 mod alike;
 mod bound;
 mod recorded;

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use serde::Serialize;
 
+use super::ablations;
 use super::bench;
 use super::device;
 use super::error::{usage, usage_sentence};
@@ -12,7 +13,7 @@ use crate::agent::diagnosis::{self, Point};
 use crate::bench::{Bench, Evidence, KernelName, Selection, Subject};
 use crate::catalog::Project;
 use crate::config::Config;
-use crate::domain::ablation::{self, Ablation, Removed};
+use crate::domain::ablation::Ablation;
 use crate::domain::device::TimeSource;
 use crate::domain::finding::{EvidenceSource, Finding};
 use crate::domain::ids::CaseName;
@@ -135,6 +136,7 @@ fn diagnose(bench: &Bench, subject: &Subject, evidence: Evidence) -> Diagnosed {
         kernels: &kernels,
         profile: profile.as_ref().ok(),
         counters: None,
+        ablations: &ablations,
         scaling: &scaling,
         families: &families,
         fast: &bench.winning_families(subject),
@@ -180,27 +182,7 @@ fn print(diagnosed: &Diagnosed, bench: &Bench, out: &mut impl Write) -> anyhow::
             writeln!(out, "   next: {}", remedy.text)?;
         }
     }
-    print_ablations(&diagnosed.ablations, out)?;
+    ablations::print(case, &diagnosed.ablations, out)?;
     writeln!(out)?;
-    Ok(())
-}
-
-/// Prints how long the kernel takes without each kind of instruction.
-fn print_ablations(ablations: &[Ablation], out: &mut impl Write) -> anyhow::Result<()> {
-    let Some(control_ns) = ablation::control_ns(ablations) else { return Ok(()) };
-    writeln!(out, "\nwithout (the output is then wrong; all together {:.2} us):", control_ns / 1e3)?;
-    let others = ablations.iter().filter(|one| one.removed != Removed::Nothing);
-    for Ablation { removed, places, diverting, kept, time_ns } in others {
-        let what = removed.text();
-        match time_ns {
-            Ok(ns) => {
-                let kept = if *kept > 0 { format!(", {kept} stay") } else { String::new() };
-                let path = if *diverting > 0 { ", the path may differ" } else { "" };
-                let (us, gain) = (ns / 1e3, control_ns / ns);
-                writeln!(out, "   {what}: {us:.2} us, {gain:.2}x ({places} removed{kept}{path})")?;
-            }
-            Err(reason) => writeln!(out, "   {what}: not known, {reason}")?,
-        }
-    }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! The command line, with one file for each verb. Data goes to standard output, messages go to standard error.
 
+mod ablations;
 mod add;
 mod addition;
 mod audit;

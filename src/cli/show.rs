@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 use similar::TextDiff;
 
+use super::ablations;
 use super::comparisons;
 use super::counters;
 use super::error::usage_sentence;
@@ -96,6 +97,7 @@ fn print(detail: &IterationDetail, brief: bool, screen: Screen, out: &mut impl W
         if let Some(counted) = &found.counters {
             counters::print(&found.case, counted, out)?;
         }
+        ablations::print(&found.case, &found.ablations, out)?;
     }
     counts(detail, screen, out)?;
     // Nothing of a recording was compiled.

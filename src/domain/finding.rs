@@ -86,6 +86,8 @@ pub struct Evidence {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EvidenceSource {
+    /// The variant without one kind of instruction, timed on the GPU.
+    Ablation,
     /// The hardware counters of the GPU, read by Nsight Compute.
     HardwareCounters,
     /// What the virtual GPU counted.
@@ -104,6 +106,7 @@ impl EvidenceSource {
     /// Returns the words that reports use.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Ablation => "ablation",
             Self::HardwareCounters => "hardware counters",
             Self::VirtualCounters => "virtual counters",
             Self::Experiment => "experiment",

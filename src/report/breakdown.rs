@@ -16,8 +16,11 @@ const MOST: usize = 2;
 /// The least lead to explain. Ablated kernels are timed one after the other, with fewer samples than in a comparison.
 const MIN_LEAD: f64 = 1.04;
 
-/// The share of a lead, as a logarithm, that may be left where a kind of instruction explains it.
-const LEFT: f64 = 1.0 / 3.0;
+/// The largest lead to explain. A kernel that takes longer is another matter.
+const MAX_LEAD: f64 = 4.0;
+
+/// The shares of a lead between which a kind of instruction explains it.
+const MOST_OF_IT: std::ops::RangeInclusive<f64> = 0.67..=1.33;
 
 /// Returns the breakdown of a variant on a case, if a session has ablated it.
 pub(super) fn of(hash: &VariantHash, case: &str, record: &SessionRecord) -> Option<Breakdown> {
@@ -94,7 +97,7 @@ fn of_case(case: &Case, record: &SessionRecord) -> Vec<AblatedLead> {
     let lead = |other: &IterationRecord| {
         let (_, slower) = ablated(&other.hash, &case.case, record)?;
         let factor = control_ns(slower)? / control_ns(ablations)?;
-        (factor >= MIN_LEAD).then(|| explain(&case.case, (own, ablations), (other, slower), factor))
+        (MIN_LEAD..=MAX_LEAD).contains(&factor).then(|| explain(&case.case, (own, ablations), (other, slower)))?
     };
     others.filter_map(lead).collect()
 }
@@ -103,37 +106,50 @@ fn explain(
     case: &CaseName,
     (own, ablations): (&IterationRecord, &[Ablation]),
     (other, slower): (&IterationRecord, &[Ablation]),
-    factor: f64,
-) -> AblatedLead {
-    let kinds = Removed::KINDS.into_iter().filter_map(|removed| Some((removed, without(ablations, slower, removed)?)));
-    let smallest = kinds.chain(launches(ablations, slower)).min_by(|a, b| a.1.ln().abs().total_cmp(&b.1.ln().abs()));
-    AblatedLead {
+) -> Option<AblatedLead> {
+    let (own_ns, slower_ns) = (control_ns(ablations)?, control_ns(slower)?);
+    let lead_ns = slower_ns - own_ns;
+    let share = |removed: Removed| Some((removed, in_kind(ablations, slower, removed)? / lead_ns));
+    let kinds: Vec<(Removed, f64)> = Removed::KINDS.into_iter().filter_map(share).collect();
+    let work = cost(ablations, Removed::Work).zip(cost(slower, Removed::Work));
+    let launches = work.map(|(own, slower)| (Removed::Work, 1.0 - (slower - own) / lead_ns));
+    let nearest = |a: &(Removed, f64), b: &(Removed, f64)| (a.1 - 1.0).abs().total_cmp(&(b.1 - 1.0).abs());
+    let alone = kinds.iter().copied().chain(launches).filter(|(_, share)| MOST_OF_IT.contains(share)).min_by(nearest);
+    // Kinds that hide each other only show together. What is left then is in other instructions.
+    let together = share(Removed::AllKinds);
+    let part = alone.or(together.filter(|(_, share)| MOST_OF_IT.contains(share)));
+    let rest = together.zip(launches).map(|((_, together), (_, launches))| 1.0 - together - launches);
+    let is_other = part.is_none() && rest.is_some_and(|rest| MOST_OF_IT.contains(&rest));
+    let largest = kinds.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    Some(AblatedLead {
         case: case.clone(),
         family: own.family.clone(),
         over: other.id,
         over_family: other.family.clone(),
-        factor,
-        removed: smallest.map(|(removed, _)| removed),
-        factor_without: smallest.map(|(_, factor)| factor),
-        explained: smallest.is_some_and(|(_, left)| left.ln().abs() <= LEFT * factor.ln()),
-    }
+        factor: slower_ns / own_ns,
+        lead_us: lead_ns / 1e3,
+        removed: part.or(largest.filter(|_| !is_other)).map(|(removed, _)| removed),
+        share: if is_other { rest } else { part.or(largest).map(|(_, share)| share) },
+        explained: part.is_some() || is_other,
+    })
 }
 
-/// Returns the lead when both kernels lack a kind of instruction. One that has none of it takes as long as before. None if
-/// neither has any, or if a time is not known.
-fn without(ablations: &[Ablation], slower: &[Ablation], removed: Removed) -> Option<f64> {
+/// Returns how much longer the slower kernel spends on a kind of instruction, in nanoseconds. None if neither has any, or if
+/// a time is not known.
+fn in_kind(ablations: &[Ablation], slower: &[Ablation], removed: Removed) -> Option<f64> {
     let has = |of: &[Ablation]| of.iter().any(|one| one.removed == removed);
-    let ns = |of: &[Ablation]| if has(of) { time_ns(of, removed) } else { control_ns(of) };
     if !has(ablations) && !has(slower) {
         return None;
     }
-    Some(ns(slower)? / ns(ablations)?)
+    Some(cost(slower, removed)? - cost(ablations, removed)?)
 }
 
-/// Returns the lead when both kernels lack their launches.
-fn launches(ablations: &[Ablation], slower: &[Ablation]) -> Option<(Removed, f64)> {
-    let rest = |of: &[Ablation]| Some(control_ns(of)? - time_ns(of, Removed::Work)?).filter(|rest| *rest > 0.0);
-    Some((Removed::Work, rest(slower)? / rest(ablations)?))
+/// Returns the time that a kernel saves without a kind of instruction, in nanoseconds; 0 if it has none of it.
+fn cost(ablations: &[Ablation], removed: Removed) -> Option<f64> {
+    if !ablations.iter().any(|one| one.removed == removed) {
+        return Some(0.0);
+    }
+    Some(control_ns(ablations)? - time_ns(ablations, removed)?)
 }
 
 #[cfg(test)]
@@ -157,23 +173,28 @@ mod tests {
 
     /// The slower kernel loads for 2 us and the winner for 0.5 us. What is left takes as long.
     #[test]
-    fn a_lead_is_explained_by_the_instructions_without_which_it_is_gone() {
-        let own = ablations(&[(Removed::Nothing, 4.0), (Removed::Work, 1.0), (Removed::GlobalLoads, 3.5)]);
-        let loads = ablations(&[(Removed::Nothing, 5.5), (Removed::Work, 1.0), (Removed::GlobalLoads, 3.5)]);
-        let other = |slower: &[Ablation]| {
-            let factor = control_ns(slower).unwrap() / 4.0e3;
-            explain(&"c".into(), (&iteration("a"), &own), (&iteration("b"), slower), factor)
+    fn a_lead_is_explained_by_the_instructions_that_take_as_much_longer() {
+        use Removed::{AllKinds, Barriers, GlobalLoads, Nothing, TensorProducts, Work};
+        let own = ablations(&[(Nothing, 4.0), (Work, 1.0), (GlobalLoads, 3.5), (AllKinds, 3.0)]);
+        let other = |slower: &[(Removed, f64)]| {
+            let lead = explain(&"c".into(), (&iteration("a"), &own), (&iteration("b"), &ablations(slower))).unwrap();
+            (lead.removed, lead.share.map(|share| (100.0 * share).round()), lead.explained)
         };
-        let lead = other(&loads);
-        assert_eq!((lead.removed, lead.factor_without, lead.explained), (Some(Removed::GlobalLoads), Some(1.0), true));
+        let loads = other(&[(Nothing, 5.5), (Work, 1.0), (GlobalLoads, 3.5), (AllKinds, 3.0)]);
+        assert_eq!(loads, (Some(GlobalLoads), Some(100.0), true));
         // The winner has no barriers.
-        let barriers = ablations(&[(Removed::Nothing, 6.0), (Removed::Barriers, 4.1), (Removed::GlobalLoads, 5.0)]);
-        let lead = other(&barriers);
-        assert_eq!((lead.removed, lead.explained), (Some(Removed::Barriers), true));
-        let launch = ablations(&[(Removed::Nothing, 6.0), (Removed::Work, 3.0), (Removed::GlobalLoads, 5.4)]);
-        assert_eq!(other(&launch).removed, Some(Removed::Work));
-        let unknown = ablations(&[(Removed::Nothing, 6.0), (Removed::Work, 1.0), (Removed::GlobalLoads, 5.4)]);
-        assert!(!other(&unknown).explained);
+        let barriers = other(&[(Nothing, 6.0), (Work, 1.0), (Barriers, 4.1), (GlobalLoads, 5.0), (AllKinds, 3.0)]);
+        assert_eq!(barriers, (Some(Barriers), Some(95.0), true));
+        let launches = other(&[(Nothing, 6.0), (Work, 3.0), (GlobalLoads, 5.4), (AllKinds, 5.0)]);
+        assert_eq!(launches, (Some(Work), Some(100.0), true));
+        // Products and loads hide each other.
+        let together =
+            other(&[(Nothing, 6.0), (Work, 1.0), (TensorProducts, 5.8), (GlobalLoads, 5.4), (AllKinds, 3.0)]);
+        assert_eq!(together, (Some(AllKinds), Some(100.0), true));
+        let others = other(&[(Nothing, 6.0), (Work, 1.0), (GlobalLoads, 5.4), (AllKinds, 5.0)]);
+        assert_eq!(others, (None, Some(100.0), true), "other instructions");
+        let unknown = other(&[(Nothing, 6.0), (Work, 1.0), (GlobalLoads, 5.0), (AllKinds, 4.0)]);
+        assert_eq!(unknown, (Some(GlobalLoads), Some(25.0), false));
     }
 
     #[test]

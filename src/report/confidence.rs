@@ -9,6 +9,7 @@ pub(super) fn with_reason(found: &Finding) -> String {
     let level = found.confidence.name();
     let Some(strongest) = found.evidence.iter().find(|one| one.supports) else { return format!("{level} confidence") };
     let shown = match strongest.source {
+        EvidenceSource::Ablation => "a measurement without its instructions shows it",
         EvidenceSource::HardwareCounters => "hardware counters show it",
         EvidenceSource::VirtualCounters => "the counts of a virtual GPU show it",
         EvidenceSource::Experiment => "an experiment speaks for it",

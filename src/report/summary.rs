@@ -236,9 +236,8 @@ fn lead(report: &Report) -> Option<String> {
 /// Says what limits the best variants: first what their instructions cost, and how much is not explained, then the causes with the most to gain, each with
 /// its cases.
 fn limits(report: &Report) -> Option<String> {
-    let all_ablated = report.cases.iter().all(|case| case.best_us.is_none() || case.breakdown.is_some());
-    let open = if all_ablated { None } else { unexplained(report) };
-    let sentences: Vec<String> = [breakdown::costs(report), open, causes(report)].into_iter().flatten().collect();
+    let sentences = [breakdown::costs(report), unexplained(report), causes(report)];
+    let sentences: Vec<String> = sentences.into_iter().flatten().collect();
     (!sentences.is_empty()).then(|| sentences.join(" "))
 }
 

@@ -2,7 +2,6 @@
 
 use super::contract::{Case, Report};
 use super::limiter;
-use crate::domain::ablation::Removed;
 
 /// The multiple of the floor from which a distance has to be explained.
 const NEAR: f64 = 1.5;
@@ -28,7 +27,7 @@ pub(super) struct Distance<'a> {
     pub(super) case: &'a Case,
     /// The time over the floor.
     pub(super) far: f64,
-    /// How much of that factor the first cause accounts for, or all kinds of instructions that can be removed.
+    /// How much of that factor the first cause accounts for.
     pub(super) gain: f64,
 }
 
@@ -43,7 +42,8 @@ impl Distance<'_> {
     }
 }
 
-/// Returns the cases for which no cause explains most of the distance to the floor. None if there are none.
+/// Returns the cases for which no cause explains most of the distance to the floor. None if there are none. Where the winner
+/// was ablated, its breakdown says what the time is.
 pub(super) fn of(report: &Report) -> Option<Unexplained<'_>> {
     let distance = |case| Some(of_case(case, report)?).filter(|one| one.gain.ln() < MOST * one.far.ln());
     let open: Vec<Distance<'_>> = report.cases.iter().filter_map(distance).collect();
@@ -55,10 +55,9 @@ pub(super) fn of(report: &Report) -> Option<Unexplained<'_>> {
 
 fn of_case<'a>(case: &'a Case, report: &Report) -> Option<Distance<'a>> {
     let far = case.best_us? / case.floor_us?;
-    let by_cause = limiter::first_cause(case, &report.diagnoses).map_or(1.0, |cause| cause.gain.max(1.0));
-    let ablated = case.breakdown.as_ref().and_then(|one| one.share(Removed::AllKinds));
-    let gain = ablated.map_or(by_cause, |share| by_cause.max(1.0 / (1.0 - share.clamp(0.0, 0.99))));
-    (far >= NEAR).then_some(Distance { case, far, gain })
+    let gain = limiter::first_cause(case, &report.diagnoses).map_or(1.0, |cause| cause.gain.max(1.0));
+    let is_measured = case.breakdown.as_ref().is_some_and(|one| one.other().is_some());
+    (far >= NEAR && !is_measured).then_some(Distance { case, far, gain })
 }
 
 #[cfg(test)]

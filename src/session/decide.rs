@@ -163,8 +163,13 @@ pub(super) fn next_action(state: &SessionState, phase: &Phase, moment: &Moment) 
             // A final may take the rest of the time.
             let time = &moment.time;
             let profile = || state.incumbent_profile(time).map(Action::Profile);
-            let evidence = || profile().or_else(|| state.ablation(time).map(Action::Ablate));
-            let due = if *held { None } else { evidence() };
+            let ablation = || state.ablation(time, queue.is_empty()).map(Action::Ablate);
+            // A final may choose another winner. Those are ablated after it, and so are rivals.
+            let due = match (*held, queue.is_empty()) {
+                (false, _) => profile().or_else(ablation),
+                (true, true) => ablation(),
+                (true, false) => None,
+            };
             due.unwrap_or_else(|| settle(state, queue.front(), *held, reason, time))
         }
     }

@@ -54,10 +54,12 @@ impl SessionState {
     }
 
     /// Returns the next variant to ablate: the initial kernel on the case where it is furthest from the floor, then the
-    /// incumbents, the one furthest from its floor first, then the best variants of other families.
-    pub fn ablation(&self, time: &Time) -> Option<OnCase> {
+    /// incumbents, the one furthest from its floor first. Once the winners are settled, also the best variants of other
+    /// families.
+    pub fn ablation(&self, time: &Time, is_settled: bool) -> Option<OnCase> {
         let (budget, takes) = (&self.setup().options.budget, self.ablation_time());
-        let left = self.meter().left(budget, time, self.finals_time());
+        let finals_time = if is_settled { Duration::ZERO } else { self.finals_time() };
+        let left = self.meter().left(budget, time, finals_time);
         let affords = self.meter().affords(budget, time, takes + self.finals_device_time());
         if !self.may_ablate() || !affords || takes > left || takes > self.ablations_share() {
             return None;
@@ -67,7 +69,8 @@ impl SessionState {
             state.history().iteration(initial)
         });
         let initial = initial.map(|(case, initial)| OnCase { iteration: initial.iteration, case: case.clone() });
-        let mut all = initial.into_iter().chain(self.incumbents_by_headroom()).chain(self.rivals_by_lead());
+        let rivals = if is_settled { self.rivals_by_lead() } else { Vec::new() };
+        let mut all = initial.into_iter().chain(self.incumbents_by_headroom()).chain(rivals);
         all.find(|one| {
             let hash = self.history().iteration(one.iteration).map(|finished| &finished.hash);
             hash.is_some_and(|hash| self.history().ablations_of(hash, &one.case).is_empty())

@@ -298,6 +298,7 @@ fn findings(
         kernels: &kernel.artifact.kernels,
         profile: Some(profile),
         counters: None,
+        ablations: history.ablations_of(&kernel.variant.hash, &case.name),
         scaling: &scaling(state, setup, &kernel.variant.hash, &case.name),
         families: &families,
         fast: &fast,

@@ -3,6 +3,7 @@
 use super::bound::Bound;
 use super::rules::findings_within;
 use super::subject::{Point, Subject};
+use crate::domain::ablation::Ablation;
 use crate::domain::family::Family;
 use crate::domain::finding::{EvidenceSource, Finding};
 use crate::domain::ids::IterationId;
@@ -85,12 +86,20 @@ fn of_iteration(recorded: Recorded<'_>, iteration: &IterationRecord, case: &Case
         kernels: &iteration.kernels,
         profile: found.and_then(|found| found.profile.as_ref().or(found.explanation.as_ref())),
         counters: found.and_then(|found| found.counters.as_ref()),
+        ablations: ablations(recorded, iteration, case),
         scaling: &scaling(recorded, iteration, case),
         families,
         fast: &fast(recorded, case),
     };
     let best = recorded.best.iter().map(|best| (best.case, best.time_ns));
     findings_within(&subject, Bound::of(workload, case, best).as_ref())
+}
+
+/// Returns the ablations of a variant on a case. Another iteration may have measured the same variant.
+fn ablations<'a>(recorded: Recorded<'a>, iteration: &IterationRecord, case: &Case) -> &'a [Ablation] {
+    let same = recorded.record.iterations.iter().filter(|other| other.hash == iteration.hash);
+    let mut found = same.flat_map(|other| &other.measurements).filter(|found| found.case == case.name);
+    found.find(|found| !found.ablations.is_empty()).map_or(&[], |found| &found.ablations)
 }
 
 /// Returns the families that the session has timed on a case, the fastest first.

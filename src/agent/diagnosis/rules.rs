@@ -21,6 +21,7 @@ mod uneven_blocks;
 
 pub use too_few_blocks::leaves_idle;
 
+use super::ablated;
 use super::bound::Bound;
 use super::subject::Subject;
 use crate::domain::device::TimeSource;
@@ -83,6 +84,10 @@ pub fn findings_within(subject: &Subject<'_>, bound: Option<&Bound>) -> Vec<Find
         let Found { cause, mut evidence, mut confidence, gain: estimate, remedies } = (rule.find)(subject)?;
         let mut gain = estimate.clamp(1.0, subject.headroom());
         let mut limit = "the floor allows no more";
+        if let Some(ablated) = ablated::weigh(rule.name, subject, &mut gain, &mut confidence) {
+            limit = if ablated.supports { limit } else { "its instructions cost no more" };
+            evidence.push(ablated);
+        }
         if let Some(bound) = bound.filter(|bound| gain > bound.most(subject.time_ns)) {
             gain = bound.most(subject.time_ns);
             limit = "a case that asks for less is no faster than that";

@@ -1,5 +1,6 @@
 //! The subject of a diagnosis: a variant on a case, with all evidence about it.
 
+use crate::domain::ablation::Ablation;
 use crate::domain::artifact::KernelResources;
 use crate::domain::counters::{Counters, LaunchCounters};
 use crate::domain::device::DeviceInfo;
@@ -40,6 +41,8 @@ pub struct Subject<'a> {
     pub profile: Option<&'a Profile>,
     /// The hardware counters on the case, if they were read.
     pub counters: Option<&'a Counters>,
+    /// Its times on the case without each kind of instruction. Empty if it was not ablated.
+    pub ablations: &'a [Ablation],
     /// The times of the same variant on other shapes.
     pub scaling: &'a [Point],
     /// The families that could compute the workload on the device.

@@ -57,6 +57,7 @@ fn diagnosed_within(
         kernels,
         profile: None,
         counters: None,
+        ablations: &[],
         scaling: &scaling,
         families: &fitting,
         fast: &["attention-wgmma".to_owned()],

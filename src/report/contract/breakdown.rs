@@ -50,10 +50,14 @@ pub struct AblatedLead {
     pub over_family: String,
     /// Its time over the winner's, both with all instructions.
     pub factor: f64,
-    /// The kind without which the lead is smallest; `work` if the lead is in the launches. Null without any.
+    /// How much longer it takes.
+    pub lead_us: f64,
+    /// The kind of instruction on which it spends as much longer; `work` for the launch, `all_kinds` for several that hide
+    /// each other. Null for other instructions, which cannot be removed. Where nothing explains the lead, the kind with the
+    /// largest share.
     pub removed: Option<Removed>,
-    /// The lead when both lack that kind.
-    pub factor_without: Option<f64>,
-    /// Whether little of the lead is left then: at most a third, as a logarithm.
+    /// How much of the lead that is.
+    pub share: Option<f64>,
+    /// Whether it is most of the lead: two thirds to four thirds.
     pub explained: bool,
 }

@@ -253,13 +253,7 @@ pub(super) fn accounted(report: &Report) -> Option<String> {
     let Unexplained { most, .. } = unexplained::of(report)?;
     let Distance { case, far, gain } = most;
     let (far, rest) = (times(far), times(most.rest()));
-    let by = if case.breakdown.is_some() {
-        format!(
-            "causes and instructions that can be removed account for {} of the distance to the floor, {far}; the other {rest} \
-             are not explained",
-            times(gain)
-        )
-    } else if gain > 1.0 {
+    let by = if gain > 1.0 {
         format!(
             "the cause accounts for {} of the distance to the floor, {far}; the other {rest} are not explained",
             times(gain)

@@ -208,11 +208,22 @@ impl<'a> Instruction<'a> {
         self.operands.first().filter(|_| !NO_RESULT.contains(&self.name())).copied()
     }
 
-    /// Returns whether it copies to shared memory asynchronously. The destination comes first in the opcode.
+    /// Returns whether it copies to shared memory asynchronously.
     pub fn is_copy_to_shared(&self) -> bool {
-        let waits = ["commit_group", "wait_group", "wait_all", "mbarrier"].iter().any(|part| self.has(part));
+        self.copies_to().is_some_and(|space| space != "global")
+    }
+
+    /// Returns whether it copies to global memory asynchronously, and adds nothing there.
+    pub fn is_copy_to_global(&self) -> bool {
+        self.copies_to() == Some("global") && !self.has("reduce")
+    }
+
+    /// Returns the space to which it copies asynchronously: the first one in the opcode. None if it is no such copy.
+    fn copies_to(&self) -> Option<&'a str> {
+        let waits = ["commit_group", "wait_group", "wait_all", "mbarrier", "prefetch"];
+        let is_copy = self.name() == "cp" && self.has("async") && !waits.iter().any(|part| self.has(part));
         let mut spaces = self.opcode.split('.').filter(|part| part.starts_with("shared") || *part == "global");
-        self.name() == "cp" && self.has("async") && !waits && spaces.next().is_some_and(|first| first != "global")
+        spaces.next().filter(|_| is_copy)
     }
 
     /// Returns whether the opcode has a modifier.

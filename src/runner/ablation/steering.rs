@@ -143,7 +143,7 @@ impl<'a> Steering<'a> {
     }
 
     /// Returns whether any values in global memory decide something.
-    fn reads_global(&self) -> bool {
+    pub fn reads_global(&self) -> bool {
         self.memory.iter().any(|part| part.is_global())
     }
 

@@ -1,0 +1,46 @@
+//! What ablations say about a cause: a kernel without any instruction of a kind shows the most that fewer or faster ones
+//! could gain.
+
+use super::subject::Subject;
+use crate::domain::ablation::{self, Removed};
+use crate::domain::finding::{Confidence, Evidence, EvidenceSource};
+
+/// By how much a gain may exceed what its instructions cost. What stands in their place costs a little, too.
+const TOLERANCE: f64 = 1.05;
+
+/// The least gain: what a comparison resolves. A gain of 1 would mean that it is not known.
+const RESOLVED: f64 = 1.005;
+
+/// Returns the kind of instruction that a rule's cause makes slow. None if there is no such kind.
+fn kind(rule: &str) -> Option<Removed> {
+    Some(match rule {
+        "cache-misses" | "redundant-loads" | "scattered-access" => Removed::GlobalLoads,
+        "bank-conflicts" => Removed::SharedLoads,
+        "special-functions" => Removed::SpecialFunctions,
+        "barriers" => Removed::Barriers,
+        _ => return None,
+    })
+}
+
+/// Limits the gain of a rule's cause to what its instructions cost, and adds the evidence. A gain that they can account for
+/// has at least medium confidence.
+pub(super) fn weigh(
+    rule: &str,
+    subject: &Subject<'_>,
+    gain: &mut f64,
+    confidence: &mut Confidence,
+) -> Option<Evidence> {
+    let removed = kind(rule)?;
+    let control_ns = ablation::control_ns(subject.ablations)?;
+    let without_ns = ablation::time_ns(subject.ablations, removed)?;
+    let most = control_ns / without_ns;
+    let (what, without_us, us) = (removed.text(), without_ns / 1e3, control_ns / 1e3);
+    let text = format!("without its {what}, it takes {without_us:.3} instead of {us:.3} us");
+    let supports = *gain <= TOLERANCE * most;
+    if supports {
+        *confidence = (*confidence).max(Confidence::Medium);
+    } else {
+        *gain = most.max(RESOLVED);
+    }
+    Some(Evidence { source: EvidenceSource::Ablation, supports, text })
+}

@@ -1,0 +1,49 @@
+//! Prints how long a kernel takes without each kind of instruction.
+
+use std::io::{self, Write};
+
+use crate::domain::ablation::{Ablation, Removed, control_ns};
+
+/// Prints the ablations of a variant on a case. Nothing if there are none.
+pub fn print(case: &str, ablations: &[Ablation], out: &mut impl Write) -> io::Result<()> {
+    let Some(control_ns) = control_ns(ablations) else { return Ok(()) };
+    writeln!(
+        out,
+        "\nWithout one kind of instruction on {case}, so that the output is wrong (all: {:.3} us):",
+        control_ns / 1e3
+    )?;
+    for Ablation { removed, places, diverting, kept, time_ns } in
+        ablations.iter().filter(|one| one.removed != Removed::Nothing)
+    {
+        let what = removed.text();
+        match time_ns {
+            Ok(ns) => {
+                let kept = if *kept > 0 { format!(", {kept} stay") } else { String::new() };
+                let path = if *diverting > 0 { ", may take another path" } else { "" };
+                let (us, less) = (ns / 1e3, 100.0 * (1.0 - ns / control_ns));
+                writeln!(out, "  {what}: {us:.3} us, {less:.1}% less ({places} removed{kept}{path})")?;
+            }
+            Err(reason) => writeln!(out, "  {what}: not known: {reason}")?,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_reasons_are_printed() {
+        let one = |removed, places, diverting, kept, time_ns| Ablation { removed, places, diverting, kept, time_ns };
+        let ablations = [
+            one(Removed::Nothing, 0, 0, 0, Ok(3950.0)),
+            one(Removed::Work, 1, 0, 0, Ok(562.0)),
+            one(Removed::GlobalLoads, 65, 2, 3, Ok(2734.0)),
+            one(Removed::Barriers, 0, 0, 3, Err("all of them decide addresses".to_owned())),
+        ];
+        let mut out = Vec::new();
+        print("b1h1s512", &ablations, &mut out).unwrap();
+        insta::assert_snapshot!(String::from_utf8(out).unwrap(), @"");
+    }
+}
