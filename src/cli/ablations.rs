@@ -44,6 +44,12 @@ mod tests {
         ];
         let mut out = Vec::new();
         print("b1h1s512", &ablations, &mut out).unwrap();
-        insta::assert_snapshot!(String::from_utf8(out).unwrap(), @"");
+        insta::assert_snapshot!(String::from_utf8(out).unwrap(), @"
+
+        Without one kind of instruction on b1h1s512, so that the output is wrong (all: 3.950 us):
+          all work: 0.562 us, 85.8% less (1 removed)
+          loads from global memory: 2.734 us, 30.8% less (65 removed, 3 stay, may take another path)
+          block barriers: not known: all of them decide addresses
+        ");
     }
 }

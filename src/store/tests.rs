@@ -2,6 +2,7 @@
 
 use super::testing::{Scene, artifact, evaluation, finish, proposal, session, timing, wrong};
 use super::*;
+use crate::domain::ablation::{Ablated, Ablation, Removed};
 use crate::domain::check::Check;
 use crate::domain::code::CodeFigures;
 use crate::domain::cost::Spent;
@@ -566,6 +567,33 @@ async fn hardware_counters_are_kept_launch_by_launch_and_so_is_why_there_are_non
     assert_eq!(History::of(&record).counters.len(), 1);
     // A process that died now has used the time of the counters, too.
     assert_eq!(scene.store.past(session).await.unwrap().used, Duration::from_secs_f64(3.0 + 3.0 + 2.5 + 0.5));
+}
+
+#[tokio::test]
+async fn ablations_are_kept_with_what_they_remove_and_what_they_gain() {
+    let scene = Scene::new().await;
+    let session = scene.session().await;
+    let iteration = scene.measured(session, 64, None, 100_000.0, Verdict::Start).await;
+    let one = |removed, places, kept, time_ns| Ablation { removed, places, diverting: 1, kept, time_ns };
+    let ablations = vec![
+        one(Removed::Nothing, 0, 0, Ok(4000.0)),
+        one(Removed::GlobalLoads, 65, 2, Ok(2500.0)),
+        one(Removed::Barriers, 0, 3, Err("they order mbarriers".to_owned())),
+    ];
+    let ablated = Ablated { iteration, case: "b1h1s128".into(), ablations: ablations.clone(), wall_s: 1.5 };
+    scene.store.record_ablations(session, &ablated, Spent { gpu_s: 1.5, ..Spent::default() }).await.unwrap();
+
+    let record = scene.store.session_record(session).await.unwrap();
+    assert_eq!(record.iterations[0].measurements[0].ablations, ablations);
+    let gains = sqlx::query_scalar::<_, Option<f64>>("SELECT gain FROM ablations ORDER BY place");
+    assert_eq!(gains.fetch_all(&scene.store.pool).await.unwrap(), [Some(1.0), Some(1.6), None]);
+    let journal = scene.store.journal(&record).await.unwrap();
+    assert_eq!(journal.last(), Some(&Record::Booked(Spent { gpu_s: 1.5, ..Spent::default() })));
+    assert!(journal.contains(&Record::Ablated(Box::new(ablated.clone()))));
+    let hash = &record.iterations[0].hash;
+    assert_eq!(History::of(&record).ablations_of(hash, "b1h1s128"), ablations);
+    // A process that died now has used their time, too.
+    assert_eq!(scene.store.past(session).await.unwrap().used, Duration::from_secs_f64(3.0 + 1.5));
 }
 
 #[tokio::test]

@@ -138,7 +138,7 @@ impl<'a> Replacer<'_, 'a> {
     fn without_global_store(&mut self, instruction: &Instruction<'a>) -> Fate {
         if instruction.is_copy_to_global() {
             // What waits for it finds nothing to wait for.
-            return if self.steering.reads_global() { Fate::Kept } else { Fate::Replaced(String::new()) };
+            return if self.steering.reads_any_global() { Fate::Kept } else { Fate::Replaced(String::new()) };
         }
         if instruction.name() != "st" || !instruction.is_in("global") {
             return Fate::Other;

@@ -142,8 +142,13 @@ impl<'a> Steering<'a> {
         self.memory.iter().any(|part| part.is_shared())
     }
 
+    /// Returns whether values anywhere in global memory decide something. Those of a known tensor do not count.
+    pub fn reads_any_global(&self) -> bool {
+        self.memory.contains(&Part::Global)
+    }
+
     /// Returns whether any values in global memory decide something.
-    pub fn reads_global(&self) -> bool {
+    fn reads_global(&self) -> bool {
         self.memory.iter().any(|part| part.is_global())
     }
 

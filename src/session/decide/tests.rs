@@ -1,4 +1,5 @@
 use super::*;
+use crate::domain::ablation::{Ablated, Ablation, Removed};
 use crate::domain::cost::Spent;
 use crate::domain::counters::{Counted, Counters};
 use crate::domain::device::TimingMode;
@@ -522,6 +523,42 @@ fn time_for_the_profiles_is_kept_until_the_tool_has_failed() {
     let kept = told.state.closing_time() - told.state.finals_time();
     assert_eq!(kept, 12 * SECOND, "two cases of 4 s, and one more");
     counted(&mut told, IterationId(1), "a", 1.0, false);
+    assert_eq!(told.state.closing_time(), told.state.finals_time());
+}
+
+/// Ablations of an iteration on a case that took this long, or none.
+fn ablated(told: &mut Told, iteration: IterationId, case: &str, wall_s: f64, works: bool) {
+    let time_ns = if works { Ok(100.0) } else { Err("it is not known".to_owned()) };
+    let ablations = vec![Ablation { removed: Removed::Nothing, places: 0, diverting: 0, kept: 0, time_ns }];
+    told.state.apply(&Record::Ablated(Box::new(Ablated { iteration, case: case.into(), ablations, wall_s })));
+}
+
+#[test]
+fn the_initial_kernel_and_the_incumbents_are_ablated_before_the_finals_while_their_share_lasts() {
+    let next = |told: &Told| {
+        let finals = Phase::Finals { queue: told.state.finals(), held: false, reason: "r".into() };
+        next_action(&told.state, &finals, &moment(3000, 0))
+    };
+    let on = |iteration, case: &str| Action::Ablate(OnCase { iteration, case: case.into() });
+    let mut told = with_start(limited(|setup| setup.options.ablations_share = 0.05));
+    let initial = IterationId(1);
+    let Action::Ablate(first) = next(&told) else { panic!("{:?}", next(&told)) };
+    assert_eq!(first.iteration, initial);
+    ablated(&mut told, initial, &first.case, 50.0, true);
+    let other = if first.case == "a" { "b" } else { "a" };
+    assert_eq!(next(&told), on(initial, other));
+    ablated(&mut told, initial, other, 50.0, true);
+    assert!(matches!(next(&told), Action::Final(_)), "both incumbents are the initial kernel");
+    let faster = told.confirmed(1, 50);
+    assert_eq!(next(&told), on(faster, "a"));
+    // 180 s are the share of an hour.
+    ablated(&mut told, faster, "a", 50.0, true);
+    assert!(matches!(next(&told), Action::Final(_)));
+
+    // If the first one cannot be ablated, none can.
+    let mut told = with_start(limited(|setup| setup.options.ablations_share = 0.05));
+    ablated(&mut told, initial, "a", 1.0, false);
+    assert!(matches!(next(&told), Action::Final(_)));
     assert_eq!(told.state.closing_time(), told.state.finals_time());
 }
 
