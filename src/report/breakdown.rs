@@ -22,7 +22,7 @@ const MAX_LEAD: f64 = 4.0;
 /// The shares of a lead between which a kind of instruction explains it.
 const MOST_OF_IT: std::ops::RangeInclusive<f64> = 0.67..=1.33;
 
-/// Returns the breakdown of a variant on a case, if a session has ablated it.
+/// Returns the breakdown of a variant on a case, if a session has ablated it and some kind of instruction could be removed.
 pub(super) fn of(hash: &VariantHash, case: &str, record: &SessionRecord) -> Option<Breakdown> {
     let (iteration, ablations) = ablated(hash, case, record)?;
     let us = control_ns(ablations)? / 1e3;
@@ -34,7 +34,10 @@ pub(super) fn of(hash: &VariantHash, case: &str, record: &SessionRecord) -> Opti
         Without { removed: *removed, us: own_us, share, places: *places, diverting: *diverting, kept: *kept, problem }
     };
     let without = ablations.iter().filter(|one| one.removed != Removed::Nothing).map(without).collect();
-    Some(Breakdown { iteration: iteration.id, family: iteration.family.clone(), us, without })
+    let breakdown = Breakdown { iteration: iteration.id, family: iteration.family.clone(), us, without };
+    // Where every kind stays, nothing is known but the launch.
+    let is_known = Removed::KINDS.iter().any(|removed| breakdown.share(*removed).is_some());
+    is_known.then_some(breakdown)
 }
 
 fn ablated<'a>(
@@ -219,7 +222,7 @@ mod tests {
         let without = shares.map(|(removed, share)| without(removed, share)).into();
         let iteration = iteration("a").id;
         let breakdown = Breakdown { iteration, family: "a".to_owned(), us: 4.0, without };
-        let told = "14% launch, 31% loads from global memory, 9% products on tensor cores";
+        let told = "14% launch, 31% loads from global memory, 9.0% products on tensor cores";
         assert_eq!(breakdown.in_words(), told);
         assert!((breakdown.other().unwrap() - 0.31).abs() < 1e-9);
     }

@@ -81,7 +81,8 @@ pub(super) fn recommendation(report: &Report) -> String {
         _ if report.session.time_source == TimeSource::Recorded => {
             "stop: more of this search is expected to gain little".to_owned()
         }
-        _ => "stop: the cases are near their floors".to_owned(),
+        _ if is_near(report) => "stop: the cases are near their floors".to_owned(),
+        _ => "stop: more of this search is expected to gain little".to_owned(),
     };
     let first = report.options.iter().find(|choice| choice.recommended).map(words);
     let then = report.options.iter().find(|choice| choice.then).map(words);
@@ -90,6 +91,12 @@ pub(super) fn recommendation(report: &Report) -> String {
         TimeSource::Modelled => format!("{said}; confirm the modelled times on a GPU"),
         TimeSource::Measured | TimeSource::Recorded => said,
     }
+}
+
+/// Tells whether every case is so near its floor that a new kernel would gain little.
+fn is_near(report: &Report) -> bool {
+    let far = report.cases.iter().filter_map(|case| Some(case.best_us? / case.floor_us?));
+    far.fold(1.0, f64::max) < WORTH_A_KERNEL
 }
 
 /// Names the case and the idea of a new kernel, as the table of what limits the winners has them.

@@ -1,6 +1,6 @@
 //! What limits the best variant of a case. All tables and sentences take it from here.
 
-use super::contract::{Breakdown, Case, Diagnosis, Finding, Roofline};
+use super::contract::{Case, Diagnosis, Finding, Roofline};
 use super::format::percent;
 use super::roofline::NEAR_CEILING;
 use crate::domain::finding::Confidence;
@@ -81,12 +81,9 @@ pub(super) fn much_launch(case: &Case) -> Option<f64> {
     roofline.share_of_launch.filter(|share| *share >= if is_floor { NAMED_FLOOR } else { NAMED_LAUNCH })
 }
 
-/// Returns the share of the time of a best variant that is neither its floor nor what its first cause would save. Where it
-/// was ablated, the share that is neither the launch nor any kind of instruction that can be removed. None without a floor.
+/// Returns the share of the time of a best variant that is neither its floor nor what its first cause would save. None
+/// without a floor.
 pub(super) fn unexplained(case: &Case, diagnoses: &[Diagnosis]) -> Option<f64> {
-    if let Some(other) = case.breakdown.as_ref().and_then(Breakdown::other) {
-        return Some(other);
-    }
     let gain = first_cause(case, diagnoses).map_or(1.0, |cause| cause.gain.max(1.0));
     Some((1.0 / gain - case.floor_us? / case.best_us?).max(0.0))
 }

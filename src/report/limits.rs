@@ -82,6 +82,14 @@ impl<'a> Group<'a> {
         Some(either(percent(least), percent(most)))
     }
 
+    /// Formats the share of the time that is left without the launch and all kinds of instructions that can be removed: `25% to
+    /// 40%`. None if no case was ablated.
+    pub(super) fn others(&self) -> Option<String> {
+        let shares = || self.members.iter().filter_map(|(case, _)| case.breakdown.as_ref()?.other());
+        let (least, most) = shares().reduce(f64::min).zip(shares().reduce(f64::max))?;
+        Some(either(percent(least), percent(most)))
+    }
+
     /// Formats the confidence in the causes: `medium to high`. None without causes.
     pub(super) fn confidence(&self) -> Option<String> {
         let confidence = || self.causes().map(|cause| cause.confidence);

@@ -47,12 +47,10 @@ pub(super) fn apply(
     (Some(check), findings)
 }
 
-/// Tells whether nothing but the model supports a gain: no ablation, no counters of the GPU, and no experiment.
+/// Tells whether nothing but the model supports a gain: no counters of the GPU, and no experiment.
 fn rests_on_the_model(found: &Finding, iterations: &[IterationRecord]) -> bool {
     let is_modelled = found.evidence.iter().any(|one| one.source == EvidenceSource::VirtualCounters);
-    let is_measured = |source| {
-        matches!(source, EvidenceSource::Ablation | EvidenceSource::HardwareCounters | EvidenceSource::Experiment)
-    };
+    let is_measured = |source| matches!(source, EvidenceSource::HardwareCounters | EvidenceSource::Experiment);
     let is_supported = found.evidence.iter().any(|one| one.supports && is_measured(one.source));
     let has_survived = || matches!(judge(found, iterations).status, CauseStatus::Confirmed | CauseStatus::Supported);
     is_modelled && !is_supported && !has_survived()

@@ -246,11 +246,13 @@ fn unexplained(report: &Report) -> Option<String> {
     let (all, rest) = (report.cases.len(), times(most.rest()));
     // No kernel comes near an empty launch.
     let among = if is_launch_left_out { " above more than an empty launch" } else { "" };
+    let ablated = report.cases.iter().filter(|case| case.breakdown.is_some()).count();
+    let of = if ablated == 0 { format!("{all} cases") } else { format!("the {} others", all - ablated) };
     Some(match all {
         1 => format!("Of the distance to the floor, {}, {rest} are not explained.", times(most.far)),
         _ => format!(
-            "On {cases} of {all} cases, most of the distance to the floor is not explained; the largest unexplained \
-             factor{among} is {rest} (`{}`).",
+            "On {cases} of {of}, most of the distance to the floor is not explained; the largest unexplained factor{among} \
+             is {rest} (`{}`).",
             most.case.case
         ),
     })

@@ -19,6 +19,7 @@ mod tensor_cores_unused;
 mod too_few_blocks;
 mod uneven_blocks;
 
+pub(super) use stalls::READY;
 pub use too_few_blocks::leaves_idle;
 
 use super::ablated;
@@ -84,7 +85,7 @@ pub fn findings_within(subject: &Subject<'_>, bound: Option<&Bound>) -> Vec<Find
         let Found { cause, mut evidence, mut confidence, gain: estimate, remedies } = (rule.find)(subject)?;
         let mut gain = estimate.clamp(1.0, subject.headroom());
         let mut limit = "the floor allows no more";
-        if let Some(ablated) = ablated::weigh(rule.name, subject, &mut gain, &mut confidence) {
+        if let Some(ablated) = ablated::weigh(rule.name, subject, &mut gain) {
             limit = if ablated.supports { limit } else { "its instructions cost no more" };
             evidence.push(ablated);
         }

@@ -5,7 +5,9 @@ use std::path::Path;
 use super::*;
 use crate::agent::diagnosis::{self, Bound, Point, Subject};
 use crate::catalog::Project;
+use crate::domain::ablation::{Ablation, Removed};
 use crate::domain::artifact::{InstructionMix, KernelResources};
+use crate::domain::counters::{Counters, LaunchCounters};
 use crate::domain::finding::{Confidence, EvidenceSource, Finding, RULES};
 
 /// Cases with a time of each in microseconds.
@@ -23,6 +25,17 @@ fn diagnosed_within(
     family: &str,
     (times_us, best_us): (Times<'_>, Times<'_>),
     kernels: &[KernelResources],
+) -> Vec<Finding> {
+    diagnosed_by(workload, family, (times_us, best_us), kernels, (None, &[]))
+}
+
+/// Diagnoses the same, given hardware counters and ablations, too.
+fn diagnosed_by(
+    workload: &str,
+    family: &str,
+    (times_us, best_us): (Times<'_>, Times<'_>),
+    kernels: &[KernelResources],
+    (counters, ablations): (Option<&Counters>, &[Ablation]),
 ) -> Vec<Finding> {
     let project = Project::find(Some(Path::new(env!("CARGO_MANIFEST_DIR")))).unwrap();
     let workload = project.workload(workload).unwrap();
@@ -56,8 +69,8 @@ fn diagnosed_within(
         plan: &plan(case),
         kernels,
         profile: None,
-        counters: None,
-        ablations: &[],
+        counters,
+        ablations,
         scaling: &scaling,
         families: &fitting,
         fast: &["attention-wgmma".to_owned()],
@@ -74,6 +87,27 @@ const CAUSAL: &str = "attention-fp16-d64";
 
 const GRID_BUG: [(&str, f64); 4] =
     [("b8h8s128", 2531.0), ("b1h1s128", 41.04), ("b4h1s128", 160.39), ("b4h4s128", 635.55)];
+
+#[test]
+fn a_cause_gains_no_more_than_its_instructions_cost() {
+    let states = [("long_scoreboard", 60.0), ("selected", 40.0)].map(|(state, samples)| (state.to_owned(), samples));
+    let launch =
+        LaunchCounters { kernel: "attention".to_owned(), warp_states: states.into(), ..LaunchCounters::default() };
+    let counters = Counters { tool: "ncu".to_owned(), launches: vec![launch] };
+    let stalls = |without_us: f64| {
+        let one = |removed, us: f64| Ablation { removed, places: 4, diverting: 0, kept: 0, time_ns: Ok(us * 1e3) };
+        let ablations = [one(Removed::Nothing, 500.0), one(Removed::GlobalLoads, without_us)];
+        let times = (&[("b8h8s128", 500.0)][..], &[][..]);
+        let findings = diagnosed_by(CAUSAL, "attention-scalar", times, &[], (Some(&counters), &ablations));
+        let found = findings.into_iter().find(|finding| finding.rule == "stalls").unwrap();
+        let ablated = found.evidence.into_iter().find(|one| one.source == EvidenceSource::Ablation).unwrap();
+        (found.gain, ablated.supports, ablated.text)
+    };
+    let text = "without its loads from global memory, it takes 400.000 instead of 500.000 us";
+    assert_eq!(stalls(400.0), (1.25, false, text.to_owned()));
+    let (gain, supports, _) = stalls(150.0);
+    assert!((gain - 2.5).abs() < 1e-9 && supports);
+}
 
 #[test]
 fn a_grid_without_batch_and_heads_is_the_first_finding() {

@@ -146,18 +146,83 @@ pub(in crate::report) fn costs(report: &Report) -> Option<String> {
         let (least, most) = shares.iter().copied().reduce(f64::min).zip(shares.iter().copied().reduce(f64::max))?;
         Some(either(percent(least), percent(most)))
     };
-    let told = kinds.iter().filter_map(|(removed, shares)| {
-        Some(format!("{} on {} ({} of the time)", removed.text(), shares.len(), range(shares)?))
-    });
+    let told = kinds
+        .iter()
+        .filter_map(|(removed, shares)| Some(format!("{} on {} ({})", removed.text(), shares.len(), range(shares)?)));
     let told: Vec<String> = told.collect();
     let others: Vec<f64> = known.iter().filter_map(|one| one.other()).collect();
-    let others =
-        range(&others).map(|range| format!("; other arithmetic and addresses take {range}")).unwrap_or_default();
+    let others = range(&others).map(|range| format!(" other arithmetic and addresses take {range} of the time;"));
     let cases = counted(known.len(), "winner");
     (!told.is_empty()).then(|| {
         format!(
-            "Of {cases} measured without each kind of instruction, the largest cost is {}{others}.",
+            "Of {cases} measured without each kind of instruction,{} of the kinds that can be removed, the most expensive is {}.",
+            others.unwrap_or_default(),
             told.join(", ")
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::ids::IterationId;
+    use crate::report::contract::Without;
+    use crate::report::tests::full::full;
+
+    fn breakdown(us: f64, shares: &[(Removed, f64)]) -> Breakdown {
+        let without = |(removed, share): &(Removed, f64)| Without {
+            removed: *removed,
+            us: Some(if *removed == Removed::Work { share * us } else { (1.0 - share) * us }),
+            share: Some(*share),
+            places: 4,
+            diverting: 0,
+            kept: 0,
+            problem: None,
+        };
+        let without = shares.iter().map(without).collect();
+        Breakdown { iteration: IterationId(7), family: "tiled".to_owned(), us, without }
+    }
+
+    fn lead(case: &str, factor: f64, removed: Option<Removed>, share: f64) -> AblatedLead {
+        AblatedLead {
+            case: case.into(),
+            family: "tiled".to_owned(),
+            over: IterationId(3),
+            over_family: "split-k".to_owned(),
+            factor,
+            lead_us: factor - 1.0,
+            removed,
+            share: Some(share),
+            explained: share > 0.6,
+        }
+    }
+
+    #[test]
+    fn costs_and_leads_are_told() {
+        let mut report = full();
+        assert!(first_kernel(&report).is_none() && winners(&report).is_none() && costs(&report).is_none());
+        let loads = [(Removed::Work, 0.1), (Removed::GlobalLoads, 0.3), (Removed::Barriers, 0.002)];
+        report.first_breakdown = Some(breakdown(80.0, &loads));
+        report.diagnoses[0].of = DiagnosisOf::InitialKernel;
+        let all = [(Removed::Work, 0.2), (Removed::GlobalLoads, 0.25), (Removed::AllKinds, 0.4)];
+        report.cases[0].breakdown = Some(breakdown(50.0, &all));
+        let hidden = [(Removed::Work, 0.1), (Removed::TensorProducts, 0.12), (Removed::AllKinds, 0.6)];
+        report.cases[1].breakdown = Some(breakdown(400.0, &hidden));
+        let cases: Vec<String> = report.cases.iter().map(|case| case.case.to_string()).collect();
+        report.ablated_leads = vec![
+            lead(&cases[0], 1.5, Some(Removed::GlobalLoads), 0.9),
+            lead(&cases[1], 1.3, None, 1.0),
+            lead(&cases[2], 1.2, Some(Removed::Shuffles), 0.2),
+        ];
+        let sentences =
+            [first_kernel(&report), first_cost(&report), costs(&report), largest_lead(&report), winners(&report)];
+        let told: Vec<String> = sentences.into_iter().flatten().chain(leads(&report)).collect();
+        insta::assert_snapshot!(told.join("\n"));
+        let page = report.to_markdown().unwrap();
+        assert!(
+            page.contains("What the winners' instructions cost") && page.contains("Where its lead comes from"),
+            "{page}"
+        );
+        assert!(report.to_html().unwrap().contains("What the winners"));
+    }
 }

@@ -282,6 +282,8 @@ pub(super) fn phases(phases: &Phases) -> String {
 /// Returns what limits the best variants of all cases, the first cause of each. Cases with the same cause and the same next
 /// step share a row.
 pub(super) fn causes(report: &Report) -> String {
+    let is_ablated = report.cases.iter().any(|case| case.breakdown.is_some());
+    let open = |group: &Group<'_>| if is_ablated { group.others() } else { group.unexplained(&report.diagnoses) };
     let row = |group: &Group<'_>| {
         let cases: Vec<String> = group.members.iter().map(|(case, _)| case.case.to_string()).collect();
         let possible = match (group.gains(), group.first()) {
@@ -299,7 +301,7 @@ pub(super) fn causes(report: &Report) -> String {
             group.families().join(", "),
             group.limit(),
             possible,
-            group.unexplained(&report.diagnoses).unwrap_or_else(|| NOTHING.to_owned()),
+            open(group).unwrap_or_else(|| NOTHING.to_owned()),
             tested.unwrap_or_else(|| {
                 if ruled_out(report, group) == RuledOut::Refuted { "all refuted" } else { NOTHING }.to_owned()
             }),
@@ -311,7 +313,7 @@ pub(super) fn causes(report: &Report) -> String {
         "best variants",
         "what probably limits them",
         "possible gain, confidence",
-        "not explained",
+        if is_ablated { "other instructions" } else { "not explained" },
         "experiment",
         "next",
     ];

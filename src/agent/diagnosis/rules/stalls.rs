@@ -20,7 +20,7 @@ pub(super) const RULE: Rule = Rule {
 const SHARE: f64 = 0.3;
 
 /// States of a warp that could issue. They are not stalls.
-const READY: [&str; 2] = ["selected", "not_selected"];
+pub(in crate::agent::diagnosis) const READY: [&str; 2] = ["selected", "not_selected"];
 
 fn find(subject: &Subject<'_>) -> Option<Found> {
     let counted = subject.counted()?;
