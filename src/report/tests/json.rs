@@ -101,6 +101,7 @@ fn a_session_is_told_to_programs_as_json() {
           "comparison": null,
           "profile": null,
           "counters": null,
+          "breakdown": null,
           "change": {
             "began_with": "first_variant",
             "began_us": 80.0,
@@ -172,6 +173,7 @@ fn a_session_is_told_to_programs_as_json() {
           "comparison": null,
           "profile": null,
           "counters": null,
+          "breakdown": null,
           "change": {
             "began_with": "first_variant",
             "began_us": 400.0,
@@ -228,6 +230,7 @@ fn a_session_is_told_to_programs_as_json() {
           "comparison": null,
           "profile": null,
           "counters": null,
+          "breakdown": null,
           "change": null,
           "roofline": {
             "flop": 4000000.0,
@@ -388,6 +391,8 @@ fn a_session_is_told_to_programs_as_json() {
       },
       "diagnoses": [],
       "model_check": null,
+      "first_breakdown": null,
+      "ablated_leads": [],
       "no_counters": null,
       "correctness": [
         {
