@@ -247,11 +247,15 @@ fn unexplained(report: &Report) -> Option<String> {
     // No kernel comes near an empty launch.
     let among = if is_launch_left_out { " above more than an empty launch" } else { "" };
     let ablated = report.cases.iter().filter(|case| case.breakdown.is_some()).count();
-    let of = if ablated == 0 { format!("{all} cases") } else { format!("the {} others", all - ablated) };
+    let of = match (ablated, all - ablated) {
+        (0, _) => format!("{cases} of {all} cases"),
+        (_, others) if others == cases => format!("the {}", counted(others, "other")),
+        (_, others) => format!("{cases} of the {others} others"),
+    };
     Some(match all {
         1 => format!("Of the distance to the floor, {}, {rest} are not explained.", times(most.far)),
         _ => format!(
-            "On {cases} of {of}, most of the distance to the floor is not explained; the largest unexplained factor{among} \
+            "On {of}, most of the distance to the floor is not explained; the largest unexplained factor{among} \
              is {rest} (`{}`).",
             most.case.case
         ),

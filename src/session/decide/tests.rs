@@ -555,6 +555,18 @@ fn the_initial_kernel_and_the_incumbents_are_ablated_before_the_finals_while_the
     ablated(&mut told, faster, "a", 50.0, true);
     assert!(matches!(next(&told), Action::Final(_)));
 
+    // After the finals, the best variants of other families follow.
+    let mut told = with_start(limited(|setup| setup.options.ablations_share = 0.05));
+    ["a", "b"].iter().for_each(|case| ablated(&mut told, initial, case, 1.0, true));
+    let after = |told: &Told, held| {
+        let finals = Phase::Finals { queue: VecDeque::new(), held, reason: "r".into() };
+        next_action(&told.state, &finals, &moment(3000, 0))
+    };
+    assert!(matches!(after(&told, true), Action::Stop(..)), "there is no other family");
+    let faster = told.confirmed(1, 50);
+    assert_eq!(after(&told, true), on(faster, "a"));
+    assert!(matches!(next(&told), Action::Ablate(_)), "a final may still replace it, but it is the best so far");
+
     // If the first one cannot be ablated, none can.
     let mut told = with_start(limited(|setup| setup.options.ablations_share = 0.05));
     ablated(&mut told, initial, "a", 1.0, false);
