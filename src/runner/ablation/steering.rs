@@ -176,8 +176,8 @@ impl<'a> Steering<'a> {
 
     fn follow(&mut self, kernel: &Kernel<'_, 'a>, instruction: &Instruction<'a>) {
         let name = instruction.name();
-        let decides = |result: &str| !self.is_free(result) && !(is_of_floats(instruction) && self.only_selects(result));
-        if instruction.result().is_some_and(decides) {
+        let selects = |result: &str| is_of_floats(instruction) && self.only_selects(result);
+        if instruction.result().is_some_and(|result| !self.is_free(result) && !selects(result)) {
             self.registers.extend(sources(instruction));
             self.memory.extend(kernel.addresses.parts(instruction));
         }
