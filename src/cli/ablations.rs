@@ -4,29 +4,32 @@ use std::io::{self, Write};
 
 use crate::domain::ablation::{Ablation, Removed, control_ns};
 
-/// Prints the ablations of a variant on a case. Nothing if there are none.
-pub fn print(case: &str, ablations: &[Ablation], out: &mut impl Write) -> io::Result<()> {
+/// Prints the ablations of a variant on a case in lines of at most `columns`. Nothing if there are none.
+pub fn print(case: &str, ablations: &[Ablation], columns: usize, out: &mut impl Write) -> io::Result<()> {
     let Some(control_ns) = control_ns(ablations) else { return Ok(()) };
-    writeln!(
-        out,
-        "\nTimes without one kind of instruction on {case}, whose output is not checked (all: {:.3} us):",
+    let head = format!(
+        "Times without one kind of instruction on {case}, whose output is not checked (all: {:.3} us):",
         control_ns / 1e3
-    )?;
-    for Ablation { removed, places, diverting, kept, time_ns } in
-        ablations.iter().filter(|one| one.removed != Removed::Nothing)
-    {
-        let what = removed.text();
-        match time_ns {
-            Ok(ns) => {
-                let kept = if *kept > 0 { format!(", {kept} stay") } else { String::new() };
-                let path = if *diverting > 0 { ", may take another path" } else { "" };
-                let (us, less) = (ns / 1e3, 100.0 * (1.0 - ns / control_ns));
-                writeln!(out, "  {what}: {us:.3} us, {less:.1}% less ({places} removed{kept}{path})")?;
-            }
-            Err(reason) => writeln!(out, "  {what}: not known: {reason}")?,
-        }
+    );
+    writeln!(out, "\n{}", textwrap::fill(&head, columns))?;
+    let indented = textwrap::Options::new(columns).initial_indent("  ").subsequent_indent("    ");
+    for one in ablations.iter().filter(|one| one.removed != Removed::Nothing) {
+        writeln!(out, "{}", textwrap::fill(&line(one, control_ns), &indented))?;
     }
     Ok(())
+}
+
+fn line(Ablation { removed, places, diverting, kept, time_ns }: &Ablation, control_ns: f64) -> String {
+    let what = removed.text();
+    match time_ns {
+        Ok(ns) => {
+            let kept = if *kept > 0 { format!(", {kept} stay") } else { String::new() };
+            let path = if *diverting > 0 { ", may take another path" } else { "" };
+            let (us, less) = (ns / 1e3, 100.0 * (1.0 - ns / control_ns));
+            format!("{what}: {us:.3} us, {less:.1}% less ({places} removed{kept}{path})")
+        }
+        Err(reason) => format!("{what}: not known: {reason}"),
+    }
 }
 
 #[cfg(test)]
@@ -43,7 +46,7 @@ mod tests {
             one(Removed::Barriers, 0, 0, 3, Err("all of them decide addresses".to_owned())),
         ];
         let mut out = Vec::new();
-        print("b1h1s512", &ablations, &mut out).unwrap();
+        print("b1h1s512", &ablations, 100, &mut out).unwrap();
         insta::assert_snapshot!(String::from_utf8(out).unwrap(), @"
 
         Times without one kind of instruction on b1h1s512, whose output is not checked (all: 3.950 us):

@@ -23,6 +23,9 @@ use crate::domain::workload::Case;
 /// The format of the JSON.
 const SCHEMA: &str = "optloop.diagnosis/1";
 
+/// The longest line of ablations.
+const COLUMNS: usize = 120;
+
 /// The most findings to print. The JSON has all.
 const MAX: usize = 5;
 
@@ -182,7 +185,7 @@ fn print(diagnosed: &Diagnosed, bench: &Bench, out: &mut impl Write) -> anyhow::
             writeln!(out, "   next: {}", remedy.text)?;
         }
     }
-    ablations::print(case, &diagnosed.ablations, out)?;
+    ablations::print(case, &diagnosed.ablations, COLUMNS, out)?;
     writeln!(out)?;
     Ok(())
 }

@@ -97,7 +97,7 @@ fn print(detail: &IterationDetail, brief: bool, screen: Screen, out: &mut impl W
         if let Some(counted) = &found.counters {
             counters::print(&found.case, counted, out)?;
         }
-        ablations::print(&found.case, &found.ablations, out)?;
+        ablations::print(&found.case, &found.ablations, screen.columns, out)?;
     }
     counts(detail, screen, out)?;
     // Nothing of a recording was compiled.

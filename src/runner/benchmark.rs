@@ -107,6 +107,20 @@ pub fn screen(
     timing(samples, *executions)
 }
 
+/// Times works with `samples` samples, in the state of the device's graphs in which recorded times are taken.
+pub fn time_as_recorded(
+    device: &mut dyn Replay,
+    works: &[Work<'_>],
+    samples: usize,
+    min_sample_ns: f64,
+) -> Result<Timing, Fault> {
+    let Prepared { capture, executions, .. } = prepare(device, works, min_sample_ns)?;
+    device.begin_timing()?;
+    let taken = replays(device, capture, executions, samples)?;
+    device.release(capture)?;
+    timing(taken, executions)
+}
+
 /// Times works with `samples` samples.
 pub fn time(device: &mut dyn Replay, works: &[Work<'_>], samples: usize, min_sample_ns: f64) -> Result<Timing, Fault> {
     let Prepared { capture, executions, .. } = prepare(device, works, min_sample_ns)?;

@@ -69,7 +69,9 @@ pub(super) fn leads(report: &Report) -> Vec<String> {
     }));
     sentences.extend(others.map(|others| format!("Explained in the same way: {others}.")));
     let open = listed(leads.iter().filter(|lead| !lead.explained).map(|lead| {
-        let most = lead.share.map(|share| format!("; {} {}", percent(share), what(lead.removed))).unwrap_or_default();
+        // A share above the whole lead is made up for by other kinds.
+        let part = lead.share.filter(|share| (0.0..1.0).contains(share));
+        let most = part.map(|share| format!("; {} {}", percent(share), what(lead.removed))).unwrap_or_default();
         format!("`{}` over `{}` ({}{most})", lead.case, lead.over_family, times(lead.factor))
     }));
     sentences.extend(open.map(|open| format!("No kind of instruction explains most of the lead on {open}.")));
