@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::ids::{CaseName, IterationId};
 
+/// States of a warp that could issue. They are not stalls.
+const READY: [&str; 2] = ["selected", "not_selected"];
+
 /// The hardware counters of a variant on a case.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counters {
@@ -113,6 +116,11 @@ impl LaunchCounters {
     pub fn occupancy_limit(&self) -> Option<(Resource, f64)> {
         let blocks = self.blocks_by.iter().map(|(resource, blocks)| (*resource, *blocks));
         blocks.min_by(|(_, a), (_, b)| a.total_cmp(b))
+    }
+
+    /// Returns the state in which most warps wait, with its share of all samples. Warps that could issue do not wait.
+    pub fn first_stall(&self) -> Option<(&str, f64)> {
+        self.stall_shares().into_iter().find(|(state, _)| !READY.contains(state))
     }
 
     /// Returns the share of each state among all samples of warps, the largest first.

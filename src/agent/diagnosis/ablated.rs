@@ -1,7 +1,6 @@
 //! What ablations say about a cause: a kernel without any instruction of a kind shows the most that fewer or faster ones
 //! could gain.
 
-use super::rules::READY;
 use super::subject::Subject;
 use crate::domain::ablation::{self, Removed};
 use crate::domain::finding::{Evidence, EvidenceSource};
@@ -42,8 +41,7 @@ pub(super) fn weigh(rule: &str, subject: &Subject<'_>, gain: &mut f64) -> Option
 
 /// Returns the kind of instruction for which warps wait most, according to the hardware's samples of their states.
 fn waited_for(subject: &Subject<'_>) -> Option<Removed> {
-    let shares = subject.counted()?.stall_shares();
-    match shares.iter().find(|(state, _)| !READY.contains(state))?.0 {
+    match subject.counted()?.first_stall()?.0 {
         "long_scoreboard" | "lg_throttle" => Some(Removed::GlobalLoads),
         "barrier" => Some(Removed::Barriers),
         _ => None,

@@ -19,7 +19,6 @@ mod tensor_cores_unused;
 mod too_few_blocks;
 mod uneven_blocks;
 
-pub(super) use stalls::READY;
 pub use too_few_blocks::leaves_idle;
 
 use super::ablated;

@@ -19,13 +19,9 @@ pub(super) const RULE: Rule = Rule {
 /// The share from which a state counts as the reason.
 const SHARE: f64 = 0.3;
 
-/// States of a warp that could issue. They are not stalls.
-pub(in crate::agent::diagnosis) const READY: [&str; 2] = ["selected", "not_selected"];
-
 fn find(subject: &Subject<'_>) -> Option<Found> {
     let counted = subject.counted()?;
-    let shares = counted.stall_shares();
-    let (state, share) = *shares.iter().find(|(state, _)| !READY.contains(state))?;
+    let (state, share) = counted.first_stall()?;
     if share < SHARE {
         return None;
     }
