@@ -81,7 +81,7 @@ impl Repo {
     }
 
     /// Removes the lock of a session's reference if a killed process has left it. No other optloop moves that reference, so
-    /// a lock that stays is nobody's.
+    /// a killed process has left a lock that stays.
     pub fn unlock_kept(&self, reference: &str) -> Result<(), VcsError> {
         // The store may come from a stranger, and the name becomes a path.
         if !reference.starts_with(FOLDER) || !Reference::is_valid_name(reference) {
