@@ -125,12 +125,6 @@ pub struct Ablated {
     pub wall_s: f64,
 }
 
-/// Returns how many times as fast the kernel is without one kind of instruction. None without both times, or if nothing was
-/// removed.
-pub fn gain(ablations: &[Ablation], removed: Removed) -> Option<f64> {
-    Some(control_ns(ablations)? / time_ns(ablations, removed)?)
-}
-
 /// Returns the time of the control in nanoseconds.
 pub fn control_ns(ablations: &[Ablation]) -> Option<f64> {
     time_ns(ablations, Removed::Nothing)

@@ -29,8 +29,9 @@ pub struct AblatedPtx {
     pub kept: u32,
 }
 
-/// Removes one kind of instruction from all kernels of a PTX text. Without such an instruction, the kernels stay as they are.
-pub fn ablate(ptx: &str, removed: Removed) -> AblatedPtx {
+/// Removes each kind of instruction in turn from all kernels of a PTX text, in the order of [`Removed::ALL`]. Without such an
+/// instruction, the kernels stay as they are.
+pub fn ablate(ptx: &str) -> Vec<(Removed, AblatedPtx)> {
     let pieces = pieces(ptx);
     let mut registers = Registers::default();
     for declaration in pieces.iter().filter_map(Piece::declaration) {
@@ -39,15 +40,18 @@ pub fn ablate(ptx: &str, removed: Removed) -> AblatedPtx {
     let parts = kernels(&pieces);
     let kernels: Vec<Kernel<'_, '_>> = parts.iter().map(|part| Kernel::of(part, &registers)).collect();
     let [steering, paths] = [Deciding::Safety, Deciding::Path].map(|deciding| Steering::of(&kernels, deciding));
-    let mut ablated = AblatedPtx { ptx: String::with_capacity(ptx.len()), places: 0, diverting: 0, kept: 0 };
-    let mut values = 0;
-    for (at, part) in parts.iter().enumerate() {
-        let (kernel, steering) = (&kernels[at], &steering[at]);
-        let mut replacer = Replacer { removed, registers: &registers, kernel, steering, values };
-        ablated.add(part, &mut replacer, &paths[at]);
-        values = replacer.values;
-    }
-    ablated
+    let without = |removed| {
+        let mut ablated = AblatedPtx { ptx: String::with_capacity(ptx.len()), places: 0, diverting: 0, kept: 0 };
+        let mut values = 0;
+        for (at, part) in parts.iter().enumerate() {
+            let (kernel, steering) = (&kernels[at], &steering[at]);
+            let mut replacer = Replacer { removed, registers: &registers, kernel, steering, values };
+            ablated.add(part, &mut replacer, &paths[at]);
+            values = replacer.values;
+        }
+        (removed, ablated)
+    };
+    Removed::ALL.map(without).into()
 }
 
 /// Splits pieces before the body of each kernel. The first part has what stands before all bodies.

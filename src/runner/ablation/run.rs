@@ -37,8 +37,7 @@ pub async fn ablations(
     }
     let mut own = worker.fresh().await?;
     let mut ablations: Vec<Ablation> = Vec::new();
-    for removed in Removed::ALL {
-        let AblatedPtx { ptx, places, diverting, kept } = ablate(whole, removed);
+    for (removed, AblatedPtx { ptx, places, diverting, kept }) in ablate(whole) {
         let is_control = removed == Removed::Nothing;
         if places == 0 && kept == 0 && !is_control {
             continue;
