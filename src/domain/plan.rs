@@ -2,6 +2,8 @@
 //!
 //! It is also the main part of a committed winner's sidecar: with it you can launch the source without optloop.
 
+use std::collections::{HashMap, HashSet};
+
 use serde::{Deserialize, Serialize};
 
 use super::names::did_you_mean;
@@ -88,6 +90,16 @@ impl LaunchPlan {
         self.launches.iter().map(Launch::ctas).max().unwrap_or(0)
     }
 
+    /// Returns whether each parameter of a kernel stands for one buffer in all launches, and no other parameter for the same.
+    pub fn tells_buffers_apart(&self) -> bool {
+        let mut known: HashMap<&str, Vec<&str>> = HashMap::new();
+        self.launches.iter().all(|launch| {
+            let buffers: Vec<&str> = launch.args.iter().filter_map(Arg::buffer).collect();
+            let is_apart = buffers.iter().collect::<HashSet<_>>().len() == buffers.len();
+            is_apart && *known.entry(&launch.kernel).or_insert_with(|| buffers.clone()) == buffers
+        })
+    }
+
     /// Finds mistakes that a device would accept silently, or refuse without an explanation. Plans come from files,
     /// which can be wrong. The error is one sentence.
     pub fn check(&self, tensors: &[TensorSpec]) -> Result<(), String> {
@@ -117,6 +129,16 @@ pub enum Arg {
     Scalar(Scalar),
     /// A tensor description for the copy engine, 128 bytes passed by value.
     TensorMap(TensorMap),
+}
+
+impl Arg {
+    /// Returns the tensor or the workspace that the kernel reaches with it.
+    fn buffer(&self) -> Option<&str> {
+        match self {
+            Self::Tensor(name) | Self::Workspace(name) | Self::TensorMap(TensorMap { tensor: name, .. }) => Some(name),
+            Self::Scalar(_) => None,
+        }
+    }
 }
 
 /// A tensor description for Hopper's copy engine (TMA), as `cuTensorMapEncodeTiled` takes it (CUDA driver API, "Tensor
@@ -277,5 +299,28 @@ mod tests {
         insta::assert_snapshot!(refused(|_, map| map.box_sizes[1] = 257), @"tensor map `k_map`: a box of 257, not 1 to 256");
         insta::assert_snapshot!(refused(|_, map| map.stride_bytes.clear()), @"tensor map `k_map`: give one to five `sizes`, as many for `box`, and one stride fewer, innermost first");
         insta::assert_snapshot!(refused(|_, map| map.dtype = Dtype::F32), @"tensor map `k_map`: it has type f32, but `k` has type f16");
+    }
+
+    #[test]
+    fn parameters_of_the_same_buffer_do_not_tell_buffers_apart() {
+        let plan = |args: &[&[&str]]| {
+            let mut plan = LaunchPlan::default();
+            for names in args {
+                let args = names.iter().map(|name| Arg::Tensor((*name).to_owned())).collect();
+                plan.launches.push(Launch {
+                    kernel: "pass".to_owned(),
+                    grid: [1; 3],
+                    block: [1; 3],
+                    shared_bytes: 0,
+                    cluster: None,
+                    programmatic: false,
+                    args,
+                });
+            }
+            plan
+        };
+        assert!(plan(&[&["x", "y"], &["x", "y"]]).tells_buffers_apart());
+        assert!(!plan(&[&["x", "x"]]).tells_buffers_apart());
+        assert!(!plan(&[&["x", "y"], &["y", "x"]]).tells_buffers_apart());
     }
 }

@@ -30,8 +30,9 @@ pub struct AblatedPtx {
 }
 
 /// Removes each kind of instruction in turn from all kernels of a PTX text, in the order of [`Removed::ALL`]. Without such an
-/// instruction, the kernels stay as they are.
-pub fn ablate(ptx: &str) -> Vec<(Removed, AblatedPtx)> {
+/// instruction, the kernels stay as they are. Unless buffers are apart, two pointers among the parameters of a kernel may lead to
+/// the same one.
+pub fn ablate(ptx: &str, buffers_are_apart: bool) -> Vec<(Removed, AblatedPtx)> {
     let pieces = pieces(ptx);
     let mut registers = Registers::default();
     for declaration in pieces.iter().filter_map(Piece::declaration) {
@@ -39,7 +40,8 @@ pub fn ablate(ptx: &str) -> Vec<(Removed, AblatedPtx)> {
     }
     let parts = kernels(&pieces);
     let kernels: Vec<Kernel<'_, '_>> = parts.iter().map(|part| Kernel::of(part, &registers)).collect();
-    let [steering, paths] = [Deciding::Safety, Deciding::Path].map(|deciding| Steering::of(&kernels, deciding));
+    let [steering, paths] =
+        [Deciding::Safety, Deciding::Path].map(|deciding| Steering::of(&kernels, deciding, buffers_are_apart));
     let without = |removed| {
         let mut ablated = AblatedPtx { ptx: String::with_capacity(ptx.len()), places: 0, diverting: 0, kept: 0 };
         let mut values = 0;

@@ -37,7 +37,7 @@ pub async fn ablations(
     }
     let mut own = worker.fresh().await?;
     let mut ablations: Vec<Ablation> = Vec::new();
-    for (removed, AblatedPtx { ptx, places, diverting, kept }) in ablate(whole) {
+    for (removed, AblatedPtx { ptx, places, diverting, kept }) in ablate(whole, request.plan.tells_buffers_apart()) {
         let is_control = removed == Removed::Nothing;
         if places == 0 && kept == 0 && !is_control {
             continue;

@@ -33,6 +33,8 @@ pub(super) struct Kernel<'p, 'a> {
 pub(super) struct Steering<'a> {
     registers: HashSet<&'a str>,
     memory: HashSet<Part<'a>>,
+    /// Whether values that are loaded from global memory by other names decide something, such as in another kernel.
+    elsewhere: bool,
     /// Those that decide more than which of two paths is taken, where a comparison of floating-point numbers may select a
     /// path. None where it may not.
     firm: Option<HashSet<&'a str>>,
@@ -92,32 +94,31 @@ impl<'p, 'a> Kernel<'p, 'a> {
 }
 
 impl<'a> Steering<'a> {
-    /// Analyses kernels that run one after the other. What one stores in global memory may decide something in another.
-    pub fn of(kernels: &[Kernel<'_, 'a>], deciding: Deciding) -> Vec<Self> {
+    /// Analyses kernels that run one after the other. What one stores in global memory may decide something in another. It may
+    /// decide something in the same one by the name of another parameter, unless the buffers are apart.
+    pub fn of(kernels: &[Kernel<'_, 'a>], deciding: Deciding, buffers_are_apart: bool) -> Vec<Self> {
         let roots = |kernel: &Kernel<'_, 'a>| {
             kernel.instructions.iter().flat_map(|instruction| kernel.roots(instruction)).collect()
         };
         let mut all: Vec<Self> =
             kernels.iter().map(|kernel| Self { registers: roots(kernel), ..Self::default() }).collect();
-        Self::grow_all(&mut all, kernels);
+        Self::grow_all(&mut all, kernels, buffers_are_apart);
         for (steering, kernel) in all.iter_mut().zip(kernels) {
             steering.firm = (deciding == Deciding::Safety).then(|| steering.registers.clone());
             steering.registers.extend(kernel.instructions.iter().flat_map(|instruction| names(instruction.guard)));
         }
-        Self::grow_all(&mut all, kernels);
+        Self::grow_all(&mut all, kernels, buffers_are_apart);
         all
     }
 
     /// Adds what the known values follow from, in this kernel or another one, until there is no more.
-    fn grow_all(all: &mut [Self], kernels: &[Kernel<'_, 'a>]) {
+    fn grow_all(all: &mut [Self], kernels: &[Kernel<'_, 'a>], buffers_are_apart: bool) {
         loop {
             let before: Vec<(usize, usize)> = all.iter().map(Self::size).collect();
             let readers: Vec<bool> = all.iter().map(Self::reads_global).collect();
             for (at, (steering, kernel)) in all.iter_mut().zip(kernels).enumerate() {
-                // The other kernel knows the same memory by another name.
-                if readers.iter().enumerate().any(|(other, reads)| other != at && *reads) {
-                    steering.memory.insert(Part::Global);
-                }
+                let mut readers = readers.iter().enumerate();
+                steering.elsewhere = readers.any(|(other, reads)| *reads && (other != at || !buffers_are_apart));
                 steering.grow(kernel);
             }
             if before == all.iter().map(Self::size).collect::<Vec<_>>() {
@@ -134,7 +135,8 @@ impl<'a> Steering<'a> {
     /// Returns whether values that an instruction loads, stores or copies decide something.
     pub fn uses(&self, kernel: &Kernel<'_, 'a>, instruction: &Instruction<'a>) -> bool {
         let parts = kernel.addresses.parts(instruction);
-        parts.iter().any(|part| self.memory.iter().any(|known| known.overlaps(*part)))
+        let is_used = |part: &Part<'_>| self.memory.iter().any(|known| known.overlaps(*part));
+        parts.iter().any(|part| is_used(part) || (self.elsewhere && part.is_global()))
     }
 
     /// Returns whether any values in shared memory decide something.
@@ -144,7 +146,7 @@ impl<'a> Steering<'a> {
 
     /// Returns whether values anywhere in global memory decide something. Those of a known tensor do not count.
     pub fn reads_any_global(&self) -> bool {
-        self.memory.contains(&Part::Global)
+        self.elsewhere || self.memory.contains(&Part::Global)
     }
 
     /// Returns whether any values in global memory decide something.
@@ -215,7 +217,7 @@ mod tests {
         let pieces = pieces(&ptx);
         let mut registers = Registers::default();
         pieces.iter().filter_map(Piece::declaration).for_each(|one| registers.declare(one));
-        Steering::of(&[Kernel::of(&pieces, &registers)], deciding)[0].is_free(value)
+        Steering::of(&[Kernel::of(&pieces, &registers)], deciding, true)[0].is_free(value)
     }
 
     fn free(ptx: &str, value: &str) -> bool {

@@ -36,7 +36,7 @@ const KERNEL: &str = "\
 
 /// Returns a kernel without one kind of instruction.
 fn without(ptx: &str, removed: Removed) -> AblatedPtx {
-    ablate(ptx).into_iter().find(|(kind, _)| *kind == removed).unwrap().1
+    ablate(ptx, true).into_iter().find(|(kind, _)| *kind == removed).unwrap().1
 }
 
 /// Returns the lines that differ from the kernel.
@@ -70,4 +70,34 @@ fn an_index_is_loaded_in_any_case() {
         KERNEL.replace("[%rd5], %f3;", "[%rd5], %f3;\n\tcvt.rzi.u32.f32 %r6, %f1;\n\tld.shared.f32 %f4, [%r6];");
     let AblatedPtx { places, kept, .. } = without(&kernel, Removed::GlobalLoads);
     assert_eq!((places, kept), (0, 1));
+}
+
+/// A kernel with registers, and with what a test needs.
+fn kernel(name: &str, body: &str) -> String {
+    format!(
+        ".visible .entry {name}(.param .u64 {name}_0, .param .u64 {name}_1)\n{{\n.reg .pred %p<9>; .reg .f32 %f<9>; \
+         .reg .b32 %r<9>; .reg .b64 %rd<9>; .shared .align 8 .b8 tile[128];\n{body}\nret;\n}}\n"
+    )
+}
+
+/// The last block to arrive combines the parts of the others.
+const COUNTS: &str = "ld.param.u64 %rd1, [count_0]; ld.param.u64 %rd2, [count_1];\n\
+                      atom.global.add.u32 %r1, [%rd1], 1; setp.ne.u32 %p1, %r1, 3; @%p1 ret;\n\
+                      ld.shared.f32 %f1, [tile]; st.global.f32 [%rd2], %f1;";
+
+#[test]
+fn a_counter_in_global_memory_does_not_keep_other_tensors() {
+    let counts = kernel("count", COUNTS);
+    let AblatedPtx { places, kept, .. } = without(&counts, Removed::SharedLoads);
+    assert_eq!((places, kept), (1, 0));
+    let both = ablate(&counts, false).into_iter().find(|(removed, _)| *removed == Removed::SharedLoads).unwrap().1;
+    assert_eq!((both.places, both.kept), (0, 1));
+}
+
+#[test]
+fn what_a_kernel_stores_for_a_condition_in_the_next_one_stays() {
+    let stores = kernel("store", "ld.param.u64 %rd1, [store_0]; ld.shared.u32 %r1, [tile]; st.global.u32 [%rd1], %r1;");
+    let AblatedPtx { places, kept, .. } = without(&[stores, kernel("count", COUNTS)].concat(), Removed::SharedLoads);
+    // The second kernel's own load is free.
+    assert_eq!((places, kept), (1, 1));
 }
