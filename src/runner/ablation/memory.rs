@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::registers::Registers;
-use super::statement::{Instruction, names};
+use super::statement::{Instruction, NUMBERED, names};
 
 /// A part of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -58,7 +58,7 @@ impl<'a> Addresses<'a> {
     pub fn parts(&self, instruction: &Instruction<'a>) -> Vec<Part<'a>> {
         let address = instruction.operands.iter().find(|operand| operand.starts_with('['));
         let base = address.and_then(|address| names(address).next()).unwrap_or_default();
-        let origin = if base.starts_with('%') { self.origins.get(base).copied().flatten() } else { symbol(base) };
+        let origin = if is_register(base) { self.origins.get(base).copied().flatten() } else { symbol(base) };
         let shared = origin.filter(|part| part.is_shared()).unwrap_or(Part::Shared);
         let global = origin.filter(|part| part.is_global()).unwrap_or(Part::Global);
         match instruction.name() {
@@ -106,5 +106,10 @@ impl<'a> Addresses<'a> {
 /// Returns the variable that a name stands for. It is no register, number or special register.
 fn symbol(name: &str) -> Option<Part<'_>> {
     let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_' || c == '$');
-    (is_name && names(name).eq([name])).then_some(Part::Variable(name))
+    (is_name && !is_register(name) && names(name).eq([name])).then_some(Part::Variable(name))
+}
+
+/// Returns whether a name is that of a register. One in inline assembly may be called as a variable could be.
+fn is_register(name: &str) -> bool {
+    name.starts_with('%') || name.contains(NUMBERED)
 }

@@ -1,9 +1,11 @@
 //! Ablation: removes one kind of instruction from a kernel's PTX, so that its time shows what they cost.
 
+mod flow;
 mod memory;
 mod registers;
 mod replace;
 mod run;
+mod ssa;
 mod statement;
 mod steering;
 
@@ -33,7 +35,8 @@ pub struct AblatedPtx {
 /// instruction, the kernels stay as they are. Unless buffers are apart, two pointers among the parameters of a kernel may lead to
 /// the same one.
 pub fn ablate(ptx: &str, buffers_are_apart: bool) -> Vec<(Removed, AblatedPtx)> {
-    let pieces = pieces(ptx);
+    let form = ssa::of(ptx);
+    let pieces = pieces(&form);
     let mut registers = Registers::default();
     for declaration in pieces.iter().filter_map(Piece::declaration) {
         registers.declare(declaration);
@@ -51,6 +54,7 @@ pub fn ablate(ptx: &str, buffers_are_apart: bool) -> Vec<(Removed, AblatedPtx)> 
             ablated.add(part, &mut replacer, &paths[at]);
             values = replacer.values;
         }
+        ablated.ptx = ssa::restore(&ablated.ptx);
         (removed, ablated)
     };
     Removed::ALL.map(without).into()
@@ -78,6 +82,7 @@ impl AblatedPtx {
                 self.places += u32::from(replacer.removed == Removed::Work);
             }
             match replacer.fate(instruction) {
+                Fate::Other if instruction.is_phi() => {}
                 Fate::Other => self.ptx += instruction.text,
                 Fate::Adapted(text) => self.ptx += &text,
                 Fate::Kept => {

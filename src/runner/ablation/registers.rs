@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use super::statement::NUMBERED;
+
 /// The bits of each register, by name or by the part of the name before its number.
 #[derive(Debug, Default)]
 pub(super) struct Registers<'a>(HashMap<&'a str, u32>);
@@ -9,21 +11,25 @@ pub(super) struct Registers<'a>(HashMap<&'a str, u32>);
 impl<'a> Registers<'a> {
     /// Reads a declaration, such as `.reg .b32 %r<10>;` or `.reg .pred p, q;`.
     pub fn declare(&mut self, declaration: &'a str) {
-        let mut words = declaration.trim().trim_end_matches(';').splitn(3, char::is_whitespace).skip(1);
-        let (Some(kind), Some(names)) = (words.next(), words.next()) else { return };
+        let Some((kind, names)) = declared(declaration) else { return };
         // A predicate has no size.
         let bits = kind.trim_start_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(0);
-        for name in names.split(',') {
-            let name = name.split('<').next().unwrap_or_default().trim();
-            self.0.insert(name, bits);
-        }
+        self.0.extend(names.map(|name| (name, bits)));
     }
 
     /// Returns the bits of a register; 0 if it is a predicate or not known.
     pub fn bits(&self, register: &str) -> u32 {
+        let register = register.split(NUMBERED).next().unwrap_or_default();
         let family = register.trim_end_matches(|c: char| c.is_ascii_digit());
         self.0.get(register).or_else(|| self.0.get(family)).copied().unwrap_or_default()
     }
+}
+
+/// Returns the type of the registers in a declaration, and their names. Numbered ones have the name before their number.
+pub(super) fn declared(declaration: &str) -> Option<(&str, impl Iterator<Item = &str>)> {
+    let mut words = declaration.trim().trim_end_matches(';').splitn(3, char::is_whitespace).skip(1);
+    let (kind, names) = (words.next()?, words.next()?);
+    Some((kind, names.split(',').map(|name| name.split('<').next().unwrap_or_default().trim())))
 }
 
 #[cfg(test)]

@@ -26,6 +26,9 @@ pub(super) struct Instruction<'a> {
     pub operands: Vec<&'a str>,
 }
 
+/// What stands before the number of a value of a register, in SSA form. No name in PTX has it.
+pub(super) const NUMBERED: char = '#';
+
 /// Directives that end with their line.
 const LINE_DIRECTIVES: [&str; 6] = [".version", ".target", ".address_size", ".file", ".loc", ".section"];
 
@@ -154,13 +157,29 @@ fn split(list: &str) -> Vec<&str> {
 
 /// Returns whether a character can be part of a name.
 fn is_name(c: char) -> bool {
-    c.is_ascii_alphanumeric() || "_$%".contains(c)
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '%' | NUMBERED)
 }
 
 /// Returns the names in an operand: registers and symbols.
 pub(super) fn names(operand: &str) -> impl Iterator<Item = &str> {
     let words = operand.split(|c: char| !is_name(c));
     words.filter(|word| word.starts_with(|c: char| !c.is_ascii_digit()))
+}
+
+/// Returns a text in which names have the numbers of their values, if they have any.
+pub(super) fn with_numbers(text: &str, number: impl Fn(&str) -> Option<usize>) -> String {
+    let (mut numbered, mut rest) = (String::new(), text);
+    while !rest.is_empty() {
+        let (word, after) = rest.split_at(rest.find(|c| !is_name(c)).unwrap_or(rest.len()));
+        // What follows a full stop is a part, as in `%tid.x`.
+        let number = if numbered.ends_with('.') { None } else { number(word) };
+        let (between, after) = after.split_at(after.find(is_name).unwrap_or(after.len()));
+        numbered += word;
+        numbered += &number.map(|number| format!("{NUMBERED}{number}")).unwrap_or_default();
+        numbered += between;
+        rest = after;
+    }
+    numbered
 }
 
 /// Returns the parts of a list in braces, or the operand itself.
@@ -206,6 +225,11 @@ impl<'a> Instruction<'a> {
     /// Returns the operand that receives the result, if it has one.
     pub fn result(&self) -> Option<&'a str> {
         self.operands.first().filter(|_| !NO_RESULT.contains(&self.name())).copied()
+    }
+
+    /// Returns whether it joins values of a register, in SSA form. The kernel has no such instruction.
+    pub fn is_phi(&self) -> bool {
+        self.name() == "phi"
     }
 
     /// Returns whether it copies to shared memory asynchronously.

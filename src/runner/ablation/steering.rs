@@ -2,7 +2,7 @@
 //!
 //! An ablated kernel computes wrong values. Where such a value decided an address or the end of a loop, the kernel could access
 //! memory out of bounds, or never end. So what these values follow from is left as it is. The analysis ignores the order of
-//! instructions, so it finds too many values rather than too few.
+//! instructions, so it finds too many values rather than too few. In [SSA form](super::ssa), each name has one value.
 
 use std::collections::HashSet;
 
@@ -25,6 +25,8 @@ pub(super) struct Kernel<'p, 'a> {
     instructions: Vec<&'p Instruction<'a>>,
     /// The branches that lead back.
     loops: HashSet<*const Instruction<'a>>,
+    /// The asynchronous copies to shared memory.
+    copies: Vec<&'p Instruction<'a>>,
     addresses: Addresses<'a>,
 }
 
@@ -63,12 +65,13 @@ impl<'p, 'a> Kernel<'p, 'a> {
             instructions.push(instruction);
         }
         let addresses = Addresses::of(&instructions, registers);
-        Self { instructions, loops, addresses }
+        let copies = instructions.iter().copied().filter(|instruction| instruction.is_copy_to_shared()).collect();
+        Self { instructions, loops, copies, addresses }
     }
 
     /// Returns the asynchronous copies to shared memory.
     pub fn copies(&self) -> impl Iterator<Item = &'p Instruction<'a>> {
-        self.instructions.iter().copied().filter(|instruction| instruction.is_copy_to_shared())
+        self.copies.iter().copied()
     }
 
     /// Returns whether the kernel uses mbarriers.

@@ -80,6 +80,23 @@ fn kernel(name: &str, body: &str) -> String {
     )
 }
 
+/// The compiler keeps zero in the register, as the phase and as what is not loaded.
+#[test]
+fn data_in_a_register_that_held_a_phase_decides_nothing() {
+    let waits = "mov.u32 %r1, 0;\n{ .reg .pred done; AGAIN: mbarrier.try_wait.parity.shared::cta.b64 done, [%r2], %r1; \
+                 @!done bra AGAIN; }\n";
+    let loads = ["@%p1 bra $L; ld.shared.u32 %r1, [tile]; $L:", "@%p1 ld.shared.u32 %r1, [tile];"];
+    for load in loads {
+        let AblatedPtx { places, kept, .. } =
+            without(&kernel("attend", &format!("{waits}{load} st.global.u32 [%rd1], %r1;")), Removed::SharedLoads);
+        assert_eq!((places, kept), (1, 0), "{load}");
+    }
+    // In a loop, the data is the phase of the next round.
+    let again = kernel("attend", &format!("$B:\n{waits}{}\n@%p1 bra $B;", loads[1]).replace("mov.u32 %r1, 0;", ""));
+    let AblatedPtx { places, kept, .. } = without(&again, Removed::SharedLoads);
+    assert_eq!((places, kept), (0, 1));
+}
+
 /// The last block to arrive combines the parts of the others.
 const COUNTS: &str = "ld.param.u64 %rd1, [count_0]; ld.param.u64 %rd2, [count_1];\n\
                       atom.global.add.u32 %r1, [%rd1], 1; setp.ne.u32 %p1, %r1, 3; @%p1 ret;\n\
@@ -100,4 +117,13 @@ fn what_a_kernel_stores_for_a_condition_in_the_next_one_stays() {
     let AblatedPtx { places, kept, .. } = without(&[stores, kernel("count", COUNTS)].concat(), Removed::SharedLoads);
     // The second kernel's own load is free.
     assert_eq!((places, kept), (1, 1));
+}
+
+/// A register in inline assembly may have the name that a variable could have.
+#[test]
+fn a_register_without_a_sign_is_no_variable() {
+    let body = "ld.global.u32 %r1, [%rd1]; st.shared.u32 [tile], %r1;\n\
+                { .reg .b32 at; mov.b32 at, %r2; ld.shared.u32 %r3, [at]; }\nst.shared.u32 [%r3], %r4;";
+    let AblatedPtx { places, kept, .. } = without(&kernel("attend", body), Removed::GlobalLoads);
+    assert_eq!((places, kept), (0, 1));
 }
