@@ -54,13 +54,13 @@ const PLANTED: [Planted; 7] = [
         rule: "too-few-blocks",
         next: "set BR from 64 to ",
     },
-    // A block for each row loads all keys and values of its head.
+    // A block for each row loads all keys and values of its head. Fewer threads for each row would bring back `idle-warps`.
     Planted {
         workload: "attention-fp32-large-d",
         case: "b1h4q64k64d512",
         kernel: "attention-scalar:BR=1,TPR=32,THREADS=32,VEC=4,PAD=8,BC=8",
         rule: "redundant-loads",
-        next: "set BR from 1 to 4",
+        next: "set BR from 1 to 4, with THREADS from 32 to 128",
     },
     Planted {
         workload: "attention-fp16-d64-full",

@@ -107,6 +107,16 @@ pub enum Helps {
     Less,
 }
 
+impl Helps {
+    /// Returns whether a change from one value to another one helps.
+    pub fn leads(self, from: i64, to: i64) -> bool {
+        match self {
+            Self::More => to > from,
+            Self::Less => to < from,
+        }
+    }
+}
+
 /// A condition on parameters, dimensions and device limits, with the reason to show to users.
 #[derive(Debug, Clone)]
 pub struct Constraint {

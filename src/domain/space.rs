@@ -30,6 +30,10 @@ pub struct Space<'a> {
 /// Draws before a random search walks the tree. Where one configuration in 60 is valid, 300 draws miss it once in 150.
 const DRAWS: usize = 300;
 
+/// How much further a change counts that brings back a cause of lost time. To load less often, the diagnosis once gave a row
+/// a quarter of its threads, which gained 1.01x; more threads a block instead gained 2.36x (H100 and H200, `tests/diagnosis.rs`).
+const BRINGS_BACK: f64 = 2.0;
+
 /// Configurations to check when other parameters must change to allow a value. A dozen parameters have about as many
 /// pairs.
 const MAX_CANDIDATES: usize = 600;
@@ -230,8 +234,9 @@ impl Space<'_> {
     }
 
     /// Returns the valid configuration nearest to `params` in which a parameter has the given value. Where constraints
-    /// forbid that change alone, one or two other parameters change, by the smallest share of their ranges. `Ok(None)`
-    /// where that is not enough.
+    /// forbid that change alone, one or two other parameters change, by the smallest share of their ranges; a change that
+    /// brings back a cause that the manifest names counts as [`BRINGS_BACK`] times as far. `Ok(None)` where that is not
+    /// enough.
     pub fn nearest_with(&self, params: &Params, parameter: &str, value: i64) -> Result<Option<Params>, String> {
         let moved = with(params, parameter, value);
         if self.contains(&moved)? {
@@ -265,7 +270,12 @@ impl Space<'_> {
     fn other_values<'f>(&self, (name, param): (&'f String, &'f Param), from: &Params) -> Vec<(f64, &'f String, i64)> {
         let here = param.values.iter().position(|value| Some(value) == from.get(name)).unwrap_or(0);
         let others = param.values.iter().enumerate().filter(|(place, _)| *place != here);
-        others.map(|(place, value)| (place.abs_diff(here) as f64 / param.values.len() as f64, name, *value)).collect()
+        let far = |place: usize, value: i64| {
+            let share = place.abs_diff(here) as f64 / param.values.len() as f64;
+            let brings_back = param.helps.values().any(|direction| !direction.leads(param.values[here], value));
+            if brings_back { BRINGS_BACK * share } else { share }
+        };
+        others.map(|(place, value)| (far(place, *value), name, *value)).collect()
     }
 
     /// Explains why the defaults are not valid, for a user whose space is empty.

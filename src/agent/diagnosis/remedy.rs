@@ -1,7 +1,7 @@
 //! Finds changes that would remove a cause: other configurations of the family, or other families.
 
 use super::subject::Subject;
-use crate::domain::family::{Family, Helps};
+use crate::domain::family::Family;
 use crate::domain::finding::Remedy;
 use crate::domain::plan::LaunchPlan;
 use crate::domain::space::Space;
@@ -18,11 +18,7 @@ pub(super) fn by_manifest(subject: &Subject<'_>, cause: &str) -> Vec<Remedy> {
     let mut remedies = Vec::new();
     for (name, param) in &family.params {
         let (Some(direction), Some(now)) = (param.helps.get(cause), params.get(name).copied()) else { continue };
-        let helps = |value: &&i64| match direction {
-            Helps::More => **value > now,
-            Helps::Less => **value < now,
-        };
-        let mut values: Vec<i64> = param.values.iter().filter(helps).copied().collect();
+        let mut values: Vec<i64> = param.values.iter().copied().filter(|value| direction.leads(now, *value)).collect();
         values.sort_by_key(|value| value.abs_diff(now));
         let nearest =
             values.into_iter().find_map(|value| Some((value, space.nearest_with(params, name, value).ok().flatten()?)));
