@@ -1,7 +1,7 @@
 //! Why the best variant of a case is faster than what the session began with, and than the best variant of another
 //! family: what a virtual GPU counted for them.
 
-use super::contract::{Advantage, Case, Count, Counted, FamilyTime, Report, Rivals};
+use super::contract::{Advantage, Case, Count, Counted, Diagnosis, DiagnosisOf, FamilyTime, Report, Rivals};
 use super::format::{counted, of_two_runs, percent, times};
 use super::{ReportInput, began, rivals};
 use crate::domain::device::TimeSource;
@@ -65,6 +65,18 @@ fn counts(found: &CaseRecord) -> Option<&Profile> {
 /// where there are both, in the order of the cases.
 pub(super) fn over_rivals(cases: &[Case], input: &ReportInput<'_>) -> Vec<Advantage> {
     cases.iter().filter_map(|case| over_rival(case, input)).collect()
+}
+
+/// Returns why the best variant is faster than the initial kernel, on the case on which that was diagnosed.
+pub(super) fn over_first(cases: &[Case], diagnoses: &[Diagnosis], input: &ReportInput<'_>) -> Option<Advantage> {
+    let initial = diagnoses.iter().find(|one| one.of == DiagnosisOf::InitialKernel)?;
+    let case = cases.iter().find(|case| case.case == initial.case)?;
+    let iterations = &input.record.iterations;
+    let (first, after) = (began::first(&case.case, iterations)?, winner(case, iterations)?);
+    let mut of_first = iterations.iter().filter(|one| one.hash == first.iteration.hash);
+    let before = of_first.find_map(|one| known(one, &case.case))?;
+    let before = Known { us: case.start_us.unwrap_or(before.us), ..before };
+    is_faster(&before, &after).then(|| compare(case, (&before, "first_variant"), &after, input))
 }
 
 fn of_case(case: &Case, input: &ReportInput<'_>) -> Option<Advantage> {
@@ -327,9 +339,9 @@ pub(super) fn not_counted(report: &Report) -> Vec<NotCounted<'_>> {
     over_began.chain(over_rivals).collect()
 }
 
-/// Says why the best variant is faster in one short clause, such as `it executes 2.0 times fewer instructions`.
-pub(super) fn in_short(advantage: &Advantage, sms: u32) -> String {
-    let reasons = reasons(&advantage.counts, advantage.factor, f64::from(sms), 1);
+/// Says why the best variant is faster in a clause, such as `it executes 2.0 times fewer instructions`, by at most some counts.
+pub(super) fn in_short(advantage: &Advantage, sms: u32, most: usize) -> String {
+    let reasons = reasons(&advantage.counts, advantage.factor, f64::from(sms), most);
     reasons.trim_end_matches('.').replacen('I', "i", 1).replacen("No count", "no count", 1)
 }
 

@@ -1,6 +1,7 @@
 //! What the time of a kernel consists of: how much less it takes without each kind of instruction.
 
-use super::contract::{AblatedLead, Breakdown, Case, Without};
+use super::began;
+use super::contract::{AblatedLead, Breakdown, Case, Longer, Without};
 use super::format::percent;
 use crate::domain::ablation::{Ablation, Removed, control_ns, time_ns};
 use crate::domain::ids::CaseName;
@@ -16,11 +17,8 @@ const MOST: usize = 2;
 /// The least lead to explain. Ablated kernels are timed one after the other, with fewer samples than in a comparison.
 const MIN_LEAD: f64 = 1.04;
 
-/// The largest lead to explain. A kernel that takes longer is another matter.
+/// The largest lead to explain, but for those over initial kernels. A kernel that takes longer is another matter.
 const MAX_LEAD: f64 = 4.0;
-
-/// The shares of a lead between which a kind of instruction explains it.
-const MOST_OF_IT: std::ops::RangeInclusive<f64> = 0.67..=1.33;
 
 /// Returns the breakdown of a variant on a case, if a session has ablated it and some kind of instruction could be removed.
 pub(super) fn of(hash: &VariantHash, case: &str, record: &SessionRecord) -> Option<Breakdown> {
@@ -92,6 +90,7 @@ pub(super) fn leads(cases: &[Case], record: &SessionRecord) -> Vec<AblatedLead> 
 fn of_case(case: &Case, record: &SessionRecord) -> Vec<AblatedLead> {
     let own = record.iterations.iter().find(|one| Some(one.id) == case.iteration);
     let Some((own, ablations)) = own.and_then(|own| ablated(&own.hash, &case.case, record)) else { return Vec::new() };
+    let first = began::first(&case.case, &record.iterations).map(|first| &first.iteration.hash);
     let has_ablations = |one: &&IterationRecord| {
         one.hash != own.hash
             && one.measurements.iter().any(|found| found.case == case.case && !found.ablations.is_empty())
@@ -99,41 +98,39 @@ fn of_case(case: &Case, record: &SessionRecord) -> Vec<AblatedLead> {
     let others = record.iterations.iter().filter(has_ablations);
     let lead = |other: &IterationRecord| {
         let (_, slower) = ablated(&other.hash, &case.case, record)?;
-        let factor = control_ns(slower)? / control_ns(ablations)?;
-        (MIN_LEAD..=MAX_LEAD).contains(&factor).then(|| explain(&case.case, (own, ablations), (other, slower)))?
+        let over_first = first == Some(&other.hash);
+        let lead = divide(&case.case, (own, ablations), (other, slower), over_first)?;
+        (lead.factor >= MIN_LEAD && (over_first || lead.factor <= MAX_LEAD)).then_some(lead)
     };
     others.filter_map(lead).collect()
 }
 
-fn explain(
+/// Divides a lead into its parts. None if some of the times are not known.
+fn divide(
     case: &CaseName,
     (own, ablations): (&IterationRecord, &[Ablation]),
     (other, slower): (&IterationRecord, &[Ablation]),
+    over_first: bool,
 ) -> Option<AblatedLead> {
     let (own_ns, slower_ns) = (control_ns(ablations)?, control_ns(slower)?);
-    let lead_ns = slower_ns - own_ns;
-    let share = |removed: Removed| Some((removed, in_kind(ablations, slower, removed)? / lead_ns));
-    let kinds: Vec<(Removed, f64)> = Removed::KINDS.into_iter().filter_map(share).collect();
-    let work = cost(ablations, Removed::Work).zip(cost(slower, Removed::Work));
-    let launches = work.map(|(own, slower)| (Removed::Work, 1.0 - (slower - own) / lead_ns));
-    let nearest = |a: &(Removed, f64), b: &(Removed, f64)| (a.1 - 1.0).abs().total_cmp(&(b.1 - 1.0).abs());
-    let alone = kinds.iter().copied().chain(launches).filter(|(_, share)| MOST_OF_IT.contains(share)).min_by(nearest);
-    // Kinds that hide each other only show together. What is left then is in other instructions.
-    let together = share(Removed::AllKinds);
-    let part = alone.or(together.filter(|(_, share)| MOST_OF_IT.contains(share)));
-    let rest = together.zip(launches).map(|((_, together), (_, launches))| 1.0 - together - launches);
-    let is_other = part.is_none() && rest.is_some_and(|rest| MOST_OF_IT.contains(&rest));
-    let largest = kinds.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    let lead_us = (slower_ns - own_ns) / 1e3;
+    let launch_us = (time_ns(slower, Removed::Work)? - time_ns(ablations, Removed::Work)?) / 1e3;
+    let all = |of: &[Ablation]| Some(control_ns(of)? - time_ns(of, Removed::AllKinds)?);
+    let kinds_us = (all(slower)? - all(ablations)?) / 1e3;
+    let longer = |removed: Removed| Some(Longer { removed, us: in_kind(ablations, slower, removed)? / 1e3 });
+    let longer = Removed::KINDS.into_iter().filter_map(longer).filter(|longer| longer.us > 0.0);
     Some(AblatedLead {
         case: case.clone(),
         family: own.family.clone(),
         over: other.id,
         over_family: other.family.clone(),
+        over_first,
         factor: slower_ns / own_ns,
-        lead_us: lead_ns / 1e3,
-        removed: part.or(largest.filter(|_| !is_other)).map(|(removed, _)| removed),
-        share: if is_other { rest } else { part.or(largest).map(|(_, share)| share) },
-        explained: part.is_some() || is_other,
+        lead_us,
+        launch_us,
+        kinds_us,
+        other_us: lead_us - launch_us - kinds_us,
+        largest: longer.max_by(|a, b| a.us.total_cmp(&b.us)),
     })
 }
 
@@ -174,30 +171,23 @@ mod tests {
         IterationRecord { family: family.to_owned(), ..crate::report::tests::record().iterations[0].clone() }
     }
 
-    /// The slower kernel loads for 2 us and the winner for 0.5 us. What is left takes as long.
+    /// The slower kernel loads for 2.1 us and the winner for 0.5 us.
     #[test]
-    fn a_lead_is_explained_by_the_instructions_that_take_as_much_longer() {
-        use Removed::{AllKinds, Barriers, GlobalLoads, Nothing, TensorProducts, Work};
-        let own = ablations(&[(Nothing, 4.0), (Work, 1.0), (GlobalLoads, 3.5), (AllKinds, 3.0)]);
-        let other = |slower: &[(Removed, f64)]| {
-            let lead = explain(&"c".into(), (&iteration("a"), &own), (&iteration("b"), &ablations(slower))).unwrap();
-            (lead.removed, lead.share.map(|share| (100.0 * share).round()), lead.explained)
+    fn the_parts_of_a_lead_add_up() {
+        use Removed::{AllKinds, Barriers, GlobalLoads, Nothing, Work};
+        let own = ablations(&[(Nothing, 4.0), (Work, 1.0), (GlobalLoads, 3.5), (Barriers, 3.8), (AllKinds, 3.0)]);
+        let lead = |slower: &[(Removed, f64)]| {
+            divide(&"c".into(), (&iteration("a"), &own), (&iteration("b"), &ablations(slower)), false)
         };
-        let loads = other(&[(Nothing, 5.5), (Work, 1.0), (GlobalLoads, 3.5), (AllKinds, 3.0)]);
-        assert_eq!(loads, (Some(GlobalLoads), Some(100.0), true));
-        // The winner has no barriers.
-        let barriers = other(&[(Nothing, 6.0), (Work, 1.0), (Barriers, 4.1), (GlobalLoads, 5.0), (AllKinds, 3.0)]);
-        assert_eq!(barriers, (Some(Barriers), Some(95.0), true));
-        let launches = other(&[(Nothing, 6.0), (Work, 3.0), (GlobalLoads, 5.4), (AllKinds, 5.0)]);
-        assert_eq!(launches, (Some(Work), Some(100.0), true));
-        // Products and loads hide each other.
-        let together =
-            other(&[(Nothing, 6.0), (Work, 1.0), (TensorProducts, 5.8), (GlobalLoads, 5.4), (AllKinds, 3.0)]);
-        assert_eq!(together, (Some(AllKinds), Some(100.0), true));
-        let others = other(&[(Nothing, 6.0), (Work, 1.0), (GlobalLoads, 5.4), (AllKinds, 5.0)]);
-        assert_eq!(others, (None, Some(100.0), true), "other instructions");
-        let unknown = other(&[(Nothing, 6.0), (Work, 1.0), (GlobalLoads, 5.0), (AllKinds, 4.0)]);
-        assert_eq!(unknown, (Some(GlobalLoads), Some(25.0), false));
+        let found = lead(&[(Nothing, 6.0), (Work, 1.2), (GlobalLoads, 3.9), (Barriers, 6.0), (AllKinds, 3.7)]).unwrap();
+        let rounded = |us: f64| (100.0 * us).round() / 100.0;
+        let parts = [found.launch_us, found.kinds_us, found.other_us].map(rounded);
+        assert_eq!(parts, [0.2, 1.3, 0.5], "2 us in all");
+        let Longer { removed, us } = found.largest.unwrap();
+        assert_eq!((removed, rounded(us)), (GlobalLoads, 1.6), "more than all kinds together, which hide each other");
+        assert_eq!(lead(&[(Nothing, 6.0), (Work, 1.2), (GlobalLoads, 3.9)]), None, "all kinds together are not known");
+        let none = lead(&[(Nothing, 6.0), (Work, 1.2), (GlobalLoads, 5.6), (Barriers, 6.0), (AllKinds, 6.0)]).unwrap();
+        assert_eq!(none.largest, None, "the winner spends more on each kind");
     }
 
     #[test]

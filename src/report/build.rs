@@ -68,6 +68,7 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         ladders: Vec::new(),
         advantages,
         rival_advantages,
+        first_advantage: None,
         tuned_alone: None,
         improved_by: ImprovedBy::default(),
         beaten: Vec::new(),
@@ -100,6 +101,7 @@ fn explain(report: &mut Report, input: &ReportInput<'_>) {
     let cases = &report.cases;
     report.first_breakdown = first_breakdown(&report.diagnoses, record);
     report.ablated_leads = breakdown::leads(cases, record);
+    report.first_advantage = advantage::over_first(cases, &report.diagnoses, input);
     report.progress = pictures::progress(record, cases);
     report.lineages = pictures::lineages(cases, input);
     report.scaling = scaling::of(cases, input);

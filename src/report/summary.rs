@@ -18,6 +18,9 @@ use crate::domain::tested::CauseStatus;
 /// The most causes to name: of the first kernel's time, and of the winners'.
 const MAX_CAUSES: usize = 2;
 
+/// The most counts to name for a winner.
+const MAX_REASONS: usize = 2;
+
 /// Writes the summary of a report whose other parts are complete.
 pub(super) fn of(report: &Report, gains: &Gains<'_>, input: &ReportInput<'_>) -> String {
     let joined = |sentences: Vec<Option<String>>| sentences.into_iter().flatten().collect::<Vec<_>>().join(" ");
@@ -197,7 +200,8 @@ fn cause(found: &Finding) -> String {
     format!("{} ({status})", found.cause)
 }
 
-/// Names the families of the best variants, the most frequent first, and why the one with the largest lead is faster.
+/// Names the families of the best variants, the most frequent first, why one is faster than the first kernel, and what its lead over the next best
+/// family consists of.
 fn winners(report: &Report) -> Option<String> {
     let mut families: Vec<(&str, usize)> = Vec::new();
     for variant in report.cases.iter().filter_map(|case| case.variant.as_ref()) {
@@ -215,22 +219,29 @@ fn winners(report: &Report) -> Option<String> {
             format!("`{first}` on {}, {}.", counted(*cases, "case"), others.join(", "))
         }
     };
-    Some([Some(words), lead(report)].into_iter().flatten().collect::<Vec<_>>().join(" "))
+    Some([Some(words), over_first(report), over_rival(report)].into_iter().flatten().collect::<Vec<_>>().join(" "))
 }
 
-/// Says why one winner is faster: of the leads that ablations explain, or else counts, the largest. Says how many they
-/// explain.
-fn lead(report: &Report) -> Option<String> {
-    if let Some(ablated) = breakdown::largest_lead(report) {
-        return Some(ablated);
-    }
-    let leads = advantage::leads(&report.advantages, &report.rival_advantages);
-    let told = leads
-        .iter()
-        .find(|one| one.explained)
-        .map(|one| format!("{}: {}. ", advantage::lead(one), advantage::in_short(one, report.environment.sms)));
-    let tally = advantage::tally(report)?;
-    Some(format!("{}{tally}", told.unwrap_or_default()))
+/// Says why a winner is faster than the initial kernel: what a virtual GPU counted, and what ablations show.
+fn over_first(report: &Report) -> Option<String> {
+    let first = report.first_advantage.as_ref().filter(|first| first.explained)?;
+    let why = advantage::in_short(first, report.environment.sms, MAX_REASONS);
+    let derived = match report.session.time_source {
+        TimeSource::Modelled => String::new(),
+        _ => format!(" (counted by a virtual GPU, which derives {} from it)", times(first.modelled_factor)),
+    };
+    let saved = breakdown::saved(report).map(|saved| format!(" {saved}")).unwrap_or_default();
+    Some(format!("{}: {why}{derived}.{saved}", advantage::lead(first)))
+}
+
+/// Says why one winner is faster than the next best family: what the largest lead consists of, or else which counts explain it.
+fn over_rival(report: &Report) -> Option<String> {
+    let divided = breakdown::largest_lead(report);
+    let leads = advantage::leads(&[], &report.rival_advantages);
+    let counted = leads.iter().find(|one| one.explained);
+    let counted = counted
+        .map(|one| format!("{}: {}.", advantage::lead(one), advantage::in_short(one, report.environment.sms, 1)));
+    divided.or(counted).or_else(|| advantage::tally(report))
 }
 
 /// Says what limits the best variants: first what their instructions cost, and how much is not explained, then the causes with the most to gain, each with
@@ -334,7 +345,7 @@ mod tests {
         let mut report = report(&record());
         report.advantages = vec![advantage("first_variant", 257.0, false)];
         report.rival_advantages = vec![advantage("rival", 1.25, true)];
-        insta::assert_snapshot!(lead(&report).unwrap(), @"On `b1h1s128`, `tiled` is 1.20× as fast as `split-k`, the next best family: it executes 2.0 times fewer instructions. The counts of a virtual GPU explain 1 of 1 lead.");
+        insta::assert_snapshot!(over_rival(&report).unwrap(), @"On `b1h1s128`, `tiled` is 1.20× as fast as `split-k`, the next best family: it executes 2.0 times fewer instructions.");
     }
 
     /// A slower variant that only has counts is no lead. So its counts are no example of why winners win.

@@ -37,7 +37,8 @@ pub struct Without {
     pub problem: Option<String>,
 }
 
-/// A lead of a winner over another kernel, when both lack one kind of instruction.
+/// How much longer another kernel takes than a winner, in three parts that add up. Each part is a difference of times that
+/// ablations measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AblatedLead {
     /// The case.
@@ -48,16 +49,27 @@ pub struct AblatedLead {
     pub over: IterationId,
     /// Its family.
     pub over_family: String,
+    /// Whether it is the initial kernel of the case.
+    pub over_first: bool,
     /// Its time over the winner's, both with all instructions.
     pub factor: f64,
     /// How much longer it takes.
     pub lead_us: f64,
-    /// The kind of instruction on which it spends as much longer; `work` for the launch, `all_kinds` for several that hide
-    /// each other. Null for other instructions, which cannot be removed. Where nothing explains the lead, the kind with the
-    /// largest share.
-    pub removed: Option<Removed>,
-    /// How much of the lead that is.
-    pub share: Option<f64>,
-    /// Whether it is most of the lead: two thirds to four thirds.
-    pub explained: bool,
+    /// How much longer its launch takes, without any work; below 0 if it is shorter.
+    pub launch_us: f64,
+    /// How much longer all kinds of instructions take together that can be removed.
+    pub kinds_us: f64,
+    /// How much longer the rest takes: other arithmetic, addresses and synchronisation.
+    pub other_us: f64,
+    /// The kind on which it spends most longer. Null if it spends longer on none.
+    pub largest: Option<Longer>,
+}
+
+/// How much longer a kernel takes for a kind of instruction. Kinds hide each other, so these times do not add up.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Longer {
+    /// The kind of instruction.
+    pub removed: Removed,
+    /// How much longer, in microseconds.
+    pub us: f64,
 }

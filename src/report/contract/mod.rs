@@ -17,7 +17,7 @@ use serde::Serialize;
 pub use advantage::{Advantage, Count, Counted};
 pub use advice::{Choice, Configuration, Experiment, Outlook};
 pub use beaten::Beaten;
-pub use breakdown::{AblatedLead, Breakdown, Without};
+pub use breakdown::{AblatedLead, Breakdown, Longer, Without};
 pub use case::{Baseline, Case, Comparison, NearTie, TimedBaseline, WinnersCurse};
 pub use diagnosis::{Diagnosis, DiagnosisOf, Divided, Finding, ModelCheck};
 pub use explanation::{
@@ -103,6 +103,9 @@ pub struct Report {
     pub ladders: Vec<Ladder>,
     /// Why the best variants of the improved cases are faster, the largest gain first. Empty without counts.
     pub advantages: Vec<Advantage>,
+    /// Why the best variant is faster than the initial kernel, on the case where that is farthest from the floor. Null without
+    /// counts of both.
+    pub first_advantage: Option<Advantage>,
     /// Why the best variants are faster than the best ones of other families. Empty without counts of both.
     pub rival_advantages: Vec<Advantage>,
     /// What the parameters of the first kernel gained without other families. Null if no other family won.

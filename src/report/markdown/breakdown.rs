@@ -2,12 +2,14 @@
 
 use super::table::table;
 use crate::domain::ablation::Removed;
-use crate::report::changes;
-use crate::report::contract::{AblatedLead, Breakdown, Case, DiagnosisOf, Report};
+use crate::report::contract::{AblatedLead, Breakdown, Case, DiagnosisOf, Longer, Report};
 use crate::report::format::{NOTHING, counted, either, percent, times, us};
 
-/// The most leads to name.
-const MOST: usize = 4;
+/// The share of all kinds of instructions from which one of them is named in their place.
+const MOST_OF_KINDS: f64 = 0.67;
+
+/// What is left without the kinds of instructions that can be removed.
+const OTHER: &str = "other arithmetic, addresses and synchronisation";
 
 /// The share from which a column is worth its room.
 const SHOWN: f64 = 0.01;
@@ -58,42 +60,113 @@ pub(super) fn winners(report: &Report) -> Option<String> {
     (!known.is_empty()).then(|| table(&headings, &known.iter().map(row).collect::<Vec<_>>()))
 }
 
-/// Says which kinds of instructions the leads are in, and names those that none explains.
-pub(super) fn leads(report: &Report) -> Vec<String> {
-    let leads = nearest(report);
-    let explained: Vec<&&AblatedLead> = leads.iter().filter(|lead| lead.explained).collect();
-    let mut sentences: Vec<String> = explained.iter().take(MOST).map(|lead| format!("{}.", told(lead))).collect();
-    let others = listed(explained.iter().skip(MOST).map(|lead| {
-        let (share, what) = (percent(lead.share.unwrap_or_default()), what(lead.removed));
-        format!("`{}` over `{}` ({}; {share} {what})", lead.case, lead.over_family, times(lead.factor))
-    }));
-    sentences.extend(others.map(|others| format!("Explained in the same way: {others}.")));
-    let open = listed(leads.iter().filter(|lead| !lead.explained).map(|lead| {
-        // A share above the whole lead is made up for by other kinds.
-        let part = lead.share.filter(|share| (0.0..1.0).contains(share));
-        let most = part.map(|share| format!("; {} {}", percent(share), what(lead.removed))).unwrap_or_default();
-        format!("`{}` over `{}` ({}{most})", lead.case, lead.over_family, times(lead.factor))
-    }));
-    sentences.extend(open.map(|open| format!("No kind of instruction explains most of the lead on {open}.")));
-    sentences
+/// Returns the leads over the next best families, divided into their parts. None if none was divided.
+pub(super) fn leads(report: &Report) -> Option<String> {
+    let row = |lead: &&AblatedLead| {
+        let AblatedLead { case, family, over_family, factor, lead_us, launch_us, kinds_us, other_us, largest, .. } =
+            lead;
+        let largest = largest.map(|longer| format!("{} {}", signed(longer.us), longer.removed.text()));
+        vec![
+            case.to_string(),
+            family.clone(),
+            over_family.clone(),
+            format!("{} ({})", signed(*lead_us), times(*factor)),
+            signed(*launch_us),
+            signed(*kinds_us),
+            largest.unwrap_or_else(|| NOTHING.to_owned()),
+            signed(*other_us),
+        ]
+    };
+    let headings = [
+        "case",
+        "winner",
+        "next best family",
+        ">longer, us",
+        ">launch",
+        ">kinds that can be removed",
+        "most alone",
+        ">other",
+    ];
+    let leads = over_rivals(report);
+    (!leads.is_empty()).then(|| table(&headings, &leads.iter().map(row).collect::<Vec<_>>()))
 }
 
-/// Says what a lead is in: `On case, one is 1.13x as fast as another (0.34 us). 92% of that is in loads`.
-fn told(lead: &AblatedLead) -> String {
-    let AblatedLead { case, family, over_family, factor, lead_us, removed, share, .. } = lead;
-    let (factor, share) = (times(*factor), percent(share.unwrap_or_default()));
-    format!(
-        "On `{case}`, `{family}` is {factor} as fast as `{over_family}`, which takes {} us longer, {share} of it for {}",
-        us(*lead_us),
-        what(*removed)
-    )
+/// Formats a difference in microseconds with its sign.
+fn signed(difference_us: f64) -> String {
+    let sign = if difference_us < 0.0 { "-" } else { "+" };
+    format!("{sign}{}", us(difference_us.abs()))
 }
 
-/// Names the largest lead that a kind of instruction explains, and says how many there are. None without ablated leads.
+/// Says what takes most of the leads over the next best families. None if none was divided.
+pub(super) fn most_of_leads(report: &Report) -> Option<String> {
+    let leads = over_rivals(report);
+    let count = |of: Part| leads.iter().filter(|lead| Part::most(lead) == of).count();
+    let parts = [Part::Kinds, Part::Other, Part::Launch].map(|part| (part, count(part)));
+    let told = parts.iter().filter(|(_, count)| *count > 0).map(|(part, count)| format!("{} on {count}", part.text()));
+    let told: Vec<String> = told.collect();
+    (!told.is_empty()).then(|| format!("The largest part is {}.", told.join(", ")))
+}
+
+/// A part of a lead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Launch,
+    Kinds,
+    Other,
+}
+
+impl Part {
+    /// Returns the largest part of a lead.
+    fn most(lead: &AblatedLead) -> Self {
+        let parts = [(Self::Launch, lead.launch_us), (Self::Kinds, lead.kinds_us), (Self::Other, lead.other_us)];
+        parts.into_iter().max_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(Self::Other, |(part, _)| part)
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Self::Launch => "the launch",
+            Self::Kinds => "loads, products and the other kinds that can be removed",
+            Self::Other => OTHER,
+        }
+    }
+}
+
+/// Says in which parts the time is that a winner saves over the initial kernel. None if it was not divided.
+pub(in crate::report) fn saved(report: &Report) -> Option<String> {
+    let lead = report.ablated_leads.iter().find(|lead| lead.over_first)?;
+    let Longer { removed, us: most_us } = lead.largest?;
+    let share = |part_us: f64| percent(part_us / lead.lead_us);
+    Some(format!(
+        "Of the {} us that it saves, {} were {}, and {} were {OTHER} (measured without them).",
+        us(lead.lead_us),
+        share(most_us.min(lead.kinds_us)),
+        removed.text(),
+        share(lead.other_us),
+    ))
+}
+
+/// Says over what the winner with the largest lead over another family leads, and in which parts that is. None if none was
+/// divided.
 pub(in crate::report) fn largest_lead(report: &Report) -> Option<String> {
-    let first = nearest(report).into_iter().find(|lead| lead.explained);
-    let first = first.map(|lead| format!("{} (measured without them). ", told(lead))).unwrap_or_default();
-    Some(format!("{first}{}", tally(report)?))
+    let lead = over_rivals(report).into_iter().next()?;
+    let AblatedLead { case, family, over_family, factor, lead_us, launch_us, kinds_us, other_us, largest, .. } = lead;
+    let part = Part::most(lead);
+    let (most_us, what) = match (part, largest) {
+        (Part::Launch, _) => (*launch_us, part.text()),
+        (Part::Other, _) => (*other_us, part.text()),
+        // Most of what all kinds cost may be what one costs alone.
+        (Part::Kinds, Some(longer)) if longer.us >= MOST_OF_KINDS * kinds_us => (longer.us, longer.removed.text()),
+        (Part::Kinds, _) => (*kinds_us, "loads, products and other kinds that hide each other"),
+    };
+    let most = if most_us > *lead_us {
+        format!("takes {} us longer: {} us more for {what}, and less for the rest", us(*lead_us), us(most_us))
+    } else {
+        format!("takes {} us longer, {} of it for {what}", us(*lead_us), percent(most_us / lead_us))
+    };
+    Some(format!(
+        "On `{case}`, `{family}` is {} as fast as `{over_family}`, which {most} (measured without them).",
+        times(*factor)
+    ))
 }
 
 /// Names the most expensive kind of instruction of the first kernel. None if it was not ablated, or if none stands out.
@@ -102,35 +175,14 @@ pub(in crate::report) fn first_cost(report: &Report) -> Option<String> {
     Some(format!(" Its {} take {} of its time (measured without them).", removed.text(), percent(share)))
 }
 
-/// Returns the words for what a lead is in.
-fn what(removed: Option<Removed>) -> &'static str {
-    match removed {
-        None => "other arithmetic, addresses and synchronisation",
-        Some(Removed::Work) => "the launch",
-        Some(Removed::AllKinds) => "loads, products and other kinds that hide each other",
-        Some(removed) => removed.text(),
-    }
-}
-
-/// Says how many leads ablations explain. None without any.
-fn tally(report: &Report) -> Option<String> {
-    let leads = nearest(report);
-    let explained = leads.iter().filter(|lead| lead.explained).count();
-    let all = counted(leads.len(), "ablated lead");
-    (!leads.is_empty()).then(|| format!("Instructions explain most of {explained} of {all} over the next best family."))
-}
-
 /// Returns the lead over the fastest other family of each case, the largest first.
-fn nearest(report: &Report) -> Vec<&AblatedLead> {
+fn over_rivals(report: &Report) -> Vec<&AblatedLead> {
+    let of_rivals = || report.ablated_leads.iter().filter(|lead| !lead.over_first);
     let is_smallest = |lead: &&AblatedLead| {
-        let others = report.ablated_leads.iter().filter(|other| other.case == lead.case);
+        let others = of_rivals().filter(|other| other.case == lead.case);
         others.map(|other| other.factor).fold(f64::INFINITY, f64::min) >= lead.factor
     };
-    report.ablated_leads.iter().filter(is_smallest).collect()
-}
-
-fn listed(items: impl Iterator<Item = String>) -> Option<String> {
-    changes::listed(&items.collect::<Vec<_>>())
+    of_rivals().filter(is_smallest).collect()
 }
 
 /// Says which kinds of instructions cost the winners most, with the range of their shares. None if none was ablated.
@@ -185,17 +237,19 @@ mod tests {
         Breakdown { iteration: IterationId(7), family: "tiled".to_owned(), us, without }
     }
 
-    fn lead(case: &str, factor: f64, removed: Option<Removed>, share: f64) -> AblatedLead {
+    fn lead(case: &str, factor: f64, [launch_us, kinds_us, other_us]: [f64; 3], largest: Longer) -> AblatedLead {
         AblatedLead {
             case: case.into(),
             family: "tiled".to_owned(),
             over: IterationId(3),
             over_family: "split-k".to_owned(),
+            over_first: factor > 4.0,
             factor,
-            lead_us: factor - 1.0,
-            removed,
-            share: Some(share),
-            explained: share > 0.6,
+            lead_us: launch_us + kinds_us + other_us,
+            launch_us,
+            kinds_us,
+            other_us,
+            largest: Some(largest),
         }
     }
 
@@ -211,18 +265,32 @@ mod tests {
         let hidden = [(Removed::Work, 0.1), (Removed::TensorProducts, 0.12), (Removed::AllKinds, 0.6)];
         report.cases[1].breakdown = Some(breakdown(400.0, &hidden));
         let cases: Vec<String> = report.cases.iter().map(|case| case.case.to_string()).collect();
+        let longer = |removed, us| Longer { removed, us };
         report.ablated_leads = vec![
-            lead(&cases[0], 1.5, Some(Removed::GlobalLoads), 0.9),
-            lead(&cases[1], 1.3, None, 1.0),
-            lead(&cases[2], 1.2, Some(Removed::Shuffles), 0.2),
+            lead(&cases[0], 300.0, [0.1, 70.0, 29.0], longer(Removed::SharedLoads, 69.0)),
+            lead(&cases[0], 1.5, [0.0, 0.9, 0.1], longer(Removed::GlobalLoads, 0.7)),
+            lead(&cases[1], 1.3, [0.1, -0.4, 0.9], longer(Removed::Barriers, 0.2)),
+            lead(&cases[2], 1.2, [0.2, 0.1, 0.05], longer(Removed::Shuffles, 0.1)),
         ];
-        let sentences =
-            [first_kernel(&report), first_cost(&report), costs(&report), largest_lead(&report), winners(&report)];
-        let told: Vec<String> = sentences.into_iter().flatten().chain(leads(&report)).collect();
+        let sentences = [
+            first_kernel(&report),
+            first_cost(&report),
+            costs(&report),
+            saved(&report),
+            largest_lead(&report),
+            winners(&report),
+            leads(&report),
+            most_of_leads(&report),
+        ];
+        let mut told: Vec<String> = sentences.into_iter().flatten().collect();
+        // Without the first lead, the next one is made up for in part.
+        report.ablated_leads.remove(1);
+        told.extend(largest_lead(&report));
         insta::assert_snapshot!(told.join("\n"));
         let page = report.to_markdown().unwrap();
         assert!(
-            page.contains("What the winners' instructions cost") && page.contains("Where its lead comes from"),
+            page.contains("What the winners' instructions cost")
+                && page.contains("What the next best family spends more on"),
             "{page}"
         );
         assert!(report.to_html().unwrap().contains("What the winners"));

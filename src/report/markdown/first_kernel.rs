@@ -10,11 +10,7 @@ pub(super) const MIN_CHAIN: f64 = 0.5;
 
 /// Says what the counts show of the first kernel: its chain of dependent instructions, and arithmetic without tensor cores.
 pub(super) fn counts(report: &Report) -> Vec<String> {
-    let counted = first(report).and_then(|diagnosis| {
-        let is_same = |one: &&Advantage| one.case == diagnosis.case && one.before.iteration == diagnosis.iteration;
-        report.advantages.iter().find(is_same)
-    });
-    let Some(counted) = counted else { return Vec::new() };
+    let Some(counted) = &report.first_advantage else { return Vec::new() };
     [one_chain(counted), without_tensor_cores(counted)].into_iter().flatten().collect()
 }
 

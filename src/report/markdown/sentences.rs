@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::hardware;
+use super::{breakdown, hardware};
 use crate::domain::device::TimeSource;
 use crate::domain::machine::Throttle;
 use crate::domain::origin::Change;
@@ -195,7 +195,10 @@ const MAX_RIVALS: usize = 4;
 pub(super) fn advantages(report: &Report) -> Vec<String> {
     let (explained, open): (Vec<&Advantage>, Vec<&Advantage>) =
         advantage::leads(&report.advantages, &report.rival_advantages).into_iter().partition(|one| one.explained);
-    let start = explained.iter().find(|one| one.role != "rival");
+    // The lead over the first kernel has its own place.
+    let first = report.first_advantage.as_ref();
+    let is_first = |one: &Advantage| first.is_some_and(|first| first.case == one.case && first.before == one.before);
+    let start = explained.iter().find(|one| one.role != "rival" && !is_first(one));
     let rivals = explained.iter().filter(|one| one.role == "rival");
     let shown = start.into_iter().chain(rivals.take(MAX_RIVALS));
     let tally = advantage::tally_with_reasons(report);
@@ -210,6 +213,13 @@ pub(super) fn advantages(report: &Report) -> Vec<String> {
 /// Says why winners are faster, for the details: all leads with counts of both variants.
 pub(super) fn all_advantages(report: &Report) -> Vec<String> {
     report.advantages.iter().chain(&report.rival_advantages).map(reading).collect()
+}
+
+/// Says why the best variant is faster than the first kernel, on the case on which that was diagnosed: what the virtual GPU
+/// counted, and what the instructions of both cost. None without counts.
+pub(super) fn over_first(report: &Report) -> Option<String> {
+    let first = report.first_advantage.as_ref()?;
+    Some([Some(reading(first)), breakdown::saved(report)].into_iter().flatten().collect::<Vec<_>>().join(" "))
 }
 
 fn reading(one: &Advantage) -> String {

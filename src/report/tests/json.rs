@@ -510,6 +510,7 @@ fn a_session_is_told_to_programs_as_json() {
         }
       ],
       "advantages": [],
+      "first_advantage": null,
       "rival_advantages": [],
       "tuned_alone": null,
       "improved_by": {
