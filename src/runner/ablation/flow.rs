@@ -14,8 +14,8 @@ pub(super) struct Flow<'a> {
     predecessors: Vec<Vec<usize>>,
     /// The scope around each scope. A scope is what stands between braces.
     parents: Vec<Option<usize>>,
-    /// The piece that declares a register, or registers with this name before their number.
-    registers: HashMap<(usize, &'a str), usize>,
+    /// The piece that declares a register in a scope, or as many registers with this name before their number.
+    registers: HashMap<(usize, &'a str), (usize, Option<u32>)>,
 }
 
 impl<'a> Flow<'a> {
@@ -38,7 +38,8 @@ impl<'a> Flow<'a> {
                 _ => {}
             }
             let declaration = piece.declaration().and_then(declared);
-            flow.registers.extend(declaration.into_iter().flat_map(|(_, names)| names).map(|name| ((scope, name), at)));
+            let names = declaration.into_iter().flat_map(|(_, names)| names);
+            flow.registers.extend(names.map(|(name, count)| ((scope, name), (at, count))));
             flow.places.push((flow.last_block(), scope));
             let Some(instruction) = piece.instruction() else { continue };
             if matches!(instruction.name(), "bra" | "brx" | "ret" | "exit" | "trap") {
@@ -83,8 +84,13 @@ impl<'a> Flow<'a> {
     /// Returns the piece that declares what is a register by this name in another piece.
     pub fn declaration(&self, piece: usize, name: &'a str) -> Option<usize> {
         let family = name.trim_end_matches(|c: char| c.is_ascii_digit());
-        let find = |scope| self.registers.get(&(scope, name)).or_else(|| self.registers.get(&(scope, family)));
-        self.scopes(self.places[piece].1).find_map(find).copied()
+        let number: Option<u32> = name[family.len()..].parse().ok();
+        let is_among = |count: Option<u32>| number.zip(count).is_some_and(|(number, count)| number < count);
+        let find = |scope| {
+            let numbered = self.registers.get(&(scope, family)).filter(|(_, count)| is_among(*count));
+            self.registers.get(&(scope, name)).filter(|(_, count)| count.is_none()).or(numbered)
+        };
+        self.scopes(self.places[piece].1).find_map(find).map(|(at, _)| *at)
     }
 
     fn last_block(&self) -> usize {

@@ -14,7 +14,7 @@ impl<'a> Registers<'a> {
         let Some((kind, names)) = declared(declaration) else { return };
         // A predicate has no size.
         let bits = kind.trim_start_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(0);
-        self.0.extend(names.map(|name| (name, bits)));
+        self.0.extend(names.map(|(name, _)| (name, bits)));
     }
 
     /// Returns the bits of a register; 0 if it is a predicate or not known.
@@ -25,11 +25,15 @@ impl<'a> Registers<'a> {
     }
 }
 
-/// Returns the type of the registers in a declaration, and their names. Numbered ones have the name before their number.
-pub(super) fn declared(declaration: &str) -> Option<(&str, impl Iterator<Item = &str>)> {
+/// Returns the type of the registers in a declaration, and their names. In `%r<10>`, the name stands before a number below 10.
+pub(super) fn declared(declaration: &str) -> Option<(&str, impl Iterator<Item = (&str, Option<u32>)>)> {
     let mut words = declaration.trim().trim_end_matches(';').splitn(3, char::is_whitespace).skip(1);
     let (kind, names) = (words.next()?, words.next()?);
-    Some((kind, names.split(',').map(|name| name.split('<').next().unwrap_or_default().trim())))
+    let names = names.split(',').map(|text| match text.split_once('<') {
+        Some((name, count)) => (name.trim(), count.trim().trim_end_matches('>').trim().parse().ok()),
+        None => (text.trim(), None),
+    });
+    Some((kind, names))
 }
 
 #[cfg(test)]

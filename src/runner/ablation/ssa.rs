@@ -271,6 +271,18 @@ mod tests {
     }
 
     #[test]
+    fn a_declaration_in_braces_leaves_similar_names_alone() {
+        insta::assert_snapshot!(form(".reg .b32 t1; mov.u32 t1, 0;\n{ .reg .pred t; mov.u32 %r1, t1; }"), @r"
+        .reg .b32 t1; mov.u32 t1#1, 0;
+        { .reg .pred t; mov.u32 %r1#0, t1#1; }
+        ");
+        insta::assert_snapshot!(form("mov.u32 %r3, 0;\n{ .reg .b32 %r<3>; mov.u32 %r1, %r3; }"), @r"
+        mov.u32 %r3#0, 0;
+        { .reg .b32 %r<3>; mov.u32 %r1#1, %r3#0; }
+        ");
+    }
+
+    #[test]
     fn a_branch_that_may_lead_anywhere_keeps_the_text() {
         let ptx = "mov.u32 %r1, 0;\nbrx.idx %r1, table;\nmov.u32 %r1, 1;";
         assert_eq!(form(ptx), ptx);
