@@ -58,7 +58,8 @@ pub fn predict(history: &History, families: &[Family], question: &Question<'_>) 
     let expected = process.ln_time();
     let mean = reference_ns.ln() - expected.mean;
     let modelled = Modelled { mean, sd: expected.sd.hypot(SD_PER_LN_CHANGE * mean) };
-    let range = Calibration::of(history, question.origin.name(), modelled.mean).range(modelled);
+    let (kind, family) = (question.origin.name(), &question.family.name);
+    let range = Calibration::of(history, kind, family, question.params, modelled.mean).range(modelled);
     Some(Prediction {
         median: Some(range.median.exp()),
         lo: range.lo.exp(),
