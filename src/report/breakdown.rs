@@ -69,14 +69,18 @@ impl Breakdown {
         Some((1.0 - all - self.share(Removed::Work).unwrap_or_default()).clamp(0.0, 1.0))
     }
 
-    /// Says how much of the time the launch and the largest kinds of instructions take.
+    /// Says how much of the time the launch and the largest kinds of instructions take, and the others if that is more.
     pub(super) fn in_words(&self) -> String {
         let launch = self.share(Removed::Work).filter(|share| *share >= NAMED);
         let launch = launch.map(|share| format!("{} launch", percent(share)));
         let kinds = self.largest();
         let named = kinds.iter().take(MOST).map(|(removed, share)| format!("{} {}", percent(*share), removed.text()));
         let none = kinds.is_empty().then(|| "no kind of instruction takes 5%".to_owned());
-        launch.into_iter().chain(named).chain(none).collect::<Vec<_>>().join(", ")
+        // Where most of the time is in none of the kinds, that comes first.
+        let largest = kinds.first().map_or(0.0, |(_, share)| *share);
+        let other = self.other().filter(|other| *other > largest);
+        let other = other.map(|other| format!("{} other instructions", percent(other)));
+        other.into_iter().chain(launch).chain(named).chain(none).collect::<Vec<_>>().join(", ")
     }
 }
 

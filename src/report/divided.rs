@@ -16,7 +16,8 @@ const MORE: f64 = 1.5;
 const ALIKE: f64 = 1.25;
 
 /// What to do about too few blocks then.
-pub(super) const NEXT: &str = "none of its parameters removes it; another family already divides the work into more blocks, and gains little by it";
+pub(super) const NEXT: &str =
+    "none of its parameters removes it; another family already divides the work into more blocks, and is not faster";
 
 /// Returns the fastest family whose best variant divides a case into more blocks than the best variant of the case does.
 /// None if the finding is about something else.
@@ -113,7 +114,7 @@ mod tests {
         assert_eq!((confidence, divided), (Confidence::Low, Some(("split-k".to_owned(), 8))));
         insta::assert_snapshot!([text, next].join("\n"), @"
         `split-k` already divides this case into 8 blocks, and takes 1.20× as long, so more blocks alone gain little
-        none of its parameters removes it; another family already divides the work into more blocks, and gains little by it
+        none of its parameters removes it; another family already divides the work into more blocks, and is not faster
         ");
         assert_eq!(told(2, 60.0).0, Confidence::Medium, "as many blocks");
         assert_eq!(told(8, 500.0).0, Confidence::Medium, "ten times as long, which blocks do not explain");

@@ -33,7 +33,7 @@ pub(super) fn of(facts: &CaseFacts, best_ns: Option<f64>) -> Roofline {
 /// Says how near the first kernels came to the ceilings, and how far they were from the best ones. None without times.
 pub(super) fn first_reading(cases: &[Case]) -> Option<String> {
     let known =
-        || cases.iter().filter_map(|case| Some((case.start_us? * 1e3, case.best_us? * 1e3, case.roofline.as_ref()?)));
+        || cases.iter().filter_map(|case| Some((first_us(case)? * 1e3, case.best_us? * 1e3, case.roofline.as_ref()?)));
     let span = |of: &dyn Fn(f64, f64, &Roofline) -> Option<f64>| {
         let shares: Vec<f64> =
             known().filter_map(|(first_ns, best_ns, roofline)| of(first_ns, best_ns, roofline)).collect();
@@ -63,6 +63,13 @@ pub(super) fn first_reading(cases: &[Case]) -> Option<String> {
         either(percent(arithmetic.0), percent(arithmetic.1)),
         either(percent(bandwidth.0), percent(bandwidth.1))
     ))
+}
+
+/// Returns the time of the first kernel of a case: as in the main table, if the session began with it.
+fn first_us(case: &Case) -> Option<f64> {
+    let change = case.change.as_ref().filter(|change| change.began_with == "first_variant");
+    let ratio = change.and_then(|change| change.ratio).filter(|ratio| ratio.paired);
+    ratio.zip(case.best_us).map(|(ratio, best_us)| ratio.estimate * best_us).or(case.start_us)
 }
 
 /// Says on which side of the ridge the cases are, in one sentence for each side. The seeds of this project took

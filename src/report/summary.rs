@@ -16,6 +16,7 @@ use crate::domain::device::TimeSource;
 use crate::domain::tested::CauseStatus;
 
 /// The most causes to name: of the first kernel's time, and of the winners'.
+const FIRST_CAUSES: usize = 3;
 const MAX_CAUSES: usize = 2;
 
 /// The most counts to name for a winner.
@@ -138,7 +139,7 @@ fn first_kernel(report: &Report) -> Option<String> {
     let is_shown = |found: &Finding| matches!(found.tested.status, CauseStatus::Confirmed | CauseStatus::Supported);
     let shown = causes.iter().map(|group| group[0]).filter(|found| is_shown(found));
     let explained: f64 = shown.filter_map(|found| found.tested.speedup).product();
-    let (named, others) = causes.split_at(causes.len().min(MAX_CAUSES));
+    let (named, others) = causes.split_at(causes.len().min(FIRST_CAUSES));
     let larger = larger_than(named, others).map(cause);
     let causes: Vec<String> = named.iter().map(|group| one_experiment(group)).chain(larger).collect();
     let own = report.cases.iter().find(|one| one.case == *case)?;
@@ -260,8 +261,8 @@ fn unexplained(report: &Report) -> Option<String> {
     let ablated = report.cases.iter().filter(|case| case.breakdown.is_some()).count();
     let of = match (ablated, all - ablated) {
         (0, _) => format!("{cases} of {all} cases"),
-        (_, others) if others == cases => format!("the {}", counted(others, "other")),
-        (_, others) => format!("{cases} of the {others} others"),
+        (_, others) if others == cases => format!("the {} without this measurement", counted(others, "winner")),
+        (_, others) => format!("{cases} of the {others} without this measurement"),
     };
     Some(match all {
         1 => format!("Of the distance to the floor, {}, {rest} are not explained.", times(most.far)),

@@ -2,11 +2,16 @@
 
 use super::table::table;
 use crate::domain::ablation::Removed;
+use crate::report::advantage;
+use crate::report::changes::listed;
 use crate::report::contract::{AblatedLead, Breakdown, Case, DiagnosisOf, Longer, Report};
 use crate::report::format::{NOTHING, counted, either, percent, times, us};
 
 /// The share of all kinds of instructions from which one of them is named in their place.
 const MOST_OF_KINDS: f64 = 0.67;
+
+/// The most counts to name for a lead.
+const MAX_COUNTS: usize = 2;
 
 /// What is left without the kinds of instructions that can be removed.
 const OTHER: &str = "other arithmetic, addresses and synchronisation";
@@ -66,6 +71,8 @@ pub(super) fn leads(report: &Report) -> Option<String> {
         let AblatedLead { case, family, over_family, factor, lead_us, launch_us, kinds_us, other_us, largest, .. } =
             lead;
         let largest = largest.map(|longer| format!("{} {}", signed(longer.us), longer.removed.text()));
+        let counted = report.rival_advantages.iter().find(|one| one.case == *case && one.before.family == *over_family);
+        let counted = counted.map(|one| advantage::in_short(one, report.environment.sms, MAX_COUNTS));
         vec![
             case.to_string(),
             family.clone(),
@@ -75,6 +82,7 @@ pub(super) fn leads(report: &Report) -> Option<String> {
             signed(*kinds_us),
             largest.unwrap_or_else(|| NOTHING.to_owned()),
             signed(*other_us),
+            counted.unwrap_or_else(|| NOTHING.to_owned()),
         ]
     };
     let headings = [
@@ -86,6 +94,7 @@ pub(super) fn leads(report: &Report) -> Option<String> {
         ">kinds that can be removed",
         "most alone",
         ">other",
+        "what the winner does differently",
     ];
     let leads = over_rivals(report);
     (!leads.is_empty()).then(|| table(&headings, &leads.iter().map(row).collect::<Vec<_>>()))
@@ -97,14 +106,16 @@ fn signed(difference_us: f64) -> String {
     format!("{sign}{}", us(difference_us.abs()))
 }
 
-/// Says what takes most of the leads over the next best families. None if none was divided.
+/// Says in which part most of each lead over the next best family is. None if none was divided.
 pub(super) fn most_of_leads(report: &Report) -> Option<String> {
     let leads = over_rivals(report);
-    let count = |of: Part| leads.iter().filter(|lead| Part::most(lead) == of).count();
-    let parts = [Part::Kinds, Part::Other, Part::Launch].map(|part| (part, count(part)));
-    let told = parts.iter().filter(|(_, count)| *count > 0).map(|(part, count)| format!("{} on {count}", part.text()));
+    let told = [Part::Kinds, Part::Other, Part::Launch].into_iter().filter_map(|part| {
+        let of_part = leads.iter().filter(|lead| Part::most(lead) == part);
+        let cases: Vec<String> = of_part.map(|lead| format!("`{}`", lead.case)).collect();
+        Some(format!("{} on {}", part.text(), listed(&cases)?))
+    });
     let told: Vec<String> = told.collect();
-    (!told.is_empty()).then(|| format!("The largest part is {}.", told.join(", ")))
+    (!told.is_empty()).then(|| format!("Most of the extra time is in {}.", told.join("; in ")))
 }
 
 /// A part of a lead.
@@ -145,10 +156,19 @@ pub(in crate::report) fn saved(report: &Report) -> Option<String> {
     ))
 }
 
-/// Says over what the winner with the largest lead over another family leads, and in which parts that is. None if none was
+/// Returns the lead over another family to tell first: where this session gained most over a committed winner, else the
+/// largest one.
+fn told_lead(report: &Report) -> Option<&AblatedLead> {
+    let leads = over_rivals(report);
+    let mut beaten = report.beaten.iter().filter(|one| one.by != one.family);
+    let gained = beaten.find_map(|one| leads.iter().find(|lead| lead.case == one.case));
+    gained.or(leads.first()).copied()
+}
+
+/// Says what one winner is faster than, and in which parts of the time of the next best family its lead is. None if no lead was
 /// divided.
 pub(in crate::report) fn largest_lead(report: &Report) -> Option<String> {
-    let lead = over_rivals(report).into_iter().next()?;
+    let lead = told_lead(report)?;
     let AblatedLead { case, family, over_family, factor, lead_us, launch_us, kinds_us, other_us, largest, .. } = lead;
     let part = Part::most(lead);
     let (most_us, what) = match (part, largest) {

@@ -235,7 +235,11 @@ fn unexplained(open: &[&Advantage]) -> Option<String> {
         format!("`{case}` over {committed}`{}` ({factor}, {derived} derived)", before.family)
     };
     let named: Vec<String> = open.iter().take(MAX_RIVALS).map(told).collect();
-    let others: Vec<String> = open.iter().skip(named.len()).map(|one| format!("`{}`", one.case)).collect();
+    let short = |one: &&Advantage| match one.role {
+        "rival" => format!("`{}` over `{}`", one.case, one.before.family),
+        _ => format!("`{}` over its committed winner", one.case),
+    };
+    let others: Vec<String> = open.iter().skip(named.len()).map(short).collect();
     let more = if others.is_empty() { String::new() } else { format!(", and smaller ones on {}", others.join(", ")) };
     (!named.is_empty()).then(|| {
         format!(
