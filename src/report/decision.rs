@@ -101,7 +101,8 @@ fn is_near(report: &Report) -> bool {
 
 /// Names the case and the idea of a new kernel, as the table of what limits the winners has them.
 fn new_kernel(report: &Report) -> String {
-    let most = limiter::most_to_gain(&report.cases, &report.diagnoses);
+    // A cause whose gain is not known is no idea: one launch stays, whatever the kernel.
+    let most = limiter::most_to_gain(&report.cases, &report.diagnoses).filter(|(_, cause)| cause.gain > 1.0);
     let kernel = most.map_or_else(
         || "the next gain needs a new kernel idea".to_owned(),
         |(case, cause)| {

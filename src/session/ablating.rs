@@ -15,6 +15,7 @@ impl Session<'_> {
     /// Ablates a variant on a case and records its times. It is charged to the session, not to an iteration.
     pub(super) async fn ablate(&mut self, due: &OnCase) -> anyhow::Result<()> {
         let OnCase { iteration, case } = due;
+        let begun = self.clock.running();
         let _running = activity::begin(format!("the ablations of iteration {iteration}"), None);
         let ablations = match self.deadline.clone().within(self.time_ablations(due)).await {
             Some(ablations) => ablations?,
@@ -24,7 +25,8 @@ impl Session<'_> {
             }
         };
         let now = self.clock.running();
-        let wall_s = self.clock.since_record(now).as_secs_f64();
+        // Finals are no records, so the time since the last one may be theirs.
+        let wall_s = now.saturating_sub(begun).as_secs_f64();
         let ablated = Ablated { iteration: *iteration, case: case.clone(), ablations, wall_s };
         let spent = self.state.meter().unrecorded(&self.time());
         let recorded = self.store.record_ablations(self.id, &ablated, spent).await;
