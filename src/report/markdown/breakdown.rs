@@ -115,7 +115,13 @@ pub(super) fn most_of_leads(report: &Report) -> Option<String> {
         Some(format!("{} on {}", part.text(), listed(&cases)?))
     });
     let told: Vec<String> = told.collect();
-    (!told.is_empty()).then(|| format!("Most of the extra time is in {}.", told.join("; in ")))
+    let exceeds =
+        |lead: &&&AblatedLead| [lead.launch_us, lead.kinds_us, lead.other_us].iter().any(|us| *us > lead.lead_us);
+    let made_up: Vec<String> = leads.iter().filter(exceeds).map(|lead| format!("`{}`", lead.case)).collect();
+    let made_up = listed(&made_up)
+        .map(|cases| format!(" On {cases}, the winner gives a part of that back: it takes longer for the rest."));
+    (!told.is_empty())
+        .then(|| format!("Most of the extra time is in {}.{}", told.join("; in "), made_up.unwrap_or_default()))
 }
 
 /// A part of a lead.
@@ -184,7 +190,7 @@ pub(in crate::report) fn largest_lead(report: &Report) -> Option<String> {
         format!("takes {} us longer, {} of it for {what}", us(*lead_us), percent(most_us / lead_us))
     };
     Some(format!(
-        "On `{case}`, `{family}` is {} as fast as `{over_family}`, which {most} (measured without them).",
+        "On `{case}`, `{family}` is {} as fast as `{over_family}`, which {most} (measured without them, both compiled anew).",
         times(*factor)
     ))
 }

@@ -58,7 +58,7 @@ fn found_by(ImprovedBy { search, search_steps, initial_design, finals }: Improve
         return format!("{found} found its winner.");
     }
     let parts = [
-        (search, format!("the search found {search}, with {steps}")),
+        (search, format!("the search found {search}, in {steps}")),
         (initial_design, format!("the initial design, which precedes the search, had {initial_design}")),
         (finals, format!("the final, which decides between near ties, chose {finals}")),
     ];
@@ -131,8 +131,8 @@ mod tests {
         let ratio = Some(Ratio { paired: true, ..change.ratio.unwrap() });
         report.cases[1].change = Some(crate::report::contract::Change { ratio, ..change });
         insta::assert_snapshot!([of_two, improved(&report).unwrap()].join("\n"), @"
-        *Before / now* of all 2 improved cases comes from two runs, so changes of the machine are in it. Of their winners, the search found 1, with 2 confirmed improvements; the final, which decides between near ties, chose 1.
-        On 1 of the 2 improved cases, *before / now* comes from one run; on the other 1 from two, so changes of the machine are in it. Of their winners, the search found 1, with 2 confirmed improvements; the final, which decides between near ties, chose 1.
+        *Before / now* of all 2 improved cases comes from two runs, so changes of the machine are in it. Of their winners, the search found 1, in 2 confirmed improvements; the final, which decides between near ties, chose 1.
+        On 1 of the 2 improved cases, *before / now* comes from one run; on the other 1 from two, so changes of the machine are in it. Of their winners, the search found 1, in 2 confirmed improvements; the final, which decides between near ties, chose 1.
         ");
         report.cases.iter_mut().for_each(|case| case.change = None);
         assert_eq!(improved(&report), None);

@@ -55,7 +55,10 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
         remedies.push(fuse(launches));
     }
     Some(Found {
-        cause: format!("{:.0}% of the time is spent on launching", 100.0 * share.min(1.0)),
+        cause: match launches {
+            1 => format!("an empty launch takes {:.0}% of the time", 100.0 * share.min(1.0)),
+            several => format!("{several} empty launches take {:.0}% of the time", 100.0 * share.min(1.0)),
+        },
         evidence,
         confidence: if launches > 1 { Confidence::High } else { Confidence::Low },
         gain,
