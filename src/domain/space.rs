@@ -235,7 +235,7 @@ impl Space<'_> {
 
     /// Returns the valid configuration nearest to `params` in which a parameter has the given value. Where constraints
     /// forbid that change alone, one or two other parameters change, by the smallest share of their ranges; a change that
-    /// brings back a cause that the manifest names counts as [`BRINGS_BACK`] times as far. `Ok(None)` where that is not
+    /// brings back a cause that the manifest names counts as twice as far. `Ok(None)` where that is not
     /// enough.
     pub fn nearest_with(&self, params: &Params, parameter: &str, value: i64) -> Result<Option<Params>, String> {
         let moved = with(params, parameter, value);
