@@ -31,7 +31,7 @@ pub struct Space<'a> {
 const DRAWS: usize = 300;
 
 /// How much further a change counts that brings back a cause of lost time. To load less often, the diagnosis once gave a row
-/// a quarter of its threads, which gained 1.01x; more threads a block instead gained 2.36x (H100 and H200, `tests/diagnosis.rs`).
+/// a quarter of its threads, which gained 1.01x; more threads a block instead gained 2.34x (H100, 2026-11-27, `optloop diagnose`).
 const BRINGS_BACK: f64 = 2.0;
 
 /// Configurations to check when other parameters must change to allow a value. A dozen parameters have about as many

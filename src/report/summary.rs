@@ -201,8 +201,8 @@ fn cause(found: &Finding) -> String {
     format!("{} ({status})", found.cause)
 }
 
-/// Names the families of the best variants, the most frequent first, why one is faster than the first kernel, and what its lead over the next best
-/// family consists of.
+/// Names the families of the best variants, the most frequent first. Says why one is faster than the first kernel, and what a
+/// lead over the next best family consists of.
 fn winners(report: &Report) -> Option<String> {
     let mut families: Vec<(&str, usize)> = Vec::new();
     for variant in report.cases.iter().filter_map(|case| case.variant.as_ref()) {
