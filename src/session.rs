@@ -5,6 +5,7 @@
 //! and then applied to the `state`. A resumed session applies the same records.
 
 mod ablating;
+mod ablation_order;
 mod acceptance;
 mod baseline_start;
 mod baselines;

@@ -223,7 +223,7 @@ impl Default for BaselineConfig {
 
 impl Default for AblationsConfig {
     fn default() -> Self {
-        Self { budget_share: 0.08 }
+        Self { budget_share: 0.12 }
     }
 }
 

@@ -100,21 +100,23 @@ fn of_case(case: &Case, record: &SessionRecord) -> Vec<AblatedLead> {
             && one.measurements.iter().any(|found| found.case == case.case && !found.ablations.is_empty())
     };
     let others = record.iterations.iter().filter(has_ablations);
+    let committed = began::committed(&case.case, &record.iterations).map(|committed| &committed.iteration.hash);
     let lead = |other: &IterationRecord| {
         let (_, slower) = ablated(&other.hash, &case.case, record)?;
         let over_first = first == Some(&other.hash);
-        let lead = divide(&case.case, (own, ablations), (other, slower), over_first)?;
-        (lead.factor >= MIN_LEAD && (over_first || lead.factor <= MAX_LEAD)).then_some(lead)
+        let lead = divide(&case.case, (own, ablations), (other, slower))?;
+        let is_told = lead.factor >= MIN_LEAD && (over_first || lead.factor <= MAX_LEAD);
+        let over_committed = committed == Some(&other.hash);
+        is_told.then_some(AblatedLead { over_first, over_committed, ..lead })
     };
     others.filter_map(lead).collect()
 }
 
-/// Divides a lead into its parts. None if some of the times are not known.
+/// Divides the lead over some kernel into its parts. None if some of the times are not known.
 fn divide(
     case: &CaseName,
     (own, ablations): (&IterationRecord, &[Ablation]),
     (other, slower): (&IterationRecord, &[Ablation]),
-    over_first: bool,
 ) -> Option<AblatedLead> {
     let (own_ns, slower_ns) = (control_ns(ablations)?, control_ns(slower)?);
     let lead_us = (slower_ns - own_ns) / 1e3;
@@ -128,7 +130,8 @@ fn divide(
         family: own.family.clone(),
         over: other.id,
         over_family: other.family.clone(),
-        over_first,
+        over_first: false,
+        over_committed: false,
         factor: slower_ns / own_ns,
         lead_us,
         launch_us,
@@ -181,7 +184,7 @@ mod tests {
         use Removed::{AllKinds, Barriers, GlobalLoads, Nothing, Work};
         let own = ablations(&[(Nothing, 4.0), (Work, 1.0), (GlobalLoads, 3.5), (Barriers, 3.8), (AllKinds, 3.0)]);
         let lead = |slower: &[(Removed, f64)]| {
-            divide(&"c".into(), (&iteration("a"), &own), (&iteration("b"), &ablations(slower)), false)
+            divide(&"c".into(), (&iteration("a"), &own), (&iteration("b"), &ablations(slower)))
         };
         let found = lead(&[(Nothing, 6.0), (Work, 1.2), (GlobalLoads, 3.9), (Barriers, 6.0), (AllKinds, 3.7)]).unwrap();
         let rounded = |us: f64| (100.0 * us).round() / 100.0;

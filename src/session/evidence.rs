@@ -1,15 +1,12 @@
-//! Which variants get their hardware counters read and are ablated, when, and how much of the budget that may take. It is
-//! pure.
+//! Which variants get their hardware counters read, when, and how much of the budget that may take. It is pure.
 
 use std::time::Duration;
 
 use super::meter::Time;
 use super::state::SessionState;
-use crate::domain::ablation::{self, Ablated};
 use crate::domain::evaluation::Measurement;
 use crate::domain::floor::floor_ns;
 use crate::domain::ids::{CaseName, IterationId};
-use crate::domain::workload::Case;
 
 /// The estimated time of one profile, until profiles have shown it. That of the initial kernel of b8h16s512, 9.3 ms a
 /// launch, took 3.7 s (H200, 2026-11-22, `optloop start`), of which `ncu` takes 1.7 s to start and end.
@@ -17,12 +14,6 @@ const PROFILE_TIME: Duration = Duration::from_secs(4);
 
 /// The most profiles of a session: of the initial kernel, and of the incumbents that are furthest from their floors.
 const MAX_PROFILES: usize = 4;
-
-/// The estimated time of the ablations of one variant, until some have shown it: nine kernels, each compiled and timed.
-const ABLATIONS_TIME: Duration = Duration::from_secs(2);
-
-/// The leads for which the best variant of another family is ablated, too. A kernel that takes longer is another matter.
-const LEADS: std::ops::Range<f64> = 1.02..4.0;
 
 /// A variant to look into, on a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,89 +36,6 @@ impl SessionState {
     /// Returns the time that is kept for what comes after the search: profiles, ablations and finals.
     pub fn closing_time(&self) -> Duration {
         self.finals_time() + self.profiles_time() + self.ablations_time()
-    }
-
-    /// Returns the time that is kept for ablations: of the initial kernel, the incumbents and their rivals.
-    fn ablations_time(&self) -> Duration {
-        let wanted = self.ablation_time().saturating_mul(1 + 2 * self.setup().workload.cases.len() as u32);
-        if self.may_ablate() { wanted.min(self.ablations_share()) } else { Duration::ZERO }
-    }
-
-    /// Returns the next variant to ablate: the initial kernel on the case where it is furthest from the floor, then the
-    /// incumbents, the one furthest from its floor first. Once the winners are settled, also the best variants of other
-    /// families.
-    pub fn ablation(&self, time: &Time, is_settled: bool) -> Option<OnCase> {
-        let (budget, takes) = (&self.setup().options.budget, self.ablation_time());
-        let finals_time = if is_settled { Duration::ZERO } else { self.finals_time() };
-        let left = self.meter().left(budget, time, finals_time);
-        let affords = self.meter().affords(budget, time, takes + self.finals_device_time());
-        if !self.may_ablate() || !affords || takes > left || takes > self.ablations_share() {
-            return None;
-        }
-        let initial = self.furthest(|state, case| {
-            let initial = state.initial_kernel(case)?;
-            state.history().iteration(initial)
-        });
-        let initial = initial.map(|(case, initial)| OnCase { iteration: initial.iteration, case: case.clone() });
-        let rivals = if is_settled { self.rivals_by_lead() } else { Vec::new() };
-        let mut all = initial.into_iter().chain(self.incumbents_by_headroom()).chain(rivals);
-        all.find(|one| {
-            let hash = self.history().iteration(one.iteration).map(|finished| &finished.hash);
-            hash.is_some_and(|hash| self.history().ablations_of(hash, &one.case).is_empty())
-        })
-    }
-
-    /// Returns the incumbents, the one furthest from the floor of its case first.
-    fn incumbents_by_headroom(&self) -> Vec<OnCase> {
-        let setup = self.setup();
-        let headroom = |case: &Case| {
-            let incumbent = self.incumbent(&case.name)?;
-            let ns = incumbent.measurement.best_timing()?.median_ns;
-            let on_case = OnCase { iteration: incumbent.iteration, case: case.name.clone() };
-            Some((ns / floor_ns(&setup.workload, case, &setup.device), on_case))
-        };
-        ranked(setup.workload.cases.iter().filter_map(headroom))
-    }
-
-    /// Returns the best variant of another family than the incumbent's on each case, the largest lead first.
-    fn rivals_by_lead(&self) -> Vec<OnCase> {
-        let lead = |case: &CaseName| {
-            let incumbent = self.history().iteration(self.incumbent(case)?.iteration)?;
-            let others = self.history().finished.iter().filter(|other| other.family != incumbent.family);
-            let timed = others.filter_map(|other| Some((other.time_ns(case)?, other.iteration)));
-            let (ns, iteration) = timed.min_by(|a, b| a.0.total_cmp(&b.0))?;
-            let lead = ns / incumbent.time_ns(case)?;
-            LEADS.contains(&lead).then(|| (lead, OnCase { iteration, case: case.clone() }))
-        };
-        ranked(self.setup().workload.cases.iter().filter_map(|case| lead(&case.name)))
-    }
-
-    /// Returns whether variants may be ablated. If the first one cannot be, no other one can.
-    fn may_ablate(&self) -> bool {
-        let works = |ablated: &Ablated| ablation::control_ns(&ablated.ablations).is_some();
-        self.setup().options.ablations_share > 0.0
-            && self.setup().samples_times()
-            && self.history().ablations.first().is_none_or(works)
-    }
-
-    /// Returns what is left of the ablations' share of the budget.
-    fn ablations_share(&self) -> Duration {
-        let share = self.setup().options.budget.wall.mul_f64(self.setup().options.ablations_share);
-        share.saturating_sub(self.ablated())
-    }
-
-    /// Returns the time of all ablations so far.
-    fn ablated(&self) -> Duration {
-        let walls = self.history().ablations.iter().map(|ablated| ablated.wall_s);
-        Duration::try_from_secs_f64(walls.sum()).unwrap_or_default()
-    }
-
-    /// Returns the estimated time of the ablations of one variant.
-    fn ablation_time(&self) -> Duration {
-        match u32::try_from(self.history().ablations.len()) {
-            Ok(variants @ 1..) => self.ablated() / variants,
-            _ => ABLATIONS_TIME,
-        }
     }
 
     /// Returns the profile of the initial kernel that is due: on the case where it is the slowest.
@@ -203,11 +111,4 @@ impl SessionState {
             _ => PROFILE_TIME,
         }
     }
-}
-
-/// Returns variants in decreasing order of a figure.
-fn ranked(found: impl Iterator<Item = (f64, OnCase)>) -> Vec<OnCase> {
-    let mut found: Vec<(f64, OnCase)> = found.collect();
-    found.sort_by(|a, b| b.0.total_cmp(&a.0));
-    found.into_iter().map(|(_, one)| one).collect()
 }

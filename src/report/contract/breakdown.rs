@@ -51,6 +51,8 @@ pub struct AblatedLead {
     pub over_family: String,
     /// Whether it is the initial kernel of the case.
     pub over_first: bool,
+    /// Whether it is the committed winner that the session began with on the case.
+    pub over_committed: bool,
     /// Its time over the winner's, both with all instructions.
     pub factor: f64,
     /// How much longer it takes.

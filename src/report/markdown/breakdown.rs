@@ -4,7 +4,7 @@ use super::table::table;
 use crate::domain::ablation::Removed;
 use crate::report::advantage;
 use crate::report::changes::listed;
-use crate::report::contract::{AblatedLead, Breakdown, Case, DiagnosisOf, Longer, Report};
+use crate::report::contract::{AblatedLead, Advantage, Breakdown, Case, DiagnosisOf, Longer, Report};
 use crate::report::format::{NOTHING, counted, either, percent, times, us};
 
 /// The share of all kinds of instructions from which one of them is named in their place.
@@ -12,6 +12,9 @@ const MOST_OF_KINDS: f64 = 0.67;
 
 /// The most counts to name for a lead.
 const MAX_COUNTS: usize = 2;
+
+/// The role of a committed winner in an [`Advantage`].
+const COMMITTED: &str = "committed_winner";
 
 /// What is left without the kinds of instructions that can be removed.
 const OTHER: &str = "other arithmetic, addresses and synchronisation";
@@ -65,18 +68,16 @@ pub(super) fn winners(report: &Report) -> Option<String> {
     (!known.is_empty()).then(|| table(&headings, &known.iter().map(row).collect::<Vec<_>>()))
 }
 
-/// Returns the leads over the next best families, divided into their parts. None if none was divided.
+/// Returns the leads over the next best families and over committed winners, divided into their parts. None if none was divided.
 pub(super) fn leads(report: &Report) -> Option<String> {
     let row = |lead: &&AblatedLead| {
-        let AblatedLead { case, family, over_family, factor, lead_us, launch_us, kinds_us, other_us, largest, .. } =
-            lead;
+        let AblatedLead { case, family, factor, lead_us, launch_us, kinds_us, other_us, largest, .. } = lead;
         let largest = largest.map(|longer| format!("{} {}", signed(longer.us), longer.removed.text()));
-        let counted = report.rival_advantages.iter().find(|one| one.case == *case && one.before.family == *over_family);
-        let counted = counted.map(|one| advantage::in_short(one, report.environment.sms, MAX_COUNTS));
+        let counted = advantage(report, lead).map(|one| advantage::in_short(one, report.environment.sms, MAX_COUNTS));
         vec![
             case.to_string(),
             family.clone(),
-            over_family.clone(),
+            slower(report, lead),
             format!("{} ({})", signed(*lead_us), times(*factor)),
             signed(*launch_us),
             signed(*kinds_us),
@@ -88,7 +89,7 @@ pub(super) fn leads(report: &Report) -> Option<String> {
     let headings = [
         "case",
         "winner",
-        "next best family",
+        "slower kernel",
         ">longer, us",
         ">launch",
         ">kinds that can be removed",
@@ -96,8 +97,26 @@ pub(super) fn leads(report: &Report) -> Option<String> {
         ">other",
         "what the winner does differently",
     ];
-    let leads = over_rivals(report);
+    let leads = shown(report);
     (!leads.is_empty()).then(|| table(&headings, &leads.iter().map(row).collect::<Vec<_>>()))
+}
+
+/// Returns what a virtual GPU counted for the two kernels of a lead.
+fn advantage<'a>(report: &'a Report, lead: &AblatedLead) -> Option<&'a Advantage> {
+    let committed = report.advantages.iter().filter(|one| lead.over_committed && one.role == COMMITTED);
+    let rivals = report.rival_advantages.iter().filter(|one| is_rival(lead) && one.before.family == lead.over_family);
+    committed.chain(rivals).find(|one| one.case == lead.case)
+}
+
+/// Says what the slower kernel of a lead is.
+fn slower(report: &Report, lead: &AblatedLead) -> String {
+    let family = &lead.over_family;
+    let is_next = over_rivals(report).iter().any(|rival| rival.case == lead.case && rival.over == lead.over);
+    match (lead.over_committed, is_next) {
+        (true, true) => format!("{family} (the committed winner, and the next best family)"),
+        (true, false) => format!("{family} (the committed winner)"),
+        (false, _) => format!("{family} (the next best family)"),
+    }
 }
 
 /// Formats a difference in microseconds with its sign.
@@ -106,18 +125,22 @@ fn signed(difference_us: f64) -> String {
     format!("{sign}{}", us(difference_us.abs()))
 }
 
-/// Says in which part most of each lead over the next best family is. None if none was divided.
+/// Says in which part most of each lead is. None if none was divided.
 pub(super) fn most_of_leads(report: &Report) -> Option<String> {
-    let leads = over_rivals(report);
+    let leads = shown(report);
+    let name = |lead: &AblatedLead| match lead.over_committed {
+        true => format!("`{}` (over the committed winner)", lead.case),
+        false => format!("`{}`", lead.case),
+    };
     let told = [Part::Kinds, Part::Other, Part::Launch].into_iter().filter_map(|part| {
         let of_part = leads.iter().filter(|lead| Part::most(lead) == part);
-        let cases: Vec<String> = of_part.map(|lead| format!("`{}`", lead.case)).collect();
+        let cases: Vec<String> = of_part.map(|lead| name(lead)).collect();
         Some(format!("{} on {}", part.text(), listed(&cases)?))
     });
     let told: Vec<String> = told.collect();
     let exceeds =
         |lead: &&&AblatedLead| [lead.launch_us, lead.kinds_us, lead.other_us].iter().any(|us| *us > lead.lead_us);
-    let made_up: Vec<String> = leads.iter().filter(exceeds).map(|lead| format!("`{}`", lead.case)).collect();
+    let made_up: Vec<String> = leads.iter().filter(exceeds).map(|lead| name(lead)).collect();
     let made_up = listed(&made_up)
         .map(|cases| format!(" On {cases}, the winner gives a part of that back: it takes longer for the rest."));
     (!told.is_empty())
@@ -162,13 +185,10 @@ pub(in crate::report) fn saved(report: &Report) -> Option<String> {
     ))
 }
 
-/// Returns the lead over another family to tell first: where this session gained most over a committed winner, else the
-/// largest one.
+/// Returns the lead to tell first: the largest one over a committed winner, or else over another family.
 fn told_lead(report: &Report) -> Option<&AblatedLead> {
-    let leads = over_rivals(report);
-    let mut beaten = report.beaten.iter().filter(|one| one.by != one.family);
-    let gained = beaten.find_map(|one| leads.iter().find(|lead| lead.case == one.case));
-    gained.or(leads.first()).copied()
+    let leads = shown(report);
+    leads.iter().find(|lead| lead.over_committed).or(leads.first()).copied()
 }
 
 /// Says what one winner is faster than, and in which parts of the time of the next best family its lead is. None if no lead was
@@ -176,6 +196,11 @@ fn told_lead(report: &Report) -> Option<&AblatedLead> {
 pub(in crate::report) fn largest_lead(report: &Report) -> Option<String> {
     let lead = told_lead(report)?;
     let AblatedLead { case, family, over_family, factor, lead_us, launch_us, kinds_us, other_us, largest, .. } = lead;
+    let over = match (lead.over_committed, family == over_family) {
+        (true, true) => "the committed configuration of it".to_owned(),
+        (true, false) => format!("the committed `{over_family}`"),
+        (false, _) => format!("`{over_family}`"),
+    };
     let part = Part::most(lead);
     let (most_us, what) = match (part, largest) {
         (Part::Launch, _) => (*launch_us, part.text()),
@@ -190,7 +215,7 @@ pub(in crate::report) fn largest_lead(report: &Report) -> Option<String> {
         format!("takes {} us longer, {} of it for {what}", us(*lead_us), percent(most_us / lead_us))
     };
     Some(format!(
-        "On `{case}`, `{family}` is {} as fast as `{over_family}`, which {most} (measured without them, both compiled anew).",
+        "On `{case}`, `{family}` is {} as fast as {over}, which {most} (measured without them, both compiled anew).",
         times(*factor)
     ))
 }
@@ -201,14 +226,26 @@ pub(in crate::report) fn first_cost(report: &Report) -> Option<String> {
     Some(format!(" Its {} take {} of its time (measured without them).", removed.text(), percent(share)))
 }
 
+/// Returns the leads over committed winners and over the fastest other family of each case, the largest first.
+fn shown(report: &Report) -> Vec<&AblatedLead> {
+    let rivals = over_rivals(report);
+    let is_rival = |lead: &AblatedLead| rivals.iter().any(|rival| rival.case == lead.case && rival.over == lead.over);
+    report.ablated_leads.iter().filter(|lead| lead.over_committed || is_rival(lead)).collect()
+}
+
 /// Returns the lead over the fastest other family of each case, the largest first.
 fn over_rivals(report: &Report) -> Vec<&AblatedLead> {
-    let of_rivals = || report.ablated_leads.iter().filter(|lead| !lead.over_first);
+    let of_rivals = || report.ablated_leads.iter().filter(|lead| is_rival(lead));
     let is_smallest = |lead: &&AblatedLead| {
         let others = of_rivals().filter(|other| other.case == lead.case);
         others.map(|other| other.factor).fold(f64::INFINITY, f64::min) >= lead.factor
     };
     of_rivals().filter(is_smallest).collect()
+}
+
+/// Tells whether a lead is over a kernel of another family that is not the first one.
+fn is_rival(lead: &AblatedLead) -> bool {
+    !lead.over_first && lead.over_family != lead.family
 }
 
 /// Says which kinds of instructions cost the winners most, with the range of their shares. None if none was ablated.
@@ -267,9 +304,10 @@ mod tests {
         AblatedLead {
             case: case.into(),
             family: "tiled".to_owned(),
-            over: IterationId(3),
+            over: IterationId((10.0 * factor) as i64),
             over_family: "split-k".to_owned(),
             over_first: factor > 4.0,
+            over_committed: false,
             factor,
             lead_us: launch_us + kinds_us + other_us,
             launch_us,
@@ -298,6 +336,8 @@ mod tests {
             lead(&cases[1], 1.3, [0.1, -0.4, 0.9], longer(Removed::Barriers, 0.2)),
             lead(&cases[2], 1.2, [0.2, 0.1, 0.05], longer(Removed::Shuffles, 0.1)),
         ];
+        let committed = lead(&cases[1], 1.1, [0.0, 0.9, 0.1], longer(Removed::GlobalLoads, 0.7));
+        let committed = AblatedLead { over_committed: true, over_family: "tiled".to_owned(), ..committed };
         let sentences = [
             first_kernel(&report),
             first_cost(&report),
@@ -312,11 +352,14 @@ mod tests {
         // Without the first lead, the next one is made up for in part.
         report.ablated_leads.remove(1);
         told.extend(largest_lead(&report));
+        // One over a committed winner comes first.
+        report.ablated_leads.push(committed);
+        told.extend([largest_lead(&report), leads(&report), most_of_leads(&report)].into_iter().flatten());
         insta::assert_snapshot!(told.join("\n"));
         let page = report.to_markdown().unwrap();
         assert!(
             page.contains("What the winners' instructions cost")
-                && page.contains("What the next best family spends more on"),
+                && page.contains("What the slower kernels spend more on"),
             "{page}"
         );
         assert!(report.to_html().unwrap().contains("What the winners"));

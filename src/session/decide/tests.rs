@@ -567,6 +567,16 @@ fn the_initial_kernel_and_the_incumbents_are_ablated_before_the_finals_while_the
     assert_eq!(after(&told, true), on(faster, "a"));
     assert!(matches!(next(&told), Action::Ablate(_)), "a final may still replace it, but it is the best so far");
 
+    // So does a committed winner that was beaten.
+    let mut told = with_start(limited(|setup| setup.options.ablations_share = 0.05));
+    ["a", "b"].iter().for_each(|case| ablated(&mut told, initial, case, 1.0, true));
+    let committed = told.screened_from_another_device(1, [80, 100]);
+    let winner = told.confirmed(2, 50);
+    assert_eq!(after(&told, true), on(winner, "a"));
+    ablated(&mut told, winner, "a", 1.0, true);
+    assert!(matches!(next(&told), Action::Final(_)), "the final decides whether it was beaten");
+    assert_eq!(after(&told, true), on(committed, "a"));
+
     // If the first one cannot be ablated, none can.
     let mut told = with_start(limited(|setup| setup.options.ablations_share = 0.05));
     ablated(&mut told, initial, "a", 1.0, false);
