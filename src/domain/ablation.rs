@@ -19,6 +19,8 @@ pub enum Removed {
     TensorProducts,
     /// Exponentials, logarithms, reciprocals, roots and trigonometric functions.
     SpecialFunctions,
+    /// Additions, multiplications, minima and maxima of floating-point numbers outside tensor cores.
+    Arithmetic,
     /// Loads from global memory, asynchronous copies included.
     GlobalLoads,
     /// Stores to global memory.
@@ -29,19 +31,20 @@ pub enum Removed {
     Shuffles,
     /// Block barriers.
     Barriers,
-    /// All kinds above but work. What is left is other arithmetic, addresses and synchronisation.
+    /// All kinds above but work. What is left are conversions, addresses, loops and synchronisation.
     AllKinds,
 }
 
 impl Removed {
     /// All of them. The control comes first.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Nothing,
         Self::Work,
         Self::GlobalLoads,
         Self::SharedLoads,
         Self::TensorProducts,
         Self::SpecialFunctions,
+        Self::Arithmetic,
         Self::Barriers,
         Self::Shuffles,
         Self::GlobalStores,
@@ -49,11 +52,12 @@ impl Removed {
     ];
 
     /// Kinds of instructions.
-    pub const KINDS: [Self; 7] = [
+    pub const KINDS: [Self; 8] = [
         Self::GlobalLoads,
         Self::SharedLoads,
         Self::TensorProducts,
         Self::SpecialFunctions,
+        Self::Arithmetic,
         Self::Barriers,
         Self::Shuffles,
         Self::GlobalStores,
@@ -66,6 +70,7 @@ impl Removed {
             Self::Work => "work",
             Self::TensorProducts => "tensor_products",
             Self::SpecialFunctions => "special_functions",
+            Self::Arithmetic => "arithmetic",
             Self::GlobalLoads => "global_loads",
             Self::GlobalStores => "global_stores",
             Self::SharedLoads => "shared_loads",
@@ -87,6 +92,7 @@ impl Removed {
             Self::Work => "all work",
             Self::TensorProducts => "products on tensor cores",
             Self::SpecialFunctions => "exponentials and other special functions",
+            Self::Arithmetic => "other floating-point arithmetic",
             Self::GlobalLoads => "loads from global memory",
             Self::GlobalStores => "stores to global memory",
             Self::SharedLoads => "loads from shared memory",

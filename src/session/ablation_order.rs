@@ -11,7 +11,7 @@ use crate::domain::history::Finished;
 use crate::domain::ids::CaseName;
 use crate::domain::workload::Case;
 
-/// The estimated time of the ablations of one variant, until some have shown it: nine kernels, each compiled and timed.
+/// The estimated time of the ablations of one variant, until some have shown it: ten kernels, each compiled and timed.
 const ABLATIONS_TIME: Duration = Duration::from_secs(2);
 
 /// The leads of winners for which the slower kernel is ablated, too. One that takes longer is another matter.

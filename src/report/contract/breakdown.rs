@@ -61,7 +61,7 @@ pub struct AblatedLead {
     pub launch_us: f64,
     /// How much longer all kinds of instructions take together that can be removed.
     pub kinds_us: f64,
-    /// How much longer the rest takes: other arithmetic, addresses and synchronisation.
+    /// How much longer the rest takes: conversions, addresses, loops and synchronisation.
     pub other_us: f64,
     /// The kind on which it spends most longer. Null if it spends longer on none.
     pub largest: Option<Longer>,

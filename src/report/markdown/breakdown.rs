@@ -17,7 +17,7 @@ const MAX_COUNTS: usize = 2;
 const COMMITTED: &str = "committed_winner";
 
 /// What is left without the kinds of instructions that can be removed.
-const OTHER: &str = "other arithmetic, addresses and synchronisation";
+const OTHER: &str = "other instructions, such as addresses and synchronisation";
 
 /// The share from which a column is worth its room.
 const SHOWN: f64 = 0.01;
@@ -268,7 +268,8 @@ pub(in crate::report) fn costs(report: &Report) -> Option<String> {
         .filter_map(|(removed, shares)| Some(format!("{} on {} ({})", removed.text(), shares.len(), range(shares)?)));
     let told: Vec<String> = told.collect();
     let others: Vec<f64> = known.iter().filter_map(|one| one.other()).collect();
-    let others = range(&others).map(|range| format!(" other arithmetic and addresses take {range} of the time;"));
+    let others = range(&others)
+        .map(|range| format!(" other instructions, such as addresses and synchronisation, take {range} of the time;"));
     let cases = counted(known.len(), "winner");
     (!told.is_empty()).then(|| {
         format!(

@@ -1,5 +1,6 @@
 //! Ablation: removes one kind of instruction from a kernel's PTX, so that its time shows what they cost.
 
+mod arithmetic;
 mod flow;
 mod memory;
 mod registers;
@@ -9,6 +10,7 @@ mod ssa;
 mod statement;
 mod steering;
 
+use arithmetic::Arithmetic;
 use registers::Registers;
 use replace::{Fate, OPAQUE, Replacer};
 use statement::{Piece, pieces};
@@ -27,7 +29,7 @@ pub struct AblatedPtx {
     pub places: u32,
     /// How many of these decide branches, so that the kernel may take another path.
     pub diverting: u32,
-    /// How many stay, because they decide addresses, loops or synchronisation.
+    /// How many stay, because they decide addresses, loops or synchronisation, or because others would go with them.
     pub kept: u32,
 }
 
@@ -45,12 +47,14 @@ pub fn ablate(ptx: &str, buffers_are_apart: bool) -> Vec<(Removed, AblatedPtx)> 
     let kernels: Vec<Kernel<'_, '_>> = parts.iter().map(|part| Kernel::of(part, &registers)).collect();
     let [steering, paths] =
         [Deciding::Safety, Deciding::Path].map(|deciding| Steering::of(&kernels, deciding, buffers_are_apart));
+    let arithmetic: Vec<Arithmetic<'_>> =
+        kernels.iter().zip(&steering).map(|(kernel, steering)| Arithmetic::of(kernel, &registers, steering)).collect();
     let without = |removed| {
         let mut ablated = AblatedPtx { ptx: String::with_capacity(ptx.len()), places: 0, diverting: 0, kept: 0 };
         let mut values = 0;
         for (at, part) in parts.iter().enumerate() {
-            let (kernel, steering) = (&kernels[at], &steering[at]);
-            let mut replacer = Replacer { removed, registers: &registers, kernel, steering, values };
+            let (kernel, steering, arithmetic) = (&kernels[at], &steering[at], &arithmetic[at]);
+            let mut replacer = Replacer { removed, registers: &registers, kernel, steering, arithmetic, values };
             ablated.add(part, &mut replacer, &paths[at]);
             values = replacer.values;
         }

@@ -4,6 +4,7 @@
 //! follows ahead nor drop the address. A removed product mixes its operands, so that they are still loaded. Each value costs a
 //! logical operation at most, so the time without the instructions is a little too long rather than too short.
 
+use super::arithmetic::{self, Arithmetic};
 use super::registers::Registers;
 use super::statement::{Instruction, list, names};
 use super::steering::{Kernel, Steering};
@@ -35,6 +36,7 @@ pub(super) struct Replacer<'k, 'a> {
     pub registers: &'k Registers<'a>,
     pub kernel: &'k Kernel<'k, 'a>,
     pub steering: &'k Steering<'a>,
+    pub arithmetic: &'k Arithmetic<'a>,
     /// Replaced values so far.
     pub values: u32,
 }
@@ -54,6 +56,7 @@ impl<'a> Replacer<'_, 'a> {
             Removed::Nothing | Removed::Work | Removed::AllKinds => Fate::Other,
             Removed::TensorProducts => self.without_product(instruction),
             Removed::SpecialFunctions => self.without_function(instruction),
+            Removed::Arithmetic => self.without_operation(instruction),
             Removed::GlobalLoads => self.without_global_load(instruction),
             Removed::GlobalStores => self.without_global_store(instruction),
             Removed::SharedLoads => self.without_shared_load(instruction),
@@ -105,6 +108,19 @@ impl<'a> Replacer<'_, 'a> {
         match self.registers.bits(result) {
             bits @ (16 | 32 | 64) if self.steering.is_free(result) => {
                 Fate::Replaced(format!("{} mov.b{bits} {result}, {source};", instruction.guard))
+            }
+            _ => Fate::Kept,
+        }
+    }
+
+    fn without_operation(&mut self, instruction: &Instruction<'a>) -> Fate {
+        if !arithmetic::is_operation(instruction) {
+            return Fate::Other;
+        }
+        match (instruction.result(), self.arithmetic.moved(instruction)) {
+            (Some(result), Some(operand)) => {
+                let bits = self.registers.bits(result);
+                Fate::Replaced(format!("{} mov.b{bits} {result}, {operand};", instruction.guard))
             }
             _ => Fate::Kept,
         }

@@ -10,11 +10,11 @@ use crate::runner::worker::{AskError, Worker, WorkerError};
 /// Samples of each kernel.
 const SAMPLES: usize = 15;
 
-/// The longest PTX in bytes. The driver needs up to a second for as much, nine times over.
+/// The longest PTX in bytes. The driver needs up to a second for as much, ten times over.
 const MAX_PTX_BYTES: usize = 600_000;
 
 /// Why a kernel is not timed without a kind of instruction that it has.
-const KEPT: &str = "all of them decide addresses, loops or synchronisation";
+const KEPT: &str = "all of them decide addresses, loops or synchronisation, or others would go with them";
 
 /// Times a kernel without each kind of instruction that it has, the control first. The output is not checked. If the control
 /// has no time, nothing else is timed.

@@ -69,6 +69,11 @@ impl<'p, 'a> Kernel<'p, 'a> {
         Self { instructions, loops, copies, addresses }
     }
 
+    /// Returns the instructions.
+    pub fn instructions(&self) -> &[&'p Instruction<'a>] {
+        &self.instructions
+    }
+
     /// Returns the asynchronous copies to shared memory.
     pub fn copies(&self) -> impl Iterator<Item = &'p Instruction<'a>> {
         self.copies.iter().copied()
