@@ -165,7 +165,9 @@ fn explain(context: &mut Context, report: &Report) {
     context.insert("cause_order", sentences::CAUSE_ORDER);
     context.insert("first_breakdown_sentence", &breakdown::first_kernel(report));
     context.insert("breakdown_table", &breakdown::winners(report));
-    context.insert("lead_table", &breakdown::leads(report));
+    context.insert("lead_table", &breakdown::leads(report, MAX_CONTESTS));
+    context.insert("divided_leads", &breakdown::divided(report));
+    context.insert("all_lead_table", &breakdown::leads(report, usize::MAX));
     context.insert("lead_sentence", &breakdown::most_of_leads(report));
     context.insert("first_won", &sentences::over_first(report));
     context.insert("winner_causes", &explanations::causes(report));

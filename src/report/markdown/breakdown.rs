@@ -68,8 +68,9 @@ pub(super) fn winners(report: &Report) -> Option<String> {
     (!known.is_empty()).then(|| table(&headings, &known.iter().map(row).collect::<Vec<_>>()))
 }
 
-/// Returns the leads over the next best families and over committed winners, divided into their parts. None if none was divided.
-pub(super) fn leads(report: &Report) -> Option<String> {
+/// Returns the leads over committed winners and over the next best families, divided into their parts, but at most so many. None
+/// if none was divided.
+pub(super) fn leads(report: &Report, most: usize) -> Option<String> {
     let row = |lead: &&AblatedLead| {
         let AblatedLead { case, family, factor, lead_us, launch_us, kinds_us, other_us, largest, .. } = lead;
         let largest = largest.map(|longer| format!("{} {}", signed(longer.us), longer.removed.text()));
@@ -97,8 +98,13 @@ pub(super) fn leads(report: &Report) -> Option<String> {
         ">other",
         "what the winner does differently",
     ];
-    let leads = shown(report);
-    (!leads.is_empty()).then(|| table(&headings, &leads.iter().map(row).collect::<Vec<_>>()))
+    let rows: Vec<Vec<String>> = shown(report).iter().take(most).map(row).collect();
+    (!rows.is_empty()).then(|| table(&headings, &rows))
+}
+
+/// Returns how many leads were divided.
+pub(super) fn divided(report: &Report) -> usize {
+    shown(report).len()
 }
 
 /// Returns what a virtual GPU counted for the two kernels of a lead.
@@ -140,11 +146,11 @@ pub(super) fn most_of_leads(report: &Report) -> Option<String> {
     let told: Vec<String> = told.collect();
     let exceeds =
         |lead: &&&AblatedLead| [lead.launch_us, lead.kinds_us, lead.other_us].iter().any(|us| *us > lead.lead_us);
-    let made_up: Vec<String> = leads.iter().filter(exceeds).map(|lead| name(lead)).collect();
-    let made_up = listed(&made_up)
-        .map(|cases| format!(" On {cases}, the winner gives a part of that back: it takes longer for the rest."));
-    (!told.is_empty())
-        .then(|| format!("Most of the extra time is in {}.{}", told.join("; in "), made_up.unwrap_or_default()))
+    let made_up = match leads.iter().filter(exceeds).count() {
+        0 => String::new(),
+        some => format!(" In {some} of these {}, the winner gives a part of that back elsewhere.", leads.len()),
+    };
+    (!told.is_empty()).then(|| format!("Most of the extra time is in {}.{made_up}", told.join("; in ")))
 }
 
 /// A part of a lead.
@@ -185,16 +191,10 @@ pub(in crate::report) fn saved(report: &Report) -> Option<String> {
     ))
 }
 
-/// Returns the lead to tell first: the largest one over a committed winner, or else over another family.
-fn told_lead(report: &Report) -> Option<&AblatedLead> {
-    let leads = shown(report);
-    leads.iter().find(|lead| lead.over_committed).or(leads.first()).copied()
-}
-
-/// Says what one winner is faster than, and in which parts of the time of the next best family its lead is. None if no lead was
-/// divided.
+/// Says what one winner is faster than, and in which parts of the slower kernel's time its lead is: over a committed winner, or
+/// else over another family. None if no lead was divided.
 pub(in crate::report) fn largest_lead(report: &Report) -> Option<String> {
-    let lead = told_lead(report)?;
+    let lead = shown(report).into_iter().next()?;
     let AblatedLead { case, family, over_family, factor, lead_us, launch_us, kinds_us, other_us, largest, .. } = lead;
     let over = match (lead.over_committed, family == over_family) {
         (true, true) => "the committed configuration of it".to_owned(),
@@ -226,11 +226,11 @@ pub(in crate::report) fn first_cost(report: &Report) -> Option<String> {
     Some(format!(" Its {} take {} of its time (measured without them).", removed.text(), percent(share)))
 }
 
-/// Returns the leads over committed winners and over the fastest other family of each case, the largest first.
+/// Returns the leads over committed winners, then those over the fastest other family of each case, the largest first.
 fn shown(report: &Report) -> Vec<&AblatedLead> {
-    let rivals = over_rivals(report);
-    let is_rival = |lead: &AblatedLead| rivals.iter().any(|rival| rival.case == lead.case && rival.over == lead.over);
-    report.ablated_leads.iter().filter(|lead| lead.over_committed || is_rival(lead)).collect()
+    let committed = report.ablated_leads.iter().filter(|lead| lead.over_committed);
+    let rivals = over_rivals(report).into_iter().filter(|lead| !lead.over_committed);
+    committed.chain(rivals).collect()
 }
 
 /// Returns the lead over the fastest other family of each case, the largest first.
@@ -346,7 +346,7 @@ mod tests {
             saved(&report),
             largest_lead(&report),
             winners(&report),
-            leads(&report),
+            leads(&report, 9),
             most_of_leads(&report),
         ];
         let mut told: Vec<String> = sentences.into_iter().flatten().collect();
@@ -355,7 +355,7 @@ mod tests {
         told.extend(largest_lead(&report));
         // One over a committed winner comes first.
         report.ablated_leads.push(committed);
-        told.extend([largest_lead(&report), leads(&report), most_of_leads(&report)].into_iter().flatten());
+        told.extend([largest_lead(&report), leads(&report, 2), most_of_leads(&report)].into_iter().flatten());
         insta::assert_snapshot!(told.join("\n"));
         let page = report.to_markdown().unwrap();
         assert!(
