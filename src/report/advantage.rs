@@ -20,6 +20,9 @@ const MAX_NAMED: usize = 3;
 const MIN_SHARE: f64 = 0.25;
 const MIN_FALL: f64 = 1.05;
 
+/// The factor from which fewer blocks are named.
+const MIN_FEWER: f64 = 1.5;
+
 /// The factor from which a count that has grown is named.
 const MIN_GROWTH: f64 = 1.3;
 
@@ -393,11 +396,14 @@ fn tensor_cores(counts: &[Count]) -> Option<String> {
         .then(|| format!("does {} of its arithmetic on tensor cores", percent(share.after)))
 }
 
-/// Says that the work is divided into more blocks, where too few left multiprocessors idle.
+/// Says that the work is divided into more blocks, where too few left multiprocessors idle, or into fewer ones, where each
+/// multiprocessor ran several. Every block has to be set up.
 fn blocks(counts: &[Count], sms: f64) -> Option<String> {
     let Count { before, after, .. } = counts.iter().find(|one| one.name == "blocks")?;
-    (*before < sms && *after >= MIN_GROWTH * before)
-        .then(|| format!("keeps {:.0} of {sms:.0} SMs busy instead of {before:.0}", after.min(sms)))
+    if *before < sms && *after >= MIN_GROWTH * before {
+        return Some(format!("keeps {:.0} of {sms:.0} SMs busy instead of {before:.0}", after.min(sms)));
+    }
+    (*before > sms && *before >= MIN_FEWER * after).then(|| format!("sets up {after:.0} instead of {before:.0} blocks"))
 }
 
 /// Formats a factor in a sentence: `2.1 times`, `20 times`.
@@ -539,6 +545,14 @@ mod tests {
         let advantages = counted(|launch| (launch.executed_blocks, launch.warp_instructions) = (64, 2500));
         let instructions = advantages[0].counts.iter().find(|one| one.name == "warp_instructions").unwrap();
         assert_eq!(instructions.factor(), Some(1.0));
+    }
+
+    #[test]
+    fn more_blocks_are_told_where_sms_were_idle_and_fewer_where_each_ran_several() {
+        let told = |before, after| blocks(&[Count { name: "blocks", before, after, comparable: true }], 132.0);
+        assert_eq!(told(64.0, 128.0).as_deref(), Some("keeps 128 of 132 SMs busy instead of 64"));
+        assert_eq!(told(396.0, 128.0).as_deref(), Some("sets up 128 instead of 396 blocks"));
+        assert_eq!((told(128.0, 64.0), told(396.0, 300.0)), (None, None));
     }
 
     #[test]
