@@ -148,6 +148,7 @@ pub(super) fn most_of_leads(report: &Report) -> Option<String> {
         |lead: &&&AblatedLead| [lead.launch_us, lead.kinds_us, lead.other_us].iter().any(|us| *us > lead.lead_us);
     let made_up = match leads.iter().filter(exceeds).count() {
         0 => String::new(),
+        some if some == leads.len() => " The winner gives a part of that back elsewhere.".to_owned(),
         some => format!(" In {some} of these {}, the winner gives a part of that back elsewhere.", leads.len()),
     };
     (!told.is_empty()).then(|| format!("Most of the extra time is in {}.{made_up}", told.join("; in ")))
