@@ -224,7 +224,7 @@ fn changes(from: &Params, to: &Params, worth: Worth<'_>, facts: Option<&FamilyFa
     let mut changes: Vec<(Option<f64>, Change)> =
         Change::between(from, to).into_iter().map(|change| (worth.of(&change), change)).collect();
     if changes.is_empty() {
-        return "the same configuration, timed again".to_owned();
+        return "the same configuration in the run that decided; the times above are of earlier runs".to_owned();
     }
     changes.sort_by(|(a, _), (b, _)| b.unwrap_or(1.0).total_cmp(&a.unwrap_or(1.0)));
     // The step itself is the effect of a single change.

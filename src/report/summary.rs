@@ -146,9 +146,12 @@ fn first_kernel(report: &Report) -> Option<String> {
     let far = own.start_us.zip(own.floor_us).map(|(us, floor_us)| times(us / floor_us));
     let far = far.map(|far| format!(" is {far} from its floor on `{case}`")).unwrap_or_default();
     let tuned = report.tuned_alone.as_ref().map(|TunedAlone { gain, of_others, .. }| {
-        let more = if *gain > explained { ", more than these causes account for" } else { "" };
+        let more = if *gain > explained { ", which is more than these causes account for" } else { "" };
         let (gain, others) = (times(*gain), times(*of_others));
-        format!(" Its best configuration is {gain} as fast{more}; the best other kernel, {others} as fast again.")
+        format!(
+            " Its best configuration is {gain} as fast{more}. The best kernel of another family is {others} as fast as that \
+             configuration."
+        )
     });
     let tuned = tuned.unwrap_or_default();
     let cost = breakdown::first_cost(report).unwrap_or_default();

@@ -197,7 +197,7 @@ fn more_blocks_divide_only_the_time_that_follows_their_work() {
     let found = findings.iter().find(|finding| finding.rule == "too-few-blocks").unwrap();
     assert!((found.gain - 1.89).abs() < 0.01, "{}", found.gain);
     insta::assert_snapshot!(found.evidence[1].text, @"`b1h1s64` has 63 times less work and takes 50% of this time, so up to that much may be a part that more blocks do not shorten");
-    insta::assert_snapshot!(found.derivation.as_ref().unwrap(), @"time / (fixed + (time - fixed) × blocks / SMs) = 4.000 / (2.000 + 2.000 × 8 / 132) = 1.89×; the fixed part, which more blocks do not shorten, is at most the time of `b1h1s64`, which has less work");
+    insta::assert_snapshot!(found.derivation.as_ref().unwrap(), @"time / (fixed + (time - fixed) × blocks / SMs) = 4.000 / (2.000 + 2.000 × 8 / 132) = 1.89×; the fixed part, which more blocks do not shorten, is at most the time of the same kernel on `b1h1s64`, which has less work");
 }
 
 /// Four times the keys take 1.3 times as long with as many blocks, so a tenth of the time follows the work.

@@ -211,13 +211,17 @@ pub(in crate::report) fn largest_lead(report: &Report) -> Option<String> {
         (Part::Kinds, _) => (*kinds_us, "loads, products and other kinds that hide each other"),
     };
     let most = if most_us > *lead_us {
-        format!("takes {} us longer: {} us more for {what}, and less for the rest", us(*lead_us), us(most_us))
+        format!(": {} us more for {what}, and {} us less for the rest", us(most_us), us(most_us - lead_us))
     } else {
-        format!("takes {} us longer, {} of it for {what}", us(*lead_us), percent(most_us / lead_us))
+        format!(", {} of it for {what}", percent(most_us / lead_us))
     };
+    let differs = advantage(report, lead).map(|one| advantage::in_short(one, report.environment.sms, MAX_COUNTS));
+    let differs = differs.map(|differs| format!(": {differs}")).unwrap_or_default();
     Some(format!(
-        "On `{case}`, `{family}` is {} as fast as {over}, which {most} (measured without them, both compiled anew).",
-        times(*factor)
+        "On `{case}`, `{family}` is {} as fast as {over}{differs}. The slower kernel takes {} us longer{most} (measured by \
+         removing instructions).",
+        times(*factor),
+        us(*lead_us)
     ))
 }
 

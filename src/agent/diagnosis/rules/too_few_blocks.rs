@@ -164,7 +164,7 @@ fn with_less_work(subject: &Subject<'_>) -> Option<Fixed> {
         times(subject.flop(&subject.case.dims) / subject.flop(&point.dims)),
         100.0 * point.time_ns / subject.time_ns
     );
-    let what = format!("at most the time of {}, which has less work", subject.named(point));
+    let what = format!("at most the time of the same kernel on {}, which has less work", subject.named(point));
     Some(Fixed { ns: point.time_ns, because, what, source: point.source })
 }
 
