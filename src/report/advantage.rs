@@ -348,6 +348,17 @@ pub(super) fn in_short(advantage: &Advantage, sms: u32, most: usize) -> String {
     reasons.trim_end_matches('.').replacen('I', "i", 1).replacen("No count", "no count", 1)
 }
 
+/// Says what the faster variant does differently in the part of the time where a measured lead is. Only counts of that part
+/// are named, unless the counts explain the whole lead. None if no such count has fallen.
+pub(super) fn of_part(advantage: &Advantage, sms: u32, most: usize, part: &[&str]) -> Option<String> {
+    if advantage.explained {
+        return Some(in_short(advantage, sms, most));
+    }
+    let counts = advantage.counts.iter().filter(|one| part.contains(&one.name)).cloned().collect();
+    let told = in_short(&Advantage { counts, ..advantage.clone() }, sms, most);
+    (!told.starts_with("no count")).then_some(told)
+}
+
 /// Names the counts that have fallen with the time, the most first, and one that has grown meanwhile.
 fn reasons(counts: &[Count], factor: f64, sms: f64, most: usize) -> String {
     let mut changed: Vec<(f64, &Count)> = counts.iter().filter_map(|one| Some((one.factor()?, one))).collect();

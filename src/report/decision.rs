@@ -3,13 +3,17 @@
 
 use super::contract::{Case, Choice, Diagnosis, Experiment, Outlook, ParameterEffect, Report};
 use super::format::times;
+use super::little_tried::LittleTried;
 use super::options::{self, Kind, Open};
-use super::{ReportInput, experiment, limiter};
+use super::{ReportInput, experiment, kernel_idea};
 use crate::domain::device::TimeSource;
 
 /// The expected gain over all cases from which more of the same search is recommended, for as long again: the least
 /// speed-up that is worth a commit.
 const WORTH_GOING_ON: f64 = 1.01;
+
+/// The expected gain over all cases from which another family is recommended if it was timed: what a comparison resolves.
+const WORTH_A_FAMILY: f64 = 1.005;
 
 /// The distance from the floor, as a geometric mean, from which a new kernel is recommended.
 const WORTH_A_KERNEL: f64 = 1.5;
@@ -33,8 +37,8 @@ pub(super) fn decide(
 ) -> Decision {
     let promising = experiment::promising(cases, effects, input);
     let open = Open::of(cases, input);
-    let recommended = recommended(promising.is_some(), outlook, &open);
-    let then = recommended_without_experiment(outlook, &open);
+    let recommended = recommended(promising.is_some(), outlook, &open, cases.len());
+    let then = recommended_without_experiment(outlook, &open, cases.len());
     let options = options::of(cases, promising.as_ref(), outlook, diagnoses, &open, input)
         .into_iter()
         .map(|choice| Choice {
@@ -51,11 +55,11 @@ pub(super) fn decide(
     Decision { experiment, options }
 }
 
-fn recommended(has_experiment: bool, outlook: Option<&Outlook>, open: &Open<'_>) -> Kind {
-    if has_experiment { Kind::Experiment } else { recommended_without_experiment(outlook, open) }
+fn recommended(has_experiment: bool, outlook: Option<&Outlook>, open: &Open<'_>, cases: usize) -> Kind {
+    if has_experiment { Kind::Experiment } else { recommended_without_experiment(outlook, open, cases) }
 }
 
-fn recommended_without_experiment(outlook: Option<&Outlook>, open: &Open<'_>) -> Kind {
+fn recommended_without_experiment(outlook: Option<&Outlook>, open: &Open<'_>, cases: usize) -> Kind {
     // A search that ended by itself has said what the rest of it promises.
     if open.early_end.is_none() && outlook.is_none_or(|outlook| outlook.factor[1] >= WORTH_GOING_ON) {
         return Kind::GoOn;
@@ -63,7 +67,8 @@ fn recommended_without_experiment(outlook: Option<&Outlook>, open: &Open<'_>) ->
     if !open.edges.is_empty() {
         return Kind::WiderValues;
     }
-    if !open.little_tried.is_empty() {
+    let is_worth = |family: &LittleTried<'_>| family.expected(cases).is_none_or(|factor| factor >= WORTH_A_FAMILY);
+    if open.little_tried.iter().any(is_worth) {
         return Kind::AnotherFamily;
     }
     if open.room.is_some_and(|room| room >= WORTH_A_KERNEL) { Kind::NewKernel } else { Kind::Stop }
@@ -74,7 +79,7 @@ pub(super) fn recommendation(report: &Report) -> String {
     let words = |choice: &Choice| match choice.kind {
         "experiment" => report.next_experiment.as_ref().map(first_experiment).unwrap_or_default(),
         "go_on" => "continue this search".to_owned(),
-        "another_family" => "stop tuning the winners, and try the families that have hardly been tried".to_owned(),
+        "another_family" => format!("stop tuning the winners, and {}", choice.what),
         "wider_values" => choice.what.clone(),
         "new_kernel" => new_kernel(report),
         // Nothing else is known of a recording.
@@ -99,19 +104,11 @@ fn is_near(report: &Report) -> bool {
     far.fold(1.0, f64::max) < WORTH_A_KERNEL
 }
 
-/// Names the case and the idea of a new kernel, as the table of what limits the winners has them.
+/// Says what a new kernel could do, as the options have it.
 fn new_kernel(report: &Report) -> String {
-    // A cause whose gain is not known is no idea: one launch stays, whatever the kernel.
-    let most = limiter::most_to_gain(&report.cases, &report.diagnoses).filter(|(_, cause)| cause.gain > 1.0);
-    let kernel = most.map_or_else(
-        || "the next gain needs a new kernel idea".to_owned(),
-        |(case, cause)| {
-            // Examples may follow.
-            let idea = cause.kernel_change.split(": ").next().unwrap_or_default();
-            format!("a new kernel for `{}` could {idea}", case.case)
-        },
-    );
-    format!("stop tuning parameters; {kernel}")
+    let idea = kernel_idea::of(&report.cases, &report.diagnoses);
+    let what = idea.map_or_else(|| "the next gain needs a new kernel idea".to_owned(), |idea| idea.what());
+    format!("stop tuning parameters; {what}")
 }
 
 fn first_experiment(experiment: &Experiment) -> String {
@@ -127,7 +124,7 @@ fn first_experiment(experiment: &Experiment) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::options::LittleTried;
+    use super::super::little_tried::Behind;
     use super::*;
     use crate::domain::stop::EarlyEnd;
 
@@ -149,18 +146,26 @@ mod tests {
     #[test]
     fn experiments_come_first_then_gains_then_families_then_room() {
         let open = |families: usize, room| {
-            let family = |_| LittleTried { name: "split-k", configurations: 0, behind: None };
+            let family = |_| LittleTried { name: "split-k", configurations: 0, behind: Vec::new() };
             let little_tried = (0..families).map(family).collect();
             Open { early_end: None, edges: Vec::new(), little_tried, room: Some(room) }
         };
         let chosen =
-            |experiment, middle: f64, open: &Open<'_>| recommended(experiment, Some(&outlook(middle)), open).name();
+            |experiment, middle: f64, open: &Open<'_>| recommended(experiment, Some(&outlook(middle)), open, 1).name();
         assert_eq!(chosen(true, 1.02, &open(1, 9.0)), "experiment");
         assert_eq!(chosen(false, 1.02, &open(1, 9.0)), "go_on");
         assert_eq!(chosen(false, 1.0, &open(1, 9.0)), "another_family");
         assert_eq!(chosen(false, 1.0, &open(0, 9.0)), "new_kernel");
+        let mut timed = open(1, 9.0);
+        let later = |gain| {
+            vec![Behind { case: "c", factor: 1.1, in_one_run: false, configurations: 9, later_gains: vec![gain; 3] }]
+        };
+        timed.little_tried[0].behind = later(1.1);
+        assert_eq!(chosen(false, 1.0, &timed), "new_kernel", "the family is not expected to win");
+        timed.little_tried[0].behind = later(1.2);
+        assert_eq!(chosen(false, 1.0, &timed), "another_family");
         assert_eq!(chosen(false, 1.0, &open(0, 1.2)), "stop");
-        assert_eq!(recommended(false, None, &open(0, 9.0)).name(), "go_on", "a search that has hardly begun");
+        assert_eq!(recommended(false, None, &open(0, 9.0), 1).name(), "go_on", "a search that has hardly begun");
         let ended = Open { early_end: Some(EarlyEnd::NothingLeft), ..open(0, 9.0) };
         assert_eq!(chosen(false, 1.02, &ended), "new_kernel", "the search ended by itself");
     }

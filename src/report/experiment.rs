@@ -3,7 +3,8 @@
 use super::candidate::{Candidate, above_floor, most};
 use super::changes::first_clause;
 use super::contract::{self, Case, Configuration, Diagnosis, Experiment, ParameterEffect};
-use super::format::times;
+use super::format::{percent, times};
+use super::kernel_idea::{self, KernelIdea, TimePart};
 use super::next_change::{self, MIN_GAIN, Next};
 use super::pairs::{Sample, samples};
 use super::parameters::MIN_PAIRS;
@@ -168,9 +169,43 @@ fn changed(case: &Case, effect: &ParameterEffect, params: Params, before_us: f64
     }
 }
 
+/// Describes a new kernel against the largest measured part of the winners' time, or against the most promising cause.
+pub(super) fn new_kernel(cases: &[Case], diagnoses: &[Diagnosis]) -> Option<Experiment> {
+    match kernel_idea::of(cases, diagnoses) {
+        Some(KernelIdea::Part(part)) => against_part(&part, cases),
+        _ => against_cause(cases, diagnoses),
+    }
+}
+
+/// The time without the part bounds what a kernel would reach.
+fn against_part(part: &TimePart<'_>, cases: &[Case]) -> Option<Experiment> {
+    let (case, share) = *part.shares.first()?;
+    let before_us = case.best_us?;
+    let experiment = Experiment {
+        kind: "new_kernel",
+        case: case.case.clone(),
+        change: KernelIdea::Part(part.clone()).what(),
+        because: format!(
+            "no change of a parameter is expected to gain more than a comparison resolves, and {} take {} of the time of \
+             the winners of `{}`, {} of that of `{}`",
+            part.name(),
+            part.share(),
+            part.family,
+            percent(share),
+            case.case
+        ),
+        configuration: None,
+        before_us,
+        after_us: Some([before_us * (1.0 - share), before_us]),
+        expected_from: "from its time without them, measured, to no gain: no kernel does without all of them"
+            .to_owned(),
+    };
+    Some(above_floor(experiment, cases))
+}
+
 /// Names the case for a new kernel, and what that kernel could do: the case whose cause promises the most, else the one
 /// with the most room above its floor. The diagnosis's estimate is all that is known of what the kernel would reach.
-pub(super) fn new_kernel(cases: &[Case], diagnoses: &[Diagnosis]) -> Option<Experiment> {
+fn against_cause(cases: &[Case], diagnoses: &[Diagnosis]) -> Option<Experiment> {
     let room = |case: &&Case| case.roofline.as_ref().and_then(|roofline| roofline.times_of_floor).unwrap_or(1.0);
     let first = limiter::most_to_gain(cases, diagnoses);
     let case = first.map(|(case, _)| case).or_else(|| cases.iter().max_by(|a, b| room(a).total_cmp(&room(b))))?;

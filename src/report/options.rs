@@ -1,24 +1,15 @@
 //! The options after a session: an experiment, going on, another family, a new kernel, stopping; what each gains and
 //! costs.
 
-use std::collections::BTreeSet;
-
 use super::changes::listed;
 use super::contract::{Case, Choice, Diagnosis, Experiment, Outlook};
 use super::edges::{self, Edge};
 use super::format::{counted, duration, either, times};
-use super::pairs::samples;
-use super::{ReportInput, confidence, excluded, limiter};
-use crate::domain::finding::Confidence;
+use super::little_tried::{self, LittleTried};
+use super::{ReportInput, kernel_idea};
 use crate::domain::record::SessionRecord;
 use crate::domain::statistics::median;
 use crate::domain::stop::EarlyEnd;
-
-/// Share of the tried configurations below which a family counts as little tried.
-const LITTLE_TRIED: f64 = 0.05;
-
-/// How much slower than the winner the best of a little-tried family may be, to be worth more tries.
-const WITHIN_REACH: f64 = 1.5;
 
 /// The kinds of options, from the one that is recommended first.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -29,14 +20,6 @@ pub(super) enum Kind {
     AnotherFamily,
     NewKernel,
     Stop,
-}
-
-/// A family that could win more cases if it were tried more.
-pub(super) struct LittleTried<'a> {
-    pub(super) name: &'a str,
-    pub(super) configurations: usize,
-    /// Its best time over the winner's, on the case where it is closest. None if it was not timed.
-    pub(super) behind: Option<(f64, &'a str)>,
 }
 
 /// What a session leaves open.
@@ -59,7 +42,7 @@ impl<'a> Open<'a> {
         Self {
             early_end,
             edges: if is_exhausted { edges::of(cases, input.record) } else { Vec::new() },
-            little_tried: if is_exhausted { Vec::new() } else { little_tried(cases, input) },
+            little_tried: if is_exhausted { Vec::new() } else { little_tried::of(cases, input) },
             room: room(cases),
         }
     }
@@ -84,7 +67,7 @@ pub(super) fn of(
         Some(end) => ended(go_on, end, session.stop_reason.as_deref().unwrap_or_default()),
     });
     choices.extend(wider_values(&open.edges, cases.len(), session.wall_s));
-    choices.extend(another_family(&open.little_tried, outlook));
+    choices.extend(little_tried::option(&open.little_tried, cases.len(), outlook));
     choices.extend(open.room.map(|room| new_kernel(cases, diagnoses, room, session.wall_s)));
     choices.push(stop(cases));
     for choice in &mut choices {
@@ -107,7 +90,8 @@ impl Kind {
     }
 }
 
-fn choice(kind: Kind, what: String, gain: String, risk: &str) -> Choice {
+/// Returns an option whose gain and cost are not known.
+pub(super) fn choice(kind: Kind, what: String, gain: String, risk: &str) -> Choice {
     let risk = risk.to_owned();
     Choice {
         kind: kind.name(),
@@ -115,6 +99,7 @@ fn choice(kind: Kind, what: String, gain: String, risk: &str) -> Choice {
         families: Vec::new(),
         gain,
         expected: None,
+        most: None,
         minutes: None,
         usd: None,
         risk,
@@ -170,11 +155,11 @@ fn go_on(outlook: Option<&Outlook>, cases: usize, wall_s: Option<f64>) -> Choice
     let Outlook { early_gains, late_gains, late_s, .. } = outlook;
     let on = if cases == 1 { String::new() } else { format!(" on one of {cases} cases") };
     let size = outlook.gain_size.map(|size| format!(", each of about {size:.3}×{on}")).unwrap_or_default();
-    let over = if cases == 1 { "In all" } else { "Over all cases" };
+    let over = if cases == 1 { "in all" } else { "over all cases" };
     let gain = format!(
-        "about {} ({few:.0} to {many:.0}){size}. {over}, that is {middle:.3}× ({lo:.3} to {hi:.3}). The first half of \
-         this search found {early_gains} and the second {late_gains}, in {} each; another session searches for as long \
-         as both, at the rate of the second",
+        "about {} ({few:.0} to {many:.0}){size}: {lo:.3}× to {hi:.3}× {over}. The first half of \
+         this search found {early_gains} and the second {late_gains}, in {} each; improvements become rarer, so twice \
+         the time is expected to bring as many as the second half",
         counted(expected_gains.round() as usize, "more improvement"),
         duration(*late_s)
     );
@@ -231,54 +216,18 @@ fn wider_values(edges: &[Edge<'_>], cases: usize, wall_s: Option<f64>) -> Option
     })
 }
 
-fn another_family(families: &[LittleTried<'_>], outlook: Option<&Outlook>) -> Option<Choice> {
-    let (first, rest) = families.split_first()?;
-    let told = |family: &LittleTried<'_>| match family.behind {
-        None => format!("`{}`: never timed", family.name),
-        Some((behind, case)) => format!(
-            "`{}`: {} as long as the winner of `{case}` after {} configurations",
-            family.name,
-            times(behind),
-            family.configurations
-        ),
-    };
-    let gain = [told(first)].into_iter().chain(rest.iter().map(told)).collect::<Vec<_>>().join("; ");
-    let names = families.iter().map(|family| format!("`--family {}`", family.name)).collect::<Vec<_>>().join(" ");
-    Some(Choice {
-        families: families.iter().map(|family| family.name.to_owned()).collect(),
-        minutes: outlook.map(|outlook| outlook.more_s / 60.0),
-        ..choice(
-            Kind::AnotherFamily,
-            format!("search the families that have hardly been tried ({names})"),
-            gain,
-            "their best may stay behind",
-        )
-    })
-}
-
 /// Describes a new kernel. Its session costs as much as this one. What it takes to write the kernel is not estimated.
 fn new_kernel(cases: &[Case], diagnoses: &[Diagnosis], room: f64, wall_s: Option<f64>) -> Choice {
-    let most = limiter::most_to_gain(cases, diagnoses).filter(|(_, cause)| cause.gain > 1.0);
-    let estimate = most.map(|(case, cause)| {
-        let (gain, confidence) = (times(cause.gain), confidence::with_reason(cause));
-        format!(
-            "about {gain} on `{}` if its suspected cause, {}, were removed ({confidence}); ",
-            case.case, cause.cause
-        )
-    });
-    let idea =
-        most.map(|(case, cause)| (format!(" for `{}`", case.case), format!(". The idea: {}", cause.kernel_change)));
-    let (on, idea) = idea.unwrap_or_default();
-    let estimate = estimate.unwrap_or_else(|| "not known; ".to_owned());
-    Choice {
-        minutes: wall_s.map(|wall_s| wall_s / 60.0),
-        ..choice(
-            Kind::NewKernel,
-            format!("write a new kernel{on}, then run a session like this one{idea}"),
-            format!("{estimate}{}", bound(cases, room)),
-            risk(most.map(|(_, cause)| cause.confidence)),
-        )
-    }
+    let minutes = wall_s.map(|wall_s| wall_s / 60.0);
+    let idea = kernel_idea::of(cases, diagnoses);
+    let Some(idea) = idea else {
+        let gain = format!("not known; {}", bound(cases, room));
+        let what = "write a new kernel, then run a session like this one".to_owned();
+        return Choice { minutes, ..choice(Kind::NewKernel, what, gain, "very high: no cause is known") };
+    };
+    let what = format!("{}. Then run a session like this one", idea.what());
+    let (expected, most) = (idea.expected(cases.len()), idea.most());
+    Choice { expected, most, minutes, ..choice(Kind::NewKernel, what, idea.gain(), idea.risk()) }
 }
 
 /// Says how much any kernel could gain at most: the distance to the floors that a kernel may come near. No kernel that
@@ -314,16 +263,6 @@ fn on_average(cases: usize) -> &'static str {
     if cases > 1 { " on average (geometric mean)" } else { "" }
 }
 
-/// Says what may go wrong with a kernel that is written against a cause, by the confidence in the cause.
-fn risk(confidence: Option<Confidence>) -> &'static str {
-    match confidence {
-        Some(Confidence::High) => "moderate: the kernel may lose elsewhere what it gains there",
-        Some(Confidence::Medium) => "high: the gain is an estimate, and the kernel may lose it elsewhere",
-        Some(Confidence::Low) => "very high: the cause rests on one indirect sign, so the kernel may gain nothing",
-        None => "very high: no cause is known",
-    }
-}
-
 /// Returns the geometric mean of the best times over the floors.
 pub(super) fn room(cases: &[Case]) -> Option<f64> {
     geometric_mean(cases.iter().filter_map(|case| case.roofline.as_ref()?.times_of_floor))
@@ -333,33 +272,6 @@ pub(super) fn room(cases: &[Case]) -> Option<f64> {
 pub(super) fn geometric_mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let logs: Vec<f64> = values.map(f64::ln).collect();
     (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
-}
-
-/// Returns the families that win no case, fit at least one, and were hardly tried or are close behind.
-pub(super) fn little_tried<'a>(cases: &'a [Case], input: &ReportInput<'a>) -> Vec<LittleTried<'a>> {
-    let samples = samples(&input.record.iterations);
-    let configurations = |family: Option<&str>| {
-        let of_family = samples.iter().filter(|one| family.is_none_or(|family| family == one.family));
-        of_family.map(|one| (one.family, one.params.iter().collect::<Vec<_>>())).collect::<BTreeSet<_>>().len()
-    };
-    let all = configurations(None);
-    let wins = |name: &str| cases.iter().any(|case| case.variant.as_ref().is_some_and(|one| one.family == name));
-    let candidates = input.families.iter().filter(|family| {
-        !wins(&family.name) && cases.iter().any(|case| excluded::can_compute(input, &family.name, &case.case))
-    });
-    let of = |name: &'a str| {
-        let behind = samples.iter().filter(|one| one.family == name).filter_map(|one| {
-            let case = cases.iter().find(|case| *case.case == *one.case)?;
-            Some((one.ln_ns.exp() / 1e3 / case.best_us?, &*case.case))
-        });
-        let behind = behind.min_by(|a, b| a.0.total_cmp(&b.0));
-        LittleTried { name, configurations: configurations(Some(name)), behind }
-    };
-    candidates
-        .map(|family| of(&family.name))
-        .filter(|one| one.configurations as f64 <= LITTLE_TRIED * all as f64)
-        .filter(|one| one.behind.is_none_or(|(behind, _)| behind <= WITHIN_REACH))
-        .collect()
 }
 
 #[cfg(test)]
@@ -416,7 +328,7 @@ mod tests {
         new_kernel: not known; no useful bound (the floor is an empty launch) | very high: no cause is known
         stop: keeps 0.50× over the baseline | none
 
-        - **Recommendation: stop tuning the winners, and try the families that have hardly been tried.**
+        - **Recommendation: stop tuning the winners, and search only `split-k`, which has hardly been tried.**
         go_on: little: the search ended because the remaining 2m 5s are expected to gain 0.09%, which is less than 0.50% (stop.min_gain) | most likely wasted
         * another_family: `split-k`: never timed | their best may stay behind
         new_kernel: not known; no useful bound (the floor is an empty launch) | very high: no cause is known
@@ -440,13 +352,6 @@ mod tests {
         assert_eq!(bound(&cases[..1], 50.0), "at most 50.00×, the distance to the floor");
     }
 
-    #[test]
-    fn the_risk_of_a_new_kernel_follows_from_the_confidence_in_its_cause() {
-        let levels = [None, Some(Confidence::Low), Some(Confidence::Medium), Some(Confidence::High)];
-        let heads = levels.map(|level| risk(level).split(':').next().unwrap());
-        assert_eq!(heads, ["very high", "very high", "high", "moderate"]);
-    }
-
     /// The session of 3,301 s cost $0.18 for the device.
     #[test]
     fn each_option_has_its_gain_and_its_cost() {
@@ -466,7 +371,7 @@ mod tests {
             })
             .collect();
         insta::assert_snapshot!(told.join("\n"), @"
-        go_on: about 0 more improvements (0 to 7), each of about 1.020× on one of 3 cases. Over all cases, that is 1.000× (1.000 to 1.010). The first half of this search found 5 and the second 0, in 150 s each; another session searches for as long as both, at the rate of the second | 0.0164 | most likely wasted
+        go_on: about 0 more improvements (0 to 7), each of about 1.020× on one of 3 cases: 1.000× to 1.010× over all cases. The first half of this search found 5 and the second 0, in 150 s each; improvements become rarer, so twice the time is expected to bring as many as the second half | 0.0164 | most likely wasted
         another_family: `split-k`: never timed | 0.0164 | their best may stay behind
         new_kernel: not known; no useful bound (the floor is an empty launch) | 0.1800 | very high: no cause is known
         stop: keeps 0.50× over the baseline | 0.0000 | none

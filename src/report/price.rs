@@ -1,8 +1,8 @@
 //! What the recommended options cost, and what they should gain, as far as the recommendation does not say it.
 
 use super::contract::{Choice, Report};
-use super::format::{duration, times, usd};
-use super::{confidence, limiter};
+use super::format::{duration, usd};
+use super::kernel_idea;
 
 /// Says what the recommendation costs: the recommended option, and the one that comes after it.
 pub(super) fn of(report: &Report) -> String {
@@ -68,12 +68,10 @@ fn gain(report: &Report, choice: &Choice) -> Option<String> {
     match choice.kind {
         "go_on" => choice.expected.map(|factor| format!("{factor:.3}× over all cases")),
         "wider_values" => Some(choice.gain.clone()),
-        "new_kernel" => {
-            let most = limiter::most_to_gain(&report.cases, &report.diagnoses);
-            let (case, cause) = most.filter(|(_, cause)| cause.gain > 1.0)?;
-            let (gain, confidence) = (times(cause.gain), confidence::with_reason(cause));
-            Some(format!("about {gain} on `{}` ({confidence})", case.case))
+        "another_family" => {
+            choice.expected.map(|factor| format!("{factor:.3}× over all cases, if it gains as others did"))
         }
+        "new_kernel" => Some(kernel_idea::of(&report.cases, &report.diagnoses)?.gain()),
         _ => None,
     }
 }

@@ -2,7 +2,7 @@
 //! what it cost. Everything else is below them in the report.
 
 use super::changes::first_clause;
-use super::contract::{Case, Diagnosis, DiagnosisOf, Finding, Report, TunedAlone};
+use super::contract::{Case, Diagnosis, DiagnosisOf, Finding, Ratio, Report, TunedAlone};
 use super::decision::recommendation;
 use super::format::{counted, duration, fine, times, usd};
 use super::gains::Gains;
@@ -25,7 +25,7 @@ const MAX_REASONS: usize = 2;
 /// Writes the summary of a report whose other parts are complete.
 pub(super) fn of(report: &Report, gains: &Gains<'_>, input: &ReportInput<'_>) -> String {
     let joined = |sentences: Vec<Option<String>>| sentences.into_iter().flatten().collect::<Vec<_>>().join(" ");
-    let result = joined(vec![Some(improved(&report.cases)), against_baseline(report)]);
+    let result = joined(vec![against_baseline(report), Some(improved(&report.cases))]);
     let cost = joined(vec![Some(effort(report, gains, input)), last_gain(report, gains)]);
     let lines = [
         Some(format!("**Result.** {result}")),
@@ -98,7 +98,11 @@ fn improved(cases: &[Case]) -> String {
             (_, 0) => None,
             (1, 1) if cases.len() == 1 => Some(format!("its only case over {over_one}{by}")),
             (0, 1) if cases.len() == 1 => Some(format!("no case over {over_one}{tied}")),
-            (improved, all) => Some(format!("{improved} of {all} cases over {over}{by}{tied}")),
+            (improved, all) => {
+                // All cases improve over their first kernels.
+                let of_all = if began_with == "committed_winner" { over_all(&ratios, all) } else { String::new() };
+                Some(format!("{improved} of {all} cases over {over}{by}{of_all}{tied}"))
+            }
         }
     };
     let committed = ("the committed winners that it began with", "the committed winner that it began with");
@@ -110,6 +114,16 @@ fn improved(cases: &[Case]) -> String {
     match parts.is_empty() {
         true => "No variant was correct.".to_owned(),
         false => format!("The session improved {}.", parts.join(", and ")),
+    }
+}
+
+/// Says what the improvements of some cases are over all of them.
+fn over_all(ratios: &[Ratio], all: usize) -> String {
+    let logs: f64 = ratios.iter().map(|ratio| ratio.estimate.ln()).sum();
+    match ratios.len() {
+        0 => String::new(),
+        improved if improved == all => String::new(),
+        _ => format!("; over all {all}, that is {}", fine((logs / all as f64).exp())),
     }
 }
 
@@ -372,7 +386,7 @@ mod tests {
     #[test]
     fn a_session_is_told_in_one_paragraph() {
         insta::assert_snapshot!(report(&record()).summary, @"
-        - **Result.** The session improved 1 of 2 cases over their first correct kernels, by 1.60×. Ours beats the fastest baseline on 0 of 1 cases: it is 0.50× as fast.
+        - **Result.** Ours beats the fastest baseline on 0 of 1 cases: it is 0.50× as fast. The session improved 1 of 2 cases over their first correct kernels, by 1.60×.
         - **What won.** `tiled`.
         - **What limits it now.** On 2 of 3 cases, most of the distance to the floor is not explained; the largest unexplained factor is 400× (`b8h8s512`).
         - **Recommendation: continue this search.** It costs 55 min and $0.18.

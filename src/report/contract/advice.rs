@@ -49,6 +49,8 @@ pub struct Choice {
     pub gain: String,
     /// The expected factor over all cases (geometric mean). Null if the data does not tell.
     pub expected: Option<f64>,
+    /// The factor over all cases that it gains at most. Null if no bound is known.
+    pub most: Option<f64>,
     /// Minutes of the device. Null if unknown.
     pub minutes: Option<f64>,
     /// US dollars for the device. Null if unknown.

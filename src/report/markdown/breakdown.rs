@@ -74,7 +74,7 @@ pub(super) fn leads(report: &Report, most: usize) -> Option<String> {
     let row = |lead: &&AblatedLead| {
         let AblatedLead { case, family, factor, lead_us, launch_us, kinds_us, other_us, largest, .. } = lead;
         let largest = largest.map(|longer| format!("{} {}", signed(longer.us), longer.removed.text()));
-        let counted = advantage(report, lead).map(|one| advantage::in_short(one, report.environment.sms, MAX_COUNTS));
+        let counted = differently(report, lead);
         vec![
             case.to_string(),
             family.clone(),
@@ -112,6 +112,24 @@ fn advantage<'a>(report: &'a Report, lead: &AblatedLead) -> Option<&'a Advantage
     let committed = report.advantages.iter().filter(|one| lead.over_committed && one.role == COMMITTED);
     let rivals = report.rival_advantages.iter().filter(|one| is_rival(lead) && one.before.family == lead.over_family);
     committed.chain(rivals).find(|one| one.case == lead.case)
+}
+
+/// Says what the winner does differently in the part of the time where most of its lead is. None if no count tells.
+fn differently(report: &Report, lead: &AblatedLead) -> Option<String> {
+    let counted = advantage(report, lead)?;
+    advantage::of_part(counted, report.environment.sms, MAX_COUNTS, Part::most(lead).counts())
+}
+
+/// Returns a lead as the tables of cases and families have it: of the run that decided, if both took part. None if it is in
+/// neither.
+fn in_main_tables(report: &Report, lead: &AblatedLead) -> Option<String> {
+    if lead.over_committed {
+        let case = report.cases.iter().find(|case| case.case == lead.case)?;
+        return case.change.as_ref()?.ratio.map(|ratio| advantage::lead_factor(ratio.estimate, ratio.paired));
+    }
+    let families = &report.rivals.iter().find(|rivals| rivals.case == lead.case)?.families;
+    let next = families.iter().find(|one| one.family == lead.over_family)?;
+    Some(advantage::lead_factor(next.us / families.first()?.us, next.in_one_run))
 }
 
 /// Says what the slower kernel of a lead is.
@@ -169,6 +187,15 @@ impl Part {
         parts.into_iter().max_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(Self::Other, |(part, _)| part)
     }
 
+    /// Returns the names of the counts that may account for it.
+    fn counts(self) -> &'static [&'static str] {
+        match self {
+            Self::Launch => &["blocks", "launches"],
+            Self::Kinds => &["tensor_share", "shared_wavefronts", "global_load_bytes", "warp_instructions"],
+            Self::Other => &["warp_instructions", "blocks", "launches"],
+        }
+    }
+
     fn text(self) -> &'static str {
         match self {
             Self::Launch => "the launch",
@@ -215,13 +242,15 @@ pub(in crate::report) fn largest_lead(report: &Report) -> Option<String> {
     } else {
         format!(", {} of it for {what}", percent(most_us / lead_us))
     };
-    let differs = advantage(report, lead).map(|one| advantage::in_short(one, report.environment.sms, MAX_COUNTS));
-    let differs = differs.map(|differs| format!(": {differs}")).unwrap_or_default();
+    let differs =
+        differently(report, lead).map(|differs| format!(" The winner {}.", differs.trim_start_matches("it ")));
+    let (told, own) = (in_main_tables(report, lead).unwrap_or_else(|| times(*factor)), times(*factor));
+    let anew = if told == own { String::new() } else { format!(" ({own} when both are compiled anew)") };
     Some(format!(
-        "On `{case}`, `{family}` is {} as fast as {over}{differs}. The slower kernel takes {} us longer{most} (measured by \
-         removing instructions).",
-        times(*factor),
-        us(*lead_us)
+        "On `{case}`, `{family}` is {told} as fast as {over}. The slower kernel takes {} us longer{anew}{most} (measured by \
+         removing instructions).{}",
+        us(*lead_us),
+        differs.unwrap_or_default()
     ))
 }
 

@@ -257,9 +257,21 @@ pub(super) fn options(report: &Report) -> String {
             (Some(minutes), Some(dollars)) => format!("{minutes}, {}", usd(dollars)),
             (Some(minutes), None) => minutes,
         };
-        vec![what, option.gain.clone(), cost, option.risk.clone()]
+        let over_all = match (option.expected, option.most) {
+            (Some(expected), _) => format!("{expected:.3}×"),
+            (None, Some(most)) => format!("at most {most:.3}×"),
+            (None, None) => "not known".to_owned(),
+        };
+        // The reason says it.
+        let over_all = if option.gain.starts_with("not known") { NOTHING.to_owned() } else { over_all };
+        vec![what, over_all, option.gain.clone(), cost, option.risk.clone()]
     };
-    table(&["option", "expected gain", "cost", "risk"], &report.options.iter().map(row).collect::<Vec<_>>())
+    let over_all = match report.cases.len() {
+        1 => "gain".to_owned(),
+        _ => "gain, all cases".to_owned(),
+    };
+    let headings = ["option", &over_all, "why", "cost", "risk"];
+    table(&headings, &report.options.iter().map(row).collect::<Vec<_>>())
 }
 
 /// Returns time and cost by phase, with their sum.

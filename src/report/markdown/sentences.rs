@@ -336,7 +336,11 @@ pub(super) fn why(report: &Report) -> Option<String> {
         ("wider_values", _) => "nothing else is left to try".to_owned(),
         ("another_family", Some(late)) => format!("{late}, and some families have hardly been tried"),
         ("new_kernel", Some(late)) => {
-            format!("{late}, so the parameters of these families are nearly exhausted, far from the floor")
+            let more = outlook.map_or(1.0, |outlook| outlook.factor[1]);
+            format!(
+                "{late}; as improvements become rarer, another search is expected to gain {more:.3}×, and the winners are far from \
+                 their floors"
+            )
         }
         ("stop", _) => "more of the same search is expected to gain less than a comparison resolves".to_owned(),
         _ => return None,

@@ -479,7 +479,7 @@ fn a_session_is_told_to_programs_as_json() {
         "No baseline was timed for `b8h8s512`, `b16h8s512`, so it is unknown how these cases compare with the usual implementation.",
         "Winners that are not committed: `b1h1s128` (iteration 3)."
       ],
-      "summary": "- **Result.** The session improved 1 of 2 cases over their first correct kernels, by 1.60×. Ours beats the fastest baseline on 0 of 1 cases: it is 0.50× as fast.\n- **What won.** `tiled`.\n- **What limits it now.** On 2 of 3 cases, most of the distance to the floor is not explained; the largest unexplained factor is 400× (`b8h8s512`).\n- **Recommendation: continue this search.** It costs 55 min and $0.18.\n- **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour), of which 12 s were search, for 5 variants. Its last improvement (1.28× on `b1h1s128`) was confirmed after 9 s; none in the 6 s of search after it.",
+      "summary": "- **Result.** Ours beats the fastest baseline on 0 of 1 cases: it is 0.50× as fast. The session improved 1 of 2 cases over their first correct kernels, by 1.60×.\n- **What won.** `tiled`.\n- **What limits it now.** On 2 of 3 cases, most of the distance to the floor is not explained; the largest unexplained factor is 400× (`b8h8s512`).\n- **Recommendation: continue this search.** It costs 55 min and $0.18.\n- **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour), of which 12 s were search, for 5 variants. Its last improvement (1.28× on `b1h1s128`) was confirmed after 9 s; none in the 6 s of search after it.",
       "scaling": [],
       "ladders": [
         {
@@ -602,6 +602,7 @@ fn a_session_is_told_to_programs_as_json() {
           "families": [],
           "gain": "not known, because the search was too short to extrapolate from",
           "expected": null,
+          "most": null,
           "minutes": 55.016666666666666,
           "usd": 0.18,
           "risk": "little",
@@ -610,12 +611,13 @@ fn a_session_is_told_to_programs_as_json() {
         },
         {
           "kind": "another_family",
-          "what": "search the families that have hardly been tried (`--family split-k`)",
+          "what": "search only `split-k`, which has hardly been tried",
           "families": [
             "split-k"
           ],
           "gain": "`split-k`: never timed",
           "expected": null,
+          "most": null,
           "minutes": null,
           "usd": null,
           "risk": "their best may stay behind",
@@ -628,6 +630,7 @@ fn a_session_is_told_to_programs_as_json() {
           "families": [],
           "gain": "not known; no useful bound (the floor is an empty launch)",
           "expected": null,
+          "most": null,
           "minutes": 55.016666666666666,
           "usd": 0.18,
           "risk": "very high: no cause is known",
@@ -640,6 +643,7 @@ fn a_session_is_told_to_programs_as_json() {
           "families": [],
           "gain": "keeps 0.50× over the baseline",
           "expected": 1.0,
+          "most": null,
           "minutes": 0.0,
           "usd": 0.0,
           "risk": "none",

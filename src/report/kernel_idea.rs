@@ -1,0 +1,174 @@
+//! What a new kernel could do: against the cause of lost time that promises most, or against the part of the winners' time
+//! that one kind of work takes, measured without it.
+
+use super::contract::{Case, Diagnosis, Finding};
+use super::format::{counted, either, percent, times};
+use super::{confidence, limiter};
+use crate::domain::ablation::Removed;
+use crate::domain::finding::Confidence;
+
+/// The share of a time from which a kind of work is worth a kernel.
+const MIN_SHARE: f64 = 0.05;
+
+/// What a new kernel is for.
+pub(super) enum KernelIdea<'a> {
+    /// A cause of lost time in the winner of a case.
+    Cause(&'a Case, &'a Finding),
+    /// A part of the time of a family's winners.
+    Part(TimePart<'a>),
+}
+
+/// A part of the time of the cases that a family wins.
+#[derive(Clone)]
+pub(super) struct TimePart<'a> {
+    /// The family.
+    pub(super) family: &'a str,
+    /// The kind of instruction that takes it. None for what no kind takes, and the launch neither.
+    pub(super) removed: Option<Removed>,
+    /// The cases with their shares of the time, the largest first. Not empty.
+    pub(super) shares: Vec<(&'a Case, f64)>,
+    /// How much faster all cases of the session would be without it, as a geometric mean.
+    pub(super) most: f64,
+}
+
+/// Returns the best idea for a new kernel: against a cause that more than one indirect sign shows, else against the largest
+/// measured part, else against any cause.
+pub(super) fn of<'a>(cases: &'a [Case], diagnoses: &'a [Diagnosis]) -> Option<KernelIdea<'a>> {
+    let cause = limiter::most_to_gain(cases, diagnoses).filter(|(_, cause)| cause.gain > 1.0);
+    let likely = cause.filter(|(_, cause)| cause.confidence > Confidence::Low);
+    let as_idea = |(case, cause)| KernelIdea::Cause(case, cause);
+    likely.map(as_idea).or_else(|| largest_part(cases).map(KernelIdea::Part)).or_else(|| cause.map(as_idea))
+}
+
+/// Returns the part of the winners' time without which all cases together would gain most.
+fn largest_part(cases: &[Case]) -> Option<TimePart<'_>> {
+    let mut families: Vec<&str> = cases.iter().filter_map(|case| Some(&*case.breakdown.as_ref()?.family)).collect();
+    families.sort_unstable();
+    families.dedup();
+    let kinds = Removed::KINDS.into_iter().map(Some).chain([None]);
+    let kinds: Vec<Option<Removed>> = kinds.collect();
+    let all = families.iter().flat_map(|family| kinds.iter().filter_map(|removed| part(cases, family, *removed)));
+    all.max_by(|a, b| a.most.total_cmp(&b.most))
+}
+
+fn part<'a>(cases: &'a [Case], family: &'a str, removed: Option<Removed>) -> Option<TimePart<'a>> {
+    let share = |case: &'a Case| {
+        let breakdown = case.breakdown.as_ref().filter(|breakdown| breakdown.family == family)?;
+        let share = removed.map_or_else(|| breakdown.other(), |removed| breakdown.share(removed))?;
+        (share >= MIN_SHARE).then_some((case, share))
+    };
+    let mut shares: Vec<(&Case, f64)> = cases.iter().filter_map(share).collect();
+    shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let logs: f64 = shares.iter().map(|(_, share)| without(*share).ln()).sum();
+    let most = (logs / cases.len() as f64).exp();
+    (!shares.is_empty()).then_some(TimePart { family, removed, shares, most })
+}
+
+/// Returns how much faster a kernel is without a share of its time.
+fn without(share: f64) -> f64 {
+    1.0 / (1.0 - share)
+}
+
+impl KernelIdea<'_> {
+    /// Says what to do: `change the source of ..., or write a new kernel that ...`.
+    pub(super) fn what(&self) -> String {
+        match self {
+            Self::Cause(case, cause) => {
+                // Examples may follow.
+                let idea = cause.kernel_change.split(": ").next().unwrap_or_default();
+                format!("write a new kernel for `{}`: {idea}", case.case)
+            }
+            Self::Part(part) => {
+                format!("change the source of `{}`, or write a new kernel: {}", part.family, part.idea())
+            }
+        }
+    }
+
+    /// Returns the factor over all cases that is expected of it. None if only a bound is known.
+    pub(super) fn expected(&self, cases: usize) -> Option<f64> {
+        match self {
+            Self::Cause(_, cause) => Some((cause.gain.ln() / cases as f64).exp()),
+            Self::Part(_) => None,
+        }
+    }
+
+    /// Returns the factor over all cases that it gains at most. None if that is not known.
+    pub(super) fn most(&self) -> Option<f64> {
+        match self {
+            Self::Cause(..) => None,
+            Self::Part(part) => Some(part.most),
+        }
+    }
+
+    /// Says what it should gain, where that is, and how far to trust it.
+    pub(super) fn gain(&self) -> String {
+        match self {
+            Self::Cause(case, cause) => format!(
+                "about {} on `{}` if its suspected cause, {}, were removed ({})",
+                times(cause.gain),
+                case.case,
+                cause.cause,
+                confidence::with_reason(cause)
+            ),
+            Self::Part(part) => {
+                let gains = part.shares.iter().map(|(_, share)| without(*share));
+                let (lo, hi) = (gains.clone().fold(f64::INFINITY, f64::min), gains.fold(1.0, f64::max));
+                format!(
+                    "at most {} on {}, where {} take {} of the time (measured)",
+                    either(times(lo), times(hi)),
+                    part.on(),
+                    part.name(),
+                    part.share(),
+                )
+            }
+        }
+    }
+
+    /// Says what may go wrong.
+    pub(super) fn risk(&self) -> &'static str {
+        match self {
+            Self::Cause(_, cause) => match cause.confidence {
+                Confidence::High => "moderate: the kernel may lose elsewhere what it gains there",
+                Confidence::Medium => "high: the gain is an estimate, and the kernel may lose it elsewhere",
+                Confidence::Low => "very high: the cause rests on one indirect sign, so the kernel may gain nothing",
+            },
+            Self::Part(_) => "very high: no kernel does without all of it, and it is not known how much can go",
+        }
+    }
+}
+
+impl TimePart<'_> {
+    /// Names what takes the time.
+    pub(super) fn name(&self) -> &'static str {
+        self.removed.map_or("other instructions (addresses, conversions, loops and synchronisation)", Removed::text)
+    }
+
+    /// Says which share of the time it takes.
+    pub(super) fn share(&self) -> String {
+        let [first, .., last] = &*self.shares else { return percent(self.shares[0].1) };
+        either(percent(last.1), percent(first.1))
+    }
+
+    /// Names its cases.
+    fn on(&self) -> String {
+        match &*self.shares {
+            [(only, _)] => format!("`{}`", only.case),
+            several => format!("the {} that `{}` wins", counted(several.len(), "case"), self.family),
+        }
+    }
+
+    /// Says what a kernel could do about it.
+    pub(super) fn idea(&self) -> &'static str {
+        match self.removed {
+            Some(Removed::GlobalLoads) => "load less from global memory, or have more loads in flight",
+            Some(Removed::SharedLoads) => "keep more operands in registers",
+            Some(Removed::TensorProducts) => "keep more products of tensor cores in flight",
+            Some(Removed::SpecialFunctions) => "compute fewer exponentials, or some of them by polynomials",
+            Some(Removed::Arithmetic) => "do less arithmetic for each score, or with packed instructions",
+            Some(Removed::Barriers) => "synchronise fewer warps, and less often",
+            Some(Removed::Shuffles) => "combine more values in a lane before lanes exchange them",
+            Some(Removed::GlobalStores) => "store while the next tile is computed",
+            _ => "spend fewer instructions on addresses, conversions and loops, set up fewer blocks, and wait less",
+        }
+    }
+}
