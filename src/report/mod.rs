@@ -47,6 +47,7 @@ mod price;
 pub mod profiles;
 mod rivals;
 mod roofline;
+mod rungs;
 mod scaling;
 mod scaling_text;
 mod standing;
