@@ -1,9 +1,9 @@
 //! How the best variant of a case came about: from the first one over those that were the fastest in turn.
 
 use super::began;
-use super::changes::{joined, named};
+use super::changes::{joined_of, named};
 use super::contract::{Case, FamilyTime, Ladder, LadderStep, LeftBehind, ParameterEffect, Rivals};
-use super::format::us;
+use super::format::{of_two_runs, us};
 use super::pairs::{Sample, samples};
 use super::rungs::{self, MIN_STEP, Rung};
 use super::{FamilyFacts, ReportInput};
@@ -66,7 +66,9 @@ pub(super) fn of_case(
     let start = began::first(&case.case, &input.record.iterations)?;
     let committed = began::committed(&case.case, &input.record.iterations).map(|one| one.iteration);
     let committed = committed.map(|one| (&*one.family, &one.params));
-    let rung = |(family, params), us| Rung { family, params, us, committed: committed == Some((family, params)) };
+    let is_committed = |variant| committed == Some(variant);
+    let rung =
+        |(family, params), us| Rung { family, params, us, committed: is_committed((family, params)), variants: 1 };
     let first = rung((&*start.iteration.family, &start.iteration.params), start.timing.median_ns / 1e3);
     let winner = rung((&*variant.family, &variant.params), best_us);
     let rungs = rungs::of_case(&case.case, (Rung { committed: false, ..first }, winner), samples, committed);
@@ -88,12 +90,13 @@ fn step(
     let facts = input.families.iter().find(|facts| facts.name == family);
     let (last, earlier) = (before.last(), before.iter().rfind(|one| one.family == family));
     let is_next = last.is_some_and(|last| last.family == family);
+    let in_steps = if rung.variants > 1 { format!(" in {} steps", rung.variants) } else { String::new() };
     let what = match (last, earlier) {
         (None, _) => format!("the first kernel, `{family}`"),
         _ if is_winner => format!("`{family}`, the winner"),
         (_, None) => format!("`{family}` becomes the fastest"),
-        _ if is_next => format!("`{family}`, tuned"),
-        _ => format!("`{family}` is the fastest again"),
+        _ if is_next => format!("`{family}`, tuned{in_steps}"),
+        _ => format!("`{family}` is the fastest again{}", in_steps.replace(" in", ", tuned in")),
     };
     let mechanism = match earlier {
         Some(earlier) => changes(earlier, rung, is_next, Worth { family, case: &case.case, effects }, facts),
@@ -133,8 +136,9 @@ impl Worth<'_> {
     }
 }
 
-/// Lists the parameters that changed between two rungs, those that help most first, with what they do. If they do not follow
-/// each other, says which one the changes are from.
+/// Lists the parameters that changed between two rungs, those that help most first, with what they do. Those that are worth
+/// nothing alone are only counted where others are named. If the rungs do not follow each other, says which one the changes are
+/// from.
 fn changes(from: &Rung<'_>, to: &Rung<'_>, is_next: bool, worth: Worth<'_>, facts: Option<&FamilyFacts>) -> String {
     let mut changes: Vec<(Option<f64>, Change)> =
         Change::between(from.params, to.params).into_iter().map(|change| (worth.of(&change), change)).collect();
@@ -145,18 +149,26 @@ fn changes(from: &Rung<'_>, to: &Rung<'_>, is_next: bool, worth: Worth<'_>, fact
     // The two times are the effect of a single change.
     let is_alone = changes.len() == 1;
     let about = |change: &Change| facts.and_then(|facts| facts.parameters.get(&change.parameter)).map(String::as_str);
-    let names: Vec<String> =
-        changes.iter().map(|(effect, change)| named(change, effect.filter(|_| !is_alone), about(change))).collect();
+    let is_idle = |effect: Option<f64>| effect.is_some_and(|effect| of_two_runs(effect) == of_two_runs(1.0));
+    let (idle, mut shown): (Vec<_>, Vec<_>) = changes.iter().partition(|(effect, _)| is_idle(*effect));
+    if shown.is_empty() {
+        shown.clone_from(&idle);
+    }
+    let name = |(effect, change): &&(Option<f64>, Change)| named(change, effect.filter(|_| !is_alone), about(change));
+    let names: Vec<String> = shown.iter().map(name).collect();
     let start = if is_next { String::new() } else { format!("From its configuration of {} us: ", us(from.us)) };
-    format!("{start}{}", joined(&names))
+    format!("{start}{}", joined_of(&names, changes.len()))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::contract::CaseEffect;
     use super::super::tests::{families, found, iteration, record, report};
+    use super::*;
     use crate::domain::evaluation::Outcome;
     use crate::domain::ids::IterationId;
     use crate::domain::origin::Origin;
+    use crate::domain::variant::Params;
     use crate::domain::verdict::Verdict;
 
     #[test]
@@ -231,5 +243,82 @@ mod tests {
         `tiled` is the fastest again: From its configuration of 80.00 us: `BLOCK` 64 → 128 (threads of a block)
         `tiled`, the winner: `BLOCK` 128 → 256 (threads of a block)
         ");
+    }
+
+    /// The three steps of `split-k` from 62 us are small, with steps of `tiled` between them that are too small for a row. `BLOCK` is
+    /// 48, then 32 and 48 again. The step to 57.6 us is small, too, but that of another family.
+    #[test]
+    fn small_steps_of_one_family_are_one_row_with_their_net_changes() {
+        let mut record = record();
+        let added = [
+            ("split-k", 48, 16, 62.0),
+            ("split-k", 32, 16, 61.0),
+            ("tiled", 48, 16, 60.9),
+            ("split-k", 32, 32, 60.0),
+            ("tiled", 48, 32, 59.9),
+            ("split-k", 48, 64, 59.0),
+        ];
+        for (place, (family, block, pad, us)) in added.into_iter().enumerate() {
+            let slower = vec![found("b1h1s128", us, Verdict::Regressed, None, None)];
+            let mut other = iteration(IterationId(10 + place as i64), block, None, Outcome::Measured, slower);
+            other.family = family.to_owned();
+            other.params.insert("PAD".to_owned(), pad);
+            record.iterations.insert(1 + place, other);
+        }
+        let ladder = &report(&record).ladders[0];
+        let told = |step: &LadderStep| format!("{}: {:.3} {}", step.what, step.factor.unwrap_or(1.0), step.mechanism);
+        insta::assert_snapshot!(ladder.steps.iter().map(told).collect::<Vec<_>>().join("\n"), @"
+        the first kernel, `tiled`: 1.000 Tiles of queries: keys are shared.
+        `split-k` becomes the fastest: 1.290 Keys are split over blocks.
+        `split-k`, tuned in 3 steps: 1.051 `PAD` 16 → 64 (padding of a row)
+        `tiled` is the fastest again: 1.024 From its configuration of 80.00 us: `BLOCK` 64 → 128 (threads of a block)
+        `tiled`, the winner: 1.152 `BLOCK` 128 → 256 (threads of a block)
+        ");
+    }
+
+    /// Of three changes, one is worth nothing alone, and of the value of another nothing is known.
+    #[test]
+    fn changes_that_are_worth_nothing_alone_are_counted_and_not_named() {
+        let params = |values: [i64; 3]| -> Params {
+            ["BLOCK", "PAD", "WARPS"].map(str::to_owned).into_iter().zip(values).collect()
+        };
+        let own = |parameter: &str, effect: f64| ParameterEffect {
+            family: "tiled".to_owned(),
+            parameter: parameter.to_owned(),
+            by_case: vec![CaseEffect { case: "c".into(), effect, pairs: 2, verdict: "helps" }],
+            ..effect_of(8, 16)
+        };
+        let effects = [own("BLOCK", 1.2), own("PAD", 1.001)];
+        let worth = Worth { family: "tiled", case: "c", effects: &effects };
+        let told = |to: [i64; 3]| {
+            let (from, to) = (params([8, 8, 8]), params(to));
+            let rung = |params| Rung { family: "tiled", params, us: 8.0, committed: false, variants: 1 };
+            changes(&rung(&from), &rung(&to), true, worth, None)
+        };
+        insta::assert_snapshot!([told([16, 16, 16]), told([16, 16, 8]), told([8, 16, 8])].join("\n"), @"
+        `BLOCK` 8 → 16 (1.20× alone), `WARPS` 8 → 16 and 1 more
+        `BLOCK` 8 → 16 (1.20× alone) and 1 more
+        `PAD` 8 → 16
+        ");
+    }
+
+    fn effect_of(from: i64, to: i64) -> ParameterEffect {
+        ParameterEffect {
+            family: String::new(),
+            parameter: String::new(),
+            about: String::new(),
+            from,
+            to,
+            effect: 1.0,
+            lower_quartile: 1.0,
+            upper_quartile: 1.0,
+            pairs: 2,
+            cases: 1,
+            faster: 1,
+            slower: 1,
+            verdict: "tied",
+            by_case: Vec::new(),
+            used_on: Vec::new(),
+        }
     }
 }
