@@ -2,6 +2,7 @@
 
 use super::sentences;
 use super::table::{shown, table};
+use crate::domain::finding::Confidence;
 use crate::domain::tested::CauseStatus;
 use crate::report::contract::{
     Advantage, Case, Change, Choice, Diagnosis, FamilyTime, Ladder, LadderStep, LeftBehind, PhaseCost, Phases, Ratio,
@@ -166,7 +167,7 @@ fn step(step: &LadderStep) -> Vec<String> {
     vec![format!("{}{committed}", step.what), us(step.us), shown(step.factor, of_two_runs), mechanism]
 }
 
-/// Says how far the winner of a ladder is from its floor, and how much of that its cause accounts for.
+/// Says how far the winner of a ladder is from its floor, and how much of that its cause accounts for, if that is known.
 fn left(report: &Report, ladder: &Ladder) -> Option<String> {
     let left = ladder.steps.last()?.us / ladder.floor_us?;
     let case = report.cases.iter().find(|case| case.case == ladder.case);
@@ -176,7 +177,8 @@ fn left(report: &Report, ladder: &Ladder) -> Option<String> {
             let rest = left / cause.gain;
             let open =
                 if rest < 1.02 { String::new() } else { format!("; the other {} are not explained", times(rest)) };
-            format!(". The cause found ({}) accounts for {}{open}", cause.cause, times(cause.gain))
+            let low = if cause.confidence == Confidence::Low { " (low confidence)" } else { "" };
+            format!(". The cause found ({}) accounts for {}{low}{open}", cause.cause, times(cause.gain))
         }
         None => String::new(),
     };

@@ -70,6 +70,14 @@ fn a_report_explains_the_initial_kernel_and_the_best_variants() {
     On `b8h8s512`, no cause accounts for the distance to the floor, 400×. Hardware counters would tell more: `optloop start --workload attention-fp16-d64 --case b8h8s512 --budget 240s` reads those of its winner if `ncu` works, in at most 240 s and for $0.01.
     ");
     assert!(!report(&record).to_markdown().unwrap().contains("too-few-blocks"));
+    let floor = |gain, confidence| {
+        let page = report_with(&record, &[Finding { confidence, ..finding(ids[2], gain) }]).to_markdown().unwrap();
+        page.lines().find_map(|line| line.strip_prefix("| floor | 1.000 | - | ")).unwrap().to_owned()
+    };
+    insta::assert_snapshot!([floor(1.5, Confidence::Low), floor(1.0, Confidence::Low)].join("\n"), @"
+    50.00× is left. The cause found (the grid has 2 blocks on 58 SMs) accounts for 1.50× (low confidence); the other 33.33× are not explained |
+    50.00× is left |
+    ");
 }
 
 #[test]
