@@ -67,8 +67,7 @@ pub(super) fn began(report: &Report) -> &'static str {
 /// Defines the words that a reader of the report may not know: cases, families, iterations and baselines.
 pub(super) fn terms(report: &Report) -> String {
     let mut sentences = vec![
-        "A *family* is a kernel source with parameters; a *variant* has a value for each; an *iteration* tries one \
-         variant."
+        "A *family* is a kernel source with parameters; a *variant* has a value for each; an *iteration* tries one."
             .to_owned(),
     ];
     sentences.extend(shape(report));
@@ -108,7 +107,9 @@ fn baselines(report: &Report) -> Option<String> {
             names.push(name);
         }
     }
-    let torch = report.environment.torch.as_ref().map(|version| format!(" (PyTorch {version})")).unwrap_or_default();
+    // The programs of other projects may time theirs in other ways.
+    let timed = |version| format!(" (PyTorch {version}, in CUDA graphs like ours)");
+    let torch = report.environment.torch.as_ref().map(timed).unwrap_or_default();
     let is_measured = report.session.time_source == TimeSource::Measured && !names.is_empty();
     is_measured.then(|| format!("*Baselines*{torch}: {}.", names.join(", ")))
 }
