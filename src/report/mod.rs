@@ -59,6 +59,7 @@ mod transfer;
 mod tuned_alone;
 pub mod two;
 mod two_text;
+mod undivided;
 mod unexplained;
 
 use indexmap::IndexMap;
