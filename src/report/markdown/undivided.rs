@@ -2,7 +2,7 @@
 
 use crate::report::changes::listed;
 use crate::report::contract::{Report, Undivided};
-use crate::report::format::times;
+use crate::report::format::{percent, times};
 
 /// The least lead that the table divides.
 const MIN_LEAD: f64 = 1.04;
@@ -13,7 +13,7 @@ pub(super) fn missing(report: &Report) -> Option<String> {
         let committed = if one.over_committed { "the committed " } else { "" };
         let why = match one.ablated_factor {
             None => "not ablated".to_owned(),
-            Some(again) if again < MIN_LEAD => format!("timed again beside its ablations, {}", times(again)),
+            Some(again) if again < MIN_LEAD => format!("timed again beside its ablations, {}", percent(again - 1.0)),
             Some(_) => "some of its ablations have no time".to_owned(),
         };
         format!("`{}` over {committed}`{}` ({}: {why})", one.case, one.over_family, times(one.factor))
@@ -39,6 +39,6 @@ mod tests {
             ablated_factor,
         };
         report.undivided_leads = vec![lead(true, None), lead(false, Some(1.012)), lead(false, Some(1.2))];
-        insta::assert_snapshot!(missing(&report).unwrap(), @"Missing, though 4% or more: `b1h8s512` over the committed `split-k` (1.05×: not ablated), `b1h8s512` over `split-k` (1.05×: timed again beside its ablations, 1.01×) and `b1h8s512` over `split-k` (1.05×: some of its ablations have no time).");
+        insta::assert_snapshot!(missing(&report).unwrap(), @"Missing, though 4% or more: `b1h8s512` over the committed `split-k` (1.05×: not ablated), `b1h8s512` over `split-k` (1.05×: timed again beside its ablations, 1.2%) and `b1h8s512` over `split-k` (1.05×: some of its ablations have no time).");
     }
 }
