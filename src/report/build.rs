@@ -11,7 +11,7 @@ use super::standing::{self, winners};
 use super::{
     CaseFacts, ReportInput, advantage, baselines, beaten, began, breakdown, calibration, credits, decision, divided,
     excluded, findings, gains, improved_by, ladder, limiter, model_check, next_steps, options, outlook, parameters,
-    phases, pictures, rivals, roofline, scaling, summary, tuned_alone,
+    phases, pictures, rivals, roofline, scaling, summary, tuned_alone, undivided,
 };
 use crate::domain::check::Check;
 use crate::domain::comparison::Role;
@@ -58,6 +58,7 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         model_check,
         first_breakdown: None,
         ablated_leads: Vec::new(),
+        undivided_leads: Vec::new(),
         no_counters: record.no_counters.clone(),
         correctness: record.session.cases.iter().map(|name| exactness(name, record)).collect(),
         committed: committed(&record.iterations),
@@ -107,6 +108,7 @@ fn explain(report: &mut Report, input: &ReportInput<'_>) {
     report.scaling = scaling::of(cases, input);
     report.parameters = parameters::of(record, input.families);
     report.rivals = rivals::of(cases, record);
+    report.undivided_leads = undivided::of(cases, &report.rivals, &report.ablated_leads, record);
     report.ladders = ladder::of(cases, &report.parameters.effects, &report.rivals, input);
     report.beaten = beaten::of(cases, &report.diagnoses, input);
     report.tuned_alone = tuned_alone::of(cases, &report.diagnoses, &report.rivals, input);

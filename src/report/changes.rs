@@ -16,8 +16,13 @@ pub(super) fn named(Change { parameter, from, to }: &Change, alone: Option<f64>,
 
 /// Joins the names of the first changes, and counts the others: `A, B, C and 2 more`.
 pub(super) fn joined(names: &[String]) -> String {
-    let (named, others) = names.split_at(names.len().min(MOST));
-    let more = (!others.is_empty()).then(|| format!("{} more", others.len()));
+    joined_of(names, names.len())
+}
+
+/// The same, where some of all changes have no name.
+pub(super) fn joined_of(names: &[String], all: usize) -> String {
+    let named = &names[..names.len().min(MOST)];
+    let more = (all > named.len()).then(|| format!("{} more", all - named.len()));
     listed(&named.iter().cloned().chain(more).collect::<Vec<_>>()).unwrap_or_default()
 }
 

@@ -1,18 +1,16 @@
 //! How the best variant of a case came about: from the first one over those that were the fastest in turn.
 
 use super::began;
-use super::changes::{joined, named};
+use super::changes::{joined_of, named};
 use super::contract::{Case, FamilyTime, Ladder, LadderStep, LeftBehind, ParameterEffect, Rivals};
+use super::format::{of_two_runs, us};
 use super::pairs::{Sample, samples};
+use super::rungs::{self, MIN_STEP, Rung};
 use super::{FamilyFacts, ReportInput};
 use crate::domain::origin::Change;
-use crate::domain::variant::Params;
 
 /// The most ladders of a report.
 const MAX_LADDERS: usize = 2;
-
-/// The least factor of a step. A smaller one explains nothing.
-const MIN_STEP: f64 = 1.005;
 
 /// Returns the ladders of the cases that gained most over their first variant, each with another family at its end.
 pub(super) fn of(
@@ -56,69 +54,6 @@ fn over_best(mut ladder: Ladder, rivals: &[Rivals]) -> Ladder {
     ladder
 }
 
-/// Variants of one family, each of which was the fastest on a case until the next one.
-struct Streak<'a> {
-    family: &'a str,
-    first: &'a Sample<'a>,
-    /// The committed winner of the case, if it is one of them.
-    committed: Option<&'a Sample<'a>>,
-    last: &'a Sample<'a>,
-}
-
-/// A variant: its family and its configuration.
-type Variant<'a> = (&'a str, &'a Params);
-
-/// Returns the variants that were the fastest on a case, in the order of the session. Variants that are faster than the best confirmed
-/// time lost their confirmation, and are left out.
-fn streaks<'a>(case: &str, best_us: f64, samples: &'a [Sample<'a>], committed: Option<Variant<'_>>) -> Vec<Streak<'a>> {
-    let mut streaks: Vec<Streak<'_>> = Vec::new();
-    for sample in samples.iter().filter(|sample| sample.case == case && micros(sample) > best_us) {
-        let committed = Some(sample).filter(|one| committed == Some((one.family, one.params)));
-        match streaks.last_mut() {
-            Some(streak) if sample.ln_ns >= streak.last.ln_ns => {}
-            Some(streak) if streak.family == sample.family => {
-                streak.last = sample;
-                streak.committed = streak.committed.or(committed);
-            }
-            _ => streaks.push(Streak { family: sample.family, first: sample, committed, last: sample }),
-        }
-    }
-    streaks
-}
-
-/// Steps towards the best variant, with the configuration of the last one.
-struct Climb<'a> {
-    steps: Vec<LadderStep>,
-    params: &'a Params,
-    /// The committed winner that the session began with.
-    committed: Option<Variant<'a>>,
-}
-
-impl<'a> Climb<'a> {
-    /// Adds a step if it is faster than the last one, or the committed winner.
-    fn step(&mut self, (what, family, us): (String, &str, f64), params: &'a Params, mechanism: String) {
-        let is_committed = self.committed == Some((family, params));
-        if is_committed || self.steps.last().is_none_or(|last| last.us / us >= MIN_STEP) {
-            self.add((what, family, us), params, mechanism);
-        }
-    }
-
-    fn add(&mut self, (what, family, us): (String, &str, f64), params: &'a Params, mechanism: String) {
-        let factor = self.steps.last().map(|last| last.us / us);
-        // A family that an earlier step had is tuned.
-        let kind = if self.has(family) { "tuning" } else { "family" };
-        let committed = self.committed == Some((family, params));
-        let family = family.to_owned();
-        self.steps.push(LadderStep { what, kind, family, us, factor, mechanism, committed, left_behind: None });
-        self.params = params;
-    }
-
-    /// Tells whether a step has a family.
-    fn has(&self, family: &str) -> bool {
-        self.steps.iter().any(|step| step.family == family)
-    }
-}
-
 /// Returns the steps of a case from its first variant to its best one. None without a correct variant. The effects of
 /// single parameters say what each of them contributes to a step.
 pub(super) fn of_case(
@@ -129,70 +64,52 @@ pub(super) fn of_case(
 ) -> Option<Ladder> {
     let (variant, best_us) = (case.variant.as_ref()?, case.best_us?);
     let start = began::first(&case.case, &input.record.iterations)?;
-    let about = |family: &str| input.families.iter().find(|facts| facts.name == family);
-    let idea = |family: &str| about(family).map_or_else(String::new, |facts| facts.about.clone());
-    let worth = |family| Worth { family, case: &case.case, effects };
-    let first = LadderStep {
-        what: format!("the first kernel, `{}`", start.iteration.family),
-        kind: "start",
-        family: start.iteration.family.clone(),
-        us: start.timing.median_ns / 1e3,
-        factor: None,
-        mechanism: idea(&start.iteration.family),
-        committed: false,
-        left_behind: None,
-    };
     let committed = began::committed(&case.case, &input.record.iterations).map(|one| one.iteration);
     let committed = committed.map(|one| (&*one.family, &one.params));
-    let mut climb = Climb { steps: vec![first], params: &start.iteration.params, committed };
-    let family = variant.family.as_str();
-    let streaks = streaks(&case.case, best_us, samples, committed);
-    for (place, Streak { family: own, first, committed, last }) in streaks.iter().enumerate() {
-        let (own, is_winner) = (*own, place + 1 == streaks.len() && *own == family);
-        let (what, why) = match streaks[..place].iter().rfind(|streak| streak.family == own) {
-            Some(earlier) => {
-                ("is the fastest again", changes(earlier.last.params, first.params, worth(own), about(own)))
-            }
-            None => ("becomes the fastest", idea(own)),
-        };
-        climb.step((format!("`{own}` {what}"), own, micros(first)), first.params, why);
-        let (what, params, us) = match is_winner {
-            true => (format!("`{own}`, the winner"), &variant.params, best_us),
-            false => (format!("`{own}`, tuned"), last.params, micros(last)),
-        };
-        let mut from = first.params;
-        if let Some(committed) = committed.filter(|one| one.params != from && one.params != params) {
-            let changed = changes(from, committed.params, worth(own), about(own));
-            climb.step((format!("`{own}`, tuned"), own, micros(committed)), committed.params, changed);
-            from = committed.params;
-        }
-        if from == params {
-            continue;
-        }
-        let changed = changes(from, params, worth(own), about(own));
-        let mechanism = if climb.has(own) { changed } else { with_idea(idea(own), changed) };
-        climb.step((what, own, us), params, mechanism);
-    }
-    if climb.steps.last().is_some_and(|last| last.us > best_us) {
-        let earlier = streaks.iter().rfind(|streak| streak.family == family);
-        let from = match earlier {
-            _ if climb.steps.last().is_some_and(|last| last.family == family) => Some(climb.params),
-            earlier => earlier.map(|earlier| earlier.last.params),
-        };
-        let mechanism =
-            from.map_or_else(|| idea(family), |from| changes(from, &variant.params, worth(family), about(family)));
-        climb.add((format!("`{family}`, the winner"), family, best_us), &variant.params, mechanism);
-    }
-    Some(Ladder { case: case.case.clone(), steps: climb.steps, floor_us: case.floor_us })
+    let is_committed = |variant| committed == Some(variant);
+    let rung =
+        |(family, params), us| Rung { family, params, us, committed: is_committed((family, params)), variants: 1 };
+    let first = rung((&*start.iteration.family, &start.iteration.params), start.timing.median_ns / 1e3);
+    let winner = rung((&*variant.family, &variant.params), best_us);
+    let rungs = rungs::of_case(&case.case, (Rung { committed: false, ..first }, winner), samples, committed);
+    let steps = (1..=rungs.len()).filter_map(|count| step(&rungs[..count], count == rungs.len(), case, effects, input));
+    Some(Ladder { case: case.case.clone(), steps: steps.collect(), floor_us: case.floor_us })
 }
 
-/// Joins a family's idea and its tuned parameters.
-fn with_idea(idea: String, tuned: String) -> String {
-    if idea.is_empty() { tuned } else { format!("{idea} Tuned: {tuned}") }
-}
-
-fn micros(sample: &Sample<'_>) -> f64 {
-    sample.ln_ns.exp() / 1e3
+/// Returns the step to the last of some rungs. A family that has none before it is new, and its idea is the mechanism. Any
+/// other step is told by what changed since the last rung of its family.
+fn step(
+    rungs: &[Rung<'_>],
+    is_winner: bool,
+    case: &Case,
+    effects: &[ParameterEffect],
+    input: &ReportInput<'_>,
+) -> Option<LadderStep> {
+    let (rung, before) = rungs.split_last()?;
+    let family = rung.family;
+    let facts = input.families.iter().find(|facts| facts.name == family);
+    let (last, earlier) = (before.last(), before.iter().rfind(|one| one.family == family));
+    let is_next = last.is_some_and(|last| last.family == family);
+    let in_steps = if rung.variants > 1 { format!(" in {} steps", rung.variants) } else { String::new() };
+    let what = match (last, earlier) {
+        (None, _) => format!("the first kernel, `{family}`"),
+        _ if is_winner => format!("`{family}`, the winner"),
+        (_, None) => format!("`{family}` becomes the fastest"),
+        _ if is_next => format!("`{family}`, tuned{in_steps}"),
+        _ => format!("`{family}` is the fastest again{}", in_steps.replace(" in", ", tuned in")),
+    };
+    let mechanism = match earlier {
+        Some(earlier) => changes(earlier, rung, is_next, Worth { family, case: &case.case, effects }, facts),
+        None => facts.map_or_else(String::new, |facts| facts.about.clone()),
+    };
+    let kind = match (last, earlier) {
+        (None, _) => "start",
+        (_, None) => "family",
+        _ => "tuning",
+    };
+    let factor = last.map(|last| last.us / rung.us);
+    let Rung { us, committed, .. } = *rung;
+    Some(LadderStep { what, kind, family: family.to_owned(), us, factor, mechanism, committed, left_behind: None })
 }
 
 /// What the values of a family's parameters are worth on a case.
@@ -219,28 +136,39 @@ impl Worth<'_> {
     }
 }
 
-/// Lists the parameters that changed, those that help most first, with what they do.
-fn changes(from: &Params, to: &Params, worth: Worth<'_>, facts: Option<&FamilyFacts>) -> String {
+/// Lists the parameters that changed between two rungs, those that help most first, with what they do. Those that are worth
+/// nothing alone are only counted where others are named. If the rungs do not follow each other, says which one the changes are
+/// from.
+fn changes(from: &Rung<'_>, to: &Rung<'_>, is_next: bool, worth: Worth<'_>, facts: Option<&FamilyFacts>) -> String {
     let mut changes: Vec<(Option<f64>, Change)> =
-        Change::between(from, to).into_iter().map(|change| (worth.of(&change), change)).collect();
+        Change::between(from.params, to.params).into_iter().map(|change| (worth.of(&change), change)).collect();
     if changes.is_empty() {
         return "the same configuration in the run that decided; the times above are of earlier runs".to_owned();
     }
     changes.sort_by(|(a, _), (b, _)| b.unwrap_or(1.0).total_cmp(&a.unwrap_or(1.0)));
-    // The step itself is the effect of a single change.
+    // The two times are the effect of a single change.
     let is_alone = changes.len() == 1;
     let about = |change: &Change| facts.and_then(|facts| facts.parameters.get(&change.parameter)).map(String::as_str);
-    let names: Vec<String> =
-        changes.iter().map(|(effect, change)| named(change, effect.filter(|_| !is_alone), about(change))).collect();
-    joined(&names)
+    let is_idle = |effect: Option<f64>| effect.is_some_and(|effect| of_two_runs(effect) == of_two_runs(1.0));
+    let (idle, mut shown): (Vec<_>, Vec<_>) = changes.iter().partition(|(effect, _)| is_idle(*effect));
+    if shown.is_empty() {
+        shown.clone_from(&idle);
+    }
+    let name = |(effect, change): &&(Option<f64>, Change)| named(change, effect.filter(|_| !is_alone), about(change));
+    let names: Vec<String> = shown.iter().map(name).collect();
+    let start = if is_next { String::new() } else { format!("From its configuration of {} us: ", us(from.us)) };
+    format!("{start}{}", joined_of(&names, changes.len()))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::contract::CaseEffect;
     use super::super::tests::{families, found, iteration, record, report};
+    use super::*;
     use crate::domain::evaluation::Outcome;
     use crate::domain::ids::IterationId;
     use crate::domain::origin::Origin;
+    use crate::domain::variant::Params;
     use crate::domain::verdict::Verdict;
 
     #[test]
@@ -260,7 +188,7 @@ mod tests {
         insta::assert_snapshot!(told.join("\n"), @"
         the first kernel, `tiled` 80.0 0.00 Tiles of queries: keys are shared.
         `split-k` becomes the fastest 70.0 1.14 Keys are split over blocks.
-        `tiled` is the fastest again 57.6 1.22 `BLOCK` 64 → 128 (threads of a block)
+        `tiled` is the fastest again 57.6 1.22 From its configuration of 80.00 us: `BLOCK` 64 → 128 (threads of a block)
         `tiled`, the winner 50.0 1.15 `BLOCK` 128 → 256 (threads of a block)
         ");
         let markdown = report(&record).to_markdown().unwrap();
@@ -288,9 +216,109 @@ mod tests {
         let steps: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).take(4).collect();
         insta::assert_snapshot!(steps.join("\n"), @"
         | `split-k` becomes the fastest | 70.00 | 1.14× | Keys are split over blocks. |
-        | `tiled` is the fastest again | 57.60 | 1.22× | `BLOCK` 64 → 128 (threads of a block). 1.13× over the best `split-k` of the session (65.00 us), which was tuned later. |
+        | `tiled` is the fastest again | 57.60 | 1.22× | From its configuration of 80.00 us: `BLOCK` 64 → 128 (threads of a block). 1.13× over the best `split-k` of the session (65.00 us), which was tuned later. |
         | `tiled`, tuned (the committed winner) | 54.00 | 1.07× | `BLOCK` 128 → 192 (threads of a block) |
         | `tiled`, the winner | 50.00 | 1.08× | `BLOCK` 192 → 256 (threads of a block) |
         ");
+    }
+
+    /// The steps to 79.8 and 79.7 us, and to 69.9 us, are too small to be told. So `split-k` is new with 70 us, and has no other
+    /// family before it with 65 us.
+    #[test]
+    fn a_family_is_called_the_fastest_again_only_after_another_step_of_it() {
+        let mut record = record();
+        let added = [("split-k", 32, 79.8), ("tiled", 32, 79.7), ("split-k", 48, 70.0), ("tiled", 48, 69.9)];
+        for (place, (family, block, us)) in added.into_iter().chain([("split-k", 56, 65.0)]).enumerate() {
+            let slower = vec![found("b1h1s128", us, Verdict::Regressed, None, None)];
+            let mut other = iteration(IterationId(10 + place as i64), block, None, Outcome::Measured, slower);
+            other.family = family.to_owned();
+            record.iterations.insert(1 + place, other);
+        }
+        let ladder = &report(&record).ladders[0];
+        let told: Vec<String> = ladder.steps.iter().map(|step| format!("{}: {}", step.what, step.mechanism)).collect();
+        insta::assert_snapshot!(told.join("\n"), @"
+        the first kernel, `tiled`: Tiles of queries: keys are shared.
+        `split-k` becomes the fastest: Keys are split over blocks.
+        `split-k`, tuned: `BLOCK` 48 → 56 (threads of a block)
+        `tiled` is the fastest again: From its configuration of 80.00 us: `BLOCK` 64 → 128 (threads of a block)
+        `tiled`, the winner: `BLOCK` 128 → 256 (threads of a block)
+        ");
+    }
+
+    /// The three steps of `split-k` from 62 us are small, with steps of `tiled` between them that are too small for a row. `BLOCK` is
+    /// 48, then 32 and 48 again. The step to 57.6 us is small, too, but that of another family.
+    #[test]
+    fn small_steps_of_one_family_are_one_row_with_their_net_changes() {
+        let mut record = record();
+        let added = [
+            ("split-k", 48, 16, 62.0),
+            ("split-k", 32, 16, 61.0),
+            ("tiled", 48, 16, 60.9),
+            ("split-k", 32, 32, 60.0),
+            ("tiled", 48, 32, 59.9),
+            ("split-k", 48, 64, 59.0),
+        ];
+        for (place, (family, block, pad, us)) in added.into_iter().enumerate() {
+            let slower = vec![found("b1h1s128", us, Verdict::Regressed, None, None)];
+            let mut other = iteration(IterationId(10 + place as i64), block, None, Outcome::Measured, slower);
+            other.family = family.to_owned();
+            other.params.insert("PAD".to_owned(), pad);
+            record.iterations.insert(1 + place, other);
+        }
+        let ladder = &report(&record).ladders[0];
+        let told = |step: &LadderStep| format!("{}: {:.3} {}", step.what, step.factor.unwrap_or(1.0), step.mechanism);
+        insta::assert_snapshot!(ladder.steps.iter().map(told).collect::<Vec<_>>().join("\n"), @"
+        the first kernel, `tiled`: 1.000 Tiles of queries: keys are shared.
+        `split-k` becomes the fastest: 1.290 Keys are split over blocks.
+        `split-k`, tuned in 3 steps: 1.051 `PAD` 16 → 64 (padding of a row)
+        `tiled` is the fastest again: 1.024 From its configuration of 80.00 us: `BLOCK` 64 → 128 (threads of a block)
+        `tiled`, the winner: 1.152 `BLOCK` 128 → 256 (threads of a block)
+        ");
+    }
+
+    /// Of three changes, one is worth nothing alone, and of the value of another nothing is known.
+    #[test]
+    fn changes_that_are_worth_nothing_alone_are_counted_and_not_named() {
+        let params = |values: [i64; 3]| -> Params {
+            ["BLOCK", "PAD", "WARPS"].map(str::to_owned).into_iter().zip(values).collect()
+        };
+        let own = |parameter: &str, effect: f64| ParameterEffect {
+            family: "tiled".to_owned(),
+            parameter: parameter.to_owned(),
+            by_case: vec![CaseEffect { case: "c".into(), effect, pairs: 2, verdict: "helps" }],
+            ..effect_of(8, 16)
+        };
+        let effects = [own("BLOCK", 1.2), own("PAD", 1.001)];
+        let worth = Worth { family: "tiled", case: "c", effects: &effects };
+        let told = |to: [i64; 3]| {
+            let (from, to) = (params([8, 8, 8]), params(to));
+            let rung = |params| Rung { family: "tiled", params, us: 8.0, committed: false, variants: 1 };
+            changes(&rung(&from), &rung(&to), true, worth, None)
+        };
+        insta::assert_snapshot!([told([16, 16, 16]), told([16, 16, 8]), told([8, 16, 8])].join("\n"), @"
+        `BLOCK` 8 → 16 (1.20× alone), `WARPS` 8 → 16 and 1 more
+        `BLOCK` 8 → 16 (1.20× alone) and 1 more
+        `PAD` 8 → 16
+        ");
+    }
+
+    fn effect_of(from: i64, to: i64) -> ParameterEffect {
+        ParameterEffect {
+            family: String::new(),
+            parameter: String::new(),
+            about: String::new(),
+            from,
+            to,
+            effect: 1.0,
+            lower_quartile: 1.0,
+            upper_quartile: 1.0,
+            pairs: 2,
+            cases: 1,
+            faster: 1,
+            slower: 1,
+            verdict: "tied",
+            by_case: Vec::new(),
+            used_on: Vec::new(),
+        }
     }
 }

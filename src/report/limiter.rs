@@ -50,6 +50,16 @@ pub(super) fn most_to_gain<'a>(cases: &'a [Case], diagnoses: &'a [Diagnosis]) ->
     causes.into_iter().next()
 }
 
+/// Tells whether a cause is one that no kernel is without: a single launch, or a floor that is near. With several launches, the
+/// diagnosis proposes to fuse them.
+pub(super) fn is_unavoidable(cause: &Finding) -> bool {
+    match cause.rule {
+        "at-the-floor" => true,
+        "launch-bound" => cause.remedies.is_empty(),
+        _ => false,
+    }
+}
+
 /// Returns the logarithm of a cause's gain, weighted by its confidence. Causes are ranked by it.
 pub(super) fn weight(found: &Finding) -> f64 {
     found.gain.max(1.0).ln() * found.confidence.weight()

@@ -9,6 +9,7 @@ mod hardware;
 mod hypotheses;
 mod sentences;
 mod table;
+mod undivided;
 mod winners;
 
 use tera::{Context, Kwargs, State, Tera, Value};
@@ -168,6 +169,7 @@ fn explain(context: &mut Context, report: &Report) {
     context.insert("lead_table", &breakdown::leads(report, MAX_CONTESTS));
     context.insert("divided_leads", &breakdown::divided(report));
     context.insert("all_lead_table", &breakdown::leads(report, usize::MAX));
+    context.insert("undivided_sentence", &undivided::missing(report));
     context.insert("lead_sentence", &breakdown::most_of_leads(report));
     context.insert("first_won", &sentences::over_first(report));
     context.insert("winner_causes", &explanations::causes(report));

@@ -49,6 +49,7 @@ mod price;
 pub mod profiles;
 mod rivals;
 mod roofline;
+mod rungs;
 mod scaling;
 mod scaling_text;
 mod standing;
@@ -60,6 +61,7 @@ mod transfer;
 mod tuned_alone;
 pub mod two;
 mod two_text;
+mod undivided;
 mod unexplained;
 
 use indexmap::IndexMap;

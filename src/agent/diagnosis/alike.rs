@@ -3,6 +3,7 @@
 
 use super::subject::{Point, Subject};
 use crate::domain::finding::EvidenceSource;
+use crate::domain::op::Dims;
 
 /// How many more blocks the largest grid needs to show that.
 const GROWTH: f64 = 4.0;
@@ -19,13 +20,14 @@ pub(super) fn one_block(subject: &Subject<'_>) -> Option<(EvidenceSource, String
         ctas: subject.plan.ctas(),
         ns: subject.time_ns,
         source: EvidenceSource::Times,
-        shape: format!("`{}`", subject.case.name),
+        case: &subject.case.name,
+        dims: &subject.case.dims,
     };
     let mut grids = vec![own];
     for point in subject.scaling.iter().filter(|point| is_alike(subject, point)) {
         if grids.iter().all(|grid| grid.ctas != point.ctas) {
-            let Point { time_ns: ns, ctas, source, .. } = *point;
-            grids.push(Grid { ctas, ns, source, shape: subject.named(point) });
+            let Point { case, dims, time_ns: ns, ctas, source } = point;
+            grids.push(Grid { ctas: *ctas, ns: *ns, source: *source, case, dims });
         }
     }
     grids.sort_by_key(|grid| grid.ctas);
@@ -38,22 +40,39 @@ pub(super) fn one_block(subject: &Subject<'_>) -> Option<(EvidenceSource, String
 }
 
 /// A grid of the variant, with its time.
-struct Grid {
+struct Grid<'a> {
     ctas: u64,
     ns: f64,
     source: EvidenceSource,
-    /// The case or the experiment, in words.
-    shape: String,
+    /// The name of the case, or of the experiment.
+    case: &'a str,
+    dims: &'a Dims,
 }
 
-fn text(grids: &[Grid]) -> String {
+fn text(grids: &[Grid<'_>]) -> String {
     let time = |ns: f64| if ns < 1e5 { format!("{:.2}", ns / 1e3) } else { format!("{:.0}", ns / 1e3) };
     format!(
         "grids of {} blocks ({}), each block with as much work, take {} us, so the time is that of one block",
         listed(grids.iter().map(|grid| grid.ctas.to_string())),
-        listed(grids.iter().map(|grid| grid.shape.clone())),
+        shapes(grids),
         listed(grids.iter().map(|grid| time(grid.ns)))
     )
+}
+
+/// Names the cases, or the sizes in which the shapes differ if not all are cases: `the same shape with H = 4, 8 and 16`.
+fn shapes(grids: &[Grid<'_>]) -> String {
+    if grids.iter().all(|grid| grid.source != EvidenceSource::Experiment) {
+        return listed(grids.iter().map(|grid| format!("`{}`", grid.case)));
+    }
+    let differs = |name: &&String| grids.iter().any(|grid| grid.dims.get(*name) != grids[0].dims.get(*name));
+    let names: Vec<&String> = grids[0].dims.keys().filter(differs).collect();
+    let size = |grid: &Grid<'_>, name: &str| grid.dims.get(name).map_or_else(String::new, i64::to_string);
+    if let [name] = *names {
+        return format!("the same shape with {name} = {}", listed(grids.iter().map(|grid| size(grid, name))));
+    }
+    let sizes = |grid| listed(names.iter().map(|name| format!("{name} = {}", size(grid, name))));
+    let each: Vec<String> = grids.iter().map(sizes).collect();
+    format!("the same shape with {}", each.join("; with "))
 }
 
 /// Tells whether the blocks of a shape have as much work as those of the case, and each has a multiprocessor of its own.
@@ -68,5 +87,33 @@ fn listed(items: impl Iterator<Item = String>) -> String {
     match items.split_last() {
         Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
         _ => items.concat(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_that_are_no_cases_are_named_by_the_sizes_in_which_they_differ() {
+        let told = |sizes: &[(i64, i64)], source| {
+            let dims =
+                |(b, h): &(i64, i64)| Dims::from_iter([("B", *b), ("H", *h), ("D", 64)].map(|(n, s)| (n.into(), s)));
+            let dims: Vec<Dims> = sizes.iter().map(dims).collect();
+            let grid = |dims| Grid { ctas: 8, ns: 1e3, source, case: "b1h8s512", dims };
+            shapes(&dims.iter().map(grid).collect::<Vec<_>>())
+        };
+        use EvidenceSource::{Experiment, Times};
+        insta::assert_snapshot!([
+            told(&[(1, 4), (1, 8), (1, 16)], Experiment),
+            told(&[(1, 4), (2, 4)], Experiment),
+            told(&[(1, 4), (2, 8)], Experiment),
+            told(&[(1, 4)], Times),
+        ].join("\n"), @"
+        the same shape with H = 4, 8 and 16
+        the same shape with B = 1 and 2
+        the same shape with B = 1 and H = 4; with B = 2 and H = 8
+        `b1h8s512`
+        ");
     }
 }

@@ -67,6 +67,21 @@ pub struct AblatedLead {
     pub largest: Option<Longer>,
 }
 
+/// A lead of a winner that is large enough to be divided into its parts, but was not.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Undivided {
+    /// The case.
+    pub case: CaseName,
+    /// The family of the other kernel.
+    pub over_family: String,
+    /// Whether that is the committed winner that the session began with. Otherwise, it is the next best family's.
+    pub over_committed: bool,
+    /// Its time over the winner's.
+    pub factor: f64,
+    /// The same of the times beside the ablations of both. Null if one of them was not ablated.
+    pub ablated_factor: Option<f64>,
+}
+
 /// How much longer a kernel takes for a kind of instruction. Kinds hide each other, so these times do not add up.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Longer {

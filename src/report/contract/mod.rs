@@ -17,7 +17,7 @@ use serde::Serialize;
 pub use advantage::{Advantage, Count, Counted};
 pub use advice::{Choice, Configuration, Experiment, Outlook};
 pub use beaten::Beaten;
-pub use breakdown::{AblatedLead, Breakdown, Longer, Without};
+pub use breakdown::{AblatedLead, Breakdown, Longer, Undivided, Without};
 pub use case::{Baseline, Case, Comparison, NearTie, TimedBaseline, WinnersCurse};
 pub use diagnosis::{Diagnosis, DiagnosisOf, Divided, Finding, ModelCheck};
 pub use explanation::{
@@ -85,6 +85,8 @@ pub struct Report {
     pub first_breakdown: Option<Breakdown>,
     /// The leads of winners over other ablated kernels, and what they are in. The largest first.
     pub ablated_leads: Vec<AblatedLead>,
+    /// Leads over committed winners and next best families that are as large, but were not divided.
+    pub undivided_leads: Vec<Undivided>,
     /// Why the session could not read hardware counters. Null if it read some, or did not try.
     pub no_counters: Option<String>,
     /// How exact the best variant of each case is.

@@ -2,10 +2,12 @@
 
 use super::sentences;
 use super::table::{shown, table};
+use crate::domain::finding::Confidence;
 use crate::domain::tested::CauseStatus;
+use crate::report::changes::listed;
 use crate::report::contract::{
-    Advantage, Case, Change, Choice, Diagnosis, FamilyTime, Ladder, LadderStep, LeftBehind, PhaseCost, Phases, Ratio,
-    Report, Rivals, Roofline, Scaling, ScalingPoint, ScalingTime,
+    Advantage, Case, Change, Choice, Diagnosis, FamilyTime, Finding, Ladder, LadderStep, LeftBehind, PhaseCost, Phases,
+    Ratio, Report, Rivals, Roofline, Scaling, ScalingPoint, ScalingTime,
 };
 use crate::report::format::{NOTHING, common_prefix, duration, gain, of_two_runs, percent, times, us, usd};
 use crate::report::limits::{self, Group};
@@ -166,7 +168,7 @@ fn step(step: &LadderStep) -> Vec<String> {
     vec![format!("{}{committed}", step.what), us(step.us), shown(step.factor, of_two_runs), mechanism]
 }
 
-/// Says how far the winner of a ladder is from its floor, and how much of that its cause accounts for.
+/// Says how far the winner of a ladder is from its floor, and how much of that its cause accounts for, if that is known.
 fn left(report: &Report, ladder: &Ladder) -> Option<String> {
     let left = ladder.steps.last()?.us / ladder.floor_us?;
     let case = report.cases.iter().find(|case| case.case == ladder.case);
@@ -176,7 +178,8 @@ fn left(report: &Report, ladder: &Ladder) -> Option<String> {
             let rest = left / cause.gain;
             let open =
                 if rest < 1.02 { String::new() } else { format!("; the other {} are not explained", times(rest)) };
-            format!(". The cause found ({}) accounts for {}{open}", cause.cause, times(cause.gain))
+            let low = if cause.confidence == Confidence::Low { " (low confidence)" } else { "" };
+            format!(". The cause found ({}) accounts for {}{low}{open}", cause.cause, times(cause.gain))
         }
         None => String::new(),
     };
@@ -314,9 +317,7 @@ pub(super) fn causes(report: &Report) -> String {
             group.limit(),
             possible,
             open(group).unwrap_or_else(|| NOTHING.to_owned()),
-            tested.unwrap_or_else(|| {
-                if ruled_out(report, group) == RuledOut::Refuted { "all refuted" } else { NOTHING }.to_owned()
-            }),
+            tested.or_else(|| refuted(report, group)).unwrap_or_else(|| NOTHING.to_owned()),
             group.first().map_or_else(|| without_cause(report, group), |finding| finding.next.clone()),
         ]
     };
@@ -330,6 +331,24 @@ pub(super) fn causes(report: &Report) -> String {
         "next",
     ];
     table(&headings, &limits::groups(&report.cases, &report.diagnoses).iter().map(row).collect::<Vec<_>>())
+}
+
+/// Names the rules whose causes experiments refuted, if those are all causes of a group of cases.
+fn refuted(report: &Report, group: &Group<'_>) -> Option<String> {
+    let mut rules: Vec<String> = Vec::new();
+    for rule in found(report, group).map(|one| format!("`{}`", one.rule)) {
+        if !rules.contains(&rule) {
+            rules.push(rule);
+        }
+    }
+    let is_refuted = ruled_out(report, group) == RuledOut::Refuted;
+    Some(format!("tested, refuted: {}", listed(&rules).filter(|_| is_refuted)?))
+}
+
+/// Returns what rules found in the best variants of a group of cases.
+fn found<'a>(report: &'a Report, group: &Group<'_>) -> impl Iterator<Item = &'a Finding> {
+    let is_of_group = |one: &&Diagnosis| group.members.iter().any(|(case, _)| limiter::is_about(one, case));
+    report.diagnoses.iter().filter(is_of_group).flat_map(|one| &one.findings)
 }
 
 /// Says what is known of a group of cases without a cause.
@@ -354,10 +373,8 @@ enum RuledOut {
 }
 
 fn ruled_out(report: &Report, group: &Group<'_>) -> RuledOut {
-    let is_of_group = |one: &&Diagnosis| group.members.iter().any(|(case, _)| limiter::is_about(one, case));
-    let found = || report.diagnoses.iter().filter(is_of_group).flat_map(|one| &one.findings);
-    match found().all(|one| one.tested.status == CauseStatus::NotConfirmed) {
-        true if found().count() == 0 => RuledOut::NoneFound,
+    match found(report, group).all(|one| one.tested.status == CauseStatus::NotConfirmed) {
+        true if found(report, group).count() == 0 => RuledOut::NoneFound,
         true => RuledOut::Refuted,
         false => RuledOut::Negligible,
     }

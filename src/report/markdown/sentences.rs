@@ -67,8 +67,7 @@ pub(super) fn began(report: &Report) -> &'static str {
 /// Defines the words that a reader of the report may not know: cases, families, iterations and baselines.
 pub(super) fn terms(report: &Report) -> String {
     let mut sentences = vec![
-        "A *family* is a kernel source with parameters; a *variant* has a value for each; an *iteration* tries one \
-         variant."
+        "A *family* is a kernel source with parameters; a *variant* has a value for each; an *iteration* tries one."
             .to_owned(),
     ];
     sentences.extend(shape(report));
@@ -108,7 +107,9 @@ fn baselines(report: &Report) -> Option<String> {
             names.push(name);
         }
     }
-    let torch = report.environment.torch.as_ref().map(|version| format!(" (PyTorch {version})")).unwrap_or_default();
+    // The programs of other projects may time theirs in other ways.
+    let timed = |version| format!(" (PyTorch {version}, in CUDA graphs like ours)");
+    let torch = report.environment.torch.as_ref().map(timed).unwrap_or_default();
     let is_measured = report.session.time_source == TimeSource::Measured && !names.is_empty();
     is_measured.then(|| format!("*Baselines*{torch}: {}.", names.join(", ")))
 }
@@ -139,14 +140,19 @@ pub(super) const CAUSE_ORDER: &str = "Causes that an experiment confirmed or sup
 /// Says what experiments have shown about a cause that was found in a variant of a family on a case, or that none of
 /// them could show anything, because the variants were not correct.
 pub(super) fn experiment(report: &Report, of: (&str, &str), found: &Finding) -> String {
-    let failed = found.failed.filter(|_| found.tested.status == CauseStatus::NotTested);
-    failed.map_or_else(|| tested(report, of, &found.tested), not_correct)
+    match (found.tested.status, found.failed) {
+        (CauseStatus::NotTested, Some(failed)) => not_correct(failed),
+        (CauseStatus::NoExperiment, _) if limiter::is_unavoidable(found) => {
+            "not tested: no kernel is without it".to_owned()
+        }
+        _ => tested(report, of, &found.tested),
+    }
 }
 
 fn tested(report: &Report, (family, case): (&str, &str), tested: &CauseTest) -> String {
     let CauseTest { status, iteration, changes, speedup, expected, shared_with, .. } = tested;
     let untested = match status {
-        CauseStatus::NoExperiment => "none found that removes it",
+        CauseStatus::NoExperiment => "not tested: no parameter of this family removes it",
         _ => "not tested",
     };
     let (Some(iteration), Some(speedup)) = (iteration, speedup) else { return untested.to_owned() };
@@ -347,18 +353,32 @@ pub(super) fn why(report: &Report) -> Option<String> {
     })
 }
 
-/// Says that a search still gains where no parameter removes what limits the winners.
+/// Says that a search still gains where no parameter removes what limits the winners. What no kernel is without does not count as
+/// a cause.
 fn without_remedy(report: &Report) -> String {
-    let causes: Vec<&Finding> =
-        report.cases.iter().filter_map(|case| limiter::first_cause(case, &report.diagnoses)).collect();
-    match causes.iter().filter(|cause| cause.remedies.is_empty()).count() {
+    let causes = report.cases.iter().filter_map(|case| limiter::first_cause(case, &report.diagnoses));
+    let (unavoidable, causes): (Vec<&Finding>, Vec<&Finding>) =
+        causes.partition(|cause| limiter::is_unavoidable(cause));
+    let of_all = match causes.iter().filter(|cause| cause.remedies.is_empty()).count() {
+        0 => return String::new(),
+        1 if causes.len() == 1 => "the only winner".to_owned(),
+        all if all == causes.len() => format!("all {all} winners"),
+        some => format!("{some} of the {} winners", causes.len()),
+    };
+    let what = match unavoidable.iter().filter(|cause| cause.rule == "launch-bound").count() {
+        0 => "a floor that is near",
+        all if all == unavoidable.len() => "an empty launch",
+        _ => "an empty launch or a floor that is near",
+    };
+    let others = match unavoidable.len() {
         0 => String::new(),
-        some => format!(
-            ". For {some} of the {} winners with a suspected cause, no parameter removes it: there, tuning only makes the rest \
-             of the kernel faster, and larger gains need a new kernel",
-            causes.len()
-        ),
-    }
+        1 => format!(". On 1 other, only {what} was found, which no kernel is without"),
+        some => format!(". On {some} others, only {what} was found, which no kernel is without"),
+    };
+    format!(
+        ". For {of_all} with a suspected cause, no parameter removes it: there, tuning only makes the rest of the kernel faster, \
+         and larger gains need a new kernel{others}"
+    )
 }
 
 /// Names the kind of the recommended option.
@@ -447,8 +467,10 @@ fn machine(cases: &[Case]) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::domain::counters::Counters;
+    use crate::domain::finding::Remedy;
     use crate::domain::ids::IterationId;
-    use crate::report::contract::{Configuration, Experiment};
+    use crate::report::contract::{Configuration, Diagnosis, Experiment};
+    use crate::report::tests::full::full;
     use crate::report::tests::{record, report};
 
     #[test]
@@ -484,6 +506,39 @@ mod tests {
             shared_with: Vec::new(),
         };
         insta::assert_snapshot!(tested(&report(&record()), ("tiled", "b1h1s128"), &found), @"inconclusive: `BR` 1 → 16 and `TPR` 1 → 16 together gained 13.21× (iteration 7; 1.82× expected, so several changes at once do not tell how much of it came from this cause)");
+    }
+
+    /// An empty launch limits the first case, and parameters could remove the cause of the third one.
+    #[test]
+    fn a_cause_that_no_kernel_is_without_is_none_that_no_parameter_removes() {
+        let mut report = full();
+        let template = report.diagnoses[0].clone();
+        let remedy = Remedy { text: String::new(), family: "tiled".to_owned(), params: None };
+        let found = [("launch-bound", vec![]), ("latency-bound", vec![]), ("spills", vec![remedy])];
+        let mut tell = |found: &[(&'static str, Vec<_>)]| {
+            report.diagnoses.clear();
+            let mut told = Vec::new();
+            for (case, (rule, remedies)) in report.cases.iter_mut().zip(found) {
+                case.iteration = Some(template.iteration);
+                let mut one = Finding { rule, gain: 1.3, remedies: remedies.clone(), ..template.findings[0].clone() };
+                (one.tested.status, one.tested.iteration) = (CauseStatus::NoExperiment, None);
+                let findings = vec![one];
+                report.diagnoses.push(Diagnosis { case: case.case.clone(), findings, ..template.clone() });
+            }
+            for diagnosis in &report.diagnoses {
+                told.push(experiment(&report, ("tiled", &diagnosis.case), &diagnosis.findings[0]));
+            }
+            told.push(without_remedy(&report));
+            told.join("\n")
+        };
+        insta::assert_snapshot!([tell(&found), tell(&found[1..2])].join("\n"), @"
+        not tested: no kernel is without it
+        not tested: no parameter of this family removes it
+        not tested: no parameter of this family removes it
+        . For 1 of the 2 winners with a suspected cause, no parameter removes it: there, tuning only makes the rest of the kernel faster, and larger gains need a new kernel. On 1 other, only an empty launch was found, which no kernel is without
+        not tested: no parameter of this family removes it
+        . For the only winner with a suspected cause, no parameter removes it: there, tuning only makes the rest of the kernel faster, and larger gains need a new kernel
+        ");
     }
 
     #[test]

@@ -393,6 +393,7 @@ fn a_session_is_told_to_programs_as_json() {
       "model_check": null,
       "first_breakdown": null,
       "ablated_leads": [],
+      "undivided_leads": [],
       "no_counters": null,
       "correctness": [
         {

@@ -53,11 +53,11 @@ fn a_session_reads_as_markdown() {
 
     *Before / now* of the improved case comes from two runs, so changes of the machine are in it. The search found its winner.
 
-    **How to read it.** Session 2, finished (its time budget is spent). Durations are wall time since the start. A *family* is a kernel source with parameters; a *variant* has a value for each; an *iteration* tries one variant. A *case* is one shape: `b1h1s128` is S = 128 (the sequence length). *Baselines* (PyTorch 2.9.0): `torch sdpa (flash)`.
+    **How to read it.** Session 2, finished (its time budget is spent). Durations are wall time since the start. A *family* is a kernel source with parameters; a *variant* has a value for each; an *iteration* tries one. A *case* is one shape: `b1h1s128` is S = 128 (the sequence length). *Baselines* (PyTorch 2.9.0, in CUDA graphs like ours): `torch sdpa (flash)`.
 
     - *Before* is what the session had to beat: the first kernel. The *first kernel* is a case's first correct one.
-    - A ratio above 1 means that ours is faster. With a 95% interval, it is of one run, and the other time is the time now times it. Ratios of two runs have two decimals.
-    - The *floor* is the time that no correct kernel beats: arithmetic at its peak, the transfers from memory or L2, or an empty launch. Caches were warm: inputs that fit in L2 were there already.
+    - A ratio above 1 means that ours is faster. With a 95% interval, both took turns in one run, and the other time is the time now times it. Ratios of two runs have two decimals.
+    - The *floor* is the time that no correct kernel beats: arithmetic at its peak, transfers from memory or L2, or an empty launch. Caches were warm: inputs that fit were in L2.
     - *Not explained*: neither the floor nor what the cause would save.
 
     ## What was slow, and why

@@ -57,12 +57,12 @@ fn a_report_explains_the_initial_kernel_and_the_best_variants() {
 
     1. **the grid has 2 blocks on 58 SMs** (`too-few-blocks`): a multiprocessor without a block has nothing to do.
        - Possible gain 29.00×, confidence medium. Evidence: 97% of the SMs are idle. Against: 4 times the work takes 4 times as long.
-       - Experiment: none found that removes it.
+       - Experiment: not tested: no parameter of this family removes it.
     ");
     let rows: Vec<&str> = markdown.lines().filter(|line| line.starts_with("| b1h1s128 |")).take(2).collect();
     insta::assert_snapshot!(rows.join("\n"), @"
     | b1h1s128 | 80.00 | 50.00 | 1.60× (not in one run) | tiled | 25.00 (torch sdpa (flash)) | 0.50× (not in one run) | 1.000 (launch) | the grid has 2 blocks on 58 SMs; 65% not explained |
-    | b1h1s128 | tiled | the grid has 2 blocks on 58 SMs | 1.50×, medium | 65% | none found that removes it | set BLOCK from 64 to 16: 8 blocks instead of 2 |
+    | b1h1s128 | tiled | the grid has 2 blocks on 58 SMs | 1.50×, medium | 65% | not tested: no parameter of this family removes it | set BLOCK from 64 to 16: 8 blocks instead of 2 |
     ");
     let of_rest = |line: &&str| line.starts_with("| floor ") || line.starts_with("On ");
     insta::assert_snapshot!(markdown.lines().filter(of_rest).collect::<Vec<_>>().join("\n"), @"
@@ -70,6 +70,14 @@ fn a_report_explains_the_initial_kernel_and_the_best_variants() {
     On `b8h8s512`, no cause accounts for the distance to the floor, 400×. Hardware counters would tell more: `optloop start --workload attention-fp16-d64 --case b8h8s512 --budget 240s` reads those of its winner if `ncu` works, in at most 240 s and for $0.01.
     ");
     assert!(!report(&record).to_markdown().unwrap().contains("too-few-blocks"));
+    let floor = |gain, confidence| {
+        let page = report_with(&record, &[Finding { confidence, ..finding(ids[2], gain) }]).to_markdown().unwrap();
+        page.lines().find_map(|line| line.strip_prefix("| floor | 1.000 | - | ")).unwrap().to_owned()
+    };
+    insta::assert_snapshot!([floor(1.5, Confidence::Low), floor(1.0, Confidence::Low)].join("\n"), @"
+    50.00× is left. The cause found (the grid has 2 blocks on 58 SMs) accounts for 1.50× (low confidence); the other 33.33× are not explained |
+    50.00× is left |
+    ");
 }
 
 #[test]

@@ -187,7 +187,12 @@ fn a_change_that_was_not_correct_tests_nothing_and_is_not_called_untested() {
 fn a_case_whose_causes_were_all_refuted_says_so() {
     let record = with_trial(512, 44.5, remedy("too-few-blocks"), 3);
     let page = report_with(&record, &[finding(1.44)]).to_markdown().unwrap();
-    assert!(page.contains("| all refuted | not known: experiments refuted all causes that rules found |"), "{page}");
+    assert!(
+        page.contains(
+            "| tested, refuted: `too-few-blocks` | not known: experiments refuted all causes that rules found |"
+        ),
+        "{page}"
+    );
 }
 
 #[test]
