@@ -190,6 +190,9 @@ fn cause(found: &Finding) -> String {
     };
     let status = match tested.status {
         CauseStatus::Confirmed => format!("confirmed: an experiment gained {gained}"),
+        CauseStatus::Supported if tested.changes.len() == 1 => {
+            format!("supported: an experiment gained {gained}, so other causes went away, too")
+        }
         CauseStatus::Supported => format!("supported: an experiment that changed more gained {gained}"),
         CauseStatus::Inconclusive => {
             format!(

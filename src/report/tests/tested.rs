@@ -47,6 +47,8 @@ fn a_cause_survives_if_its_removal_brings_half_of_the_expected_gain() {
     let moved = || Origin::Move { changes: Vec::new() };
     let table = [
         ("half of 1.44x is 1.2x", 96, 37.0, remedy("too-few-blocks"), 3, 1.44, CauseStatus::Confirmed),
+        ("more than 1.1x to the power of 1.5", 96, 37.0, remedy("too-few-blocks"), 3, 1.1, CauseStatus::Supported),
+        ("as far above 1.01x, but only by noise", 96, 43.5, remedy("too-few-blocks"), 3, 1.01, CauseStatus::Confirmed),
         ("1.15x is less than half of it", 96, 39.1, remedy("too-few-blocks"), 3, 1.44, CauseStatus::NotConfirmed),
         ("no gain known, 3% faster", 96, 43.5, remedy("too-few-blocks"), 3, 1.0, CauseStatus::Confirmed),
         ("no gain known, 2% faster", 96, 44.1, remedy("too-few-blocks"), 3, 1.0, CauseStatus::NotConfirmed),
