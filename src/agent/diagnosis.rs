@@ -5,6 +5,7 @@
 mod ablated;
 mod alike;
 mod bound;
+mod modelled;
 mod recorded;
 mod remedy;
 mod rules;

@@ -48,8 +48,8 @@ pub enum CauseStatus {
     /// Without the cause, the variant was faster by at least half of the expected gain. Only one parameter changed, and no
     /// other cause of the variant could account for that.
     Confirmed,
-    /// Without the cause, the variant was as much faster. Several parameters or the family changed, or other causes could
-    /// account for it, so that some of the gain may be theirs.
+    /// Without the cause, the variant was as much faster. Several parameters or the family changed, other causes could account
+    /// for it, or one parameter gained so much more that other causes must have a part. So some of the gain may be theirs.
     Supported,
     /// Several parameters or the family changed, and the variant was so much faster that other causes must have a part.
     Inconclusive,
@@ -82,9 +82,11 @@ pub fn judge(finding: &Finding, iterations: &[IterationRecord]) -> CauseTest {
         }
         None => CauseStatus::NoExperiment,
         Some((.., speedup)) if *speedup < needed(finding.gain) => CauseStatus::NotConfirmed,
-        Some(_) if changes.len() == 1 => CauseStatus::Confirmed,
-        Some((.., speedup)) if is_far_more(*speedup, finding.gain) => CauseStatus::Inconclusive,
-        Some(_) => CauseStatus::Supported,
+        Some((.., speedup)) => match (changes.len() == 1, is_far_more(*speedup, finding.gain)) {
+            (true, false) => CauseStatus::Confirmed,
+            (true, true) | (false, false) => CauseStatus::Supported,
+            (false, true) => CauseStatus::Inconclusive,
+        },
     };
     let (iteration, case, speedup) = best.map_or((None, None, None), |(id, case, by)| (Some(id), Some(case), Some(by)));
     CauseTest { status, iteration, changes, case, speedup, expected: finding.gain, shared_with: Vec::new() }
@@ -120,7 +122,7 @@ pub fn is_more(speedup: f64, expected: f64) -> bool {
 
 /// Tells whether a speed-up is so much larger than an expected gain that it must have other causes, too.
 fn is_far_more(speedup: f64, expected: f64) -> bool {
-    expected > 1.0 && speedup > expected.powf(FAR_MORE)
+    is_more(speedup, expected) && speedup > expected.powf(FAR_MORE)
 }
 
 /// Tells whether an iteration removed a finding's cause from the explained variant.

@@ -15,15 +15,13 @@ use crate::domain::{finding, tested};
 /// The most findings of one variant on a case. The rest has little weight.
 const MAX: usize = 4;
 
-/// Groups findings by variant and case. Causes that an experiment has confirmed or supported come first, refuted ones
-/// last.
+/// Groups findings by variant and case, and orders them by what experiments have shown.
 pub(super) fn diagnoses(findings: &[finding::Finding], cases: &[Case], input: &ReportInput<'_>) -> Vec<Diagnosis> {
     let mut diagnoses: Vec<Diagnosis> = Vec::new();
     for found in findings {
         let Some(iteration) = found.iteration else { continue };
         let same = |one: &&mut Diagnosis| one.iteration == iteration && one.case == found.case;
         match diagnoses.iter_mut().find(same) {
-            Some(diagnosis) if diagnosis.findings.len() >= MAX => {}
             // An initial kernel that is also the best variant was diagnosed as both.
             Some(diagnosis)
                 if diagnosis.findings.iter().any(|one| one.rule == found.rule && one.cause == found.cause) => {}
@@ -42,6 +40,7 @@ pub(super) fn diagnoses(findings: &[finding::Finding], cases: &[Case], input: &R
         tested::tell_apart(&mut tests);
         let doubtful = doubtful(findings);
         findings.sort_by(|one, other| by_experiment(one, other, &doubtful));
+        findings.truncate(MAX);
     }
     diagnoses
 }
@@ -57,15 +56,16 @@ fn by_experiment(one: &Finding, other: &Finding, doubtful: &[&str]) -> Ordering 
     ranks.then_with(|| shown(other).total_cmp(&shown(one)))
 }
 
-/// Ranks causes by what experiments have shown. A doubtful one comes after the others, unless the change of one parameter
-/// has confirmed it.
+/// Ranks causes by what experiments have shown. A doubtful one that no experiment has shown anything about comes after the
+/// others.
 fn rank(found: &Finding, doubtful: &[&str]) -> u8 {
     match found.tested.status {
         CauseStatus::Confirmed => 0,
-        CauseStatus::NotConfirmed => 3,
-        _ if doubtful.contains(&found.rule) => 2,
-        CauseStatus::Supported => 0,
-        CauseStatus::Inconclusive | CauseStatus::NotTested | CauseStatus::NoExperiment => 1,
+        CauseStatus::Supported => 1,
+        CauseStatus::Inconclusive => 2,
+        CauseStatus::NotTested | CauseStatus::NoExperiment if doubtful.contains(&found.rule) => 4,
+        CauseStatus::NotTested | CauseStatus::NoExperiment => 3,
+        CauseStatus::NotConfirmed => 5,
     }
 }
 
@@ -139,8 +139,7 @@ mod tests {
             findings[0].tested.status = status;
             findings.iter().map(|found| rank(found, &["too-few-blocks"])).collect::<Vec<_>>()
         };
-        assert_eq!(ranked(CauseStatus::Inconclusive), [2, 1, 1]);
-        assert_eq!(ranked(CauseStatus::Supported), [2, 1, 1]);
-        assert_eq!(ranked(CauseStatus::Confirmed), [0, 1, 1]);
+        assert_eq!(ranked(CauseStatus::NotTested), [4, 3, 3]);
+        assert_eq!(ranked(CauseStatus::Inconclusive), [2, 3, 3]);
     }
 }

@@ -150,11 +150,9 @@ fn first_kernel(report: &Report) -> Option<String> {
             None => causes.push(vec![found]),
         }
     }
-    let is_shown = |found: &Finding| matches!(found.tested.status, CauseStatus::Confirmed | CauseStatus::Supported);
-    let shown = causes.iter().map(|group| group[0]).filter(|found| is_shown(found));
-    let explained: f64 = shown.filter_map(|found| found.tested.speedup).product();
-    let (named, others) = causes.split_at(causes.len().min(FIRST_CAUSES));
-    let larger = larger_than(named, others).map(cause);
+    let (named, others) = first_causes(causes);
+    let explained: f64 = named.iter().filter_map(|group| shown(group[0])).product();
+    let larger = larger_than(&named, &others).map(cause);
     let causes: Vec<String> = named.iter().map(|group| one_experiment(group)).chain(larger).collect();
     let own = report.cases.iter().find(|one| one.case == *case)?;
     let far = own.start_us.zip(own.floor_us).map(|(us, floor_us)| times(us / floor_us));
@@ -173,9 +171,33 @@ fn first_kernel(report: &Report) -> Option<String> {
         .then(|| format!("The first kernel, `{family}`,{far}.{cost} Causes: {}.{tuned}", causes.join("; ")))
 }
 
+/// Returns what the experiment gained that has confirmed or supported a cause. None without one.
+fn shown(found: &Finding) -> Option<f64> {
+    let is_shown = matches!(found.tested.status, CauseStatus::Confirmed | CauseStatus::Supported);
+    found.tested.speedup.filter(|_| is_shown)
+}
+
+/// Divides causes into those to name and the others: the confirmed ones and, with fewer than two, the supported ones. If
+/// experiments have shown neither, the first ones. Beside causes that they have shown, one whose experiment was inconclusive is
+/// not named.
+fn first_causes(mut causes: Vec<Vec<&Finding>>) -> (Vec<Vec<&Finding>>, Vec<Vec<&Finding>>) {
+    let count = |status| causes.iter().filter(|group| group[0].tested.status == status).count();
+    let (confirmed, supported) = (count(CauseStatus::Confirmed), count(CauseStatus::Supported));
+    let named = match (confirmed, supported) {
+        (0, 0) => causes.len(),
+        (0 | 1, _) => confirmed + supported,
+        _ => confirmed,
+    };
+    if confirmed + supported > 0 {
+        causes.retain(|group| group[0].tested.status != CauseStatus::Inconclusive);
+    }
+    let others = causes.split_off(named.min(FIRST_CAUSES));
+    (causes, others)
+}
+
 /// Returns the cause with the largest possible gain of those that are not named, if it is larger than all that are.
 fn larger_than<'a>(named: &[Vec<&'a Finding>], others: &[Vec<&'a Finding>]) -> Option<&'a Finding> {
-    let most = named.iter().flatten().map(|found| found.gain).fold(1.0, f64::max);
+    let most = named.iter().flatten().map(|found| shown(found).unwrap_or(found.gain)).fold(1.0, f64::max);
     let larger = others.iter().flatten().copied().filter(|found| found.gain > most);
     larger.max_by(|a, b| a.gain.total_cmp(&b.gain))
 }
@@ -204,6 +226,9 @@ fn cause(found: &Finding) -> String {
     };
     let status = match tested.status {
         CauseStatus::Confirmed => format!("confirmed: an experiment gained {gained}"),
+        CauseStatus::Supported if tested.changes.len() == 1 => {
+            format!("supported: an experiment gained {gained}, so other causes went away, too")
+        }
         CauseStatus::Supported => format!("supported: an experiment that changed more gained {gained}"),
         CauseStatus::Inconclusive => {
             format!(

@@ -19,11 +19,12 @@ mod tensor_cores_unused;
 mod too_few_blocks;
 mod uneven_blocks;
 
+pub(super) use too_few_blocks::divides_by_model;
 pub use too_few_blocks::leaves_idle;
 
-use super::ablated;
 use super::bound::Bound;
 use super::subject::Subject;
+use super::{ablated, modelled as model};
 use crate::domain::device::TimeSource;
 use crate::domain::finding::{Confidence, Evidence, EvidenceSource, Finding, Remedy};
 
@@ -80,6 +81,7 @@ pub fn findings(subject: &Subject<'_>) -> Vec<Finding> {
 
 /// Returns the same. No gain exceeds the limit that other cases set.
 pub fn findings_within(subject: &Subject<'_>, bound: Option<&Bound>) -> Vec<Finding> {
+    let off = model::off(subject);
     let finding = |rule: &Rule| {
         let Found { cause, mut evidence, mut confidence, gain: estimate, remedies } = (rule.find)(subject)?;
         let mut gain = estimate.clamp(1.0, subject.headroom());
@@ -87,6 +89,12 @@ pub fn findings_within(subject: &Subject<'_>, bound: Option<&Bound>) -> Vec<Find
         if let Some(ablated) = ablated::weigh(rule.name, subject, &mut gain) {
             limit = if ablated.supports { limit } else { "its instructions cost no more" };
             evidence.push(ablated);
+        }
+        // What its instructions cost was measured: next to nothing stays next to nothing.
+        let off = off.clone().filter(|_| gain >= MIN_GAIN && model::is_only_source(rule.name, subject));
+        if let Some(off) = off {
+            (gain, confidence) = (1.0, without_model(confidence, &evidence));
+            evidence.push(off);
         }
         if let Some(bound) = bound.filter(|bound| gain > bound.most(subject.time_ns)) {
             gain = bound.most(subject.time_ns);
@@ -118,6 +126,12 @@ pub fn findings_within(subject: &Subject<'_>, bound: Option<&Bound>) -> Vec<Find
     let mut findings: Vec<Finding> = RULES.iter().filter_map(finding).collect();
     findings.sort_by(|a, b| b.weight().total_cmp(&a.weight()));
     findings
+}
+
+/// Returns the confidence in a cause that is left where the model is off: counters of the GPU show it all the same.
+fn without_model(confidence: Confidence, evidence: &[Evidence]) -> Confidence {
+    let is_counted = evidence.iter().any(|one| one.supports && one.source == EvidenceSource::HardwareCounters);
+    if is_counted { confidence } else { Confidence::Low }
 }
 
 /// Says how the estimate of a rule follows from figures, where its evidence does not.

@@ -130,12 +130,12 @@ fn experiment_command(report: &Report) -> Option<String> {
 }
 
 /// In which order causes of lost time come, what their gain is, and what an experiment shows.
-pub(super) const CAUSE_ORDER: &str = "Causes that an experiment confirmed or supported come first, by its gain; others \
-                                      by possible gain (the estimated speed-up without the cause) and confidence. Possible gains \
-                                      overlap, so they do not multiply. If 2.00× are possible, one parameter that gains \
-                                      1.41× (the square root) *confirms* the cause. Several parameters, or one for which \
-                                      another cause could account, only *support* it. If several gain more than 2.83×, other \
-                                      causes have a part, so that is *inconclusive*.";
+pub(super) const CAUSE_ORDER: &str = "Confirmed causes come first, then supported ones, by the gain of their experiment; then \
+                                      inconclusive, then untested ones, by possible gain (the estimate without the cause) and \
+                                      confidence. Possible gains overlap, so they do not multiply. If 2.00× are possible, one \
+                                      parameter that gains 1.41× (the square root) *confirms* the cause. Several parameters, or \
+                                      one for which another cause could account, only *support* it. Above 2.83×, other causes \
+                                      have a part: one parameter *supports* it, several are *inconclusive*.";
 
 /// Says what experiments have shown about a cause that was found in a variant of a family on a case, or that none of
 /// them could show anything, because the variants were not correct.

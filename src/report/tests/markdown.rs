@@ -74,7 +74,7 @@ fn a_session_reads_as_markdown() {
     | `tiled`, the winner | 50.00 | 1.60× | `BLOCK` 64 → 256 (threads of a block) |
     | floor | 1.000 | - | 50.00× is left |
 
-    **What probably limits the winners now.** Causes that an experiment confirmed or supported come first, by its gain; others by possible gain (the estimated speed-up without the cause) and confidence. Possible gains overlap, so they do not multiply. If 2.00× are possible, one parameter that gains 1.41× (the square root) *confirms* the cause. Several parameters, or one for which another cause could account, only *support* it. If several gain more than 2.83×, other causes have a part, so that is *inconclusive*.
+    **What probably limits the winners now.** Confirmed causes come first, then supported ones, by the gain of their experiment; then inconclusive, then untested ones, by possible gain (the estimate without the cause) and confidence. Possible gains overlap, so they do not multiply. If 2.00× are possible, one parameter that gains 1.41× (the square root) *confirms* the cause. Several parameters, or one for which another cause could account, only *support* it. Above 2.83×, other causes have a part: one parameter *supports* it, several are *inconclusive*.
 
     | cases | best variants | what probably limits them | possible gain, confidence | not explained | experiment | next |
     |---|---|---|---|---|---|---|

@@ -121,6 +121,11 @@ pub(super) fn derivation(subject: &Subject<'_>) -> String {
     )
 }
 
+/// Tells whether only the model says how much of the time more blocks divide.
+pub(in crate::agent::diagnosis) fn divides_by_model(subject: &Subject<'_>) -> bool {
+    fixed(subject).is_some_and(|fixed| fixed.source == EvidenceSource::VirtualCounters)
+}
+
 /// Tells whether one multiprocessor computes the case at its peak in next to no time. No division of such a case among
 /// more blocks makes it faster.
 fn is_one_tile(subject: &Subject<'_>) -> bool {
