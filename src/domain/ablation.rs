@@ -33,11 +33,14 @@ pub enum Removed {
     Barriers,
     /// All kinds above but work. What is left are conversions, addresses, loops and synchronisation.
     AllKinds,
+    /// The same, and the synchronisation of asynchronous copies and of tensor cores, which then have nothing to do. What is left
+    /// are conversions, addresses and loops.
+    AllKindsAndWaits,
 }
 
 impl Removed {
     /// All of them. The control comes first.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Nothing,
         Self::Work,
         Self::GlobalLoads,
@@ -49,6 +52,7 @@ impl Removed {
         Self::Shuffles,
         Self::GlobalStores,
         Self::AllKinds,
+        Self::AllKindsAndWaits,
     ];
 
     /// Kinds of instructions.
@@ -77,6 +81,7 @@ impl Removed {
             Self::Shuffles => "shuffles",
             Self::Barriers => "barriers",
             Self::AllKinds => "all_kinds",
+            Self::AllKindsAndWaits => "all_kinds_and_waits",
         }
     }
 
@@ -99,6 +104,7 @@ impl Removed {
             Self::Shuffles => "shuffles between lanes",
             Self::Barriers => "block barriers",
             Self::AllKinds => "all of these",
+            Self::AllKindsAndWaits => "all of these and waits for asynchronous work",
         }
     }
 }

@@ -8,6 +8,9 @@ use crate::domain::ids::CaseName;
 use crate::domain::record::{IterationRecord, SessionRecord};
 use crate::domain::variant::VariantHash;
 
+/// What the synchronisation of asynchronous copies and of tensor cores is called.
+pub(super) const WAITS: &str = "waits for asynchronous work";
+
 /// The share of a time from which a kind of instruction is named.
 const NAMED: f64 = 0.05;
 
@@ -63,13 +66,19 @@ impl Breakdown {
         known
     }
 
-    /// Returns the share of the time that is left without all kinds of instructions, and is not the launch.
-    pub(super) fn other(&self) -> Option<f64> {
-        let all = self.share(Removed::AllKinds)?;
-        Some((1.0 - all - self.share(Removed::Work).unwrap_or_default()).clamp(0.0, 1.0))
+    /// Returns the share of the waits for asynchronous work, once all kinds of instructions are removed. None if the kernel has
+    /// none that can be removed, or if that was not measured.
+    pub(super) fn waits(&self) -> Option<f64> {
+        Some((self.share(Removed::AllKindsAndWaits)? - self.share(Removed::AllKinds)?).max(0.0))
     }
 
-    /// Says how much of the time the launch and the largest kinds of instructions take, and the others if that is more.
+    /// Returns the share of the time that is left without all kinds of instructions and such waits, and is not the launch.
+    pub(super) fn other(&self) -> Option<f64> {
+        let removed = self.share(Removed::AllKinds)? + self.waits().unwrap_or_default();
+        Some((1.0 - removed - self.share(Removed::Work).unwrap_or_default()).clamp(0.0, 1.0))
+    }
+
+    /// Says how much of the time the launch, the largest kinds of instructions, waits and other instructions take.
     pub(super) fn in_words(&self) -> String {
         let launch = self.share(Removed::Work).filter(|share| *share >= NAMED);
         let launch = launch.map(|share| format!("{} launch", percent(share)));
@@ -77,12 +86,15 @@ impl Breakdown {
         let named = kinds.iter().take(MOST).map(|(removed, share)| format!("{} {}", percent(*share), removed.text()));
         let none = kinds.is_empty().then(|| "no kind of instruction takes 5%".to_owned());
         let largest = kinds.first().map_or(0.0, |(_, share)| *share);
-        let other = self.other().filter(|other| *other >= NAMED);
-        let told = other.map(|other| format!("{} other instructions", percent(other)));
-        // Where most of the time is in none of the kinds, that comes first.
-        let is_first = other.is_some_and(|other| other > largest);
-        let (first, last) = if is_first { (told, None) } else { (None, told) };
-        first.into_iter().chain(launch).chain(named).chain(none).chain(last).collect::<Vec<_>>().join(", ")
+        let rest = [(self.waits(), WAITS), (self.other(), "other instructions")];
+        let mut rest: Vec<(f64, &str)> = rest.into_iter().filter_map(|(share, what)| Some((share?, what))).collect();
+        rest.retain(|(share, _)| *share >= NAMED);
+        rest.sort_by(|a, b| b.0.total_cmp(&a.0));
+        // What takes more than any kind comes first.
+        let (first, last): (Vec<_>, Vec<_>) = rest.into_iter().partition(|(share, _)| *share > largest);
+        let [first, last] =
+            [first, last].map(|some| some.into_iter().map(|(share, what)| format!("{} {what}", percent(share))));
+        first.chain(launch).chain(named).chain(none).chain(last).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -125,6 +137,7 @@ fn divide(
     let launch_us = (time_ns(slower, Removed::Work)? - time_ns(ablations, Removed::Work)?) / 1e3;
     let all = |of: &[Ablation]| Some(control_ns(of)? - time_ns(of, Removed::AllKinds)?);
     let kinds_us = (all(slower)? - all(ablations)?) / 1e3;
+    let waits_us = in_waits(ablations, slower).map(|ns| ns / 1e3);
     let longer = |removed: Removed| Some(Longer { removed, us: in_kind(ablations, slower, removed)? / 1e3 });
     let longer = Removed::KINDS.into_iter().filter_map(longer).filter(|longer| longer.us > 0.0);
     Some(AblatedLead {
@@ -138,9 +151,21 @@ fn divide(
         lead_us,
         launch_us,
         kinds_us,
-        other_us: lead_us - launch_us - kinds_us,
+        waits_us,
+        other_us: lead_us - launch_us - kinds_us - waits_us.unwrap_or_default(),
         largest: longer.max_by(|a, b| a.us.total_cmp(&b.us)),
     })
+}
+
+/// Returns how much longer the slower kernel spends on waits for asynchronous work, in nanoseconds. None if neither has any, or
+/// if a time is not known.
+fn in_waits(ablations: &[Ablation], slower: &[Ablation]) -> Option<f64> {
+    let with_kinds = in_kind(ablations, slower, Removed::AllKindsAndWaits)?;
+    let kinds = |of: &[Ablation]| {
+        let has = of.iter().any(|one| one.removed == Removed::AllKindsAndWaits);
+        if has { cost(of, Removed::AllKinds) } else { Some(0.0) }
+    };
+    Some(with_kinds - (kinds(slower)? - kinds(ablations)?))
 }
 
 /// Returns how much longer the slower kernel spends on a kind of instruction, in nanoseconds. None if neither has any, or if
@@ -195,8 +220,28 @@ mod tests {
         let Longer { removed, us } = found.largest.unwrap();
         assert_eq!((removed, rounded(us)), (GlobalLoads, 1.6), "more than all kinds together, which hide each other");
         assert_eq!(lead(&[(Nothing, 6.0), (Work, 1.2), (GlobalLoads, 3.9)]), None, "all kinds together are not known");
+        assert_eq!(found.waits_us, None);
         let none = lead(&[(Nothing, 6.0), (Work, 1.2), (GlobalLoads, 5.6), (Barriers, 6.0), (AllKinds, 6.0)]).unwrap();
         assert_eq!(none.largest, None, "the winner spends more on each kind");
+    }
+
+    /// The slower kernel waits for 0.9 us. The winner waits for 0.2 us, or has no waits.
+    #[test]
+    fn waits_are_a_part_of_a_lead() {
+        use Removed::{AllKinds, AllKindsAndWaits, Nothing, Work};
+        let without = ablations(&[(Nothing, 4.0), (Work, 1.0), (AllKinds, 3.0)]);
+        let own = [without.clone(), ablations(&[(AllKindsAndWaits, 2.8)])].concat();
+        let slower = ablations(&[(Nothing, 6.0), (Work, 1.2), (AllKinds, 3.7), (AllKindsAndWaits, 2.8)]);
+        let parts = |own: &[Ablation], slower: &[Ablation]| {
+            let lead = divide(&"c".into(), (&iteration("a"), own), (&iteration("b"), slower)).unwrap();
+            let rounded = |us: f64| (100.0 * us).round() / 100.0;
+            (lead.waits_us.map(rounded), [lead.launch_us, lead.kinds_us, lead.other_us].map(rounded))
+        };
+        assert_eq!(parts(&own, &slower), (Some(0.7), [0.2, 1.3, -0.2]), "2 us in all");
+        assert_eq!(parts(&without, &slower), (Some(0.9), [0.2, 1.3, -0.4]));
+        let mut unknown = slower.clone();
+        unknown[3].time_ns = Err("all of them stay".to_owned());
+        assert_eq!(parts(&own, &unknown), (None, [0.2, 1.3, 0.5]));
     }
 
     #[test]
@@ -218,11 +263,24 @@ mod tests {
             (Removed::Shuffles, 0.01),
             (Removed::AllKinds, 0.55),
         ];
-        let without = shares.map(|(removed, share)| without(removed, share)).into();
-        let iteration = iteration("a").id;
-        let breakdown = Breakdown { iteration, family: "a".to_owned(), us: 4.0, without };
-        let told = "14% launch, 31% loads from global memory, 9.0% products on tensor cores, 31% other instructions";
-        assert_eq!(breakdown.in_words(), told);
-        assert!((breakdown.other().unwrap() - 0.31).abs() < 1e-9);
+        let told = |shares: &[(Removed, f64)]| {
+            let without = shares.iter().map(|(removed, share)| without(*removed, *share)).collect();
+            let breakdown = Breakdown { iteration: iteration("a").id, family: "a".to_owned(), us: 4.0, without };
+            let percent = |share: f64| (100.0 * share).round();
+            (breakdown.in_words(), breakdown.waits().map(percent), breakdown.other().map(percent))
+        };
+        let kinds = "14% launch, 31% loads from global memory, 9.0% products on tensor cores";
+        assert_eq!(told(&shares), (format!("{kinds}, 31% other instructions"), None, Some(31.0)));
+        let with = |all: f64| [&shares[..], &[(Removed::AllKindsAndWaits, all)]].concat();
+        let rest = format!("{kinds}, 23% waits for asynchronous work, 8.0% other instructions");
+        assert_eq!(told(&with(0.78)), (rest, Some(23.0), Some(8.0)));
+        // One part of the time can be larger than that of any kind, which hide each other.
+        let mut most = shares.to_vec();
+        most[2].1 = 0.2;
+        most.push((Removed::AllKindsAndWaits, 0.78));
+        let first =
+            "23% waits for asynchronous work, 14% launch, 20% loads from global memory, 9.0% products on tensor cores";
+        assert_eq!(told(&most), (format!("{first}, 8.0% other instructions"), Some(23.0), Some(8.0)));
+        assert_eq!(told(&with(0.54)).1, Some(0.0), "times scatter");
     }
 }

@@ -18,13 +18,24 @@ pub(super) enum KernelIdea<'a> {
     Part(TimePart<'a>),
 }
 
+/// What takes a part of a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TakenBy {
+    /// A kind of instruction.
+    Kind(Removed),
+    /// Waits for asynchronous work.
+    Waits,
+    /// None of these, and not the launch.
+    Other,
+}
+
 /// A part of the time of the cases that a family wins.
 #[derive(Clone)]
 pub(super) struct TimePart<'a> {
     /// The family.
     pub(super) family: &'a str,
-    /// The kind of instruction that takes it. None for what no kind takes, and the launch neither.
-    pub(super) removed: Option<Removed>,
+    /// What takes it.
+    pub(super) taken_by: TakenBy,
     /// The cases with their shares of the time, the largest first. Not empty.
     pub(super) shares: Vec<(&'a Case, f64)>,
     /// How much faster all cases of the session would be without it, as a geometric mean.
@@ -45,23 +56,28 @@ fn largest_part(cases: &[Case]) -> Option<TimePart<'_>> {
     let mut families: Vec<&str> = cases.iter().filter_map(|case| Some(&*case.breakdown.as_ref()?.family)).collect();
     families.sort_unstable();
     families.dedup();
-    let kinds = Removed::KINDS.into_iter().map(Some).chain([None]);
-    let kinds: Vec<Option<Removed>> = kinds.collect();
-    let all = families.iter().flat_map(|family| kinds.iter().filter_map(|removed| part(cases, family, *removed)));
+    let kinds = Removed::KINDS.into_iter().map(TakenBy::Kind).chain([TakenBy::Waits, TakenBy::Other]);
+    let kinds: Vec<TakenBy> = kinds.collect();
+    let all = families.iter().flat_map(|family| kinds.iter().filter_map(|taken_by| part(cases, family, *taken_by)));
     all.max_by(|a, b| a.most.total_cmp(&b.most))
 }
 
-fn part<'a>(cases: &'a [Case], family: &'a str, removed: Option<Removed>) -> Option<TimePart<'a>> {
+fn part<'a>(cases: &'a [Case], family: &'a str, taken_by: TakenBy) -> Option<TimePart<'a>> {
     let share = |case: &'a Case| {
         let breakdown = case.breakdown.as_ref().filter(|breakdown| breakdown.family == family)?;
-        let share = removed.map_or_else(|| breakdown.other(), |removed| breakdown.share(removed))?;
+        let share = match taken_by {
+            TakenBy::Kind(removed) => breakdown.share(removed),
+            TakenBy::Waits => breakdown.waits(),
+            TakenBy::Other => breakdown.other(),
+        };
+        let share = share?;
         (share >= MIN_SHARE).then_some((case, share))
     };
     let mut shares: Vec<(&Case, f64)> = cases.iter().filter_map(share).collect();
     shares.sort_by(|a, b| b.1.total_cmp(&a.1));
     let logs: f64 = shares.iter().map(|(_, share)| without(*share).ln()).sum();
     let most = (logs / cases.len() as f64).exp();
-    (!shares.is_empty()).then_some(TimePart { family, removed, shares, most })
+    (!shares.is_empty()).then_some(TimePart { family, taken_by, shares, most })
 }
 
 /// Returns how much faster a kernel is without a share of its time.
@@ -140,7 +156,11 @@ impl KernelIdea<'_> {
 impl TimePart<'_> {
     /// Names what takes the time.
     pub(super) fn name(&self) -> &'static str {
-        self.removed.map_or("other instructions (addresses, conversions, loops and synchronisation)", Removed::text)
+        match self.taken_by {
+            TakenBy::Kind(removed) => removed.text(),
+            TakenBy::Waits => "waits for asynchronous work",
+            TakenBy::Other => "other instructions (such as addresses, conversions and loops)",
+        }
     }
 
     /// Says which share of the time it takes.
@@ -159,16 +179,17 @@ impl TimePart<'_> {
 
     /// Says what a kernel could do about it.
     pub(super) fn idea(&self) -> &'static str {
-        match self.removed {
-            Some(Removed::GlobalLoads) => "load less from global memory, or have more loads in flight",
-            Some(Removed::SharedLoads) => "keep more operands in registers",
-            Some(Removed::TensorProducts) => "keep more products of tensor cores in flight",
-            Some(Removed::SpecialFunctions) => "compute fewer exponentials, or some of them by polynomials",
-            Some(Removed::Arithmetic) => "do less arithmetic for each score, or with packed instructions",
-            Some(Removed::Barriers) => "synchronise fewer warps, and less often",
-            Some(Removed::Shuffles) => "combine more values in a lane before lanes exchange them",
-            Some(Removed::GlobalStores) => "store while the next tile is computed",
-            _ => "spend fewer instructions on addresses, conversions and loops, set up fewer blocks, and wait less",
+        match self.taken_by {
+            TakenBy::Kind(Removed::GlobalLoads) => "load less from global memory, or have more loads in flight",
+            TakenBy::Kind(Removed::SharedLoads) => "keep more operands in registers",
+            TakenBy::Kind(Removed::TensorProducts) => "keep more products of tensor cores in flight",
+            TakenBy::Kind(Removed::SpecialFunctions) => "compute fewer exponentials, or some of them by polynomials",
+            TakenBy::Kind(Removed::Arithmetic) => "do less arithmetic for each score, or with packed instructions",
+            TakenBy::Kind(Removed::Barriers) => "synchronise fewer warps, and less often",
+            TakenBy::Kind(Removed::Shuffles) => "combine more values in a lane before lanes exchange them",
+            TakenBy::Kind(Removed::GlobalStores) => "store while the next tile is computed",
+            TakenBy::Waits => "let other warps or tiles work while copies and products are in flight",
+            _ => "spend fewer instructions on addresses, conversions and loops, and set up fewer blocks",
         }
     }
 }

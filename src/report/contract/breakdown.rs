@@ -37,7 +37,7 @@ pub struct Without {
     pub problem: Option<String>,
 }
 
-/// How much longer another kernel takes than a winner, in three parts that add up. Each part is a difference of times that
+/// How much longer another kernel takes than a winner, in parts that add up. Each part is a difference of times that
 /// ablations measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AblatedLead {
@@ -61,7 +61,10 @@ pub struct AblatedLead {
     pub launch_us: f64,
     /// How much longer all kinds of instructions take together that can be removed.
     pub kinds_us: f64,
-    /// How much longer the rest takes: conversions, addresses, loops and synchronisation.
+    /// How much longer waits for asynchronous work take, once all kinds are removed. Null if that is not known, or if neither
+    /// kernel has any that can be removed: the rest has what there is.
+    pub waits_us: Option<f64>,
+    /// How much longer the rest takes: conversions, addresses, loops, and the synchronisation that stays.
     pub other_us: f64,
     /// The kind on which it spends most longer. Null if it spends longer on none.
     pub largest: Option<Longer>,

@@ -3,6 +3,7 @@
 use super::table::table;
 use crate::domain::ablation::Removed;
 use crate::report::advantage;
+use crate::report::breakdown::WAITS;
 use crate::report::changes::listed;
 use crate::report::contract::{AblatedLead, Advantage, Breakdown, Case, DiagnosisOf, Longer, Report};
 use crate::report::format::{NOTHING, counted, either, percent, times, us};
@@ -18,6 +19,9 @@ const COMMITTED: &str = "committed_winner";
 
 /// What is left without the kinds of instructions that can be removed.
 const OTHER: &str = "other instructions, such as addresses and synchronisation";
+
+/// What is left without these and without waits.
+const OTHER_THAN_WAITS: &str = "other instructions, such as addresses and conversions";
 
 /// The share from which a column is worth its room.
 const SHOWN: f64 = 0.01;
@@ -53,16 +57,20 @@ pub(super) fn winners(report: &Report) -> Option<String> {
     let is_shown = |removed: &Removed| known.iter().any(|(_, one)| one.share(*removed).is_some_and(|it| it >= SHOWN));
     let kinds: Vec<Removed> = Removed::KINDS.into_iter().filter(is_shown).collect();
     let shown = |share: Option<f64>| share.map_or_else(|| NOTHING.to_owned(), |share| percent(share.max(0.0)));
+    let waits_are_known = known.iter().any(|(_, one)| one.waits().is_some());
     let row = |(case, breakdown): &(&Case, &Breakdown)| {
         let family = breakdown.family.clone();
         let kinds = kinds.iter().map(|removed| shown(breakdown.share(*removed)));
-        let ends = [shown(breakdown.share(Removed::AllKinds)), shown(breakdown.other())];
+        let all = shown(breakdown.share(Removed::AllKinds));
+        let waits = waits_are_known.then(|| shown(breakdown.waits()));
+        let ends = [all].into_iter().chain(waits).chain([shown(breakdown.other())]);
         let starts = [case.case.to_string(), family, us(breakdown.us), shown(breakdown.share(Removed::Work))];
         starts.into_iter().chain(kinds).chain(ends).collect::<Vec<_>>()
     };
     let kinds = kinds.iter().map(|removed| format!(">{}", removed.text()));
     let starts = ["case", "winner", ">us", ">launch"].map(str::to_owned);
-    let ends = [">all of these", ">other"].map(str::to_owned);
+    let waits = waits_are_known.then(|| format!(">{WAITS}"));
+    let ends = [">all of these".to_owned()].into_iter().chain(waits).chain([">other".to_owned()]);
     let headings: Vec<String> = starts.into_iter().chain(kinds).chain(ends).collect();
     let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
     (!known.is_empty()).then(|| table(&headings, &known.iter().map(row).collect::<Vec<_>>()))
@@ -71,11 +79,14 @@ pub(super) fn winners(report: &Report) -> Option<String> {
 /// Returns the leads over committed winners and over the next best families, divided into their parts, but at most so many. None
 /// if none was divided.
 pub(super) fn leads(report: &Report, most: usize) -> Option<String> {
+    let told: Vec<&AblatedLead> = shown(report).into_iter().take(most).collect();
+    let waits_are_known = waits_are_known(&told);
     let row = |lead: &&AblatedLead| {
-        let AblatedLead { case, family, factor, lead_us, launch_us, kinds_us, other_us, largest, .. } = lead;
+        let AblatedLead { case, family, factor, lead_us, launch_us, kinds_us, waits_us, other_us, largest, .. } = lead;
         let largest = largest.map(|longer| format!("{} {}", signed(longer.us), longer.removed.text()));
         let counted = differently(report, lead);
-        vec![
+        let waits = waits_are_known.then(|| waits_us.map_or_else(|| NOTHING.to_owned(), signed));
+        let starts = [
             case.to_string(),
             family.clone(),
             slower(report, lead),
@@ -83,23 +94,23 @@ pub(super) fn leads(report: &Report, most: usize) -> Option<String> {
             signed(*launch_us),
             signed(*kinds_us),
             largest.unwrap_or_else(|| NOTHING.to_owned()),
-            signed(*other_us),
-            counted.unwrap_or_else(|| NOTHING.to_owned()),
-        ]
+        ];
+        let ends = [signed(*other_us), counted.unwrap_or_else(|| NOTHING.to_owned())];
+        starts.into_iter().chain(waits).chain(ends).collect::<Vec<_>>()
     };
-    let headings = [
-        "case",
-        "winner",
-        "slower kernel",
-        ">longer, us",
-        ">launch",
-        ">kinds that can be removed",
-        "most alone",
-        ">other",
-        "what the winner does differently",
-    ];
-    let rows: Vec<Vec<String>> = shown(report).iter().take(most).map(row).collect();
+    let waits = format!(">{WAITS}");
+    let starts =
+        ["case", "winner", "slower kernel", ">longer, us", ">launch", ">kinds that can be removed", "most alone"];
+    let waits = waits_are_known.then_some(&*waits);
+    let headings: Vec<&str> =
+        starts.into_iter().chain(waits).chain([">other", "what the winner does differently"]).collect();
+    let rows: Vec<Vec<String>> = told.iter().map(row).collect();
     (!rows.is_empty()).then(|| table(&headings, &rows))
+}
+
+/// Tells whether the waits for asynchronous work are a part of some lead.
+fn waits_are_known(leads: &[&AblatedLead]) -> bool {
+    leads.iter().any(|lead| lead.waits_us.is_some())
 }
 
 /// Returns how many leads were divided.
@@ -156,14 +167,14 @@ pub(super) fn most_of_leads(report: &Report) -> Option<String> {
         true => format!("`{}` (over the committed winner)", lead.case),
         false => format!("`{}`", lead.case),
     };
-    let told = [Part::Kinds, Part::Other, Part::Launch].into_iter().filter_map(|part| {
+    let waits_are_known = waits_are_known(&leads);
+    let told = [Part::Kinds, Part::Waits, Part::Other, Part::Launch].into_iter().filter_map(|part| {
         let of_part = leads.iter().filter(|lead| Part::most(lead) == part);
         let cases: Vec<String> = of_part.map(|lead| name(lead)).collect();
-        Some(format!("{} on {}", part.text(), listed(&cases)?))
+        Some(format!("{} on {}", part.text(waits_are_known), listed(&cases)?))
     });
     let told: Vec<String> = told.collect();
-    let exceeds =
-        |lead: &&&AblatedLead| [lead.launch_us, lead.kinds_us, lead.other_us].iter().any(|us| *us > lead.lead_us);
+    let exceeds = |lead: &&&AblatedLead| Part::all(lead).iter().any(|(_, us)| *us > lead.lead_us);
     let made_up = match leads.iter().filter(exceeds).count() {
         0 => String::new(),
         some if some == leads.len() => " The winner gives a part of that back elsewhere.".to_owned(),
@@ -177,14 +188,21 @@ pub(super) fn most_of_leads(report: &Report) -> Option<String> {
 enum Part {
     Launch,
     Kinds,
+    Waits,
     Other,
 }
 
 impl Part {
+    /// Returns the parts of a lead that are known, with their times.
+    fn all(lead: &AblatedLead) -> Vec<(Self, f64)> {
+        let waits = lead.waits_us.map(|us| (Self::Waits, us));
+        let known = [(Self::Launch, lead.launch_us), (Self::Kinds, lead.kinds_us)];
+        known.into_iter().chain(waits).chain([(Self::Other, lead.other_us)]).collect()
+    }
+
     /// Returns the largest part of a lead.
     fn most(lead: &AblatedLead) -> Self {
-        let parts = [(Self::Launch, lead.launch_us), (Self::Kinds, lead.kinds_us), (Self::Other, lead.other_us)];
-        parts.into_iter().max_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(Self::Other, |(part, _)| part)
+        Self::all(lead).into_iter().max_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(Self::Other, |(part, _)| part)
     }
 
     /// Returns the names of the counts that may account for it.
@@ -192,14 +210,17 @@ impl Part {
         match self {
             Self::Launch => &["blocks", "launches"],
             Self::Kinds => &["tensor_share", "shared_wavefronts", "global_load_bytes", "warp_instructions"],
-            Self::Other => &["warp_instructions", "blocks", "launches"],
+            Self::Waits | Self::Other => &["warp_instructions", "blocks", "launches"],
         }
     }
 
-    fn text(self) -> &'static str {
+    /// Names it. Where waits are a part, they are not among the other instructions.
+    fn text(self, waits_are_known: bool) -> &'static str {
         match self {
             Self::Launch => "the launch",
             Self::Kinds => "loads, products and the other kinds that can be removed",
+            Self::Waits => WAITS,
+            Self::Other if waits_are_known => OTHER_THAN_WAITS,
             Self::Other => OTHER,
         }
     }
@@ -210,12 +231,15 @@ pub(in crate::report) fn saved(report: &Report) -> Option<String> {
     let lead = report.ablated_leads.iter().find(|lead| lead.over_first)?;
     let Longer { removed, us: most_us } = lead.largest?;
     let share = |part_us: f64| percent(part_us / lead.lead_us);
+    let waits = lead.waits_us.filter(|waits_us| *waits_us >= SHOWN * lead.lead_us);
+    let waits = waits.map_or_else(String::new, |waits_us| format!("{} were {WAITS}, ", share(waits_us)));
     Some(format!(
-        "Of the {} us that it saves, {} were {}, and {} were {OTHER} (measured without them).",
+        "Of the {} us that it saves, {} were {}, {waits}and {} were {} (measured without them).",
         us(lead.lead_us),
         share(most_us.min(lead.kinds_us)),
         removed.text(),
         share(lead.other_us),
+        Part::Other.text(lead.waits_us.is_some()),
     ))
 }
 
@@ -223,16 +247,18 @@ pub(in crate::report) fn saved(report: &Report) -> Option<String> {
 /// else over another family. None if no lead was divided.
 pub(in crate::report) fn largest_lead(report: &Report) -> Option<String> {
     let lead = shown(report).into_iter().next()?;
-    let AblatedLead { case, family, over_family, factor, lead_us, launch_us, kinds_us, other_us, largest, .. } = lead;
+    let AblatedLead { case, family, over_family, factor, lead_us, launch_us, kinds_us, waits_us, other_us, .. } = lead;
     let over = match (lead.over_committed, family == over_family) {
         (true, true) => "the committed configuration of it".to_owned(),
         (true, false) => format!("the committed `{over_family}`"),
         (false, _) => format!("`{over_family}`"),
     };
     let part = Part::most(lead);
-    let (most_us, what) = match (part, largest) {
-        (Part::Launch, _) => (*launch_us, part.text()),
-        (Part::Other, _) => (*other_us, part.text()),
+    let text = part.text(waits_us.is_some());
+    let (most_us, what) = match (part, &lead.largest) {
+        (Part::Launch, _) => (*launch_us, text),
+        (Part::Waits, _) => (waits_us.unwrap_or_default(), text),
+        (Part::Other, _) => (*other_us, text),
         // Most of what all kinds cost may be what one costs alone.
         (Part::Kinds, Some(longer)) if longer.us >= MOST_OF_KINDS * kinds_us => (longer.us, longer.removed.text()),
         (Part::Kinds, _) => (*kinds_us, "loads, products and other kinds that hide each other"),
@@ -301,9 +327,12 @@ pub(in crate::report) fn costs(report: &Report) -> Option<String> {
         .iter()
         .filter_map(|(removed, shares)| Some(format!("{} on {} ({})", removed.text(), shares.len(), range(shares)?)));
     let told: Vec<String> = told.collect();
+    let waits: Vec<f64> = known.iter().filter_map(|one| one.waits()).collect();
     let others: Vec<f64> = known.iter().filter_map(|one| one.other()).collect();
-    let others = range(&others)
-        .map(|range| format!(" other instructions, such as addresses and synchronisation, take {range} of the time;"));
+    let others = range(&others).map(|others| match range(&waits) {
+        None => format!(" {OTHER}, take {others} of the time;"),
+        Some(waits) => format!(" {WAITS} take {waits} of the time, and {OTHER_THAN_WAITS}, {others};"),
+    });
     let cases = counted(known.len(), "winner");
     (!told.is_empty()).then(|| {
         format!(
@@ -347,9 +376,28 @@ mod tests {
             lead_us: launch_us + kinds_us + other_us,
             launch_us,
             kinds_us,
+            waits_us: None,
             other_us,
             largest: Some(largest),
         }
+    }
+
+    /// One winner waits for asynchronous work, and the slower kernel of one lead waits longer.
+    fn with_waits(mut report: Report) -> Vec<String> {
+        let shares = [
+            (Removed::Work, 0.1),
+            (Removed::TensorProducts, 0.12),
+            (Removed::AllKinds, 0.6),
+            (Removed::AllKindsAndWaits, 0.85),
+        ];
+        report.cases[1].breakdown = Some(breakdown(400.0, &shares));
+        report.ablated_leads.retain(|lead| !lead.over_committed);
+        let [first, slower, ..] = &mut report.ablated_leads[..] else { return Vec::new() };
+        for (lead, waits_us) in [(first, 9.0), (slower, 0.7)] {
+            (lead.waits_us, lead.other_us) = (Some(waits_us), lead.other_us - waits_us);
+        }
+        let told = [costs(&report), saved(&report), largest_lead(&report), winners(&report), leads(&report, 9)];
+        told.into_iter().chain([most_of_leads(&report)]).flatten().collect()
     }
 
     #[test]
@@ -391,6 +439,7 @@ mod tests {
         report.ablated_leads.push(committed);
         told.extend([largest_lead(&report), leads(&report, 2), most_of_leads(&report)].into_iter().flatten());
         insta::assert_snapshot!(told.join("\n"));
+        insta::assert_snapshot!(with_waits(report.clone()).join("\n"));
         let page = report.to_markdown().unwrap();
         assert!(
             page.contains("What the winners' instructions cost")

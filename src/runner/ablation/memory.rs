@@ -104,7 +104,7 @@ impl<'a> Addresses<'a> {
 }
 
 /// Returns the variable that a name stands for. It is no register, number or special register.
-fn symbol(name: &str) -> Option<Part<'_>> {
+pub(super) fn symbol(name: &str) -> Option<Part<'_>> {
     let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_' || c == '$');
     (is_name && !is_register(name) && names(name).eq([name])).then_some(Part::Variable(name))
 }

@@ -2,19 +2,23 @@
 
 mod arithmetic;
 mod flow;
+mod mbarriers;
 mod memory;
+mod needed;
 mod registers;
 mod replace;
 mod run;
 mod ssa;
 mod statement;
 mod steering;
+mod waits;
 
 use arithmetic::Arithmetic;
 use registers::Registers;
 use replace::{Fate, OPAQUE, Replacer};
 use statement::{Piece, pieces};
 use steering::{Deciding, Kernel, Steering};
+use waits::Waits;
 
 use crate::domain::ablation::Removed;
 
@@ -35,7 +39,7 @@ pub struct AblatedPtx {
 
 /// Removes each kind of instruction in turn from all kernels of a PTX text, in the order of [`Removed::ALL`]. Without such an
 /// instruction, the kernels stay as they are. Unless buffers are apart, two pointers among the parameters of a kernel may lead to
-/// the same one.
+/// the same one. Where no wait can be removed, [`Removed::AllKindsAndWaits`] removes nothing: it would be [`Removed::AllKinds`].
 pub fn ablate(ptx: &str, buffers_are_apart: bool) -> Vec<(Removed, AblatedPtx)> {
     let form = ssa::of(ptx);
     let pieces = pieces(&form);
@@ -49,12 +53,25 @@ pub fn ablate(ptx: &str, buffers_are_apart: bool) -> Vec<(Removed, AblatedPtx)> 
         [Deciding::Safety, Deciding::Path].map(|deciding| Steering::of(&kernels, deciding, buffers_are_apart));
     let arithmetic: Vec<Arithmetic<'_>> =
         kernels.iter().zip(&steering).map(|(kernel, steering)| Arithmetic::of(kernel, &registers, steering)).collect();
+    let replacer = |removed, at: usize, waits, values| {
+        let (kernel, steering, arithmetic) = (&kernels[at], &steering[at], &arithmetic[at]);
+        Replacer { removed, registers: &registers, kernel, steering, arithmetic, waits, values }
+    };
+    let none = Waits::default();
+    let waits_of = |at: usize| {
+        let mut all_kinds = replacer(Removed::AllKinds, at, &none, 0);
+        Waits::of(&kernels[at], &steering[at], |work| matches!(all_kinds.fate(work), Fate::Replaced(_)))
+    };
+    let waits: Vec<Waits<'_>> = (0..kernels.len()).map(waits_of).collect();
     let without = |removed| {
+        if removed == Removed::AllKindsAndWaits && !waits.iter().any(Waits::has_removed) {
+            let kept = waits.iter().map(Waits::kept).sum();
+            return (removed, AblatedPtx { ptx: ptx.to_owned(), places: 0, diverting: 0, kept });
+        }
         let mut ablated = AblatedPtx { ptx: String::with_capacity(ptx.len()), places: 0, diverting: 0, kept: 0 };
         let mut values = 0;
         for (at, part) in parts.iter().enumerate() {
-            let (kernel, steering, arithmetic) = (&kernels[at], &steering[at], &arithmetic[at]);
-            let mut replacer = Replacer { removed, registers: &registers, kernel, steering, arithmetic, values };
+            let mut replacer = replacer(removed, at, &waits[at], values);
             ablated.add(part, &mut replacer, &paths[at]);
             values = replacer.values;
         }
@@ -95,7 +112,8 @@ impl AblatedPtx {
                 }
                 Fate::Replaced(text) => {
                     self.places += 1;
-                    let result = instruction.result();
+                    // A wait that is over at once decides the end of its own loop only.
+                    let result = instruction.result().filter(|_| !replacer.waits.removes(instruction));
                     self.diverting += u32::from(!result.is_none_or(|result| paths.is_free(result)));
                     self.ptx += &text;
                 }

@@ -8,6 +8,7 @@ use super::arithmetic::{self, Arithmetic};
 use super::registers::Registers;
 use super::statement::{Instruction, list, names};
 use super::steering::{Kernel, Steering};
+use super::waits::Waits;
 use crate::domain::ablation::Removed;
 
 /// Multiplied with the number of a place, this gives the constant that tells its value from others (the golden ratio times
@@ -37,6 +38,7 @@ pub(super) struct Replacer<'k, 'a> {
     pub kernel: &'k Kernel<'k, 'a>,
     pub steering: &'k Steering<'a>,
     pub arithmetic: &'k Arithmetic<'a>,
+    pub waits: &'k Waits<'a>,
     /// Replaced values so far.
     pub values: u32,
 }
@@ -44,16 +46,25 @@ pub(super) struct Replacer<'k, 'a> {
 impl<'a> Replacer<'_, 'a> {
     /// Returns what becomes of an instruction.
     pub fn fate(&mut self, instruction: &Instruction<'a>) -> Fate {
-        if self.removed != Removed::AllKinds {
-            return self.fate_of_kind(self.removed, instruction);
+        match self.removed {
+            Removed::AllKinds => self.fate_of_any_kind(instruction),
+            Removed::AllKindsAndWaits if self.waits.removes(instruction) => self.without_wait(instruction),
+            Removed::AllKindsAndWaits => match self.fate_of_any_kind(instruction) {
+                Fate::Other if self.waits.keeps(instruction) => Fate::Kept,
+                fate => fate,
+            },
+            kind => self.fate_of_kind(kind, instruction),
         }
+    }
+
+    fn fate_of_any_kind(&mut self, instruction: &Instruction<'a>) -> Fate {
         let mut fates = Removed::KINDS.into_iter().map(|kind| self.fate_of_kind(kind, instruction));
         fates.find(|fate| *fate != Fate::Other).unwrap_or(Fate::Other)
     }
 
     fn fate_of_kind(&mut self, kind: Removed, instruction: &Instruction<'a>) -> Fate {
         match kind {
-            Removed::Nothing | Removed::Work | Removed::AllKinds => Fate::Other,
+            Removed::Nothing | Removed::Work | Removed::AllKinds | Removed::AllKindsAndWaits => Fate::Other,
             Removed::TensorProducts => self.without_product(instruction),
             Removed::SpecialFunctions => self.without_function(instruction),
             Removed::Arithmetic => self.without_operation(instruction),
@@ -231,8 +242,7 @@ impl<'a> Replacer<'_, 'a> {
     }
 
     fn without_barrier(&mut self, instruction: &Instruction<'a>) -> Fate {
-        let is_barrier = matches!(instruction.name(), "bar" | "barrier") && !instruction.has("cluster");
-        if !is_barrier || instruction.has("warp") {
+        if !instruction.is_block_barrier() {
             return Fate::Other;
         }
         // Warps that run ahead would wait at an mbarrier that does not exist yet, or read an index that is not there yet.
@@ -240,5 +250,17 @@ impl<'a> Replacer<'_, 'a> {
             return Fate::Kept;
         }
         Fate::Replaced(String::new())
+    }
+    fn without_wait(&mut self, instruction: &Instruction<'a>) -> Fate {
+        let result = instruction.result().filter(|result| !result.contains('[') && *result != "_");
+        let Some(result) = result.filter(|_| instruction.name() == "mbarrier") else {
+            return Fate::Replaced(String::new());
+        };
+        let guard = instruction.guard;
+        Fate::Replaced(match self.registers.bits(result) {
+            // What it waits for has happened.
+            0 => format!("{guard} setp.eq.u32 {result}, {OPAQUE}, {OPAQUE};"),
+            bits => format!("{guard} mov.b{bits} {result}, 0;"),
+        })
     }
 }

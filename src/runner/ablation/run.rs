@@ -14,7 +14,7 @@ const SAMPLES: usize = 15;
 const MAX_PTX_BYTES: usize = 600_000;
 
 /// Why a kernel is not timed without a kind of instruction that it has.
-const KEPT: &str = "all of them decide addresses, loops or synchronisation, or others would go with them";
+const KEPT: &str = "all of them decide addresses, loops or synchronisation, or others depend on them";
 
 /// Times a kernel without each kind of instruction that it has, the control first. The output is not checked. If the control
 /// has no time, nothing else is timed.

@@ -250,6 +250,11 @@ impl<'a> Instruction<'a> {
         spaces.next().filter(|_| is_copy)
     }
 
+    /// Returns whether it is a barrier of a block, or of some of its warps.
+    pub fn is_block_barrier(&self) -> bool {
+        matches!(self.name(), "bar" | "barrier") && !self.has("cluster") && !self.has("warp")
+    }
+
     /// Returns whether the opcode has a modifier.
     pub fn has(&self, modifier: &str) -> bool {
         self.opcode.split('.').skip(1).any(|part| part == modifier)

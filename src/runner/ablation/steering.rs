@@ -147,6 +147,13 @@ impl<'a> Steering<'a> {
         parts.iter().any(|part| is_used(part) || (self.elsewhere && part.is_global()))
     }
 
+    /// Returns whether values in shared memory that an instruction loads or stores decide something.
+    pub fn uses_shared(&self, kernel: &Kernel<'_, 'a>, instruction: &Instruction<'a>) -> bool {
+        let parts = kernel.addresses.parts(instruction);
+        let mut parts = parts.iter().filter(|part| part.is_shared());
+        parts.any(|part| self.memory.iter().any(|known| known.overlaps(*part)))
+    }
+
     /// Returns whether any values in shared memory decide something.
     pub fn reads_shared(&self) -> bool {
         self.memory.iter().any(|part| part.is_shared())

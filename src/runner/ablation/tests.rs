@@ -127,3 +127,74 @@ fn a_register_without_a_sign_is_no_variable() {
     let AblatedPtx { places, kept, .. } = without(&kernel("attend", body), Removed::GlobalLoads);
     assert_eq!((places, kept), (0, 1));
 }
+
+/// One thread fetches tiles, and a warp group multiplies and stores them.
+const TILES: &str = "mov.u64 %rd1, attend_0; mov.u64 %rd2, mbarriers; cvt.u32.u64 %r1, %rd2;\n\
+    mbarrier.init.shared::cta.b64 [%r1], 1;\n\
+    mbarrier.init.shared::cta.b64 [%r1+16], 1;\n\
+    fence.mbarrier_init.release.cluster;\n\
+    bar.sync 0;\n\
+    mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], %r2;\n\
+    cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r3], [%rd1, {%r4, %r5}], [%r1];\n\
+    { .reg .pred done; AGAIN: mbarrier.try_wait.parity.shared::cta.b64 done, [%r1], 0;\n\
+    @!done bra AGAIN; }\n\
+    wgmma.fence.sync.aligned;\n\
+    wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f1, %f2, %f3, %f4}, {%r5, %r6, %r7, %r8}, %rd3, p, 1, 1, 1;\n\
+    wgmma.commit_group.sync.aligned;\n\
+    wgmma.wait_group.sync.aligned 0;\n\
+    @%p1 mbarrier.arrive.shared::cta.b64 %rd4, [%r1+16];\n\
+    st.shared.f32 [tile], %f1;\n\
+    fence.proxy.async.shared::cta;\n\
+    bar.sync 1, 128;\n\
+    cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd1, {%r4, %r5}], [%r3];\n\
+    cp.async.bulk.commit_group;\n\
+    cp.async.bulk.wait_group.read 0;";
+
+#[test]
+fn what_waits_for_copies_and_products_goes_with_them() {
+    let AblatedPtx { ptx, places, diverting, kept } = without(&kernel("attend", TILES), Removed::AllKindsAndWaits);
+    insta::assert_snapshot!(ptx);
+    assert_eq!((places, diverting, kept), (17, 0, 0));
+    // Without them, all kinds keep the block barriers that publish the mbarriers.
+    let AblatedPtx { places, kept, .. } = without(&kernel("attend", TILES), Removed::AllKinds);
+    assert_eq!((places, kept), (3, 2));
+}
+
+/// What is sent still has to arrive, and the other block must not have ended.
+#[test]
+fn all_waits_stay_if_some_asynchronous_work_does() {
+    let sends = [
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.f32 [%r3], %f1, [%r1];",
+        "st.shared::cluster.f32 [%r3], %f1;",
+        "mapa.u64 %rd5, %rd2, 1;",
+    ];
+    for sends in sends {
+        let AblatedPtx { places, kept, .. } =
+            without(&kernel("attend", &[TILES, sends].concat()), Removed::AllKindsAndWaits);
+        assert_eq!((places, kept), (0, 14), "{sends}");
+    }
+    // Without waits, there is nothing to remove beside all kinds.
+    let AblatedPtx { ptx, places, kept, .. } = without(KERNEL, Removed::AllKindsAndWaits);
+    assert_eq!((ptx.as_str(), places, kept), (KERNEL, 0, 0));
+}
+
+/// The number of the next tile is in shared memory. Without its mbarriers, a thread would read it too early.
+#[test]
+fn the_waits_for_the_number_of_a_tile_stay() {
+    let next = "shl.b32 %r2, %r6, 3; add.s32 %r3, %r2, %r1; add.s32 %r4, %r3, 32; add.s32 %r5, %r3, 48;\n\
+                $L:\nmbarrier.try_wait.parity.shared::cta.b64 %p2, [%r5], %r7;\n@!%p2 bra $L; st.shared.u32 [number], %r8;\n\
+                mbarrier.arrive.shared::cta.b64 _, [%r1+32];\n\
+                $M:\nmbarrier.try_wait.parity.shared::cta.b64 %p3, [%r4], %r7;\n@!%p3 bra $M; ld.shared.u32 %r6, [number];\n\
+                mbarrier.arrive.shared::cta.b64 _, [%r5];\n\
+                setp.lt.s32 %p4, %r6, 9; @%p4 bra $L;";
+    let kernel = kernel("attend", &TILES.replace("bar.sync 0;", &format!("bar.sync 0;\n{next}")));
+    let AblatedPtx { ptx, kept, .. } = without(&kernel, Removed::AllKindsAndWaits);
+    let synchronises = |line: &&str| ["mbarrier.", "bar.", "wait_group"].iter().any(|part| line.contains(part));
+    let left: Vec<&str> = ptx.lines().filter(synchronises).map(str::trim).collect();
+    insta::assert_snapshot!(left.join("\n"));
+    assert_eq!(kept, 9);
+    // Where such an mbarrier is, must be known.
+    let unknown = kernel.replace("add.s32 %r5, %r3, 48;", "not.b32 %r5, %r3;");
+    let AblatedPtx { places, .. } = without(&unknown, Removed::AllKindsAndWaits);
+    assert_eq!(places, 0);
+}
