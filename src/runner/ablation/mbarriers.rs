@@ -77,7 +77,7 @@ impl<'a> Mbarriers<'a> {
             let is_pointer =
                 |source: &&str| names(source).any(|name| self.pointers.contains(name) || is_variable(name));
             let follows =
-                |maker: &Maker<'a>| maker.name != "ld" && maker.sources.iter().any(|source| is_pointer(&source));
+                |maker: &Maker<'a>| maker.name != "ld" && maker.sources.iter().any(|source| is_pointer(source));
             let makers = self.makers.iter().filter(|(_, maker)| maker.as_ref().is_some_and(follows));
             let found: HashSet<&str> = makers.map(|(name, _)| *name).collect();
             if found.len() == self.pointers.len() {

@@ -9,29 +9,40 @@ use super::steering::{Kernel, Steering};
 /// The name of the barrier for all threads of a block. The others are for some of its warps.
 const WHOLE_BLOCK: &str = "0";
 
-/// The waits that a kernel needs although it waits for no asynchronous work.
+/// The waits that a kernel needs although it waits for no asynchronous work. All of them if it is not known which.
 #[derive(Debug)]
-pub(super) enum Needed<'a> {
-    /// All of them.
-    All,
-    /// Operations on some mbarriers, and some block barriers.
-    Some {
-        mbarriers: Mbarriers<'a>,
-        places: HashSet<Place<'a>>,
-        /// The names of block barriers.
-        barriers: HashSet<&'a str>,
-    },
+pub(super) struct Needed<'a>(Option<Known<'a>>);
+
+/// Operations on some mbarriers, and some block barriers.
+#[derive(Debug)]
+struct Known<'a> {
+    mbarriers: Mbarriers<'a>,
+    places: HashSet<Place<'a>>,
+    /// The names of block barriers.
+    barriers: HashSet<&'a str>,
 }
 
 impl<'a> Needed<'a> {
     /// Analyses a kernel: each access to such a value needs the wait before it and the arrival after it, in the order of the
     /// text. An operation on an mbarrier needs all others on it.
     pub fn of(kernel: &Kernel<'_, 'a>, steering: &Steering<'a>) -> Self {
-        Self::some(kernel, steering).unwrap_or(Self::All)
+        Self(Known::of(kernel, steering))
     }
 
+    /// All waits.
+    pub fn all() -> Self {
+        Self(None)
+    }
+
+    /// Returns whether a wait is needed.
+    pub fn has(&self, wait: &Instruction<'a>) -> bool {
+        self.0.as_ref().is_none_or(|known| known.has(wait))
+    }
+}
+
+impl<'a> Known<'a> {
     /// Returns which are needed. None if that is not known.
-    fn some(kernel: &Kernel<'_, 'a>, steering: &Steering<'a>) -> Option<Self> {
+    fn of(kernel: &Kernel<'_, 'a>, steering: &Steering<'a>) -> Option<Self> {
         let instructions = kernel.instructions();
         let mbarriers = Mbarriers::of(instructions);
         let (mut places, mut barriers) = (HashSet::new(), HashSet::new());
@@ -62,12 +73,11 @@ impl<'a> Needed<'a> {
             let all = instructions.iter().filter(|one| one.is_block_barrier());
             all.map(|one| name(one)).collect::<Option<Vec<_>>>()?;
         }
-        Some(Self::Some { mbarriers, places, barriers })
+        Some(Self { mbarriers, places, barriers })
     }
 
-    /// Returns whether a wait is needed.
-    pub fn has(&self, wait: &Instruction<'a>) -> bool {
-        let Self::Some { mbarriers, places, barriers } = self else { return true };
+    fn has(&self, wait: &Instruction<'a>) -> bool {
+        let Self { mbarriers, places, barriers } = self;
         match wait.name() {
             _ if is_initial(wait) => !places.is_empty(),
             "mbarrier" => mbarriers.place(wait).is_some_and(|place| places.contains(&place)),

@@ -28,7 +28,7 @@ impl<'a> Waits<'a> {
         let instructions = kernel.instructions();
         let has_mbarriers = kernel.has_mbarriers();
         let stays = instructions.iter().any(|one| (is_work(one) || is_remote(one)) && !is_removed(one));
-        let needed = if stays { Needed::All } else { Needed::of(kernel, steering) };
+        let needed = if stays { Needed::all() } else { Needed::of(kernel, steering) };
         let mut waits = Self::default();
         for wait in instructions.iter().copied().filter(|one| is_wait(one, has_mbarriers)) {
             let fate = if needed.has(wait) { &mut waits.kept } else { &mut waits.removed };
