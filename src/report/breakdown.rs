@@ -78,23 +78,18 @@ impl Breakdown {
         Some((1.0 - removed - self.share(Removed::Work).unwrap_or_default()).clamp(0.0, 1.0))
     }
 
-    /// Says how much of the time the launch, the largest kinds of instructions, waits and other instructions take.
+    /// Says how much of the time the launch, the largest kinds of instructions, waits and other instructions take, the
+    /// largest share first.
     pub(super) fn in_words(&self) -> String {
-        let launch = self.share(Removed::Work).filter(|share| *share >= NAMED);
-        let launch = launch.map(|share| format!("{} launch", percent(share)));
         let kinds = self.largest();
-        let named = kinds.iter().take(MOST).map(|(removed, share)| format!("{} {}", percent(*share), removed.text()));
+        let rest = [(self.share(Removed::Work), "launch"), (self.waits(), WAITS), (self.other(), "other instructions")];
+        let rest = rest.into_iter().filter_map(|(share, what)| Some((share.filter(|share| *share >= NAMED)?, what)));
+        let named = kinds.iter().take(MOST).map(|(removed, share)| (*share, removed.text()));
+        let mut parts: Vec<(f64, &str)> = rest.chain(named).collect();
+        parts.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let told = parts.iter().map(|(share, what)| format!("{} {what}", percent(*share)));
         let none = kinds.is_empty().then(|| "no kind of instruction takes 5%".to_owned());
-        let largest = kinds.first().map_or(0.0, |(_, share)| *share);
-        let rest = [(self.waits(), WAITS), (self.other(), "other instructions")];
-        let mut rest: Vec<(f64, &str)> = rest.into_iter().filter_map(|(share, what)| Some((share?, what))).collect();
-        rest.retain(|(share, _)| *share >= NAMED);
-        rest.sort_by(|a, b| b.0.total_cmp(&a.0));
-        // What takes more than any kind comes first.
-        let (first, last): (Vec<_>, Vec<_>) = rest.into_iter().partition(|(share, _)| *share > largest);
-        let [first, last] =
-            [first, last].map(|some| some.into_iter().map(|(share, what)| format!("{} {what}", percent(share))));
-        first.chain(launch).chain(named).chain(none).chain(last).collect::<Vec<_>>().join(", ")
+        told.chain(none).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -269,18 +264,15 @@ mod tests {
             let percent = |share: f64| (100.0 * share).round();
             (breakdown.in_words(), breakdown.waits().map(percent), breakdown.other().map(percent))
         };
-        let kinds = "14% launch, 31% loads from global memory, 9.0% products on tensor cores";
-        assert_eq!(told(&shares), (format!("{kinds}, 31% other instructions"), None, Some(31.0)));
+        let kinds = "31% loads from global memory";
+        let told_of = |text: String, waits: Option<f64>, other: f64| (text, waits, Some(other));
+        let rest = format!("{kinds}, 31% other instructions, 14% launch, 9.0% products on tensor cores");
+        assert_eq!(told(&shares), told_of(rest, None, 31.0));
         let with = |all: f64| [&shares[..], &[(Removed::AllKindsAndWaits, all)]].concat();
-        let rest = format!("{kinds}, 23% waits for asynchronous work, 8.0% other instructions");
-        assert_eq!(told(&with(0.78)), (rest, Some(23.0), Some(8.0)));
-        // One part of the time can be larger than that of any kind, which hide each other.
-        let mut most = shares.to_vec();
-        most[2].1 = 0.2;
-        most.push((Removed::AllKindsAndWaits, 0.78));
-        let first =
-            "23% waits for asynchronous work, 14% launch, 20% loads from global memory, 9.0% products on tensor cores";
-        assert_eq!(told(&most), (format!("{first}, 8.0% other instructions"), Some(23.0), Some(8.0)));
+        let rest = format!(
+            "{kinds}, 23% waits for asynchronous work, 14% launch, 9.0% products on tensor cores, 8.0% other instructions"
+        );
+        assert_eq!(told(&with(0.78)), told_of(rest, Some(23.0), 8.0));
         assert_eq!(told(&with(0.54)).1, Some(0.0), "times scatter");
     }
 }

@@ -42,13 +42,16 @@ pub(super) struct TimePart<'a> {
     pub(super) most: f64,
 }
 
-/// Returns the best idea for a new kernel: against a cause that more than one indirect sign shows, else against the largest
-/// measured part, else against any cause.
+/// Returns the best idea for a new kernel: of the largest measured part and the most promising cause that more than one
+/// indirect sign shows, the one without which all cases together would gain more. Else any cause.
 pub(super) fn of<'a>(cases: &'a [Case], diagnoses: &'a [Diagnosis]) -> Option<KernelIdea<'a>> {
     let cause = limiter::most_to_gain(cases, diagnoses).filter(|(_, cause)| cause.gain > 1.0);
     let likely = cause.filter(|(_, cause)| cause.confidence > Confidence::Low);
     let as_idea = |(case, cause)| KernelIdea::Cause(case, cause);
-    likely.map(as_idea).or_else(|| largest_part(cases).map(KernelIdea::Part)).or_else(|| cause.map(as_idea))
+    let part = largest_part(cases).map(KernelIdea::Part);
+    let without = |idea: &KernelIdea<'_>| idea.expected(cases.len()).or(idea.most()).unwrap_or(1.0);
+    let ideas = likely.map(as_idea).into_iter().chain(part);
+    ideas.max_by(|a, b| without(a).total_cmp(&without(b))).or_else(|| cause.map(as_idea))
 }
 
 /// Returns the part of the winners' time without which all cases together would gain most.

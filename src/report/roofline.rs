@@ -46,7 +46,7 @@ pub(super) fn first_reading(cases: &[Case]) -> Option<String> {
     let nearest = if arithmetic.1 >= bandwidth.1 { "arithmetic" } else { "bandwidth" };
     let verdict = match (arithmetic.1.max(bandwidth.1) < NEAR_CEILING, known().count()) {
         (true, 1) => "So neither bounds it: its warps wait".to_owned(),
-        (true, _) => "So neither bounds them: their warps wait".to_owned(),
+        (true, _) => "So neither of the two bounds them".to_owned(),
         (false, 1) => format!("So it is bound by {nearest}"),
         (false, _) => "Cases near a ceiling are bound by it".to_owned(),
     };

@@ -26,10 +26,9 @@ fn of_case(case: &Case, rivals: &[Rivals], divided: &[AblatedLead], record: &Ses
     });
     let over_next = next.filter(|(next, _)| committed.is_none_or(|committed| committed.hash != next.hash));
     let over_next = over_next.map(|(next, factor)| (next, false, factor));
-    let is_divided = |other: &IterationRecord| {
-        let hash = |lead: &AblatedLead| record.iterations.iter().find(|one| one.id == lead.over).map(|one| &one.hash);
-        divided.iter().any(|lead| lead.case == case.case && hash(lead) == Some(&other.hash))
-    };
+    // One over another configuration of the same family says as much.
+    let is_divided =
+        |other: &IterationRecord| divided.iter().any(|lead| lead.case == case.case && lead.over_family == other.family);
     let leads = [over_committed, over_next].into_iter().flatten();
     let undivided = leads.filter(|(other, _, factor)| DIVIDED.contains(factor) && !is_divided(other));
     let control = |hash: &VariantHash| control(hash, &case.case, record);

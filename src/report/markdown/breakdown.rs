@@ -329,14 +329,17 @@ pub(in crate::report) fn costs(report: &Report) -> Option<String> {
     let told: Vec<String> = told.collect();
     let waits: Vec<f64> = known.iter().filter_map(|one| one.waits()).collect();
     let others: Vec<f64> = known.iter().filter_map(|one| one.other()).collect();
+    let launches: Vec<f64> = known.iter().filter_map(|one| one.share(Removed::Work)).collect();
+    let launch = range(&launches).map(|launch| format!(" the launch takes {launch} of the time,"));
     let others = range(&others).map(|others| match range(&waits) {
-        None => format!(" {OTHER}, take {others} of the time;"),
-        Some(waits) => format!(" {WAITS} take {waits} of the time, and {OTHER_THAN_WAITS}, {others};"),
+        None => format!(" {OTHER}, {others};"),
+        Some(waits) => format!(" {WAITS} {waits}, and {OTHER_THAN_WAITS}, {others};"),
     });
     let cases = counted(known.len(), "winner");
     (!told.is_empty()).then(|| {
         format!(
-            "Of {cases} measured without each kind of instruction,{} of the kinds that can be removed, the most expensive is {}.",
+            "Of {cases} measured without each kind of instruction,{}{} of the kinds that can be removed, the most expensive is {}.",
+            launch.unwrap_or_default(),
             others.unwrap_or_default(),
             told.join(", ")
         )

@@ -2,24 +2,40 @@
 
 use crate::report::changes::listed;
 use crate::report::contract::{Report, Undivided};
-use crate::report::format::{percent, times};
+use crate::report::format::times;
 
 /// The least lead that the table divides.
 const MIN_LEAD: f64 = 1.04;
 
-/// Names the leads that are large enough for the table but missing there, with the reason. None if all are there.
+/// The most cases to name for a reason.
+const MAX_CASES: usize = 3;
+
+/// Counts the leads that are large enough for the table but missing there, by reason. None if all are there.
 pub(super) fn missing(report: &Report) -> Option<String> {
-    let told = |one: &Undivided| {
-        let committed = if one.over_committed { "the committed " } else { "" };
+    let mut reasons: Vec<(&str, Vec<&Undivided>)> = Vec::new();
+    for one in &report.undivided_leads {
         let why = match one.ablated_factor {
-            None => "not ablated".to_owned(),
-            Some(again) if again < MIN_LEAD => format!("timed again beside its ablations, {}", percent(again - 1.0)),
-            Some(_) => "some of its ablations have no time".to_owned(),
+            None => "whose slower kernel was not ablated",
+            Some(again) if again < MIN_LEAD => {
+                "that were smaller when both kernels were timed again beside their ablations"
+            }
+            Some(_) => "where some of the ablations have no time",
         };
-        format!("`{}` over {committed}`{}` ({}: {why})", one.case, one.over_family, times(one.factor))
+        match reasons.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, leads)) => leads.push(one),
+            None => reasons.push((why, vec![one])),
+        }
+    }
+    let told = |(why, leads): &(&str, Vec<&Undivided>)| {
+        let mut largest = leads.clone();
+        largest.sort_by(|a, b| b.factor.total_cmp(&a.factor));
+        let named: Vec<String> =
+            largest.iter().take(MAX_CASES).map(|one| format!("`{}`, {}", one.case, times(one.factor))).collect();
+        let all = if named.len() == leads.len() { "" } else { "the largest: " };
+        format!("{} {why} ({all}{})", leads.len(), named.join("; "))
     };
-    let told: Vec<String> = report.undivided_leads.iter().map(told).collect();
-    Some(format!("Missing, though 4% or more: {}.", listed(&told)?))
+    let told: Vec<String> = reasons.iter().map(told).collect();
+    Some(format!("Leads of 4% or more that are missing: {}.", listed(&told)?))
 }
 
 #[cfg(test)]
@@ -39,6 +55,6 @@ mod tests {
             ablated_factor,
         };
         report.undivided_leads = vec![lead(true, None), lead(false, Some(1.012)), lead(false, Some(1.2))];
-        insta::assert_snapshot!(missing(&report).unwrap(), @"Missing, though 4% or more: `b1h8s512` over the committed `split-k` (1.05×: not ablated), `b1h8s512` over `split-k` (1.05×: timed again beside its ablations, 1.2%) and `b1h8s512` over `split-k` (1.05×: some of its ablations have no time).");
+        insta::assert_snapshot!(missing(&report).unwrap(), @"Leads of 4% or more that are missing: 1 whose slower kernel was not ablated (`b1h8s512`, 1.05×), 1 that were smaller when both kernels were timed again beside their ablations (`b1h8s512`, 1.05×) and 1 where some of the ablations have no time (`b1h8s512`, 1.05×).");
     }
 }
