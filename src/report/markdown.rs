@@ -2,6 +2,7 @@
 
 mod beaten;
 pub(super) mod breakdown;
+pub(super) mod divided_leads;
 mod effects;
 mod explanations;
 mod first_kernel;
@@ -166,11 +167,11 @@ fn explain(context: &mut Context, report: &Report) {
     context.insert("cause_order", sentences::CAUSE_ORDER);
     context.insert("first_breakdown_sentence", &breakdown::first_kernel(report));
     context.insert("breakdown_table", &breakdown::winners(report));
-    context.insert("lead_table", &breakdown::leads(report, MAX_CONTESTS));
-    context.insert("divided_leads", &breakdown::divided(report));
-    context.insert("all_lead_table", &breakdown::leads(report, usize::MAX));
+    context.insert("lead_table", &divided_leads::leads(report, MAX_CONTESTS));
+    context.insert("divided_leads", &divided_leads::divided(report));
+    context.insert("all_lead_table", &divided_leads::leads(report, usize::MAX));
     context.insert("undivided_sentence", &undivided::missing(report));
-    context.insert("lead_sentence", &breakdown::most_of_leads(report));
+    context.insert("lead_sentence", &divided_leads::most_of_leads(report));
     context.insert("first_won", &sentences::over_first(report));
     context.insert("winner_causes", &explanations::causes(report));
     context.insert("accounted", &sentences::accounted(report));

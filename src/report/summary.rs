@@ -7,7 +7,7 @@ use super::decision::recommendation;
 use super::format::{counted, duration, fine, times, usd};
 use super::gains::Gains;
 use super::limits::{self, Group};
-use super::markdown::breakdown;
+use super::markdown::{breakdown, divided_leads};
 use super::next_change::not_correct;
 use super::options::geometric_mean;
 use super::unexplained::Unexplained;
@@ -273,13 +273,13 @@ fn over_first(report: &Report) -> Option<String> {
         TimeSource::Modelled => String::new(),
         _ => format!(" (counted by a virtual GPU, which derives {} from it)", times(first.modelled_factor)),
     };
-    let saved = breakdown::saved(report).map(|saved| format!(" {saved}")).unwrap_or_default();
+    let saved = divided_leads::saved(report).map(|saved| format!(" {saved}")).unwrap_or_default();
     Some(format!("{}: {why}{derived}.{saved}", advantage::lead(first)))
 }
 
 /// Says why one winner is faster than the next best family: what the largest lead consists of, or else which counts explain it.
 fn over_rival(report: &Report) -> Option<String> {
-    let divided = breakdown::largest_lead(report);
+    let divided = divided_leads::largest_lead(report);
     let leads = advantage::leads(&[], &report.rival_advantages);
     let counted = leads.iter().find(|one| one.explained);
     let counted = counted

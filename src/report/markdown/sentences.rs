@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{breakdown, hardware};
+use super::{divided_leads, hardware};
 use crate::domain::device::TimeSource;
 use crate::domain::machine::Throttle;
 use crate::domain::origin::Change;
@@ -225,7 +225,7 @@ pub(super) fn all_advantages(report: &Report) -> Vec<String> {
 /// counted, and what the instructions of both cost. None without counts.
 pub(super) fn over_first(report: &Report) -> Option<String> {
     let first = report.first_advantage.as_ref()?;
-    Some([Some(reading(first)), breakdown::saved(report)].into_iter().flatten().collect::<Vec<_>>().join(" "))
+    Some([Some(reading(first)), divided_leads::saved(report)].into_iter().flatten().collect::<Vec<_>>().join(" "))
 }
 
 fn reading(one: &Advantage) -> String {

@@ -76,8 +76,7 @@ impl<'a> Mbarriers<'a> {
         loop {
             let is_pointer =
                 |source: &&str| names(source).any(|name| self.pointers.contains(name) || is_variable(name));
-            let follows =
-                |maker: &Maker<'a>| maker.name != "ld" && maker.sources.iter().any(|source| is_pointer(source));
+            let follows = |maker: &Maker<'a>| maker.name != "ld" && maker.sources.iter().any(&is_pointer);
             let makers = self.makers.iter().filter(|(_, maker)| maker.as_ref().is_some_and(follows));
             let found: HashSet<&str> = makers.map(|(name, _)| *name).collect();
             if found.len() == self.pointers.len() {
