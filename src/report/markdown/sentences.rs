@@ -130,12 +130,11 @@ fn experiment_command(report: &Report) -> Option<String> {
 }
 
 /// In which order causes of lost time come, what their gain is, and what an experiment shows.
-pub(super) const CAUSE_ORDER: &str = "Confirmed causes come first, then supported ones, by the gain of their experiment; then \
-                                      inconclusive, then untested ones, by possible gain (the estimate without the cause) and \
-                                      confidence. Possible gains overlap, so they do not multiply. If 2.00× are possible, one \
-                                      parameter that gains 1.41× (the square root) *confirms* the cause. Several parameters, or \
-                                      one for which another cause could account, only *support* it. Above 2.83×, other causes \
-                                      have a part: one parameter *supports* it, several are *inconclusive*.";
+pub(super) const CAUSE_ORDER: &str = "Possible gains are estimates without the cause. They overlap, so they do not multiply. \
+                                      *Confirmed*: a change of one parameter gained about as much (of 2.00×, between \
+                                      the powers 1/2 and 3/2: 1.41× to 2.83×). *Supported*: it gained more, or several \
+                                      parameters changed, or another cause could account for it, too. *Inconclusive*: \
+                                      several parameters gained more.";
 
 /// Says what experiments have shown about a cause that was found in a variant of a family on a case, or that none of
 /// them could show anything, because the variants were not correct.

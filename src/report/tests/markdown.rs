@@ -74,7 +74,7 @@ fn a_session_reads_as_markdown() {
     | `tiled`, the winner | 50.00 | 1.60× | `BLOCK` 64 → 256 (threads of a block) |
     | floor | 1.000 | - | 50.00× is left |
 
-    **What probably limits the winners now.** Confirmed causes come first, then supported ones, by the gain of their experiment; then inconclusive, then untested ones, by possible gain (the estimate without the cause) and confidence. Possible gains overlap, so they do not multiply. If 2.00× are possible, one parameter that gains 1.41× (the square root) *confirms* the cause. Several parameters, or one for which another cause could account, only *support* it. Above 2.83×, other causes have a part: one parameter *supports* it, several are *inconclusive*.
+    **What probably limits the winners now.** Possible gains are estimates without the cause. They overlap, so they do not multiply. *Confirmed*: a change of one parameter gained about as much (of 2.00×, between the powers 1/2 and 3/2: 1.41× to 2.83×). *Supported*: it gained more, or several parameters changed, or another cause could account for it, too. *Inconclusive*: several parameters gained more.
 
     | cases | best variants | what probably limits them | possible gain, confidence | not explained | experiment | next |
     |---|---|---|---|---|---|---|
