@@ -1,10 +1,11 @@
 //! What to do after a session. One decision gives the recommendation, the next experiment and the options, so that they
 //! never disagree.
 
+use super::choice::Kind;
 use super::contract::{Case, Choice, Diagnosis, Experiment, Outlook, ParameterEffect, Report};
 use super::format::times;
 use super::little_tried::LittleTried;
-use super::options::{self, Kind, Open};
+use super::options::{self, Open};
 use super::{ReportInput, experiment, kernel_idea};
 use crate::domain::device::TimeSource;
 

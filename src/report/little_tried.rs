@@ -4,9 +4,9 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::advantage::lead_factor;
+use super::choice::{Kind, choice};
 use super::contract::{Case, Outlook};
 use super::format::{counted, either, times};
-use super::options::{Kind, choice};
 use super::pairs::samples;
 use super::{ReportInput, contract, excluded, rivals};
 

@@ -9,6 +9,7 @@ mod build;
 mod calibration;
 mod candidate;
 mod changes;
+mod choice;
 mod comparisons;
 mod confidence;
 pub mod contract;

@@ -2,6 +2,7 @@
 //! costs.
 
 use super::changes::listed;
+use super::choice::{Kind, choice};
 use super::contract::{Case, Choice, Diagnosis, Experiment, Outlook};
 use super::edges::{self, Edge};
 use super::format::{counted, duration, either, times};
@@ -10,17 +11,6 @@ use super::{ReportInput, kernel_idea};
 use crate::domain::record::SessionRecord;
 use crate::domain::statistics::median;
 use crate::domain::stop::EarlyEnd;
-
-/// The kinds of options, from the one that is recommended first.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Kind {
-    Experiment,
-    GoOn,
-    WiderValues,
-    AnotherFamily,
-    NewKernel,
-    Stop,
-}
 
 /// What a session leaves open.
 pub(super) struct Open<'a> {
@@ -76,38 +66,6 @@ pub(super) fn of(
     choices
 }
 
-impl Kind {
-    /// Returns the name in the contract.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Experiment => "experiment",
-            Self::GoOn => "go_on",
-            Self::WiderValues => "wider_values",
-            Self::AnotherFamily => "another_family",
-            Self::NewKernel => "new_kernel",
-            Self::Stop => "stop",
-        }
-    }
-}
-
-/// Returns an option whose gain and cost are not known.
-pub(super) fn choice(kind: Kind, what: String, gain: String, risk: &str) -> Choice {
-    let risk = risk.to_owned();
-    Choice {
-        kind: kind.name(),
-        what,
-        families: Vec::new(),
-        gain,
-        expected: None,
-        most: None,
-        minutes: None,
-        usd: None,
-        risk,
-        recommended: false,
-        then: false,
-    }
-}
-
 /// Describes the next experiment. It costs as much as a comparison of this session, or as an iteration without one.
 fn one_experiment(experiment: &Experiment, cases: &[Case], record: &SessionRecord) -> Choice {
     let iterations = &record.iterations;
@@ -116,8 +74,9 @@ fn one_experiment(experiment: &Experiment, cases: &[Case], record: &SessionRecor
     let whole: Vec<f64> = iterations.iter().filter_map(|one| one.wall_s).collect();
     let seconds = median(&comparisons).or_else(|| median(&whole));
     let Experiment { case, before_us, after_us, .. } = experiment;
-    // One case of all, as a geometric mean.
-    let expected = after_us.map(|[_, hi]| ((before_us / hi).ln() / cases.len() as f64).exp());
+    // One case of all, as a geometric mean, from the middle of the range. If it is slower, the best variant stays.
+    let middle = after_us.map(|[lo, hi]| (before_us / (lo * hi).sqrt()).max(1.0));
+    let expected = middle.map(|middle| (middle.ln() / cases.len() as f64).exp());
     let gain = after_us.map_or_else(
         || "not known".to_owned(),
         |[lo, hi]| format!("`{case}` {}", either(times(before_us / hi), times(before_us / lo))),

@@ -265,26 +265,34 @@ fn winners(report: &Report) -> Option<String> {
     Some([Some(words), over_first(report), over_rival(report)].into_iter().flatten().collect::<Vec<_>>().join(" "))
 }
 
-/// Says why a winner is faster than the initial kernel: what a virtual GPU counted, and what ablations show.
+/// Says why a winner is faster than the initial kernel: what a virtual GPU counted, if that explains it, and what ablations
+/// show.
 fn over_first(report: &Report) -> Option<String> {
-    let first = report.first_advantage.as_ref().filter(|first| first.explained)?;
+    let saved = divided_leads::saved(report);
+    let Some(first) = report.first_advantage.as_ref().filter(|first| first.explained) else {
+        return Some(format!("{}. {}", divided_leads::over_first(report)?, saved?));
+    };
     let why = advantage::in_short(first, report.environment.sms, MAX_REASONS);
     let derived = match report.session.time_source {
         TimeSource::Modelled => String::new(),
         _ => format!(" (counted by a virtual GPU, which derives {} from it)", times(first.modelled_factor)),
     };
-    let saved = divided_leads::saved(report).map(|saved| format!(" {saved}")).unwrap_or_default();
+    let saved = saved.map(|saved| format!(" {saved}")).unwrap_or_default();
     Some(format!("{}: {why}{derived}.{saved}", advantage::lead(first)))
 }
 
-/// Says why one winner is faster than the next best family: what the largest lead consists of, or else which counts explain it.
+/// Says why one winner is faster than a committed winner or the next best family: what the largest lead consists of, or else
+/// which counts explain one, and how many they explain.
 fn over_rival(report: &Report) -> Option<String> {
-    let divided = divided_leads::largest_lead(report);
-    let leads = advantage::leads(&[], &report.rival_advantages);
-    let counted = leads.iter().find(|one| one.explained);
-    let counted = counted
-        .map(|one| format!("{}: {}.", advantage::lead(one), advantage::in_short(one, report.environment.sms, 1)));
-    divided.or(counted).or_else(|| advantage::tally(report))
+    let counted = || {
+        let committed = report.advantages.iter().filter(|one| one.role == "committed_winner");
+        let explained = committed.chain(advantage::leads(&[], &report.rival_advantages)).find(|one| one.explained);
+        let told = explained
+            .map(|one| format!("{}: {}.", advantage::lead(one), advantage::in_short(one, report.environment.sms, 1)));
+        let sentences: Vec<String> = told.into_iter().chain(advantage::tally(report)).collect();
+        (!sentences.is_empty()).then(|| sentences.join(" "))
+    };
+    divided_leads::largest_lead(report).or_else(counted)
 }
 
 /// Says what limits the best variants: first what their instructions cost, and how much is not explained, then the causes with the most to gain, each with
@@ -388,7 +396,7 @@ mod tests {
         let mut report = report(&record());
         report.advantages = vec![advantage("first_variant", 257.0, false)];
         report.rival_advantages = vec![advantage("rival", 1.25, true)];
-        insta::assert_snapshot!(over_rival(&report).unwrap(), @"On `b1h1s128`, `tiled` is 1.20× as fast as `split-k`, the next best family: it executes 2.0 times fewer instructions.");
+        insta::assert_snapshot!(over_rival(&report).unwrap(), @"On `b1h1s128`, `tiled` is 1.20× as fast as `split-k`, the next best family: it executes 2.0 times fewer instructions. The counts of a virtual GPU explain 1 of 1 lead.");
     }
 
     /// A slower variant that only has counts is no lead. So its counts are no example of why winners win.

@@ -1,11 +1,9 @@
 //! Gains that follow only from the model of the virtual GPU. They are not known where the model's time is far from the
 //! measured one: what it says of a part of a wrong time is no estimate.
 
-use super::rules;
 use super::subject::Subject;
 use crate::domain::device::TimeSource;
 use crate::domain::finding::{Evidence, EvidenceSource};
-use crate::domain::profile::Cause;
 
 /// By what factor the model's time may be off, either way.
 const MOST_OFF: f64 = 1.25;
@@ -28,16 +26,4 @@ pub(super) fn off(subject: &Subject<'_>) -> Option<Evidence> {
              follows from it"
         ),
     })
-}
-
-/// Tells whether the gain of a rule follows only from the model.
-pub(super) fn is_only_source(rule: &str, subject: &Subject<'_>) -> bool {
-    match rule {
-        "uneven-blocks" | "idle-warps" | "idle-lanes" | "bank-conflicts" | "scattered-access" | "redundant-loads"
-        | "cache-misses" | "spills" | "barriers" | "special-functions" | "latency-bound" => true,
-        "partial-wave" => subject.gain_without(Cause::PartialWave).is_some(),
-        "tensor-cores-unused" => subject.gain_without(Cause::Products).is_some(),
-        "too-few-blocks" => rules::divides_by_model(subject),
-        _ => false,
-    }
 }

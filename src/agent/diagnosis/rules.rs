@@ -19,7 +19,6 @@ mod tensor_cores_unused;
 mod too_few_blocks;
 mod uneven_blocks;
 
-pub(super) use too_few_blocks::divides_by_model;
 pub use too_few_blocks::leaves_idle;
 
 use super::bound::Bound;
@@ -27,6 +26,7 @@ use super::subject::Subject;
 use super::{ablated, modelled as model};
 use crate::domain::device::TimeSource;
 use crate::domain::finding::{Confidence, Evidence, EvidenceSource, Finding, Remedy};
+use crate::domain::profile::Cause;
 
 /// A rule: its name, how its cause makes a kernel slow, what a kernel without the cause would do, and the function that
 /// looks for it.
@@ -91,7 +91,7 @@ pub fn findings_within(subject: &Subject<'_>, bound: Option<&Bound>) -> Vec<Find
             evidence.push(ablated);
         }
         // What its instructions cost was measured: next to nothing stays next to nothing.
-        let off = off.clone().filter(|_| gain >= MIN_GAIN && model::is_only_source(rule.name, subject));
+        let off = off.clone().filter(|_| gain >= MIN_GAIN && follows_only_from_model(rule.name, subject));
         if let Some(off) = off {
             (gain, confidence) = (1.0, without_model(confidence, &evidence));
             evidence.push(off);
@@ -126,6 +126,18 @@ pub fn findings_within(subject: &Subject<'_>, bound: Option<&Bound>) -> Vec<Find
     let mut findings: Vec<Finding> = RULES.iter().filter_map(finding).collect();
     findings.sort_by(|a, b| b.weight().total_cmp(&a.weight()));
     findings
+}
+
+/// Tells whether the gain of a rule follows only from the model.
+fn follows_only_from_model(rule: &str, subject: &Subject<'_>) -> bool {
+    match rule {
+        "uneven-blocks" | "idle-warps" | "idle-lanes" | "bank-conflicts" | "scattered-access" | "redundant-loads"
+        | "cache-misses" | "spills" | "barriers" | "special-functions" | "latency-bound" => true,
+        "partial-wave" => subject.gain_without(Cause::PartialWave).is_some(),
+        "tensor-cores-unused" => subject.gain_without(Cause::Products).is_some(),
+        "too-few-blocks" => too_few_blocks::divides_by_model(subject),
+        _ => false,
+    }
 }
 
 /// Returns the confidence in a cause that is left where the model is off: counters of the GPU show it all the same.

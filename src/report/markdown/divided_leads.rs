@@ -167,6 +167,13 @@ impl Part {
     }
 }
 
+/// Says how much faster a winner is than the initial kernel, without the full stop. None if that lead was not divided.
+pub(in crate::report) fn over_first(report: &Report) -> Option<String> {
+    let AblatedLead { case, family, over_family, factor, .. } =
+        report.ablated_leads.iter().find(|one| one.over_first)?;
+    Some(format!("On `{case}`, `{family}` is {} as fast as `{over_family}`, the first kernel", times(*factor)))
+}
+
 /// Says in which parts the time is that a winner saves over the initial kernel. None if it was not divided.
 pub(in crate::report) fn saved(report: &Report) -> Option<String> {
     let lead = report.ablated_leads.iter().find(|lead| lead.over_first)?;
