@@ -49,6 +49,8 @@ pub struct Finding {
     /// change has no split.
     #[serde(skip)]
     pub without_split: Option<&'static str>,
+    /// Whether the gain would follow only from a model that is far off for this variant, so that it is not known.
+    pub model_is_off: bool,
     /// The figures for and against the cause, the strongest first.
     pub evidence: Vec<Evidence>,
     /// How sure the diagnosis is.

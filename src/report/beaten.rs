@@ -105,6 +105,7 @@ mod tests {
             mechanism: "",
             kernel_change: "do without",
             without_split: None,
+            model_is_off: false,
             derivation: None,
             evidence: Vec::new(),
             confidence: Confidence::Medium,

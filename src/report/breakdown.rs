@@ -82,14 +82,20 @@ impl Breakdown {
     /// largest share first.
     pub(super) fn in_words(&self) -> String {
         let kinds = self.largest();
-        let rest = [(self.share(Removed::Work), "launch"), (self.waits(), WAITS), (self.other(), "other instructions")];
+        // Kinds that hide each other take little alone, and much together.
+        let all = self.share(Removed::AllKinds).filter(|_| kinds.is_empty());
+        let rest = [
+            (self.share(Removed::Work), "launch"),
+            (self.waits(), WAITS),
+            (self.other(), "other instructions"),
+            (all, "loads, products and other kinds that hide each other"),
+        ];
         let rest = rest.into_iter().filter_map(|(share, what)| Some((share.filter(|share| *share >= NAMED)?, what)));
         let named = kinds.iter().take(MOST).map(|(removed, share)| (*share, removed.text()));
         let mut parts: Vec<(f64, &str)> = rest.chain(named).collect();
         parts.sort_by(|a, b| b.0.total_cmp(&a.0));
         let told = parts.iter().map(|(share, what)| format!("{} {what}", percent(*share)));
-        let none = kinds.is_empty().then(|| "no kind of instruction takes 5%".to_owned());
-        told.chain(none).collect::<Vec<_>>().join(", ")
+        told.collect::<Vec<_>>().join(", ")
     }
 }
 

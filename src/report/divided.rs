@@ -93,6 +93,7 @@ mod tests {
             mechanism: "",
             kernel_change: "divide the work into more blocks: smaller tiles",
             without_split: None,
+            model_is_off: false,
             derivation: None,
             evidence: vec![Evidence { source: EvidenceSource::Launch, supports: true, text: "2 blocks".to_owned() }],
             confidence: Confidence::Medium,

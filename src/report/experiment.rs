@@ -377,6 +377,7 @@ mod tests {
             mechanism: "",
             kernel_change: "",
             without_split: None,
+            model_is_off: false,
             derivation: None,
             evidence: Vec::new(),
             confidence: crate::domain::finding::Confidence::Medium,

@@ -111,6 +111,7 @@ impl Finding {
                 _ => next.text(found, input),
             },
             divided_by,
+            model_is_off: found.model_is_off,
         }
     }
 }

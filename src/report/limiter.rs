@@ -26,15 +26,17 @@ const MIN_GAIN: f64 = 1.02;
 const MAX_BLOCKS: f64 = 0.8;
 
 /// Returns the most important cause of lost time in the best variant of a case that no experiment has refuted. None if the
-/// diagnosis found none that accounts for more than next to nothing.
+/// diagnosis found none that accounts for more than next to nothing, or only some that rest on a model that is off.
 pub(super) fn first_cause<'a>(case: &Case, diagnoses: &'a [Diagnosis]) -> Option<&'a Finding> {
     causes(case, diagnoses).find(|cause| !is_negligible(cause))
 }
 
-/// Tells whether a cause accounts for next to nothing, by its estimate. An experiment that gained more counts more.
+/// Tells whether a cause accounts for next to nothing, by its estimate, or whether only a model shows it that is far off. An
+/// experiment that gained more counts more. That blocks are few, the launch plan shows.
 fn is_negligible(cause: &Finding) -> bool {
     let is_small = cause.gain > 1.0 && cause.gain < MIN_GAIN && cause.rule != "at-the-floor";
-    is_small && !matches!(cause.tested.status, CauseStatus::Confirmed | CauseStatus::Supported)
+    let is_modelled = cause.model_is_off && cause.confidence == Confidence::Low && cause.rule != "too-few-blocks";
+    (is_small || is_modelled) && !matches!(cause.tested.status, CauseStatus::Confirmed | CauseStatus::Supported)
 }
 
 /// Returns the case whose first cause promises the most by gain and confidence, with that cause. None if no case has one. A
@@ -216,6 +218,13 @@ mod tests {
             first_cause(&case, &diagnoses).is_some()
         };
         assert_eq!([1.0, 1.005, 1.3].map(limits), [true, false, true]);
+        let off = |rule, confidence| {
+            let off = Finding { rule, confidence, gain: 1.0, model_is_off: true, ..template.findings[0].clone() };
+            let diagnoses = [Diagnosis { case: case.case.clone(), findings: vec![off], ..template.clone() }];
+            first_cause(&case, &diagnoses).is_some()
+        };
+        assert!(!off("latency-bound", Confidence::Low), "only the model shows it");
+        assert!(off("latency-bound", Confidence::Medium) && off("too-few-blocks", Confidence::Low));
     }
 
     #[test]

@@ -78,6 +78,7 @@ mod tests {
             mechanism: "",
             kernel_change: "",
             without_split: None,
+            model_is_off: false,
             derivation: None,
             evidence: sources.iter().map(evidence).collect(),
             confidence: Confidence::Medium,

@@ -92,6 +92,7 @@ pub fn findings_within(subject: &Subject<'_>, bound: Option<&Bound>) -> Vec<Find
         }
         // What its instructions cost was measured: next to nothing stays next to nothing.
         let off = off.clone().filter(|_| gain >= MIN_GAIN && follows_only_from_model(rule.name, subject));
+        let model_is_off = off.is_some();
         if let Some(off) = off {
             (gain, confidence) = (1.0, without_model(confidence, &evidence));
             evidence.push(off);
@@ -111,6 +112,7 @@ pub fn findings_within(subject: &Subject<'_>, bound: Option<&Bound>) -> Vec<Find
             mechanism: rule.mechanism,
             kernel_change: rule.kernel_change,
             without_split: (rule.name == too_few_blocks::RULE.name).then_some(too_few_blocks::WITHOUT_SPLIT),
+            model_is_off,
             evidence,
             confidence,
             gain,

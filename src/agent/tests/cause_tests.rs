@@ -18,6 +18,7 @@ fn finding(rule: &'static str, remedies: Vec<Remedy>) -> Finding {
         mechanism: "waiting",
         kernel_change: "wait less",
         without_split: None,
+        model_is_off: false,
         derivation: None,
         evidence: Vec::new(),
         confidence: Confidence::Medium,

@@ -71,6 +71,8 @@ pub struct Finding {
     /// Another family that already divides the case into more blocks, if the cause is that there are too few. Null
     /// otherwise.
     pub divided_by: Option<Divided>,
+    /// Whether the gain would follow only from a model that is far off for this variant, so that it is not known.
+    pub model_is_off: bool,
     /// What to do about it in one phrase: a change that was not tried, or why there is none.
     pub next: String,
 }

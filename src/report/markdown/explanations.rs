@@ -318,7 +318,7 @@ pub(super) fn causes(report: &Report) -> String {
             possible,
             open(group).unwrap_or_else(|| NOTHING.to_owned()),
             tested.or_else(|| refuted(report, group)).unwrap_or_else(|| NOTHING.to_owned()),
-            group.first().map_or_else(|| without_cause(report, group), |finding| finding.next.clone()),
+            group.first().map_or_else(|| without_cause(report, group), next),
         ]
     };
     let headings = [
@@ -331,6 +331,11 @@ pub(super) fn causes(report: &Report) -> String {
         "next",
     ];
     table(&headings, &limits::groups(&report.cases, &report.diagnoses).iter().map(row).collect::<Vec<_>>())
+}
+
+/// Says what remains to be done about a cause. That no parameter removes it, the experiment's column says.
+fn next(finding: &Finding) -> String {
+    finding.next.trim_start_matches("none of its parameters removes it; ").to_owned()
 }
 
 /// Names the rules whose causes experiments refuted, if those are all causes of a group of cases.

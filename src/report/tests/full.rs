@@ -178,6 +178,7 @@ fn diagnosis(case: &CaseName) -> Diagnosis {
         },
         failed: None,
         divided_by: None,
+        model_is_off: false,
         next: "split the keys over blocks".to_owned(),
     };
     Diagnosis {

@@ -25,6 +25,7 @@ fn a_report_explains_the_initial_kernel_and_the_best_variants() {
         mechanism: "a multiprocessor without a block has nothing to do",
         kernel_change: "divide the work into more blocks",
         without_split: None,
+        model_is_off: false,
         derivation: None,
         evidence: vec![
             Evidence { source: EvidenceSource::Launch, supports: true, text: "97% of the SMs are idle".to_owned() },

@@ -19,6 +19,7 @@ fn finding(gain: f64) -> Finding {
         mechanism: "an idle multiprocessor does nothing",
         kernel_change: "divide the work into more blocks",
         without_split: None,
+        model_is_off: false,
         derivation: None,
         evidence: Vec::new(),
         confidence: Confidence::Medium,
