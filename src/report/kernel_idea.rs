@@ -10,6 +10,9 @@ use crate::domain::finding::Confidence;
 /// The share of a time from which a kind of work is worth a kernel.
 const MIN_SHARE: f64 = 0.05;
 
+/// The gain on a case from which a part is worth a kernel: what a comparison surely resolves.
+const MIN_GAIN: f64 = 1.02;
+
 /// What a new kernel is for.
 pub(super) enum KernelIdea<'a> {
     /// A cause of lost time in the winner of a case.
@@ -78,14 +81,16 @@ fn part<'a>(cases: &'a [Case], family: &'a str, taken_by: TakenBy) -> Option<Tim
     };
     let mut shares: Vec<(&Case, f64)> = cases.iter().filter_map(share).collect();
     shares.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let logs: f64 = shares.iter().map(|(_, share)| without(*share).ln()).sum();
+    shares.retain(|(case, share)| without(case, *share) >= MIN_GAIN);
+    let logs: f64 = shares.iter().map(|(case, share)| without(case, *share).ln()).sum();
     let most = (logs / cases.len() as f64).exp();
     (!shares.is_empty()).then_some(TimePart { family, taken_by, shares, most })
 }
 
-/// Returns how much faster a kernel is without a share of its time.
-fn without(share: f64) -> f64 {
-    1.0 / (1.0 - share)
+/// Returns how much faster the winner of a case would be without a share of its time. No kernel beats the floor.
+fn without(case: &Case, share: f64) -> f64 {
+    let most = case.roofline.as_ref().and_then(|roofline| roofline.times_of_floor).unwrap_or(f64::INFINITY);
+    (1.0 / (1.0 - share)).min(most)
 }
 
 impl KernelIdea<'_> {
@@ -130,7 +135,7 @@ impl KernelIdea<'_> {
                 confidence::with_reason(cause)
             ),
             Self::Part(part) => {
-                let gains = part.shares.iter().map(|(_, share)| without(*share));
+                let gains = part.shares.iter().map(|(case, share)| without(case, *share));
                 let (lo, hi) = (gains.clone().fold(f64::INFINITY, f64::min), gains.fold(1.0, f64::max));
                 format!(
                     "at most {} on {}, where {} take {} of the time (measured)",
@@ -194,5 +199,50 @@ impl TimePart<'_> {
             TakenBy::Waits => "let other warps or tiles work while copies and products are in flight",
             _ => "spend fewer instructions on addresses, conversions and loops, and set up fewer blocks",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::contract::{Breakdown, Without};
+    use super::super::tests::{record, report};
+    use super::*;
+    use crate::domain::ids::IterationId;
+
+    fn breakdown(shares: &[(Removed, f64)]) -> Breakdown {
+        let without = |(removed, share): &(Removed, f64)| Without {
+            removed: *removed,
+            us: None,
+            share: Some(*share),
+            places: 1,
+            diverting: 0,
+            kept: 0,
+            problem: None,
+        };
+        let without = shares.iter().map(without).collect();
+        Breakdown { iteration: IterationId(3), family: "tiled".to_owned(), us: 50.0, without }
+    }
+
+    /// Loads take 40% of both winners, and barriers 50% of one. The other winner takes 1.25 times its floor.
+    #[test]
+    fn a_kernel_is_for_the_part_without_which_all_cases_gain_most() {
+        let mut cases = report(&record()).cases;
+        let loads = (Removed::GlobalLoads, 0.4);
+        cases[0].breakdown = Some(breakdown(&[loads, (Removed::Barriers, 0.5)]));
+        cases[1].breakdown = Some(breakdown(&[loads]));
+        let told = |cases: &[Case]| {
+            let Some(KernelIdea::Part(part)) = of(cases, &[]) else { panic!("no part") };
+            (part.taken_by, (100.0 * part.most).round(), KernelIdea::Part(part).gain())
+        };
+        let (by, most, gain) = told(&cases);
+        assert_eq!((by, most), (TakenBy::Kind(Removed::GlobalLoads), (1e2 * (1.0_f64 / 0.36).powf(1.0 / 3.0)).round()));
+        assert_eq!(
+            gain,
+            "at most 1.67× on the 2 cases that `tiled` wins, where loads from global memory take 40% of the time (measured)"
+        );
+        cases[1].roofline.as_mut().unwrap().times_of_floor = Some(1.0);
+        let (by, _, gain) = told(&cases);
+        assert_eq!(by, TakenBy::Kind(Removed::Barriers), "the other case is at its floor");
+        assert_eq!(gain, "at most 2.00× on `b1h1s128`, where block barriers take 50% of the time (measured)");
     }
 }
