@@ -399,6 +399,7 @@ impl<'a> Session<'a> {
                 Action::Final(case) => {
                     phase.take_up(true);
                     self.hold_final(&case).await?;
+                    self.ask_about_winner(&case);
                 }
                 Action::SkipFinal(case, reason) => {
                     phase.take_up(false);

@@ -194,6 +194,14 @@ impl Session<'_> {
         }
     }
 
+    /// Asks why the winner of a case takes its time. A final may have chosen one that has never been explained.
+    pub(super) fn ask_about_winner(&mut self, case: &CaseName) {
+        let Some(winner) = self.state.incumbent(case) else { return };
+        let (iteration, hash, case) = (winner.iteration, winner.hash.clone(), case.clone());
+        let job = Job { role: Role::Winner, iteration, hash, case, source: Source::Recorded(self.shelf.loader()) };
+        self.explanations.ask(job, &self.state.shared_setup());
+    }
+
     /// Asks why the best variants of other families than the incumbents' take their time.
     pub(super) fn ask_about_rivals(&mut self) {
         let cases: Vec<CaseName> = self.state.cases().map(|(name, _)| name.clone()).collect();

@@ -1,5 +1,5 @@
 //! Gains that follow only from the model of the virtual GPU. They are not known where the model's time is far from the
-//! measured one: what it says of a part of a wrong time is no estimate.
+//! measured one: what it says of a part of a wrong time is no estimate. An ablation that allows the gain keeps it.
 
 use super::subject::Subject;
 use crate::domain::device::TimeSource;
@@ -22,8 +22,8 @@ pub(super) fn off(subject: &Subject<'_>) -> Option<Evidence> {
         source: EvidenceSource::VirtualCounters,
         supports: false,
         text: format!(
-            "the model takes {modelled} for the kernel, which takes {measured} ({factor:.2} times off{chain}), so no gain \
-             follows from it"
+            "the model takes {modelled} for the kernel, which takes {measured} ({factor:.2} times off{chain}), so its figures \
+             alone show no gain"
         ),
     })
 }

@@ -92,10 +92,15 @@ pub fn findings_within(subject: &Subject<'_>, bound: Option<&Bound>) -> Vec<Find
         }
         // What its instructions cost was measured: next to nothing stays next to nothing.
         let off = off.clone().filter(|_| gain >= MIN_GAIN && follows_only_from_model(rule.name, subject));
-        let model_is_off = off.is_some();
+        // That its instructions cost enough was measured, so a gain that they allow stays.
+        let is_bounded = evidence.iter().any(|one| one.supports && one.source == EvidenceSource::Ablation);
+        let model_is_off = off.is_some() && !is_bounded;
         if let Some(off) = off {
-            (gain, confidence) = (1.0, without_model(confidence, &evidence));
+            confidence = without_model(confidence, &evidence);
             evidence.push(off);
+        }
+        if model_is_off {
+            gain = 1.0;
         }
         if let Some(bound) = bound.filter(|bound| gain > bound.most(subject.time_ns)) {
             gain = bound.most(subject.time_ns);
