@@ -253,18 +253,18 @@ pub(super) fn leads<'a>(advantages: &'a [Advantage], rivals: &'a [Advantage]) ->
     leads
 }
 
-/// Says how many leads the counts explain, and that the reasons of the others are not known. None without leads.
+/// Says for how many of the counted leads the counts account. None without counted leads.
 pub(super) fn tally(report: &Report) -> Option<String> {
     let leads = leads(&report.advantages, &report.rival_advantages);
-    let all = leads.len() + not_counted(report).len();
-    let others = match all - leads.iter().filter(|one| one.explained).count() {
+    let explained = leads.iter().filter(|one| one.explained).count();
+    let others = match leads.len() - explained {
         0 => String::new(),
-        one if one == all => "; why they won is not known".to_owned(),
-        others => format!("; why the other {others} won is not known"),
+        _ if explained == 0 => "; why they won is not known".to_owned(),
+        others => format!("; for {others} the model derives other ratios, so why they won is not known"),
     };
+    let all = leads.len();
     (all > 0).then(|| {
-        let (explained, all) = (explained(&leads), counted(all, "lead"));
-        format!("The counts of a virtual GPU explain {explained} of {all}{others}.")
+        format!("The counts of a virtual GPU account for {explained} of the {all} leads that it counted{others}.")
     })
 }
 

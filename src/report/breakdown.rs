@@ -78,7 +78,7 @@ impl Breakdown {
         Some((1.0 - removed - self.share(Removed::Work).unwrap_or_default()).clamp(0.0, 1.0))
     }
 
-    /// Says how much of the time the launch, the largest kinds of instructions, waits and other instructions take, the
+    /// Says how much of the time the launch, the largest kinds of instructions, waits and the rest take, the
     /// largest share first.
     pub(super) fn in_words(&self) -> String {
         let kinds = self.largest();
@@ -87,7 +87,7 @@ impl Breakdown {
         let rest = [
             (self.share(Removed::Work), "launch"),
             (self.waits(), WAITS),
-            (self.other(), "other instructions"),
+            (self.other(), "the rest"),
             (all, "loads, products and other kinds that hide each other"),
         ];
         let rest = rest.into_iter().filter_map(|(share, what)| Some((share.filter(|share| *share >= NAMED)?, what)));
@@ -272,11 +272,11 @@ mod tests {
         };
         let kinds = "31% loads from global memory";
         let told_of = |text: String, waits: Option<f64>, other: f64| (text, waits, Some(other));
-        let rest = format!("{kinds}, 31% other instructions, 14% launch, 9.0% products on tensor cores");
+        let rest = format!("{kinds}, 31% the rest, 14% launch, 9.0% products on tensor cores");
         assert_eq!(told(&shares), told_of(rest, None, 31.0));
         let with = |all: f64| [&shares[..], &[(Removed::AllKindsAndWaits, all)]].concat();
         let rest = format!(
-            "{kinds}, 23% waits for asynchronous work, 14% launch, 9.0% products on tensor cores, 8.0% other instructions"
+            "{kinds}, 23% waits for asynchronous work, 14% launch, 9.0% products on tensor cores, 8.0% the rest"
         );
         assert_eq!(told(&with(0.78)), told_of(rest, Some(23.0), 8.0));
         assert_eq!(told(&with(0.54)).1, Some(0.0), "times scatter");

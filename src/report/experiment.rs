@@ -186,19 +186,18 @@ fn against_part(part: &TimePart<'_>, cases: &[Case]) -> Option<Experiment> {
         case: case.case.clone(),
         change: KernelIdea::Part(part.clone()).what(),
         because: format!(
-            "no change of a parameter is expected to gain more than a comparison resolves, and {} take {} of the time of \
-             the winners of `{}`, {} of that of `{}`",
-            part.name(),
+            "no change of a parameter is expected to gain more than a comparison resolves, and {} of the time of the winners of \
+             `{}` goes to {}, {} on `{}`",
             part.share(),
             part.family,
+            part.name(),
             percent(share),
             case.case
         ),
         configuration: None,
         before_us,
         after_us: Some([before_us * (1.0 - share), before_us]),
-        expected_from: "from its time without them, measured, to no gain: no kernel does without all of them"
-            .to_owned(),
+        expected_from: "from its time without that, measured, to no gain: no kernel does without all of it".to_owned(),
     };
     Some(above_floor(experiment, cases))
 }

@@ -138,11 +138,11 @@ impl KernelIdea<'_> {
                 let gains = part.shares.iter().map(|(case, share)| without(case, *share));
                 let (lo, hi) = (gains.clone().fold(f64::INFINITY, f64::min), gains.fold(1.0, f64::max));
                 format!(
-                    "at most {} on {}, where {} take {} of the time (measured)",
+                    "at most {} on {}, where {} of the time goes to {} (measured)",
                     either(times(lo), times(hi)),
                     part.on(),
-                    part.name(),
                     part.share(),
+                    part.name(),
                 )
             }
         }
@@ -167,7 +167,7 @@ impl TimePart<'_> {
         match self.taken_by {
             TakenBy::Kind(removed) => removed.text(),
             TakenBy::Waits => "waits for asynchronous work",
-            TakenBy::Other => "other instructions (such as addresses, conversions and loops)",
+            TakenBy::Other => "the rest: addresses, conversions and loops",
         }
     }
 
@@ -197,7 +197,7 @@ impl TimePart<'_> {
             TakenBy::Kind(Removed::Shuffles) => "combine more values in a lane before lanes exchange them",
             TakenBy::Kind(Removed::GlobalStores) => "store while the next tile is computed",
             TakenBy::Waits => "let other warps or tiles work while copies and products are in flight",
-            _ => "spend fewer instructions on addresses, conversions and loops, and set up fewer blocks",
+            _ => "spend fewer instructions on addresses, conversions and loops",
         }
     }
 }
@@ -238,11 +238,11 @@ mod tests {
         assert_eq!((by, most), (TakenBy::Kind(Removed::GlobalLoads), (1e2 * (1.0_f64 / 0.36).powf(1.0 / 3.0)).round()));
         assert_eq!(
             gain,
-            "at most 1.67× on the 2 cases that `tiled` wins, where loads from global memory take 40% of the time (measured)"
+            "at most 1.67× on the 2 cases that `tiled` wins, where 40% of the time goes to loads from global memory (measured)"
         );
         cases[1].roofline.as_mut().unwrap().times_of_floor = Some(1.0);
         let (by, _, gain) = told(&cases);
         assert_eq!(by, TakenBy::Kind(Removed::Barriers), "the other case is at its floor");
-        assert_eq!(gain, "at most 2.00× on `b1h1s128`, where block barriers take 50% of the time (measured)");
+        assert_eq!(gain, "at most 2.00× on `b1h1s128`, where 50% of the time goes to block barriers (measured)");
     }
 }

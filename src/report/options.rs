@@ -117,8 +117,8 @@ fn go_on(outlook: Option<&Outlook>, cases: usize, wall_s: Option<f64>) -> Choice
     let over = if cases == 1 { "in all" } else { "over all cases" };
     let gain = format!(
         "about {} ({few:.0} to {many:.0}){size}: {lo:.3}× to {hi:.3}× {over}. The first half of \
-         this search found {early_gains} and the second {late_gains}, in {} each; improvements become rarer, so twice \
-         the time is expected to bring as many as the second half",
+         this search found {early_gains} and the second {late_gains}, in {} each; as a rule, improvements become \
+         rarer, so another session is expected to bring as many as the second half",
         counted(expected_gains.round() as usize, "more improvement"),
         duration(*late_s)
     );
@@ -330,7 +330,7 @@ mod tests {
             })
             .collect();
         insta::assert_snapshot!(told.join("\n"), @"
-        go_on: about 0 more improvements (0 to 7), each of about 1.020× on one of 3 cases: 1.000× to 1.010× over all cases. The first half of this search found 5 and the second 0, in 150 s each; improvements become rarer, so twice the time is expected to bring as many as the second half | 0.0164 | most likely wasted
+        go_on: about 0 more improvements (0 to 7), each of about 1.020× on one of 3 cases: 1.000× to 1.010× over all cases. The first half of this search found 5 and the second 0, in 150 s each; as a rule, improvements become rarer, so another session is expected to bring as many as the second half | 0.0164 | most likely wasted
         another_family: `split-k`: never timed | 0.0164 | their best may stay behind
         new_kernel: not known; no useful bound (the floor is an empty launch) | 0.1800 | very high: no cause is known
         stop: keeps 0.50× over the baseline | 0.0000 | none

@@ -7,10 +7,10 @@ use crate::report::contract::{Breakdown, Case, DiagnosisOf, Report};
 use crate::report::format::{NOTHING, counted, either, percent, us};
 
 /// What is left without the kinds of instructions that can be removed.
-pub(super) const OTHER: &str = "other instructions, such as addresses and synchronisation";
+pub(super) const OTHER: &str = "the rest, such as addresses and synchronisation";
 
 /// What is left without these and without waits.
-pub(super) const OTHER_THAN_WAITS: &str = "other instructions, such as addresses and conversions";
+pub(super) const OTHER_THAN_WAITS: &str = "the rest, such as addresses and conversions";
 
 /// The share from which a column is worth its room.
 pub(super) const SHOWN: f64 = 0.01;
@@ -94,15 +94,18 @@ pub(in crate::report) fn costs(report: &Report) -> Option<String> {
     let others: Vec<f64> = known.iter().filter_map(|one| one.other()).collect();
     let launches: Vec<f64> = known.iter().filter_map(|one| one.share(Removed::Work)).collect();
     let launch = range(&launches).map(|launch| format!(" the launch takes {launch} of the time,"));
+    let all: Vec<f64> = known.iter().filter_map(|one| one.share(Removed::AllKinds)).collect();
+    let all = range(&all).map(|all| format!(" all kinds of instructions that can be removed {all},"));
     let others = range(&others).map(|others| match range(&waits) {
-        None => format!(" {OTHER}, {others};"),
+        None => format!(" and {OTHER}, {others};"),
         Some(waits) => format!(" {WAITS} {waits}, and {OTHER_THAN_WAITS}, {others};"),
     });
     let cases = counted(known.len(), "winner");
     (!told.is_empty()).then(|| {
         format!(
-            "Of {cases} measured without each kind of instruction,{}{} of the kinds that can be removed, the most expensive is {}.",
+            "Of {cases} measured without each kind of instruction,{}{}{} of single kinds, the most expensive is {}.",
             launch.unwrap_or_default(),
+            all.unwrap_or_default(),
             others.unwrap_or_default(),
             told.join(", ")
         )

@@ -155,7 +155,7 @@ impl Part {
         }
     }
 
-    /// Names it. Where waits are a part, they are not among the other instructions.
+    /// Names it. Where waits are a part, they are not in the rest.
     fn text(self, waits_are_known: bool) -> &'static str {
         match self {
             Self::Launch => "the launch",
@@ -171,7 +171,10 @@ impl Part {
 pub(in crate::report) fn over_first(report: &Report) -> Option<String> {
     let AblatedLead { case, family, over_family, factor, .. } =
         report.ablated_leads.iter().find(|one| one.over_first)?;
-    Some(format!("On `{case}`, `{family}` is {} as fast as `{over_family}`, the first kernel", times(*factor)))
+    // As the main table has it.
+    let own = report.cases.iter().find(|one| one.case == *case)?;
+    let factor = own.start_us.zip(own.best_us).map_or(*factor, |(start_us, best_us)| start_us / best_us);
+    Some(format!("On `{case}`, `{family}` is {} as fast as `{over_family}`, the first kernel", times(factor)))
 }
 
 /// Says in which parts the time is that a winner saves over the initial kernel. None if it was not divided.
@@ -182,8 +185,7 @@ pub(in crate::report) fn saved(report: &Report) -> Option<String> {
     let waits = lead.waits_us.filter(|waits_us| *waits_us >= SHOWN * lead.lead_us);
     let waits = waits.map_or_else(String::new, |waits_us| format!("{} were {WAITS}, ", share(waits_us)));
     Some(format!(
-        "Of the {} us that it saves, {} were {}, {waits}and {} were {} (measured without them).",
-        us(lead.lead_us),
+        "Of the time that it saves, {} were {}, {waits}and {} were {} (measured without them).",
         share(most_us.min(lead.kinds_us)),
         removed.text(),
         share(lead.other_us),
@@ -216,8 +218,10 @@ pub(in crate::report) fn largest_lead(report: &Report) -> Option<String> {
     } else {
         format!(", {} of it for {what}", percent(most_us / lead_us))
     };
-    let differs =
-        differently(report, lead).map(|differs| format!(" The winner {}.", differs.trim_start_matches("it ")));
+    let is_explained = advantage(report, lead).is_some_and(|counted| counted.explained);
+    let known = if is_explained { "" } else { "; the model does not show that this is why" };
+    let differs = differently(report, lead);
+    let differs = differs.map(|differs| format!(" The winner {}{known}.", differs.trim_start_matches("it ")));
     let (told, own) = (in_main_tables(report, lead).unwrap_or_else(|| times(*factor)), times(*factor));
     let anew = if told == own { String::new() } else { format!(" ({own} when both are compiled anew)") };
     Some(format!(

@@ -173,15 +173,18 @@ fn left(report: &Report, ladder: &Ladder) -> Option<String> {
     let left = ladder.steps.last()?.us / ladder.floor_us?;
     let case = report.cases.iter().find(|case| case.case == ladder.case);
     let cause = case.and_then(|case| limiter::first_cause(case, &report.diagnoses));
-    let accounted = match cause.filter(|cause| cause.gain > 1.0 && cause.rule != "at-the-floor") {
-        Some(cause) => {
+    // What the time consists of was measured, or else a cause may account for some of it.
+    let measured = case.and_then(|case| case.breakdown.as_ref()).map(|breakdown| format!(": {}", breakdown.in_words()));
+    let accounted = match (measured, cause.filter(|cause| cause.gain > 1.0 && cause.rule != "at-the-floor")) {
+        (Some(measured), _) => measured,
+        (None, Some(cause)) => {
             let rest = left / cause.gain;
             let open =
                 if rest < 1.02 { String::new() } else { format!("; the other {} are not explained", times(rest)) };
             let low = if cause.confidence == Confidence::Low { " (low confidence)" } else { "" };
             format!(". The cause found ({}) accounts for {}{low}{open}", cause.cause, times(cause.gain))
         }
-        None => String::new(),
+        (None, None) => String::new(),
     };
     Some(format!("{} is left{accounted}", times(left)))
 }
@@ -326,7 +329,7 @@ pub(super) fn causes(report: &Report) -> String {
         "best variants",
         "what probably limits them",
         "possible gain, confidence",
-        if is_ablated { "other instructions" } else { "not explained" },
+        if is_ablated { "the rest" } else { "not explained" },
         "experiment",
         "next",
     ];
