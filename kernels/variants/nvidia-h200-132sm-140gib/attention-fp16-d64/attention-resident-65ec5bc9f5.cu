@@ -1,5 +1,5 @@
-// attention-resident for f16, D=64 CAUSAL=1 Sk=256
-// WGS=1 PASSES=1 KEYS=128 CHUNK=128 MIN_BLOCKS=2
+// attention-resident for f16, D=64 CAUSAL=1 Sk=128
+// WGS=1 PASSES=1 KEYS=128 CHUNK=64 MIN_BLOCKS=3
 // Attention on Hopper for short sequences: o = softmax(q k^T * scale) v, for f16.
 //
 // All keys and values of a head fit in shared memory. So there is no ring and no warp specialization: one thread issues
@@ -22,10 +22,10 @@ constexpr bool CAUSAL = 1;       // key j is visible to query i iff j <= i + Sk 
 constexpr int WGS = 1;            // warpgroups
 constexpr int PASSES = 1;         // sets of 64 rows per warpgroup
 constexpr int KEYS = 128;           // keys whose scores are in registers at once
-constexpr int CHUNK = 128;          // keys of a copy, and of a product
+constexpr int CHUNK = 64;          // keys of a copy, and of a product
 
 constexpr int D = 64;                  // head dimension
-constexpr int Sk = 256;             // keys of a head, known here: a single tile has no loop and no rescaling, and full tiles no masks
+constexpr int Sk = 128;             // keys of a head, known here: a single tile has no loop and no rescaling, and full tiles no masks
 constexpr int TILES = (Sk + KEYS - 1) / KEYS;
 constexpr int GROUPS = WGS * PASSES;   // of 64 query rows
 constexpr int BR = GROUPS * 64;        // query rows of a block
@@ -122,15 +122,15 @@ __device__ inline void wgmma_fence_operand(float (&x)[N]) {
 #pragma unroll
     for (int i = 0; i < N; ++i) asm volatile("" : "+f"(x[i])::"memory");
 }
-// d (64 x 128) = a b over 16 terms, or += with ADD. Both are in shared memory, with the terms along
+// d (64 x 64) = a b over 16 terms, or += with ADD. Both are in shared memory, with the terms along
 // their rows, or across them if they are transposed. These are template parameters, because the instruction takes
 // constants.
 template <int ADD, int A_TRANSPOSED, int B_TRANSPOSED>
-__device__ inline void wgmma_ss(float (&d)[64], unsigned long long a, unsigned long long b) {
+__device__ inline void wgmma_ss(float (&d)[32], unsigned long long a, unsigned long long b) {
     asm volatile(
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
-        "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, %64, %65, %66, 1, 1, %67, %68;"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
+        "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, %32, %33, %34, 1, 1, %35, %36;"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
         : "l"(a), "l"(b), "n"(ADD), "n"(A_TRANSPOSED), "n"(B_TRANSPOSED));
 }
 // d (64 x 64) += a b over 16 terms: a is in registers, with the layout of the sums of a product. b
@@ -170,7 +170,7 @@ __device__ inline void fetch(unsigned to, const TensorMap& map, int row, int hea
     tma_load_3d(to, map, 0, row, head, mbarrier);
 }
 
-extern "C" __global__ void __launch_bounds__(128, 2)
+extern "C" __global__ void __launch_bounds__(128, 3)
 attend(const __grid_constant__ TensorMap q_map, const __grid_constant__ TensorMap k_map, const __grid_constant__ TensorMap v_map,
        const __grid_constant__ TensorMap o_map, int Sq, float scale) {
     extern __shared__ __align__(1024) unsigned char dynamic[];
