@@ -214,7 +214,7 @@ pub(in crate::report) fn largest_lead(report: &Report) -> Option<String> {
         (Part::Kinds, _) => (*kinds_us, "loads, products and other kinds that hide each other"),
     };
     let most = if most_us > *lead_us {
-        format!(": {} us more for {what}, and {} us less for the rest", us(most_us), us(most_us - lead_us))
+        format!(": {} us more for {what}, and {} us less for everything else", us(most_us), us(most_us - lead_us))
     } else {
         format!(", {} of it for {what}", percent(most_us / lead_us))
     };
