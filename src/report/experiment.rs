@@ -186,7 +186,7 @@ fn against_part(part: &TimePart<'_>, cases: &[Case]) -> Option<Experiment> {
         case: case.case.clone(),
         change: KernelIdea::Part(part.clone()).what(),
         because: format!(
-            "no change of a parameter is expected to gain more than a comparison resolves, and {} of the time of the winners of \
+            "neither a cause nor a pair of configurations promises a gain by one parameter, and {} of the time of the winners of \
              `{}` goes to {}, {} on `{}`",
             part.share(),
             part.family,

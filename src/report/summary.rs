@@ -329,7 +329,9 @@ fn unexplained(report: &Report) -> Option<String> {
 fn causes(report: &Report) -> Option<String> {
     let groups = limits::groups(&report.cases, &report.diagnoses);
     let told = |group: &Group<'_>| {
-        let found = group.first().filter(|found| !found.next.starts_with("nothing: "))?;
+        // That another family has more blocks, and is not faster, speaks against few blocks.
+        let is_told = |found: &&Finding| !found.next.starts_with("nothing: ") && found.divided_by.is_none();
+        let found = group.first().filter(|found| is_told(found))?;
         let on = match &*group.members {
             [(first, _)] => format!("`{}`", first.case),
             [(first, _), (second, _)] => format!("`{}` and `{}`", first.case, second.case),

@@ -11,6 +11,9 @@ use crate::report::format::{NOTHING, percent, times, us};
 /// The share of all kinds of instructions from which one of them is named in their place.
 const MOST_OF_KINDS: f64 = 0.67;
 
+/// The share of a lead from which a part is told in the summary.
+const TOLD: f64 = 0.05;
+
 /// The most counts to name for a lead.
 const MAX_COUNTS: usize = 2;
 
@@ -197,26 +200,11 @@ pub(in crate::report) fn saved(report: &Report) -> Option<String> {
 /// else over another family. None if no lead was divided.
 pub(in crate::report) fn largest_lead(report: &Report) -> Option<String> {
     let lead = shown(report).into_iter().next()?;
-    let AblatedLead { case, family, over_family, factor, lead_us, launch_us, kinds_us, waits_us, other_us, .. } = lead;
+    let AblatedLead { case, family, over_family, factor, lead_us, .. } = lead;
     let over = match (lead.over_committed, family == over_family) {
         (true, true) => "the committed configuration of it".to_owned(),
         (true, false) => format!("the committed `{over_family}`"),
         (false, _) => format!("`{over_family}`"),
-    };
-    let part = Part::most(lead);
-    let text = part.text(waits_us.is_some());
-    let (most_us, what) = match (part, &lead.largest) {
-        (Part::Launch, _) => (*launch_us, text),
-        (Part::Waits, _) => (waits_us.unwrap_or_default(), text),
-        (Part::Other, _) => (*other_us, text),
-        // Most of what all kinds cost may be what one costs alone.
-        (Part::Kinds, Some(longer)) if longer.us >= MOST_OF_KINDS * kinds_us => (longer.us, longer.removed.text()),
-        (Part::Kinds, _) => (*kinds_us, "loads, products and other kinds that hide each other"),
-    };
-    let most = if most_us > *lead_us {
-        format!(": {} us more for {what}, and {} us less for everything else", us(most_us), us(most_us - lead_us))
-    } else {
-        format!(", {} of it for {what}", percent(most_us / lead_us))
     };
     let is_explained = advantage(report, lead).is_some_and(|counted| counted.explained);
     let known = if is_explained { "" } else { "; the model does not show that this is why" };
@@ -225,11 +213,29 @@ pub(in crate::report) fn largest_lead(report: &Report) -> Option<String> {
     let (told, own) = (in_main_tables(report, lead).unwrap_or_else(|| times(*factor)), times(*factor));
     let anew = if told == own { String::new() } else { format!(" ({own} when both are compiled anew)") };
     Some(format!(
-        "On `{case}`, `{family}` is {told} as fast as {over}. The slower kernel takes {} us longer{anew}{most} (measured by \
-         removing instructions).{}",
+        "On `{case}`, `{family}` is {told} as fast as {over}. The slower kernel takes {} us longer{anew}: {} (measured by removing \
+         instructions).{}",
         us(*lead_us),
+        parts(lead).unwrap_or_default(),
         differs.unwrap_or_default()
     ))
+}
+
+/// Says how much longer the slower kernel of a lead takes in each part, or how much less.
+fn parts(lead: &AblatedLead) -> Option<String> {
+    let mut parts = Part::all(lead);
+    parts.retain(|(_, part_us)| part_us.abs() >= TOLD * lead.lead_us);
+    parts.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    let told = parts.iter().map(|(part, part_us)| {
+        let more = if *part_us > 0.0 { "more" } else { "less" };
+        // Most of what all kinds cost may be what one costs alone.
+        let mostly = lead.largest.filter(|longer| *part == Part::Kinds && longer.us >= MOST_OF_KINDS * part_us.abs());
+        let mostly = mostly.filter(|_| *part_us > 0.0).map(|longer| format!(" (mostly {})", longer.removed.text()));
+        let text = part.text(lead.waits_us.is_some());
+        format!("{} us {more} for {text}{}", us(part_us.abs()), mostly.unwrap_or_default())
+    });
+    let told: Vec<String> = told.collect();
+    (!told.is_empty()).then(|| told.join("; "))
 }
 
 /// Returns the leads over committed winners, then those over the fastest other family of each case, the largest first.
