@@ -44,7 +44,7 @@ pub(super) struct TimePart<'a> {
     /// How much faster all cases of the session would be without it, as a geometric mean.
     pub(super) most: f64,
     /// The same of the next largest part, with its name.
-    pub(super) next: Option<(&'static str, f64)>,
+    pub(super) next: Option<(String, f64)>,
 }
 
 /// Returns the best idea for a new kernel: of the largest measured part and the most promising cause that more than one
@@ -69,7 +69,7 @@ fn largest_part(cases: &[Case]) -> Option<TimePart<'_>> {
     let all = families.iter().flat_map(|family| kinds.iter().filter_map(|taken_by| part(cases, family, *taken_by)));
     let mut all: Vec<TimePart<'_>> = all.collect();
     all.sort_by(|a, b| b.most.total_cmp(&a.most));
-    let next = all.get(1).map(|next| (next.name(), next.most));
+    let next = all.get(1).map(|next| (format!("{} of `{}`", next.name(), next.family), next.most));
     Some(TimePart { next, ..all.into_iter().next()? })
 }
 
@@ -145,7 +145,8 @@ impl KernelIdea<'_> {
                 {
                     let next = part
                         .next
-                        .map(|(name, most)| format!("; without the next largest part, {name}, {most:.3}× over all"));
+                        .as_ref()
+                        .map(|(name, most)| format!("; the next largest part is {name}: at most {most:.3}× over all"));
                     format!(
                         "at most {} on {}, where {} of the time goes to {} (measured){}",
                         either(times(lo), times(hi)),
@@ -250,7 +251,7 @@ mod tests {
         assert_eq!(
             gain,
             "at most 1.67× on the 2 cases that `tiled` wins, where 40% of the time goes to loads from global memory (measured); \
-             without the next largest part, block barriers, 1.260× over all"
+             the next largest part is block barriers of `tiled`: at most 1.260× over all"
         );
         cases[1].roofline.as_mut().unwrap().times_of_floor = Some(1.0);
         let (by, _, gain) = told(&cases);
