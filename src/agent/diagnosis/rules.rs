@@ -92,16 +92,13 @@ pub fn findings_within(subject: &Subject<'_>, bound: Option<&Bound>) -> Vec<Find
         }
         // What its instructions cost was measured: next to nothing stays next to nothing.
         let off = off.clone().filter(|_| gain >= MIN_GAIN && follows_only_from_model(rule.name, subject));
-        // That its instructions cost enough was measured, so a gain that they allow stays.
+        // That its instructions cost enough was measured, so a gain that they allow stays, with its confidence.
         let is_bounded = evidence.iter().any(|one| one.supports && one.source == EvidenceSource::Ablation);
         let model_is_off = off.is_some() && !is_bounded;
-        if let Some(off) = off {
-            confidence = without_model(confidence, &evidence);
-            evidence.push(off);
-        }
         if model_is_off {
-            gain = 1.0;
+            (gain, confidence) = (1.0, without_model(confidence, &evidence));
         }
+        evidence.extend(off);
         if let Some(bound) = bound.filter(|bound| gain > bound.most(subject.time_ns)) {
             gain = bound.most(subject.time_ns);
             limit = "a case that asks for less is no faster than that";

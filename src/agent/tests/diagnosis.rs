@@ -164,7 +164,7 @@ fn a_gain_stays_although_the_model_is_off_if_the_instructions_cost_enough() {
         let found = findings.into_iter().find(|finding| finding.rule == "special-functions").unwrap();
         (found.gain, found.confidence, found.model_is_off)
     };
-    assert_eq!(found(3.5), (1.25, Confidence::Low, false));
+    assert_eq!(found(3.5), (1.25, Confidence::Medium, false));
     assert_eq!(found(4.5), (1.0, Confidence::Low, true));
 }
 
