@@ -71,7 +71,11 @@ fn gain(report: &Report, choice: &Choice) -> Option<String> {
         "another_family" => {
             choice.expected.map(|factor| format!("{factor:.3}× over all cases, if it gains as others did"))
         }
-        "new_kernel" => Some(kernel_idea::of(&report.cases, &report.diagnoses)?.gain()),
+        "new_kernel" => {
+            let gain = kernel_idea::of(&report.cases, &report.diagnoses)?.gain();
+            let most = choice.most.filter(|_| report.cases.len() > 1);
+            Some(most.map_or_else(|| gain.clone(), |most| format!("at most {most:.3}× over all cases: {gain}")))
+        }
         _ => None,
     }
 }
