@@ -262,9 +262,15 @@ pub(super) fn tally(report: &Report) -> Option<String> {
         _ if explained == 0 => "; why they won is not known".to_owned(),
         others => format!("; for {others} the model derives other ratios, so why they won is not known"),
     };
+    let uncounted = match not_counted(report).len() {
+        0 => String::new(),
+        some => format!("; {some} were not counted"),
+    };
     let all = leads.len();
     (all > 0).then(|| {
-        format!("The counts of a virtual GPU account for {explained} of the {all} leads that it counted{others}.")
+        format!(
+            "The counts of a virtual GPU account for {explained} of the {all} leads that it counted{others}{uncounted}."
+        )
     })
 }
 
