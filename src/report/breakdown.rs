@@ -18,10 +18,10 @@ const NAMED: f64 = 0.05;
 const MOST: usize = 2;
 
 /// The least lead to explain. Ablated kernels are timed one after the other, with fewer samples than in a comparison.
-const MIN_LEAD: f64 = 1.04;
+pub(super) const MIN_LEAD: f64 = 1.04;
 
 /// The largest lead to explain, but for those over initial kernels. A kernel that takes longer is another matter.
-const MAX_LEAD: f64 = 4.0;
+pub(super) const MAX_LEAD: f64 = 4.0;
 
 /// Returns the breakdown of a variant on a case, if a session has ablated it and some kind of instruction could be removed.
 pub(super) fn of(hash: &VariantHash, case: &str, record: &SessionRecord) -> Option<Breakdown> {

@@ -1,6 +1,7 @@
 //! What a new kernel could do: against the cause of lost time that promises most, or against the part of the winners' time
 //! that one kind of work takes, measured without it.
 
+use super::breakdown::WAITS;
 use super::contract::{Case, Diagnosis, Finding};
 use super::format::{counted, either, percent, times};
 use super::{confidence, limiter};
@@ -178,7 +179,7 @@ impl TimePart<'_> {
     pub(super) fn name(&self) -> &'static str {
         match self.taken_by {
             TakenBy::Kind(removed) => removed.text(),
-            TakenBy::Waits => "waits for asynchronous work",
+            TakenBy::Waits => WAITS,
             TakenBy::Other => "the rest, such as addresses, conversions and loops",
         }
     }

@@ -1,13 +1,11 @@
 //! Leads of winners that are large enough to be divided into their parts, but were not.
 
+use super::breakdown::{MAX_LEAD, MIN_LEAD};
 use super::contract::{AblatedLead, Case, Rivals, Undivided};
 use super::{began, rivals};
 use crate::domain::ablation::control_ns;
 use crate::domain::record::{IterationRecord, SessionRecord};
 use crate::domain::variant::VariantHash;
-
-/// The leads that a report divides, but for those over initial kernels.
-const DIVIDED: std::ops::RangeInclusive<f64> = 1.04..=4.0;
 
 /// Returns the leads over committed winners and over the next best families that are not among the divided ones.
 pub(super) fn of(cases: &[Case], rivals: &[Rivals], divided: &[AblatedLead], record: &SessionRecord) -> Vec<Undivided> {
@@ -30,7 +28,7 @@ fn of_case(case: &Case, rivals: &[Rivals], divided: &[AblatedLead], record: &Ses
     let is_divided =
         |other: &IterationRecord| divided.iter().any(|lead| lead.case == case.case && lead.over_family == other.family);
     let leads = [over_committed, over_next].into_iter().flatten();
-    let undivided = leads.filter(|(other, _, factor)| DIVIDED.contains(factor) && !is_divided(other));
+    let undivided = leads.filter(|(other, _, factor)| (MIN_LEAD..=MAX_LEAD).contains(factor) && !is_divided(other));
     let control = |hash: &VariantHash| control(hash, &case.case, record);
     let told = undivided.map(|(other, over_committed, factor)| Undivided {
         case: case.case.clone(),

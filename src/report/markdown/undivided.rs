@@ -1,11 +1,9 @@
 //! A sentence on the leads that are missing in the table of divided ones.
 
+use crate::report::breakdown::MIN_LEAD;
 use crate::report::changes::listed;
 use crate::report::contract::{Report, Undivided};
 use crate::report::format::times;
-
-/// The least lead that the table divides.
-const MIN_LEAD: f64 = 1.04;
 
 /// The most cases to name for a reason.
 const MAX_CASES: usize = 3;
