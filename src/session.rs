@@ -29,6 +29,7 @@ mod gains;
 mod iteration;
 mod llm;
 mod meter;
+mod paths;
 mod pipeline;
 mod profiling;
 mod prospects;
@@ -85,7 +86,7 @@ pub use event::{Event, Interrupt, Observer};
 use explanations::Explanations;
 use llm::Models;
 use meter::Time;
-use pipeline::{Assessed, Pipeline};
+use pipeline::{Assessed, Compiled, Pipeline};
 use resume::OwnCommits;
 pub use setup::Options;
 use setup::SessionSetup;
@@ -371,18 +372,18 @@ impl<'a> Session<'a> {
                         self.iterate(next).await?;
                     }
                 }
+                // What comes back from the store may have to be compiled again.
                 Action::Confirm(due) => {
-                    // What comes back from the store may have to be compiled again.
                     let prepared = self.deadline.clone().within(self.confirmation(&due)).await;
-                    if let Some(compiled) = prepared {
-                        self.iterate(Assessed::of(compiled?, &self.state)).await?;
-                    }
+                    self.iterate_prepared(prepared).await?;
                 }
                 Action::Experiment(due) => {
                     let prepared = self.deadline.clone().within(self.experiment(&due)).await;
-                    if let Some(compiled) = prepared {
-                        self.iterate(Assessed::of(compiled?, &self.state)).await?;
-                    }
+                    self.iterate_prepared(prepared).await?;
+                }
+                Action::WalkPath(due) => {
+                    let prepared = self.deadline.clone().within(self.path_step(&due)).await;
+                    self.iterate_prepared(prepared).await?;
                 }
                 Action::Profile(due) => self.profile(&due).await?,
                 Action::Ablate(due) => self.ablate(&due).await?,
@@ -407,6 +408,14 @@ impl<'a> Session<'a> {
                 }
                 Action::Stop(status, reason) => return Ok((status, reason)),
             }
+        }
+    }
+
+    /// Evaluates what was prepared, unless the session has to end.
+    async fn iterate_prepared(&mut self, prepared: Option<anyhow::Result<Compiled>>) -> anyhow::Result<()> {
+        match prepared {
+            Some(compiled) => self.iterate(Assessed::of(compiled?, &self.state)).await,
+            None => Ok(()),
         }
     }
 

@@ -16,6 +16,7 @@ pub mod llm;
 mod local;
 mod model_search;
 mod opening;
+pub mod path;
 mod place;
 mod portfolio;
 pub mod prediction;

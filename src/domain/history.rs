@@ -7,7 +7,7 @@ use super::attempt::Attempt;
 use super::code::CodeFigures;
 use super::counters::{Counted, Counters};
 use super::evaluation::Outcome;
-use super::experiment::Experiment;
+use super::experiment::{Experiment, PathStep};
 use super::hypothesis::Hypothesis;
 use super::ids::{CaseName, IterationId};
 use super::incumbent::{Incumbent, Incumbents};
@@ -120,6 +120,8 @@ pub struct History {
     pub ablations: Vec<Ablated>,
     /// What experiments have shown, oldest first. Their times are in no other list.
     pub experiments: Vec<Experiment>,
+    /// The steps on paths between configurations, oldest first. Their times are in no other list.
+    pub path_steps: Vec<PathStep>,
     /// Every evaluated configuration, including those that failed and those that were left out because they would be slow,
     /// oldest first. Without experiments, and without those that were given up for other reasons.
     pub attempts: Vec<Attempt>,
@@ -167,6 +169,7 @@ impl History {
                 gpu_s: concluded.spent.gpu_s,
             });
         }
+        self.path_steps.extend(path_step(begun, concluded));
         // A variant that is wrong on one case may be fast on another because of that bug, so its times are ignored.
         if concluded.outcome != Outcome::Measured {
             return;
@@ -315,6 +318,14 @@ impl History {
         let place = self.finished.binary_search_by_key(&iteration, |finished| finished.iteration).ok()?;
         self.finished.get(place)
     }
+}
+
+/// Returns what a step on a path has shown.
+fn path_step(begun: &Begun, concluded: &Concluded) -> Option<PathStep> {
+    let Origin::PathStep { path, .. } = &begun.origin else { return None };
+    let found = concluded.findings.first().filter(|_| concluded.outcome == Outcome::Measured);
+    let time_ns = found.and_then(CaseRecord::best_timing).map(|timing| timing.median_ns);
+    Some(PathStep { path: path.clone(), params: begun.params.clone(), time_ns })
 }
 
 /// Returns what an experiment has shown.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::approach::Form;
 use super::call_record::CallId;
-use super::experiment::Scaling;
+use super::experiment::{Path, Scaling};
 use super::ids::CaseName;
 use super::variant::Params;
 
@@ -77,6 +77,13 @@ pub enum Origin {
     },
     /// The configuration of an earlier iteration, on more or less work than a case has.
     ScaledCase(Scaling),
+    /// A step on the path between two configurations.
+    PathStep {
+        /// The path.
+        path: Path,
+        /// The parameters that changed since the step before: one, or as many as a constraint requires.
+        changes: Vec<Change>,
+    },
     /// What a language model proposed.
     Model {
         /// The call whose answer it is.
@@ -132,6 +139,7 @@ impl Origin {
             Self::InjectedFault => "injected_fault",
             Self::Remedy { .. } => "remedy",
             Self::ScaledCase(_) => "scaled_case",
+            Self::PathStep { .. } => "path_step",
             Self::Unknown => "unknown",
         }
     }
@@ -141,10 +149,14 @@ impl Origin {
         if purpose == Purpose::Confirmation { "confirmation" } else { self.name() }
     }
 
-    /// Returns the parameters that a move, coverage sampling or a remedy changes. Empty for all other origins.
+    /// Returns the parameters that a move, coverage sampling, a remedy or a step on a path changes. Empty for all other
+    /// origins.
     pub fn changes(&self) -> &[Change] {
         match self {
-            Self::Move { changes } | Self::Coverage { changes } | Self::Remedy { changes, .. } => changes,
+            Self::Move { changes }
+            | Self::Coverage { changes }
+            | Self::Remedy { changes, .. }
+            | Self::PathStep { changes, .. } => changes,
             _ => &[],
         }
     }

@@ -11,7 +11,7 @@ use super::standing::{self, winners};
 use super::{
     CaseFacts, ReportInput, advantage, baselines, beaten, began, breakdown, calibration, credits, decision, divided,
     excluded, findings, gains, improved_by, ladder, limiter, model_check, next_steps, options, outlook, parameters,
-    phases, pictures, rivals, roofline, scaling, summary, tuned_alone, undivided,
+    paths, phases, pictures, rivals, roofline, scaling, summary, tuned_alone, undivided,
 };
 use crate::domain::check::Check;
 use crate::domain::comparison::Role;
@@ -71,6 +71,7 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         rival_advantages,
         first_advantage: None,
         tuned_alone: None,
+        paths: paths::of(record),
         improved_by: ImprovedBy::default(),
         beaten: Vec::new(),
         rivals: Vec::new(),

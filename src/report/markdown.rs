@@ -8,6 +8,7 @@ mod explanations;
 mod first_kernel;
 mod hardware;
 mod hypotheses;
+pub(super) mod paths;
 mod sentences;
 mod table;
 mod undivided;
@@ -128,6 +129,9 @@ fn explain(context: &mut Context, report: &Report) {
     context.insert("chain_sentence", &winners::chains(report));
     context.insert("first_counts", &first_kernel::counts(report));
     context.insert("tuned_sentence", &first_kernel::tuned_alone(report));
+    context.insert("first_path_table", &paths::first_steps(report));
+    context.insert("winner_path_head", &paths::winner_head(report));
+    context.insert("winner_path_table", &paths::winner_steps(report));
     context.insert("excerpt_sentence", &report.excerpt.map(sentences::excerpt));
     context.insert("headline", &sentences::headline(report));
     context.insert("began", sentences::began(report));

@@ -43,6 +43,7 @@ mod options;
 mod outlook;
 mod pairs;
 mod parameters;
+mod paths;
 mod phases;
 mod pictures;
 mod plots;

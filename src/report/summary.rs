@@ -7,7 +7,7 @@ use super::decision::recommendation;
 use super::format::{counted, duration, fine, times, usd};
 use super::gains::Gains;
 use super::limits::{self, Group};
-use super::markdown::{breakdown, divided_leads};
+use super::markdown::{breakdown, divided_leads, paths};
 use super::next_change::not_correct;
 use super::options::geometric_mean;
 use super::unexplained::Unexplained;
@@ -157,18 +157,27 @@ fn first_kernel(report: &Report) -> Option<String> {
     let own = report.cases.iter().find(|one| one.case == *case)?;
     let far = own.start_us.zip(own.floor_us).map(|(us, floor_us)| times(us / floor_us));
     let far = far.map(|far| format!(" is {far} from its floor on `{case}`")).unwrap_or_default();
-    let tuned = report.tuned_alone.as_ref().map(|TunedAlone { gain, of_others, .. }| {
-        let more = if *gain > explained { ", which is more than these causes account for" } else { "" };
-        let (gain, others) = (times(*gain), times(*of_others));
-        format!(
-            " Its best configuration is {gain} as fast{more}. The best kernel of another family is {others} as fast as that \
-             configuration."
-        )
-    });
-    let tuned = tuned.unwrap_or_default();
+    let tuned = tuned(report, explained).unwrap_or_default();
     let cost = breakdown::first_cost(report).unwrap_or_default();
     (!causes.is_empty())
         .then(|| format!("The first kernel, `{family}`,{far}.{cost} Causes: {}.{tuned}", causes.join("; ")))
+}
+
+/// Says what the parameters of the first kernel and other kernels gained. `explained`: what the named causes account for.
+fn tuned(report: &Report, explained: f64) -> Option<String> {
+    let TunedAlone { gain, of_others, .. } = report.tuned_alone.as_ref()?;
+    let path = paths::of_first(report).and_then(|path| Some((path, paths::left(report, path)?)));
+    let (gain, others) = path.map_or((*gain, *of_others), |(path, left)| (path.gain(), left));
+    let why = match path {
+        Some((path, _)) => format!(": {}, one after another", paths::largest(path)),
+        None if gain > explained => ", which is more than these causes account for".to_owned(),
+        None => String::new(),
+    };
+    Some(format!(
+        " Its best configuration is {} as fast{why}. The best kernel of another family is {} as fast as that configuration.",
+        times(gain),
+        times(others)
+    ))
 }
 
 /// Returns what the experiment gained that has confirmed or supported a cause. None without one.

@@ -11,6 +11,7 @@ use super::case_state::{BestCandidate, CaseState};
 use super::evidence::OnCase;
 use super::finals::Need;
 use super::meter::{Reserve, Time};
+use super::paths::PathStepDue;
 use super::questions::{QuestionDue, is_turn, question_due};
 use super::scaling::ExperimentDue;
 use super::state::SessionState;
@@ -130,6 +131,8 @@ pub(super) enum Action {
     Confirm(Due),
     /// Time a variant on more or less work than a case has.
     Experiment(ExperimentDue),
+    /// Time a step on the path between two configurations.
+    WalkPath(PathStepDue),
     /// Read the hardware counters of a variant.
     Profile(OnCase),
     /// Time a variant without each kind of instruction.
@@ -260,7 +263,9 @@ fn beside_the_search(state: &SessionState, moment: &Moment, closing_time: Durati
     }
     // Once the initial design is measured, the proposer may use the initial kernel's.
     let profile = state.initial_profile(time).map(Action::Profile);
-    profile.or_else(|| state.experiment(time, under_way.proposals == 0).map(Action::Experiment))
+    let is_over = under_way.proposals == 0;
+    let experiment = || state.experiment(time, is_over).map(Action::Experiment);
+    profile.or_else(experiment).or_else(|| state.path_step(time, is_over).map(Action::WalkPath))
 }
 
 /// Returns why the rest of the budget is not worth spending, if it is not. A number of iterations is what the user wants

@@ -1,15 +1,17 @@
-//! Prepares experiments: a variant on more or less work, and variants without a cause of lost time.
+//! Prepares experiments: a variant on more or less work, steps on paths between configurations, and variants without a cause
+//! of lost time.
 
 use anyhow::Context;
 
 use super::Session;
 use super::decide::Baselines;
+use super::paths::PathStepDue;
 use super::pipeline::Compiled;
 use super::scaling::{ExperimentDue, ITERATIONS_PER_EXPERIMENT};
 use crate::agent::cause_tests;
-use crate::domain::experiment::Scaling;
+use crate::domain::experiment::{Path, Scaling};
 use crate::domain::hypothesis::{Hypothesis, Reference};
-use crate::domain::origin::{Origin, Purpose};
+use crate::domain::origin::{Change, Origin, Purpose};
 use crate::domain::proposal::Proposal;
 use crate::runner::planning;
 
@@ -48,6 +50,37 @@ impl Session<'_> {
         Ok(Compiled { proposal, cases: request.map(|request| vec![request]), artifact, is_control: false })
     }
 
+    /// Prepares a step on a path between two configurations.
+    pub(super) async fn path_step(&mut self, due: &PathStepDue) -> anyhow::Result<Compiled> {
+        let PathStepDue { path, params, changes } = due;
+        let setup = self.state.setup();
+        let case = setup.workload.case(&path.case).map_err(anyhow::Error::msg)?;
+        let from = self.state.history().iteration(path.from).context("Failed to find where a path begins")?;
+        let family = setup.family(&from.family)?;
+        let model_flop = setup.options.measuring.model_flop;
+        let request = planning::of_case(family, params, case, &setup.workload, &setup.device, model_flop);
+        let specialization = family.specialization(case);
+        let (variant, artifact) = self.pipeline.compile(family, &specialization, setup.workload.dtype, params).await?;
+        let changed: Vec<String> =
+            changes.iter().map(|Change { parameter, to, .. }| format!("{parameter}={to}")).collect();
+        let Path { from, to, case: name } = path;
+        let proposal = Proposal {
+            proposer: self.pipeline.proposer().to_owned(),
+            variant,
+            cases: vec![case.clone()],
+            hypothesis: Hypothesis::without_claim(
+                format!("an experiment: {} on the path from iteration {from} to iteration {to}", changed.join(" ")),
+                format!("it shows what each parameter gains on {name}"),
+                name.clone(),
+                Reference::Iteration(*from),
+            ),
+            parent: Some(*from),
+            purpose: Purpose::Experiment,
+            origin: Origin::PathStep { path: path.clone(), changes: changes.clone() },
+        };
+        Ok(Compiled { proposal, cases: request.map(|request| vec![request]), artifact, is_control: false })
+    }
+
     /// Has a variant compiled that lacks a cause of the initial kernel's time, if such a test is due. The search finds faster
     /// kernels at once, and would leave the causes of the first one untested.
     pub(super) fn test_a_cause(&mut self) -> anyhow::Result<()> {
@@ -56,7 +89,7 @@ impl Session<'_> {
             return Ok(());
         }
         let findings = self.explanations.of_initial();
-        let test = cause_tests::next(&self.search_context(), findings, self.state.history());
+        let test = cause_tests::next(&self.state.setup().search_context(), findings, self.state.history());
         let test = test.map_err(|problem| anyhow::anyhow!("Failed to propose a test of a cause: {problem}"))?;
         // Without one, it is asked again later: the causes may not be known yet.
         self.cause_tests += 1;

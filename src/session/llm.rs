@@ -16,8 +16,6 @@ use super::Session;
 use super::calls::Ready;
 use super::event::Event;
 use super::questions::{QuestionDue, is_turn};
-use super::setup::SessionSetup;
-use crate::agent::SearchContext;
 use crate::agent::diagnosis::{self, Diagnosis};
 use crate::agent::llm::answer;
 use crate::agent::llm::prompt::Prompt;
@@ -147,7 +145,7 @@ impl Session<'_> {
 
     /// Returns the oldest configuration that a model proposed. None if it was tried before.
     fn of_model(&self) -> anyhow::Result<Option<Suggestion>> {
-        let context = self.search_context();
+        let context = self.state.setup().search_context();
         let history = self.state.history();
         let Some(Ready { call, model, approach, family, params, .. }) = self.state.calls().next_ready() else {
             return Ok(None);
@@ -164,11 +162,6 @@ impl Session<'_> {
         let hypothesis = approach.hypothesis(model, reference);
         let suggestion = context.suggestion(family, params.clone(), case, hypothesis, origin, fastest);
         suggestion.map(Some).map_err(|problem| anyhow::anyhow!("Failed to propose a variant: {problem}"))
-    }
-
-    pub(super) fn search_context(&self) -> SearchContext<'_> {
-        let SessionSetup { workload, families, searched, known, device, .. } = self.state.setup();
-        SearchContext::new(workload, families, searched, known, device)
     }
 
     /// Takes the answers that have come, once after each iteration.
@@ -278,7 +271,7 @@ impl Session<'_> {
         let setup = self.state.setup();
         let terms = &setup.options.llm;
         let subject = &due.question.subject;
-        let context = self.search_context();
+        let context = self.state.setup().search_context();
         let findings = self.explanations.findings();
         let diagnosis =
             Diagnosis { findings, ..diagnosis::diagnose(self.state.history(), &setup.workload, &setup.device) };

@@ -59,7 +59,7 @@ impl SessionState {
     /// Returns the next experiment that is due. `is_over`: nothing else is left to try.
     pub fn experiment(&self, time: &Time, is_over: bool) -> Option<ExperimentDue> {
         let begun = self.experiments();
-        if begun.len() as u64 >= self.meter().finished() / ITERATIONS_PER_EXPERIMENT || !self.has_time_left(time) {
+        if self.room_for_experiments(time) == 0 {
             return None;
         }
         let (case, initial) = self.furthest(|state, case| {
@@ -143,6 +143,13 @@ impl SessionState {
         Some((case, variant))
     }
 
+    /// Returns how many more experiments may begin now, of either kind.
+    pub fn room_for_experiments(&self, time: &Time) -> u64 {
+        let begun = self.experiments().len() + self.history().path_steps.len();
+        let most = if self.has_time_left(time) { self.meter().finished() / ITERATIONS_PER_EXPERIMENT } else { 0 };
+        most.saturating_sub(begun as u64)
+    }
+
     fn has_time_left(&self, time: &Time) -> bool {
         let budget = &self.setup().options.budget;
         let left = self.meter().left(budget, time, self.closing_time());
@@ -150,7 +157,7 @@ impl SessionState {
     }
 
     /// Returns whether most of the search is over.
-    fn is_late(&self, time: &Time) -> bool {
+    pub fn is_late(&self, time: &Time) -> bool {
         let budget = &self.setup().options.budget;
         let iterations = budget.max_iterations.map_or(0.0, |most| self.meter().finished() as f64 / most as f64);
         let elapsed = self.meter().elapsed(time).as_secs_f64() / budget.wall.as_secs_f64();

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 
+use crate::agent::SearchContext;
 use crate::domain::budget::Budget;
 use crate::domain::cost::Rate;
 use crate::domain::device::{DeviceInfo, TimeSource};
@@ -97,6 +98,12 @@ impl SessionSetup {
     /// Returns the committed winner of a case with a configuration, if an earlier session left one.
     pub fn known(&self, case: &str, family: &str, params: &Params) -> Option<&KnownWinner> {
         self.known.iter().find(|known| known.case == case && known.is(family, params))
+    }
+
+    /// Returns what a search may choose from.
+    pub fn search_context(&self) -> SearchContext<'_> {
+        let Self { workload, families, searched, known, device, .. } = self;
+        SearchContext::new(workload, families, searched, known, device)
     }
 
     /// Returns when a faster time counts.

@@ -194,6 +194,8 @@ impl SessionState {
         match &begun.origin {
             // Its configuration is that of an earlier iteration.
             Origin::ScaledCase(scaling) => self.experiments.push(scaling.clone()),
+            // So may be its.
+            Origin::PathStep { .. } => {}
             _ => self.history.proposed.extend(self.configuration(begun)),
         }
         if begun.purpose == Purpose::Confirmation {

@@ -127,6 +127,14 @@ impl Store {
                 "SELECT id FROM iterations INDEXED BY iterations_counted
                  WHERE session_id = {session} AND purpose = 'experiment' ORDER BY id DESC LIMIT {OTHERS}"
             ),
+            // Where the paths between two configurations begin and end.
+            format!(
+                "WITH steps AS (SELECT origin FROM iterations WHERE id IN (
+                     SELECT id FROM iterations INDEXED BY iterations_counted
+                     WHERE session_id = {session} AND purpose = 'experiment' ORDER BY id DESC LIMIT {OTHERS})
+                     AND origin ->> '$.kind' = 'path_step')
+                 SELECT origin ->> '$.path.from' FROM steps UNION SELECT origin ->> '$.path.to' FROM steps"
+            ),
             format!(
                 "SELECT winner_id FROM comparisons WHERE session_id = {session}
                  UNION

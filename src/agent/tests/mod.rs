@@ -4,6 +4,7 @@ mod cause_tests;
 mod conformance;
 mod diagnosis;
 mod local;
+mod path;
 mod portfolio;
 mod predictions;
 

@@ -7,6 +7,7 @@ mod breakdown;
 mod case;
 mod diagnosis;
 mod explanation;
+mod path;
 mod pictures;
 mod predictions;
 mod ratio;
@@ -25,6 +26,7 @@ pub use explanation::{
     ParameterEffect, ParameterValues, Parameters, PhaseCost, Phases, Rivals, Roofline, Scaling, ScalingPoint,
     ScalingTime, TunedAlone,
 };
+pub use path::{ConfigurationPath, PathStep};
 pub use pictures::{Diff, Distribution, Lineage, LineageStep, Progress, ProgressStep, Sampled, Tried};
 pub use predictions::{Calibration, Claim, Kept, Pay, Predictions, Refuted};
 pub use ratio::Ratio;
@@ -112,6 +114,9 @@ pub struct Report {
     pub rival_advantages: Vec<Advantage>,
     /// What the parameters of the first kernel gained without other families. Null if no other family won.
     pub tuned_alone: Option<TunedAlone>,
+    /// The paths between two configurations of a family that the session walked to their ends: from the initial kernel to the
+    /// best configuration of its family, and from the default configuration of a winner's family to the winner.
+    pub paths: Vec<ConfigurationPath>,
     /// Where the winners of the improved cases come from.
     pub improved_by: ImprovedBy,
     /// The committed winners that the session began with and beat, with what limited them. The largest gain first.

@@ -1,5 +1,6 @@
 //! Sentences about the first kernel: what a virtual GPU counted in it, and what its parameters gained.
 
+use super::paths;
 use crate::domain::origin::Change;
 use crate::report::changes::{listed, named};
 use crate::report::contract::{Advantage, Diagnosis, DiagnosisOf, Report, TunedAlone};
@@ -46,6 +47,15 @@ fn without_tensor_cores(counted: &Advantage) -> Option<String> {
 pub(super) fn tuned_alone(report: &Report) -> Option<String> {
     let tuned = report.tuned_alone.as_ref()?;
     let TunedAlone { case, family, gain, iteration, changes, of_others } = tuned;
+    if let Some(path) = paths::of_first(report) {
+        return Some(format!(
+            "**What its parameters gained**, measured on `{case}` one after another ({}), the one that was expected to gain most \
+             first. Another order would divide the {} otherwise. The best other kernel is {} as fast again.",
+            paths::iterations(path),
+            times(path.gain()),
+            times(paths::left(report, path)?)
+        ));
+    }
     let about = |parameter: &str| report.parameters.about(family, parameter);
     let names: Vec<String> = changes.iter().map(|change| named(change, None, about(&change.parameter))).collect();
     let changed = listed(&names).map(|names| format!("changes {names}, and ")).unwrap_or_default();

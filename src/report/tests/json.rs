@@ -514,6 +514,7 @@ fn a_session_is_told_to_programs_as_json() {
       "first_advantage": null,
       "rival_advantages": [],
       "tuned_alone": null,
+      "paths": [],
       "improved_by": {
         "search": 1,
         "search_steps": 2,

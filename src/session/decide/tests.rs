@@ -637,3 +637,45 @@ fn the_incumbent_is_explained_late_and_with_time_left() {
     assert_eq!(experiment(&mut told, 3000), None, "b's incumbent is the initial kernel");
     assert_eq!(told.state.experiment(&moment(3300, 2).time, true), None, "under a tenth of the time is left");
 }
+
+/// Times the step of a path that is due, if there is one, or fails to.
+fn walk(told: &mut Told, us: Option<u32>) -> Option<(IterationId, i64)> {
+    let due = told.state.path_step(&moment(3000, 2).time, false)?;
+    let mut begun = told.begin(0, Purpose::Experiment);
+    (begun.params, begun.origin) = (due.params, Origin::PathStep { path: due.path.clone(), changes: due.changes });
+    told.state.apply(&Record::Begun(Box::new(begun.clone())));
+    let found = us.map(|us| measurement(&due.path.case, us, None));
+    let outcome =
+        if us.is_some() { Outcome::Measured } else { Outcome::RejectedByCompiler { message: "c".to_owned() } };
+    let evaluation = evaluation(outcome, found.into_iter().collect());
+    let concluded = Concluded::of(begun.iteration, &evaluation, &[], Spent::default(), SECOND);
+    told.state.apply(&Record::Concluded(Box::new(concluded)));
+    Some((due.path.to, begun.params["N"]))
+}
+
+#[test]
+fn a_path_to_the_best_configuration_is_walked_late_and_wins_nothing() {
+    let mut told = with_start(Told::new(setup()));
+    let best = told.screened(1, Purpose::Screening, [40, 40]);
+    (2..100).for_each(|number| _ = told.screened(number, Purpose::Screening, [60, 90]));
+    assert_eq!(told.state.path_step(&moment(10, 2).time, false), None, "it is early");
+    assert!(told.state.path_step(&moment(10, 2).time, true).is_some(), "nothing else is left to do");
+    let before = told.state.history().clone();
+    assert_eq!(walk(&mut told, Some(48)), Some((best, 1)));
+    assert_eq!(walk(&mut told, Some(48)), None, "the end");
+
+    let history = told.state.history();
+    let [step] = &history.path_steps[..] else { panic!("{:?}", history.path_steps) };
+    assert_eq!(step.time_ns, Some(48.0 * 1024.0));
+    assert_eq!((&history.finished, &history.fastest), (&before.finished, &before.fastest));
+    assert_eq!((&history.proposed, &history.attempts), (&before.proposed, &before.attempts));
+}
+
+#[test]
+fn a_step_that_fails_is_not_tried_again() {
+    let mut told = with_start(Told::new(setup()));
+    told.screened(1, Purpose::Screening, [40, 40]);
+    (2..100).for_each(|number| _ = told.screened(number, Purpose::Screening, [60, 90]));
+    assert!(walk(&mut told, None).is_some());
+    assert_eq!(walk(&mut told, None), None);
+}
