@@ -2,7 +2,7 @@
 //! what it cost. Everything else is below them in the report.
 
 use super::changes::first_clause;
-use super::contract::{Case, Diagnosis, DiagnosisOf, Finding, Ratio, Report, TunedAlone};
+use super::contract::{Case, Diagnosis, DiagnosisOf, Finding, Ratio, Report};
 use super::decision::recommendation;
 use super::format::{counted, duration, fine, times, usd};
 use super::gains::Gains;
@@ -165,19 +165,18 @@ fn first_kernel(report: &Report) -> Option<String> {
 
 /// Says what the parameters of the first kernel and other kernels gained. `explained`: what the named causes account for.
 fn tuned(report: &Report, explained: f64) -> Option<String> {
-    let TunedAlone { gain, of_others, .. } = report.tuned_alone.as_ref()?;
     let path = paths::of_first(report).and_then(|path| Some((path, paths::left(report, path)?)));
-    let (gain, others) = path.map_or((*gain, *of_others), |(path, left)| (path.gain(), left));
+    let alone = report.tuned_alone.as_ref();
+    let gain = path.map(|(path, _)| path.gain()).or(alone.map(|alone| alone.gain))?;
     let why = match path {
         Some((path, _)) => format!(": {}, one after another", paths::largest(path)),
         None if gain > explained => ", which is more than these causes account for".to_owned(),
         None => String::new(),
     };
-    Some(format!(
-        " Its best configuration is {} as fast{why}. The best kernel of another family is {} as fast as that configuration.",
-        times(gain),
-        times(others)
-    ))
+    let left = alone.map(|alone| path.map_or(alone.of_others, |(_, left)| left));
+    let others = left
+        .map(|left| format!(" The best kernel of another family is {} as fast as that configuration.", times(left)));
+    Some(format!(" Its best configuration is {} as fast{why}.{}", times(gain), others.unwrap_or_default()))
 }
 
 /// Returns what the experiment gained that has confirmed or supported a cause. None without one.

@@ -3,7 +3,7 @@
 use super::paths;
 use crate::domain::origin::Change;
 use crate::report::changes::{listed, named};
-use crate::report::contract::{Advantage, Diagnosis, DiagnosisOf, Report, TunedAlone};
+use crate::report::contract::{Advantage, ConfigurationPath, Diagnosis, DiagnosisOf, Report, TunedAlone};
 use crate::report::format::{percent, times};
 
 /// The share of a modelled time from which its longest chain of dependent instructions is said to bound it.
@@ -42,20 +42,31 @@ fn without_tensor_cores(counted: &Advantage) -> Option<String> {
     })
 }
 
-/// Says what the best configuration of the first kernel changes and gained, which experiments with one parameter that
-/// includes, and what other kernels gained on top.
+/// Says what the parameters of the first kernel gained, and what other kernels gained on top: along the path that the session
+/// walked, or else by its best configuration.
 pub(super) fn tuned_alone(report: &Report) -> Option<String> {
+    paths::of_first(report).and_then(|path| walked(report, path)).or_else(|| best_alone(report))
+}
+
+/// Introduces the steps of a path.
+fn walked(report: &Report, path: &ConfigurationPath) -> Option<String> {
+    let left = paths::left(report, path)?;
+    let others =
+        report.tuned_alone.as_ref().map(|_| format!(" The best other kernel is {} as fast again.", times(left)));
+    Some(format!(
+        "**What its parameters gained**, measured on `{}` one after another ({}), the one that was expected to gain most first. \
+         Another order would divide the {} otherwise.{}",
+        path.case,
+        paths::iterations(path),
+        times(path.gain()),
+        others.unwrap_or_default()
+    ))
+}
+
+/// Says what the best configuration of the first kernel changes, and which experiments with one parameter that includes.
+fn best_alone(report: &Report) -> Option<String> {
     let tuned = report.tuned_alone.as_ref()?;
     let TunedAlone { case, family, gain, iteration, changes, of_others } = tuned;
-    if let Some(path) = paths::of_first(report) {
-        return Some(format!(
-            "**What its parameters gained**, measured on `{case}` one after another ({}), the one that was expected to gain most \
-             first. Another order would divide the {} otherwise. The best other kernel is {} as fast again.",
-            paths::iterations(path),
-            times(path.gain()),
-            times(paths::left(report, path)?)
-        ));
-    }
     let about = |parameter: &str| report.parameters.about(family, parameter);
     let names: Vec<String> = changes.iter().map(|change| named(change, None, about(&change.parameter))).collect();
     let changed = listed(&names).map(|names| format!("changes {names}, and ")).unwrap_or_default();
