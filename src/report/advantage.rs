@@ -236,6 +236,14 @@ pub(super) fn lead_factor(factor: f64, in_one_run: bool) -> String {
     if in_one_run && factor < 10.0 { format!("{factor:.3}×") } else { of_two_runs(factor) }
 }
 
+/// Returns the cases on which another family is nearly as fast as the winner's, with that family.
+pub(super) fn near_ties(rivals: &[Rivals]) -> impl Iterator<Item = (&CaseName, &str)> {
+    rivals.iter().filter_map(|Rivals { case, families }| match &**families {
+        [winner, second, ..] if second.us < MIN_FACTOR * winner.us => Some((case, &*second.family)),
+        _ => None,
+    })
+}
+
 /// Returns the leads with counts of both variants, the largest first: those over what the session began with, and those
 /// over other families. Two of them over one family on a case are one, which is explained if one of the two is. A
 /// slower variant that only has counts is no lead.

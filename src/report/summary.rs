@@ -1,7 +1,7 @@
 //! The session in a few lines that can be read aloud in a minute: the result, what was slow, what won, what to do next, and
 //! what it cost. Everything else is below them in the report.
 
-use super::changes::first_clause;
+use super::changes::{first_clause, named};
 use super::contract::{Case, Diagnosis, DiagnosisOf, Finding, Ratio, Report};
 use super::decision::recommendation;
 use super::format::{counted, duration, fine, times, usd};
@@ -232,10 +232,19 @@ fn cause(found: &Finding) -> String {
         let gain = if found.gain > 1.0 { format!("possible gain {}, ", times(found.gain)) } else { String::new() };
         format!("{gain}{} confidence", found.confidence.name())
     };
+    // A change of one parameter tells most: how much was expected of it, and how much it gained.
+    let experiment = match &*tested.changes {
+        [change] => {
+            let expected =
+                if tested.expected > 1.0 { format!(", {} expected", times(tested.expected)) } else { String::new() };
+            format!("{} gained {gained}{expected}", named(change, None, None))
+        }
+        _ => format!("an experiment gained {gained}"),
+    };
     let status = match tested.status {
-        CauseStatus::Confirmed => format!("confirmed: an experiment gained {gained}"),
+        CauseStatus::Confirmed => format!("confirmed: {experiment}"),
         CauseStatus::Supported if tested.changes.len() == 1 => {
-            format!("supported: an experiment gained {gained}, so other causes went away, too")
+            format!("supported: {experiment}, so other causes went away, too")
         }
         CauseStatus::Supported => format!("supported: an experiment that changed more gained {gained}"),
         CauseStatus::Inconclusive => {
@@ -270,7 +279,21 @@ fn winners(report: &Report) -> Option<String> {
             format!("`{first}` on {}, {}.", counted(*cases, "case"), others.join(", "))
         }
     };
-    Some([Some(words), over_first(report), over_rival(report)].into_iter().flatten().collect::<Vec<_>>().join(" "))
+    let sentences = [Some(words), near_ties(report), idea(report), over_first(report), over_rival(report)];
+    Some(sentences.into_iter().flatten().collect::<Vec<_>>().join(" "))
+}
+
+/// Says what the family does that is compared with the initial kernel, in the words of its manifest.
+fn idea(report: &Report) -> Option<String> {
+    let family = &report.first_advantage.as_ref()?.after.family;
+    let credit = report.credits.iter().find(|one| one.family == *family && !one.mechanism.is_empty())?;
+    Some(format!("`{family}`, in the words of its manifest: \"{}\"", credit.mechanism))
+}
+
+/// Counts the cases on which another family is as fast, so that the choice between them matters little.
+fn near_ties(report: &Report) -> Option<String> {
+    let ties = advantage::near_ties(&report.rivals).count();
+    (ties > 0).then(|| format!("On {ties} of {}, another family is within 2%.", counted(report.rivals.len(), "case")))
 }
 
 /// Says why a winner is faster than the initial kernel: what a virtual GPU counted, if that explains it, and what ablations

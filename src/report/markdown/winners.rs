@@ -3,7 +3,7 @@
 use super::first_kernel::MIN_CHAIN;
 use crate::domain::device::TimeSource;
 use crate::report::changes::listed;
-use crate::report::contract::{Change, ImprovedBy, Report, Rivals};
+use crate::report::contract::{Change, ImprovedBy, Report};
 use crate::report::format::{counted, either, percent};
 use crate::report::{advantage, pairs};
 
@@ -73,13 +73,8 @@ pub(super) fn others(report: &Report) -> Vec<String> {
 }
 
 fn ties(report: &Report) -> Option<String> {
-    let tied = report.rivals.iter().filter_map(|Rivals { case, families }| match &**families {
-        [winner, second, ..] if second.us < advantage::MIN_FACTOR * winner.us => {
-            Some((format!("`{case}`"), &second.family))
-        }
-        _ => None,
-    });
-    let tied: Vec<(String, &String)> = tied.collect();
+    let tied = advantage::near_ties(&report.rivals);
+    let tied: Vec<(String, &str)> = tied.map(|(case, second)| (format!("`{case}`"), second)).collect();
     match tied.len() {
         0 => None,
         count if count > MAX_TIES => {
