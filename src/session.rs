@@ -394,7 +394,7 @@ impl<'a> Session<'a> {
                 }
                 Action::EndSearch(reason) => {
                     self.tell_too_slow();
-                    self.ask_about_rivals();
+                    self.ask_about_compared();
                     phase = Phase::Finals { queue: self.state.finals(), held: false, reason };
                 }
                 Action::Final(case) => {

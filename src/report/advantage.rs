@@ -7,7 +7,8 @@ use super::{ReportInput, began, rivals};
 use crate::domain::device::TimeSource;
 use crate::domain::ids::CaseName;
 use crate::domain::profile::{LaunchProfile, Profile};
-use crate::domain::record::{CaseRecord, IterationRecord};
+use crate::domain::record::{CaseRecord, IterationRecord, SessionRecord};
+use crate::domain::variant::VariantHash;
 
 /// The least gain to explain. Two screening runs of one kernel spanned 2.7% on an H200; a comparison resolves less, but
 /// the counts of two variants seldom explain less.
@@ -62,6 +63,20 @@ fn known<'a>(iteration: &'a IterationRecord, case: &str) -> Option<Known<'a>> {
 
 fn counts(found: &CaseRecord) -> Option<&Profile> {
     found.profile.as_ref().or(found.explanation.as_ref())
+}
+
+/// Returns what a virtual GPU counted for a variant on a case, whichever iteration asked for it.
+pub(super) fn profile<'a>(hash: &VariantHash, case: &str, record: &'a SessionRecord) -> Option<&'a Profile> {
+    let same = record.iterations.iter().filter(|one| one.hash == *hash);
+    same.flat_map(|one| &one.measurements).filter(|found| found.case == case).find_map(counts)
+}
+
+/// Says which counts a change of parameters has changed that gained a factor, and what the model derives from all counts.
+pub(super) fn of_step(before: &Profile, after: &Profile, gain: f64, sms: u32) -> (String, f64) {
+    let counts = count(before, after, true);
+    let changed = reasons(&counts, gain, f64::from(sms), MAX_NAMED);
+    let changed = changed.trim_end_matches('.').trim_start_matches("It ").replacen("No count", "no count", 1);
+    (changed, before.modelled_ns() / after.modelled_ns().max(1.0))
 }
 
 /// Returns why the best variant of a case is faster than the fastest variant of another family with counts, for all cases

@@ -1,5 +1,6 @@
 //! What a session measured on the paths between two configurations of a family.
 
+use super::advantage;
 use super::contract::{ConfigurationPath, PathStep};
 use crate::domain::experiment::Path;
 use crate::domain::ids::IterationId;
@@ -29,15 +30,20 @@ fn walked(of: &Path, record: &SessionRecord) -> Option<ConfigurationPath> {
     let find = |id: IterationId| record.iterations.iter().find(|one| one.id == id);
     let (from, to) = (find(of.from)?, find(of.to)?);
     let from_us = us(from, of)?;
-    let (mut at, mut at_us, mut steps) = (&from.params, from_us, Vec::new());
+    let sms = record.environment.device.sms;
+    let (mut at, mut at_us, mut steps) = (from, from_us, Vec::new());
     for iteration in record.iterations.iter().filter(|one| path(one) == Some(of)) {
         let Some(us) = us(iteration, of) else { continue };
-        let changes = Change::between(at, &iteration.params);
-        steps.push(PathStep { iteration: iteration.id, changes, us, gain: at_us / us });
-        (at, at_us) = (&iteration.params, us);
+        let (changes, gain) = (Change::between(&at.params, &iteration.params), at_us / us);
+        let profile = |one: &IterationRecord| advantage::profile(&one.hash, &of.case, record);
+        let counted = profile(at).zip(profile(iteration));
+        let counted = counted.map(|(before, after)| advantage::of_step(before, after, gain, sms));
+        let (counted, modelled_gain) = counted.unzip();
+        steps.push(PathStep { iteration: iteration.id, changes, us, gain, modelled_gain, counted });
+        (at, at_us) = (iteration, us);
     }
     let (case, family) = (of.case.clone(), from.family.clone());
-    (*at == to.params).then(|| ConfigurationPath { case, family, from: of.from, from_us, to: of.to, steps })
+    (at.params == to.params).then(|| ConfigurationPath { case, family, from: of.from, from_us, to: of.to, steps })
 }
 
 fn us(iteration: &IterationRecord, path: &Path) -> Option<f64> {

@@ -21,7 +21,7 @@ use crate::domain::floor::floor_ns;
 use crate::domain::history::CaseTime;
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::journal::{Begun, Concluded};
-use crate::domain::origin::Purpose;
+use crate::domain::origin::{Origin, Purpose};
 use crate::domain::profile::Profile;
 use crate::domain::variant::VariantHash;
 use crate::domain::verdict::Verdict;
@@ -56,6 +56,20 @@ enum Role {
     Winner,
     /// It is the best variant of another family than the winner's. A report compares the two.
     Rival,
+    /// It is a step on a path between two configurations, or the initial kernel on another case. A report says what its counts
+    /// are, and no rule applies.
+    Counted,
+}
+
+impl Role {
+    /// Returns which roles wait for which: the lowest comes first.
+    fn rank(self) -> u8 {
+        match self {
+            Self::Initial | Self::Beginning | Self::Winner => 0,
+            Self::Rival => 1,
+            Self::Counted => 2,
+        }
+    }
 }
 
 /// A variant on a case whose time is to be explained.
@@ -117,17 +131,17 @@ impl Explanations {
         }
     }
 
-    /// Asks for an explanation. A newer variant of a case replaces one that still waits in the same role. Rivals wait for
-    /// all others.
+    /// Asks for an explanation. A newer variant of a case replaces one that still waits in the same role, unless a report needs
+    /// both. Rivals and those that are only counted wait for all others.
     fn ask(&mut self, job: Job, setup: &Arc<SessionSetup>) {
         let key = (job.hash.clone(), job.case.clone());
         if (self.explainer.is_none() && self.running.is_none()) || !self.seen.insert(key) {
             return;
         }
-        let is_kept = matches!(job.role, Role::Initial | Role::Beginning);
+        let is_kept = matches!(job.role, Role::Initial | Role::Beginning | Role::Counted);
         self.waiting.retain(|other| other.case != job.case || other.role != job.role || is_kept);
-        let rivals = self.waiting.iter().position(|other| other.role == Role::Rival && job.role != Role::Rival);
-        self.waiting.insert(rivals.unwrap_or(self.waiting.len()), job);
+        let later = self.waiting.iter().position(|other| other.role.rank() > job.role.rank());
+        self.waiting.insert(later.unwrap_or(self.waiting.len()), job);
         self.start(setup);
     }
 
@@ -163,7 +177,7 @@ impl Explanations {
 
 impl Session<'_> {
     /// Asks why the variant of an iteration takes its time: the initial kernel on the case where it has the most to gain,
-    /// any other variant on the cases that it has just won.
+    /// a step on a path on its case, and any other variant on the cases that it has just won.
     pub(super) fn ask_why(&mut self, begun: &Begun, concluded: &Concluded, kernel: &Arc<Kernel>) {
         let setup = self.state.shared_setup();
         let headroom = |request: &CaseRequest| {
@@ -180,11 +194,16 @@ impl Session<'_> {
                 let timed = kernel.requests.iter().filter_map(|request| Some((headroom(request)?, request)));
                 timed.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, request)| request).into_iter().collect()
             }
+            Purpose::Experiment => {
+                let is_step = matches!(begun.origin, Origin::PathStep { .. });
+                kernel.requests.iter().filter(|_| is_step).collect()
+            }
             _ => kernel.requests.iter().filter(won).collect(),
         };
         let role = match begun.purpose {
             Purpose::Initial => Role::Initial,
             Purpose::Remeasurement => Role::Beginning,
+            Purpose::Experiment => Role::Counted,
             _ => Role::Winner,
         };
         for request in wanted {
@@ -202,12 +221,23 @@ impl Session<'_> {
         self.explanations.ask(job, &self.state.shared_setup());
     }
 
-    /// Asks why the best variants of other families than the incumbents' take their time.
-    pub(super) fn ask_about_rivals(&mut self) {
+    /// Asks why the variants take their time with which a report compares the incumbents: the best ones of other families, and
+    /// the initial kernel on each case.
+    pub(super) fn ask_about_compared(&mut self) {
         let cases: Vec<CaseName> = self.state.cases().map(|(name, _)| name.clone()).collect();
         for case in &cases {
             self.ask_about_rival(case);
+            self.ask_about_initial(case);
         }
+    }
+
+    /// Asks why the initial kernel takes its time on a case.
+    fn ask_about_initial(&mut self, case: &CaseName) {
+        let initial = self.state.initial_kernel(case).and_then(|initial| self.state.history().iteration(initial));
+        let Some((iteration, hash)) = initial.map(|initial| (initial.iteration, initial.hash.clone())) else { return };
+        let source = Source::Recorded(self.shelf.loader());
+        let job = Job { role: Role::Counted, iteration, hash, case: case.clone(), source };
+        self.explanations.ask(job, &self.state.shared_setup());
     }
 
     /// Asks why the best variant of another family than the incumbent's takes its time on a case.
@@ -230,7 +260,7 @@ impl Session<'_> {
                 Explained::Profile(profile) => {
                     let recorded = self.store.explain(*iteration, case, &profile).await;
                     recorded.context("Failed to record an explanation")?;
-                    if *role != Role::Rival {
+                    if role.rank() == 0 {
                         let findings = findings(&self.state, &setup, *iteration, &kernel, &profile);
                         if *role == Role::Initial {
                             let factor = self.distance_to_floor(*iteration, case).unwrap_or(0.0);

@@ -3,7 +3,7 @@
 use super::table::table;
 use crate::report::changes::{listed, meaning};
 use crate::report::contract::{ConfigurationPath, Diagnosis, DiagnosisOf, PathStep, Report};
-use crate::report::format::{of_two_runs, times, us};
+use crate::report::format::{NOTHING, of_two_runs, times, us};
 
 /// The gain of a step from which a sentence names its parameters.
 const NAMED: f64 = 1.1;
@@ -63,22 +63,23 @@ pub(super) fn iterations(path: &ConfigurationPath) -> String {
     }
 }
 
+/// Without counts, there is no column for them.
 fn steps(report: &Report, path: &ConfigurationPath, begin: &str) -> String {
-    let begin = [begin.to_owned(), us(path.from_us), "-".to_owned(), String::new()];
-    let row = |step: &PathStep| {
-        [
-            changed(report, path, step),
-            us(step.us),
-            of_two_runs(step.gain),
-            cause(report, path, step).unwrap_or_default(),
-        ]
+    let is_counted = path.steps.iter().any(|step| step.counted.is_some());
+    let headings = ["change", ">us", ">gain", ">derived by the model", "what a virtual GPU counted"];
+    let shown = &headings[..if is_counted { headings.len() } else { 3 }];
+    let row = |what: String, time: f64, gain: String, step: Option<&PathStep>| {
+        let derived = step.and_then(|step| step.modelled_gain).map(of_two_runs);
+        let counted = step.and_then(|step| step.counted.clone());
+        let mut cells = vec![what, us(time), gain, derived.unwrap_or_default(), counted.unwrap_or_default()];
+        cells.truncate(shown.len());
+        cells
     };
-    let all = ["**all**".to_owned(), us(path.to_us()), of_two_runs(path.gain()), String::new()];
-    let rows = [begin].into_iter().chain(path.steps.iter().map(row)).chain([all]);
-    table(
-        &["change", ">us", ">gain", "cause that an experiment with this parameter tests"],
-        &rows.map(Vec::from).collect::<Vec<_>>(),
-    )
+    let begin = row(begin.to_owned(), path.from_us, NOTHING.to_owned(), None);
+    let all = row("**all**".to_owned(), path.to_us(), of_two_runs(path.gain()), None);
+    let told = |step: &PathStep| row(changed(report, path, step), step.us, of_two_runs(step.gain), Some(step));
+    let rows: Vec<Vec<String>> = [begin].into_iter().chain(path.steps.iter().map(told)).chain([all]).collect();
+    table(shown, &rows)
 }
 
 fn changed(report: &Report, path: &ConfigurationPath, step: &PathStep) -> String {
@@ -88,17 +89,6 @@ fn changed(report: &Report, path: &ConfigurationPath, step: &PathStep) -> String
         format!("`{}` {} → {}{about}", change.parameter, change.from, change.to)
     };
     listed(&step.changes.iter().map(name).collect::<Vec<_>>()).unwrap_or_default()
-}
-
-/// Returns the cause that an experiment with the same parameter tested, for a step of the path from the initial kernel.
-fn cause(report: &Report, path: &ConfigurationPath, step: &PathStep) -> Option<String> {
-    let of = initial(report).filter(|of| of.iteration == path.from && of.case == path.case)?;
-    let found = of.findings.iter().filter(|found| match &*found.tested.changes {
-        [change] => step.changes.iter().any(|own| own.parameter == change.parameter),
-        _ => false,
-    });
-    let rules: Vec<String> = found.map(|found| format!("`{}`", found.rule)).collect();
-    listed(&rules)
 }
 
 /// Names the steps that gained most, and what all others gained: `` `KEYS` 3.50×, `TPR` 2.40× and the others 1.80× ``.
@@ -134,12 +124,13 @@ mod tests {
         let of = initial(&report).unwrap();
         let (case, from) = (of.case.clone(), of.iteration);
         let change = |parameter: &str| Change { parameter: parameter.to_owned(), from: 1, to: 4 };
-        report.diagnoses[0].findings[0].tested.changes = vec![change("BLOCK")];
         let step = |id, parameter, us, gain| PathStep {
             iteration: IterationId(id),
             changes: vec![change(parameter)],
             us,
             gain,
+            modelled_gain: None,
+            counted: None,
         };
         let path = ConfigurationPath {
             case,
@@ -154,15 +145,19 @@ mod tests {
             ],
         };
         report.paths = vec![path];
+        assert_eq!(first_steps(&report).unwrap().lines().next(), Some("| change | us | gain |"));
+        let counted = &mut report.paths[0].steps[0];
+        (counted.modelled_gain, counted.counted) =
+            (Some(3.5), Some("executes 4.0 times fewer instructions".to_owned()));
         let told = [first_steps(&report).unwrap(), largest(&report.paths[0]), iterations(&report.paths[0])];
         insta::assert_snapshot!(told.join("\n"), @"
-        | change | us | gain | cause that an experiment with this parameter tests |
-        |---|--:|--:|---|
-        | the first kernel | 400.00 | - |  |
-        | `BLOCK` 1 → 4 (threads of a block) | 100.00 | 4.00× | `idle_sms` |
-        | `PAD` 1 → 4 (padding of a row) | 50.00 | 2.00× |  |
-        | `OTHER` 1 → 4 | 49.00 | 1.02× |  |
-        | **all** | 49.00 | 8.16× |  |
+        | change | us | gain | derived by the model | what a virtual GPU counted |
+        |---|--:|--:|--:|---|
+        | the first kernel | 400.00 | - |  |  |
+        | `BLOCK` 1 → 4 (threads of a block) | 100.00 | 4.00× | 3.50× | executes 4.0 times fewer instructions |
+        | `PAD` 1 → 4 (padding of a row) | 50.00 | 2.00× |  |  |
+        | `OTHER` 1 → 4 | 49.00 | 1.02× |  |  |
+        | **all** | 49.00 | 8.16× |  |  |
 
         `BLOCK` 4.00×, `PAD` 2.00× and one other 1.02×
         iterations 10 to 12
