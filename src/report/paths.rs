@@ -2,6 +2,7 @@
 
 use super::advantage;
 use super::contract::{ConfigurationPath, PathStep};
+use crate::domain::device::TimeSource;
 use crate::domain::experiment::Path;
 use crate::domain::ids::IterationId;
 use crate::domain::origin::{Change, Origin};
@@ -39,6 +40,8 @@ fn walked(of: &Path, record: &SessionRecord) -> Option<ConfigurationPath> {
         let counted = profile(at).zip(profile(iteration));
         let counted = counted.map(|(before, after)| advantage::of_step(before, after, gain, sms));
         let (counted, modelled_gain) = counted.unzip();
+        // Where times are modelled, the gain is the model's.
+        let modelled_gain = modelled_gain.filter(|_| record.session.time_source != TimeSource::Modelled);
         steps.push(PathStep { iteration: iteration.id, changes, us, gain, modelled_gain, counted });
         (at, at_us) = (iteration, us);
     }

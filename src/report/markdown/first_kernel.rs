@@ -54,8 +54,9 @@ fn walked(report: &Report, path: &ConfigurationPath) -> Option<String> {
     let others =
         report.tuned_alone.as_ref().map(|_| format!(" The best other kernel is {} as fast again.", times(left)));
     Some(format!(
-        "**What its parameters gained**, measured on `{}` one after another ({}), the one that was expected to gain most first. \
+        "**What its parameters gained**, {} on `{}` one after another ({}), the one that was expected to gain most first. \
          Another order would divide the {} otherwise.{}",
+        report.session.time_source.name(),
         path.case,
         paths::iterations(path),
         times(path.gain()),

@@ -43,8 +43,9 @@ pub(super) fn winner_head(report: &Report) -> Option<String> {
     let path = of_winner(report)?;
     let ConfigurationPath { case, family, .. } = path;
     Some(format!(
-        "**What the winner's parameters gained**, measured on `{case}`: from the default configuration of `{family}` to its best \
+        "**What the winner's parameters gained**, {} on `{case}`: from the default configuration of `{family}` to its best \
          one, one after another ({}).",
+        report.session.time_source.name(),
         iterations(path)
     ))
 }
@@ -63,23 +64,31 @@ pub(super) fn iterations(path: &ConfigurationPath) -> String {
     }
 }
 
-/// Without counts, there is no column for them.
+/// There are only the columns that the steps need.
 fn steps(report: &Report, path: &ConfigurationPath, begin: &str) -> String {
+    let is_derived = path.steps.iter().any(|step| step.modelled_gain.is_some());
     let is_counted = path.steps.iter().any(|step| step.counted.is_some());
-    let headings = ["change", ">us", ">gain", ">derived by the model", "what a virtual GPU counted"];
-    let shown = &headings[..if is_counted { headings.len() } else { 3 }];
+    let columns = [
+        ("change", true),
+        (">us", true),
+        (">gain", true),
+        (">derived by the model", is_derived),
+        ("what a virtual GPU counted", is_counted),
+    ];
+    let only_shown = |cells: [String; 5]| -> Vec<String> {
+        columns.iter().zip(cells).filter(|((_, is_shown), _)| *is_shown).map(|(_, cell)| cell).collect()
+    };
     let row = |what: String, time: f64, gain: String, step: Option<&PathStep>| {
         let derived = step.and_then(|step| step.modelled_gain).map(of_two_runs);
         let counted = step.and_then(|step| step.counted.clone());
-        let mut cells = vec![what, us(time), gain, derived.unwrap_or_default(), counted.unwrap_or_default()];
-        cells.truncate(shown.len());
-        cells
+        only_shown([what, us(time), gain, derived.unwrap_or_default(), counted.unwrap_or_default()])
     };
     let begin = row(begin.to_owned(), path.from_us, NOTHING.to_owned(), None);
     let all = row("**all**".to_owned(), path.to_us(), of_two_runs(path.gain()), None);
     let told = |step: &PathStep| row(changed(report, path, step), step.us, of_two_runs(step.gain), Some(step));
     let rows: Vec<Vec<String>> = [begin].into_iter().chain(path.steps.iter().map(told)).chain([all]).collect();
-    table(shown, &rows)
+    let headings: Vec<&str> = columns.iter().filter(|(_, is_shown)| *is_shown).map(|(name, _)| *name).collect();
+    table(&headings, &rows)
 }
 
 fn changed(report: &Report, path: &ConfigurationPath, step: &PathStep) -> String {
