@@ -1,9 +1,9 @@
 //! Why the best variant of a case is faster than what the session began with, and than the best variant of another
 //! family: what a virtual GPU counted for them.
 
-use super::contract::{Advantage, Case, Count, Counted, Diagnosis, DiagnosisOf, FamilyTime, Report, Rivals};
-use super::format::{counted, of_two_runs, percent, times};
-use super::{ReportInput, began, rivals};
+use super::contract::{Advantage, Case, Count, Counted, Diagnosis, DiagnosisOf, Rivals};
+use super::format::{of_two_runs, times};
+use super::{ReportInput, began, reasons, rivals};
 use crate::domain::device::TimeSource;
 use crate::domain::ids::CaseName;
 use crate::domain::profile::{LaunchProfile, Profile};
@@ -17,26 +17,12 @@ pub(super) const MIN_FACTOR: f64 = 1.02;
 /// The most counts that a sentence names.
 const MAX_NAMED: usize = 3;
 
-/// A count is named if its logarithm has fallen by at least this share of the gain's, and the count by this factor.
-const MIN_SHARE: f64 = 0.25;
-const MIN_FALL: f64 = 1.05;
-
-/// The factor from which fewer blocks are named.
-const MIN_FEWER: f64 = 1.5;
-
-/// The factor from which a count that has grown is named.
-const MIN_GROWTH: f64 = 1.3;
-
 /// The factor by which the logarithms of the modelled and the measured gain may differ where the counts are said to explain
 /// the gain.
 const MAX_DISAGREEMENT: f64 = 1.5;
 
 /// The factor between the two gains from which the model cannot describe one of the two kernels.
 const FAR_OFF: f64 = 2.0;
-
-/// The shares of the arithmetic on tensor cores from which a variant counts as using them, and up to which it does not.
-const MIN_TENSOR_SHARE: f64 = 0.5;
-const MAX_SCALAR_SHARE: f64 = 0.05;
 
 /// Returns why the best variants of the improved cases are faster, the largest gain first. Cases without counts are left
 /// out.
@@ -74,9 +60,8 @@ pub(super) fn profile<'a>(hash: &VariantHash, case: &str, record: &'a SessionRec
 /// Says which counts a change of parameters has changed that gained a factor, and what the model derives from all counts.
 pub(super) fn of_step(before: &Profile, after: &Profile, gain: f64, sms: u32) -> (String, f64) {
     let counts = count(before, after, true);
-    let changed = reasons(&counts, gain, f64::from(sms), MAX_NAMED);
-    let changed = changed.trim_end_matches('.').trim_start_matches("It ").replacen("No count", "no count", 1);
-    (changed, before.modelled_ns() / after.modelled_ns().max(1.0))
+    let changed = reasons::clause(&counts, gain, f64::from(sms), MAX_NAMED);
+    (changed.trim_start_matches("it ").to_owned(), before.modelled_ns() / after.modelled_ns().max(1.0))
 }
 
 /// Returns why the best variant of a case is faster than the fastest variant of another family with counts, for all cases
@@ -165,7 +150,7 @@ fn compare(
     let is_model = input.record.session.time_source == TimeSource::Modelled;
     let sms = f64::from(input.record.environment.device.sms);
     let reading = [
-        Some(reasons(&counts, factor, sms, MAX_NAMED)),
+        Some(reasons::sentence(&counts, factor, sms, MAX_NAMED)),
         (!is_model).then(|| agreement(factor, before.in_one_run, modelled_factor)),
     ];
     let counted = |of: &Known<'_>| Counted {
@@ -276,105 +261,9 @@ pub(super) fn leads<'a>(advantages: &'a [Advantage], rivals: &'a [Advantage]) ->
     leads
 }
 
-/// Says for how many of the counted leads the counts account. None without counted leads.
-pub(super) fn tally(report: &Report) -> Option<String> {
-    let leads = leads(&report.advantages, &report.rival_advantages);
-    let explained = leads.iter().filter(|one| one.explained).count();
-    let others = match leads.len() - explained {
-        0 => String::new(),
-        _ if explained == 0 => "; why they won is not known".to_owned(),
-        others => format!("; for {others} the model derives other ratios, so why they won is not known"),
-    };
-    let uncounted = match not_counted(report).len() {
-        0 => String::new(),
-        some => format!("; {some} were not counted"),
-    };
-    let all = leads.len();
-    (all > 0).then(|| {
-        format!(
-            "The counts of a virtual GPU account for {explained} of the {all} leads that it counted{others}{uncounted}."
-        )
-    })
-}
-
-fn explained(leads: &[&Advantage]) -> String {
-    match leads.iter().filter(|one| one.explained).count() {
-        0 => "none".to_owned(),
-        some => some.to_string(),
-    }
-}
-
-/// Says how many leads the counts explain, over what, and why not the others. None without leads.
-pub(super) fn tally_with_reasons(report: &Report) -> Option<String> {
-    let leads = leads(&report.advantages, &report.rival_advantages);
-    let (differs, not_counted) = (leads.iter().filter(|one| !one.explained).count(), not_counted(report));
-    let all = leads.len() + not_counted.len();
-    let roles = leads.iter().map(|one| counted_as(one, report)).chain(not_counted.iter().map(|one| one.role));
-    let (explained, over) = (explained(&leads), over(&roles.collect::<Vec<_>>()));
-    let differs = (differs > 0).then(|| format!("for {differs} the model derives another ratio than was measured"));
-    let not_counted = not_counted.len();
-    let not_counted = (not_counted > 0).then(|| format!("for {not_counted} not both kernels were counted"));
-    let why: Vec<String> = [differs, not_counted].into_iter().flatten().collect();
-    let why = if why.is_empty() { String::new() } else { format!("; {}", why.join(", and ")) };
-    (all > 0)
-        .then(|| format!("The counts explain {explained} of {} of 2% or more ({over}){why}.", counted(all, "lead")))
-}
-
-/// Returns what a lead is over. One over the family that the session began with counts as one over that winner.
-fn counted_as(lead: &Advantage, report: &Report) -> &'static str {
-    let is_same =
-        |one: &&Advantage| one.case == lead.case && one.before.family == lead.before.family && one.role != "slowest";
-    report.advantages.iter().find(is_same).map_or(lead.role, |one| one.role)
-}
-
-/// Says over what the winners lead: `9 over another family, 4 over a committed winner`.
-fn over(roles: &[&str]) -> String {
-    let kinds = [
-        ("rival", "another family"),
-        ("committed_winner", "a committed winner"),
-        ("first_variant", "the first kernel"),
-    ];
-    let counts = kinds.map(|(role, what)| (roles.iter().filter(|one| **one == role).count(), what));
-    let told = counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} over {what}"));
-    told.collect::<Vec<_>>().join(", ")
-}
-
-/// A lead that is not explained, because the virtual GPU has not counted both kernels.
-pub(super) struct NotCounted<'a> {
-    /// The case.
-    pub(super) case: &'a CaseName,
-    /// What the lead is over, as in [`Advantage`].
-    pub(super) role: &'static str,
-}
-
-/// Returns the leads over what the session began with and over other families whose kernels were not both counted.
-pub(super) fn not_counted(report: &Report) -> Vec<NotCounted<'_>> {
-    // Without a virtual GPU, nothing is counted.
-    let is_counted = !report.advantages.is_empty() || !report.rival_advantages.is_empty();
-    let over_began = report.cases.iter().filter(|_| is_counted).filter_map(|case| {
-        let change = case.change.as_ref().filter(|change| change.improved)?;
-        let is_lead = change.ratio.is_some_and(|ratio| ratio.estimate >= MIN_FACTOR);
-        let is_counted = report.advantages.iter().any(|one| one.case == case.case && one.role == change.began_with);
-        (is_lead && !is_counted).then_some(NotCounted { case: &case.case, role: change.began_with })
-    });
-    let is_compared = |case: &CaseName| report.rival_advantages.iter().any(|one| one.case == *case);
-    // A lead over the family of the committed winner is one over that winner.
-    let is_began = |case: &CaseName, next: &FamilyTime| {
-        report.beaten.iter().any(|one| one.case == *case && one.family == next.family)
-    };
-    let over_rivals = report.rivals.iter().filter_map(|Rivals { case, families }| match &**families {
-        [own, next, ..] if next.us >= MIN_FACTOR * own.us && !is_compared(case) && !is_began(case, next) => {
-            Some(NotCounted { case, role: "rival" })
-        }
-        _ => None,
-    });
-    over_began.chain(over_rivals).collect()
-}
-
 /// Says why the best variant is faster in a clause, such as `it executes 2.0 times fewer instructions`, by at most some counts.
 pub(super) fn in_short(advantage: &Advantage, sms: u32, most: usize) -> String {
-    let reasons = reasons(&advantage.counts, advantage.factor, f64::from(sms), most);
-    reasons.trim_end_matches('.').replacen('I', "i", 1).replacen("No count", "no count", 1)
+    reasons::clause(&advantage.counts, advantage.factor, f64::from(sms), most)
 }
 
 /// Says what the faster variant does differently in the part of the time where a measured lead is. Only counts of that part
@@ -386,69 +275,6 @@ pub(super) fn of_part(advantage: &Advantage, sms: u32, most: usize, part: &[&str
     let counts = advantage.counts.iter().filter(|one| part.contains(&one.name)).cloned().collect();
     let told = in_short(&Advantage { counts, ..advantage.clone() }, sms, most);
     (!told.starts_with("no count")).then_some(told)
-}
-
-/// Names the counts that have fallen with the time, the most first, and one that has grown meanwhile.
-fn reasons(counts: &[Count], factor: f64, sms: f64, most: usize) -> String {
-    let mut changed: Vec<(f64, &Count)> = counts.iter().filter_map(|one| Some((one.factor()?, one))).collect();
-    changed.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let has_fallen = |by: f64| by >= MIN_FALL && by.ln() >= MIN_SHARE * factor.ln();
-    let fallen = changed.iter().filter(|(by, _)| has_fallen(*by));
-    let fallen: Vec<String> = fallen.filter_map(|(by, count)| phrase(count, *by)).take(most).collect();
-    let grown = changed.iter().rev().filter(|(by, _)| *by <= 1.0 / MIN_GROWTH);
-    let grown = grown.filter_map(|(by, count)| phrase(count, *by));
-    // A short clause has no room for them.
-    let grown: Vec<String> = grown.take(usize::from(most > 1)).collect();
-    let told = [launches(counts), tensor_cores(counts), blocks(counts, sms)];
-    let mut parts: Vec<String> = told.into_iter().flatten().collect();
-    parts.extend(fallen);
-    let but = grown.first().map(|grown| format!(", but {grown}")).unwrap_or_default();
-    match parts.split_last() {
-        None => format!("No count has fallen with the time{but}."),
-        Some((only, [])) => format!("It {only}{but}."),
-        Some((last, others)) => format!("It {}, and {last}{but}.", others.join(", ")),
-    }
-}
-
-/// Says how a count has changed. None for the counts that have sentences of their own.
-fn phrase(count: &Count, by: f64) -> Option<String> {
-    let (by, has_fallen) = if by > 1.0 { (fold(by), true) } else { (fold(1.0 / by), false) };
-    let (fewer, shorter) = if has_fallen { ("fewer", "shorter") } else { ("more", "longer") };
-    Some(match count.name {
-        "warp_instructions" => format!("executes {by} {fewer} instructions"),
-        "shared_wavefronts" => format!("takes {by} {fewer} wavefronts of shared memory"),
-        "global_load_bytes" => format!("loads {by} {fewer} bytes from global memory"),
-        "chain_ns" => format!("has a chain of dependent instructions that is {by} {shorter}"),
-        _ => return None,
-    })
-}
-
-/// Says that there are fewer launches. Each costs at least as much as an empty one.
-fn launches(counts: &[Count]) -> Option<String> {
-    let Count { before, after, .. } = counts.iter().find(|one| one.name == "launches")?;
-    (after < before).then(|| format!("needs {after} instead of {before} launches"))
-}
-
-/// Says that the arithmetic has moved to tensor cores.
-fn tensor_cores(counts: &[Count]) -> Option<String> {
-    let share = counts.iter().find(|one| one.name == "tensor_share")?;
-    (share.before <= MAX_SCALAR_SHARE && share.after >= MIN_TENSOR_SHARE)
-        .then(|| format!("does {} of its arithmetic on tensor cores", percent(share.after)))
-}
-
-/// Says that the work is divided into more blocks, where too few left multiprocessors idle, or into fewer ones, where each
-/// multiprocessor ran several. Every block has to be set up.
-fn blocks(counts: &[Count], sms: f64) -> Option<String> {
-    let Count { before, after, .. } = counts.iter().find(|one| one.name == "blocks")?;
-    if *before < sms && *after >= MIN_GROWTH * before {
-        return Some(format!("keeps {:.0} of {sms:.0} SMs busy instead of {before:.0}", after.min(sms)));
-    }
-    (*before > sms && *before >= MIN_FEWER * after).then(|| format!("sets up {after:.0} instead of {before:.0} blocks"))
-}
-
-/// Formats a factor in a sentence: `2.1 times`, `20 times`.
-fn fold(factor: f64) -> String {
-    if factor < 10.0 { format!("{factor:.1} times") } else { format!("{factor:.0} times") }
 }
 
 /// Tells whether the gain that the model derives is near the measured one, as logarithms. Only then do the counts explain
@@ -585,14 +411,6 @@ mod tests {
         let advantages = counted(|launch| (launch.executed_blocks, launch.warp_instructions) = (64, 2500));
         let instructions = advantages[0].counts.iter().find(|one| one.name == "warp_instructions").unwrap();
         assert_eq!(instructions.factor(), Some(1.0));
-    }
-
-    #[test]
-    fn more_blocks_are_told_where_sms_were_idle_and_fewer_where_each_ran_several() {
-        let told = |before, after| blocks(&[Count { name: "blocks", before, after, comparable: true }], 132.0);
-        assert_eq!(told(64.0, 128.0).as_deref(), Some("keeps 128 of 132 SMs busy instead of 64"));
-        assert_eq!(told(396.0, 128.0).as_deref(), Some("sets up 128 instead of 396 blocks"));
-        assert_eq!((told(128.0, 64.0), told(396.0, 300.0)), (None, None));
     }
 
     #[test]

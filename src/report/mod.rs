@@ -49,6 +49,7 @@ mod pictures;
 mod plots;
 mod price;
 pub mod profiles;
+mod reasons;
 mod rivals;
 mod roofline;
 mod rungs;
@@ -57,6 +58,7 @@ mod scaling_text;
 mod standing;
 mod summary;
 mod table;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod transfer;

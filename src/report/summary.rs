@@ -11,7 +11,7 @@ use super::markdown::{breakdown, divided_leads, paths};
 use super::next_change::not_correct;
 use super::options::geometric_mean;
 use super::unexplained::Unexplained;
-use super::{ReportInput, advantage, price, unexplained};
+use super::{ReportInput, advantage, price, tally, unexplained};
 use crate::domain::device::TimeSource;
 use crate::domain::tested::CauseStatus;
 
@@ -322,7 +322,7 @@ fn over_rival(report: &Report) -> Option<String> {
         let explained = explained.max_by(|a, b| a.after.us.total_cmp(&b.after.us));
         let told = explained
             .map(|one| format!("{}: {}.", advantage::lead(one), advantage::in_short(one, report.environment.sms, 1)));
-        let sentences: Vec<String> = told.into_iter().chain(advantage::tally(report)).collect();
+        let sentences: Vec<String> = told.into_iter().chain(tally::tally(report)).collect();
         (!sentences.is_empty()).then(|| sentences.join(" "))
     };
     divided_leads::largest_lead(report).or_else(counted)

@@ -7,13 +7,13 @@ use crate::domain::device::TimeSource;
 use crate::domain::machine::Throttle;
 use crate::domain::origin::Change;
 use crate::domain::tested::{CauseStatus, CauseTest, is_more};
-use crate::report::advantage::NotCounted;
 use crate::report::changes::{joined, named};
 use crate::report::contract::{Advantage, Case, Excerpt, Finding, ModelCheck, Report};
 use crate::report::format::{counted, duration, percent, relative_error, times};
 use crate::report::next_change::not_correct;
+use crate::report::tally::NotCounted;
 use crate::report::unexplained::{Distance, Unexplained};
-use crate::report::{advantage, limiter, price, unexplained};
+use crate::report::{advantage, limiter, price, tally, unexplained};
 
 /// The most cases to name in a command. With more of them, it searches all cases of the workload.
 const MAX_CASES: usize = 6;
@@ -206,7 +206,7 @@ pub(super) fn advantages(report: &Report) -> Vec<String> {
     let start = explained.iter().find(|one| one.role != "rival" && !is_first(one));
     let rivals = explained.iter().filter(|one| one.role == "rival");
     let shown = start.into_iter().chain(rivals.take(MAX_RIVALS));
-    let tally = advantage::tally_with_reasons(report);
+    let tally = tally::tally_with_reasons(report);
     tally
         .into_iter()
         .chain(shown.map(|one| reading(one)))
@@ -261,7 +261,7 @@ fn not_counted(report: &Report) -> Option<String> {
         "committed_winner" => format!("`{case}` over its committed winner"),
         _ => format!("`{case}` over the first kernel"),
     };
-    let named: Vec<String> = advantage::not_counted(report).iter().map(name).collect();
+    let named: Vec<String> = tally::not_counted(report).iter().map(name).collect();
     (!named.is_empty())
         .then(|| format!("Not explained, because the virtual GPU has not counted both kernels: {}.", named.join(", ")))
 }

@@ -1,0 +1,101 @@
+//! How many of the winners' leads the counts of a virtual GPU explain.
+
+use super::advantage::{MIN_FACTOR, leads};
+use super::contract::{Advantage, FamilyTime, Report, Rivals};
+use super::format::counted;
+use crate::domain::ids::CaseName;
+
+/// Says for how many of the counted leads the counts account. None without counted leads.
+pub(super) fn tally(report: &Report) -> Option<String> {
+    let leads = leads(&report.advantages, &report.rival_advantages);
+    let explained = leads.iter().filter(|one| one.explained).count();
+    let others = match leads.len() - explained {
+        0 => String::new(),
+        _ if explained == 0 => "; why they won is not known".to_owned(),
+        others => format!("; for {others} the model derives other ratios, so why they won is not known"),
+    };
+    let uncounted = match not_counted(report).len() {
+        0 => String::new(),
+        some => format!("; {some} were not counted"),
+    };
+    let all = leads.len();
+    (all > 0).then(|| {
+        format!(
+            "The counts of a virtual GPU account for {explained} of the {all} leads that it counted{others}{uncounted}."
+        )
+    })
+}
+
+fn explained(leads: &[&Advantage]) -> String {
+    match leads.iter().filter(|one| one.explained).count() {
+        0 => "none".to_owned(),
+        some => some.to_string(),
+    }
+}
+
+/// Says how many leads the counts explain, over what, and why not the others. None without leads.
+pub(super) fn tally_with_reasons(report: &Report) -> Option<String> {
+    let leads = leads(&report.advantages, &report.rival_advantages);
+    let (differs, not_counted) = (leads.iter().filter(|one| !one.explained).count(), not_counted(report));
+    let all = leads.len() + not_counted.len();
+    let roles = leads.iter().map(|one| counted_as(one, report)).chain(not_counted.iter().map(|one| one.role));
+    let (explained, over) = (explained(&leads), over(&roles.collect::<Vec<_>>()));
+    let differs = (differs > 0).then(|| format!("for {differs} the model derives another ratio than was measured"));
+    let not_counted = not_counted.len();
+    let not_counted = (not_counted > 0).then(|| format!("for {not_counted} not both kernels were counted"));
+    let why: Vec<String> = [differs, not_counted].into_iter().flatten().collect();
+    let why = if why.is_empty() { String::new() } else { format!("; {}", why.join(", and ")) };
+    (all > 0)
+        .then(|| format!("The counts explain {explained} of {} of 2% or more ({over}){why}.", counted(all, "lead")))
+}
+
+/// Returns what a lead is over. One over the family that the session began with counts as one over that winner.
+fn counted_as(lead: &Advantage, report: &Report) -> &'static str {
+    let is_same =
+        |one: &&Advantage| one.case == lead.case && one.before.family == lead.before.family && one.role != "slowest";
+    report.advantages.iter().find(is_same).map_or(lead.role, |one| one.role)
+}
+
+/// Says over what the winners lead: `9 over another family, 4 over a committed winner`.
+fn over(roles: &[&str]) -> String {
+    let kinds = [
+        ("rival", "another family"),
+        ("committed_winner", "a committed winner"),
+        ("first_variant", "the first kernel"),
+    ];
+    let counts = kinds.map(|(role, what)| (roles.iter().filter(|one| **one == role).count(), what));
+    let told = counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} over {what}"));
+    told.collect::<Vec<_>>().join(", ")
+}
+
+/// A lead that is not explained, because the virtual GPU has not counted both kernels.
+pub(super) struct NotCounted<'a> {
+    /// The case.
+    pub(super) case: &'a CaseName,
+    /// What the lead is over, as in [`Advantage`].
+    pub(super) role: &'static str,
+}
+
+/// Returns the leads over what the session began with and over other families whose kernels were not both counted.
+pub(super) fn not_counted(report: &Report) -> Vec<NotCounted<'_>> {
+    // Without a virtual GPU, nothing is counted.
+    let is_counted = !report.advantages.is_empty() || !report.rival_advantages.is_empty();
+    let over_began = report.cases.iter().filter(|_| is_counted).filter_map(|case| {
+        let change = case.change.as_ref().filter(|change| change.improved)?;
+        let is_lead = change.ratio.is_some_and(|ratio| ratio.estimate >= MIN_FACTOR);
+        let is_counted = report.advantages.iter().any(|one| one.case == case.case && one.role == change.began_with);
+        (is_lead && !is_counted).then_some(NotCounted { case: &case.case, role: change.began_with })
+    });
+    let is_compared = |case: &CaseName| report.rival_advantages.iter().any(|one| one.case == *case);
+    // A lead over the family of the committed winner is one over that winner.
+    let is_began = |case: &CaseName, next: &FamilyTime| {
+        report.beaten.iter().any(|one| one.case == *case && one.family == next.family)
+    };
+    let over_rivals = report.rivals.iter().filter_map(|Rivals { case, families }| match &**families {
+        [own, next, ..] if next.us >= MIN_FACTOR * own.us && !is_compared(case) && !is_began(case, next) => {
+            Some(NotCounted { case, role: "rival" })
+        }
+        _ => None,
+    });
+    over_began.chain(over_rivals).collect()
+}
