@@ -8,6 +8,7 @@ mod explanations;
 mod first_kernel;
 mod hardware;
 mod hypotheses;
+mod not_run;
 pub(super) mod paths;
 mod sentences;
 mod table;
@@ -195,6 +196,7 @@ fn explain(context: &mut Context, report: &Report) {
     context.insert("hypothesis_table", &hypotheses::hypotheses(report));
     context.insert("phase_table", &report.phases.as_ref().map(explanations::phases));
     context.insert("verified", &sentences::verified(report));
+    context.insert("not_run", &not_run::sentence(report));
 }
 
 /// Adds the counts of one winner and of what it leads: of a lead that they explain, and else of the largest one.

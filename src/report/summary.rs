@@ -53,22 +53,8 @@ fn effort(report: &Report, gains: &Gains<'_>, input: &ReportInput<'_>) -> String
     let gpu_usd = input.record.session.cost.gpu_usd;
     let hours = report.session.wall_s.filter(|wall_s| *wall_s > 0.0 && gpu_usd > 0.0).map(|wall_s| wall_s / 3600.0);
     let price = hours.map(|hours| format!(" (the GPU at {} an hour)", usd(gpu_usd / hours))).unwrap_or_default();
-    let not_run = report.iterations.get("pruned").copied().unwrap_or_default();
-    let not_run = match not_run {
-        0 => None,
-        some => Some(format!("{some} of them were not run: duplicates, or without a chance to be the fastest")),
-    };
-    let left_out = match report.suggestions_left_out {
-        0 => None,
-        1 => Some("1 suggestion was left out without a run, because it had no chance to be the fastest".to_owned()),
-        some => Some(format!(
-            "{some} suggestions were left out without a run, because they had no chance to be the fastest"
-        )),
-    };
-    let not_run = [not_run, left_out].into_iter().flatten().collect::<Vec<_>>().join("; and ");
-    let not_run = if not_run.is_empty() { not_run } else { format!(" {not_run}.") };
     format!(
-        "{} and {time}{price}{}, for {}.{not_run}",
+        "{} and {time}{price}{}, for {}.",
         usd(report.session.cost_usd),
         time_in_search(report, gains).unwrap_or_default(),
         counted(input.record.totals().variants as usize, "variant"),
@@ -460,15 +446,6 @@ mod tests {
         - **Recommendation: continue this search.** It costs 55 min and $0.18.
         - **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour), of which 12 s were search, for 5 variants. Its last improvement (1.28× on `b1h1s128`) was confirmed after 9 s; none in the 6 s of search after it.
         ");
-    }
-
-    #[test]
-    fn what_was_not_run_is_told_with_the_cost() {
-        let mut record = record();
-        record.suggestions_left_out = 40;
-        let told = " for 5 variants. 40 suggestions were left out without a run, because they had no chance to be the fastest.";
-        let summary = report(&record).summary;
-        assert!(summary.contains(told), "{summary}");
     }
 
     #[test]
