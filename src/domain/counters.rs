@@ -123,11 +123,6 @@ impl LaunchCounters {
         self.stall_shares().into_iter().find(|(state, _)| !READY.contains(state))
     }
 
-    /// Returns the share of a state among all samples of warps.
-    pub fn share_in(&self, state: &str) -> f64 {
-        self.stall_shares().into_iter().find(|(name, _)| *name == state).map_or(0.0, |(_, share)| share)
-    }
-
     /// Returns the share of each state among all samples of warps, the largest first.
     pub fn stall_shares(&self) -> Vec<(&str, f64)> {
         let all: f64 = self.warp_states.values().sum();

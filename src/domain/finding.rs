@@ -7,7 +7,7 @@ use super::variant::Params;
 
 /// The names of the rules of the diagnosis, which findings, remedies and manifests use. The rules themselves are the
 /// agent's.
-pub const RULES: [&str; 19] = [
+pub const RULES: [&str; 18] = [
     "serialised-grid",
     "too-few-blocks",
     "partial-wave",
@@ -23,7 +23,6 @@ pub const RULES: [&str; 19] = [
     "barriers",
     "special-functions",
     "stalls",
-    "instruction-fetch",
     "latency-bound",
     "launch-bound",
     "at-the-floor",

@@ -6,7 +6,6 @@ mod barriers;
 mod cache_misses;
 mod idle_lanes;
 mod idle_warps;
-mod instruction_fetch;
 mod latency_bound;
 mod launch_bound;
 mod partial_wave;
@@ -54,7 +53,7 @@ const MIN_GAIN: f64 = 1.03;
 /// The share of an estimate from which what limits it makes no difference.
 const RESOLVED: f64 = 0.995;
 
-const RULES: [Rule; 19] = [
+const RULES: [Rule; 18] = [
     serialised_grid::RULE,
     too_few_blocks::RULE,
     partial_wave::RULE,
@@ -70,7 +69,6 @@ const RULES: [Rule; 19] = [
     barriers::RULE,
     special_functions::RULE,
     stalls::RULE,
-    instruction_fetch::RULE,
     latency_bound::RULE,
     launch_bound::RULE,
     at_the_floor::RULE,

@@ -127,26 +127,6 @@ fn a_cause_gains_no_more_than_its_instructions_cost() {
     assert!((gain - 2.5).abs() < 1e-9 && supports);
 }
 
-/// The states are those of a winner of 5.3 us on an H100 (2026-11-27, seed 1001, b1h8s512).
-#[test]
-fn short_kernels_wait_for_instructions_and_constants() {
-    let fetched = |constants: f64, instructions: f64| {
-        let states = [("imc_miss", constants), ("no_instructions", instructions), ("selected", 109.0), ("wait", 217.0)];
-        let states = states.map(|(state, samples)| (state.to_owned(), samples)).into();
-        let launch =
-            LaunchCounters { kernel: "attention".to_owned(), warp_states: states, ..LaunchCounters::default() };
-        let counters = Counters { tool: "ncu".to_owned(), launches: vec![launch] };
-        let times = (&[("b8h8s128", 500.0)][..], &[][..]);
-        let counts = Counts { counters: Some(&counters), ablations: &[], profile: None };
-        let findings = diagnosed_by(CAUSAL, "attention-scalar", times, &[], counts);
-        findings.into_iter().find(|finding| finding.rule == "instruction-fetch")
-    };
-    let found = fetched(52.0, 38.0).unwrap();
-    assert_eq!(found.cause, "warps wait for instructions and constants for 22% of their time");
-    assert!((found.gain - 1.276).abs() < 1e-3, "{}", found.gain);
-    assert_eq!(fetched(2.0, 20.0), None, "6% of the samples");
-}
-
 /// The model takes 7.64 us, of which the chain is 5.43 us, as on an H100 on 2026-11-27. A kernel that takes 5.12 us contradicts
 /// both.
 #[test]
