@@ -65,7 +65,7 @@ pub enum Origin {
     },
     /// What the diagnosis proposes against a cause of lost time.
     Remedy {
-        /// The rule that found the cause.
+        /// The rule that found the cause, or [`Origin::ALL_CAUSES`].
         rule: String,
         /// The parameters that changed. Empty if another family is proposed.
         changes: Vec<Change>,
@@ -125,6 +125,9 @@ impl Change {
 }
 
 impl Origin {
+    /// Stands for the rule of a remedy that is against several causes at once.
+    pub const ALL_CAUSES: &str = "all";
+
     /// Returns the name of the kind, as in the stored form.
     pub fn name(&self) -> &'static str {
         match self {

@@ -100,21 +100,22 @@ fn of_case(case: &Case, input: &ReportInput<'_>) -> Option<Advantage> {
     is_faster(&before, &after).then(|| compare(case, (&before, role), &after, input))
 }
 
-fn over_rival(case: &Case, input: &ReportInput<'_>) -> Option<Advantage> {
+fn over_rival<'a>(case: &Case, input: &ReportInput<'a>) -> Option<Advantage> {
     let iterations = &input.record.iterations;
     let after = winner(case, iterations)?;
     let first = began::first(&case.case, iterations).map(|began| &began.iteration.hash);
     let is_rival = |one: &&IterationRecord| one.family != after.iteration.family && Some(&one.hash) != first;
     let others = iterations.iter().filter(is_rival);
-    let before = others.filter_map(|one| known(one, &case.case)).min_by(|a, b| a.us.total_cmp(&b.us))?;
-    // The table of the families has the fastest variant of this family, which may have counts, too.
-    let fastest = rivals::fastest(&before.iteration.family, case, input.record).map(|fastest| &fastest.iteration.hash);
-    let same = iterations.iter().filter(|one| is_rival(one) && Some(&one.hash) == fastest);
-    let before = same.into_iter().find_map(|one| known(one, &case.case)).unwrap_or(before);
-    let before = match rivals::us_in_one_run(before.iteration, case, input.record) {
+    let of_one_run = |before: Known<'a>| match rivals::us_in_one_run(before.iteration, case, input.record) {
         Some(us) => Known { us, in_one_run: true, ..before },
         None => Known { us: rivals::screened_us(before.iteration, case, input.record).unwrap_or(before.us), ..before },
     };
+    let counted = others.filter_map(|one| known(one, &case.case)).map(of_one_run);
+    let before = counted.min_by(|a, b| a.us.total_cmp(&b.us))?;
+    // The table of the families has the fastest variant of this family, which may have counts, too.
+    let fastest = rivals::fastest(&before.iteration.family, case, input.record).map(|fastest| &fastest.iteration.hash);
+    let same = iterations.iter().filter(|one| is_rival(one) && Some(&one.hash) == fastest);
+    let before = same.into_iter().find_map(|one| known(one, &case.case)).map_or(before, of_one_run);
     is_faster(&before, &after).then(|| compare(case, (&before, "rival"), &after, input))
 }
 
@@ -168,11 +169,18 @@ fn compare(
         factor,
         in_one_run: before.in_one_run,
         is_best_of_family: fastest.is_some_and(|fastest| fastest.iteration.hash == before.iteration.hash),
+        is_next_best: is_next_best((case, before.us), &[before, after].map(|one| &*one.iteration.family), input),
         modelled_factor,
         explained: is_near(factor, modelled_factor),
         reading: reading.into_iter().flatten().collect::<Vec<_>>().join(" "),
         counts,
     }
+}
+
+/// Tells whether no variant of another family than the two is faster than a time, as the table of the families has it.
+fn is_next_best((case, us): (&Case, f64), two: &[&str; 2], input: &ReportInput<'_>) -> bool {
+    let others = input.families.iter().map(|facts| &*facts.name).filter(|name| !two.contains(name));
+    others.filter_map(|name| rivals::fastest(name, case, input.record)).all(|fastest| fastest.us >= us)
 }
 
 /// Counts for the whole grid, from the blocks that were executed. `alike` tells whether the variants read shared memory for
@@ -210,7 +218,7 @@ fn role(advantage: &Advantage) -> &'static str {
         "committed_winner" => "the committed winner that the session began with",
         "first_variant" => "the first kernel",
         "slowest" => "the slowest variant with counts",
-        _ if !advantage.is_best_of_family => "the fastest counted variant of another family",
+        _ if !advantage.is_best_of_family || !advantage.is_next_best => "the fastest counted variant of another family",
         _ => "the next best family",
     }
 }

@@ -209,7 +209,7 @@ fn counts(context: &mut Context, report: &Report) {
         Some(&one.case) == first.map(|first| &first.case) && (leads.is_empty() || one.role != "slowest")
     };
     let name = |one: &Advantage| match one.role {
-        "rival" if one.is_best_of_family => "next best family",
+        "rival" if one.is_best_of_family && one.is_next_best => "next best family",
         "rival" => "another family",
         "slowest" => "slowest with counts",
         _ => "before",

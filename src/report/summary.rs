@@ -155,7 +155,7 @@ fn tuned(report: &Report, explained: f64) -> Option<String> {
     let alone = report.tuned_alone.as_ref();
     let gain = path.map(|(path, _)| path.gain()).or(alone.map(|alone| alone.gain))?;
     let why = match path {
-        Some((path, _)) => format!(": {}, one after another", paths::largest(path)),
+        Some((path, _)) => format!(": {}", paths::largest(path)),
         None if gain > explained => ", which is more than these causes account for".to_owned(),
         None => String::new(),
     };

@@ -206,6 +206,9 @@ impl Session<'_> {
             Purpose::Experiment => Role::Counted,
             _ => Role::Winner,
         };
+        if let Origin::PathStep { path, .. } = &begun.origin {
+            self.ask_about_counts(path.from, &path.case);
+        }
         for request in wanted {
             let (hash, source) = (kernel.variant.hash.clone(), Source::Compiled(Arc::clone(kernel)));
             let job = Job { role, iteration: begun.iteration, hash, case: request.case.name.clone(), source };
@@ -233,8 +236,14 @@ impl Session<'_> {
 
     /// Asks why the initial kernel takes its time on a case.
     fn ask_about_initial(&mut self, case: &CaseName) {
-        let initial = self.state.initial_kernel(case).and_then(|initial| self.state.history().iteration(initial));
-        let Some((iteration, hash)) = initial.map(|initial| (initial.iteration, initial.hash.clone())) else { return };
+        if let Some(initial) = self.state.initial_kernel(case) {
+            self.ask_about_counts(initial, case);
+        }
+    }
+
+    /// Asks for the counts of the variant of an earlier iteration on a case.
+    fn ask_about_counts(&mut self, iteration: IterationId, case: &CaseName) {
+        let Some(hash) = self.state.history().iteration(iteration).map(|one| one.hash.clone()) else { return };
         let source = Source::Recorded(self.shelf.loader());
         let job = Job { role: Role::Counted, iteration, hash, case: case.clone(), source };
         self.explanations.ask(job, &self.state.shared_setup());

@@ -53,3 +53,31 @@ fn each_cause_is_tested_once_by_a_change_of_the_explained_kernel_itself() {
     let slow = |rule: &str, params: &str| (rule.to_owned(), "slow".to_owned(), params.to_owned());
     assert_eq!(tested, [slow("few-blocks", "N=2 P=1"), slow("conflicts", "N=1 P=2")]);
 }
+
+/// N = 2 and P = 2 gain, and P = 4 loses. So N = 2 and P = 2 are tried together, once.
+#[test]
+fn what_gained_against_several_causes_is_tried_together() {
+    let parameters: [(&str, &[i64]); 2] = [("N", &[1, 2, 4]), ("P", &[1, 2, 4])];
+    let mut scene = Scene::new(&[("a", 64, 64)], vec![family("slow", &parameters, "N * P <= 8")]);
+    let initial = scene.propose(&mut *proposer("local", 1).unwrap()).unwrap();
+    scene.measure(&initial, |_, _| 1e6);
+    let causes = [("few-blocks", remedy("slow", 2, 1), 4e5), ("conflicts", remedy("slow", 1, 2), 5e5)];
+    let slower = ("barriers", remedy("slow", 1, 4), 2e6);
+    let all: Vec<_> = causes.into_iter().chain([slower]).collect();
+    let findings: Vec<Finding> = all.iter().map(|(rule, remedy, _)| finding(rule, vec![remedy.clone()])).collect();
+    let mut tested = Vec::new();
+    loop {
+        let context =
+            SearchContext::new(&scene.workload, &scene.families, &scene.searched, &scene.known, &scene.device);
+        let Some(test) = cause_tests::next(&context, &findings, &scene.history).unwrap() else { break };
+        let Origin::Remedy { rule, .. } = &test.origin else { panic!("{:?}", test.origin) };
+        tested.push((rule.clone(), show_params(&test.params)));
+        let configuration = scene.configuration(&test);
+        assert!(scene.history.proposed.insert(configuration), "it is proposed once");
+        let ns = all.iter().find(|(name, ..)| name == rule).map_or(2e5, |(.., ns)| *ns);
+        scene.measure(&test, |_, _| ns);
+    }
+    let [.., last] = &tested[..] else { panic!("{tested:?}") };
+    assert_eq!(tested.len(), 4, "{tested:?}");
+    assert_eq!(*last, ("all".to_owned(), "N=2 P=2".to_owned()));
+}

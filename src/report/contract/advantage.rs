@@ -23,6 +23,8 @@ pub struct Advantage {
     pub in_one_run: bool,
     /// Whether the slower variant is the fastest one of its family on the case.
     pub is_best_of_family: bool,
+    /// Whether no variant of a third family is between the two.
+    pub is_next_best: bool,
     /// The same by the model of the virtual GPU, which follows from the counts.
     pub modelled_factor: f64,
     /// Whether the counts explain the gain: the two factors, as logarithms, differ by at most a factor of 1.5.

@@ -53,15 +53,16 @@ fn walked(report: &Report, path: &ConfigurationPath) -> Option<String> {
     let left = paths::left(report, path)?;
     let others =
         report.tuned_alone.as_ref().map(|_| format!(" The best other kernel is {} as fast again.", times(left)));
-    Some(format!(
-        "**What its parameters gained**, {} on `{}` one after another ({}), the one that was expected to gain most first. \
-         Another order would divide the {} otherwise.{}",
-        report.session.time_source.name(),
-        path.case,
-        paths::iterations(path),
-        times(path.gain()),
-        others.unwrap_or_default()
-    ))
+    let order = match path.steps.len() {
+        0 | 1 => format!(" ({})", paths::iterations(path)),
+        _ => format!(
+            " one after another ({}), the one that was expected to gain most first. Another order would divide the {} otherwise",
+            paths::iterations(path),
+            times(path.gain())
+        ),
+    };
+    let (source, others) = (report.session.time_source.name(), others.unwrap_or_default());
+    Some(format!("**What its parameters gained**, {source} on `{}`{order}.{others}", path.case))
 }
 
 /// Says what the best configuration of the first kernel changes, and which experiments with one parameter that includes.

@@ -100,16 +100,17 @@ fn changed(report: &Report, path: &ConfigurationPath, step: &PathStep) -> String
     listed(&step.changes.iter().map(name).collect::<Vec<_>>()).unwrap_or_default()
 }
 
-/// Names the steps that gained most, and what all others gained: `` `KEYS` 3.50×, `TPR` 2.40× and the others 1.80× ``.
+/// Names the steps that gained most, and what all others gained: `` `KEYS` 3.50×, `TPR` 2.40× and 3 others 1.80×, one after
+/// another ``. A path of one step only has its parameters.
 pub(in crate::report) fn largest(path: &ConfigurationPath) -> String {
+    if let [only] = &*path.steps {
+        return parameters(only);
+    }
     let mut named: Vec<&PathStep> = path.steps.iter().filter(|step| step.gain >= NAMED).collect();
     named.sort_by(|a, b| b.gain.total_cmp(&a.gain));
     named.truncate(MOST_NAMED);
     let rest = path.gain() / named.iter().map(|step| step.gain).product::<f64>();
-    let name = |step: &PathStep| {
-        let parameters: Vec<String> = step.changes.iter().map(|change| format!("`{}`", change.parameter)).collect();
-        format!("{} {}", parameters.join(" with "), times(step.gain))
-    };
+    let name = |step: &PathStep| format!("{} {}", parameters(step), times(step.gain));
     let others = path.steps.len() - named.len();
     let rest = match others {
         0 => None,
@@ -117,7 +118,12 @@ pub(in crate::report) fn largest(path: &ConfigurationPath) -> String {
         _ => Some(format!("{others} others {}", times(rest))),
     };
     let named: Vec<String> = named.into_iter().map(name).chain(rest).collect();
-    listed(&named).unwrap_or_default()
+    format!("{}, one after another", listed(&named).unwrap_or_default())
+}
+
+fn parameters(step: &PathStep) -> String {
+    let names: Vec<String> = step.changes.iter().map(|change| format!("`{}`", change.parameter)).collect();
+    names.join(" with ")
 }
 
 #[cfg(test)]
@@ -168,7 +174,7 @@ mod tests {
         | `OTHER` 1 → 4 | 49.00 | 1.02× |  |  |
         | **all** | 49.00 | 8.16× |  |  |
 
-        `BLOCK` 4.00×, `PAD` 2.00× and one other 1.02×
+        `BLOCK` 4.00×, `PAD` 2.00× and one other 1.02×, one after another
         iterations 10 to 12
         ");
         assert_eq!(winner_steps(&report), None);

@@ -161,6 +161,7 @@ pub(in crate::report) fn advantage(role: &'static str, modelled_factor: f64, exp
         factor: 1.2,
         in_one_run: false,
         is_best_of_family: true,
+        is_next_best: true,
         modelled_factor,
         explained,
         counts: vec![Count { name: "warp_instructions", before: 2000.0, after: 1000.0, comparable: true }],
