@@ -384,6 +384,7 @@ impl<'a> Session<'a> {
                 Action::WalkPath(due) => {
                     let prepared = self.deadline.clone().within(self.path_step(&due)).await;
                     self.iterate_prepared(prepared).await?;
+                    self.try_faster_step()?;
                 }
                 Action::Profile(due) => self.profile(&due).await?,
                 Action::Ablate(due) => self.ablate(&due).await?,

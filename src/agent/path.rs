@@ -1,13 +1,15 @@
-//! The next step on a path between two configurations of a family: the change that is expected to gain most.
+//! Paths between two configurations of a family: the next step, which is the change that is expected to gain most, and steps
+//! that turn out to be faster than all that the search has found.
 //!
 //! A path that takes the largest gains first shows what each parameter contributes (Fawcett and Hoos, 2016). The predictions
 //! decide the order, so that a path takes as many runs as it has steps, and not the square of that.
 
-use super::SearchContext;
 use super::prediction::{self, Question};
+use super::{SearchContext, claims};
 use crate::domain::family::Family;
 use crate::domain::history::{Finished, History};
 use crate::domain::origin::{Change, Origin};
+use crate::domain::proposal::Suggestion;
 use crate::domain::variant::Params;
 use crate::domain::workload::Case;
 
@@ -58,6 +60,26 @@ pub fn next(
     }
     let is_left = !changes.is_empty() && !failed.contains(to) && space.contains(to)?;
     Ok(is_left.then(|| (*to).clone()))
+}
+
+/// Suggests a step that was faster than the fastest variant of its case, if it was not proposed before. Steps are experiments,
+/// which cannot win. An error is a mistake in a manifest.
+pub fn faster_step(context: &SearchContext<'_>, history: &History) -> Result<Option<Suggestion>, String> {
+    for step in &history.path_steps {
+        let to = history.iteration(step.path.to);
+        let case = context.workload.cases.iter().find(|case| case.name == step.path.case);
+        let (Some(ns), Some(to), Some(case)) = (step.time_ns, to, case) else { continue };
+        let is_fastest = history.fastest(&case.name).is_some_and(|(_, fastest_ns)| ns < fastest_ns);
+        let Some(family) = context.family(&to.family).filter(|_| is_fastest) else { continue };
+        if context.is_new(family, &step.params, case, history) {
+            let changes = Change::between(&to.params, &step.params);
+            let origin = Origin::PathStep { path: step.path.clone(), changes };
+            let hypothesis = claims::of_change(context, history, (family, case), (to, &step.params), &origin);
+            let params = step.params.clone();
+            return context.suggestion(family, params, case, hypothesis, origin, Some(to.iteration)).map(Some);
+        }
+    }
+    Ok(None)
 }
 
 /// Returns a configuration with each selection of so many of the changes: one or two.

@@ -322,7 +322,8 @@ impl History {
 
 /// Returns what a step on a path has shown.
 fn path_step(begun: &Begun, concluded: &Concluded) -> Option<PathStep> {
-    let Origin::PathStep { path, .. } = &begun.origin else { return None };
+    let is_experiment = begun.purpose == Purpose::Experiment;
+    let Origin::PathStep { path, .. } = Some(&begun.origin).filter(|_| is_experiment)? else { return None };
     let found = concluded.findings.first().filter(|_| concluded.outcome == Outcome::Measured);
     let time_ns = found.and_then(CaseRecord::best_timing).map(|timing| timing.median_ns);
     Some(PathStep { path: path.clone(), params: begun.params.clone(), time_ns })

@@ -77,11 +77,12 @@ pub enum Origin {
     },
     /// The configuration of an earlier iteration, on more or less work than a case has.
     ScaledCase(Scaling),
-    /// A step on the path between two configurations.
+    /// A step on the path between two configurations: an experiment, or the same configuration as a variant that may win.
     PathStep {
         /// The path.
         path: Path,
-        /// The parameters that changed since the step before: one, or as many as a constraint requires.
+        /// The parameters that changed since the step before: one, or as many as a constraint requires. Of a variant that may
+        /// win, those that differ from the end of the path.
         changes: Vec<Change>,
     },
     /// What a language model proposed.

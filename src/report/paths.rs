@@ -5,7 +5,7 @@ use super::contract::{ConfigurationPath, PathStep};
 use crate::domain::device::TimeSource;
 use crate::domain::experiment::Path;
 use crate::domain::ids::IterationId;
-use crate::domain::origin::{Change, Origin};
+use crate::domain::origin::{Change, Origin, Purpose};
 use crate::domain::record::{IterationRecord, SessionRecord};
 
 /// Returns the paths that reached their ends, in the order of the session.
@@ -21,7 +21,7 @@ pub(super) fn of(record: &SessionRecord) -> Vec<ConfigurationPath> {
 
 fn path(iteration: &IterationRecord) -> Option<&Path> {
     match &iteration.origin {
-        Origin::PathStep { path, .. } => Some(path),
+        Origin::PathStep { path, .. } if iteration.purpose == Purpose::Experiment => Some(path),
         _ => None,
     }
 }
@@ -57,7 +57,6 @@ fn us(iteration: &IterationRecord, path: &Path) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::origin::Purpose;
     use crate::report::tests::record;
 
     /// `BLOCK` 64 to 256 is a step, and 1024 with `PAD` another. One between them was not timed.

@@ -8,7 +8,7 @@ use super::decide::Baselines;
 use super::paths::PathStepDue;
 use super::pipeline::Compiled;
 use super::scaling::{ExperimentDue, ITERATIONS_PER_EXPERIMENT};
-use crate::agent::cause_tests;
+use crate::agent::{cause_tests, path};
 use crate::domain::experiment::{Path, Scaling};
 use crate::domain::hypothesis::{Hypothesis, Reference};
 use crate::domain::origin::{Change, Origin, Purpose};
@@ -79,6 +79,13 @@ impl Session<'_> {
             origin: Origin::PathStep { path: path.clone(), changes: changes.clone() },
         };
         Ok(Compiled { proposal, cases: request.map(|request| vec![request]), artifact, is_control: false })
+    }
+
+    /// Has a step on a path compiled that was faster than all that the search has found, so that it can win.
+    pub(super) fn try_faster_step(&mut self) -> anyhow::Result<()> {
+        let step = path::faster_step(&self.state.setup().search_context(), self.state.history());
+        let step = step.map_err(|problem| anyhow::anyhow!("Failed to propose a step on a path: {problem}"))?;
+        step.map_or(Ok(()), |step| self.pipeline.submit(step, &mut self.state))
     }
 
     /// Has a variant compiled that lacks a cause of the initial kernel's time, if such a test is due. The search finds faster

@@ -206,7 +206,7 @@ impl Session<'_> {
             Purpose::Experiment => Role::Counted,
             _ => Role::Winner,
         };
-        if let Origin::PathStep { path, .. } = &begun.origin {
+        if let (Purpose::Experiment, Origin::PathStep { path, .. }) = (begun.purpose, &begun.origin) {
             self.ask_about_counts(path.from, &path.case);
         }
         for request in wanted {

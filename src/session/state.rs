@@ -194,8 +194,8 @@ impl SessionState {
         match &begun.origin {
             // Its configuration is that of an earlier iteration.
             Origin::ScaledCase(scaling) => self.experiments.push(scaling.clone()),
-            // So may be its.
-            Origin::PathStep { .. } => {}
+            // Its own may be proposed later.
+            Origin::PathStep { .. } if begun.purpose == Purpose::Experiment => {}
             _ => self.history.proposed.extend(self.configuration(begun)),
         }
         if begun.purpose == Purpose::Confirmation {

@@ -1,6 +1,7 @@
 use super::*;
-use crate::agent::path::{Begun, next};
+use crate::agent::path::{Begun, faster_step, next};
 use crate::agent::proposer;
+use crate::domain::experiment::{Path, PathStep};
 use crate::domain::variant::Params;
 
 fn params(n: i64, p: i64, q: i64) -> Params {
@@ -35,4 +36,33 @@ fn a_path_changes_one_parameter_at_a_time_or_two_where_it_must() {
     assert_eq!(around, params(1, 4, 4));
     assert_eq!(step(&from.params, &[&first, &around]), Some(to.clone()), "all at once");
     assert_eq!(step(&from.params, &[&first, &around, &to]), None);
+}
+
+/// The end of the path takes 100 us, and a step before it 90 us.
+#[test]
+fn a_step_that_is_faster_than_all_variants_is_proposed_once() {
+    let parameters: [(&str, &[i64]); 3] = [("N", &[1, 2, 4]), ("P", &[1, 4]), ("Q", &[1, 4])];
+    let mut scene = Scene::new(&[("a", 64, 64)], vec![family("f", &parameters, "true")]);
+    let initial = scene.propose(&mut *proposer("local", 1).unwrap()).unwrap();
+    scene.measure(&initial, |_, _| 1e6);
+    let end = Suggestion { params: params(4, 4, 1), origin: Origin::Random, purpose: Purpose::Screening, ..initial };
+    scene.measure(&end, |_, _| 1e5);
+    let path =
+        Path { from: scene.history.finished[0].iteration, to: scene.history.finished[1].iteration, case: "a".into() };
+    let mut walk = |params: Params, ns: f64| {
+        scene.history.path_steps.push(PathStep { path: path.clone(), params, time_ns: Some(ns) });
+        let context =
+            SearchContext::new(&scene.workload, &scene.families, &scene.searched, &scene.known, &scene.device);
+        let faster = faster_step(&context, &scene.history).unwrap();
+        if let Some(faster) = &faster {
+            let configuration = scene.configuration(faster);
+            scene.history.proposed.insert(configuration);
+        }
+        faster
+    };
+    assert_eq!(walk(params(1, 4, 1), 2e5), None, "slower than the end");
+    let faster = walk(params(4, 1, 1), 9e4).unwrap();
+    assert_eq!((faster.params, faster.purpose), (params(4, 1, 1), Purpose::Screening));
+    assert_eq!(faster.origin.changes().len(), 1, "what it changes in the end of the path");
+    assert_eq!(walk(params(4, 4, 1), 1e5), None, "it is proposed once");
 }
