@@ -5,13 +5,13 @@ use indexmap::IndexMap;
 use super::comparisons::{self, paired};
 use super::contract::{
     Breakdown, Case, Committed, Cost, Diagnosis, DiagnosisOf, Environment, Exactness, Excerpt, ImprovedBy, LedgerRow,
-    Parameters, Remeasured, Report, SCHEMA, Session, Variant, Win,
+    Parameters, Remeasured, Report, SCHEMA, Session, Variant, Win, WinningFamily,
 };
 use super::standing::{self, winners};
 use super::{
-    CaseFacts, ReportInput, advantage, baselines, beaten, began, breakdown, calibration, credits, decision, divided,
-    excluded, findings, gains, improved_by, ladder, limiter, model_check, next_steps, options, outlook, parameters,
-    paths, phases, pictures, rivals, roofline, scaling, summary, tuned_alone, undivided,
+    CaseFacts, FamilyFacts, ReportInput, advantage, baselines, beaten, began, breakdown, calibration, credits,
+    decision, divided, excluded, findings, gains, improved_by, ladder, limiter, model_check, next_steps, options,
+    outlook, parameters, paths, phases, pictures, rivals, roofline, scaling, summary, tuned_alone, undivided,
 };
 use crate::domain::check::Check;
 use crate::domain::comparison::Role;
@@ -36,6 +36,7 @@ pub fn build(input: &ReportInput<'_>) -> Report {
     let (model_check, findings) = model_check::apply(check, input.findings, input);
     let (_, began) = model_check::apply(check, input.began, input);
     let findings = divided::apply(&findings, &cases, record);
+    let won: Vec<String> = cases.iter().filter_map(|case| Some(case.variant.as_ref()?.family.clone())).collect();
     let input = &ReportInput { findings: &findings, began: &began, ..*input };
     let diagnoses = findings::diagnoses(input.findings, &cases, input);
     let mut report = Report {
@@ -80,6 +81,7 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         next_experiment: None,
         outlook: None,
         options: Vec::new(),
+        winning_families: winning_families(&won, input),
         excluded: excluded::of(input),
         suggestions_left_out: record.suggestions_left_out,
         left_out: record.left_out.clone(),
@@ -90,6 +92,22 @@ pub fn build(input: &ReportInput<'_>) -> Report {
     };
     explain(&mut report, input);
     report
+}
+
+/// Returns the families that won a case, those that won most first. `won` has the family of each best variant.
+fn winning_families(won: &[String], input: &ReportInput<'_>) -> Vec<WinningFamily> {
+    let family = |facts: &FamilyFacts| {
+        let cases = won.iter().filter(|name| **name == facts.name).count() as u64;
+        (cases > 0).then(|| WinningFamily {
+            name: facts.name.clone(),
+            cases,
+            about: facts.about.clone(),
+            lines: facts.lines,
+        })
+    };
+    let mut families: Vec<WinningFamily> = input.families.iter().filter_map(family).collect();
+    families.sort_by_key(|family| std::cmp::Reverse(family.cases));
+    families
 }
 
 /// Adds what explains the figures, which follows from the figures.

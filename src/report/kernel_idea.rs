@@ -14,6 +14,9 @@ const MIN_SHARE: f64 = 0.05;
 /// The gain on a case from which a part is worth a kernel: what a comparison surely resolves.
 const MIN_GAIN: f64 = 1.02;
 
+/// The share of the largest gain, as a logarithm, from which a kind of work comes before the rest.
+const NEARLY: f64 = 0.5;
+
 /// What a new kernel is for.
 pub(super) enum KernelIdea<'a> {
     /// A cause of lost time in the winner of a case.
@@ -60,7 +63,8 @@ pub(super) fn of<'a>(cases: &'a [Case], diagnoses: &'a [Diagnosis]) -> Option<Ke
     ideas.max_by(|a, b| without(a).total_cmp(&without(b))).or_else(|| cause.map(as_idea))
 }
 
-/// Returns the part of the winners' time without which all cases together would gain most.
+/// Returns the part of the winners' time without which all cases together would gain most. A kind of work comes before the rest
+/// if it promises nearly as much: what to do about the rest is not known before it is profiled.
 fn largest_part(cases: &[Case]) -> Option<TimePart<'_>> {
     let mut families: Vec<&str> = cases.iter().filter_map(|case| Some(&*case.breakdown.as_ref()?.family)).collect();
     families.sort_unstable();
@@ -70,8 +74,12 @@ fn largest_part(cases: &[Case]) -> Option<TimePart<'_>> {
     let all = families.iter().flat_map(|family| kinds.iter().filter_map(|taken_by| part(cases, family, *taken_by)));
     let mut all: Vec<TimePart<'_>> = all.collect();
     all.sort_by(|a, b| b.most.total_cmp(&a.most));
-    let next = all.get(1).map(|next| (format!("{} of `{}`", next.name(), next.family), next.most));
-    Some(TimePart { next, ..all.into_iter().next()? })
+    let most = all.first()?.most;
+    let is_first = |part: &TimePart<'_>| part.taken_by != TakenBy::Other && part.most.ln() >= NEARLY * most.ln();
+    let first = all.iter().position(is_first).unwrap_or(0);
+    let first = all.remove(first);
+    let next = all.first().map(|next| (format!("{} of `{}`", next.name(), next.family), next.most));
+    Some(TimePart { next, ..first })
 }
 
 fn part<'a>(cases: &'a [Case], family: &'a str, taken_by: TakenBy) -> Option<TimePart<'a>> {
@@ -100,6 +108,14 @@ fn without(case: &Case, share: f64) -> f64 {
 }
 
 impl KernelIdea<'_> {
+    /// Returns the family of the winners that it is about.
+    pub(super) fn family(&self) -> Option<&str> {
+        match self {
+            Self::Cause(case, _) => Some(&case.variant.as_ref()?.family),
+            Self::Part(part) => Some(part.family),
+        }
+    }
+
     /// Says what to do: `change the source of ..., or write a new kernel that ...`.
     pub(super) fn what(&self) -> String {
         match self {
@@ -147,7 +163,7 @@ impl KernelIdea<'_> {
                     let next = part
                         .next
                         .as_ref()
-                        .map(|(name, most)| format!("; the next largest part is {name}: at most {most:.3}× over all"));
+                        .map(|(name, most)| format!(". Another part is {name}: at most {most:.3}× over all"));
                     format!(
                         "at most {} on {}, where {} of the time goes to {} (measured){}",
                         either(times(lo), times(hi)),
@@ -251,8 +267,8 @@ mod tests {
         assert_eq!((by, most), (TakenBy::Kind(Removed::GlobalLoads), (1e2 * (1.0_f64 / 0.36).powf(1.0 / 3.0)).round()));
         assert_eq!(
             gain,
-            "at most 1.67× on the 2 cases that `tiled` wins, where 40% of the time goes to loads from global memory (measured); \
-             the next largest part is block barriers of `tiled`: at most 1.260× over all"
+            "at most 1.67× on the 2 cases that `tiled` wins, where 40% of the time goes to loads from global memory (measured). \
+             Another part is block barriers of `tiled`: at most 1.260× over all"
         );
         cases[1].roofline.as_mut().unwrap().times_of_floor = Some(1.0);
         let (by, _, gain) = told(&cases);

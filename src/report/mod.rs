@@ -141,6 +141,8 @@ pub struct FamilyFacts {
     pub name: String,
     /// What it does, in one sentence.
     pub about: String,
+    /// Lines of its CUDA source that are not empty.
+    pub lines: u64,
     /// What each of its parameters does.
     pub parameters: IndexMap<String, String>,
     /// Its parameters that divide a reduction among blocks, warps or threads.

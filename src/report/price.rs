@@ -9,12 +9,12 @@ pub(super) fn of(report: &Report) -> String {
     let first = report.options.iter().find(|choice| choice.recommended);
     let then = report.options.iter().find(|choice| choice.then);
     let told = |choice: &Choice, subject: &str| {
-        let gain = gain(report, choice).map(|gain| format!(" Expected: {gain}.")).unwrap_or_default();
-        price(choice).map(|price| format!(" {subject} costs {price}.{gain}"))
+        let gain = gain(report, choice).map(|gain| expected(&gain)).unwrap_or_default();
+        price(report, choice).map(|price| format!(" {subject} costs {price}.{gain}"))
     };
     let first = first.and_then(|choice| match choice.kind {
         "experiment" => told(choice, "The change"),
-        _ => told(choice, "It").or_else(|| Some(format!(" Expected: {}.", gain(report, choice)?))),
+        _ => told(choice, "It").or_else(|| Some(expected(&gain(report, choice)?))),
     });
     let then = then.and_then(|choice| match choice.kind {
         "go_on" => told(choice, "Continuing"),
@@ -24,6 +24,14 @@ pub(super) fn of(report: &Report) -> String {
         _ => None,
     });
     [first, then].into_iter().flatten().collect()
+}
+
+/// Says what is expected. A bound is none.
+fn expected(gain: &str) -> String {
+    match gain.strip_prefix("at most ") {
+        Some(bound) => format!(" It gains at most {bound}."),
+        None => format!(" Expected: {gain}."),
+    }
 }
 
 /// Says what it takes to write a kernel. Nothing is known of people's time. What a language model asked for a
@@ -39,7 +47,15 @@ pub(super) fn writing(report: &Report) -> String {
     } else {
         String::new()
     };
-    format!("human work, which this report does not estimate{model}")
+    let lines = lines(report).map(|lines| format!(" on a source of {lines} lines")).unwrap_or_default();
+    format!("human work{lines}, which this report does not estimate{model}")
+}
+
+/// Returns the length of the source that the recommended kernel would change or replace.
+fn lines(report: &Report) -> Option<u64> {
+    let idea = kernel_idea::of(&report.cases, &report.diagnoses)?;
+    let name = idea.family()?;
+    report.winning_families.iter().find(|family| family.name == name).map(|family| family.lines)
 }
 
 /// Says what another session of so many seconds costs at the rate of this one: `240 s and for $0.23`.
@@ -51,11 +67,11 @@ pub(super) fn of_session(report: &Report, seconds: f64) -> String {
 }
 
 /// Says what an option costs. None if that is not known, or nothing.
-fn price(choice: &Choice) -> Option<String> {
+fn price(report: &Report, choice: &Choice) -> Option<String> {
     let seconds = duration(choice.minutes.filter(|minutes| *minutes > 0.0)? * 60.0);
     let writing = match choice.kind {
-        "new_kernel" => "the work of writing it, and a session of ",
-        _ => "",
+        "new_kernel" => format!("{}, and a session of ", writing(report)),
+        _ => String::new(),
     };
     Some(match choice.usd {
         Some(dollars) => format!("{writing}{seconds} and {}", usd(dollars)),

@@ -2,7 +2,7 @@
 //! what it cost. Everything else is below them in the report.
 
 use super::changes::{first_clause, named};
-use super::contract::{Case, Diagnosis, DiagnosisOf, Finding, Ratio, Report};
+use super::contract::{Case, Diagnosis, DiagnosisOf, Finding, Ratio, Report, WinningFamily};
 use super::decision::recommendation;
 use super::format::{counted, duration, fine, times, usd};
 use super::gains::Gains;
@@ -13,7 +13,7 @@ use super::options::geometric_mean;
 use super::unexplained::Unexplained;
 use super::{ReportInput, advantage, price, tally, unexplained};
 use crate::domain::device::TimeSource;
-use crate::domain::tested::CauseStatus;
+use crate::domain::tested::{CauseStatus, CauseTest};
 
 /// The most causes to name: of the first kernel's time, and of the winners'.
 const FIRST_CAUSES: usize = 3;
@@ -172,8 +172,7 @@ fn shown(found: &Finding) -> Option<f64> {
 }
 
 /// Divides causes into those to name and the others: the confirmed ones and, with fewer than two, the supported ones. If
-/// experiments have shown neither, the first ones. Beside causes that they have shown, one whose experiment was inconclusive is
-/// not named.
+/// experiments have shown neither, the first ones.
 fn first_causes(mut causes: Vec<Vec<&Finding>>) -> (Vec<Vec<&Finding>>, Vec<Vec<&Finding>>) {
     let count = |status| causes.iter().filter(|group| group[0].tested.status == status).count();
     let (confirmed, supported) = (count(CauseStatus::Confirmed), count(CauseStatus::Supported));
@@ -182,9 +181,6 @@ fn first_causes(mut causes: Vec<Vec<&Finding>>) -> (Vec<Vec<&Finding>>, Vec<Vec<
         (0 | 1, _) => confirmed + supported,
         _ => confirmed,
     };
-    if confirmed + supported > 0 {
-        causes.retain(|group| group[0].tested.status != CauseStatus::Inconclusive);
-    }
     let others = causes.split_off(named.min(FIRST_CAUSES));
     (causes, others)
 }
@@ -198,14 +194,22 @@ fn larger_than<'a>(named: &[Vec<&'a Finding>], others: &[Vec<&'a Finding>]) -> O
 
 /// Names the causes that one experiment cannot tell apart, or the only one that it is about.
 fn one_experiment(group: &[&Finding]) -> String {
-    let gained = group[0].tested.speedup.map(times).unwrap_or_default();
     match group {
         [only] => cause(only),
         several => {
             let causes: Vec<&str> = several.iter().map(|found| &*found.cause).collect();
-            format!("{} (an experiment gained {gained}, and does not tell them apart)", causes.join(", or "))
+            format!("{} ({}, and does not tell them apart)", causes.join(", or "), experiment(&group[0].tested))
         }
     }
+}
+
+/// Says which change an experiment made, if it is one of one parameter, and what it gained.
+fn experiment(tested: &CauseTest) -> String {
+    let what = match &*tested.changes {
+        [change] => named(change, None, None),
+        _ => "an experiment".to_owned(),
+    };
+    format!("{what} gained {}", tested.speedup.map(times).unwrap_or_default())
 }
 
 /// Writes a cause with what experiments have shown about it. If they have not confirmed it, also says what is estimated of
@@ -218,14 +222,9 @@ fn cause(found: &Finding) -> String {
         let gain = if found.gain > 1.0 { format!("possible gain {}, ", times(found.gain)) } else { String::new() };
         format!("{gain}{} confidence", found.confidence.name())
     };
-    // A change of one parameter tells most: how much was expected of it, and how much it gained.
-    let experiment = match &*tested.changes {
-        [change] => {
-            let expected =
-                if tested.expected > 1.0 { format!(", {} expected", times(tested.expected)) } else { String::new() };
-            format!("{} gained {gained}{expected}", named(change, None, None))
-        }
-        _ => format!("an experiment gained {gained}"),
+    let experiment = match tested.changes.len() {
+        1 if tested.expected > 1.0 => format!("{}, {} expected", experiment(tested), times(tested.expected)),
+        _ => experiment(tested),
     };
     let status = match tested.status {
         CauseStatus::Confirmed => format!("confirmed: {experiment}"),
@@ -249,31 +248,21 @@ fn cause(found: &Finding) -> String {
 /// Names the families of the best variants, the most frequent first. Says why one is faster than the first kernel, and what a
 /// lead over the next best family consists of.
 fn winners(report: &Report) -> Option<String> {
-    let mut families: Vec<(&str, usize)> = Vec::new();
-    for variant in report.cases.iter().filter_map(|case| case.variant.as_ref()) {
-        match families.iter_mut().find(|(family, _)| *family == variant.family) {
-            Some((_, cases)) => *cases += 1,
-            None => families.push((&variant.family, 1)),
-        }
-    }
-    families.sort_by_key(|(_, cases)| std::cmp::Reverse(*cases));
-    let words = match &*families {
+    let words = match &*report.winning_families {
         [] => return None,
-        [(family, _)] => format!("`{family}`."),
-        [(first, cases), others @ ..] => {
-            let others: Vec<String> = others.iter().map(|(family, cases)| format!("`{family}` on {cases}")).collect();
-            format!("`{first}` on {}, {}.", counted(*cases, "case"), others.join(", "))
+        [only] => format!("`{}`{}.", only.name, idea(only)),
+        [first, others @ ..] => {
+            let on: Vec<String> = others.iter().map(|one| format!("`{}` on {}", one.name, one.cases)).collect();
+            format!("`{}`{} on {}, {}.", first.name, idea(first), counted(first.cases as usize, "case"), on.join(", "))
         }
     };
-    let sentences = [Some(words), near_ties(report), idea(report), over_first(report), over_rival(report)];
+    let sentences = [Some(words), near_ties(report), over_first(report), over_rival(report)];
     Some(sentences.into_iter().flatten().collect::<Vec<_>>().join(" "))
 }
 
-/// Says what the family does that is compared with the initial kernel, in the words of its manifest.
-fn idea(report: &Report) -> Option<String> {
-    let family = &report.first_advantage.as_ref()?.after.family;
-    let credit = report.credits.iter().find(|one| one.family == *family && !one.mechanism.is_empty())?;
-    Some(format!("`{family}`, in the words of its manifest: \"{}\"", credit.mechanism))
+/// Says what a family does, in the words of its manifest.
+fn idea(family: &WinningFamily) -> String {
+    format!(" (\"{}\")", family.about.trim_end_matches('.'))
 }
 
 /// Counts the cases on which another family is as fast, so that the choice between them matters little.
@@ -417,7 +406,7 @@ mod tests {
         let mut report = report(&record());
         report.advantages = vec![advantage("first_variant", 257.0, false)];
         report.rival_advantages = vec![advantage("rival", 1.25, true)];
-        insta::assert_snapshot!(over_rival(&report).unwrap(), @"On `b1h1s128`, `tiled` is 1.20× as fast as `split-k`, the next best family: it executes 2.0 times fewer instructions. The counts of a virtual GPU account for 1 of the 1 leads that it counted.");
+        insta::assert_snapshot!(over_rival(&report).unwrap(), @"On `b1h1s128`, `tiled` is 1.20× as fast as `split-k`, the next best family: it executes 2.0 times fewer instructions. The counts of a virtual GPU account for 1 of the 1 leads that it counted (1 over the first kernel).");
     }
 
     /// A slower variant that only has counts is no lead. So its counts are no example of why winners win.
@@ -439,13 +428,13 @@ mod tests {
 
     #[test]
     fn a_session_is_told_in_one_paragraph() {
-        insta::assert_snapshot!(report(&record()).summary, @"
+        insta::assert_snapshot!(report(&record()).summary, @r#"
         - **Result.** Ours beats the fastest baseline on 0 of 1 cases: it is 0.50× as fast. The session improved 1 of 2 cases over their first correct kernels, by 1.60×.
-        - **What won.** `tiled`.
+        - **What won.** `tiled` ("Tiles of queries: keys are shared").
         - **What limits it now.** On 2 of 3 cases, most of the distance to the floor is not explained; the largest unexplained factor is 400× (`b8h8s512`).
         - **Recommendation: continue this search.** It costs 55 min and $0.18.
         - **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour), of which 12 s were search, for 5 variants. Its last improvement (1.28× on `b1h1s128`) was confirmed after 9 s; none in the 6 s of search after it.
-        ");
+        "#);
     }
 
     #[test]

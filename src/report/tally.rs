@@ -21,7 +21,8 @@ pub(super) fn tally(report: &Report) -> Option<String> {
     let all = leads.len();
     (all > 0).then(|| {
         format!(
-            "The counts of a virtual GPU account for {explained} of the {all} leads that it counted{others}{uncounted}."
+            "The counts of a virtual GPU account for {explained} of the {all} leads that it counted ({}){others}{uncounted}.",
+            over(&leads.iter().map(|one| counted_as(one, report)).collect::<Vec<_>>())
         )
     })
 }

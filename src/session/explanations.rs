@@ -18,7 +18,7 @@ use crate::agent::diagnosis::{self, Point};
 use crate::domain::family::Family;
 use crate::domain::finding::{EvidenceSource, Finding};
 use crate::domain::floor::floor_ns;
-use crate::domain::history::CaseTime;
+use crate::domain::history::{CaseTime, Finished};
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::journal::{Begun, Concluded};
 use crate::domain::origin::{Origin, Purpose};
@@ -29,6 +29,9 @@ use crate::runner::explainer::{Explained, Explainer};
 use crate::runner::inputs;
 use crate::runner::messages::CaseRequest;
 use crate::runner::sanitizer::Subject;
+
+/// How much slower than the fastest rival another family may be, so that it is counted, too.
+const CLOSE: f64 = 1.1;
 
 /// The explanations of a session.
 pub(super) struct Explanations {
@@ -230,6 +233,7 @@ impl Session<'_> {
         let cases: Vec<CaseName> = self.state.cases().map(|(name, _)| name.clone()).collect();
         for case in &cases {
             self.ask_about_rival(case);
+            self.ask_about_close_rivals(case);
             self.ask_about_initial(case);
         }
     }
@@ -251,13 +255,38 @@ impl Session<'_> {
 
     /// Asks why the best variant of another family than the incumbent's takes its time on a case.
     fn ask_about_rival(&mut self, case: &CaseName) {
-        let Some(incumbent) = self.state.incumbent(case) else { return };
-        let others = self.state.history().finished.iter().filter(|one| one.family != incumbent.family);
-        let timed = others.filter_map(|one| Some((one.time_ns(case)?, one)));
-        let Some((_, rival)) = timed.min_by(|a, b| a.0.total_cmp(&b.0)) else { return };
-        let (hash, source) = (rival.hash.clone(), Source::Recorded(self.shelf.loader()));
-        let job = Job { role: Role::Rival, iteration: rival.iteration, hash, case: case.clone(), source };
+        let Some((_, rival)) = self.rivals(case).into_iter().next() else { return };
+        let (iteration, hash, source) = (rival.iteration, rival.hash.clone(), Source::Recorded(self.shelf.loader()));
+        let job = Job { role: Role::Rival, iteration, hash, case: case.clone(), source };
         self.explanations.ask(job, &self.state.shared_setup());
+    }
+
+    /// Returns the best variant of each other family than the incumbent's on a case with its time, the fastest first.
+    fn rivals(&self, case: &CaseName) -> Vec<(f64, &Finished)> {
+        let Some(incumbent) = self.state.incumbent(case) else { return Vec::new() };
+        let mut best: HashMap<&str, (f64, &Finished)> = HashMap::new();
+        for one in self.state.history().finished.iter().filter(|one| one.family != incumbent.family) {
+            let Some(ns) = one.time_ns(case) else { continue };
+            let known = best.entry(&one.family).or_insert((ns, one));
+            if ns < known.0 {
+                *known = (ns, one);
+            }
+        }
+        let mut rivals: Vec<(f64, &Finished)> = best.into_values().collect();
+        rivals.sort_by(|a, b| a.0.total_cmp(&b.0));
+        rivals
+    }
+
+    /// Asks for the counts of the families that are close behind the fastest rival of a case: a comparison may rank them
+    /// otherwise than their screening runs.
+    fn ask_about_close_rivals(&mut self, case: &CaseName) {
+        let rivals = self.rivals(case);
+        let Some(first_ns) = rivals.first().map(|(ns, _)| *ns) else { return };
+        let close = rivals.iter().skip(1).take_while(|(ns, _)| *ns < CLOSE * first_ns);
+        let close: Vec<IterationId> = close.map(|(_, one)| one.iteration).collect();
+        for iteration in close {
+            self.ask_about_counts(iteration, case);
+        }
     }
 
     /// Records the explanations that have arrived, and applies the rules of the diagnosis to them.

@@ -53,6 +53,7 @@ pub(super) fn of_families(families: &[Family], workload: &Workload, record: &Ses
     let facts = of_op.map(|family| FamilyFacts {
         name: family.name.clone(),
         about: family.about.clone(),
+        lines: family.template.lines().filter(|line| !line.trim().is_empty()).count() as u64,
         parameters: family.params.iter().map(|(name, param)| (name.clone(), param.about.clone())).collect(),
         splits: splits(family),
         reads_by_descriptor: family.template.contains("wgmma"),

@@ -36,6 +36,19 @@ pub struct ImprovedBy {
     pub finals: u64,
 }
 
+/// A family that won a case.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WinningFamily {
+    /// Its name.
+    pub name: String,
+    /// The number of cases that it won.
+    pub cases: u64,
+    /// What it does, in the words of its manifest.
+    pub about: String,
+    /// Lines of its CUDA source that are not empty.
+    pub lines: u64,
+}
+
 /// What the parameters of the first kernel gained on the case for which it is diagnosed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TunedAlone {

@@ -24,7 +24,7 @@ pub use diagnosis::{Diagnosis, DiagnosisOf, Divided, Finding, ModelCheck};
 pub use explanation::{
     CaseEffect, Change, Credit, Excluded, FamilyTime, ImprovedBy, Interaction, Ladder, LadderStep, LeftBehind,
     ParameterEffect, ParameterValues, Parameters, PhaseCost, Phases, Rivals, Roofline, Scaling, ScalingPoint,
-    ScalingTime, TunedAlone,
+    ScalingTime, TunedAlone, WinningFamily,
 };
 pub use path::{ConfigurationPath, PathStep};
 pub use pictures::{Diff, Distribution, Lineage, LineageStep, Progress, ProgressStep, Sampled, Tried};
@@ -133,6 +133,8 @@ pub struct Report {
     pub outlook: Option<Outlook>,
     /// What to do after the session.
     pub options: Vec<Choice>,
+    /// The families that won a case.
+    pub winning_families: Vec<WinningFamily>,
     /// The families that cannot compute some of the cases.
     pub excluded: Vec<Excluded>,
     /// The suggestions that the session left out before they were compiled, because they had no chance to be the fastest.

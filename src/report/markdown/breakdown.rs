@@ -3,8 +3,9 @@
 use super::table::table;
 use crate::domain::ablation::Removed;
 use crate::report::breakdown::WAITS;
+use crate::report::changes::listed;
 use crate::report::contract::{Breakdown, Case, DiagnosisOf, Report};
-use crate::report::format::{NOTHING, counted, either, percent, us};
+use crate::report::format::{NOTHING, either, percent, us};
 
 /// What is left without the kinds of instructions that can be removed.
 pub(super) const OTHER: &str = "the rest, such as addresses and synchronisation";
@@ -93,23 +94,15 @@ pub(in crate::report) fn costs(report: &Report) -> Option<String> {
     let waits: Vec<f64> = known.iter().filter_map(|one| one.waits()).collect();
     let others: Vec<f64> = known.iter().filter_map(|one| one.other()).collect();
     let launches: Vec<f64> = known.iter().filter_map(|one| one.share(Removed::Work)).collect();
-    let launch = range(&launches).map(|launch| format!(" the launch takes {launch} of the time,"));
     let all: Vec<f64> = known.iter().filter_map(|one| one.share(Removed::AllKinds)).collect();
-    let all = range(&all).map(|all| format!(" all kinds of instructions that can be removed {all},"));
-    let others = range(&others).map(|others| match range(&waits) {
-        None => format!(" and {OTHER}, {others};"),
-        Some(waits) => format!(" {WAITS} {waits}, and {OTHER_THAN_WAITS}, {others};"),
-    });
-    let cases = counted(known.len(), "winner");
-    (!told.is_empty()).then(|| {
-        format!(
-            "Of {cases} measured without each kind of instruction,{}{}{} of single kinds, the most expensive is {}.",
-            launch.unwrap_or_default(),
-            all.unwrap_or_default(),
-            others.unwrap_or_default(),
-            told.join(", ")
-        )
-    })
+    let rest = if waits.is_empty() { OTHER } else { OTHER_THAN_WAITS };
+    let parts = [("the launch", launches), ("loads, products and the like", all), (WAITS, waits), (rest, others)];
+    let parts = parts.iter().filter_map(|(name, shares)| Some(format!("{} for {name}", range(shares)?)));
+    let parts = listed(&parts.collect::<Vec<_>>());
+    let winners =
+        if known.len() == 1 { "The winner takes".to_owned() } else { format!("The {} winners take", known.len()) };
+    let parts = parts.map(|parts| format!("{winners} {parts} (measured without them). ")).unwrap_or_default();
+    (!told.is_empty()).then(|| format!("{parts}The most expensive kind of instruction is {}.", told.join(", ")))
 }
 
 #[cfg(test)]

@@ -271,6 +271,7 @@ pub(in crate::report) fn families() -> Vec<FamilyFacts> {
     let family = |name: &str, about: &str| FamilyFacts {
         name: name.to_owned(),
         about: about.to_owned(),
+        lines: 120,
         parameters: [("BLOCK", "threads of a block: more of them hide latency"), ("PAD", "padding of a row")]
             .map(|(name, about)| (name.to_owned(), about.to_owned()))
             .into(),

@@ -174,8 +174,8 @@ fn the_summary_names_what_experiments_have_shown_and_nothing_inconclusive_beside
         told(&[blocks, barriers, spills(1.1), warps]),
         told(&[blocks, barriers]),
     ].join("\n"), @"
-    idle-warps is slow (confirmed: `BLOCK` 64 → 512 gained 1.60×, 1.60× expected); spills is slow (confirmed: `PAD` 8 → 16 gained 1.33×, 1.30× expected).
-    idle-warps is slow (confirmed: `BLOCK` 64 → 512 gained 1.60×, 1.60× expected); spills is slow (supported: `PAD` 8 → 16 gained 1.33×, 1.10× expected, so other causes went away, too).
+    idle-warps is slow (confirmed: `BLOCK` 64 → 512 gained 1.60×, 1.60× expected); spills is slow (confirmed: `PAD` 8 → 16 gained 1.33×, 1.30× expected); too-few-blocks is slow (possible gain 3.00×, medium confidence; an experiment was inconclusive: it changed several things at once and gained 8.00×).
+    idle-warps is slow (confirmed: `BLOCK` 64 → 512 gained 1.60×, 1.60× expected); spills is slow (supported: `PAD` 8 → 16 gained 1.33×, 1.10× expected, so other causes went away, too); too-few-blocks is slow (possible gain 3.00×, medium confidence; an experiment was inconclusive: it changed several things at once and gained 8.00×).
     too-few-blocks is slow (possible gain 3.00×, medium confidence; an experiment was inconclusive: it changed several things at once and gained 8.00×); barriers is slow (possible gain 1.20×, medium confidence; no experiment removes it).
     ");
 }
