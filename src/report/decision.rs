@@ -72,7 +72,8 @@ fn recommended_without_experiment(outlook: Option<&Outlook>, open: &Open<'_>, ca
     if open.little_tried.iter().any(is_worth) {
         return Kind::AnotherFamily;
     }
-    if open.room.is_some_and(|room| room >= WORTH_A_KERNEL) { Kind::NewKernel } else { Kind::Stop }
+    let is_far = open.room.is_some_and(|room| room >= WORTH_A_KERNEL);
+    if is_far || open.is_behind { Kind::NewKernel } else { Kind::Stop }
 }
 
 /// Says in one sentence what to do, for the summary.
@@ -149,7 +150,7 @@ mod tests {
         let open = |families: usize, room| {
             let family = |_| LittleTried { name: "split-k", configurations: 0, behind: Vec::new() };
             let little_tried = (0..families).map(family).collect();
-            Open { early_end: None, edges: Vec::new(), little_tried, room: Some(room) }
+            Open { early_end: None, edges: Vec::new(), little_tried, room: Some(room), is_behind: false }
         };
         let chosen =
             |experiment, middle: f64, open: &Open<'_>| recommended(experiment, Some(&outlook(middle)), open, 1).name();
@@ -166,6 +167,8 @@ mod tests {
         timed.little_tried[0].behind = later(1.2);
         assert_eq!(chosen(false, 1.0, &timed), "another_family");
         assert_eq!(chosen(false, 1.0, &open(0, 1.2)), "stop");
+        let behind = Open { is_behind: true, ..open(0, 1.2) };
+        assert_eq!(chosen(false, 1.0, &behind), "new_kernel", "a baseline is faster");
         assert_eq!(recommended(false, None, &open(0, 9.0), 1).name(), "go_on", "a search that has hardly begun");
         let ended = Open { early_end: Some(EarlyEnd::NothingLeft), ..open(0, 9.0) };
         assert_eq!(chosen(false, 1.02, &ended), "new_kernel", "the search ended by itself");

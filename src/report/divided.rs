@@ -66,7 +66,7 @@ pub(super) fn told(Divided { family, blocks, times_as_long, .. }: &Divided) -> S
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{found, iteration, record, report_with};
+    use super::super::tests::{found, iteration, record, record_ahead, report_with};
     use super::*;
     use crate::domain::evaluation::Outcome;
     use crate::domain::ids::IterationId;
@@ -128,7 +128,8 @@ mod tests {
         let mut unsure = Finding { confidence: Confidence::Low, ..finding("b8h8s512", 1, "latency-bound", 1.4) };
         let text = "larger grids take as long".to_owned();
         unsure.evidence.push(Evidence { source: EvidenceSource::Times, supports: false, text });
-        let record = with_rival(8, 60.0);
+        let mut record = with_rival(8, 60.0);
+        record.baselines = record_ahead().baselines;
         let next = |findings: &[Finding]| {
             let report = report_with(&record, findings);
             super::super::experiment::new_kernel(&report.cases, &report.diagnoses).unwrap()

@@ -2,7 +2,7 @@
 
 use super::candidate::{Candidate, above_floor, most};
 use super::changes::first_clause;
-use super::contract::{self, Case, Configuration, Diagnosis, Experiment, ParameterEffect};
+use super::contract::{self, Baseline, Case, Configuration, Diagnosis, Experiment, ParameterEffect};
 use super::format::{percent, times};
 use super::kernel_idea::{self, KernelIdea, TimePart};
 use super::next_change::{self, MIN_GAIN, Next};
@@ -173,8 +173,24 @@ fn changed(case: &Case, effect: &ParameterEffect, params: Params, before_us: f64
 pub(super) fn new_kernel(cases: &[Case], diagnoses: &[Diagnosis]) -> Option<Experiment> {
     match kernel_idea::of(cases, diagnoses) {
         Some(KernelIdea::Part(part)) => against_part(&part, cases),
+        Some(KernelIdea::Behind(case, baseline, lead)) => against_baseline(case, baseline, lead),
         _ => against_cause(cases, diagnoses),
     }
+}
+
+/// The time of the baseline shows what a kernel can reach.
+fn against_baseline(case: &Case, baseline: &Baseline, lead: f64) -> Option<Experiment> {
+    let before_us = case.best_us?;
+    Some(Experiment {
+        kind: "new_kernel",
+        case: case.case.clone(),
+        change: KernelIdea::Behind(case, baseline, lead).what(),
+        because: format!("`{}` is {} as fast as the best variant of this case", baseline.name, times(lead)),
+        configuration: None,
+        before_us,
+        after_us: Some([before_us / lead; 2]),
+        expected_from: "the baseline's time".to_owned(),
+    })
 }
 
 /// The time without the part bounds what a kernel would reach.
@@ -274,7 +290,7 @@ fn expected_without(cause: &contract::Finding) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::contract::CaseEffect;
-    use super::super::tests::{found, input, iteration, record, report};
+    use super::super::tests::{found, input, iteration, record, record_ahead, report};
     use super::*;
     use crate::domain::evaluation::Outcome;
     use crate::domain::ids::IterationId;
@@ -387,7 +403,7 @@ mod tests {
 
     #[test]
     fn a_configuration_that_a_family_refuses_is_not_recommended() {
-        let record = record();
+        let record = record_ahead();
         let cases = report(&record).cases;
         let input = ReportInput { is_valid: &|_, _, _| false, ..input(&record) };
         assert_eq!(promising(&cases, &[effect(16, 1.25)], &input), None);

@@ -1,8 +1,8 @@
-//! What a new kernel could do: against the cause of lost time that promises most, or against the part of the winners' time
-//! that one kind of work takes, measured without it.
+//! What a new kernel could do: what a faster baseline does, or something against the cause of lost time that promises most, or
+//! against the part of the winners' time that one kind of work takes, measured without it.
 
 use super::breakdown::WAITS;
-use super::contract::{Case, Diagnosis, Finding};
+use super::contract::{Baseline, Case, Diagnosis, Finding};
 use super::format::{counted, either, percent, times};
 use super::{confidence, limiter};
 use crate::domain::ablation::Removed;
@@ -19,6 +19,8 @@ const NEARLY: f64 = 0.5;
 
 /// What a new kernel is for.
 pub(super) enum KernelIdea<'a> {
+    /// A baseline is faster than the winner of a case, by this factor.
+    Behind(&'a Case, &'a Baseline, f64),
     /// A cause of lost time in the winner of a case.
     Cause(&'a Case, &'a Finding),
     /// A part of the time of a family's winners.
@@ -51,9 +53,22 @@ pub(super) struct TimePart<'a> {
     pub(super) next: Option<(String, f64)>,
 }
 
-/// Returns the best idea for a new kernel: of the largest measured part and the most promising cause that more than one
+/// Returns the case that is furthest behind its baseline, with that and its lead.
+pub(super) fn furthest_behind(cases: &[Case]) -> Option<(&Case, &Baseline, f64)> {
+    let behind = cases.iter().filter_map(|case| {
+        let baseline = case.baseline.as_ref().filter(|baseline| !baseline.is_initial_kernel)?;
+        let lead = 1.0 / case.ratio_to_baseline?.estimate;
+        (lead >= MIN_GAIN).then_some((case, baseline, lead))
+    });
+    behind.max_by(|a, b| a.2.total_cmp(&b.2))
+}
+
+/// Returns the best idea for a new kernel: to do what a faster baseline does, because that is known to be possible. Else, of the largest measured part and the most promising cause that more than one
 /// indirect sign shows, the one without which all cases together would gain more. Else any cause.
 pub(super) fn of<'a>(cases: &'a [Case], diagnoses: &'a [Diagnosis]) -> Option<KernelIdea<'a>> {
+    if let Some((case, baseline, lead)) = furthest_behind(cases) {
+        return Some(KernelIdea::Behind(case, baseline, lead));
+    }
     let cause = limiter::most_to_gain(cases, diagnoses).filter(|(_, cause)| cause.gain > 1.0);
     let likely = cause.filter(|(_, cause)| cause.confidence > Confidence::Low);
     let as_idea = |(case, cause)| KernelIdea::Cause(case, cause);
@@ -111,7 +126,7 @@ impl KernelIdea<'_> {
     /// Returns the family of the winners that it is about.
     pub(super) fn family(&self) -> Option<&str> {
         match self {
-            Self::Cause(case, _) => Some(&case.variant.as_ref()?.family),
+            Self::Behind(case, ..) | Self::Cause(case, _) => Some(&case.variant.as_ref()?.family),
             Self::Part(part) => Some(part.family),
         }
     }
@@ -119,6 +134,13 @@ impl KernelIdea<'_> {
     /// Says what to do: `change the source of ..., or write a new kernel that ...`.
     pub(super) fn what(&self) -> String {
         match self {
+            Self::Behind(case, baseline, lead) => format!(
+                "change the source of `{}`, or write a new kernel for `{}`: `{}` is {} as fast there",
+                self.family().unwrap_or_default(),
+                case.case,
+                baseline.name,
+                times(*lead)
+            ),
             Self::Cause(case, cause) => {
                 // Examples may follow.
                 let idea = cause.kernel_change.split(": ").next().unwrap_or_default();
@@ -133,6 +155,7 @@ impl KernelIdea<'_> {
     /// Returns the factor over all cases that is expected of it. None if only a bound is known.
     pub(super) fn expected(&self, cases: usize) -> Option<f64> {
         match self {
+            Self::Behind(_, _, lead) => Some((lead.ln() / cases as f64).exp()),
             Self::Cause(_, cause) => Some((cause.gain.ln() / cases as f64).exp()),
             Self::Part(_) => None,
         }
@@ -141,7 +164,7 @@ impl KernelIdea<'_> {
     /// Returns the factor over all cases that it gains at most. None if that is not known.
     pub(super) fn most(&self) -> Option<f64> {
         match self {
-            Self::Cause(..) => None,
+            Self::Behind(..) | Self::Cause(..) => None,
             Self::Part(part) => Some(part.most),
         }
     }
@@ -149,6 +172,9 @@ impl KernelIdea<'_> {
     /// Says what it should gain, where that is, and how far to trust it.
     pub(super) fn gain(&self) -> String {
         match self {
+            Self::Behind(case, baseline, lead) => {
+                format!("{} on `{}`, which `{}` shows to be possible", times(*lead), case.case, baseline.name)
+            }
             Self::Cause(case, cause) => format!(
                 "about {} on `{}` if its suspected cause, {}, were removed ({})",
                 times(cause.gain),
@@ -180,6 +206,7 @@ impl KernelIdea<'_> {
     /// Says what may go wrong.
     pub(super) fn risk(&self) -> &'static str {
         match self {
+            Self::Behind(..) => "moderate: the gain is known to be possible, but not how",
             Self::Cause(_, cause) => match cause.confidence {
                 Confidence::High => "moderate: the kernel may lose elsewhere what it gains there",
                 Confidence::Medium => "high: the gain is an estimate, and the kernel may lose it elsewhere",
@@ -234,7 +261,7 @@ impl TimePart<'_> {
 #[cfg(test)]
 mod tests {
     use super::super::contract::{Breakdown, Without};
-    use super::super::tests::{record, report};
+    use super::super::tests::{record, record_ahead, report};
     use super::*;
     use crate::domain::ids::IterationId;
 
@@ -255,7 +282,7 @@ mod tests {
     /// Loads take 40% of both winners, and barriers 50% of one. The other winner takes 1.25 times its floor.
     #[test]
     fn a_kernel_is_for_the_part_without_which_all_cases_gain_most() {
-        let mut cases = report(&record()).cases;
+        let mut cases = report(&record_ahead()).cases;
         let loads = (Removed::GlobalLoads, 0.4);
         cases[0].breakdown = Some(breakdown(&[loads, (Removed::Barriers, 0.5)]));
         cases[1].breakdown = Some(breakdown(&[loads]));
@@ -276,5 +303,22 @@ mod tests {
         assert!(
             gain.starts_with("at most 2.00× on `b1h1s128`, where 50% of the time goes to block barriers (measured)")
         );
+    }
+
+    /// A baseline of 45 us stands beside a winner of 50 us.
+    #[test]
+    fn a_faster_baseline_shows_what_is_possible() {
+        let mut cases = report(&record()).cases;
+        cases[0].breakdown = Some(breakdown(&[(Removed::GlobalLoads, 0.4)]));
+        let ratio = cases[0].ratio_to_baseline.as_mut().unwrap();
+        ratio.estimate = 0.9;
+        let Some(idea @ KernelIdea::Behind(..)) = of(&cases, &[]) else { panic!("no case is behind") };
+        insta::assert_snapshot!([idea.what(), idea.gain()].join("\n"), @"
+        change the source of `tiled`, or write a new kernel for `b1h1s128`: `torch sdpa (flash)` is 1.11× as fast there
+        1.11× on `b1h1s128`, which `torch sdpa (flash)` shows to be possible
+        ");
+        assert!((idea.expected(3).unwrap() - (1.0_f64 / 0.9).powf(1.0 / 3.0)).abs() < 1e-12);
+        cases[0].ratio_to_baseline.as_mut().unwrap().estimate = 0.99;
+        assert!(matches!(of(&cases, &[]), Some(KernelIdea::Part(_))), "a tie");
     }
 }

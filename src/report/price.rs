@@ -47,8 +47,8 @@ pub(super) fn writing(report: &Report) -> String {
     } else {
         String::new()
     };
-    let lines = lines(report).map(|lines| format!(" on a source of {lines} lines")).unwrap_or_default();
-    format!("human work{lines}, which this report does not estimate{model}")
+    let lines = lines(report).map(|lines| format!(" on {lines} lines of source")).unwrap_or_default();
+    format!("human work{lines}, which is not estimated{model}")
 }
 
 /// Returns the length of the source that the recommended kernel would change or replace.
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn what_it_takes_to_write_a_kernel_is_what_the_store_knows() {
         let mut report = report(&record());
-        let human = "human work, which this report does not estimate";
+        let human = "human work on 120 lines of source, which is not estimated";
         assert_eq!(writing(&report), format!("{human}, or a language model's ($3.75 in all sessions so far)"));
         report.hypotheses.iter_mut().take(3).for_each(|one| one.kind = "model");
         assert_eq!(

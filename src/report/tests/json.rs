@@ -628,14 +628,14 @@ fn a_session_is_told_to_programs_as_json() {
         },
         {
           "kind": "new_kernel",
-          "what": "write a new kernel, then run a session like this one",
+          "what": "change the source of `tiled`, or write a new kernel for `b1h1s128`: `torch sdpa (flash)` is 2.00× as fast there. Then run a session like this one",
           "families": [],
-          "gain": "not known; no useful bound (the floor is an empty launch)",
-          "expected": null,
+          "gain": "2.00× on `b1h1s128`, which `torch sdpa (flash)` shows to be possible",
+          "expected": 1.2599210498948732,
           "most": null,
           "minutes": 55.016666666666666,
           "usd": 0.18,
-          "risk": "very high: no cause is known",
+          "risk": "moderate: the gain is known to be possible, but not how",
           "recommended": false,
           "then": false
         },

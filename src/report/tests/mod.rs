@@ -242,6 +242,13 @@ pub(in crate::report) fn record() -> SessionRecord {
     }
 }
 
+/// Makes the same, but the baseline is slower than the winner.
+pub(in crate::report) fn record_ahead() -> SessionRecord {
+    let mut record = record();
+    record.baselines[0].timing = timing(125.0);
+    record
+}
+
 pub(in crate::report) fn report(record: &SessionRecord) -> Report {
     report_with(record, &[])
 }
