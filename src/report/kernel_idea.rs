@@ -2,11 +2,12 @@
 //! against the part of the winners' time that one kind of work takes, measured without it.
 
 use super::breakdown::WAITS;
-use super::contract::{Baseline, Case, Diagnosis, Finding};
+use super::contract::{Baseline, Case, Diagnosis, DiagnosisOf, Finding};
 use super::format::{counted, either, percent, times};
 use super::{confidence, limiter};
 use crate::domain::ablation::Removed;
 use crate::domain::finding::Confidence;
+use crate::domain::tested::CauseStatus;
 
 /// The share of a time from which a kind of work is worth a kernel.
 const MIN_SHARE: f64 = 0.05;
@@ -38,6 +39,14 @@ pub(super) enum TakenBy {
     Other,
 }
 
+/// Another part of the time.
+#[derive(Debug, Clone)]
+pub(super) struct Next {
+    name: String,
+    taken_by: TakenBy,
+    most: f64,
+}
+
 /// A part of the time of the cases that a family wins.
 #[derive(Clone)]
 pub(super) struct TimePart<'a> {
@@ -49,8 +58,10 @@ pub(super) struct TimePart<'a> {
     pub(super) shares: Vec<(&'a Case, f64)>,
     /// How much faster all cases of the session would be without it, as a geometric mean.
     pub(super) most: f64,
-    /// The same of the next largest part, with its name.
-    pub(super) next: Option<(String, f64)>,
+    /// The largest other part, with how much faster all cases would be without it.
+    pub(super) next: Option<Next>,
+    /// A cause of lost time in one of these cases that makes this kind of work slow.
+    pub(super) cause: Option<(&'a Case, &'a Finding)>,
 }
 
 /// Returns the case that is furthest behind its baseline, with that and its lead.
@@ -72,7 +83,7 @@ pub(super) fn of<'a>(cases: &'a [Case], diagnoses: &'a [Diagnosis]) -> Option<Ke
     let cause = limiter::most_to_gain(cases, diagnoses).filter(|(_, cause)| cause.gain > 1.0);
     let likely = cause.filter(|(_, cause)| cause.confidence > Confidence::Low);
     let as_idea = |(case, cause)| KernelIdea::Cause(case, cause);
-    let part = largest_part(cases).map(KernelIdea::Part);
+    let part = largest_part(cases).map(|part| KernelIdea::Part(part.with_cause(diagnoses)));
     let without = |idea: &KernelIdea<'_>| idea.expected(cases.len()).or(idea.most()).unwrap_or(1.0);
     let ideas = likely.map(as_idea).into_iter().chain(part);
     ideas.max_by(|a, b| without(a).total_cmp(&without(b))).or_else(|| cause.map(as_idea))
@@ -93,7 +104,11 @@ fn largest_part(cases: &[Case]) -> Option<TimePart<'_>> {
     let is_first = |part: &TimePart<'_>| part.taken_by != TakenBy::Other && part.most.ln() >= NEARLY * most.ln();
     let first = all.iter().position(is_first).unwrap_or(0);
     let first = all.remove(first);
-    let next = all.first().map(|next| (format!("{} of `{}`", next.name(), next.family), next.most));
+    let next = all.first().map(|next| Next {
+        name: format!("{} of `{}`", next.name(), next.family),
+        taken_by: next.taken_by,
+        most: next.most,
+    });
     Some(TimePart { next, ..first })
 }
 
@@ -113,7 +128,7 @@ fn part<'a>(cases: &'a [Case], family: &'a str, taken_by: TakenBy) -> Option<Tim
     shares.retain(|(case, share)| without(case, *share) >= MIN_GAIN);
     let logs: f64 = shares.iter().map(|(case, share)| without(case, *share).ln()).sum();
     let most = (logs / cases.len() as f64).exp();
-    (!shares.is_empty()).then_some(TimePart { family, taken_by, shares, most, next: None })
+    (!shares.is_empty()).then_some(TimePart { family, taken_by, shares, most, next: None, cause: None })
 }
 
 /// Returns how much faster the winner of a case would be without a share of its time. No kernel beats the floor.
@@ -185,20 +200,18 @@ impl KernelIdea<'_> {
             Self::Part(part) => {
                 let gains = part.shares.iter().map(|(case, share)| without(case, *share));
                 let (lo, hi) = (gains.clone().fold(f64::INFINITY, f64::min), gains.fold(1.0, f64::max));
-                {
-                    let next = part
-                        .next
-                        .as_ref()
-                        .map(|(name, most)| format!(". Another part is {name}: at most {most:.3}× over all"));
-                    format!(
-                        "at most {} on {}, where {} of the time goes to {} (measured){}",
-                        either(times(lo), times(hi)),
-                        part.on(),
-                        part.share(),
-                        part.name(),
-                        next.unwrap_or_default()
-                    )
-                }
+                let cause = part
+                    .cause
+                    .map(|(case, cause)| format!("; on `{}`, {}", case.case, cause.cause))
+                    .unwrap_or_default();
+                format!(
+                    "at most {} on {}, where {} of the time goes to {} (measured){cause}{}",
+                    either(times(lo), times(hi)),
+                    part.on(),
+                    part.share(),
+                    part.name(),
+                    part.next.as_ref().map(Next::told).unwrap_or_default()
+                )
             }
         }
     }
@@ -214,6 +227,41 @@ impl KernelIdea<'_> {
             },
             Self::Part(_) => "very high: no kernel does without all of it, and it is not known how much can go",
         }
+    }
+}
+
+impl Next {
+    /// Says how much the part bounds, and why it does not come first if that is more.
+    fn told(&self) -> String {
+        let Self { name, taken_by, most } = self;
+        let why = if *taken_by == TakenBy::Other {
+            ", but what to do about that is not known before it is profiled"
+        } else {
+            ""
+        };
+        format!(". Another part is {name}: at most {most:.3}× over all{why}")
+    }
+}
+
+impl<'a> TimePart<'a> {
+    /// Adds the cause that makes this kind of work slow in the first of its cases where a rule found one.
+    fn with_cause(self, diagnoses: &'a [Diagnosis]) -> Self {
+        let rules: &[&str] = match self.taken_by {
+            TakenBy::Kind(Removed::GlobalLoads) => &["redundant-loads", "scattered-access", "cache-misses"],
+            TakenBy::Kind(Removed::SharedLoads) => &["bank-conflicts"],
+            TakenBy::Kind(Removed::SpecialFunctions) => &["special-functions"],
+            TakenBy::Kind(Removed::Barriers) => &["barriers"],
+            _ => &[],
+        };
+        let is_cause = |found: &&Finding| {
+            rules.contains(&found.rule) && found.tested.status != CauseStatus::NotConfirmed && found.gain > 1.0
+        };
+        let in_case = |case: &Case| {
+            let mut own = diagnoses.iter().filter(|one| one.of == DiagnosisOf::BestVariant && one.case == case.case);
+            own.find_map(|one| one.findings.iter().find(is_cause))
+        };
+        let cause = self.shares.iter().find_map(|(case, _)| Some((*case, in_case(case)?)));
+        Self { cause, ..self }
     }
 }
 
@@ -242,7 +290,10 @@ impl TimePart<'_> {
     }
 
     /// Says what a kernel could do about it.
-    pub(super) fn idea(&self) -> &'static str {
+    pub(super) fn idea(&self) -> &str {
+        if let Some((_, cause)) = self.cause {
+            return &cause.kernel_change;
+        }
         match self.taken_by {
             TakenBy::Kind(Removed::GlobalLoads) => "load less from global memory, or have more loads in flight",
             TakenBy::Kind(Removed::SharedLoads) => "keep more operands in registers",

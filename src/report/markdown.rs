@@ -5,7 +5,7 @@ pub(super) mod breakdown;
 pub(super) mod divided_leads;
 mod effects;
 mod explanations;
-mod first_kernel;
+pub(super) mod first_kernel;
 mod hardware;
 mod hypotheses;
 mod not_run;

@@ -46,7 +46,7 @@ fn walked(of: &Path, record: &SessionRecord) -> Option<ConfigurationPath> {
         (at, at_us) = (iteration, us);
     }
     let (case, family) = (of.case.clone(), from.family.clone());
-    (at.params == to.params).then(|| ConfigurationPath { case, family, from: of.from, from_us, to: of.to, steps })
+    (at.params == to.params).then_some(ConfigurationPath { case, family, from: of.from, from_us, to: of.to, steps })
 }
 
 fn us(iteration: &IterationRecord, path: &Path) -> Option<f64> {

@@ -7,7 +7,7 @@ use super::decision::recommendation;
 use super::format::{counted, duration, fine, times, usd};
 use super::gains::Gains;
 use super::limits::{self, Group};
-use super::markdown::{breakdown, divided_leads, paths};
+use super::markdown::{breakdown, divided_leads, first_kernel, paths};
 use super::next_change::not_correct;
 use super::options::geometric_mean;
 use super::unexplained::Unexplained;
@@ -145,8 +145,9 @@ fn first_kernel(report: &Report) -> Option<String> {
     let far = far.map(|far| format!(" is {far} from its floor on `{case}`")).unwrap_or_default();
     let tuned = tuned(report, explained).unwrap_or_default();
     let cost = breakdown::first_cost(report).unwrap_or_default();
+    let without = first_kernel::without_tensor_cores(report).map(|without| format!(" {without}")).unwrap_or_default();
     (!causes.is_empty())
-        .then(|| format!("The first kernel, `{family}`,{far}.{cost} Causes: {}.{tuned}", causes.join("; ")))
+        .then(|| format!("The first kernel, `{family}`,{far}.{without}{cost} Causes: {}.{tuned}", causes.join("; ")))
 }
 
 /// Says what the parameters of the first kernel and other kernels gained. `explained`: what the named causes account for.

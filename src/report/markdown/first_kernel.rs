@@ -11,8 +11,8 @@ pub(super) const MIN_CHAIN: f64 = 0.5;
 
 /// Says what the counts show of the first kernel: its chain of dependent instructions, and arithmetic without tensor cores.
 pub(super) fn counts(report: &Report) -> Vec<String> {
-    let Some(counted) = &report.first_advantage else { return Vec::new() };
-    [one_chain(counted), without_tensor_cores(counted)].into_iter().flatten().collect()
+    let chain = report.first_advantage.as_ref().and_then(one_chain);
+    [chain, without_tensor_cores(report)].into_iter().flatten().collect()
 }
 
 fn first(report: &Report) -> Option<&Diagnosis> {
@@ -31,7 +31,9 @@ fn one_chain(counted: &Advantage) -> Option<String> {
     })
 }
 
-fn without_tensor_cores(counted: &Advantage) -> Option<String> {
+/// Says that the first kernel does without tensor cores, if the winner does not.
+pub(in crate::report) fn without_tensor_cores(report: &Report) -> Option<String> {
+    let counted = report.first_advantage.as_ref()?;
     let share = counted.counts.iter().find(|count| count.name == "tensor_share")?;
     (share.before == 0.0 && share.after > 0.5).then(|| {
         format!(

@@ -163,6 +163,8 @@ fn tested(report: &Report, (family, case): (&str, &str), tested: &CauseTest) -> 
         (CauseStatus::Inconclusive, _) => {
             ", so several changes at once do not tell how much of it came from this cause"
         }
+        // What is about as much as expected confirms the cause.
+        (CauseStatus::Confirmed, _) => "",
         (_, true) => ", so more than this cause went away",
         (_, false) => "",
     };
