@@ -66,7 +66,7 @@ pub(super) fn told(Divided { family, blocks, times_as_long, .. }: &Divided) -> S
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{found, iteration, record, record_ahead, report_with};
+    use super::super::tests::{finding, found, iteration, record, record_ahead, report_with};
     use super::*;
     use crate::domain::evaluation::Outcome;
     use crate::domain::ids::IterationId;
@@ -81,25 +81,6 @@ mod tests {
         rival.family = "split-k".to_owned();
         record.iterations.push(rival);
         record
-    }
-
-    fn finding(case: &str, iteration: i64, rule: &'static str, gain: f64) -> Finding {
-        Finding {
-            iteration: Some(IterationId(iteration)),
-            family: "tiled".to_owned(),
-            case: case.into(),
-            rule,
-            cause: format!("{rule} is slow"),
-            mechanism: "",
-            kernel_change: "divide the work into more blocks: smaller tiles",
-            without_split: None,
-            model_is_off: false,
-            derivation: None,
-            evidence: vec![Evidence { source: EvidenceSource::Launch, supports: true, text: "2 blocks".to_owned() }],
-            confidence: Confidence::Medium,
-            gain,
-            remedies: Vec::new(),
-        }
     }
 
     #[test]

@@ -15,6 +15,9 @@ const MIN_SHARE: f64 = 0.05;
 /// The gain on a case from which a part is worth a kernel: what a comparison surely resolves.
 const MIN_GAIN: f64 = 1.02;
 
+/// The rule that counts how often each byte is loaded.
+const REPEATED_LOADS: &str = "redundant-loads";
+
 /// The share of the largest gain, as a logarithm, from which a kind of work comes before the rest.
 const NEARLY: f64 = 0.5;
 
@@ -74,8 +77,9 @@ pub(super) fn furthest_behind(cases: &[Case]) -> Option<(&Case, &Baseline, f64)>
     behind.max_by(|a, b| a.2.total_cmp(&b.2))
 }
 
-/// Returns the best idea for a new kernel: to do what a faster baseline does, because that is known to be possible. Else, of the largest measured part and the most promising cause that more than one
-/// indirect sign shows, the one without which all cases together would gain more. Else any cause.
+/// Returns the best idea for a new kernel: to do what a faster baseline does, because that is known to be possible. Else, of the
+/// largest measured part and the most promising cause that more than one indirect sign shows, the one without which all cases
+/// together would gain more. Else any cause.
 pub(super) fn of<'a>(cases: &'a [Case], diagnoses: &'a [Diagnosis]) -> Option<KernelIdea<'a>> {
     if let Some((case, baseline, lead)) = furthest_behind(cases) {
         return Some(KernelIdea::Behind(case, baseline, lead));
@@ -244,21 +248,25 @@ impl Next {
 }
 
 impl<'a> TimePart<'a> {
-    /// Adds the cause that makes this kind of work slow in the first of its cases where a rule found one.
+    /// Adds the cause that makes this kind of work slow in the first of its cases where a rule found one. Loads that are repeated
+    /// are counted, so an experiment with a parameter does not refute that. All other causes must have nothing against them.
     fn with_cause(self, diagnoses: &'a [Diagnosis]) -> Self {
         let rules: &[&str] = match self.taken_by {
-            TakenBy::Kind(Removed::GlobalLoads) => &["redundant-loads", "scattered-access", "cache-misses"],
+            TakenBy::Kind(Removed::GlobalLoads) => &[REPEATED_LOADS, "scattered-access", "cache-misses"],
             TakenBy::Kind(Removed::SharedLoads) => &["bank-conflicts"],
             TakenBy::Kind(Removed::SpecialFunctions) => &["special-functions"],
             TakenBy::Kind(Removed::Barriers) => &["barriers"],
             _ => &[],
         };
-        let is_cause = |found: &&Finding| {
-            rules.contains(&found.rule) && found.tested.status != CauseStatus::NotConfirmed && found.gain > 1.0
+        let is_sound = |found: &&Finding| {
+            let is_refuted = found.tested.status == CauseStatus::NotConfirmed;
+            let has_nothing_against = found.gain > 1.0 && found.evidence.iter().all(|one| one.supports);
+            found.rule == REPEATED_LOADS || !is_refuted && has_nothing_against
         };
         let in_case = |case: &Case| {
-            let mut own = diagnoses.iter().filter(|one| one.of == DiagnosisOf::BestVariant && one.case == case.case);
-            own.find_map(|one| one.findings.iter().find(is_cause))
+            let own = diagnoses.iter().find(|one| one.of == DiagnosisOf::BestVariant && one.case == case.case)?;
+            let of_rule = |rule: &&str| own.findings.iter().filter(is_sound).find(|found| found.rule == *rule);
+            rules.iter().find_map(of_rule)
         };
         let cause = self.shares.iter().find_map(|(case, _)| Some((*case, in_case(case)?)));
         Self { cause, ..self }
@@ -312,8 +320,9 @@ impl TimePart<'_> {
 #[cfg(test)]
 mod tests {
     use super::super::contract::{Breakdown, Without};
-    use super::super::tests::{record, record_ahead, report};
+    use super::super::tests::{finding, record, record_ahead, report, report_with};
     use super::*;
+    use crate::domain::finding::{Evidence, EvidenceSource};
     use crate::domain::ids::IterationId;
 
     fn breakdown(shares: &[(Removed, f64)]) -> Breakdown {
@@ -354,6 +363,26 @@ mod tests {
         assert!(
             gain.starts_with("at most 2.00× on `b1h1s128`, where 50% of the time goes to block barriers (measured)")
         );
+    }
+
+    /// That each byte is loaded many times is counted. That loads miss is only modelled, and that speaks against it.
+    #[test]
+    fn a_kernel_against_loads_is_told_why_they_are_slow() {
+        let mut misses = finding("b1h1s128", 3, "cache-misses", 1.3);
+        let text = "each byte is loaded 6 times".to_owned();
+        misses.evidence.push(Evidence { source: EvidenceSource::VirtualCounters, supports: false, text });
+        let repeated = finding("b1h1s128", 3, REPEATED_LOADS, 1.1);
+        let told = |findings: &[crate::domain::finding::Finding]| {
+            let mut report = report_with(&record_ahead(), findings);
+            report.cases[0].breakdown = Some(breakdown(&[(Removed::GlobalLoads, 0.4)]));
+            let idea = of(&report.cases, &report.diagnoses).unwrap();
+            assert!(matches!(idea, KernelIdea::Part(_)));
+            format!("{} | {}", idea.what(), idea.gain())
+        };
+        insta::assert_snapshot!([told(&[misses.clone()]), told(&[misses, repeated])].join("\n"), @"
+        change the source of `tiled`, or write a new kernel: load less from global memory, or have more loads in flight | at most 1.67× on `b1h1s128`, where 40% of the time goes to loads from global memory (measured)
+        change the source of `tiled`, or write a new kernel: divide the work into more blocks: smaller tiles | at most 1.67× on `b1h1s128`, where 40% of the time goes to loads from global memory (measured); on `b1h1s128`, redundant-loads is slow
+        ");
     }
 
     /// A baseline of 45 us stands beside a winner of 50 us.

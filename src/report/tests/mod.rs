@@ -20,6 +20,7 @@ use crate::domain::correctness::Correctness;
 use crate::domain::cost::Spent;
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::evaluation::Outcome;
+use crate::domain::finding::{Confidence, Evidence, EvidenceSource};
 use crate::domain::hypothesis::{Hypothesis, Reference, Score};
 use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::mechanism::Mechanism;
@@ -141,6 +142,26 @@ pub(in crate::report) fn found(
         commit: commit.map(str::to_owned),
         is_earlier: false,
         found_in: None,
+    }
+}
+
+/// Makes a finding about an iteration of `tiled` with a launch as evidence.
+pub(in crate::report) fn finding(case: &str, iteration: i64, rule: &'static str, gain: f64) -> Finding {
+    Finding {
+        iteration: Some(IterationId(iteration)),
+        family: "tiled".to_owned(),
+        case: case.into(),
+        rule,
+        cause: format!("{rule} is slow"),
+        mechanism: "",
+        kernel_change: "divide the work into more blocks: smaller tiles",
+        without_split: None,
+        model_is_off: false,
+        derivation: None,
+        evidence: vec![Evidence { source: EvidenceSource::Launch, supports: true, text: "2 blocks".to_owned() }],
+        confidence: Confidence::Medium,
+        gain,
+        remedies: Vec::new(),
     }
 }
 
