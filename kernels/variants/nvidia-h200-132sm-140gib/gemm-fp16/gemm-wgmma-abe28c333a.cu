@@ -1,0 +1,338 @@
+// gemm-wgmma for f16, 
+// WGS=2 MT=2 BN=128 TURNS=1 STAGES=6 CM=2 CN=1 GROUP=4 OUT=1
+// Matrix product on Hopper's warpgroup tensor cores: c = a b, all row-major, f16 with f32 sums.
+//
+// wgmma multiplies 64 rows of a by up to 256 columns of b, reading both from shared memory by itself, while its threads
+// do something else (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"). The kernel has to supply the data
+// fast enough:
+//
+// - One thread loads 64 terms of the sums at a time, a box of a and some of b, by tensor copies. These need no threads
+//   to compute addresses, fill the parts outside of the matrix with zeros, and signal an mbarrier when they are done
+//   (PTX ISA, "cp.async.bulk.tensor"). A ring of STAGES such boxes runs ahead of the warpgroups that multiply ("warp
+//   specialisation", as in CUTLASS's sm_90 kernels). `setmaxnreg` gives the loader's registers to those.
+// - Blocks are persistent (there are no more of them than multiprocessors) and loop over the tiles, so that the loader
+//   can start the next tile while the previous one is written. With TURNS two warpgroups have a tile each, and one
+//   writes while the other multiplies ("ping-pong").
+// - Tiles are processed in groups of GROUP rows, so that concurrent tiles share rows of a and columns of b in L2.
+// - A cluster of CM x CN blocks computes as many neighbouring tiles. Each block loads a part of the data that several
+//   of them need, and the copy is delivered to all of them ("multicast"), so L2 is read once instead of CM or CN times.
+//
+// b is row-major, so it is read "transposed", in boxes of 64 columns (128 bytes) by 64 terms. Sums are stored through
+// shared memory, 16 rows of 64 elements per warp, by tensor copies that omit elements outside of c.
+#include <cuda_fp16.h>
+
+constexpr int WGS = 2;           // warpgroups that multiply
+constexpr int MT = 2;            // groups of 64 rows of a warpgroup
+constexpr int BN = 128;          // columns of a tile
+constexpr bool TURNS = 1;      // warpgroups take tiles in turns instead of sharing them
+constexpr int STAGES = 6;        // stages of the ring in shared memory
+constexpr int CM = 2, CN = 1;    // rows and columns of blocks in a cluster
+constexpr int GROUP = 4;         // rows of tiles that are computed together
+constexpr int OUT = 1;           // parts of a warp's output in flight to memory
+
+constexpr int BM = 128;          // rows of a tile
+constexpr int BK = 64;           // terms of a stage: rows of 128 bytes, as the swizzle requires
+constexpr int CLUSTER = CM * CN;
+constexpr int NC = BN / 2;       // sums of a thread in a group of 64 rows
+constexpr unsigned A_BYTES = BM * BK * 2, STAGE_BYTES = (BM + BN) * BK * 2;
+constexpr unsigned COLUMN_BYTES = 64 * BK * 2;  // 64 columns of b
+constexpr unsigned OUT_BYTES = 16 * 64 * 2;     // 16 rows of 64 elements of c
+
+// The warp's index in the block. Broadcast from lane 0, so that the compiler knows that it is uniform in a warp, and
+// does not guard every shuffle against divergence.
+__device__ inline int warp_index() { return __shfl_sync(0xffffffffu, (int)threadIdx.x / 32, 0); }
+// --- shared memory as PTX addresses it (PTX ISA, "State Spaces"): 32 bits, in the window of the block ---
+__device__ inline unsigned shared_address(const void* shared) { return (unsigned)__cvta_generic_to_shared(shared); }
+// --- stores to shared memory by address (PTX ISA, "st"), which the compiler neither moves nor merges ---
+__device__ inline void st_shared_u32(unsigned to, unsigned x) { asm volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(x) : "memory"); }
+// --- the 128-byte swizzle of tensor maps and wgmma (PTX ISA, "Swizzling Modes"), for rows of 128 bytes from a multiple of 1,024 on ---
+// Returns the address of the 16 bytes at `chunk` of a row in `rows`: eight adjacent rows have the same chunk at eight
+// different positions, which cover all banks.
+__device__ inline unsigned swizzle_128b(unsigned rows, int row, int chunk) { return rows + row * 128 + ((chunk ^ (row & 7)) << 4); }
+// --- mbarriers (PTX ISA, "mbarrier"), by their address in shared memory ---
+// One thread initializes an mbarrier for a number of arrivals per phase. It must not be used before the fence and a
+// barrier of the block.
+__device__ inline void mbarrier_init(unsigned mbarrier, int arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(mbarrier), "r"(arrivals) : "memory");
+}
+__device__ inline void mbarrier_init_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+// Arrives, and makes the phase wait for this many bytes, too. One thread calls it, before it issues the copies.
+__device__ inline void mbarrier_arrive_expect_tx(unsigned mbarrier, unsigned bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(mbarrier), "r"(bytes) : "memory");
+}
+// Waits until the phase with this parity has completed. Every thread that reads the data must wait itself.
+__device__ inline void mbarrier_wait(unsigned mbarrier, unsigned parity) {
+    asm volatile(
+        "{\n.reg .pred done;\nAGAIN:\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+        "@!done bra AGAIN;\n}" ::"r"(mbarrier), "r"(parity) : "memory");
+}
+// Arrives once, and releases the earlier writes of this thread.
+__device__ inline void mbarrier_arrive(unsigned mbarrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(mbarrier) : "memory");
+}
+// --- clusters (PTX ISA, "mapa"): the shared memory of other blocks ---
+// Returns the same address in the shared memory of the block with this rank.
+__device__ inline unsigned map_shared_rank(unsigned here, int rank) {
+    unsigned there;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(here), "r"(rank));
+    return there;
+}
+// Arrives once at the mbarrier with this address in a block of the cluster, which may be this block.
+__device__ inline void mbarrier_arrive_rank(unsigned mbarrier, int rank) {
+    asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(map_shared_rank(mbarrier, rank)) : "memory");
+}
+// --- the copy engine, TMA (PTX ISA, "cp.async.bulk.tensor"): one thread copies boxes of a tensor ---
+// The driver's encoding of a [[tensor_map]]. A kernel takes it as `const __grid_constant__ TensorMap`.
+struct alignas(128) TensorMap {
+    unsigned char bytes[128];
+};
+// Makes writes and mbarriers of this thread visible to the copy engine.
+__device__ inline void fence_proxy_async_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+// Prefetches a map, which the copy engine reads from memory before the first copy.
+__device__ inline void tma_prefetch(const TensorMap& map) { asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory"); }
+// Loads the box at these coordinates, innermost first, and signals its bytes to the mbarrier. Parts outside of the
+// tensor are filled with zeros.
+__device__ inline void tma_load_2d(unsigned to, const TensorMap& map, int x0, int x1, unsigned mbarrier) {
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
+        ::"r"(to), "l"(&map), "r"(x0), "r"(x1), "r"(mbarrier) : "memory");
+}
+// The same for every block of the cluster whose bit is set: to the same address, with the mbarrier at the same address.
+__device__ inline void tma_load_2d_multicast(unsigned to, const TensorMap& map, int x0, int x1, unsigned mbarrier, unsigned short blocks) {
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;"
+        ::"r"(to), "l"(&map), "r"(x0), "r"(x1), "r"(mbarrier), "h"(blocks) : "memory");
+}
+// --- blocks of a cluster that share their loads, for families whose CLUSTER may be 1 ---
+// Arrives at the mbarrier with this address in a block of the cluster.
+__device__ inline void mbarrier_arrive_at(unsigned mbarrier, int rank) {
+    if (CLUSTER == 1) {
+        mbarrier_arrive(mbarrier);
+    } else {
+        mbarrier_arrive_rank(mbarrier, rank);
+    }
+}
+// Loads the box at (x, y), for every block in `blocks` if that contains more than this one.
+__device__ inline void load(unsigned to, const TensorMap& map, int x, int y, unsigned mbarrier, unsigned short blocks, bool multicast) {
+    if (multicast) {
+        tma_load_2d_multicast(to, map, x, y, mbarrier, blocks);
+    } else {
+        tma_load_2d(to, map, x, y, mbarrier);
+    }
+}
+// Stores a box, except for the parts outside of the tensor. The threads that have filled the box must first call
+// fence_proxy_async_shared.
+__device__ inline void tma_store_2d(const TensorMap& map, int x0, int x1, unsigned from) {
+    asm volatile(
+        "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];"
+        ::"l"(&map), "r"(x0), "r"(x1), "r"(from) : "memory");
+}
+// The stores of a thread since the last commit are a group.
+__device__ inline void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+// Waits until all but N groups of this thread have been read from shared memory, whose memory is then free.
+template <int N>
+__device__ inline void tma_store_wait_read() { asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory"); }
+// --- barriers for some warps of a block (PTX ISA, "bar"): number 0 is that of __syncthreads; THREADS counts all threads that arrive ---
+template <int THREADS>
+__device__ inline void named_barrier_sync(int number) { asm volatile("bar.sync %0, %1;" ::"r"(number), "n"(THREADS) : "memory"); }
+// Arrives without waiting.
+template <int THREADS>
+__device__ inline void named_barrier_arrive(int number) { asm volatile("bar.arrive %0, %1;" ::"r"(number), "n"(THREADS) : "memory"); }
+// --- registers from one warpgroup to others (PTX ISA, "setmaxnreg"): all 128 threads of a warpgroup call it ---
+template <int N>
+__device__ inline void setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N)); }
+template <int N>
+__device__ inline void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N)); }
+// --- wgmma (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"): all 128 threads of a warpgroup call each of these ---
+// Describes a matrix in shared memory with 128-byte swizzle: 8 rows of 128 bytes take 1,024 bytes. The distance between
+// columns of 64 elements is `column_bytes`, which matters only if a product reads more than one of them.
+__device__ inline unsigned long long wgmma_descriptor(unsigned address, unsigned column_bytes) {
+    return (unsigned long long)((address & 0x3ffff) >> 4) | (unsigned long long)(column_bytes >> 4) << 16 |
+           (unsigned long long)(1024 >> 4) << 32 | 1ull << 62;
+}
+// Call this before the first product, and whenever registers that products use have been written.
+__device__ inline void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ inline void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+// Waits until at most N groups of products are in flight.
+template <int N>
+__device__ inline void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
+// Tells the compiler that registers change here: wgmma writes them asynchronously, until the preceding wait.
+template <int N>
+__device__ inline void wgmma_fence_operand(float (&x)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) asm volatile("" : "+f"(x[i])::"memory");
+}
+// d (64 x 128) = a b over 16 terms, or += if `add` is not 0, which may be a runtime value. Both are
+// in shared memory, with the terms along their rows, or across them if they are transposed.
+template <int A_TRANSPOSED, int B_TRANSPOSED>
+__device__ inline void wgmma_ss(float (&d)[64], unsigned long long a, unsigned long long b, int add) {
+    asm volatile(
+        "{\n.reg .pred add;\nsetp.ne.b32 add, %66, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
+        "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, %64, %65, add, 1, 1, %67, %68;\n}"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+        : "l"(a), "l"(b), "r"(add), "n"(A_TRANSPOSED), "n"(B_TRANSPOSED));
+}
+// Rounds two numbers to FP16 and packs them into one operand register: the first in the lower half.
+__device__ inline unsigned pack_half2(float low, float high) {
+    const __half2 h = __floats2half2_rn(low, high);
+    return *reinterpret_cast<const unsigned*>(&h);
+}
+
+__device__ inline void cluster_sync() {
+    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+}
+
+// The tiles of a cluster, one after the other. Loader and consumers iterate over the same sequence.
+struct Walk {
+    int across, down, count;  // tiles of a cluster's size along a row and a column of c, and all of them
+    __device__ Walk(int M, int N) : across((N + BN * CN - 1) / (BN * CN)), down((M + BM * CM - 1) / (BM * CM)), count(across * down) {}
+    // First row and column of a block's tile.
+    __device__ void find(int tile, int rank, int& row, int& column) const {
+        const int group = tile / (GROUP * across), in = tile % (GROUP * across);
+        const int height = min(GROUP, down - group * GROUP);
+        row = ((group * GROUP + in % height) * CM + rank % CM) * BM;
+        column = (in / height * CN + rank / CM) * BN;
+    }
+};
+
+extern "C" __global__ void __launch_bounds__(384, 1)
+multiply(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map, const __grid_constant__ TensorMap c_map,
+         int M, int N, int K) {
+    extern __shared__ __align__(1024) unsigned char dynamic[];
+    __shared__ unsigned long long full_barriers[STAGES], empty_barriers[STAGES];
+    // The swizzle depends on the address, so tiles start at multiples of 1,024.
+    const unsigned ring = (shared_address(dynamic) + 1023) & ~1023u;
+    const unsigned full = shared_address(full_barriers), empty = shared_address(empty_barriers);
+
+    const int warp = warp_index(), lane = threadIdx.x % 32;
+    const int rank = CLUSTER == 1 ? 0 : blockIdx.x % CLUSTER;
+    const Walk walk(M, N);
+    const int steps = (K + BK - 1) / BK;
+
+    if (threadIdx.x == 0) {
+        // Loaded while the barriers are initialized.
+        tma_prefetch(a_map);
+        tma_prefetch(b_map);
+        tma_prefetch(c_map);
+        for (int stage = 0; stage < STAGES; ++stage) {
+            mbarrier_init(full + stage * 8, 1);
+            // Every warp that reads what this block loads, in all blocks that get it.
+            mbarrier_init(empty + stage * 8, (TURNS ? 1 : WGS) * 4 * (CM + CN - 1));
+        }
+        mbarrier_init_fence();
+        fence_proxy_async_shared();
+    }
+    if (CLUSTER == 1) __syncthreads();
+    else cluster_sync();
+
+    if (warp < 4) {
+        // The loader.
+        if (WGS == 2) setmaxnreg_dec<40>();
+        if (threadIdx.x == 0) {
+            const int rank_m = rank % CM, rank_n = rank / CM;
+            // Blocks that need the same rows of a, and those that need the same columns of b.
+            unsigned short beside = 0, above = 0;
+            for (int n = 0; n < CN; ++n) beside |= 1 << (n * CM + rank_m);
+            for (int m = 0; m < CM; ++m) above |= 1 << (rank_n * CM + m);
+            int stage = 0;
+            unsigned parity = 1;  // initially, all stages are empty
+            for (int tile = blockIdx.x / CLUSTER; tile < walk.count; tile += gridDim.x / CLUSTER) {
+                int row, column;
+                walk.find(tile, rank, row, column);
+                for (int step = 0; step < steps; ++step) {
+                    const unsigned a = ring + stage * STAGE_BYTES, b = a + A_BYTES, barrier = full + stage * 8;
+                    mbarrier_wait(empty + stage * 8, parity);
+                    mbarrier_arrive_expect_tx(barrier, STAGE_BYTES);
+                    constexpr int ROWS = BM / CN, COLUMNS = BN / 64 / CM;
+                    load(a + rank_n * ROWS * 128, a_map, step * BK, row + rank_n * ROWS, barrier, beside, CN > 1);
+#pragma unroll
+                    for (int n = 0; n < COLUMNS; ++n) {
+                        const int x = rank_m * COLUMNS + n;
+                        load(b + x * COLUMN_BYTES, b_map, column + x * 64, step * BK, barrier, above, CM > 1);
+                    }
+                    if (++stage == STAGES) stage = 0, parity ^= 1;
+                }
+            }
+        }
+    } else {
+        if (WGS == 2) setmaxnreg_inc<232>();
+        const int wg = warp / 4 - 1;
+        const int first_row = (TURNS ? 0 : wg * MT * 64) + warp % 4 * 16;  // of the warp in its tile
+        const unsigned rows_at = TURNS ? 0 : wg * MT * (64 * 128);
+        const unsigned out = ring + STAGES * STAGE_BYTES + (warp - 4) * OUT * OUT_BYTES;
+        // Each lane signals one of the blocks that loaded a part of a stage that this warp is done with it.
+        const bool tells = lane < CLUSTER && (lane % CM == rank % CM || lane / CM == rank / CM);
+
+        float c[MT][NC];
+        int stage = 0, turn = 0, written = 0;
+        unsigned parity = 0;
+        for (int tile = blockIdx.x / CLUSTER; tile < walk.count; tile += gridDim.x / CLUSTER, ++turn) {
+            if (TURNS && turn % 2 != wg) {
+                // Skips the stages of the other warpgroup's tile.
+                const int next = stage + steps;
+                stage = next % STAGES;
+                parity ^= next / STAGES & 1;
+                continue;
+            }
+            // A barrier distinguishes only odd and even rounds, so no warpgroup waits for a later round than the
+            // current one.
+            if (TURNS && turn > 0) named_barrier_sync<256>(wg + 1);
+            int before = 0;  // the stage that was multiplied last
+            for (int step = 0; step < steps; ++step) {
+                mbarrier_wait(full + stage * 8, parity);
+                const unsigned at = ring + stage * STAGE_BYTES;
+                const unsigned long long a = wgmma_descriptor(at + rows_at, COLUMN_BYTES), b = wgmma_descriptor(at + A_BYTES, COLUMN_BYTES);
+                wgmma_fence();
+                // 16 terms are 32 bytes along the rows of a, and 16 rows of b. Descriptors count in 16 bytes.
+#pragma unroll
+                for (int k = 0; k < BK / 16; ++k)
+#pragma unroll
+                    for (int m = 0; m < MT; ++m) wgmma_ss<0, 1>(c[m], a + m * (64 * 128 / 16) + k * 2, b + k * 128, step | k);
+                wgmma_commit();
+                // The products of the previous stage are complete, while these run.
+                wgmma_wait<1>();
+                if (step > 0 && tells) mbarrier_arrive_at(empty + before * 8, lane);
+                before = stage;
+                if (++stage == STAGES) stage = 0, parity ^= 1;
+            }
+            if (TURNS && tile + gridDim.x / CLUSTER < walk.count) named_barrier_arrive<256>(2 - wg);
+            wgmma_wait<0>();
+            if (tells) mbarrier_arrive_at(empty + before * 8, lane);
+
+            int row, column;
+            walk.find(tile, rank, row, column);
+            row += first_row;
+#pragma unroll
+            for (int m = 0; m < MT; ++m) {
+                wgmma_fence_operand(c[m]);
+#pragma unroll
+                for (int n = 0; n < BN / 64; ++n) {
+                    const unsigned to = out + written++ % OUT * OUT_BYTES;
+                    // The previous contents have been stored.
+                    if (lane == 0) tma_store_wait_read<OUT - 1>();
+                    __syncwarp();
+#pragma unroll
+                    for (int x = 0; x < 8; ++x)
+#pragma unroll
+                        for (int r = 0; r < 2; ++r) {
+                            const int own = lane / 4 + r * 8;
+                            const float* const pair = &c[m][n * 32 + x * 4 + r * 2];
+                            st_shared_u32(swizzle_128b(to, own, x) + lane % 4 * 4, pack_half2(pair[0], pair[1]));
+                        }
+                    fence_proxy_async_shared();
+                    __syncwarp();
+                    if (lane == 0) {
+                        tma_store_2d(c_map, column + n * 64, row + m * 64, to);
+                        tma_store_commit();
+                    }
+                }
+            }
+        }
+        if (lane == 0) tma_store_wait_read<0>();
+    }
+    // No block exits while another may still signal it.
+    __syncwarp();
+    if (CLUSTER > 1) cluster_sync();
+}
