@@ -178,6 +178,8 @@ mod tests {
         iterations 10 to 12
         ");
         assert_eq!(winner_steps(&report), None);
+        let html = report.to_html().unwrap();
+        assert!(html.contains("<code>BLOCK</code> 1 → 4 (threads of a block)"), "{html}");
 
         // Another path is that to a winner.
         report.paths[0].from = IterationId(77);
