@@ -15,7 +15,8 @@ pub(super) fn counts(report: &Report) -> Vec<String> {
     [chain, without_tensor_cores(report)].into_iter().flatten().collect()
 }
 
-fn first(report: &Report) -> Option<&Diagnosis> {
+/// Returns the diagnosis of the initial kernel.
+pub(super) fn diagnosis(report: &Report) -> Option<&Diagnosis> {
     report.diagnoses.iter().find(|one| one.of == DiagnosisOf::InitialKernel)
 }
 
@@ -86,7 +87,7 @@ fn best_alone(report: &Report) -> Option<String> {
 /// Says which of the experiments above that changed one parameter and were faster are a part of the best configuration.
 fn experiments(report: &Report, tuned: &TunedAlone) -> Option<String> {
     let mut alone: Vec<(&Change, f64)> = Vec::new();
-    for tested in first(report)?.findings.iter().map(|found| &found.tested) {
+    for tested in diagnosis(report)?.findings.iter().map(|found| &found.tested) {
         let is_here = tested.case.as_ref().is_some_and(|case| *case == tuned.case);
         if let ([change], Some(by)) = (&*tested.changes, tested.speedup.filter(|by| is_here && *by > 1.0))
             && alone.iter().all(|(other, _)| *other != change)

@@ -1,8 +1,9 @@
 //! What parameters gained one after another, on the paths that the session walked.
 
+use super::first_kernel;
 use super::table::table;
 use crate::report::changes::{listed, meaning};
-use crate::report::contract::{ConfigurationPath, Diagnosis, DiagnosisOf, PathStep, Report};
+use crate::report::contract::{ConfigurationPath, PathStep, Report};
 use crate::report::format::{NOTHING, of_two_runs, times, us};
 
 /// The gain of a step from which a sentence names its parameters.
@@ -13,7 +14,7 @@ const MOST_NAMED: usize = 4;
 
 /// Returns the path from the initial kernel, on the case of its diagnosis.
 pub(in crate::report) fn of_first(report: &Report) -> Option<&ConfigurationPath> {
-    let of = initial(report)?;
+    let of = first_kernel::diagnosis(report)?;
     report.paths.iter().find(|path| path.from == of.iteration && path.case == of.case)
 }
 
@@ -26,11 +27,11 @@ pub(in crate::report) fn left(report: &Report, path: &ConfigurationPath) -> Opti
 /// Returns the path to the winner of a case.
 fn of_winner(report: &Report) -> Option<&ConfigurationPath> {
     let first = of_first(report);
-    report.paths.iter().find(|path| Some(*path) != first)
-}
-
-fn initial(report: &Report) -> Option<&Diagnosis> {
-    report.diagnoses.iter().find(|one| one.of == DiagnosisOf::InitialKernel)
+    let won = |path: &ConfigurationPath| {
+        let mut variants = report.cases.iter().filter(|case| case.case == path.case).flat_map(|case| &case.variant);
+        variants.any(|variant| variant.family == path.family)
+    };
+    report.paths.iter().find(|path| Some(*path) != first && won(path))
 }
 
 /// Writes the steps from the initial kernel as a table.
@@ -64,7 +65,7 @@ pub(super) fn iterations(path: &ConfigurationPath) -> String {
     }
 }
 
-/// There are only the columns that the steps need.
+/// Writes the steps of a path as a table, with the columns that they need.
 fn steps(report: &Report, path: &ConfigurationPath, begin: &str) -> String {
     let is_derived = path.steps.iter().any(|step| step.modelled_gain.is_some());
     let is_counted = path.steps.iter().any(|step| step.counted.is_some());
@@ -136,7 +137,7 @@ mod tests {
     #[test]
     fn the_steps_of_a_path_are_a_table_and_the_largest_ones_a_sentence() {
         let mut report = full();
-        let of = initial(&report).unwrap();
+        let of = first_kernel::diagnosis(&report).unwrap();
         let (case, from) = (of.case.clone(), of.iteration);
         let change = |parameter: &str| Change { parameter: parameter.to_owned(), from: 1, to: 4 };
         let step = |id, parameter, us, gain| PathStep {
