@@ -2,7 +2,7 @@
 //! what it cost. Everything else is below them in the report.
 
 use super::changes::{first_clause, named};
-use super::contract::{Case, Diagnosis, DiagnosisOf, Finding, Ratio, Report, WinningFamily};
+use super::contract::{Case, Diagnosis, Finding, Ratio, Report, WinningFamily};
 use super::decision::recommendation;
 use super::format::{counted, duration, fine, times, usd};
 use super::gains::Gains;
@@ -127,7 +127,7 @@ fn against_baseline(report: &Report) -> Option<String> {
 /// Says why the initial kernel is slow: its first causes, those with the largest measured gains before the others, a cause
 /// that may cost more than they do, and what its parameters and other kernels gained.
 fn first_kernel(report: &Report) -> Option<String> {
-    let diagnosis = report.diagnoses.iter().find(|one| one.of == DiagnosisOf::InitialKernel)?;
+    let diagnosis = report.initial_diagnosis()?;
     let Diagnosis { case, family, findings, .. } = diagnosis;
     let mut causes: Vec<Vec<&Finding>> = Vec::new();
     for found in findings.iter().filter(|found| found.tested.status != CauseStatus::NotConfirmed) {

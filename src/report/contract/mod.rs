@@ -151,6 +151,13 @@ pub struct Report {
     pub lineages: Vec<Lineage>,
 }
 
+impl Report {
+    /// Returns the diagnosis of the initial kernel, if there is one.
+    pub fn initial_diagnosis(&self) -> Option<&Diagnosis> {
+        self.diagnoses.iter().find(|one| one.of == DiagnosisOf::InitialKernel)
+    }
+}
+
 /// How much of a session the report rests on. Counts, costs, times by phase and best times are about all iterations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Excerpt {

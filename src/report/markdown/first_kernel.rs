@@ -3,7 +3,7 @@
 use super::paths;
 use crate::domain::origin::Change;
 use crate::report::changes::{listed, named};
-use crate::report::contract::{Advantage, ConfigurationPath, Diagnosis, DiagnosisOf, Report, TunedAlone};
+use crate::report::contract::{Advantage, ConfigurationPath, Report, TunedAlone};
 use crate::report::format::{percent, times};
 
 /// The share of a modelled time from which its longest chain of dependent instructions is said to bound it.
@@ -13,11 +13,6 @@ pub(super) const MIN_CHAIN: f64 = 0.5;
 pub(super) fn counts(report: &Report) -> Vec<String> {
     let chain = report.first_advantage.as_ref().and_then(one_chain);
     [chain, without_tensor_cores(report)].into_iter().flatten().collect()
-}
-
-/// Returns the diagnosis of the initial kernel.
-pub(super) fn diagnosis(report: &Report) -> Option<&Diagnosis> {
-    report.diagnoses.iter().find(|one| one.of == DiagnosisOf::InitialKernel)
 }
 
 fn one_chain(counted: &Advantage) -> Option<String> {
@@ -87,7 +82,7 @@ fn best_alone(report: &Report) -> Option<String> {
 /// Says which of the experiments above that changed one parameter and were faster are a part of the best configuration.
 fn experiments(report: &Report, tuned: &TunedAlone) -> Option<String> {
     let mut alone: Vec<(&Change, f64)> = Vec::new();
-    for tested in diagnosis(report)?.findings.iter().map(|found| &found.tested) {
+    for tested in report.initial_diagnosis()?.findings.iter().map(|found| &found.tested) {
         let is_here = tested.case.as_ref().is_some_and(|case| *case == tuned.case);
         if let ([change], Some(by)) = (&*tested.changes, tested.speedup.filter(|by| is_here && *by > 1.0))
             && alone.iter().all(|(other, _)| *other != change)

@@ -1,6 +1,5 @@
 //! What parameters gained one after another, on the paths that the session walked.
 
-use super::first_kernel;
 use super::table::table;
 use crate::report::changes::{listed, meaning};
 use crate::report::contract::{ConfigurationPath, PathStep, Report};
@@ -14,7 +13,7 @@ const MOST_NAMED: usize = 4;
 
 /// Returns the path from the initial kernel, on the case of its diagnosis.
 pub(in crate::report) fn of_first(report: &Report) -> Option<&ConfigurationPath> {
-    let of = first_kernel::diagnosis(report)?;
+    let of = report.initial_diagnosis()?;
     report.paths.iter().find(|path| path.from == of.iteration && path.case == of.case)
 }
 
@@ -137,7 +136,7 @@ mod tests {
     #[test]
     fn the_steps_of_a_path_are_a_table_and_the_largest_ones_a_sentence() {
         let mut report = full();
-        let of = first_kernel::diagnosis(&report).unwrap();
+        let of = report.initial_diagnosis().unwrap();
         let (case, from) = (of.case.clone(), of.iteration);
         let change = |parameter: &str| Change { parameter: parameter.to_owned(), from: 1, to: 4 };
         let step = |id, parameter, us, gain| PathStep {
