@@ -127,9 +127,11 @@ fn a_cpp_launcher_launches_where_there_is_a_winner_and_nowhere_else() {
     let include = format!("-I{}", folder.path().display());
     let program = folder.path().join("program");
     let fakes = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/export/fake_cuda.cpp");
-    let files = [fakes, folder.path().join("gemm_fp16.cpp")];
-    compile("g++", &["-std=c++11", &include, "-o", program.to_str().unwrap()], &files);
-    let output = Command::new(program).output().unwrap();
+    let both = [fakes, folder.path().join("gemm_fp16.cpp")];
+    compile("g++", &["-std=c++11", &include, "-o", program.to_str().unwrap()], &both);
+    let committed = files(&Path::new(env!("CARGO_MANIFEST_DIR")).join(H200).join("gemm-fp16"));
+    let sources = committed.iter().filter(|file| file.ends_with(".cu")).count();
+    let output = Command::new(program).arg(sources.to_string()).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n");
 }
 
