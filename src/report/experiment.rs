@@ -8,7 +8,7 @@ use super::kernel_idea::{self, KernelIdea, TimePart};
 use super::next_change::{self, MIN_GAIN, Next};
 use super::pairs::{Sample, samples};
 use super::parameters::MIN_PAIRS;
-use super::{ReportInput, confidence, divided, grids, limiter, transfer};
+use super::{ReportInput, confidence, divided, forecast, grids, limiter, transfer};
 use crate::domain::finding::{Evidence, Finding, Remedy};
 use crate::domain::prediction::Prediction;
 use crate::domain::tested::{CauseStatus, judge};
@@ -193,10 +193,11 @@ fn against_baseline(case: &Case, baseline: &Baseline, lead: f64) -> Option<Exper
     })
 }
 
-/// The time without the part bounds what a kernel would reach.
+/// The time without the part bounds what a kernel would reach, and earlier kernels show how much of that one does.
 fn against_part(part: &TimePart<'_>, cases: &[Case]) -> Option<Experiment> {
     let (case, share) = *part.shares.first()?;
     let before_us = case.best_us?;
+    let [lower, _, upper] = forecast::quartiles(1.0 / (1.0 - share));
     let experiment = Experiment {
         kind: "new_kernel",
         case: case.case.clone(),
@@ -212,8 +213,8 @@ fn against_part(part: &TimePart<'_>, cases: &[Case]) -> Option<Experiment> {
         ),
         configuration: None,
         before_us,
-        after_us: Some([before_us * (1.0 - share), before_us]),
-        expected_from: "from its time without that, measured, to no gain: no kernel does without all of it".to_owned(),
+        after_us: Some([before_us / upper, before_us / lower]),
+        expected_from: "what kernels gained that beat another family's, of what its largest part bounds".to_owned(),
     };
     Some(above_floor(experiment, cases))
 }

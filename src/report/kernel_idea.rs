@@ -4,7 +4,7 @@
 use super::breakdown::WAITS;
 use super::contract::{Baseline, Case, Diagnosis, DiagnosisOf, Finding};
 use super::format::{counted, either, percent, times};
-use super::{confidence, limiter};
+use super::{confidence, forecast, limiter};
 use crate::domain::ablation::Removed;
 use crate::domain::finding::Confidence;
 use crate::domain::tested::CauseStatus;
@@ -88,7 +88,8 @@ pub(super) fn of<'a>(cases: &'a [Case], diagnoses: &'a [Diagnosis]) -> Option<Ke
     let likely = cause.filter(|(_, cause)| cause.confidence > Confidence::Low);
     let as_idea = |(case, cause)| KernelIdea::Cause(case, cause);
     let part = largest_part(cases).map(|part| KernelIdea::Part(part.with_cause(diagnoses)));
-    let without = |idea: &KernelIdea<'_>| idea.expected(cases.len()).or(idea.most()).unwrap_or(1.0);
+    // What is forecast of a part is less than what it bounds, and the gain of a cause is as it would be without it, too.
+    let without = |idea: &KernelIdea<'_>| idea.most().or(idea.expected(cases.len())).unwrap_or(1.0);
     let ideas = likely.map(as_idea).into_iter().chain(part);
     ideas.max_by(|a, b| without(a).total_cmp(&without(b))).or_else(|| cause.map(as_idea))
 }
@@ -171,12 +172,12 @@ impl KernelIdea<'_> {
         }
     }
 
-    /// Returns the factor over all cases that is expected of it. None if only a bound is known.
+    /// Returns the factor over all cases that is expected of it, if it becomes faster at all.
     pub(super) fn expected(&self, cases: usize) -> Option<f64> {
         match self {
             Self::Behind(_, _, lead) => Some((lead.ln() / cases as f64).exp()),
             Self::Cause(_, cause) => Some((cause.gain.ln() / cases as f64).exp()),
-            Self::Part(_) => None,
+            Self::Part(part) => Some(forecast::quartiles(part.most)[1]),
         }
     }
 

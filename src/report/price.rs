@@ -2,7 +2,7 @@
 
 use super::contract::{Choice, Report};
 use super::format::{duration, usd};
-use super::kernel_idea;
+use super::{effort, forecast, kernel_idea};
 
 /// Says what the recommendation costs: the recommended option, and the one that comes after it.
 pub(super) fn of(report: &Report) -> String {
@@ -26,16 +26,13 @@ pub(super) fn of(report: &Report) -> String {
     [first, then].into_iter().flatten().collect()
 }
 
-/// Says what is expected. A bound is none.
+/// Says what is expected.
 fn expected(gain: &str) -> String {
-    match gain.strip_prefix("at most ") {
-        Some(bound) => format!(" It gains at most {bound}."),
-        None => format!(" Expected: {gain}."),
-    }
+    format!(" Expected: {gain}.")
 }
 
-/// Says what it takes to write a kernel. Nothing is known of people's time. What a language model asked for a
-/// suggestion is on record, if one made any.
+/// Says what it takes to write a kernel. People's time is not on record, so it has a rule of thumb. What a language model
+/// asked for a suggestion is, if one made any.
 pub(super) fn writing(report: &Report) -> String {
     let suggestions = report.hypotheses.iter().filter(|one| one.kind == "model").count();
     let (session_usd, all_usd) = (report.cost.session.llm_usd, report.cost.cumulative.llm_usd);
@@ -47,8 +44,11 @@ pub(super) fn writing(report: &Report) -> String {
     } else {
         String::new()
     };
-    let lines = lines(report).map(|lines| format!(" on {lines} lines of source")).unwrap_or_default();
-    format!("human work{lines}, which is not estimated{model}")
+    let human = lines(report).map(|lines| {
+        let time = effort::of_lines(lines);
+        format!("about {time} of human work ({lines} lines anew, by COCOMO)")
+    });
+    format!("{}{model}", human.as_deref().unwrap_or("human work"))
 }
 
 /// Returns the length of the source that the recommended kernel would change or replace.
@@ -89,8 +89,12 @@ fn gain(report: &Report, choice: &Choice) -> Option<String> {
         }
         "new_kernel" => {
             let gain = kernel_idea::of(&report.cases, &report.diagnoses)?.gain();
-            let most = choice.most.filter(|_| report.cases.len() > 1);
-            Some(most.map_or_else(|| gain.clone(), |most| format!("at most {most:.3}× over all cases: {gain}")))
+            let Some(most) = choice.most else { return Some(gain) };
+            let [lower, middle, upper] = forecast::quartiles(most);
+            let over_all = if report.cases.len() > 1 { " over all cases" } else { "" };
+            Some(format!(
+                "{middle:.3}×{over_all} if it becomes faster (quartiles {lower:.3}× and {upper:.3}×), at most {most:.3}×: {gain}"
+            ))
         }
         _ => None,
     }
@@ -98,13 +102,16 @@ fn gain(report: &Report, choice: &Choice) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{record, report};
+    use super::super::contract::{Breakdown, Without};
+    use super::super::tests::{record, record_ahead, report};
     use super::*;
+    use crate::domain::ablation::Removed;
+    use crate::domain::ids::IterationId;
 
     #[test]
     fn what_it_takes_to_write_a_kernel_is_what_the_store_knows() {
         let mut report = report(&record());
-        let human = "human work on 120 lines of source, which is not estimated";
+        let human = "about 5 days of human work (120 lines anew, by COCOMO)";
         assert_eq!(writing(&report), format!("{human}, or a language model's ($3.75 in all sessions so far)"));
         report.hypotheses.iter_mut().take(3).for_each(|one| one.kind = "model");
         assert_eq!(
@@ -113,5 +120,24 @@ mod tests {
         );
         (report.cost.session.llm_usd, report.cost.cumulative.llm_usd) = (0.0, 0.0);
         assert_eq!(writing(&report), human);
+    }
+
+    /// Loads take a third of the time of one of three winners.
+    #[test]
+    fn a_kernel_against_a_part_has_a_forecast_and_a_bound() {
+        let mut report = report(&record_ahead());
+        let share = Some(1.0 / 3.0);
+        let removed = Removed::GlobalLoads;
+        let loads = Without { removed, us: None, share, places: 1, diverting: 0, kept: 0, problem: None };
+        let family = "tiled".to_owned();
+        let breakdown = Breakdown { iteration: IterationId(3), family, us: 50.0, without: vec![loads] };
+        report.cases[0].breakdown = Some(breakdown);
+        let choice = report.options.iter().find(|choice| choice.kind == "new_kernel").unwrap();
+        let choice = Choice { most: Some(1.5_f64.cbrt()), ..choice.clone() };
+        assert_eq!(
+            gain(&report, &choice).unwrap(),
+            "1.048× over all cases if it becomes faster (quartiles 1.016× and 1.096×), at most 1.145×: at most 1.50× on \
+             `b1h1s128`, where 33% of the time goes to loads from global memory (measured)"
+        );
     }
 }

@@ -47,7 +47,8 @@ pub struct Choice {
     pub families: Vec<String>,
     /// What it should gain.
     pub gain: String,
-    /// The expected factor over all cases (geometric mean). Null if the data does not tell.
+    /// The expected factor over all cases (geometric mean); that of a new kernel, if it becomes faster at all. Null if the
+    /// data does not tell.
     pub expected: Option<f64>,
     /// The factor over all cases that it gains at most. Null if no bound is known.
     pub most: Option<f64>,

@@ -264,7 +264,8 @@ pub(super) fn options(report: &Report) -> String {
             (Some(minutes), None) => minutes,
         };
         let over_all = match (option.expected, option.most) {
-            (Some(expected), _) => format!("{expected:.3}×"),
+            (Some(expected), None) => format!("{expected:.3}×"),
+            (Some(expected), Some(most)) => format!("{expected:.3}× if it becomes faster, at most {most:.3}×"),
             (None, Some(most)) => format!("at most {most:.3}×"),
             (None, None) => "not known".to_owned(),
         };
