@@ -163,6 +163,11 @@ impl LaunchProfile {
         (self.footprint_bytes > 0).then(|| self.global_load_bytes as f64 / self.footprint_bytes as f64)
     }
 
+    /// Returns the bytes that L2 delivered to loads of the whole grid; 0 if they were not counted.
+    pub fn l2_load_bytes(&self) -> f64 {
+        32.0 * self.sectors_l2 as f64 * self.blocks as f64 / self.executed_blocks.max(1) as f64
+    }
+
     /// Returns the share of conditional branches whose lanes went both ways.
     pub fn divergence(&self) -> f64 {
         self.divergent_branches as f64 / self.branches.max(1) as f64

@@ -214,7 +214,10 @@ fn against_part(part: &TimePart<'_>, cases: &[Case]) -> Option<Experiment> {
         configuration: None,
         before_us,
         after_us: Some([before_us / upper, before_us / lower]),
-        expected_from: "what kernels gained that beat another family's, of what its largest part bounds".to_owned(),
+        expected_from: format!(
+            "its time without that part, measured, bounds it, and kernels that beat another family's gained {} of such a bound (on a log scale)",
+            forecast::share()
+        ),
     };
     Some(above_floor(experiment, cases))
 }

@@ -6,6 +6,8 @@
 //! where the slower one's parts were measured. Kernels that beat nothing are not among them, so the forecast is
 //! about one that succeeds.
 
+use super::format::percent;
+
 /// The lead's logarithm over that of the bound, which the largest part of the slower kernel sets: the quartiles of 23 pairs
 /// of families on a case, in twelve sessions on H100s and H200s (docs/ablations.md).
 const QUARTILES: [f64; 3] = [0.12, 0.35, 0.68];
@@ -13,6 +15,12 @@ const QUARTILES: [f64; 3] = [0.12, 0.35, 0.68];
 /// Returns the quartiles of the gain for a bound of `most`. Both are factors.
 pub(super) fn quartiles(most: f64) -> [f64; 3] {
     QUARTILES.map(|share| most.powf(share))
+}
+
+/// Says what those kernels gained of the bound.
+pub(super) fn share() -> String {
+    let [lower, _, upper] = QUARTILES;
+    format!("{} to {}", percent(lower), percent(upper))
 }
 
 #[cfg(test)]

@@ -110,7 +110,7 @@ fn largest_part(cases: &[Case]) -> Option<TimePart<'_>> {
     let first = all.iter().position(is_first).unwrap_or(0);
     let first = all.remove(first);
     let next = all.first().map(|next| Next {
-        name: format!("{} of `{}`", next.name(), next.family),
+        name: format!("{} in the time of `{}`", next.name(), next.family),
         taken_by: next.taken_by,
         most: next.most,
     });
@@ -193,7 +193,7 @@ impl KernelIdea<'_> {
     pub(super) fn gain(&self) -> String {
         match self {
             Self::Behind(case, baseline, lead) => {
-                format!("{} on `{}`, which `{}` shows to be possible", times(*lead), case.case, baseline.name)
+                format!("{} on `{}`, as `{}` shows to be possible", times(*lead), case.case, baseline.name)
             }
             Self::Cause(case, cause) => format!(
                 "about {} on `{}` if its suspected cause, {}, were removed ({})",
@@ -239,18 +239,14 @@ impl Next {
     /// Says how much the part bounds, and why it does not come first if that is more.
     fn told(&self) -> String {
         let Self { name, taken_by, most } = self;
-        let why = if *taken_by == TakenBy::Other {
-            ", but what to do about that is not known before it is profiled"
-        } else {
-            ""
-        };
-        format!(". Another part is {name}: at most {most:.3}× over all{why}")
+        let why = if *taken_by == TakenBy::Other { ", but nothing is known of it before it is profiled" } else { "" };
+        format!(". A second target is {name}: at most {most:.3}× over all cases{why}")
     }
 }
 
 impl<'a> TimePart<'a> {
-    /// Adds the cause that makes this kind of work slow in the first of its cases where a rule found one. Loads that are repeated
-    /// are counted, so an experiment with a parameter does not refute that. All other causes must have nothing against them.
+    /// Adds the cause that makes this kind of work slow in the first of its cases where a rule found one with nothing against it.
+    /// Loads that are repeated are counted, so an experiment with a parameter does not refute that.
     fn with_cause(self, diagnoses: &'a [Diagnosis]) -> Self {
         let rules: &[&str] = match self.taken_by {
             TakenBy::Kind(Removed::GlobalLoads) => &[REPEATED_LOADS, "scattered-access", "cache-misses"],
@@ -261,8 +257,8 @@ impl<'a> TimePart<'a> {
         };
         let is_sound = |found: &&Finding| {
             let is_refuted = found.tested.status == CauseStatus::NotConfirmed;
-            let has_nothing_against = found.gain > 1.0 && found.evidence.iter().all(|one| one.supports);
-            found.rule == REPEATED_LOADS || !is_refuted && has_nothing_against
+            let is_likely = found.rule == REPEATED_LOADS || !is_refuted && found.gain > 1.0;
+            is_likely && found.evidence.iter().all(|one| one.supports)
         };
         let in_case = |case: &Case| {
             let own = diagnoses.iter().find(|one| one.of == DiagnosisOf::BestVariant && one.case == case.case)?;
@@ -356,7 +352,7 @@ mod tests {
         assert_eq!(
             gain,
             "at most 1.67× on the 2 cases that `tiled` wins, where 40% of the time goes to loads from global memory (measured). \
-             Another part is block barriers of `tiled`: at most 1.260× over all"
+             A second target is block barriers in the time of `tiled`: at most 1.260× over all cases"
         );
         cases[1].roofline.as_mut().unwrap().times_of_floor = Some(1.0);
         let (by, _, gain) = told(&cases);
@@ -396,7 +392,7 @@ mod tests {
         let Some(idea @ KernelIdea::Behind(..)) = of(&cases, &[]) else { panic!("no case is behind") };
         insta::assert_snapshot!([idea.what(), idea.gain()].join("\n"), @"
         change the source of `tiled`, or write a new kernel for `b1h1s128`: `torch sdpa (flash)` is 1.11× as fast there
-        1.11× on `b1h1s128`, which `torch sdpa (flash)` shows to be possible
+        1.11× on `b1h1s128`, as `torch sdpa (flash)` shows to be possible
         ");
         assert!((idea.expected(3).unwrap() - (1.0_f64 / 0.9).powf(1.0 / 3.0)).abs() < 1e-12);
         cases[0].ratio_to_baseline.as_mut().unwrap().estimate = 0.99;

@@ -1,6 +1,6 @@
 //! Renders a report as Markdown. The words and tables are in `templates/reports/`.
 
-mod beaten;
+pub(super) mod beaten;
 pub(super) mod breakdown;
 pub(super) mod divided_leads;
 mod effects;

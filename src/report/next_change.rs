@@ -123,7 +123,9 @@ impl Next<'_> {
             Self::Tried { iteration, speedup: Some(by) } => format!("tried: iteration {iteration}, {}", times(by)),
             // The experiment of the cause says which iteration that was.
             Self::Tried { speedup: None, .. } => format!("a new kernel could {kernel}"),
-            Self::Nothing if finding.rule == "at-the-floor" => "nothing: the floor is near".to_owned(),
+            Self::Nothing if finding.rule == "at-the-floor" => {
+                format!("nothing: at most {} is left above the floor", times(finding.gain))
+            }
             // With several launches, the diagnosis proposes to fuse them.
             Self::Nothing if finding.rule == "launch-bound" => {
                 "not known: one launch is needed in any case, and no rule finds why the rest takes so long".to_owned()

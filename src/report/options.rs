@@ -287,13 +287,13 @@ mod tests {
         - **Recommendation: add values to the parameters of `tiled`, then search again.** It costs 55 min and $0.18. Expected: not known; the best value of `BLOCK` on `b1h1s128`, 256, is the largest of its list: add larger ones; the best value of `BLOCK` on `b8h8s512`, 64, is the smallest of its list: add smaller ones.
         go_on: none: there is nothing new left to try | it ends at once
         * wider_values: not known; the best value of `BLOCK` on `b1h1s128`, 256, is the largest of its list: add larger ones; the best value of `BLOCK` on `b8h8s512`, 64, is the smallest of its list: add smaller ones | the added values may be slower
-        new_kernel: 2.00× on `b1h1s128`, which `torch sdpa (flash)` shows to be possible | moderate: the gain is known to be possible, but not how
+        new_kernel: 2.00× on `b1h1s128`, as `torch sdpa (flash)` shows to be possible | moderate: the gain is known to be possible, but not how
         stop: keeps 0.50× over the baseline | none
 
         - **Recommendation: stop tuning the winners, and search only `split-k`, which has hardly been tried.**
         go_on: little: the search ended because the remaining 2m 5s are expected to gain 0.09%, which is less than 0.50% (stop.min_gain) | most likely wasted
         * another_family: `split-k`: never timed | their best may stay behind
-        new_kernel: 2.00× on `b1h1s128`, which `torch sdpa (flash)` shows to be possible | moderate: the gain is known to be possible, but not how
+        new_kernel: 2.00× on `b1h1s128`, as `torch sdpa (flash)` shows to be possible | moderate: the gain is known to be possible, but not how
         stop: keeps 0.50× over the baseline | none
         ");
     }
@@ -335,7 +335,7 @@ mod tests {
         insta::assert_snapshot!(told.join("\n"), @"
         go_on: about 0 more improvements (0 to 7), each of about 1.020× on one of 3 cases: 1.000× to 1.010× over all cases. The first half of this search found 5 and the second 0, in 150 s each; as a rule, improvements become rarer, so another session is expected to bring as many as the second half | 0.0164 | most likely wasted
         another_family: `split-k`: never timed | 0.0164 | their best may stay behind
-        new_kernel: 2.00× on `b1h1s128`, which `torch sdpa (flash)` shows to be possible | 0.1800 | moderate: the gain is known to be possible, but not how
+        new_kernel: 2.00× on `b1h1s128`, as `torch sdpa (flash)` shows to be possible | 0.1800 | moderate: the gain is known to be possible, but not how
         stop: keeps 0.50× over the baseline | 0.0000 | none
         ");
     }

@@ -31,6 +31,14 @@ fn expected(gain: &str) -> String {
     format!(" Expected: {gain}.")
 }
 
+/// Says what the expected gain of a kernel is worth. None where the device costs nothing, or no gain is expected.
+fn saving(report: &Report, choice: &Choice) -> Option<String> {
+    let hours = report.session.wall_s.filter(|wall_s| *wall_s > 0.0)? / 3600.0;
+    let usd_per_hour = report.cost.session.gpu_usd / hours;
+    let saved_usd = usd_per_hour * (1.0 - 1.0 / choice.expected?);
+    (saved_usd >= 0.01).then(|| format!(", which saves {} of each GPU hour in these kernels", usd(saved_usd)))
+}
+
 /// Says what it takes to write a kernel. People's time is not on record, so it has a rule of thumb. What a language model
 /// asked for a suggestion is, if one made any.
 pub(super) fn writing(report: &Report) -> String {
@@ -89,11 +97,17 @@ fn gain(report: &Report, choice: &Choice) -> Option<String> {
         }
         "new_kernel" => {
             let gain = kernel_idea::of(&report.cases, &report.diagnoses)?.gain();
-            let Some(most) = choice.most else { return Some(gain) };
+            let saving = saving(report, choice).unwrap_or_default();
+            let Some(most) = choice.most else {
+                let over_all = choice.expected.filter(|_| report.cases.len() > 1);
+                let over_all = over_all.map(|factor| format!(" ({factor:.3}× over all cases)")).unwrap_or_default();
+                return Some(format!("{gain}{over_all}{saving}"));
+            };
             let [lower, middle, upper] = forecast::quartiles(most);
             let over_all = if report.cases.len() > 1 { " over all cases" } else { "" };
             Some(format!(
-                "{middle:.3}×{over_all} if it becomes faster (quartiles {lower:.3}× and {upper:.3}×), at most {most:.3}×: {gain}"
+                "{middle:.3}×{over_all} if it becomes faster (half of such kernels: {lower:.3}× to {upper:.3}×){saving}. The bound is \
+                 {most:.3}×: {gain}"
             ))
         }
         _ => None,
@@ -136,7 +150,7 @@ mod tests {
         let choice = Choice { most: Some(1.5_f64.cbrt()), ..choice.clone() };
         assert_eq!(
             gain(&report, &choice).unwrap(),
-            "1.048× over all cases if it becomes faster (quartiles 1.016× and 1.096×), at most 1.145×: at most 1.50× on \
+            "1.048× over all cases if it becomes faster (half of such kernels: 1.016× to 1.096×). The bound is 1.145×: at most 1.50× on \
              `b1h1s128`, where 33% of the time goes to loads from global memory (measured)"
         );
     }

@@ -2,12 +2,12 @@
 //! what it cost. Everything else is below them in the report.
 
 use super::changes::{first_clause, named};
-use super::contract::{Case, Diagnosis, Finding, Ratio, Report, WinningFamily};
+use super::contract::{Beaten, Case, Diagnosis, Finding, Ratio, Report, WinningFamily};
 use super::decision::recommendation;
 use super::format::{counted, duration, fine, times, usd};
 use super::gains::Gains;
 use super::limits::{self, Group};
-use super::markdown::{breakdown, divided_leads, first_kernel, paths};
+use super::markdown::{beaten, breakdown, divided_leads, first_kernel, paths};
 use super::next_change::not_correct;
 use super::options::geometric_mean;
 use super::unexplained::Unexplained;
@@ -257,7 +257,7 @@ fn winners(report: &Report) -> Option<String> {
             format!("`{}`{} on {}, {}.", first.name, idea(first), counted(first.cases as usize, "case"), on.join(", "))
         }
     };
-    let sentences = [Some(words), near_ties(report), over_first(report), over_rival(report)];
+    let sentences = [Some(words), near_ties(report), over_committed(report), over_first(report), over_rival(report)];
     Some(sentences.into_iter().flatten().collect::<Vec<_>>().join(" "))
 }
 
@@ -270,6 +270,23 @@ fn idea(family: &WinningFamily) -> String {
 fn near_ties(report: &Report) -> Option<String> {
     let ties = advantage::near_ties(&report.rivals).count();
     (ties > 0).then(|| format!("On {ties} of {}, another family is within 2%.", counted(report.rivals.len(), "case")))
+}
+
+/// Says what the largest gain over a committed winner came from, and what the counts of a virtual GPU say of it.
+fn over_committed(report: &Report) -> Option<String> {
+    let gain = |beaten: &Beaten| beaten.ratio.map_or(1.0, |ratio| ratio.estimate);
+    let most = report.beaten.iter().max_by(|a, b| gain(a).total_cmp(&gain(b))).filter(|most| gain(most) > 1.0)?;
+    let what = beaten::what_beat_it(report, most);
+    let counts = report.advantages.iter().find(|one| one.role == "committed_winner" && one.case == most.case);
+    let why = match counts {
+        Some(counts) if counts.explained => {
+            format!(": {}", advantage::in_short(counts, report.environment.sms, MAX_REASONS))
+        }
+        Some(_) => "; the counts do not show why".to_owned(),
+        None => String::new(),
+    };
+    let (gain, case) = (fine(gain(most)), &most.case);
+    Some(format!("The largest gain over a committed winner, {gain} on `{case}`, came from {what}{why}."))
 }
 
 /// Says why a winner is faster than the initial kernel: what a virtual GPU counted, if that explains it, and what ablations

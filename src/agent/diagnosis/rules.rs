@@ -33,7 +33,7 @@ use crate::domain::profile::Cause;
 struct Rule {
     name: &'static str,
     mechanism: &'static str,
-    kernel_change: &'static str,
+    kernel_change: fn(&Subject<'_>) -> &'static str,
     find: fn(&Subject<'_>) -> Option<Found>,
 }
 
@@ -112,7 +112,7 @@ pub fn findings_within(subject: &Subject<'_>, bound: Option<&Bound>) -> Vec<Find
             rule: rule.name,
             cause,
             mechanism: rule.mechanism,
-            kernel_change: rule.kernel_change,
+            kernel_change: (rule.kernel_change)(subject),
             without_split: (rule.name == too_few_blocks::RULE.name).then_some(too_few_blocks::WITHOUT_SPLIT),
             model_is_off,
             evidence,

@@ -90,6 +90,12 @@ impl Subject<'_> {
         self.profile?.longest()
     }
 
+    /// Returns how many bytes a second L2 delivers to the loads of that launch, while the kernel does not only start.
+    pub fn l2_bytes_per_s(&self) -> Option<f64> {
+        let busy_ns = (self.time_ns - self.device.peaks.launch_ns).max(1.0);
+        Some(self.longest()?.l2_load_bytes() / busy_ns * 1e9)
+    }
+
     /// Returns the hardware counters of that launch.
     pub fn counted(&self) -> Option<&LaunchCounters> {
         let launch = self.launch()?;

@@ -168,6 +168,31 @@ fn a_gain_stays_although_the_model_is_off_if_the_instructions_cost_enough() {
     assert_eq!(found(4.5), (1.0, Confidence::Low, true));
 }
 
+/// 64 blocks load 12.6 MB of 2.1 MB. L2 delivers up to 14.4 TB/s.
+#[test]
+fn repeated_loads_wait_for_bytes_only_where_l2_is_busy() {
+    let mut launch = profile::tests::launch("attention", 5000.0);
+    (launch.global_load_bytes, launch.footprint_bytes, launch.sectors_l2) = (12_582_912, 2_097_152, 393_216);
+    launch.without = [Cause::GlobalLoads, Cause::CacheMisses].map(|cause| Without { cause, ns: 3000.0 }).into();
+    let profile = Profile { launches: vec![launch], checked_on: None };
+    let found = |us: f64| {
+        let counts = Counts { profile: Some(&profile), ..Counts::default() };
+        let findings = diagnosed_by(CAUSAL, "attention-scalar", (&[("b1h8s512", us)], &[]), &[], counts);
+        let found = |rule: &str| findings.iter().find(|finding| finding.rule == rule).unwrap().clone();
+        let against = |finding: &Finding| finding.evidence.iter().filter(|one| !one.supports).count();
+        let (repeated, misses) = (found("redundant-loads"), found("cache-misses"));
+        (repeated.evidence[2].clone(), repeated.kernel_change, against(&repeated), against(&misses))
+    };
+    let (waits, change, ..) = found(5.5);
+    insta::assert_snapshot!([&waits.text, change].join("\n"), @"
+    the data takes 2.1 MB of the 41.9 MB of L2, so repeated loads come from L2, which delivers 2.7 TB of 14.4 TB a second: that a load waits counts for more than how many bytes are loaded
+    share loads in a cluster of blocks (with half as many blocks, each of twice the outputs, multiprocessors would be idle)
+    ");
+    assert!(!waits.supports);
+    let (busy, _, repeated, misses) = found(2.5);
+    assert!(busy.supports && repeated < misses, "{busy:?}");
+}
+
 #[test]
 fn a_grid_without_batch_and_heads_is_the_first_finding() {
     let findings = diagnosed(CAUSAL, "attention-grid-bug", &GRID_BUG, &[]);

@@ -81,7 +81,8 @@ fn cause(group: &[&Beaten]) -> String {
     format!("{cause} ({}, {})", either(gain(least), gain(most)), first.confidence.name())
 }
 
-fn what_beat_it(report: &Report, Beaten { family, by, changes, .. }: &Beaten) -> String {
+/// Names the changes that made a committed winner faster, or the kernel that beat it.
+pub(in crate::report) fn what_beat_it(report: &Report, Beaten { family, by, changes, .. }: &Beaten) -> String {
     if family != by {
         return format!("another kernel, `{by}`");
     }

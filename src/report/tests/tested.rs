@@ -246,7 +246,10 @@ fn what_is_left_to_do_is_a_change_or_why_there_is_none() {
     );
     let write = Remedy { text: "write a kernel".to_owned(), family: "tiled".to_owned(), params: None };
     assert_eq!(next(&without(vec![write]), &record), "write a kernel");
-    assert_eq!(next(&Finding { rule: "at-the-floor", ..without(Vec::new()) }, &record), "nothing: the floor is near");
+    assert_eq!(
+        next(&Finding { rule: "at-the-floor", ..without(Vec::new()) }, &record),
+        "nothing: at most 1.40× is left above the floor"
+    );
 }
 
 /// The recommended option, the next experiment, its command and the summary come from one decision.

@@ -10,7 +10,7 @@ use crate::domain::floor::Limiter;
 pub(super) const RULE: Rule = Rule {
     name: "at-the-floor",
     mechanism: "the device does the work that every correct kernel needs, at nearly the rate that it can",
-    kernel_change: "skip work or bytes that the result does not need",
+    kernel_change: |_| "skip work or bytes that the result does not need",
     find,
 };
 

@@ -11,7 +11,7 @@ use crate::domain::profile::Cause;
 pub(super) const RULE: Rule = Rule {
     name: "bank-conflicts",
     mechanism: "shared memory serves one address of a bank at a time, so a warp's access takes several wavefronts",
-    kernel_change: "pad or swizzle its rows in shared memory, so that a warp's addresses fall into different banks",
+    kernel_change: |_| "pad or swizzle its rows in shared memory, so that a warp's addresses fall into different banks",
     find,
 };
 

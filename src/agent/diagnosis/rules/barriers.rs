@@ -10,7 +10,7 @@ use crate::domain::profile::Cause;
 pub(super) const RULE: Rule = Rule {
     name: "barriers",
     mechanism: "at a barrier every warp waits for the slowest, and no warp loads or multiplies meanwhile",
-    kernel_change: "synchronise only the warps that exchange data, or give producers and consumers warps of their own",
+    kernel_change: |_| "synchronise only the warps that exchange data, or give producers and consumers warps of their own",
     find,
 };
 

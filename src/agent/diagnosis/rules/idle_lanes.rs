@@ -10,7 +10,7 @@ use crate::domain::finding::EvidenceSource;
 pub(super) const RULE: Rule = Rule {
     name: "idle-lanes",
     mechanism: "an instruction costs a warp the same time whether 4 of its lanes are active or 32",
-    kernel_change: "assign elements to lanes so that all 32 are active in the inner loop",
+    kernel_change: |_| "assign elements to lanes so that all 32 are active in the inner loop",
     find,
 };
 

@@ -12,7 +12,7 @@ use crate::domain::profile::Cause;
 pub(super) const RULE: Rule = Rule {
     name: "idle-warps",
     mechanism: "the busy warps of a block do all the work one after the other, while idle ones hold their registers",
-    kernel_change: "divide the inner loop over all warps of a block",
+    kernel_change: |_| "divide the inner loop over all warps of a block",
     find,
 };
 

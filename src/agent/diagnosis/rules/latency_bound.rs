@@ -11,7 +11,7 @@ use crate::domain::finding::{Confidence, EvidenceSource};
 pub(super) const RULE: Rule = Rule {
     name: "latency-bound",
     mechanism: "each instruction waits for the one before it, and too few warps are resident to use the units meanwhile",
-    kernel_change: "work on several independent rows or tiles in each warp, and load ahead of use",
+    kernel_change: |_| "work on several independent rows or tiles in each warp, and load ahead of use",
     find,
 };
 

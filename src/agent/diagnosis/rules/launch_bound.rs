@@ -12,7 +12,7 @@ use crate::domain::finding::{Confidence, EvidenceSource, Remedy};
 pub(super) const RULE: Rule = Rule {
     name: "launch-bound",
     mechanism: "starting a kernel takes a fixed time in which no block works",
-    kernel_change: "fuse launches, or let the next kernel start while the last one ends (programmatic dependent launch)",
+    kernel_change: |_| "fuse launches, or let the next kernel start while the last one ends (programmatic dependent launch)",
     find,
 };
 

@@ -12,7 +12,7 @@ use crate::domain::profile::Cause;
 pub(super) const RULE: Rule = Rule {
     name: "partial-wave",
     mechanism: "the blocks of the last wave keep some multiprocessors busy while the others wait for the end",
-    kernel_change: "run one wave of persistent blocks that take tiles from a queue",
+    kernel_change: |_| "run one wave of persistent blocks that take tiles from a queue",
     find,
 };
 

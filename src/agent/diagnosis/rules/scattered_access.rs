@@ -11,7 +11,7 @@ use crate::domain::profile::Cause;
 pub(super) const RULE: Rule = Rule {
     name: "scattered-access",
     mechanism: "global memory moves whole sectors of 32 bytes, so unused bytes take up its bandwidth",
-    kernel_change: "assign adjacent elements to adjacent lanes, or transpose through shared memory",
+    kernel_change: |_| "assign adjacent elements to adjacent lanes, or transpose through shared memory",
     find,
 };
 

@@ -16,7 +16,7 @@ use crate::domain::finding::{Confidence, EvidenceSource, Remedy};
 pub(super) const RULE: Rule = Rule {
     name: "serialised-grid",
     mechanism: "each block does independent work in sequence while most multiprocessors have nothing to do",
-    kernel_change: "give each block its own part of the dimension that is now a loop",
+    kernel_change: |_| "give each block its own part of the dimension that is now a loop",
     find,
 };
 

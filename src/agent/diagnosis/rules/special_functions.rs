@@ -11,7 +11,7 @@ use crate::domain::profile::Cause;
 pub(super) const RULE: Rule = Rule {
     name: "special-functions",
     mechanism: "a multiprocessor computes 16 exponentials a clock, so those of a softmax keep up the products",
-    kernel_change: "compute a share of the exponentials by polynomials on the FMA pipes",
+    kernel_change: |_| "compute a share of the exponentials by polynomials on the FMA pipes",
     find,
 };
 

@@ -11,7 +11,7 @@ use crate::domain::profile::Cause;
 pub(super) const RULE: Rule = Rule {
     name: "spills",
     mechanism: "a spilled value costs a store and a load through L1 instead of a register",
-    kernel_change: "keep fewer values alive: smaller tiles, or parts of the accumulators in shared memory",
+    kernel_change: |_| "keep fewer values alive: smaller tiles, or parts of the accumulators in shared memory",
     find,
 };
 

@@ -12,7 +12,7 @@ use crate::domain::finding::{Confidence, EvidenceSource};
 pub(super) const RULE: Rule = Rule {
     name: "stalls",
     mechanism: "a scheduler issues nothing while all of its warps wait",
-    kernel_change: "start the operations that its warps wait for earlier, or hide them behind other warps",
+    kernel_change: |_| "start the operations that its warps wait for earlier, or hide them behind other warps",
     find,
 };
 

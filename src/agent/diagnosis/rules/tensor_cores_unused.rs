@@ -17,7 +17,7 @@ use crate::domain::profile::Cause;
 pub(super) const RULE: Rule = Rule {
     name: "tensor-cores-unused",
     mechanism: "the FMA pipes do a sixteenth or less of the products that tensor cores do in the same time",
-    kernel_change: "compute its products with mma or wgmma instructions",
+    kernel_change: |_| "compute its products with mma or wgmma instructions",
     find,
 };
 

@@ -18,7 +18,7 @@ use crate::domain::plan::LaunchPlan;
 pub(super) const RULE: Rule = Rule {
     name: "too-few-blocks",
     mechanism: "a multiprocessor without a block has nothing to do, so the others take longer than all together would",
-    kernel_change: "divide the work into more and shorter blocks: smaller tiles, or a split of the reduction whose parts are added at the end",
+    kernel_change: |_| "divide the work into more and shorter blocks: smaller tiles, or a split of the reduction whose parts are added at the end",
     find,
 };
 

@@ -10,7 +10,7 @@ use crate::domain::profile::Cause;
 pub(super) const RULE: Rule = Rule {
     name: "uneven-blocks",
     mechanism: "the last multiprocessor still works on a long block when the others have nothing left",
-    kernel_change: "split the longest pieces of work, or give each block a long and a short one",
+    kernel_change: |_| "split the longest pieces of work, or give each block a long and a short one",
     find,
 };
 
