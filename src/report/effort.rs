@@ -4,8 +4,14 @@
 //! Engineering Economics, 1981, chapter 5). It was fitted to programs of 2,000 lines and more, so a kernel's few hundred
 //! lines extrapolate it, and only the order of magnitude means anything.
 
-/// Weeks in a person-month of 152 hours, with 40 hours each.
-const WEEKS_A_MONTH: f64 = 152.0 / 40.0;
+/// Hours in a week of work.
+const HOURS_A_WEEK: f64 = 40.0;
+
+/// Weeks in a person-month of 152 hours.
+const WEEKS_A_MONTH: f64 = 152.0 / HOURS_A_WEEK;
+
+/// What an hour of work costs, in US dollars: an assumption, which the report names, so that a reader can scale it.
+pub(super) const USD_AN_HOUR: f64 = 100.0;
 
 /// Days in a week of work.
 const DAYS_A_WEEK: f64 = 5.0;
@@ -20,6 +26,11 @@ pub(super) fn of_lines(lines: u64) -> String {
     let weeks = weeks(lines);
     let (count, unit) = if weeks < 1.5 { (weeks * DAYS_A_WEEK, "day") } else { (weeks, "week") };
     super::format::counted(count.round().max(1.0) as usize, unit)
+}
+
+/// Returns what so many lines cost to write, in US dollars.
+pub(super) fn usd_of_lines(lines: u64) -> f64 {
+    weeks(lines) * HOURS_A_WEEK * USD_AN_HOUR
 }
 
 #[cfg(test)]

@@ -215,8 +215,9 @@ fn against_part(part: &TimePart<'_>, cases: &[Case]) -> Option<Experiment> {
         before_us,
         after_us: Some([before_us / upper, before_us / lower]),
         expected_from: format!(
-            "its time without that part, measured, bounds it, and kernels that beat another family's gained {} of such a bound (on a log scale)",
-            forecast::share()
+            "its time without that part, measured, bounds it, and kernels that beat another family's gained {} of such a bound (on a log scale, the middle half of {})",
+            forecast::share(),
+            forecast::PAIRS
         ),
     };
     Some(above_floor(experiment, cases))

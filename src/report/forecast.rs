@@ -12,6 +12,9 @@ use super::format::percent;
 /// of families on a case, in twelve sessions on H100s and H200s (docs/ablations.md).
 const QUARTILES: [f64; 3] = [0.12, 0.35, 0.68];
 
+/// How many pairs that were.
+pub(super) const PAIRS: usize = 23;
+
 /// Returns the quartiles of the gain for a bound of `most`. Both are factors.
 pub(super) fn quartiles(most: f64) -> [f64; 3] {
     QUARTILES.map(|share| most.powf(share))

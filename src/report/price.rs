@@ -4,6 +4,9 @@ use super::contract::{Choice, Report};
 use super::format::{duration, usd};
 use super::{effort, forecast, kernel_idea};
 
+/// The least saving of a GPU hour that is told, in US dollars.
+const MIN_SAVED_USD: f64 = 0.01;
+
 /// Says what the recommendation costs: the recommended option, and the one that comes after it.
 pub(super) fn of(report: &Report) -> String {
     let first = report.options.iter().find(|choice| choice.recommended);
@@ -28,7 +31,7 @@ pub(super) fn of(report: &Report) -> String {
 
 /// Says what is expected.
 fn expected(gain: &str) -> String {
-    format!(" Expected: {gain}.")
+    format!(" Expected: {}.", gain.trim_end_matches('.'))
 }
 
 /// Says what the expected gain of a kernel is worth. None where the device costs nothing, or no gain is expected.
@@ -36,7 +39,23 @@ fn saving(report: &Report, choice: &Choice) -> Option<String> {
     let hours = report.session.wall_s.filter(|wall_s| *wall_s > 0.0)? / 3600.0;
     let usd_per_hour = report.cost.session.gpu_usd / hours;
     let saved_usd = usd_per_hour * (1.0 - 1.0 / choice.expected?);
-    (saved_usd >= 0.01).then(|| format!(", which saves {} of each GPU hour in these kernels", usd(saved_usd)))
+    if saved_usd < MIN_SAVED_USD {
+        return None;
+    }
+    let pays = lines(report).map(|lines| {
+        let hours = digits(effort::usd_of_lines(lines) / saved_usd);
+        format!(", so work at ${:.0} an hour pays from {hours} GPU hours on", effort::USD_AN_HOUR)
+    });
+    Some(format!(" That saves {} of each GPU hour in these kernels{}.", usd(saved_usd), pays.unwrap_or_default()))
+}
+
+/// Writes a number with two digits that mean something, in groups of three: `120,000`.
+fn digits(number: f64) -> String {
+    let unit = 10_f64.powf(number.max(1.0).log10().floor() - 1.0).max(1.0);
+    let whole = format!("{:.0}", (number / unit).round() * unit);
+    let places = whole.char_indices().map(|(place, digit)| (whole.len() - place, digit));
+    let with_commas = places.flat_map(|(left, digit)| [Some(digit), (left % 3 == 1 && left > 1).then_some(',')]);
+    with_commas.flatten().collect()
 }
 
 /// Says what it takes to write a kernel. People's time is not on record, so it has a rule of thumb. What a language model
@@ -101,13 +120,14 @@ fn gain(report: &Report, choice: &Choice) -> Option<String> {
             let Some(most) = choice.most else {
                 let over_all = choice.expected.filter(|_| report.cases.len() > 1);
                 let over_all = over_all.map(|factor| format!(" ({factor:.3}× over all cases)")).unwrap_or_default();
-                return Some(format!("{gain}{over_all}{saving}"));
+                return Some(format!("{gain}{over_all}.{saving}"));
             };
             let [lower, middle, upper] = forecast::quartiles(most);
             let over_all = if report.cases.len() > 1 { " over all cases" } else { "" };
             Some(format!(
-                "{middle:.3}×{over_all} if it becomes faster (half of such kernels: {lower:.3}× to {upper:.3}×){saving}. The bound is \
-                 {most:.3}×: {gain}"
+                "{middle:.3}×{over_all} if it becomes faster (the middle half of {} earlier ones: {lower:.3}× to \
+                 {upper:.3}×).{saving} The bound is {most:.3}×: {gain}",
+                forecast::PAIRS
             ))
         }
         _ => None,
@@ -136,6 +156,14 @@ mod tests {
         assert_eq!(writing(&report), human);
     }
 
+    #[test]
+    fn large_numbers_have_two_digits() {
+        assert_eq!(
+            [1.0, 99.4, 1_234.0, 124_999.0, 1_250_001.0].map(digits),
+            ["1", "99", "1,200", "120,000", "1,300,000"]
+        );
+    }
+
     /// Loads take a third of the time of one of three winners.
     #[test]
     fn a_kernel_against_a_part_has_a_forecast_and_a_bound() {
@@ -150,7 +178,7 @@ mod tests {
         let choice = Choice { most: Some(1.5_f64.cbrt()), ..choice.clone() };
         assert_eq!(
             gain(&report, &choice).unwrap(),
-            "1.048× over all cases if it becomes faster (half of such kernels: 1.016× to 1.096×). The bound is 1.145×: at most 1.50× on \
+            "1.048× over all cases if it becomes faster (the middle half of 23 earlier ones: 1.016× to 1.096×). The bound is 1.145×: at most 1.50× on \
              `b1h1s128`, where 33% of the time goes to loads from global memory (measured)"
         );
     }

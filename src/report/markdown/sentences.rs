@@ -131,8 +131,8 @@ fn experiment_command(report: &Report) -> Option<String> {
 
 /// In which order causes of lost time come, what their gain is, and what an experiment shows.
 pub(super) const CAUSE_ORDER: &str = "Possible gains are estimates without the cause. They overlap, so they do not multiply. \
-                                      *Confirmed*: a change of one parameter gained about as much (of 2.00×, between \
-                                      the powers 1/2 and 3/2: 1.41× to 2.83×). *Supported*: it gained more, or several \
+                                      *Confirmed*: a change of one parameter gained about what was expected (where \
+                                      that is 2.00×, from 1.41× to 2.83×). *Supported*: it gained more, or several \
                                       parameters changed, or another cause could account for it, too. *Inconclusive*: \
                                       several parameters gained more.";
 

@@ -56,7 +56,7 @@ fn a_session_reads_as_markdown() {
     **How to read it.** Session 2, finished (its time budget is spent). Durations are wall time since the start. A *family* is a kernel source with parameters; a *variant* has a value for each; an *iteration* tries one. A *case* is one shape: `b1h1s128` is S = 128 (the sequence length). *Baselines* (PyTorch 2.9.0, in CUDA graphs like ours): `torch sdpa (flash)`.
 
     - *Before* is what the session had to beat: the first kernel. The *first kernel* is a case's first correct one.
-    - A ratio above 1 means that ours is faster. With a 95% interval, both took turns in one run, and the other time is the time now times it. Ratios of two runs have two decimals.
+    - A ratio above 1 means that ours is faster. With a 95% interval, both took turns in one run: the other time is that ratio times *now*. Ratios of two runs have two decimals.
     - The *floor* is the time that no correct kernel beats: arithmetic at its peak, transfers from memory or L2, or an empty launch. Caches were warm: inputs that fit were in L2.
     - *Not explained* is what is left of the distance to the floor without that cause.
 
@@ -74,7 +74,7 @@ fn a_session_reads_as_markdown() {
     | `tiled`, the winner | 50.00 | 1.60× | `BLOCK` 64 → 256 (threads of a block) |
     | floor | 1.000 | - | 50.00× is left |
 
-    **What probably limits the winners now.** Possible gains are estimates without the cause. They overlap, so they do not multiply. *Confirmed*: a change of one parameter gained about as much (of 2.00×, between the powers 1/2 and 3/2: 1.41× to 2.83×). *Supported*: it gained more, or several parameters changed, or another cause could account for it, too. *Inconclusive*: several parameters gained more.
+    **What probably limits the winners now.** Possible gains are estimates without the cause. They overlap, so they do not multiply. *Confirmed*: a change of one parameter gained about what was expected (where that is 2.00×, from 1.41× to 2.83×). *Supported*: it gained more, or several parameters changed, or another cause could account for it, too. *Inconclusive*: several parameters gained more.
 
     | cases | best variants | what probably limits them | possible gain, confidence | not explained | experiment | next |
     |---|---|---|---|---|---|---|
