@@ -8,6 +8,7 @@ mod needed;
 mod registers;
 mod replace;
 mod run;
+mod selecting;
 mod ssa;
 mod statement;
 mod steering;

@@ -4,17 +4,18 @@
 //! memory out of bounds, or never end. So what these values follow from is left as it is. The analysis ignores the order of
 //! instructions, so it finds too many values rather than too few. In [SSA form](super::ssa), each name has one value.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::memory::{Addresses, Part};
 use super::registers::Registers;
+use super::selecting::{Selection, computes, selections};
 use super::statement::{Instruction, Piece, names};
 
 /// What must not depend on wrong values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Deciding {
-    /// Addresses, loops and synchronisation. A condition on integers may keep an access within bounds, so it must not, either.
-    /// One on floating-point numbers may: the kernel then takes another path.
+    /// Addresses, loops and synchronisation. A condition on integers may keep an access within bounds, so it must not, either,
+    /// unless it only selects a result. One on floating-point numbers may: the kernel then takes another path.
     Safety,
     /// Any condition.
     Path,
@@ -27,6 +28,8 @@ pub(super) struct Kernel<'p, 'a> {
     loops: HashSet<*const Instruction<'a>>,
     /// The asynchronous copies to shared memory.
     copies: Vec<&'p Instruction<'a>>,
+    /// The branches that only select values.
+    selections: Vec<Selection>,
     addresses: Addresses<'a>,
 }
 
@@ -52,13 +55,14 @@ const GUARDED: [&str; 7] = ["ret", "exit", "bar", "barrier", "mbarrier", "cp", "
 impl<'p, 'a> Kernel<'p, 'a> {
     /// Reads the pieces of a kernel.
     pub fn of(pieces: &'p [Piece<'a>], registers: &Registers<'_>) -> Self {
-        let (mut instructions, mut loops, mut labels) = (Vec::new(), HashSet::new(), HashSet::new());
+        let (mut instructions, mut loops) = (Vec::new(), HashSet::new());
+        let mut labels: HashMap<&str, Vec<usize>> = HashMap::new();
         for piece in pieces {
             if let Some(label) = piece.text().strip_suffix(':') {
-                labels.insert(label);
+                labels.entry(label).or_default().push(instructions.len());
             }
             let Some(instruction) = piece.instruction() else { continue };
-            let leads_back = instruction.operands.iter().any(|target| labels.contains(target));
+            let leads_back = instruction.operands.iter().any(|target| labels.contains_key(target));
             if instruction.name() == "bra" && leads_back {
                 loops.insert(std::ptr::from_ref(instruction));
             }
@@ -66,7 +70,8 @@ impl<'p, 'a> Kernel<'p, 'a> {
         }
         let addresses = Addresses::of(&instructions, registers);
         let copies = instructions.iter().copied().filter(|instruction| instruction.is_copy_to_shared()).collect();
-        Self { instructions, loops, copies, addresses }
+        let selections = selections(&instructions, &labels);
+        Self { instructions, loops, copies, selections, addresses }
     }
 
     /// Returns the instructions.
@@ -82,6 +87,14 @@ impl<'p, 'a> Kernel<'p, 'a> {
     /// Returns whether the kernel uses mbarriers.
     pub fn has_mbarriers(&self) -> bool {
         self.instructions.iter().any(|instruction| instruction.name() == "mbarrier")
+    }
+
+    /// Returns the conditions on which memory is accessed or something is synchronised.
+    fn conditions(&self) -> impl Iterator<Item = &'a str> {
+        let selects = |place: usize| self.selections.iter().any(|selection| selection.branch == place);
+        let all = self.instructions.iter().enumerate();
+        let all = all.filter(move |(place, instruction)| !computes(instruction) && !selects(*place));
+        all.flat_map(|(_, instruction)| names(instruction.guard))
     }
 
     /// Returns the values of an instruction that decide an address, the end of a loop or synchronisation by themselves.
@@ -112,8 +125,14 @@ impl<'a> Steering<'a> {
             kernels.iter().map(|kernel| Self { registers: roots(kernel), ..Self::default() }).collect();
         Self::grow_all(&mut all, kernels, buffers_are_apart);
         for (steering, kernel) in all.iter_mut().zip(kernels) {
-            steering.firm = (deciding == Deciding::Safety).then(|| steering.registers.clone());
-            steering.registers.extend(kernel.instructions.iter().flat_map(|instruction| names(instruction.guard)));
+            let all = kernel.instructions.iter().flat_map(|instruction| names(instruction.guard));
+            match deciding {
+                Deciding::Safety => {
+                    steering.firm = Some(steering.registers.clone());
+                    steering.registers.extend(kernel.conditions());
+                }
+                Deciding::Path => steering.registers.extend(all),
+            }
         }
         Self::grow_all(&mut all, kernels, buffers_are_apart);
         all
@@ -185,9 +204,20 @@ impl<'a> Steering<'a> {
             for instruction in kernel.instructions.iter().rev() {
                 self.follow(kernel, instruction);
             }
+            for selection in &kernel.selections {
+                self.follow_selection(kernel, selection);
+            }
             if before == self.size() {
                 return;
             }
+        }
+    }
+
+    /// Adds the condition of a branch that selects a known value.
+    fn follow_selection(&mut self, kernel: &Kernel<'_, 'a>, Selection { branch, between }: &Selection) {
+        let mut selected = kernel.instructions[between.clone()].iter().filter_map(|instruction| instruction.result());
+        if selected.any(|result| !self.is_free(result)) {
+            self.registers.extend(names(kernel.instructions[*branch].guard));
         }
     }
 
@@ -254,8 +284,19 @@ mod tests {
         assert!(free(forwards, "%f1"));
         assert!(!is_free(forwards, "%f1", Deciding::Path));
         // It may compare an index with a bound.
-        let index = "shfl.sync.idx.b32 %r2|%p2, %r1, 0, 31, -1; setp.lt.s32 %p1, %r2, 2; @%p1 bra $L; $L: ret;";
+        let index = "shfl.sync.idx.b32 %r2|%p2, %r1, 0, 31, -1; setp.lt.s32 %p1, %r2, 2; @%p1 bra $L; \
+                     ld.global.f32 %f1, [%rd1]; $L: ret;";
         assert!(!free(index, "%r2"));
+    }
+
+    #[test]
+    fn a_condition_that_selects_a_result_decides_nothing() {
+        let select = "setp.eq.s32 %p1, %r1, 7; @%p1 bra $L; add.f32 %f1, %f2, %f3; $L: st.global.f32 [%rd1], %f1;";
+        assert!(free(select, "%r1"));
+        assert!(free(&select.replace("@%p1 bra $L; add", "@!%p1 add"), "%r1"), "without a branch");
+        // It selects an address, or keeps an access within bounds.
+        assert!(!free(&select.replace("[%rd1], %f1", "[%rd2], %f1").replace("add.f32 %f1", "add.s64 %rd2"), "%r1"));
+        assert!(!free(&select.replace("add.f32 %f1, %f2, %f3;", "st.global.f32 [%rd1], %f2;"), "%r1"));
     }
 
     #[test]
