@@ -271,6 +271,17 @@ def eager_ns(case, call_ns, timer):
     return statistics.median(timer.ns(lambda: loop(calls)) for _ in range(EAGER_LOOPS)) / calls
 
 
+def kernels_of(case):
+    """Returns the kernels of a call. None where the driver or this version of torch does not tell: they only explain."""
+    try:
+        import graph_kernels
+
+        return graph_kernels.kernels_of(lambda: case.compute(*case.sets[0]))
+    except Exception as error:
+        print(f"the kernels of a call are not known: {sentence(error)}", file=sys.stderr)
+        return None
+
+
 def prepare_backend(name, backend, case, request, timer):
     """Returns what is captured, and what is said of it. A backend is a context in which calls are its own."""
     case.check(name)
@@ -287,9 +298,10 @@ def prepare_backend(name, backend, case, request, timer):
         captured = capture_enough(case, request["min_sample_ns"] * SAMPLE_FACTOR, timer)
         call_ns = captured.replay_ns(timer) / captured.launches
         said = {"name": name, "launches_per_sample": captured.launches}
-        # Eager times, as a user without graphs sees them, are needed only when all backends are prepared.
+        # Eager times, as a user without graphs sees them, and kernels are needed only when all backends are prepared.
         if request.get("backend") is None:
             said["eager_ns"] = eager_ns(case, call_ns, timer)
+            said["kernels"] = kernels_of(case)
     if request.get("output_folder"):
         said["output"] = f"{name}.output"
         write(captured.outputs[0], os.path.join(request["output_folder"], said["output"]))

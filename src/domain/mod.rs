@@ -30,6 +30,7 @@ pub mod hypothesis;
 pub mod ids;
 pub mod incumbent;
 pub mod journal;
+pub mod launched;
 pub mod machine;
 pub mod measuring;
 pub mod mechanism;

@@ -19,6 +19,7 @@ use super::evaluation::{Measurement, Outcome};
 use super::family::Family;
 use super::hypothesis::{Hypothesis, Score};
 use super::ids::{CaseName, IterationId, SessionId};
+use super::launched::LaunchedKernel;
 use super::op::Dtype;
 use super::origin::{Origin, Purpose};
 use super::phase::{PhaseTime, StepTimes};
@@ -164,6 +165,8 @@ pub struct Baseline {
     pub eager_ns: Option<f64>,
     /// Relative error of the whole output against the float64 oracle.
     pub relative_l2: Option<f64>,
+    /// The kernels of a call, in order. Empty if they are not known.
+    pub kernels: Vec<LaunchedKernel>,
 }
 
 impl Baseline {

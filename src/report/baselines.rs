@@ -4,6 +4,7 @@ use super::comparisons::{paired, unpaired};
 use super::contract;
 use super::standing::{Alone, Standing};
 use crate::domain::conditions::Conditions;
+use crate::domain::launched::LaunchedKernel;
 use crate::domain::record::{Baseline, BaselineKind, SessionRecord};
 use crate::domain::timing::Timing;
 
@@ -26,7 +27,9 @@ pub(super) fn of_case(
             |initial| Baseline::initial_kernel_name(record.session.time_source, &initial.family, Some(&initial.origin)),
         );
         let kind = if initial.is_some() { BaselineKind::InitialKernel } else { BaselineKind::Program };
-        return (Some(to_contract(&name, kind, &participant.timing)), ratio);
+        let timed = record.baselines.iter().find(|baseline| baseline.case == case && baseline.name == name);
+        let kernels = timed.map(|baseline| &*baseline.kernels).unwrap_or_default();
+        return (Some(to_contract(&name, kind, &participant.timing, kernels)), ratio);
     }
     // The store lists the fastest baseline of a case first.
     let Some(baseline) = record.baselines.iter().find(|baseline| baseline.case == case) else { return (None, None) };
@@ -34,7 +37,7 @@ pub(super) fn of_case(
     let ratio = standing.zip(conditions).and_then(|(standing, conditions)| {
         Some(unpaired(standing.compared(&alone, conditions)?, [standing.timing, &baseline.timing]))
     });
-    (Some(to_contract(&baseline.name, baseline.kind, &baseline.timing)), ratio)
+    (Some(to_contract(&baseline.name, baseline.kind, &baseline.timing, &baseline.kernels)), ratio)
 }
 
 /// Returns all baselines that were timed before the first comparison.
@@ -47,15 +50,17 @@ pub(super) fn timed(record: &SessionRecord) -> Vec<contract::TimedBaseline> {
         ci_us: baseline.timing.shown_ci_us(),
         eager_us: baseline.eager_ns.map(|ns| ns / 1000.0),
         relative_l2: baseline.relative_l2,
+        kernels: baseline.kernels.clone(),
     };
     record.baselines.iter().map(row).collect()
 }
 
-fn to_contract(name: &str, kind: BaselineKind, timing: &Timing) -> contract::Baseline {
+fn to_contract(name: &str, kind: BaselineKind, timing: &Timing, kernels: &[LaunchedKernel]) -> contract::Baseline {
     contract::Baseline {
         name: name.to_owned(),
         us: timing.median_ns / 1000.0,
         ci_us: timing.shown_ci_us(),
         is_initial_kernel: kind == BaselineKind::InitialKernel,
+        kernels: kernels.to_vec(),
     }
 }

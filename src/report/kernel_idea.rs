@@ -4,7 +4,7 @@
 use super::breakdown::WAITS;
 use super::contract::{Baseline, Case, Diagnosis, DiagnosisOf, Finding};
 use super::format::{counted, either, percent, times};
-use super::{confidence, forecast, limiter};
+use super::{baseline_kernels, confidence, forecast, limiter};
 use crate::domain::ablation::Removed;
 use crate::domain::finding::Confidence;
 use crate::domain::tested::CauseStatus;
@@ -193,7 +193,8 @@ impl KernelIdea<'_> {
     pub(super) fn gain(&self) -> String {
         match self {
             Self::Behind(case, baseline, lead) => {
-                format!("{} on `{}`, as `{}` shows to be possible", times(*lead), case.case, baseline.name)
+                let how = baseline_kernels::in_short(baseline).map(|how| format!(" with {how}")).unwrap_or_default();
+                format!("{} on `{}`, as `{}` shows to be possible{how}", times(*lead), case.case, baseline.name)
             }
             Self::Cause(case, cause) => format!(
                 "about {} on `{}` if its suspected cause, {}, were removed ({})",

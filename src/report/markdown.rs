@@ -17,6 +17,7 @@ mod winners;
 
 use tera::{Context, Kwargs, State, Tera, Value};
 
+use super::baseline_kernels;
 use super::contract::{Advantage, Case, Diagnosis, Ratio, Rivals, Scaling, Win};
 use super::{Report, ReportError, advantage, calibration, format, measuring, profiles, roofline};
 use crate::domain::device::TimeSource;
@@ -99,6 +100,8 @@ pub(super) fn context(report: &Report) -> Result<Context, ReportError> {
     let ratios = |of: fn(&Case) -> Option<Ratio>| -> Vec<String> {
         report.cases.iter().map(|case| measuring::ratio(of(case), source)).collect()
     };
+    let kernels = report.baselines.iter().map(|baseline| baseline_kernels::named(&baseline.kernels));
+    context.insert("baseline_kernels", &kernels.collect::<Vec<_>>());
     context.insert("over_baseline", &ratios(|case| case.ratio_to_baseline));
     context.insert("over_start", &ratios(|case| case.ratio_to_start));
     context.insert("clocks", &report.cases.iter().map(measuring::clocks).collect::<Vec<_>>());

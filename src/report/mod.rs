@@ -1,6 +1,7 @@
 //! Reports what a session found: the JSON contract, and Markdown. Pure: plain data in, text out.
 
 mod advantage;
+mod baseline_kernels;
 mod baselines;
 mod beaten;
 mod began;

@@ -11,7 +11,7 @@ use super::markdown::{beaten, breakdown, divided_leads, first_kernel, paths};
 use super::next_change::not_correct;
 use super::options::geometric_mean;
 use super::unexplained::Unexplained;
-use super::{ReportInput, advantage, price, tally, unexplained};
+use super::{ReportInput, advantage, baseline_kernels, price, tally, unexplained};
 use crate::domain::device::TimeSource;
 use crate::domain::tested::{CauseStatus, CauseTest};
 
@@ -257,7 +257,9 @@ fn winners(report: &Report) -> Option<String> {
             format!("`{}`{} on {}, {}.", first.name, idea(first), counted(first.cases as usize, "case"), on.join(", "))
         }
     };
-    let sentences = [Some(words), near_ties(report), over_committed(report), over_first(report), over_rival(report)];
+    let beside = baseline_kernels::sentence(report);
+    let sentences =
+        [Some(words), near_ties(report), beside, over_committed(report), over_first(report), over_rival(report)];
     Some(sentences.into_iter().flatten().collect::<Vec<_>>().join(" "))
 }
 

@@ -25,6 +25,7 @@ use self::process::Process;
 use self::protocol::{Request, VERSION};
 use super::activity;
 use crate::domain::compute::Compute;
+use crate::domain::launched::LaunchedKernel;
 use crate::domain::op::{Dtype, Op};
 use crate::domain::workload::{BaselineKey, Case};
 use crate::runner::confine::Reach;
@@ -124,7 +125,7 @@ pub struct Backend {
 }
 
 /// What is known about a backend that can be sampled.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Ready {
     /// Executions per replay. A sample is the replay's time divided by this.
     pub launches_per_sample: u32,
@@ -132,6 +133,8 @@ pub struct Ready {
     pub eager_ns: Option<f64>,
     /// Its error relative to the float64 oracle; `None` if the program wrote no output.
     pub relative_l2: Option<f64>,
+    /// The kernels of a call, in order; empty if the program does not tell.
+    pub kernels: Vec<LaunchedKernel>,
 }
 
 impl BaselineProgram {

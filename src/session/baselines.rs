@@ -129,6 +129,7 @@ impl Session<'_> {
             timing: measured.best_timing()?.clone(),
             eager_ns: None,
             relative_l2: Some(measured.correctness.relative_l2),
+            kernels: Vec::new(),
         })
     }
 

@@ -223,6 +223,7 @@ impl Told {
             timing: timing(us),
             eager_ns: None,
             relative_l2: None,
+            kernels: Vec::new(),
         }));
     }
 

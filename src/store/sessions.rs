@@ -250,6 +250,7 @@ impl Store {
                     timing: required(timing(row, "")?, "raw_ns")?,
                     eager_ns: row.try_get("eager_ns")?,
                     relative_l2: row.try_get("relative_l2")?,
+                    kernels: optional_json(row, "kernels")?.unwrap_or_default(),
                 })
             })
             .collect()
@@ -358,10 +359,12 @@ async fn record_baseline(
     baseline: &Baseline,
 ) -> Result<(), StoreError> {
     let timing = &baseline.timing;
+    let known = (!baseline.kernels.is_empty()).then_some(&baseline.kernels);
+    let kernels = known.map(|kernels| to_json("kernels", kernels)).transpose()?;
     sqlx::query(
         "INSERT INTO baselines (session_id, case_name, name, samples, launches_per_sample, median_ns, ci_lo_ns,
-                                ci_hi_ns, raw_ns, regime, eager_ns, relative_l2, kind)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                                ci_hi_ns, raw_ns, regime, eager_ns, relative_l2, kind, kernels)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )
     .bind(session)
     .bind(&baseline.case)
@@ -376,6 +379,7 @@ async fn record_baseline(
     .bind(baseline.eager_ns)
     .bind(baseline.relative_l2)
     .bind(baseline.kind.name())
+    .bind(kernels)
     .execute(connection)
     .await?;
     Ok(())

@@ -12,6 +12,7 @@ use crate::domain::experiment::Scaling;
 use crate::domain::history::History;
 use crate::domain::ids::{IterationId, SessionId};
 use crate::domain::journal::{Begun, Concluded, Record};
+use crate::domain::launched::LaunchedKernel;
 use crate::domain::op::Axis;
 use crate::domain::origin::{Origin, Purpose};
 use crate::domain::phase::{Phase, PhaseTime, StepTimes};
@@ -109,6 +110,13 @@ async fn a_session_is_told_from_start_to_end() {
         timing: timing(25_000.0),
         eager_ns: Some(40_000.0),
         relative_l2: Some(2e-4),
+        kernels: vec![LaunchedKernel {
+            name: "flash".to_owned(),
+            grid: [1, 8, 2],
+            block: [128, 1, 1],
+            shared_bytes: Some(49_152),
+            registers: None,
+        }],
     };
     store.record_baselines(session, std::slice::from_ref(&baseline)).await.unwrap();
 

@@ -59,8 +59,9 @@ while read -r line; do
         cp "$(value k)" "$folder/wrong"
         echo short >"$folder/short"
         printf '{"backends": ['
-        printf '{"name": "slow", "launches_per_sample": 20, "eager_ns": 61000, "output": "right"},'
-        printf '{"name": "quick", "launches_per_sample": 40},'
+        printf '{"name": "slow", "launches_per_sample": 20, "eager_ns": 61000, "output": "right",'
+        printf '"kernels": [{"name": "one\\u001b[31m", "grid": [2, 3, 1], "block": [64, 1, 1]}]},'
+        printf '{"name": "quick", "launches_per_sample": 40, "kernels": [{"name": "none", "grid": [0, 1, 1], "block": [1, 1, 1]}]},'
         printf '{"name": "broken", "error": "its scores would take 32 GiB"},'
         printf '{"name": "wrong", "launches_per_sample": 40, "output": "wrong"},'
         printf '{"name": "short", "launches_per_sample": 40, "output": "short"},'

@@ -1,6 +1,7 @@
 //! Baseline programs: one that behaves, and every way to fail. These tests need no GPU and no PyTorch.
 
 mod expressions;
+mod graph_kernels;
 
 use std::fs;
 use std::path::Path;
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 use optloop::domain::compute::Compute;
 use optloop::domain::device::TimeSource;
+use optloop::domain::launched::LaunchedKernel;
 use optloop::domain::op::{Dtype, Op};
 use optloop::domain::record::Baseline;
 use optloop::domain::regime::Regime;
@@ -96,12 +98,16 @@ async fn working_backends_report_their_error_and_others_the_reason() {
     assert!(process.pid().is_some());
 
     let backends = prepare(&mut process).await.unwrap();
+    let (grid, block) = ([2, 3, 1], [64, 1, 1]);
+    let kernel = LaunchedKernel { name: "one\u{fffd}".to_owned(), grid, block, shared_bytes: None, registers: None };
     assert_eq!(
         backends[0].ready,
-        Ok(Ready { launches_per_sample: 20, eager_ns: Some(61_000.0), relative_l2: Some(0.0) }),
+        Ok(Ready { launches_per_sample: 20, eager_ns: Some(61_000.0), relative_l2: Some(0.0), kernels: vec![kernel] }),
         "it got the inputs, and its output was read before the files were removed"
     );
-    assert_eq!(backends[1].ready, Ok(Ready { launches_per_sample: 40, eager_ns: None, relative_l2: None }));
+    // A kernel without blocks is none.
+    let quick = Ready { launches_per_sample: 40, eager_ns: None, relative_l2: None, kernels: Vec::new() };
+    assert_eq!(backends[1].ready, Ok(quick));
     let errors: Vec<String> =
         backends[2..].iter().map(|b| format!("{}: {}", b.name, b.ready.as_ref().unwrap_err())).collect();
     insta::assert_snapshot!(errors.join("\n"), @"

@@ -6,6 +6,7 @@ use super::breakdown::Breakdown;
 use super::{Change, Ratio, Roofline, Variant};
 use crate::domain::counters::Counters;
 use crate::domain::ids::{CaseName, IterationId};
+use crate::domain::launched::LaunchedKernel;
 use crate::domain::machine::MachineSummary;
 use crate::domain::op::Dims;
 use crate::domain::profile::Profile;
@@ -128,6 +129,8 @@ pub struct Baseline {
     pub ci_us: Option<[f64; 2]>,
     /// Whether it is the workload's initial kernel, because there is no other baseline.
     pub is_initial_kernel: bool,
+    /// The kernels that a call launches. Empty if they are not known.
+    pub kernels: Vec<LaunchedKernel>,
 }
 
 /// A baseline's time on a case before the first comparison.
@@ -147,6 +150,8 @@ pub struct TimedBaseline {
     pub eager_us: Option<f64>,
     /// Its error over the whole output.
     pub relative_l2: Option<f64>,
+    /// The kernels that a call launches. Empty if they are not known.
+    pub kernels: Vec<LaunchedKernel>,
 }
 
 /// How the times of winners changed from screening to their comparison, over all winners.

@@ -1,6 +1,7 @@
 //! The tables of the details. Cells are plain text, which the templates escape.
 
 use crate::domain::variant::{Params, show_params};
+use crate::report::baseline_kernels;
 use crate::report::contract::{Case, Ratio, Report, Win};
 use crate::report::format::{self, NOTHING, duration, either, percent, relative_error, times, us, usd};
 use crate::report::table::Table;
@@ -98,9 +99,10 @@ fn baselines(report: &Report) -> Table {
             range(one.ci_us, us),
             shown(one.eager_us, us),
             shown(one.relative_l2, relative_error),
+            baseline_kernels::named(&one.kernels),
         ]
     });
-    Table::new(&["Case", "Baseline", "Regime", ">Graph", ">Interval", ">Eager", ">Error"], rows)
+    Table::new(&["Case", "Baseline", "Regime", ">Graph", ">Interval", ">Eager", ">Error", "Kernels"], rows)
 }
 
 fn counted(report: &Report) -> Table {

@@ -80,11 +80,11 @@ fn the_figures_of_a_case_are_those_of_the_comparison_of_its_best_variant() {
     - The baseline of `b1h1s128` does not report the state of its graphs, so it may be the other one.
     - There was no final for `b1h1s128`: the figures come from the confirmation.
 
-    Every baseline, timed separately before the first comparison. Eager is the time of a call without a CUDA graph, including the host's work.
+    Every baseline, timed separately before the first comparison. Eager is the time of a call without a CUDA graph, including the host's work. Kernels are those of a call, with their blocks.
 
-    | Case | Baseline | Regime | Graph | Interval | Eager | Error |
-    |---|---|---|--:|--:|--:|--:|
-    | b1h1s128 | torch sdpa (flash) | warm | 25.00 | 24.88 to 25.12 | - | - |
+    | Case | Baseline | Regime | Graph | Interval | Eager | Error | Kernels |
+    |---|---|---|--:|--:|--:|--:|---|
+    | b1h1s128 | torch sdpa (flash) | warm | 25.00 | 24.88 to 25.12 | - | - | - |
     "#);
     insta::assert_snapshot!(section(&report, "| # | Case", "Errors of the best"), @r"
     | # | Case | Verdict | Time | Speed-up | Predicted | Prediction | Variant | Claim |
@@ -244,11 +244,11 @@ fn a_final_settles_a_near_tie_and_gives_the_figures() {
     - The baseline of `b1h1s128` does not report the state of its graphs, so it may be the other one.
     - Other processes used the GPU while `b1h1s128` was timed: python3 (process 4242, 512 MiB).
 
-    Every baseline, timed separately before the first comparison. Eager is the time of a call without a CUDA graph, including the host's work.
+    Every baseline, timed separately before the first comparison. Eager is the time of a call without a CUDA graph, including the host's work. Kernels are those of a call, with their blocks.
 
-    | Case | Baseline | Regime | Graph | Interval | Eager | Error |
-    |---|---|---|--:|--:|--:|--:|
-    | b1h1s128 | torch sdpa (flash) | warm | 25.00 | 24.88 to 25.12 | - | - |
+    | Case | Baseline | Regime | Graph | Interval | Eager | Error | Kernels |
+    |---|---|---|--:|--:|--:|--:|---|
+    | b1h1s128 | torch sdpa (flash) | warm | 25.00 | 24.88 to 25.12 | - | - | - |
     ");
 }
 
@@ -340,10 +340,10 @@ fn every_baseline_is_listed_as_a_user_without_graphs_sees_it() {
     record.baselines[0].eager_ns = Some(38_000.0);
     record.baselines[0].relative_l2 = Some(2.5e-4);
     insta::assert_snapshot!(section(&report(&record), "Every baseline", "</details>"), @"
-    Every baseline, timed separately before the first comparison. Eager is the time of a call without a CUDA graph, including the host's work.
+    Every baseline, timed separately before the first comparison. Eager is the time of a call without a CUDA graph, including the host's work. Kernels are those of a call, with their blocks.
 
-    | Case | Baseline | Regime | Graph | Interval | Eager | Error |
-    |---|---|---|--:|--:|--:|--:|
-    | b1h1s128 | torch sdpa (flash) | warm | 25.00 | 24.88 to 25.12 | 38.00 | 2.5e-4 |
+    | Case | Baseline | Regime | Graph | Interval | Eager | Error | Kernels |
+    |---|---|---|--:|--:|--:|--:|---|
+    | b1h1s128 | torch sdpa (flash) | warm | 25.00 | 24.88 to 25.12 | 38.00 | 2.5e-4 | - |
     ");
 }

@@ -31,6 +31,7 @@ pub(in crate::report) fn full() -> Report {
             us: case.best_us.unwrap_or(1.0) * estimate,
             ci_us: None,
             is_initial_kernel: false,
+            kernels: vec![launched(32)],
         });
         let (lo, hi) = (Some(estimate * 0.97), Some(estimate * 1.02));
         case.ratio_to_baseline = Some(Ratio { estimate, lo, hi, paired: place != 1 });

@@ -66,7 +66,8 @@ fn a_session_is_told_to_programs_as_json() {
               24.875,
               25.125
             ],
-            "is_initial_kernel": false
+            "is_initial_kernel": false,
+            "kernels": []
           },
           "speedup_over_start": 1.6,
           "ratio_to_start": {
@@ -261,7 +262,8 @@ fn a_session_is_told_to_programs_as_json() {
             25.125
           ],
           "eager_us": null,
-          "relative_l2": null
+          "relative_l2": null,
+          "kernels": []
         }
       ],
       "winners_curse": null,

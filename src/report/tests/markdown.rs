@@ -210,11 +210,11 @@ fn a_session_reads_as_markdown() {
     | b8h8s512 | 400.00 | 1.00× | 10.0 | 0.01% | 2 / 58 | tiled BLOCK=64 PAD=8 (`67df4d5f39`) |
     | b16h8s512 | - | - | - | - | - / 58 | - |
 
-    Every baseline, timed separately before the first comparison. Eager is the time of a call without a CUDA graph, including the host's work.
+    Every baseline, timed separately before the first comparison. Eager is the time of a call without a CUDA graph, including the host's work. Kernels are those of a call, with their blocks.
 
-    | Case | Baseline | Regime | Graph | Interval | Eager | Error |
-    |---|---|---|--:|--:|--:|--:|
-    | b1h1s128 | torch sdpa (flash) | warm | 25.00 | 24.88 to 25.12 | - | - |
+    | Case | Baseline | Regime | Graph | Interval | Eager | Error | Kernels |
+    |---|---|---|--:|--:|--:|--:|---|
+    | b1h1s128 | torch sdpa (flash) | warm | 25.00 | 24.88 to 25.12 | - | - | - |
 
     </details>
 

@@ -23,6 +23,7 @@ use crate::domain::evaluation::Outcome;
 use crate::domain::finding::{Confidence, Evidence, EvidenceSource};
 use crate::domain::hypothesis::{Hypothesis, Reference, Score};
 use crate::domain::ids::{CaseName, IterationId, SessionId};
+use crate::domain::launched::LaunchedKernel;
 use crate::domain::mechanism::Mechanism;
 use crate::domain::op::DimSpec;
 use crate::domain::origin::{Change, Origin, Purpose};
@@ -190,6 +191,17 @@ pub(in crate::report) fn advantage(role: &'static str, modelled_factor: f64, exp
     }
 }
 
+/// A kernel of PyTorch with so many blocks.
+pub(in crate::report) fn launched(blocks: u32) -> LaunchedKernel {
+    LaunchedKernel {
+        name: "void pytorch_flash::flash_fwd_kernel<Traits<64, 128>, true>(Params)".to_owned(),
+        grid: [1, blocks, 1],
+        block: [128, 1, 1],
+        shared_bytes: Some(49_152),
+        registers: Some(160),
+    }
+}
+
 /// Makes two wins in a row on one case, a start without a win on another, and nothing correct on the third.
 pub(in crate::report) fn record() -> SessionRecord {
     let message = "all zeros".to_owned();
@@ -217,6 +229,7 @@ pub(in crate::report) fn record() -> SessionRecord {
             timing: timing(25.0),
             eager_ns: None,
             relative_l2: None,
+            kernels: Vec::new(),
         }],
         iterations: vec![
             iteration(

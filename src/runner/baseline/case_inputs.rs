@@ -6,6 +6,7 @@ use std::path::Path;
 use super::process::sentence;
 use super::protocol::PreparedBackend;
 use super::{Backend, Ready, plausible};
+use crate::domain::launched::LaunchedKernel;
 use crate::domain::op::{Dims, Dtype, Op};
 use crate::domain::workload::Tolerance;
 use crate::runner::inputs;
@@ -19,6 +20,10 @@ const ORACLE_FLOP: f64 = 1e9;
 /// The relative error above which a baseline counts as computing something else. Rounding to the coarsest dtype in use,
 /// FP8 with 3 bits of mantissa, gives a few hundredths.
 const WRONG: f64 = 0.1;
+
+/// The most kernels of a call to keep, and the most characters of a name. Templates have long ones.
+const MAX_KERNELS: usize = 64;
+const MAX_NAME: usize = 1000;
 
 /// Accepts any error, because only the computed error is of interest here.
 const ANY_ERROR: Tolerance = Tolerance { relative_l2: f64::INFINITY, worst_row: f64::INFINITY };
@@ -65,7 +70,8 @@ impl CaseInputs {
             return Err(format!("it reported an invalid eager time of {ns} ns"));
         }
         let relative_l2 = backend.output.as_ref().map(|file| self.error(file, folder)).transpose()?;
-        Ok(Ready { launches_per_sample, eager_ns: backend.eager_ns, relative_l2 })
+        let kernels = known_kernels(backend.kernels.as_deref().unwrap_or_default());
+        Ok(Ready { launches_per_sample, eager_ns: backend.eager_ns, relative_l2, kernels })
     }
 
     /// Returns the error of an output.
@@ -84,6 +90,18 @@ impl CaseInputs {
             false => Err(format!("it computes a different result: its relative error is {:.2e}", found.relative_l2)),
         }
     }
+}
+
+/// Returns the kernels of a call, with names that can be shown. They only explain, so senseless ones are left out as a whole.
+fn known_kernels(kernels: &[LaunchedKernel]) -> Vec<LaunchedKernel> {
+    if kernels.len() > MAX_KERNELS || kernels.iter().any(|kernel| kernel.blocks() == 0 || kernel.threads() == 0) {
+        return Vec::new();
+    }
+    let shown = |kernel: &LaunchedKernel| {
+        let name = sentence(&kernel.name).chars().take(MAX_NAME).collect();
+        LaunchedKernel { name, ..kernel.clone() }
+    };
+    kernels.iter().map(shown).collect()
 }
 
 /// Returns a path as a string for JSON.

@@ -100,5 +100,6 @@ fn summary(case: &Case, backend: &Backend, samples_ns: Vec<f64>) -> Option<Basel
         timing: Timing::of(samples_ns, ready.launches_per_sample)?,
         eager_ns: ready.eager_ns,
         relative_l2: ready.relative_l2,
+        kernels: ready.kernels.clone(),
     })
 }

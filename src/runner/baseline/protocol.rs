@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::compute::Compute;
 use crate::domain::device::{DeviceInfo, TimeSource};
+use crate::domain::launched::LaunchedKernel;
 use crate::domain::op::{Dims, Dtype, TensorSpec};
 use crate::domain::regime::Regime;
 
@@ -101,6 +102,8 @@ pub struct PreparedBackend {
     pub eager_ns: Option<f64>,
     /// Name of its file in the request's output folder; `None` if it wrote none.
     pub output: Option<String>,
+    /// The kernels of a call; `None` if the program does not tell.
+    pub kernels: Option<Vec<LaunchedKernel>>,
 }
 
 /// The answer to `Request::Sample`.

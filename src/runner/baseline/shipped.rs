@@ -11,12 +11,13 @@ use tempfile::TempDir;
 
 use crate::domain::workload::EXPRESSION;
 
-/// The shipped files with their texts. All import the last.
-const FILES: [(&str, &str); 4] = [
+/// The shipped files with their texts. All import the last two.
+const FILES: [(&str, &str); 5] = [
     (EXPRESSION, include_str!("../../../kernels/baselines/torch_expression.py")),
     ("torch_sdpa.py", include_str!("../../../kernels/baselines/torch_sdpa.py")),
     ("torch_matmul.py", include_str!("../../../kernels/baselines/torch_matmul.py")),
     ("graph_timing.py", include_str!("../../../kernels/baselines/graph_timing.py")),
+    ("graph_kernels.py", include_str!("../../../kernels/baselines/graph_kernels.py")),
 ];
 
 /// Returns whether a file of a folder is a program that optloop ships. If one of the shipped files was changed, no file

@@ -144,6 +144,7 @@ impl Live {
             timing: timing(25_600.0),
             eager_ns: None,
             relative_l2: None,
+            kernels: Vec::new(),
         };
         if self.scene.store.record_baselines(self.session, std::slice::from_ref(&baseline)).await.is_ok() {
             self.state.apply(&Record::Baseline(baseline));

@@ -1,0 +1,103 @@
+//! What the fastest baseline launches, beside the winner: what is known of why it is slower or faster.
+
+use super::contract::{Baseline, Case, Report};
+use super::format::{NOTHING, counted, fine};
+use crate::domain::launched::{LaunchedKernel, largest};
+
+/// The most kernels of a call to name.
+const MAX_NAMED: usize = 3;
+
+/// The most characters of a kernel's name to show.
+const MAX_NAME: usize = 60;
+
+/// How many times the multiprocessors that a baseline keeps busy ours must, for that to be a reason.
+const MIN_MORE: f64 = 1.3;
+
+/// Names the kernels of a call with their blocks: `flash_fwd_kernel (32)`. A dash if they are not known.
+pub(super) fn named(kernels: &[LaunchedKernel]) -> String {
+    let one = |kernel: &LaunchedKernel| format!("{} ({})", name(kernel), kernel.blocks());
+    let told: Vec<String> = kernels.iter().take(MAX_NAMED).map(one).collect();
+    match kernels.len() {
+        0 => NOTHING.to_owned(),
+        all if all > MAX_NAMED => format!("{} and {} more", told.join(", "), all - MAX_NAMED),
+        _ => told.join(", "),
+    }
+}
+
+/// Says what the largest kernel of a baseline is: `` `flash_fwd_kernel` (32 blocks of 128 threads)``. None if not known.
+pub(super) fn in_short(baseline: &Baseline) -> Option<String> {
+    let kernel = largest(&baseline.kernels)?;
+    let more = match baseline.kernels.len() {
+        1 => String::new(),
+        all => format!(" and {}", counted(all - 1, "more kernel")),
+    };
+    let (blocks, threads) = (counted(kernel.blocks() as usize, "block"), kernel.threads());
+    Some(format!("`{}` ({blocks} of {threads} threads){more}", name(kernel)))
+}
+
+/// Says on how many of the cases that ours wins the fastest baseline leaves more multiprocessors idle, with the largest lead
+/// among them, or else what it launches where the lead is largest. None if that is not known.
+pub(super) fn sentence(report: &Report) -> Option<String> {
+    let lead = |case: &Case| case.ratio_to_baseline.map_or(0.0, |ratio| ratio.estimate);
+    let known = |case: &&Case| lead(case) > 1.0 && case.baseline.as_ref().is_some_and(|one| !one.kernels.is_empty());
+    let won: Vec<&Case> = report.cases.iter().filter(known).collect();
+    let idle: Vec<&Case> = won.iter().copied().filter(|case| leaves_more_idle(case).unwrap_or_default()).collect();
+    let cases = if idle.is_empty() { &won } else { &idle };
+    let case = cases.iter().max_by(|a, b| lead(a).total_cmp(&lead(b)))?;
+    let baseline = case.baseline.as_ref()?;
+    let (name, launches) = (&baseline.name, in_short(baseline)?);
+    let ours = case.ctas.map(|blocks| format!("; ours has {}", counted(blocks as usize, "block"))).unwrap_or_default();
+    let on = format!("on `{}`, where ours is {} as fast, `{name}` launches {launches}", case.case, fine(lead(case)));
+    let sms = case.sms;
+    Some(match idle.len() {
+        0 => format!("What the fastest baselines launch: {on}{ours}."),
+        some => format!(
+            "On {some} of the {} that ours wins, the fastest baseline keeps fewer of the {sms} SMs busy: {on}{ours}.",
+            counted(won.len(), "case")
+        ),
+    })
+}
+
+/// Returns whether the largest kernel of a case's baseline leaves more multiprocessors idle than ours. None if not known.
+fn leaves_more_idle(case: &Case) -> Option<bool> {
+    let busy = |blocks: u64| blocks.min(u64::from(case.sms)) as f64;
+    let theirs = largest(&case.baseline.as_ref()?.kernels)?.blocks();
+    Some(busy(case.ctas?) >= MIN_MORE * busy(theirs))
+}
+
+/// Returns the name of a kernel, cut to what can be read.
+fn name(kernel: &LaunchedKernel) -> String {
+    kernel.short_name().chars().take(MAX_NAME).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{launched, record_ahead, report};
+    use super::*;
+
+    /// Ours has two blocks on 58 SMs.
+    #[test]
+    fn a_baseline_that_leaves_more_of_the_gpu_idle_is_told() {
+        let told = |blocks: u32, more: usize| {
+            let mut report = report(&record_ahead());
+            report.cases.iter_mut().for_each(|case| case.ctas = Some(48));
+            let kernels = vec![launched(blocks); 1 + more];
+            report
+                .cases
+                .iter_mut()
+                .filter_map(|case| case.baseline.as_mut())
+                .for_each(|one| one.kernels = kernels.clone());
+            sentence(&report).unwrap()
+        };
+        insta::assert_snapshot!([told(16, 0), told(64, 1), told(1, 4)].join("\n"), @"
+        On 1 of the 1 case that ours wins, the fastest baseline keeps fewer of the 58 SMs busy: on `b1h1s128`, where ours is 2.50× as fast, `torch sdpa (flash)` launches `flash_fwd_kernel` (16 blocks of 128 threads); ours has 48 blocks.
+        What the fastest baselines launch: on `b1h1s128`, where ours is 2.50× as fast, `torch sdpa (flash)` launches `flash_fwd_kernel` (64 blocks of 128 threads) and 1 more kernel; ours has 48 blocks.
+        On 1 of the 1 case that ours wins, the fastest baseline keeps fewer of the 58 SMs busy: on `b1h1s128`, where ours is 2.50× as fast, `torch sdpa (flash)` launches `flash_fwd_kernel` (1 block of 128 threads) and 4 more kernels; ours has 48 blocks.
+        ");
+        assert_eq!(sentence(&report(&record_ahead())), None, "the kernels are not known");
+        assert_eq!(
+            named(&vec![launched(7); 4]),
+            "flash_fwd_kernel (7), flash_fwd_kernel (7), flash_fwd_kernel (7) and 1 more"
+        );
+    }
+}
