@@ -99,7 +99,7 @@ async fn working_backends_report_their_error_and_others_the_reason() {
 
     let backends = prepare(&mut process).await.unwrap();
     let (grid, block) = ([2, 3, 1], [64, 1, 1]);
-    let kernel = LaunchedKernel { name: "one\u{fffd}".to_owned(), grid, block, shared_bytes: None, registers: None };
+    let kernel = LaunchedKernel { name: "one[31m".to_owned(), grid, block, shared_bytes: None, registers: None };
     assert_eq!(
         backends[0].ready,
         Ok(Ready { launches_per_sample: 20, eager_ns: Some(61_000.0), relative_l2: Some(0.0), kernels: vec![kernel] }),
