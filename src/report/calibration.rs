@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use super::contract::{Calibration, Claim, Kept, Pay, Predictions, Refuted};
-use super::format::times;
+use super::format::{percent, times};
 use crate::domain::history::History;
 use crate::domain::hypothesis::Score;
 use crate::domain::mechanism::Mechanism;
 use crate::domain::prediction::{Crps, Prediction};
 use crate::domain::record::{IterationRecord, SessionRecord};
 use crate::domain::refuted::{SingleChange, Tries, tries};
-use crate::domain::statistics::{mean_interval, median, share_interval};
+use crate::domain::statistics::{mean_interval, median, median_interval, ratio_interval, share_interval};
 
 /// Claims below which coverage is not judged. With 50, the interval of a coverage of 80% is 22 points wide.
 const ENOUGH: usize = 50;
@@ -114,9 +114,8 @@ fn judged(kind: &'static str, band: Option<[Option<f64>; 2]>, claims: &[Tested<'
     let interval = share_interval(covered, claims.len())?;
     // The ends do not overlap.
     let ends = ENDS.min(claims.len().div_ceil(2));
-    let width = |claims: &[Tested<'_>]| {
-        median(&claims.iter().map(|claim| claim.prediction.width()).collect::<Vec<_>>()).unwrap_or(1.0)
-    };
+    let widths = |claims: &[Tested<'_>]| claims.iter().map(|claim| claim.prediction.width()).collect::<Vec<f64>>();
+    let (first, last) = (widths(&claims[..ends]), widths(&claims[claims.len() - ends..]));
     let mean = |of: fn(&Tested<'_>) -> f64| claims.iter().map(of).sum::<f64>() / claims.len() as f64;
     let differences: Vec<f64> = claims.iter().map(|claim| claim.crps.prediction - claim.crps.no_change).collect();
     let (difference, limits) = mean_interval(&differences)?;
@@ -127,13 +126,32 @@ fn judged(kind: &'static str, band: Option<[Option<f64>; 2]>, claims: &[Tested<'
         enough: claims.len() >= ENOUGH,
         coverage: covered as f64 / claims.len() as f64,
         coverage_ci: [interval.lo, interval.hi],
-        first_width: width(&claims[..ends]),
-        last_width: width(&claims[claims.len() - ends..]),
+        first_width: median(&first).unwrap_or(1.0),
+        last_width: median(&last).unwrap_or(1.0),
+        narrowed: (claims.len() >= ENOUGH).then(|| narrowed(&first, &last)).flatten(),
         crps: mean(|claim| claim.crps.prediction),
         crps_no_change: mean(|claim| claim.crps.no_change),
         crps_difference: [difference, limits.lo, limits.hi],
         faster: claims.iter().filter(|claim| claim.actual > 1.0).count(),
     })
+}
+
+/// Returns what is left of the logarithm of the first widths' median in the last ones, with its 95% interval. None for widths
+/// of which one may be 1.
+fn narrowed(first: &[f64], last: &[f64]) -> Option<[f64; 3]> {
+    let ln_median = |widths: &[f64]| {
+        let logs: Vec<f64> = widths.iter().map(|width| width.ln()).collect();
+        median(&logs).zip(median_interval(&logs)).filter(|(_, interval)| interval.lo > 0.0)
+    };
+    let (first, last) = (ln_median(first)?, ln_median(last)?);
+    let interval = ratio_interval(last, first);
+    Some([last.0 / first.0, interval.lo, interval.hi])
+}
+
+/// Says what is left of the width's logarithm. Empty if that is not known.
+pub(super) fn left(kept: &Kept) -> String {
+    let told = |[left, lo, hi]: [f64; 3]| format!(" ({}, {} to {})", percent(left), percent(lo), percent(hi));
+    kept.narrowed.map(told).unwrap_or_default()
 }
 
 /// Names a band of predicted speed-ups.

@@ -93,6 +93,9 @@ pub struct Kept {
     pub first_width: f64,
     /// The same over the last claims.
     pub last_width: f64,
+    /// What is left of the logarithm of the width, with its 95% interval: estimate, low and high. Null below 50
+    /// claims.
+    pub narrowed: Option<[f64; 3]>,
     /// Mean continuous ranked probability score of the predictions. Smaller is better.
     pub crps: f64,
     /// That of the forecast "no change".

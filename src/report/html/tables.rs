@@ -130,7 +130,7 @@ fn kept(report: &Report) -> Table {
             calibration::band(one),
             one.claims.to_string(),
             format!("{} ({} to {}){few}", percent(one.coverage), percent(lo), percent(hi)),
-            format!("{} to {}", times(one.first_width), times(one.last_width)),
+            format!("{} to {}{}", times(one.first_width), times(one.last_width), calibration::left(one)),
             score(one.crps),
             score(one.crps_no_change),
             format!("{} ({} to {})", score(difference), score(from), score(to)),

@@ -378,6 +378,7 @@ fn a_session_is_told_to_programs_as_json() {
             ],
             "first_width": 1.3636363636363635,
             "last_width": 1.3636363636363635,
+            "narrowed": null,
             "crps": 0.02524779142427825,
             "crps_no_change": 0.2350018146228678,
             "crps_difference": [

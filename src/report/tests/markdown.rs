@@ -148,7 +148,7 @@ fn a_session_reads_as_markdown() {
 
     ## Calibration of the predictions
 
-    A claim predicts the speed-up over a named earlier iteration: a median, and a range that should hold the outcome in 80% of all cases. Coverage has its 95% interval (Wilson), and is judged from 50 claims on. The width is the median factor between the ends of the ranges, of the first and of the last claims (25 each, or half of them). The CRPS, the continuous ranked probability score of the logarithm of the speed-up, is compared with that of the forecast "no change", with a bootstrap interval: below 0, the predictions are better. An outcome in the range says that the prediction was good, not that the variant was: that is the last column.
+    A claim predicts the speed-up over a named earlier iteration: a median, and a range that should hold the outcome in 80% of all cases. Coverage has its 95% interval (Wilson), and is judged from 50 claims on. The width is the median factor between the ends of the ranges, of the first and of the last claims (25 each, or half of them). In brackets is what is left of its logarithm, with a 95% interval. The CRPS, the continuous ranked probability score of the logarithm of the speed-up, is compared with that of the forecast "no change", with a bootstrap interval: below 0, the predictions are better. An outcome in the range says that the prediction was good, not that the variant was: that is the last column.
 
     | Kind | Predicted speed-up | Claims | Coverage | Width, first to last | CRPS | "No change" | Difference | Faster |
     |---|---|--:|---|---|--:|--:|---|--:|

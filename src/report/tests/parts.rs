@@ -137,8 +137,8 @@ fn a_slower_move_is_in_range_and_not_faster_and_a_change_that_always_fails_is_na
     let text = report.to_markdown_details().unwrap();
     let from = text.find("| move |").unwrap();
     insta::assert_snapshot!(&text[from..text.find("## Time and cost").unwrap()].trim_end(), @"
-    | move | all | 63 | 95% (87% to 98%) | 1.25× to 1.25× | 0.043 | 0.124 | -0.081 (-0.085 to -0.077) | 0 of 63 |
-    | move | 0.80× to 0.95× | 63 | 95% (87% to 98%) | 1.25× to 1.25× | 0.043 | 0.124 | -0.081 (-0.085 to -0.077) | 0 of 63 |
+    | move | all | 63 | 95% (87% to 98%) | 1.25× to 1.25× (100%, 100% to 100%) | 0.043 | 0.124 | -0.081 (-0.085 to -0.077) | 0 of 63 |
+    | move | 0.80× to 0.95× | 63 | 95% (87% to 98%) | 1.25× to 1.25× (100%, 100% to 100%) | 0.043 | 0.124 | -0.081 (-0.085 to -0.077) | 0 of 63 |
 
     What paid, by mechanism and by parameter. A change of several parameters counts for its mechanism only.
 
