@@ -32,6 +32,7 @@ fn main() {
         assert_eq!(checked.expect("the output is right").rows_checked, rows.len());
         start.elapsed()
     };
+    held_out();
     println!("idle cores: {}", summary(&mut (0..TIMED).map(|_| check()).collect::<Vec<_>>()));
     let busy = &AtomicBool::new(true);
     std::thread::scope(|scope| {
@@ -42,6 +43,27 @@ fn main() {
         busy.store(false, Ordering::Relaxed);
         println!("busy cores: {}", summary(&mut times));
     });
+}
+
+/// Times what other threads do for each evaluation of large matrix products: inputs are decoded, and the oracle answers for some
+/// rows.
+fn held_out() {
+    let op = ops::find("gemm").expect("gemm is an op");
+    for (m, n, k) in [(8192, 8192, 8192), (16, 8192, 8192), (512, 512, 16384), (1024, 16384, 1024)] {
+        let dims: Dims = [("M", m), ("N", n), ("K", k)].map(|(name, size)| (name.to_owned(), size)).into();
+        let drawn: Vec<Vec<u8>> =
+            op.inputs(&dims, Dtype::F16).iter().map(|one| inputs::encode(&inputs::draw(one, 1), one.dtype)).collect();
+        let (mut decoding, mut answering) = (Vec::new(), Vec::new());
+        for seed in 0..3 {
+            let start = Instant::now();
+            let values: Vec<Vec<f32>> = drawn.iter().map(|bytes| inputs::decode(bytes, Dtype::F16)).collect();
+            decoding.push(start.elapsed());
+            let start = Instant::now();
+            Expectation::of_few_rows(op, &dims, Dtype::F16, &values, 2e8, seed).expect("the oracle answers");
+            answering.push(start.elapsed());
+        }
+        println!("m{m}n{n}k{k}: decode {}; oracle {}", summary(&mut decoding), summary(&mut answering));
+    }
 }
 
 fn summary(times: &mut [Duration]) -> String {

@@ -12,7 +12,7 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
 use self::finite::is_large;
-use self::rows::{MIN_ROWS, choose_rows};
+use self::rows::{FEW_ROWS, MIN_ROWS, choose_rows};
 use super::outputs::{Output, Outputs, Refusal};
 use crate::domain::correctness::Correctness;
 use crate::domain::op::{Dims, Dtype, Op, Probed};
@@ -33,6 +33,16 @@ pub struct Expectation {
     /// Whether each row is measured against its own scale, because the scales of rows differ on purpose.
     own_scale: bool,
     dtype: Dtype,
+}
+
+/// Which rows of an output are compared with the oracle.
+#[derive(Clone, Copy)]
+struct SampledRows {
+    /// The work that the oracle may take.
+    oracle_flop: f64,
+    /// The fewest rows, whatever they take.
+    least: usize,
+    seed: u64,
 }
 
 /// An output row that is compared with the oracle.
@@ -57,7 +67,21 @@ impl Expectation {
         oracle_flop: f64,
         seed: u64,
     ) -> Result<Self, String> {
-        Self::of(op, dims, dtype, inputs, oracle_flop, seed, &Probed::default())
+        let rows = SampledRows { oracle_flop, least: MIN_ROWS, seed };
+        Self::of(op, dims, dtype, inputs, rows, &Probed::default())
+    }
+
+    /// Does the same with 8 rows or more: enough to tell this output from that of other inputs.
+    pub fn of_few_rows(
+        op: &dyn Op,
+        dims: &Dims,
+        dtype: Dtype,
+        inputs: &[Vec<f32>],
+        oracle_flop: f64,
+        seed: u64,
+    ) -> Result<Self, String> {
+        let rows = SampledRows { oracle_flop, least: FEW_ROWS, seed };
+        Self::of(op, dims, dtype, inputs, rows, &Probed::default())
     }
 
     /// Does the same for the inputs of a probe. Each row is measured against its own scale.
@@ -70,7 +94,8 @@ impl Expectation {
         seed: u64,
         probed: &Probed,
     ) -> Result<Self, String> {
-        Ok(Self { own_scale: true, ..Self::of(op, dims, dtype, inputs, oracle_flop, seed, probed)? })
+        let rows = SampledRows { oracle_flop, least: MIN_ROWS, seed };
+        Ok(Self { own_scale: true, ..Self::of(op, dims, dtype, inputs, rows, probed)? })
     }
 
     fn of(
@@ -78,8 +103,7 @@ impl Expectation {
         dims: &Dims,
         dtype: Dtype,
         inputs: &[Vec<f32>],
-        oracle_flop: f64,
-        seed: u64,
+        SampledRows { oracle_flop, least, seed }: SampledRows,
         probed: &Probed,
     ) -> Result<Self, String> {
         let outputs = Outputs::of(op, dims, dtype);
@@ -88,7 +112,7 @@ impl Expectation {
             let count = output.rows.len();
             let affordable = (count as f64 * oracle_flop / op.oracle_flop(dims)) as usize;
             // The same seed, because outputs with as many rows often share the work for each.
-            let chosen = choose_rows(count, affordable.max(MIN_ROWS), &mut SmallRng::seed_from_u64(seed));
+            let chosen = choose_rows(count, affordable.max(least), &mut SmallRng::seed_from_u64(seed));
             rows.extend(chosen.into_iter().map(|row| output.rows.start + row));
         }
         rows.sort_unstable();

@@ -52,7 +52,7 @@ impl Data {
     }
 
     /// Rotates every input by an amount drawn from the seed. This takes a fraction of the time of drawing new inputs, which
-    /// only a sorted input needs. One from a file stays as it is.
+    /// only a sorted input needs. One from a file stays as it is. Only a few rows have an expected output.
     pub fn turned(&self, problem: &Problem<'_>, oracle_flop: f64, seed: u64) -> Result<Self, String> {
         let mut rng = SmallRng::seed_from_u64(seed);
         let turn = |(tensor, (name, bytes)): (TensorSpec, &(String, Vec<u8>))| {
@@ -65,24 +65,15 @@ impl Data {
         let inputs: Inputs = input_tensors(problem).zip(&self.inputs).map(turn).collect();
         let tensors = input_tensors(problem).zip(&inputs);
         let values: Vec<Vec<f32>> = tensors.map(|(tensor, (_, bytes))| inputs::decode(bytes, tensor.dtype)).collect();
-        Self::encoded(problem, &values, inputs, oracle_flop, seed)
+        let Problem { op, dims, dtype, .. } = *problem;
+        Ok(Self { inputs, expectation: Expectation::of_few_rows(op, dims, dtype, &values, oracle_flop, seed)?, seed })
     }
 
     /// Computes the expected output for given values.
     pub fn of(problem: &Problem<'_>, values: &[Vec<f32>], oracle_flop: f64, seed: u64) -> Result<Self, String> {
-        Self::encoded(problem, values, encode(problem, values), oracle_flop, seed)
-    }
-
-    /// Computes the expected output for values that are already encoded.
-    pub fn encoded(
-        problem: &Problem<'_>,
-        values: &[Vec<f32>],
-        inputs: Inputs,
-        oracle_flop: f64,
-        seed: u64,
-    ) -> Result<Self, String> {
         let Problem { op, dims, dtype, .. } = *problem;
-        Ok(Self { inputs, expectation: Expectation::new(op, dims, dtype, values, oracle_flop, seed)?, seed })
+        let expectation = Expectation::new(op, dims, dtype, values, oracle_flop, seed)?;
+        Ok(Self { inputs: encode(problem, values), expectation, seed })
     }
 }
 
