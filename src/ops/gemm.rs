@@ -32,9 +32,13 @@ const SUM_PERIOD: i64 = 512;
 /// then has both for the hidden case.
 const MAX_HIDDEN_WORK: f64 = 2.0;
 
-/// Rows and columns that the oracle computes together. Their sums stay in the L1 cache while `a` and `b` stream by.
+/// Rows that the oracle computes together, and their sums. They stay in the L1 cache while `a` and `b` stream by.
 const BLOCK_ROWS: usize = 32;
-const BLOCK_COLUMNS: usize = 64;
+const BLOCK_SUMS: usize = 2048;
+
+/// The fewest and the most columns of these sums.
+const MIN_COLUMNS: usize = 64;
+const MAX_COLUMNS: usize = 512;
 
 /// The dimensions of a case as fields.
 struct Shape {
@@ -136,10 +140,11 @@ impl Op for Gemm {
         let [a, b] = inputs else { panic!("gemm has two inputs, not {}", inputs.len()) };
         let mut out = vec![0.0; rows.len() * shape.n];
         out.par_chunks_mut(BLOCK_ROWS * shape.n).zip(rows.par_chunks(BLOCK_ROWS)).for_each(|(out, rows)| {
-            let firsts = (0..shape.n).into_par_iter().step_by(BLOCK_COLUMNS);
-            let blocks: Vec<Vec<f64>> = firsts.map(|first| block(&shape, a, b, rows, first)).collect();
+            let columns = columns_of_block(rows.len());
+            let firsts = (0..shape.n).into_par_iter().step_by(columns);
+            let blocks: Vec<Vec<f64>> = firsts.map(|first| block(&shape, a, b, rows, first, columns)).collect();
             for (i, block) in blocks.iter().enumerate() {
-                let (first, width) = (i * BLOCK_COLUMNS, block.len() / rows.len());
+                let (first, width) = (i * columns, block.len() / rows.len());
                 for (out, sums) in out.chunks_exact_mut(shape.n).zip(block.chunks_exact(width)) {
                     out[first..first + width].copy_from_slice(sums);
                 }
@@ -149,11 +154,17 @@ impl Op for Gemm {
     }
 }
 
-/// Computes some rows of the output for one block of columns, starting at `first`.
-fn block(shape: &Shape, a: &[f32], b: &[f32], rows: &[usize], first: usize) -> Vec<f64> {
-    let width = BLOCK_COLUMNS.min(shape.n - first);
+/// Returns the columns of a block with so many rows: as many as its sums fit in the cache. Each row of b lies in another page of
+/// memory, so wide blocks need fewer of its pages at once.
+fn columns_of_block(rows: usize) -> usize {
+    (BLOCK_SUMS / rows.max(1)).clamp(MIN_COLUMNS, MAX_COLUMNS)
+}
+
+/// Computes some rows of the output for one block of so many columns, starting at `first`.
+fn block(shape: &Shape, a: &[f32], b: &[f32], rows: &[usize], first: usize, columns: usize) -> Vec<f64> {
+    let width = columns.min(shape.n - first);
     let mut sums = vec![0.0; rows.len() * width];
-    let mut wide = [0.0; BLOCK_COLUMNS];
+    let mut wide = [0.0; MAX_COLUMNS];
     for k in 0..shape.k {
         let of_b = &b[k * shape.n + first..][..width];
         wide.iter_mut().zip(of_b).for_each(|(wide, b)| *wide = f64::from(*b));
