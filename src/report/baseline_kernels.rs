@@ -65,9 +65,10 @@ fn leaves_more_idle(case: &Case) -> Option<bool> {
     Some(busy(case.ctas?) >= MIN_MORE * busy(theirs))
 }
 
-/// Returns the name of a kernel, cut to what can be read.
+/// Returns the name of a kernel, cut to what can be read, without characters that mean something in Markdown.
 fn name(kernel: &LaunchedKernel) -> String {
-    kernel.short_name().chars().take(MAX_NAME).collect()
+    let is_plain = |c: &char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '$' | ' ');
+    kernel.short_name().chars().filter(is_plain).take(MAX_NAME).collect()
 }
 
 #[cfg(test)]

@@ -215,9 +215,10 @@ fn against_part(part: &TimePart<'_>, cases: &[Case]) -> Option<Experiment> {
         before_us,
         after_us: Some([before_us / upper, before_us / lower]),
         expected_from: format!(
-            "its time without that part, measured, bounds it, and kernels that beat another family's gained {} of such a bound (on a log scale, the middle half of {})",
-            forecast::share(),
-            forecast::PAIRS
+            "{} earlier kernels that beat one of another family: the middle half of them gained {}, on a log scale, of what the \
+             largest part of the slower one bounds",
+            forecast::PAIRS,
+            forecast::share()
         ),
     };
     Some(above_floor(experiment, cases))

@@ -178,7 +178,7 @@ fn wider_values(edges: &[Edge<'_>], cases: usize, wall_s: Option<f64>) -> Option
     })
 }
 
-/// Describes a new kernel. Its session costs as much as this one. What it takes to write the kernel is not estimated.
+/// Describes a new kernel. Its session costs as much as this one.
 fn new_kernel(cases: &[Case], diagnoses: &[Diagnosis], room: f64, wall_s: Option<f64>) -> Choice {
     let minutes = wall_s.map(|wall_s| wall_s / 60.0);
     let idea = kernel_idea::of(cases, diagnoses);

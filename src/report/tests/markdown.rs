@@ -58,7 +58,7 @@ fn a_session_reads_as_markdown() {
     - *Before* is what the session had to beat: the first kernel. The *first kernel* is a case's first correct one.
     - A ratio above 1 means that ours is faster. With a 95% interval, both took turns in one run: the other time is that ratio times *now*. Ratios of two runs have two decimals.
     - The *floor* is the time that no correct kernel beats: arithmetic at its peak, transfers from memory or L2, or an empty launch. Caches were warm: inputs that fit were in L2.
-    - *Not explained* is what is left of the distance to the floor without that cause.
+    - *Not explained* is the part of the distance to the floor that the named cause would not remove.
 
     ## What was slow, and why
 
