@@ -80,6 +80,15 @@ pub fn usd(usd: f64) -> String {
     if usd > 0.0 && usd < 0.01 { format!("${usd:.4}") } else { format!("${usd:.2}") }
 }
 
+/// Formats a number with two digits that mean something, in groups of three: `120,000`.
+pub fn two_digits(number: f64) -> String {
+    let unit = 10_f64.powf(number.max(1.0).log10().floor() - 1.0).max(1.0);
+    let whole = format!("{:.0}", (number / unit).round() * unit);
+    let places = whole.char_indices().map(|(place, digit)| (whole.len() - place, digit));
+    let with_commas = places.flat_map(|(left, digit)| [Some(digit), (left % 3 == 1 && left > 1).then_some(',')]);
+    with_commas.flatten().collect()
+}
+
 /// Formats a duration: `55 min`, `4 h 5 min`, `12.5 s`. Below ten minutes it stays in seconds, so that parts of a short
 /// session add up.
 pub fn duration(seconds: f64) -> String {
@@ -113,6 +122,14 @@ pub fn gflops(rate: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn large_numbers_have_two_digits() {
+        assert_eq!(
+            [1.0, 99.4, 1_234.0, 124_999.0, 1_250_001.0].map(two_digits),
+            ["1", "99", "1,200", "120,000", "1,300,000"]
+        );
+    }
 
     #[test]
     fn names_share_the_words_before_a_hyphen() {

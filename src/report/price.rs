@@ -1,7 +1,7 @@
 //! What the recommended options cost, and what they should gain, as far as the recommendation does not say it.
 
 use super::contract::{Choice, Report};
-use super::format::{duration, usd};
+use super::format::{duration, two_digits, usd};
 use super::{effort, forecast, kernel_idea};
 
 /// The least saving of a GPU hour that is told, in US dollars.
@@ -36,26 +36,15 @@ fn expected(gain: &str) -> String {
 
 /// Says what the expected gain of a kernel is worth. None where the device costs nothing, or no gain is expected.
 fn saving(report: &Report, choice: &Choice) -> Option<String> {
-    let hours = report.session.wall_s.filter(|wall_s| *wall_s > 0.0)? / 3600.0;
-    let usd_per_hour = report.cost.session.gpu_usd / hours;
-    let saved_usd = usd_per_hour * (1.0 - 1.0 / choice.expected?);
+    let saved_usd = 3600.0 * gpu_usd_per_s(report)? * (1.0 - 1.0 / choice.expected?);
     if saved_usd < MIN_SAVED_USD {
         return None;
     }
     let pays = lines(report).map(|lines| {
-        let hours = digits(effort::usd_of_lines(lines) / saved_usd);
+        let hours = two_digits(effort::usd_of_lines(lines) / saved_usd);
         format!(", so work at ${:.0} an hour pays from {hours} GPU hours on", effort::USD_AN_HOUR)
     });
     Some(format!(" That saves {} of each GPU hour in these kernels{}.", usd(saved_usd), pays.unwrap_or_default()))
-}
-
-/// Writes a number with two digits that mean something, in groups of three: `120,000`.
-fn digits(number: f64) -> String {
-    let unit = 10_f64.powf(number.max(1.0).log10().floor() - 1.0).max(1.0);
-    let whole = format!("{:.0}", (number / unit).round() * unit);
-    let places = whole.char_indices().map(|(place, digit)| (whole.len() - place, digit));
-    let with_commas = places.flat_map(|(left, digit)| [Some(digit), (left % 3 == 1 && left > 1).then_some(',')]);
-    with_commas.flatten().collect()
 }
 
 /// Says what it takes to write a kernel. People's time is not on record, so it has a rule of thumb. What a language model
@@ -85,11 +74,15 @@ fn lines(report: &Report) -> Option<u64> {
     report.winning_families.iter().find(|family| family.name == name).map(|family| family.lines)
 }
 
+/// Returns what the device cost in this session, in US dollars a second. None if it cost nothing.
+fn gpu_usd_per_s(report: &Report) -> Option<f64> {
+    let wall_s = report.session.wall_s.filter(|wall_s| *wall_s > 0.0)?;
+    Some(report.cost.session.gpu_usd / wall_s).filter(|rate| *rate > 0.0)
+}
+
 /// Says what another session of so many seconds costs at the rate of this one: `240 s and for $0.23`.
 pub(super) fn of_session(report: &Report, seconds: f64) -> String {
-    let wall_s = report.session.wall_s.filter(|wall_s| *wall_s > 0.0);
-    let rate = wall_s.map(|wall_s| report.cost.session.gpu_usd / wall_s).filter(|rate| *rate > 0.0);
-    let dollars = rate.map(|rate| format!(" and for {}", usd(rate * seconds))).unwrap_or_default();
+    let dollars = gpu_usd_per_s(report).map(|rate| format!(" and for {}", usd(rate * seconds))).unwrap_or_default();
     format!("{}{dollars}", duration(seconds))
 }
 
@@ -154,14 +147,6 @@ mod tests {
         );
         (report.cost.session.llm_usd, report.cost.cumulative.llm_usd) = (0.0, 0.0);
         assert_eq!(writing(&report), human);
-    }
-
-    #[test]
-    fn large_numbers_have_two_digits() {
-        assert_eq!(
-            [1.0, 99.4, 1_234.0, 124_999.0, 1_250_001.0].map(digits),
-            ["1", "99", "1,200", "120,000", "1,300,000"]
-        );
     }
 
     /// Loads take a third of the time of one of three winners.

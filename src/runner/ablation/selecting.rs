@@ -47,9 +47,10 @@ fn between(
 ) -> Option<Range<usize>> {
     let target = |place: usize| {
         let label = instructions[place].operands.last()?;
-        // A label of a scope may stand again in another one. One before the branch leads back.
+        // A label of a scope may stand again in another one. One before the branch may lead back, and the last one encloses the
+        // others.
         let places = labels.get(label)?;
-        places.iter().all(|to| *to > place).then(|| places[0])
+        places.iter().all(|to| *to > place).then(|| places.last().copied()).flatten()
     };
     let (mut end, mut place) = (target(branch)?, branch + 1);
     while place < end {
