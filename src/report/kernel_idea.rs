@@ -2,8 +2,9 @@
 //! against the part of the winners' time that one kind of work takes, measured without it.
 
 use super::breakdown::WAITS;
+use super::changes::named;
 use super::contract::{Baseline, Case, Diagnosis, DiagnosisOf, Finding};
-use super::format::{counted, either, percent, times};
+use super::format::{counted, either, of_two_runs, percent, times};
 use super::{baseline_kernels, confidence, forecast, limiter};
 use crate::domain::ablation::Removed;
 use crate::domain::finding::Confidence;
@@ -17,6 +18,9 @@ const MIN_GAIN: f64 = 1.02;
 
 /// The rule that counts how often each byte is loaded.
 const REPEATED_LOADS: &str = "redundant-loads";
+
+/// The rule of loads that wait. A parameter that keeps more of them in flight is what helps.
+const CACHE_MISSES: &str = "cache-misses";
 
 /// The share of the largest gain, as a logarithm, from which a kind of work comes before the rest.
 const NEARLY: f64 = 0.5;
@@ -65,6 +69,8 @@ pub(super) struct TimePart<'a> {
     pub(super) next: Option<Next>,
     /// A cause of lost time in one of these cases that makes this kind of work slow.
     pub(super) cause: Option<(&'a Case, &'a Finding)>,
+    /// Such a cause that a change of one parameter was meant to remove, and that this change did not make faster.
+    pub(super) refuted: Option<(&'a Case, &'a Finding)>,
 }
 
 /// Returns the case that is furthest behind its baseline, with that and its lead.
@@ -133,7 +139,7 @@ fn part<'a>(cases: &'a [Case], family: &'a str, taken_by: TakenBy) -> Option<Tim
     shares.retain(|(case, share)| without(case, *share) >= MIN_GAIN);
     let logs: f64 = shares.iter().map(|(case, share)| without(case, *share).ln()).sum();
     let most = (logs / cases.len() as f64).exp();
-    (!shares.is_empty()).then_some(TimePart { family, taken_by, shares, most, next: None, cause: None })
+    (!shares.is_empty()).then_some(TimePart { family, taken_by, shares, most, next: None, cause: None, refuted: None })
 }
 
 /// Returns how much faster the winner of a case would be without a share of its time. No kernel beats the floor.
@@ -211,11 +217,12 @@ impl KernelIdea<'_> {
                     .map(|(case, cause)| format!("; on `{}`, {}", case.case, cause.cause))
                     .unwrap_or_default();
                 format!(
-                    "at most {} on {}, where {} of the time goes to {} (measured){cause}{}",
+                    "at most {} on {}, where {} of the time goes to {} (measured){cause}{}{}",
                     either(times(lo), times(hi)),
                     part.on(),
                     part.share(),
                     part.name(),
+                    part.did_not_help().unwrap_or_default(),
                     part.next.as_ref().map(Next::told).unwrap_or_default()
                 )
             }
@@ -250,7 +257,7 @@ impl<'a> TimePart<'a> {
     /// Loads that are repeated are counted, so an experiment with a parameter does not refute that.
     fn with_cause(self, diagnoses: &'a [Diagnosis]) -> Self {
         let rules: &[&str] = match self.taken_by {
-            TakenBy::Kind(Removed::GlobalLoads) => &[REPEATED_LOADS, "scattered-access", "cache-misses"],
+            TakenBy::Kind(Removed::GlobalLoads) => &[REPEATED_LOADS, "scattered-access", CACHE_MISSES],
             TakenBy::Kind(Removed::SharedLoads) => &["bank-conflicts"],
             TakenBy::Kind(Removed::SpecialFunctions) => &["special-functions"],
             TakenBy::Kind(Removed::Barriers) => &["barriers"],
@@ -261,13 +268,23 @@ impl<'a> TimePart<'a> {
             let is_likely = found.rule == REPEATED_LOADS || !is_refuted && found.gain > 1.0;
             is_likely && found.evidence.iter().all(|one| one.supports)
         };
+        let findings_of = |case: &Case| {
+            let own = diagnoses.iter().find(|one| one.of == DiagnosisOf::BestVariant && one.case == case.case);
+            own.map_or(&[][..], |own| &own.findings)
+        };
         let in_case = |case: &Case| {
-            let own = diagnoses.iter().find(|one| one.of == DiagnosisOf::BestVariant && one.case == case.case)?;
-            let of_rule = |rule: &&str| own.findings.iter().filter(is_sound).find(|found| found.rule == *rule);
+            let of_rule = |rule: &&str| findings_of(case).iter().filter(is_sound).find(|found| found.rule == *rule);
             rules.iter().find_map(of_rule)
         };
+        let is_refuted = |found: &&Finding| {
+            found.tested.status == CauseStatus::NotConfirmed
+                && found.tested.changes.len() == 1
+                && rules.contains(&found.rule)
+        };
+        let refuted_in = |case: &Case| findings_of(case).iter().find(is_refuted);
         let cause = self.shares.iter().find_map(|(case, _)| Some((*case, in_case(case)?)));
-        Self { cause, ..self }
+        let refuted = self.shares.iter().find_map(|(case, _)| Some((*case, refuted_in(case)?)));
+        Self { cause, refuted, ..self }
     }
 }
 
@@ -295,12 +312,25 @@ impl TimePart<'_> {
         }
     }
 
+    /// Says which change of a parameter against this part did not help.
+    fn did_not_help(&self) -> Option<String> {
+        let (case, Finding { tested, .. }) = self.refuted?;
+        let change = named(tested.changes.first()?, None, None);
+        let on = if self.shares.len() == 1 { String::new() } else { format!(" on `{}`", case.case) };
+        Some(format!("; {change}, which should help against that, did not{on} ({})", of_two_runs(tested.speedup?)))
+    }
+
     /// Says what a kernel could do about it.
     pub(super) fn idea(&self) -> &str {
         if let Some((_, cause)) = self.cause {
             return &cause.kernel_change;
         }
         match self.taken_by {
+            TakenBy::Kind(Removed::GlobalLoads)
+                if self.refuted.is_some_and(|(_, found)| found.rule == CACHE_MISSES) =>
+            {
+                "load less from global memory, or compute on a first part of it that is smaller"
+            }
             TakenBy::Kind(Removed::GlobalLoads) => "load less from global memory, or have more loads in flight",
             TakenBy::Kind(Removed::SharedLoads) => "keep more operands in registers",
             TakenBy::Kind(Removed::TensorProducts) => "keep more products of tensor cores in flight",
@@ -322,6 +352,7 @@ mod tests {
     use super::*;
     use crate::domain::finding::{Evidence, EvidenceSource};
     use crate::domain::ids::IterationId;
+    use crate::domain::origin::Change;
 
     fn breakdown(shares: &[(Removed, f64)]) -> Breakdown {
         let without = |(removed, share): &(Removed, f64)| Without {
@@ -380,6 +411,23 @@ mod tests {
         insta::assert_snapshot!([told(&[misses.clone()]), told(&[misses, repeated])].join("\n"), @"
         change the source of `tiled`, or write a new kernel: load less from global memory, or have more loads in flight | at most 1.67× on `b1h1s128`, where 40% of the time goes to loads from global memory (measured)
         change the source of `tiled`, or write a new kernel: divide the work into more blocks: smaller tiles | at most 1.67× on `b1h1s128`, where 40% of the time goes to loads from global memory (measured); on `b1h1s128`, redundant-loads is slow
+        ");
+    }
+
+    /// More stages should keep more loads in flight. They were tried.
+    #[test]
+    fn a_kernel_is_told_which_change_did_not_help() {
+        let misses = finding("b1h1s128", 3, CACHE_MISSES, 1.3);
+        let mut report = report_with(&record_ahead(), &[misses]);
+        report.cases[0].breakdown = Some(breakdown(&[(Removed::GlobalLoads, 0.4)]));
+        let own = report.diagnoses.iter_mut().find(|one| one.of == DiagnosisOf::BestVariant).unwrap();
+        let tested = &mut own.findings[0].tested;
+        (tested.status, tested.speedup) = (CauseStatus::NotConfirmed, Some(0.99));
+        tested.changes = vec![Change { parameter: "STAGES".to_owned(), from: 2, to: 3 }];
+        let idea = of(&report.cases, &report.diagnoses).unwrap();
+        insta::assert_snapshot!([idea.what(), idea.gain()].join("\n"), @"
+        change the source of `tiled`, or write a new kernel: load less from global memory, or compute on a first part of it that is smaller
+        at most 1.67× on `b1h1s128`, where 40% of the time goes to loads from global memory (measured); `STAGES` 2 → 3, which should help against that, did not (0.99×)
         ");
     }
 
