@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::op::Dtype;
 
+const FMA_SHARE: f64 = 1.0 / 16.0;
+
 /// The precision of products. Sums are in FP32 or better in each mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -38,6 +40,17 @@ impl Compute {
                 "compute = \"tf32\" is a way to multiply f32, not {}: remove it, or use dtype = \"f32\"",
                 dtype.name()
             )),
+        }
+    }
+
+    /// Returns the products that the FMA pipes do over those that tensor cores do in the same time: 256 of 4096 FLOP per clock
+    /// and SM for FP16 on sm_90 (Hopper's whitepaper), and twice that for TF32, of which tensor cores do half as many. It is an
+    /// eighth or more on no supported GPU. None for precisions that tensor cores do not have.
+    pub fn fma_share(self, dtype: Dtype) -> Option<f64> {
+        match (dtype, self) {
+            (Dtype::F32, Self::Dtype) => None,
+            (_, Self::Dtype) => Some(FMA_SHARE),
+            (_, Self::Tf32) => Some(2.0 * FMA_SHARE),
         }
     }
 

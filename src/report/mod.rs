@@ -125,6 +125,8 @@ pub struct CaseFacts {
     pub flop: f64,
     /// The device's arithmetic peak for the workload's dtype, in FLOP/s.
     pub peak_flops: f64,
+    /// The share of that peak that FMA pipes reach without tensor cores. None if the peak is theirs.
+    pub fma_share: Option<f64>,
     /// Fewest bytes that the inputs and the output have.
     pub bytes: f64,
     /// The part of the device that delivers these bytes in the case's cache regime: L2 or memory.

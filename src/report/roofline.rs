@@ -21,6 +21,7 @@ pub(super) fn of(facts: &CaseFacts, best_ns: Option<f64>) -> Roofline {
         bytes_from: facts.bytes_from.name(),
         side: if intensity >= ridge { "arithmetic" } else { "bytes" },
         floor_limiter: facts.floor_limiter.name(),
+        fma_us: facts.fma_share.map(|share| facts.flop / (facts.peak_flops * share) * 1e6),
         flop_per_s,
         share_of_arithmetic: flop_per_s.map(|rate| rate / facts.peak_flops),
         bytes_per_s,

@@ -35,6 +35,7 @@ pub(super) fn of_case(workload: &Workload, case: &Case, device: &DeviceInfo) -> 
         floor_ns: floor.ns,
         flop: workload.op.flop(&case.dims),
         peak_flops: device.peaks.flops(workload.dtype, workload.compute),
+        fma_share: workload.compute.fma_share(workload.dtype),
         bytes: workload.op.bytes(&case.dims, workload.dtype),
         bytes_from,
         bandwidth,

@@ -93,6 +93,9 @@ pub struct Roofline {
     pub side: &'static str,
     /// What sets the floor: `arithmetic`, `memory`, `L2` or `launch`.
     pub floor_limiter: &'static str,
+    /// The least time that FMA pipes need for the arithmetic, without tensor cores, in microseconds. None if tensor cores do
+    /// not compute in the workload's precision.
+    pub fma_us: Option<f64>,
     /// FLOP/s of the best variant.
     pub flop_per_s: Option<f64>,
     /// Its share of the arithmetic ceiling.

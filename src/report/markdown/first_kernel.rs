@@ -4,10 +4,13 @@ use super::paths;
 use crate::domain::origin::Change;
 use crate::report::changes::{listed, named};
 use crate::report::contract::{Advantage, ConfigurationPath, Report, TunedAlone};
-use crate::report::format::{percent, times};
+use crate::report::format::{percent, times, us};
 
 /// The share of a modelled time from which its longest chain of dependent instructions is said to bound it.
 pub(super) const MIN_CHAIN: f64 = 0.5;
+
+/// The least factor that is told of a distance to the floor.
+const MIN_FACTOR: f64 = 1.1;
 
 /// Says what the counts show of the first kernel: its chain of dependent instructions, and arithmetic without tensor cores.
 pub(super) fn counts(report: &Report) -> Vec<String> {
@@ -27,15 +30,35 @@ fn one_chain(counted: &Advantage) -> Option<String> {
     })
 }
 
-/// Says that the first kernel does without tensor cores, if the winner does not.
+/// Says that the first kernel does without tensor cores, if the winner does not, and how much of its distance to the floor that
+/// is.
 pub(in crate::report) fn without_tensor_cores(report: &Report) -> Option<String> {
     let counted = report.first_advantage.as_ref()?;
     let share = counted.counts.iter().find(|count| count.name == "tensor_share")?;
     (share.before == 0.0 && share.after > 0.5).then(|| {
         format!(
-            "None of the first kernel's arithmetic is on tensor cores, but {} of the winner's on `{}`.",
+            "None of the first kernel's arithmetic is on tensor cores, but {} of the winner's on `{}`.{}",
             percent(share.after),
-            counted.case
+            counted.case,
+            on_fma_pipes(report, &counted.case).unwrap_or_default()
+        )
+    })
+}
+
+/// Divides the distance of a first kernel to the floor into what tensor cores are worth at their peak, and what is lost on the
+/// FMA pipes. None if it is on neither side of their peak.
+fn on_fma_pipes(report: &Report, case: &str) -> Option<String> {
+    let case = report.cases.iter().find(|one| one.case == case)?;
+    let (first_us, floor_us, fma_us) = (case.start_us?, case.floor_us?, case.roofline.as_ref()?.fma_us?);
+    (first_us >= MIN_FACTOR * fma_us && fma_us >= MIN_FACTOR * floor_us).then(|| {
+        format!(
+            " Of the {}, at most {} come from that: FMA pipes need {} us at their peak. The other {} come from waiting: the FMA \
+             pipes are only {} busy.",
+            times(first_us / floor_us),
+            times(fma_us / floor_us),
+            us(fma_us),
+            times(first_us / fma_us),
+            percent(fma_us / first_us)
         )
     })
 }
@@ -136,5 +159,14 @@ mod tests {
         **What its parameters gained**, measured on `b1h1s128`: its best configuration (iteration 7) changes `BLOCK` 64 → 16 (threads of a block), and is 20.00× as fast. Of the experiments with one parameter, this does not include `PAD` (1.85×). The best other kernel is 29.35× as fast again.
         **What its parameters gained**, measured on `b1h1s128`: its best configuration (iteration 7) changes `PAD` 64 → 48 (padding of a row), and is 20.00× as fast. Of the experiments with one parameter, this does not include `PAD` (1.85×). The best other kernel is 29.35× as fast again.
         ");
+    }
+
+    /// FMA pipes at their peak need 0.53 us of the first kernel's 80 us, and the floor is 0.1 us.
+    #[test]
+    fn the_distance_to_the_floor_is_divided_at_the_peak_of_the_fma_pipes() {
+        let mut report = full();
+        assert_eq!(on_fma_pipes(&report, "b1h1s128"), None, "an empty launch takes longer");
+        report.cases[0].floor_us = Some(0.1);
+        insta::assert_snapshot!(on_fma_pipes(&report, "b1h1s128").unwrap(), @" Of the 800×, at most 5.33× come from that: FMA pipes need 0.533 us at their peak. The other 150× come from waiting: the FMA pipes are only 0.67% busy.");
     }
 }

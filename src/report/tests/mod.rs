@@ -299,6 +299,7 @@ pub(in crate::report) fn facts(case: &str) -> CaseFacts {
         floor_ns: 1000.0,
         flop: 4.0e6,
         peak_flops: 1.2e14,
+        fma_share: Some(1.0 / 16.0),
         bytes: 5.0e5,
         bytes_from: Limiter::L2,
         bandwidth: 3.0e12,

@@ -7,11 +7,9 @@
 use super::{Found, MIN_GAIN, Rule, contradicts, modelled, supports, without};
 use crate::agent::diagnosis::remedy;
 use crate::agent::diagnosis::subject::Subject;
-use crate::domain::compute::Compute;
 use crate::domain::family::Family;
 use crate::domain::finding::{Confidence, EvidenceSource, Remedy};
 use crate::domain::floor;
-use crate::domain::op::Dtype;
 use crate::domain::profile::Cause;
 
 pub(super) const RULE: Rule = Rule {
@@ -21,20 +19,9 @@ pub(super) const RULE: Rule = Rule {
     find,
 };
 
-/// FP32 products on the FMA pipes over FP16 products on tensor cores: 256 of 4096 FLOP per clock and SM on sm_90
-/// (Hopper's whitepaper). It is an eighth or more on no supported GPU.
-const FMA_SHARE: f64 = 1.0 / 16.0;
-
-/// The same over TF32 products, of which tensor cores do half as many.
-const FMA_SHARE_OF_TF32: f64 = 2.0 * FMA_SHARE;
-
 fn find(subject: &Subject<'_>) -> Option<Found> {
     let (dtype, compute) = (subject.workload.dtype, subject.workload.compute);
-    let fma_share = match (dtype, compute) {
-        (Dtype::F32, Compute::Dtype) => return None,
-        (_, Compute::Dtype) => FMA_SHARE,
-        (_, Compute::Tf32) => FMA_SHARE_OF_TF32,
-    };
+    let fma_share = compute.fma_share(dtype)?;
     if subject.uses_tensor_cores()? {
         return None;
     }
