@@ -40,14 +40,15 @@ pub(super) fn decide(
     let open = Open::of(cases, input);
     let recommended = recommended(promising.is_some(), outlook, &open, cases.len());
     let then = recommended_without_experiment(outlook, &open, cases.len());
-    let options = options::of(cases, promising.as_ref(), outlook, diagnoses, &open, input)
-        .into_iter()
-        .map(|choice| Choice {
-            recommended: choice.kind == recommended.name(),
-            then: choice.kind == then.name() && then != recommended,
-            ..choice
-        })
-        .collect();
+    let mut options = options::of(cases, promising.as_ref(), outlook, diagnoses, &open, input);
+    // The first of a kind is the best.
+    let first_of = |options: &[Choice], kind: Kind| options.iter().position(|choice| choice.kind == kind.name());
+    if let Some(first) = first_of(&options, recommended) {
+        options[first].recommended = true;
+    }
+    if let Some(next) = first_of(&options, then).filter(|_| then != recommended) {
+        options[next].then = true;
+    }
     let experiment = match recommended {
         Kind::Experiment => promising,
         Kind::NewKernel => experiment::new_kernel(cases, diagnoses),

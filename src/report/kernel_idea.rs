@@ -22,6 +22,9 @@ const REPEATED_LOADS: &str = "redundant-loads";
 /// The rule of loads that wait. A parameter that keeps more of them in flight is what helps.
 const CACHE_MISSES: &str = "cache-misses";
 
+/// The most ideas to tell.
+const MAX_IDEAS: usize = 3;
+
 /// The share of the largest gain, as a logarithm, from which a kind of work comes before the rest.
 const NEARLY: f64 = 0.5;
 
@@ -46,14 +49,6 @@ pub(super) enum TakenBy {
     Other,
 }
 
-/// Another part of the time.
-#[derive(Debug, Clone)]
-pub(super) struct Next {
-    name: String,
-    taken_by: TakenBy,
-    most: f64,
-}
-
 /// A part of the time of the cases that a family wins.
 #[derive(Clone)]
 pub(super) struct TimePart<'a> {
@@ -65,8 +60,6 @@ pub(super) struct TimePart<'a> {
     pub(super) shares: Vec<(&'a Case, f64)>,
     /// How much faster all cases of the session would be without it, as a geometric mean.
     pub(super) most: f64,
-    /// The largest other part, with how much faster all cases would be without it.
-    pub(super) next: Option<Next>,
     /// A cause of lost time in one of these cases that makes this kind of work slow.
     pub(super) cause: Option<(&'a Case, &'a Finding)>,
     /// Such a cause that a change of one parameter was meant to remove, and that this change did not make faster.
@@ -83,26 +76,37 @@ pub(super) fn furthest_behind(cases: &[Case]) -> Option<(&Case, &Baseline, f64)>
     behind.max_by(|a, b| a.2.total_cmp(&b.2))
 }
 
-/// Returns the best idea for a new kernel: to do what a faster baseline does, because that is known to be possible. Else, of the
-/// largest measured part and the most promising cause that more than one indirect sign shows, the one without which all cases
-/// together would gain more. Else any cause.
+/// Returns the best idea for a new kernel.
 pub(super) fn of<'a>(cases: &'a [Case], diagnoses: &'a [Diagnosis]) -> Option<KernelIdea<'a>> {
-    if let Some((case, baseline, lead)) = furthest_behind(cases) {
-        return Some(KernelIdea::Behind(case, baseline, lead));
-    }
-    let cause = limiter::most_to_gain(cases, diagnoses).filter(|(_, cause)| cause.gain > 1.0);
-    let likely = cause.filter(|(_, cause)| cause.confidence > Confidence::Low);
-    let as_idea = |(case, cause)| KernelIdea::Cause(case, cause);
-    let part = largest_part(cases).map(|part| KernelIdea::Part(part.with_cause(diagnoses)));
-    // What is forecast of a part is less than what it bounds, and the gain of a cause is as it would be without it, too.
-    let without = |idea: &KernelIdea<'_>| idea.most().or(idea.expected(cases.len())).unwrap_or(1.0);
-    let ideas = likely.map(as_idea).into_iter().chain(part);
-    ideas.max_by(|a, b| without(a).total_cmp(&without(b))).or_else(|| cause.map(as_idea))
+    all(cases, diagnoses).into_iter().next()
 }
 
-/// Returns the part of the winners' time without which all cases together would gain most. A kind of work comes before the rest
-/// if it promises nearly as much: what to do about the rest is not known before it is profiled.
-fn largest_part(cases: &[Case]) -> Option<TimePart<'_>> {
+/// Returns ideas for new kernels, the best first: to do what a faster baseline does, because that is known to be possible. Then
+/// come the measured parts of the winners' time, and among them the most promising cause that more than one indirect sign shows,
+/// by what all cases together would gain without it. Without any of these, any cause.
+pub(super) fn all<'a>(cases: &'a [Case], diagnoses: &'a [Diagnosis]) -> Vec<KernelIdea<'a>> {
+    let cause = limiter::most_to_gain(cases, diagnoses).filter(|(_, cause)| cause.gain > 1.0);
+    // What is forecast of a part is less than what it bounds, and the gain of a cause is as it would be without it, too.
+    let without = |idea: &KernelIdea<'_>| idea.most().or(idea.expected(cases.len())).unwrap_or(1.0);
+    let behind = furthest_behind(cases).map(|(case, baseline, lead)| KernelIdea::Behind(case, baseline, lead));
+    let parts = parts(cases).into_iter().map(|part| part.with_cause(diagnoses));
+    let mut ideas: Vec<KernelIdea<'_>> = parts.map(KernelIdea::Part).collect();
+    let likely = cause.filter(|(_, cause)| cause.confidence > Confidence::Low);
+    if let Some((case, cause)) = likely.filter(|(case, cause)| !ideas.iter().any(|idea| idea.is_against(case, cause))) {
+        let idea = KernelIdea::Cause(case, cause);
+        let place = ideas.iter().position(|other| without(other) < without(&idea)).unwrap_or(ideas.len());
+        ideas.insert(place, idea);
+    }
+    let mut all: Vec<KernelIdea<'_>> = behind.into_iter().chain(ideas).take(MAX_IDEAS).collect();
+    if all.is_empty() {
+        all.extend(cause.map(|(case, cause)| KernelIdea::Cause(case, cause)));
+    }
+    all
+}
+
+/// Returns the parts of the winners' time, the one without which all cases together would gain most first. A kind of work comes
+/// before the rest if it promises nearly as much: what to do about the rest is not known before it is profiled.
+fn parts(cases: &[Case]) -> Vec<TimePart<'_>> {
     let mut families: Vec<&str> = cases.iter().filter_map(|case| Some(&*case.breakdown.as_ref()?.family)).collect();
     families.sort_unstable();
     families.dedup();
@@ -111,16 +115,12 @@ fn largest_part(cases: &[Case]) -> Option<TimePart<'_>> {
     let all = families.iter().flat_map(|family| kinds.iter().filter_map(|taken_by| part(cases, family, *taken_by)));
     let mut all: Vec<TimePart<'_>> = all.collect();
     all.sort_by(|a, b| b.most.total_cmp(&a.most));
-    let most = all.first()?.most;
+    let Some(most) = all.first().map(|first| first.most) else { return all };
     let is_first = |part: &TimePart<'_>| part.taken_by != TakenBy::Other && part.most.ln() >= NEARLY * most.ln();
-    let first = all.iter().position(is_first).unwrap_or(0);
-    let first = all.remove(first);
-    let next = all.first().map(|next| Next {
-        name: format!("{} in the time of `{}`", next.name(), next.family),
-        taken_by: next.taken_by,
-        most: next.most,
-    });
-    Some(TimePart { next, ..first })
+    if let Some(first) = all.iter().position(is_first) {
+        all[..=first].rotate_right(1);
+    }
+    all
 }
 
 fn part<'a>(cases: &'a [Case], family: &'a str, taken_by: TakenBy) -> Option<TimePart<'a>> {
@@ -139,7 +139,7 @@ fn part<'a>(cases: &'a [Case], family: &'a str, taken_by: TakenBy) -> Option<Tim
     shares.retain(|(case, share)| without(case, *share) >= MIN_GAIN);
     let logs: f64 = shares.iter().map(|(case, share)| without(case, *share).ln()).sum();
     let most = (logs / cases.len() as f64).exp();
-    (!shares.is_empty()).then_some(TimePart { family, taken_by, shares, most, next: None, cause: None, refuted: None })
+    (!shares.is_empty()).then_some(TimePart { family, taken_by, shares, most, cause: None, refuted: None })
 }
 
 /// Returns how much faster the winner of a case would be without a share of its time. No kernel beats the floor.
@@ -155,6 +155,12 @@ impl KernelIdea<'_> {
             Self::Behind(case, ..) | Self::Cause(case, _) => Some(&case.variant.as_ref()?.family),
             Self::Part(part) => Some(part.family),
         }
+    }
+
+    /// Tells whether it is a part of the time that a cause makes slow.
+    fn is_against(&self, case: &Case, cause: &Finding) -> bool {
+        let Self::Part(TimePart { cause: Some((of, own)), .. }) = self else { return false };
+        own.rule == cause.rule && of.case == case.case
     }
 
     /// Says what to do: `change the source of ..., or write a new kernel that ...`.
@@ -217,13 +223,12 @@ impl KernelIdea<'_> {
                     .map(|(case, cause)| format!("; on `{}`, {}", case.case, cause.cause))
                     .unwrap_or_default();
                 format!(
-                    "at most {} on {}, where {} of the time goes to {} (measured){cause}{}{}",
+                    "at most {} on {}, where {} of the time goes to {} (measured){cause}{}",
                     either(times(lo), times(hi)),
                     part.on(),
                     part.share(),
                     part.name(),
-                    part.did_not_help().unwrap_or_default(),
-                    part.next.as_ref().map(Next::told).unwrap_or_default()
+                    part.did_not_help().unwrap_or_default()
                 )
             }
         }
@@ -238,17 +243,11 @@ impl KernelIdea<'_> {
                 Confidence::Medium => "high: the gain is an estimate, and the kernel may lose it elsewhere",
                 Confidence::Low => "very high: the cause rests on one indirect sign, so the kernel may gain nothing",
             },
+            Self::Part(part) if part.taken_by == TakenBy::Other => {
+                "very high: nothing is known of it before it is profiled"
+            }
             Self::Part(_) => "very high: no kernel does without all of it, and it is not known how much can go",
         }
-    }
-}
-
-impl Next {
-    /// Says how much the part bounds, and why it does not come first if that is more.
-    fn told(&self) -> String {
-        let Self { name, taken_by, most } = self;
-        let why = if *taken_by == TakenBy::Other { ", but nothing is known of it before it is profiled" } else { "" };
-        format!(". A second target is {name}: at most {most:.3}× over all cases{why}")
     }
 }
 
@@ -383,8 +382,12 @@ mod tests {
         assert_eq!((by, most), (TakenBy::Kind(Removed::GlobalLoads), (1e2 * (1.0_f64 / 0.36).powf(1.0 / 3.0)).round()));
         assert_eq!(
             gain,
-            "at most 1.67× on the 2 cases that `tiled` wins, where 40% of the time goes to loads from global memory (measured). \
-             A second target is block barriers in the time of `tiled`: at most 1.260× over all cases"
+            "at most 1.67× on the 2 cases that `tiled` wins, where 40% of the time goes to loads from global memory (measured)"
+        );
+        let second = &all(&cases, &[])[1];
+        assert_eq!(
+            second.what(),
+            "change the source of `tiled`, or write a new kernel: synchronise fewer warps, and less often"
         );
         cases[1].roofline.as_mut().unwrap().times_of_floor = Some(1.0);
         let (by, _, gain) = told(&cases);

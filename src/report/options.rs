@@ -1,13 +1,14 @@
 //! The options after a session: an experiment, going on, another family, a new kernel, stopping; what each gains and
 //! costs.
 
+use super::ReportInput;
 use super::changes::listed;
 use super::choice::{Kind, choice};
 use super::contract::{Case, Choice, Diagnosis, Experiment, Outlook};
 use super::edges::{self, Edge};
 use super::format::{counted, duration, either, times};
+use super::kernel_idea::{self, KernelIdea};
 use super::little_tried::{self, LittleTried};
-use super::{ReportInput, kernel_idea};
 use crate::domain::record::SessionRecord;
 use crate::domain::statistics::median;
 use crate::domain::stop::EarlyEnd;
@@ -61,7 +62,9 @@ pub(super) fn of(
     });
     choices.extend(wider_values(&open.edges, cases.len(), session.wall_s));
     choices.extend(little_tried::option(&open.little_tried, cases.len(), outlook));
-    choices.extend(open.room.map(|room| new_kernel(cases, diagnoses, room, session.wall_s)));
+    if let Some(room) = open.room {
+        choices.extend(new_kernels(cases, diagnoses, room, session.wall_s));
+    }
     choices.push(stop(cases));
     for choice in &mut choices {
         choice.usd = choice.minutes.zip(usd_per_s).map(|(minutes, usd_per_s)| minutes * 60.0 * usd_per_s);
@@ -178,18 +181,22 @@ fn wider_values(edges: &[Edge<'_>], cases: usize, wall_s: Option<f64>) -> Option
     })
 }
 
-/// Describes a new kernel. Its session costs as much as this one.
-fn new_kernel(cases: &[Case], diagnoses: &[Diagnosis], room: f64, wall_s: Option<f64>) -> Choice {
+/// Describes new kernels, the best first. The session of each costs as much as this one.
+fn new_kernels(cases: &[Case], diagnoses: &[Diagnosis], room: f64, wall_s: Option<f64>) -> Vec<Choice> {
     let minutes = wall_s.map(|wall_s| wall_s / 60.0);
-    let idea = kernel_idea::of(cases, diagnoses);
-    let Some(idea) = idea else {
+    let ideas = kernel_idea::all(cases, diagnoses);
+    if ideas.is_empty() {
         let gain = format!("not known; {}", bound(cases, room));
         let what = "write a new kernel, then run a session like this one".to_owned();
-        return Choice { minutes, ..choice(Kind::NewKernel, what, gain, "very high: no cause is known") };
+        return vec![Choice { minutes, ..choice(Kind::NewKernel, what, gain, "very high: no cause is known") }];
+    }
+    let one = |idea: &KernelIdea<'_>| {
+        let what = format!("{}. Then run a session like this one", idea.what());
+        let (expected, most) = (idea.expected(cases.len()), idea.most());
+        let families = idea.family().map(str::to_owned).into_iter().collect();
+        Choice { families, expected, most, minutes, ..choice(Kind::NewKernel, what, idea.gain(), idea.risk()) }
     };
-    let what = format!("{}. Then run a session like this one", idea.what());
-    let (expected, most) = (idea.expected(cases.len()), idea.most());
-    Choice { expected, most, minutes, ..choice(Kind::NewKernel, what, idea.gain(), idea.risk()) }
+    ideas.iter().map(one).collect()
 }
 
 /// Says how much any kernel could gain at most: the distance to the floors that a kernel may come near. No kernel that

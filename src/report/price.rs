@@ -40,7 +40,7 @@ fn saving(report: &Report, choice: &Choice) -> Option<String> {
     if saved_usd < MIN_SAVED_USD {
         return None;
     }
-    let pays = lines(report).map(|lines| {
+    let pays = lines(report, choice).map(|lines| {
         let hours = two_digits(effort::usd_of_lines(lines) / saved_usd);
         format!(", so work at ${:.0} an hour pays from {hours} GPU hours on", effort::USD_AN_HOUR)
     });
@@ -49,7 +49,7 @@ fn saving(report: &Report, choice: &Choice) -> Option<String> {
 
 /// Says what it takes to write a kernel. People's time is not on record, so it has a rule of thumb. What a language model
 /// asked for a suggestion is, if one made any.
-pub(super) fn writing(report: &Report) -> String {
+pub(super) fn writing(report: &Report, choice: &Choice) -> String {
     let suggestions = report.hypotheses.iter().filter(|one| one.kind == "model").count();
     let (session_usd, all_usd) = (report.cost.session.llm_usd, report.cost.cumulative.llm_usd);
     let model = if suggestions > 0 && session_usd > 0.0 {
@@ -60,18 +60,17 @@ pub(super) fn writing(report: &Report) -> String {
     } else {
         String::new()
     };
-    let human = lines(report).map(|lines| {
+    let human = lines(report, choice).map(|lines| {
         let time = effort::of_lines(lines);
         format!("about {time} of human work ({lines} lines anew, by COCOMO)")
     });
     format!("{}{model}", human.as_deref().unwrap_or("human work"))
 }
 
-/// Returns the length of the source that the recommended kernel would change or replace.
-fn lines(report: &Report) -> Option<u64> {
-    let idea = kernel_idea::of(&report.cases, &report.diagnoses)?;
-    let name = idea.family()?;
-    report.winning_families.iter().find(|family| family.name == name).map(|family| family.lines)
+/// Returns the length of the source that a new kernel would change or replace.
+fn lines(report: &Report, choice: &Choice) -> Option<u64> {
+    let name = choice.families.first()?;
+    report.winning_families.iter().find(|family| family.name == *name).map(|family| family.lines)
 }
 
 /// Returns what the device cost in this session, in US dollars a second. None if it cost nothing.
@@ -90,7 +89,7 @@ pub(super) fn of_session(report: &Report, seconds: f64) -> String {
 fn price(report: &Report, choice: &Choice) -> Option<String> {
     let seconds = duration(choice.minutes.filter(|minutes| *minutes > 0.0)? * 60.0);
     let writing = match choice.kind {
-        "new_kernel" => format!("{}, and a session of ", writing(report)),
+        "new_kernel" => format!("{}, and a session of ", writing(report, choice)),
         _ => String::new(),
     };
     Some(match choice.usd {
@@ -139,14 +138,15 @@ mod tests {
     fn what_it_takes_to_write_a_kernel_is_what_the_store_knows() {
         let mut report = report(&record());
         let human = "about 5 days of human work (120 lines anew, by COCOMO)";
-        assert_eq!(writing(&report), format!("{human}, or a language model's ($3.75 in all sessions so far)"));
+        let choice = report.options.iter().find(|choice| choice.kind == "new_kernel").unwrap().clone();
+        assert_eq!(writing(&report, &choice), format!("{human}, or a language model's ($3.75 in all sessions so far)"));
         report.hypotheses.iter_mut().take(3).for_each(|one| one.kind = "model");
         assert_eq!(
-            writing(&report),
+            writing(&report, &choice),
             format!("{human}, or a language model's ($0.25 for each of its 3 suggestions in this session)")
         );
         (report.cost.session.llm_usd, report.cost.cumulative.llm_usd) = (0.0, 0.0);
-        assert_eq!(writing(&report), human);
+        assert_eq!(writing(&report, &choice), human);
     }
 
     /// Loads take a third of the time of one of three winners.

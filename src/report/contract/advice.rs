@@ -43,7 +43,7 @@ pub struct Choice {
     pub kind: &'static str,
     /// What to do.
     pub what: String,
-    /// The families to search; empty for all.
+    /// The families to search, or the one whose source a new kernel would change; empty for all.
     pub families: Vec<String>,
     /// What it should gain.
     pub gain: String,

@@ -258,7 +258,7 @@ pub(super) fn options(report: &Report) -> String {
         let cost = match (minutes, option.usd) {
             (None, _) => "not known".to_owned(),
             (Some(minutes), Some(dollars)) if option.kind == "new_kernel" => {
-                format!("{}; then a session: {minutes}, {}", price::writing(report), usd(dollars))
+                format!("{}; then a session: {minutes}, {}", price::writing(report, option), usd(dollars))
             }
             (Some(minutes), Some(dollars)) => format!("{minutes}, {}", usd(dollars)),
             (Some(minutes), None) => minutes,

@@ -635,7 +635,9 @@ fn a_session_is_told_to_programs_as_json() {
         {
           "kind": "new_kernel",
           "what": "change the source of `tiled`, or write a new kernel for `b1h1s128`: `torch sdpa (flash)` is 2.00× as fast there. Then run a session like this one",
-          "families": [],
+          "families": [
+            "tiled"
+          ],
           "gain": "2.00× on `b1h1s128`, as `torch sdpa (flash)` shows to be possible",
           "expected": 1.2599210498948732,
           "most": null,
