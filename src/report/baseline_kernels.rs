@@ -1,7 +1,7 @@
 //! What the fastest baseline launches, beside the winner: what is known of why it is slower or faster.
 
 use super::contract::{Baseline, Case, Report};
-use super::format::{NOTHING, counted, fine};
+use super::format::{NOTHING, counted, fine, on_cases};
 use crate::domain::launched::{LaunchedKernel, largest};
 
 /// The most kernels of a call to name.
@@ -52,8 +52,8 @@ pub(super) fn sentence(report: &Report) -> Option<String> {
     Some(match idle.len() {
         0 => format!("What the fastest baselines launch: {on}{ours}."),
         some => format!(
-            "On {some} of the {} that ours wins, the fastest baseline keeps fewer of the {sms} SMs busy: {on}{ours}.",
-            counted(won.len(), "case")
+            "{} that ours wins, the fastest baseline keeps fewer of the {sms} SMs busy: {on}{ours}.",
+            on_cases(some, won.len())
         ),
     })
 }
@@ -91,9 +91,9 @@ mod tests {
             sentence(&report).unwrap()
         };
         insta::assert_snapshot!([told(16, 0), told(64, 1), told(1, 4)].join("\n"), @"
-        On 1 of the 1 case that ours wins, the fastest baseline keeps fewer of the 58 SMs busy: on `b1h1s128`, where ours is 2.50× as fast, `torch sdpa (flash)` launches `flash_fwd_kernel` (16 blocks of 128 threads); ours has 48 blocks.
+        On the only case that ours wins, the fastest baseline keeps fewer of the 58 SMs busy: on `b1h1s128`, where ours is 2.50× as fast, `torch sdpa (flash)` launches `flash_fwd_kernel` (16 blocks of 128 threads); ours has 48 blocks.
         What the fastest baselines launch: on `b1h1s128`, where ours is 2.50× as fast, `torch sdpa (flash)` launches `flash_fwd_kernel` (64 blocks of 128 threads) and 1 more kernel; ours has 48 blocks.
-        On 1 of the 1 case that ours wins, the fastest baseline keeps fewer of the 58 SMs busy: on `b1h1s128`, where ours is 2.50× as fast, `torch sdpa (flash)` launches `flash_fwd_kernel` (1 block of 128 threads) and 4 more kernels; ours has 48 blocks.
+        On the only case that ours wins, the fastest baseline keeps fewer of the 58 SMs busy: on `b1h1s128`, where ours is 2.50× as fast, `torch sdpa (flash)` launches `flash_fwd_kernel` (1 block of 128 threads) and 4 more kernels; ours has 48 blocks.
         ");
         assert_eq!(sentence(&report(&record_ahead())), None, "the kernels are not known");
         assert_eq!(

@@ -109,6 +109,15 @@ pub fn relative_error(error: f64) -> String {
     format!("{error:.1e}")
 }
 
+/// Says on how many of some cases: `On 2 of the 3 cases`, or `On all 3 cases`.
+pub fn on_cases(some: usize, all: usize) -> String {
+    match all {
+        1 => "On the only case".to_owned(),
+        _ if some == all => format!("On all {all} cases"),
+        _ => format!("On {some} of the {all} cases"),
+    }
+}
+
 /// Counts things: `1 session`, `2 sessions`.
 pub fn counted(number: usize, thing: &str) -> String {
     if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }

@@ -23,6 +23,7 @@ mod effort;
 mod excluded;
 mod experiment;
 mod findings;
+mod fixed_time;
 mod forecast;
 pub mod format;
 mod gains;

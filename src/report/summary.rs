@@ -11,7 +11,7 @@ use super::markdown::{beaten, breakdown, divided_leads, first_kernel, paths};
 use super::next_change::not_correct;
 use super::options::geometric_mean;
 use super::unexplained::Unexplained;
-use super::{ReportInput, advantage, baseline_kernels, price, tally, unexplained};
+use super::{ReportInput, advantage, baseline_kernels, fixed_time, price, tally, unexplained};
 use crate::domain::device::TimeSource;
 use crate::domain::tested::{CauseStatus, CauseTest};
 
@@ -24,18 +24,25 @@ const MAX_REASONS: usize = 2;
 
 /// Writes the summary of a report whose other parts are complete.
 pub(super) fn of(report: &Report, gains: &Gains<'_>, input: &ReportInput<'_>) -> String {
-    let joined = |sentences: Vec<Option<String>>| sentences.into_iter().flatten().collect::<Vec<_>>().join(" ");
-    let result = joined(vec![against_baseline(report), Some(improved(&report.cases))]);
-    let cost = joined(vec![Some(effort(report, gains, input)), last_gain(report, gains)]);
+    let result = joined([against_baseline(report), Some(improved(&report.cases))]).unwrap_or_default();
+    let cost = joined([Some(effort(report, gains, input)), last_gain(report, gains)]).unwrap_or_default();
     let lines = [
         Some(format!("**Result.** {result}")),
         first_kernel(report).map(|slow| format!("**What was slow.** {slow}")),
         winners(report).map(|won| format!("**What won.** {won}")),
+        why_ahead(report).map(|why| format!("**Why it beats the baselines.** {why}")),
+        why_faster(report).map(|why| format!("**Why it beats other kernels.** {why}")),
         limits(report).map(|limits| format!("**What limits it now.** {limits}")),
         Some(format!("**Recommendation: {}.**{}", recommendation(report), price::of(report))),
         Some(format!("**Cost.** {cost}")),
     ];
     lines.into_iter().flatten().map(|line| format!("- {line}")).collect::<Vec<_>>().join("\n")
+}
+
+/// Joins sentences. None without any.
+fn joined<const N: usize>(sentences: [Option<String>; N]) -> Option<String> {
+    let sentences: Vec<String> = sentences.into_iter().flatten().collect();
+    (!sentences.is_empty()).then(|| sentences.join(" "))
 }
 
 /// Names the range of some factors: one alone, or two and their geometric mean.
@@ -246,8 +253,7 @@ fn cause(found: &Finding) -> String {
     format!("{} ({status})", found.cause)
 }
 
-/// Names the families of the best variants, the most frequent first. Says why one is faster than the first kernel, and what a
-/// lead over the next best family consists of.
+/// Names the families of the best variants, the most frequent first, and what the largest gain over a committed winner came from.
 fn winners(report: &Report) -> Option<String> {
     let words = match &*report.winning_families {
         [] => return None,
@@ -257,10 +263,17 @@ fn winners(report: &Report) -> Option<String> {
             format!("`{}`{} on {}, {}.", first.name, idea(first), counted(first.cases as usize, "case"), on.join(", "))
         }
     };
-    let beside = baseline_kernels::sentence(report);
-    let sentences =
-        [Some(words), near_ties(report), beside, over_committed(report), over_first(report), over_rival(report)];
-    Some(sentences.into_iter().flatten().collect::<Vec<_>>().join(" "))
+    joined([Some(words), near_ties(report), over_committed(report)])
+}
+
+/// Says what is known of why the winners are faster than the baselines.
+fn why_ahead(report: &Report) -> Option<String> {
+    joined([baseline_kernels::sentence(report), fixed_time::sentence(report)])
+}
+
+/// Says why a winner is faster than the first kernel, and what a lead over the next best family consists of.
+fn why_faster(report: &Report) -> Option<String> {
+    joined([over_first(report), over_rival(report)])
 }
 
 /// Says what a family does, in the words of its manifest.
@@ -326,9 +339,7 @@ fn over_rival(report: &Report) -> Option<String> {
 /// Says what limits the best variants: first what their instructions cost, and how much is not explained, then the causes with the most to gain, each with
 /// its cases.
 fn limits(report: &Report) -> Option<String> {
-    let sentences = [breakdown::costs(report), unexplained(report), causes(report)];
-    let sentences: Vec<String> = sentences.into_iter().flatten().collect();
-    (!sentences.is_empty()).then(|| sentences.join(" "))
+    joined([breakdown::costs(report), unexplained(report), causes(report)])
 }
 
 fn unexplained(report: &Report) -> Option<String> {

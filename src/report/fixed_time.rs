@@ -1,0 +1,101 @@
+//! How much of a lead over the baselines is time that does not depend on the work: it is there on a case with a fraction of it,
+//! too.
+
+use super::contract::{Case, Report};
+use super::format::{on_cases, us};
+
+/// How many times less work the other case has. With half of the work, little can be said.
+const LESS_WORK: f64 = 4.0;
+
+/// The share of a lead from which it is called fixed.
+const MOST: f64 = 0.5;
+
+/// A lead that is mostly there with less work, too.
+struct Fixed<'a> {
+    case: &'a Case,
+    less: &'a Case,
+    baseline: &'a str,
+    /// The baseline's times on both cases, in microseconds.
+    baseline_us: [f64; 2],
+    /// The winners' times on both cases, in microseconds.
+    ours_us: [f64; 2],
+}
+
+impl Fixed<'_> {
+    /// Returns by how much the baseline is slower on both cases, in microseconds.
+    fn leads_us(&self) -> [f64; 2] {
+        [0, 1].map(|case| self.baseline_us[case] - self.ours_us[case])
+    }
+}
+
+/// Says on how many of the cases that ours wins most of the lead does not depend on the work, with the largest such lead. None
+/// if that holds for no case.
+pub(super) fn sentence(report: &Report) -> Option<String> {
+    let won = report.cases.iter().filter(|case| case.ratio_to_baseline.is_some_and(|ratio| ratio.estimate > 1.0));
+    let fixed: Vec<Fixed<'_>> = won.clone().filter_map(|case| of_case(report, case)).collect();
+    let most = fixed.iter().max_by(|a, b| a.leads_us()[0].total_cmp(&b.leads_us()[0]))?;
+    let Fixed { case, less, baseline, baseline_us, ours_us } = most;
+    let [here, there] = [0, 1].map(|case| (us(baseline_us[case]), us(ours_us[case])));
+    Some(format!(
+        "{} that ours wins, most of the lead is time that does not depend on the work, because it is there with a quarter of the \
+         work or less, too: on `{}`, `{baseline}` takes {} us and ours {}; on `{}`, {} and {}.",
+        on_cases(fixed.len(), won.count()),
+        case.case,
+        here.0,
+        here.1,
+        less.case,
+        there.0,
+        there.1
+    ))
+}
+
+/// Compares a lead with that over the same baseline on the case with the least work. None if it has not much less work, or if
+/// most of the lead is not there.
+fn of_case<'a>(report: &'a Report, case: &'a Case) -> Option<Fixed<'a>> {
+    let baseline = case.baseline.as_ref().filter(|baseline| !baseline.is_initial_kernel)?;
+    let timed = |of: &Case| report.baselines.iter().find(|one| one.case == of.case && one.name == baseline.name);
+    let work = |of: &Case| of.roofline.as_ref().map(|roofline| roofline.flop);
+    let is_comparable = |other: &&Case| timed(other).zip(timed(case)).is_some_and(|(a, b)| a.regime == b.regime);
+    let others = report.cases.iter().filter(is_comparable).filter_map(|other| Some((work(other)?, other)));
+    let (least, less) = others.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    if least * LESS_WORK > work(case)? {
+        return None;
+    }
+    let fixed = Fixed {
+        case,
+        less,
+        baseline: &baseline.name,
+        baseline_us: [timed(case)?.us, timed(less)?.us],
+        ours_us: [case.best_us?, less.best_us?],
+    };
+    let [here, there] = fixed.leads_us();
+    (here > 0.0 && there >= MOST * here).then_some(fixed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{record_ahead, report};
+    use super::*;
+
+    /// The second case has a quarter of the work. The baseline takes 125 us on the first case, and ours 50.
+    #[test]
+    fn a_lead_that_is_there_with_less_work_is_fixed() {
+        let told = |theirs: f64, ours: f64, less_work: f64| {
+            let mut report = report(&record_ahead());
+            let [first, second, ..] = &mut *report.cases else { panic!("two cases") };
+            let baseline = first.baseline.clone().unwrap();
+            second.roofline = first.roofline.clone();
+            second.roofline.as_mut().unwrap().flop /= less_work;
+            second.best_us = Some(ours);
+            let name = second.case.clone();
+            report.baselines.retain(|one| one.case != name);
+            let mut timed = report.baselines.iter().find(|one| one.name == baseline.name).unwrap().clone();
+            (timed.case, timed.us) = (name, theirs);
+            report.baselines.push(timed);
+            sentence(&report)
+        };
+        insta::assert_snapshot!(told(80.0, 20.0, 4.0).unwrap(), @"On the only case that ours wins, most of the lead is time that does not depend on the work, because it is there with a quarter of the work or less, too: on `b1h1s128`, `torch sdpa (flash)` takes 125.00 us and ours 50.00; on `b8h8s512`, 80.00 and 20.00.");
+        assert_eq!(told(80.0, 60.0, 4.0), None, "with less work, the lead is smaller");
+        assert_eq!(told(80.0, 20.0, 2.0), None, "half of the work is not much less");
+    }
+}
