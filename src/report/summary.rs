@@ -170,7 +170,11 @@ fn tuned(report: &Report, explained: f64) -> Option<String> {
     let left = alone.map(|alone| path.map_or(alone.of_others, |(_, left)| left));
     let others = left
         .map(|left| format!(" The best kernel of another family is {} as fast as that configuration.", times(left)));
-    Some(format!(" Its best configuration is {} as fast{why}.{}", times(gain), others.unwrap_or_default()))
+    Some(format!(
+        " The best configuration of its family is {} as fast{why}.{}",
+        times(gain),
+        others.unwrap_or_default()
+    ))
 }
 
 /// Returns what the experiment gained that has confirmed or supported a cause. None without one.
