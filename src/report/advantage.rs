@@ -3,7 +3,7 @@
 
 use super::contract::{Advantage, Case, Count, Counted, Diagnosis, DiagnosisOf, Rivals};
 use super::format::{of_two_runs, times};
-use super::{ReportInput, began, reasons, rivals};
+use super::{ReportInput, began, reasons, rivals, roofline};
 use crate::domain::device::TimeSource;
 use crate::domain::ids::CaseName;
 use crate::domain::profile::{LaunchProfile, Profile};
@@ -78,7 +78,7 @@ pub(super) fn over_first(cases: &[Case], diagnoses: &[Diagnosis], input: &Report
     let (first, after) = (began::first(&case.case, iterations)?, winner(case, iterations)?);
     let mut of_first = iterations.iter().filter(|one| one.hash == first.iteration.hash);
     let before = of_first.find_map(|one| known(one, &case.case))?;
-    let before = Known { us: case.start_us.unwrap_or(before.us), ..before };
+    let before = Known { us: roofline::first_us(case).unwrap_or(before.us), ..before };
     is_faster(&before, &after).then(|| compare(case, (&before, "first_variant"), &after, input))
 }
 

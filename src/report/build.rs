@@ -10,8 +10,8 @@ use super::contract::{
 use super::standing::{self, winners};
 use super::{
     CaseFacts, FamilyFacts, ReportInput, advantage, baselines, beaten, began, breakdown, calibration, credits,
-    decision, divided, excluded, findings, gains, improved_by, ladder, limiter, model_check, next_steps, options,
-    outlook, parameters, paths, phases, pictures, rivals, roofline, scaling, summary, tuned_alone, undivided,
+    decision, divided, excluded, exhausted, findings, gains, improved_by, ladder, limiter, model_check, next_steps,
+    options, outlook, parameters, paths, phases, pictures, rivals, roofline, scaling, summary, tuned_alone, undivided,
 };
 use crate::domain::check::Check;
 use crate::domain::comparison::Role;
@@ -115,8 +115,10 @@ fn explain(report: &mut Report, input: &ReportInput<'_>) {
     let record = input.record;
     let gains = gains::of(record);
     let wall_s = record.session.wall_s.unwrap_or(gains.search_to_s);
+    report.parameters = parameters::of(record, input.families);
     for case in &mut report.cases {
         case.limited_by = limiter::of(case, &report.diagnoses);
+        case.exhausted = exhausted::of(case, &report.parameters.effects, input.families);
     }
     let cases = &report.cases;
     report.first_breakdown = first_breakdown(&report.diagnoses, record);
@@ -125,7 +127,6 @@ fn explain(report: &mut Report, input: &ReportInput<'_>) {
     report.progress = pictures::progress(record, cases);
     report.lineages = pictures::lineages(cases, input);
     report.scaling = scaling::of(cases, input);
-    report.parameters = parameters::of(record, input.families);
     report.rivals = rivals::of(cases, record);
     report.undivided_leads = undivided::of(cases, &report.rivals, &report.ablated_leads, record);
     report.ladders = ladder::of(cases, &report.parameters.effects, &report.rivals, input);
@@ -231,6 +232,7 @@ fn case(name: &str, input: &ReportInput<'_>) -> Case {
         change: began::change(name, record, conditions),
         roofline: rates.map(|facts| roofline::of(facts, best_ns)),
         limited_by: None,
+        exhausted: Vec::new(),
         breakdown: standing.and_then(|standing| breakdown::of(&standing.iteration.hash, name, record)),
     }
 }

@@ -2,7 +2,7 @@
 //! against the part of the winners' time that one kind of work takes, measured without it.
 
 use super::breakdown::WAITS;
-use super::changes::named;
+use super::changes::{listed, named};
 use super::contract::{Baseline, Case, Diagnosis, DiagnosisOf, Finding};
 use super::format::{counted, either, of_two_runs, percent, times};
 use super::{baseline_kernels, confidence, forecast, limiter};
@@ -184,6 +184,15 @@ impl KernelIdea<'_> {
         }
     }
 
+    /// Says what to do where another idea comes first: `in ...: ...`.
+    pub(super) fn in_short(&self) -> String {
+        match self {
+            Self::Behind(..) => self.what(),
+            Self::Cause(case, cause) => format!("for `{}`: {}", case.case, cause.kernel_change),
+            Self::Part(part) => format!("in `{}`: {}", part.family, part.idea()),
+        }
+    }
+
     /// Returns the factor over all cases that is expected of it, if it becomes faster at all.
     pub(super) fn expected(&self, cases: usize) -> Option<f64> {
         match self {
@@ -246,7 +255,7 @@ impl KernelIdea<'_> {
             Self::Part(part) if part.taken_by == TakenBy::Other => {
                 "very high: nothing is known of it before it is profiled"
             }
-            Self::Part(_) => "very high: no kernel does without all of it, and it is not known how much can go",
+            Self::Part(_) => "very high: it is not known how much of it can go",
         }
     }
 }
@@ -311,8 +320,20 @@ impl TimePart<'_> {
         }
     }
 
-    /// Says which change of a parameter against this part did not help.
+    /// Returns the parameters that decide what overlaps, of which no other value helps on any of its cases.
+    fn exhausted(&self) -> Vec<&str> {
+        let is_about_overlap = matches!(self.taken_by, TakenBy::Waits | TakenBy::Kind(Removed::GlobalLoads));
+        let Some((first, others)) = self.shares.split_first().filter(|_| is_about_overlap) else { return Vec::new() };
+        let everywhere = |name: &&String| others.iter().all(|(case, _)| case.exhausted.contains(*name));
+        first.0.exhausted.iter().filter(everywhere).map(String::as_str).collect()
+    }
+
+    /// Says which changes of parameters against this part did not help.
     fn did_not_help(&self) -> Option<String> {
+        let names: Vec<String> = self.exhausted().iter().map(|name| format!("`{name}`")).collect();
+        if let Some(names) = listed(&names) {
+            return Some(format!("; other values of {names}, which decide what overlaps, do not help"));
+        }
         let (case, Finding { tested, .. }) = self.refuted?;
         let change = named(tested.changes.first()?, None, None);
         let on = if self.shares.len() == 1 { String::new() } else { format!(" on `{}`", case.case) };
@@ -324,10 +345,10 @@ impl TimePart<'_> {
         if let Some((_, cause)) = self.cause {
             return &cause.kernel_change;
         }
+        let is_refuted = self.refuted.is_some_and(|(_, found)| found.rule == CACHE_MISSES);
+        let is_overlap_exhausted = is_refuted || !self.exhausted().is_empty();
         match self.taken_by {
-            TakenBy::Kind(Removed::GlobalLoads)
-                if self.refuted.is_some_and(|(_, found)| found.rule == CACHE_MISSES) =>
-            {
+            TakenBy::Kind(Removed::GlobalLoads) if is_overlap_exhausted => {
                 "load less from global memory, or compute on a first part of it that is smaller"
             }
             TakenBy::Kind(Removed::GlobalLoads) => "load less from global memory, or have more loads in flight",
@@ -338,6 +359,9 @@ impl TimePart<'_> {
             TakenBy::Kind(Removed::Barriers) => "synchronise fewer warps, and less often",
             TakenBy::Kind(Removed::Shuffles) => "combine more values in a lane before lanes exchange them",
             TakenBy::Kind(Removed::GlobalStores) => "store while the next tile is computed",
+            TakenBy::Waits if is_overlap_exhausted => {
+                "wait less often: fewer and larger products, and fewer hand-overs between warps"
+            }
             TakenBy::Waits => "let other warps or tiles work while copies and products are in flight",
             _ => "profile what is left of it without loads, products and the like, and shorten that",
         }

@@ -21,6 +21,7 @@ mod divided;
 mod edges;
 mod effort;
 mod excluded;
+mod exhausted;
 mod experiment;
 mod findings;
 mod fixed_time;
@@ -153,6 +154,8 @@ pub struct FamilyFacts {
     pub parameters: IndexMap<String, String>,
     /// Its parameters that divide a reduction among blocks, warps or threads.
     pub splits: Vec<String>,
+    /// Its parameters that decide which loads, products and stores overlap.
+    pub pipelining: Vec<String>,
     /// Whether its tensor cores read shared memory through descriptors (`wgmma`). A virtual GPU does not count these reads
     /// as wavefronts.
     pub reads_by_descriptor: bool,

@@ -190,13 +190,16 @@ fn new_kernels(cases: &[Case], diagnoses: &[Diagnosis], room: f64, wall_s: Optio
         let what = "write a new kernel, then run a session like this one".to_owned();
         return vec![Choice { minutes, ..choice(Kind::NewKernel, what, gain, "very high: no cause is known") }];
     }
-    let one = |idea: &KernelIdea<'_>| {
-        let what = format!("{}. Then run a session like this one", idea.what());
+    let one = |(place, idea): (usize, &KernelIdea<'_>)| {
+        let what = match place {
+            0 => format!("{}. Then run a session like this one", idea.what()),
+            _ => format!("instead, {}", idea.in_short()),
+        };
         let (expected, most) = (idea.expected(cases.len()), idea.most());
         let families = idea.family().map(str::to_owned).into_iter().collect();
         Choice { families, expected, most, minutes, ..choice(Kind::NewKernel, what, idea.gain(), idea.risk()) }
     };
-    ideas.iter().map(one).collect()
+    ideas.iter().enumerate().map(one).collect()
 }
 
 /// Says how much any kernel could gain at most: the distance to the floors that a kernel may come near. No kernel that

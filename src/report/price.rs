@@ -42,7 +42,10 @@ fn saving(report: &Report, choice: &Choice) -> Option<String> {
     }
     let pays = lines(report, choice).map(|lines| {
         let hours = two_digits(effort::usd_of_lines(lines) / saved_usd);
-        format!(", so work at ${:.0} an hour pays from {hours} GPU hours on", effort::USD_AN_HOUR)
+        format!(
+            ", so work at ${:.0} an hour pays from {hours} GPU hours on; with fewer, stop here",
+            effort::USD_AN_HOUR
+        )
     });
     Some(format!(" That saves {} of each GPU hour in these kernels{}.", usd(saved_usd), pays.unwrap_or_default()))
 }
@@ -62,7 +65,7 @@ pub(super) fn writing(report: &Report, choice: &Choice) -> String {
     };
     let human = lines(report, choice).map(|lines| {
         let time = effort::of_lines(lines);
-        format!("about {time} of human work ({lines} lines anew, by COCOMO)")
+        format!("about {time} of human work for {lines} new lines (by COCOMO)")
     });
     format!("{}{model}", human.as_deref().unwrap_or("human work"))
 }
@@ -137,7 +140,7 @@ mod tests {
     #[test]
     fn what_it_takes_to_write_a_kernel_is_what_the_store_knows() {
         let mut report = report(&record());
-        let human = "about 5 days of human work (120 lines anew, by COCOMO)";
+        let human = "about 5 days of human work for 120 new lines (by COCOMO)";
         let choice = report.options.iter().find(|choice| choice.kind == "new_kernel").unwrap().clone();
         assert_eq!(writing(&report, &choice), format!("{human}, or a language model's ($3.75 in all sessions so far)"));
         report.hypotheses.iter_mut().take(3).for_each(|one| one.kind = "model");

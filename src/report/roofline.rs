@@ -67,7 +67,7 @@ pub(super) fn first_reading(cases: &[Case]) -> Option<String> {
 }
 
 /// Returns the time of the first kernel of a case: as in the main table, if the session began with it.
-fn first_us(case: &Case) -> Option<f64> {
+pub(super) fn first_us(case: &Case) -> Option<f64> {
     let change = case.change.as_ref().filter(|change| change.began_with == "first_variant");
     let ratio = change.and_then(|change| change.ratio).filter(|ratio| ratio.paired);
     ratio.zip(case.best_us).map(|(ratio, best_us)| ratio.estimate * best_us).or(case.start_us)

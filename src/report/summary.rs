@@ -11,8 +11,9 @@ use super::markdown::{beaten, breakdown, divided_leads, first_kernel, paths};
 use super::next_change::not_correct;
 use super::options::geometric_mean;
 use super::unexplained::Unexplained;
-use super::{ReportInput, advantage, baseline_kernels, fixed_time, price, tally, unexplained};
+use super::{ReportInput, advantage, baseline_kernels, fixed_time, price, roofline, tally, unexplained};
 use crate::domain::device::TimeSource;
+use crate::domain::ids::CaseName;
 use crate::domain::tested::{CauseStatus, CauseTest};
 
 /// The most causes to name: of the first kernel's time, and of the winners'.
@@ -148,7 +149,7 @@ fn first_kernel(report: &Report) -> Option<String> {
     let larger = larger_than(&named, &others).map(cause);
     let causes: Vec<String> = named.iter().map(|group| one_experiment(group)).chain(larger).collect();
     let own = report.cases.iter().find(|one| one.case == *case)?;
-    let far = own.start_us.zip(own.floor_us).map(|(us, floor_us)| times(us / floor_us));
+    let far = roofline::first_us(own).zip(own.floor_us).map(|(us, floor_us)| times(us / floor_us));
     let far = far.map(|far| format!(" is {far} from its floor on `{case}`")).unwrap_or_default();
     let tuned = tuned(report, explained).unwrap_or_default();
     let cost = breakdown::first_cost(report).unwrap_or_default();
@@ -183,18 +184,16 @@ fn shown(found: &Finding) -> Option<f64> {
     found.tested.speedup.filter(|_| is_shown)
 }
 
-/// Divides causes into those to name and the others: the confirmed ones and, with fewer than two, the supported ones. If
-/// experiments have shown neither, the first ones.
-fn first_causes(mut causes: Vec<Vec<&Finding>>) -> (Vec<Vec<&Finding>>, Vec<Vec<&Finding>>) {
-    let count = |status| causes.iter().filter(|group| group[0].tested.status == status).count();
-    let (confirmed, supported) = (count(CauseStatus::Confirmed), count(CauseStatus::Supported));
-    let named = match (confirmed, supported) {
-        (0, 0) => causes.len(),
-        (0 | 1, _) => confirmed + supported,
-        _ => confirmed,
-    };
-    let others = causes.split_off(named.min(FIRST_CAUSES));
-    (causes, others)
+/// Divides causes into those to name and the others: those that experiments have confirmed or supported, the one that gained most
+/// first. If experiments have shown none, the first ones.
+fn first_causes(causes: Vec<Vec<&Finding>>) -> (Vec<Vec<&Finding>>, Vec<Vec<&Finding>>) {
+    let (mut named, mut others): (Vec<_>, Vec<_>) = causes.into_iter().partition(|group| shown(group[0]).is_some());
+    named.sort_by(|a, b| shown(b[0]).unwrap_or(1.0).total_cmp(&shown(a[0]).unwrap_or(1.0)));
+    if named.is_empty() {
+        std::mem::swap(&mut named, &mut others);
+    }
+    let more = named.split_off(named.len().min(FIRST_CAUSES));
+    (named, more.into_iter().chain(others).collect())
 }
 
 /// Returns the cause with the largest possible gain of those that are not named, if it is larger than all that are.
@@ -263,7 +262,8 @@ fn winners(report: &Report) -> Option<String> {
         [] => return None,
         [only] => format!("`{}`{}.", only.name, idea(only)),
         [first, others @ ..] => {
-            let on: Vec<String> = others.iter().map(|one| format!("`{}` on {}", one.name, one.cases)).collect();
+            let on = others.iter().map(|one| format!("`{}`{} on {}", one.name, idea(one), one.cases));
+            let on: Vec<String> = on.collect();
             format!("`{}`{} on {}, {}.", first.name, idea(first), counted(first.cases as usize, "case"), on.join(", "))
         }
     };
@@ -282,13 +282,18 @@ fn why_faster(report: &Report) -> Option<String> {
 
 /// Says what a family does, in the words of its manifest.
 fn idea(family: &WinningFamily) -> String {
-    format!(" (\"{}\")", family.about.trim_end_matches('.'))
+    format!(" ({})", family.about.trim_end_matches('.'))
 }
 
 /// Counts the cases on which another family is as fast, so that the choice between them matters little.
 fn near_ties(report: &Report) -> Option<String> {
-    let ties = advantage::near_ties(&report.rivals).count();
-    (ties > 0).then(|| format!("On {ties} of {}, another family is within 2%.", counted(report.rivals.len(), "case")))
+    let ties: Vec<(&CaseName, &str)> = advantage::near_ties(&report.rivals).collect();
+    let cases = counted(report.rivals.len(), "case");
+    match &*ties {
+        [] => None,
+        [(case, family)] if report.cases.len() > 1 => Some(format!("On `{case}`, `{family}` is within 2%.")),
+        several => Some(format!("On {} of {cases}, another family is within 2%.", several.len())),
+    }
 }
 
 /// Says what the largest gain over a committed winner came from, and what the counts of a virtual GPU say of it.
@@ -441,7 +446,7 @@ mod tests {
         let mut report = report(&record());
         report.advantages = vec![advantage("first_variant", 257.0, false)];
         report.rival_advantages = vec![advantage("rival", 1.25, true)];
-        insta::assert_snapshot!(over_rival(&report).unwrap(), @"On `b1h1s128`, `tiled` is 1.20× as fast as `split-k`, the next best family: it executes 2.0 times fewer instructions. The counts of a virtual GPU account for 1 of the 1 leads that it counted (1 over the first kernel).");
+        insta::assert_snapshot!(over_rival(&report).unwrap(), @"On `b1h1s128`, `tiled` is 1.20× as fast as `split-k`, the next best family: it executes 2.0 times fewer instructions. What a virtual GPU counted explains 1 of 1 lead (1 over the first kernel).");
     }
 
     /// A slower variant that only has counts is no lead. So its counts are no example of why winners win.
@@ -463,13 +468,13 @@ mod tests {
 
     #[test]
     fn a_session_is_told_in_one_paragraph() {
-        insta::assert_snapshot!(report(&record()).summary, @r#"
+        insta::assert_snapshot!(report(&record()).summary, @"
         - **Result.** Ours beats the fastest baseline on 0 of 1 cases: it is 0.50× as fast. The session improved 1 of 2 cases over their first correct kernels, by 1.60×.
-        - **What won.** `tiled` ("Tiles of queries: keys are shared").
+        - **What won.** `tiled` (Tiles of queries: keys are shared).
         - **What limits it now.** On 2 of 3 cases, most of the distance to the floor is not explained; the largest unexplained factor is 400× (`b8h8s512`).
         - **Recommendation: continue this search.** It costs 55 min and $0.18.
         - **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour), of which 12 s were search, for 5 variants. Its last improvement (1.28× on `b1h1s128`) was confirmed after 9 s; none in the 6 s of search after it.
-        "#);
+        ");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::advantage::{MIN_FACTOR, leads};
 use super::contract::{Advantage, FamilyTime, Report, Rivals};
-use super::format::counted;
+use super::format::{counted, fine};
 use crate::domain::ids::CaseName;
 
 /// Says for how many of the counted leads the counts account. None without counted leads.
@@ -11,8 +11,7 @@ pub(super) fn tally(report: &Report) -> Option<String> {
     let explained = leads.iter().filter(|one| one.explained).count();
     let others = match leads.len() - explained {
         0 => String::new(),
-        _ if explained == 0 => "; why they won is not known".to_owned(),
-        others => format!("; for {others} the model derives other ratios, so why they won is not known"),
+        others => format!("; it does not explain {}", unexplained(&leads, others)),
     };
     let uncounted = match not_counted(report).len() {
         0 => String::new(),
@@ -21,10 +20,25 @@ pub(super) fn tally(report: &Report) -> Option<String> {
     let all = leads.len();
     (all > 0).then(|| {
         format!(
-            "The counts of a virtual GPU account for {explained} of the {all} leads that it counted ({}){others}{uncounted}.",
+            "What a virtual GPU counted explains {explained} of {} ({}){others}{uncounted}.",
+            counted(all, "lead"),
             over(&leads.iter().map(|one| counted_as(one, report)).collect::<Vec<_>>())
         )
     })
+}
+
+/// Names a lead that the counts do not explain, or counts several.
+fn unexplained(leads: &[&Advantage], count: usize) -> String {
+    match leads.iter().find(|one| !one.explained).filter(|_| count == 1) {
+        Some(only) => format!(
+            "why `{}` is {} as fast as `{}` on `{}`",
+            only.after.family,
+            fine(only.factor),
+            only.before.family,
+            only.case
+        ),
+        None => format!("the other {count}"),
+    }
 }
 
 fn explained(leads: &[&Advantage]) -> String {

@@ -56,7 +56,8 @@ pub(super) fn of_families(families: &[Family], workload: &Workload, record: &Ses
         about: family.about.clone(),
         lines: family.template.lines().filter(|line| !line.trim().is_empty()).count() as u64,
         parameters: family.params.iter().map(|(name, param)| (name.clone(), param.about.clone())).collect(),
-        splits: splits(family),
+        splits: of_mechanism(family, Mechanism::WorkSplit),
+        pipelining: of_mechanism(family, Mechanism::Pipelining),
         reads_by_descriptor: family.template.contains("wgmma"),
         excluded: workload
             .cases
@@ -69,10 +70,10 @@ pub(super) fn of_families(families: &[Family], workload: &Workload, record: &Ses
     facts.collect()
 }
 
-/// Returns the parameters that divide work whose results are merged at the end.
-fn splits(family: &Family) -> Vec<String> {
-    let splits = family.params.iter().filter(|(_, param)| param.mechanism == Mechanism::WorkSplit);
-    splits.map(|(name, _)| name.clone()).collect()
+/// Returns the parameters with a mechanism.
+fn of_mechanism(family: &Family, mechanism: Mechanism) -> Vec<String> {
+    let parameters = family.params.iter().filter(|(_, param)| param.mechanism == mechanism);
+    parameters.map(|(name, _)| name.clone()).collect()
 }
 
 /// Returns why a family cannot compute a case. None if it can, or if its manifest is wrong.

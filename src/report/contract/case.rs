@@ -72,6 +72,9 @@ pub struct Case {
     pub roofline: Option<Roofline>,
     /// What limits the best variant: its first cause of lost time, else the nearest ceiling.
     pub limited_by: Option<String>,
+    /// The parameters that decide what overlaps in the best variant, and of which no other value that was timed with all else
+    /// equal is faster.
+    pub exhausted: Vec<String>,
 }
 
 /// The comparison behind a case's figures.

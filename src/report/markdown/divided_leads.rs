@@ -7,6 +7,7 @@ use crate::report::breakdown::WAITS;
 use crate::report::changes::listed;
 use crate::report::contract::{AblatedLead, Advantage, Longer, Report};
 use crate::report::format::{NOTHING, percent, times, us};
+use crate::report::roofline;
 
 /// The share of all kinds of instructions from which one of them is named in their place.
 const MOST_OF_KINDS: f64 = 0.67;
@@ -176,7 +177,7 @@ pub(in crate::report) fn over_first(report: &Report) -> Option<String> {
         report.ablated_leads.iter().find(|one| one.over_first)?;
     // As the main table has it.
     let own = report.cases.iter().find(|one| one.case == *case)?;
-    let factor = own.start_us.zip(own.best_us).map_or(*factor, |(start_us, best_us)| start_us / best_us);
+    let factor = roofline::first_us(own).zip(own.best_us).map_or(*factor, |(first_us, best_us)| first_us / best_us);
     Some(format!("On `{case}`, `{family}` is {} as fast as `{over_family}`, the first kernel", times(factor)))
 }
 

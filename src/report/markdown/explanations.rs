@@ -246,6 +246,9 @@ fn whole(count: f64) -> String {
     format!("{count:.0}")
 }
 
+/// The column of the options that has their prices.
+const PRICE: usize = 3;
+
 /// Returns the options.
 pub(super) fn options(report: &Report) -> String {
     let row = |option: &Choice| {
@@ -278,7 +281,17 @@ pub(super) fn options(report: &Report) -> String {
         _ => "gain, all cases".to_owned(),
     };
     let headings = ["option", &over_all, "why", "cost", "risk"];
-    table(&headings, &report.options.iter().map(row).collect::<Vec<_>>())
+    let rows: Vec<Vec<String>> = report.options.iter().map(row).collect();
+    // A long price is told once.
+    let is_told = |place: usize| place > 0 && rows[place][PRICE] == rows[place - 1][PRICE];
+    let shortened = |(place, row): (usize, &Vec<String>)| {
+        let mut row = row.clone();
+        if is_told(place) {
+            "the same".clone_into(&mut row[PRICE]);
+        }
+        row
+    };
+    table(&headings, &rows.iter().enumerate().map(shortened).collect::<Vec<_>>())
 }
 
 /// Returns time and cost by phase, with their sum.

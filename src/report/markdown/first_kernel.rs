@@ -5,6 +5,7 @@ use crate::domain::origin::Change;
 use crate::report::changes::{listed, named};
 use crate::report::contract::{Advantage, ConfigurationPath, Report, TunedAlone};
 use crate::report::format::{percent, times, us};
+use crate::report::roofline;
 
 /// The share of a modelled time from which its longest chain of dependent instructions is said to bound it.
 pub(super) const MIN_CHAIN: f64 = 0.5;
@@ -49,14 +50,15 @@ pub(in crate::report) fn without_tensor_cores(report: &Report) -> Option<String>
 /// FMA pipes. None if it is on neither side of their peak.
 fn on_fma_pipes(report: &Report, case: &str) -> Option<String> {
     let case = report.cases.iter().find(|one| one.case == case)?;
-    let (first_us, floor_us, fma_us) = (case.start_us?, case.floor_us?, case.roofline.as_ref()?.fma_us?);
+    let (first_us, floor_us, fma_us) = (roofline::first_us(case)?, case.floor_us?, case.roofline.as_ref()?.fma_us?);
     (first_us >= MIN_FACTOR * fma_us && fma_us >= MIN_FACTOR * floor_us).then(|| {
         format!(
-            " Of the {}, at most {} come from that: FMA pipes need {} us at their peak. The other {} come from waiting: the FMA \
-             pipes are only {} busy.",
-            times(first_us / floor_us),
+            " Tensor cores account for at most {} of the {}: FMA pipes need {} us at their peak, and the floor is {} us. The \
+             other {} are waiting: the FMA pipes are only {} busy.",
             times(fma_us / floor_us),
+            times(first_us / floor_us),
             us(fma_us),
+            us(floor_us),
             times(first_us / fma_us),
             percent(fma_us / first_us)
         )
@@ -167,6 +169,6 @@ mod tests {
         let mut report = full();
         assert_eq!(on_fma_pipes(&report, "b1h1s128"), None, "an empty launch takes longer");
         report.cases[0].floor_us = Some(0.1);
-        insta::assert_snapshot!(on_fma_pipes(&report, "b1h1s128").unwrap(), @" Of the 800×, at most 5.33× come from that: FMA pipes need 0.533 us at their peak. The other 150× come from waiting: the FMA pipes are only 0.67% busy.");
+        insta::assert_snapshot!(on_fma_pipes(&report, "b1h1s128").unwrap(), @" Tensor cores account for at most 5.33× of the 800×: FMA pipes need 0.533 us at their peak, and the floor is 0.100 us. The other 150× are waiting: the FMA pipes are only 0.67% busy.");
     }
 }

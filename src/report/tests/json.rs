@@ -131,7 +131,8 @@ fn a_session_is_told_to_programs_as_json() {
             "share_of_launch": 0.02,
             "times_of_floor": 50.0
           },
-          "limited_by": "idle SMs: 2 blocks on 58"
+          "limited_by": "idle SMs: 2 blocks on 58",
+          "exhausted": []
         },
         {
           "case": "b8h8s512",
@@ -204,7 +205,8 @@ fn a_session_is_told_to_programs_as_json() {
             "share_of_launch": 0.0025,
             "times_of_floor": 400.0
           },
-          "limited_by": "idle SMs: 2 blocks on 58"
+          "limited_by": "idle SMs: 2 blocks on 58",
+          "exhausted": []
         },
         {
           "case": "b16h8s512",
@@ -251,7 +253,8 @@ fn a_session_is_told_to_programs_as_json() {
             "share_of_launch": null,
             "times_of_floor": null
           },
-          "limited_by": null
+          "limited_by": null,
+          "exhausted": []
         }
       ],
       "baselines": [
@@ -486,7 +489,7 @@ fn a_session_is_told_to_programs_as_json() {
         "No baseline was timed for `b8h8s512`, `b16h8s512`, so it is unknown how these cases compare with the usual implementation.",
         "Winners that are not committed: `b1h1s128` (iteration 3)."
       ],
-      "summary": "- **Result.** Ours beats the fastest baseline on 0 of 1 cases: it is 0.50× as fast. The session improved 1 of 2 cases over their first correct kernels, by 1.60×.\n- **What won.** `tiled` (\"Tiles of queries: keys are shared\").\n- **What limits it now.** On 2 of 3 cases, most of the distance to the floor is not explained; the largest unexplained factor is 400× (`b8h8s512`).\n- **Recommendation: continue this search.** It costs 55 min and $0.18.\n- **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour), of which 12 s were search, for 5 variants. Its last improvement (1.28× on `b1h1s128`) was confirmed after 9 s; none in the 6 s of search after it.",
+      "summary": "- **Result.** Ours beats the fastest baseline on 0 of 1 cases: it is 0.50× as fast. The session improved 1 of 2 cases over their first correct kernels, by 1.60×.\n- **What won.** `tiled` (Tiles of queries: keys are shared).\n- **What limits it now.** On 2 of 3 cases, most of the distance to the floor is not explained; the largest unexplained factor is 400× (`b8h8s512`).\n- **Recommendation: continue this search.** It costs 55 min and $0.18.\n- **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour), of which 12 s were search, for 5 variants. Its last improvement (1.28× on `b1h1s128`) was confirmed after 9 s; none in the 6 s of search after it.",
       "scaling": [],
       "ladders": [
         {

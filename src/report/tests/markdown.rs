@@ -38,7 +38,7 @@ fn a_session_reads_as_markdown() {
     # attention-fp16-d64 on NVIDIA L4: 1 of 3 cases improved, 0 of 1 ahead of the baseline
 
     - **Result.** Ours beats the fastest baseline on 0 of 1 cases: it is 0.50× as fast. The session improved 1 of 2 cases over their first correct kernels, by 1.60×.
-    - **What won.** `tiled` ("Tiles of queries: keys are shared").
+    - **What won.** `tiled` (Tiles of queries: keys are shared).
     - **What limits it now.** On 2 of 3 cases, most of the distance to the floor is not explained; the largest unexplained factor is 400× (`b8h8s512`).
     - **Recommendation: continue this search.** It costs 55 min and $0.18.
     - **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour), of which 12 s were search, for 5 variants. Its last improvement (1.28× on `b1h1s128`) was confirmed after 9 s; none in the 6 s of search after it.
@@ -94,7 +94,7 @@ fn a_session_reads_as_markdown() {
     |---|---|---|---|---|
     | **continue this search for another session** (recommended) | - | not known, because the search was too short to extrapolate from | 55 min, $0.18 | little |
     | search only `split-k`, which has hardly been tried | not known | `split-k`: never timed | not known | their best may stay behind |
-    | change the source of `tiled`, or write a new kernel for `b1h1s128`: `torch sdpa (flash)` is 2.00× as fast there. Then run a session like this one | 1.260× | 2.00× on `b1h1s128`, as `torch sdpa (flash)` shows to be possible | about 5 days of human work (120 lines anew, by COCOMO), or a language model's ($3.75 in all sessions so far); then a session: 55 min, $0.18 | moderate: the gain is known to be possible, but not how |
+    | change the source of `tiled`, or write a new kernel for `b1h1s128`: `torch sdpa (flash)` is 2.00× as fast there. Then run a session like this one | 1.260× | 2.00× on `b1h1s128`, as `torch sdpa (flash)` shows to be possible | about 5 days of human work for 120 new lines (by COCOMO), or a language model's ($3.75 in all sessions so far); then a session: 55 min, $0.18 | moderate: the gain is known to be possible, but not how |
     | stop here | 1.000× | keeps 0.50× over the baseline | 0 s, $0.00 | none |
 
     The 2 sessions of this store so far cost $4.53.

@@ -318,6 +318,7 @@ pub(in crate::report) fn families() -> Vec<FamilyFacts> {
             .map(|(name, about)| (name.to_owned(), about.to_owned()))
             .into(),
         splits: vec!["PAD".to_owned()],
+        pipelining: Vec::new(),
         reads_by_descriptor: false,
         excluded: Vec::new(),
     };
