@@ -10,6 +10,9 @@ const MAX_NAMED: usize = 3;
 /// The most characters of a kernel's name to show.
 const MAX_NAME: usize = 60;
 
+/// The most cases to tell.
+const MAX_CASES: usize = 2;
+
 /// How many times the multiprocessors that a baseline keeps busy ours must, for that to be a reason.
 const MIN_MORE: f64 = 1.3;
 
@@ -35,27 +38,37 @@ pub(super) fn in_short(baseline: &Baseline) -> Option<String> {
     Some(format!("`{}` ({blocks} of {threads} threads){more}", name(kernel)))
 }
 
-/// Says on how many of the cases that ours wins the fastest baseline leaves more multiprocessors idle, with the largest lead
+/// Says on how many of the cases that ours wins the fastest baseline leaves more multiprocessors idle, with the largest leads
 /// among them, or else what it launches where the lead is largest. None if that is not known.
 pub(super) fn sentence(report: &Report) -> Option<String> {
     let lead = |case: &Case| case.ratio_to_baseline.map_or(0.0, |ratio| ratio.estimate);
     let known = |case: &&Case| lead(case) > 1.0 && case.baseline.as_ref().is_some_and(|one| !one.kernels.is_empty());
     let won: Vec<&Case> = report.cases.iter().filter(known).collect();
     let idle: Vec<&Case> = won.iter().copied().filter(|case| leaves_more_idle(case).unwrap_or_default()).collect();
-    let cases = if idle.is_empty() { &won } else { &idle };
-    let case = cases.iter().max_by(|a, b| lead(a).total_cmp(&lead(b)))?;
-    let baseline = case.baseline.as_ref()?;
-    let (name, launches) = (&baseline.name, in_short(baseline)?);
-    let ours = case.ctas.map(|blocks| format!("; ours has {}", counted(blocks as usize, "block"))).unwrap_or_default();
-    let on = format!("on `{}`, where ours is {} as fast, `{name}` launches {launches}", case.case, fine(lead(case)));
-    let sms = case.sms;
+    let mut cases = if idle.is_empty() { won.clone() } else { idle.clone() };
+    cases.sort_by(|a, b| lead(b).total_cmp(&lead(a)));
+    let told: Vec<String> =
+        cases.iter().take(if idle.is_empty() { 1 } else { MAX_CASES }).filter_map(|case| launches(case)).collect();
+    if told.is_empty() {
+        return None;
+    }
+    let told = told.join("; ");
+    let sms = cases[0].sms;
     Some(match idle.len() {
-        0 => format!("What the fastest baselines launch: {on}{ours}."),
+        0 => format!("What the fastest baselines launch: {told}."),
         some => format!(
-            "{} that ours wins, the fastest baseline keeps fewer of the {sms} SMs busy: {on}{ours}.",
+            "{} that ours wins, the fastest baseline keeps fewer of the {sms} SMs busy: {told}.",
             on_cases(some, won.len())
         ),
     })
+}
+
+/// Says what a baseline launches on a case, and how many blocks ours has.
+fn launches(case: &Case) -> Option<String> {
+    let baseline = case.baseline.as_ref()?;
+    let ours = case.ctas.map(|blocks| format!(", ours {}", counted(blocks as usize, "block"))).unwrap_or_default();
+    let lead = case.ratio_to_baseline?.estimate;
+    Some(format!("on `{}` ({}), `{}` launches {}{ours}", case.case, fine(lead), baseline.name, in_short(baseline)?))
 }
 
 /// Returns whether the largest kernel of a case's baseline leaves more multiprocessors idle than ours. None if not known.
@@ -91,9 +104,9 @@ mod tests {
             sentence(&report).unwrap()
         };
         insta::assert_snapshot!([told(16, 0), told(64, 1), told(1, 4)].join("\n"), @"
-        On the only case that ours wins, the fastest baseline keeps fewer of the 58 SMs busy: on `b1h1s128`, where ours is 2.50× as fast, `torch sdpa (flash)` launches `flash_fwd_kernel` (16 blocks of 128 threads); ours has 48 blocks.
-        What the fastest baselines launch: on `b1h1s128`, where ours is 2.50× as fast, `torch sdpa (flash)` launches `flash_fwd_kernel` (64 blocks of 128 threads) and 1 more kernel; ours has 48 blocks.
-        On the only case that ours wins, the fastest baseline keeps fewer of the 58 SMs busy: on `b1h1s128`, where ours is 2.50× as fast, `torch sdpa (flash)` launches `flash_fwd_kernel` (1 block of 128 threads) and 4 more kernels; ours has 48 blocks.
+        On the only case that ours wins, the fastest baseline keeps fewer of the 58 SMs busy: on `b1h1s128` (2.50×), `torch sdpa (flash)` launches `flash_fwd_kernel` (16 blocks of 128 threads), ours 48 blocks.
+        What the fastest baselines launch: on `b1h1s128` (2.50×), `torch sdpa (flash)` launches `flash_fwd_kernel` (64 blocks of 128 threads) and 1 more kernel, ours 48 blocks.
+        On the only case that ours wins, the fastest baseline keeps fewer of the 58 SMs busy: on `b1h1s128` (2.50×), `torch sdpa (flash)` launches `flash_fwd_kernel` (1 block of 128 threads) and 4 more kernels, ours 48 blocks.
         ");
         assert_eq!(sentence(&report(&record_ahead())), None, "the kernels are not known");
         assert_eq!(

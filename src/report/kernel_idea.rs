@@ -179,7 +179,7 @@ impl KernelIdea<'_> {
                 format!("write a new kernel for `{}`: {idea}", case.case)
             }
             Self::Part(part) => {
-                format!("change the source of `{}`, or write a new kernel: {}", part.family, part.idea())
+                format!("change the source of `{}`: {}", part.family, part.idea())
             }
         }
     }
@@ -232,11 +232,12 @@ impl KernelIdea<'_> {
                     .map(|(case, cause)| format!("; on `{}`, {}", case.case, cause.cause))
                     .unwrap_or_default();
                 format!(
-                    "at most {} on {}, where {} of the time goes to {} (measured){cause}{}",
-                    either(times(lo), times(hi)),
-                    part.on(),
-                    part.share(),
+                    "{} {} {} of the time on {}, which bounds the gain there by {} (measured){cause}{}",
                     part.name(),
+                    part.verb(),
+                    part.share(),
+                    part.on(),
+                    either(times(lo), times(hi)),
                     part.did_not_help().unwrap_or_default()
                 )
             }
@@ -253,7 +254,7 @@ impl KernelIdea<'_> {
                 Confidence::Low => "very high: the cause rests on one indirect sign, so the kernel may gain nothing",
             },
             Self::Part(part) if part.taken_by == TakenBy::Other => {
-                "very high: nothing is known of it before it is profiled"
+                "very high: nothing is known of it before it is profiled, so it does not come first"
             }
             Self::Part(_) => "very high: it is not known how much of it can go",
         }
@@ -306,6 +307,10 @@ impl TimePart<'_> {
         }
     }
 
+    fn verb(&self) -> &'static str {
+        if self.taken_by == TakenBy::Other { "takes" } else { "take" }
+    }
+
     /// Says which share of the time it takes.
     pub(super) fn share(&self) -> String {
         let [first, .., last] = &*self.shares else { return percent(self.shares[0].1) };
@@ -349,7 +354,7 @@ impl TimePart<'_> {
         let is_overlap_exhausted = is_refuted || !self.exhausted().is_empty();
         match self.taken_by {
             TakenBy::Kind(Removed::GlobalLoads) if is_overlap_exhausted => {
-                "load less from global memory, or compute on a first part of it that is smaller"
+                "load less from global memory, or start to compute when less of it has arrived"
             }
             TakenBy::Kind(Removed::GlobalLoads) => "load less from global memory, or have more loads in flight",
             TakenBy::Kind(Removed::SharedLoads) => "keep more operands in registers",
@@ -406,19 +411,16 @@ mod tests {
         assert_eq!((by, most), (TakenBy::Kind(Removed::GlobalLoads), (1e2 * (1.0_f64 / 0.36).powf(1.0 / 3.0)).round()));
         assert_eq!(
             gain,
-            "at most 1.67× on the 2 cases that `tiled` wins, where 40% of the time goes to loads from global memory (measured)"
+            "loads from global memory take 40% of the time on the 2 cases that `tiled` wins, which bounds the gain there by 1.67× (measured)"
         );
         let second = &all(&cases, &[])[1];
-        assert_eq!(
-            second.what(),
-            "change the source of `tiled`, or write a new kernel: synchronise fewer warps, and less often"
-        );
+        assert_eq!(second.what(), "change the source of `tiled`: synchronise fewer warps, and less often");
         cases[1].roofline.as_mut().unwrap().times_of_floor = Some(1.0);
         let (by, _, gain) = told(&cases);
         assert_eq!(by, TakenBy::Kind(Removed::Barriers), "the other case is at its floor");
-        assert!(
-            gain.starts_with("at most 2.00× on `b1h1s128`, where 50% of the time goes to block barriers (measured)")
-        );
+        assert!(gain.starts_with(
+            "block barriers take 50% of the time on `b1h1s128`, which bounds the gain there by 2.00× (measured)"
+        ));
     }
 
     /// That each byte is loaded many times is counted. That loads miss is only modelled, and that speaks against it.
@@ -436,8 +438,8 @@ mod tests {
             format!("{} | {}", idea.what(), idea.gain())
         };
         insta::assert_snapshot!([told(&[misses.clone()]), told(&[misses, repeated])].join("\n"), @"
-        change the source of `tiled`, or write a new kernel: load less from global memory, or have more loads in flight | at most 1.67× on `b1h1s128`, where 40% of the time goes to loads from global memory (measured)
-        change the source of `tiled`, or write a new kernel: divide the work into more blocks: smaller tiles | at most 1.67× on `b1h1s128`, where 40% of the time goes to loads from global memory (measured); on `b1h1s128`, redundant-loads is slow
+        change the source of `tiled`: load less from global memory, or have more loads in flight | loads from global memory take 40% of the time on `b1h1s128`, which bounds the gain there by 1.67× (measured)
+        change the source of `tiled`: divide the work into more blocks: smaller tiles | loads from global memory take 40% of the time on `b1h1s128`, which bounds the gain there by 1.67× (measured); on `b1h1s128`, redundant-loads is slow
         ");
     }
 
@@ -453,8 +455,8 @@ mod tests {
         tested.changes = vec![Change { parameter: "STAGES".to_owned(), from: 2, to: 3 }];
         let idea = of(&report.cases, &report.diagnoses).unwrap();
         insta::assert_snapshot!([idea.what(), idea.gain()].join("\n"), @"
-        change the source of `tiled`, or write a new kernel: load less from global memory, or compute on a first part of it that is smaller
-        at most 1.67× on `b1h1s128`, where 40% of the time goes to loads from global memory (measured); `STAGES` 2 → 3, which should help against that, did not (0.99×)
+        change the source of `tiled`: load less from global memory, or start to compute when less of it has arrived
+        loads from global memory take 40% of the time on `b1h1s128`, which bounds the gain there by 1.67× (measured); `STAGES` 2 → 3, which should help against that, did not (0.99×)
         ");
     }
 

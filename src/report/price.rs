@@ -65,7 +65,7 @@ pub(super) fn writing(report: &Report, choice: &Choice) -> String {
     };
     let human = lines(report, choice).map(|lines| {
         let time = effort::of_lines(lines);
-        format!("about {time} of human work for {lines} new lines (by COCOMO)")
+        format!("up to {time} of human work (${}, {lines} lines by COCOMO)", two_digits(effort::usd_of_lines(lines)))
     });
     format!("{}{model}", human.as_deref().unwrap_or("human work"))
 }
@@ -121,8 +121,10 @@ fn gain(report: &Report, choice: &Choice) -> Option<String> {
             let over_all = if report.cases.len() > 1 { " over all cases" } else { "" };
             Some(format!(
                 "{middle:.3}×{over_all} if it becomes faster (the middle half of {} earlier ones: {lower:.3}× to \
-                 {upper:.3}×).{saving} The bound is {most:.3}×: {gain}",
-                forecast::PAIRS
+                 {upper:.3}×), as {} of {} earlier changes of sources did; at most {most:.3}×, because {gain}.{saving}",
+                forecast::PAIRS,
+                forecast::HELPED,
+                forecast::CHANGES
             ))
         }
         _ => None,
@@ -140,7 +142,7 @@ mod tests {
     #[test]
     fn what_it_takes_to_write_a_kernel_is_what_the_store_knows() {
         let mut report = report(&record());
-        let human = "about 5 days of human work for 120 new lines (by COCOMO)";
+        let human = "up to 5 days of human work ($3,900, 120 lines by COCOMO)";
         let choice = report.options.iter().find(|choice| choice.kind == "new_kernel").unwrap().clone();
         assert_eq!(writing(&report, &choice), format!("{human}, or a language model's ($3.75 in all sessions so far)"));
         report.hypotheses.iter_mut().take(3).for_each(|one| one.kind = "model");
@@ -166,8 +168,8 @@ mod tests {
         let choice = Choice { most: Some(1.5_f64.cbrt()), ..choice.clone() };
         assert_eq!(
             gain(&report, &choice).unwrap(),
-            "1.048× over all cases if it becomes faster (the middle half of 23 earlier ones: 1.016× to 1.096×). The bound is 1.145×: at most 1.50× on \
-             `b1h1s128`, where 33% of the time goes to loads from global memory (measured)"
+            "1.048× over all cases if it becomes faster (the middle half of 23 earlier ones: 1.016× to 1.096×), as 30 of 66 earlier changes of sources \
+             did; at most 1.145×, because loads from global memory take 33% of the time on `b1h1s128`, which bounds the gain there by 1.50× (measured)."
         );
     }
 }

@@ -1,10 +1,10 @@
 //! The session in a few lines that can be read aloud in a minute: the result, what was slow, what won, what to do next, and
 //! what it cost. Everything else is below them in the report.
 
-use super::changes::{first_clause, named};
+use super::changes::{first_clause, listed, named};
 use super::contract::{Beaten, Case, Diagnosis, Finding, Ratio, Report, WinningFamily};
 use super::decision::recommendation;
-use super::format::{counted, duration, fine, times, usd};
+use super::format::{counted, duration, fine, times, us, usd};
 use super::gains::Gains;
 use super::limits::{self, Group};
 use super::markdown::{beaten, breakdown, divided_leads, first_kernel, paths};
@@ -149,13 +149,33 @@ fn first_kernel(report: &Report) -> Option<String> {
     let larger = larger_than(&named, &others).map(cause);
     let causes: Vec<String> = named.iter().map(|group| one_experiment(group)).chain(larger).collect();
     let own = report.cases.iter().find(|one| one.case == *case)?;
-    let far = roofline::first_us(own).zip(own.floor_us).map(|(us, floor_us)| times(us / floor_us));
-    let far = far.map(|far| format!(" is {far} from its floor on `{case}`")).unwrap_or_default();
-    let tuned = tuned(report, explained).unwrap_or_default();
-    let cost = breakdown::first_cost(report).unwrap_or_default();
-    let without = first_kernel::without_tensor_cores(report).map(|without| format!(" {without}")).unwrap_or_default();
-    (!causes.is_empty())
-        .then(|| format!("The first kernel, `{family}`,{far}.{without}{cost} Causes: {}.{tuned}", causes.join("; ")))
+    let size = size(report, own, family)?;
+    let main =
+        first_kernel::on_fma_pipes(report, case).filter(|_| first_kernel::without_tensor_cores(report).is_some());
+    let main = main.or_else(|| first_kernel::without_tensor_cores(report));
+    let causes = (!causes.is_empty()).then(|| format!("Causes: {}.", causes.join("; ")))?;
+    joined([Some(size), main, tuned(report, explained), Some(causes), breakdown::first_cost(report)])
+}
+
+/// Says how far the first kernel is from the winner and from the floor.
+fn size(report: &Report, own: &Case, family: &str) -> Option<String> {
+    let first_us = roofline::first_us(own)?;
+    let over = own
+        .best_us
+        .filter(|best_us| *best_us < first_us)
+        .map(|best_us| format!("{} the winner's time", times(first_us / best_us)));
+    let floor = own.floor_us.map(|floor_us| format!("{} the floor", times(first_us / floor_us)));
+    let far: Vec<String> = over.into_iter().chain(floor).collect();
+    let began = report.cases.iter().filter_map(|case| case.change.as_ref());
+    let is_replaced =
+        began.clone().count() > 0 && began.into_iter().all(|change| change.began_with == "committed_winner");
+    let replaced = if is_replaced { ", which committed winners replaced before this session" } else { "" };
+    Some(format!(
+        "The first kernel, `{family}`{replaced}, takes {} us on `{}`: {}.",
+        us(first_us),
+        own.case,
+        listed(&far)?
+    ))
 }
 
 /// Says what the parameters of the first kernel and other kernels gained. `explained`: what the named causes account for.
@@ -171,11 +191,7 @@ fn tuned(report: &Report, explained: f64) -> Option<String> {
     let left = alone.map(|alone| path.map_or(alone.of_others, |(_, left)| left));
     let others = left
         .map(|left| format!(" The best kernel of another family is {} as fast as that configuration.", times(left)));
-    Some(format!(
-        " The best configuration of its family is {} as fast{why}.{}",
-        times(gain),
-        others.unwrap_or_default()
-    ))
+    Some(format!("The best configuration of its family is {} as fast{why}.{}", times(gain), others.unwrap_or_default()))
 }
 
 /// Returns what the experiment gained that has confirmed or supported a cause. None without one.

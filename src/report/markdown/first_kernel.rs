@@ -4,7 +4,7 @@ use super::paths;
 use crate::domain::origin::Change;
 use crate::report::changes::{listed, named};
 use crate::report::contract::{Advantage, ConfigurationPath, Report, TunedAlone};
-use crate::report::format::{percent, times, us};
+use crate::report::format::{percent, times};
 use crate::report::roofline;
 
 /// The share of a modelled time from which its longest chain of dependent instructions is said to bound it.
@@ -31,37 +31,39 @@ fn one_chain(counted: &Advantage) -> Option<String> {
     })
 }
 
-/// Says that the first kernel does without tensor cores, if the winner does not, and how much of its distance to the floor that
-/// is.
+/// Says that the first kernel does without tensor cores, if the winner does not.
 pub(in crate::report) fn without_tensor_cores(report: &Report) -> Option<String> {
     let counted = report.first_advantage.as_ref()?;
     let share = counted.counts.iter().find(|count| count.name == "tensor_share")?;
     (share.before == 0.0 && share.after > 0.5).then(|| {
         format!(
-            "None of the first kernel's arithmetic is on tensor cores, but {} of the winner's on `{}`.{}",
+            "None of the first kernel's arithmetic is on tensor cores, but {} of the winner's on `{}`.",
             percent(share.after),
-            counted.case,
-            on_fma_pipes(report, &counted.case).unwrap_or_default()
+            counted.case
         )
     })
 }
 
 /// Divides the distance of a first kernel to the floor into what tensor cores are worth at their peak, and what is lost on the
-/// FMA pipes. None if it is on neither side of their peak.
-fn on_fma_pipes(report: &Report, case: &str) -> Option<String> {
+/// FMA pipes, the larger part first. None if the kernel is not slower than their peak, or if the floor is as high.
+pub(in crate::report) fn on_fma_pipes(report: &Report, case: &str) -> Option<String> {
     let case = report.cases.iter().find(|one| one.case == case)?;
     let (first_us, floor_us, fma_us) = (roofline::first_us(case)?, case.floor_us?, case.roofline.as_ref()?.fma_us?);
-    (first_us >= MIN_FACTOR * fma_us && fma_us >= MIN_FACTOR * floor_us).then(|| {
-        format!(
-            " Tensor cores account for at most {} of the {}: FMA pipes need {} us at their peak, and the floor is {} us. The \
-             other {} are waiting: the FMA pipes are only {} busy.",
-            times(fma_us / floor_us),
-            times(first_us / floor_us),
-            us(fma_us),
-            us(floor_us),
-            times(first_us / fma_us),
-            percent(fma_us / first_us)
-        )
+    let (by_waiting, by_tensor_cores) = (first_us / fma_us, fma_us / floor_us);
+    let busy = percent(fma_us / first_us);
+    (by_waiting.min(by_tensor_cores) >= MIN_FACTOR).then(|| match by_waiting >= by_tensor_cores {
+        true => format!(
+            "Mostly, it waits: its FMA pipes are {busy} busy, which accounts for {} of that distance, and doing without tensor \
+             cores for at most {}.",
+            times(by_waiting),
+            times(by_tensor_cores)
+        ),
+        false => format!(
+            "Mostly, it lacks tensor cores, which account for at most {} of that distance, and waiting for {}: its FMA pipes are \
+             {busy} busy.",
+            times(by_tensor_cores),
+            times(by_waiting)
+        ),
     })
 }
 
@@ -169,6 +171,6 @@ mod tests {
         let mut report = full();
         assert_eq!(on_fma_pipes(&report, "b1h1s128"), None, "an empty launch takes longer");
         report.cases[0].floor_us = Some(0.1);
-        insta::assert_snapshot!(on_fma_pipes(&report, "b1h1s128").unwrap(), @" Tensor cores account for at most 5.33× of the 800×: FMA pipes need 0.533 us at their peak, and the floor is 0.100 us. The other 150× are waiting: the FMA pipes are only 0.67% busy.");
+        insta::assert_snapshot!(on_fma_pipes(&report, "b1h1s128").unwrap(), @"Mostly, it waits: its FMA pipes are 0.67% busy, which accounts for 150× of that distance, and doing without tensor cores for at most 5.33×.");
     }
 }

@@ -114,11 +114,16 @@ pub(in crate::report) fn largest(path: &ConfigurationPath) -> String {
     let others = path.steps.len() - named.len();
     let rest = match others {
         0 => None,
-        1 => Some(format!("one other {}", times(rest))),
-        _ => Some(format!("{others} others {}", times(rest))),
+        1 => Some(format!("one other {}", at_its_place(rest))),
+        _ => Some(format!("{others} others {}", at_its_place(rest))),
     };
     let named: Vec<String> = named.into_iter().map(name).chain(rest).collect();
     format!("{}, one after another", listed(&named).unwrap_or_default())
+}
+
+/// Says what steps gained, or lost: a change may pay only after another one.
+fn at_its_place(gain: f64) -> String {
+    if gain < 1.0 { format!("that lose {} at their place", times(1.0 / gain)) } else { times(gain) }
 }
 
 fn parameters(step: &PathStep) -> String {
