@@ -63,8 +63,10 @@ fn predict_again(record: &mut SessionRecord, families: &[Family]) -> (usize, Dur
             (Some(family), Some(reference)) if makes_claims && iteration.purpose != Purpose::Confirmation => {
                 let case = &iteration.hypothesis.case;
                 let (params, origin) = (&iteration.params, &iteration.origin);
-                let ctas = iteration.measurements.iter().find(|found| found.case == *case).and_then(|found| found.ctas);
-                let built = CodeFigures::of(&iteration.kernels).zip(ctas).map(|(code, ctas)| Built { code, ctas });
+                let found = iteration.measurements.iter().find(|found| found.case == *case);
+                let launched = found.and_then(|found| Some((found.ctas?, found.shape)));
+                let code = CodeFigures::of(&iteration.kernels);
+                let built = code.zip(launched).map(|(code, (ctas, shape))| Built { code, ctas, shape });
                 let begun = Instant::now();
                 let question = Question { family, params, case, reference, origin, built };
                 let prediction = predict(&history, families, &question);

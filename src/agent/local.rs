@@ -376,8 +376,14 @@ mod tests {
     fn history(speedups: &[f64]) -> History {
         let finished = |(place, speedup): (usize, &f64)| {
             let changes = Change::between(&with(1), &with(if place == 0 { 1 } else { 2 }));
-            let time =
-                CaseTime { case: "c".into(), median_ns: 1e3 / speedup, ctas: 1, profile: None, screened_only: true };
+            let time = CaseTime {
+                case: "c".into(),
+                median_ns: 1e3 / speedup,
+                ctas: 1,
+                shape: None,
+                profile: None,
+                screened_only: true,
+            };
             let reference = Reference::Iteration(IterationId(1));
             Finished {
                 iteration: IterationId(place as i64 + 1),

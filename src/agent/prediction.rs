@@ -46,7 +46,7 @@ impl Question<'_> {
     /// Returns the code of an earlier variant on a case, if that of the suggestion is known too.
     fn comparable(&self, other: &Finished, time: &CaseTime) -> Option<Built> {
         let (_, code) = self.built.zip(other.code)?;
-        Some(Built { code, ctas: time.ctas })
+        Some(Built { code, ctas: time.ctas, shape: time.shape })
     }
 }
 

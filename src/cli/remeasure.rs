@@ -247,6 +247,7 @@ fn refreshed(
         confirmation: Some(challenger.timing.clone()),
         comparison: Some(comparison.clone()),
         ctas: subject.request.plan.ctas(),
+        shape: None,
         profile: None,
     };
     let then = &committed.sidecar;

@@ -6,6 +6,7 @@ use super::check::Check;
 use super::comparison::Comparison;
 use super::correctness::Correctness;
 use super::ids::CaseName;
+use super::plan::LaunchShape;
 use super::profile::Profile;
 use super::regime::Regime;
 use super::timing::Timing;
@@ -161,6 +162,9 @@ pub struct Measurement {
     pub comparison: Option<Comparison>,
     /// Blocks (CTAs) of the plan's largest launch, to relate to the device's SMs.
     pub ctas: u64,
+    /// The launch that does most of the work. None for a recording, and where an older worker reported it.
+    #[serde(default)]
+    pub shape: Option<LaunchShape>,
     /// What the virtual GPU counted, where the time is modelled.
     pub profile: Option<Profile>,
 }

@@ -14,6 +14,7 @@ use super::incumbent::{Incumbent, Incumbents};
 use super::journal::{Begun, Concluded};
 use super::op::Dims;
 use super::origin::{Origin, Purpose};
+use super::plan::LaunchShape;
 use super::prediction::Direction;
 use super::profile::Profile;
 use super::progress::Progress;
@@ -95,6 +96,8 @@ pub struct CaseTime {
     pub median_ns: f64,
     /// Blocks (CTAs) of the largest launch.
     pub ctas: u64,
+    /// The launch that does most of the work. None where its plan is not on record.
+    pub shape: Option<LaunchShape>,
     /// What the virtual GPU counted, where the time is modelled.
     pub profile: Option<Profile>,
     /// Whether the time comes from a screening run alone, not from a comparison or a start.
@@ -216,6 +219,7 @@ impl History {
             case: found.case.clone(),
             median_ns: ns,
             ctas,
+            shape: found.shape,
             profile: found.profile.clone(),
             screened_only: !is_best && found.comparison.is_none(),
         })

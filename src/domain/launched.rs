@@ -38,9 +38,11 @@ impl LaunchedKernel {
     }
 }
 
-/// Returns the kernel with the most threads.
+/// Returns the kernel that does most of the work, as far as launches show it: the one with the most shared memory in all its
+/// blocks, as products have, or else the one with the most threads. What sums up their parts has many threads, too.
 pub fn largest(kernels: &[LaunchedKernel]) -> Option<&LaunchedKernel> {
-    kernels.iter().max_by_key(|kernel| kernel.blocks() * kernel.threads())
+    let shared_bytes = |kernel: &LaunchedKernel| kernel.blocks() * kernel.shared_bytes.unwrap_or(0);
+    kernels.iter().max_by_key(|kernel| (shared_bytes(kernel), kernel.blocks() * kernel.threads()))
 }
 
 #[cfg(test)]
@@ -61,5 +63,20 @@ mod tests {
         );
         assert_eq!(short("nvjet_hsh_64x256_64x4_2x1_v_bz_splitK_NNT"), "nvjet_hsh_64x256_64x4_2x1_v_bz_splitK_NNT");
         assert_eq!(short("(anonymous namespace)"), "(anonymous namespace)");
+    }
+
+    /// cuBLAS on an H200 for a product with a long sum (2026-11-27).
+    #[test]
+    fn the_largest_kernel_is_the_one_that_multiplies() {
+        let kernel = |name: &str, grid, block, shared_bytes| LaunchedKernel {
+            name: name.to_owned(),
+            grid,
+            block,
+            shared_bytes: Some(shared_bytes),
+            registers: None,
+        };
+        let products = kernel("nvjet_sm90_hsh_128x64_64x8_1x2_h_bz_splitK_NNT", [2, 64, 1], [384, 1, 1], 213_252);
+        let sums = kernel("splitKreduce_kernel", [16, 32, 1], [32, 16, 1], 0);
+        assert_eq!(largest(&[products.clone(), sums]), Some(&products));
     }
 }

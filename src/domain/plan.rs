@@ -34,6 +34,17 @@ pub struct LaunchPlan {
     pub launches: Vec<Launch>,
 }
 
+/// The launch that does most of a plan's work, in figures.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaunchShape {
+    /// Its blocks (CTAs).
+    pub ctas: u64,
+    /// The threads of a block.
+    pub threads: u64,
+    /// Bytes of dynamic shared memory of a block.
+    pub shared_bytes: u64,
+}
+
 /// A scratch buffer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workspace {
@@ -88,6 +99,20 @@ impl LaunchPlan {
     /// Returns the largest number of blocks (CTAs) of any launch of the plan.
     pub fn ctas(&self) -> u64 {
         self.launches.iter().map(Launch::ctas).max().unwrap_or(0)
+    }
+
+    /// Returns the launch that does most of the work, as far as launches show it: the one with the most shared memory in all its
+    /// blocks, or else the one with the most threads. A launch that adds partial sums may have more blocks. All 0 without launches.
+    pub fn shape(&self) -> LaunchShape {
+        let shapes = self.launches.iter().map(|launch| LaunchShape {
+            ctas: launch.ctas(),
+            threads: launch.block.iter().map(|size| u64::from(*size)).product(),
+            shared_bytes: u64::from(launch.shared_bytes),
+        });
+        let size = |shape: &LaunchShape| {
+            (shape.ctas.saturating_mul(shape.shared_bytes), shape.ctas.saturating_mul(shape.threads))
+        };
+        shapes.max_by_key(size).unwrap_or_default()
     }
 
     /// Returns whether each parameter of a kernel stands for one buffer in all launches, and no other parameter for the same.

@@ -23,6 +23,7 @@ use super::launched::LaunchedKernel;
 use super::op::Dtype;
 use super::origin::{Origin, Purpose};
 use super::phase::{PhaseTime, StepTimes};
+use super::plan::LaunchShape;
 use super::profile::Profile;
 use super::regime::Regime;
 use super::state::Graphs;
@@ -379,6 +380,9 @@ pub struct CaseRecord {
     pub correctness: Option<Correctness>,
     /// Blocks (CTAs) of the largest launch.
     pub ctas: Option<u64>,
+    /// The launch that does most of the work. None where its plan is not on record.
+    #[serde(skip)]
+    pub shape: Option<LaunchShape>,
     /// The time of the screening run.
     pub screening: Option<Timing>,
     /// The longer measurement on held-out inputs.
@@ -409,13 +413,14 @@ pub struct CaseRecord {
 impl CaseRecord {
     /// Combines the measurement of a case with its decision.
     pub fn of(measurement: &Measurement, decision: Option<&Decision>) -> Self {
-        let Measurement { case, regime, correctness, screening, confirmation, comparison, ctas, profile } =
+        let Measurement { case, regime, correctness, screening, confirmation, comparison, ctas, shape, profile } =
             measurement.clone();
         Self {
             case,
             regime,
             correctness: Some(correctness),
             ctas: Some(ctas),
+            shape,
             screening,
             confirmation,
             comparison,
@@ -438,6 +443,7 @@ impl CaseRecord {
             regime: Regime::default(),
             correctness: None,
             ctas: None,
+            shape: None,
             screening: None,
             confirmation: None,
             comparison: None,
@@ -469,6 +475,7 @@ impl CaseRecord {
             confirmation: self.confirmation.clone(),
             comparison: self.comparison.clone(),
             ctas: self.ctas?,
+            shape: self.shape,
             profile: self.profile.clone(),
         })
     }

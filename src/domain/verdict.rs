@@ -201,6 +201,7 @@ mod tests {
                 screening: Some(timing(screening)),
                 confirmation: confirmation.map(timing),
                 ctas: 1,
+                shape: None,
                 comparison: None,
                 profile: None,
             }],

@@ -95,6 +95,7 @@ fn evaluation(configuration: &Configuration, case: &Case) -> Evaluation {
         confirmation: Some(timing),
         comparison: None,
         ctas: 1,
+        shape: None,
         profile: None,
     };
     Evaluation { outcome: Outcome::Measured, measurements: vec![measurement], device_s }

@@ -74,7 +74,7 @@ impl Compiled {
     fn predict_again(&mut self, state: &SessionState) {
         let (Ok(_), Ok(cases)) = (&self.artifact, &self.cases) else { return };
         let asked = cases.iter().find(|request| request.case.name == self.proposal.hypothesis.case);
-        let built = self.code().zip(asked).map(|(code, request)| Built { code, ctas: request.plan.ctas() });
+        let built = self.code().zip(asked).map(|(code, request)| Built::of(code, &request.plan));
         claims::predict_again(state.history(), &state.setup().families, &mut self.proposal, built);
     }
 }

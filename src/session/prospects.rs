@@ -48,8 +48,7 @@ pub(super) fn missing_of_built(
     if !may_leave_out(state, origin, *purpose) {
         return None;
     }
-    let built = |ctas| Some(Built { code, ctas });
-    let cases = requests.iter().map(|request| (&request.case.name, built(request.plan.ctas())));
+    let cases = requests.iter().map(|request| (&request.case.name, Some(Built::of(code, &request.plan))));
     none_on_all(state, (&variant.family, &variant.params, origin), cases)
 }
 

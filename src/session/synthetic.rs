@@ -148,6 +148,7 @@ pub(super) fn measurement(case: &str, us: u32, against_us: Option<(IterationId, 
         screening: Some(timing(us)),
         confirmation: None,
         ctas: 1,
+        shape: None,
         comparison: None,
         profile: None,
     };

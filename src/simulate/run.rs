@@ -98,6 +98,7 @@ fn evaluation(result: Result<&Recording, Failure>, case: &Case) -> Evaluation {
             confirmation: timing,
             comparison: None,
             ctas: 1,
+            shape: None,
             profile: None,
         }
     });

@@ -275,7 +275,8 @@ async fn record_measurement(
         Some(plan) => Some(resume::record_plan(connection, plan).await?),
         None => None,
     };
-    let Measurement { case, regime, correctness, screening, confirmation, comparison, ctas, profile } = measurement;
+    let Measurement { case, regime, correctness, screening, confirmation, comparison, ctas, profile, shape: _ } =
+        measurement;
     let mut query = sqlx::query(
         "INSERT INTO measurements (iteration_id, case_name, relative_l2, worst_row, rows_checked, rows, ctas,
              regime, profile, plan_hash, verdict, speedup,

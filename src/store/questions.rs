@@ -12,6 +12,7 @@ use super::sessions::cost;
 use super::{ArtifactRecord, Store, StoreError, claims};
 use crate::domain::comparison::Comparison;
 use crate::domain::ids::{IterationId, SessionId};
+use crate::domain::plan::LaunchPlan;
 use crate::domain::record::{CaseRecord, IterationRecord, SessionRecord, SessionSummary};
 use crate::domain::variant::VariantHash;
 
@@ -201,7 +202,7 @@ impl Store {
         verdicts: Verdicts,
     ) -> Result<HashMap<IterationId, Vec<CaseRecord>>, StoreError> {
         let rows = sqlx::query(AssertSqlSafe(format!(
-            "SELECT m.*, x.profile AS explanation, c.commit_id, COALESCE(c.earlier, 0) AS earlier,
+            "SELECT m.*, p.plan, x.profile AS explanation, c.commit_id, COALESCE(c.earlier, 0) AS earlier,
                     (SELECT MIN(by.session_id) FROM commits made JOIN iterations by ON by.id = made.iteration_id
                      WHERE made.commit_id = c.commit_id AND made.case_name = c.case_name AND made.earlier = 0
                        AND by.session_id < i.session_id AND c.earlier) AS found_in,
@@ -209,6 +210,7 @@ impl Store {
                               WHERE d.iteration_id = m.iteration_id AND d.case_name = m.case_name), m.verdict) AS stands
              FROM measurements m JOIN iterations i ON i.id = m.iteration_id
              LEFT JOIN commits c ON c.iteration_id = m.iteration_id AND c.case_name = m.case_name
+             LEFT JOIN plans p ON p.hash = m.plan_hash
              LEFT JOIN explanations x ON x.iteration_id = m.iteration_id AND x.case_name = m.case_name
              WHERE {}
              ORDER BY m.iteration_id, m.case_name COLLATE natural_order",
@@ -270,6 +272,7 @@ fn case_record(row: &SqliteRow, comparison: Option<Comparison>, verdicts: Verdic
         regime: required(name(row, "regime")?, "regime")?,
         correctness: correctness(row)?,
         ctas: count(row, "ctas")?,
+        shape: optional_json(row, "plan")?.as_ref().map(LaunchPlan::shape),
         screening: timing(row, "screening_")?,
         confirmation: timing(row, "confirmation_")?,
         comparison,

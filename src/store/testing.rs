@@ -192,6 +192,7 @@ pub(crate) fn evaluation(ns: f64, confirmed: bool) -> Evaluation {
         screening: Some(timing(ns + 1024.0)),
         confirmation: confirmed.then(|| timing(ns)),
         ctas: 2,
+        shape: None,
         comparison: None,
         profile: None,
     };

@@ -46,6 +46,12 @@ const VALUE_RANGE: f64 = 3.0;
 /// of 150 s on an H100 (2026-11-25, decision 54).
 const CODE: f64 = 0.02;
 
+/// Variance of the part of variants with the same launch. Tile sizes, warps and stages act together through the blocks that fit on
+/// a multiprocessor, and the parameters' own effects add up. In replays of four sessions (`tests/calibration.rs`; H200 and H100,
+/// 2026-11-27), it lowered the CRPS from 0.035 to 0.028 for gemm, and from 0.033, 0.032 and 0.032 to 0.030 for attention. 0.03 to
+/// 0.2 hardly differ.
+const LAUNCH: f64 = 0.05;
+
 /// Variance of a screened time's logarithm that no parameter explains.
 const NOISE: f64 = 0.01 * 0.01;
 
@@ -98,7 +104,7 @@ struct Point<'a> {
     case: &'a str,
     /// Place of each value in its parameter's list.
     places: Vec<usize>,
-    /// Its code and its launch, where the question says what it compiled to.
+    /// Its code and its launches, where the question says what it compiled to.
     built: Option<Built>,
     ln_ns: f64,
 }
@@ -236,7 +242,7 @@ fn nearest<'a>(
             let time = &finished.times[at];
             let away = if time.case == question.case { 0.0 } else { elsewhere };
             let built = question.comparable(finished, time);
-            let of_code = CODE * (1.0 - alike_in_code(built.as_ref(), to.built.as_ref()));
+            let of_code = CODE + LAUNCH - of_built(built.as_ref(), to.built.as_ref());
             near.push((distance + away + of_code, place, at));
         }
     }
@@ -293,13 +299,16 @@ fn covariance(axes: &[Axes<'_>], one: &Point<'_>, other: &Point<'_>) -> f64 {
         differing += 1.0 - alike;
     }
     let interaction = INTERACTION * total * (-differing / INTERACTION_RANGE).exp();
-    let code = CODE * alike_in_code(one.built.as_ref(), other.built.as_ref());
-    case + family + (effects + interaction + code) * if same_case { 1.0 } else { SHARED_BY_CASES }
+    let built = of_built(one.built.as_ref(), other.built.as_ref());
+    case + family + (effects + interaction + built) * if same_case { 1.0 } else { SHARED_BY_CASES }
 }
 
-/// Returns the correlation that comes from the code of two variants: none if that of one is not known.
-fn alike_in_code(one: Option<&Built>, other: Option<&Built>) -> f64 {
-    one.zip(other).map_or(0.0, |(one, other)| one.alike(other))
+/// Returns the covariance that comes from the code and the launches of two variants: none if those of one are not known.
+fn of_built(one: Option<&Built>, other: Option<&Built>) -> f64 {
+    let covariance = |(one, other): (&Built, &Built)| {
+        CODE * one.alike(other) + LAUNCH * one.alike_in_launch(other).unwrap_or_default()
+    };
+    one.zip(other).map_or(0.0, covariance)
 }
 
 /// Appends a row to a Cholesky factor: the covariances of a new point with the earlier ones, and its own variance.

@@ -110,6 +110,7 @@ impl Scene {
                 screening: timing.clone(),
                 confirmation: timing,
                 ctas: 1,
+                shape: None,
                 comparison: None,
                 profile: None,
             }

@@ -119,6 +119,7 @@ fn measurement(
         screening: Some(screening),
         confirmation,
         ctas: wanted.plan.ctas(),
+        shape: Some(wanted.plan.shape()),
         comparison: None,
         profile: confirmed_profile.flatten().or(profile),
     }
