@@ -150,11 +150,12 @@ fn first_kernel(report: &Report) -> Option<String> {
     let causes: Vec<String> = named.iter().map(|group| one_experiment(group)).chain(larger).collect();
     let own = report.cases.iter().find(|one| one.case == *case)?;
     let size = size(report, own, family)?;
-    let main =
-        first_kernel::on_fma_pipes(report, case).filter(|_| first_kernel::without_tensor_cores(report).is_some());
-    let main = main.or_else(|| first_kernel::without_tensor_cores(report));
-    let causes = (!causes.is_empty()).then(|| format!("Causes: {}.", causes.join("; ")))?;
-    joined([Some(size), main, tuned(report, explained), Some(causes), breakdown::first_cost(report)])
+    let without_tensor_cores = first_kernel::without_tensor_cores(report);
+    let main = without_tensor_cores.as_ref().and_then(|_| first_kernel::on_fma_pipes(report, case));
+    let why = if main.is_some() { "Why it waits" } else { "Causes" };
+    let main = main.or(without_tensor_cores);
+    let causes = (!causes.is_empty()).then(|| format!("{why}: {}.", causes.join("; ")))?;
+    joined([Some(size), main, breakdown::first_cost(report), Some(causes), tuned(report, explained)])
 }
 
 /// Says how far the first kernel is from the winner and from the floor.
@@ -183,15 +184,15 @@ fn tuned(report: &Report, explained: f64) -> Option<String> {
     let path = paths::of_first(report).and_then(|path| Some((path, paths::left(report, path)?)));
     let alone = report.tuned_alone.as_ref();
     let gain = path.map(|(path, _)| path.gain()).or(alone.map(|alone| alone.gain))?;
-    let why = match path {
-        Some((path, _)) => format!(": {}", paths::largest(path)),
-        None if gain > explained => ", which is more than these causes account for".to_owned(),
-        None => String::new(),
-    };
     let left = alone.map(|alone| path.map_or(alone.of_others, |(_, left)| left));
-    let others = left
-        .map(|left| format!(" The best kernel of another family is {} as fast as that configuration.", times(left)));
-    Some(format!("The best configuration of its family is {} as fast{why}.{}", times(gain), others.unwrap_or_default()))
+    let others = left.map(|left| format!(", and another family {} more", times(left))).unwrap_or_default();
+    let gained = match path.map(|(path, _)| &*path.steps) {
+        Some([only]) => format!("Its {} gains {}", paths::parameters(only), times(gain)),
+        Some(_) => format!("All changes of its parameters together gain {}", times(gain)),
+        None => format!("Its best configuration gains {}", times(gain)),
+    };
+    let more = if path.is_none() && gain > explained { ", which is more than these causes account for" } else { "" };
+    Some(format!("{gained}{more}{others}."))
 }
 
 /// Returns what the experiment gained that has confirmed or supported a cause. None without one.

@@ -69,7 +69,7 @@ pub(super) fn winners(report: &Report) -> Option<String> {
 /// Names the most expensive kind of instruction of the first kernel. None if it was not ablated, or if none stands out.
 pub(in crate::report) fn first_cost(report: &Report) -> Option<String> {
     let (removed, share) = report.first_breakdown.as_ref()?.largest().first().copied()?;
-    Some(format!("Its {} take {} of its time (measured without them).", removed.text(), percent(share)))
+    Some(format!("Without its {}, it takes {} less time (measured).", removed.text(), percent(share)))
 }
 
 /// Says which kinds of instructions cost the winners most, with the range of their shares. None if none was ablated.

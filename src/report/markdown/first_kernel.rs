@@ -51,18 +51,15 @@ pub(in crate::report) fn on_fma_pipes(report: &Report, case: &str) -> Option<Str
     let (first_us, floor_us, fma_us) = (roofline::first_us(case)?, case.floor_us?, case.roofline.as_ref()?.fma_us?);
     let (by_waiting, by_tensor_cores) = (first_us / fma_us, fma_us / floor_us);
     let busy = percent(fma_us / first_us);
+    let (waiting, lacking, all) = (times(by_waiting), times(by_tensor_cores), times(first_us / floor_us));
     (by_waiting.min(by_tensor_cores) >= MIN_FACTOR).then(|| match by_waiting >= by_tensor_cores {
         true => format!(
-            "Mostly, it waits: its FMA pipes are {busy} busy, which accounts for {} of that distance, and doing without tensor \
-             cores for at most {}.",
-            times(by_waiting),
-            times(by_tensor_cores)
+            "The main cause is waiting, a factor of {waiting} of the {all}: its FMA pipes are {busy} busy. The other factor, at most \
+             {lacking}, is doing without tensor cores."
         ),
         false => format!(
-            "Mostly, it lacks tensor cores, which account for at most {} of that distance, and waiting for {}: its FMA pipes are \
-             {busy} busy.",
-            times(by_tensor_cores),
-            times(by_waiting)
+            "The main cause is doing without tensor cores, a factor of at most {lacking} of the {all}. The other factor, {waiting}, \
+             is waiting: its FMA pipes are {busy} busy."
         ),
     })
 }
@@ -171,6 +168,6 @@ mod tests {
         let mut report = full();
         assert_eq!(on_fma_pipes(&report, "b1h1s128"), None, "an empty launch takes longer");
         report.cases[0].floor_us = Some(0.1);
-        insta::assert_snapshot!(on_fma_pipes(&report, "b1h1s128").unwrap(), @"Mostly, it waits: its FMA pipes are 0.67% busy, which accounts for 150× of that distance, and doing without tensor cores for at most 5.33×.");
+        insta::assert_snapshot!(on_fma_pipes(&report, "b1h1s128").unwrap(), @"The main cause is waiting, a factor of 150× of the 800×: its FMA pipes are 0.67% busy. The other factor, at most 5.33×, is doing without tensor cores.");
     }
 }

@@ -3,13 +3,7 @@
 use super::table::table;
 use crate::report::changes::{listed, meaning};
 use crate::report::contract::{ConfigurationPath, PathStep, Report};
-use crate::report::format::{NOTHING, of_two_runs, times, us};
-
-/// The gain of a step from which a sentence names its parameters.
-const NAMED: f64 = 1.1;
-
-/// The most steps that a sentence names.
-const MOST_NAMED: usize = 4;
+use crate::report::format::{NOTHING, of_two_runs, us};
 
 /// Returns the path from the initial kernel, on the case of its diagnosis.
 pub(in crate::report) fn of_first(report: &Report) -> Option<&ConfigurationPath> {
@@ -100,33 +94,8 @@ fn changed(report: &Report, path: &ConfigurationPath, step: &PathStep) -> String
     listed(&step.changes.iter().map(name).collect::<Vec<_>>()).unwrap_or_default()
 }
 
-/// Names the steps that gained most, and what all others gained: `` `KEYS` 3.50×, `TPR` 2.40× and 3 others 1.80×, one after
-/// another ``. A path of one step only has its parameters.
-pub(in crate::report) fn largest(path: &ConfigurationPath) -> String {
-    if let [only] = &*path.steps {
-        return parameters(only);
-    }
-    let mut named: Vec<&PathStep> = path.steps.iter().filter(|step| step.gain >= NAMED).collect();
-    named.sort_by(|a, b| b.gain.total_cmp(&a.gain));
-    named.truncate(MOST_NAMED);
-    let rest = path.gain() / named.iter().map(|step| step.gain).product::<f64>();
-    let name = |step: &PathStep| format!("{} {}", parameters(step), times(step.gain));
-    let others = path.steps.len() - named.len();
-    let rest = match others {
-        0 => None,
-        1 => Some(format!("one other {}", at_its_place(rest))),
-        _ => Some(format!("{others} others {}", at_its_place(rest))),
-    };
-    let named: Vec<String> = named.into_iter().map(name).chain(rest).collect();
-    format!("{}, one after another", listed(&named).unwrap_or_default())
-}
-
-/// Says what steps gained, or lost: a change may pay only after another one.
-fn at_its_place(gain: f64) -> String {
-    if gain < 1.0 { format!("that lose {} at their place", times(1.0 / gain)) } else { times(gain) }
-}
-
-fn parameters(step: &PathStep) -> String {
+/// Names the parameters of a step.
+pub(in crate::report) fn parameters(step: &PathStep) -> String {
     let names: Vec<String> = step.changes.iter().map(|change| format!("`{}`", change.parameter)).collect();
     names.join(" with ")
 }
@@ -139,7 +108,7 @@ mod tests {
     use crate::report::tests::full::full;
 
     #[test]
-    fn the_steps_of_a_path_are_a_table_and_the_largest_ones_a_sentence() {
+    fn the_steps_of_a_path_are_a_table() {
         let mut report = full();
         let of = report.initial_diagnosis().unwrap();
         let (case, from) = (of.case.clone(), of.iteration);
@@ -169,7 +138,7 @@ mod tests {
         let counted = &mut report.paths[0].steps[0];
         (counted.modelled_gain, counted.counted) =
             (Some(3.5), Some("executes 4.0 times fewer instructions".to_owned()));
-        let told = [first_steps(&report).unwrap(), largest(&report.paths[0]), iterations(&report.paths[0])];
+        let told = [first_steps(&report).unwrap(), iterations(&report.paths[0])];
         insta::assert_snapshot!(told.join("\n"), @"
         | change | us | gain | derived by the model | what a virtual GPU counted |
         |---|--:|--:|--:|---|
@@ -179,7 +148,6 @@ mod tests {
         | `OTHER` 1 → 4 | 49.00 | 1.02× |  |  |
         | **all** | 49.00 | 8.16× |  |  |
 
-        `BLOCK` 4.00×, `PAD` 2.00× and one other 1.02×, one after another
         iterations 10 to 12
         ");
         assert_eq!(winner_steps(&report), None);

@@ -120,7 +120,7 @@ fn what_the_parameters_of_the_first_kernel_gained_is_told_beside_the_estimates()
     let of = |rule, gain| Finding { rule, iteration: Some(IterationId(1)), ..finding(gain) };
     let summary = report_with(&record, &[of("too-few-blocks", 1.44), of("idle-warps", 1.2)]).summary;
     let slow = summary.lines().find(|line| line.starts_with("- **What was slow.**")).unwrap();
-    insta::assert_snapshot!(slow, @"- **What was slow.** The first kernel, `tiled`, takes 80.00 us on `b1h1s128`: 1.60× the winner's time and 80.00× the floor. The best configuration of its family is 1.39× as fast, which is more than these causes account for. The best kernel of another family is 1.15× as fast as that configuration. Causes: the grid has 2 blocks on 58 SMs (possible gain 1.44×, medium confidence; not tested); the grid has 2 blocks on 58 SMs (possible gain 1.20×, medium confidence; not tested).");
+    insta::assert_snapshot!(slow, @"- **What was slow.** The first kernel, `tiled`, takes 80.00 us on `b1h1s128`: 1.60× the winner's time and 80.00× the floor. Causes: the grid has 2 blocks on 58 SMs (possible gain 1.44×, medium confidence; not tested); the grid has 2 blocks on 58 SMs (possible gain 1.20×, medium confidence; not tested). Its best configuration gains 1.39×, which is more than these causes account for, and another family 1.15× more.");
 }
 
 #[test]
