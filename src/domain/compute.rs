@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::op::Dtype;
 
+/// FP32 products on the FMA pipes over FP16 products on tensor cores.
 const FMA_SHARE: f64 = 1.0 / 16.0;
 
 /// The precision of products. Sums are in FP32 or better in each mode.

@@ -162,7 +162,7 @@ pub struct Measurement {
     pub comparison: Option<Comparison>,
     /// Blocks (CTAs) of the plan's largest launch, to relate to the device's SMs.
     pub ctas: u64,
-    /// The launch that does most of the work. None for a recording, and where an older worker reported it.
+    /// The launch that does most of the work. None for a recording.
     #[serde(default)]
     pub shape: Option<LaunchShape>,
     /// What the virtual GPU counted, where the time is modelled.

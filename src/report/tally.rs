@@ -11,6 +11,7 @@ pub(super) fn tally(report: &Report) -> Option<String> {
     let explained = leads.iter().filter(|one| one.explained).count();
     let others = match leads.len() - explained {
         0 => String::new(),
+        _ if explained == 0 => String::new(),
         others => format!("; it does not explain {}", unexplained(&leads, others)),
     };
     let uncounted = match not_counted(report).len() {
@@ -20,7 +21,8 @@ pub(super) fn tally(report: &Report) -> Option<String> {
     let all = leads.len();
     (all > 0).then(|| {
         format!(
-            "What a virtual GPU counted explains {explained} of {} ({}){others}{uncounted}.",
+            "What a virtual GPU counted explains {} of {} ({}){others}{uncounted}.",
+            self::explained(&leads),
             counted(all, "lead"),
             over(&leads.iter().map(|one| counted_as(one, report)).collect::<Vec<_>>())
         )

@@ -12,7 +12,7 @@ use super::sessions::cost;
 use super::{ArtifactRecord, Store, StoreError, claims};
 use crate::domain::comparison::Comparison;
 use crate::domain::ids::{IterationId, SessionId};
-use crate::domain::plan::LaunchPlan;
+use crate::domain::plan::{LaunchPlan, LaunchShape};
 use crate::domain::record::{CaseRecord, IterationRecord, SessionRecord, SessionSummary};
 use crate::domain::variant::VariantHash;
 
@@ -202,7 +202,7 @@ impl Store {
         verdicts: Verdicts,
     ) -> Result<HashMap<IterationId, Vec<CaseRecord>>, StoreError> {
         let rows = sqlx::query(AssertSqlSafe(format!(
-            "SELECT m.*, p.plan, x.profile AS explanation, c.commit_id, COALESCE(c.earlier, 0) AS earlier,
+            "SELECT m.*, x.profile AS explanation, c.commit_id, COALESCE(c.earlier, 0) AS earlier,
                     (SELECT MIN(by.session_id) FROM commits made JOIN iterations by ON by.id = made.iteration_id
                      WHERE made.commit_id = c.commit_id AND made.case_name = c.case_name AND made.earlier = 0
                        AND by.session_id < i.session_id AND c.earlier) AS found_in,
@@ -210,7 +210,6 @@ impl Store {
                               WHERE d.iteration_id = m.iteration_id AND d.case_name = m.case_name), m.verdict) AS stands
              FROM measurements m JOIN iterations i ON i.id = m.iteration_id
              LEFT JOIN commits c ON c.iteration_id = m.iteration_id AND c.case_name = m.case_name
-             LEFT JOIN plans p ON p.hash = m.plan_hash
              LEFT JOIN explanations x ON x.iteration_id = m.iteration_id AND x.case_name = m.case_name
              WHERE {}
              ORDER BY m.iteration_id, m.case_name COLLATE natural_order",
@@ -219,6 +218,7 @@ impl Store {
         .fetch_all(&self.pool)
         .await?;
         let mut by_iteration: HashMap<IterationId, Vec<CaseRecord>> = HashMap::new();
+        let shapes = self.shapes(of).await?;
         let mut comparisons = self.comparisons(of).await?;
         let mut counters = self.counters(of).await?;
         let mut ablated = self.ablations(of).await?;
@@ -228,13 +228,29 @@ impl Store {
             let counted = counters.remove(&(id, row.try_get("case_name")?));
             let counters = counted.and_then(|counted| counted.counters.ok());
             let ablations = ablated.remove(&(id, row.try_get("case_name")?)).map(|ablated| ablated.ablations);
+            let plan: Option<String> = row.try_get("plan_hash")?;
             by_iteration.entry(id).or_default().push(CaseRecord {
+                shape: plan.and_then(|plan| shapes.get(&plan).copied()),
                 counters,
                 ablations: ablations.unwrap_or_default(),
                 ..case_record(row, comparison, verdicts)?
             });
         }
         Ok(by_iteration)
+    }
+
+    /// Reads which launches do most of the work, by the hashes of the plans. Many measurements have the same plan, so each is read
+    /// once.
+    async fn shapes(&self, of: &Of) -> Result<HashMap<String, LaunchShape>, StoreError> {
+        let rows = sqlx::query(AssertSqlSafe(format!(
+            "SELECT hash, plan FROM plans
+             WHERE hash IN (SELECT m.plan_hash FROM measurements m JOIN iterations i ON i.id = m.iteration_id WHERE {})",
+            of.condition()
+        )))
+        .fetch_all(&self.pool)
+        .await?;
+        let shape = |row: &SqliteRow| Ok((row.try_get("hash")?, json::<LaunchPlan>(row, "plan")?.shape()));
+        rows.iter().map(shape).collect()
     }
 }
 
@@ -272,7 +288,7 @@ fn case_record(row: &SqliteRow, comparison: Option<Comparison>, verdicts: Verdic
         regime: required(name(row, "regime")?, "regime")?,
         correctness: correctness(row)?,
         ctas: count(row, "ctas")?,
-        shape: optional_json(row, "plan")?.as_ref().map(LaunchPlan::shape),
+        shape: None,
         screening: timing(row, "screening_")?,
         confirmation: timing(row, "confirmation_")?,
         comparison,

@@ -16,7 +16,7 @@ use crate::domain::launched::LaunchedKernel;
 use crate::domain::op::Axis;
 use crate::domain::origin::{Origin, Purpose};
 use crate::domain::phase::{Phase, PhaseTime, StepTimes};
-use crate::domain::plan::{Initial, LaunchPlan, Workspace};
+use crate::domain::plan::{Initial, Launch, LaunchPlan, LaunchShape, Workspace};
 use crate::domain::profile::Profile;
 use crate::domain::profile::tests::launch;
 use crate::domain::record::{Baseline, BaselineKind, Status};
@@ -520,7 +520,7 @@ async fn a_variant_is_kept_with_the_way_it_was_launched() {
     let session = scene.session().await;
     let plan = LaunchPlan {
         workspaces: vec![Workspace { name: "w".to_owned(), bytes: 4, initial: Initial::Zero }],
-        launches: Vec::new(),
+        launches: vec![launch_of("multiply", [128, 1, 1], 384, 200_000), launch_of("add", [512, 1, 1], 512, 0)],
     };
     let (found, decisions) = (evaluation(100_000.0, false), []);
     for block in [64, 128] {
@@ -533,6 +533,22 @@ async fn a_variant_is_kept_with_the_way_it_was_launched() {
     }
     let kept: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM plans").fetch_one(&scene.store.pool).await.unwrap();
     assert_eq!(kept, 1, "the same plan is kept once");
+    let record = scene.store.session_record(session).await.unwrap();
+    let shapes: Vec<_> = record.iterations.iter().flat_map(|one| &one.measurements).map(|found| found.shape).collect();
+    let multiplies = LaunchShape { ctas: 128, threads: 384, shared_bytes: 200_000 };
+    assert_eq!(shapes, [Some(multiplies); 2], "the other launch has more blocks and threads, but adds up sums");
+}
+
+fn launch_of(kernel: &str, grid: [u32; 3], threads: u32, shared_bytes: u32) -> Launch {
+    Launch {
+        kernel: kernel.to_owned(),
+        grid,
+        block: [threads, 1, 1],
+        shared_bytes,
+        cluster: None,
+        programmatic: false,
+        args: Vec::new(),
+    }
 }
 
 #[tokio::test]
