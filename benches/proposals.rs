@@ -118,6 +118,7 @@ impl Session {
                 confirmation: timing,
                 comparison: None,
                 ctas: 1,
+                shape: None,
                 profile: None,
             }
         };

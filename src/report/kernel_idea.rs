@@ -251,7 +251,7 @@ impl KernelIdea<'_> {
                 Confidence::Low => "very high: the cause rests on one indirect sign, so the kernel may gain nothing",
             },
             Self::Part(part) if part.taken_by == TakenBy::Other => {
-                "very high: nothing is known of it before it is profiled, so it does not come first"
+                "very high: nothing is known of it before it is profiled, so kinds of work come first"
             }
             Self::Part(_) => "very high: it is not known how much of it can go",
         }
