@@ -39,7 +39,7 @@ pub(super) fn sentence(report: &Report) -> Option<String> {
     let work = |of: &Case| of.roofline.as_ref().map(|roofline| roofline.flop);
     let share = percent(work(less)? / work(case)?);
     Some(format!(
-        "{} that ours wins, most of the lead does not depend on the work, so it is in what a kernel does once, such as its start \
+        "{} that ours wins, most of the lead does not depend on the work, so it is probably in what a kernel does once, such as its start \
          and its first loads: on `{}`, `{baseline}` takes {} us and ours {}; on `{}`, \
          with {share} of the work, they take {} and {}.",
         on_cases(fixed.len(), won.count()),
@@ -97,7 +97,7 @@ mod tests {
             report.baselines.push(timed);
             sentence(&report)
         };
-        insta::assert_snapshot!(told(80.0, 20.0, 4.0).unwrap(), @"On the only case that ours wins, most of the lead does not depend on the work, so it is in what a kernel does once, such as its start and its first loads: on `b1h1s128`, `torch sdpa (flash)` takes 125.00 us and ours 50.00; on `b8h8s512`, with 25% of the work, they take 80.00 and 20.00.");
+        insta::assert_snapshot!(told(80.0, 20.0, 4.0).unwrap(), @"On the only case that ours wins, most of the lead does not depend on the work, so it is probably in what a kernel does once, such as its start and its first loads: on `b1h1s128`, `torch sdpa (flash)` takes 125.00 us and ours 50.00; on `b8h8s512`, with 25% of the work, they take 80.00 and 20.00.");
         assert_eq!(told(80.0, 60.0, 4.0), None, "with less work, the lead is smaller");
         assert_eq!(told(80.0, 20.0, 2.0), None, "half of the work is not much less");
     }
