@@ -41,20 +41,35 @@ pub(super) fn in_short(baseline: &Baseline) -> Option<String> {
 /// Says on how many of the cases that ours wins the fastest baseline leaves more multiprocessors idle, with the largest leads
 /// among them, or else what it launches where the lead is largest. None if that is not known.
 pub(super) fn sentence(report: &Report) -> Option<String> {
+    told(report, MAX_CASES, |case| in_short(case.baseline.as_ref()?))
+}
+
+/// Says the same in short: of one case, and without names and threads.
+pub(super) fn in_summary(report: &Report) -> Option<String> {
+    told(report, 1, |case| {
+        let blocks = largest(&case.baseline.as_ref()?.kernels)?.blocks();
+        Some(counted(blocks as usize, "block"))
+    })
+}
+
+fn told(report: &Report, most: usize, what: fn(&Case) -> Option<String>) -> Option<String> {
     let lead = |case: &Case| case.ratio_to_baseline.map_or(0.0, |ratio| ratio.estimate);
     let known = |case: &&Case| lead(case) > 1.0 && case.baseline.as_ref().is_some_and(|one| !one.kernels.is_empty());
     let won: Vec<&Case> = report.cases.iter().filter(known).collect();
     let idle: Vec<&Case> = won.iter().copied().filter(|case| leaves_more_idle(case).unwrap_or_default()).collect();
     let mut cases = if idle.is_empty() { won.clone() } else { idle.clone() };
     cases.sort_by(|a, b| lead(b).total_cmp(&lead(a)));
-    let told: Vec<String> =
-        cases.iter().take(if idle.is_empty() { 1 } else { MAX_CASES }).filter_map(|case| launches(case)).collect();
-    if told.is_empty() {
-        return None;
-    }
-    let told = told.join("; ");
-    let sms = cases[0].sms;
+    let most = if idle.is_empty() { 1 } else { most };
+    let told: Vec<String> = cases.iter().take(most).filter_map(|case| launches(case, what)).collect();
+    let sms = cases.first()?.sms;
+    let is_as_busy = cases.first().is_some_and(|case| leaves_more_idle(case) == Some(false));
+    let told = (!told.is_empty()).then(|| told.join("; "))?;
     Some(match idle.len() {
+        0 if is_as_busy => {
+            format!(
+                "The fastest baselines keep about as many of the {sms} SMs busy: {told}. How they differ inside is not known."
+            )
+        }
         0 => format!("What the fastest baselines launch: {told}."),
         some => format!(
             "{} that ours wins, the fastest baseline keeps fewer of the {sms} SMs busy: {told}.",
@@ -64,11 +79,11 @@ pub(super) fn sentence(report: &Report) -> Option<String> {
 }
 
 /// Says what a baseline launches on a case, and how many blocks ours has.
-fn launches(case: &Case) -> Option<String> {
+fn launches(case: &Case, what: fn(&Case) -> Option<String>) -> Option<String> {
     let baseline = case.baseline.as_ref()?;
-    let ours = case.ctas.map(|blocks| format!(", ours {}", counted(blocks as usize, "block"))).unwrap_or_default();
+    let ours = case.ctas.map(|blocks| format!(", ours {blocks}")).unwrap_or_default();
     let lead = case.ratio_to_baseline?.estimate;
-    Some(format!("on `{}` ({}), `{}` launches {}{ours}", case.case, fine(lead), baseline.name, in_short(baseline)?))
+    Some(format!("on `{}` ({}), `{}` launches {}{ours}", case.case, fine(lead), baseline.name, what(case)?))
 }
 
 /// Returns whether the largest kernel of a case's baseline leaves more multiprocessors idle than ours. None if not known.
@@ -104,9 +119,9 @@ mod tests {
             sentence(&report).unwrap()
         };
         insta::assert_snapshot!([told(16, 0), told(64, 1), told(1, 4)].join("\n"), @"
-        On the only case that ours wins, the fastest baseline keeps fewer of the 58 SMs busy: on `b1h1s128` (2.50×), `torch sdpa (flash)` launches `flash_fwd_kernel` (16 blocks of 128 threads), ours 48 blocks.
-        What the fastest baselines launch: on `b1h1s128` (2.50×), `torch sdpa (flash)` launches `flash_fwd_kernel` (64 blocks of 128 threads) and 1 more kernel, ours 48 blocks.
-        On the only case that ours wins, the fastest baseline keeps fewer of the 58 SMs busy: on `b1h1s128` (2.50×), `torch sdpa (flash)` launches `flash_fwd_kernel` (1 block of 128 threads) and 4 more kernels, ours 48 blocks.
+        On the only case that ours wins, the fastest baseline keeps fewer of the 58 SMs busy: on `b1h1s128` (2.50×), `torch sdpa (flash)` launches `flash_fwd_kernel` (16 blocks of 128 threads), ours 48.
+        The fastest baselines keep about as many of the 58 SMs busy: on `b1h1s128` (2.50×), `torch sdpa (flash)` launches `flash_fwd_kernel` (64 blocks of 128 threads) and 1 more kernel, ours 48. How they differ inside is not known.
+        On the only case that ours wins, the fastest baseline keeps fewer of the 58 SMs busy: on `b1h1s128` (2.50×), `torch sdpa (flash)` launches `flash_fwd_kernel` (1 block of 128 threads) and 4 more kernels, ours 48.
         ");
         assert_eq!(sentence(&report(&record_ahead())), None, "the kernels are not known");
         assert_eq!(

@@ -60,12 +60,11 @@ fn by_experiment(one: &Finding, other: &Finding, doubtful: &[&str]) -> Ordering 
 /// others.
 fn rank(found: &Finding, doubtful: &[&str]) -> u8 {
     match found.tested.status {
-        CauseStatus::Confirmed => 0,
-        CauseStatus::Supported => 1,
-        CauseStatus::Inconclusive => 2,
-        CauseStatus::NotTested | CauseStatus::NoExperiment if doubtful.contains(&found.rule) => 4,
-        CauseStatus::NotTested | CauseStatus::NoExperiment => 3,
-        CauseStatus::NotConfirmed => 5,
+        CauseStatus::Confirmed | CauseStatus::Supported => 0,
+        CauseStatus::Inconclusive => 1,
+        CauseStatus::NotTested | CauseStatus::NoExperiment if doubtful.contains(&found.rule) => 3,
+        CauseStatus::NotTested | CauseStatus::NoExperiment => 2,
+        CauseStatus::NotConfirmed => 4,
     }
 }
 
@@ -140,7 +139,7 @@ mod tests {
             findings[0].tested.status = status;
             findings.iter().map(|found| rank(found, &["too-few-blocks"])).collect::<Vec<_>>()
         };
-        assert_eq!(ranked(CauseStatus::NotTested), [4, 3, 3]);
-        assert_eq!(ranked(CauseStatus::Inconclusive), [2, 3, 3]);
+        assert_eq!(ranked(CauseStatus::NotTested), [3, 2, 2]);
+        assert_eq!(ranked(CauseStatus::Inconclusive), [1, 2, 2]);
     }
 }

@@ -167,7 +167,7 @@ impl KernelIdea<'_> {
     pub(super) fn what(&self) -> String {
         match self {
             Self::Behind(case, baseline, lead) => format!(
-                "change the source of `{}`, or write a new kernel for `{}`: `{}` is {} as fast there",
+                "change the source of `{}`, or write a new kernel for `{}`: `{}` is {} as fast there, so use that until then",
                 self.family().unwrap_or_default(),
                 case.case,
                 baseline.name,
@@ -178,9 +178,8 @@ impl KernelIdea<'_> {
                 let idea = cause.kernel_change.split(": ").next().unwrap_or_default();
                 format!("write a new kernel for `{}`: {idea}", case.case)
             }
-            Self::Part(part) => {
-                format!("change the source of `{}`: {}", part.family, part.idea())
-            }
+            Self::Part(part) if part.taken_by == TakenBy::Other => format!("in `{}`, {}", part.family, part.idea()),
+            Self::Part(part) => format!("change the source of `{}` to {}", part.family, part.idea()),
         }
     }
 
@@ -362,7 +361,7 @@ impl TimePart<'_> {
             TakenBy::Kind(Removed::Shuffles) => "combine more values in a lane before lanes exchange them",
             TakenBy::Kind(Removed::GlobalStores) => "store while the next tile is computed",
             TakenBy::Waits if is_overlap_exhausted => {
-                "wait less often: fewer and larger products, and fewer hand-overs between warps"
+                "wait less often, by fewer and larger products and fewer hand-overs between warps"
             }
             TakenBy::Waits => "let other warps or tiles work while copies and products are in flight",
             _ => "profile what is left of it without loads, products and the like, and shorten that",
@@ -408,7 +407,7 @@ mod tests {
         assert_eq!((by, most), (TakenBy::Kind(Removed::GlobalLoads), (1e2 * (1.0_f64 / 0.36).powf(1.0 / 3.0)).round()));
         assert_eq!(gain, "loads from global memory take 40% of the time on the 2 cases that `tiled` wins (measured)");
         let second = &all(&cases, &[])[1];
-        assert_eq!(second.what(), "change the source of `tiled`: synchronise fewer warps, and less often");
+        assert_eq!(second.what(), "change the source of `tiled` to synchronise fewer warps, and less often");
         cases[1].roofline.as_mut().unwrap().times_of_floor = Some(1.0);
         let (by, _, gain) = told(&cases);
         assert_eq!(by, TakenBy::Kind(Removed::Barriers), "the other case is at its floor");
@@ -430,8 +429,8 @@ mod tests {
             format!("{} | {}", idea.what(), idea.gain())
         };
         insta::assert_snapshot!([told(&[misses.clone()]), told(&[misses, repeated])].join("\n"), @"
-        change the source of `tiled`: load less from global memory, or have more loads in flight | loads from global memory take 40% of the time on `b1h1s128` (measured)
-        change the source of `tiled`: divide the work into more blocks: smaller tiles | loads from global memory take 40% of the time on `b1h1s128` (measured); on `b1h1s128`, redundant-loads is slow
+        change the source of `tiled` to load less from global memory, or have more loads in flight | loads from global memory take 40% of the time on `b1h1s128` (measured)
+        change the source of `tiled` to divide the work into more blocks: smaller tiles | loads from global memory take 40% of the time on `b1h1s128` (measured); on `b1h1s128`, redundant-loads is slow
         ");
     }
 
@@ -447,7 +446,7 @@ mod tests {
         tested.changes = vec![Change { parameter: "STAGES".to_owned(), from: 2, to: 3 }];
         let idea = of(&report.cases, &report.diagnoses).unwrap();
         insta::assert_snapshot!([idea.what(), idea.gain()].join("\n"), @"
-        change the source of `tiled`: load less from global memory, or start to compute when less of it has arrived
+        change the source of `tiled` to load less from global memory, or start to compute when less of it has arrived
         loads from global memory take 40% of the time on `b1h1s128` (measured); `STAGES` 2 → 3, which should help against that, did not (0.99×)
         ");
     }
@@ -461,7 +460,7 @@ mod tests {
         ratio.estimate = 0.9;
         let Some(idea @ KernelIdea::Behind(..)) = of(&cases, &[]) else { panic!("no case is behind") };
         insta::assert_snapshot!([idea.what(), idea.gain()].join("\n"), @"
-        change the source of `tiled`, or write a new kernel for `b1h1s128`: `torch sdpa (flash)` is 1.11× as fast there
+        change the source of `tiled`, or write a new kernel for `b1h1s128`: `torch sdpa (flash)` is 1.11× as fast there, so use that until then
         1.11× on `b1h1s128`, as `torch sdpa (flash)` shows to be possible
         ");
         assert!((idea.expected(3).unwrap() - (1.0_f64 / 0.9).powf(1.0 / 3.0)).abs() < 1e-12);

@@ -181,6 +181,7 @@ fn explain(context: &mut Context, report: &Report) {
     context.insert("all_lead_table", &divided_leads::leads(report, usize::MAX));
     context.insert("undivided_sentence", &undivided::missing(report));
     context.insert("lead_sentence", &divided_leads::most_of_leads(report));
+    context.insert("baseline_sentence", &baseline_kernels::sentence(report));
     context.insert("first_won", &sentences::over_first(report));
     context.insert("winner_causes", &explanations::causes(report));
     context.insert("accounted", &sentences::accounted(report));

@@ -44,8 +44,7 @@ fn saving(report: &Report, choice: &Choice) -> Option<String> {
         let odds = forecast::HELPED as f64 / forecast::CHANGES as f64;
         let hours = two_digits(effort::usd_of_lines(lines) / (odds * saved_usd));
         format!(
-            ", so at ${:.0} an hour of work and if {} of {} attempts succeed, it pays from {hours} GPU hours on; with fewer, stop \
-             here",
+            ", so it pays from {hours} GPU hours on (${:.0} an hour of work; {} of {} such changes helped); with fewer, stop here",
             effort::USD_AN_HOUR,
             forecast::HELPED,
             forecast::CHANGES

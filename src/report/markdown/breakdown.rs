@@ -66,12 +66,6 @@ pub(super) fn winners(report: &Report) -> Option<String> {
     (!known.is_empty()).then(|| table(&headings, &known.iter().map(row).collect::<Vec<_>>()))
 }
 
-/// Names the most expensive kind of instruction of the first kernel. None if it was not ablated, or if none stands out.
-pub(in crate::report) fn first_cost(report: &Report) -> Option<String> {
-    let (removed, share) = report.first_breakdown.as_ref()?.largest().first().copied()?;
-    Some(format!("Without its {}, it takes {} less time (measured).", removed.text(), percent(share)))
-}
-
 /// Says which kinds of instructions cost the winners most, with the range of their shares. None if none was ablated.
 pub(in crate::report) fn costs(report: &Report) -> Option<String> {
     let known: Vec<&Breakdown> = report.cases.iter().filter_map(|case| case.breakdown.as_ref()).collect();
@@ -96,12 +90,12 @@ pub(in crate::report) fn costs(report: &Report) -> Option<String> {
     let launches: Vec<f64> = known.iter().filter_map(|one| one.share(Removed::Work)).collect();
     let all: Vec<f64> = known.iter().filter_map(|one| one.share(Removed::AllKinds)).collect();
     let rest = if waits.is_empty() { OTHER } else { OTHER_THAN_WAITS };
-    let parts = [("the launch", launches), ("loads, products and the like", all), (WAITS, waits), (rest, others)];
-    let parts = parts.iter().filter_map(|(name, shares)| Some(format!("{} for {name}", range(shares)?)));
+    let parts = [("is the launch", launches), ("loads, products and the like", all), (WAITS, waits), (rest, others)];
+    let parts = parts.iter().filter_map(|(name, shares)| Some(format!("{} {name}", range(shares)?)));
     let parts = listed(&parts.collect::<Vec<_>>());
-    let winners =
-        if known.len() == 1 { "The winner takes".to_owned() } else { format!("The {} winners take", known.len()) };
-    let parts = parts.map(|parts| format!("{winners} {parts} (measured without them). ")).unwrap_or_default();
+    let winners = if known.len() == 1 { "winner's" } else { "winners'" };
+    let parts = parts.map(|parts| format!("Of the {winners} time, {parts} (measured without them). "));
+    let parts = parts.unwrap_or_default();
     (!told.is_empty()).then(|| format!("{parts}The most expensive kind of instruction is {}.", told.join(", ")))
 }
 
@@ -186,7 +180,6 @@ mod tests {
         let committed = AblatedLead { over_committed: true, over_family: "tiled".to_owned(), ..committed };
         let sentences = [
             first_kernel(&report),
-            first_cost(&report),
             costs(&report),
             saved(&report),
             largest_lead(&report),

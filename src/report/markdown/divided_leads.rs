@@ -12,9 +12,6 @@ use crate::report::roofline;
 /// The share of all kinds of instructions from which one of them is named in their place.
 const MOST_OF_KINDS: f64 = 0.67;
 
-/// The share of a lead from which a part is told in the summary.
-const TOLD: f64 = 0.05;
-
 /// The most counts to name for a lead.
 const MAX_COUNTS: usize = 2;
 
@@ -214,29 +211,21 @@ pub(in crate::report) fn largest_lead(report: &Report) -> Option<String> {
     let (told, own) = (in_main_tables(report, lead).unwrap_or_else(|| times(*factor)), times(*factor));
     let anew = if told == own { String::new() } else { format!(" ({own} when both are compiled anew)") };
     Some(format!(
-        "On `{case}`, `{family}` is {told} as fast as {over}. The slower kernel takes {} us longer{anew}: {} (measured by removing \
-         instructions).{}",
+        "On `{case}`, `{family}` is {told} as fast as {over}, which takes {} us longer{anew}, mostly for {}.{}",
         us(*lead_us),
-        parts(lead).unwrap_or_default(),
+        most(lead),
         differs.unwrap_or_default()
     ))
 }
 
-/// Says how much longer the slower kernel of a lead takes in each part, or how much less.
-fn parts(lead: &AblatedLead) -> Option<String> {
-    let mut parts = Part::all(lead);
-    parts.retain(|(_, part_us)| part_us.abs() >= TOLD * lead.lead_us);
-    parts.sort_by(|(_, a), (_, b)| b.total_cmp(a));
-    let told = parts.iter().map(|(part, part_us)| {
-        let more = if *part_us > 0.0 { "more" } else { "less" };
-        // Most of what all kinds cost may be what one costs alone.
-        let mostly = lead.largest.filter(|longer| *part == Part::Kinds && longer.us >= MOST_OF_KINDS * part_us.abs());
-        let mostly = mostly.filter(|_| *part_us > 0.0).map(|longer| format!(" (mostly {})", longer.removed.text()));
-        let text = part.text(lead.waits_us.is_some());
-        format!("{} us {more} for {text}{}", us(part_us.abs()), mostly.unwrap_or_default())
-    });
-    let told: Vec<String> = told.collect();
-    (!told.is_empty()).then(|| told.join("; "))
+/// Names the part in which most of a lead is, and how much longer the slower kernel takes in it.
+fn most(lead: &AblatedLead) -> String {
+    let part = Part::most(lead);
+    let part_us = Part::all(lead).into_iter().find(|(one, _)| *one == part).map_or(0.0, |(_, us)| us);
+    // Most of what all kinds cost may be what one costs alone.
+    let of_one = lead.largest.filter(|longer| part == Part::Kinds && longer.us >= MOST_OF_KINDS * part_us);
+    let text = of_one.map_or_else(|| part.text(lead.waits_us.is_some()), |longer| longer.removed.text());
+    format!("{text} ({} us more, measured by removing instructions)", us(part_us))
 }
 
 /// Returns the leads over committed winners, then those over the fastest other family of each case, the largest first.

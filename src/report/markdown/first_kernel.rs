@@ -54,12 +54,12 @@ pub(in crate::report) fn on_fma_pipes(report: &Report, case: &str) -> Option<Str
     let (waiting, lacking, all) = (times(by_waiting), times(by_tensor_cores), times(first_us / floor_us));
     (by_waiting.min(by_tensor_cores) >= MIN_FACTOR).then(|| match by_waiting >= by_tensor_cores {
         true => format!(
-            "The main cause is waiting, a factor of {waiting} of the {all}: its FMA pipes are {busy} busy. The other factor, at most \
-             {lacking}, is doing without tensor cores."
+            "Mostly it waits: its FMA pipes are {busy} busy, which is {waiting} of the {all}. The other {lacking} is the most that \
+             tensor cores are worth."
         ),
         false => format!(
-            "The main cause is doing without tensor cores, a factor of at most {lacking} of the {all}. The other factor, {waiting}, \
-             is waiting: its FMA pipes are {busy} busy."
+            "Mostly it does without tensor cores, which are worth up to {lacking} of the {all}. The other {waiting} is waiting: \
+             its FMA pipes are {busy} busy."
         ),
     })
 }
@@ -168,6 +168,6 @@ mod tests {
         let mut report = full();
         assert_eq!(on_fma_pipes(&report, "b1h1s128"), None, "an empty launch takes longer");
         report.cases[0].floor_us = Some(0.1);
-        insta::assert_snapshot!(on_fma_pipes(&report, "b1h1s128").unwrap(), @"The main cause is waiting, a factor of 150× of the 800×: its FMA pipes are 0.67% busy. The other factor, at most 5.33×, is doing without tensor cores.");
+        insta::assert_snapshot!(on_fma_pipes(&report, "b1h1s128").unwrap(), @"Mostly it waits: its FMA pipes are 0.67% busy, which is 150× of the 800×. The other 5.33× is the most that tensor cores are worth.");
     }
 }

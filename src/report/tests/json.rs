@@ -489,7 +489,7 @@ fn a_session_is_told_to_programs_as_json() {
         "No baseline was timed for `b8h8s512`, `b16h8s512`, so it is unknown how these cases compare with the usual implementation.",
         "Winners that are not committed: `b1h1s128` (iteration 3)."
       ],
-      "summary": "- **Result.** Ours beats the fastest baseline on 0 of 1 cases: it is 0.50× as fast. The session improved 1 of 2 cases over their first correct kernels, by 1.60×.\n- **What won.** `tiled` (Tiles of queries: keys are shared).\n- **What limits it now.** On 2 of 3 cases, most of the distance to the floor is not explained; the largest unexplained factor is 400× (`b8h8s512`).\n- **Recommendation: continue this search.** It costs 55 min and $0.18.\n- **Cost.** $0.93 and 55 min (the GPU at $0.20 an hour), of which 12 s were search, for 5 variants. Its last improvement (1.28× on `b1h1s128`) was confirmed after 9 s; none in the 6 s of search after it.",
+      "summary": "- **Result.** Ours beats the fastest baseline on 0 of 1 cases: it is 0.50× as fast. The session improved 1 of 2 cases over their first correct kernels, by 1.60×.\n- **What won.** `tiled` (Tiles of queries: keys are shared).\n- **What limits it now.** On 2 of 3 cases, most of the distance to the floor is not explained; the largest unexplained factor is 400× (`b8h8s512`).\n- **Recommendation: continue this search.** It costs 55 min and $0.18.\n- **Cost of this session.** $0.93 and 55 min (the GPU at $0.20 an hour), of which 12 s were search, for 5 variants. Its last improvement (1.28× on `b1h1s128`) was confirmed after 9 s; none in the 6 s of search after it.",
       "scaling": [],
       "ladders": [
         {
@@ -637,7 +637,7 @@ fn a_session_is_told_to_programs_as_json() {
         },
         {
           "kind": "new_kernel",
-          "what": "change the source of `tiled`, or write a new kernel for `b1h1s128`: `torch sdpa (flash)` is 2.00× as fast there. Then run a session like this one",
+          "what": "change the source of `tiled`, or write a new kernel for `b1h1s128`: `torch sdpa (flash)` is 2.00× as fast there, so use that until then. Then run a session like this one",
           "families": [
             "tiled"
           ],

@@ -57,8 +57,8 @@ fn a_report_explains_the_initial_kernel_and_the_best_variants() {
     **The first kernel** (`tiled`, iteration 1) on `b1h1s128`, where it is farthest from the floor. Possible gains are estimates without the cause. They overlap, so they do not multiply. *Confirmed*: a change of one parameter gained about what was expected (where that is 2.00×, from 1.41× to 2.83×). *Supported*: it gained more, or several parameters changed, or another cause could account for it, too. *Inconclusive*: several parameters gained more.
 
     1. **the grid has 2 blocks on 58 SMs** (`too-few-blocks`): a multiprocessor without a block has nothing to do.
-       - Possible gain 29.00×, confidence medium. Evidence: 97% of the SMs are idle. Against: 4 times the work takes 4 times as long.
        - Experiment: not tested: no parameter of this family removes it.
+       - Possible gain 29.00×, confidence medium. Evidence: 97% of the SMs are idle. Against: 4 times the work takes 4 times as long.
     ");
     let rows: Vec<&str> = markdown.lines().filter(|line| line.starts_with("| b1h1s128 |")).take(2).collect();
     insta::assert_snapshot!(rows.join("\n"), @"

@@ -1,0 +1,98 @@
+//! What won, and why it beats the first kernel, the baselines and the next best family.
+
+use super::joined;
+use crate::domain::device::TimeSource;
+use crate::domain::ids::CaseName;
+use crate::report::contract::{Beaten, Report, WinningFamily};
+use crate::report::format::{counted, fine, times};
+use crate::report::markdown::{beaten, divided_leads};
+use crate::report::{advantage, baseline_kernels, fixed_time, tally};
+
+/// The most families to explain. The others are only named.
+const MAX_EXPLAINED: usize = 2;
+
+/// The most counts to name for a winner.
+const MAX_REASONS: usize = 2;
+
+/// Names the families of the best variants, the most frequent first, and what the largest gain over a committed winner came from.
+pub(super) fn winners(report: &Report) -> Option<String> {
+    let several = report.winning_families.len() > 1;
+    let told = report.winning_families.iter().enumerate().map(|(at, family)| {
+        let idea = if at < MAX_EXPLAINED { idea(family) } else { String::new() };
+        match (several, at) {
+            (false, _) => format!("`{}`{idea}", family.name),
+            (true, 0) => format!("`{}`{idea} on {}", family.name, counted(family.cases as usize, "case")),
+            (true, _) => format!("`{}`{idea} on {}", family.name, family.cases),
+        }
+    });
+    let told: Vec<String> = told.collect();
+    let words = (!told.is_empty()).then(|| format!("{}.", told.join(", ")))?;
+    joined([Some(words), near_ties(report), over_committed(report)])
+}
+
+/// Says what a family does, in the words of its manifest.
+fn idea(family: &WinningFamily) -> String {
+    format!(" ({})", family.about.trim_end_matches('.'))
+}
+
+/// Counts the cases on which another family is as fast, so that the choice between them matters little.
+fn near_ties(report: &Report) -> Option<String> {
+    let ties: Vec<(&CaseName, &str)> = advantage::near_ties(&report.rivals).collect();
+    let cases = counted(report.rivals.len(), "case");
+    match &*ties {
+        [] => None,
+        [(case, family)] if report.cases.len() > 1 => Some(format!("On `{case}`, `{family}` is within 2%.")),
+        several => Some(format!("On {} of {cases}, another family is within 2%.", several.len())),
+    }
+}
+
+/// Says what the largest gain over a committed winner came from, and what the counts of a virtual GPU say of it.
+fn over_committed(report: &Report) -> Option<String> {
+    let gain = |beaten: &Beaten| beaten.ratio.map_or(1.0, |ratio| ratio.estimate);
+    let most = report.beaten.iter().max_by(|a, b| gain(a).total_cmp(&gain(b))).filter(|most| gain(most) > 1.0)?;
+    let what = beaten::what_beat_it(report, most);
+    let counts = report.advantages.iter().find(|one| one.role == "committed_winner" && one.case == most.case);
+    let why = match counts {
+        Some(counts) if counts.explained => {
+            format!(": {}", advantage::in_short(counts, report.environment.sms, MAX_REASONS))
+        }
+        Some(_) => "; the counts do not show why".to_owned(),
+        None => String::new(),
+    };
+    let (gain, case) = (fine(gain(most)), &most.case);
+    Some(format!("The largest gain over a committed winner, {gain} on `{case}`, came from {what}{why}."))
+}
+
+/// Says what is known of why the winners are faster than the baselines.
+pub(super) fn why_ahead(report: &Report) -> Option<String> {
+    joined([baseline_kernels::in_summary(report), fixed_time::sentence(report)])
+}
+
+/// Says why a winner is faster than the first kernel: what a virtual GPU counted, if that explains it, or else where the time was.
+pub(super) fn over_first(report: &Report) -> Option<String> {
+    let Some(first) = report.first_advantage.as_ref().filter(|first| first.explained) else {
+        return Some(format!("{}. {}", divided_leads::over_first(report)?, divided_leads::saved(report)?));
+    };
+    let why = advantage::in_short(first, report.environment.sms, MAX_REASONS);
+    let derived = match report.session.time_source {
+        TimeSource::Modelled => String::new(),
+        _ => format!(" (a virtual GPU counted this, and derives {} from it)", times(first.modelled_factor)),
+    };
+    let (case, family) = (&first.case, &first.after.family);
+    Some(format!("On `{case}`, `{family}` {}{derived}.", why.trim_start_matches("it ")))
+}
+
+/// Says why one winner is faster than a committed winner or the next best family: what the largest lead consists of, or else
+/// which counts explain one, and how many they explain.
+pub(super) fn over_rival(report: &Report) -> Option<String> {
+    let counted = || {
+        let committed = report.advantages.iter().filter(|one| one.role == "committed_winner");
+        let explained = committed.chain(advantage::leads(&[], &report.rival_advantages)).filter(|one| one.explained);
+        // The longest one is the least of a toy.
+        let explained = explained.max_by(|a, b| a.after.us.total_cmp(&b.after.us));
+        let told = explained
+            .map(|one| format!("{}: {}.", advantage::lead(one), advantage::in_short(one, report.environment.sms, 1)));
+        told.or_else(|| tally::tally(report))
+    };
+    divided_leads::largest_lead(report).or_else(counted)
+}
