@@ -2,17 +2,16 @@
 //! session would, and the claims are judged as a report judges them.
 //!
 //! `OPTLOOP_STORES=a.db:b.db cargo test --test integration calibration:: -- --ignored --nocapture` prints, for each
-//! session of the stores, the coverage, the widths and the scores by kind and by predicted speed-up.
+//! session of the stores, the coverage, the widths and the scores by kind and by predicted speed-up, and what of their widths is left
+//! in the last claims, compared with what the same claims would have been early in the session.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use optloop::agent::prediction::{Built, Question, predict};
+use optloop::agent::prediction::{again, known_after, learn};
 use optloop::catalog::Project;
-use optloop::domain::code::CodeFigures;
 use optloop::domain::family::Family;
 use optloop::domain::history::History;
-use optloop::domain::journal::{Begun, Concluded};
 use optloop::domain::origin::Purpose;
 use optloop::domain::record::SessionRecord;
 use optloop::report::contract::Calibration;
@@ -42,6 +41,7 @@ fn recorded_sessions_are_predicted_as_they_went() {
                 began: &[],
                 sources: &[],
                 predict: &|_, _| None,
+                known_after: &|earlier, claims| known_after(&record, &families, earlier, claims),
             };
             println!("{path}, session {}: {count} predictions in {took:?}", session.id);
             print(&build(&input).calibration);
@@ -56,45 +56,38 @@ fn predict_again(record: &mut SessionRecord, families: &[Family]) -> (usize, Dur
     let (mut count, mut took) = (0, Duration::ZERO);
     for iteration in &mut record.iterations {
         let makes_claims = ["move", "coverage", "warm_start"].contains(&iteration.origin.name());
-        let family = families.iter().find(|family| family.name == iteration.family);
         let reference = iteration.hypothesis.reference.iteration();
         let reference = reference.and_then(|reference| history.iteration(reference));
-        let prediction = match (family, reference) {
-            (Some(family), Some(reference)) if makes_claims && iteration.purpose != Purpose::Confirmation => {
-                let case = &iteration.hypothesis.case;
-                let (params, origin) = (&iteration.params, &iteration.origin);
-                let found = iteration.measurements.iter().find(|found| found.case == *case);
-                let launched = found.and_then(|found| Some((found.ctas?, found.shape)));
-                let code = CodeFigures::of(&iteration.kernels);
-                let built = code.zip(launched).map(|(code, (ctas, shape))| Built { code, ctas, shape });
+        let prediction = match reference.filter(|_| makes_claims && iteration.purpose != Purpose::Confirmation) {
+            Some(reference) => {
                 let begun = Instant::now();
-                let question = Question { family, params, case, reference, origin, built };
-                let prediction = predict(&history, families, &question);
+                let prediction = again(&history, families, iteration, reference);
                 took += begun.elapsed();
                 count += usize::from(prediction.is_some());
                 prediction
             }
-            _ => None,
+            None => None,
         };
         iteration.hypothesis.prediction = prediction;
         iteration.score = iteration.score.map(|_| iteration.hypothesis.score(iteration.actual));
-        if let Some(concluded) = Concluded::recorded(iteration, iteration.measurements.clone()) {
-            history.learn(&Begun::recorded(iteration), &concluded);
-        }
+        learn(&mut history, iteration);
     }
     (count, took)
 }
 
 fn print(calibration: &Calibration) {
     println!(
-        "kind | median | claims | coverage (95%) | width, first to last | CRPS, \"no change\" | difference | faster"
+        "kind | median | claims | coverage (95%) | width, first to last | last claims, known early | CRPS, \"no change\" | difference | faster"
     );
     for kept in &calibration.kept {
         let end = |end: Option<f64>| end.map_or_else(|| "*".to_owned(), |end| end.to_string());
         let band = kept.band.map_or_else(|| "all".to_owned(), |[lo, hi]| format!("{} to {}", end(lo), end(hi)));
         let ([coverage_lo, coverage_hi], [difference, lo, hi]) = (kept.coverage_ci, kept.crps_difference);
+        let learnt = kept.early_width.zip(kept.learnt);
+        let learnt =
+            learnt.map_or_else(String::new, |(early, [left, ..])| format!("{early:.3} ({:.0}%)", 100.0 * left));
         println!(
-            "{} | {band} | {} | {:.3} ({coverage_lo:.3} to {coverage_hi:.3}) | {:.3} to {:.3} | {:.3}, {:.3} | \
+            "{} | {band} | {} | {:.3} ({coverage_lo:.3} to {coverage_hi:.3}) | {:.3} to {:.3} | {learnt} | {:.3}, {:.3} | \
              {difference:.3} ({lo:.3} to {hi:.3}) | {}",
             kept.kind,
             kept.claims,

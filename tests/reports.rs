@@ -1,5 +1,7 @@
 //! Reports in every format, through the command line.
 
+use std::path::Path;
+
 use serde_json::Value;
 
 use crate::common::Sandbox;
@@ -85,4 +87,22 @@ fn a_report_of_one_two_and_all_sessions_exclude_each_other() {
     {
         assert!(sandbox.fails(arguments).starts_with("2 "), "{arguments:?}");
     }
+}
+
+/// tests/history.db has a session of 157 iterations on a virtual H200, with the families that optloop ships.
+#[test]
+fn a_report_says_what_a_session_learnt_about_the_same_claims() {
+    let sandbox = Sandbox::without_repository();
+    sandbox.succeeds(&["init", "shipped"]);
+    let store = sandbox.path("shipped/.optloop/optloop.db");
+    std::fs::create_dir_all(store.parent().unwrap()).unwrap();
+    std::fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/history.db"), store).unwrap();
+    let report = sandbox.succeeds(&["--project", "shipped", "report", "1", "--format", "json"]);
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let kept = report["calibration"]["kept"].as_array().unwrap();
+    let moves = kept.iter().find(|kept| kept["kind"] == "move" && kept["band"] == Value::Null).unwrap();
+    let (early, last) = (moves["early_width"].as_f64().unwrap(), moves["last_width"].as_f64().unwrap());
+    assert!(early > last, "{moves}");
+    let left: Vec<f64> = moves["learnt"].as_array().unwrap().iter().map(|one| one.as_f64().unwrap()).collect();
+    assert!(left[1] <= left[0] && left[0] <= left[2] && left[2] < 1.0, "{moves}");
 }

@@ -3,6 +3,7 @@
 //! A Gaussian process over the timed configurations (`process`) gives an expected logarithm and its standard deviation.
 //! The errors of earlier claims then shape the range (`calibration`), so that it covers as many outcomes as it states.
 
+mod again;
 mod calibration;
 mod code;
 mod process;
@@ -14,6 +15,7 @@ use crate::domain::prediction::{Modelled, Prediction, Strength};
 use crate::domain::refuted::{Tries, ln_speedup};
 use crate::domain::statistics::median;
 use crate::domain::variant::Params;
+pub use again::{again, known_after, learn};
 use calibration::Calibration;
 pub use code::Built;
 use process::Process;

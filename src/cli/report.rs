@@ -14,6 +14,7 @@ use clap::ValueEnum;
 use super::replayed;
 use super::store_path;
 use crate::agent::diagnosis::{self, Best, Recorded};
+use crate::agent::prediction;
 use crate::alive::Killed;
 use crate::catalog::Project;
 use crate::domain::family::Family;
@@ -296,6 +297,7 @@ async fn report(
         began: &began,
         sources: &sources,
         predict: &|finding, remedy| facts::predict(&all, &history, finding, remedy),
+        known_after: &|earlier, claims| prediction::known_after(&record, &all, earlier, claims),
     });
     Ok(Told { report, facts })
 }

@@ -301,6 +301,7 @@ mod tests {
                 began: &[],
                 sources: &[],
                 predict: &|_, _| None,
+                known_after: &|_, claims| vec![None; claims.len()],
             });
             let improved = report.wins.iter().filter(|win| win.verdict == Improved).count();
             assert_eq!(improved as u64, wins, "session {number}");

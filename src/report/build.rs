@@ -54,7 +54,7 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         remeasured: remeasured(&record.iterations),
         hypotheses: claimed(record).map(calibration::claim).collect(),
         predictions: calibration::predictions(record),
-        calibration: calibration::of(record),
+        calibration: calibration::of(input),
         diagnoses,
         model_check,
         first_breakdown: None,

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::ReportInput;
 use super::contract::{Calibration, Claim, Kept, Pay, Predictions, Refuted};
-use super::format::{percent, times};
+use super::format::{NOTHING, percent, times};
 use crate::domain::history::History;
 use crate::domain::hypothesis::Score;
 use crate::domain::mechanism::Mechanism;
@@ -75,9 +76,10 @@ pub(super) fn predictions(record: &SessionRecord) -> Predictions {
 }
 
 /// Judges the claims of a session.
-pub(super) fn of(record: &SessionRecord) -> Calibration {
+pub(super) fn of(input: &ReportInput<'_>) -> Calibration {
+    let record = input.record;
     let tested: Vec<Tested<'_>> = record.unselected().filter_map(tested).collect();
-    Calibration { kept: kept(&tested), pays: pays(record), refuted: refuted(record) }
+    Calibration { kept: kept(&tested, input), pays: pays(record), refuted: refuted(record) }
 }
 
 fn tested(iteration: &IterationRecord) -> Option<Tested<'_>> {
@@ -86,7 +88,7 @@ fn tested(iteration: &IterationRecord) -> Option<Tested<'_>> {
     Some(Tested { iteration, prediction, median: prediction.median?, actual, crps })
 }
 
-fn kept(tested: &[Tested<'_>]) -> Vec<Kept> {
+fn kept(tested: &[Tested<'_>], input: &ReportInput<'_>) -> Vec<Kept> {
     let mut kinds: Vec<&'static str> = Vec::new();
     for claim in tested {
         let kind = claim.iteration.origin.name();
@@ -97,19 +99,24 @@ fn kept(tested: &[Tested<'_>]) -> Vec<Kept> {
     let mut rows = Vec::new();
     for kind in kinds {
         let of_kind: Vec<_> = tested.iter().copied().filter(|claim| claim.iteration.origin.name() == kind).collect();
-        rows.extend(judged(kind, None, &of_kind));
+        rows.extend(judged(kind, None, &of_kind, input));
         for band in 0..=BANDS.len() {
             let (lo, hi) = (band.checked_sub(1).map(|below| BANDS[below]), BANDS.get(band).copied());
             let is_in =
                 |claim: &&Tested<'_>| lo.is_none_or(|lo| claim.median >= lo) && hi.is_none_or(|hi| claim.median < hi);
             let in_band: Vec<_> = of_kind.iter().filter(is_in).copied().collect();
-            rows.extend(judged(kind, Some([lo, hi]), &in_band));
+            rows.extend(judged(kind, Some([lo, hi]), &in_band, input));
         }
     }
     rows
 }
 
-fn judged(kind: &'static str, band: Option<[Option<f64>; 2]>, claims: &[Tested<'_>]) -> Option<Kept> {
+fn judged(
+    kind: &'static str,
+    band: Option<[Option<f64>; 2]>,
+    claims: &[Tested<'_>],
+    input: &ReportInput<'_>,
+) -> Option<Kept> {
     let covered = claims.iter().filter(|claim| claim.prediction.covers(claim.actual)).count();
     let interval = share_interval(covered, claims.len())?;
     // The ends do not overlap.
@@ -119,16 +126,20 @@ fn judged(kind: &'static str, band: Option<[Option<f64>; 2]>, claims: &[Tested<'
     let mean = |of: fn(&Tested<'_>) -> f64| claims.iter().map(of).sum::<f64>() / claims.len() as f64;
     let differences: Vec<f64> = claims.iter().map(|claim| claim.crps.prediction - claim.crps.no_change).collect();
     let (difference, limits) = mean_interval(&differences)?;
+    let enough = claims.len() >= ENOUGH;
+    let learnt = enough.then(|| learnt(&claims[..ends], &claims[claims.len() - ends..], input)).flatten();
     Some(Kept {
         kind,
         band,
         claims: claims.len(),
-        enough: claims.len() >= ENOUGH,
+        enough,
         coverage: covered as f64 / claims.len() as f64,
         coverage_ci: [interval.lo, interval.hi],
         first_width: median(&first).unwrap_or(1.0),
         last_width: median(&last).unwrap_or(1.0),
-        narrowed: (claims.len() >= ENOUGH).then(|| narrowed(&first, &last)).flatten(),
+        narrowed: enough.then(|| narrowed(&first, &last)).flatten(),
+        early_width: learnt.map(|(early_width, _)| early_width),
+        learnt: learnt.map(|(_, left)| left),
         crps: mean(|claim| claim.crps.prediction),
         crps_no_change: mean(|claim| claim.crps.no_change),
         crps_difference: [difference, limits.lo, limits.hi],
@@ -148,10 +159,34 @@ fn narrowed(first: &[f64], last: &[f64]) -> Option<[f64; 3]> {
     Some([last.0 / first.0, interval.lo, interval.hi])
 }
 
-/// Says what is left of the width's logarithm. Empty if that is not known.
-pub(super) fn left(kept: &Kept) -> String {
+/// Returns the median width that the last claims would have had right after the first ones, and what is left of its logarithm in
+/// the median claim, with the 95% interval. Last claims are about other configurations than first ones, so only the same claims
+/// show what was learnt. None if fewer than half of them could have been made then.
+fn learnt(first: &[Tested<'_>], last: &[Tested<'_>], input: &ReportInput<'_>) -> Option<(f64, [f64; 3])> {
+    let iterations: Vec<&IterationRecord> = last.iter().map(|claim| claim.iteration).collect();
+    let early = (input.known_after)(first.last()?.iteration.id, &iterations);
+    let both = last.iter().zip(early).filter_map(|(claim, early)| Some((claim.prediction.width(), early?.width())));
+    let both: Vec<(f64, f64)> = both.filter(|(_, early)| *early > 1.0).collect();
+    if 2 * both.len() < last.len() {
+        return None;
+    }
+    let left: Vec<f64> = both.iter().map(|(claimed, early)| claimed.ln() / early.ln()).collect();
+    let (estimate, interval) = median(&left).zip(median_interval(&left))?;
+    let early = median(&both.iter().map(|(_, early)| *early).collect::<Vec<_>>())?;
+    Some((early, [estimate, interval.lo, interval.hi]))
+}
+
+/// Says what is left of a width's logarithm. Empty if that is not known.
+pub(super) fn left(left: Option<[f64; 3]>) -> String {
     let told = |[left, lo, hi]: [f64; 3]| format!(" ({}, {} to {})", percent(left), percent(lo), percent(hi));
-    kept.narrowed.map(told).unwrap_or_default()
+    left.map(told).unwrap_or_default()
+}
+
+/// Says how wide the ranges of the last claims would have been right after the first ones, and what is left of that. A dash if
+/// that is not known.
+pub(super) fn learnt_in_words(kept: &Kept) -> String {
+    let told = |early: f64| format!("{}{}", times(early), left(kept.learnt));
+    kept.early_width.map_or_else(|| NOTHING.to_owned(), told)
 }
 
 /// Names a band of predicted speed-ups.

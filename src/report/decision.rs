@@ -6,7 +6,7 @@ use super::contract::{Case, Choice, Diagnosis, Experiment, Outlook, ParameterEff
 use super::format::times;
 use super::little_tried::LittleTried;
 use super::options::{self, Open};
-use super::{ReportInput, experiment, kernel_idea};
+use super::{ReportInput, experiment, kernel_idea, price};
 use crate::domain::device::TimeSource;
 
 /// The expected gain over all cases from which more of the same search is recommended, for as long again: the least
@@ -84,7 +84,7 @@ pub(super) fn recommendation(report: &Report) -> String {
         "go_on" => "continue this search".to_owned(),
         "another_family" => format!("stop tuning the winners, and {}", choice.what),
         "wider_values" => choice.what.clone(),
-        "new_kernel" => new_kernel(report),
+        "new_kernel" => new_kernel(report, choice),
         // Nothing else is known of a recording.
         _ if report.session.time_source == TimeSource::Recorded => {
             "stop: more of this search is expected to gain little".to_owned()
@@ -107,11 +107,14 @@ fn is_near(report: &Report) -> bool {
     far.fold(1.0, f64::max) < WORTH_A_KERNEL
 }
 
-/// Says what a new kernel could do, as the options have it.
-fn new_kernel(report: &Report) -> String {
+/// Says what a new kernel could do, as the options have it, and from how many GPU hours on it pays.
+fn new_kernel(report: &Report, choice: &Choice) -> String {
     let idea = kernel_idea::of(&report.cases, &report.diagnoses);
     let what = idea.map_or_else(|| "the next gain needs a new kernel idea".to_owned(), |idea| idea.what());
-    format!("stop tuning parameters; {what}")
+    match price::pays_from_hours(report, choice) {
+        Some(hours) => format!("stop here, unless these kernels run for {hours} GPU hours or more: then {what}"),
+        None => format!("stop tuning parameters; {what}"),
+    }
 }
 
 fn first_experiment(experiment: &Experiment) -> String {

@@ -215,8 +215,8 @@ fn against_part(part: &TimePart<'_>, cases: &[Case]) -> Option<Experiment> {
         before_us,
         after_us: Some([before_us / upper, before_us / lower]),
         expected_from: format!(
-            "{} earlier kernels that beat one of another family: the middle half of them gained {}, on a log scale, of what the \
-             largest part of the slower one bounds",
+            "{} earlier kernels that beat one of another family: without its largest part, the slower one would have been faster \
+             by some factor, and half of them gained {} of the logarithm of that factor",
             forecast::PAIRS,
             forecast::share()
         ),

@@ -40,7 +40,7 @@ pub(super) fn sentence(report: &Report) -> Option<String> {
     let share = percent(work(less)? / work(case)?);
     Some(format!(
         "{} that ours wins, most of the lead does not depend on the work, so it is probably in what a kernel does once, such as its \
-         start and its first loads: on `{}`, `{baseline}` takes {here} us longer, and on `{}`, with {share} of the work, {there} us.",
+         start and its first loads: on `{}`, `{baseline}` takes {here} us longer than ours, and with {share} of the work (`{}`) still {there} us longer.",
         on_cases(fixed.len(), won.count()),
         case.case,
         less.case,
@@ -92,7 +92,7 @@ mod tests {
             report.baselines.push(timed);
             sentence(&report)
         };
-        insta::assert_snapshot!(told(80.0, 20.0, 4.0).unwrap(), @"On the only case that ours wins, most of the lead does not depend on the work, so it is probably in what a kernel does once, such as its start and its first loads: on `b1h1s128`, `torch sdpa (flash)` takes 75.00 us longer, and on `b8h8s512`, with 25% of the work, 60.00 us.");
+        insta::assert_snapshot!(told(80.0, 20.0, 4.0).unwrap(), @"On the only case that ours wins, most of the lead does not depend on the work, so it is probably in what a kernel does once, such as its start and its first loads: on `b1h1s128`, `torch sdpa (flash)` takes 75.00 us longer than ours, and with 25% of the work (`b8h8s512`) still 60.00 us longer.");
         assert_eq!(told(80.0, 60.0, 4.0), None, "with less work, the lead is smaller");
         assert_eq!(told(80.0, 20.0, 2.0), None, "half of the work is not much less");
     }

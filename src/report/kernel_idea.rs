@@ -167,7 +167,7 @@ impl KernelIdea<'_> {
     pub(super) fn what(&self) -> String {
         match self {
             Self::Behind(case, baseline, lead) => format!(
-                "change the source of `{}`, or write a new kernel for `{}`: `{}` is {} as fast there, so use that until then",
+                "change the source of `{}`, or write a new kernel for `{}` (until then, use `{}` there, which is {} as fast)",
                 self.family().unwrap_or_default(),
                 case.case,
                 baseline.name,
@@ -460,7 +460,7 @@ mod tests {
         ratio.estimate = 0.9;
         let Some(idea @ KernelIdea::Behind(..)) = of(&cases, &[]) else { panic!("no case is behind") };
         insta::assert_snapshot!([idea.what(), idea.gain()].join("\n"), @"
-        change the source of `tiled`, or write a new kernel for `b1h1s128`: `torch sdpa (flash)` is 1.11× as fast there, so use that until then
+        change the source of `tiled`, or write a new kernel for `b1h1s128` (until then, use `torch sdpa (flash)` there, which is 1.11× as fast)
         1.11× on `b1h1s128`, as `torch sdpa (flash)` shows to be possible
         ");
         assert!((idea.expected(3).unwrap() - (1.0_f64 / 0.9).powf(1.0 / 3.0)).abs() < 1e-12);

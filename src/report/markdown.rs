@@ -96,7 +96,9 @@ pub(super) fn context(report: &Report) -> Result<Context, ReportError> {
     let best: Vec<_> = report.cases.iter().map(|case| case.variant.as_ref().map(|v| show_params(&v.params))).collect();
     context.insert("case_params", &best);
     context.insert("calibration_bands", &report.calibration.kept.iter().map(calibration::band).collect::<Vec<_>>());
-    context.insert("calibration_left", &report.calibration.kept.iter().map(calibration::left).collect::<Vec<_>>());
+    let kept = &report.calibration.kept;
+    context.insert("calibration_left", &kept.iter().map(|one| calibration::left(one.narrowed)).collect::<Vec<_>>());
+    context.insert("calibration_learnt", &kept.iter().map(calibration::learnt_in_words).collect::<Vec<_>>());
     let source = report.session.time_source;
     let ratios = |of: fn(&Case) -> Option<Ratio>| -> Vec<String> {
         report.cases.iter().map(|case| measuring::ratio(of(case), source)).collect()

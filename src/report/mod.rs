@@ -81,7 +81,7 @@ use crate::domain::floor::Limiter;
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::op::DimSpec;
 use crate::domain::prediction::Prediction;
-use crate::domain::record::SessionRecord;
+use crate::domain::record::{IterationRecord, SessionRecord};
 use crate::domain::variant::Params;
 
 pub use beaten::beaten_winners;
@@ -112,6 +112,8 @@ pub struct ReportInput<'a> {
     pub sources: &'a [(IterationId, String)],
     /// Predicts the speed-up of a finding's remedy over the variant that the finding explains.
     pub predict: &'a dyn Fn(&Finding, &Remedy) -> Option<Prediction>,
+    /// Predicts claims again as if they had been made right after an earlier iteration.
+    pub known_after: &'a dyn Fn(IterationId, &[&IterationRecord]) -> Vec<Option<Prediction>>,
 }
 
 /// Facts that follow from a case and a device. The caller computes them, because the store knows no ops.

@@ -36,21 +36,30 @@ fn expected(gain: &str) -> String {
 
 /// Says what the expected gain of a kernel is worth. None where the device costs nothing, or no gain is expected.
 fn saving(report: &Report, choice: &Choice) -> Option<String> {
-    let saved_usd = 3600.0 * gpu_usd_per_s(report)? * (1.0 - 1.0 / choice.expected?);
-    if saved_usd < MIN_SAVED_USD {
-        return None;
-    }
-    let pays = lines(report, choice).map(|lines| {
-        let odds = forecast::HELPED as f64 / forecast::CHANGES as f64;
-        let hours = two_digits(effort::usd_of_lines(lines) / (odds * saved_usd));
+    let saved_usd = saved_usd_an_hour(report, choice)?;
+    let pays = pays_from_hours(report, choice).map(|hours| {
         format!(
-            ", so it pays from {hours} GPU hours on (${:.0} an hour of work; {} of {} such changes helped); with fewer, stop here",
-            effort::USD_AN_HOUR,
+            "; as {} of {} such changes helped, the work (at ${:.0} an hour) pays from {hours} GPU hours on",
             forecast::HELPED,
-            forecast::CHANGES
+            forecast::CHANGES,
+            effort::USD_AN_HOUR
         )
     });
     Some(format!(" That saves {} of each GPU hour in these kernels{}.", usd(saved_usd), pays.unwrap_or_default()))
+}
+
+/// Returns what a kernel saves of each hour of the device, in US dollars. None if that is nothing, or not known.
+fn saved_usd_an_hour(report: &Report, choice: &Choice) -> Option<f64> {
+    let saved_usd = 3600.0 * gpu_usd_per_s(report)? * (1.0 - 1.0 / choice.expected?);
+    (saved_usd >= MIN_SAVED_USD).then_some(saved_usd)
+}
+
+/// Formats the hours of the device from which a new kernel pays: what the work costs, over what an hour saves and over the share of
+/// such work that helped. None if one of them is not known.
+pub(super) fn pays_from_hours(report: &Report, choice: &Choice) -> Option<String> {
+    let odds = forecast::HELPED as f64 / forecast::CHANGES as f64;
+    let usd = effort::usd_of_lines(lines(report, choice)?);
+    Some(two_digits(usd / (odds * saved_usd_an_hour(report, choice)?)))
 }
 
 /// Says what it takes to write a kernel. People's time is not on record, so it has a rule of thumb. What a language model

@@ -52,16 +52,11 @@ pub(in crate::report) fn on_fma_pipes(report: &Report, case: &str) -> Option<Str
     let (by_waiting, by_tensor_cores) = (first_us / fma_us, fma_us / floor_us);
     let busy = percent(fma_us / first_us);
     let (waiting, lacking, all) = (times(by_waiting), times(by_tensor_cores), times(first_us / floor_us));
-    (by_waiting.min(by_tensor_cores) >= MIN_FACTOR).then(|| match by_waiting >= by_tensor_cores {
-        true => format!(
-            "Mostly it waits: its FMA pipes are {busy} busy, which is {waiting} of the {all}. The other {lacking} is the most that \
-             tensor cores are worth."
-        ),
-        false => format!(
-            "Mostly it does without tensor cores, which are worth up to {lacking} of the {all}. The other {waiting} is waiting: \
-             its FMA pipes are {busy} busy."
-        ),
-    })
+    let waiting = format!("{waiting} by waiting, because its FMA pipes are {busy} busy");
+    let lacking = format!("at most {lacking} by doing without tensor cores");
+    let both = if by_waiting >= by_tensor_cores { [waiting, lacking] } else { [lacking, waiting] };
+    (by_waiting.min(by_tensor_cores) >= MIN_FACTOR)
+        .then(|| format!("That {all} is the product of {}.", both.join(", and ")))
 }
 
 /// Says what the parameters of the first kernel gained, and what other kernels gained on top: along the path that the session
@@ -168,6 +163,6 @@ mod tests {
         let mut report = full();
         assert_eq!(on_fma_pipes(&report, "b1h1s128"), None, "an empty launch takes longer");
         report.cases[0].floor_us = Some(0.1);
-        insta::assert_snapshot!(on_fma_pipes(&report, "b1h1s128").unwrap(), @"Mostly it waits: its FMA pipes are 0.67% busy, which is 150× of the 800×. The other 5.33× is the most that tensor cores are worth.");
+        insta::assert_snapshot!(on_fma_pipes(&report, "b1h1s128").unwrap(), @"That 800× is the product of 150× by waiting, because its FMA pipes are 0.67% busy, and at most 5.33× by doing without tensor cores.");
     }
 }

@@ -1,7 +1,6 @@
 //! What limits the best variants: what their instructions cost, how much is not explained, and the probable causes.
 
 use super::joined;
-use crate::domain::finding::Confidence;
 use crate::domain::tested::CauseStatus;
 use crate::report::contract::{Finding, Report};
 use crate::report::format::{counted, times};
@@ -12,9 +11,11 @@ use crate::report::unexplained::{self, Unexplained};
 /// The most causes to name.
 const MAX_CAUSES: usize = 2;
 
-/// Says what limits the best variants. Where their instructions were removed, that tells more than causes with low confidence.
+/// Says what limits the best variants. Where their instructions were removed, that tells more than causes, which are in the table.
 pub(super) fn sentences(report: &Report) -> Option<String> {
-    joined([breakdown::costs(report), unexplained(report), causes(report)])
+    let measured = breakdown::costs(report);
+    let causes = if measured.is_none() { causes(report) } else { None };
+    joined([measured, unexplained(report), causes])
 }
 
 fn unexplained(report: &Report) -> Option<String> {
@@ -40,13 +41,9 @@ fn unexplained(report: &Report) -> Option<String> {
 
 fn causes(report: &Report) -> Option<String> {
     let groups = limits::groups(&report.cases, &report.diagnoses);
-    let is_measured = report.cases.iter().any(|case| case.breakdown.is_some());
     let told = |group: &Group<'_>| {
         // That another family has more blocks, and is not faster, speaks against few blocks.
-        let is_told = |found: &&Finding| {
-            let is_likely = !is_measured || found.confidence > Confidence::Low;
-            is_likely && !found.next.starts_with("nothing: ") && found.divided_by.is_none()
-        };
+        let is_told = |found: &&Finding| !found.next.starts_with("nothing: ") && found.divided_by.is_none();
         let found = group.first().filter(|found| is_told(found))?;
         let on = match &*group.members {
             [(first, _)] => format!("`{}`", first.case),

@@ -41,8 +41,10 @@ fn near_ties(report: &Report) -> Option<String> {
     let cases = counted(report.rivals.len(), "case");
     match &*ties {
         [] => None,
-        [(case, family)] if report.cases.len() > 1 => Some(format!("On `{case}`, `{family}` is within 2%.")),
-        several => Some(format!("On {} of {cases}, another family is within 2%.", several.len())),
+        [(case, family)] if report.cases.len() > 1 => {
+            Some(format!("On `{case}`, `{family}` is within 2%, which is as good."))
+        }
+        several => Some(format!("On {} of {cases}, another family is within 2%, which is as good.", several.len())),
     }
 }
 

@@ -385,6 +385,8 @@ fn a_session_is_told_to_programs_as_json() {
             "first_width": 1.3636363636363635,
             "last_width": 1.3636363636363635,
             "narrowed": null,
+            "early_width": null,
+            "learnt": null,
             "crps": 0.02524779142427825,
             "crps_no_change": 0.2350018146228678,
             "crps_difference": [
@@ -637,7 +639,7 @@ fn a_session_is_told_to_programs_as_json() {
         },
         {
           "kind": "new_kernel",
-          "what": "change the source of `tiled`, or write a new kernel for `b1h1s128`: `torch sdpa (flash)` is 2.00× as fast there, so use that until then. Then run a session like this one",
+          "what": "change the source of `tiled`, or write a new kernel for `b1h1s128` (until then, use `torch sdpa (flash)` there, which is 2.00× as fast). Then run a session like this one",
           "families": [
             "tiled"
           ],

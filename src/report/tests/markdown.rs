@@ -95,7 +95,7 @@ fn a_session_reads_as_markdown() {
     |---|---|---|---|---|
     | **continue this search for another session** (recommended) | - | not known, because the search was too short to extrapolate from | 55 min, $0.18 | little |
     | search only `split-k`, which has hardly been tried | not known | `split-k`: never timed | not known | their best may stay behind |
-    | change the source of `tiled`, or write a new kernel for `b1h1s128`: `torch sdpa (flash)` is 2.00× as fast there, so use that until then. Then run a session like this one | 1.260× | 2.00× on `b1h1s128`, as `torch sdpa (flash)` shows to be possible | up to 5 days of human work ($3,900, 120 lines by COCOMO), or a language model's ($3.75 in all sessions so far); then a session: 55 min, $0.18 | moderate: the gain is known to be possible, but not how |
+    | change the source of `tiled`, or write a new kernel for `b1h1s128` (until then, use `torch sdpa (flash)` there, which is 2.00× as fast). Then run a session like this one | 1.260× | 2.00× on `b1h1s128`, as `torch sdpa (flash)` shows to be possible | up to 5 days of human work ($3,900, 120 lines by COCOMO), or a language model's ($3.75 in all sessions so far); then a session: 55 min, $0.18 | moderate: the gain is known to be possible, but not how |
     | stop here | 1.000× | keeps 0.50× over the baseline | 0 s, $0.00 | none |
 
     The 2 sessions of this store so far cost $4.53.
@@ -149,12 +149,12 @@ fn a_session_reads_as_markdown() {
 
     ## Calibration of the predictions
 
-    A claim predicts the speed-up over a named earlier iteration: a median, and a range that should hold the outcome in 80% of all cases. Coverage has its 95% interval (Wilson), and is judged from 50 claims on. The width is the median factor between the ends of the ranges, of the first and of the last claims (25 each, or half of them). In brackets is what is left of its logarithm, with a 95% interval. The CRPS, the continuous ranked probability score of the logarithm of the speed-up, is compared with that of the forecast "no change", with a bootstrap interval: below 0, the predictions are better. An outcome in the range says that the prediction was good, not that the variant was: that is the last column.
+    A claim predicts the speed-up over a named earlier iteration: a median, and a range that should hold the outcome in 80% of all cases. Coverage has its 95% interval (Wilson), and is judged from 50 claims on. The width is the median factor between the ends of the ranges, of the first and of the last claims (25 each, or half of them). In brackets is what is left of its logarithm, with a 95% interval. First and last claims are about different configurations, so the next column is about the last ones alone: how wide their ranges would have been with what was known after the first ones, and what is left of that in the median claim. The CRPS, the continuous ranked probability score of the logarithm of the speed-up, is compared with that of the forecast "no change", with a bootstrap interval: below 0, the predictions are better. An outcome in the range says that the prediction was good, not that the variant was: that is the last column.
 
-    | Kind | Predicted speed-up | Claims | Coverage | Width, first to last | CRPS | "No change" | Difference | Faster |
-    |---|---|--:|---|---|--:|--:|---|--:|
-    | move | all | 2 | 100% (34% to 100%), too few to judge | 1.36× to 1.36× | 0.025 | 0.235 | -0.210 (-0.220 to -0.199) | 2 of 2 |
-    | move | from 1.05× | 2 | 100% (34% to 100%), too few to judge | 1.36× to 1.36× | 0.025 | 0.235 | -0.210 (-0.220 to -0.199) | 2 of 2 |
+    | Kind | Predicted speed-up | Claims | Coverage | Width, first to last | Last claims, known after the first | CRPS | "No change" | Difference | Faster |
+    |---|---|--:|---|---|---|--:|--:|---|--:|
+    | move | all | 2 | 100% (34% to 100%), too few to judge | 1.36× to 1.36× | - | 0.025 | 0.235 | -0.210 (-0.220 to -0.199) | 2 of 2 |
+    | move | from 1.05× | 2 | 100% (34% to 100%), too few to judge | 1.36× to 1.36× | - | 0.025 | 0.235 | -0.210 (-0.220 to -0.199) | 2 of 2 |
 
 
     ## Time and cost

@@ -343,5 +343,6 @@ pub(in crate::report) fn input(record: &SessionRecord) -> ReportInput<'_> {
         began: &[],
         sources: &[],
         predict: &|_, _| None,
+        known_after: &|_, claims| vec![None; claims.len()],
     }
 }

@@ -120,6 +120,7 @@ fn a_confirmation_predicts_nothing() {
 fn a_slower_move_is_in_range_and_not_faster_and_a_change_that_always_fails_is_named() {
     let mut record = record();
     record.iterations.truncate(1);
+    let claim = Prediction { median: Some(0.9), lo: 0.8, hi: 1.0, strength: Strength::Strong, model: None };
     for place in 0..63 {
         let us = if place < 60 { 88.0 } else { 160.0 };
         let measured = vec![found("b1h1s128", us, Verdict::Regressed, Some(80.0 / us), None)];
@@ -127,18 +128,22 @@ fn a_slower_move_is_in_range_and_not_faster_and_a_change_that_always_fails_is_na
         let mut moved = iteration(id, 128 + place, parent, Outcome::Measured, measured);
         let (parameter, from, to) = if place < 60 { ("BLOCK", 64, 128 + place) } else { ("PAD", 8, 16) };
         moved.origin = Origin::Move { changes: vec![Change { parameter: parameter.to_owned(), from, to }] };
-        let claim = Prediction { median: Some(0.9), lo: 0.8, hi: 1.0, strength: Strength::Strong, model: None };
         moved.hypothesis.prediction = Some(claim);
         moved.score = Some(moved.hypothesis.score(moved.actual));
         record.iterations.push(moved);
     }
-    let report = report(&record);
+    // After the first 25 claims, ranges of the last ones would have been twice as wide.
+    let early = |after: IterationId, claims: &[&IterationRecord]| {
+        assert_eq!((after, claims.len(), claims[0].id), (IterationId(26), 25, IterationId(40)));
+        vec![Some(Prediction { lo: 0.64, ..claim }); claims.len()]
+    };
+    let report = build(&ReportInput { known_after: &early, ..input(&record) });
     assert_eq!((report.predictions.in_range, report.predictions.below, report.predictions.faster), (60, 3, 0));
     let text = report.to_markdown_details().unwrap();
     let from = text.find("| move |").unwrap();
     insta::assert_snapshot!(&text[from..text.find("## Time and cost").unwrap()].trim_end(), @"
-    | move | all | 63 | 95% (87% to 98%) | 1.25× to 1.25× (100%, 100% to 100%) | 0.043 | 0.124 | -0.081 (-0.085 to -0.077) | 0 of 63 |
-    | move | 0.80× to 0.95× | 63 | 95% (87% to 98%) | 1.25× to 1.25× (100%, 100% to 100%) | 0.043 | 0.124 | -0.081 (-0.085 to -0.077) | 0 of 63 |
+    | move | all | 63 | 95% (87% to 98%) | 1.25× to 1.25× (100%, 100% to 100%) | 1.56× (50%, 50% to 50%) | 0.043 | 0.124 | -0.081 (-0.085 to -0.077) | 0 of 63 |
+    | move | 0.80× to 0.95× | 63 | 95% (87% to 98%) | 1.25× to 1.25× (100%, 100% to 100%) | 1.56× (50%, 50% to 50%) | 0.043 | 0.124 | -0.081 (-0.085 to -0.077) | 0 of 63 |
 
     What paid, by mechanism and by parameter. A change of several parameters counts for its mechanism only.
 
