@@ -23,6 +23,9 @@ pub use self::process::serve;
 /// The default memory limit of a compilation. config.toml gives the reason.
 const MEMORY_BYTES: u64 = 4_000_000_000;
 
+/// The option for the lines of the source in the PTX. It changes no instruction.
+const LINES: &str = "--generate-line-info";
+
 /// A compiler for one architecture. Clones share the processes and the cache. Each compilation has its own process, so
 /// there are as many processes as ever compiled at once.
 #[derive(Clone)]
@@ -138,26 +141,36 @@ impl Compiler {
 
     /// Compiles a variant, or takes it from the cache. Blocks for 0.1 to 1 s, so call it off the async threads.
     pub fn compile(&self, variant: &Variant) -> Result<Artifact, CompileError> {
+        self.compile_with(variant, None)
+    }
+
+    /// Compiles a variant in the same way, with the lines of its source in the PTX.
+    pub fn compile_with_lines(&self, variant: &Variant) -> Result<Artifact, CompileError> {
+        self.compile_with(variant, Some(LINES))
+    }
+
+    fn compile_with(&self, variant: &Variant, option: Option<&str>) -> Result<Artifact, CompileError> {
         let inner = match &self.kind {
             Kind::Nvrtc(inner) => inner,
             Kind::OfRecordings(_) => return Ok(without_code(variant)),
         };
         let Inner { description, headers_id, cache, arch, options, .. } = &**inner;
+        let options: Vec<String> = options.iter().cloned().chain(option.map(str::to_owned)).collect();
         let version = &description.version;
         source_rules::check_source(&variant.source).map_err(|log| CompileError::Rejected { log })?;
-        let key = ArtifactCache::key(&variant.source, options, arch, version, headers_id);
+        let key = ArtifactCache::key(&variant.source, &options, arch, version, headers_id);
         if let Some(mut artifact) = cache.get(&key) {
             source_rules::check_ptx(&artifact.ptx).map_err(|log| CompileError::Rejected { log })?;
             instructions::count(&mut artifact);
             return Ok(artifact);
         }
         let started = Instant::now();
-        let (cubin, ptx, log) = inner.run(&variant.source)?;
+        let (cubin, ptx, log) = inner.run(&variant.source, &options)?;
         source_rules::check_ptx(&ptx).map_err(|log| CompileError::Rejected { log })?;
         let mut artifact = Artifact {
             key,
             arch: arch.clone(),
-            options: options.clone(),
+            options,
             nvrtc: version.clone(),
             kernels: ptxas_log::parse(&log),
             cubin,
@@ -188,8 +201,8 @@ fn without_code(variant: &Variant) -> Artifact {
 
 impl Inner {
     /// Compiles in an idle process or a new one. If the process dies or hangs, this counts as a fault of the source.
-    fn run(&self, source: &str) -> Result<(Vec<u8>, String, String), CompileError> {
-        let mut options = self.options.clone();
+    fn run(&self, source: &str, options: &[String]) -> Result<(Vec<u8>, String, String), CompileError> {
+        let mut options = options.to_vec();
         options.push(format!("--gpu-architecture={}", self.arch));
         // Not --no-source-include: with it, NVRTC does not find files that headers include from their own folder,
         // either. The folder of the source is the compiler's working folder, which is that of the CUDA headers.

@@ -20,6 +20,9 @@ const NVRTC_ERROR_OUT_OF_MEMORY: Status = 1;
 const NVRTC_ERROR_COMPILATION: Status = 6;
 const NVRTC_ERROR_INTERNAL_ERROR: Status = 11;
 
+/// The name of every source in messages and in PTX.
+pub const SOURCE_NAME: &CStr = c"variant.cu";
+
 /// A loaded NVRTC.
 pub struct Nvrtc {
     functions: Functions,
@@ -132,7 +135,7 @@ impl Nvrtc {
         let mut handle = ptr::null_mut();
         // SAFETY: `handle` is writable, the source is a C string, and no headers are passed.
         let status = unsafe {
-            (self.functions.create)(&mut handle, source.as_ptr(), c"variant.cu".as_ptr(), 0, ptr::null(), ptr::null())
+            (self.functions.create)(&mut handle, source.as_ptr(), SOURCE_NAME.as_ptr(), 0, ptr::null(), ptr::null())
         };
         if status != NVRTC_SUCCESS {
             return Err(NvrtcError::Broken(self.explain(status)));
