@@ -11,9 +11,10 @@ use crate::domain::family::Family;
 use crate::domain::profile::Profile;
 use crate::domain::regime::Regime;
 use crate::domain::workload::{Case, Workload};
+use crate::runner::ablation::{self, Lined};
 use crate::runner::explainer::{Explained, Explainer};
 use crate::runner::messages::{CaseRequest, EvaluateRequest, LaunchRequest, ProblemRequest};
-use crate::runner::{ablation, inputs, sanitizer};
+use crate::runner::{inputs, sanitizer};
 
 /// The most other cases to time. They show how the time grows with the work.
 const MAX_OTHERS: usize = 6;
@@ -133,7 +134,13 @@ impl Bench {
             seed: inputs::mix(seed, &["ablate"]),
         };
         let min_sample_ns = self.measuring.min_sample_ns;
-        ablation::ablations(&mut self.worker, &request, min_sample_ns).await.context("Failed to ablate a kernel")
+        let lined = match self.device().replays() {
+            true => Lined::of(self.compiler(&subject.options)?, &subject.variant).await,
+            false => None,
+        };
+        ablation::ablations(&mut self.worker, &request, lined.as_ref(), min_sample_ns)
+            .await
+            .context("Failed to ablate a kernel")
     }
 
     /// Has a virtual GPU model the kernel with and without each cause of lost time.

@@ -122,6 +122,30 @@ pub struct Ablation {
     pub kept: u32,
     /// Its median time in nanoseconds, or why there is none.
     pub time_ns: Result<f64, String>,
+    /// The lines of the source from which the missing instructions come: those timed alone first, the most time saved first, then
+    /// the others, the most places first. For [`Removed::AllKindsAndWaits`], the lines of the waits. Empty if they are not known.
+    #[serde(default)]
+    pub lines: Vec<SourceLine>,
+}
+
+/// A line of a kernel's source from which instructions of one kind come.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SourceLine {
+    /// Its number in the rendered source, from 1.
+    pub line: u32,
+    /// Its text, shortened to 80 characters.
+    pub text: String,
+    /// How many of the missing instructions come from it.
+    pub places: u32,
+    /// The kernel's median time in nanoseconds without these instructions only. None if that was not timed.
+    pub time_ns: Option<f64>,
+}
+
+impl Ablation {
+    /// Makes the control of a kernel with a time in nanoseconds, or with the reason why it is not ablated.
+    pub fn of_control(time_ns: Result<f64, String>) -> Self {
+        Self { removed: Removed::Nothing, places: 0, diverting: 0, kept: 0, time_ns, lines: Vec::new() }
+    }
 }
 
 /// The ablations of a variant on a case. They were timed one right after the other.

@@ -1,9 +1,9 @@
 //! What the time of a kernel consists of: how much less it takes without each kind of instruction.
 
 use super::began;
-use super::contract::{AblatedLead, Breakdown, Case, Longer, Without};
+use super::contract::{AblatedLead, Breakdown, Case, Line, Longer, Without};
 use super::format::percent;
-use crate::domain::ablation::{Ablation, Removed, control_ns, time_ns};
+use crate::domain::ablation::{Ablation, Removed, SourceLine, control_ns, time_ns};
 use crate::domain::ids::CaseName;
 use crate::domain::record::{IterationRecord, SessionRecord};
 use crate::domain::variant::VariantHash;
@@ -28,11 +28,19 @@ pub(super) fn of(hash: &VariantHash, case: &str, record: &SessionRecord) -> Opti
     let (iteration, ablations) = ablated(hash, case, record)?;
     let us = control_ns(ablations)? / 1e3;
     let without = |ablation: &Ablation| {
-        let Ablation { removed, places, diverting, kept, time_ns } = ablation;
+        let Ablation { removed, places, diverting, kept, time_ns, lines } = ablation;
         let own_us = time_ns.as_ref().ok().map(|ns| ns / 1e3);
         let share = own_us.map(|own_us| if *removed == Removed::Work { own_us / us } else { 1.0 - own_us / us });
         let problem = time_ns.as_ref().err().cloned();
-        Without { removed: *removed, us: own_us, share, places: *places, diverting: *diverting, kept: *kept, problem }
+        let line = |SourceLine { line, text, places, time_ns }: &SourceLine| Line {
+            line: *line,
+            text: text.clone(),
+            places: *places,
+            share: time_ns.map(|ns| 1.0 - ns / 1e3 / us),
+        };
+        let lines = lines.iter().map(line).collect();
+        let (removed, places, diverting, kept) = (*removed, *places, *diverting, *kept);
+        Without { removed, us: own_us, share, places, diverting, kept, problem, lines }
     };
     let without = ablations.iter().filter(|one| one.removed != Removed::Nothing).map(without).collect();
     let breakdown = Breakdown { iteration: iteration.id, family: iteration.family.clone(), us, without };
@@ -198,6 +206,7 @@ mod tests {
             diverting: 0,
             kept: 0,
             time_ns: Ok(us * 1e3),
+            lines: Vec::new(),
         };
         times.iter().map(one).collect()
     }
@@ -255,6 +264,7 @@ mod tests {
             diverting: 0,
             kept: 0,
             problem: None,
+            lines: Vec::new(),
         };
         let shares = [
             (Removed::Work, 0.14),

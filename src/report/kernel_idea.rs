@@ -387,6 +387,7 @@ mod tests {
             diverting: 0,
             kept: 0,
             problem: None,
+            lines: Vec::new(),
         };
         let without = shares.iter().map(without).collect();
         Breakdown { iteration: IterationId(3), family: "tiled".to_owned(), us: 50.0, without }

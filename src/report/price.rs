@@ -166,7 +166,8 @@ mod tests {
         let mut report = report(&record_ahead());
         let share = Some(1.0 / 3.0);
         let removed = Removed::GlobalLoads;
-        let loads = Without { removed, us: None, share, places: 1, diverting: 0, kept: 0, problem: None };
+        let loads =
+            Without { removed, us: None, share, places: 1, diverting: 0, kept: 0, problem: None, lines: vec![] };
         let family = "tiled".to_owned();
         let breakdown = Breakdown { iteration: IterationId(3), family, us: 50.0, without: vec![loads] };
         report.cases[0].breakdown = Some(breakdown);

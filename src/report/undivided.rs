@@ -49,7 +49,7 @@ fn control(hash: &VariantHash, case: &str, record: &SessionRecord) -> Option<f64
 #[cfg(test)]
 mod tests {
     use super::super::tests::{found, iteration, record, report};
-    use crate::domain::ablation::{Ablation, Removed};
+    use crate::domain::ablation::Ablation;
     use crate::domain::evaluation::Outcome;
     use crate::domain::ids::IterationId;
     use crate::domain::verdict::Verdict;
@@ -59,13 +59,7 @@ mod tests {
     fn a_lead_that_was_not_divided_is_named_with_the_reason() {
         let told = |us: f64, again_us: Option<f64>| {
             let mut record = record();
-            let control = |us: f64| Ablation {
-                removed: Removed::Nothing,
-                places: 0,
-                diverting: 0,
-                kept: 0,
-                time_ns: Ok(us * 1e3),
-            };
+            let control = |us: f64| Ablation::of_control(Ok(us * 1e3));
             let mut rival = found("b1h1s128", us, Verdict::Regressed, None, None);
             rival.ablations.extend(again_us.map(control));
             let mut rival = iteration(IterationId(6), 32, None, Outcome::Measured, vec![rival]);

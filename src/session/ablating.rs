@@ -5,9 +5,9 @@ use anyhow::Context;
 use super::event::Event;
 use super::evidence::OnCase;
 use super::{BUDGET, Session};
-use crate::domain::ablation::{Ablated, Ablation, Removed};
+use crate::domain::ablation::{Ablated, Ablation};
 use crate::domain::journal::Record;
-use crate::runner::ablation;
+use crate::runner::ablation::{self, Lined};
 use crate::runner::activity;
 use crate::runner::messages::LaunchRequest;
 
@@ -21,7 +21,7 @@ impl Session<'_> {
             Some(ablations) => ablations?,
             None => {
                 let time_ns = Err(format!("there was no time left for it ({BUDGET})"));
-                vec![Ablation { removed: Removed::Nothing, places: 0, diverting: 0, kept: 0, time_ns }]
+                vec![Ablation::of_control(time_ns)]
             }
         };
         let now = self.clock.running();
@@ -45,8 +45,20 @@ impl Session<'_> {
     async fn time_ablations(&mut self, due: &OnCase) -> anyhow::Result<Vec<Ablation>> {
         let request: LaunchRequest = self.launch_request(due, "ablate").await?;
         let min_sample_ns = self.state.setup().options.measuring.min_sample_ns;
-        ablation::ablations(&mut self.evaluator.worker, &request, min_sample_ns)
+        let lined = self.lined(due).await?;
+        ablation::ablations(&mut self.evaluator.worker, &request, lined.as_ref(), min_sample_ns)
             .await
             .context("Failed to ablate a kernel")
+    }
+    /// Compiles a variant with the lines of its source. None for what winners have beaten: only its parts are of interest.
+    async fn lined(&mut self, due: &OnCase) -> anyhow::Result<Option<Lined>> {
+        let OnCase { iteration, case } = due;
+        let is_winner = self.state.incumbent(case).is_some_and(|incumbent| incumbent.iteration == *iteration);
+        let is_of_interest = is_winner || self.state.initial_kernel(case) == Some(*iteration);
+        if !is_of_interest || !self.evaluator.worker.info().replays() {
+            return Ok(None);
+        }
+        let kernel = self.shelf.kernel(self.state.setup(), *iteration).await?;
+        Ok(Lined::of(self.shelf.compiler(), &kernel.variant).await)
     }
 }

@@ -98,6 +98,11 @@ impl Shelf {
         Self { loader: Loader { compiler, store }, kernels: HashMap::new() }
     }
 
+    /// Returns the compiler of kernels.
+    pub fn compiler(&self) -> Compiler {
+        self.loader.compiler.clone()
+    }
+
     /// Returns what loads kernels in the background.
     pub fn loader(&self) -> Loader {
         self.loader.clone()

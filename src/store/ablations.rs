@@ -1,4 +1,4 @@
-//! Ablations of variants: their times without each kind of instruction.
+//! Ablations of variants: their times without each kind of instruction, and the lines of the source from which these come.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use super::columns::{count, now, required, signed, text};
 use super::questions::Of;
 use super::sessions::record_cost;
 use super::{Store, StoreError};
-use crate::domain::ablation::{Ablated, Ablation, Removed, control_ns};
+use crate::domain::ablation::{Ablated, Ablation, Removed, SourceLine, control_ns};
 use crate::domain::cost::Spent;
 use crate::domain::ids::{CaseName, IterationId, SessionId};
 
@@ -27,7 +27,8 @@ impl Store {
         let Ablated { iteration, case, ablations, wall_s } = ablated;
         let control_ns = control_ns(ablations);
         self.write(async |connection| {
-            for (place, Ablation { removed, places, diverting, kept, time_ns }) in ablations.iter().enumerate() {
+            for (place, ablation) in ablations.iter().enumerate() {
+                let Ablation { removed, places, diverting, kept, time_ns, lines } = ablation;
                 sqlx::query(
                     "INSERT INTO ablations (iteration_id, case_name, place, removed, places, diverting, kept, time_ns,
                                             control_ns, problem, begun, wall_s, ablated_at)
@@ -49,6 +50,22 @@ impl Store {
                 .bind(session)
                 .execute(&mut *connection)
                 .await?;
+                for (place, SourceLine { line, text, places, time_ns }) in lines.iter().enumerate() {
+                    sqlx::query(
+                        "INSERT INTO ablated_lines (iteration_id, case_name, removed, place, line, text, places, time_ns)
+                         VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    )
+                    .bind(iteration)
+                    .bind(case)
+                    .bind(removed.name())
+                    .bind(signed("place", place)?)
+                    .bind(line)
+                    .bind(text)
+                    .bind(places)
+                    .bind(time_ns)
+                    .execute(&mut *connection)
+                    .await?;
+                }
             }
             record_cost(connection, session, None, spent).await
         })
@@ -67,6 +84,15 @@ impl Store {
         .await?;
         let mut found = AblatedByCase::new();
         rows.iter().try_for_each(|row| add(&mut found, row))?;
+        let lines = sqlx::query(AssertSqlSafe(format!(
+            "SELECT l.* FROM ablated_lines l JOIN iterations i ON i.id = l.iteration_id
+             WHERE {}
+             ORDER BY l.iteration_id, l.case_name, l.removed, l.place",
+            of.condition()
+        )))
+        .fetch_all(&self.pool)
+        .await?;
+        lines.iter().try_for_each(|row| add_line(&mut found, row))?;
         Ok(found)
     }
 }
@@ -85,6 +111,22 @@ fn add(found: &mut AblatedByCase, row: &SqliteRow) -> Result<(), StoreError> {
         diverting: required(count(row, "diverting")?, "diverting")?,
         kept: required(count(row, "kept")?, "kept")?,
         time_ns: time_ns.ok_or_else(|| problem.unwrap_or_default()),
+        lines: Vec::new(),
+    });
+    Ok(())
+}
+
+/// Adds a row to the lines of its kind of instruction.
+fn add_line(found: &mut AblatedByCase, row: &SqliteRow) -> Result<(), StoreError> {
+    let key = (row.try_get("iteration_id")?, row.try_get("case_name")?);
+    let removed = required(Removed::named(row.try_get("removed")?), "removed")?;
+    let ablations = found.get_mut(&key).into_iter().flat_map(|ablated| &mut ablated.ablations);
+    let Some(ablation) = ablations.into_iter().find(|ablation| ablation.removed == removed) else { return Ok(()) };
+    ablation.lines.push(SourceLine {
+        line: required(count(row, "line")?, "line")?,
+        text: row.try_get("text")?,
+        places: required(count(row, "places")?, "places")?,
+        time_ns: row.try_get("time_ns")?,
     });
     Ok(())
 }

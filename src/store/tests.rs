@@ -2,7 +2,7 @@
 
 use super::testing::{Scene, artifact, evaluation, finish, proposal, session, timing, wrong};
 use super::*;
-use crate::domain::ablation::{Ablated, Ablation, Removed};
+use crate::domain::ablation::{Ablated, Ablation, Removed, SourceLine};
 use crate::domain::check::Check;
 use crate::domain::code::CodeFigures;
 use crate::domain::cost::Spent;
@@ -598,11 +598,15 @@ async fn ablations_are_kept_with_what_they_remove_and_what_they_gain() {
     let scene = Scene::new().await;
     let session = scene.session().await;
     let iteration = scene.measured(session, 64, None, 100_000.0, Verdict::Start).await;
-    let one = |removed, places, kept, time_ns| Ablation { removed, places, diverting: 1, kept, time_ns };
+    let one = |removed, places, kept, time_ns, lines| Ablation { removed, places, diverting: 1, kept, time_ns, lines };
+    let line = |line, text: &str, places, time_ns| SourceLine { line, text: text.to_owned(), places, time_ns };
+    let lines = vec![line(61, "load(k);", 48, Some(2900.0)), line(12, "load(q);", 17, None)];
+    let waits = vec![line(70, "wait<0>();", 1, None)];
     let ablations = vec![
-        one(Removed::Nothing, 0, 0, Ok(4000.0)),
-        one(Removed::GlobalLoads, 65, 2, Ok(2500.0)),
-        one(Removed::Barriers, 0, 3, Err("they order mbarriers".to_owned())),
+        one(Removed::Nothing, 0, 0, Ok(4000.0), Vec::new()),
+        one(Removed::GlobalLoads, 65, 2, Ok(2500.0), lines),
+        one(Removed::Barriers, 0, 3, Err("they order mbarriers".to_owned()), Vec::new()),
+        one(Removed::AllKindsAndWaits, 90, 0, Ok(1500.0), waits),
     ];
     let ablated = Ablated { iteration, case: "b1h1s128".into(), ablations: ablations.clone(), wall_s: 1.5 };
     scene.store.record_ablations(session, &ablated, Spent { gpu_s: 1.5, ..Spent::default() }).await.unwrap();
@@ -611,7 +615,11 @@ async fn ablations_are_kept_with_what_they_remove_and_what_they_gain() {
     assert_eq!(record.iterations[0].measurements[0].ablations, ablations);
     let gains =
         sqlx::query_scalar::<_, String>("SELECT IFNULL(round(gain, 2), 'none') || '' FROM ablations ORDER BY place");
-    assert_eq!(gains.fetch_all(&scene.store.pool).await.unwrap(), ["1.0", "1.6", "none"]);
+    assert_eq!(gains.fetch_all(&scene.store.pool).await.unwrap(), ["1.0", "1.6", "none", "2.67"]);
+    for change in ["UPDATE ablated_lines SET line = 1", "DELETE FROM ablated_lines"] {
+        let refused = sqlx::query(change).execute(&scene.store.pool).await.unwrap_err();
+        assert!(refused.to_string().contains("an ablation never changes"), "{change}: {refused}");
+    }
     let journal = scene.store.journal(&record).await.unwrap();
     assert_eq!(journal.last(), Some(&Record::Booked(Spent { gpu_s: 1.5, ..Spent::default() })));
     assert!(journal.contains(&Record::Ablated(Box::new(ablated.clone()))));

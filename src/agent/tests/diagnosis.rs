@@ -107,7 +107,14 @@ fn a_cause_gains_no_more_than_its_instructions_cost() {
         LaunchCounters { kernel: "attention".to_owned(), warp_states: states.into(), ..LaunchCounters::default() };
     let counters = Counters { tool: "ncu".to_owned(), launches: vec![launch] };
     let stalls = |without_us: f64| {
-        let one = |removed, us: f64| Ablation { removed, places: 4, diverting: 0, kept: 0, time_ns: Ok(us * 1e3) };
+        let one = |removed, us: f64| Ablation {
+            removed,
+            places: 4,
+            diverting: 0,
+            kept: 0,
+            time_ns: Ok(us * 1e3),
+            lines: Vec::new(),
+        };
         let ablations = [one(Removed::Nothing, 500.0), one(Removed::GlobalLoads, without_us)];
         let times = (&[("b8h8s128", 500.0)][..], &[][..]);
         let findings = diagnosed_by(
@@ -157,7 +164,14 @@ fn a_gain_stays_although_the_model_is_off_if_the_instructions_cost_enough() {
     launch.without = vec![Without { cause: Cause::Exponentials, ns: 6400.0 }];
     let profile = Profile { launches: vec![launch], checked_on: None };
     let found = |without_us: f64| {
-        let one = |removed, us: f64| Ablation { removed, places: 4, diverting: 0, kept: 0, time_ns: Ok(us * 1e3) };
+        let one = |removed, us: f64| Ablation {
+            removed,
+            places: 4,
+            diverting: 0,
+            kept: 0,
+            time_ns: Ok(us * 1e3),
+            lines: Vec::new(),
+        };
         let ablations = [one(Removed::Nothing, 5.0), one(Removed::SpecialFunctions, without_us)];
         let counts = Counts { profile: Some(&profile), ablations: &ablations, ..Counts::default() };
         let findings = diagnosed_by(CAUSAL, "attention-scalar", (&[("b1h8s512", 5.0)], &[]), &[], counts);

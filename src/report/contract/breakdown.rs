@@ -35,6 +35,22 @@ pub struct Without {
     pub kept: u32,
     /// Why there is no time. Null if there is one.
     pub problem: Option<String>,
+    /// The lines of the source from which these instructions come; of the waits, for `all_kinds_and_waits`. Those timed alone come
+    /// first, the largest share first. Empty if they are not known.
+    pub lines: Vec<Line>,
+}
+
+/// A line of a kernel's source from which removed instructions come.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Line {
+    /// Its number in the rendered source, from 1.
+    pub line: u32,
+    /// Its text, shortened to 80 characters.
+    pub text: String,
+    /// How many of the removed instructions come from it.
+    pub places: u32,
+    /// How much less the time is without these only, as a share of the whole time. Null if that was not timed.
+    pub share: Option<f64>,
 }
 
 /// How much longer another kernel takes than a winner, in parts that add up. Each part is a difference of times that

@@ -18,7 +18,7 @@ use serde::Serialize;
 pub use advantage::{Advantage, Count, Counted};
 pub use advice::{Choice, Configuration, Experiment, Outlook};
 pub use beaten::Beaten;
-pub use breakdown::{AblatedLead, Breakdown, Longer, Undivided, Without};
+pub use breakdown::{AblatedLead, Breakdown, Line, Longer, Undivided, Without};
 pub use case::{Baseline, Case, Comparison, NearTie, TimedBaseline, WinnersCurse};
 pub use diagnosis::{Diagnosis, DiagnosisOf, Divided, Finding, ModelCheck};
 pub use explanation::{

@@ -116,6 +116,7 @@ mod tests {
             diverting: 0,
             kept: 0,
             problem: None,
+            lines: Vec::new(),
         };
         let without = shares.iter().map(without).collect();
         Breakdown { iteration: IterationId(7), family: "tiled".to_owned(), us, without }

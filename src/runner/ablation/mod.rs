@@ -1,7 +1,10 @@
 //! Ablation: removes one kind of instruction from a kernel's PTX, so that its time shows what they cost.
 
+mod alone;
 mod arithmetic;
 mod flow;
+mod lined;
+mod lines;
 mod mbarriers;
 mod memory;
 mod needed;
@@ -23,6 +26,7 @@ use waits::Waits;
 
 use crate::domain::ablation::Removed;
 
+pub use lined::Lined;
 pub use run::ablations;
 
 /// A kernel's PTX without one kind of instruction.
@@ -36,12 +40,36 @@ pub struct AblatedPtx {
     pub diverting: u32,
     /// How many stay, because they decide addresses, loops or synchronisation, or because others would go with them.
     pub kept: u32,
+    /// The numbers of the removed instructions, from 0 in the order of the PTX. For [`Removed::AllKindsAndWaits`], those of the
+    /// waits.
+    numbers: Vec<usize>,
+    /// Whether any of them can be removed without the others.
+    is_divisible: bool,
+}
+
+/// What to remove from all kernels of a PTX text.
+struct Removal<'r> {
+    removed: Removed,
+    /// The numbers of the instructions. None for all of this kind.
+    only: Option<&'r [usize]>,
 }
 
 /// Removes each kind of instruction in turn from all kernels of a PTX text, in the order of [`Removed::ALL`]. Without such an
 /// instruction, the kernels stay as they are. Unless buffers are apart, two pointers among the parameters of a kernel may lead to
 /// the same one. Where no wait can be removed, [`Removed::AllKindsAndWaits`] removes nothing: it would be [`Removed::AllKinds`].
 pub fn ablate(ptx: &str, buffers_are_apart: bool) -> Vec<(Removed, AblatedPtx)> {
+    let removals = Removed::ALL.map(|removed| Removal { removed, only: None });
+    Removed::ALL.into_iter().zip(without(ptx, buffers_are_apart, &removals)).collect()
+}
+
+/// Removes some instructions of a kind, by their numbers in [`ablate`]. Returns a PTX text for each kind and its numbers.
+fn ablate_some(ptx: &str, buffers_are_apart: bool, some: &[(Removed, &[usize])]) -> Vec<String> {
+    let removals: Vec<Removal<'_>> =
+        some.iter().map(|(removed, only)| Removal { removed: *removed, only: Some(only) }).collect();
+    without(ptx, buffers_are_apart, &removals).into_iter().map(|ablated| ablated.ptx).collect()
+}
+
+fn without(ptx: &str, buffers_are_apart: bool, removals: &[Removal<'_>]) -> Vec<AblatedPtx> {
     let form = ssa::of(ptx);
     let pieces = pieces(&form);
     let mut registers = Registers::default();
@@ -64,22 +92,21 @@ pub fn ablate(ptx: &str, buffers_are_apart: bool) -> Vec<(Removed, AblatedPtx)> 
         Waits::of(&kernels[at], &steering[at], |work| matches!(all_kinds.fate(work), Fate::Replaced(_)))
     };
     let waits: Vec<Waits<'_>> = (0..kernels.len()).map(waits_of).collect();
-    let without = |removed| {
-        if removed == Removed::AllKindsAndWaits && !waits.iter().any(Waits::has_removed) {
-            let kept = waits.iter().map(Waits::kept).sum();
-            return (removed, AblatedPtx { ptx: ptx.to_owned(), places: 0, diverting: 0, kept });
+    let without = |removal: &Removal<'_>| {
+        if removal.removed == Removed::AllKindsAndWaits && !waits.iter().any(Waits::has_removed) {
+            return AblatedPtx { kept: waits.iter().map(Waits::kept).sum(), ..AblatedPtx::of(ptx.to_owned()) };
         }
-        let mut ablated = AblatedPtx { ptx: String::with_capacity(ptx.len()), places: 0, diverting: 0, kept: 0 };
-        let mut values = 0;
+        let mut ablated = AblatedPtx::of(String::with_capacity(ptx.len()));
+        let (mut values, mut number) = (0, 0);
         for (at, part) in parts.iter().enumerate() {
-            let mut replacer = replacer(removed, at, &waits[at], values);
-            ablated.add(part, &mut replacer, &paths[at]);
+            let mut replacer = replacer(removal.removed, at, &waits[at], values);
+            number = ablated.add(part, &mut replacer, &paths[at], removal.only, number);
             values = replacer.values;
         }
         ablated.ptx = ssa::restore(&ablated.ptx);
-        (removed, ablated)
+        ablated
     };
-    Removed::ALL.map(without).into()
+    removals.iter().map(without).collect()
 }
 
 /// Splits pieces before the body of each kernel. The first part has what stands before all bodies.
@@ -91,8 +118,20 @@ fn kernels<'a, 'p>(pieces: &'a [Piece<'p>]) -> Vec<&'a [Piece<'p>]> {
 }
 
 impl AblatedPtx {
-    /// Adds a kernel without what is removed.
-    fn add<'a>(&mut self, kernel: &[Piece<'a>], replacer: &mut Replacer<'_, 'a>, paths: &Steering<'a>) {
+    /// Makes a PTX text from which nothing is removed.
+    fn of(ptx: String) -> Self {
+        Self { ptx, places: 0, diverting: 0, kept: 0, numbers: Vec::new(), is_divisible: true }
+    }
+
+    /// Adds a kernel without what is removed. `number` is that of the next instruction, before and after.
+    fn add<'a>(
+        &mut self,
+        kernel: &[Piece<'a>],
+        replacer: &mut Replacer<'_, 'a>,
+        paths: &Steering<'a>,
+        only: Option<&[usize]>,
+        mut number: usize,
+    ) -> usize {
         let mut is_start = matches!(kernel.first(), Some(Piece::Body(_)));
         for piece in kernel {
             let Piece::Instruction(instruction) = piece else {
@@ -104,22 +143,33 @@ impl AblatedPtx {
                 self.places += u32::from(replacer.removed == Removed::Work);
             }
             match replacer.fate(instruction) {
-                Fate::Other if instruction.is_phi() => {}
+                Fate::Other if instruction.is_phi() => continue,
                 Fate::Other => self.ptx += instruction.text,
-                Fate::Adapted(text) => self.ptx += &text,
+                Fate::Adapted(text) => {
+                    self.is_divisible = false;
+                    self.ptx += &text;
+                }
                 Fate::Kept => {
                     self.kept += 1;
                     self.ptx += instruction.text;
                 }
+                Fate::Replaced(_) if only.is_some_and(|only| !only.contains(&number)) => self.ptx += instruction.text,
                 Fate::Replaced(text) => {
                     self.places += 1;
+                    self.is_divisible &= alone::can_go(instruction);
+                    let is_wait = replacer.waits.removes(instruction);
+                    if is_wait || replacer.removed != Removed::AllKindsAndWaits {
+                        self.numbers.push(number);
+                    }
                     // A wait that is over at once decides the end of its own loop only.
-                    let result = instruction.result().filter(|_| !replacer.waits.removes(instruction));
+                    let result = instruction.result().filter(|_| !is_wait);
                     self.diverting += u32::from(!result.is_none_or(|result| paths.is_free(result)));
                     self.ptx += &text;
                 }
             }
+            number += 1;
         }
+        number
     }
 }
 

@@ -41,7 +41,7 @@ fn without(ptx: &str, removed: Removed) -> AblatedPtx {
 
 /// Returns the lines that differ from the kernel.
 fn changed(removed: Removed) -> String {
-    let AblatedPtx { ptx, places, diverting, kept } = without(KERNEL, removed);
+    let AblatedPtx { ptx, places, diverting, kept, .. } = without(KERNEL, removed);
     let lines = ptx.lines().filter(|line| !KERNEL.lines().any(|other| other == *line)).map(str::trim);
     let counts = format!("{places} removed, {diverting} diverting, {kept} kept");
     std::iter::once(counts.as_str()).chain(lines).collect::<Vec<_>>().join("\n")
@@ -152,7 +152,7 @@ const TILES: &str = "mov.u64 %rd1, attend_0; mov.u64 %rd2, mbarriers; cvt.u32.u6
 
 #[test]
 fn what_waits_for_copies_and_products_goes_with_them() {
-    let AblatedPtx { ptx, places, diverting, kept } = without(&kernel("attend", TILES), Removed::AllKindsAndWaits);
+    let AblatedPtx { ptx, places, diverting, kept, .. } = without(&kernel("attend", TILES), Removed::AllKindsAndWaits);
     insta::assert_snapshot!(ptx);
     assert_eq!((places, diverting, kept), (17, 0, 0));
     // Without them, all kinds keep the block barriers that publish the mbarriers.
@@ -197,4 +197,33 @@ fn the_waits_for_the_number_of_a_tile_stay() {
     let unknown = kernel.replace("add.s32 %r5, %r3, 48;", "not.b32 %r5, %r3;");
     let AblatedPtx { places, .. } = without(&unknown, Removed::AllKindsAndWaits);
     assert_eq!(places, 0);
+}
+
+/// Two loads from lines of their own, one of which is unrolled.
+const LOADS: &str = "mov.u32 %r2, 1;\n@%p1 mov.u32 %r2, 2;\nld.global.u32 %r3, [%rd1];\nld.global.u32 %r4, [%rd2];\n\
+                     ld.global.u32 %r5, [%rd2+4];\nadd.s32 %r6, %r3, %r4;\nadd.s32 %r7, %r6, %r5;\nadd.s32 %r8, %r7, %r2;\n\
+                     st.global.u32 [%rd1], %r8;";
+
+#[test]
+fn the_instructions_of_one_line_are_removed_alone() {
+    let loads = kernel("load", LOADS);
+    let all = without(&loads, Removed::GlobalLoads);
+    // The join of two values in SSA form is no instruction.
+    assert_eq!((all.numbers.as_slice(), all.is_divisible), (&[2, 3, 4][..], true));
+    let ptx = ablate_some(&loads, true, &[(Removed::GlobalLoads, &[3, 4])]).remove(0);
+    let body: Vec<&str> = ptx.lines().skip(3).take_while(|line| !line.starts_with("ret")).collect();
+    insta::assert_snapshot!(body.join("\n"));
+    assert_eq!(ablate_some(&loads, true, &[(Removed::GlobalLoads, &[2, 3, 4])]), [all.ptx]);
+}
+
+/// The bytes of all copies are expected at once.
+#[test]
+fn what_can_only_go_together_is_not_divisible() {
+    let tiles = kernel("attend", TILES);
+    let is_divisible = |removed| without(&tiles, removed).is_divisible;
+    assert!(!is_divisible(Removed::GlobalLoads) && !is_divisible(Removed::TensorProducts));
+    assert!(is_divisible(Removed::GlobalStores));
+    let waits = without(&tiles, Removed::AllKindsAndWaits);
+    // The copies and the product among the removed instructions are no waits.
+    assert_eq!((waits.places, waits.numbers.len()), (17, 14));
 }

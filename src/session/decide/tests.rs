@@ -1,5 +1,5 @@
 use super::*;
-use crate::domain::ablation::{Ablated, Ablation, Removed};
+use crate::domain::ablation::{Ablated, Ablation};
 use crate::domain::cost::Spent;
 use crate::domain::counters::{Counted, Counters};
 use crate::domain::device::TimingMode;
@@ -529,7 +529,7 @@ fn time_for_the_profiles_is_kept_until_the_tool_has_failed() {
 /// Ablations of an iteration on a case that took this long, or none.
 fn ablated(told: &mut Told, iteration: IterationId, case: &str, wall_s: f64, works: bool) {
     let time_ns = if works { Ok(100.0) } else { Err("it is not known".to_owned()) };
-    let ablations = vec![Ablation { removed: Removed::Nothing, places: 0, diverting: 0, kept: 0, time_ns }];
+    let ablations = vec![Ablation::of_control(time_ns)];
     told.state.apply(&Record::Ablated(Box::new(Ablated { iteration, case: case.into(), ablations, wall_s })));
 }
 
