@@ -12,7 +12,7 @@ CREATE TABLE ablated_lines (
     removed      TEXT NOT NULL,     -- the kind of instruction, as in ablations; for all_kinds_and_waits, the waits among them
     place        INTEGER NOT NULL,  -- order among the lines of this kind, from 0
     line         INTEGER NOT NULL,  -- number of the line in the rendered source, from 1
-    text         TEXT NOT NULL,     -- the line, shortened
+    text         TEXT NOT NULL,     -- the line without a comment at its end, shortened to 80 characters
     places       INTEGER NOT NULL,  -- removed instructions of this kind that come from it
     time_ns      REAL,              -- median time in nanoseconds without these only; NULL if it was not timed
     PRIMARY KEY (iteration_id, case_name, removed, place)

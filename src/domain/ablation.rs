@@ -133,7 +133,7 @@ pub struct Ablation {
 pub struct SourceLine {
     /// Its number in the rendered source, from 1.
     pub line: u32,
-    /// Its text, shortened to 80 characters.
+    /// Its text without a comment at its end, shortened to 80 characters.
     pub text: String,
     /// How many of the missing instructions come from it.
     pub places: u32,

@@ -215,6 +215,22 @@ mod tests {
         IterationRecord { family: family.to_owned(), ..crate::report::tests::record().iterations[0].clone() }
     }
 
+    /// Without the loads of one line, the kernel takes 3.2 us.
+    #[test]
+    fn a_line_that_was_timed_has_a_share() {
+        let mut record = crate::report::tests::record();
+        let hash = record.iterations[0].hash.clone();
+        let found = &mut record.iterations[0].measurements[0];
+        let case = found.case.clone();
+        found.ablations = ablations(&[(Removed::Nothing, 4.0), (Removed::GlobalLoads, 3.0)]);
+        let line = |line, time_ns| SourceLine { line, text: "load(k);".to_owned(), places: 8, time_ns };
+        found.ablations[1].lines = vec![line(113, Some(3200.0)), line(119, None)];
+        let breakdown = of(&hash, &case, &record).unwrap();
+        let lines = breakdown.without[0].lines.iter();
+        let told = lines.map(|line| (line.line, line.places, line.share.map(|share| (100.0 * share).round())));
+        assert_eq!(told.collect::<Vec<_>>(), [(113, 8, Some(20.0)), (119, 8, None)]);
+    }
+
     /// The slower kernel loads for 2.1 us and the winner for 0.5 us.
     #[test]
     fn the_parts_of_a_lead_add_up() {

@@ -24,7 +24,7 @@ pub use self::process::serve;
 const MEMORY_BYTES: u64 = 4_000_000_000;
 
 /// The option for the lines of the source in the PTX. It changes no instruction.
-const LINES: &str = "--generate-line-info";
+pub(super) const LINES: &str = "--generate-line-info";
 
 /// A compiler for one architecture. Clones share the processes and the cache. Each compilation has its own process, so
 /// there are as many processes as ever compiled at once.

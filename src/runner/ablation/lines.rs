@@ -132,9 +132,10 @@ fn location(directive: &str) -> Option<(Location<'_>, Option<Location<'_>>)> {
     Some((location, call))
 }
 
-/// Returns the text of a line without its indentation, shortened if it is long.
+/// Returns the text of a line without its indentation and the comment at its end, shortened if it is long.
 fn short(text: &str) -> String {
     let text = text.trim();
+    let text = text.split_once(" //").map_or(text, |(code, _)| code.trim_end());
     if text.chars().count() <= MAX_CHARS {
         return text.to_owned();
     }
@@ -143,7 +144,12 @@ fn short(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ablate;
     use super::*;
+    use crate::domain::ablation::Removed;
+    use crate::runner::compile::LINES;
+    use crate::runner::nvrtc::Nvrtc;
+    use crate::runner::toolchain::Toolchain;
 
     const SOURCE: &str = "\
 #include <cuda_fp16.h>
@@ -217,6 +223,40 @@ __global__ void run(const float* a, const float* b, float* out) {
         assert_eq!(lines(body), [(7, vec![0])], "the others are from no line of the source");
     }
 
+    /// The loads come from one line of the helper, and from two lines of the function that the kernel calls.
+    #[test]
+    fn nvrtc_names_the_lines() {
+        let source = "__device__ inline float load(const float* from) {\n    return *from;\n}\n\
+            __device__ inline void body(const float* a, const float* b, float* out) {\n\
+            \x20   const float first = load(a + threadIdx.x);\n\
+            \x20   const float second = load(b + threadIdx.x);\n\
+            \x20   out[threadIdx.x] = first + second;\n}\n\
+            extern \"C\" __global__ void run(const float* a, const float* b, float* out) {\n    body(a, b, out);\n}\n";
+        let toolchain = Toolchain::find_or_fetch().unwrap();
+        let nvrtc = Nvrtc::open(&toolchain.nvrtc, &toolchain.builtins).unwrap();
+        let compile = |option: Option<&str>| {
+            let options = ["--gpu-architecture=sm_90a"].into_iter().chain(option).map(str::to_owned);
+            nvrtc.compile(source, &options.collect::<Vec<_>>()).ok().unwrap().ptx
+        };
+        let lined = Lined { source: source.to_owned(), ptx: compile(Some(LINES)) };
+        let plain = compile(None);
+        assert!(!plain.contains(".loc"));
+        let lines = Lines::of(&plain, &lined).unwrap();
+        let ablated = ablate(&plain, true);
+        let told = |kind: Removed| {
+            let (_, ablated) = ablated.iter().find(|(removed, _)| *removed == kind).unwrap();
+            let groups = lines.groups(&ablated.numbers).into_iter();
+            groups.map(|group| (group.line.line, group.line.text, group.line.places)).collect::<Vec<_>>()
+        };
+        let load = |line, text: &str| (line, text.to_owned(), 1);
+        let loads = [
+            load(5, "const float first = load(a + threadIdx.x);"),
+            load(6, "const float second = load(b + threadIdx.x);"),
+        ];
+        assert_eq!(told(Removed::GlobalLoads), loads);
+        assert_eq!(told(Removed::GlobalStores), [load(10, "body(a, b, out);")], "one store is nowhere else");
+    }
+
     #[test]
     fn other_instructions_or_numbers_have_no_lines() {
         let known = lined(TWO_CALLS);
@@ -232,6 +272,7 @@ __global__ void run(const float* a, const float* b, float* out) {
     #[test]
     fn a_long_line_is_shortened() {
         assert_eq!(short("  const int row = 1;  "), "const int row = 1;");
+        assert_eq!(short("    __syncthreads();  // the tile is free"), "__syncthreads();");
         let long = short(&"µ".repeat(100));
         assert_eq!((long.chars().count(), long.ends_with("µ...")), (80, true));
     }
