@@ -2,7 +2,8 @@
 //!
 //! If NVRTC is asked for lines, its PTX has `.loc` directives. Each holds for the instructions after it, and names a file, a line and
 //! a column. In an inlined function, it also names the call, which has a directive of its own before it. A kernel may call one
-//! helper in several places, so the line in the kernel tells more than the line in the helper.
+//! helper in several places, so the line in the kernel tells more than the line in the helper. A lambda is a part of the function
+//! in which it is written.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -46,7 +47,7 @@ impl<'a> Lines<'a> {
         if !is_same || texts.iter().any(is_numbered) {
             return None;
         }
-        let frames = frames(&known, texts.len());
+        let frames = frames(&lined.ptx, &known, texts.len());
         Some(Self { texts, frames })
     }
 
@@ -88,8 +89,9 @@ fn renumbers(directive: &str) -> bool {
 }
 
 /// Returns the lines of each instruction, outermost first, in a source of some lines. Lines of other files are left out.
-fn frames(pieces: &[Piece<'_>], lines: usize) -> Vec<Vec<u32>> {
+fn frames(ptx: &str, pieces: &[Piece<'_>], lines: usize) -> Vec<Vec<u32>> {
     let sources: HashSet<&str> = pieces.iter().filter_map(|piece| source_file(piece.text())).collect();
+    let local = local_functions(ptx);
     let line = |[file, line, _]: &Location<'_>| {
         let line = line.parse().ok().filter(|line| (1..=lines).contains(&(*line as usize)));
         line.filter(|_: &u32| sources.contains(file))
@@ -104,8 +106,14 @@ fn frames(pieces: &[Piece<'_>], lines: usize) -> Vec<Vec<u32>> {
             }
             Piece::Instruction(_) => frames.push(now.clone()),
             Piece::Other(text) => {
-                let Some((location, call)) = location(text) else { continue };
-                let mut chain = call.map_or_else(Vec::new, |call| chains.get(&call).cloned().unwrap_or(vec![call]));
+                let Some((location, inlined)) = location(text) else { continue };
+                let mut chain = Vec::new();
+                if let Some((function, call)) = inlined {
+                    chain = chains.get(&call).cloned().unwrap_or(vec![call]);
+                    if local.contains(function) {
+                        chain.pop();
+                    }
+                }
                 chain.push(location);
                 now = chain.iter().filter_map(line).collect();
                 chains.insert(location, chain);
@@ -123,12 +131,21 @@ fn source_file(directive: &str) -> Option<&str> {
     path.rsplit('/').next().filter(|name| SOURCE_NAME.to_bytes() == name.as_bytes()).map(|_| number)
 }
 
-/// Reads a `.loc` directive: its location, and that of the call if the code was inlined.
-fn location(directive: &str) -> Option<(Location<'_>, Option<Location<'_>>)> {
+/// Returns the labels of the names of functions that are written in other ones: of lambdas. Such a name begins with `_ZZ` (Itanium
+/// C++ ABI, "Scope Encoding"), and each name stands in bytes after its label.
+fn local_functions(ptx: &str) -> HashSet<&str> {
+    let lines = ptx.lines().map(str::trim);
+    let labels = lines.clone().zip(lines.skip(1)).filter(|(_, bytes)| bytes.starts_with(".b8 95,90,90,"));
+    labels.filter_map(|(label, _)| label.strip_suffix(':')).collect()
+}
+
+/// Reads a `.loc` directive: its location, and for an inlined function the label of its name and the location of the call.
+fn location(directive: &str) -> Option<(Location<'_>, Option<(&str, Location<'_>)>)> {
     let mut words = directive.strip_prefix(".loc")?.split([' ', '\t', ',']).filter(|word| !word.is_empty());
     let location = [words.next()?, words.next()?, words.next()?];
+    let function = words.find(|word| *word == "function_name").and_then(|_| words.next());
     let is_inlined = words.any(|word| word == "inlined_at");
-    let call = if is_inlined { Some([words.next()?, words.next()?, words.next()?]) } else { None };
+    let call = if is_inlined { Some((function?, [words.next()?, words.next()?, words.next()?])) } else { None };
     Some((location, call))
 }
 
@@ -171,7 +188,8 @@ __global__ void run(const float* a, const float* b, float* out) {
         let body: Vec<&str> = instructions.lines().map(str::trim).collect();
         let ptx = format!(
             ".visible .entry run()\n{{\n{}\n}}\n\t.file\t1 \"/tmp/variant.cu\"\n\t.file\t2 \"/cuda/cuda_fp16.hpp\"\n\
-             \t.section\t.debug_str\n\t{{\n$L__info_string0:\n.b8 95,0\n\t}}\n",
+             \t.section\t.debug_str\n\t{{\n$L__info_string0:\n.b8 95,90,52,0\n\
+             $L__info_string1:\n.b8 95,90,90,51,0\n\t}}\n",
             body.join("\n")
         );
         Lined { source: SOURCE.to_owned(), ptx }
@@ -214,6 +232,15 @@ __global__ void run(const float* a, const float* b, float* out) {
         let own = ".loc 1 11 5\nld.global.f32 %f1, [%rd1];\n.loc 1 8 13, function_name x, inlined_at 1 11 5\n\
                    ld.global.f32 %f2, [%rd1];";
         assert_eq!(lines(own), [(8, vec![1]), (11, vec![0])]);
+    }
+
+    #[test]
+    fn a_lambda_is_a_part_of_its_function() {
+        let lambda = TWO_CALLS
+            .replace(".loc 1 7 12\n", ".loc 1 11 5\n.loc 1 7 12, function_name $L__info_string1, inlined_at 1 11 5\n");
+        assert_eq!(lines(&lambda), [(8, vec![1, 2]), (7, vec![0])]);
+        let function = lambda.replace("$L__info_string1", "$L__info_string0");
+        assert_eq!(lines(&function), [(8, vec![1, 2]), (11, vec![0])]);
     }
 
     #[test]
