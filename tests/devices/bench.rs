@@ -16,6 +16,7 @@ use optloop::domain::variant::{Params, Variant, VariantHash};
 use optloop::domain::verdict::Policy;
 use optloop::domain::workload::{Case, Tolerance};
 use optloop::ops;
+use optloop::runner::ablation::Lined;
 use optloop::runner::compile::Compiler;
 use optloop::runner::device::DeviceChoice;
 use optloop::runner::messages::{AcceptanceRequest, Accepted, CaseRequest, EnterRequest, EvaluateRequest, PlannedCase};
@@ -69,6 +70,11 @@ fn case(name: &str, batch: i64, regime: Regime) -> Case {
     Case { name: name.into(), dims: dims.map(|(name, value)| (name.to_owned(), value)).into(), regime }
 }
 
+fn without_family(source: &str) -> Variant {
+    let hash = VariantHash::of(source);
+    Variant { family: String::new(), params: [].into_iter().collect(), hash, source: source.to_owned() }
+}
+
 impl Bench {
     /// Starts a worker on a device.
     pub async fn on(device: &str) -> Self {
@@ -93,10 +99,12 @@ impl Bench {
 
     /// Compiles a source that belongs to no family.
     pub fn compile(&self, source: &str) -> Artifact {
-        let hash = VariantHash::of(source);
-        let variant =
-            Variant { family: String::new(), params: [].into_iter().collect(), hash, source: source.to_owned() };
-        self.compiler.compile(&variant).unwrap()
+        self.compiler.compile(&without_family(source)).unwrap()
+    }
+
+    /// Compiles a source that belongs to no family, with its lines.
+    pub async fn lined(&self, source: &str) -> Lined {
+        Lined::of(self.compiler.clone(), &without_family(source)).await.unwrap()
     }
 
     fn variant(&self, case: &Case, fault: i64, shared_bytes: i64) -> (Artifact, LaunchPlan) {

@@ -3,6 +3,7 @@
 //! It always runs on the fake and the virtual device. On a CUDA device, run `cargo test --release --test integration
 //! devices:: -- --ignored`. There, set `OPTLOOP_EXE` if the executable is not where it was built.
 
+mod ablations;
 mod bench;
 mod comparisons;
 mod hopper;
@@ -208,6 +209,17 @@ async fn the_fake_device_holds_comparisons() {
 async fn the_virtual_device_launches_as_hopper_does() {
     hopper::launches("virtual:h200").await;
     hopper::ends_after_all_launches("virtual:h200").await;
+}
+
+#[tokio::test]
+async fn the_fake_device_names_lines() {
+    ablations::name_lines("fake").await;
+}
+
+#[tokio::test]
+#[ignore = "needs a CUDA GPU"]
+async fn the_cuda_device_times_lines() {
+    ablations::name_lines("cuda:0").await;
 }
 
 #[tokio::test]
