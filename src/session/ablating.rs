@@ -50,6 +50,7 @@ impl Session<'_> {
             .await
             .context("Failed to ablate a kernel")
     }
+
     /// Compiles a variant with the lines of its source. None for what winners have beaten: only its parts are of interest.
     async fn lined(&mut self, due: &OnCase) -> anyhow::Result<Option<Lined>> {
         let OnCase { iteration, case } = due;
