@@ -5,7 +5,7 @@ use super::breakdown::WAITS;
 use super::changes::{listed, named};
 use super::contract::{Baseline, Case, Diagnosis, DiagnosisOf, Finding};
 use super::format::{counted, either, of_two_runs, percent, times};
-use super::{baseline_kernels, confidence, forecast, limiter};
+use super::{baseline_kernels, confidence, forecast, limiter, source_lines};
 use crate::domain::ablation::Removed;
 use crate::domain::finding::Confidence;
 use crate::domain::tested::CauseStatus;
@@ -228,8 +228,9 @@ impl KernelIdea<'_> {
                     .cause
                     .map(|(case, cause)| format!("; on `{}`, {}", case.case, cause.cause))
                     .unwrap_or_default();
+                let lines = part.lines().map(|lines| format!("; {lines}")).unwrap_or_default();
                 format!(
-                    "{} {} {} of the time on {} (measured){cause}{}",
+                    "{} {} {} of the time on {} (measured){lines}{cause}{}",
                     part.name(),
                     part.verb(),
                     part.share(),
@@ -319,6 +320,16 @@ impl TimePart<'_> {
             [(only, _)] => format!("`{}`", only.case),
             several => format!("the {} that `{}` wins", counted(several.len(), "case"), self.family),
         }
+    }
+
+    /// Says on which lines of the source it is, where it takes the largest share.
+    fn lines(&self) -> Option<String> {
+        let removed = match self.taken_by {
+            TakenBy::Kind(removed) => removed,
+            TakenBy::Waits => Removed::AllKindsAndWaits,
+            TakenBy::Other => return None,
+        };
+        source_lines::first(self.shares[0].0, removed)
     }
 
     /// Returns the parameters that decide what overlaps, of which no other value helps on any of its cases.

@@ -8,6 +8,7 @@ mod explanations;
 pub(super) mod first_kernel;
 mod hardware;
 mod hypotheses;
+pub(super) mod lines;
 mod not_run;
 pub(super) mod paths;
 mod sentences;
@@ -178,6 +179,10 @@ fn explain(context: &mut Context, report: &Report) {
     context.insert("cause_order", sentences::CAUSE_ORDER);
     context.insert("first_breakdown_sentence", &breakdown::first_kernel(report));
     context.insert("breakdown_table", &breakdown::winners(report));
+    let shown = lines::shown(report);
+    context.insert("line_case", &shown.map(|case| &case.case));
+    context.insert("line_table", &lines::winners(shown.into_iter()));
+    context.insert("all_line_table", &lines::winners(report.cases.iter()));
     context.insert("lead_table", &divided_leads::leads(report, MAX_CONTESTS));
     context.insert("divided_leads", &divided_leads::divided(report));
     context.insert("all_lead_table", &divided_leads::leads(report, usize::MAX));

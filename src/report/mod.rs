@@ -60,6 +60,7 @@ mod roofline;
 mod rungs;
 mod scaling;
 mod scaling_text;
+mod source_lines;
 mod standing;
 mod summary;
 mod table;

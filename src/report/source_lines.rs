@@ -1,0 +1,90 @@
+//! The lines of a kernel's source on which its time is spent: where the instructions stand that a breakdown removed.
+
+use super::contract::{Breakdown, Case, Line};
+use super::format::{counted, percent};
+use crate::domain::ablation::Removed;
+
+/// Returns the lines of what was removed, those that cost most first.
+pub(super) fn of(breakdown: &Breakdown, removed: Removed) -> &[Line] {
+    breakdown.without.iter().find(|one| one.removed == removed).map_or(&[], |one| &one.lines)
+}
+
+/// Names the line of a case's winner on which most of what was removed is: the most expensive one that was timed, or else the one
+/// with the most instructions. None if no line is known.
+pub(super) fn first(case: &Case, removed: Removed) -> Option<String> {
+    let lines = of(case.breakdown.as_ref()?, removed);
+    let first = lines.first()?;
+    let (line, text, name) = (first.line, code(&first.text), &case.case);
+    let more = lines.len() - 1;
+    Some(match first.share.filter(|share| *share > 0.0) {
+        _ if more == 0 => format!("on `{name}`, all of it is on line {line} of the source, {text}"),
+        Some(share) => format!("on `{name}`, {} is on line {line} of the source, {text}", percent(share)),
+        None => format!("on `{name}`, it is on line {line} of the source, {text}, and {}", counted(more, "more line")),
+    })
+}
+
+/// Makes a text from a source code in Markdown.
+pub(super) fn code(text: &str) -> String {
+    format!("`{}`", text.replace('`', "'"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::contract::Without;
+    use super::super::markdown::lines::winners;
+    use super::super::tests::{record_ahead, report};
+    use super::*;
+    use crate::domain::ids::IterationId;
+
+    fn case(kinds: &[(Removed, f64, &[(u32, Option<f64>)])]) -> Case {
+        let line = |(line, share): &(u32, Option<f64>)| Line {
+            line: *line,
+            text: format!("load(`{line}`) | x"),
+            places: 32,
+            share: *share,
+        };
+        let without = |(removed, share, lines): &(Removed, f64, &[(u32, Option<f64>)])| Without {
+            removed: *removed,
+            us: None,
+            share: Some(*share),
+            places: 64,
+            diverting: 0,
+            kept: 0,
+            problem: None,
+            lines: lines.iter().map(line).collect(),
+        };
+        let breakdown = Breakdown {
+            iteration: IterationId(3),
+            family: "tiled".to_owned(),
+            us: 50.0,
+            without: kinds.iter().map(without).collect(),
+        };
+        Case { breakdown: Some(breakdown), ..report(&record_ahead()).cases[0].clone() }
+    }
+
+    #[test]
+    fn the_lines_of_what_takes_time_are_told() {
+        let loads: &[_] = &[(113, Some(0.18)), (115, Some(0.02)), (119, None)];
+        let few: &[_] = &[(9, None)];
+        let case = case(&[
+            (Removed::GlobalLoads, 0.2, loads),
+            (Removed::Shuffles, 0.01, few),
+            (Removed::AllKinds, 0.5, &[]),
+            (Removed::AllKindsAndWaits, 0.6, few),
+        ]);
+        let told = [Removed::GlobalLoads, Removed::AllKindsAndWaits].map(|removed| first(&case, removed).unwrap());
+        insta::assert_snapshot!(told.join("\n"), @"
+        on `b1h1s128`, 18% is on line 113 of the source, `load('113') | x`
+        on `b1h1s128`, all of it is on line 9 of the source, `load('9') | x`
+        ");
+        insta::assert_snapshot!(winners(std::iter::once(&case)).unwrap(), @r#"
+        | case | kind | share of the time | line | source | places | without this line alone |
+        |---|---|--:|--:|---|--:|--:|
+        | b1h1s128 | loads from global memory | 20% | 113 | `load('113') \| x` | 32 | 18% less |
+        | b1h1s128 | loads from global memory | 20% | 115 | `load('115') \| x` | 32 | 2.0% less |
+        | b1h1s128 | loads from global memory | 20% | 119 | `load('119') \| x` | 32 | - |
+        | b1h1s128 | waits for asynchronous work | 10.0% | 9 | `load('9') \| x` | 32 | - |
+        "#);
+        assert_eq!(first(&case, Removed::TensorProducts), None);
+    }
+}
