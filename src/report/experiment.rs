@@ -4,7 +4,7 @@ use super::candidate::{Candidate, above_floor, most};
 use super::changes::first_clause;
 use super::contract::{self, Baseline, Case, Configuration, Diagnosis, Experiment, ParameterEffect};
 use super::format::{percent, times};
-use super::kernel_idea::{self, KernelIdea, TimePart};
+use super::kernel_idea::{self, KernelIdea, TakenBy, TimePart};
 use super::next_change::{self, MIN_GAIN, Next};
 use super::pairs::{Sample, samples};
 use super::parameters::MIN_PAIRS;
@@ -171,9 +171,10 @@ fn changed(case: &Case, effect: &ParameterEffect, params: Params, before_us: f64
 
 /// Describes a new kernel against the largest measured part of the winners' time, or against the most promising cause.
 pub(super) fn new_kernel(cases: &[Case], diagnoses: &[Diagnosis]) -> Option<Experiment> {
-    match kernel_idea::of(cases, diagnoses) {
-        Some(KernelIdea::Part(part)) => against_part(&part, cases),
-        Some(KernelIdea::Behind(case, baseline, lead)) => against_baseline(case, baseline, lead),
+    let ideas = kernel_idea::all(cases, diagnoses);
+    match ideas.first() {
+        Some(KernelIdea::Part(part)) => against_part(part, &ideas, cases),
+        Some(KernelIdea::Behind(case, baseline, lead)) => against_baseline(case, baseline, *lead),
         _ => against_cause(cases, diagnoses),
     }
 }
@@ -193,8 +194,23 @@ fn against_baseline(case: &Case, baseline: &Baseline, lead: f64) -> Option<Exper
     })
 }
 
+/// Says which part of which family bounds a larger gain, and is not recommended, because nothing is known of it. Empty if none does.
+fn larger_but_unknown(part: &TimePart<'_>, ideas: &[KernelIdea<'_>]) -> String {
+    let larger = ideas.iter().find_map(|idea| match idea {
+        KernelIdea::Part(other) if other.taken_by == TakenBy::Other && other.most > part.most => Some(other),
+        _ => None,
+    });
+    let told = |other: &TimePart<'_>| {
+        format!(
+            "; the rest of the time of `{}` bounds a larger gain ({:.3}× over all cases), but nothing is known of it before it is profiled",
+            other.family, other.most
+        )
+    };
+    larger.map(told).unwrap_or_default()
+}
+
 /// The time without the part bounds what a kernel would reach, and earlier kernels show how much of that one does.
-fn against_part(part: &TimePart<'_>, cases: &[Case]) -> Option<Experiment> {
+fn against_part(part: &TimePart<'_>, ideas: &[KernelIdea<'_>], cases: &[Case]) -> Option<Experiment> {
     let (case, share) = *part.shares.first()?;
     let before_us = case.best_us?;
     let [lower, _, upper] = forecast::quartiles(1.0 / (1.0 - share));
@@ -204,12 +220,13 @@ fn against_part(part: &TimePart<'_>, cases: &[Case]) -> Option<Experiment> {
         change: KernelIdea::Part(part.clone()).what(),
         because: format!(
             "neither a cause nor a pair of configurations promises a gain by one parameter, and {} of the time of the winners of \
-             `{}` goes to {}, {} on `{}`",
+             `{}` goes to {}, {} on `{}`{}",
             part.share(),
             part.family,
             part.name(),
             percent(share),
-            case.case
+            case.case,
+            larger_but_unknown(part, ideas)
         ),
         configuration: None,
         before_us,
@@ -296,8 +313,10 @@ fn expected_without(cause: &contract::Finding) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::contract::CaseEffect;
+    use super::super::contract::{Breakdown, Without};
     use super::super::tests::{found, input, iteration, record, record_ahead, report};
     use super::*;
+    use crate::domain::ablation::Removed;
     use crate::domain::evaluation::Outcome;
     use crate::domain::ids::IterationId;
     use crate::domain::verdict::Verdict;
@@ -405,6 +424,26 @@ mod tests {
             gain: 1.3,
             remedies: Vec::new(),
         }
+    }
+
+    /// Loads take 20% of the time of one winner, and the rest 25%.
+    #[test]
+    fn a_larger_part_of_which_nothing_is_known_comes_later_and_is_told() {
+        let mut cases = report(&record_ahead()).cases;
+        let without = |(removed, share): (Removed, f64)| Without {
+            removed,
+            us: None,
+            share: Some(share),
+            places: 1,
+            diverting: 0,
+            kept: 0,
+            problem: None,
+            lines: Vec::new(),
+        };
+        let shares = [(Removed::Work, 0.1), (Removed::GlobalLoads, 0.2), (Removed::AllKinds, 0.65)];
+        let (family, without) = ("tiled".to_owned(), shares.map(without).to_vec());
+        cases[0].breakdown = Some(Breakdown { iteration: IterationId(3), family, us: 50.0, without });
+        insta::assert_snapshot!(new_kernel(&cases, &[]).unwrap().because, @"neither a cause nor a pair of configurations promises a gain by one parameter, and 20% of the time of the winners of `tiled` goes to loads from global memory, 20% on `b1h1s128`; the rest of the time of `tiled` bounds a larger gain (1.101× over all cases), but nothing is known of it before it is profiled");
     }
 
     #[test]
