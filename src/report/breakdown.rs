@@ -198,6 +198,7 @@ fn cost(ablations: &[Ablation], removed: Removed) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::tests::without;
 
     fn ablations(times: &[(Removed, f64)]) -> Vec<Ablation> {
         let one = |(removed, us): &(Removed, f64)| Ablation {
@@ -272,16 +273,6 @@ mod tests {
 
     #[test]
     fn a_time_is_told_in_shares() {
-        let without = |removed, share| Without {
-            removed,
-            us: Some(1.0),
-            share: Some(share),
-            places: 1,
-            diverting: 0,
-            kept: 0,
-            problem: None,
-            lines: Vec::new(),
-        };
         let shares = [
             (Removed::Work, 0.14),
             (Removed::TensorProducts, 0.09),
@@ -291,7 +282,7 @@ mod tests {
             (Removed::AllKinds, 0.55),
         ];
         let told = |shares: &[(Removed, f64)]| {
-            let without = shares.iter().map(|(removed, share)| without(*removed, *share)).collect();
+            let without = shares.iter().copied().map(without).collect();
             let breakdown = Breakdown { iteration: iteration("a").id, family: "a".to_owned(), us: 4.0, without };
             let percent = |share: f64| (100.0 * share).round();
             (breakdown.in_words(), breakdown.waits().map(percent), breakdown.other().map(percent))

@@ -32,6 +32,7 @@ mod tests {
     use super::super::contract::CaseEffect;
     use super::super::tests::{families, record, report};
     use super::*;
+    use crate::report::tests;
 
     /// The winner has BLOCK = 64.
     #[test]
@@ -41,23 +42,8 @@ mod tests {
         facts.iter_mut().for_each(|one| one.pipelining = vec!["BLOCK".to_owned()]);
         let effect = |from: i64, to: i64, verdict: &'static str| {
             let by_case = vec![CaseEffect { case: case.case.clone(), effect: 1.0, pairs: 3, verdict }];
-            ParameterEffect {
-                family: case.variant.as_ref().unwrap().family.clone(),
-                parameter: "BLOCK".to_owned(),
-                about: String::new(),
-                from,
-                to,
-                effect: 1.0,
-                lower_quartile: 1.0,
-                upper_quartile: 1.0,
-                pairs: 3,
-                cases: 1,
-                faster: 0,
-                slower: 0,
-                verdict: "mixed",
-                by_case,
-                used_on: Vec::new(),
-            }
+            let family = case.variant.as_ref().unwrap().family.clone();
+            ParameterEffect { family, verdict: "mixed", by_case, ..tests::effect("BLOCK", [from, to], 1.0) }
         };
         let own = case.variant.as_ref().unwrap().params["BLOCK"];
         let told = |effects: &[ParameterEffect]| of(&case, effects, &facts);

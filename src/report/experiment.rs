@@ -312,32 +312,25 @@ fn expected_without(cause: &contract::Finding) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::contract::Breakdown;
     use super::super::contract::CaseEffect;
-    use super::super::contract::{Breakdown, Without};
     use super::super::tests::{found, input, iteration, record, record_ahead, report};
     use super::*;
     use crate::domain::ablation::Removed;
     use crate::domain::evaluation::Outcome;
     use crate::domain::ids::IterationId;
     use crate::domain::verdict::Verdict;
+    use crate::report::tests::{self, without};
 
     fn effect(to: i64, effect: f64) -> ParameterEffect {
         ParameterEffect {
-            family: "tiled".to_owned(),
-            parameter: "PAD".to_owned(),
             about: "padding of a row: avoids bank conflicts".to_owned(),
-            from: 8,
-            to,
-            effect,
             lower_quartile: effect - 0.1,
             upper_quartile: effect + 0.1,
             pairs: 4,
-            cases: 2,
             faster: 4,
-            slower: 0,
             verdict: "helps",
-            by_case: Vec::new(),
-            used_on: Vec::new(),
+            ..tests::effect("PAD", [8, to], effect)
         }
     }
 
@@ -430,16 +423,6 @@ mod tests {
     #[test]
     fn a_larger_part_of_which_nothing_is_known_comes_later_and_is_told() {
         let mut cases = report(&record_ahead()).cases;
-        let without = |(removed, share): (Removed, f64)| Without {
-            removed,
-            us: None,
-            share: Some(share),
-            places: 1,
-            diverting: 0,
-            kept: 0,
-            problem: None,
-            lines: Vec::new(),
-        };
         let shares = [(Removed::Work, 0.1), (Removed::GlobalLoads, 0.2), (Removed::AllKinds, 0.65)];
         let (family, without) = ("tiled".to_owned(), shares.map(without).to_vec());
         cases[0].breakdown = Some(Breakdown { iteration: IterationId(3), family, us: 50.0, without });

@@ -382,25 +382,16 @@ impl TimePart<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::contract::{Breakdown, Without};
+    use super::super::contract::Breakdown;
     use super::super::tests::{finding, record, record_ahead, report, report_with};
     use super::*;
     use crate::domain::finding::{Evidence, EvidenceSource};
     use crate::domain::ids::IterationId;
     use crate::domain::origin::Change;
+    use crate::report::tests::without;
 
     fn breakdown(shares: &[(Removed, f64)]) -> Breakdown {
-        let without = |(removed, share): &(Removed, f64)| Without {
-            removed: *removed,
-            us: None,
-            share: Some(*share),
-            places: 1,
-            diverting: 0,
-            kept: 0,
-            problem: None,
-            lines: Vec::new(),
-        };
-        let without = shares.iter().map(without).collect();
+        let without = shares.iter().copied().map(without).collect();
         Breakdown { iteration: IterationId(3), family: "tiled".to_owned(), us: 50.0, without }
     }
 

@@ -170,6 +170,7 @@ mod tests {
     use crate::domain::origin::Origin;
     use crate::domain::variant::Params;
     use crate::domain::verdict::Verdict;
+    use crate::report::tests;
 
     #[test]
     fn a_ladder_leads_from_the_first_variant_over_other_families_to_the_winner() {
@@ -283,10 +284,8 @@ mod tests {
             ["BLOCK", "PAD", "WARPS"].map(str::to_owned).into_iter().zip(values).collect()
         };
         let own = |parameter: &str, effect: f64| ParameterEffect {
-            family: "tiled".to_owned(),
-            parameter: parameter.to_owned(),
             by_case: vec![CaseEffect { case: "c".into(), effect, pairs: 2, verdict: "helps" }],
-            ..effect_of(8, 16)
+            ..tests::effect(parameter, [8, 16], effect)
         };
         let effects = [own("BLOCK", 1.2), own("PAD", 1.001)];
         let worth = Worth { family: "tiled", case: "c", effects: &effects };
@@ -300,25 +299,5 @@ mod tests {
         `BLOCK` 8 → 16 (1.20× alone) and 1 more
         `PAD` 8 → 16
         ");
-    }
-
-    fn effect_of(from: i64, to: i64) -> ParameterEffect {
-        ParameterEffect {
-            family: String::new(),
-            parameter: String::new(),
-            about: String::new(),
-            from,
-            to,
-            effect: 1.0,
-            lower_quartile: 1.0,
-            upper_quartile: 1.0,
-            pairs: 2,
-            cases: 1,
-            faster: 1,
-            slower: 1,
-            verdict: "tied",
-            by_case: Vec::new(),
-            used_on: Vec::new(),
-        }
     }
 }

@@ -139,11 +139,12 @@ fn gain(report: &Report, choice: &Choice) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::contract::{Breakdown, Without};
+    use super::super::contract::Breakdown;
     use super::super::tests::{record, record_ahead, report};
     use super::*;
     use crate::domain::ablation::Removed;
     use crate::domain::ids::IterationId;
+    use crate::report::tests::without;
 
     #[test]
     fn what_it_takes_to_write_a_kernel_is_what_the_store_knows() {
@@ -164,10 +165,7 @@ mod tests {
     #[test]
     fn a_kernel_against_a_part_has_a_forecast_and_a_bound() {
         let mut report = report(&record_ahead());
-        let share = Some(1.0 / 3.0);
-        let removed = Removed::GlobalLoads;
-        let loads =
-            Without { removed, us: None, share, places: 1, diverting: 0, kept: 0, problem: None, lines: vec![] };
+        let loads = without((Removed::GlobalLoads, 1.0 / 3.0));
         let family = "tiled".to_owned();
         let breakdown = Breakdown { iteration: IterationId(3), family, us: 50.0, without: vec![loads] };
         report.cases[0].breakdown = Some(breakdown);

@@ -35,6 +35,7 @@ mod tests {
     use super::super::tests::{record_ahead, report};
     use super::*;
     use crate::domain::ids::IterationId;
+    use crate::report::tests::without;
 
     fn case(kinds: &[(Removed, f64, &[(u32, Option<f64>)])]) -> Case {
         let line = |(line, share): &(u32, Option<f64>)| Line {
@@ -44,14 +45,8 @@ mod tests {
             share: *share,
         };
         let without = |(removed, share, lines): &(Removed, f64, &[(u32, Option<f64>)])| Without {
-            removed: *removed,
-            us: None,
-            share: Some(*share),
-            places: 64,
-            diverting: 0,
-            kept: 0,
-            problem: None,
             lines: lines.iter().map(line).collect(),
+            ..without((*removed, *share))
         };
         let breakdown = Breakdown {
             iteration: IterationId(3),

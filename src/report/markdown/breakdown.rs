@@ -106,17 +106,12 @@ mod tests {
     use crate::domain::ids::IterationId;
     use crate::report::contract::{AblatedLead, Longer, Without};
     use crate::report::tests::full::full;
+    use crate::report::tests::without;
 
     fn breakdown(us: f64, shares: &[(Removed, f64)]) -> Breakdown {
         let without = |(removed, share): &(Removed, f64)| Without {
-            removed: *removed,
             us: Some(if *removed == Removed::Work { share * us } else { (1.0 - share) * us }),
-            share: Some(*share),
-            places: 4,
-            diverting: 0,
-            kept: 0,
-            problem: None,
-            lines: Vec::new(),
+            ..without((*removed, *share))
         };
         let without = shares.iter().map(without).collect();
         Breakdown { iteration: IterationId(7), family: "tiled".to_owned(), us, without }

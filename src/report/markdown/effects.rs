@@ -123,20 +123,11 @@ pub(super) fn effects(parameters: &Parameters) -> String {
 mod tests {
     use super::*;
     use crate::report::contract::{CaseEffect, ParameterValues};
+    use crate::report::tests;
 
     fn effect(parameter: &str, to: i64, effect: f64, verdict: &'static str) -> ParameterEffect {
         let agreeing = if verdict == "tied" { 0 } else { 4 };
         ParameterEffect {
-            family: "tiled".to_owned(),
-            parameter: parameter.to_owned(),
-            about: String::new(),
-            from: 1,
-            to,
-            effect,
-            lower_quartile: effect,
-            upper_quartile: effect,
-            pairs: 5,
-            cases: 2,
             faster: if effect > 1.0 { agreeing } else { 0 },
             slower: if effect > 1.0 { 0 } else { agreeing },
             verdict,
@@ -144,6 +135,7 @@ mod tests {
                 .map(|case| CaseEffect { case: case.into(), effect, pairs: 2, verdict: "tied" })
                 .into(),
             used_on: if verdict == "depends" { vec!["long".into()] } else { Vec::new() },
+            ..tests::effect(parameter, [1, to], effect)
         }
     }
 

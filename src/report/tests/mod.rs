@@ -12,8 +12,9 @@ use std::sync::LazyLock;
 
 use indexmap::IndexMap;
 
-use super::contract::{Advantage, Count, Counted};
+use super::contract::{Advantage, Count, Counted, ParameterEffect, Without};
 use super::*;
+use crate::domain::ablation::Removed;
 use crate::domain::check::Check;
 use crate::domain::compute::Compute;
 use crate::domain::correctness::Correctness;
@@ -193,6 +194,41 @@ pub(in crate::report) fn advantage(role: &'static str, modelled_factor: f64, exp
 }
 
 /// A kernel of PyTorch with so many blocks.
+/// What a winner takes less without a kind of instruction; for [`Removed::Work`], what is left. Nothing else is known of it.
+pub(in crate::report) fn without((removed, share): (Removed, f64)) -> Without {
+    Without {
+        removed,
+        us: None,
+        share: Some(share),
+        places: 1,
+        diverting: 0,
+        kept: 0,
+        problem: None,
+        lines: Vec::new(),
+    }
+}
+
+/// An effect of a change of a parameter of `tiled`, with the same figures for all pairs.
+pub(in crate::report) fn effect(parameter: &str, [from, to]: [i64; 2], effect: f64) -> ParameterEffect {
+    ParameterEffect {
+        family: "tiled".to_owned(),
+        parameter: parameter.to_owned(),
+        about: String::new(),
+        from,
+        to,
+        effect,
+        lower_quartile: effect,
+        upper_quartile: effect,
+        pairs: 5,
+        cases: 2,
+        faster: 0,
+        slower: 0,
+        verdict: "tied",
+        by_case: Vec::new(),
+        used_on: Vec::new(),
+    }
+}
+
 pub(in crate::report) fn launched(blocks: u32) -> LaunchedKernel {
     LaunchedKernel {
         name: "void pytorch_flash::flash_fwd_kernel<Traits<64, 128>, true>(Params)".to_owned(),
