@@ -23,7 +23,8 @@ pub(super) fn sentences(report: &Report) -> Option<String> {
     let told = |group: &Group<'_>| cause(report, family, group);
     let causes: Vec<String> = first.iter().map(told).chain(larger_than(&first, &others).map(told)).collect();
     let without_tensor_cores = first_kernel::without_tensor_cores(report);
-    let divided = without_tensor_cores.as_ref().and_then(|_| first_kernel::on_fma_pipes(report, case));
+    let lacks_them = without_tensor_cores.is_some() || findings.iter().any(|found| found.rule == "tensor-cores-unused");
+    let divided = first_kernel::on_fma_pipes(report, case).filter(|_| lacks_them);
     let head = match (divided.is_some(), first.iter().any(is_shown)) {
         (true, true) => "Why it waits, by what removing the cause gained",
         (true, false) => "Why it probably waits",
