@@ -10,7 +10,7 @@ const LESS_WORK: f64 = 3.0;
 /// How many times as long as the fastest baseline another one may take to be compared with, too.
 const COMPETES: f64 = 1.25;
 
-/// The share of a lead from which it is called fixed.
+/// The share of a lead that is there with less work, too, from which it is called fixed. More than its inverse is another lead.
 const MOST: f64 = 0.5;
 
 /// A lead that is mostly there with less work, too.
@@ -50,16 +50,18 @@ pub(super) fn sentence(report: &Report) -> Option<String> {
     ))
 }
 
-/// Compares a lead with that over the same baseline on the case with the least work. None if it has not much less work, if another
-/// baseline is the one to beat there, or if most of the lead is not there.
+/// Compares a lead with that over the same baseline on the case with the most work of those with much less. None if there is none, if
+/// another baseline is the one to beat there, or if the lead there is another one.
 fn of_case<'a>(report: &'a Report, case: &'a Case) -> Option<Fixed<'a>> {
     let baseline = case.baseline.as_ref().filter(|baseline| !baseline.is_initial_kernel)?;
     let timed = |of: &Case| report.baselines.iter().find(|one| one.case == of.case && one.name == baseline.name);
     let work = |of: &Case| of.roofline.as_ref().map(|roofline| roofline.flop);
+    let own_work = work(case)?;
     let is_comparable = |other: &&Case| timed(other).zip(timed(case)).is_some_and(|(a, b)| a.regime == b.regime);
     let others = report.cases.iter().filter(is_comparable).filter_map(|other| Some((work(other)?, other)));
-    let (least, less) = others.min_by(|a, b| a.0.total_cmp(&b.0))?;
-    if least * LESS_WORK > work(case)? || timed(less)?.us > COMPETES * less.baseline.as_ref()?.us {
+    let smaller = others.filter(|(work, _)| work * LESS_WORK <= own_work);
+    let (_, less) = smaller.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    if timed(less)?.us > COMPETES * less.baseline.as_ref()?.us {
         return None;
     }
     // As the main table has it: of the run in which both took turns.
@@ -72,7 +74,7 @@ fn of_case<'a>(report: &'a Report, case: &'a Case) -> Option<Fixed<'a>> {
         ours_us: [case.best_us?, less.best_us?],
     };
     let [here, there] = fixed.leads_us();
-    (here > 0.0 && there >= MOST * here).then_some(fixed)
+    (here > 0.0 && (MOST..=1.0 / MOST).contains(&(there / here))).then_some(fixed)
 }
 
 #[cfg(test)]
