@@ -228,7 +228,7 @@ impl KernelIdea<'_> {
                     .cause
                     .map(|(case, cause)| format!("; on `{}`, {}", case.case, cause.cause))
                     .unwrap_or_default();
-                let lines = part.lines().map(|lines| format!("; {lines}")).unwrap_or_default();
+                let lines = part.lines().map(|lines| format!(", {lines}")).unwrap_or_default();
                 format!(
                     "{} {} {} of the time on {} (measured){lines}{cause}{}",
                     part.name(),

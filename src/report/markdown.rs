@@ -181,6 +181,8 @@ fn explain(context: &mut Context, report: &Report) {
     context.insert("breakdown_table", &breakdown::winners(report));
     let shown = lines::shown(report);
     context.insert("line_case", &shown.map(|case| &case.case));
+    let breakdown = shown.and_then(|case| case.breakdown.as_ref());
+    context.insert("line_iteration", &breakdown.map(|breakdown| breakdown.iteration));
     context.insert("line_table", &lines::winners(shown.into_iter()));
     context.insert("all_line_table", &lines::winners(report.cases.iter()));
     context.insert("lead_table", &divided_leads::leads(report, MAX_CONTESTS));
@@ -194,7 +196,7 @@ fn explain(context: &mut Context, report: &Report) {
     context.insert("accounted", &sentences::accounted(report));
     context.insert("model_check_sentence", &sentences::model_check(report));
     context.insert("why", &sentences::why(report));
-    context.insert("recommended_head", sentences::recommended_head(report));
+    context.insert("recommended_head", &sentences::recommended_head(report));
     let after = report.next_experiment.as_ref().and_then(|next| next.after_us);
     context.insert("expected_after", &after.map(|[lo, hi]| format::either(format::us(lo), format::us(hi))));
     context.insert("command", &sentences::command(report));

@@ -37,21 +37,22 @@ fn expected(gain: &str) -> String {
 /// Says what the expected gain of a kernel is worth. None where the device costs nothing, or no gain is expected.
 fn saving(report: &Report, choice: &Choice) -> Option<String> {
     let saved_usd = saved_usd_an_hour(report, choice)?;
-    let pays = pays_from_hours(report, choice).map(|hours| {
+    let pays = pays_from_hours(report, choice).zip(lines(report, choice)).map(|(hours, lines)| {
+        let (helped, changes) = (forecast::HELPED, forecast::CHANGES);
+        let work = two_digits(effort::usd_of_lines(lines));
         format!(
-            "; as {} of {} such changes helped, the work (at ${:.0} an hour) pays from {hours} GPU hours on",
-            forecast::HELPED,
-            forecast::CHANGES,
-            effort::USD_AN_HOUR
+            " {helped} of {changes} such changes helped, so the work pays from ${work} / ({} × {helped} / {changes}) = {hours} GPU hours \
+             on.",
+            usd(saved_usd)
         )
     });
-    Some(format!(" That saves {} of each GPU hour in these kernels{}.", usd(saved_usd), pays.unwrap_or_default()))
+    Some(format!(" That saves {} of each GPU hour in these kernels.{}", usd(saved_usd), pays.unwrap_or_default()))
 }
 
-/// Returns what a kernel saves of each hour of the device, in US dollars. None if that is nothing, or not known.
+/// Returns what a kernel saves of each hour of the device, in whole US cents, as it is told. None if that is nothing, or not known.
 fn saved_usd_an_hour(report: &Report, choice: &Choice) -> Option<f64> {
     let saved_usd = 3600.0 * gpu_usd_per_s(report)? * (1.0 - 1.0 / choice.expected?);
-    (saved_usd >= MIN_SAVED_USD).then_some(saved_usd)
+    Some((100.0 * saved_usd).round() / 100.0).filter(|saved_usd| *saved_usd >= MIN_SAVED_USD)
 }
 
 /// Formats the hours of the device from which a new kernel pays: what the work costs, over what an hour saves and over the share of
@@ -77,7 +78,8 @@ pub(super) fn writing(report: &Report, choice: &Choice) -> String {
     };
     let human = lines(report, choice).map(|lines| {
         let time = effort::of_lines(lines);
-        format!("up to {time} of human work (${}, {lines} lines by COCOMO)", two_digits(effort::usd_of_lines(lines)))
+        let usd = two_digits(effort::usd_of_lines(lines));
+        format!("up to {time} of human work (${usd} at ${:.0} an hour, {lines} lines by COCOMO)", effort::USD_AN_HOUR)
     });
     format!("{}{model}", human.as_deref().unwrap_or("human work"))
 }
@@ -131,7 +133,7 @@ fn gain(report: &Report, choice: &Choice) -> Option<String> {
             };
             let [_, middle, _] = forecast::quartiles(most);
             let over_all = if report.cases.len() > 1 { " over all cases" } else { "" };
-            Some(format!("{middle:.3}×{over_all} if it becomes faster; at most {most:.3}×: {gain}.{saving}"))
+            Some(format!("{middle:.3}×{over_all} if it becomes faster, at most {most:.3}×, because {gain}.{saving}"))
         }
         _ => None,
     }
@@ -149,7 +151,7 @@ mod tests {
     #[test]
     fn what_it_takes_to_write_a_kernel_is_what_the_store_knows() {
         let mut report = report(&record());
-        let human = "up to 5 days of human work ($3,900, 120 lines by COCOMO)";
+        let human = "up to 5 days of human work ($3,900 at $100 an hour, 120 lines by COCOMO)";
         let choice = report.options.iter().find(|choice| choice.kind == "new_kernel").unwrap().clone();
         assert_eq!(writing(&report, &choice), format!("{human}, or a language model's ($3.75 in all sessions so far)"));
         report.hypotheses.iter_mut().take(3).for_each(|one| one.kind = "model");
@@ -173,7 +175,7 @@ mod tests {
         let choice = Choice { most: Some(1.5_f64.cbrt()), ..choice.clone() };
         assert_eq!(
             gain(&report, &choice).unwrap(),
-            "1.048× over all cases if it becomes faster; at most 1.145×: loads from global memory take \
+            "1.048× over all cases if it becomes faster, at most 1.145×, because loads from global memory take \
              33% of the time on `b1h1s128` (measured)."
         );
     }

@@ -14,12 +14,11 @@ pub(super) fn of(breakdown: &Breakdown, removed: Removed) -> &[Line] {
 pub(super) fn first(case: &Case, removed: Removed) -> Option<String> {
     let lines = of(case.breakdown.as_ref()?, removed);
     let first = lines.first()?;
-    let (line, text, name) = (first.line, code(&first.text), &case.case);
-    let more = lines.len() - 1;
-    Some(match first.share.filter(|share| *share > 0.0) {
-        _ if more == 0 => format!("on `{name}`, all of it is on line {line} of the source, {text}"),
-        Some(share) => format!("on `{name}`, {} is on line {line} of the source, {text}", percent(share)),
-        None => format!("on `{name}`, it is on line {line} of the source, {text}, and {}", counted(more, "more line")),
+    let on = format!("on line {} of the source for `{}`, {}", first.line, case.case, code(&first.text));
+    Some(match (lines.len() - 1, first.share.filter(|share| *share > 0.0)) {
+        (0, _) => format!("all of it {on}"),
+        (_, Some(share)) => format!("{} {on}", percent(share)),
+        (more, None) => format!("{on}, and {}", counted(more, "more line")),
     })
 }
 
@@ -69,8 +68,8 @@ mod tests {
         ]);
         let told = [Removed::GlobalLoads, Removed::AllKindsAndWaits].map(|removed| first(&case, removed).unwrap());
         insta::assert_snapshot!(told.join("\n"), @"
-        on `b1h1s128`, 18% is on line 113 of the source, `load('113') | x`
-        on `b1h1s128`, all of it is on line 9 of the source, `load('9') | x`
+        18% on line 113 of the source for `b1h1s128`, `load('113') | x`
+        all of it on line 9 of the source for `b1h1s128`, `load('9') | x`
         ");
         insta::assert_snapshot!(winners(std::iter::once(&case)).unwrap(), @r#"
         | case | kind | share of the time | line | source | places | without this line alone |

@@ -195,9 +195,11 @@ pub(in crate::report) fn saved(report: &Report) -> Option<String> {
 }
 
 /// Says what one winner is faster than, and in which parts of the slower kernel's time its lead is: over a committed winner, or
-/// else over another family. None if no lead was divided.
+/// else over another family: the one that saves most time, because a large factor may be of a toy. None if no lead was divided.
 pub(in crate::report) fn largest_lead(report: &Report) -> Option<String> {
-    let lead = shown(report).into_iter().next()?;
+    let leads = shown(report);
+    let is_first = |lead: &&AblatedLead| lead.over_committed == leads[0].over_committed;
+    let lead = leads.iter().copied().filter(is_first).max_by(|a, b| a.lead_us.total_cmp(&b.lead_us))?;
     let AblatedLead { case, family, over_family, factor, lead_us, .. } = lead;
     let over = match (lead.over_committed, family == over_family) {
         (true, true) => "the committed configuration of it".to_owned(),

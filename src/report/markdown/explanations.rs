@@ -251,9 +251,15 @@ const PRICE: usize = 3;
 
 /// Returns the options.
 pub(super) fn options(report: &Report) -> String {
+    let new_kernel = report.options.iter().find(|option| option.recommended && option.kind == "new_kernel");
+    let pays = new_kernel.and_then(|option| price::pays_from_hours(report, option));
     let row = |option: &Choice| {
         let what = match (option.recommended, option.then) {
-            (true, _) => format!("**{}** (recommended)", option.what),
+            (true, _) => match &pays {
+                Some(hours) => format!("**{}** (recommended from {hours} GPU hours on)", option.what),
+                None => format!("**{}** (recommended)", option.what),
+            },
+            _ if option.kind == "stop" && pays.is_some() => format!("**{}** (recommended with fewer)", option.what),
             (_, true) => format!("{} (recommended after that)", option.what),
             _ => option.what.clone(),
         };

@@ -4,7 +4,7 @@ use super::paths;
 use crate::domain::origin::Change;
 use crate::report::changes::{listed, named};
 use crate::report::contract::{Advantage, ConfigurationPath, Report, TunedAlone};
-use crate::report::format::{percent, times};
+use crate::report::format::{percent, times, us};
 use crate::report::roofline;
 
 /// The share of a modelled time from which its longest chain of dependent instructions is said to bound it.
@@ -51,12 +51,14 @@ pub(in crate::report) fn on_fma_pipes(report: &Report, case: &str) -> Option<Str
     let (first_us, floor_us, fma_us) = (roofline::first_us(case)?, case.floor_us?, case.roofline.as_ref()?.fma_us?);
     let (by_waiting, by_tensor_cores) = (first_us / fma_us, fma_us / floor_us);
     let busy = percent(fma_us / first_us);
-    let (waiting, lacking, all) = (times(by_waiting), times(by_tensor_cores), times(first_us / floor_us));
-    let waiting = format!("{waiting} by waiting, because its FMA pipes are {busy} busy");
-    let lacking = format!("at most {lacking} by doing without tensor cores");
-    let both = if by_waiting >= by_tensor_cores { [waiting, lacking] } else { [lacking, waiting] };
-    (by_waiting.min(by_tensor_cores) >= MIN_FACTOR)
-        .then(|| format!("That {all} is the product of {}.", both.join(", and ")))
+    let (waiting, lacking) = (times(by_waiting), times(by_tensor_cores));
+    let waiting =
+        format!("its FMA pipes are {busy} busy, and if they were always, it would take {} us ({waiting})", us(fma_us));
+    let lacking = format!("tensor cores are worth at most {lacking}");
+    (by_waiting.min(by_tensor_cores) >= MIN_FACTOR).then(|| match by_waiting >= by_tensor_cores {
+        true => format!("Mostly it waits: {waiting}. Beyond that, {lacking}."),
+        false => format!("Mostly it does without tensor cores: {lacking}. It also waits: {waiting}."),
+    })
 }
 
 /// Says what the parameters of the first kernel gained, and what other kernels gained on top: along the path that the session
@@ -163,6 +165,6 @@ mod tests {
         let mut report = full();
         assert_eq!(on_fma_pipes(&report, "b1h1s128"), None, "an empty launch takes longer");
         report.cases[0].floor_us = Some(0.1);
-        insta::assert_snapshot!(on_fma_pipes(&report, "b1h1s128").unwrap(), @"That 800× is the product of 150× by waiting, because its FMA pipes are 0.67% busy, and at most 5.33× by doing without tensor cores.");
+        insta::assert_snapshot!(on_fma_pipes(&report, "b1h1s128").unwrap(), @"Mostly it waits: its FMA pipes are 0.67% busy, and if they were always, it would take 0.533 us (150×). Beyond that, tensor cores are worth at most 5.33×.");
     }
 }

@@ -383,9 +383,15 @@ fn without_remedy(report: &Report) -> String {
 }
 
 /// Names the kind of the recommended option.
-pub(super) fn recommended_head(report: &Report) -> &'static str {
-    let kind = report.options.iter().find(|option| option.recommended).map(|option| option.kind);
-    if kind == Some("experiment") { "Next experiment" } else { "Recommended" }
+pub(super) fn recommended_head(report: &Report) -> String {
+    let recommended = report.options.iter().find(|option| option.recommended);
+    match recommended.map(|option| (option.kind, price::pays_from_hours(report, option))) {
+        Some(("experiment", _)) => "Next experiment".to_owned(),
+        Some(("new_kernel", Some(hours))) => {
+            format!("Recommended from {hours} GPU hours in these kernels on; with fewer, stop here")
+        }
+        _ => "Recommended".to_owned(),
+    }
 }
 
 /// Returns the command of the recommended option. None if there is nothing to run.

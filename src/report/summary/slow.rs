@@ -116,14 +116,13 @@ fn cause(report: &Report, family: &str, group: &Group<'_>) -> String {
         let gain = if *gain > 1.0 { format!("possible gain {}, ", times(*gain)) } else { String::new() };
         format!("{gain}{} confidence", confidence.name())
     };
-    let apart = if group.len() > 1 { ", which does not tell them apart" } else { "" };
     let status = match (tested.status, &*tested.changes) {
         (CauseStatus::Confirmed | CauseStatus::Supported, [change]) => {
             let change = named(change, None, report.parameters.about(family, &change.parameter));
-            format!("{change} gained {gained}{apart}")
+            format!("{change} gained {gained}")
         }
         (CauseStatus::Confirmed | CauseStatus::Supported, _) => {
-            format!("an experiment that changed more gained {gained}{apart}")
+            format!("an experiment that changed more gained {gained}")
         }
         (CauseStatus::Inconclusive, _) => {
             format!("{}, and an experiment that changed several things at once gained {gained}", estimate())
@@ -135,7 +134,10 @@ fn cause(report: &Report, family: &str, group: &Group<'_>) -> String {
             format!("{}, no parameter removes it", estimate())
         }
     };
-    format!("{}: {status}", causes.join(", or "))
+    match &*causes {
+        [only] => format!("{only}: {status}"),
+        several => format!("{}, which one experiment does not tell apart: {status}", several.join(", or ")),
+    }
 }
 
 /// Says what the parameters of the first kernel and other kernels gained.

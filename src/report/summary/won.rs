@@ -4,12 +4,15 @@ use super::joined;
 use crate::domain::device::TimeSource;
 use crate::domain::ids::CaseName;
 use crate::report::contract::{Beaten, Report, WinningFamily};
-use crate::report::format::{counted, fine, times};
+use crate::report::format::{counted, fine, on_cases, times};
 use crate::report::markdown::{beaten, divided_leads};
 use crate::report::{advantage, baseline_kernels, fixed_time, tally};
 
 /// The most families to explain. The others are only named.
 const MAX_EXPLAINED: usize = 2;
+
+/// The most ties to name. More are counted.
+const MAX_TIES: usize = 3;
 
 /// The most counts to name for a winner.
 const MAX_REASONS: usize = 2;
@@ -35,16 +38,14 @@ fn idea(family: &WinningFamily) -> String {
     format!(" ({})", family.about.trim_end_matches('.'))
 }
 
-/// Counts the cases on which another family is as fast, so that the choice between them matters little.
+/// Names the families that are as good as the winners, or counts their cases, so that the choice between them matters little.
 fn near_ties(report: &Report) -> Option<String> {
     let ties: Vec<(&CaseName, &str)> = advantage::near_ties(&report.rivals).collect();
-    let cases = counted(report.rivals.len(), "case");
-    match &*ties {
-        [] => None,
-        [(case, family)] if report.cases.len() > 1 => {
-            Some(format!("On `{case}`, `{family}` is within 2%, which is as good."))
-        }
-        several => Some(format!("On {} of {cases}, another family is within 2%, which is as good.", several.len())),
+    let named = ties.iter().map(|(case, family)| format!("`{family}` on `{case}`"));
+    match ties.len() {
+        0 => None,
+        1..=MAX_TIES => Some(format!("As good (within 2%): {}.", named.collect::<Vec<_>>().join(", "))),
+        some => Some(format!("{} another family is as good (within 2%).", on_cases(some, report.rivals.len()))),
     }
 }
 

@@ -95,7 +95,7 @@ fn a_session_reads_as_markdown() {
     |---|---|---|---|---|
     | **continue this search for another session** (recommended) | - | not known, because the search was too short to extrapolate from | 55 min, $0.18 | little |
     | search only `split-k`, which has hardly been tried | not known | `split-k`: never timed | not known | their best may stay behind |
-    | change the source of `tiled`, or write a new kernel for `b1h1s128` (until then, use `torch sdpa (flash)` there, which is 2.00× as fast). Then run a session like this one | 1.260× | 2.00× on `b1h1s128`, as `torch sdpa (flash)` shows to be possible | up to 5 days of human work ($3,900, 120 lines by COCOMO), or a language model's ($3.75 in all sessions so far); then a session: 55 min, $0.18 | moderate: the gain is known to be possible, but not how |
+    | change the source of `tiled`, or write a new kernel for `b1h1s128` (until then, use `torch sdpa (flash)` there, which is 2.00× as fast). Then run a session like this one | 1.260× | 2.00× on `b1h1s128`, as `torch sdpa (flash)` shows to be possible | up to 5 days of human work ($3,900 at $100 an hour, 120 lines by COCOMO), or a language model's ($3.75 in all sessions so far); then a session: 55 min, $0.18 | moderate: the gain is known to be possible, but not how |
     | stop here | 1.000× | keeps 0.50× over the baseline | 0 s, $0.00 | none |
 
     The 2 sessions of this store so far cost $4.53.

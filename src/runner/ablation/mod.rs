@@ -40,8 +40,8 @@ pub struct AblatedPtx {
     pub diverting: u32,
     /// How many stay, because they decide addresses, loops or synchronisation, or because others would go with them.
     pub kept: u32,
-    /// The numbers of the removed instructions, from 0 in the order of the PTX. For [`Removed::AllKindsAndWaits`], those of the
-    /// waits.
+    /// The numbers of the removed instructions, from 0 in the order of the PTX. For [`Removed::AllKindsAndWaits`], those on which a
+    /// thread may wait.
     numbers: Vec<usize>,
     /// Whether any of them can be removed without the others.
     is_divisible: bool,
@@ -158,7 +158,8 @@ impl AblatedPtx {
                     self.places += 1;
                     self.is_divisible &= alone::can_go(instruction);
                     let is_wait = replacer.waits.removes(instruction);
-                    if is_wait || replacer.removed != Removed::AllKindsAndWaits {
+                    let is_named = is_wait && waits::can_block(instruction);
+                    if is_named || replacer.removed != Removed::AllKindsAndWaits {
                         self.numbers.push(number);
                     }
                     // A wait that is over at once decides the end of its own loop only.

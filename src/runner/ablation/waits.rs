@@ -71,6 +71,12 @@ fn is_wait(instruction: &Instruction<'_>, has_mbarriers: bool) -> bool {
     }
 }
 
+/// Returns whether one of the waits can hold up a thread. The others initialise, arrive or order.
+pub(super) fn can_block(instruction: &Instruction<'_>) -> bool {
+    let has = |modifiers: &[&str]| modifiers.iter().any(|modifier| instruction.has(modifier));
+    has(&["try_wait", "test_wait", "wait_group", "wait_all"]) || instruction.is_block_barrier()
+}
+
 /// Returns whether an instruction begins asynchronous work that something waits for.
 fn is_work(instruction: &Instruction<'_>) -> bool {
     let is_async = instruction.has("async") || instruction.has("mma_async") || instruction.name() == "tcgen05";
