@@ -118,6 +118,12 @@ pub fn on_cases(some: usize, all: usize) -> String {
     }
 }
 
+/// Begins a text with a capital letter, as a sentence does.
+pub fn capitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+}
+
 /// Counts things: `1 session`, `2 sessions`.
 pub fn counted(number: usize, thing: &str) -> String {
     if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }

@@ -183,8 +183,8 @@ fn explain(context: &mut Context, report: &Report) {
     context.insert("line_case", &shown.map(|case| &case.case));
     let breakdown = shown.and_then(|case| case.breakdown.as_ref());
     context.insert("line_iteration", &breakdown.map(|breakdown| breakdown.iteration));
-    context.insert("line_table", &lines::winners(shown.into_iter()));
-    context.insert("all_line_table", &lines::winners(report.cases.iter()));
+    context.insert("line_table", &shown.and_then(lines::first));
+    context.insert("all_line_table", &lines::winners(&report.cases));
     context.insert("lead_table", &divided_leads::leads(report, MAX_CONTESTS));
     context.insert("divided_leads", &divided_leads::divided(report));
     context.insert("all_lead_table", &divided_leads::leads(report, usize::MAX));

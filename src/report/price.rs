@@ -1,7 +1,7 @@
 //! What the recommended options cost, and what they should gain, as far as the recommendation does not say it.
 
 use super::contract::{Choice, Report};
-use super::format::{duration, two_digits, usd};
+use super::format::{capitalised, duration, two_digits, usd};
 use super::{effort, forecast, kernel_idea};
 
 /// The least saving of a GPU hour that is told, in US dollars.
@@ -133,7 +133,8 @@ fn gain(report: &Report, choice: &Choice) -> Option<String> {
             };
             let [_, middle, _] = forecast::quartiles(most);
             let over_all = if report.cases.len() > 1 { " over all cases" } else { "" };
-            Some(format!("{middle:.3}×{over_all} if it becomes faster, at most {most:.3}×, because {gain}.{saving}"))
+            let gain = capitalised(&gain);
+            Some(format!("{middle:.3}×{over_all} if it becomes faster, at most {most:.3}×. {gain}.{saving}"))
         }
         _ => None,
     }
@@ -175,7 +176,7 @@ mod tests {
         let choice = Choice { most: Some(1.5_f64.cbrt()), ..choice.clone() };
         assert_eq!(
             gain(&report, &choice).unwrap(),
-            "1.048× over all cases if it becomes faster, at most 1.145×, because loads from global memory take \
+            "1.048× over all cases if it becomes faster, at most 1.145×. Loads from global memory take \
              33% of the time on `b1h1s128` (measured)."
         );
     }

@@ -71,7 +71,7 @@ mod tests {
         18% on line 113 of the source for `b1h1s128`, `load('113') | x`
         all of it on line 9 of the source for `b1h1s128`, `load('9') | x`
         ");
-        insta::assert_snapshot!(winners(std::iter::once(&case)).unwrap(), @r#"
+        insta::assert_snapshot!(winners(&[case.clone()]).unwrap(), @r#"
         | case | kind | share of the time | line | source | places | without this line alone |
         |---|---|--:|--:|---|--:|--:|
         | b1h1s128 | loads from global memory | 20% | 113 | `load('113') \| x` | 32 | 18% less |

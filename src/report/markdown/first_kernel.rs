@@ -50,12 +50,17 @@ pub(in crate::report) fn on_fma_pipes(report: &Report, case: &str) -> Option<Str
     let case = report.cases.iter().find(|one| one.case == case)?;
     let (first_us, floor_us, fma_us) = (roofline::first_us(case)?, case.floor_us?, case.roofline.as_ref()?.fma_us?);
     let (by_waiting, by_tensor_cores) = (first_us / fma_us, fma_us / floor_us);
-    let busy = percent(fma_us / first_us);
-    let (waiting, lacking) = (times(by_waiting), times(by_tensor_cores));
+    if by_waiting < MIN_FACTOR {
+        return None;
+    }
+    let busy = format!("its FMA pipes are {} busy", percent(fma_us / first_us));
+    if by_tensor_cores < MIN_FACTOR {
+        return Some(format!("Mostly it waits: {busy}. Tensor cores would gain little."));
+    }
     let waiting =
-        format!("its FMA pipes are {busy} busy, and if they were always, it would take {} us ({waiting})", us(fma_us));
-    let lacking = format!("tensor cores are worth at most {lacking}");
-    (by_waiting.min(by_tensor_cores) >= MIN_FACTOR).then(|| match by_waiting >= by_tensor_cores {
+        format!("{busy}, and if they were always, it would take {} us, {} less", us(fma_us), times(by_waiting));
+    let lacking = format!("tensor cores are worth at most {}", times(by_tensor_cores));
+    Some(match by_waiting >= by_tensor_cores {
         true => format!("Mostly it waits: {waiting}. Beyond that, {lacking}."),
         false => format!("Mostly it does without tensor cores: {lacking}. It also waits: {waiting}."),
     })
@@ -163,8 +168,9 @@ mod tests {
     #[test]
     fn the_distance_to_the_floor_is_divided_at_the_peak_of_the_fma_pipes() {
         let mut report = full();
-        assert_eq!(on_fma_pipes(&report, "b1h1s128"), None, "an empty launch takes longer");
+        let launch_bound = on_fma_pipes(&report, "b1h1s128").unwrap();
+        assert_eq!(launch_bound, "Mostly it waits: its FMA pipes are 0.67% busy. Tensor cores would gain little.");
         report.cases[0].floor_us = Some(0.1);
-        insta::assert_snapshot!(on_fma_pipes(&report, "b1h1s128").unwrap(), @"Mostly it waits: its FMA pipes are 0.67% busy, and if they were always, it would take 0.533 us (150×). Beyond that, tensor cores are worth at most 5.33×.");
+        insta::assert_snapshot!(on_fma_pipes(&report, "b1h1s128").unwrap(), @"Mostly it waits: its FMA pipes are 0.67% busy, and if they were always, it would take 0.533 us, 150× less. Beyond that, tensor cores are worth at most 5.33×.");
     }
 }
