@@ -232,8 +232,8 @@ fn against_part(part: &TimePart<'_>, ideas: &[KernelIdea<'_>], cases: &[Case]) -
         before_us,
         after_us: Some([before_us / upper, before_us / lower]),
         expected_from: format!(
-            "{} earlier kernels that beat one of another family: without its largest part, the slower one would have been faster \
-             by some factor, and half of them gained {} of the logarithm of that factor",
+            "{} earlier kernels that beat one of another family; the middle half of them gained {} (on a log scale) of what the slower \
+             one gains without its largest part",
             forecast::PAIRS,
             forecast::share()
         ),

@@ -57,8 +57,7 @@ pub(in crate::report) fn on_fma_pipes(report: &Report, case: &str) -> Option<Str
     if by_tensor_cores < MIN_FACTOR {
         return Some(format!("Mostly it waits: {busy}. Tensor cores would gain little."));
     }
-    let waiting =
-        format!("{busy}, and if they were always, it would take {} us, {} less", us(fma_us), times(by_waiting));
+    let waiting = format!("{busy}; fully busy, they would take {} us, {} less", us(fma_us), times(by_waiting));
     let lacking = format!("tensor cores are worth at most {}", times(by_tensor_cores));
     Some(match by_waiting >= by_tensor_cores {
         true => format!("Mostly it waits: {waiting}. Beyond that, {lacking}."),
@@ -171,6 +170,6 @@ mod tests {
         let launch_bound = on_fma_pipes(&report, "b1h1s128").unwrap();
         assert_eq!(launch_bound, "Mostly it waits: its FMA pipes are 0.67% busy. Tensor cores would gain little.");
         report.cases[0].floor_us = Some(0.1);
-        insta::assert_snapshot!(on_fma_pipes(&report, "b1h1s128").unwrap(), @"Mostly it waits: its FMA pipes are 0.67% busy, and if they were always, it would take 0.533 us, 150× less. Beyond that, tensor cores are worth at most 5.33×.");
+        insta::assert_snapshot!(on_fma_pipes(&report, "b1h1s128").unwrap(), @"Mostly it waits: its FMA pipes are 0.67% busy; fully busy, they would take 0.533 us, 150× less. Beyond that, tensor cores are worth at most 5.33×.");
     }
 }
