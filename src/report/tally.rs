@@ -29,6 +29,12 @@ pub(super) fn tally(report: &Report) -> Option<String> {
     })
 }
 
+/// Says the same, but only if the counts do not explain all counted leads.
+pub(super) fn tally_of_some(report: &Report) -> Option<String> {
+    let leads = leads(&report.advantages, &report.rival_advantages);
+    leads.iter().any(|one| !one.explained).then(|| tally(report)).flatten()
+}
+
 /// Names a lead that the counts do not explain, or counts several.
 fn unexplained(leads: &[&Advantage], count: usize) -> String {
     match leads.iter().find(|one| !one.explained).filter(|_| count == 1) {

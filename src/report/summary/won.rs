@@ -86,7 +86,7 @@ pub(super) fn over_first(report: &Report) -> Option<String> {
 }
 
 /// Says why one winner is faster than a committed winner or the next best family: what the largest lead consists of, or else
-/// which counts explain one, and how many they explain.
+/// which counts explain one, and how many they explain if that is not all.
 pub(super) fn over_rival(report: &Report) -> Option<String> {
     let counted = || {
         let committed = report.advantages.iter().filter(|one| one.role == "committed_winner");
@@ -95,7 +95,10 @@ pub(super) fn over_rival(report: &Report) -> Option<String> {
         let explained = explained.max_by(|a, b| a.after.us.total_cmp(&b.after.us));
         let told = explained
             .map(|one| format!("{}: {}.", advantage::lead(one), advantage::in_short(one, report.environment.sms, 1)));
-        told.or_else(|| tally::tally(report))
+        match told {
+            Some(told) => joined([Some(told), tally::tally_of_some(report)]),
+            None => tally::tally(report),
+        }
     };
     divided_leads::largest_lead(report).or_else(counted)
 }
