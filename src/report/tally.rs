@@ -19,14 +19,16 @@ pub(super) fn tally(report: &Report) -> Option<String> {
         some => format!("; {some} were not counted"),
     };
     let all = leads.len();
-    (all > 0).then(|| {
-        format!(
-            "What a virtual GPU counted explains {} of {} ({}){others}{uncounted}.",
+    let over = over(&leads.iter().map(|one| counted_as(one, report)).collect::<Vec<_>>());
+    match (all, explained) {
+        (0, _) => None,
+        (1, 0) => Some(format!("What a virtual GPU counted does not explain the only such lead ({over}){uncounted}.")),
+        _ => Some(format!(
+            "What a virtual GPU counted explains {} of {} ({over}){others}{uncounted}.",
             self::explained(&leads),
             counted(all, "lead"),
-            over(&leads.iter().map(|one| counted_as(one, report)).collect::<Vec<_>>())
-        )
-    })
+        )),
+    }
 }
 
 /// Says the same, but only if the counts do not explain all counted leads.
