@@ -90,6 +90,9 @@ pub use build::build;
 pub use contract::Report;
 pub use standing::best_of_case;
 
+/// Predicts claims again as if they had been made right after an earlier iteration.
+pub type KnownAfter<'a> = dyn Fn(IterationId, &[&IterationRecord]) -> Vec<Option<Prediction>> + 'a;
+
 /// The input of a report.
 #[derive(Clone, Copy)]
 pub struct ReportInput<'a> {
@@ -114,7 +117,7 @@ pub struct ReportInput<'a> {
     /// Predicts the speed-up of a finding's remedy over the variant that the finding explains.
     pub predict: &'a dyn Fn(&Finding, &Remedy) -> Option<Prediction>,
     /// Predicts claims again as if they had been made right after an earlier iteration.
-    pub known_after: &'a dyn Fn(IterationId, &[&IterationRecord]) -> Vec<Option<Prediction>>,
+    pub known_after: &'a KnownAfter<'a>,
 }
 
 /// Facts that follow from a case and a device. The caller computes them, because the store knows no ops.

@@ -36,14 +36,17 @@ mod tests {
     use crate::domain::ids::IterationId;
     use crate::report::tests::without;
 
-    fn case(kinds: &[(Removed, f64, &[(u32, Option<f64>)])]) -> Case {
+    /// A kind of instruction with its share, and with its lines and their shares.
+    type Kind<'a> = (Removed, f64, &'a [(u32, Option<f64>)]);
+
+    fn case(kinds: &[Kind<'_>]) -> Case {
         let line = |(line, share): &(u32, Option<f64>)| Line {
             line: *line,
             text: format!("load(`{line}`) | x"),
             places: 32,
             share: *share,
         };
-        let without = |(removed, share, lines): &(Removed, f64, &[(u32, Option<f64>)])| Without {
+        let without = |(removed, share, lines): &Kind<'_>| Without {
             lines: lines.iter().map(line).collect(),
             ..without((*removed, *share))
         };
@@ -71,7 +74,7 @@ mod tests {
         18% on line 113 of the source for `b1h1s128`, `load('113') | x`
         all of it on line 9 of the source for `b1h1s128`, `load('9') | x`
         ");
-        insta::assert_snapshot!(winners(&[case.clone()]).unwrap(), @r#"
+        insta::assert_snapshot!(winners(std::slice::from_ref(&case)).unwrap(), @r#"
         | case | kind | share of the time | line | source | places | without this line alone |
         |---|---|--:|--:|---|--:|--:|
         | b1h1s128 | loads from global memory | 20% | 113 | `load('113') \| x` | 32 | 18% less |
