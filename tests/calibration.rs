@@ -8,7 +8,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use optloop::agent::prediction::{again, known_after, learn};
+use optloop::agent::prediction::{again, known_after};
 use optloop::catalog::Project;
 use optloop::domain::family::Family;
 use optloop::domain::history::History;
@@ -30,6 +30,7 @@ fn recorded_sessions_are_predicted_as_they_went() {
         for session in runtime.block_on(store.sessions()).unwrap() {
             let mut record = runtime.block_on(store.session_record(session.id)).unwrap();
             let (count, took) = predict_again(&mut record, &families);
+            let history = History::of(&record);
             let input = ReportInput {
                 record: &record,
                 facts: &[],
@@ -41,7 +42,7 @@ fn recorded_sessions_are_predicted_as_they_went() {
                 began: &[],
                 sources: &[],
                 predict: &|_, _| None,
-                known_after: &|earlier, claims| known_after(&record, &families, earlier, claims),
+                known_after: &|earlier, claims| known_after(&record, &families, &history, earlier, claims),
             };
             println!("{path}, session {}: {count} predictions in {took:?}", session.id);
             print(&build(&input).calibration);
@@ -70,7 +71,7 @@ fn predict_again(record: &mut SessionRecord, families: &[Family]) -> (usize, Dur
         };
         iteration.hypothesis.prediction = prediction;
         iteration.score = iteration.score.map(|_| iteration.hypothesis.score(iteration.actual));
-        learn(&mut history, iteration);
+        history.learn_recorded(iteration);
     }
     (count, took)
 }

@@ -15,7 +15,7 @@ use crate::domain::prediction::{Modelled, Prediction, Strength};
 use crate::domain::refuted::{Tries, ln_speedup};
 use crate::domain::statistics::median;
 use crate::domain::variant::Params;
-pub use again::{again, known_after, learn};
+pub use again::{again, known_after};
 use calibration::Calibration;
 pub use code::Built;
 use process::Process;

@@ -297,7 +297,7 @@ async fn report(
         began: &began,
         sources: &sources,
         predict: &|finding, remedy| facts::predict(&all, &history, finding, remedy),
-        known_after: &|earlier, claims| prediction::known_after(&record, &all, earlier, claims),
+        known_after: &|earlier, claims| prediction::known_after(&record, &all, &history, earlier, claims),
     });
     Ok(Told { report, facts })
 }

@@ -18,7 +18,7 @@ use super::plan::LaunchShape;
 use super::prediction::Direction;
 use super::profile::Profile;
 use super::progress::Progress;
-use super::record::{CaseRecord, SessionRecord};
+use super::record::{CaseRecord, IterationRecord, SessionRecord};
 use super::variant::{Params, VariantHash};
 use super::verdict::Verdict;
 
@@ -133,13 +133,18 @@ pub struct History {
 }
 
 impl History {
+    /// Adds a recorded iteration. One that never ended teaches nothing.
+    pub fn learn_recorded(&mut self, iteration: &IterationRecord) {
+        if let Some(concluded) = Concluded::recorded(iteration, iteration.measurements.clone()) {
+            self.learn(&Begun::recorded(iteration), &concluded);
+        }
+    }
+
     /// Rebuilds what a session learnt from its record, with the verdicts as they stand now.
     pub fn of(record: &SessionRecord) -> Self {
         let mut history = Self::default();
         for iteration in &record.iterations {
-            if let Some(concluded) = Concluded::recorded(iteration, iteration.measurements.clone()) {
-                history.learn(&Begun::recorded(iteration), &concluded);
-            }
+            history.learn_recorded(iteration);
             for found in &iteration.measurements {
                 let counters = found.counters.clone().map(Ok);
                 history.counters.extend(counters.map(|counters| Counted {

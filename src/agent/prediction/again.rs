@@ -5,7 +5,6 @@ use crate::domain::code::CodeFigures;
 use crate::domain::family::Family;
 use crate::domain::history::{Finished, History};
 use crate::domain::ids::IterationId;
-use crate::domain::journal::{Begun, Concluded};
 use crate::domain::prediction::Prediction;
 use crate::domain::record::{IterationRecord, SessionRecord};
 
@@ -28,28 +27,21 @@ pub fn again(
 }
 
 /// Predicts claims of a session as if they had been made right after an earlier iteration, without what was learnt since then.
-/// Claims that could not have been made then have no prediction.
+/// `history` is that of the whole session, in which the claims' references are. Claims that could not have been made then have no
+/// prediction.
 pub fn known_after(
     record: &SessionRecord,
     families: &[Family],
+    history: &History,
     earlier: IterationId,
     claims: &[&IterationRecord],
 ) -> Vec<Option<Prediction>> {
     let until = record.iterations.iter().position(|one| one.id == earlier).map_or(0, |at| at + 1);
     let mut known = History::default();
-    record.iterations[..until].iter().for_each(|iteration| learn(&mut known, iteration));
-    let mut all = known.clone();
-    record.iterations[until..].iter().for_each(|iteration| learn(&mut all, iteration));
+    record.iterations[..until].iter().for_each(|iteration| known.learn_recorded(iteration));
     let predicted = |claim: &&IterationRecord| {
-        let reference = all.iteration(claim.hypothesis.reference.iteration()?)?;
+        let reference = history.iteration(claim.hypothesis.reference.iteration()?)?;
         again(&known, families, claim, reference)
     };
     claims.iter().map(predicted).collect()
-}
-
-/// Adds a recorded iteration to a history.
-pub fn learn(history: &mut History, iteration: &IterationRecord) {
-    if let Some(concluded) = Concluded::recorded(iteration, iteration.measurements.clone()) {
-        history.learn(&Begun::recorded(iteration), &concluded);
-    }
 }
