@@ -100,6 +100,11 @@ const CAUSAL: &str = "attention-fp16-d64";
 const GRID_BUG: [(&str, f64); 4] =
     [("b8h8s128", 2531.0), ("b1h1s128", 41.04), ("b4h1s128", 160.39), ("b4h4s128", 635.55)];
 
+/// The time of a kernel without one kind of instruction, in microseconds.
+fn ablation(removed: Removed, us: f64) -> Ablation {
+    Ablation { removed, places: 4, diverting: 0, kept: 0, time_ns: Ok(us * 1e3), lines: Vec::new() }
+}
+
 #[test]
 fn a_cause_gains_no_more_than_its_instructions_cost() {
     let states = [("long_scoreboard", 60.0), ("selected", 40.0)].map(|(state, samples)| (state.to_owned(), samples));
@@ -107,15 +112,7 @@ fn a_cause_gains_no_more_than_its_instructions_cost() {
         LaunchCounters { kernel: "attention".to_owned(), warp_states: states.into(), ..LaunchCounters::default() };
     let counters = Counters { tool: "ncu".to_owned(), launches: vec![launch] };
     let stalls = |without_us: f64| {
-        let one = |removed, us: f64| Ablation {
-            removed,
-            places: 4,
-            diverting: 0,
-            kept: 0,
-            time_ns: Ok(us * 1e3),
-            lines: Vec::new(),
-        };
-        let ablations = [one(Removed::Nothing, 500.0), one(Removed::GlobalLoads, without_us)];
+        let ablations = [ablation(Removed::Nothing, 500.0), ablation(Removed::GlobalLoads, without_us)];
         let times = (&[("b8h8s128", 500.0)][..], &[][..]);
         let findings = diagnosed_by(
             CAUSAL,
@@ -164,15 +161,7 @@ fn a_gain_stays_although_the_model_is_off_if_the_instructions_cost_enough() {
     launch.without = vec![Without { cause: Cause::Exponentials, ns: 6400.0 }];
     let profile = Profile { launches: vec![launch], checked_on: None };
     let found = |without_us: f64| {
-        let one = |removed, us: f64| Ablation {
-            removed,
-            places: 4,
-            diverting: 0,
-            kept: 0,
-            time_ns: Ok(us * 1e3),
-            lines: Vec::new(),
-        };
-        let ablations = [one(Removed::Nothing, 5.0), one(Removed::SpecialFunctions, without_us)];
+        let ablations = [ablation(Removed::Nothing, 5.0), ablation(Removed::SpecialFunctions, without_us)];
         let counts = Counts { profile: Some(&profile), ablations: &ablations, ..Counts::default() };
         let findings = diagnosed_by(CAUSAL, "attention-scalar", (&[("b1h8s512", 5.0)], &[]), &[], counts);
         let found = findings.into_iter().find(|finding| finding.rule == "special-functions").unwrap();
