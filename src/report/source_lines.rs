@@ -22,7 +22,7 @@ pub(super) fn first(case: &Case, removed: Removed) -> Option<String> {
     })
 }
 
-/// Makes a text from a source code in Markdown.
+/// Formats a line of source code as code in Markdown.
 pub(super) fn code(text: &str) -> String {
     format!("`{}`", text.replace('`', "'"))
 }
