@@ -25,6 +25,9 @@ const BANDS: [f64; 4] = [0.5, 0.8, 0.95, 1.05];
 /// Tries below which a parameter or a mechanism is left out.
 const MIN_TRIES: usize = 3;
 
+/// Predicts claims again with what was known after the first ones of their kind.
+type PredictEarly<'a> = dyn Fn(&[&IterationRecord]) -> Option<Vec<Option<Prediction>>> + 'a;
+
 /// A claim with its outcome.
 #[derive(Clone, Copy)]
 struct Tested<'a> {
@@ -99,13 +102,15 @@ fn kept(tested: &[Tested<'_>], input: &ReportInput<'_>) -> Vec<Kept> {
     let mut rows = Vec::new();
     for kind in kinds {
         let of_kind: Vec<_> = tested.iter().copied().filter(|claim| claim.iteration.origin.name() == kind).collect();
-        rows.extend(judged(kind, None, &of_kind, input));
+        let early = of_kind.get(ENDS.min(of_kind.len().div_ceil(2)) - 1).map(|claim| claim.iteration.id);
+        let predict_early = |claims: &[&IterationRecord]| early.map(|early| (input.known_after)(early, claims));
+        rows.extend(judged(kind, None, &of_kind, &predict_early));
         for band in 0..=BANDS.len() {
             let (lo, hi) = (band.checked_sub(1).map(|below| BANDS[below]), BANDS.get(band).copied());
             let is_in =
                 |claim: &&Tested<'_>| lo.is_none_or(|lo| claim.median >= lo) && hi.is_none_or(|hi| claim.median < hi);
             let in_band: Vec<_> = of_kind.iter().filter(is_in).copied().collect();
-            rows.extend(judged(kind, Some([lo, hi]), &in_band, input));
+            rows.extend(judged(kind, Some([lo, hi]), &in_band, &predict_early));
         }
     }
     rows
@@ -115,7 +120,7 @@ fn judged(
     kind: &'static str,
     band: Option<[Option<f64>; 2]>,
     claims: &[Tested<'_>],
-    input: &ReportInput<'_>,
+    predict_early: &PredictEarly<'_>,
 ) -> Option<Kept> {
     let covered = claims.iter().filter(|claim| claim.prediction.covers(claim.actual)).count();
     let interval = share_interval(covered, claims.len())?;
@@ -127,7 +132,7 @@ fn judged(
     let differences: Vec<f64> = claims.iter().map(|claim| claim.crps.prediction - claim.crps.no_change).collect();
     let (difference, limits) = mean_interval(&differences)?;
     let enough = claims.len() >= ENOUGH;
-    let learnt = enough.then(|| learnt(&claims[..ends], &claims[claims.len() - ends..], input)).flatten();
+    let learnt = enough.then(|| learnt(&claims[claims.len() - ends..], predict_early)).flatten();
     Some(Kept {
         kind,
         band,
@@ -159,12 +164,12 @@ fn narrowed(first: &[f64], last: &[f64]) -> Option<[f64; 3]> {
     Some([last.0 / first.0, interval.lo, interval.hi])
 }
 
-/// Returns the median width that the last claims would have had right after the first ones, and what is left of its logarithm in
+/// Returns the median width that the last claims would have had right after the first ones of their kind, and what is left of its logarithm in
 /// the median claim, with the 95% interval. Last claims are about other configurations than first ones, so only the same claims
 /// show what was learnt. None if fewer than half of them could have been made then.
-fn learnt(first: &[Tested<'_>], last: &[Tested<'_>], input: &ReportInput<'_>) -> Option<(f64, [f64; 3])> {
+fn learnt(last: &[Tested<'_>], predict_early: &PredictEarly<'_>) -> Option<(f64, [f64; 3])> {
     let iterations: Vec<&IterationRecord> = last.iter().map(|claim| claim.iteration).collect();
-    let early = (input.known_after)(first.last()?.iteration.id, &iterations);
+    let early = predict_early(&iterations)?;
     let both = last.iter().zip(early).filter_map(|(claim, early)| Some((claim.prediction.width(), early?.width())));
     let both: Vec<(f64, f64)> = both.filter(|(_, early)| *early > 1.0).collect();
     if 2 * both.len() < last.len() {

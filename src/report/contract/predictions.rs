@@ -96,7 +96,7 @@ pub struct Kept {
     /// What is left of the logarithm of the width, with its 95% interval: estimate, low and high. Null below 50
     /// claims.
     pub narrowed: Option<[f64; 3]>,
-    /// The median factor that the last claims would have with what was known after the first ones. Null below 50 claims, or if
+    /// The median factor that the last claims would have with what was known after the first ones of the kind. Null below 50 claims, or if
     /// fewer than half of the last claims could have been made then.
     pub early_width: Option<f64>,
     /// What is left of the logarithm of the width of the same claims, the median of the last ones with its 95% interval: estimate,
