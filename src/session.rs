@@ -282,7 +282,8 @@ impl<'a> Session<'a> {
             parts;
         let (generated, device) = (Vec::new(), worker.info().clone());
         let compilations = options.compilations;
-        let setup = SessionSetup { workload, families, searched, generated, known, device, options };
+        let counts_baselines = parts.baseline.as_ref().is_some_and(BaselineProgram::may_be_profiled);
+        let setup = SessionSetup { workload, families, searched, generated, known, device, counts_baselines, options };
         Self {
             id,
             state: SessionState::new(Arc::new(setup)),
@@ -387,6 +388,7 @@ impl<'a> Session<'a> {
                     self.try_faster_step()?;
                 }
                 Action::Profile(due) => self.profile(&due).await?,
+                Action::ProfileBaselines(due) => self.profile_baselines(&due).await?,
                 Action::Ablate(due) => self.ablate(&due).await?,
                 Action::TimeBaselines => {
                     if let Some(timed) = self.deadline.clone().within(self.time_baselines()).await {

@@ -20,6 +20,8 @@ import warnings
 import torch
 
 PROTOCOL = 2
+# With it, the requests are in a file. Where a profiler runs a program, it has standard input to itself.
+REQUESTS_OPTION = "--requests"
 DTYPES = {
     "f16": torch.float16,
     "bf16": torch.bfloat16,
@@ -41,6 +43,8 @@ SAMPLE_FACTOR = 2
 # are not so many of them that one pass takes far longer than a sample should.
 COLD_L2_SIZES = 3
 MAX_SETS = 4096
+# Calls of a backend before any that counts.
+CALLS_BEFORE = 3
 # Eager calls are timed in loops, as long as a user's would be, but of 20 ms at most: long calls hide no overhead.
 EAGER_LOOPS = 5
 EAGER_CALLS = 20
@@ -292,7 +296,7 @@ def prepare_backend(name, backend, case, request, timer):
         with torch.cuda.stream(stream):
             # A library's first calls choose algorithms and allocate, neither of which a capture allows.
             outputs = [None] * len(case.sets)
-            for index in range(3):
+            for index in range(CALLS_BEFORE):
                 case.call(index, outputs)
         torch.cuda.current_stream().wait_stream(stream)
         torch.cuda.synchronize()
@@ -393,6 +397,24 @@ class Session:
         times = captured.replays_ns(request["samples"])
         return {"samples_ns": [ns / captured.launches for ns in times], "graph_node_ns": node_ns}
 
+    def profile(self, request):
+        """Makes one call of a backend while a profiler counts. The calls before it load libraries and fill caches."""
+        torch.cuda.set_device(request["device"])
+        mode, name = multiply_in(request.get("compute", "dtype")), request["backend"]
+        if name not in self.backends:
+            raise Refused(f"there is no backend `{name}`")
+        case = self.case(request)
+        case.check(name)
+        with torch.no_grad(), self.backends[name]():
+            for _ in range(CALLS_BEFORE):
+                case.compute(*case.sets[0])
+            torch.cuda.synchronize()
+            torch.cuda.profiler.start()
+            case.compute(*case.sets[0])
+            torch.cuda.synchronize()
+            torch.cuda.profiler.stop()
+            return {"compute": mode, "kernels": kernels_of(case)}
+
     def release(self, _request):
         torch.cuda.synchronize()
         self.captured.clear()
@@ -417,8 +439,15 @@ def serve(case, backends):
     # The protocol has standard output to itself: what a library prints goes where errors go.
     answers, sys.stdout = sys.stdout, sys.stderr
     session = Session(case, backends)
-    requests = {"hello": session.hello, "prepare": session.prepare, "sample": session.sample, "release": session.release}
-    for line in sys.stdin:
+    requests = {
+        "hello": session.hello,
+        "prepare": session.prepare,
+        "sample": session.sample,
+        "release": session.release,
+        "profile": session.profile,
+    }
+    from_file = sys.argv[1:2] == [REQUESTS_OPTION]
+    for line in open(sys.argv[2]) if from_file else sys.stdin:
         try:
             request = json.loads(line)
             if request["request"] not in requests:

@@ -145,6 +145,9 @@ impl<'a, W: Write> Progress<'a, W> {
             Event::Counters { case, iteration } => {
                 say(&format!("{case}: the hardware counters of iteration {iteration} are on record"));
             }
+            Event::BaselineCounters { case, name } => {
+                say(&format!("{case}: the hardware counters of {name} are on record"));
+            }
             Event::NoCounters { reason } => say(&format!("no hardware counters: {reason}")),
             Event::Ablated { case, iteration } => {
                 say(&format!("{case}: iteration {iteration} was timed without each kind of instruction"));

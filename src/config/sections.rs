@@ -101,7 +101,7 @@ pub struct BaselineConfig {
 pub struct CountersConfig {
     /// The largest share of the time budget that reading hardware counters may take. 0 for no counters.
     pub budget_share: f64,
-    /// The longest that reading the counters of one variant on one case may take.
+    /// The longest that one run of ncu may take, which counts one variant on one case, or the baselines.
     pub timeout: String,
 }
 
@@ -229,7 +229,7 @@ impl Default for AblationsConfig {
 
 impl Default for CountersConfig {
     fn default() -> Self {
-        Self { budget_share: 0.05, timeout: "60s".to_owned() }
+        Self { budget_share: 0.06, timeout: "60s".to_owned() }
     }
 }
 

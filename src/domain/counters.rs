@@ -36,6 +36,8 @@ pub struct LaunchCounters {
     pub fma_pct: Option<f64>,
     /// Use of the pipe for special functions (XU, also called MUFU), in percent.
     pub xu_pct: Option<f64>,
+    /// Instructions that warps executed.
+    pub instructions: Option<f64>,
     /// Issue slots used while an SM was active, in percent.
     pub issue_pct: Option<f64>,
     /// Bandwidth of device memory used, in percent.
@@ -148,6 +150,19 @@ pub struct Counted {
     /// The counters, or why there are none.
     pub counters: Result<Counters, String>,
     /// How long it took, in seconds.
+    pub wall_s: f64,
+}
+
+/// The counters of one call of a baseline's backend on a case, or one sentence on why there are none. A fact about a session.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CountedBaseline {
+    /// The case.
+    pub case: CaseName,
+    /// The baseline's name for the backend.
+    pub name: String,
+    /// The counters, or why there are none.
+    pub counters: Result<Counters, String>,
+    /// How long it took, in seconds. Calls that one process makes share its time.
     pub wall_s: f64,
 }
 

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::ablation::{Ablated, Ablation};
 use super::attempt::Attempt;
 use super::code::CodeFigures;
-use super::counters::{Counted, Counters};
+use super::counters::{Counted, CountedBaseline, Counters};
 use super::evaluation::Outcome;
 use super::experiment::{Experiment, PathStep};
 use super::hypothesis::Hypothesis;
@@ -119,6 +119,8 @@ pub struct History {
     pub progress: HashMap<CaseName, Progress>,
     /// The hardware counters that were read, and why others were not, oldest first.
     pub counters: Vec<Counted>,
+    /// The same of baselines.
+    pub baseline_counters: Vec<CountedBaseline>,
     /// The ablations of variants, oldest first.
     pub ablations: Vec<Ablated>,
     /// What experiments have shown, oldest first. Their times are in no other list.
@@ -142,7 +144,7 @@ impl History {
 
     /// Rebuilds what a session learnt from its record, with the verdicts as they stand now.
     pub fn of(record: &SessionRecord) -> Self {
-        let mut history = Self::default();
+        let mut history = Self { baseline_counters: record.baseline_counters.clone(), ..Self::default() };
         for iteration in &record.iterations {
             history.learn_recorded(iteration);
             for found in &iteration.measurements {

@@ -9,7 +9,7 @@ use super::ablation::Ablated;
 use super::call_record::{CallBegun, CallEnded};
 use super::code::CodeFigures;
 use super::cost::Spent;
-use super::counters::Counted;
+use super::counters::{Counted, CountedBaseline};
 use super::evaluation::{Evaluation, Outcome};
 use super::hypothesis::Hypothesis;
 use super::ids::{CaseName, IterationId};
@@ -47,6 +47,8 @@ pub enum Record {
     },
     /// Hardware counters have been read, or could not be.
     Counted(Box<Counted>),
+    /// Hardware counters of a baseline have been read, or could not be.
+    CountedBaseline(Box<CountedBaseline>),
     /// A variant has been timed without each kind of instruction.
     Ablated(Box<Ablated>),
     /// Money and device time that belong to no single iteration.

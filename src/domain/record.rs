@@ -13,7 +13,7 @@ use super::comparison::Comparison;
 use super::compute::Compute;
 use super::correctness::Correctness;
 use super::cost::Spent;
-use super::counters::Counters;
+use super::counters::{CountedBaseline, Counters};
 use super::device::{DeviceInfo, TimeSource};
 use super::evaluation::{Measurement, Outcome};
 use super::family::Family;
@@ -263,6 +263,8 @@ pub struct SessionRecord {
     pub environment: Environment,
     /// The baselines of its cases.
     pub baselines: Vec<Baseline>,
+    /// The hardware counters of baselines, and why there are none of others.
+    pub baseline_counters: Vec<CountedBaseline>,
     /// Its iterations, oldest first: all of them, unless there is an excerpt.
     pub iterations: Vec<IterationRecord>,
     /// What `iterations` holds of a session that has too many to read them all, and figures about all of them.

@@ -66,9 +66,8 @@ fn told(report: &Report, most: usize, what: fn(&Case) -> Option<String>) -> Opti
     let told = (!told.is_empty()).then(|| told.join("; "))?;
     Some(match idle.len() {
         0 if is_as_busy => {
-            format!(
-                "The fastest baselines keep about as many of the {sms} SMs busy: {told}. How they differ inside is not known."
-            )
+            let inside = if report.counted_leads.is_empty() { " How they differ inside is not known." } else { "" };
+            format!("The fastest baselines keep about as many of the {sms} SMs busy: {told}.{inside}")
         }
         0 => format!("What the fastest baselines launch: {told}."),
         some => format!(

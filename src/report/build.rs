@@ -9,9 +9,10 @@ use super::contract::{
 };
 use super::standing::{self, winners};
 use super::{
-    CaseFacts, FamilyFacts, ReportInput, advantage, baselines, beaten, began, breakdown, calibration, credits,
-    decision, divided, excluded, exhausted, findings, gains, improved_by, ladder, limiter, model_check, next_steps,
-    options, outlook, parameters, paths, phases, pictures, rivals, roofline, scaling, summary, tuned_alone, undivided,
+    CaseFacts, FamilyFacts, ReportInput, advantage, baselines, beaten, began, breakdown, calibration, counted_leads,
+    credits, decision, divided, excluded, exhausted, findings, gains, improved_by, ladder, limiter, model_check,
+    next_steps, options, outlook, parameters, paths, phases, pictures, rivals, roofline, scaling, summary, tuned_alone,
+    undivided,
 };
 use crate::domain::check::Check;
 use crate::domain::comparison::Role;
@@ -70,6 +71,7 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         ladders: Vec::new(),
         advantages,
         rival_advantages,
+        counted_leads: Vec::new(),
         first_advantage: None,
         tuned_alone: None,
         paths: paths::of(record),
@@ -123,6 +125,7 @@ fn explain(report: &mut Report, input: &ReportInput<'_>) {
     let cases = &report.cases;
     report.first_breakdown = first_breakdown(&report.diagnoses, record);
     report.ablated_leads = breakdown::leads(cases, record);
+    report.counted_leads = counted_leads::of(cases, record);
     report.first_advantage = advantage::over_first(cases, &report.diagnoses, input);
     report.progress = pictures::progress(record, cases);
     report.lineages = pictures::lineages(cases, input);

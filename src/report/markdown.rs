@@ -2,6 +2,7 @@
 
 pub(super) mod beaten;
 pub(super) mod breakdown;
+pub(super) mod counted_leads;
 pub(super) mod divided_leads;
 mod effects;
 mod explanations;
@@ -191,6 +192,11 @@ fn explain(context: &mut Context, report: &Report) {
     context.insert("undivided_sentence", &undivided::missing(report));
     context.insert("lead_sentence", &divided_leads::most_of_leads(report));
     context.insert("baseline_sentence", &baseline_kernels::sentence(report));
+    context.insert(
+        "counted_lead_sentences",
+        &report.counted_leads.iter().map(super::counted_leads::sentence).collect::<Vec<_>>(),
+    );
+    context.insert("counted_lead_table", &counted_leads::table(&report.counted_leads));
     context.insert("first_won", &sentences::over_first(report));
     context.insert("winner_causes", &explanations::causes(report));
     context.insert("accounted", &sentences::accounted(report));

@@ -8,6 +8,7 @@ mod case_inputs;
 mod fastest;
 pub mod guard;
 mod process;
+mod profile;
 mod protocol;
 pub mod shipped;
 
@@ -33,6 +34,8 @@ use crate::runner::messages::SampleGroup;
 
 pub use fastest::fastest;
 pub use process::{Failure, answer, parse_answer};
+pub use profile::ProfiledCall;
+pub(in crate::runner) use profile::answers;
 pub use protocol::{Hello, Prepared, PreparedBackend, Released, Sampled};
 
 /// The project's folder for programs that the configured interpreter runs.

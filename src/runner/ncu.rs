@@ -4,6 +4,7 @@
 //! program of the user's installation and never one of the project. Where it is missing, is not permitted or hangs, the
 //! answer is one sentence.
 
+mod baselines;
 mod metrics;
 mod output;
 #[cfg(test)]
@@ -95,18 +96,25 @@ impl Profiler {
     /// Makes the command that profiles the second execution of a plan.
     fn command(&self, ncu: &Path, request: &LaunchRequest, folder: &TempDir) -> Command {
         let launches = request.plan.launches.len().to_string();
+        let mut command = self.counting(ncu, folder, request.cold);
+        command
+            .args(["--launch-skip", &launches, "--launch-count", &launches])
+            .arg(&self.exe)
+            .args(["profiled", "--device", &self.choice.to_string(), "--request"])
+            .arg(folder.path().join("request"));
+        command
+    }
+
+    /// Makes a command that has ncu count everything, with cold caches or with warm ones. What to profile follows.
+    fn counting(&self, ncu: &Path, folder: &TempDir, cold: bool) -> Command {
         let mut command = self.guarded(ncu, folder);
         command
             .args(["--csv", "--page", "raw", "--print-units", "base"])
             // The clocks stay as they are when times are measured. Changing them needs root, and others share the GPU.
             .args(["--clock-control", "none"])
-            .args(["--cache-control", if request.cold { "all" } else { "none" }])
+            .args(["--cache-control", if cold { "all" } else { "none" }])
             .args(["--target-processes", "all"])
-            .args(["--launch-skip", &launches, "--launch-count", &launches])
-            .args(["--metrics", &metrics::metric_names()])
-            .arg(&self.exe)
-            .args(["profiled", "--device", &self.choice.to_string(), "--request"])
-            .arg(folder.path().join("request"));
+            .args(["--metrics", &metrics::metric_names()]);
         command
     }
 

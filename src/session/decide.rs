@@ -135,6 +135,8 @@ pub(super) enum Action {
     WalkPath(PathStepDue),
     /// Read the hardware counters of a variant.
     Profile(OnCase),
+    /// Read the hardware counters of the fastest baselines of cases.
+    ProfileBaselines(Vec<CaseName>),
     /// Time a variant without each kind of instruction.
     Ablate(OnCase),
     /// Time the baselines, which takes the device for itself.
@@ -166,10 +168,12 @@ pub(super) fn next_action(state: &SessionState, phase: &Phase, moment: &Moment) 
             // A final may take the rest of the time.
             let time = &moment.time;
             let profile = || state.incumbent_profile(time).map(Action::Profile);
+            let baselines =
+                || Some(state.baselines_profile(time)).filter(|due| !due.is_empty()).map(Action::ProfileBaselines);
             let ablation = || state.ablation(time, queue.is_empty()).map(Action::Ablate);
             // A final may choose another winner. Those are ablated after it, and so are rivals.
             let due = match (*held, queue.is_empty()) {
-                (false, _) => profile().or_else(ablation),
+                (false, _) => profile().or_else(baselines).or_else(ablation),
                 (true, true) => ablation(),
                 (true, false) => None,
             };

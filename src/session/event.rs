@@ -246,6 +246,13 @@ pub enum Event<'a> {
         /// The iteration that measured the variant.
         iteration: IterationId,
     },
+    /// The hardware counters of the fastest baseline on a case are on record.
+    BaselineCounters {
+        /// The case.
+        case: &'a str,
+        /// The baseline.
+        name: &'a str,
+    },
     /// There are no hardware counters, or no more of them.
     NoCounters {
         /// The reason.

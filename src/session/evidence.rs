@@ -15,6 +15,10 @@ const PROFILE_TIME: Duration = Duration::from_secs(4);
 /// The most profiles of a session: of the initial kernel, and of the incumbents that are furthest from their floors.
 const MAX_PROFILES: usize = 4;
 
+/// The estimated time of profiling baselines, all in one process. Five calls took 10.3 s, and one 9.7 s, of which Python took
+/// 5.4 s without ncu (H100, 2026-11-28, `ncu python3 torch_sdpa.py`).
+const BASELINES_TIME: Duration = Duration::from_secs(11);
+
 /// A variant to look into, on a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OnCase {
@@ -29,7 +33,8 @@ impl SessionState {
     /// may end late.
     pub fn profiles_time(&self) -> Duration {
         let open = MAX_PROFILES.saturating_sub(self.profiles()).min(self.setup().workload.cases.len());
-        let wanted = self.profile_time().saturating_mul(open as u32 + 1);
+        let own = self.profile_time().saturating_mul(open as u32 + 1);
+        let wanted = if self.may_profile_baselines() { own + BASELINES_TIME } else { own };
         if self.may_profile() { wanted.min(self.profiles_share()) } else { Duration::ZERO }
     }
 
@@ -69,22 +74,52 @@ impl SessionState {
         self.has_room_for_profile(time).then_some(due)
     }
 
-    /// Returns whether a profile fits into its share of the budget, and into what is left beside the finals.
-    fn has_room_for_profile(&self, time: &Time) -> bool {
-        let (budget, takes) = (&self.setup().options.budget, self.profile_time());
-        let left = self.meter().left(budget, time, self.finals_time());
-        let affords = self.meter().affords(budget, time, takes + self.finals_device_time());
-        self.may_profile() && affords && takes <= left && takes <= self.profiles_share()
+    /// Returns the cases on which the fastest baseline is due to be profiled: those with counters of their incumbents, and
+    /// with caches in the same state as the first of them. They are profiled at once.
+    pub fn baselines_profile(&self, time: &Time) -> Vec<CaseName> {
+        if !self.may_profile_baselines() || !self.has_room(BASELINES_TIME, time) {
+            return Vec::new();
+        }
+        let setup = self.setup();
+        let regime = |name: &CaseName| Some(setup.workload.case(name).ok()?.regime.on(&setup.device));
+        let is_due = |name: &CaseName| {
+            let incumbent = self.incumbent(name);
+            incumbent.is_some_and(|incumbent| self.history().counters_of(&incumbent.hash, name).is_some())
+        };
+        let has_program = self.cases().filter(|(_, case)| case.backend().is_some());
+        let mut due: Vec<CaseName> = has_program.map(|(name, _)| name.clone()).filter(is_due).collect();
+        let first = due.first().and_then(regime);
+        due.retain(|name| regime(name) == first);
+        due
     }
 
-    /// Returns whether more profiles may be asked for. One failure is enough: it is the tool's, since the variant has
-    /// passed its checks.
+    /// Returns whether baselines may be profiled: once in a session.
+    fn may_profile_baselines(&self) -> bool {
+        self.may_count() && self.setup().counts_baselines && self.history().baseline_counters.is_empty()
+    }
+
+    /// Returns whether a profile fits into its share of the budget, and into what is left beside the finals.
+    fn has_room_for_profile(&self, time: &Time) -> bool {
+        self.may_profile() && self.has_room(self.profile_time(), time)
+    }
+
+    fn has_room(&self, takes: Duration, time: &Time) -> bool {
+        let budget = &self.setup().options.budget;
+        let left = self.meter().left(budget, time, self.finals_time());
+        let affords = self.meter().affords(budget, time, takes + self.finals_device_time());
+        affords && takes <= left && takes <= self.profiles_share()
+    }
+
+    /// Returns whether more profiles may be asked for.
     fn may_profile(&self) -> bool {
+        self.may_count() && self.profiles() < MAX_PROFILES
+    }
+
+    /// Returns whether the session reads counters. One failure is enough: it is the tool's, since the variant has passed its
+    /// checks.
+    fn may_count(&self) -> bool {
         let has_failed = self.history().counters.iter().any(|counted| counted.counters.is_err());
-        self.setup().options.counters_share > 0.0
-            && self.setup().samples_times()
-            && !has_failed
-            && self.profiles() < MAX_PROFILES
+        self.setup().options.counters_share > 0.0 && self.setup().samples_times() && !has_failed
     }
 
     /// Returns the number of profiles so far.
@@ -95,12 +130,18 @@ impl SessionState {
     /// Returns what is left of the profiles' share of the budget.
     fn profiles_share(&self) -> Duration {
         let share = self.setup().options.budget.wall.mul_f64(self.setup().options.counters_share);
-        share.saturating_sub(self.profiled())
+        share.saturating_sub(self.profiled() + self.baselines_profiled())
     }
 
-    /// Returns the time of all profiles so far.
+    /// Returns the time of all profiles of variants so far.
     fn profiled(&self) -> Duration {
         let walls = self.history().counters.iter().map(|counted| counted.wall_s);
+        Duration::try_from_secs_f64(walls.sum()).unwrap_or_default()
+    }
+
+    /// Returns the time of the profiles of baselines.
+    fn baselines_profiled(&self) -> Duration {
+        let walls = self.history().baseline_counters.iter().map(|counted| counted.wall_s);
         Duration::try_from_secs_f64(walls.sum()).unwrap_or_default()
     }
 

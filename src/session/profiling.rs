@@ -1,14 +1,18 @@
-//! Has the hardware counters of a variant read, and records them or why there are none.
+//! Has the hardware counters of variants and of baselines read, and records them or why there are none.
+
+use std::collections::BTreeSet;
 
 use anyhow::Context;
 
 use super::event::Event;
 use super::evidence::OnCase;
 use super::{BUDGET, Session};
-use crate::domain::counters::{Counted, Counters};
+use crate::domain::counters::{Counted, CountedBaseline, Counters};
+use crate::domain::ids::CaseName;
 use crate::domain::journal::Record;
 use crate::domain::regime::Regime;
 use crate::runner::activity;
+use crate::runner::baseline::ProfiledCall;
 use crate::runner::inputs;
 use crate::runner::messages::{LaunchRequest, ProblemRequest};
 
@@ -39,6 +43,63 @@ impl Session<'_> {
         self.state.apply(&Record::Counted(Box::new(counted)));
         self.state.apply(&Record::Booked(spent));
         Ok(())
+    }
+
+    /// Profiles the fastest baselines of cases and records their counters. They are charged to the session.
+    pub(super) async fn profile_baselines(&mut self, due: &[CaseName]) -> anyhow::Result<()> {
+        let _running = activity::begin("the hardware counters of the baselines", None);
+        let calls: Vec<ProfiledCall> = due.iter().filter_map(|case| self.profiled_call(case)).collect();
+        let found = match self.deadline.clone().within(self.count_baselines(&calls)).await {
+            Some(found) => found,
+            None => Err(format!("there was no time left for them ({BUDGET})")),
+        };
+        let counters = match found {
+            Ok(counters) => counters,
+            Err(reason) => vec![Err(reason); calls.len()],
+        };
+        let now = self.clock.running();
+        let wall_s = self.clock.since_record(now).as_secs_f64() / calls.len().max(1) as f64;
+        let mut told = BTreeSet::new();
+        for (call, counters) in calls.into_iter().zip(counters) {
+            let counted = CountedBaseline { case: call.case.name, name: call.backend, counters, wall_s };
+            let spent = self.state.meter().unrecorded(&self.time());
+            let recorded = self.store.record_baseline_counters(self.id, &counted, spent).await;
+            recorded.context("Failed to record the hardware counters of a baseline")?;
+            match &counted.counters {
+                Ok(_) => {
+                    self.observer.event(&Event::BaselineCounters { case: &counted.case, name: &counted.name });
+                }
+                Err(reason) if told.insert(reason.clone()) => self.observer.event(&Event::NoCounters { reason }),
+                Err(_) => {}
+            }
+            self.state.apply(&Record::CountedBaseline(Box::new(counted)));
+            self.state.apply(&Record::Booked(spent));
+        }
+        self.clock.note_record(now);
+        Ok(())
+    }
+
+    /// Returns a call of the fastest baseline of a case. None if it has no program.
+    fn profiled_call(&self, case: &CaseName) -> Option<ProfiledCall> {
+        let setup = self.state.setup();
+        let workload = &setup.workload;
+        Some(ProfiledCall {
+            op: workload.op,
+            dtype: workload.dtype,
+            compute: workload.compute,
+            case: workload.case(case).ok()?.clone(),
+            backend: self.state.case(case)?.backend()?.to_owned(),
+            l2_bytes: setup.device.l2_bytes,
+            input_seed: inputs::mix(setup.options.seed, &["profile", case]),
+        })
+    }
+
+    /// Reads the counters of calls, all in one process. The outer error says why there are none of any.
+    async fn count_baselines(&self, calls: &[ProfiledCall]) -> Result<Vec<Result<Counters, String>>, String> {
+        let program = self.baseline_program.as_ref().ok_or("there is no baseline program")?;
+        let device = &self.state.setup().device;
+        let cold = calls.first().is_some_and(|call| call.case.regime.on(device) == Regime::Cold);
+        self.profiler.count_baselines(program, calls, cold).await
     }
 
     /// Returns the request to execute a variant's plan on a case.

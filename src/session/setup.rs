@@ -66,6 +66,8 @@ pub(super) struct SessionSetup {
     pub known: Vec<KnownWinner>,
     /// The device, with its ceilings.
     pub device: DeviceInfo,
+    /// Whether a profiler may count what the baseline program does.
+    pub counts_baselines: bool,
     /// The options of the session.
     pub options: Options,
 }

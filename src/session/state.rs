@@ -154,6 +154,7 @@ impl SessionState {
             Record::Final(last) => self.settle(last),
             Record::Committed { iteration, case } => self.case_mut(case).committed(*iteration),
             Record::Counted(counted) => self.history.counters.push(counted.as_ref().clone()),
+            Record::CountedBaseline(counted) => self.history.baseline_counters.push(counted.as_ref().clone()),
             Record::Ablated(ablated) => self.history.ablations.push(ablated.as_ref().clone()),
             Record::Booked(spent) => self.meter.book(*spent),
             Record::CallBegun(begun) => {

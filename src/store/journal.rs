@@ -32,6 +32,7 @@ enum Kind {
     Committed,
     Booked,
     Counted,
+    CountedBaseline,
     Ablated,
     CallBegun,
     CallEnded,
@@ -149,6 +150,12 @@ impl<'r> Referents<'r> {
             Kind::Counted => {
                 let key = (self.iteration(row)?.id, case()?);
                 Record::Counted(Box::new(required(self.counters.remove(&key), "iteration_id")?))
+            }
+            Kind::CountedBaseline => {
+                let (case, name) = (case()?, detail()?);
+                let counters = &self.record.baseline_counters;
+                let counted = counters.iter().find(|found| found.case == case && found.name == name);
+                Record::CountedBaseline(Box::new(required(counted, "detail")?.clone()))
             }
             Kind::Ablated => {
                 let key = (self.iteration(row)?.id, case()?);

@@ -6,6 +6,7 @@
 mod ablations;
 mod artifacts;
 mod backup;
+mod baseline_counters;
 mod calls;
 mod claims;
 mod columns;

@@ -90,6 +90,7 @@ impl Store {
             session,
             environment: self.environment_of(id).await?,
             baselines: self.baselines_of(id).await?,
+            baseline_counters: self.baseline_counters_of(id).await?,
             iterations: Vec::new(),
             excerpt: None,
             finals: self.finals_of(id).await?,

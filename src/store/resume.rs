@@ -66,6 +66,8 @@ impl Store {
                            WHERE session_id = s.id AND ordinal > COALESCE(r.begun, 0))
                         + (SELECT TOTAL(c.wall_s) FROM counters c JOIN iterations i ON i.id = c.iteration_id
                            WHERE i.session_id = s.id AND c.begun > COALESCE(r.begun, 0))
+                        + (SELECT TOTAL(wall_s) FROM baseline_counters
+                           WHERE session_id = s.id AND begun > COALESCE(r.begun, 0))
                         + (SELECT TOTAL(a.wall_s) FROM ablations a JOIN iterations i ON i.id = a.iteration_id
                            WHERE i.session_id = s.id AND a.begun > COALESCE(r.begun, 0))) AS used_s
              FROM sessions s LEFT JOIN resumptions r ON r.session_id = s.id

@@ -6,7 +6,7 @@ use crate::domain::ablation::{Ablated, Ablation, Removed, SourceLine};
 use crate::domain::check::Check;
 use crate::domain::code::CodeFigures;
 use crate::domain::cost::Spent;
-use crate::domain::counters::{Counted, Counters, LaunchCounters, Resource};
+use crate::domain::counters::{Counted, CountedBaseline, Counters, LaunchCounters, Resource};
 use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::domain::experiment::Scaling;
 use crate::domain::history::History;
@@ -591,6 +591,40 @@ async fn hardware_counters_are_kept_launch_by_launch_and_so_is_why_there_are_non
     assert_eq!(History::of(&record).counters.len(), 1);
     // A process that died now has used the time of the counters, too.
     assert_eq!(scene.store.past(session).await.unwrap().used, Duration::from_secs_f64(3.0 + 3.0 + 2.5 + 0.5));
+}
+
+#[tokio::test]
+async fn the_counters_of_baselines_are_kept_call_by_call() {
+    let scene = Scene::new().await;
+    let session = scene.session().await;
+    scene.measured(session, 64, None, 100_000.0, Verdict::Start).await;
+    let launch = |kernel: &str| LaunchCounters {
+        kernel: kernel.to_owned(),
+        instructions: Some(512.0),
+        ..LaunchCounters::default()
+    };
+    let found = Counters { tool: "ncu".to_owned(), launches: vec![launch("split"), launch("reduce")] };
+    let of = |name: &str, counters| CountedBaseline {
+        case: "b1h1s128".into(),
+        name: name.to_owned(),
+        counters,
+        wall_s: 2.5,
+    };
+    let both = [of("cudnn", Ok(found)), of("flash", Err("ncu is broken".to_owned()))];
+    for counted in &both {
+        scene.store.record_baseline_counters(session, counted, Spent::default()).await.unwrap();
+    }
+    let record = scene.store.session_record(session).await.unwrap();
+    assert_eq!(record.baseline_counters, both);
+    assert_eq!(History::of(&record).baseline_counters, both);
+    let journal = scene.store.journal(&record).await.unwrap();
+    assert_eq!(journal.last(), Some(&Record::CountedBaseline(Box::new(both[1].clone()))));
+    for change in ["UPDATE baseline_counters SET wall_s = 0", "DELETE FROM baseline_counters"] {
+        let refused = sqlx::query(change).execute(&scene.store.pool).await.unwrap_err();
+        assert!(refused.to_string().contains("counters never change"), "{change}: {refused}");
+    }
+    // A process that died now has used their time, too.
+    assert_eq!(scene.store.past(session).await.unwrap().used, Duration::from_secs_f64(3.0 + 2.5 + 2.5));
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ mod advice;
 mod beaten;
 mod breakdown;
 mod case;
+mod counted_lead;
 mod diagnosis;
 mod explanation;
 mod path;
@@ -20,6 +21,7 @@ pub use advice::{Choice, Configuration, Experiment, Outlook};
 pub use beaten::Beaten;
 pub use breakdown::{AblatedLead, Breakdown, Line, Longer, Undivided, Without};
 pub use case::{Baseline, Case, Comparison, NearTie, TimedBaseline, WinnersCurse};
+pub use counted_lead::{CountedLead, CyclePart};
 pub use diagnosis::{Diagnosis, DiagnosisOf, Divided, Finding, ModelCheck};
 pub use explanation::{
     CaseEffect, Change, Credit, Excluded, FamilyTime, ImprovedBy, Interaction, Ladder, LadderStep, LeftBehind,
@@ -112,6 +114,8 @@ pub struct Report {
     pub first_advantage: Option<Advantage>,
     /// Why the best variants are faster than the best ones of other families. Empty without counts of both.
     pub rival_advantages: Vec<Advantage>,
+    /// What hardware counters tell of the winners and the fastest baselines, the largest lead first.
+    pub counted_leads: Vec<CountedLead>,
     /// What the parameters of the first kernel gained without other families. Null if no other family won.
     pub tuned_alone: Option<TunedAlone>,
     /// The paths between two configurations of a family that the session walked to their ends: from the initial kernel to the

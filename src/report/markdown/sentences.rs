@@ -296,7 +296,7 @@ pub(super) fn model_check(report: &Report) -> Option<String> {
     ))
 }
 
-/// The budget of a session on one case that reads the counters of its winner. A twentieth of it is for counters
+/// The budget of a session on one case that reads the counters of its winner. 6% of it are for counters
 /// (`counters.budget_share`), which read the first kernel's before the winner's. Each takes about 4 s, most of it to start
 /// and end `ncu` (H200, 2026-11-22, docs/counters.md).
 const COUNTERS_S: f64 = 240.0;

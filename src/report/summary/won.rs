@@ -6,7 +6,7 @@ use crate::domain::ids::CaseName;
 use crate::report::contract::{Beaten, Report, WinningFamily};
 use crate::report::format::{counted, fine, on_cases, times};
 use crate::report::markdown::{beaten, divided_leads};
-use crate::report::{advantage, baseline_kernels, fixed_time, tally};
+use crate::report::{advantage, baseline_kernels, counted_leads, fixed_time, tally};
 
 /// The most families to explain. The others are only named.
 const MAX_EXPLAINED: usize = 2;
@@ -68,7 +68,8 @@ fn over_committed(report: &Report) -> Option<String> {
 
 /// Says what is known of why the winners are faster than the baselines.
 pub(super) fn why_ahead(report: &Report) -> Option<String> {
-    joined([baseline_kernels::in_summary(report), fixed_time::sentence(report)])
+    let counted = counted_leads::in_summary(&report.counted_leads);
+    joined([baseline_kernels::in_summary(report), counted.or_else(|| fixed_time::sentence(report))])
 }
 
 /// Says why a winner is faster than the first kernel: what a virtual GPU counted, if that explains it, or else where the time was.

@@ -524,6 +524,7 @@ fn a_session_is_told_to_programs_as_json() {
       "advantages": [],
       "first_advantage": null,
       "rival_advantages": [],
+      "counted_leads": [],
       "tuned_alone": null,
       "paths": [],
       "improved_by": {

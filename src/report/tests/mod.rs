@@ -305,6 +305,7 @@ pub(in crate::report) fn record() -> SessionRecord {
         finals: Vec::new(),
         phases: Vec::new(),
         no_counters: None,
+        baseline_counters: Vec::new(),
         suggestions_left_out: 0,
         left_out: Vec::new(),
         compute: Compute::Dtype,

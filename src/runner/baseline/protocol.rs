@@ -52,6 +52,27 @@ pub(super) enum Request<'a> {
     Sample { backend: &'a str, samples: usize },
     /// Free what was prepared.
     Release,
+    /// Make one call of a backend while a profiler counts. Only programs that optloop ships get this request.
+    Profile {
+        /// The device to use, by CUDA's numbering.
+        device: u32,
+        op: &'a str,
+        dtype: Dtype,
+        /// As in `Prepare`.
+        compute: Compute,
+        dims: &'a Dims,
+        /// As in `Prepare`.
+        tensors: &'a [TensorSpec],
+        /// As in `Prepare`.
+        scalars: BTreeMap<&'a str, f64>,
+        /// Always warm: the profiler itself flushes caches where they are to be cold.
+        regime: Regime,
+        /// As in `Prepare`.
+        l2_bytes: u64,
+        /// As in `Prepare`.
+        inputs: &'a BTreeMap<String, String>,
+        backend: &'a str,
+    },
 }
 
 /// A baseline program's description of itself: its first answer.
@@ -114,6 +135,15 @@ pub struct Sampled {
     /// Nanoseconds of an empty kernel as a node of a graph, in the same turn; `None` if the program does not measure
     /// it.
     pub graph_node_ns: Option<f64>,
+}
+
+/// The answer to `Request::Profile`.
+#[derive(Debug, Deserialize)]
+pub(super) struct Profiled {
+    /// The precision of its products.
+    pub compute: Option<Compute>,
+    /// The kernels of the call; `None` if the program cannot tell.
+    pub kernels: Option<Vec<LaunchedKernel>>,
 }
 
 /// The answer to `Request::Release`.

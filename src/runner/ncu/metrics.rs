@@ -9,11 +9,12 @@ use crate::domain::counters::{LaunchCounters, Resource};
 type SetCounter = fn(&mut LaunchCounters, f64);
 
 /// Metrics with a field of their own.
-pub(super) const METRICS: [(&str, SetCounter); 33] = [
+pub(super) const METRICS: [(&str, SetCounter); 34] = [
     ("gpu__time_duration.sum", |c, v| c.time_ns = Some(v)),
     ("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed", |c, v| c.tensor_pct = Some(v)),
     ("sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_elapsed", |c, v| c.fma_pct = Some(v)),
     ("sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_elapsed", |c, v| c.xu_pct = Some(v)),
+    ("smsp__inst_executed.sum", |c, v| c.instructions = Some(v)),
     ("smsp__issue_active.avg.pct_of_peak_sustained_active", |c, v| c.issue_pct = Some(v)),
     ("dram__bytes.sum.pct_of_peak_sustained_elapsed", |c, v| c.dram_pct = Some(v)),
     ("dram__bytes_read.sum", |c, v| c.dram_read_bytes = Some(v)),

@@ -1,7 +1,7 @@
 use super::*;
 use crate::domain::ablation::{Ablated, Ablation};
 use crate::domain::cost::Spent;
-use crate::domain::counters::{Counted, Counters};
+use crate::domain::counters::{Counted, CountedBaseline, Counters};
 use crate::domain::device::TimingMode;
 use crate::domain::evaluation::Outcome;
 use crate::domain::experiment::Scaling;
@@ -515,6 +515,38 @@ fn incumbents_are_profiled_before_the_finals_until_the_share_is_used_or_the_tool
     let mut told = with_start(limited(|setup| setup.options.counters_share = 0.05));
     counted(&mut told, initial, "a", 1.0, false);
     assert!(matches!(next(&told), Action::Final(_)));
+}
+
+#[test]
+fn the_baselines_of_profiled_incumbents_are_profiled_once_and_together() {
+    let next = |told: &Told| {
+        let finals = Phase::Finals { queue: told.state.finals(), held: false, reason: "r".into() };
+        next_action(&told.state, &finals, &moment(3000, 0))
+    };
+    let profiled = |change: fn(&mut SessionSetup)| {
+        let mut told = with_start(limited(|setup| {
+            setup.options.counters_share = 0.05;
+            setup.counts_baselines = true;
+            change(setup);
+        }));
+        told.baseline(50);
+        counted(&mut told, IterationId(1), "a", 2.0, true);
+        counted(&mut told, IterationId(1), "b", 2.0, true);
+        told
+    };
+    let mut told = profiled(|_| {});
+    // Case b has no baseline program.
+    assert_eq!(next(&told), Action::ProfileBaselines(vec!["a".into()]));
+    let kept = told.state.closing_time() - told.state.finals_time();
+    assert_eq!(kept, 17 * SECOND, "11 s, and three profiles of 2 s");
+    let reason = Err("ncu is broken".to_owned());
+    let failed = CountedBaseline { case: "a".into(), name: "torch".to_owned(), counters: reason, wall_s: 9.0 };
+    told.state.apply(&Record::CountedBaseline(Box::new(failed)));
+    assert!(matches!(next(&told), Action::Final(_)));
+    // Only programs that optloop ships, and only in their share of the time.
+    let untrusted = profiled(|setup| setup.counts_baselines = false);
+    let short = profiled(|setup| setup.options.counters_share = 0.004);
+    assert!([untrusted, short].iter().all(|told| matches!(next(told), Action::Final(_))));
 }
 
 #[test]

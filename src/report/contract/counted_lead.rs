@@ -1,0 +1,47 @@
+//! What hardware counters tell of a winner and the fastest baseline of its case, as the contract gives it.
+
+use serde::Serialize;
+
+use crate::domain::ids::CaseName;
+
+/// A winner and the fastest baseline of its case, whose hardware counters were both read.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CountedLead {
+    /// The case.
+    pub case: CaseName,
+    /// The baseline.
+    pub baseline: String,
+    /// The baseline's time over the winner's, as the main table has it.
+    pub ratio: f64,
+    /// The same ratio while both were profiled.
+    pub profiled_ratio: f64,
+    /// Cycles of all launches, of the baseline and of the winner.
+    pub cycles: [f64; 2],
+    /// What those cycles went to, the part first in which the two differ most. The parts add up to the cycles.
+    pub parts: Vec<CyclePart>,
+    /// Instructions that the warps of both executed. Null where they were not counted.
+    pub instructions: Option<[f64; 2]>,
+    /// Bytes between the SMs and L2. Null where they were not counted.
+    pub l2_bytes: Option<[f64; 2]>,
+    /// Whether the counters show the lead: the logarithms of the two ratios have the same sign and differ by at most a factor of
+    /// 2.
+    pub shown: bool,
+}
+
+/// What a part of the cycles of two kernels went to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CyclePart {
+    /// `issue`, `barriers`, `data`, `shared_memory`, `pipes`, `instructions`, `launch` or `other`.
+    pub part: &'static str,
+    /// Cycles of the baseline.
+    pub baseline: f64,
+    /// Cycles of the winner.
+    pub winner: f64,
+}
+
+impl CyclePart {
+    /// Returns by how many cycles the baseline spends more on it.
+    pub fn more(&self) -> f64 {
+        self.baseline - self.winner
+    }
+}

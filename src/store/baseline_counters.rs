@@ -1,0 +1,84 @@
+//! Hardware counters of baselines, launch by launch, or why there are none.
+
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+
+use super::columns::{now, optional_json, required, signed, text, to_json};
+use super::sessions::record_cost;
+use super::{Store, StoreError};
+use crate::domain::cost::Spent;
+use crate::domain::counters::{CountedBaseline, Counters, LaunchCounters};
+use crate::domain::ids::{CaseName, SessionId};
+
+impl Store {
+    /// Records the counters of one call of a baseline, or why there are none, with what they cost the session.
+    pub async fn record_baseline_counters(
+        &self,
+        session: SessionId,
+        counted: &CountedBaseline,
+        spent: Spent,
+    ) -> Result<(), StoreError> {
+        let CountedBaseline { case, name, counters, wall_s } = counted;
+        let (tool, problem) = (counters.as_ref().ok().map(|found| &found.tool), counters.as_ref().err());
+        let none = [None];
+        let launches: Vec<Option<&LaunchCounters>> = match counters {
+            Ok(found) => found.launches.iter().map(Some).collect(),
+            Err(_) => none.into(),
+        };
+        self.write(async |connection| {
+            for (place, launch) in launches.iter().enumerate() {
+                sqlx::query(
+                    "INSERT INTO baseline_counters (session_id, case_name, name, launch, tool, kernel, metrics, problem,
+                                                    begun, wall_s, counted_at)
+                     SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, COALESCE(MAX(ordinal), 0), ?9, ?10
+                     FROM iterations WHERE session_id = ?1",
+                )
+                .bind(session)
+                .bind(case)
+                .bind(name)
+                .bind(signed("launch", place)?)
+                .bind(tool)
+                .bind(launch.map(|launch| &launch.kernel))
+                .bind(launch.map(|launch| to_json("metrics", launch)).transpose()?)
+                .bind(problem.map(|problem| text(problem)))
+                .bind(if place == 0 { *wall_s } else { 0.0 })
+                .bind(now()?)
+                .execute(&mut *connection)
+                .await?;
+            }
+            record_cost(connection, session, None, spent).await
+        })
+        .await
+    }
+
+    /// Reads the counters of a session's baselines.
+    pub(super) async fn baseline_counters_of(&self, session: SessionId) -> Result<Vec<CountedBaseline>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT * FROM baseline_counters WHERE session_id = ?
+             ORDER BY case_name COLLATE natural_order, name, launch",
+        )
+        .bind(session)
+        .fetch_all(&self.pool)
+        .await?;
+        let mut found = Vec::new();
+        rows.iter().try_for_each(|row| add(&mut found, row))?;
+        Ok(found)
+    }
+}
+
+/// Adds a launch to the counters of its call. The launches of a call follow each other.
+fn add(found: &mut Vec<CountedBaseline>, row: &SqliteRow) -> Result<(), StoreError> {
+    let (case, name): (CaseName, String) = (row.try_get("case_name")?, row.try_get("name")?);
+    if !found.last().is_some_and(|last| last.case == case && last.name == name) {
+        let tool = row.try_get::<Option<_>, _>("tool")?.unwrap_or_default();
+        let problem: Option<String> = row.try_get("problem")?;
+        let counters = problem.map_or(Ok(Counters { tool, launches: Vec::new() }), Err);
+        found.push(CountedBaseline { case, name, counters, wall_s: 0.0 });
+    }
+    let Some(last) = found.last_mut() else { return Ok(()) };
+    last.wall_s += row.try_get::<f64, _>("wall_s")?;
+    if let Ok(counters) = &mut last.counters {
+        counters.launches.push(required(optional_json(row, "metrics")?, "metrics")?);
+    }
+    Ok(())
+}
