@@ -5,7 +5,7 @@
 
 use super::changes::listed;
 use super::contract::{Case, CountedLead, CyclePart};
-use super::format::{fine, percent, times};
+use super::format::{fine, times};
 use crate::domain::counters::{CountedBaseline, Counters, LaunchCounters};
 use crate::domain::ids::CaseName;
 use crate::domain::record::SessionRecord;

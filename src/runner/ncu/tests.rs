@@ -3,7 +3,12 @@ use std::time::Instant;
 
 use super::*;
 use crate::domain::artifact::Artifact;
+use crate::domain::compute::Compute;
+use crate::domain::op::Dtype;
 use crate::domain::plan::LaunchPlan;
+use crate::domain::regime::Regime;
+use crate::domain::workload::{BaselineKey, Case};
+use crate::runner::baseline::{BaselineProgram, ProfiledCall, Settings};
 
 /// The rows of a launch of `k`, as a script prints them.
 const TABLE: &str = "echo '\"ID\",\"Kernel Name\",\"gpu__time_duration.sum\",\"profiler__replayer_passes\"'\n\
@@ -106,4 +111,64 @@ fn ncu_is_found_in_path_then_in_toolkits_and_never_in_a_relative_folder() {
     assert_eq!(find(Some(&path(&[Path::new("bin"), first.path()])), &roots), Ok(first.path().join("ncu")));
     assert_eq!(find(Some(&path(&[])), &roots), Ok(toolkit.path().join("bin/ncu")));
     assert!(find(None, &[]).unwrap_err().contains("not installed"));
+}
+
+/// Profiles two calls of the shipped program, with a fake ncu and a fake Python, which answers each request.
+async fn count_baselines(python: &str, table: &str) -> Result<Vec<Result<Counters, String>>, String> {
+    let skip = "[ \"$1\" = --version ] && { echo 'Version 2025.3.1.0'; exit; }\n\
+                case \"$*\" in *'--profile-from-start off '*) ;; *) exit 1 ;; esac\n\
+                until [ -f \"$1\" ] && [ -x \"$1\" ]; do shift; done\n\"$@\" || exit 1\n";
+    let folder = folder_with(&format!("{skip}{table}"));
+    for (name, text) in [("guard", "shift 2\nexec \"$@\"\n"), ("python", python)] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{text}")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let (exe, ncu) = (folder.path().join("guard"), find(Some(folder.path().as_os_str()), &[]));
+    let settings = Settings {
+        python: folder.path().join("python").display().to_string(),
+        env: Vec::new(),
+        read: Vec::new(),
+        write: Vec::new(),
+        timeout: LONG,
+    };
+    let (project, key) = (Path::new(env!("CARGO_MANIFEST_DIR")), BaselineKey::File("torch_sdpa.py".to_owned()));
+    let program = BaselineProgram::of(exe.clone(), project, &key, settings, 0, 1e5).unwrap();
+    let dims = [("B", 1), ("H", 1), ("Sq", 4), ("Sk", 4), ("D", 4), ("CAUSAL", 1)].map(|(name, n)| (name.into(), n));
+    let call = |backend: &str| ProfiledCall {
+        op: crate::ops::find("attention").unwrap(),
+        dtype: Dtype::F16,
+        compute: Compute::Dtype,
+        case: Case { name: "c".into(), dims: dims.clone().into_iter().collect(), regime: Regime::Warm },
+        backend: backend.to_owned(),
+        l2_bytes: 1 << 20,
+        input_seed: 1,
+    };
+    let profiler = Profiler { exe, ncu, choice: DeviceChoice::Fake, timeout: LONG };
+    profiler.count_baselines(&program, &[call("cudnn"), call("flash")], false).await
+}
+
+#[tokio::test]
+async fn each_call_of_a_baseline_has_its_own_launches() {
+    // The program is in the current folder, and each request has the files of its inputs.
+    let python = r#"[ -f "$1" ] && [ "$2" = --requests ] || exit 1
+while read -r request; do
+    name=$(echo "$request" | sed 's/.*"backend":"\([a-z]*\)".*/\1/')
+    [ -f "$(echo "$request" | sed 's/.*"q":"\([^"]*\)".*/\1/')" ] || exit 1
+    echo "{\"compute\": \"dtype\", \"kernels\": [{\"name\": \"$name\", \"grid\": [1, 1, 1], \"block\": [32, 1, 1]}]}"
+done < "$3"
+"#;
+    let table = "echo '\"ID\",\"Kernel Name\",\"smsp__inst_executed.sum\"'\necho '\"\",\"\",\"inst\"'\n\
+                 echo '\"0\",\"cudnn(int)\",\"1,234\"'\necho '\"1\",\"flash\",\"7\"'\n";
+    let found = count_baselines(python, table).await.unwrap();
+    let told = |counters: &Result<Counters, String>| {
+        let counters = counters.as_ref().unwrap();
+        (counters.tool.clone(), counters.launches[0].kernel.clone(), counters.launches[0].instructions)
+    };
+    let ncu = || "ncu 2025.3.1.0".to_owned();
+    let expected = [(ncu(), "cudnn".to_owned(), Some(1234.0)), (ncu(), "flash".to_owned(), Some(7.0))];
+    assert_eq!(found.iter().map(told).collect::<Vec<_>>(), expected);
+    let refused = count_baselines("echo '{\"error\": \"torch sees no CUDA device\"}'\n", "").await.unwrap();
+    assert_eq!(refused[0], Err("torch sees no CUDA device".to_owned()));
+    assert_eq!(refused[1], Err("the program did not answer".to_owned()));
 }
