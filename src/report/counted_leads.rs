@@ -5,27 +5,28 @@
 
 use super::changes::listed;
 use super::contract::{Case, CountedLead, CyclePart};
-use super::format::{fine, times};
+use super::format::{fine, times, us};
 use crate::domain::counters::{CountedBaseline, Counters, LaunchCounters};
 use crate::domain::ids::CaseName;
 use crate::domain::record::SessionRecord;
 
 /// The parts with what warps do in them, and the states of warps that belong to them, as `ncu` names these.
 const PARTS: [(&str, &str, &[&str]); 8] = [
-    ("issue", "issue instructions, or could", &["selected", "not_selected"]),
-    ("barriers", "wait for other warps at barriers", &["barrier", "membar"]),
-    ("data", "wait for data of global memory or L2", &["long_scoreboard", "lg_throttle", "tex_throttle", "drain"]),
-    ("shared_memory", "wait for shared memory or special functions", &["short_scoreboard", "mio_throttle"]),
-    ("pipes", "wait for arithmetic", &["wait", "math_pipe_throttle", "dispatch_stall", "warpgroup_arrive"]),
-    ("instructions", "wait for instructions or constants", &["no_instructions", "imc_miss", "branch_resolving"]),
-    (LAUNCH, "have not begun, or have ended", &[]),
-    (OTHER, "wait for something else", &["misc", "sleeping"]),
+    ("issue", "issuing instructions, or ready to", &["selected", "not_selected"]),
+    ("barriers", "waiting for other warps at barriers", &["barrier", "membar"]),
+    ("data", "waiting for data of global memory or L2", &["long_scoreboard", "lg_throttle", "tex_throttle", "drain"]),
+    ("shared_memory", "waiting for shared memory or special functions", &["short_scoreboard", "mio_throttle"]),
+    ("pipes", "waiting for arithmetic", &["wait", "math_pipe_throttle", "dispatch_stall", "warpgroup_arrive"]),
+    ("instructions", "waiting for instructions or constants", &["no_instructions", "imc_miss", "branch_resolving"]),
+    (LAUNCH, "before the first block or after the last one", &[]),
+    (OTHER, "waiting for something else", &["misc", "sleeping"]),
 ];
 
 const LAUNCH: &str = "launch";
 const OTHER: &str = "other";
 
-/// The factor by which the logarithms of the two ratios may differ where the counters show a lead.
+/// The factor by which the differences of the two kernels may differ, profiled and not, where the counters show a lead. What the
+/// profiler adds to each launch is in both kernels, so it changes their ratio and not their difference.
 const MAX_DISAGREEMENT: f64 = 2.0;
 
 /// The share of the difference from which a part is worth naming, and the most parts to name.
@@ -49,31 +50,31 @@ fn of_case(case: &Case, record: &SessionRecord) -> Option<CountedLead> {
     let (baseline, ratio) = (case.baseline.as_ref()?, case.ratio_to_baseline?.estimate);
     let of_baseline = |one: &&CountedBaseline| one.case == case.case && one.name == baseline.name;
     let theirs = record.baseline_counters.iter().find(of_baseline)?.counters.as_ref().ok()?;
-    lead(&case.case, &baseline.name, ratio, [theirs, case.counters.as_ref()?])
+    lead(&case.case, &baseline.name, (ratio, case.best_us?), [theirs, case.counters.as_ref()?])
 }
 
-fn lead(case: &CaseName, baseline: &str, ratio: f64, both: [&Counters; 2]) -> Option<CountedLead> {
+fn lead(case: &CaseName, baseline: &str, (ratio, best_us): (f64, f64), both: [&Counters; 2]) -> Option<CountedLead> {
     let [theirs, ours] = [parts(both[0])?, parts(both[1])?];
     let cycles = [theirs, ours].map(|parts| parts.iter().sum::<f64>());
     let pair = |of: fn(&LaunchCounters) -> Option<f64>| Some([sum(both[0], of)?, sum(both[1], of)?]);
     let [theirs_ns, ours_ns] = pair(|launch| launch.time_ns)?;
-    let profiled_ratio = theirs_ns / ours_ns;
+    let (more_us, profiled_more_us) = ((ratio - 1.0) * best_us, (theirs_ns - ours_ns) / 1e3);
     let named = PARTS.iter().zip(theirs.into_iter().zip(ours));
     let mut parts: Vec<CyclePart> =
         named.map(|((part, ..), (baseline, winner))| CyclePart { part, baseline, winner }).collect();
     let sign = if ratio >= 1.0 { 1.0 } else { -1.0 };
     parts.sort_by(|a, b| (sign * b.more()).total_cmp(&(sign * a.more())));
-    let agreement = profiled_ratio.ln() / ratio.ln();
     Some(CountedLead {
         case: case.clone(),
         baseline: baseline.to_owned(),
         ratio,
-        profiled_ratio,
+        more_us,
+        profiled_more_us,
         cycles,
         parts,
         instructions: pair(|launch| launch.instructions),
         l2_bytes: pair(LaunchCounters::l2_bytes),
-        shown: (1.0 / MAX_DISAGREEMENT..=MAX_DISAGREEMENT).contains(&agreement),
+        shown: (1.0 / MAX_DISAGREEMENT..=MAX_DISAGREEMENT).contains(&(profiled_more_us / more_us)),
     })
 }
 
@@ -118,29 +119,27 @@ pub(super) fn in_summary(leads: &[CountedLead]) -> Option<String> {
 /// Says what the slower kernel of the two spends more cycles on.
 pub(super) fn sentence(lead: &CountedLead) -> String {
     let CountedLead { case, baseline, ratio, cycles, .. } = lead;
-    if !lead.shown {
-        return format!(
-            "On `{case}`, profiling changes the ratio to `{baseline}` from {} to {}, so the counters do not show why.",
-            fine(*ratio),
-            times(lead.profiled_ratio)
-        );
-    }
     let is_ahead = *ratio >= 1.0;
-    let difference = cycles[0] - cycles[1];
-    let (head, other) = match is_ahead {
-        true => (format!("On `{case}` ({}), `{baseline}`", fine(*ratio)), "ours"),
-        false => (format!("On `{case}`, where `{baseline}` is {} as fast, ours", fine(1.0 / ratio)), "the baseline's"),
+    let (factor, more_us) = (fine(if is_ahead { *ratio } else { 1.0 / ratio }), us(lead.more_us.abs()));
+    let head = match is_ahead {
+        true => format!("On `{case}` ({factor}), `{baseline}` takes"),
+        false => format!("On `{case}`, where `{baseline}` is {factor} as fast, ours takes"),
     };
+    if !lead.shown {
+        let profiled = us(if is_ahead { lead.profiled_more_us } else { -lead.profiled_more_us });
+        return format!("{head} {more_us} us more, but {profiled} us while profiled, so the counters do not show why.");
+    }
+    let difference = cycles[0] - cycles[1];
     let named = lead.parts.iter().filter(|part| part.more() / difference >= MIN_SHARE).take(MAX_NAMED);
     let named: Vec<String> = named
         .map(|part| {
             let [more, less] = if is_ahead { [part.baseline, part.winner] } else { [part.winner, part.baseline] };
-            format!("its warps {} in {more:.0} ({other} in {less:.0})", what(part))
+            format!("{:.0} more {} ({more:.0} instead of {less:.0})", part.more().abs(), what(part))
         })
         .collect();
     let named = listed(&named).map(|named| format!(": {named}")).unwrap_or_default();
     let more = more_of(lead, is_ahead).map(|more| format!(" It {more}.")).unwrap_or_default();
-    format!("{head} takes {:.0} cycles more{named}.{more}", difference.abs())
+    format!("{head} {:.0} more cycles, by hardware counters{named}.{more}", difference.abs())
 }
 
 /// Says how many times the instructions or the bytes of the faster kernel the slower one has. None if not many more.
@@ -182,7 +181,7 @@ mod tests {
         Counters { tool: "ncu".to_owned(), launches: launches.to_vec() }
     }
 
-    /// The baseline takes 2.5 times as long on the first case.
+    /// The baseline takes 125 us on the first case, and ours 50.
     #[test]
     fn a_lead_is_divided_by_what_the_warps_of_both_kernels_do() {
         let told = |theirs: &[LaunchCounters], ours: &[LaunchCounters]| {
@@ -197,25 +196,28 @@ mod tests {
                 vec![CountedBaseline { case: best.case, name: baseline, counters: Ok(counters(theirs)), wall_s: 9.0 }];
             report(&record)
         };
-        let ours = [launch(1000.0, 2000.0, &[("selected", 60.0), ("long_scoreboard", 30.0), ("sleeping", 10.0)])];
+        let ours = [launch(60_000.0, 2000.0, &[("selected", 60.0), ("long_scoreboard", 30.0), ("sleeping", 10.0)])];
         let theirs = [
-            launch(2000.0, 4000.0, &[("selected", 50.0), ("barrier", 100.0), ("long_scoreboard", 50.0)]),
-            launch(400.0, 1000.0, &[("wait", 20.0)]),
+            launch(100_000.0, 4000.0, &[("selected", 50.0), ("barrier", 100.0), ("long_scoreboard", 50.0)]),
+            launch(20_000.0, 1000.0, &[("wait", 20.0)]),
         ];
         let shown = told(&theirs, &ours);
         let [lead] = &*shown.counted_leads else { panic!("{:?}", shown.counted_leads) };
         let sum = |of: fn(&CyclePart) -> f64| lead.parts.iter().map(of).sum::<f64>();
         assert!((sum(|part| part.baseline) - 5000.0).abs() < 1e-6 && (sum(|part| part.winner) - 2000.0).abs() < 1e-6);
-        insta::assert_snapshot!(in_summary(&shown.counted_leads).unwrap(), @"On `b1h1s128` (2.50×), `torch sdpa (flash)` takes 3000 cycles more: its warps wait for other warps at barriers in 1600 (ours in 0) and its warps wait for arithmetic in 800 (ours in 0). It executes 2.50× the instructions and moves 2.00× the bytes from and to L2.");
+        insta::assert_snapshot!(in_summary(&shown.counted_leads).unwrap(), @"On `b1h1s128` (2.50×), `torch sdpa (flash)` takes 3000 more cycles, by hardware counters: 1600 more waiting for other warps at barriers (1600 instead of 0) and 800 more waiting for arithmetic (800 instead of 0). It executes 2.50× the instructions and moves 2.00× the bytes from and to L2.");
         insta::assert_snapshot!(crate::report::markdown::counted_leads::table(&shown.counted_leads).unwrap(), @"
-        | case | baseline | baseline / ours | profiled | cycles | issue | barriers | data | shared memory | pipes | instructions | launch |
-        |---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|
-        | b1h1s128 | torch sdpa (flash) | 2.50× | 2.40× | 5000, 2000 | 800, 960 | 1600, 0 | 800, 480 | 0, 0 | 800, 0 | 0, 0 | 1000, 400 |
+        | case | baseline | baseline / ours | us more | profiled | cycles | issue | barriers | data | shared memory | pipes | instructions | launch |
+        |---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|
+        | b1h1s128 | torch sdpa (flash) | 2.50× | 75.00 | 60.00 | 5000, 2000 | 800, 960 | 1600, 0 | 800, 480 | 0, 0 | 800, 0 | 0, 0 | 1000, 400 |
         ");
-        let other = told(&[launch(900.0, 1900.0, &[("selected", 50.0)])], &ours);
+        let other = told(&[launch(90_000.0, 1900.0, &[("selected", 50.0)])], &ours);
         assert_eq!(in_summary(&other.counted_leads), None);
-        insta::assert_snapshot!(sentence(&other.counted_leads[0]), @"On `b1h1s128`, profiling changes the ratio to `torch sdpa (flash)` from 2.50× to 0.90×, so the counters do not show why.");
-        assert!(told(&[launch(2400.0, 4800.0, &[("selected", 19.0)])], &ours).counted_leads.is_empty(), "few samples");
+        insta::assert_snapshot!(sentence(&other.counted_leads[0]), @"On `b1h1s128` (2.50×), `torch sdpa (flash)` takes 75.00 us more, but 30.00 us while profiled, so the counters do not show why.");
+        assert!(
+            told(&[launch(120_000.0, 4800.0, &[("selected", 19.0)])], &ours).counted_leads.is_empty(),
+            "few samples"
+        );
     }
 
     #[test]
@@ -223,7 +225,7 @@ mod tests {
         let theirs = counters(&[launch(1000.0, 2000.0, &[("selected", 50.0), ("wait", 50.0)])]);
         let ours =
             counters(&[launch(1200.0, 2400.0, &[("selected", 30.0), ("wait", 30.0), ("long_scoreboard", 40.0)])]);
-        let lead = lead(&"m512".into(), "cublas", 1.0 / 1.2, [&theirs, &ours]).unwrap();
-        insta::assert_snapshot!(sentence(&lead), @"On `m512`, where `cublas` is 1.20× as fast, ours takes 400 cycles more: its warps wait for data of global memory or L2 in 768 (the baseline's in 0) and its warps have not begun, or have ended in 480 (the baseline's in 400).");
+        let lead = lead(&"m512".into(), "cublas", (1.0 / 1.2, 1.2), [&theirs, &ours]).unwrap();
+        insta::assert_snapshot!(sentence(&lead), @"On `m512`, where `cublas` is 1.20× as fast, ours takes 400 more cycles, by hardware counters: 768 more waiting for data of global memory or L2 (768 instead of 0) and 80 more before the first block or after the last one (480 instead of 400).");
     }
 }

@@ -23,7 +23,7 @@ const REPEATED_LOADS: &str = "redundant-loads";
 const CACHE_MISSES: &str = "cache-misses";
 
 /// The most ideas to tell.
-const MAX_IDEAS: usize = 3;
+const MAX_IDEAS: usize = 4;
 
 /// The share of the largest gain, as a logarithm, from which a kind of work comes before the rest.
 const NEARLY: f64 = 0.5;
@@ -89,13 +89,18 @@ pub(super) fn all<'a>(cases: &'a [Case], diagnoses: &'a [Diagnosis]) -> Vec<Kern
     // What is forecast of a part is less than what it bounds, and the gain of a cause is as it would be without it, too.
     let without = |idea: &KernelIdea<'_>| idea.most().or(idea.expected(cases.len())).unwrap_or(1.0);
     let behind = furthest_behind(cases).map(|(case, baseline, lead)| KernelIdea::Behind(case, baseline, lead));
-    let parts = parts(cases).into_iter().map(|part| part.with_cause(diagnoses));
+    let mut parts = parts(cases);
+    // What to do about the rest is not known, so one such idea is enough.
+    let mut has_rest = false;
+    parts.retain(|part| part.taken_by != TakenBy::Other || !std::mem::replace(&mut has_rest, true));
+    let parts = parts.into_iter().map(|part| part.with_cause(diagnoses));
     let mut ideas: Vec<KernelIdea<'_>> = parts.map(KernelIdea::Part).collect();
     let likely = cause.filter(|(_, cause)| cause.confidence > Confidence::Low);
     if let Some((case, cause)) = likely.filter(|(case, cause)| !ideas.iter().any(|idea| idea.is_against(case, cause))) {
         let idea = KernelIdea::Cause(case, cause);
         let place = ideas.iter().position(|other| without(other) < without(&idea)).unwrap_or(ideas.len());
-        ideas.insert(place, idea);
+        // It is the only cause, so it is told even if each part promises more.
+        ideas.insert(place.min(MAX_IDEAS - 1 - usize::from(behind.is_some())), idea);
     }
     let mut all: Vec<KernelIdea<'_>> = behind.into_iter().chain(ideas).take(MAX_IDEAS).collect();
     if all.is_empty() {
@@ -154,6 +159,14 @@ impl KernelIdea<'_> {
         match self {
             Self::Behind(case, ..) | Self::Cause(case, _) => Some(&case.variant.as_ref()?.family),
             Self::Part(part) => Some(part.family),
+        }
+    }
+
+    /// Tells whether it removes a cause in a case.
+    pub(super) fn removes(&self, case: &Case, cause: &Finding) -> bool {
+        match self {
+            Self::Cause(of, own) => own.rule == cause.rule && of.case == case.case,
+            Self::Behind(..) | Self::Part(_) => self.is_against(case, cause),
         }
     }
 
@@ -305,7 +318,10 @@ impl TimePart<'_> {
     }
 
     fn verb(&self) -> &'static str {
-        if self.taken_by == TakenBy::Other { "takes" } else { "take" }
+        match self.taken_by {
+            TakenBy::Other | TakenBy::Kind(Removed::Arithmetic) => "takes",
+            _ => "take",
+        }
     }
 
     /// Says which share of the time it takes.

@@ -202,6 +202,9 @@ fn explain(context: &mut Context, report: &Report) {
     context.insert("accounted", &sentences::accounted(report));
     context.insert("model_check_sentence", &sentences::model_check(report));
     context.insert("why", &sentences::why(report));
+    let has_kernels = report.options.iter().any(|option| option.kind == "new_kernel");
+    let no_options = has_kernels.then(|| super::not_options::sentence(&report.cases, &report.diagnoses));
+    context.insert("no_options", &no_options.flatten());
     context.insert("recommended_head", &sentences::recommended_head(report));
     let after = report.next_experiment.as_ref().and_then(|next| next.after_us);
     context.insert("expected_after", &after.map(|[lo, hi]| format::either(format::us(lo), format::us(hi))));

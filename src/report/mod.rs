@@ -45,6 +45,7 @@ mod merged;
 mod model_check;
 mod next_change;
 mod next_steps;
+mod not_options;
 mod options;
 mod outlook;
 mod pairs;

@@ -13,8 +13,10 @@ pub struct CountedLead {
     pub baseline: String,
     /// The baseline's time over the winner's, as the main table has it.
     pub ratio: f64,
-    /// The same ratio while both were profiled.
-    pub profiled_ratio: f64,
+    /// By how much the baseline takes longer, in microseconds. Below 0 if it is faster.
+    pub more_us: f64,
+    /// The same while both were profiled.
+    pub profiled_more_us: f64,
     /// Cycles of all launches, of the baseline and of the winner.
     pub cycles: [f64; 2],
     /// What those cycles went to, the part first in which the two differ most. The parts add up to the cycles.
@@ -23,8 +25,7 @@ pub struct CountedLead {
     pub instructions: Option<[f64; 2]>,
     /// Bytes between the SMs and L2. Null where they were not counted.
     pub l2_bytes: Option<[f64; 2]>,
-    /// Whether the counters show the lead: the logarithms of the two ratios have the same sign and differ by at most a factor of
-    /// 2.
+    /// Whether the counters show the lead: the two differences have the same sign, and are within a factor of 2.
     pub shown: bool,
 }
 

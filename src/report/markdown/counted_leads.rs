@@ -3,11 +3,11 @@
 use super::table;
 use crate::report::contract::CountedLead;
 use crate::report::counted_leads::part_names;
-use crate::report::format::{NOTHING, fine, times};
+use crate::report::format::{NOTHING, fine, us};
 
 /// Returns a row for each case: the cycles of the baseline and of the winner, and their parts. None without any.
 pub(in crate::report) fn table(leads: &[CountedLead]) -> Option<String> {
-    let first = ["case", "baseline", ">baseline / ours", ">profiled", ">cycles"].map(str::to_owned);
+    let first = ["case", "baseline", ">baseline / ours", ">us more", ">profiled", ">cycles"].map(str::to_owned);
     let parts = part_names().map(|part| format!(">{}", part.replace('_', " ")));
     let headings: Vec<String> = first.into_iter().chain(parts).collect();
     let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
@@ -18,8 +18,9 @@ pub(in crate::report) fn table(leads: &[CountedLead]) -> Option<String> {
 fn row(lead: &CountedLead) -> Vec<String> {
     let both = |baseline: f64, winner: f64| format!("{baseline:.0}, {winner:.0}");
     let [baseline, winner] = lead.cycles;
-    let (ratio, profiled) = (fine(lead.ratio), times(lead.profiled_ratio));
-    let first = [lead.case.to_string(), lead.baseline.clone(), ratio, profiled, both(baseline, winner)];
+    let [more, profiled] = [lead.more_us, lead.profiled_more_us].map(us);
+    let first =
+        [lead.case.to_string(), lead.baseline.clone(), fine(lead.ratio), more, profiled, both(baseline, winner)];
     let part = |name: &str| lead.parts.iter().find(|part| part.part == name);
     let shown = |name| part(name).map_or_else(|| NOTHING.to_owned(), |part| both(part.baseline, part.winner));
     first.into_iter().chain(part_names().map(shown)).collect()
