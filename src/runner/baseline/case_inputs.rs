@@ -39,7 +39,7 @@ pub(super) struct CaseInputs {
 impl CaseInputs {
     /// Draws the inputs of a seed into a folder and computes the expected output.
     pub fn new(op: &dyn Op, dims: &Dims, dtype: Dtype, seed: u64, folder: &Path) -> Result<Self, String> {
-        let (files, values) = draw_into(op, dims, dtype, seed, folder)?;
+        let DrawnInputs { files, values } = DrawnInputs::new(op, dims, dtype, seed, folder)?;
         let expectation = Expectation::new(op, dims, dtype, &values, ORACLE_FLOP, seed)?;
         Ok(Self { files, expectation, output_bytes: Outputs::of(op, dims, dtype).bytes() })
     }
@@ -84,24 +84,28 @@ impl CaseInputs {
     }
 }
 
-/// Draws the inputs of a seed into a folder. Returns the path of each input's file by the tensor's name, and the values.
-pub(super) fn draw_into(
-    op: &dyn Op,
-    dims: &Dims,
-    dtype: Dtype,
-    seed: u64,
-    folder: &Path,
-) -> Result<(BTreeMap<String, String>, Vec<Vec<f32>>), String> {
-    let (mut files, mut values) = (BTreeMap::new(), Vec::new());
-    for tensor in op.inputs(dims, dtype) {
-        let drawn = inputs::draw(&tensor, seed);
-        let path = folder.join(format!("{}.input", tensor.name));
-        let written = std::fs::write(&path, inputs::encode(&drawn, tensor.dtype));
-        written.map_err(|error| format!("an input cannot be written to {}: {error}", path.display()))?;
-        files.insert(tensor.name, text(&path)?.to_owned());
-        values.push(drawn);
+/// Inputs in files.
+pub(super) struct DrawnInputs {
+    /// The path of each input's file, by the tensor's name.
+    pub files: BTreeMap<String, String>,
+    /// The values of each input, in the op's order.
+    pub values: Vec<Vec<f32>>,
+}
+
+impl DrawnInputs {
+    /// Draws the inputs of a seed into a folder.
+    pub fn new(op: &dyn Op, dims: &Dims, dtype: Dtype, seed: u64, folder: &Path) -> Result<Self, String> {
+        let (mut files, mut values) = (BTreeMap::new(), Vec::new());
+        for tensor in op.inputs(dims, dtype) {
+            let drawn = inputs::draw(&tensor, seed);
+            let path = folder.join(format!("{}.input", tensor.name));
+            let written = std::fs::write(&path, inputs::encode(&drawn, tensor.dtype));
+            written.map_err(|error| format!("an input cannot be written to {}: {error}", path.display()))?;
+            files.insert(tensor.name, text(&path)?.to_owned());
+            values.push(drawn);
+        }
+        Ok(Self { files, values })
     }
-    Ok((files, values))
 }
 
 /// Returns the kernels of a call, with names that can be shown. They only explain, so senseless ones are left out as a whole.

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use super::case_inputs::{draw_into, known_kernels, text};
+use super::case_inputs::{DrawnInputs, known_kernels, text};
 use super::process::{Failure, answer, parse_answer};
 use super::protocol::{Profiled, Request};
 use super::{BaselineProgram, SHIPPED_CACHE, blocking};
@@ -63,7 +63,7 @@ fn write(device: u32, calls: &[ProfiledCall], folder: &Path) -> Result<String, S
         let ProfiledCall { op, dtype, compute, case, backend, l2_bytes, input_seed } = call;
         let own = folder.join(place.to_string());
         std::fs::create_dir(&own).map_err(unwritten)?;
-        let (inputs, _) = draw_into(*op, &case.dims, *dtype, *input_seed, &own)?;
+        let inputs = DrawnInputs::new(*op, &case.dims, *dtype, *input_seed, &own)?.files;
         let request = Request::Profile {
             device,
             op: op.name(),
