@@ -33,6 +33,9 @@ const MAX_DISAGREEMENT: f64 = 2.0;
 const MIN_SHARE: f64 = 0.15;
 const MAX_NAMED: usize = 2;
 
+/// The most leads to tell in a summary.
+const MAX_LEADS: usize = 2;
+
 /// How many times as many instructions or bytes are worth naming.
 const MANY: f64 = 1.25;
 
@@ -111,13 +114,19 @@ pub(super) fn what(part: &CyclePart) -> &'static str {
     PARTS[place_of(part.part)].1
 }
 
-/// Says why the winner with the largest lead that the counters show is faster than a baseline. None if they show no lead.
+/// Says why the winners with the largest leads that the counters show are faster than a baseline. None if they show no lead.
 pub(super) fn in_summary(leads: &[CountedLead]) -> Option<String> {
-    leads.iter().find(|lead| lead.shown && lead.ratio > 1.0).map(sentence)
+    let shown = leads.iter().filter(|lead| lead.shown && lead.ratio > 1.0).take(MAX_LEADS);
+    let told: Vec<String> = shown.map(|lead| told(lead, 1)).collect();
+    (!told.is_empty()).then(|| told.join(" "))
 }
 
 /// Says what the slower kernel of the two spends more cycles on.
 pub(super) fn sentence(lead: &CountedLead) -> String {
+    told(lead, MAX_NAMED)
+}
+
+fn told(lead: &CountedLead, most: usize) -> String {
     let CountedLead { case, baseline, ratio, cycles, .. } = lead;
     let is_ahead = *ratio >= 1.0;
     let (factor, more_us) = (fine(if is_ahead { *ratio } else { 1.0 / ratio }), us(lead.more_us.abs()));
@@ -130,7 +139,7 @@ pub(super) fn sentence(lead: &CountedLead) -> String {
         return format!("{head} {more_us} us more, but {profiled} us while profiled, so the counters do not show why.");
     }
     let difference = cycles[0] - cycles[1];
-    let named = lead.parts.iter().filter(|part| part.more() / difference >= MIN_SHARE).take(MAX_NAMED);
+    let named = lead.parts.iter().filter(|part| part.more() / difference >= MIN_SHARE).take(most);
     let named: Vec<String> = named
         .map(|part| {
             let [more, less] = if is_ahead { [part.baseline, part.winner] } else { [part.winner, part.baseline] };
@@ -205,7 +214,7 @@ mod tests {
         let [lead] = &*shown.counted_leads else { panic!("{:?}", shown.counted_leads) };
         let sum = |of: fn(&CyclePart) -> f64| lead.parts.iter().map(of).sum::<f64>();
         assert!((sum(|part| part.baseline) - 5000.0).abs() < 1e-6 && (sum(|part| part.winner) - 2000.0).abs() < 1e-6);
-        insta::assert_snapshot!(in_summary(&shown.counted_leads).unwrap(), @"On `b1h1s128` (2.50×), `torch sdpa (flash)` takes 3000 more cycles, by hardware counters: 1600 more waiting for other warps at barriers (1600 instead of 0) and 800 more waiting for arithmetic (800 instead of 0). It executes 2.50× the instructions and moves 2.00× the bytes from and to L2.");
+        insta::assert_snapshot!(in_summary(&shown.counted_leads).unwrap(), @"On `b1h1s128` (2.50×), `torch sdpa (flash)` takes 3000 more cycles, by hardware counters: 1600 more waiting for other warps at barriers (1600 instead of 0). It executes 2.50× the instructions and moves 2.00× the bytes from and to L2.");
         insta::assert_snapshot!(crate::report::markdown::counted_leads::table(&shown.counted_leads).unwrap(), @"
         | case | baseline | baseline / ours | us more | profiled | cycles | issue | barriers | data | shared memory | pipes | instructions | launch |
         |---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|

@@ -41,8 +41,8 @@ fn saving(report: &Report, choice: &Choice) -> Option<String> {
         let (helped, changes) = (forecast::HELPED, forecast::CHANGES);
         let work = two_digits(effort::usd_of_lines(lines));
         format!(
-            " {helped} of {changes} such changes helped, so the work pays from ${work} / ({} × {helped} / {changes}) = {hours} GPU hours \
-             on.",
+            " Of {changes} earlier changes of kernel sources, {helped} helped (docs/kernels.md). At these odds, the work pays from \
+             ${work} / ({} × {helped} / {changes}) = {hours} GPU hours on.",
             usd(saved_usd)
         )
     });

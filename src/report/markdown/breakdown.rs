@@ -94,7 +94,7 @@ pub(in crate::report) fn costs(report: &Report) -> Option<String> {
     let parts = parts.iter().filter_map(|(name, shares)| Some(format!("{} {name}", range(shares)?)));
     let parts = listed(&parts.collect::<Vec<_>>());
     let winners = if known.len() == 1 { "winner's" } else { "winners'" };
-    let parts = parts.map(|parts| format!("Of the {winners} time, {parts} (measured without them). "));
+    let parts = parts.map(|parts| format!("Of the {winners} time, {parts} (measured by removing them). "));
     let parts = parts.unwrap_or_default();
     (!told.is_empty()).then(|| format!("{parts}The most expensive kind of instruction is {}.", told.join(", ")))
 }

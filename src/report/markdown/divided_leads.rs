@@ -186,7 +186,7 @@ pub(in crate::report) fn saved(report: &Report) -> Option<String> {
     let waits = lead.waits_us.filter(|waits_us| *waits_us >= SHOWN * lead.lead_us);
     let waits = waits.map_or_else(String::new, |waits_us| format!("{} were {WAITS}, ", share(waits_us)));
     Some(format!(
-        "Of the time that it saves, {} were {}, {waits}and {} were {} (measured without them).",
+        "Of the time that it saves, {} were {}, {waits}and {} were {} (measured by removing them).",
         share(most_us.min(lead.kinds_us)),
         removed.text(),
         share(lead.other_us),

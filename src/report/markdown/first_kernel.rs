@@ -53,14 +53,14 @@ pub(in crate::report) fn on_fma_pipes(report: &Report, case: &str) -> Option<Str
     if by_waiting < MIN_FACTOR {
         return None;
     }
-    let busy = format!("its FMA pipes are {} busy", percent(fma_us / first_us));
+    let busy = format!("its floating-point (FMA) pipes work {} of the time", percent(fma_us / first_us));
     if by_tensor_cores < MIN_FACTOR {
         return Some(format!("Mostly it waits: {busy}. Tensor cores would gain little."));
     }
-    let waiting = format!("{busy}; fully busy, they would take {} us, {} less", us(fma_us), times(by_waiting));
-    let lacking = format!("tensor cores are worth at most {}", times(by_tensor_cores));
+    let waiting = format!("{busy}, so without waiting they would need {} us", us(fma_us));
+    let lacking = format!("at most {} can be gained from tensor cores", times(by_tensor_cores));
     Some(match by_waiting >= by_tensor_cores {
-        true => format!("Mostly it waits: {waiting}. Beyond that, {lacking}."),
+        true => format!("Mostly it waits: {waiting}. From there, {lacking}."),
         false => format!("Mostly it does without tensor cores: {lacking}. It also waits: {waiting}."),
     })
 }
@@ -168,8 +168,11 @@ mod tests {
     fn the_distance_to_the_floor_is_divided_at_the_peak_of_the_fma_pipes() {
         let mut report = full();
         let launch_bound = on_fma_pipes(&report, "b1h1s128").unwrap();
-        assert_eq!(launch_bound, "Mostly it waits: its FMA pipes are 0.67% busy. Tensor cores would gain little.");
+        assert_eq!(
+            launch_bound,
+            "Mostly it waits: its floating-point (FMA) pipes work 0.67% of the time. Tensor cores would gain little."
+        );
         report.cases[0].floor_us = Some(0.1);
-        insta::assert_snapshot!(on_fma_pipes(&report, "b1h1s128").unwrap(), @"Mostly it waits: its FMA pipes are 0.67% busy; fully busy, they would take 0.533 us, 150× less. Beyond that, tensor cores are worth at most 5.33×.");
+        insta::assert_snapshot!(on_fma_pipes(&report, "b1h1s128").unwrap(), @"Mostly it waits: its floating-point (FMA) pipes work 0.67% of the time, so without waiting they would need 0.533 us. From there, at most 5.33× can be gained from tensor cores.");
     }
 }

@@ -18,7 +18,7 @@ pub(in crate::report) fn left(report: &Report, path: &ConfigurationPath) -> Opti
 }
 
 /// Returns the path to the winner of a case.
-fn of_winner(report: &Report) -> Option<&ConfigurationPath> {
+pub(in crate::report) fn of_winner(report: &Report) -> Option<&ConfigurationPath> {
     let first = of_first(report);
     let won = |path: &ConfigurationPath| {
         let mut variants = report.cases.iter().filter(|case| case.case == path.case).flat_map(|case| &case.variant);

@@ -5,7 +5,7 @@ use super::joined;
 use crate::domain::tested::CauseStatus;
 use crate::report::changes::{listed, named};
 use crate::report::contract::{Case, Diagnosis, Finding, Report};
-use crate::report::format::{times, us};
+use crate::report::format::{percent, times, us};
 use crate::report::markdown::{first_kernel, paths};
 use crate::report::next_change::not_correct;
 use crate::report::roofline;
@@ -26,14 +26,25 @@ pub(super) fn sentences(report: &Report) -> Option<String> {
     let lacks_them = without_tensor_cores.is_some() || findings.iter().any(|found| found.rule == "tensor-cores-unused");
     let divided = first_kernel::on_fma_pipes(report, case).filter(|_| lacks_them);
     let head = match (divided.is_some(), first.iter().any(is_shown)) {
-        (true, true) => "Why it waits, by what removing the cause gained",
+        (true, true) => "Why it waits, by what removing the cause gained (gains overlap)",
         (true, false) => "Why it probably waits",
         (false, true) => "Causes, by what removing them gained",
         (false, false) => "Probable causes",
     };
     let causes = (!causes.is_empty()).then(|| format!("{head}: {}.", numbered(&causes)))?;
     let own = report.cases.iter().find(|one| one.case == *case)?;
-    joined([Some(size(report, own, family)?), divided.or(without_tensor_cores), Some(causes), tuned(report)])
+    let size = size(report, own, family)?;
+    joined([Some(size), divided.or(without_tensor_cores), most_expensive(report), Some(causes), tuned(report)])
+}
+
+/// The share of the first kernel's time from which its most expensive kind of instruction is named.
+const MUCH: f64 = 0.3;
+
+/// Names the kind of instruction that takes much of the first kernel's time. None if none does, or without ablations.
+fn most_expensive(report: &Report) -> Option<String> {
+    let breakdown = report.first_breakdown.as_ref()?;
+    let (kind, share) = breakdown.largest().into_iter().next().filter(|(_, share)| *share >= MUCH)?;
+    Some(format!("Without its {}, it takes {} less time (measured).", kind.text(), percent(share)))
 }
 
 /// Numbers several causes: `(1) the first; (2) the second`.
@@ -119,7 +130,10 @@ fn cause(report: &Report, family: &str, group: &Group<'_>) -> String {
     let status = match (tested.status, &*tested.changes) {
         (CauseStatus::Confirmed | CauseStatus::Supported, [change]) => {
             let change = named(change, None, report.parameters.about(family, &change.parameter));
-            format!("{change} gained {gained}")
+            // More went away than the cause.
+            let is_more = tested.status == CauseStatus::Supported && *gain > 1.0;
+            let expected = if is_more { format!(" ({} expected)", times(*gain)) } else { String::new() };
+            format!("{change} gained {gained}{expected}")
         }
         (CauseStatus::Confirmed | CauseStatus::Supported, _) => {
             format!("an experiment that changed more gained {gained}")

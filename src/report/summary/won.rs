@@ -3,13 +3,18 @@
 use super::joined;
 use crate::domain::device::TimeSource;
 use crate::domain::ids::CaseName;
+use crate::domain::origin::Change;
+use crate::report::changes::{listed, named};
 use crate::report::contract::{Beaten, Report, WinningFamily};
 use crate::report::format::{counted, fine, on_cases, times};
-use crate::report::markdown::{beaten, divided_leads};
+use crate::report::markdown::{beaten, divided_leads, paths};
 use crate::report::{advantage, baseline_kernels, counted_leads, fixed_time, tally};
 
 /// The most families to explain. The others are only named.
 const MAX_EXPLAINED: usize = 2;
+
+/// The gain of a step from which it is named.
+const MIN_STEP: f64 = 1.1;
 
 /// The most ties to name. More are counted.
 const MAX_TIES: usize = 3;
@@ -30,7 +35,7 @@ pub(super) fn winners(report: &Report) -> Option<String> {
     });
     let told: Vec<String> = told.collect();
     let words = (!told.is_empty()).then(|| format!("{}.", told.join(", ")))?;
-    joined([Some(words), near_ties(report), over_committed(report)])
+    joined([Some(words), near_ties(report), largest_step(report), over_committed(report)])
 }
 
 /// Says what a family does, in the words of its manifest.
@@ -44,9 +49,25 @@ fn near_ties(report: &Report) -> Option<String> {
     let named = ties.iter().map(|(case, family)| format!("`{family}` on `{case}`"));
     match ties.len() {
         0 => None,
-        1..=MAX_TIES => Some(format!("As good (within 2%): {}.", named.collect::<Vec<_>>().join(", "))),
-        some => Some(format!("{} another family is as good (within 2%).", on_cases(some, report.rivals.len()))),
+        1..=MAX_TIES => Some(format!(
+            "As good (within 2%), so the choice matters little: {}.",
+            named.collect::<Vec<_>>().join(", ")
+        )),
+        some => Some(format!(
+            "{} another family is as good (within 2%), so the choice matters little there.",
+            on_cases(some, report.rivals.len())
+        )),
     }
+}
+
+/// Says which change of parameters gained most on the path to a winner. None without a path.
+fn largest_step(report: &Report) -> Option<String> {
+    let path = paths::of_winner(report)?;
+    let most = path.steps.iter().max_by(|a, b| a.gain.total_cmp(&b.gain)).filter(|step| step.gain >= MIN_STEP)?;
+    let about = |change: &Change| report.parameters.about(&path.family, &change.parameter);
+    let changes: Vec<String> = most.changes.iter().map(|change| named(change, None, about(change))).collect();
+    let (case, family, gain) = (&path.case, &path.family, times(most.gain));
+    Some(format!("Of the parameters of `{family}`, {} gained most on `{case}` ({gain}).", listed(&changes)?))
 }
 
 /// Says what the largest gain over a committed winner came from, and what the counts of a virtual GPU say of it.
