@@ -86,14 +86,24 @@ def demangled(name):
     return text.decode() if status.value == 0 and text else name
 
 
-def kernels_of(call):
-    """Returns the kernels that a call launches. Its libraries must have been called before."""
+def captured(call):
+    """Returns a graph of a call, with the call's output, which must live as long. Its libraries must have been called before."""
     graph = torch.cuda.CUDAGraph(keep_graph=True)
     with torch.cuda.graph(graph):
-        # The output must live as long as the graph is captured.
         output = call()
+    return graph, output
+
+
+def kernels_in(graph):
+    """Returns the kernels of a captured graph, in order."""
     driver = Driver()
     handle = ctypes.c_void_p(graph.raw_cuda_graph())
-    kernels = [driver.kernel(node) for node in driver.nodes(handle) if driver.is_kernel(node)]
+    return [driver.kernel(node) for node in driver.nodes(handle) if driver.is_kernel(node)]
+
+
+def kernels_of(call):
+    """Returns the kernels that a call launches. Its libraries must have been called before."""
+    graph, output = captured(call)
+    kernels = kernels_in(graph)
     del output
     return kernels

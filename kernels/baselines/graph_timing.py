@@ -398,7 +398,12 @@ class Session:
         return {"samples_ns": [ns / captured.launches for ns in times], "graph_node_ns": node_ns}
 
     def profile(self, request):
-        """Makes one call of a backend while a profiler counts. The calls before it load libraries and fill caches."""
+        """Replays a graph of one call of a backend while a profiler counts: just the kernels that are timed.
+
+        Called without a graph, a library may choose others. The calls before it load libraries and fill caches.
+        """
+        import graph_kernels
+
         torch.cuda.set_device(request["device"])
         mode, name = multiply_in(request.get("compute", "dtype")), request["backend"]
         if name not in self.backends:
@@ -409,11 +414,16 @@ class Session:
             for _ in range(CALLS_BEFORE):
                 case.compute(*case.sets[0])
             torch.cuda.synchronize()
-            torch.cuda.profiler.start()
-            case.compute(*case.sets[0])
-            torch.cuda.synchronize()
-            torch.cuda.profiler.stop()
-            return {"compute": mode, "kernels": kernels_of(case)}
+            graph, output = graph_kernels.captured(lambda: case.compute(*case.sets[0]))
+            kernels = graph_kernels.kernels_in(graph)
+        graph.replay()
+        torch.cuda.synchronize()
+        torch.cuda.profiler.start()
+        graph.replay()
+        torch.cuda.synchronize()
+        torch.cuda.profiler.stop()
+        del output
+        return {"compute": mode, "kernels": kernels}
 
     def release(self, _request):
         torch.cuda.synchronize()

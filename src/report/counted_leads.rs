@@ -172,7 +172,7 @@ mod tests {
     use super::*;
     use crate::domain::counters::CountedBaseline;
 
-    /// A launch of 1,000 cycles, 800 of them in the busiest SM.
+    /// A launch whose busiest SM works for 80% of its cycles.
     fn launch(time_ns: f64, cycles: f64, states: &[(&str, f64)]) -> LaunchCounters {
         LaunchCounters {
             kernel: "k".to_owned(),

@@ -57,7 +57,8 @@ fn divided(
             profiled.short_name() == kernel.short_name()
         };
         if !is_told || !counted.iter().zip(&kernels).all(is_same) {
-            return Err("ncu profiled other launches than those of the call".to_owned());
+            let counted: Vec<_> = counted.iter().map(|launch| launch.kernel.as_str()).collect();
+            return Err(format!("ncu profiled other launches than those of the call: {}", counted.join(", ")));
         }
         let named = counted.into_iter().zip(kernels);
         let launches = named.map(|(counters, kernel)| LaunchCounters { kernel: kernel.name, ..counters }).collect();
@@ -93,9 +94,10 @@ mod tests {
         };
         let told = |launches, calls| divided(launches, calls, "ncu").iter().map(names).collect::<Vec<_>>();
         assert_eq!(told(all(), calls()), ["void a::split<4>(const Params&) + reduce", "refused", "other(int)"]);
-        let mismatch = "ncu profiled other launches than those of the call";
-        assert_eq!(told(all()[..2].to_vec(), calls()), [mismatch, "refused", mismatch]);
+        let mismatch = |kernels: &str| format!("ncu profiled other launches than those of the call: {kernels}");
+        let few = told(all()[..2].to_vec(), calls());
+        assert_eq!(few, [mismatch("void a::split<4>(Params), reduce"), "refused".to_owned(), mismatch("")]);
         let renamed = vec![launched("split"), launched("sum"), launched("other")];
-        assert_eq!(told(renamed, calls()), [mismatch, "refused", "other(int)"]);
+        assert_eq!(told(renamed, calls()), [&mismatch("split, sum"), "refused", "other(int)"]);
     }
 }
