@@ -165,16 +165,16 @@ pub(super) fn next_action(state: &SessionState, phase: &Phase, moment: &Moment) 
         (_, 1) => Action::Stop(Status::Interrupted, "it was interrupted".into()),
         (Phase::Search, 0) => until_baselines(search(state, moment), moment),
         (Phase::Finals { queue, held, reason }, 0) => {
-            // A final may take the rest of the time.
             let time = &moment.time;
             let profile = || state.incumbent_profile(time).map(Action::Profile);
             let baselines =
                 || Some(state.baselines_profile(time)).filter(|due| !due.is_empty()).map(Action::ProfileBaselines);
             let ablation = || state.ablation(time, queue.is_empty()).map(Action::Ablate);
-            // A final may choose another winner. Those are ablated after it, and so are rivals.
+            // A final may take the rest of the time, so ablations come before it. But it may choose another winner: those
+            // are ablated after it, and so are rivals. Counters are read of winners only.
             let due = match (*held, queue.is_empty()) {
-                (false, _) => profile().or_else(baselines).or_else(ablation),
-                (true, true) => ablation(),
+                (_, true) => profile().or_else(baselines).or_else(ablation),
+                (false, false) => ablation(),
                 (true, false) => None,
             };
             due.unwrap_or_else(|| settle(state, queue.front(), *held, reason, time))

@@ -52,10 +52,11 @@ impl SessionState {
         let timed = measured.filter_map(|(name, initial)| Some((name, initial, initial.screened_ns()?)));
         let (case, initial, _) = timed.max_by(|(_, _, a), (_, _, b)| a.total_cmp(b))?;
         let due = OnCase { iteration: initial.iteration, case: case.clone() };
-        self.has_room_for_profile(time).then_some(due)
+        self.has_room_for_profile(time, self.finals_time()).then_some(due)
     }
 
-    /// Returns the next profile of an incumbent that is due: that of the one furthest from the floor of its case.
+    /// Returns the next profile of an incumbent that is due once all finals are held: that of the one furthest from the floor of
+    /// its case.
     pub fn incumbent_profile(&self, time: &Time) -> Option<OnCase> {
         let setup = self.setup();
         let headroom = |name: &CaseName, found: &Measurement| {
@@ -71,13 +72,13 @@ impl SessionState {
             .filter_map(|(name, incumbent)| Some((name, incumbent.iteration, headroom(name, &incumbent.measurement)?)));
         let (case, iteration, _) = ranked.max_by(|(_, _, a), (_, _, b)| a.total_cmp(b))?;
         let due = OnCase { iteration, case: case.clone() };
-        self.has_room_for_profile(time).then_some(due)
+        self.has_room_for_profile(time, Duration::ZERO).then_some(due)
     }
 
     /// Returns the cases on which the fastest baseline is due to be profiled: those with counters of their incumbents, and
     /// with caches in the same state as the first of them. They are profiled at once.
     pub fn baselines_profile(&self, time: &Time) -> Vec<CaseName> {
-        if !self.may_profile_baselines() || !self.has_room(BASELINES_TIME, time) {
+        if !self.may_profile_baselines() || !self.has_room(BASELINES_TIME, time, Duration::ZERO) {
             return Vec::new();
         }
         let setup = self.setup();
@@ -98,14 +99,14 @@ impl SessionState {
         self.may_count() && self.setup().counts_baselines && self.history().baseline_counters.is_empty()
     }
 
-    /// Returns whether a profile fits into its share of the budget, and into what is left beside the finals.
-    fn has_room_for_profile(&self, time: &Time) -> bool {
-        self.may_profile() && self.has_room(self.profile_time(), time)
+    /// Returns whether a profile fits into its share of the budget, and into what is left beside a time that is kept.
+    fn has_room_for_profile(&self, time: &Time, kept: Duration) -> bool {
+        self.may_profile() && self.has_room(self.profile_time(), time, kept)
     }
 
-    fn has_room(&self, takes: Duration, time: &Time) -> bool {
+    fn has_room(&self, takes: Duration, time: &Time, kept: Duration) -> bool {
         let budget = &self.setup().options.budget;
-        let left = self.meter().left(budget, time, self.finals_time());
+        let left = self.meter().left(budget, time, kept);
         let affords = self.meter().affords(budget, time, takes + self.finals_device_time());
         affords && takes <= left && takes <= self.profiles_share()
     }

@@ -497,10 +497,14 @@ fn the_initial_kernel_is_profiled_once_on_its_slowest_case() {
     assert!(matches!(at(&told, 10, 2), Action::Evaluate { .. }));
 }
 
+/// The finals, once all are held.
+fn after_finals() -> Phase {
+    Phase::Finals { queue: Default::default(), held: true, reason: "r".into() }
+}
+
 #[test]
-fn incumbents_are_profiled_before_the_finals_until_the_share_is_used_or_the_tool_fails() {
-    let finals = |told: &Told| Phase::Finals { queue: told.state.finals(), held: false, reason: "r".into() };
-    let next = |told: &Told| next_action(&told.state, &finals(told), &moment(3000, 0));
+fn incumbents_are_profiled_after_the_finals_until_the_share_is_used_or_the_tool_fails() {
+    let next = |told: &Told| next_action(&told.state, &after_finals(), &moment(3000, 0));
     let mut told = with_start(limited(|setup| setup.options.counters_share = 0.05));
     let initial = IterationId(1);
     counted(&mut told, initial, "a", 50.0, true);
@@ -511,18 +515,15 @@ fn incumbents_are_profiled_before_the_finals_until_the_share_is_used_or_the_tool
     assert_eq!(next(&told), Action::Profile(OnCase { iteration: faster, case: "a".into() }));
     // 180 s are the share of an hour.
     counted(&mut told, IterationId(77), "b", 50.0, true);
-    assert!(matches!(next(&told), Action::Final(_)));
+    assert!(matches!(next(&told), Action::Stop(..)));
     let mut told = with_start(limited(|setup| setup.options.counters_share = 0.05));
     counted(&mut told, initial, "a", 1.0, false);
-    assert!(matches!(next(&told), Action::Final(_)));
+    assert!(matches!(next(&told), Action::Stop(..)));
 }
 
 #[test]
 fn the_baselines_of_profiled_incumbents_are_profiled_once_and_together() {
-    let next = |told: &Told| {
-        let finals = Phase::Finals { queue: told.state.finals(), held: false, reason: "r".into() };
-        next_action(&told.state, &finals, &moment(3000, 0))
-    };
+    let next = |told: &Told| next_action(&told.state, &after_finals(), &moment(3000, 0));
     let profiled = |change: fn(&mut SessionSetup)| {
         let mut told = with_start(limited(|setup| {
             setup.options.counters_share = 0.05;
@@ -542,11 +543,11 @@ fn the_baselines_of_profiled_incumbents_are_profiled_once_and_together() {
     let reason = Err("ncu is broken".to_owned());
     let failed = CountedBaseline { case: "a".into(), name: "torch".to_owned(), counters: reason, wall_s: 9.0 };
     told.state.apply(&Record::CountedBaseline(Box::new(failed)));
-    assert!(matches!(next(&told), Action::Final(_)));
+    assert!(matches!(next(&told), Action::Stop(..)));
     // Only programs that optloop ships, and only in their share of the time.
     let untrusted = profiled(|setup| setup.counts_baselines = false);
     let short = profiled(|setup| setup.options.counters_share = 0.004);
-    assert!([untrusted, short].iter().all(|told| matches!(next(told), Action::Final(_))));
+    assert!([untrusted, short].iter().all(|told| matches!(next(told), Action::Stop(..))));
 }
 
 #[test]
