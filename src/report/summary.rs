@@ -20,7 +20,7 @@ pub(super) fn of(report: &Report, gains: &Gains<'_>, input: &ReportInput<'_>) ->
     let cost = joined([Some(effort(report, gains, input)), last_gain(report, gains)]).unwrap_or_default();
     let lines = [
         Some(format!("**Result.** {result}")),
-        slow::sentences(report).map(|slow| format!("**What was slow, and why.** {slow}")),
+        slow::sentences(report, input.families).map(|slow| format!("**What was slow, and why.** {slow}")),
         won::winners(report).map(|won| format!("**What won.** {won}")),
         won::over_first(report).map(|why| format!("**Why it beats the first kernel.** {why}")),
         won::why_ahead(report).map(|why| format!("**Why it beats the baselines.** {why}")),

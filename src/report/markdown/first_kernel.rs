@@ -58,10 +58,12 @@ pub(in crate::report) fn on_fma_pipes(report: &Report, case: &str) -> Option<Str
         return Some(format!("Mostly it waits: {busy}. Tensor cores would gain little."));
     }
     let waiting = format!("{busy}, so without waiting they would need {} us", us(fma_us));
-    let lacking = format!("at most {} can be gained from tensor cores", times(by_tensor_cores));
+    let floor = format!("the floor, where tensor cores do this work, is {} lower", times(by_tensor_cores));
     Some(match by_waiting >= by_tensor_cores {
-        true => format!("Mostly it waits: {waiting}. From there, {lacking}."),
-        false => format!("Mostly it does without tensor cores: {lacking}. It also waits: {waiting}."),
+        true => format!("Mostly it waits: {waiting}; {floor} still."),
+        false => format!(
+            "Mostly it does without tensor cores: {floor} than what its FMA pipes need. It also waits: {waiting}."
+        ),
     })
 }
 
@@ -173,6 +175,6 @@ mod tests {
             "Mostly it waits: its floating-point (FMA) pipes work 0.67% of the time. Tensor cores would gain little."
         );
         report.cases[0].floor_us = Some(0.1);
-        insta::assert_snapshot!(on_fma_pipes(&report, "b1h1s128").unwrap(), @"Mostly it waits: its floating-point (FMA) pipes work 0.67% of the time, so without waiting they would need 0.533 us. From there, at most 5.33× can be gained from tensor cores.");
+        insta::assert_snapshot!(on_fma_pipes(&report, "b1h1s128").unwrap(), @"Mostly it waits: its floating-point (FMA) pipes work 0.67% of the time, so without waiting they would need 0.533 us; the floor, where tensor cores do this work, is 5.33× lower still.");
     }
 }

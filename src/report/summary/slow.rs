@@ -8,7 +8,7 @@ use crate::report::contract::{Case, Diagnosis, Finding, Report};
 use crate::report::format::{percent, times, us};
 use crate::report::markdown::{first_kernel, paths};
 use crate::report::next_change::not_correct;
-use crate::report::roofline;
+use crate::report::{FamilyFacts, roofline};
 
 /// The most causes to name.
 const MAX_CAUSES: usize = 3;
@@ -17,7 +17,7 @@ const MAX_CAUSES: usize = 3;
 type Group<'a> = Vec<&'a Finding>;
 
 /// Says why the first kernel is slow. None without a diagnosis that found a cause.
-pub(super) fn sentences(report: &Report) -> Option<String> {
+pub(super) fn sentences(report: &Report, families: &[FamilyFacts]) -> Option<String> {
     let Diagnosis { case, family, findings, .. } = report.initial_diagnosis()?;
     let (first, others) = first_causes(groups(findings));
     let told = |group: &Group<'_>| cause(report, family, group);
@@ -33,7 +33,7 @@ pub(super) fn sentences(report: &Report) -> Option<String> {
     };
     let causes = (!causes.is_empty()).then(|| format!("{head}: {}.", numbered(&causes)))?;
     let own = report.cases.iter().find(|one| one.case == *case)?;
-    let size = size(report, own, family)?;
+    let size = size(report, own, family, families)?;
     joined([Some(size), divided.or(without_tensor_cores), most_expensive(report), Some(causes), tuned(report)])
 }
 
@@ -59,7 +59,7 @@ fn numbered(causes: &[String]) -> String {
 }
 
 /// Says how far the first kernel is from the winner and from the floor.
-fn size(report: &Report, own: &Case, family: &str) -> Option<String> {
+fn size(report: &Report, own: &Case, family: &str, families: &[FamilyFacts]) -> Option<String> {
     let first_us = roofline::first_us(own)?;
     let over = own
         .best_us
@@ -71,8 +71,10 @@ fn size(report: &Report, own: &Case, family: &str) -> Option<String> {
     let is_replaced =
         began.clone().count() > 0 && began.into_iter().all(|change| change.began_with == "committed_winner");
     let replaced = if is_replaced { ", which committed winners replaced before this session" } else { "" };
+    let facts = families.iter().find(|facts| facts.name == family);
+    let idea = facts.map(|facts| format!(" ({})", facts.about.trim_end_matches('.'))).unwrap_or_default();
     Some(format!(
-        "The first kernel, `{family}`{replaced}, takes {} us on `{}`: {}.",
+        "The first kernel, `{family}`{idea}{replaced}, takes {} us on `{}`: {}.",
         us(first_us),
         own.case,
         listed(&far)?
@@ -130,9 +132,11 @@ fn cause(report: &Report, family: &str, group: &Group<'_>) -> String {
     let status = match (tested.status, &*tested.changes) {
         (CauseStatus::Confirmed | CauseStatus::Supported, [change]) => {
             let change = named(change, None, report.parameters.about(family, &change.parameter));
-            // More went away than the cause.
             let is_more = tested.status == CauseStatus::Supported && *gain > 1.0;
-            let expected = if is_more { format!(" ({} expected)", times(*gain)) } else { String::new() };
+            let expected = match is_more {
+                true => format!(" ({} expected, so more than this cause went away)", times(*gain)),
+                false => String::new(),
+            };
             format!("{change} gained {gained}{expected}")
         }
         (CauseStatus::Confirmed | CauseStatus::Supported, _) => {
