@@ -23,7 +23,7 @@ use tokio::task::JoinHandle;
 
 use self::case_inputs::{CaseInputs, text};
 use self::process::Process;
-use self::protocol::{Request, VERSION};
+use self::protocol::{CaseRequest, Request, VERSION};
 use super::activity;
 use crate::domain::compute::Compute;
 use crate::domain::launched::LaunchedKernel;
@@ -272,7 +272,7 @@ impl BaselineProcess {
             let _running = activity::begin("drawing the inputs of a baseline", None);
             drawing.0.await.map_err(|error| error.to_string())??
         };
-        let request = Request::Prepare {
+        let case = CaseRequest {
             op: op.name(),
             dtype,
             compute: self.compute,
@@ -281,11 +281,10 @@ impl BaselineProcess {
             scalars: op.scalars(&case.dims).into_iter().collect(),
             regime: case.regime,
             l2_bytes,
-            min_sample_ns: self.min_sample_ns,
             inputs: &case_inputs.files,
-            output_folder: text(folder.path())?,
-            backend,
         };
+        let (min_sample_ns, output_folder) = (self.min_sample_ns, text(folder.path())?);
+        let request = Request::Prepare { case, min_sample_ns, output_folder, backend };
         let prepared: Prepared = self.ask(&request).await?;
         // One that ignores the key computes more precisely than kernels need to, or less.
         if prepared.compute.unwrap_or_default() != self.compute {

@@ -4,10 +4,11 @@ use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
 use super::columns::{now, optional_json, required, signed, text, to_json};
+use super::counters::Rows;
 use super::sessions::record_cost;
 use super::{Store, StoreError};
 use crate::domain::cost::Spent;
-use crate::domain::counters::{CountedBaseline, Counters, LaunchCounters};
+use crate::domain::counters::{CountedBaseline, Counters};
 use crate::domain::ids::{CaseName, SessionId};
 
 impl Store {
@@ -19,12 +20,7 @@ impl Store {
         spent: Spent,
     ) -> Result<(), StoreError> {
         let CountedBaseline { case, name, counters, wall_s } = counted;
-        let (tool, problem) = (counters.as_ref().ok().map(|found| &found.tool), counters.as_ref().err());
-        let none = [None];
-        let launches: Vec<Option<&LaunchCounters>> = match counters {
-            Ok(found) => found.launches.iter().map(Some).collect(),
-            Err(_) => none.into(),
-        };
+        let Rows { tool, problem, launches } = Rows::of(counters);
         self.write(async |connection| {
             for (place, launch) in launches.iter().enumerate() {
                 sqlx::query(
@@ -40,7 +36,7 @@ impl Store {
                 .bind(tool)
                 .bind(launch.map(|launch| &launch.kernel))
                 .bind(launch.map(|launch| to_json("metrics", launch)).transpose()?)
-                .bind(problem.map(|problem| text(problem)))
+                .bind(problem.map(text))
                 .bind(if place == 0 { *wall_s } else { 0.0 })
                 .bind(now()?)
                 .execute(&mut *connection)

@@ -16,16 +16,33 @@ use crate::domain::ids::{CaseName, IterationId, SessionId};
 /// Counters by iteration and case.
 pub(super) type ByCase = HashMap<(IterationId, CaseName), Counted>;
 
+/// Counters as rows: one for each launch, or one without a launch that says why there are none.
+pub(super) struct Rows<'a> {
+    /// The program that read them.
+    pub tool: Option<&'a str>,
+    /// Why there are none.
+    pub problem: Option<&'a str>,
+    /// The launch of each row.
+    pub launches: Vec<Option<&'a LaunchCounters>>,
+}
+
+impl<'a> Rows<'a> {
+    /// Makes the rows of counters.
+    pub fn of(counters: &'a Result<Counters, String>) -> Self {
+        match counters {
+            Ok(Counters { tool, launches }) => {
+                Self { tool: Some(tool), problem: None, launches: launches.iter().map(Some).collect() }
+            }
+            Err(problem) => Self { tool: None, problem: Some(problem), launches: vec![None] },
+        }
+    }
+}
+
 impl Store {
     /// Records the counters of a variant on a case, or why there are none, with what they cost the session.
     pub async fn record_counters(&self, session: SessionId, counted: &Counted, spent: Spent) -> Result<(), StoreError> {
         let Counted { iteration, case, counters, wall_s } = counted;
-        let (tool, problem) = (counters.as_ref().ok().map(|found| &found.tool), counters.as_ref().err());
-        let none = [None];
-        let launches: Vec<Option<&LaunchCounters>> = match counters {
-            Ok(found) => found.launches.iter().map(Some).collect(),
-            Err(_) => none.into(),
-        };
+        let Rows { tool, problem, launches } = Rows::of(counters);
         self.write(async |connection| {
             for (place, launch) in launches.iter().enumerate() {
                 sqlx::query(
@@ -40,7 +57,7 @@ impl Store {
                 .bind(tool)
                 .bind(launch.map(|launch| &launch.kernel))
                 .bind(launch.map(|launch| to_json("metrics", launch)).transpose()?)
-                .bind(problem.map(|problem| text(problem)))
+                .bind(problem.map(text))
                 .bind(if place == 0 { *wall_s } else { 0.0 })
                 .bind(now()?)
                 .bind(session)

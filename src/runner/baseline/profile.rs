@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::case_inputs::{DrawnInputs, known_kernels, text};
 use super::process::{Failure, answer, parse_answer};
-use super::protocol::{Profiled, Request};
+use super::protocol::{CaseRequest, Profiled, Request};
 use super::{BaselineProgram, SHIPPED_CACHE, blocking};
 use crate::domain::compute::Compute;
 use crate::domain::launched::LaunchedKernel;
@@ -64,8 +64,7 @@ fn write(device: u32, calls: &[ProfiledCall], folder: &Path) -> Result<String, S
         let own = folder.join(place.to_string());
         std::fs::create_dir(&own).map_err(unwritten)?;
         let inputs = DrawnInputs::new(*op, &case.dims, *dtype, *input_seed, &own)?.files;
-        let request = Request::Profile {
-            device,
+        let case = CaseRequest {
             op: op.name(),
             dtype: *dtype,
             compute: *compute,
@@ -75,8 +74,8 @@ fn write(device: u32, calls: &[ProfiledCall], folder: &Path) -> Result<String, S
             regime: Regime::Warm,
             l2_bytes: *l2_bytes,
             inputs: &inputs,
-            backend,
         };
+        let request = Request::Profile { device, case, backend };
         lines += &serde_json::to_string(&request).map_err(|error| error.to_string())?;
         lines.push('\n');
     }

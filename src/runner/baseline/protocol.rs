@@ -27,23 +27,11 @@ pub(super) enum Request<'a> {
     },
     /// Prepare every backend on a case.
     Prepare {
-        op: &'a str,
-        dtype: Dtype,
-        /// The precision of products: `tf32`, or `dtype` for no less than the tensors have.
-        compute: Compute,
-        dims: &'a Dims,
-        /// The inputs, then the output.
-        tensors: &'a [TensorSpec],
-        /// Floating-point constants of the op.
-        scalars: BTreeMap<&'a str, f64>,
-        regime: Regime,
-        /// Bytes of the device's L2, for the cold regime.
-        l2_bytes: u64,
+        #[serde(flatten)]
+        case: CaseRequest<'a>,
         /// The shortest sample, in nanoseconds.
         min_sample_ns: f64,
-        /// A file for every input tensor, with nothing but its elements, little-endian and row-major.
-        inputs: &'a BTreeMap<String, String>,
-        /// A folder into which each backend may write its output, in the same form.
+        /// A folder into which each backend may write its output, in the form of the inputs.
         output_folder: &'a str,
         /// The only backend to prepare; `None` for all of them.
         backend: Option<&'a str>,
@@ -56,23 +44,30 @@ pub(super) enum Request<'a> {
     Profile {
         /// The device to use, by CUDA's numbering.
         device: u32,
-        op: &'a str,
-        dtype: Dtype,
-        /// As in `Prepare`.
-        compute: Compute,
-        dims: &'a Dims,
-        /// As in `Prepare`.
-        tensors: &'a [TensorSpec],
-        /// As in `Prepare`.
-        scalars: BTreeMap<&'a str, f64>,
         /// Always warm: the profiler itself flushes caches where they are to be cold.
-        regime: Regime,
-        /// As in `Prepare`.
-        l2_bytes: u64,
-        /// As in `Prepare`.
-        inputs: &'a BTreeMap<String, String>,
+        #[serde(flatten)]
+        case: CaseRequest<'a>,
         backend: &'a str,
     },
+}
+
+/// A case with its inputs.
+#[derive(Serialize)]
+pub(super) struct CaseRequest<'a> {
+    pub op: &'a str,
+    pub dtype: Dtype,
+    /// The precision of products: `tf32`, or `dtype` for no less than the tensors have.
+    pub compute: Compute,
+    pub dims: &'a Dims,
+    /// The inputs, then the output.
+    pub tensors: &'a [TensorSpec],
+    /// Floating-point constants of the op.
+    pub scalars: BTreeMap<&'a str, f64>,
+    pub regime: Regime,
+    /// Bytes of the device's L2, for the cold regime.
+    pub l2_bytes: u64,
+    /// A file for every input tensor, with nothing but its elements, little-endian and row-major.
+    pub inputs: &'a BTreeMap<String, String>,
 }
 
 /// A baseline program's description of itself: its first answer.
