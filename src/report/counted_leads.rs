@@ -34,7 +34,7 @@ const MIN_SHARE: f64 = 0.15;
 const MAX_NAMED: usize = 2;
 
 /// The most leads to tell in a summary.
-const MAX_LEADS: usize = 2;
+const MAX_LEADS: usize = 3;
 
 /// How many times as many instructions or bytes are worth naming.
 const MANY: f64 = 1.25;
