@@ -36,7 +36,7 @@ fn events(output: &Output, name: &str) -> Vec<Value> {
 }
 
 #[test]
-fn the_initial_kernel_and_the_incumbents_are_profiled() {
+fn the_initial_kernel_and_the_winners_are_profiled() {
     let sandbox = Sandbox::new();
     let output = session(&sandbox, WORKS, "8");
     let profiled = events(&output, "counters");

@@ -110,7 +110,7 @@ fn sum(of: &Counters, count: fn(&LaunchCounters) -> Option<f64>) -> Option<f64> 
 }
 
 /// Says what warps do in a part.
-pub(super) fn what(part: &CyclePart) -> &'static str {
+fn what(part: &CyclePart) -> &'static str {
     PARTS[place_of(part.part)].1
 }
 

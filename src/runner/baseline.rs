@@ -23,7 +23,7 @@ use tokio::task::JoinHandle;
 
 use self::case_inputs::{CaseInputs, text};
 use self::process::Process;
-use self::protocol::{CaseRequest, Request, VERSION};
+use self::protocol::{Request, RequestedCase, VERSION};
 use super::activity;
 use crate::domain::compute::Compute;
 use crate::domain::launched::LaunchedKernel;
@@ -272,7 +272,7 @@ impl BaselineProcess {
             let _running = activity::begin("drawing the inputs of a baseline", None);
             drawing.0.await.map_err(|error| error.to_string())??
         };
-        let case = CaseRequest {
+        let case = RequestedCase {
             op: op.name(),
             dtype,
             compute: self.compute,

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::case_inputs::{DrawnInputs, known_kernels, text};
 use super::process::{Failure, answer, parse_answer};
-use super::protocol::{CaseRequest, Profiled, Request};
+use super::protocol::{Profiled, Request, RequestedCase};
 use super::{BaselineProgram, SHIPPED_CACHE, blocking};
 use crate::domain::compute::Compute;
 use crate::domain::launched::LaunchedKernel;
@@ -64,7 +64,7 @@ fn write(device: u32, calls: &[ProfiledCall], folder: &Path) -> Result<String, S
         let own = folder.join(place.to_string());
         std::fs::create_dir(&own).map_err(unwritten)?;
         let inputs = DrawnInputs::new(*op, &case.dims, *dtype, *input_seed, &own)?.files;
-        let case = CaseRequest {
+        let case = RequestedCase {
             op: op.name(),
             dtype: *dtype,
             compute: *compute,

@@ -28,7 +28,7 @@ pub(super) enum Request<'a> {
     /// Prepare every backend on a case.
     Prepare {
         #[serde(flatten)]
-        case: CaseRequest<'a>,
+        case: RequestedCase<'a>,
         /// The shortest sample, in nanoseconds.
         min_sample_ns: f64,
         /// A folder into which each backend may write its output, in the form of the inputs.
@@ -46,14 +46,14 @@ pub(super) enum Request<'a> {
         device: u32,
         /// Always warm: the profiler itself flushes caches where they are to be cold.
         #[serde(flatten)]
-        case: CaseRequest<'a>,
+        case: RequestedCase<'a>,
         backend: &'a str,
     },
 }
 
 /// A case with its inputs.
 #[derive(Serialize)]
-pub(super) struct CaseRequest<'a> {
+pub(super) struct RequestedCase<'a> {
     pub op: &'a str,
     pub dtype: Dtype,
     /// The precision of products: `tf32`, or `dtype` for no less than the tensors have.

@@ -503,7 +503,7 @@ fn after_finals() -> Phase {
 }
 
 #[test]
-fn incumbents_are_profiled_after_the_finals_until_the_share_is_used_or_the_tool_fails() {
+fn winners_are_profiled_after_the_finals_until_the_share_is_used_or_the_tool_fails() {
     let next = |told: &Told| next_action(&told.state, &after_finals(), &moment(3000, 0));
     let mut told = with_start(limited(|setup| setup.options.counters_share = 0.05));
     let initial = IterationId(1);
@@ -522,7 +522,7 @@ fn incumbents_are_profiled_after_the_finals_until_the_share_is_used_or_the_tool_
 }
 
 #[test]
-fn the_baselines_of_profiled_incumbents_are_profiled_once_and_together() {
+fn the_baselines_of_profiled_winners_are_profiled_once_and_together() {
     let next = |told: &Told| next_action(&told.state, &after_finals(), &moment(3000, 0));
     let profiled = |change: fn(&mut SessionSetup)| {
         let mut told = with_start(limited(|setup| {
