@@ -400,7 +400,8 @@ class Session:
     def profile(self, request):
         """Replays a graph of one call of a backend while a profiler counts: just the kernels that are timed.
 
-        Called without a graph, a library may choose others. The calls before it load libraries and fill caches.
+        Of calls of cuBLAS without a graph, ncu counted others (H100, 2026-11-28). The calls before it load libraries and fill
+        caches.
         """
         import graph_kernels
 
