@@ -1,14 +1,16 @@
-//! Why a winner is faster or slower than the fastest baseline: what the warps of both do, by hardware counters.
+//! Why a winner is faster or slower than the fastest baseline, and than other variants: what the warps of both do, by hardware
+//! counters.
 //!
 //! The cycles of a launch are those outside of the busiest SM's work, and those of that SM, divided by the states of the
 //! sampled warps. So the parts of both kernels add up to their cycles, and the difference of a part is its share of the lead.
 
+use super::advantage::MIN_FACTOR;
 use super::changes::listed;
 use super::contract::{Case, CountedLead, CyclePart};
 use super::format::{fine, times, us};
+use super::{began, rivals};
 use crate::domain::counters::{CountedBaseline, Counters, LaunchCounters};
-use crate::domain::ids::CaseName;
-use crate::domain::record::SessionRecord;
+use crate::domain::record::{IterationRecord, SessionRecord};
 
 /// The parts with what warps do in them, and the states of warps that belong to them, as `ncu` names these.
 const PARTS: [(&str, &str, &[&str]); 8] = [
@@ -36,27 +38,58 @@ const MAX_NAMED: usize = 2;
 /// The most leads to tell in a summary.
 const MAX_LEADS: usize = 3;
 
+/// How the names of kernels begin whose source NVIDIA does not publish, and the library that they are of.
+const CLOSED: [(&str, &str); 2] = [("cudnn", "cuDNN"), ("nvjet", "cuBLAS")];
+
 /// How many times as many instructions or bytes are worth naming.
 const MANY: f64 = 1.25;
 
 /// Samples of warps from which their states are told. Tiny kernels have fewer.
 const MIN_SAMPLES: f64 = 20.0;
 
-/// Compares the winner of each case with its fastest baseline where the counters of both are known, the largest lead first.
+/// The fastest baseline, as [`CountedLead::over`] has it.
+const BASELINE: &str = "baseline";
+
+/// Compares the winner of each case with its fastest baseline, with the committed winner that it beat and with variants of other
+/// families, where the counters of both are known. The largest lead is first.
 pub(super) fn of(cases: &[Case], record: &SessionRecord) -> Vec<CountedLead> {
-    let mut leads: Vec<CountedLead> = cases.iter().filter_map(|case| of_case(case, record)).collect();
+    let mut leads: Vec<CountedLead> = cases
+        .iter()
+        .flat_map(|case| over_baseline(case, record).into_iter().chain(over_variants(case, record)))
+        .collect();
     leads.sort_by(|a, b| b.ratio.total_cmp(&a.ratio));
     leads
 }
 
-fn of_case(case: &Case, record: &SessionRecord) -> Option<CountedLead> {
+fn over_baseline(case: &Case, record: &SessionRecord) -> Option<CountedLead> {
     let (baseline, ratio) = (case.baseline.as_ref()?, case.ratio_to_baseline?.estimate);
     let of_baseline = |one: &&CountedBaseline| one.case == case.case && one.name == baseline.name;
     let theirs = record.baseline_counters.iter().find(of_baseline)?.counters.as_ref().ok()?;
-    lead(&case.case, &baseline.name, (ratio, case.best_us?), [theirs, case.counters.as_ref()?])
+    lead(case, (BASELINE, &baseline.name), ratio, theirs)
 }
 
-fn lead(case: &CaseName, baseline: &str, (ratio, best_us): (f64, f64), both: [&Counters; 2]) -> Option<CountedLead> {
+/// Compares a winner with the slower variants that the session had profiled after it, but for the initial kernel.
+fn over_variants(case: &Case, record: &SessionRecord) -> Vec<CountedLead> {
+    let iterations = &record.iterations;
+    let first = began::first(&case.case, iterations).map(|first| &first.iteration.hash);
+    let committed = began::committed(&case.case, iterations).map(|committed| &committed.iteration.hash);
+    let Some(own) = iterations.iter().find(|one| Some(one.id) == case.iteration) else { return Vec::new() };
+    let told = |other: &IterationRecord| {
+        let found = other.measurements.iter().find(|found| found.case == case.case)?;
+        let theirs = found.counters.as_ref()?;
+        let over = if committed == Some(&other.hash) { "committed_winner" } else { "family" };
+        let is_other = other.hash != own.hash && first != Some(&other.hash);
+        let is_known = over != "family" || other.family != own.family;
+        let us = rivals::us_in_one_run(other, case, record).or_else(|| rivals::screened_us(other, case, record))?;
+        let ratio = us / case.best_us?;
+        let lead = lead(case, (over, &other.family), ratio, theirs)?;
+        (is_other && is_known && ratio >= MIN_FACTOR).then_some(lead)
+    };
+    iterations.iter().filter_map(told).collect()
+}
+
+fn lead(case: &Case, (over, other): (&'static str, &str), ratio: f64, theirs: &Counters) -> Option<CountedLead> {
+    let (both, best_us) = ([theirs, case.counters.as_ref()?], case.best_us?);
     let [theirs, ours] = [parts(both[0])?, parts(both[1])?];
     let cycles = [theirs, ours].map(|parts| parts.iter().sum::<f64>());
     let pair = |of: fn(&LaunchCounters) -> Option<f64>| Some([sum(both[0], of)?, sum(both[1], of)?]);
@@ -64,12 +97,14 @@ fn lead(case: &CaseName, baseline: &str, (ratio, best_us): (f64, f64), both: [&C
     let (more_us, profiled_more_us) = ((ratio - 1.0) * best_us, (theirs_ns - ours_ns) / 1e3);
     let named = PARTS.iter().zip(theirs.into_iter().zip(ours));
     let mut parts: Vec<CyclePart> =
-        named.map(|((part, ..), (baseline, winner))| CyclePart { part, baseline, winner }).collect();
+        named.map(|((part, ..), (other, winner))| CyclePart { part, other, winner }).collect();
     let sign = if ratio >= 1.0 { 1.0 } else { -1.0 };
     parts.sort_by(|a, b| (sign * b.more()).total_cmp(&(sign * a.more())));
     Some(CountedLead {
-        case: case.clone(),
-        baseline: baseline.to_owned(),
+        case: case.case.clone(),
+        over,
+        other: other.to_owned(),
+        kernel: longest(both[0]),
         ratio,
         more_us,
         profiled_more_us,
@@ -101,6 +136,13 @@ fn parts(of: &Counters) -> Option<[f64; PARTS.len()]> {
     (!of.launches.is_empty()).then_some(all)
 }
 
+/// Returns the name of the kernel of the longest launch.
+fn longest(of: &Counters) -> String {
+    let longest =
+        of.launches.iter().max_by(|a, b| a.time_ns.unwrap_or_default().total_cmp(&b.time_ns.unwrap_or_default()));
+    longest.map(|launch| launch.kernel.clone()).unwrap_or_default()
+}
+
 fn place_of(part: &str) -> usize {
     PARTS.iter().position(|(name, ..)| *name == part).unwrap_or(PARTS.len() - 1)
 }
@@ -115,10 +157,23 @@ fn what(part: &CyclePart) -> &'static str {
 }
 
 /// Says why the winners with the largest leads that the counters show are faster than a baseline. None if they show no lead.
-pub(super) fn in_summary(leads: &[CountedLead]) -> Option<String> {
-    let shown = leads.iter().filter(|lead| lead.shown && lead.ratio > 1.0).take(MAX_LEADS);
-    let told: Vec<String> = shown.map(|lead| told(lead, 1)).collect();
-    (!told.is_empty()).then(|| told.join(" "))
+pub(super) fn over_baselines(leads: &[CountedLead]) -> Option<String> {
+    let shown = leads.iter().filter(|lead| lead.over == BASELINE && lead.shown && lead.ratio > 1.0).take(MAX_LEADS);
+    let shown: Vec<&CountedLead> = shown.collect();
+    let told = shown.iter().map(|lead| told(lead, 1));
+    let libraries: Vec<String> = CLOSED
+        .into_iter()
+        .filter(|(start, _)| shown.iter().any(|lead| lead.kernel.starts_with(start)))
+        .map(|(_, library)| library.to_owned())
+        .collect();
+    let closed = listed(&libraries)
+        .map(|libraries| format!("More is not known of the kernels of {libraries}, whose source is closed."));
+    (!shown.is_empty()).then(|| told.chain(closed).collect::<Vec<_>>().join(" "))
+}
+
+/// Says the same of the largest lead over another variant. None if the counters show no such lead.
+pub(super) fn over_a_variant(leads: &[CountedLead]) -> Option<String> {
+    leads.iter().find(|lead| lead.over != BASELINE && lead.shown).map(|lead| told(lead, 1))
 }
 
 /// Says what the slower kernel of the two spends more cycles on.
@@ -127,12 +182,12 @@ pub(super) fn sentence(lead: &CountedLead) -> String {
 }
 
 fn told(lead: &CountedLead, most: usize) -> String {
-    let CountedLead { case, baseline, ratio, cycles, .. } = lead;
+    let CountedLead { case, ratio, cycles, .. } = lead;
     let is_ahead = *ratio >= 1.0;
     let (factor, more_us) = (fine(if is_ahead { *ratio } else { 1.0 / ratio }), us(lead.more_us.abs()));
     let head = match is_ahead {
-        true => format!("On `{case}` ({factor}), `{baseline}` takes"),
-        false => format!("On `{case}`, where `{baseline}` is {factor} as fast, ours takes"),
+        true => format!("On `{case}` ({factor}), {} takes", name(lead)),
+        false => format!("On `{case}`, where {} is {factor} as fast, ours takes", name(lead)),
     };
     if !lead.shown {
         let profiled = us(if is_ahead { lead.profiled_more_us } else { -lead.profiled_more_us });
@@ -142,13 +197,23 @@ fn told(lead: &CountedLead, most: usize) -> String {
     let named = lead.parts.iter().filter(|part| part.more() / difference >= MIN_SHARE).take(most);
     let named: Vec<String> = named
         .map(|part| {
-            let [more, less] = if is_ahead { [part.baseline, part.winner] } else { [part.winner, part.baseline] };
+            let [more, less] = if is_ahead { [part.other, part.winner] } else { [part.winner, part.other] };
             format!("{:.0} more {} ({more:.0} instead of {less:.0})", part.more().abs(), what(part))
         })
         .collect();
     let named = listed(&named).map(|named| format!(": {named}")).unwrap_or_default();
     let more = more_of(lead, is_ahead).map(|more| format!(" It {more}.")).unwrap_or_default();
     format!("{head} {:.0} more cycles, by hardware counters{named}.{more}", difference.abs())
+}
+
+/// Names the other kernel of a lead.
+fn name(lead: &CountedLead) -> String {
+    let CountedLead { other, .. } = lead;
+    match lead.over {
+        BASELINE => format!("`{other}`"),
+        "family" => format!("`{other}`, another family,"),
+        _ => format!("the committed `{other}`"),
+    }
 }
 
 /// Says how many times the instructions or the bytes of the faster kernel the slower one has. None if not many more.
@@ -168,9 +233,11 @@ pub(super) fn part_names() -> impl Iterator<Item = &'static str> + Clone {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{record_ahead, report};
+    use super::super::tests::{found, iteration, record_ahead, report};
     use super::*;
-    use crate::domain::counters::CountedBaseline;
+    use crate::domain::evaluation::Outcome;
+    use crate::domain::ids::IterationId;
+    use crate::domain::verdict::Verdict;
 
     /// A launch whose busiest SM works for 80% of its cycles.
     fn launch(time_ns: f64, cycles: f64, states: &[(&str, f64)]) -> LaunchCounters {
@@ -210,18 +277,19 @@ mod tests {
             launch(100_000.0, 4000.0, &[("selected", 50.0), ("barrier", 100.0), ("long_scoreboard", 50.0)]),
             launch(20_000.0, 1000.0, &[("wait", 20.0)]),
         ];
+        let theirs = theirs.map(|one| LaunchCounters { kernel: "cudnn_generated_1".to_owned(), ..one });
         let shown = told(&theirs, &ours);
         let [lead] = &*shown.counted_leads else { panic!("{:?}", shown.counted_leads) };
         let sum = |of: fn(&CyclePart) -> f64| lead.parts.iter().map(of).sum::<f64>();
-        assert!((sum(|part| part.baseline) - 5000.0).abs() < 1e-6 && (sum(|part| part.winner) - 2000.0).abs() < 1e-6);
-        insta::assert_snapshot!(in_summary(&shown.counted_leads).unwrap(), @"On `b1h1s128` (2.50×), `torch sdpa (flash)` takes 3000 more cycles, by hardware counters: 1600 more waiting for other warps at barriers (1600 instead of 0). It executes 2.50× the instructions and moves 2.00× the bytes from and to L2.");
+        assert!((sum(|part| part.other) - 5000.0).abs() < 1e-6 && (sum(|part| part.winner) - 2000.0).abs() < 1e-6);
+        insta::assert_snapshot!(over_baselines(&shown.counted_leads).unwrap(), @"On `b1h1s128` (2.50×), `torch sdpa (flash)` takes 3000 more cycles, by hardware counters: 1600 more waiting for other warps at barriers (1600 instead of 0). It executes 2.50× the instructions and moves 2.00× the bytes from and to L2. More is not known of the kernels of cuDNN, whose source is closed.");
         insta::assert_snapshot!(crate::report::markdown::counted_leads::table(&shown.counted_leads).unwrap(), @"
-        | case | baseline | baseline / ours | us more | profiled | cycles | issue | barriers | data | shared memory | pipes | instructions | launch |
+        | case | other kernel | other / ours | us more | profiled | cycles | issue | barriers | data | shared memory | pipes | instructions | launch |
         |---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|
         | b1h1s128 | torch sdpa (flash) | 2.50× | 75.00 | 60.00 | 5000, 2000 | 800, 960 | 1600, 0 | 800, 480 | 0, 0 | 800, 0 | 0, 0 | 1000, 400 |
         ");
         let other = told(&[launch(90_000.0, 1900.0, &[("selected", 50.0)])], &ours);
-        assert_eq!(in_summary(&other.counted_leads), None);
+        assert_eq!(over_baselines(&other.counted_leads), None);
         insta::assert_snapshot!(sentence(&other.counted_leads[0]), @"On `b1h1s128` (2.50×), `torch sdpa (flash)` takes 75.00 us more, but 30.00 us while profiled, so the counters do not show why.");
         assert!(
             told(&[launch(120_000.0, 4800.0, &[("selected", 19.0)])], &ours).counted_leads.is_empty(),
@@ -234,7 +302,37 @@ mod tests {
         let theirs = counters(&[launch(1000.0, 2000.0, &[("selected", 50.0), ("wait", 50.0)])]);
         let ours =
             counters(&[launch(1200.0, 2400.0, &[("selected", 30.0), ("wait", 30.0), ("long_scoreboard", 40.0)])]);
-        let lead = lead(&"m512".into(), "cublas", (1.0 / 1.2, 1.2), [&theirs, &ours]).unwrap();
+        let mut case = report(&record_ahead()).cases[0].clone();
+        (case.case, case.best_us, case.counters) = ("m512".into(), Some(1.2), Some(ours));
+        let lead = lead(&case, (BASELINE, "cublas"), 1.0 / 1.2, &theirs).unwrap();
         insta::assert_snapshot!(sentence(&lead), @"On `m512`, where `cublas` is 1.20× as fast, ours takes 400 more cycles, by hardware counters: 768 more waiting for data of global memory or L2 (768 instead of 0) and 80 more before the first block or after the last one (480 instead of 400).");
+    }
+
+    /// The winner takes 50 us on the first case, and `split-k` 55 us.
+    #[test]
+    fn a_lead_over_another_family_is_told_if_the_counters_show_it() {
+        let told = |rival_ns: f64| {
+            let mut record = record_ahead();
+            let best = report(&record).cases[0].clone();
+            let ours = launch(52_000.0, 2000.0, &[("selected", 60.0), ("long_scoreboard", 40.0)]);
+            for one in record.iterations.iter_mut().filter(|one| Some(one.id) == best.iteration) {
+                let found = one.measurements.iter_mut().filter(|found| found.case == best.case);
+                found.for_each(|found| found.counters = Some(counters(std::slice::from_ref(&ours))));
+            }
+            let theirs = launch(rival_ns, 2200.0, &[("selected", 50.0), ("long_scoreboard", 50.0)]);
+            let mut other = found("b1h1s128", 55.0, Verdict::Regressed, None, None);
+            other.counters = Some(counters(&[theirs]));
+            let mut rival = iteration(IterationId(60), 48, None, Outcome::Measured, vec![other]);
+            rival.family = "split-k".to_owned();
+            record.iterations.push(rival);
+            report(&record)
+        };
+        let shown = told(56_000.0);
+        let [lead] = &*shown.counted_leads else { panic!("{:?}", shown.counted_leads) };
+        assert_eq!((lead.over, &*lead.other), ("family", "split-k"));
+        assert_eq!(over_baselines(&shown.counted_leads), None);
+        insta::assert_snapshot!(over_a_variant(&shown.counted_leads).unwrap(), @"On `b1h1s128` (1.10×), `split-k`, another family, takes 200 more cycles, by hardware counters: 240 more waiting for data of global memory or L2 (880 instead of 640).");
+        assert!(shown.summary.contains("`split-k`, another family, takes"), "{}", shown.summary);
+        assert_eq!(over_a_variant(&told(64_000.0).counted_leads), None, "the profiler shows another difference");
     }
 }

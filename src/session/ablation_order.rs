@@ -14,7 +14,7 @@ use crate::domain::workload::Case;
 /// The estimated time of the ablations of one variant, until some have shown it: ten kernels, each compiled and timed.
 const ABLATIONS_TIME: Duration = Duration::from_secs(2);
 
-/// The leads of winners for which the slower kernel is ablated, too. One that takes longer is another matter.
+/// The leads of winners for which the slower kernel is ablated and profiled, too. One that takes longer is another matter.
 const LEADS: std::ops::Range<f64> = 1.02..4.0;
 
 impl SessionState {
@@ -61,7 +61,7 @@ impl SessionState {
 
     /// Returns what the incumbents have beaten, the largest lead first: the committed winners of the cases, then the best variants
     /// of other families.
-    fn slower_by_lead(&self) -> impl Iterator<Item = OnCase> {
+    pub(super) fn slower_by_lead(&self) -> impl Iterator<Item = OnCase> {
         let committed = |other: &Finished, incumbent: &Finished, case: &CaseName| {
             other.origin.is_committed_winner_of(case) && other.hash != incumbent.hash
         };

@@ -169,11 +169,12 @@ pub(super) fn next_action(state: &SessionState, phase: &Phase, moment: &Moment) 
             let profile = || state.incumbent_profile(time).map(Action::Profile);
             let baselines =
                 || Some(state.baselines_profile(time)).filter(|due| !due.is_empty()).map(Action::ProfileBaselines);
+            let beaten = || state.beaten_profile(time).map(Action::Profile);
             let ablation = || state.ablation(time, queue.is_empty()).map(Action::Ablate);
             // A final may take the rest of the time, so ablations come before it. But it may choose another winner: those
-            // are ablated after it, and so are rivals. Counters are read of winners only.
+            // are ablated after it, and so is what they have beaten. Counters are read after it, too.
             let due = match (*held, queue.is_empty()) {
-                (_, true) => profile().or_else(baselines).or_else(ablation),
+                (_, true) => profile().or_else(baselines).or_else(ablation).or_else(beaten),
                 (false, false) => ablation(),
                 (true, false) => None,
             };

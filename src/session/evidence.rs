@@ -15,6 +15,9 @@ const PROFILE_TIME: Duration = Duration::from_secs(4);
 /// The most profiles of a session: of the initial kernel, and of the incumbents that are furthest from their floors.
 const MAX_PROFILES: usize = 4;
 
+/// The most profiles of variants that incumbents have beaten.
+const MAX_BEATEN: usize = 3;
+
 /// The estimated time of profiling baselines, all in one process. Five calls took 10.3 s, and one 9.7 s, of which Python took
 /// 5.4 s without ncu (H100, 2026-11-28, `ncu python3 torch_sdpa.py`).
 const BASELINES_TIME: Duration = Duration::from_secs(11);
@@ -29,10 +32,11 @@ pub(super) struct OnCase {
 }
 
 impl SessionState {
-    /// Returns the time that is kept for the profiles of the incumbents, and for one more: the last iteration of the search
-    /// may end late.
+    /// Returns the time that is kept for the profiles of incumbents, of what they have beaten and of baselines, and for one more:
+    /// the last iteration of the search may end late.
     pub fn profiles_time(&self) -> Duration {
-        let open = MAX_PROFILES.saturating_sub(self.profiles()).min(self.setup().workload.cases.len());
+        let cases = self.setup().workload.cases.len();
+        let open = MAX_PROFILES.saturating_sub(self.profiles()).min(cases) + MAX_BEATEN.min(cases);
         let own = self.profile_time().saturating_mul(open as u32 + 1);
         let wanted = if self.may_profile_baselines() { own + BASELINES_TIME } else { own };
         if self.may_profile() { wanted.min(self.profiles_share()) } else { Duration::ZERO }
@@ -73,6 +77,24 @@ impl SessionState {
         let (case, iteration, _) = ranked.max_by(|(_, _, a), (_, _, b)| a.total_cmp(b))?;
         let due = OnCase { iteration, case: case.clone() };
         self.has_room_for_profile(time, Duration::ZERO).then_some(due)
+    }
+
+    /// Returns the next profile of what an incumbent with counters has beaten: the committed winner of its case or the best
+    /// variant of another family, the largest lead first.
+    pub fn beaten_profile(&self, time: &Time) -> Option<OnCase> {
+        let profiles = self.profiles();
+        let is_possible = self.may_count() && profiles > 0 && profiles < MAX_PROFILES + MAX_BEATEN;
+        if !is_possible || !self.has_room(self.profile_time(), time, Duration::ZERO) {
+            return None;
+        }
+        let counted = |iteration: IterationId, case: &CaseName| {
+            let hash = self.history().iteration(iteration).map(|finished| &finished.hash);
+            hash.is_some_and(|hash| self.history().counters_of(hash, case).is_some())
+        };
+        let winner_is_counted =
+            |case: &CaseName| self.incumbent(case).is_some_and(|incumbent| counted(incumbent.iteration, case));
+        let mut beaten = self.slower_by_lead();
+        beaten.find(|one| winner_is_counted(&one.case) && !counted(one.iteration, &one.case))
     }
 
     /// Returns the cases on which the fastest baseline is due to be profiled: those with counters of their incumbents, and

@@ -1,23 +1,28 @@
-//! What hardware counters tell of a winner and the fastest baseline of its case, as the contract gives it.
+//! What hardware counters tell of a winner and of a slower or faster kernel of its case, as the contract gives it.
 
 use serde::Serialize;
 
 use crate::domain::ids::CaseName;
 
-/// A winner and the fastest baseline of its case, whose hardware counters were both read.
+/// A winner and another kernel of its case, whose hardware counters were both read.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CountedLead {
     /// The case.
     pub case: CaseName,
-    /// The baseline.
-    pub baseline: String,
-    /// The baseline's time over the winner's, as the main table has it.
+    /// What the other kernel is: the fastest `baseline`, the `committed_winner` that the session began with, or a variant of
+    /// another `family`.
+    pub over: &'static str,
+    /// The name of the baseline, or the family of the variant.
+    pub other: String,
+    /// The name of its kernel, or of the one that takes longest.
+    pub kernel: String,
+    /// The other kernel's time over the winner's, as the tables of cases and families have it.
     pub ratio: f64,
-    /// By how much the baseline takes longer, in microseconds. Below 0 if it is faster.
+    /// By how much the other kernel takes longer, in microseconds. Below 0 if it is faster.
     pub more_us: f64,
     /// The same while both were profiled.
     pub profiled_more_us: f64,
-    /// Cycles of all launches, of the baseline and of the winner.
+    /// Cycles of all launches, of the other kernel and of the winner.
     pub cycles: [f64; 2],
     /// What those cycles went to, the part first in which the two differ most. The parts add up to the cycles.
     pub parts: Vec<CyclePart>,
@@ -34,15 +39,15 @@ pub struct CountedLead {
 pub struct CyclePart {
     /// `issue`, `barriers`, `data`, `shared_memory`, `pipes`, `instructions`, `launch` or `other`.
     pub part: &'static str,
-    /// Cycles of the baseline.
-    pub baseline: f64,
+    /// Cycles of the other kernel.
+    pub other: f64,
     /// Cycles of the winner.
     pub winner: f64,
 }
 
 impl CyclePart {
-    /// Returns by how many cycles the baseline spends more on it.
+    /// Returns by how many cycles the other kernel spends more on it.
     pub fn more(&self) -> f64 {
-        self.baseline - self.winner
+        self.other - self.winner
     }
 }

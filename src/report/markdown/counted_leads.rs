@@ -1,13 +1,13 @@
-//! The table of where the cycles of winners and of baselines go.
+//! The table of where the cycles of winners and of other kernels go.
 
 use super::table;
 use crate::report::contract::CountedLead;
 use crate::report::counted_leads::part_names;
 use crate::report::format::{NOTHING, fine, us};
 
-/// Returns a row for each case: the cycles of the baseline and of the winner, and their parts. None without any.
+/// Returns a row for each lead: the cycles of the other kernel and of the winner, and their parts. None without any.
 pub(in crate::report) fn table(leads: &[CountedLead]) -> Option<String> {
-    let first = ["case", "baseline", ">baseline / ours", ">us more", ">profiled", ">cycles"].map(str::to_owned);
+    let first = ["case", "other kernel", ">other / ours", ">us more", ">profiled", ">cycles"].map(str::to_owned);
     let parts = part_names().map(|part| format!(">{}", part.replace('_', " ")));
     let headings: Vec<String> = first.into_iter().chain(parts).collect();
     let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
@@ -16,12 +16,11 @@ pub(in crate::report) fn table(leads: &[CountedLead]) -> Option<String> {
 }
 
 fn row(lead: &CountedLead) -> Vec<String> {
-    let both = |baseline: f64, winner: f64| format!("{baseline:.0}, {winner:.0}");
-    let [baseline, winner] = lead.cycles;
+    let both = |other: f64, winner: f64| format!("{other:.0}, {winner:.0}");
+    let [other, winner] = lead.cycles;
     let [more, profiled] = [lead.more_us, lead.profiled_more_us].map(us);
-    let first =
-        [lead.case.to_string(), lead.baseline.clone(), fine(lead.ratio), more, profiled, both(baseline, winner)];
+    let first = [lead.case.to_string(), lead.other.clone(), fine(lead.ratio), more, profiled, both(other, winner)];
     let part = |name: &str| lead.parts.iter().find(|part| part.part == name);
-    let shown = |name| part(name).map_or_else(|| NOTHING.to_owned(), |part| both(part.baseline, part.winner));
+    let shown = |name| part(name).map_or_else(|| NOTHING.to_owned(), |part| both(part.other, part.winner));
     first.into_iter().chain(part_names().map(shown)).collect()
 }

@@ -89,7 +89,7 @@ fn over_committed(report: &Report) -> Option<String> {
 
 /// Says what is known of why the winners are faster than the baselines.
 pub(super) fn why_ahead(report: &Report) -> Option<String> {
-    let counted = counted_leads::in_summary(&report.counted_leads);
+    let counted = counted_leads::over_baselines(&report.counted_leads);
     joined([baseline_kernels::in_summary(report), counted.or_else(|| fixed_time::sentence(report))])
 }
 
@@ -108,7 +108,7 @@ pub(super) fn over_first(report: &Report) -> Option<String> {
 }
 
 /// Says why one winner is faster than a committed winner or the next best family: what the largest lead consists of, or else
-/// which counts explain one, and how many they explain if that is not all.
+/// which counts explain one, and how many they explain if that is not all. Hardware counters may show one more.
 pub(super) fn over_rival(report: &Report) -> Option<String> {
     let counted = || {
         let committed = report.advantages.iter().filter(|one| one.role == "committed_winner");
@@ -122,5 +122,6 @@ pub(super) fn over_rival(report: &Report) -> Option<String> {
             None => tally::tally(report),
         }
     };
-    divided_leads::largest_lead(report).or_else(counted)
+    let by_hardware = counted_leads::over_a_variant(&report.counted_leads);
+    joined([divided_leads::largest_lead(report).or_else(counted), by_hardware])
 }

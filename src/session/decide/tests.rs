@@ -539,7 +539,7 @@ fn the_baselines_of_profiled_winners_are_profiled_once_and_together() {
     // Case b has no baseline program.
     assert_eq!(next(&told), Action::ProfileBaselines(vec!["a".into()]));
     let kept = told.state.closing_time() - told.state.finals_time();
-    assert_eq!(kept, 17 * SECOND, "11 s, and three profiles of 2 s");
+    assert_eq!(kept, 21 * SECOND, "11 s, and five profiles of 2 s");
     let reason = Err("ncu is broken".to_owned());
     let failed = CountedBaseline { case: "a".into(), name: "torch".to_owned(), counters: reason, wall_s: 9.0 };
     told.state.apply(&Record::CountedBaseline(Box::new(failed)));
@@ -551,10 +551,27 @@ fn the_baselines_of_profiled_winners_are_profiled_once_and_together() {
 }
 
 #[test]
+fn what_profiled_winners_have_beaten_is_profiled_last() {
+    let next = |told: &Told| next_action(&told.state, &after_finals(), &moment(3000, 0));
+    let on = |iteration, case: &str| Action::Profile(OnCase { iteration, case: case.into() });
+    let mut told = with_start(limited(|setup| setup.options.counters_share = 0.05));
+    let initial = IterationId(1);
+    counted(&mut told, initial, "b", 2.0, true);
+    let committed = told.screened_from_another_device(1, [80, 100]);
+    let winner = told.confirmed(2, 50);
+    assert_eq!(next(&told), on(winner, "a"));
+    counted(&mut told, winner, "a", 2.0, true);
+    assert_eq!(next(&told), on(committed, "a"));
+    // The initial kernel takes twice the time on case a. On case b, nothing was beaten.
+    counted(&mut told, committed, "a", 2.0, true);
+    assert!(matches!(next(&told), Action::Stop(..)), "{:?}", next(&told));
+}
+
+#[test]
 fn time_for_the_profiles_is_kept_until_the_tool_has_failed() {
     let mut told = with_start(limited(|setup| setup.options.counters_share = 0.05));
     let kept = told.state.closing_time() - told.state.finals_time();
-    assert_eq!(kept, 12 * SECOND, "two cases of 4 s, and one more");
+    assert_eq!(kept, 20 * SECOND, "4 s for each of two winners and what they have beaten, and for one more");
     counted(&mut told, IterationId(1), "a", 1.0, false);
     assert_eq!(told.state.closing_time(), told.state.finals_time());
 }
