@@ -175,7 +175,7 @@ fn reads<'a>(instruction: &Instruction<'a>, moved: Option<&'a str>) -> impl Iter
 #[cfg(test)]
 mod tests {
     use crate::domain::ablation::Removed;
-    use crate::runner::ablation::ablate;
+    use crate::runner::ablation::{Parameters, ablate};
 
     /// Returns the floating-point operations of a kernel after it was ablated, with the moves in place of others, and how many
     /// stay.
@@ -184,7 +184,11 @@ mod tests {
             ".visible .entry attend(.param .u64 attend_0)\n{{\n.reg .pred %p<9>; .reg .f32 %f<29>; .reg .b32 %r<9>; \
              .reg .b64 %rd<9>;\n{body}\nret;\n}}\n"
         );
-        let ablated = ablate(&kernel, true).into_iter().find(|(removed, _)| *removed == Removed::Arithmetic).unwrap().1;
+        let ablated = ablate(&kernel, &Parameters::apart())
+            .into_iter()
+            .find(|(removed, _)| *removed == Removed::Arithmetic)
+            .unwrap()
+            .1;
         let lines = ablated.ptx.lines().map(str::trim);
         let lines =
             lines.filter(|line| ["max", "fma", "add", "mul", "mov.b32 %f"].iter().any(|name| line.contains(name)));

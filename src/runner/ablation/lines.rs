@@ -161,7 +161,7 @@ fn short(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ablate;
+    use super::super::{Parameters, ablate};
     use super::*;
     use crate::domain::ablation::Removed;
     use crate::runner::compile::LINES;
@@ -269,7 +269,7 @@ __global__ void run(const float* a, const float* b, float* out) {
         let plain = compile(None);
         assert!(!plain.contains(".loc"));
         let lines = Lines::of(&plain, &lined).unwrap();
-        let ablated = ablate(&plain, true);
+        let ablated = ablate(&plain, &Parameters::apart());
         let told = |kind: Removed| {
             let (_, ablated) = ablated.iter().find(|(removed, _)| *removed == kind).unwrap();
             let groups = lines.groups(&ablated.numbers).into_iter();

@@ -75,6 +75,16 @@ impl<'a> Addresses<'a> {
         }
     }
 
+    /// Returns the parameter that holds the tensor map of a copy. None if it is not known.
+    pub fn tensor_map(&self, copy: &Instruction<'a>) -> Option<&'a str> {
+        let mut addresses = copy.operands.iter().filter(|operand| operand.starts_with('['));
+        let base = names(addresses.nth(1)?).next()?;
+        match self.origins.get(base).copied().flatten().or_else(|| symbol(base)) {
+            Some(Part::Variable(parameter)) => Some(parameter),
+            _ => None,
+        }
+    }
+
     /// Notes what a result follows from. Returns whether that is new.
     fn follow(&mut self, instruction: &Instruction<'a>, registers: &Registers<'_>) -> bool {
         let [result, sources @ ..] = &instruction.operands[..] else { return false };

@@ -2,12 +2,14 @@
 
 mod alone;
 mod arithmetic;
+mod arrival;
 mod flow;
 mod lined;
 mod lines;
 mod mbarriers;
 mod memory;
 mod needed;
+mod parameters;
 mod registers;
 mod replace;
 mod run;
@@ -27,6 +29,7 @@ use waits::Waits;
 use crate::domain::ablation::Removed;
 
 pub use lined::Lined;
+pub use parameters::Parameters;
 pub use run::ablations;
 
 /// A kernel's PTX without one kind of instruction.
@@ -55,21 +58,21 @@ struct Removal<'r> {
 }
 
 /// Removes each kind of instruction in turn from all kernels of a PTX text, in the order of [`Removed::ALL`]. Without such an
-/// instruction, the kernels stay as they are. Unless buffers are apart, two pointers among the parameters of a kernel may lead to
-/// the same one. Where no wait can be removed, [`Removed::AllKindsAndWaits`] removes nothing: it would be [`Removed::AllKinds`].
-pub fn ablate(ptx: &str, buffers_are_apart: bool) -> Vec<(Removed, AblatedPtx)> {
+/// instruction, the kernels stay as they are. Unless parameters are apart, two pointers among those of a kernel may lead to the
+/// same buffer. Where no wait can be removed, [`Removed::AllKindsAndWaits`] removes nothing: it would be [`Removed::AllKinds`].
+pub fn ablate(ptx: &str, parameters: &Parameters) -> Vec<(Removed, AblatedPtx)> {
     let removals = Removed::ALL.map(|removed| Removal { removed, only: None });
-    Removed::ALL.into_iter().zip(without(ptx, buffers_are_apart, &removals)).collect()
+    Removed::ALL.into_iter().zip(without(ptx, parameters, &removals)).collect()
 }
 
 /// Removes some instructions of a kind, by their numbers in [`ablate`]. Returns a PTX text for each kind and its numbers.
-fn ablate_some(ptx: &str, buffers_are_apart: bool, some: &[(Removed, &[usize])]) -> Vec<String> {
+fn ablate_some(ptx: &str, parameters: &Parameters, some: &[(Removed, &[usize])]) -> Vec<String> {
     let removals: Vec<Removal<'_>> =
         some.iter().map(|(removed, only)| Removal { removed: *removed, only: Some(only) }).collect();
-    without(ptx, buffers_are_apart, &removals).into_iter().map(|ablated| ablated.ptx).collect()
+    without(ptx, parameters, &removals).into_iter().map(|ablated| ablated.ptx).collect()
 }
 
-fn without(ptx: &str, buffers_are_apart: bool, removals: &[Removal<'_>]) -> Vec<AblatedPtx> {
+fn without(ptx: &str, parameters: &Parameters, removals: &[Removal<'_>]) -> Vec<AblatedPtx> {
     let form = ssa::of(ptx);
     let pieces = pieces(&form);
     let mut registers = Registers::default();
@@ -79,16 +82,16 @@ fn without(ptx: &str, buffers_are_apart: bool, removals: &[Removal<'_>]) -> Vec<
     let parts = kernels(&pieces);
     let kernels: Vec<Kernel<'_, '_>> = parts.iter().map(|part| Kernel::of(part, &registers)).collect();
     let [steering, paths] =
-        [Deciding::Safety, Deciding::Path].map(|deciding| Steering::of(&kernels, deciding, buffers_are_apart));
+        [Deciding::Safety, Deciding::Path].map(|deciding| Steering::of(&kernels, deciding, parameters.are_apart));
     let arithmetic: Vec<Arithmetic<'_>> =
         kernels.iter().zip(&steering).map(|(kernel, steering)| Arithmetic::of(kernel, &registers, steering)).collect();
-    let replacer = |removed, at: usize, waits, values| {
+    let replacer = |removed, at: usize, waits, alone| {
         let (kernel, steering, arithmetic) = (&kernels[at], &steering[at], &arithmetic[at]);
-        Replacer { removed, registers: &registers, kernel, steering, arithmetic, waits, values }
+        Replacer { removed, registers: &registers, kernel, steering, arithmetic, waits, parameters, alone, values: 0 }
     };
     let none = Waits::default();
     let waits_of = |at: usize| {
-        let mut all_kinds = replacer(Removed::AllKinds, at, &none, 0);
+        let mut all_kinds = replacer(Removed::AllKinds, at, &none, false);
         Waits::of(&kernels[at], &steering[at], |work| matches!(all_kinds.fate(work), Fate::Replaced(_)))
     };
     let waits: Vec<Waits<'_>> = (0..kernels.len()).map(waits_of).collect();
@@ -99,7 +102,8 @@ fn without(ptx: &str, buffers_are_apart: bool, removals: &[Removal<'_>]) -> Vec<
         let mut ablated = AblatedPtx::of(String::with_capacity(ptx.len()));
         let (mut values, mut number) = (0, 0);
         for (at, part) in parts.iter().enumerate() {
-            let mut replacer = replacer(removal.removed, at, &waits[at], values);
+            let mut replacer = replacer(removal.removed, at, &waits[at], removal.only.is_some());
+            replacer.values = values;
             number = ablated.add(part, &mut replacer, &paths[at], removal.only, number);
             values = replacer.values;
         }
@@ -145,10 +149,7 @@ impl AblatedPtx {
             match replacer.fate(instruction) {
                 Fate::Other if instruction.is_phi() => continue,
                 Fate::Other => self.ptx += instruction.text,
-                Fate::Adapted(text) => {
-                    self.is_divisible = false;
-                    self.ptx += &text;
-                }
+                Fate::Adapted(text) => self.ptx += &text,
                 Fate::Kept => {
                     self.kept += 1;
                     self.ptx += instruction.text;
@@ -156,7 +157,8 @@ impl AblatedPtx {
                 Fate::Replaced(_) if only.is_some_and(|only| !only.contains(&number)) => self.ptx += instruction.text,
                 Fate::Replaced(text) => {
                     self.places += 1;
-                    self.is_divisible &= alone::can_go(instruction);
+                    let can_arrive = !instruction.is_copy_to_shared() || replacer.arrival(instruction).is_some();
+                    self.is_divisible &= can_arrive && alone::can_go(instruction);
                     let is_wait = replacer.waits.removes(instruction);
                     let is_named = is_wait && waits::can_block(instruction);
                     if is_named || replacer.removed != Removed::AllKindsAndWaits {

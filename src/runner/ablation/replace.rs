@@ -5,6 +5,8 @@
 //! logical operation at most, so the time without the instructions is a little too long rather than too short.
 
 use super::arithmetic::{self, Arithmetic};
+use super::arrival;
+use super::parameters::Parameters;
 use super::registers::Registers;
 use super::statement::{Instruction, list, names};
 use super::steering::{Kernel, Steering};
@@ -39,6 +41,9 @@ pub(super) struct Replacer<'k, 'a> {
     pub steering: &'k Steering<'a>,
     pub arithmetic: &'k Arithmetic<'a>,
     pub waits: &'k Waits<'a>,
+    pub parameters: &'k Parameters,
+    /// Whether others of the kind stay.
+    pub alone: bool,
     /// Replaced values so far.
     pub values: u32,
 }
@@ -144,10 +149,14 @@ impl<'a> Replacer<'_, 'a> {
         }
         if instruction.is_copy_to_shared() {
             let is_kept = self.kernel.copies().any(|copy| self.steering.uses(self.kernel, copy));
-            return if is_kept { Fate::Kept } else { Fate::Replaced(String::new()) };
+            let arrival = if self.alone { self.arrival(instruction) } else { Some(String::new()) };
+            return arrival.filter(|_| !is_kept).map_or(Fate::Kept, Fate::Replaced);
         }
         // No bytes arrive, so none are expected.
-        if instruction.name() != "mbarrier" || self.kernel.copies().any(|copy| self.steering.uses(self.kernel, copy)) {
+        if self.alone
+            || instruction.name() != "mbarrier"
+            || self.kernel.copies().any(|copy| self.steering.uses(self.kernel, copy))
+        {
             return Fate::Other;
         }
         if instruction.opcode.starts_with("mbarrier.expect_tx") {
@@ -160,6 +169,11 @@ impl<'a> Replacer<'_, 'a> {
             }
             _ => Fate::Other,
         }
+    }
+
+    /// Returns what stands in place of a copy to shared memory while others stay. None if all copies have to go.
+    pub fn arrival(&self, copy: &Instruction<'a>) -> Option<String> {
+        arrival::of(copy, self.kernel, self.parameters)
     }
 
     fn without_global_store(&mut self, instruction: &Instruction<'a>) -> Fate {

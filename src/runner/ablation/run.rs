@@ -3,7 +3,7 @@
 use super::alone::to_time;
 use super::lined::Lined;
 use super::lines::Lines;
-use super::{AblatedPtx, ablate, ablate_some};
+use super::{AblatedPtx, Parameters, ablate, ablate_some};
 use crate::domain::ablation::{Ablation, Removed, SourceLine, control_ns};
 use crate::domain::artifact::Artifact;
 use crate::domain::evaluation::Outcome;
@@ -37,11 +37,9 @@ pub async fn ablations(
     let own = worker.fresh().await?;
     let mut timer = Timer { worker, own, request, min_sample_ns };
     let lines = lined.and_then(|lined| Lines::of(whole, lined));
-    let buffers_are_apart = request.plan.tells_buffers_apart();
+    let parameters = Parameters::of(&request.plan);
     let (mut ablations, mut groups, mut divisible) = (Vec::new(), Vec::new(), Vec::new());
-    for (removed, AblatedPtx { ptx, places, diverting, kept, numbers, is_divisible }) in
-        ablate(whole, buffers_are_apart)
-    {
+    for (removed, AblatedPtx { ptx, places, diverting, kept, numbers, is_divisible }) in ablate(whole, &parameters) {
         let is_control = removed == Removed::Nothing;
         if places == 0 && kept == 0 && !is_control {
             continue;
@@ -61,7 +59,7 @@ pub async fn ablations(
     let control_ns = control_ns(&ablations).unwrap_or_default();
     let chosen = to_time(&ablations, &groups, &divisible, control_ns);
     let some = |(kind, group): &(usize, usize)| (ablations[*kind].removed, &groups[*kind][*group].numbers[..]);
-    let without = ablate_some(whole, buffers_are_apart, &chosen.iter().map(some).collect::<Vec<_>>());
+    let without = ablate_some(whole, &parameters, &chosen.iter().map(some).collect::<Vec<_>>());
     for ((kind, group), ptx) in chosen.iter().zip(without) {
         groups[*kind][*group].line.time_ns = timer.time(ptx).await?.ok();
     }

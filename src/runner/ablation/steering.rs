@@ -84,6 +84,11 @@ impl<'p, 'a> Kernel<'p, 'a> {
         self.copies.iter().copied()
     }
 
+    /// Returns the parameter that holds the tensor map of a copy. None if it is not known.
+    pub fn tensor_map(&self, copy: &Instruction<'a>) -> Option<&'a str> {
+        self.addresses.tensor_map(copy)
+    }
+
     /// Returns whether the kernel uses mbarriers.
     pub fn has_mbarriers(&self) -> bool {
         self.instructions.iter().any(|instruction| instruction.name() == "mbarrier")

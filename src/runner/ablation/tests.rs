@@ -1,4 +1,6 @@
 use super::*;
+use crate::domain::op::Dtype;
+use crate::domain::plan::{Arg, Launch, LaunchPlan, TensorMap};
 
 /// Each thread scales a number by an exponential, with a table of factors in shared memory.
 const KERNEL: &str = "\
@@ -36,7 +38,7 @@ const KERNEL: &str = "\
 
 /// Returns a kernel without one kind of instruction.
 fn without(ptx: &str, removed: Removed) -> AblatedPtx {
-    ablate(ptx, true).into_iter().find(|(kind, _)| *kind == removed).unwrap().1
+    ablate(ptx, &Parameters::apart()).into_iter().find(|(kind, _)| *kind == removed).unwrap().1
 }
 
 /// Returns the lines that differ from the kernel.
@@ -107,7 +109,11 @@ fn a_counter_in_global_memory_does_not_keep_other_tensors() {
     let counts = kernel("count", COUNTS);
     let AblatedPtx { places, kept, .. } = without(&counts, Removed::SharedLoads);
     assert_eq!((places, kept), (1, 0));
-    let both = ablate(&counts, false).into_iter().find(|(removed, _)| *removed == Removed::SharedLoads).unwrap().1;
+    let both = ablate(&counts, &Parameters::default())
+        .into_iter()
+        .find(|(removed, _)| *removed == Removed::SharedLoads)
+        .unwrap()
+        .1;
     assert_eq!((both.places, both.kept), (0, 1));
 }
 
@@ -210,13 +216,70 @@ fn the_instructions_of_one_line_are_removed_alone() {
     let all = without(&loads, Removed::GlobalLoads);
     // The join of two values in SSA form is no instruction.
     assert_eq!((all.numbers.as_slice(), all.is_divisible), (&[2, 3, 4][..], true));
-    let ptx = ablate_some(&loads, true, &[(Removed::GlobalLoads, &[3, 4])]).remove(0);
+    let ptx = ablate_some(&loads, &Parameters::apart(), &[(Removed::GlobalLoads, &[3, 4])]).remove(0);
     let body: Vec<&str> = ptx.lines().skip(3).take_while(|line| !line.starts_with("ret")).collect();
     insta::assert_snapshot!(body.join("\n"));
-    assert_eq!(ablate_some(&loads, true, &[(Removed::GlobalLoads, &[2, 3, 4])]), [all.ptx]);
+    assert_eq!(ablate_some(&loads, &Parameters::apart(), &[(Removed::GlobalLoads, &[2, 3, 4])]), [all.ptx]);
 }
 
-/// The bytes of all copies are expected at once.
+/// Makes a plan that launches `attend` with tensor maps, whose boxes have so many rows of 64 numbers.
+fn plan(rows: &[u32]) -> LaunchPlan {
+    let map = |rows: &u32| {
+        Arg::TensorMap(TensorMap {
+            name: "map".to_owned(),
+            tensor: "k".to_owned(),
+            dtype: Dtype::F16,
+            sizes: vec![64, 4096],
+            stride_bytes: vec![128],
+            box_sizes: vec![64, *rows],
+            swizzle_bytes: 128,
+        })
+    };
+    let launch = Launch {
+        kernel: "attend".to_owned(),
+        grid: [1; 3],
+        block: [128, 1, 1],
+        shared_bytes: 0,
+        cluster: None,
+        programmatic: false,
+        args: rows.iter().map(map).collect(),
+    };
+    LaunchPlan { workspaces: Vec::new(), launches: vec![launch] }
+}
+
+/// One mbarrier expects the bytes of three copies.
+const COPIES: &str = "mov.b64 %rd1, attend_param_0; cvta.param.u64 %rd2, %rd1; mov.b64 %rd3, attend_param_1;\n\
+    mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], %r2;\n\
+    cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r3], [%rd2, {%r4, %r5}], [%r1];\n\
+    @%p1 cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r3], [%rd3, {%r4, %r5}], [%r1];\n\
+    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r3], [%rd4], %r6, [%r1];";
+
+#[test]
+fn the_bytes_of_a_copy_that_is_removed_alone_arrive_at_once() {
+    let kernel = kernel("attend", COPIES);
+    let parameters = Parameters::of(&plan(&[32, 16]));
+    let all = &ablate(&kernel, &parameters).into_iter().find(|(kind, _)| *kind == Removed::GlobalLoads).unwrap().1;
+    assert_eq!((all.places, all.is_divisible), (3, true));
+    let some: Vec<(Removed, &[usize])> = all.numbers.chunks(1).map(|number| (Removed::GlobalLoads, number)).collect();
+    let alone = ablate_some(&kernel, &parameters, &some);
+    let of_copies = |ptx: &String| ptx.lines().filter(|line| line.contains("_tx")).collect::<Vec<_>>().join("\n");
+    insta::assert_snapshot!(alone.iter().map(of_copies).collect::<Vec<_>>().join("\n\n"));
+
+    let is_divisible = |kernel: &str, parameters: &Parameters| {
+        ablate(kernel, parameters).into_iter().any(|(kind, all)| kind == Removed::GlobalLoads && all.is_divisible)
+    };
+    // The box of the second map is not known, or another launch has another one.
+    assert!(!is_divisible(&kernel, &Parameters::of(&plan(&[32]))));
+    let mut two = plan(&[32, 16]);
+    two.launches.extend(plan(&[32, 8]).launches);
+    assert!(!is_divisible(&kernel, &Parameters::of(&two)));
+    // These bytes arrive in several blocks.
+    let multicast =
+        kernel.replace("bytes [%r3], [%rd4], %r6, [%r1];", "bytes.multicast::cluster [%r3], [%rd4], %r6, [%r1], %rs1;");
+    assert!(!is_divisible(&multicast, &parameters));
+}
+
+/// It is not known how many bytes the copies have.
 #[test]
 fn what_can_only_go_together_is_not_divisible() {
     let tiles = kernel("attend", TILES);
