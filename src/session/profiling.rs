@@ -19,18 +19,16 @@ use crate::runner::messages::{LaunchRequest, ProblemRequest};
 impl Session<'_> {
     /// Profiles a variant on a case and records the counters. It is charged to the session, not to an iteration.
     pub(super) async fn profile(&mut self, due: &OnCase) -> anyhow::Result<()> {
+        let begun = self.clock.running();
         let _running = activity::begin(format!("the hardware counters of iteration {}", due.iteration), None);
         let counters = match self.deadline.clone().within(self.count(due)).await {
             Some(counters) => counters?,
             None => Err(format!("there was no time left for them ({BUDGET})")),
         };
         let now = self.clock.running();
-        let counted = Counted {
-            iteration: due.iteration,
-            case: due.case.clone(),
-            counters,
-            wall_s: self.clock.since_record(now).as_secs_f64(),
-        };
+        // Finals are no records, so the time since the last one may be theirs.
+        let wall_s = now.saturating_sub(begun).as_secs_f64();
+        let counted = Counted { iteration: due.iteration, case: due.case.clone(), counters, wall_s };
         let spent = self.state.meter().unrecorded(&self.time());
         let recorded = self.store.record_counters(self.id, &counted, spent).await;
         recorded.context("Failed to record hardware counters")?;
@@ -47,6 +45,7 @@ impl Session<'_> {
 
     /// Profiles the fastest baselines of cases and records their counters. They are charged to the session.
     pub(super) async fn profile_baselines(&mut self, due: &[CaseName]) -> anyhow::Result<()> {
+        let begun = self.clock.running();
         let _running = activity::begin("the hardware counters of the baselines", None);
         let calls: Vec<ProfiledCall> = due.iter().filter_map(|case| self.profiled_call(case)).collect();
         let found = match self.deadline.clone().within(self.count_baselines(&calls)).await {
@@ -58,7 +57,7 @@ impl Session<'_> {
             Err(reason) => vec![Err(reason); calls.len()],
         };
         let now = self.clock.running();
-        let wall_s = self.clock.since_record(now).as_secs_f64() / calls.len().max(1) as f64;
+        let wall_s = now.saturating_sub(begun).as_secs_f64() / calls.len().max(1) as f64;
         let mut told = BTreeSet::new();
         for (call, counters) in calls.into_iter().zip(counters) {
             let counted = CountedBaseline { case: call.case.name, name: call.backend, counters, wall_s };
