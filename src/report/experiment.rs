@@ -232,8 +232,8 @@ fn against_part(part: &TimePart<'_>, ideas: &[KernelIdea<'_>], cases: &[Case]) -
         before_us,
         after_us: Some([before_us / upper, before_us / lower]),
         expected_from: format!(
-            "{} earlier kernels that beat one of another family: the middle half of them gained {} of what the slower one gains \
-             when its most expensive part is removed (shares of logarithms)",
+            "without its most expensive part, a kernel would be faster by a factor that bounds what another kernel gains. Of {} \
+             earlier kernels that beat one of another family, the middle half gained {} of that bound, as logarithms",
             forecast::PAIRS,
             forecast::share()
         ),

@@ -42,9 +42,9 @@ pub(super) fn sentence(report: &Report) -> Option<String> {
     let work = |of: &Case| of.roofline.as_ref().map(|roofline| roofline.flop);
     let share = percent(work(less)? / work(case)?);
     Some(format!(
-        "{} that ours wins, most of the lead is there with much less work, too, so it is probably in what a kernel does once, such as \
-         its start and its first loads: `{baseline}` takes {here} us longer than ours on `{}`, and {there} us longer on `{}`, which \
-         has {share} of the work.",
+        "{} that ours wins, the lead hardly depends on the amount of work, so most of it is probably in what a kernel does once, such \
+         as its start and its first loads: `{baseline}` takes {here} us longer than ours on `{}`, and still {there} us longer on \
+         `{}`, which has {share} of the work.",
         on_cases(fixed.len(), won.count()),
         case.case,
         less.case,
@@ -102,7 +102,7 @@ mod tests {
             report.baselines.push(timed);
             sentence(&report)
         };
-        insta::assert_snapshot!(told([80.0; 2], 20.0, 4.0).unwrap(), @"On the only case that ours wins, most of the lead is there with much less work, too, so it is probably in what a kernel does once, such as its start and its first loads: `torch sdpa (flash)` takes 75.00 us longer than ours on `b1h1s128`, and 60.00 us longer on `b8h8s512`, which has 25% of the work.");
+        insta::assert_snapshot!(told([80.0; 2], 20.0, 4.0).unwrap(), @"On the only case that ours wins, the lead hardly depends on the amount of work, so most of it is probably in what a kernel does once, such as its start and its first loads: `torch sdpa (flash)` takes 75.00 us longer than ours on `b1h1s128`, and still 60.00 us longer on `b8h8s512`, which has 25% of the work.");
         assert_eq!(told([80.0; 2], 60.0, 4.0), None, "with less work, the lead is smaller");
         assert_eq!(told([80.0; 2], 20.0, 2.0), None, "half of the work is not much less");
         assert_eq!(told([80.0, 30.0], 20.0, 4.0), None, "another baseline is faster there");

@@ -18,7 +18,7 @@ pub(super) fn first(case: &Case, removed: Removed) -> Option<String> {
     Some(match (lines.len() - 1, first.share.filter(|share| *share > 0.0)) {
         (0, _) => format!("all of it {on}"),
         (_, Some(share)) => format!("{} {on}", percent(share)),
-        (more, None) => format!("{on}, and {}", counted(more, "more line")),
+        (more, None) => format!("on {}, such as {}", counted(more + 1, "line"), on.trim_start_matches("on ")),
     })
 }
 
