@@ -19,16 +19,18 @@ const PARTS: [(&str, &str, &[&str]); 8] = [
     ("data", "waiting for data of global memory or L2", &["long_scoreboard", "lg_throttle", "tex_throttle", "drain"]),
     ("shared_memory", "waiting for shared memory or special functions", &["short_scoreboard", "mio_throttle"]),
     ("pipes", "waiting for arithmetic", &["wait", "math_pipe_throttle", "dispatch_stall", "warpgroup_arrive"]),
-    ("instructions", "waiting for instructions or constants", &["no_instructions", "imc_miss", "branch_resolving"]),
+    (FETCH, "waiting for instructions or constants", &["no_instructions", "imc_miss", "branch_resolving"]),
     (LAUNCH, "before the first block or after the last one", &[]),
     (OTHER, "waiting for something else", &["misc", "sleeping"]),
 ];
 
 const LAUNCH: &str = "launch";
+/// It is no part of a lead: the profiler loads the code of a kernel anew, and launches of a graph do not (docs/model.md).
+const FETCH: &str = "instructions";
 const OTHER: &str = "other";
 
-/// The factor by which the differences of the two kernels may differ, profiled and not, where the counters show a lead. What the
-/// profiler adds to each launch is in both kernels, so it changes their ratio and not their difference.
+/// The factor by which the differences of the two kernels may differ, profiled and not, where the counters show a lead. What else
+/// the profiler adds to each launch is in both kernels, so it changes their ratio and not their difference.
 const MAX_DISAGREEMENT: f64 = 2.0;
 
 /// The share of the difference from which a part is worth naming, and the most parts to name.
@@ -93,13 +95,17 @@ fn lead(case: &Case, (over, other): (&'static str, &str), ratio: f64, theirs: &C
     let [theirs, ours] = [parts(both[0])?, parts(both[1])?];
     let cycles = [theirs, ours].map(|parts| parts.iter().sum::<f64>());
     let pair = |of: fn(&LaunchCounters) -> Option<f64>| Some([sum(both[0], of)?, sum(both[1], of)?]);
-    let [theirs_ns, ours_ns] = pair(|launch| launch.time_ns)?;
+    let times_ns = pair(|launch| launch.time_ns)?;
+    let fetching = [theirs, ours].map(|parts| parts[place_of(FETCH)]);
+    let [theirs_ns, ours_ns] = [0, 1].map(|at| times_ns[at] * (1.0 - fetching[at] / cycles[at]));
     let (more_us, profiled_more_us) = ((ratio - 1.0) * best_us, (theirs_ns - ours_ns) / 1e3);
     let named = PARTS.iter().zip(theirs.into_iter().zip(ours));
     let mut parts: Vec<CyclePart> =
         named.map(|((part, ..), (other, winner))| CyclePart { part, other, winner }).collect();
     let sign = if ratio >= 1.0 { 1.0 } else { -1.0 };
     parts.sort_by(|a, b| (sign * b.more()).total_cmp(&(sign * a.more())));
+    // Cycles are counted in another pass than the time.
+    let more_cycles = (cycles[0] - fetching[0]) - (cycles[1] - fetching[1]);
     Some(CountedLead {
         case: case.case.clone(),
         over,
@@ -112,7 +118,8 @@ fn lead(case: &Case, (over, other): (&'static str, &str), ratio: f64, theirs: &C
         parts,
         instructions: pair(|launch| launch.instructions),
         l2_bytes: pair(LaunchCounters::l2_bytes),
-        shown: (1.0 / MAX_DISAGREEMENT..=MAX_DISAGREEMENT).contains(&(profiled_more_us / more_us)),
+        shown: (1.0 / MAX_DISAGREEMENT..=MAX_DISAGREEMENT).contains(&(profiled_more_us / more_us))
+            && sign * more_cycles > 0.0,
     })
 }
 
@@ -182,7 +189,8 @@ pub(super) fn sentence(lead: &CountedLead) -> String {
 }
 
 fn told(lead: &CountedLead, most: usize) -> String {
-    let CountedLead { case, ratio, cycles, .. } = lead;
+    let CountedLead { case, ratio, parts, .. } = lead;
+    let parts: Vec<&CyclePart> = parts.iter().filter(|part| part.part != FETCH).collect();
     let is_ahead = *ratio >= 1.0;
     let (factor, more_us) = (fine(if is_ahead { *ratio } else { 1.0 / ratio }), us(lead.more_us.abs()));
     let head = match is_ahead {
@@ -193,8 +201,8 @@ fn told(lead: &CountedLead, most: usize) -> String {
         let profiled = us(if is_ahead { lead.profiled_more_us } else { -lead.profiled_more_us });
         return format!("{head} {more_us} us more, but {profiled} us while profiled, so the counters do not show why.");
     }
-    let difference = cycles[0] - cycles[1];
-    let named = lead.parts.iter().filter(|part| part.more() / difference >= MIN_SHARE).take(most);
+    let difference: f64 = parts.iter().map(|part| part.more()).sum();
+    let named = parts.iter().filter(|part| part.more() / difference >= MIN_SHARE).take(most);
     let named: Vec<String> = named
         .map(|part| {
             let [more, less] = if is_ahead { [part.other, part.winner] } else { [part.winner, part.other] };
@@ -202,8 +210,8 @@ fn told(lead: &CountedLead, most: usize) -> String {
         })
         .collect();
     // The slower kernel may win some of it back.
-    let told = lead.parts.iter().take(named.len()).map(CyclePart::more).sum::<f64>() / difference;
-    let less = lead.parts.last().filter(|part| told > 1.0 && part.more() / difference < 0.0);
+    let told = parts.iter().take(named.len()).map(|part| part.more()).sum::<f64>() / difference;
+    let less = parts.last().filter(|part| told > 1.0 && part.more() / difference < 0.0);
     let less = less.map(|part| format!(", but {:.0} fewer {}", part.more().abs(), what(part))).unwrap_or_default();
     let named = listed(&named).map(|named| format!(": {named}{less}")).unwrap_or_default();
     let more = more_of(lead, is_ahead).map(|more| format!(" It {more}.")).unwrap_or_default();
@@ -315,7 +323,7 @@ mod tests {
     /// The winner takes 50 us on the first case, and `split-k` 55 us.
     #[test]
     fn a_lead_over_another_family_is_told_if_the_counters_show_it() {
-        let told = |rival_ns: f64| {
+        let told = |rival_ns: f64, cycles: f64, fetching: f64| {
             let mut record = record_ahead();
             let best = report(&record).cases[0].clone();
             let ours = launch(52_000.0, 2000.0, &[("selected", 60.0), ("long_scoreboard", 40.0)]);
@@ -323,7 +331,8 @@ mod tests {
                 let found = one.measurements.iter_mut().filter(|found| found.case == best.case);
                 found.for_each(|found| found.counters = Some(counters(std::slice::from_ref(&ours))));
             }
-            let theirs = launch(rival_ns, 2200.0, &[("selected", 50.0), ("long_scoreboard", 50.0)]);
+            let states = [("selected", 50.0), ("long_scoreboard", 50.0), ("no_instructions", fetching)];
+            let theirs = launch(rival_ns, cycles, &states);
             let mut other = found("b1h1s128", 55.0, Verdict::Regressed, None, None);
             other.counters = Some(counters(&[theirs]));
             let mut rival = iteration(IterationId(60), 48, None, Outcome::Measured, vec![other]);
@@ -331,12 +340,19 @@ mod tests {
             record.iterations.push(rival);
             report(&record)
         };
-        let shown = told(56_000.0);
+        let shown = told(56_000.0, 2200.0, 0.0);
         let [lead] = &*shown.counted_leads else { panic!("{:?}", shown.counted_leads) };
         assert_eq!((lead.over, &*lead.other), ("family", "split-k"));
         assert_eq!(over_baselines(&shown.counted_leads), None);
         insta::assert_snapshot!(over_a_variant(&shown.counted_leads).unwrap(), @"On `b1h1s128` (1.10×), `split-k`, another family, takes 200 more cycles, by hardware counters: 240 more waiting for data of global memory or L2 (880 instead of 640), but 80 fewer issuing instructions, or ready to.");
         assert!(shown.summary.contains("`split-k`, another family, takes"), "{}", shown.summary);
-        assert_eq!(over_a_variant(&told(64_000.0).counted_leads), None, "the profiler shows another difference");
+        assert_eq!(
+            over_a_variant(&told(70_000.0, 2750.0, 0.0).counted_leads),
+            None,
+            "the profiler shows another difference"
+        );
+        // Only the profiler has its launches wait for code.
+        let fetches = over_a_variant(&told(70_000.0, 2750.0, 25.0).counted_leads).unwrap();
+        assert!(!fetches.contains("waiting for instructions"), "{fetches}");
     }
 }

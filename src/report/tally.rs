@@ -22,7 +22,10 @@ pub(super) fn tally(report: &Report) -> Option<String> {
     let over = over(&leads.iter().map(|one| counted_as(one, report)).collect::<Vec<_>>());
     match (all, explained) {
         (0, _) => None,
-        (1, 0) => Some(format!("What a virtual GPU counted does not explain the only such lead ({over}){uncounted}.")),
+        (1, 0) => {
+            let lead = unexplained(&leads, 1);
+            Some(format!("What a virtual GPU counted does not explain {lead}, the only such lead{uncounted}."))
+        }
         _ => Some(format!(
             "What a virtual GPU counted explains {} of {} ({over}){others}{uncounted}.",
             self::explained(&leads),

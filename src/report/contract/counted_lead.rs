@@ -20,7 +20,7 @@ pub struct CountedLead {
     pub ratio: f64,
     /// By how much the other kernel takes longer, in microseconds. Below 0 if it is faster.
     pub more_us: f64,
-    /// The same while both were profiled.
+    /// The same while both were profiled, without their waits for instructions: only the profiler loads their code anew.
     pub profiled_more_us: f64,
     /// Cycles of all launches, of the other kernel and of the winner.
     pub cycles: [f64; 2],
@@ -30,7 +30,8 @@ pub struct CountedLead {
     pub instructions: Option<[f64; 2]>,
     /// Bytes between the SMs and L2. Null where they were not counted.
     pub l2_bytes: Option<[f64; 2]>,
-    /// Whether the counters show the lead: the two differences have the same sign, and are within a factor of 2.
+    /// Whether the counters show the lead: the two differences and that of the cycles without waits for instructions have the same
+    /// sign, and the two differences are within a factor of 2.
     pub shown: bool,
 }
 

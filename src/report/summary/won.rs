@@ -110,6 +110,7 @@ pub(super) fn over_first(report: &Report) -> Option<String> {
 /// Says why one winner is faster than a committed winner or the next best family: what the largest lead consists of, or else
 /// which counts explain one, and how many they explain if that is not all. Hardware counters may show one more.
 pub(super) fn over_rival(report: &Report) -> Option<String> {
+    let by_hardware = counted_leads::over_a_variant(&report.counted_leads);
     let counted = || {
         let committed = report.advantages.iter().filter(|one| one.role == "committed_winner");
         let explained = committed.chain(advantage::leads(&[], &report.rival_advantages)).filter(|one| one.explained);
@@ -119,9 +120,9 @@ pub(super) fn over_rival(report: &Report) -> Option<String> {
             .map(|one| format!("{}: {}.", advantage::lead(one), advantage::in_short(one, report.environment.sms, 1)));
         match told {
             Some(told) => joined([Some(told), tally::tally_of_some(report)]),
+            None if by_hardware.is_some() => None,
             None => tally::tally(report),
         }
     };
-    let by_hardware = counted_leads::over_a_variant(&report.counted_leads);
     joined([divided_leads::largest_lead(report).or_else(counted), by_hardware])
 }
