@@ -115,7 +115,7 @@ pub struct Roofline {
 pub struct Rivals {
     /// The case.
     pub case: CaseName,
-    /// The families with a correct variant, fastest first.
+    /// The families with a correct variant: that of the winner first, then the others, fastest first.
     pub families: Vec<FamilyTime>,
 }
 
