@@ -90,11 +90,17 @@ pub(in crate::report) fn costs(report: &Report) -> Option<String> {
     let launches: Vec<f64> = known.iter().filter_map(|one| one.share(Removed::Work)).collect();
     let all: Vec<f64> = known.iter().filter_map(|one| one.share(Removed::AllKinds)).collect();
     let rest = if waits.is_empty() { OTHER } else { OTHER_THAN_WAITS };
-    let parts = [("is the launch", launches), ("loads, products and the like", all), (WAITS, waits), (rest, others)];
-    let parts = parts.iter().filter_map(|(name, shares)| Some(format!("{} {name}", range(shares)?)));
+    let parts = [
+        ("is", "the launch", launches),
+        ("goes to", "loads, products and the like", all),
+        ("to", WAITS, waits),
+        ("to", rest, others),
+    ];
+    let parts = parts.iter().filter_map(|(verb, name, shares)| Some(format!("{} {verb} {name}", range(shares)?)));
     let parts = listed(&parts.collect::<Vec<_>>());
     let winners = if known.len() == 1 { "winner's" } else { "winners'" };
-    let parts = parts.map(|parts| format!("Of the {winners} time, {parts} (measured by removing them). "));
+    let parts =
+        parts.map(|parts| format!("Of the {winners} time, {parts}. Each but the rest was measured by removing it. "));
     let parts = parts.unwrap_or_default();
     (!told.is_empty()).then(|| format!("{parts}The most expensive kind of instruction is {}.", told.join(", ")))
 }

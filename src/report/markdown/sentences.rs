@@ -165,7 +165,7 @@ fn tested(report: &Report, (family, case): (&str, &str), tested: &CauseTest) -> 
         }
         // What is about as much as expected confirms the cause.
         (CauseStatus::Confirmed, _) => "",
-        (_, true) => ", so the change removed more than this cause",
+        (_, true) => ", so this cause alone does not account for it",
         (_, false) => "",
     };
     let rules: Vec<String> = shared_with.iter().map(|rule| format!("`{rule}`")).collect();

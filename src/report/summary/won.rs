@@ -50,7 +50,7 @@ fn near_ties(report: &Report) -> Option<String> {
     match ties.len() {
         0 => None,
         1..=MAX_TIES => Some(format!(
-            "As good (within 2%), so the choice matters little: {}.",
+            "Another family is as good (within 2%), so the choice matters little: {}.",
             named.collect::<Vec<_>>().join(", ")
         )),
         some => Some(format!(
