@@ -7,8 +7,8 @@ use super::pairs::screened;
 use super::standing;
 use crate::domain::record::{IterationRecord, SessionRecord};
 
-/// Returns the best times of all families on each case: that of the winner first, then the others, fastest first. Cases that only one family could compute are left
-/// out, because nothing competed there.
+/// Returns the best times of all families on each case: that of the winner first, then the others, fastest first. Cases that only
+/// one family could compute are left out, because nothing competed there.
 pub(super) fn of(cases: &[Case], record: &SessionRecord) -> Vec<Rivals> {
     let rivals = cases.iter().map(|case| Rivals { case: case.case.clone(), families: families(case, record) });
     rivals.filter(|rivals| rivals.families.len() > 1).collect()

@@ -20,8 +20,8 @@ impl Parameters {
         let args = plan.launches.iter().flat_map(|launch| launch.args.iter().enumerate().map(move |arg| (launch, arg)));
         for (launch, (place, arg)) in args {
             let Arg::TensorMap(map) = arg else { continue };
-            let elements: u32 = map.box_sizes.iter().product();
-            let bytes = Some(elements * map.dtype.bytes() as u32);
+            let element_bytes = map.dtype.bytes() as u32;
+            let bytes = map.box_sizes.iter().try_fold(element_bytes, |bytes, size| bytes.checked_mul(*size));
             // NVRTC numbers the parameters of a kernel.
             let known = box_bytes.entry(format!("{}_param_{place}", launch.kernel)).or_insert(bytes);
             *known = known.filter(|known| Some(*known) == bytes);
