@@ -15,13 +15,13 @@ use crate::domain::record::{IterationRecord, SessionRecord};
 /// The parts with what warps do in them, and the states of warps that belong to them, as `ncu` names these.
 const PARTS: [(&str, &str, &[&str]); 8] = [
     ("issue", "issuing instructions", &["selected", "not_selected"]),
-    ("barriers", "waiting for other warps at barriers", &["barrier", "membar"]),
-    ("data", "waiting for data of global memory or L2", &["long_scoreboard", "lg_throttle", "tex_throttle", "drain"]),
-    ("shared_memory", "waiting for shared memory or special functions", &["short_scoreboard", "mio_throttle"]),
-    ("pipes", "waiting for arithmetic", &["wait", "math_pipe_throttle", "dispatch_stall", "warpgroup_arrive"]),
-    (FETCH, "waiting for instructions or constants", &["no_instructions", "imc_miss", "branch_resolving"]),
+    ("barriers", "waits for other warps at barriers", &["barrier", "membar"]),
+    ("data", "waits for data of global memory or L2", &["long_scoreboard", "lg_throttle", "tex_throttle", "drain"]),
+    ("shared_memory", "waits for shared memory or special functions", &["short_scoreboard", "mio_throttle"]),
+    ("pipes", "waits for arithmetic", &["wait", "math_pipe_throttle", "dispatch_stall", "warpgroup_arrive"]),
+    (FETCH, "waits for instructions or constants", &["no_instructions", "imc_miss", "branch_resolving"]),
     (LAUNCH, "the time before the first block and after the last one", &[]),
-    (OTHER, "waiting for something else", &["misc", "sleeping"]),
+    (OTHER, "waits for something else", &["misc", "sleeping"]),
 ];
 
 const LAUNCH: &str = "launch";
@@ -203,24 +203,19 @@ fn told(lead: &CountedLead, most: usize) -> String {
         let profiled = us(if is_ahead { lead.profiled_more_us } else { -lead.profiled_more_us });
         return format!("{head} {more_us} us more, but {profiled} us while profiled, so the counters do not show why.");
     }
-    let [other, winner] = [|part: &CyclePart| part.other, |part: &CyclePart| part.winner]
-        .map(|of| parts.iter().map(|part| of(part)).sum::<f64>());
+    let [other, winner] = cycles(lead);
     let difference = other - winner;
-    let both = |other: f64, winner: f64| {
-        let [more, less] = if is_ahead { [other, winner] } else { [winner, other] };
-        format!("({more:.0} instead of {less:.0})")
-    };
+    let [slower, faster] = if is_ahead { [other, winner] } else { [winner, other] };
     let named = parts.iter().filter(|part| part.more() / difference >= MIN_SHARE).take(most);
-    let named: Vec<String> = named
-        .map(|part| format!("{} takes {:.0} more {}", what(part), part.more().abs(), both(part.other, part.winner)))
-        .collect();
+    let named: Vec<String> = named.map(|part| format!("{:.0} more in {}", part.more().abs(), what(part))).collect();
     // The slower kernel may win some of it back.
     let told = parts.iter().take(named.len()).map(|part| part.more()).sum::<f64>() / difference;
     let less = parts.last().filter(|part| told > 1.0 && part.more() / difference < 0.0);
-    let less = less.map(|part| format!(", but {} {:.0} fewer", what(part), part.more().abs())).unwrap_or_default();
+    let less = less.map(|part| format!(", but {:.0} fewer in {}", part.more().abs(), what(part))).unwrap_or_default();
     let named = listed(&named).map(|named| format!(": {named}{less}")).unwrap_or_default();
     let more = more_of(lead, is_ahead).map(|more| format!(" It {more}.")).unwrap_or_default();
-    format!("{head} {:.0} more cycles {}, by hardware counters{named}.{more}", difference.abs(), both(other, winner))
+    let cycles = format!("{:.0} more cycles ({slower:.0} instead of {faster:.0})", difference.abs());
+    format!("{head} {cycles}, by hardware counters{named}.{more}")
 }
 
 /// Names the other kernel of a lead.
@@ -243,9 +238,15 @@ fn more_of(lead: &CountedLead, is_ahead: bool) -> Option<String> {
     (!both.is_empty()).then(|| both.join(" and "))
 }
 
-/// Returns the names of the parts that a table shows. The others are small.
+/// Returns the names of the parts that a table shows, the one that is no part of a lead last. The others are small.
 pub(super) fn part_names() -> impl Iterator<Item = &'static str> + Clone {
-    PARTS.iter().map(|(part, ..)| *part).filter(|part| *part != OTHER)
+    PARTS.iter().map(|(part, ..)| *part).filter(|part| ![OTHER, FETCH].contains(part)).chain([FETCH])
+}
+
+/// Returns the cycles of the other kernel and of the winner that a lead is about: without waits for instructions.
+pub(super) fn cycles(lead: &CountedLead) -> [f64; 2] {
+    let parts = || lead.parts.iter().filter(|part| part.part != FETCH);
+    [parts().map(|part| part.other).sum(), parts().map(|part| part.winner).sum()]
 }
 
 #[cfg(test)]
@@ -299,11 +300,11 @@ mod tests {
         let [lead] = &*shown.counted_leads else { panic!("{:?}", shown.counted_leads) };
         let sum = |of: fn(&CyclePart) -> f64| lead.parts.iter().map(of).sum::<f64>();
         assert!((sum(|part| part.other) - 5000.0).abs() < 1e-6 && (sum(|part| part.winner) - 2000.0).abs() < 1e-6);
-        insta::assert_snapshot!(over_baselines(&shown.counted_leads).unwrap(), @"On `b1h1s128` (2.50×), `torch sdpa (flash)` takes 3000 more cycles (5000 instead of 2000), by hardware counters: waiting for other warps at barriers takes 1600 more (1600 instead of 0). It executes 2.50× the instructions and moves 2.00× the bytes from and to L2. These cycles leave out waits for instructions, which only the profiler adds. More is not known of the kernels of cuDNN, whose source is closed.");
+        insta::assert_snapshot!(over_baselines(&shown.counted_leads).unwrap(), @"On `b1h1s128` (2.50×), `torch sdpa (flash)` takes 3000 more cycles (5000 instead of 2000), by hardware counters: 1600 more in waits for other warps at barriers. It executes 2.50× the instructions and moves 2.00× the bytes from and to L2. These cycles leave out waits for instructions, which only the profiler adds. More is not known of the kernels of cuDNN, whose source is closed.");
         insta::assert_snapshot!(crate::report::markdown::counted_leads::table(&shown.counted_leads).unwrap(), @"
-        | case | other kernel | other / ours | us more | profiled | cycles | issue | barriers | data | shared memory | pipes | instructions | launch |
+        | case | other kernel | other / ours | us more | profiled | cycles | issue | barriers | data | shared memory | pipes | launch | instructions |
         |---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|
-        | b1h1s128 | torch sdpa (flash) | 2.50× | 75.00 | 60.00 | 5000, 2000 | 800, 960 | 1600, 0 | 800, 480 | 0, 0 | 800, 0 | 0, 0 | 1000, 400 |
+        | b1h1s128 | torch sdpa (flash) | 2.50× | 75.00 | 60.00 | 5000, 2000 | 800, 960 | 1600, 0 | 800, 480 | 0, 0 | 800, 0 | 1000, 400 | 0, 0 |
         ");
         let other = told(&[launch(90_000.0, 1900.0, &[("selected", 50.0)])], &ours);
         assert_eq!(over_baselines(&other.counted_leads), None);
@@ -322,7 +323,7 @@ mod tests {
         let mut case = report(&record_ahead()).cases[0].clone();
         (case.case, case.best_us, case.counters) = ("m512".into(), Some(1.2), Some(ours));
         let lead = lead(&case, (BASELINE, "cublas"), 1.0 / 1.2, &theirs).unwrap();
-        insta::assert_snapshot!(sentence(&lead), @"On `m512`, where `cublas` is 1.20× as fast, ours takes 400 more cycles (2400 instead of 2000), by hardware counters: waiting for data of global memory or L2 takes 768 more (768 instead of 0) and the time before the first block and after the last one takes 80 more (480 instead of 400), but waiting for arithmetic 224 fewer.");
+        insta::assert_snapshot!(sentence(&lead), @"On `m512`, where `cublas` is 1.20× as fast, ours takes 400 more cycles (2400 instead of 2000), by hardware counters: 768 more in waits for data of global memory or L2 and 80 more in the time before the first block and after the last one, but 224 fewer in waits for arithmetic.");
     }
 
     /// The winner takes 50 us on the first case, and `split-k` 55 us.
@@ -349,7 +350,7 @@ mod tests {
         let [lead] = &*shown.counted_leads else { panic!("{:?}", shown.counted_leads) };
         assert_eq!((lead.over, &*lead.other), ("family", "split-k"));
         assert_eq!(over_baselines(&shown.counted_leads), None);
-        insta::assert_snapshot!(over_a_variant(&shown.counted_leads).unwrap(), @"On `b1h1s128` (1.10×), `split-k`, another family, takes 200 more cycles (2200 instead of 2000), by hardware counters: waiting for data of global memory or L2 takes 240 more (880 instead of 640), but issuing instructions 80 fewer.");
+        insta::assert_snapshot!(over_a_variant(&shown.counted_leads).unwrap(), @"On `b1h1s128` (1.10×), `split-k`, another family, takes 200 more cycles (2200 instead of 2000), by hardware counters: 240 more in waits for data of global memory or L2, but 80 fewer in issuing instructions.");
         assert!(shown.summary.contains("`split-k`, another family, takes"), "{}", shown.summary);
         assert_eq!(
             over_a_variant(&told(70_000.0, 2750.0, 0.0).counted_leads),
@@ -358,6 +359,6 @@ mod tests {
         );
         // Only the profiler has its launches wait for code.
         let fetches = over_a_variant(&told(70_000.0, 2750.0, 25.0).counted_leads).unwrap();
-        assert!(!fetches.contains("waiting for instructions"), "{fetches}");
+        assert!(!fetches.contains("waits for instructions"), "{fetches}");
     }
 }

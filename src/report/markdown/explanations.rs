@@ -199,7 +199,7 @@ pub(super) fn rivals(rivals: &[&Rivals]) -> Option<String> {
         Some(vec![case.to_string(), format!("`{}`", winner.family), us(winner.us), others.join(", ")])
     };
     let rows: Vec<_> = rivals.iter().filter_map(row).collect();
-    (!rows.is_empty()).then(|| table(&["case", "fastest family", ">us", "the next best families"], &rows))
+    (!rows.is_empty()).then(|| table(&["case", "winner's family", ">us", "the next best families"], &rows))
 }
 
 /// Returns the counts of the winner of a case and of slower variants, each with its name.

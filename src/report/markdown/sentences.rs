@@ -157,16 +157,15 @@ fn tested(report: &Report, (family, case): (&str, &str), tested: &CauseTest) -> 
     let (Some(iteration), Some(speedup)) = (iteration, speedup) else { return untested.to_owned() };
     let elsewhere = tested.case.as_ref().filter(|other| **other != *case);
     let on = elsewhere.map(|other| format!(" on `{other}`")).unwrap_or_default();
-    let expects = if *expected > 1.0 { format!("; {} expected", times(*expected)) } else { String::new() };
+    let expected_alone = if *expected > 1.0 { format!("; {} expected", times(*expected)) } else { String::new() };
     // Few changes act on one cause alone.
-    let more = match (status, is_more(*speedup, *expected)) {
+    let expects = match (status, is_more(*speedup, *expected)) {
         (CauseStatus::Inconclusive, _) => {
-            ", so several changes at once do not tell how much of it came from this cause"
+            format!("{expected_alone}, so several changes at once do not tell how much of it came from this cause")
         }
         // What is about as much as expected confirms the cause.
-        (CauseStatus::Confirmed, _) => "",
-        (_, true) => ", so this cause alone does not account for it",
-        (_, false) => "",
+        (CauseStatus::Confirmed, _) | (_, false) => expected_alone,
+        (_, true) => format!("; this cause explains {} of it", times(*expected)),
     };
     let rules: Vec<String> = shared_with.iter().map(|rule| format!("`{rule}`")).collect();
     let shared = match rules.is_empty() {
@@ -191,7 +190,7 @@ fn tested(report: &Report, (family, case): (&str, &str), tested: &CauseTest) -> 
         true => format!("took {} as long", times(1.0 / speedup)),
         false => format!("gained {}", times(*speedup)),
     };
-    format!("{status}: {what} {effect}{on} (iteration {iteration}{expects}{more}{shared})")
+    format!("{status}: {what} {effect}{on} (iteration {iteration}{expects}{shared})")
 }
 
 /// The most leads over other families to explain on the first page.

@@ -134,7 +134,11 @@ fn cause(report: &Report, family: &str, group: &Group<'_>) -> String {
             let change = named(change, None, report.parameters.about(family, &change.parameter));
             let is_more = tested.status == CauseStatus::Supported && *gain > 1.0;
             let expected = match is_more {
-                true => format!(" ({} expected, so this cause alone does not account for it)", times(*gain)),
+                true => format!(
+                    ", of which {} {}",
+                    if group.len() > 1 { "these causes explain" } else { "this cause explains" },
+                    times(*gain)
+                ),
                 false => String::new(),
             };
             format!("{change} gained {gained}{expected}")

@@ -76,12 +76,14 @@ fn over_committed(report: &Report) -> Option<String> {
     let most = report.beaten.iter().max_by(|a, b| gain(a).total_cmp(&gain(b))).filter(|most| gain(most) > 1.0)?;
     let what = beaten::what_beat_it(report, most);
     let counts = report.advantages.iter().find(|one| one.role == "committed_winner" && one.case == most.case);
-    let why = match counts {
-        Some(counts) if counts.explained => {
+    let gone = most.cause.as_ref().filter(|_| most.is_gone == Some(true)).map(|cause| &cause.cause);
+    let why = match (counts, gone) {
+        (Some(counts), _) if counts.explained => {
             format!(": {}", advantage::in_short(counts, report.environment.sms, MAX_REASONS))
         }
-        Some(_) => "; the counts do not show why".to_owned(),
-        None => String::new(),
+        (_, Some(cause)) => format!(", which is without what probably limited the committed one: {cause}"),
+        (Some(_), None) => "; the counts do not show why".to_owned(),
+        (None, None) => String::new(),
     };
     let (gain, case) = (fine(gain(most)), &most.case);
     Some(format!("The largest gain over a committed winner, {gain} on `{case}`, came from {what}{why}."))

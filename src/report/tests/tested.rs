@@ -84,7 +84,7 @@ fn an_experiment_that_bears_on_two_causes_confirms_neither() {
     spills NotConfirmed []
     "#);
     let text = report.to_markdown_details().unwrap();
-    assert!(text.contains("gained 1.22× (iteration 6; 1.10× expected, so this cause alone does not account for it; `too-few-blocks` could account for it, too, and it does not tell them apart)"), "{text}");
+    assert!(text.contains("gained 1.22× (iteration 6; this cause explains 1.10× of it; `too-few-blocks` could account for it, too, and it does not tell them apart)"), "{text}");
     assert_eq!(report_with(&record, &findings[..1]).diagnoses[0].findings[0].tested.status, CauseStatus::Confirmed);
 }
 
@@ -175,7 +175,7 @@ fn the_summary_names_what_experiments_have_shown_and_nothing_inconclusive_beside
         told(&[blocks, barriers]),
     ].join("\n"), @"
     Causes, by what removing them gained: (1) idle-warps is slow: `BLOCK` 64 → 512 (threads of a block) gained 1.60×; (2) spills is slow: `PAD` 8 → 16 (padding of a row) gained 1.33×; (3) too-few-blocks is slow: possible gain 3.00×, medium confidence, and an experiment that changed several things at once gained 8.00×.
-    Causes, by what removing them gained: (1) idle-warps is slow: `BLOCK` 64 → 512 (threads of a block) gained 1.60×; (2) spills is slow: `PAD` 8 → 16 (padding of a row) gained 1.33× (1.10× expected, so this cause alone does not account for it); (3) too-few-blocks is slow: possible gain 3.00×, medium confidence, and an experiment that changed several things at once gained 8.00×.
+    Causes, by what removing them gained: (1) idle-warps is slow: `BLOCK` 64 → 512 (threads of a block) gained 1.60×; (2) spills is slow: `PAD` 8 → 16 (padding of a row) gained 1.33×, of which this cause explains 1.10×; (3) too-few-blocks is slow: possible gain 3.00×, medium confidence, and an experiment that changed several things at once gained 8.00×.
     Probable causes: (1) too-few-blocks is slow: possible gain 3.00×, medium confidence, and an experiment that changed several things at once gained 8.00×; (2) barriers is slow: possible gain 1.20×, medium confidence, no parameter removes it.
     ");
 }
