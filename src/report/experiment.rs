@@ -213,7 +213,8 @@ fn larger_but_unknown(part: &TimePart<'_>, ideas: &[KernelIdea<'_>]) -> String {
 fn against_part(part: &TimePart<'_>, ideas: &[KernelIdea<'_>], cases: &[Case]) -> Option<Experiment> {
     let (case, share) = *part.shares.first()?;
     let before_us = case.best_us?;
-    let [lower, _, upper] = forecast::quartiles(1.0 / (1.0 - share));
+    let bound = 1.0 / (1.0 - share);
+    let [lower, _, upper] = forecast::quartiles(bound);
     let experiment = Experiment {
         kind: "new_kernel",
         case: case.case.clone(),
@@ -232,8 +233,8 @@ fn against_part(part: &TimePart<'_>, ideas: &[KernelIdea<'_>], cases: &[Case]) -
         before_us,
         after_us: Some([before_us / upper, before_us / lower]),
         expected_from: format!(
-            "without its most expensive part, a kernel would be faster by a factor that bounds what another kernel gains. Of {} \
-             earlier kernels that beat one of another family, the middle half gained {} of that bound, as logarithms",
+            "without that part, the kernel would be {bound:.2}× as fast, and no change to it gains more. Of {} earlier kernels that \
+             beat one of another family, the middle half gained {} of the logarithm of such a bound: {lower:.2}× to {upper:.2}× here",
             forecast::PAIRS,
             forecast::share()
         ),

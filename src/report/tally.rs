@@ -1,7 +1,7 @@
 //! How many of the winners' leads the counts of a virtual GPU explain.
 
 use super::advantage::{MIN_FACTOR, leads};
-use super::contract::{Advantage, FamilyTime, Report, Rivals};
+use super::contract::{Advantage, CountedLead, FamilyTime, Report, Rivals};
 use super::format::{counted, fine};
 use crate::domain::ids::CaseName;
 
@@ -68,13 +68,25 @@ pub(super) fn tally_with_reasons(report: &Report) -> Option<String> {
     let all = leads.len() + not_counted.len();
     let roles = leads.iter().map(|one| counted_as(one, report)).chain(not_counted.iter().map(|one| one.role));
     let (explained, over) = (explained(&leads), over(&roles.collect::<Vec<_>>()));
-    let differs = (differs > 0).then(|| format!("for {differs} the model derives another ratio than was measured"));
+    let by_hardware = leads.iter().filter(|one| !one.explained && is_shown_by_hardware(one, report)).count();
+    let by_hardware = match by_hardware {
+        0 => String::new(),
+        some => format!(" (hardware counters show {some} of them)"),
+    };
+    let differs =
+        (differs > 0).then(|| format!("for {differs} the model derives another ratio than was measured{by_hardware}"));
     let not_counted = not_counted.len();
     let not_counted = (not_counted > 0).then(|| format!("for {not_counted} not both kernels were counted"));
     let why: Vec<String> = [differs, not_counted].into_iter().flatten().collect();
     let why = if why.is_empty() { String::new() } else { format!("; {}", why.join(", and ")) };
     (all > 0)
         .then(|| format!("The counts explain {explained} of {} of 2% or more ({over}){why}.", counted(all, "lead")))
+}
+
+/// Tells whether hardware counters show a lead over a variant.
+fn is_shown_by_hardware(lead: &Advantage, report: &Report) -> bool {
+    let is_same = |one: &&CountedLead| one.case == lead.case && one.other == lead.before.family;
+    report.counted_leads.iter().find(is_same).is_some_and(|one| one.shown)
 }
 
 /// Returns what a lead is over. One over the family that the session began with counts as one over that winner.

@@ -194,7 +194,9 @@ pub(super) fn rivals(rivals: &[&Rivals]) -> Option<String> {
     let row = |Rivals { case, families }: &&Rivals| {
         let (winner, others) = families.split_first()?;
         let lead = |one: &FamilyTime| advantage::lead_factor(one.us / winner.us, one.in_one_run);
-        let other = |one: &FamilyTime| format!("`{}` {} ({})", one.family, us(one.us), lead(one));
+        // What took turns with the winner may seem faster, within the noise of that run.
+        let tie = |one: &FamilyTime| if one.us < winner.us { ", a tie" } else { "" };
+        let other = |one: &FamilyTime| format!("`{}` {} ({}{})", one.family, us(one.us), lead(one), tie(one));
         let others: Vec<String> = others.iter().take(MAX_RIVALS).map(other).collect();
         Some(vec![case.to_string(), format!("`{}`", winner.family), us(winner.us), others.join(", ")])
     };

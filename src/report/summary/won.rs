@@ -81,12 +81,15 @@ fn over_committed(report: &Report) -> Option<String> {
         (Some(counts), _) if counts.explained => {
             format!(": {}", advantage::in_short(counts, report.environment.sms, MAX_REASONS))
         }
-        (_, Some(cause)) => format!(", which is without what probably limited the committed one: {cause}"),
+        (_, Some(cause)) => {
+            format!(". A cause that probably limited the committed `{}` ({cause}) is gone", most.family)
+        }
         (Some(_), None) => "; the counts do not show why".to_owned(),
         (None, None) => String::new(),
     };
     let (gain, case) = (fine(gain(most)), &most.case);
-    Some(format!("The largest gain over a committed winner, {gain} on `{case}`, came from {what}{why}."))
+    let which = if report.beaten.len() == 1 { "only" } else { "largest" };
+    Some(format!("The {which} gain over a committed winner, {gain} on `{case}`, came from {what}{why}."))
 }
 
 /// Says what is known of why the winners are faster than the baselines.
