@@ -5,9 +5,7 @@
 //! sampled warps. So the parts of both kernels add up to their cycles, and the difference of a part is its share of the lead.
 
 use super::advantage::MIN_FACTOR;
-use super::changes::listed;
 use super::contract::{Case, CountedLead, CyclePart};
-use super::format::{fine, times, us};
 use super::{began, rivals};
 use crate::domain::counters::{CountedBaseline, Counters, LaunchCounters};
 use crate::domain::record::{IterationRecord, SessionRecord};
@@ -26,31 +24,18 @@ const PARTS: [(&str, &str, &[&str]); 8] = [
 
 const LAUNCH: &str = "launch";
 /// It is no part of a lead: the profiler loads the code of a kernel anew, and launches of a graph do not (docs/model.md).
-const FETCH: &str = "instructions";
+pub(super) const FETCH: &str = "instructions";
 const OTHER: &str = "other";
 
 /// The factor by which the differences of the two kernels may differ, profiled and not, where the counters show a lead. What else
 /// the profiler adds to each launch is in both kernels, so it changes their ratio and not their difference.
 const MAX_DISAGREEMENT: f64 = 2.0;
 
-/// The share of the difference from which a part is worth naming, and the most parts to name.
-const MIN_SHARE: f64 = 0.15;
-const MAX_NAMED: usize = 2;
-
-/// The most leads to tell in a summary.
-const MAX_LEADS: usize = 3;
-
-/// How the names of kernels begin whose source NVIDIA does not publish, and the library that they are of.
-const CLOSED: [(&str, &str); 2] = [("cudnn", "cuDNN"), ("nvjet", "cuBLAS")];
-
-/// How many times as many instructions or bytes are worth naming.
-const MANY: f64 = 1.25;
-
 /// Samples of warps from which their states are told. Tiny kernels have fewer.
 const MIN_SAMPLES: f64 = 20.0;
 
 /// The fastest baseline, as [`CountedLead::over`] has it.
-const BASELINE: &str = "baseline";
+pub(super) const BASELINE: &str = "baseline";
 
 /// Compares the winner of each case with its fastest baseline, with the committed winner that it beat and with variants of other
 /// families, where the counters of both are known. The largest lead is first.
@@ -159,83 +144,8 @@ fn sum(of: &Counters, count: fn(&LaunchCounters) -> Option<f64>) -> Option<f64> 
 }
 
 /// Says what warps do in a part.
-fn what(part: &CyclePart) -> &'static str {
+pub(super) fn what(part: &CyclePart) -> &'static str {
     PARTS[place_of(part.part)].1
-}
-
-/// Says why the winners with the largest leads that the counters show are faster than a baseline. None if they show no lead.
-pub(super) fn over_baselines(leads: &[CountedLead]) -> Option<String> {
-    let shown = leads.iter().filter(|lead| lead.over == BASELINE && lead.shown && lead.ratio > 1.0).take(MAX_LEADS);
-    let shown: Vec<&CountedLead> = shown.collect();
-    let told = shown.iter().map(|lead| told(lead, 1));
-    let libraries: Vec<String> = CLOSED
-        .into_iter()
-        .filter(|(start, _)| shown.iter().any(|lead| lead.kernel.starts_with(start)))
-        .map(|(_, library)| library.to_owned())
-        .collect();
-    let closed = listed(&libraries)
-        .map(|libraries| format!("More is not known of the kernels of {libraries}, whose source is closed."));
-    let fetching = (!shown.is_empty())
-        .then(|| "These cycles leave out waits for instructions, which only the profiler adds.".to_owned());
-    (!shown.is_empty()).then(|| told.chain(fetching).chain(closed).collect::<Vec<_>>().join(" "))
-}
-
-/// Says the same of the largest lead over another variant. None if the counters show no such lead.
-pub(super) fn over_a_variant(leads: &[CountedLead]) -> Option<String> {
-    leads.iter().find(|lead| lead.over != BASELINE && lead.shown).map(|lead| told(lead, 1))
-}
-
-/// Says what the slower kernel of the two spends more cycles on.
-pub(super) fn sentence(lead: &CountedLead) -> String {
-    told(lead, MAX_NAMED)
-}
-
-fn told(lead: &CountedLead, most: usize) -> String {
-    let CountedLead { case, ratio, parts, .. } = lead;
-    let parts: Vec<&CyclePart> = parts.iter().filter(|part| part.part != FETCH).collect();
-    let is_ahead = *ratio >= 1.0;
-    let (factor, more_us) = (fine(if is_ahead { *ratio } else { 1.0 / ratio }), us(lead.more_us.abs()));
-    let head = match is_ahead {
-        true => format!("On `{case}` ({factor}), {} takes", name(lead)),
-        false => format!("On `{case}`, where {} is {factor} as fast, ours takes", name(lead)),
-    };
-    if !lead.shown {
-        let profiled = us(if is_ahead { lead.profiled_more_us } else { -lead.profiled_more_us });
-        return format!("{head} {more_us} us more, but {profiled} us while profiled, so the counters do not show why.");
-    }
-    let [other, winner] = cycles(lead);
-    let difference = other - winner;
-    let [slower, faster] = if is_ahead { [other, winner] } else { [winner, other] };
-    let named = parts.iter().filter(|part| part.more() / difference >= MIN_SHARE).take(most);
-    let named: Vec<String> = named.map(|part| format!("{:.0} more in {}", part.more().abs(), what(part))).collect();
-    // The slower kernel may win some of it back.
-    let told = parts.iter().take(named.len()).map(|part| part.more()).sum::<f64>() / difference;
-    let less = parts.last().filter(|part| told > 1.0 && part.more() / difference < 0.0);
-    let less = less.map(|part| format!(", but {:.0} fewer in {}", part.more().abs(), what(part))).unwrap_or_default();
-    let named = listed(&named).map(|named| format!(": {named}{less}")).unwrap_or_default();
-    let more = more_of(lead, is_ahead).map(|more| format!(" It {more}.")).unwrap_or_default();
-    let cycles = format!("{:.0} more cycles ({slower:.0} instead of {faster:.0})", difference.abs());
-    format!("{head} {cycles}, by hardware counters{named}.{more}")
-}
-
-/// Names the other kernel of a lead.
-fn name(lead: &CountedLead) -> String {
-    let CountedLead { other, .. } = lead;
-    match lead.over {
-        BASELINE => format!("`{other}`"),
-        "family" => format!("`{other}`, another family,"),
-        _ => format!("the committed `{other}`"),
-    }
-}
-
-/// Says how many times the instructions or the bytes of the faster kernel the slower one has. None if not many more.
-fn more_of(lead: &CountedLead, is_ahead: bool) -> Option<String> {
-    let factor = |both: [f64; 2]| if is_ahead { both[0] / both[1] } else { both[1] / both[0] };
-    let told = |both: Option<[f64; 2]>| both.map(factor).filter(|factor| *factor >= MANY);
-    let instructions = told(lead.instructions).map(|factor| format!("executes {} the instructions", times(factor)));
-    let bytes = told(lead.l2_bytes).map(|factor| format!("moves {} the bytes from and to L2", times(factor)));
-    let both: Vec<String> = instructions.into_iter().chain(bytes).collect();
-    (!both.is_empty()).then(|| both.join(" and "))
 }
 
 /// Returns the names of the parts that a table shows, the one that is no part of a lead last. The others are small.
@@ -251,6 +161,7 @@ pub(super) fn cycles(lead: &CountedLead) -> [f64; 2] {
 
 #[cfg(test)]
 mod tests {
+    use super::super::counted_lead_text::{over_a_variant, over_baselines, sentence};
     use super::super::tests::{found, iteration, record_ahead, report};
     use super::*;
     use crate::domain::evaluation::Outcome;

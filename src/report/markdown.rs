@@ -194,7 +194,7 @@ fn explain(context: &mut Context, report: &Report) {
     context.insert("baseline_sentence", &baseline_kernels::sentence(report));
     context.insert(
         "counted_lead_sentences",
-        &report.counted_leads.iter().map(super::counted_leads::sentence).collect::<Vec<_>>(),
+        &report.counted_leads.iter().map(super::counted_lead_text::sentence).collect::<Vec<_>>(),
     );
     context.insert("counted_lead_table", &counted_leads::table(&report.counted_leads));
     context.insert("first_won", &sentences::over_first(report));

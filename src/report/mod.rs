@@ -14,6 +14,7 @@ mod choice;
 mod comparisons;
 mod confidence;
 pub mod contract;
+mod counted_lead_text;
 mod counted_leads;
 mod credits;
 pub mod csv;

@@ -8,7 +8,7 @@ use crate::report::changes::{listed, named};
 use crate::report::contract::{Beaten, Report, WinningFamily};
 use crate::report::format::{counted, fine, on_cases, times};
 use crate::report::markdown::{beaten, divided_leads, paths};
-use crate::report::{advantage, baseline_kernels, counted_leads, fixed_time, tally};
+use crate::report::{advantage, baseline_kernels, counted_lead_text, fixed_time, tally};
 
 /// The most families to explain. The others are only named.
 const MAX_EXPLAINED: usize = 2;
@@ -94,7 +94,7 @@ fn over_committed(report: &Report) -> Option<String> {
 
 /// Says what is known of why the winners are faster than the baselines.
 pub(super) fn why_ahead(report: &Report) -> Option<String> {
-    let counted = counted_leads::over_baselines(&report.counted_leads);
+    let counted = counted_lead_text::over_baselines(&report.counted_leads);
     joined([baseline_kernels::in_summary(report), counted.or_else(|| fixed_time::sentence(report))])
 }
 
@@ -115,7 +115,7 @@ pub(super) fn over_first(report: &Report) -> Option<String> {
 /// Says why one winner is faster than a committed winner or the next best family: what the largest lead consists of, or else
 /// which counts explain one, and how many they explain if that is not all. Hardware counters may show one more.
 pub(super) fn over_rival(report: &Report) -> Option<String> {
-    let by_hardware = counted_leads::over_a_variant(&report.counted_leads);
+    let by_hardware = counted_lead_text::over_a_variant(&report.counted_leads);
     let counted = || {
         let committed = report.advantages.iter().filter(|one| one.role == "committed_winner");
         let explained = committed.chain(advantage::leads(&[], &report.rival_advantages)).filter(|one| one.explained);
