@@ -2,7 +2,7 @@
 
 use super::changes::listed;
 use super::contract::{CountedLead, CyclePart};
-use super::counted_leads::{BASELINE, FETCH, cycles, what};
+use super::counted_leads::{BASELINE, FETCH, compared_cycles, what};
 use super::format::{fine, times, us};
 
 /// The share of the difference from which a part is worth naming, and the most parts to name.
@@ -60,7 +60,7 @@ fn told(lead: &CountedLead, most: usize) -> String {
         let profiled = us(if is_ahead { lead.profiled_more_us } else { -lead.profiled_more_us });
         return format!("{head} {more_us} us more, but {profiled} us while profiled, so the counters do not show why.");
     }
-    let [other, winner] = cycles(lead);
+    let [other, winner] = compared_cycles(lead);
     let difference = other - winner;
     let [slower, faster] = if is_ahead { [other, winner] } else { [winner, other] };
     let named = parts.iter().filter(|part| part.more() / difference >= MIN_SHARE).take(most);

@@ -89,9 +89,7 @@ fn lead(case: &Case, (over, other): (&'static str, &str), ratio: f64, theirs: &C
         named.map(|((part, ..), (other, winner))| CyclePart { part, other, winner }).collect();
     let sign = if ratio >= 1.0 { 1.0 } else { -1.0 };
     parts.sort_by(|a, b| (sign * b.more()).total_cmp(&(sign * a.more())));
-    // Cycles are counted in another pass than the time.
-    let more_cycles = (cycles[0] - fetching[0]) - (cycles[1] - fetching[1]);
-    Some(CountedLead {
+    let lead = CountedLead {
         case: case.case.clone(),
         over,
         other: other.to_owned(),
@@ -103,9 +101,11 @@ fn lead(case: &Case, (over, other): (&'static str, &str), ratio: f64, theirs: &C
         parts,
         instructions: pair(|launch| launch.instructions),
         l2_bytes: pair(LaunchCounters::l2_bytes),
-        shown: (1.0 / MAX_DISAGREEMENT..=MAX_DISAGREEMENT).contains(&(profiled_more_us / more_us))
-            && sign * more_cycles > 0.0,
-    })
+        shown: (1.0 / MAX_DISAGREEMENT..=MAX_DISAGREEMENT).contains(&(profiled_more_us / more_us)),
+    };
+    // Cycles are counted in another pass than the time, so they may say the opposite.
+    let [theirs, ours] = compared_cycles(&lead);
+    Some(CountedLead { shown: lead.shown && sign * (theirs - ours) > 0.0, ..lead })
 }
 
 /// Divides the cycles of all launches into [`PARTS`]. None if a launch has too few counters.
@@ -154,7 +154,7 @@ pub(super) fn part_names() -> impl Iterator<Item = &'static str> + Clone {
 }
 
 /// Returns the cycles of the other kernel and of the winner that a lead is about: without waits for instructions.
-pub(super) fn cycles(lead: &CountedLead) -> [f64; 2] {
+pub(super) fn compared_cycles(lead: &CountedLead) -> [f64; 2] {
     let parts = || lead.parts.iter().filter(|part| part.part != FETCH);
     [parts().map(|part| part.other).sum(), parts().map(|part| part.winner).sum()]
 }
