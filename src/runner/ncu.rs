@@ -40,6 +40,13 @@ const END_TIMEOUT: Duration = Duration::from_secs(8);
 /// How long `ncu --version` may take. It takes 0.2 s.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The time up to which a kernel's warps are sampled as often as ncu can. By itself, it samples 16 times more seldom, which is
+/// enough for longer kernels and spares its buffer (docs/counters.md).
+const SHORT_NS: f64 = 50_000.0;
+
+/// The first year of ncu's versions that is known to have the option for that.
+const SAMPLING_SINCE: u32 = 2025;
+
 /// How much of ncu's output is read. A launch takes some 16 KiB.
 const MAX_OUTPUT_BYTES: u64 = 16 << 20;
 
@@ -61,8 +68,8 @@ impl Profiler {
         Self { exe, ncu: find(path.as_deref(), &toolchain::toolkit_roots()), choice, timeout }
     }
 
-    /// Profiles one execution of a plan. The error says in one sentence why there are no counters.
-    pub async fn count(&self, request: &LaunchRequest) -> Result<Counters, String> {
+    /// Profiles one execution of a plan, whose time may be known. The error says in one sentence why there are no counters.
+    pub async fn count(&self, request: &LaunchRequest, time_ns: Option<f64>) -> Result<Counters, String> {
         let ncu = self.ncu.as_ref().map_err(Clone::clone)?;
         let _running = activity::begin("ncu", Limit::new(TIMEOUT_KEY, self.timeout));
         let folder = tempfile::tempdir().map_err(|error| format!("ncu has no temporary folder: {error}"))?;
@@ -70,7 +77,10 @@ impl Profiler {
         let written = frames::encode(request).and_then(|frame| std::fs::write(&path, frame));
         written.map_err(|error| format!("ncu's request cannot be written: {error}"))?;
         let version = self.version(ncu, &folder).await;
-        let printed = self.run(self.command(ncu, request, &folder), self.timeout).await?;
+        let mut command = self.counting(ncu, &folder, request.cold);
+        command.args(often_sampled(&version, time_ns));
+        self.profiling(&mut command, request, &folder);
+        let printed = self.run(command, self.timeout).await?;
         let launches = matched(output::parse(&printed)?, request)?;
         Ok(Counters { tool: version, launches })
     }
@@ -79,7 +89,7 @@ impl Profiler {
     pub async fn check(&self, compiler: &Compiler) -> Result<String, String> {
         let artifact = compiler.compile(&super::self_check::variant()).map_err(|error| error.to_string())?;
         let request = LaunchRequest { artifact, plan: self_check::own_plan(), problem: None, cold: false, seed: 1 };
-        let counters = self.count(&request).await?;
+        let counters = self.count(&request, None).await?;
         Ok(format!("{} reads the GPU's hardware counters", counters.tool))
     }
 
@@ -93,16 +103,14 @@ impl Profiler {
         number.map_or_else(|| "ncu".to_owned(), |number| format!("ncu {}", child::sentence(number)))
     }
 
-    /// Makes the command that profiles the second execution of a plan.
-    fn command(&self, ncu: &Path, request: &LaunchRequest, folder: &TempDir) -> Command {
+    /// Has a command profile the second execution of a plan.
+    fn profiling(&self, command: &mut Command, request: &LaunchRequest, folder: &TempDir) {
         let launches = request.plan.launches.len().to_string();
-        let mut command = self.counting(ncu, folder, request.cold);
         command
             .args(["--launch-skip", &launches, "--launch-count", &launches])
             .arg(&self.exe)
             .args(["profiled", "--device", &self.choice.to_string(), "--request"])
             .arg(folder.path().join("request"));
-        command
     }
 
     /// Makes a command that has ncu count everything, with cold caches or with warm ones. What to profile follows.
@@ -189,6 +197,14 @@ impl Drop for GuardedProcess {
     fn drop(&mut self) {
         self.tell();
     }
+}
+
+/// Returns the options that have ncu sample the warps of short kernels as often as it can. None for other kernels and versions.
+fn often_sampled(tool: &str, time_ns: Option<f64>) -> &'static [&'static str] {
+    let year = tool.strip_prefix("ncu ").and_then(|version| version.split('.').next()?.parse().ok());
+    let is_known = year.is_some_and(|year: u32| year >= SAMPLING_SINCE);
+    let is_short = time_ns.is_some_and(|time_ns| time_ns <= SHORT_NS);
+    if is_known && is_short { &["--warp-sampling-interval", "0"] } else { &[] }
 }
 
 /// Finds ncu in the folders of `PATH`, then in CUDA toolkits. Relative folders may belong to a project and are left

@@ -128,10 +128,14 @@ impl CaseState {
         self.baselines.first()
     }
 
+    /// Returns the time of the fastest backend of the baseline program.
+    pub fn program(&self) -> Option<&Baseline> {
+        self.baselines.iter().find(|baseline| baseline.kind == BaselineKind::Program)
+    }
+
     /// Returns the name of the fastest backend of the baseline program.
     pub fn backend(&self) -> Option<&str> {
-        let programs = self.baselines.iter().find(|baseline| baseline.kind == BaselineKind::Program);
-        programs.map(|baseline| baseline.name.as_str())
+        self.program().map(|baseline| baseline.name.as_str())
     }
 
     /// Returns the candidate that an iteration measured.

@@ -98,7 +98,10 @@ impl Session<'_> {
         let program = self.baseline_program.as_ref().ok_or("there is no baseline program")?;
         let device = &self.state.setup().device;
         let cold = calls.first().is_some_and(|call| call.case.regime.on(device) == Regime::Cold);
-        self.profiler.count_baselines(program, calls, cold).await
+        let time_ns = |call: &ProfiledCall| Some(self.state.case(&call.case.name)?.program()?.timing.median_ns);
+        let times_ns: Option<Vec<f64>> = calls.iter().map(time_ns).collect();
+        let longest_ns = times_ns.map(|times_ns| times_ns.into_iter().fold(0.0, f64::max));
+        self.profiler.count_baselines(program, calls, cold, longest_ns).await
     }
 
     /// Returns the request to execute a variant's plan on a case.
@@ -123,6 +126,7 @@ impl Session<'_> {
     /// Reads the counters. The inner error says why there are none, which does not end the session.
     async fn count(&mut self, due: &OnCase) -> anyhow::Result<Result<Counters, String>> {
         let request = self.launch_request(due, "profile").await?;
-        Ok(self.profiler.count(&request).await)
+        let time_ns = self.state.history().iteration(due.iteration).and_then(|finished| finished.time_ns(&due.case));
+        Ok(self.profiler.count(&request, time_ns).await)
     }
 }

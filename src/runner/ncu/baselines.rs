@@ -1,20 +1,21 @@
 //! Profiles baselines: one call of a backend on each of some cases, all in one process, because loading PyTorch takes
 //! longer than all else.
 
-use super::{Profiler, output};
+use super::{Profiler, often_sampled, output};
 use crate::domain::counters::{Counters, LaunchCounters};
 use crate::domain::launched::LaunchedKernel;
 use crate::runner::activity::{self, Limit};
 use crate::runner::baseline::{BaselineProgram, ProfiledCall, answers};
 
 impl Profiler {
-    /// Profiles calls of backends, with cold caches or with warm ones. Returns the counters of each call, or why there are
-    /// none. The error says in one sentence why there are none of any.
+    /// Profiles calls of backends, with cold caches or with warm ones. The time of the longest may be known. Returns the counters
+    /// of each call, or why there are none. The error says in one sentence why there are none of any.
     pub async fn count_baselines(
         &self,
         program: &BaselineProgram,
         calls: &[ProfiledCall],
         cold: bool,
+        longest_ns: Option<f64>,
     ) -> Result<Vec<Result<Counters, String>>, String> {
         if !program.may_be_profiled() {
             return Err("a profiler runs only baseline programs that optloop ships".to_owned());
@@ -25,6 +26,7 @@ impl Profiler {
         let profiled = program.profiled(calls, folder.path()).await?;
         let tool = self.version(ncu, &folder).await;
         let mut command = self.counting(ncu, &folder, cold);
+        command.args(often_sampled(&tool, longest_ns));
         command.args(["--profile-from-start", "off"]).args(profiled).current_dir(&program.folder);
         command.envs(program.env.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
         command.env("PYTHONDONTWRITEBYTECODE", "1");

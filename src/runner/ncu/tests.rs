@@ -51,16 +51,36 @@ fn request(kernel: &str) -> LaunchRequest {
 
 /// Runs a fake ncu in place of the guard: `exe guard -- ncu ARGUMENTS` becomes `sh -c 'shift 2; exec "$@"'`.
 async fn count(script: &str, kernel: &str, limit: Duration) -> Result<Counters, String> {
+    count_of(script, kernel, None, limit).await
+}
+
+/// The same, of a kernel whose time may be known.
+async fn count_of(script: &str, kernel: &str, time_ns: Option<f64>, limit: Duration) -> Result<Counters, String> {
     let folder = folder_with(script);
     let guard = folder.path().join("guard");
     std::fs::write(&guard, "#!/bin/sh\nshift 2\nexec \"$@\"\n").unwrap();
     std::fs::set_permissions(&guard, std::fs::Permissions::from_mode(0o755)).unwrap();
     let ncu = find(Some(folder.path().as_os_str()), &[]);
     let profiler = Profiler { exe: guard, ncu, choice: DeviceChoice::Fake, timeout: limit };
-    profiler.count(&request(kernel)).await
+    profiler.count(&request(kernel), time_ns).await
 }
 
 const LONG: Duration = Duration::from_secs(60);
+
+#[tokio::test]
+async fn the_warps_of_short_kernels_are_sampled_often() {
+    let is_often = async |version: &str, time_ns| {
+        let script = format!(
+            "[ \"$1\" = --version ] && {{ echo 'Version {version} (build 1)'; exit; }}\n\
+             case \"$*\" in *'--warp-sampling-interval 0 --launch-skip'*) {TABLE} ;; esac\n"
+        );
+        count_of(&script, "k", time_ns, LONG).await.is_ok()
+    };
+    assert!(is_often("2025.3.1.0", Some(5_000.0)).await);
+    assert!(!is_often("2025.3.1.0", Some(60_000.0)).await, "it would fill the buffer");
+    assert!(!is_often("2025.3.1.0", None).await);
+    assert!(!is_often("2023.1.0.0", Some(5_000.0)).await, "the option may not be known");
+}
 
 #[tokio::test]
 async fn the_counters_of_a_launch_come_with_the_version() {
@@ -145,7 +165,7 @@ async fn count_baselines(python: &str, table: &str) -> Result<Vec<Result<Counter
         input_seed: 1,
     };
     let profiler = Profiler { exe, ncu, choice: DeviceChoice::Fake, timeout: LONG };
-    profiler.count_baselines(&program, &[call("cudnn"), call("flash")], false).await
+    profiler.count_baselines(&program, &[call("cudnn"), call("flash")], false, None).await
 }
 
 #[tokio::test]
