@@ -74,7 +74,7 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         counted_leads: Vec::new(),
         first_advantage: None,
         tuned_alone: None,
-        paths: paths::of(record),
+        paths: paths::of(input),
         improved_by: ImprovedBy::default(),
         beaten: Vec::new(),
         rivals: Vec::new(),

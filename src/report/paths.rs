@@ -1,22 +1,22 @@
 //! What a session measured on the paths between two configurations of a family.
 
-use super::advantage;
 use super::contract::{ConfigurationPath, PathStep};
+use super::{ReportInput, advantage};
 use crate::domain::device::TimeSource;
 use crate::domain::experiment::Path;
 use crate::domain::ids::IterationId;
 use crate::domain::origin::{Change, Origin, Purpose};
-use crate::domain::record::{IterationRecord, SessionRecord};
+use crate::domain::record::IterationRecord;
 
 /// Returns the paths that reached their ends, in the order of the session.
-pub(super) fn of(record: &SessionRecord) -> Vec<ConfigurationPath> {
+pub(super) fn of(input: &ReportInput<'_>) -> Vec<ConfigurationPath> {
     let mut paths: Vec<&Path> = Vec::new();
-    for path in record.iterations.iter().filter_map(path) {
+    for path in input.record.iterations.iter().filter_map(path) {
         if !paths.contains(&path) {
             paths.push(path);
         }
     }
-    paths.into_iter().filter_map(|path| walked(path, record)).collect()
+    paths.into_iter().filter_map(|path| walked(path, input)).collect()
 }
 
 fn path(iteration: &IterationRecord) -> Option<&Path> {
@@ -27,18 +27,18 @@ fn path(iteration: &IterationRecord) -> Option<&Path> {
 }
 
 /// Returns the steps of a path that were timed. None if they do not reach its end.
-fn walked(of: &Path, record: &SessionRecord) -> Option<ConfigurationPath> {
+fn walked(of: &Path, input: &ReportInput<'_>) -> Option<ConfigurationPath> {
+    let record = input.record;
     let find = |id: IterationId| record.iterations.iter().find(|one| one.id == id);
     let (from, to) = (find(of.from)?, find(of.to)?);
     let from_us = us(from, of)?;
-    let sms = record.environment.device.sms;
     let (mut at, mut at_us, mut steps) = (from, from_us, Vec::new());
     for iteration in record.iterations.iter().filter(|one| path(one) == Some(of)) {
         let Some(us) = us(iteration, of) else { continue };
         let (changes, gain) = (Change::between(&at.params, &iteration.params), at_us / us);
         let profile = |one: &IterationRecord| advantage::profile(&one.hash, &of.case, record);
         let counted = profile(at).zip(profile(iteration));
-        let counted = counted.map(|(before, after)| advantage::of_step(before, after, gain, sms));
+        let counted = counted.map(|both| advantage::of_step(both, gain, &from.family, input));
         let (counted, modelled_gain) = counted.unzip();
         // Where times are modelled, the gain is the model's.
         let modelled_gain = modelled_gain.filter(|_| record.session.time_source != TimeSource::Modelled);
@@ -57,7 +57,7 @@ fn us(iteration: &IterationRecord, path: &Path) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::tests::record;
+    use crate::report::tests::{input, record};
 
     /// `BLOCK` 64 to 256 is a step, and 1024 with `PAD` another. One between them was not timed.
     #[test]
@@ -89,8 +89,8 @@ mod tests {
         last.measurements = vec![record.iterations[record.iterations.len() - 3].measurements[0].clone()];
         record.iterations.push(last);
 
-        assert_eq!(of(&open), [], "it has not reached its end");
-        let [told] = &of(&record)[..] else { panic!("one path") };
+        assert_eq!(of(&input(&open)), [], "it has not reached its end");
+        let [told] = &of(&input(&record))[..] else { panic!("one path") };
         let steps: Vec<_> = told.steps.iter().map(|step| (step.iteration.0, step.us, step.changes.len())).collect();
         assert_eq!((told.from, told.to, steps), (first.id, IterationId(99), vec![(100, 40.0, 1), (102, 10.0, 1)]));
         assert_eq!((told.steps[1].gain, told.gain()), (4.0, told.from_us / 10.0));

@@ -60,8 +60,8 @@ pub struct Count {
     pub before: f64,
     /// For the best one.
     pub after: f64,
-    /// Whether the two may be compared. Wavefronts of shared memory may not if only one of the variants uses `wgmma`, whose
-    /// reads are not counted.
+    /// Whether the two may be compared. Wavefronts of shared memory may not if one of the variants uses `wgmma`, whose reads are
+    /// not counted.
     pub comparable: bool,
 }
 
