@@ -1,6 +1,6 @@
 //! What the fastest baseline launches, beside the winner: what is known of why it is slower or faster.
 
-use super::contract::{Baseline, Case, Report};
+use super::contract::{Baseline, Case, CountedLead, Report};
 use super::format::{NOTHING, counted, fine, on_cases};
 use crate::domain::launched::{LaunchedKernel, largest};
 
@@ -44,9 +44,12 @@ pub(super) fn sentence(report: &Report) -> Option<String> {
     told(report, MAX_CASES, |case| in_short(case.baseline.as_ref()?))
 }
 
-/// Says the same in short: of one case, and without names and threads.
+/// Says the same in short: of one case, and without names and threads. Where hardware counters tell more of cases, none is
+/// named.
 pub(super) fn in_summary(report: &Report) -> Option<String> {
-    told(report, 1, |case| {
+    let is_counted = |lead: &CountedLead| lead.shown && lead.busy_sms.is_some_and(leaves_idle);
+    let most = if report.counted_leads.iter().any(is_counted) { 0 } else { 1 };
+    told(report, most, |case| {
         let blocks = largest(&case.baseline.as_ref()?.kernels)?.blocks();
         Some(counted(blocks as usize, "block"))
     })
@@ -63,15 +66,18 @@ fn told(report: &Report, most: usize, what: fn(&Case) -> Option<String>) -> Opti
     let told: Vec<String> = cases.iter().take(most).filter_map(|case| launches(case, what)).collect();
     let sms = cases.first()?.sms;
     let is_as_busy = cases.first().is_some_and(|case| leaves_more_idle(case) == Some(false));
-    let told = (!told.is_empty()).then(|| told.join("; "))?;
+    if told.is_empty() && most > 0 {
+        return None;
+    }
+    let named = if told.is_empty() { String::new() } else { format!(": {}", told.join("; ")) };
     Some(match idle.len() {
         0 if is_as_busy => {
             let inside = if report.counted_leads.is_empty() { " How they differ inside is not known." } else { "" };
-            format!("The fastest baselines keep about as many of the {sms} SMs busy: {told}.{inside}")
+            format!("The fastest baselines keep about as many of the {sms} SMs busy{named}.{inside}")
         }
-        0 => format!("What the fastest baselines launch: {told}."),
+        0 => format!("What the fastest baselines launch{named}."),
         some => format!(
-            "{} that ours wins, the fastest baseline keeps fewer of the {sms} SMs busy: {told}.",
+            "{} that ours wins, the fastest baseline keeps fewer of the {sms} SMs busy{named}.",
             on_cases(some, won.len())
         ),
     })
@@ -87,9 +93,18 @@ fn launches(case: &Case, what: fn(&Case) -> Option<String>) -> Option<String> {
 
 /// Returns whether the largest kernel of a case's baseline leaves more multiprocessors idle than ours. None if not known.
 fn leaves_more_idle(case: &Case) -> Option<bool> {
-    let busy = |blocks: u64| blocks.min(u64::from(case.sms)) as f64;
+    busy_sms(case).map(leaves_idle)
+}
+
+/// Returns how many multiprocessors have blocks of the largest kernels of the baseline and of the winner. None if not known.
+pub(super) fn busy_sms(case: &Case) -> Option<[u64; 2]> {
     let theirs = largest(&case.baseline.as_ref()?.kernels)?.blocks();
-    Some(busy(case.ctas?) >= MIN_MORE * busy(theirs))
+    Some([theirs, case.ctas?].map(|blocks| blocks.min(u64::from(case.sms))))
+}
+
+/// Tells whether a kernel leaves so many more multiprocessors idle than the winner that it is a reason.
+pub(super) fn leaves_idle([other, winner]: [u64; 2]) -> bool {
+    winner as f64 >= MIN_MORE * other as f64
 }
 
 /// Returns the name of a kernel, cut to what can be read, without characters that mean something in Markdown.

@@ -1,5 +1,6 @@
 //! Says in words what hardware counters show of a lead.
 
+use super::baseline_kernels::leaves_idle;
 use super::changes::listed;
 use super::contract::{CountedLead, CyclePart};
 use super::counted_leads::{BASELINE, FETCH, compared_cycles, what};
@@ -33,8 +34,7 @@ pub(super) fn over_baselines(leads: &[CountedLead]) -> Option<String> {
         .collect();
     let closed = listed(&libraries)
         .map(|libraries| format!("More is not known of the kernels of {libraries}, whose source is closed."));
-    let fetching = "These cycles leave out waits for instructions, which only the profiler adds.".to_owned();
-    Some(told.chain([fetching]).chain(closed).collect::<Vec<_>>().join(" "))
+    Some(told.chain(closed).collect::<Vec<_>>().join(" "))
 }
 
 /// Says the same of the largest lead over another variant. None if the counters show no such lead.
@@ -48,31 +48,42 @@ pub(super) fn sentence(lead: &CountedLead) -> String {
 }
 
 fn told(lead: &CountedLead, most: usize) -> String {
-    let CountedLead { case, ratio, parts, .. } = lead;
-    let parts: Vec<&CyclePart> = parts.iter().filter(|part| part.part != FETCH).collect();
+    let CountedLead { case, ratio, .. } = lead;
     let is_ahead = *ratio >= 1.0;
-    let (factor, more_us) = (fine(if is_ahead { *ratio } else { 1.0 / ratio }), us(lead.more_us.abs()));
-    let head = match is_ahead {
-        true => format!("On `{case}` ({factor}), {} takes", name(lead)),
-        false => format!("On `{case}`, where {} is {factor} as fast, ours takes", name(lead)),
+    let factor = fine(if is_ahead { *ratio } else { 1.0 / ratio });
+    let (head, slower) = match is_ahead {
+        true => (format!("On `{case}` ({factor}), "), name(lead)),
+        false => (format!("On `{case}`, where {} is {factor} as fast, ", name(lead)), "ours".to_owned()),
+    };
+    // What the kernel does more comes before what that takes.
+    let head = match more_of(lead, is_ahead) {
+        Some(more) => format!("{head}{slower} {more}. It"),
+        None => format!("{head}{slower}"),
     };
     if !lead.shown {
         let profiled = us(if is_ahead { lead.profiled_more_us } else { -lead.profiled_more_us });
-        return format!("{head} {more_us} us more, but {profiled} us while profiled, so the counters do not show why.");
+        let more = us(lead.more_us.abs());
+        return format!(
+            "{head} takes {more} us more, but {profiled} us while profiled, so the counters do not show where this time goes."
+        );
     }
     let [other, winner] = compared_cycles(lead);
-    let difference = other - winner;
     let [slower, faster] = if is_ahead { [other, winner] } else { [winner, other] };
+    let cycles =
+        format!("{:.0} more cycles ({slower:.0} instead of {faster:.0}, by hardware counters)", slower - faster);
+    format!("{head} takes {cycles}{}.", largest_parts(lead, other - winner, most))
+}
+
+/// Names the parts of the cycles in which the slower kernel spends most more: `: 80 more in issuing instructions`.
+fn largest_parts(lead: &CountedLead, difference: f64, most: usize) -> String {
+    let parts: Vec<&CyclePart> = lead.parts.iter().filter(|part| part.part != FETCH).collect();
     let named = parts.iter().filter(|part| part.more() / difference >= MIN_SHARE).take(most);
     let named: Vec<String> = named.map(|part| format!("{:.0} more in {}", part.more().abs(), what(part))).collect();
     // The slower kernel may win some of it back.
     let told = parts.iter().take(named.len()).map(|part| part.more()).sum::<f64>() / difference;
     let less = parts.last().filter(|part| told > 1.0 && part.more() / difference < 0.0);
     let less = less.map(|part| format!(", but {:.0} fewer in {}", part.more().abs(), what(part))).unwrap_or_default();
-    let named = listed(&named).map(|named| format!(": {named}{less}")).unwrap_or_default();
-    let more = more_of(lead, is_ahead).map(|more| format!(" It {more}.")).unwrap_or_default();
-    let cycles = format!("{:.0} more cycles ({slower:.0} instead of {faster:.0})", difference.abs());
-    format!("{head} {cycles}, by hardware counters{named}.{more}")
+    listed(&named).map(|named| format!(": {named}{less}")).unwrap_or_default()
 }
 
 /// Names the other kernel of a lead.
@@ -91,6 +102,8 @@ fn more_of(lead: &CountedLead, is_ahead: bool) -> Option<String> {
     let told = |both: Option<[f64; 2]>| both.map(factor).filter(|factor| *factor >= MANY);
     let instructions = told(lead.instructions).map(|factor| format!("executes {} the instructions", times(factor)));
     let bytes = told(lead.l2_bytes).map(|factor| format!("moves {} the bytes from and to L2", times(factor)));
-    let both: Vec<String> = instructions.into_iter().chain(bytes).collect();
-    (!both.is_empty()).then(|| both.join(" and "))
+    let idle = lead.busy_sms.filter(|both| is_ahead && leaves_idle(*both));
+    let idle = idle.map(|[other, winner]| format!("runs on {other} SMs instead of {winner}"));
+    let all: Vec<String> = idle.into_iter().chain(instructions).chain(bytes).collect();
+    listed(&all)
 }

@@ -6,7 +6,7 @@
 
 use super::advantage::MIN_FACTOR;
 use super::contract::{Case, CountedLead, CyclePart};
-use super::{began, rivals};
+use super::{baseline_kernels, began, rivals};
 use crate::domain::counters::{CountedBaseline, Counters, LaunchCounters};
 use crate::domain::record::{IterationRecord, SessionRecord};
 
@@ -52,7 +52,8 @@ fn over_baseline(case: &Case, record: &SessionRecord) -> Option<CountedLead> {
     let (baseline, ratio) = (case.baseline.as_ref()?, case.ratio_to_baseline?.estimate);
     let of_baseline = |one: &&CountedBaseline| one.case == case.case && one.name == baseline.name;
     let theirs = record.baseline_counters.iter().find(of_baseline)?.counters.as_ref().ok()?;
-    lead(case, (BASELINE, &baseline.name), ratio, theirs)
+    let lead = lead(case, (BASELINE, &baseline.name), ratio, theirs)?;
+    Some(CountedLead { busy_sms: baseline_kernels::busy_sms(case), ..lead })
 }
 
 /// Compares a winner with the slower variants that the session had profiled after it, but for the initial kernel.
@@ -101,6 +102,7 @@ fn lead(case: &Case, (over, other): (&'static str, &str), ratio: f64, theirs: &C
         parts,
         instructions: pair(|launch| launch.instructions),
         l2_bytes: pair(LaunchCounters::l2_bytes),
+        busy_sms: None,
         shown: (1.0 / MAX_DISAGREEMENT..=MAX_DISAGREEMENT).contains(&(profiled_more_us / more_us)),
     };
     // Cycles are counted in another pass than the time, so they may say the opposite.
@@ -211,15 +213,21 @@ mod tests {
         let [lead] = &*shown.counted_leads else { panic!("{:?}", shown.counted_leads) };
         let sum = |of: fn(&CyclePart) -> f64| lead.parts.iter().map(of).sum::<f64>();
         assert!((sum(|part| part.other) - 5000.0).abs() < 1e-6 && (sum(|part| part.winner) - 2000.0).abs() < 1e-6);
-        insta::assert_snapshot!(over_baselines(&shown.counted_leads).unwrap(), @"On `b1h1s128` (2.50×), `torch sdpa (flash)` takes 3000 more cycles (5000 instead of 2000), by hardware counters: 1600 more in waits for other warps at barriers. It executes 2.50× the instructions and moves 2.00× the bytes from and to L2. These cycles leave out waits for instructions, which only the profiler adds. More is not known of the kernels of cuDNN, whose source is closed.");
+        insta::assert_snapshot!(over_baselines(&shown.counted_leads).unwrap(), @"On `b1h1s128` (2.50×), `torch sdpa (flash)` executes 2.50× the instructions and moves 2.00× the bytes from and to L2. It takes 3000 more cycles (5000 instead of 2000, by hardware counters): 1600 more in waits for other warps at barriers. More is not known of the kernels of cuDNN, whose source is closed.");
         insta::assert_snapshot!(crate::report::markdown::counted_leads::table(&shown.counted_leads).unwrap(), @"
         | case | other kernel | other / ours | us more | profiled | cycles | issue | barriers | data | shared memory | pipes | launch | instructions |
         |---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|
         | b1h1s128 | torch sdpa (flash) | 2.50× | 75.00 | 60.00 | 5000, 2000 | 800, 960 | 1600, 0 | 800, 480 | 0, 0 | 800, 0 | 1000, 400 | 0, 0 |
         ");
+        let on_fewer = CountedLead { busy_sms: Some([64, 128]), ..lead.clone() };
+        assert!(
+            sentence(&on_fewer).contains(" runs on 64 SMs instead of 128, executes 2.50×"),
+            "{}",
+            sentence(&on_fewer)
+        );
         let other = told(&[launch(90_000.0, 1900.0, &[("selected", 50.0)])], &ours);
         assert_eq!(over_baselines(&other.counted_leads), None);
-        insta::assert_snapshot!(sentence(&other.counted_leads[0]), @"On `b1h1s128` (2.50×), `torch sdpa (flash)` takes 75.00 us more, but 30.00 us while profiled, so the counters do not show why.");
+        insta::assert_snapshot!(sentence(&other.counted_leads[0]), @"On `b1h1s128` (2.50×), `torch sdpa (flash)` takes 75.00 us more, but 30.00 us while profiled, so the counters do not show where this time goes.");
         assert!(
             told(&[launch(120_000.0, 4800.0, &[("selected", 19.0)])], &ours).counted_leads.is_empty(),
             "few samples"
@@ -234,7 +242,7 @@ mod tests {
         let mut case = report(&record_ahead()).cases[0].clone();
         (case.case, case.best_us, case.counters) = ("m512".into(), Some(1.2), Some(ours));
         let lead = lead(&case, (BASELINE, "cublas"), 1.0 / 1.2, &theirs).unwrap();
-        insta::assert_snapshot!(sentence(&lead), @"On `m512`, where `cublas` is 1.20× as fast, ours takes 400 more cycles (2400 instead of 2000), by hardware counters: 768 more in waits for data of global memory or L2 and 80 more in the time before the first block and after the last one, but 224 fewer in waits for arithmetic.");
+        insta::assert_snapshot!(sentence(&lead), @"On `m512`, where `cublas` is 1.20× as fast, ours takes 400 more cycles (2400 instead of 2000, by hardware counters): 768 more in waits for data of global memory or L2 and 80 more in the time before the first block and after the last one, but 224 fewer in waits for arithmetic.");
     }
 
     /// The winner takes 50 us on the first case, and `split-k` 55 us.
@@ -261,7 +269,7 @@ mod tests {
         let [lead] = &*shown.counted_leads else { panic!("{:?}", shown.counted_leads) };
         assert_eq!((lead.over, &*lead.other), ("family", "split-k"));
         assert_eq!(over_baselines(&shown.counted_leads), None);
-        insta::assert_snapshot!(over_a_variant(&shown.counted_leads).unwrap(), @"On `b1h1s128` (1.10×), `split-k`, another family, takes 200 more cycles (2200 instead of 2000), by hardware counters: 240 more in waits for data of global memory or L2, but 80 fewer in issuing instructions.");
+        insta::assert_snapshot!(over_a_variant(&shown.counted_leads).unwrap(), @"On `b1h1s128` (1.10×), `split-k`, another family, takes 200 more cycles (2200 instead of 2000, by hardware counters): 240 more in waits for data of global memory or L2, but 80 fewer in issuing instructions.");
         assert!(shown.summary.contains("`split-k`, another family, takes"), "{}", shown.summary);
         assert_eq!(
             over_a_variant(&told(70_000.0, 2750.0, 0.0).counted_leads),

@@ -26,7 +26,24 @@ pub(super) fn of(report: &Report) -> String {
         "new_kernel" => told(choice, "The new kernel"),
         _ => None,
     });
-    [first, then].into_iter().flatten().collect()
+    [first, then, larger_gain(report)].into_iter().flatten().collect()
+}
+
+/// Says what a change of a kernel's source would gain and cost, where more of the search is recommended. None if no part of a
+/// winner's time bounds that, or if it is not expected to gain more.
+fn larger_gain(report: &Report) -> Option<String> {
+    let recommended = report.options.iter().find(|choice| choice.recommended && choice.kind == "go_on")?;
+    let kernel = report.options.iter().find(|choice| choice.kind == "new_kernel" && choice.most.is_some())?;
+    let gain = in_short(report, kernel.most?);
+    let is_larger = kernel.expected > recommended.expected;
+    is_larger.then(|| format!(" A change of the source may gain more, but takes {}: {gain}.", writing(report, kernel)))
+}
+
+/// Says what a kernel gains that is bounded by a part of the time.
+fn in_short(report: &Report, most: f64) -> String {
+    let [_, middle, _] = forecast::quartiles(most);
+    let over_all = if report.cases.len() > 1 { " over all cases" } else { "" };
+    format!("{middle:.3}×{over_all} if it becomes faster, at most {most:.3}×")
 }
 
 /// Says what is expected.
@@ -118,7 +135,11 @@ fn price(report: &Report, choice: &Choice) -> Option<String> {
 /// Says what an option should gain. None for an experiment, whose gain the recommendation says.
 fn gain(report: &Report, choice: &Choice) -> Option<String> {
     match choice.kind {
-        "go_on" => choice.expected.map(|factor| format!("{factor:.3}× over all cases")),
+        "go_on" => choice.expected.map(|factor| {
+            let range = report.outlook.as_ref().map(|outlook| outlook.factor);
+            let range = range.map(|[lo, _, hi]| format!(" ({lo:.3}× to {hi:.3}×)")).unwrap_or_default();
+            format!("{factor:.3}× over all cases{range}")
+        }),
         "wider_values" => Some(choice.gain.clone()),
         "another_family" => {
             choice.expected.map(|factor| format!("{factor:.3}× over all cases, if it gains as others did"))
@@ -131,10 +152,7 @@ fn gain(report: &Report, choice: &Choice) -> Option<String> {
                 let over_all = over_all.map(|factor| format!(" ({factor:.3}× over all cases)")).unwrap_or_default();
                 return Some(format!("{gain}{over_all}.{saving}"));
             };
-            let [_, middle, _] = forecast::quartiles(most);
-            let over_all = if report.cases.len() > 1 { " over all cases" } else { "" };
-            let gain = capitalised(&gain);
-            Some(format!("{middle:.3}×{over_all} if it becomes faster, at most {most:.3}×. {gain}.{saving}"))
+            Some(format!("{}. {}.{saving}", in_short(report, most), capitalised(&gain)))
         }
         _ => None,
     }

@@ -30,6 +30,8 @@ pub struct CountedLead {
     pub instructions: Option<[f64; 2]>,
     /// Bytes between the SMs and L2. Null where they were not counted.
     pub l2_bytes: Option<[f64; 2]>,
+    /// SMs that have blocks of the largest launch of both. Null where the blocks of one are not known, as those of variants.
+    pub busy_sms: Option<[u64; 2]>,
     /// Whether the counters show the lead: the two differences and that of the cycles without waits for instructions have the same
     /// sign, and the two differences are within a factor of 2.
     pub shown: bool,

@@ -3,7 +3,6 @@
 use super::table::table;
 use crate::domain::ablation::Removed;
 use crate::report::breakdown::WAITS;
-use crate::report::changes::listed;
 use crate::report::contract::{Breakdown, Case, DiagnosisOf, Report};
 use crate::report::format::{NOTHING, either, percent, us};
 
@@ -89,20 +88,23 @@ pub(in crate::report) fn costs(report: &Report) -> Option<String> {
     let others: Vec<f64> = known.iter().filter_map(|one| one.other()).collect();
     let launches: Vec<f64> = known.iter().filter_map(|one| one.share(Removed::Work)).collect();
     let all: Vec<f64> = known.iter().filter_map(|one| one.share(Removed::AllKinds)).collect();
+    let (winners, takes) = if known.len() == 1 { ("the winner", "takes") } else { ("the winners", "take") };
+    let without = range(&all).map(|all| {
+        let waits = range(&waits).map(|waits| format!(", and without {WAITS} another {waits} less"));
+        format!(
+            "Without all loads, arithmetic, stores and the like, {winners} {takes} {all} less time{}.",
+            waits.unwrap_or_default()
+        )
+    });
+    let launch = range(&launches).map(|launches| format!("{launches} is the launch."));
     let rest = if waits.is_empty() { OTHER } else { OTHER_THAN_WAITS };
-    let parts = [
-        ("is", "the launch", launches),
-        ("goes to", "loads, products and the like", all),
-        ("to", WAITS, waits),
-        ("to", rest, others),
-    ];
-    let parts = parts.iter().filter_map(|(verb, name, shares)| Some(format!("{} {verb} {name}", range(shares)?)));
-    let parts = listed(&parts.collect::<Vec<_>>());
-    let winners = if known.len() == 1 { "winner's" } else { "winners'" };
-    let parts =
-        parts.map(|parts| format!("Of the {winners} time, {parts}. Each but the rest was measured by removing it. "));
-    let parts = parts.unwrap_or_default();
-    (!told.is_empty()).then(|| format!("{parts}The most expensive kind of instruction is {}.", told.join(", ")))
+    let rest = range(&others).map(|others| format!("{others} is {rest}."));
+    let kind = format!(
+        "The most expensive kind of instruction alone is {}; kinds overlap, so they do not add up.",
+        told.join(", ")
+    );
+    let sentences: Vec<String> = [without, launch, rest, Some(kind)].into_iter().flatten().collect();
+    (!told.is_empty()).then(|| sentences.join(" "))
 }
 
 #[cfg(test)]

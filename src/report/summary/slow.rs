@@ -135,9 +135,9 @@ fn cause(report: &Report, family: &str, group: &Group<'_>) -> String {
             let is_more = tested.status == CauseStatus::Supported && *gain > 1.0;
             let expected = match is_more {
                 true => format!(
-                    ", of which {} {}",
-                    if group.len() > 1 { "these causes explain" } else { "this cause explains" },
-                    times(*gain)
+                    " (more than the {} expected of {}, so it helps in other ways, too)",
+                    times(*gain),
+                    if group.len() > 1 { "these causes" } else { "this cause" },
                 ),
                 false => String::new(),
             };

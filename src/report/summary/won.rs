@@ -106,7 +106,12 @@ pub(super) fn over_first(report: &Report) -> Option<String> {
     let why = advantage::in_short(first, report.environment.sms, MAX_REASONS);
     let derived = match report.session.time_source {
         TimeSource::Modelled => String::new(),
-        _ => format!(" (a virtual GPU counted this, and derives {} from it)", times(first.modelled_factor)),
+        _ => format!(
+            " (counted by a virtual GPU, which executes the same code on the CPU; from these counts its model derives {}, and {} \
+             was measured)",
+            times(first.modelled_factor),
+            advantage::factor(first)
+        ),
     };
     let (case, family) = (&first.case, &first.after.family);
     Some(format!("On `{case}`, `{family}` {}{derived}.", why.trim_start_matches("it ")))
