@@ -229,7 +229,7 @@ impl Default for AblationsConfig {
 
 impl Default for CountersConfig {
     fn default() -> Self {
-        Self { budget_share: 0.06, timeout: "60s".to_owned() }
+        Self { budget_share: 0.07, timeout: "60s".to_owned() }
     }
 }
 

@@ -9,6 +9,10 @@ use super::ids::{CaseName, IterationId};
 /// States of a warp that could issue. They are not stalls.
 const READY: [&str; 2] = ["selected", "not_selected"];
 
+/// The state of a warp that waits for the products of its warpgroup (`wgmma.wait_group`), beside those that the tool names. The
+/// tool counts it as waiting at a barrier. A launch whose waits were not told apart lacks it.
+pub const WARPGROUP_PRODUCTS: &str = "warpgroup_products";
+
 /// The hardware counters of a variant on a case.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counters {

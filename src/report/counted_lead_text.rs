@@ -78,11 +78,13 @@ fn told(lead: &CountedLead, most: usize) -> String {
 fn largest_parts(lead: &CountedLead, difference: f64, most: usize) -> String {
     let parts: Vec<&CyclePart> = lead.parts.iter().filter(|part| part.part != FETCH).collect();
     let named = parts.iter().filter(|part| part.more() / difference >= MIN_SHARE).take(most);
-    let named: Vec<String> = named.map(|part| format!("{:.0} more in {}", part.more().abs(), what(part))).collect();
+    let named: Vec<String> =
+        named.map(|part| format!("{:.0} more in {}", part.more().abs(), what(part, lead))).collect();
     // The slower kernel may win some of it back.
     let told = parts.iter().take(named.len()).map(|part| part.more()).sum::<f64>() / difference;
     let less = parts.last().filter(|part| told > 1.0 && part.more() / difference < 0.0);
-    let less = less.map(|part| format!(", but {:.0} fewer in {}", part.more().abs(), what(part))).unwrap_or_default();
+    let less =
+        less.map(|part| format!(", but {:.0} fewer in {}", part.more().abs(), what(part, lead))).unwrap_or_default();
     listed(&named).map(|named| format!(": {named}{less}")).unwrap_or_default()
 }
 

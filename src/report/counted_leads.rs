@@ -7,21 +7,26 @@
 use super::advantage::MIN_FACTOR;
 use super::contract::{Case, CountedLead, CyclePart};
 use super::{baseline_kernels, began, rivals};
-use crate::domain::counters::{CountedBaseline, Counters, LaunchCounters};
+use crate::domain::counters::{CountedBaseline, Counters, LaunchCounters, WARPGROUP_PRODUCTS};
 use crate::domain::record::{IterationRecord, SessionRecord};
 
 /// The parts with what warps do in them, and the states of warps that belong to them, as `ncu` names these.
 const PARTS: [(&str, &str, &[&str]); 8] = [
     ("issue", "issuing instructions", &["selected", "not_selected"]),
-    ("barriers", "waits for other warps at barriers", &["barrier", "membar"]),
+    (BARRIERS, "waits for other warps at barriers", &["barrier", "membar"]),
     ("data", "waits for data of global memory or L2", &["long_scoreboard", "lg_throttle", "tex_throttle", "drain"]),
     ("shared_memory", "waits for shared memory or special functions", &["short_scoreboard", "mio_throttle"]),
-    ("pipes", "waits for arithmetic", &["wait", "math_pipe_throttle", "dispatch_stall", "warpgroup_arrive"]),
+    (
+        "pipes",
+        "waits for arithmetic",
+        &["wait", "math_pipe_throttle", "dispatch_stall", "warpgroup_arrive", WARPGROUP_PRODUCTS],
+    ),
     (FETCH, "waits for instructions or constants", &["no_instructions", "imc_miss", "branch_resolving"]),
     (LAUNCH, "the time before the first block and after the last one", &[]),
     (OTHER, "waits for something else", &["misc", "sleeping"]),
 ];
 
+const BARRIERS: &str = "barriers";
 const LAUNCH: &str = "launch";
 /// It is no part of a lead: the profiler loads the code of a kernel anew, and launches of a graph do not (docs/model.md).
 pub(super) const FETCH: &str = "instructions";
@@ -78,7 +83,8 @@ fn over_variants(case: &Case, record: &SessionRecord) -> Vec<CountedLead> {
 
 fn lead(case: &Case, (over, other): (&'static str, &str), ratio: f64, theirs: &Counters) -> Option<CountedLead> {
     let (both, best_us) = ([theirs, case.counters.as_ref()?], case.best_us?);
-    let [theirs, ours] = [parts(both[0])?, parts(both[1])?];
+    let products_apart = both.iter().flat_map(|counters| &counters.launches).all(tells_products_apart);
+    let [theirs, ours] = [parts(both[0], products_apart)?, parts(both[1], products_apart)?];
     let cycles = [theirs, ours].map(|parts| parts.iter().sum::<f64>());
     let pair = |of: fn(&LaunchCounters) -> Option<f64>| Some([sum(both[0], of)?, sum(both[1], of)?]);
     let times_ns = pair(|launch| launch.time_ns)?;
@@ -103,6 +109,7 @@ fn lead(case: &Case, (over, other): (&'static str, &str), ratio: f64, theirs: &C
         instructions: pair(|launch| launch.instructions),
         l2_bytes: pair(LaunchCounters::l2_bytes),
         busy_sms: None,
+        products_apart,
         shown: (1.0 / MAX_DISAGREEMENT..=MAX_DISAGREEMENT).contains(&(profiled_more_us / more_us)),
     };
     // Cycles are counted in another pass than the time, so they may say the opposite.
@@ -110,8 +117,13 @@ fn lead(case: &Case, (over, other): (&'static str, &str), ratio: f64, theirs: &C
     Some(CountedLead { shown: lead.shown && sign * (theirs - ours) > 0.0, ..lead })
 }
 
+/// Tells whether a launch's waits for products of warpgroups are told apart from waits at barriers.
+fn tells_products_apart(launch: &LaunchCounters) -> bool {
+    launch.warp_states.contains_key(WARPGROUP_PRODUCTS)
+}
+
 /// Divides the cycles of all launches into [`PARTS`]. None if a launch has too few counters.
-fn parts(of: &Counters) -> Option<[f64; PARTS.len()]> {
+fn parts(of: &Counters, products_apart: bool) -> Option<[f64; PARTS.len()]> {
     let mut all = [0.0; PARTS.len()];
     for launch in &of.launches {
         let samples: f64 = launch.warp_states.values().sum();
@@ -123,6 +135,9 @@ fn parts(of: &Counters) -> Option<[f64; PARTS.len()]> {
         }
         for (state, count) in &launch.warp_states {
             let place = PARTS.iter().position(|(.., states)| states.contains(&&**state));
+            // Both kernels are divided in the same way.
+            let is_merged = !products_apart && state == WARPGROUP_PRODUCTS;
+            let place = if is_merged { Some(place_of(BARRIERS)) } else { place };
             all[place.unwrap_or(PARTS.len() - 1)] += busiest * count / samples;
         }
         all[place_of(LAUNCH)] += elapsed - busiest;
@@ -145,9 +160,12 @@ fn sum(of: &Counters, count: fn(&LaunchCounters) -> Option<f64>) -> Option<f64> 
     of.launches.iter().map(count).sum::<Option<f64>>().filter(|sum| *sum > 0.0)
 }
 
-/// Says what warps do in a part.
-pub(super) fn what(part: &CyclePart) -> &'static str {
-    PARTS[place_of(part.part)].1
+/// Says what warps do in a part of a lead's cycles.
+pub(super) fn what(part: &CyclePart, lead: &CountedLead) -> &'static str {
+    match part.part {
+        BARRIERS if !lead.products_apart => "waits for other warps at barriers, or for products of their warpgroups",
+        name => PARTS[place_of(name)].1,
+    }
 }
 
 /// Returns the names of the parts that a table shows, the one that is no part of a lead last. The others are small.
@@ -213,7 +231,7 @@ mod tests {
         let [lead] = &*shown.counted_leads else { panic!("{:?}", shown.counted_leads) };
         let sum = |of: fn(&CyclePart) -> f64| lead.parts.iter().map(of).sum::<f64>();
         assert!((sum(|part| part.other) - 5000.0).abs() < 1e-6 && (sum(|part| part.winner) - 2000.0).abs() < 1e-6);
-        insta::assert_snapshot!(over_baselines(&shown.counted_leads).unwrap(), @"On `b1h1s128` (2.50×), `torch sdpa (flash)` executes 2.50× the instructions and moves 2.00× the bytes from and to L2. It takes 3000 more cycles (5000 instead of 2000, by hardware counters): 1600 more in waits for other warps at barriers. More is not known of the kernels of cuDNN, whose source is closed.");
+        insta::assert_snapshot!(over_baselines(&shown.counted_leads).unwrap(), @"On `b1h1s128` (2.50×), `torch sdpa (flash)` executes 2.50× the instructions and moves 2.00× the bytes from and to L2. It takes 3000 more cycles (5000 instead of 2000, by hardware counters): 1600 more in waits for other warps at barriers, or for products of their warpgroups. More is not known of the kernels of cuDNN, whose source is closed.");
         insta::assert_snapshot!(crate::report::markdown::counted_leads::table(&shown.counted_leads).unwrap(), @"
         | case | other kernel | other / ours | us more | profiled | cycles | issue | barriers | data | shared memory | pipes | launch | instructions |
         |---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|
@@ -232,6 +250,25 @@ mod tests {
             told(&[launch(120_000.0, 4800.0, &[("selected", 19.0)])], &ours).counted_leads.is_empty(),
             "few samples"
         );
+    }
+
+    /// Half of the winner's waits in the state `barrier` are for products. Only where both kernels have them apart, they are no waits at
+    /// barriers.
+    #[test]
+    fn waits_for_products_are_apart_if_they_are_so_in_both_kernels() {
+        let mut case = report(&record_ahead()).cases[0].clone();
+        let ours =
+            counters(&[launch(1000.0, 2000.0, &[("selected", 60.0), ("barrier", 20.0), (WARPGROUP_PRODUCTS, 20.0)])]);
+        (case.best_us, case.counters) = (Some(1.0), Some(ours));
+        let told = |states: &[(&str, f64)]| {
+            let lead = lead(&case, (BASELINE, "cudnn"), 1.5, &counters(&[launch(1500.0, 3000.0, states)])).unwrap();
+            let barriers = lead.parts.iter().find(|part| part.part == BARRIERS).unwrap();
+            (lead.products_apart, barriers.winner, what(barriers, &lead))
+        };
+        let apart = told(&[("selected", 50.0), ("barrier", 50.0), (WARPGROUP_PRODUCTS, 0.0)]);
+        assert_eq!(apart, (true, 320.0, "waits for other warps at barriers"));
+        let merged = told(&[("selected", 50.0), ("barrier", 50.0)]);
+        assert_eq!(merged, (false, 640.0, "waits for other warps at barriers, or for products of their warpgroups"));
     }
 
     #[test]

@@ -197,6 +197,7 @@ fn explain(context: &mut Context, report: &Report) {
         &report.counted_leads.iter().map(super::counted_lead_text::sentence).collect::<Vec<_>>(),
     );
     context.insert("counted_lead_table", &counted_leads::table(&report.counted_leads));
+    context.insert("products_apart", &report.counted_leads.iter().all(|lead| lead.products_apart));
     context.insert("first_won", &sentences::over_first(report));
     context.insert("winner_causes", &explanations::causes(report));
     context.insert("accounted", &sentences::accounted(report));

@@ -7,6 +7,7 @@
 mod baselines;
 mod metrics;
 mod output;
+mod source;
 #[cfg(test)]
 mod tests;
 
@@ -47,7 +48,10 @@ const SHORT_NS: f64 = 50_000.0;
 /// The first year of ncu's versions that is known to have the option for that.
 const SAMPLING_SINCE: u32 = 2025;
 
-/// How much of ncu's output is read. A launch takes some 16 KiB.
+/// The file in which ncu keeps what it profiled. It adds an extension.
+const REPORT: &str = "launches";
+
+/// How much of ncu's output is read. A launch takes some 16 KiB of counters, and an instruction 120 bytes.
 const MAX_OUTPUT_BYTES: u64 = 16 << 20;
 
 /// Reads the hardware counters of launches.
@@ -81,7 +85,8 @@ impl Profiler {
         command.args(often_sampled(&version, time_ns));
         self.profiling(&mut command, request, &folder);
         let printed = self.run(command, self.timeout).await?;
-        let launches = matched(output::parse(&printed)?, request)?;
+        let mut launches = matched(output::parse(&printed)?, request)?;
+        self.tell_products_apart(ncu, &mut launches, &folder).await;
         Ok(Counters { tool: version, launches })
     }
 
@@ -91,6 +96,18 @@ impl Profiler {
         let request = LaunchRequest { artifact, plan: self_check::own_plan(), problem: None, cold: false, seed: 1 };
         let counters = self.count(&request, None).await?;
         Ok(format!("{} reads the GPU's hardware counters", counters.tool))
+    }
+
+    /// Reads at which instructions the warps of profiled launches waited, from the report in a folder. Without that, waits for products
+    /// stay among those at barriers.
+    async fn tell_products_apart(&self, ncu: &Path, launches: &mut [LaunchCounters], folder: &TempDir) {
+        let mut command = self.guarded(ncu, folder);
+        command.arg("--import").arg(folder.path().join(REPORT).with_extension("ncu-rep"));
+        command.args(["--csv", "--page", "source", "--print-source", "sass"]);
+        match self.run(command, self.timeout).await {
+            Ok(printed) => source::tell_products_apart(launches, &printed),
+            Err(error) => tracing::warn!("the instructions at which warps wait are not known: {error}"),
+        }
     }
 
     /// Returns the program with its version, or without it where it does not say.
@@ -117,7 +134,8 @@ impl Profiler {
     fn counting(&self, ncu: &Path, folder: &TempDir, cold: bool) -> Command {
         let mut command = self.guarded(ncu, folder);
         command
-            .args(["--csv", "--page", "raw", "--print-units", "base"])
+            .args(["--csv", "--page", "raw", "--print-units", "base", "--export"])
+            .arg(folder.path().join(REPORT))
             // The clocks stay as they are when times are measured. Changing them needs root, and others share the GPU.
             .args(["--clock-control", "none"])
             .args(["--cache-control", if cold { "all" } else { "none" }])

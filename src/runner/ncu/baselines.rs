@@ -39,7 +39,9 @@ impl Profiler {
         if answers.iter().all(Result::is_err) {
             return Ok(answers.into_iter().map(|answer| answer.map(|_| Counters::default())).collect());
         }
-        Ok(divided(output::parse(&printed)?, answers, &tool))
+        let mut launches = output::parse(&printed)?;
+        self.tell_products_apart(ncu, &mut launches, &folder).await;
+        Ok(divided(launches, answers, &tool))
     }
 }
 

@@ -56,7 +56,7 @@ fn limit(counters: &mut LaunchCounters, resource: Resource, blocks: f64) {
 /// The beginning of the metrics that sample the states of warps. One pass takes the samples of all states.
 pub(super) const STATE_PREFIX: &str = "smsp__pcsamp_warps_issue_stalled_";
 
-/// The states. On Hopper, `warpgroup_arrive` is the wait for a `wgmma`.
+/// The states. On Hopper, `warpgroup_arrive` is the wait before a `wgmma`, and `barrier` includes the wait for its result.
 const STATES: [&str; 19] = [
     "barrier",
     "branch_resolving",

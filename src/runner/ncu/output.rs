@@ -62,7 +62,7 @@ fn table(printed: &str) -> Option<&str> {
 }
 
 /// Parses a number with thousands separators. None for `n/a`, an empty field or text.
-fn number(text: &str) -> Option<f64> {
+pub(super) fn number(text: &str) -> Option<f64> {
     let digits: String = text.trim().chars().filter(|c| *c != ',').collect();
     digits.parse().ok().filter(|value: &f64| value.is_finite())
 }

@@ -68,6 +68,20 @@ async fn count_of(script: &str, kernel: &str, time_ns: Option<f64>, limit: Durat
 const LONG: Duration = Duration::from_secs(60);
 
 #[tokio::test]
+async fn waits_for_products_are_read_from_the_report_of_the_same_run() {
+    let state = "smsp__pcsamp_warps_issue_stalled_barrier";
+    let script = format!(
+        "case \"$*\" in\n\
+         *--import*/launches.ncu-rep*'--page source --print-source sass'*) printf '\"Kernel Name\",\"k\"\\n\"Address\",\"Source\",\
+         \"{state}\"\\n\"0x0\",\"WARPGROUP.DEPBAR.LE gsb0, 0x0\",\"1,002\"\\n' ;;\n\
+         *--export*/launches*) printf '\"ID\",\"Kernel Name\",\"{state}\"\\n\"\",\"\",\"\"\\n\"0\",\"k\",\"1,234\"\\n' ;;\nesac\n"
+    );
+    let counters = count(&script, "k", LONG).await.unwrap();
+    let states: Vec<_> = counters.launches[0].warp_states.iter().map(|(state, samples)| (&**state, *samples)).collect();
+    assert_eq!(states, [("barrier", 232.0), ("warpgroup_products", 1002.0)]);
+}
+
+#[tokio::test]
 async fn the_warps_of_short_kernels_are_sampled_often() {
     let is_often = async |version: &str, time_ns| {
         let script = format!(

@@ -7,6 +7,7 @@
 use super::{Found, Rule, contradicts, supports};
 use crate::agent::diagnosis::remedy;
 use crate::agent::diagnosis::subject::Subject;
+use crate::domain::counters::WARPGROUP_PRODUCTS;
 use crate::domain::finding::{Confidence, EvidenceSource};
 
 pub(super) const RULE: Rule = Rule {
@@ -74,7 +75,7 @@ fn describe_state(state: &str) -> (&'static str, Option<&'static str>) {
         "no_instructions" => ("for instructions to be fetched", None),
         "membar" => ("at a memory fence", None),
         "sleeping" => ("because they sleep", None),
-        "gmma" => ("for products of the warpgroup", None),
+        WARPGROUP_PRODUCTS => ("for products of the warpgroup", None),
         "dispatch" => ("for the dispatch unit", None),
         "drain" => ("for stores to end before they exit", None),
         _ => ("for a reason that Nsight Compute names only", None),
