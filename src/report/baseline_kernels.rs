@@ -47,7 +47,7 @@ pub(super) fn sentence(report: &Report) -> Option<String> {
 /// Says the same in short: of one case, and without names and threads. Where hardware counters tell more of cases, none is
 /// named.
 pub(super) fn in_summary(report: &Report) -> Option<String> {
-    let is_counted = |lead: &CountedLead| lead.shown && lead.busy_sms.is_some_and(leaves_idle);
+    let is_counted = |lead: &CountedLead| lead.shown && lead.busy_sms.is_some_and(has_fewer);
     let most = if report.counted_leads.iter().any(is_counted) { 0 } else { 1 };
     told(report, most, |case| {
         let blocks = largest(&case.baseline.as_ref()?.kernels)?.blocks();
@@ -93,17 +93,21 @@ fn launches(case: &Case, what: fn(&Case) -> Option<String>) -> Option<String> {
 
 /// Returns whether the largest kernel of a case's baseline leaves more multiprocessors idle than ours. None if not known.
 fn leaves_more_idle(case: &Case) -> Option<bool> {
-    busy_sms(case).map(leaves_idle)
+    busy_sms(case).map(has_fewer)
 }
 
-/// Returns how many multiprocessors have blocks of the largest kernels of the baseline and of the winner. None if not known.
+/// Returns the blocks of the largest kernels of the baseline and of the winner. None if not known.
+pub(super) fn blocks(case: &Case) -> Option<[u64; 2]> {
+    Some([largest(&case.baseline.as_ref()?.kernels)?.blocks(), case.ctas?])
+}
+
+/// Returns how many multiprocessors these keep busy. None if not known.
 pub(super) fn busy_sms(case: &Case) -> Option<[u64; 2]> {
-    let theirs = largest(&case.baseline.as_ref()?.kernels)?.blocks();
-    Some([theirs, case.ctas?].map(|blocks| blocks.min(u64::from(case.sms))))
+    blocks(case).map(|both| both.map(|blocks| blocks.min(u64::from(case.sms))))
 }
 
-/// Tells whether a kernel leaves so many more multiprocessors idle than the winner that it is a reason.
-pub(super) fn leaves_idle([other, winner]: [u64; 2]) -> bool {
+/// Tells whether a kernel has so many fewer blocks than the winner, or multiprocessors with one, that it is a reason.
+pub(super) fn has_fewer([other, winner]: [u64; 2]) -> bool {
     winner as f64 >= MIN_MORE * other as f64
 }
 

@@ -1,6 +1,6 @@
 //! Says in words what hardware counters show of a lead.
 
-use super::baseline_kernels::leaves_idle;
+use super::baseline_kernels::has_fewer;
 use super::changes::listed;
 use super::contract::{CountedLead, CyclePart};
 use super::counted_leads::{BASELINE, FETCH, compared_cycles, what};
@@ -104,8 +104,9 @@ fn more_of(lead: &CountedLead, is_ahead: bool) -> Option<String> {
     let told = |both: Option<[f64; 2]>| both.map(factor).filter(|factor| *factor >= MANY);
     let instructions = told(lead.instructions).map(|factor| format!("executes {} the instructions", times(factor)));
     let bytes = told(lead.l2_bytes).map(|factor| format!("moves {} the bytes from and to L2", times(factor)));
-    let idle = lead.busy_sms.filter(|both| is_ahead && leaves_idle(*both));
-    let idle = idle.map(|[other, winner]| format!("runs on {other} SMs instead of {winner}"));
-    let all: Vec<String> = idle.into_iter().chain(instructions).chain(bytes).collect();
+    let fewer = |both: Option<[u64; 2]>| both.filter(|both| is_ahead && has_fewer(*both));
+    let idle = fewer(lead.busy_sms).map(|[other, winner]| format!("runs on {other} SMs instead of {winner}"));
+    let coarser = || fewer(lead.blocks).map(|[other, winner]| format!("has {other} blocks instead of {winner}"));
+    let all: Vec<String> = idle.or_else(coarser).into_iter().chain(instructions).chain(bytes).collect();
     listed(&all)
 }

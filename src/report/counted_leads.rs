@@ -58,7 +58,7 @@ fn over_baseline(case: &Case, record: &SessionRecord) -> Option<CountedLead> {
     let of_baseline = |one: &&CountedBaseline| one.case == case.case && one.name == baseline.name;
     let theirs = record.baseline_counters.iter().find(of_baseline)?.counters.as_ref().ok()?;
     let lead = lead(case, (BASELINE, &baseline.name), ratio, theirs)?;
-    Some(CountedLead { busy_sms: baseline_kernels::busy_sms(case), ..lead })
+    Some(CountedLead { busy_sms: baseline_kernels::busy_sms(case), blocks: baseline_kernels::blocks(case), ..lead })
 }
 
 /// Compares a winner with the slower variants that the session had profiled after it, but for the initial kernel.
@@ -109,6 +109,7 @@ fn lead(case: &Case, (over, other): (&'static str, &str), ratio: f64, theirs: &C
         instructions: pair(|launch| launch.instructions),
         l2_bytes: pair(LaunchCounters::l2_bytes),
         busy_sms: None,
+        blocks: None,
         products_apart,
         shown: (1.0 / MAX_DISAGREEMENT..=MAX_DISAGREEMENT).contains(&(profiled_more_us / more_us)),
     };
@@ -242,6 +243,12 @@ mod tests {
             sentence(&on_fewer).contains(" runs on 64 SMs instead of 128, executes 2.50×"),
             "{}",
             sentence(&on_fewer)
+        );
+        let with_fewer = CountedLead { blocks: Some([128, 256]), busy_sms: Some([128, 132]), ..lead.clone() };
+        assert!(
+            sentence(&with_fewer).contains(" has 128 blocks instead of 256, executes"),
+            "{}",
+            sentence(&with_fewer)
         );
         let other = told(&[launch(90_000.0, 1900.0, &[("selected", 50.0)])], &ours);
         assert_eq!(over_baselines(&other.counted_leads), None);

@@ -34,9 +34,18 @@ pub(super) fn of(report: &Report) -> String {
 fn larger_gain(report: &Report) -> Option<String> {
     let recommended = report.options.iter().find(|choice| choice.recommended && choice.kind == "go_on")?;
     let kernel = report.options.iter().find(|choice| choice.kind == "new_kernel" && choice.most.is_some())?;
+    let idea = kernel_idea::of(&report.cases, &report.diagnoses)?.what();
     let gain = in_short(report, kernel.most?);
+    let lines = lines(report, kernel)?;
+    let (time, usd) = (effort::of_lines(lines), two_digits(effort::usd_of_lines(lines)));
+    let (helped, changes) = (forecast::HELPED, forecast::CHANGES);
     let is_larger = kernel.expected > recommended.expected;
-    is_larger.then(|| format!(" A change of the source may gain more, but takes {}: {gain}.", writing(report, kernel)))
+    is_larger.then(|| {
+        format!(
+            " Larger gains need other source code: {idea}. That is up to {time} of human work (${usd}), and brings {gain}. Of \
+             {changes} earlier changes of kernel sources, {helped} helped."
+        )
+    })
 }
 
 /// Says what a kernel gains that is bounded by a part of the time.

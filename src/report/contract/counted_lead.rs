@@ -32,6 +32,8 @@ pub struct CountedLead {
     pub l2_bytes: Option<[f64; 2]>,
     /// SMs that have blocks of the largest launch of both. Null where the blocks of one are not known, as those of variants.
     pub busy_sms: Option<[u64; 2]>,
+    /// Blocks of the largest launch of both. Null where those of one are not known, as those of variants.
+    pub blocks: Option<[u64; 2]>,
     /// Whether waits for products of warpgroups are part of `pipes`. Otherwise they are part of `barriers`, where `ncu` counts them.
     pub products_apart: bool,
     /// Whether the counters show the lead: the two differences and that of the cycles without waits for instructions have the same

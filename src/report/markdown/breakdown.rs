@@ -3,6 +3,7 @@
 use super::table::table;
 use crate::domain::ablation::Removed;
 use crate::report::breakdown::WAITS;
+use crate::report::changes::listed;
 use crate::report::contract::{Breakdown, Case, DiagnosisOf, Report};
 use crate::report::format::{NOTHING, either, percent, us};
 
@@ -88,22 +89,19 @@ pub(in crate::report) fn costs(report: &Report) -> Option<String> {
     let others: Vec<f64> = known.iter().filter_map(|one| one.other()).collect();
     let launches: Vec<f64> = known.iter().filter_map(|one| one.share(Removed::Work)).collect();
     let all: Vec<f64> = known.iter().filter_map(|one| one.share(Removed::AllKinds)).collect();
-    let (winners, takes) = if known.len() == 1 { ("the winner", "takes") } else { ("the winners", "take") };
-    let without = range(&all).map(|all| {
-        let waits = range(&waits).map(|waits| format!(", and without {WAITS} another {waits} less"));
-        format!(
-            "Without all loads, arithmetic, stores and the like, {winners} {takes} {all} less time{}.",
-            waits.unwrap_or_default()
-        )
-    });
-    let launch = range(&launches).map(|launches| format!("{launches} is the launch."));
-    let rest = if waits.is_empty() { OTHER } else { OTHER_THAN_WAITS };
-    let rest = range(&others).map(|others| format!("{others} is {rest}."));
-    let kind = format!(
-        "The most expensive kind of instruction alone is {}; kinds overlap, so they do not add up.",
-        told.join(", ")
-    );
-    let sentences: Vec<String> = [without, launch, rest, Some(kind)].into_iter().flatten().collect();
+    let winners = if known.len() == 1 { "winner's" } else { "winners'" };
+    let rest = format!("{},", if waits.is_empty() { OTHER } else { OTHER_THAN_WAITS });
+    let parts = [
+        ("loads, arithmetic and stores take", " together", all),
+        (WAITS, "", waits),
+        ("the launch", "", launches),
+        (&rest, "", others),
+    ];
+    let parts = parts.iter().filter_map(|(name, end, shares)| Some(format!("{name} {}{end}", range(shares)?)));
+    let parts = listed(&parts.collect::<Vec<_>>());
+    let parts = parts.map(|parts| format!("Of the {winners} time, {parts} (measured by removing instructions)."));
+    let kind = format!("The largest single kind of instruction is {}; single kinds overlap.", told.join(", "));
+    let sentences: Vec<String> = parts.into_iter().chain([kind]).collect();
     (!told.is_empty()).then(|| sentences.join(" "))
 }
 

@@ -26,8 +26,8 @@ pub(super) fn sentences(report: &Report, families: &[FamilyFacts]) -> Option<Str
     let lacks_them = without_tensor_cores.is_some() || findings.iter().any(|found| found.rule == "tensor-cores-unused");
     let divided = first_kernel::on_fma_pipes(report, case).filter(|_| lacks_them);
     let head = match (divided.is_some(), first.iter().any(is_shown)) {
-        (true, true) => "Why it waits, by what removing the cause gained (gains overlap)",
-        (true, false) => "Why it probably waits",
+        (true, true) => "Causes, by what removing each gained (gains overlap)",
+        (true, false) => "Probable causes",
         (false, true) => "Causes, by what removing them gained",
         (false, false) => "Probable causes",
     };
@@ -132,15 +132,7 @@ fn cause(report: &Report, family: &str, group: &Group<'_>) -> String {
     let status = match (tested.status, &*tested.changes) {
         (CauseStatus::Confirmed | CauseStatus::Supported, [change]) => {
             let change = named(change, None, report.parameters.about(family, &change.parameter));
-            let is_more = tested.status == CauseStatus::Supported && *gain > 1.0;
-            let expected = match is_more {
-                true => format!(
-                    " (more than the {} expected of {}, so it helps in other ways, too)",
-                    times(*gain),
-                    if group.len() > 1 { "these causes" } else { "this cause" },
-                ),
-                false => String::new(),
-            };
+            let expected = if *gain > 1.0 { format!(" ({} expected)", times(*gain)) } else { String::new() };
             format!("{change} gained {gained}{expected}")
         }
         (CauseStatus::Confirmed | CauseStatus::Supported, _) => {
