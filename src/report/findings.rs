@@ -45,8 +45,8 @@ pub(super) fn diagnoses(findings: &[finding::Finding], cases: &[Case], input: &R
     diagnoses
 }
 
-/// Orders causes by what experiments have shown: those that survived by the speed-up of their experiment, the others as
-/// the diagnosis has them.
+/// Orders causes by what experiments have shown: those of which an experiment gained about what was expected come first, then
+/// those of which it may have removed more than the cause, each by the speed-up. The others are as the diagnosis has them.
 fn by_experiment(one: &Finding, other: &Finding, doubtful: &[&str]) -> Ordering {
     let shown = |found: &Finding| match found.tested.status {
         CauseStatus::Confirmed | CauseStatus::Supported => found.tested.speedup.unwrap_or(1.0),
@@ -60,11 +60,12 @@ fn by_experiment(one: &Finding, other: &Finding, doubtful: &[&str]) -> Ordering 
 /// others.
 fn rank(found: &Finding, doubtful: &[&str]) -> u8 {
     match found.tested.status {
-        CauseStatus::Confirmed | CauseStatus::Supported => 0,
-        CauseStatus::Inconclusive => 1,
-        CauseStatus::NotTested | CauseStatus::NoExperiment if doubtful.contains(&found.rule) => 3,
-        CauseStatus::NotTested | CauseStatus::NoExperiment => 2,
-        CauseStatus::NotConfirmed => 4,
+        CauseStatus::Confirmed => 0,
+        CauseStatus::Supported => 1,
+        CauseStatus::Inconclusive => 2,
+        CauseStatus::NotTested | CauseStatus::NoExperiment if doubtful.contains(&found.rule) => 4,
+        CauseStatus::NotTested | CauseStatus::NoExperiment => 3,
+        CauseStatus::NotConfirmed => 5,
     }
 }
 
@@ -139,7 +140,8 @@ mod tests {
             findings[0].tested.status = status;
             findings.iter().map(|found| rank(found, &["too-few-blocks"])).collect::<Vec<_>>()
         };
-        assert_eq!(ranked(CauseStatus::NotTested), [3, 2, 2]);
-        assert_eq!(ranked(CauseStatus::Inconclusive), [1, 2, 2]);
+        assert_eq!(ranked(CauseStatus::NotTested), [4, 3, 3]);
+        assert_eq!(ranked(CauseStatus::Inconclusive), [2, 3, 3]);
+        assert!(ranked(CauseStatus::Confirmed) < ranked(CauseStatus::Supported));
     }
 }

@@ -60,7 +60,7 @@ pub(in crate::report) fn on_fma_pipes(report: &Report, case: &str) -> Option<Str
     let waiting = format!("{busy}, so without waiting they would need {} us", us(fma_us));
     let floor = format!("the floor, where tensor cores do this work, is {} lower", times(by_tensor_cores));
     let still = format!(
-        "Even without waiting, they would take {} the floor, so tensor cores have to do this work.",
+        "Even if it never waited, it would take {} the floor, so only tensor cores come near it.",
         times(by_tensor_cores)
     );
     Some(match by_waiting >= by_tensor_cores {
@@ -179,6 +179,6 @@ mod tests {
             "Mostly it waits: its floating-point (FMA) pipes work 0.67% of the time. Tensor cores would gain little."
         );
         report.cases[0].floor_us = Some(0.1);
-        insta::assert_snapshot!(on_fma_pipes(&report, "b1h1s128").unwrap(), @"Mostly it waits: its floating-point (FMA) pipes work 0.67% of the time. Even without waiting, they would take 5.33× the floor, so tensor cores have to do this work.");
+        insta::assert_snapshot!(on_fma_pipes(&report, "b1h1s128").unwrap(), @"Mostly it waits: its floating-point (FMA) pipes work 0.67% of the time. Even if it never waited, it would take 5.33× the floor, so only tensor cores come near it.");
     }
 }

@@ -25,11 +25,9 @@ pub(super) fn sentences(report: &Report, families: &[FamilyFacts]) -> Option<Str
     let without_tensor_cores = first_kernel::without_tensor_cores(report);
     let lacks_them = without_tensor_cores.is_some() || findings.iter().any(|found| found.rule == "tensor-cores-unused");
     let divided = first_kernel::on_fma_pipes(report, case).filter(|_| lacks_them);
-    let head = match (divided.is_some(), first.iter().any(is_shown)) {
-        (true, true) => "Causes, by what removing each gained (gains overlap)",
-        (true, false) => "Probable causes",
-        (false, true) => "Causes, by what removing them gained",
-        (false, false) => "Probable causes",
+    let head = match first.iter().any(is_shown) {
+        true => "Causes, with what removing each gained (gains overlap)",
+        false => "Probable causes",
     };
     let causes = (!causes.is_empty()).then(|| format!("{head}: {}.", numbered(&causes)))?;
     let own = report.cases.iter().find(|one| one.case == *case)?;
@@ -65,7 +63,8 @@ fn size(report: &Report, own: &Case, family: &str, families: &[FamilyFacts]) -> 
         .best_us
         .filter(|best_us| *best_us < first_us)
         .map(|best_us| format!("{} the winner's time", times(first_us / best_us)));
-    let floor = own.floor_us.map(|floor_us| format!("{} the floor", times(first_us / floor_us)));
+    let floor =
+        own.floor_us.map(|floor_us| format!("{} the floor, which no correct kernel beats", times(first_us / floor_us)));
     let far: Vec<String> = over.into_iter().chain(floor).collect();
     let began = report.cases.iter().filter_map(|case| case.change.as_ref());
     let is_replaced =
@@ -132,7 +131,9 @@ fn cause(report: &Report, family: &str, group: &Group<'_>) -> String {
     let status = match (tested.status, &*tested.changes) {
         (CauseStatus::Confirmed | CauseStatus::Supported, [change]) => {
             let change = named(change, None, report.parameters.about(family, &change.parameter));
-            let expected = if *gain > 1.0 { format!(" ({} expected)", times(*gain)) } else { String::new() };
+            let is_more = tested.status == CauseStatus::Supported && group.len() == 1;
+            let more = if is_more { ", so it may remove more than this" } else { "" };
+            let expected = if *gain > 1.0 { format!(" ({} expected{more})", times(*gain)) } else { String::new() };
             format!("{change} gained {gained}{expected}")
         }
         (CauseStatus::Confirmed | CauseStatus::Supported, _) => {
