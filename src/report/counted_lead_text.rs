@@ -60,18 +60,31 @@ fn told(lead: &CountedLead, most: usize) -> String {
         Some(more) => format!("{head}{slower} {more}. It"),
         None => format!("{head}{slower}"),
     };
-    if !lead.shown {
-        let profiled = us(if is_ahead { lead.profiled_more_us } else { -lead.profiled_more_us });
-        let more = us(lead.more_us.abs());
-        return format!(
-            "{head} takes {more} us more, but {profiled} us while profiled, so the counters do not show where this time goes."
-        );
-    }
     let [other, winner] = compared_cycles(lead);
-    let [slower, faster] = if is_ahead { [other, winner] } else { [winner, other] };
-    let cycles =
-        format!("{:.0} more cycles ({slower:.0} instead of {faster:.0}, by hardware counters)", slower - faster);
-    format!("{head} takes {cycles}{}.", largest_parts(lead, other - winner, most))
+    if !lead.shown {
+        return format!("{head} takes {} us more, {}.", us(lead.more_us.abs()), not_shown(lead, other - winner));
+    }
+    let cycles = match is_ahead {
+        true => format!("{other:.0} cycles, ours {winner:.0}"),
+        false => format!("{winner:.0} cycles, `{}` {other:.0}", lead.other),
+    };
+    format!("{head} takes {cycles} (by hardware counters){}.", largest_parts(lead, other - winner, most))
+}
+
+/// Says why the counters do not show a lead.
+fn not_shown(lead: &CountedLead, cycles: f64) -> String {
+    let CountedLead { more_us, profiled_more_us, .. } = *lead;
+    let profiled = us(profiled_more_us.abs());
+    match profiled_more_us / more_us {
+        _ if cycles / more_us <= 0.0 => "which the counted cycles do not show".to_owned(),
+        share if (0.0..1.0).contains(&share) => {
+            format!("of which the profiler shows {profiled} us, so it is not known where the others go")
+        }
+        share => {
+            let sign = if share < 0.0 { "-" } else { "" };
+            format!("but {sign}{profiled} us while profiled, so the counters do not show where this time goes")
+        }
+    }
 }
 
 /// Names the parts of the cycles in which the slower kernel spends most more: `: 80 more in issuing instructions`.
@@ -106,7 +119,12 @@ fn more_of(lead: &CountedLead, is_ahead: bool) -> Option<String> {
     let bytes = told(lead.l2_bytes).map(|factor| format!("moves {} the bytes from and to L2", times(factor)));
     let fewer = |both: Option<[u64; 2]>| both.filter(|both| is_ahead && has_fewer(*both));
     let idle = fewer(lead.busy_sms).map(|[other, winner]| format!("runs on {other} SMs instead of {winner}"));
-    let coarser = || fewer(lead.blocks).map(|[other, winner]| format!("has {other} blocks instead of {winner}"));
+    let at_once = lead.resident_blocks.filter(|[other, winner]| other < winner).map(|[other, winner]| {
+        format!(" ({other} instead of {winner} on an SM at a time, so less runs while one waits)")
+    });
+    let at_once = at_once.unwrap_or_default();
+    let coarser =
+        || fewer(lead.blocks).map(|[other, winner]| format!("has {other} blocks instead of {winner}{at_once}"));
     let all: Vec<String> = idle.or_else(coarser).into_iter().chain(instructions).chain(bytes).collect();
     listed(&all)
 }

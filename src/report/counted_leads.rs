@@ -58,7 +58,11 @@ fn over_baseline(case: &Case, record: &SessionRecord) -> Option<CountedLead> {
     let of_baseline = |one: &&CountedBaseline| one.case == case.case && one.name == baseline.name;
     let theirs = record.baseline_counters.iter().find(of_baseline)?.counters.as_ref().ok()?;
     let lead = lead(case, (BASELINE, &baseline.name), ratio, theirs)?;
-    Some(CountedLead { busy_sms: baseline_kernels::busy_sms(case), blocks: baseline_kernels::blocks(case), ..lead })
+    let blocks = baseline_kernels::blocks(case);
+    let both = [Some(theirs), case.counters.as_ref()];
+    let resident = |at: usize| resident_blocks(both[at]?, blocks?[at], case.sms);
+    let resident_blocks = resident(0).zip(resident(1)).map(|(theirs, ours)| [theirs, ours]);
+    Some(CountedLead { busy_sms: baseline_kernels::busy_sms(case), blocks, resident_blocks, ..lead })
 }
 
 /// Compares a winner with the slower variants that the session had profiled after it, but for the initial kernel.
@@ -100,7 +104,7 @@ fn lead(case: &Case, (over, other): (&'static str, &str), ratio: f64, theirs: &C
         case: case.case.clone(),
         over,
         other: other.to_owned(),
-        kernel: longest(both[0]),
+        kernel: longest(both[0]).map(|launch| launch.kernel.clone()).unwrap_or_default(),
         ratio,
         more_us,
         profiled_more_us,
@@ -110,6 +114,7 @@ fn lead(case: &Case, (over, other): (&'static str, &str), ratio: f64, theirs: &C
         l2_bytes: pair(LaunchCounters::l2_bytes),
         busy_sms: None,
         blocks: None,
+        resident_blocks: None,
         products_apart,
         shown: (1.0 / MAX_DISAGREEMENT..=MAX_DISAGREEMENT).contains(&(profiled_more_us / more_us)),
     };
@@ -146,11 +151,15 @@ fn parts(of: &Counters, products_apart: bool) -> Option<[f64; PARTS.len()]> {
     (!of.launches.is_empty()).then_some(all)
 }
 
-/// Returns the name of the kernel of the longest launch.
-fn longest(of: &Counters) -> String {
-    let longest =
-        of.launches.iter().max_by(|a, b| a.time_ns.unwrap_or_default().total_cmp(&b.time_ns.unwrap_or_default()));
-    longest.map(|launch| launch.kernel.clone()).unwrap_or_default()
+/// Returns the longest launch.
+fn longest(of: &Counters) -> Option<&LaunchCounters> {
+    of.launches.iter().max_by(|a, b| a.time_ns.unwrap_or_default().total_cmp(&b.time_ns.unwrap_or_default()))
+}
+
+/// Returns how many blocks of a grid an SM has at a time. None if the longest launch does not say for how many there is room.
+fn resident_blocks(of: &Counters, blocks: u64, sms: u32) -> Option<u64> {
+    let (_, room) = longest(of)?.occupancy_limit()?;
+    Some(blocks.div_ceil(u64::from(sms.max(1))).min(room as u64))
 }
 
 fn place_of(part: &str) -> usize {
@@ -164,7 +173,7 @@ fn sum(of: &Counters, count: fn(&LaunchCounters) -> Option<f64>) -> Option<f64> 
 /// Says what warps do in a part of a lead's cycles.
 pub(super) fn what(part: &CyclePart, lead: &CountedLead) -> &'static str {
     match part.part {
-        BARRIERS if !lead.products_apart => "waits for other warps at barriers, or for products of their warpgroups",
+        BARRIERS if !lead.products_apart => "waits for other warps at barriers, or for products on tensor cores",
         name => PARTS[place_of(name)].1,
     }
 }
@@ -232,7 +241,7 @@ mod tests {
         let [lead] = &*shown.counted_leads else { panic!("{:?}", shown.counted_leads) };
         let sum = |of: fn(&CyclePart) -> f64| lead.parts.iter().map(of).sum::<f64>();
         assert!((sum(|part| part.other) - 5000.0).abs() < 1e-6 && (sum(|part| part.winner) - 2000.0).abs() < 1e-6);
-        insta::assert_snapshot!(over_baselines(&shown.counted_leads).unwrap(), @"On `b1h1s128` (2.50×), `torch sdpa (flash)` executes 2.50× the instructions and moves 2.00× the bytes from and to L2. It takes 3000 more cycles (5000 instead of 2000, by hardware counters): 1600 more in waits for other warps at barriers, or for products of their warpgroups. More is not known of the kernels of cuDNN, whose source is closed.");
+        insta::assert_snapshot!(over_baselines(&shown.counted_leads).unwrap(), @"On `b1h1s128` (2.50×), `torch sdpa (flash)` executes 2.50× the instructions and moves 2.00× the bytes from and to L2. It takes 5000 cycles, ours 2000 (by hardware counters): 1600 more in waits for other warps at barriers, or for products on tensor cores. More is not known of the kernels of cuDNN, whose source is closed.");
         insta::assert_snapshot!(crate::report::markdown::counted_leads::table(&shown.counted_leads).unwrap(), @"
         | case | other kernel | other / ours | us more | profiled | cycles | issue | barriers | data | shared memory | pipes | launch | instructions |
         |---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|
@@ -244,15 +253,25 @@ mod tests {
             "{}",
             sentence(&on_fewer)
         );
-        let with_fewer = CountedLead { blocks: Some([128, 256]), busy_sms: Some([128, 132]), ..lead.clone() };
+        let with_fewer = CountedLead {
+            blocks: Some([128, 256]),
+            busy_sms: Some([128, 132]),
+            resident_blocks: Some([1, 2]),
+            ..lead.clone()
+        };
         assert!(
-            sentence(&with_fewer).contains(" has 128 blocks instead of 256, executes"),
+            sentence(&with_fewer).contains(" has 128 blocks instead of 256 (1 instead of 2 on an SM at a time, so less runs while one waits), executes"),
             "{}",
             sentence(&with_fewer)
         );
+        let profiled = |profiled_more_us| sentence(&CountedLead { shown: false, profiled_more_us, ..lead.clone() });
+        assert!(
+            profiled(22.5).ends_with("of which the profiler shows 22.50 us, so it is not known where the others go.")
+        );
+        assert!(profiled(225.0).contains("but 225.00 us while profiled, so"), "{}", profiled(225.0));
         let other = told(&[launch(90_000.0, 1900.0, &[("selected", 50.0)])], &ours);
         assert_eq!(over_baselines(&other.counted_leads), None);
-        insta::assert_snapshot!(sentence(&other.counted_leads[0]), @"On `b1h1s128` (2.50×), `torch sdpa (flash)` takes 75.00 us more, but 30.00 us while profiled, so the counters do not show where this time goes.");
+        insta::assert_snapshot!(sentence(&other.counted_leads[0]), @"On `b1h1s128` (2.50×), `torch sdpa (flash)` takes 75.00 us more, which the counted cycles do not show.");
         assert!(
             told(&[launch(120_000.0, 4800.0, &[("selected", 19.0)])], &ours).counted_leads.is_empty(),
             "few samples"
@@ -275,7 +294,7 @@ mod tests {
         let apart = told(&[("selected", 50.0), ("barrier", 50.0), (WARPGROUP_PRODUCTS, 0.0)]);
         assert_eq!(apart, (true, 320.0, "waits for other warps at barriers"));
         let merged = told(&[("selected", 50.0), ("barrier", 50.0)]);
-        assert_eq!(merged, (false, 640.0, "waits for other warps at barriers, or for products of their warpgroups"));
+        assert_eq!(merged, (false, 640.0, "waits for other warps at barriers, or for products on tensor cores"));
     }
 
     #[test]
@@ -286,7 +305,7 @@ mod tests {
         let mut case = report(&record_ahead()).cases[0].clone();
         (case.case, case.best_us, case.counters) = ("m512".into(), Some(1.2), Some(ours));
         let lead = lead(&case, (BASELINE, "cublas"), 1.0 / 1.2, &theirs).unwrap();
-        insta::assert_snapshot!(sentence(&lead), @"On `m512`, where `cublas` is 1.20× as fast, ours takes 400 more cycles (2400 instead of 2000, by hardware counters): 768 more in waits for data of global memory or L2 and 80 more in the time before the first block and after the last one, but 224 fewer in waits for arithmetic.");
+        insta::assert_snapshot!(sentence(&lead), @"On `m512`, where `cublas` is 1.20× as fast, ours takes 2400 cycles, `cublas` 2000 (by hardware counters): 768 more in waits for data of global memory or L2 and 80 more in the time before the first block and after the last one, but 224 fewer in waits for arithmetic.");
     }
 
     /// The winner takes 50 us on the first case, and `split-k` 55 us.
@@ -313,7 +332,7 @@ mod tests {
         let [lead] = &*shown.counted_leads else { panic!("{:?}", shown.counted_leads) };
         assert_eq!((lead.over, &*lead.other), ("family", "split-k"));
         assert_eq!(over_baselines(&shown.counted_leads), None);
-        insta::assert_snapshot!(over_a_variant(&shown.counted_leads).unwrap(), @"On `b1h1s128` (1.10×), `split-k`, another family, takes 200 more cycles (2200 instead of 2000, by hardware counters): 240 more in waits for data of global memory or L2, but 80 fewer in issuing instructions.");
+        insta::assert_snapshot!(over_a_variant(&shown.counted_leads).unwrap(), @"On `b1h1s128` (1.10×), `split-k`, another family, takes 2200 cycles, ours 2000 (by hardware counters): 240 more in waits for data of global memory or L2, but 80 fewer in issuing instructions.");
         assert!(shown.summary.contains("`split-k`, another family, takes"), "{}", shown.summary);
         assert_eq!(
             over_a_variant(&told(70_000.0, 2750.0, 0.0).counted_leads),

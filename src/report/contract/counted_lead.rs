@@ -34,6 +34,9 @@ pub struct CountedLead {
     pub busy_sms: Option<[u64; 2]>,
     /// Blocks of the largest launch of both. Null where those of one are not known, as those of variants.
     pub blocks: Option<[u64; 2]>,
+    /// How many of these blocks an SM has at a time: as many as its resources allow, and no more than there are for each SM. Null
+    /// where that is not known.
+    pub resident_blocks: Option<[u64; 2]>,
     /// Whether waits for products of warpgroups are part of `pipes`. Otherwise they are part of `barriers`, where `ncu` counts them.
     pub products_apart: bool,
     /// Whether the counters show the lead: the two differences and that of the cycles without waits for instructions have the same

@@ -132,7 +132,7 @@ fn cause(report: &Report, family: &str, group: &Group<'_>) -> String {
         (CauseStatus::Confirmed | CauseStatus::Supported, [change]) => {
             let change = named(change, None, report.parameters.about(family, &change.parameter));
             let is_more = tested.status == CauseStatus::Supported && group.len() == 1;
-            let more = if is_more { ", so it may remove more than this" } else { "" };
+            let more = if is_more { "; the change may remove other causes, too" } else { "" };
             let expected = if *gain > 1.0 { format!(" ({} expected{more})", times(*gain)) } else { String::new() };
             format!("{change} gained {gained}{expected}")
         }

@@ -46,12 +46,12 @@ fn idea(family: &WinningFamily) -> String {
 /// Names the families that are as good as the winners, or counts their cases, so that the choice between them matters little.
 fn near_ties(report: &Report) -> Option<String> {
     let ties: Vec<(&CaseName, &str)> = advantage::near_ties(&report.rivals).collect();
-    let named = ties.iter().map(|(case, family)| format!("`{family}` on `{case}`"));
+    let named = ties.iter().map(|(case, family)| format!("`{family}` is as good on `{case}`"));
     match ties.len() {
         0 => None,
         1..=MAX_TIES => Some(format!(
-            "Another family is as good (within 2%), so the choice matters little: {}.",
-            named.collect::<Vec<_>>().join(", ")
+            "{} (a tie within 2%, so the choice of the family matters little there).",
+            listed(&named.collect::<Vec<_>>())?
         )),
         some => Some(format!(
             "{} another family is as good (within 2%), so the choice matters little there.",

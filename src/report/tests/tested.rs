@@ -175,7 +175,7 @@ fn the_summary_names_what_experiments_have_shown_and_nothing_inconclusive_beside
         told(&[blocks, barriers]),
     ].join("\n"), @"
     Causes, with what removing each gained (gains overlap): (1) idle-warps is slow: `BLOCK` 64 → 512 (threads of a block) gained 1.60× (1.60× expected); (2) spills is slow: `PAD` 8 → 16 (padding of a row) gained 1.33× (1.30× expected); (3) too-few-blocks is slow: possible gain 3.00×, medium confidence, and an experiment that changed several things at once gained 8.00×.
-    Causes, with what removing each gained (gains overlap): (1) idle-warps is slow: `BLOCK` 64 → 512 (threads of a block) gained 1.60× (1.60× expected); (2) spills is slow: `PAD` 8 → 16 (padding of a row) gained 1.33× (1.10× expected, so it may remove more than this); (3) too-few-blocks is slow: possible gain 3.00×, medium confidence, and an experiment that changed several things at once gained 8.00×.
+    Causes, with what removing each gained (gains overlap): (1) idle-warps is slow: `BLOCK` 64 → 512 (threads of a block) gained 1.60× (1.60× expected); (2) spills is slow: `PAD` 8 → 16 (padding of a row) gained 1.33× (1.10× expected; the change may remove other causes, too); (3) too-few-blocks is slow: possible gain 3.00×, medium confidence, and an experiment that changed several things at once gained 8.00×.
     Probable causes: (1) too-few-blocks is slow: possible gain 3.00×, medium confidence, and an experiment that changed several things at once gained 8.00×; (2) barriers is slow: possible gain 1.20×, medium confidence, no parameter removes it.
     ");
 }
