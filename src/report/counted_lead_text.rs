@@ -3,7 +3,7 @@
 use super::baseline_kernels::has_fewer;
 use super::changes::listed;
 use super::contract::{CountedLead, CyclePart};
-use super::counted_leads::{BASELINE, FETCH, compared_cycles, what};
+use super::counted_leads::{BASELINE, compared, compared_cycles, what};
 use super::format::{fine, times, us};
 
 /// The share of the difference from which a part is worth naming, and the most parts to name.
@@ -37,9 +37,9 @@ pub(super) fn over_baselines(leads: &[CountedLead]) -> Option<String> {
     Some(told.chain(closed).collect::<Vec<_>>().join(" "))
 }
 
-/// Says the same of the largest lead over another variant. None if the counters show no such lead.
-pub(super) fn over_a_variant(leads: &[CountedLead]) -> Option<String> {
-    leads.iter().find(|lead| lead.over != BASELINE && lead.shown).map(|lead| told(lead, 1))
+/// Says of one lead what the slower kernel does, and what it spends most more cycles on.
+pub(super) fn in_short(lead: &CountedLead) -> String {
+    told(lead, 1)
 }
 
 /// Says what the slower kernel of the two spends more cycles on.
@@ -50,46 +50,37 @@ pub(super) fn sentence(lead: &CountedLead) -> String {
 fn told(lead: &CountedLead, most: usize) -> String {
     let CountedLead { case, ratio, .. } = lead;
     let is_ahead = *ratio >= 1.0;
+    let winner = if lead.over == BASELINE { "ours".to_owned() } else { format!("`{}`", lead.winner) };
+    let (faster, slower) = if is_ahead { (winner, name(lead)) } else { (name(lead), winner) };
     let factor = fine(if is_ahead { *ratio } else { 1.0 / ratio });
-    let (head, slower) = match is_ahead {
-        true => (format!("On `{case}` ({factor}), "), name(lead)),
-        false => (format!("On `{case}`, where {} is {factor} as fast, ", name(lead)), "ours".to_owned()),
-    };
-    // What the kernel does more comes before what that takes.
-    let head = match more_of(lead, is_ahead) {
-        Some(more) => format!("{head}{slower} {more}. It"),
-        None => format!("{head}{slower}"),
-    };
     let [other, winner] = compared_cycles(lead);
-    if !lead.shown {
-        return format!("{head} takes {} us more, {}.", us(lead.more_us.abs()), not_shown(lead, other - winner));
-    }
-    let cycles = match is_ahead {
-        true => format!("{other:.0} cycles, ours {winner:.0}"),
-        false => format!("{winner:.0} cycles, `{}` {other:.0}", lead.other),
+    let [more, less] = if is_ahead { [other, winner] } else { [winner, other] };
+    let takes = match lead.shown {
+        true => {
+            let parts = largest_parts(lead, other - winner, most);
+            format!("takes {more:.0} cycles instead of {less:.0} (by hardware counters){parts}")
+        }
+        false => format!("takes {} us longer, {}", us(lead.more_us.abs()), not_shown(lead)),
     };
-    format!("{head} takes {cycles} (by hardware counters){}.", largest_parts(lead, other - winner, most))
+    let which = listed(&more_of(lead, is_ahead).into_iter().chain([takes]).collect::<Vec<_>>());
+    format!("On `{case}`, {faster} is {factor} as fast as {slower}, which {}.", which.unwrap_or_default())
 }
 
 /// Says why the counters do not show a lead.
-fn not_shown(lead: &CountedLead, cycles: f64) -> String {
+fn not_shown(lead: &CountedLead) -> String {
     let CountedLead { more_us, profiled_more_us, .. } = *lead;
     let profiled = us(profiled_more_us.abs());
     match profiled_more_us / more_us {
-        _ if cycles / more_us <= 0.0 => "which the counted cycles do not show".to_owned(),
-        share if (0.0..1.0).contains(&share) => {
-            format!("of which the profiler shows {profiled} us, so it is not known where the others go")
-        }
-        share => {
-            let sign = if share < 0.0 { "-" } else { "" };
-            format!("but {sign}{profiled} us while profiled, so the counters do not show where this time goes")
-        }
+        ..=0.0 => "which the counted cycles do not show".to_owned(),
+        0.0..1.0 => format!("of which the profiler shows {profiled} us, so it is not known where the others go"),
+        _ => format!("but {profiled} us while profiled, so the counters do not show where this time goes"),
     }
 }
 
-/// Names the parts of the cycles in which the slower kernel spends most more: `: 80 more in issuing instructions`.
+/// Names the parts of the cycles in which the slower kernel spends most more:
+/// `: the largest difference is 80 more in issuing instructions`.
 fn largest_parts(lead: &CountedLead, difference: f64, most: usize) -> String {
-    let parts: Vec<&CyclePart> = lead.parts.iter().filter(|part| part.part != FETCH).collect();
+    let parts: Vec<&CyclePart> = compared(lead).collect();
     let named = parts.iter().filter(|part| part.more() / difference >= MIN_SHARE).take(most);
     let named: Vec<String> =
         named.map(|part| format!("{:.0} more in {}", part.more().abs(), what(part, lead))).collect();
@@ -98,7 +89,8 @@ fn largest_parts(lead: &CountedLead, difference: f64, most: usize) -> String {
     let less = parts.last().filter(|part| told > 1.0 && part.more() / difference < 0.0);
     let less =
         less.map(|part| format!(", but {:.0} fewer in {}", part.more().abs(), what(part, lead))).unwrap_or_default();
-    listed(&named).map(|named| format!(": {named}{less}")).unwrap_or_default()
+    let are = if named.len() == 1 { "difference is" } else { "differences are" };
+    listed(&named).map(|named| format!(": the largest {are} {named}{less}")).unwrap_or_default()
 }
 
 /// Names the other kernel of a lead.
@@ -106,13 +98,14 @@ fn name(lead: &CountedLead) -> String {
     let CountedLead { other, .. } = lead;
     match lead.over {
         BASELINE => format!("`{other}`"),
-        "family" => format!("`{other}`, another family,"),
+        "family" => format!("`{other}`"),
         _ => format!("the committed `{other}`"),
     }
 }
 
-/// Says how many times the instructions or the bytes of the faster kernel the slower one has. None if not many more.
-fn more_of(lead: &CountedLead, is_ahead: bool) -> Option<String> {
+/// Says how many times the instructions or the bytes of the faster kernel the slower one has, and on how much less of the device it
+/// runs. Nothing if not many more.
+fn more_of(lead: &CountedLead, is_ahead: bool) -> Vec<String> {
     let factor = |both: [f64; 2]| if is_ahead { both[0] / both[1] } else { both[1] / both[0] };
     let told = |both: Option<[f64; 2]>| both.map(factor).filter(|factor| *factor >= MANY);
     let instructions = told(lead.instructions).map(|factor| format!("executes {} the instructions", times(factor)));
@@ -125,6 +118,5 @@ fn more_of(lead: &CountedLead, is_ahead: bool) -> Option<String> {
     let at_once = at_once.unwrap_or_default();
     let coarser =
         || fewer(lead.blocks).map(|[other, winner]| format!("has {other} blocks instead of {winner}{at_once}"));
-    let all: Vec<String> = idle.or_else(coarser).into_iter().chain(instructions).chain(bytes).collect();
-    listed(&all)
+    idle.or_else(coarser).into_iter().chain(instructions).chain(bytes).collect()
 }

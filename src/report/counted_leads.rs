@@ -28,8 +28,10 @@ const PARTS: [(&str, &str, &[&str]); 8] = [
 
 const BARRIERS: &str = "barriers";
 const LAUNCH: &str = "launch";
-/// It is no part of a lead: the profiler loads the code of a kernel anew, and launches of a graph do not (docs/model.md).
-pub(super) const FETCH: &str = "instructions";
+const FETCH: &str = "instructions";
+/// They are no parts of a lead. The profiler loads the code of a kernel anew, and launches of a graph do not (docs/model.md). Its time
+/// before and after the blocks of a launch does not follow the launches of a graph either (docs/reading-a-report.md).
+const OF_PROFILER: [&str; 2] = [LAUNCH, FETCH];
 const OTHER: &str = "other";
 
 /// The factor by which the differences of the two kernels may differ, profiled and not, where the counters show a lead. What else
@@ -91,17 +93,19 @@ fn lead(case: &Case, (over, other): (&'static str, &str), ratio: f64, theirs: &C
     let [theirs, ours] = [parts(both[0], products_apart)?, parts(both[1], products_apart)?];
     let cycles = [theirs, ours].map(|parts| parts.iter().sum::<f64>());
     let pair = |of: fn(&LaunchCounters) -> Option<f64>| Some([sum(both[0], of)?, sum(both[1], of)?]);
-    let times_ns = pair(|launch| launch.time_ns)?;
-    let fetching = [theirs, ours].map(|parts| parts[place_of(FETCH)]);
-    let [theirs_ns, ours_ns] = [0, 1].map(|at| times_ns[at] * (1.0 - fetching[at] / cycles[at]));
-    let (more_us, profiled_more_us) = ((ratio - 1.0) * best_us, (theirs_ns - ours_ns) / 1e3);
+    // The times are counted in another pass than the cycles, so one clock serves for both kernels.
+    let clock_ns = pair(|launch| launch.time_ns)?.iter().sum::<f64>() / cycles.iter().sum::<f64>();
+    let of_profiler = |parts: [f64; PARTS.len()]| OF_PROFILER.iter().map(|part| parts[place_of(part)]).sum::<f64>();
+    let compared = [0, 1].map(|at| cycles[at] - of_profiler([theirs, ours][at]));
+    let (more_us, profiled_more_us) = ((ratio - 1.0) * best_us, (compared[0] - compared[1]) * clock_ns / 1e3);
     let named = PARTS.iter().zip(theirs.into_iter().zip(ours));
     let mut parts: Vec<CyclePart> =
         named.map(|((part, ..), (other, winner))| CyclePart { part, other, winner }).collect();
     let sign = if ratio >= 1.0 { 1.0 } else { -1.0 };
     parts.sort_by(|a, b| (sign * b.more()).total_cmp(&(sign * a.more())));
-    let lead = CountedLead {
+    Some(CountedLead {
         case: case.case.clone(),
+        winner: case.variant.as_ref().map(|variant| variant.family.clone()).unwrap_or_default(),
         over,
         other: other.to_owned(),
         kernel: longest(both[0]).map(|launch| launch.kernel.clone()).unwrap_or_default(),
@@ -117,10 +121,7 @@ fn lead(case: &Case, (over, other): (&'static str, &str), ratio: f64, theirs: &C
         resident_blocks: None,
         products_apart,
         shown: (1.0 / MAX_DISAGREEMENT..=MAX_DISAGREEMENT).contains(&(profiled_more_us / more_us)),
-    };
-    // Cycles are counted in another pass than the time, so they may say the opposite.
-    let [theirs, ours] = compared_cycles(&lead);
-    Some(CountedLead { shown: lead.shown && sign * (theirs - ours) > 0.0, ..lead })
+    })
 }
 
 /// Tells whether a launch's waits for products of warpgroups are told apart from waits at barriers.
@@ -170,28 +171,38 @@ fn sum(of: &Counters, count: fn(&LaunchCounters) -> Option<f64>) -> Option<f64> 
     of.launches.iter().map(count).sum::<Option<f64>>().filter(|sum| *sum > 0.0)
 }
 
+/// Returns the largest lead over another variant that the counters show.
+pub(super) fn largest_over_a_variant(leads: &[CountedLead]) -> Option<&CountedLead> {
+    leads.iter().find(|lead| lead.over != BASELINE && lead.shown)
+}
+
 /// Says what warps do in a part of a lead's cycles.
 pub(super) fn what(part: &CyclePart, lead: &CountedLead) -> &'static str {
     match part.part {
-        BARRIERS if !lead.products_apart => "waits for other warps at barriers, or for products on tensor cores",
+        BARRIERS if !lead.products_apart => "waits for other warps at barriers or for products on tensor cores",
         name => PARTS[place_of(name)].1,
     }
 }
 
-/// Returns the names of the parts that a table shows, the one that is no part of a lead last. The others are small.
+/// Returns the names of the parts that a table shows, those that are no parts of a lead last. The other one is small.
 pub(super) fn part_names() -> impl Iterator<Item = &'static str> + Clone {
-    PARTS.iter().map(|(part, ..)| *part).filter(|part| ![OTHER, FETCH].contains(part)).chain([FETCH])
+    let is_compared = |part: &&str| *part != OTHER && !OF_PROFILER.contains(part);
+    PARTS.iter().map(|(part, ..)| *part).filter(is_compared).chain(OF_PROFILER)
 }
 
-/// Returns the cycles of the other kernel and of the winner that a lead is about: without waits for instructions.
+/// Returns the parts of the cycles that a lead is about: without what the profiler adds.
+pub(super) fn compared(lead: &CountedLead) -> impl Iterator<Item = &CyclePart> + Clone {
+    lead.parts.iter().filter(|part| !OF_PROFILER.contains(&part.part))
+}
+
+/// Returns the sums of these, of the other kernel and of the winner.
 pub(super) fn compared_cycles(lead: &CountedLead) -> [f64; 2] {
-    let parts = || lead.parts.iter().filter(|part| part.part != FETCH);
-    [parts().map(|part| part.other).sum(), parts().map(|part| part.winner).sum()]
+    [compared(lead).map(|part| part.other).sum(), compared(lead).map(|part| part.winner).sum()]
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::counted_lead_text::{over_a_variant, over_baselines, sentence};
+    use super::super::counted_lead_text::{in_short, over_baselines, sentence};
     use super::super::tests::{found, iteration, record_ahead, report};
     use super::*;
     use crate::domain::evaluation::Outcome;
@@ -241,11 +252,11 @@ mod tests {
         let [lead] = &*shown.counted_leads else { panic!("{:?}", shown.counted_leads) };
         let sum = |of: fn(&CyclePart) -> f64| lead.parts.iter().map(of).sum::<f64>();
         assert!((sum(|part| part.other) - 5000.0).abs() < 1e-6 && (sum(|part| part.winner) - 2000.0).abs() < 1e-6);
-        insta::assert_snapshot!(over_baselines(&shown.counted_leads).unwrap(), @"On `b1h1s128` (2.50×), `torch sdpa (flash)` executes 2.50× the instructions and moves 2.00× the bytes from and to L2. It takes 5000 cycles, ours 2000 (by hardware counters): 1600 more in waits for other warps at barriers, or for products on tensor cores. More is not known of the kernels of cuDNN, whose source is closed.");
+        insta::assert_snapshot!(over_baselines(&shown.counted_leads).unwrap(), @"On `b1h1s128`, ours is 2.50× as fast as `torch sdpa (flash)`, which executes 2.50× the instructions, moves 2.00× the bytes from and to L2 and takes 4000 cycles instead of 1600 (by hardware counters): the largest difference is 1600 more in waits for other warps at barriers or for products on tensor cores. More is not known of the kernels of cuDNN, whose source is closed.");
         insta::assert_snapshot!(crate::report::markdown::counted_leads::table(&shown.counted_leads).unwrap(), @"
         | case | other kernel | other / ours | us more | profiled | cycles | issue | barriers | data | shared memory | pipes | launch | instructions |
         |---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|
-        | b1h1s128 | torch sdpa (flash) | 2.50× | 75.00 | 60.00 | 5000, 2000 | 800, 960 | 1600, 0 | 800, 480 | 0, 0 | 800, 0 | 1000, 400 | 0, 0 |
+        | b1h1s128 | torch sdpa (flash) | 2.50× | 75.00 | 61.71 | 4000, 1600 | 800, 960 | 1600, 0 | 800, 480 | 0, 0 | 800, 0 | 1000, 400 | 0, 0 |
         ");
         let on_fewer = CountedLead { busy_sms: Some([64, 128]), ..lead.clone() };
         assert!(
@@ -271,7 +282,7 @@ mod tests {
         assert!(profiled(225.0).contains("but 225.00 us while profiled, so"), "{}", profiled(225.0));
         let other = told(&[launch(90_000.0, 1900.0, &[("selected", 50.0)])], &ours);
         assert_eq!(over_baselines(&other.counted_leads), None);
-        insta::assert_snapshot!(sentence(&other.counted_leads[0]), @"On `b1h1s128` (2.50×), `torch sdpa (flash)` takes 75.00 us more, which the counted cycles do not show.");
+        insta::assert_snapshot!(sentence(&other.counted_leads[0]), @"On `b1h1s128`, ours is 2.50× as fast as `torch sdpa (flash)`, which takes 75.00 us longer, which the counted cycles do not show.");
         assert!(
             told(&[launch(120_000.0, 4800.0, &[("selected", 19.0)])], &ours).counted_leads.is_empty(),
             "few samples"
@@ -294,7 +305,7 @@ mod tests {
         let apart = told(&[("selected", 50.0), ("barrier", 50.0), (WARPGROUP_PRODUCTS, 0.0)]);
         assert_eq!(apart, (true, 320.0, "waits for other warps at barriers"));
         let merged = told(&[("selected", 50.0), ("barrier", 50.0)]);
-        assert_eq!(merged, (false, 640.0, "waits for other warps at barriers, or for products on tensor cores"));
+        assert_eq!(merged, (false, 640.0, "waits for other warps at barriers or for products on tensor cores"));
     }
 
     #[test]
@@ -305,7 +316,11 @@ mod tests {
         let mut case = report(&record_ahead()).cases[0].clone();
         (case.case, case.best_us, case.counters) = ("m512".into(), Some(1.2), Some(ours));
         let lead = lead(&case, (BASELINE, "cublas"), 1.0 / 1.2, &theirs).unwrap();
-        insta::assert_snapshot!(sentence(&lead), @"On `m512`, where `cublas` is 1.20× as fast, ours takes 2400 cycles, `cublas` 2000 (by hardware counters): 768 more in waits for data of global memory or L2 and 80 more in the time before the first block and after the last one, but 224 fewer in waits for arithmetic.");
+        insta::assert_snapshot!(sentence(&lead), @"On `m512`, `cublas` is 1.20× as fast as ours, which takes 1920 cycles instead of 1600 (by hardware counters): the largest difference is 768 more in waits for data of global memory or L2, but 224 fewer in waits for arithmetic.");
+    }
+
+    fn over_a_variant(leads: &[CountedLead]) -> Option<String> {
+        largest_over_a_variant(leads).map(in_short)
     }
 
     /// The winner takes 50 us on the first case, and `split-k` 55 us.
@@ -332,8 +347,8 @@ mod tests {
         let [lead] = &*shown.counted_leads else { panic!("{:?}", shown.counted_leads) };
         assert_eq!((lead.over, &*lead.other), ("family", "split-k"));
         assert_eq!(over_baselines(&shown.counted_leads), None);
-        insta::assert_snapshot!(over_a_variant(&shown.counted_leads).unwrap(), @"On `b1h1s128` (1.10×), `split-k`, another family, takes 2200 cycles, ours 2000 (by hardware counters): 240 more in waits for data of global memory or L2, but 80 fewer in issuing instructions.");
-        assert!(shown.summary.contains("`split-k`, another family, takes"), "{}", shown.summary);
+        insta::assert_snapshot!(over_a_variant(&shown.counted_leads).unwrap(), @"On `b1h1s128`, `tiled` is 1.10× as fast as `split-k`, which takes 1760 cycles instead of 1600 (by hardware counters): the largest difference is 240 more in waits for data of global memory or L2, but 80 fewer in issuing instructions.");
+        assert!(shown.summary.contains("as fast as `split-k`, which takes"), "{}", shown.summary);
         assert_eq!(
             over_a_variant(&told(70_000.0, 2750.0, 0.0).counted_leads),
             None,

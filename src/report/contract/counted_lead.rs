@@ -9,6 +9,8 @@ use crate::domain::ids::CaseName;
 pub struct CountedLead {
     /// The case.
     pub case: CaseName,
+    /// The winner's family.
+    pub winner: String,
     /// What the other kernel is: the fastest `baseline`, the `committed_winner` that the session began with, or a variant of
     /// another `family`.
     pub over: &'static str,
@@ -20,7 +22,8 @@ pub struct CountedLead {
     pub ratio: f64,
     /// By how much the other kernel takes longer, in microseconds. Below 0 if it is faster.
     pub more_us: f64,
-    /// The same while both were profiled, without their waits for instructions: only the profiler loads their code anew.
+    /// The same by the cycles of both while they were profiled, without their waits for instructions and without the time outside of the busiest SM's work,
+    /// because the profiler adds to both.
     pub profiled_more_us: f64,
     /// Cycles of all launches, of the other kernel and of the winner.
     pub cycles: [f64; 2],
@@ -39,8 +42,7 @@ pub struct CountedLead {
     pub resident_blocks: Option<[u64; 2]>,
     /// Whether waits for products of warpgroups are part of `pipes`. Otherwise they are part of `barriers`, where `ncu` counts them.
     pub products_apart: bool,
-    /// Whether the counters show the lead: the two differences and that of the cycles without waits for instructions have the same
-    /// sign, and the two differences are within a factor of 2.
+    /// Whether the counters show the lead: the two differences have the same sign and are within a factor of 2.
     pub shown: bool,
 }
 

@@ -59,10 +59,10 @@ pub(in crate::report) fn on_fma_pipes(report: &Report, case: &str) -> Option<Str
     }
     let waiting = format!("{busy}, so without waiting they would need {} us", us(fma_us));
     let floor = format!("the floor, where tensor cores do this work, is {} lower", times(by_tensor_cores));
-    let still = format!(
-        "Even if it never waited, it would take {} the floor, so only tensor cores come near it.",
-        times(by_tensor_cores)
-    );
+    let with = if without_tensor_cores(report).is_some() { ", with tensor cores" } else { "" };
+    let by_winner = case.best_us.map(|best_us| format!("; the winner takes {} us{with}", us(best_us)));
+    let still =
+        format!("Even if it never waited, these pipes would need {} us{}.", us(fma_us), by_winner.unwrap_or_default());
     Some(match by_waiting >= by_tensor_cores {
         true => format!("Mostly it waits: {busy}. {still}"),
         false => format!(
@@ -179,6 +179,6 @@ mod tests {
             "Mostly it waits: its floating-point (FMA) pipes work 0.67% of the time. Tensor cores would gain little."
         );
         report.cases[0].floor_us = Some(0.1);
-        insta::assert_snapshot!(on_fma_pipes(&report, "b1h1s128").unwrap(), @"Mostly it waits: its floating-point (FMA) pipes work 0.67% of the time. Even if it never waited, it would take 5.33× the floor, so only tensor cores come near it.");
+        insta::assert_snapshot!(on_fma_pipes(&report, "b1h1s128").unwrap(), @"Mostly it waits: its floating-point (FMA) pipes work 0.67% of the time. Even if it never waited, these pipes would need 0.533 us; the winner takes 50.00 us.");
     }
 }

@@ -5,10 +5,10 @@ use crate::domain::device::TimeSource;
 use crate::domain::ids::CaseName;
 use crate::domain::origin::Change;
 use crate::report::changes::{listed, named};
-use crate::report::contract::{Beaten, Report, WinningFamily};
+use crate::report::contract::{Advantage, Beaten, Report, WinningFamily};
 use crate::report::format::{counted, fine, on_cases, times};
 use crate::report::markdown::{beaten, divided_leads, paths};
-use crate::report::{advantage, baseline_kernels, counted_lead_text, fixed_time, tally};
+use crate::report::{advantage, baseline_kernels, counted_lead_text, counted_leads, fixed_time, tally};
 
 /// The most families to explain. The others are only named.
 const MAX_EXPLAINED: usize = 2;
@@ -120,10 +120,15 @@ pub(super) fn over_first(report: &Report) -> Option<String> {
 /// Says why one winner is faster than a committed winner or the next best family: what the largest lead consists of, or else
 /// which counts explain one, and how many they explain if that is not all. Hardware counters may show one more.
 pub(super) fn over_rival(report: &Report) -> Option<String> {
-    let by_hardware = counted_lead_text::over_a_variant(&report.counted_leads);
+    let shown = counted_leads::largest_over_a_variant(&report.counted_leads);
+    let by_hardware = shown.map(counted_lead_text::in_short);
+    // What hardware counted comes before what a virtual GPU counted of the same lead.
+    let is_shown =
+        |one: &Advantage| shown.is_some_and(|shown| shown.case == one.case && shown.other == one.before.family);
     let counted = || {
         let committed = report.advantages.iter().filter(|one| one.role == "committed_winner");
-        let explained = committed.chain(advantage::leads(&[], &report.rival_advantages)).filter(|one| one.explained);
+        let leads = committed.chain(advantage::leads(&[], &report.rival_advantages));
+        let explained = leads.filter(|one| one.explained && !is_shown(one));
         // The longest one is the least of a toy.
         let explained = explained.max_by(|a, b| a.after.us.total_cmp(&b.after.us));
         let told = explained
