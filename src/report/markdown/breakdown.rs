@@ -5,7 +5,7 @@ use crate::domain::ablation::Removed;
 use crate::report::breakdown::WAITS;
 use crate::report::changes::listed;
 use crate::report::contract::{Breakdown, Case, DiagnosisOf, Report};
-use crate::report::format::{NOTHING, either, percent, us};
+use crate::report::format::{NOTHING, counted, either, percent, us};
 
 /// What is left without the kinds of instructions that can be removed.
 pub(super) const OTHER: &str = "the rest, such as addresses and synchronisation";
@@ -81,9 +81,10 @@ pub(in crate::report) fn costs(report: &Report) -> Option<String> {
         let (least, most) = shares.iter().copied().reduce(f64::min).zip(shares.iter().copied().reduce(f64::max))?;
         Some(either(percent(least), percent(most)))
     };
-    let told = kinds
-        .iter()
-        .filter_map(|(removed, shares)| Some(format!("{} on {} ({})", removed.text(), shares.len(), range(shares)?)));
+    let told = kinds.iter().enumerate().filter_map(|(at, (removed, shares))| {
+        let cases = if at == 0 { counted(shares.len(), "case") } else { shares.len().to_string() };
+        Some(format!("{} on {cases} ({})", removed.text(), range(shares)?))
+    });
     let told: Vec<String> = told.collect();
     let waits: Vec<f64> = known.iter().filter_map(|one| one.waits()).collect();
     let others: Vec<f64> = known.iter().filter_map(|one| one.other()).collect();

@@ -59,10 +59,18 @@ pub(in crate::report) fn on_fma_pipes(report: &Report, case: &str) -> Option<Str
     }
     let waiting = format!("{busy}, so without waiting they would need {} us", us(fma_us));
     let floor = format!("the floor, where tensor cores do this work, is {} lower", times(by_tensor_cores));
-    let with = if without_tensor_cores(report).is_some() { ", with tensor cores" } else { "" };
-    let by_winner = case.best_us.map(|best_us| format!("; the winner takes {} us{with}", us(best_us)));
-    let still =
-        format!("Even if it never waited, these pipes would need {} us{}.", us(fma_us), by_winner.unwrap_or_default());
+    let best_us = case.best_us.unwrap_or(floor_us);
+    let still = match fma_us > best_us {
+        true => {
+            format!("Even if it never waited, these pipes would need {} the winner's time.", times(fma_us / best_us))
+        }
+        false => format!(
+            "So waiting costs more than the lack of tensor cores: if it never waited, these pipes would need {} us, and the \
+             winner takes {} us.",
+            us(fma_us),
+            us(best_us)
+        ),
+    };
     Some(match by_waiting >= by_tensor_cores {
         true => format!("Mostly it waits: {busy}. {still}"),
         false => format!(
@@ -179,6 +187,6 @@ mod tests {
             "Mostly it waits: its floating-point (FMA) pipes work 0.67% of the time. Tensor cores would gain little."
         );
         report.cases[0].floor_us = Some(0.1);
-        insta::assert_snapshot!(on_fma_pipes(&report, "b1h1s128").unwrap(), @"Mostly it waits: its floating-point (FMA) pipes work 0.67% of the time. Even if it never waited, these pipes would need 0.533 us; the winner takes 50.00 us.");
+        insta::assert_snapshot!(on_fma_pipes(&report, "b1h1s128").unwrap(), @"Mostly it waits: its floating-point (FMA) pipes work 0.67% of the time. So waiting costs more than the lack of tensor cores: if it never waited, these pipes would need 0.533 us, and the winner takes 50.00 us.");
     }
 }
