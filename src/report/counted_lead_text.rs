@@ -3,7 +3,8 @@
 use super::baseline_kernels::has_fewer;
 use super::changes::listed;
 use super::contract::{CountedLead, CyclePart};
-use super::counted_leads::{BASELINE, compared, compared_cycles, what};
+use super::counted_leads::BASELINE;
+use super::cycle_parts::{compared, sums, what};
 use super::format::{fine, times, us};
 
 /// The share of the difference from which a part is worth naming, and the most parts to name.
@@ -53,7 +54,7 @@ fn told(lead: &CountedLead, most: usize) -> String {
     let winner = if lead.over == BASELINE { "ours".to_owned() } else { format!("`{}`", lead.winner) };
     let (faster, slower) = if is_ahead { (winner, name(lead)) } else { (name(lead), winner) };
     let factor = fine(if is_ahead { *ratio } else { 1.0 / ratio });
-    let [other, winner] = compared_cycles(lead);
+    let [other, winner] = sums(compared(&lead.parts));
     let [more, less] = if is_ahead { [other, winner] } else { [winner, other] };
     let takes = match lead.shown {
         true => {
@@ -80,15 +81,16 @@ fn not_shown(lead: &CountedLead) -> String {
 /// Names the parts of the cycles in which the slower kernel spends most more:
 /// `: the largest difference is 80 more in issuing instructions`.
 fn largest_parts(lead: &CountedLead, difference: f64, most: usize) -> String {
-    let parts: Vec<&CyclePart> = compared(lead).collect();
+    let parts: Vec<&CyclePart> = compared(&lead.parts).collect();
     let named = parts.iter().filter(|part| part.more() / difference >= MIN_SHARE).take(most);
     let named: Vec<String> =
-        named.map(|part| format!("{:.0} more in {}", part.more().abs(), what(part, lead))).collect();
+        named.map(|part| format!("{:.0} more in {}", part.more().abs(), what(part, lead.products_apart))).collect();
     // The slower kernel may win some of it back.
     let told = parts.iter().take(named.len()).map(|part| part.more()).sum::<f64>() / difference;
     let less = parts.last().filter(|part| told > 1.0 && part.more() / difference < 0.0);
-    let less =
-        less.map(|part| format!(", but {:.0} fewer in {}", part.more().abs(), what(part, lead))).unwrap_or_default();
+    let less = less
+        .map(|part| format!(", but {:.0} fewer in {}", part.more().abs(), what(part, lead.products_apart)))
+        .unwrap_or_default();
     let are = if named.len() == 1 { "difference is" } else { "differences are" };
     listed(&named).map(|named| format!(": the largest {are} {named}{less}")).unwrap_or_default()
 }

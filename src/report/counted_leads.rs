@@ -1,45 +1,17 @@
 //! Why a winner is faster or slower than the fastest baseline, and than other variants: what the warps of both do, by hardware
 //! counters.
 //!
-//! The cycles of a launch are those outside of the busiest SM's work, and those of that SM, divided by the states of the
-//! sampled warps. So the parts of both kernels add up to their cycles, and the difference of a part is its share of the lead.
+//! The [parts](super::cycle_parts) of both kernels add up to their cycles, so the difference of a part is its share of the lead.
 
 use super::advantage::MIN_FACTOR;
-use super::contract::{Case, CountedLead, CyclePart};
-use super::{baseline_kernels, began, rivals};
-use crate::domain::counters::{CountedBaseline, Counters, LaunchCounters, WARPGROUP_PRODUCTS};
+use super::contract::{Case, CountedLead};
+use super::{baseline_kernels, began, cycle_parts, rivals};
+use crate::domain::counters::{CountedBaseline, Counters, LaunchCounters};
 use crate::domain::record::{IterationRecord, SessionRecord};
-
-/// The parts with what warps do in them, and the states of warps that belong to them, as `ncu` names these.
-const PARTS: [(&str, &str, &[&str]); 8] = [
-    ("issue", "issuing instructions", &["selected", "not_selected"]),
-    (BARRIERS, "waits for other warps at barriers", &["barrier", "membar"]),
-    ("data", "waits for data of global memory or L2", &["long_scoreboard", "lg_throttle", "tex_throttle", "drain"]),
-    ("shared_memory", "waits for shared memory or special functions", &["short_scoreboard", "mio_throttle"]),
-    (
-        "pipes",
-        "waits for arithmetic",
-        &["wait", "math_pipe_throttle", "dispatch_stall", "warpgroup_arrive", WARPGROUP_PRODUCTS],
-    ),
-    (FETCH, "waits for instructions or constants", &["no_instructions", "imc_miss", "branch_resolving"]),
-    (LAUNCH, "the time before the first block and after the last one", &[]),
-    (OTHER, "waits for something else", &["misc", "sleeping"]),
-];
-
-const BARRIERS: &str = "barriers";
-const LAUNCH: &str = "launch";
-const FETCH: &str = "instructions";
-/// They are no parts of a lead. The profiler loads the code of a kernel anew, and launches of a graph do not (docs/model.md). Its time
-/// before and after the blocks of a launch does not follow the launches of a graph either (docs/reading-a-report.md).
-const OF_PROFILER: [&str; 2] = [LAUNCH, FETCH];
-const OTHER: &str = "other";
 
 /// The factor by which the differences of the two kernels may differ, profiled and not, where the counters show a lead. What else
 /// the profiler adds to each launch is in both kernels, so it changes their ratio and not their difference.
 const MAX_DISAGREEMENT: f64 = 2.0;
-
-/// Samples of warps from which their states are told. Tiny kernels have fewer.
-const MIN_SAMPLES: f64 = 20.0;
 
 /// The fastest baseline, as [`CountedLead::over`] has it.
 pub(super) const BASELINE: &str = "baseline";
@@ -89,18 +61,13 @@ fn over_variants(case: &Case, record: &SessionRecord) -> Vec<CountedLead> {
 
 fn lead(case: &Case, (over, other): (&'static str, &str), ratio: f64, theirs: &Counters) -> Option<CountedLead> {
     let (both, best_us) = ([theirs, case.counters.as_ref()?], case.best_us?);
-    let products_apart = both.iter().flat_map(|counters| &counters.launches).all(tells_products_apart);
-    let [theirs, ours] = [parts(both[0], products_apart)?, parts(both[1], products_apart)?];
-    let cycles = [theirs, ours].map(|parts| parts.iter().sum::<f64>());
+    let products_apart = both.iter().all(|counters| cycle_parts::products_are_apart(counters));
+    let mut parts = cycle_parts::of(both[0], both[1], products_apart)?;
+    let (cycles, [theirs, ours]) = (cycle_parts::sums(parts.iter()), cycle_parts::sums(cycle_parts::compared(&parts)));
     let pair = |of: fn(&LaunchCounters) -> Option<f64>| Some([sum(both[0], of)?, sum(both[1], of)?]);
     // The times are counted in another pass than the cycles, so one clock serves for both kernels.
     let clock_ns = pair(|launch| launch.time_ns)?.iter().sum::<f64>() / cycles.iter().sum::<f64>();
-    let of_profiler = |parts: [f64; PARTS.len()]| OF_PROFILER.iter().map(|part| parts[place_of(part)]).sum::<f64>();
-    let compared = [0, 1].map(|at| cycles[at] - of_profiler([theirs, ours][at]));
-    let (more_us, profiled_more_us) = ((ratio - 1.0) * best_us, (compared[0] - compared[1]) * clock_ns / 1e3);
-    let named = PARTS.iter().zip(theirs.into_iter().zip(ours));
-    let mut parts: Vec<CyclePart> =
-        named.map(|((part, ..), (other, winner))| CyclePart { part, other, winner }).collect();
+    let (more_us, profiled_more_us) = ((ratio - 1.0) * best_us, (theirs - ours) * clock_ns / 1e3);
     let sign = if ratio >= 1.0 { 1.0 } else { -1.0 };
     parts.sort_by(|a, b| (sign * b.more()).total_cmp(&(sign * a.more())));
     Some(CountedLead {
@@ -124,34 +91,6 @@ fn lead(case: &Case, (over, other): (&'static str, &str), ratio: f64, theirs: &C
     })
 }
 
-/// Tells whether a launch's waits for products of warpgroups are told apart from waits at barriers.
-fn tells_products_apart(launch: &LaunchCounters) -> bool {
-    launch.warp_states.contains_key(WARPGROUP_PRODUCTS)
-}
-
-/// Divides the cycles of all launches into [`PARTS`]. None if a launch has too few counters.
-fn parts(of: &Counters, products_apart: bool) -> Option<[f64; PARTS.len()]> {
-    let mut all = [0.0; PARTS.len()];
-    for launch in &of.launches {
-        let samples: f64 = launch.warp_states.values().sum();
-        let (elapsed, busiest) = (launch.sm_elapsed_cycles?, launch.sm_active_cycles_max?);
-        // The two are counted in different passes, so a busy SM may seem to work for longer than the launch lasts.
-        let busiest = busiest.min(elapsed);
-        if samples < MIN_SAMPLES {
-            return None;
-        }
-        for (state, count) in &launch.warp_states {
-            let place = PARTS.iter().position(|(.., states)| states.contains(&&**state));
-            // Both kernels are divided in the same way.
-            let is_merged = !products_apart && state == WARPGROUP_PRODUCTS;
-            let place = if is_merged { Some(place_of(BARRIERS)) } else { place };
-            all[place.unwrap_or(PARTS.len() - 1)] += busiest * count / samples;
-        }
-        all[place_of(LAUNCH)] += elapsed - busiest;
-    }
-    (!of.launches.is_empty()).then_some(all)
-}
-
 /// Returns the longest launch.
 fn longest(of: &Counters) -> Option<&LaunchCounters> {
     of.launches.iter().max_by(|a, b| a.time_ns.unwrap_or_default().total_cmp(&b.time_ns.unwrap_or_default()))
@@ -163,10 +102,6 @@ fn resident_blocks(of: &Counters, blocks: u64, sms: u32) -> Option<u64> {
     Some(blocks.div_ceil(u64::from(sms.max(1))).min(room as u64))
 }
 
-fn place_of(part: &str) -> usize {
-    PARTS.iter().position(|(name, ..)| *name == part).unwrap_or(PARTS.len() - 1)
-}
-
 fn sum(of: &Counters, count: fn(&LaunchCounters) -> Option<f64>) -> Option<f64> {
     of.launches.iter().map(count).sum::<Option<f64>>().filter(|sum| *sum > 0.0)
 }
@@ -176,38 +111,16 @@ pub(super) fn largest_over_a_variant(leads: &[CountedLead]) -> Option<&CountedLe
     leads.iter().find(|lead| lead.over != BASELINE && lead.shown)
 }
 
-/// Says what warps do in a part of a lead's cycles.
-pub(super) fn what(part: &CyclePart, lead: &CountedLead) -> &'static str {
-    match part.part {
-        BARRIERS if !lead.products_apart => "waits for other warps at barriers or for products on tensor cores",
-        name => PARTS[place_of(name)].1,
-    }
-}
-
-/// Returns the names of the parts that a table shows, those that are no parts of a lead last. The other one is small.
-pub(super) fn part_names() -> impl Iterator<Item = &'static str> + Clone {
-    let is_compared = |part: &&str| *part != OTHER && !OF_PROFILER.contains(part);
-    PARTS.iter().map(|(part, ..)| *part).filter(is_compared).chain(OF_PROFILER)
-}
-
-/// Returns the parts of the cycles that a lead is about: without what the profiler adds.
-pub(super) fn compared(lead: &CountedLead) -> impl Iterator<Item = &CyclePart> + Clone {
-    lead.parts.iter().filter(|part| !OF_PROFILER.contains(&part.part))
-}
-
-/// Returns the sums of these, of the other kernel and of the winner.
-pub(super) fn compared_cycles(lead: &CountedLead) -> [f64; 2] {
-    [compared(lead).map(|part| part.other).sum(), compared(lead).map(|part| part.winner).sum()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::counted_lead_text::{in_short, over_baselines, sentence};
     use super::super::tests::{found, iteration, record_ahead, report};
     use super::*;
+    use crate::domain::counters::WARPGROUP_PRODUCTS;
     use crate::domain::evaluation::Outcome;
     use crate::domain::ids::IterationId;
     use crate::domain::verdict::Verdict;
+    use crate::report::contract::CyclePart;
 
     /// A launch whose busiest SM works for 80% of its cycles.
     fn launch(time_ns: f64, cycles: f64, states: &[(&str, f64)]) -> LaunchCounters {
@@ -289,8 +202,8 @@ mod tests {
         );
     }
 
-    /// Half of the winner's waits in the state `barrier` are for products. Only where both kernels have them apart, they are no waits at
-    /// barriers.
+    /// Half of the winner's waits in the state `barrier` are for products. They are no waits at barriers where both kernels have them
+    /// apart.
     #[test]
     fn waits_for_products_are_apart_if_they_are_so_in_both_kernels() {
         let mut case = report(&record_ahead()).cases[0].clone();
@@ -299,8 +212,8 @@ mod tests {
         (case.best_us, case.counters) = (Some(1.0), Some(ours));
         let told = |states: &[(&str, f64)]| {
             let lead = lead(&case, (BASELINE, "cudnn"), 1.5, &counters(&[launch(1500.0, 3000.0, states)])).unwrap();
-            let barriers = lead.parts.iter().find(|part| part.part == BARRIERS).unwrap();
-            (lead.products_apart, barriers.winner, what(barriers, &lead))
+            let barriers = lead.parts.iter().find(|part| part.part == cycle_parts::BARRIERS).unwrap();
+            (lead.products_apart, barriers.winner, cycle_parts::what(barriers, lead.products_apart))
         };
         let apart = told(&[("selected", 50.0), ("barrier", 50.0), (WARPGROUP_PRODUCTS, 0.0)]);
         assert_eq!(apart, (true, 320.0, "waits for other warps at barriers"));

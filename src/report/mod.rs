@@ -18,6 +18,7 @@ mod counted_lead_text;
 mod counted_leads;
 mod credits;
 pub mod csv;
+mod cycle_parts;
 mod decision;
 mod divided;
 mod edges;

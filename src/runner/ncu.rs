@@ -98,8 +98,8 @@ impl Profiler {
         Ok(format!("{} reads the GPU's hardware counters", counters.tool))
     }
 
-    /// Reads at which instructions the warps of profiled launches waited, from the report in a folder. Without that, waits for products
-    /// stay among those at barriers.
+    /// Reads at which instructions the warps of profiled launches waited, from the report in a folder. Without that, waits for
+    /// products stay among those at barriers.
     async fn tell_products_apart(&self, ncu: &Path, launches: &mut [LaunchCounters], folder: &TempDir) {
         let mut command = self.guarded(ncu, folder);
         command.arg("--import").arg(folder.path().join(REPORT).with_extension("ncu-rep"));

@@ -22,8 +22,8 @@ pub struct CountedLead {
     pub ratio: f64,
     /// By how much the other kernel takes longer, in microseconds. Below 0 if it is faster.
     pub more_us: f64,
-    /// The same by the cycles of both while they were profiled, without their waits for instructions and without the time outside of the busiest SM's work,
-    /// because the profiler adds to both.
+    /// The same by the cycles of both while they were profiled. Waits for instructions and the time outside of the busiest SM's work
+    /// are left out, because the profiler adds to both.
     pub profiled_more_us: f64,
     /// Cycles of all launches, of the other kernel and of the winner.
     pub cycles: [f64; 2],

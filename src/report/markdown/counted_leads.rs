@@ -2,7 +2,7 @@
 
 use super::table;
 use crate::report::contract::CountedLead;
-use crate::report::counted_leads::{compared_cycles, part_names};
+use crate::report::cycle_parts::{compared, part_names, sums};
 use crate::report::format::{NOTHING, fine, us};
 
 /// Returns a row for each lead: the cycles of the other kernel and of the winner, and their parts. None without any.
@@ -17,7 +17,7 @@ pub(in crate::report) fn table(leads: &[CountedLead]) -> Option<String> {
 
 fn row(lead: &CountedLead) -> Vec<String> {
     let both = |other: f64, winner: f64| format!("{other:.0}, {winner:.0}");
-    let [other, winner] = compared_cycles(lead);
+    let [other, winner] = sums(compared(&lead.parts));
     let [more, profiled] = [lead.more_us, lead.profiled_more_us].map(us);
     let first = [lead.case.to_string(), lead.other.clone(), fine(lead.ratio), more, profiled, both(other, winner)];
     let part = |name: &str| lead.parts.iter().find(|part| part.part == name);

@@ -59,18 +59,11 @@ pub(in crate::report) fn on_fma_pipes(report: &Report, case: &str) -> Option<Str
     }
     let waiting = format!("{busy}, so without waiting they would need {} us", us(fma_us));
     let floor = format!("the floor, where tensor cores do this work, is {} lower", times(by_tensor_cores));
-    let best_us = case.best_us.unwrap_or(floor_us);
-    let still = match fma_us > best_us {
-        true => {
-            format!("Even if it never waited, these pipes would need {} the winner's time.", times(fma_us / best_us))
-        }
-        false => format!(
-            "So waiting costs more than the lack of tensor cores: if it never waited, these pipes would need {} us, and the \
-             winner takes {} us.",
-            us(fma_us),
-            us(best_us)
-        ),
-    };
+    let over_winner = case.best_us.map(|best_us| fma_us / best_us).filter(|over| *over > 1.0);
+    let over_winner =
+        over_winner.map(|over| format!(", still {} the winner's time: it needs tensor cores, too", times(over)));
+    let still =
+        format!("At full speed, they would do this work in {} us{}.", us(fma_us), over_winner.unwrap_or_default());
     Some(match by_waiting >= by_tensor_cores {
         true => format!("Mostly it waits: {busy}. {still}"),
         false => format!(
@@ -187,6 +180,10 @@ mod tests {
             "Mostly it waits: its floating-point (FMA) pipes work 0.67% of the time. Tensor cores would gain little."
         );
         report.cases[0].floor_us = Some(0.1);
-        insta::assert_snapshot!(on_fma_pipes(&report, "b1h1s128").unwrap(), @"Mostly it waits: its floating-point (FMA) pipes work 0.67% of the time. So waiting costs more than the lack of tensor cores: if it never waited, these pipes would need 0.533 us, and the winner takes 50.00 us.");
+        insta::assert_snapshot!(on_fma_pipes(&report, "b1h1s128").unwrap(), @"Mostly it waits: its floating-point (FMA) pipes work 0.67% of the time. At full speed, they would do this work in 0.533 us.");
+        report.cases[0].best_us = Some(0.2);
+        assert!(
+            on_fma_pipes(&report, "b1h1s128").unwrap().contains("0.533 us, still 2.67× the winner's time: it needs")
+        );
     }
 }
