@@ -91,4 +91,5 @@ fn experiments_are_few_and_neither_wins_nor_cases() {
 fn a_real_ncu_reads_the_counters_of_a_real_gpu() {
     let told = Sandbox::new().succeeds(&["doctor"]);
     assert!(told.contains("ok       hardware counters: ncu "), "{told}");
+    assert!(!told.contains("but not at which instructions warps wait"), "{told}");
 }

@@ -118,6 +118,11 @@ impl LaunchCounters {
         self.l2_sectors.map(|sectors| sectors * SECTOR_BYTES)
     }
 
+    /// Tells whether waits for products of warpgroups are apart from waits at barriers.
+    pub fn tells_products_apart(&self) -> bool {
+        self.warp_states.contains_key(WARPGROUP_PRODUCTS)
+    }
+
     /// Returns the resource that allows the fewest blocks on an SM, with their number. The first of several.
     pub fn occupancy_limit(&self) -> Option<(Resource, f64)> {
         let blocks = self.blocks_by.iter().map(|(resource, blocks)| (*resource, *blocks));

@@ -2,7 +2,7 @@
 //! work. The parts of a kernel add up to its cycles.
 
 use super::contract::CyclePart;
-use crate::domain::counters::{Counters, WARPGROUP_PRODUCTS};
+use crate::domain::counters::{Counters, LaunchCounters, WARPGROUP_PRODUCTS};
 
 /// The parts with what warps do in them, and the states of warps that belong to them, as `ncu` names these.
 const PARTS: [(&str, &str, &[&str]); 8] = [
@@ -33,7 +33,7 @@ const MIN_SAMPLES: f64 = 20.0;
 
 /// Tells whether the waits of all launches for products of warpgroups are told apart from waits at barriers.
 pub(super) fn products_are_apart(of: &Counters) -> bool {
-    of.launches.iter().all(|launch| launch.warp_states.contains_key(WARPGROUP_PRODUCTS))
+    of.launches.iter().all(LaunchCounters::tells_products_apart)
 }
 
 /// Divides the cycles of all launches of the other kernel and of the winner into parts, in the same way. None if a launch has too few

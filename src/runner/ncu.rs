@@ -51,6 +51,10 @@ const SAMPLING_SINCE: u32 = 2025;
 /// The file in which ncu keeps what it profiled. It adds an extension.
 const REPORT: &str = "launches";
 
+/// What the self-check adds where ncu does not print its report's page with the instructions.
+const NO_INSTRUCTIONS: &str =
+    ", but not at which instructions warps wait, so waits for products of warpgroups count as waits at barriers";
+
 /// How much of ncu's output is read. A launch takes some 16 KiB of counters, and an instruction 120 bytes.
 const MAX_OUTPUT_BYTES: u64 = 16 << 20;
 
@@ -95,7 +99,9 @@ impl Profiler {
         let artifact = compiler.compile(&super::self_check::variant()).map_err(|error| error.to_string())?;
         let request = LaunchRequest { artifact, plan: self_check::own_plan(), problem: None, cold: false, seed: 1 };
         let counters = self.count(&request, None).await?;
-        Ok(format!("{} reads the GPU's hardware counters", counters.tool))
+        let missing =
+            if counters.launches.iter().all(LaunchCounters::tells_products_apart) { "" } else { NO_INSTRUCTIONS };
+        Ok(format!("{} reads the GPU's hardware counters{missing}", counters.tool))
     }
 
     /// Reads at which instructions the warps of profiled launches waited, from the report in a folder. Without that, waits for
