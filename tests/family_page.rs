@@ -4,13 +4,14 @@ use crate::common::Sandbox;
 
 const PAGE: &str = include_str!("../docs/family.md");
 
+/// One element may be off by half a unit in the last place of a half, 4.9e-4 of it.
 const WORKLOAD: &str = r#"
 name = "small"
 about = "Products of which no tile divides anything."
 op = "gemm"
 dtype = "f16"
 initial_kernel = "gemm-columns"
-tolerance = { relative_l2 = 4e-4, worst_row = 8e-4 }
+tolerance = { relative_l2 = 6e-4, worst_row = 8e-4 }
 [[case]]
 name = "ragged"
 M = 67
