@@ -61,7 +61,7 @@ fn told(lead: &CountedLead, most: usize) -> String {
             let parts = largest_parts(lead, other - winner, most);
             format!("takes {more:.0} cycles instead of {less:.0} (by hardware counters){parts}")
         }
-        false => format!("takes {} us longer, {}", us(lead.more_us.abs()), not_shown(lead)),
+        false => format!("takes {} us longer: {}", us(lead.more_us.abs()), not_shown(lead)),
     };
     let which = listed(&more_of(lead, is_ahead).into_iter().chain([takes]).collect::<Vec<_>>());
     format!("On `{case}`, {faster} is {factor} as fast as {slower}, which {}.", which.unwrap_or_default())
@@ -72,9 +72,9 @@ fn not_shown(lead: &CountedLead) -> String {
     let CountedLead { more_us, profiled_more_us, .. } = *lead;
     let profiled = us(profiled_more_us.abs());
     match profiled_more_us / more_us {
-        ..=0.0 => "which the counted cycles do not show".to_owned(),
-        0.0..1.0 => format!("of which the profiler shows {profiled} us, so it is not known where the others go"),
-        _ => format!("but {profiled} us while profiled, so the counters do not show where this time goes"),
+        ..=0.0 => "the counted cycles do not show why".to_owned(),
+        0.0..1.0 => format!("the profiler shows only {profiled} us of that, so it is not known where the rest goes"),
+        _ => format!("under the profiler it is {profiled} us, so the counters do not show where this time goes"),
     }
 }
 

@@ -190,12 +190,13 @@ mod tests {
         );
         let profiled = |profiled_more_us| sentence(&CountedLead { shown: false, profiled_more_us, ..lead.clone() });
         assert!(
-            profiled(22.5).ends_with("of which the profiler shows 22.50 us, so it is not known where the others go.")
+            profiled(22.5)
+                .ends_with("longer: the profiler shows only 22.50 us of that, so it is not known where the rest goes.")
         );
-        assert!(profiled(225.0).contains("but 225.00 us while profiled, so"), "{}", profiled(225.0));
+        assert!(profiled(225.0).contains("longer: under the profiler it is 225.00 us, so"), "{}", profiled(225.0));
         let other = told(&[launch(90_000.0, 1900.0, &[("selected", 50.0)])], &ours);
         assert_eq!(over_baselines(&other.counted_leads), None);
-        insta::assert_snapshot!(sentence(&other.counted_leads[0]), @"On `b1h1s128`, ours is 2.50× as fast as `torch sdpa (flash)`, which takes 75.00 us longer, which the counted cycles do not show.");
+        insta::assert_snapshot!(sentence(&other.counted_leads[0]), @"On `b1h1s128`, ours is 2.50× as fast as `torch sdpa (flash)`, which takes 75.00 us longer: the counted cycles do not show why.");
         assert!(
             told(&[launch(120_000.0, 4800.0, &[("selected", 19.0)])], &ours).counted_leads.is_empty(),
             "few samples"
