@@ -41,7 +41,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(8);
 /// How long `ncu --version` may take. It takes 0.2 s.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The time up to which a kernel's warps are sampled as often as ncu can. By itself, it samples 16 times more seldom, which is
+/// The time up to which a kernel's warps are sampled as often as ncu can. By itself, it samples 16 times less often, which is
 /// enough for longer kernels and spares its buffer (docs/counters.md).
 const SHORT_NS: f64 = 50_000.0;
 

@@ -19,8 +19,8 @@ const MAX_PROFILES: usize = 4;
 const MAX_BEATEN: usize = 3;
 
 /// The estimated time of profiling baselines, all in one process. Five calls took 10.3 s, and one 9.7 s, of which Python took
-/// 5.4 s without ncu (H100, 2026-11-28, `ncu python3 torch_sdpa.py`).
-const BASELINES_TIME: Duration = Duration::from_secs(11);
+/// 5.4 s without ncu (H100, 2026-11-28, `ncu python3 torch_sdpa.py`). To print the instructions of three took 1.6 s more (H200).
+const BASELINES_TIME: Duration = Duration::from_secs(12);
 
 /// A variant to look into, on a case.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -539,7 +539,7 @@ fn the_baselines_of_profiled_winners_are_profiled_once_and_together() {
     // Case b has no baseline program.
     assert_eq!(next(&told), Action::ProfileBaselines(vec!["a".into()]));
     let kept = told.state.closing_time() - told.state.finals_time();
-    assert_eq!(kept, 21 * SECOND, "11 s, and five profiles of 2 s");
+    assert_eq!(kept, 22 * SECOND, "12 s, and five profiles of 2 s");
     let reason = Err("ncu is broken".to_owned());
     let failed = CountedBaseline { case: "a".into(), name: "torch".to_owned(), counters: reason, wall_s: 9.0 };
     told.state.apply(&Record::CountedBaseline(Box::new(failed)));
