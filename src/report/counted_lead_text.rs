@@ -38,6 +38,16 @@ pub(super) fn over_baselines(leads: &[CountedLead]) -> Option<String> {
     Some(told.chain(closed).collect::<Vec<_>>().join(" "))
 }
 
+/// Says why baselines are faster than the winners that they lead most, as far as the counters show it. None if they show no such
+/// lead.
+pub(super) fn of_baselines(leads: &[CountedLead]) -> Option<String> {
+    let behind = leads.iter().filter(|lead| lead.over == BASELINE && lead.shown && lead.ratio < 1.0);
+    let mut behind: Vec<&CountedLead> = behind.collect();
+    behind.sort_by(|a, b| a.ratio.total_cmp(&b.ratio));
+    let told: Vec<String> = behind.into_iter().take(MAX_LEADS).map(sentence).collect();
+    (!told.is_empty()).then(|| told.join(" "))
+}
+
 /// Says of one lead what the slower kernel does, and what it spends most more cycles on.
 pub(super) fn in_short(lead: &CountedLead) -> String {
     told(lead, 1)
@@ -79,18 +89,27 @@ fn not_shown(lead: &CountedLead) -> String {
 }
 
 /// Names the parts of the cycles in which the slower kernel spends most more:
-/// `: the largest difference is 80 more in issuing instructions`.
+/// `: the largest difference is 80 more cycles in issuing instructions`.
 fn largest_parts(lead: &CountedLead, difference: f64, most: usize) -> String {
     let parts: Vec<&CyclePart> = compared(&lead.parts).collect();
-    let named = parts.iter().filter(|part| part.more() / difference >= MIN_SHARE).take(most);
-    let named: Vec<String> =
-        named.map(|part| format!("{:.0} more in {}", part.more().abs(), what(part, lead.products_apart))).collect();
-    // The slower kernel may win some of it back.
-    let told = parts.iter().take(named.len()).map(|part| part.more()).sum::<f64>() / difference;
-    let less = parts.last().filter(|part| told > 1.0 && part.more() / difference < 0.0);
-    let less = less
-        .map(|part| format!(", but {:.0} fewer in {}", part.more().abs(), what(part, lead.products_apart)))
-        .unwrap_or_default();
+    let share = |part: &CyclePart| part.more() / difference;
+    let cycles = |part: &CyclePart| (part.more().abs(), what(part, lead.products_apart));
+    let less = parts.last().filter(|part| share(part) < 0.0);
+    // Where the slower kernel wins back more than one part, it takes several to see that it is slower.
+    let is_clear = parts.first().is_some_and(|first| less.is_none_or(|less| share(first) > -share(less)));
+    let most = if is_clear { most } else { MAX_NAMED };
+    let named: Vec<&&CyclePart> = parts.iter().filter(|part| share(part) >= MIN_SHARE).take(most).collect();
+    let told: f64 = named.iter().map(|part| share(part)).sum();
+    let less = less.filter(|_| told > 1.0).map(|part| {
+        let (cycles, what) = cycles(part);
+        format!(", but {cycles:.0} fewer in {what}")
+    });
+    let less = less.unwrap_or_default();
+    let named = named.into_iter().map(|part| {
+        let (cycles, what) = cycles(part);
+        format!("{cycles:.0} more cycles in {what}")
+    });
+    let named: Vec<String> = named.collect();
     let are = if named.len() == 1 { "difference is" } else { "differences are" };
     listed(&named).map(|named| format!(": the largest {are} {named}{less}")).unwrap_or_default()
 }

@@ -113,7 +113,7 @@ pub(super) fn largest_over_a_variant(leads: &[CountedLead]) -> Option<&CountedLe
 
 #[cfg(test)]
 mod tests {
-    use super::super::counted_lead_text::{in_short, over_baselines, sentence};
+    use super::super::counted_lead_text::{in_short, of_baselines, over_baselines, sentence};
     use super::super::tests::{found, iteration, record_ahead, report};
     use super::*;
     use crate::domain::counters::WARPGROUP_PRODUCTS;
@@ -165,7 +165,7 @@ mod tests {
         let [lead] = &*shown.counted_leads else { panic!("{:?}", shown.counted_leads) };
         let sum = |of: fn(&CyclePart) -> f64| lead.parts.iter().map(of).sum::<f64>();
         assert!((sum(|part| part.other) - 5000.0).abs() < 1e-6 && (sum(|part| part.winner) - 2000.0).abs() < 1e-6);
-        insta::assert_snapshot!(over_baselines(&shown.counted_leads).unwrap(), @"On `b1h1s128`, ours is 2.50× as fast as `torch sdpa (flash)`, which executes 2.50× the instructions, moves 2.00× the bytes from and to L2 and takes 4000 cycles instead of 1600 (by hardware counters): the largest difference is 1600 more in waits for other warps at barriers or for products on tensor cores. More is not known of the kernels of cuDNN, whose source is closed.");
+        insta::assert_snapshot!(over_baselines(&shown.counted_leads).unwrap(), @"On `b1h1s128`, ours is 2.50× as fast as `torch sdpa (flash)`, which executes 2.50× the instructions, moves 2.00× the bytes from and to L2 and takes 4000 cycles instead of 1600 (by hardware counters): the largest difference is 1600 more cycles in waits for other warps at barriers or for products on tensor cores. More is not known of the kernels of cuDNN, whose source is closed.");
         insta::assert_snapshot!(crate::report::markdown::counted_leads::table(&shown.counted_leads).unwrap(), @"
         | case | other kernel | other / ours | us more | profiled | cycles | issue | barriers | data | shared memory | pipes | launch | instructions |
         |---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|
@@ -230,7 +230,21 @@ mod tests {
         let mut case = report(&record_ahead()).cases[0].clone();
         (case.case, case.best_us, case.counters) = ("m512".into(), Some(1.2), Some(ours));
         let lead = lead(&case, (BASELINE, "cublas"), 1.0 / 1.2, &theirs).unwrap();
-        insta::assert_snapshot!(sentence(&lead), @"On `m512`, `cublas` is 1.20× as fast as ours, which takes 1920 cycles instead of 1600 (by hardware counters): the largest difference is 768 more in waits for data of global memory or L2, but 224 fewer in waits for arithmetic.");
+        let leads = std::slice::from_ref(&lead);
+        assert_eq!(over_baselines(leads), None);
+        insta::assert_snapshot!(of_baselines(leads).unwrap(), @"On `m512`, `cublas` is 1.20× as fast as ours, which takes 1920 cycles instead of 1600 (by hardware counters): the largest difference is 768 more cycles in waits for data of global memory or L2, but 224 fewer in waits for arithmetic.");
+    }
+
+    /// The winner waits less for arithmetic, and more at barriers than any one of the others makes up for.
+    #[test]
+    fn enough_parts_are_named_to_see_which_kernel_is_slower() {
+        let theirs = [("selected", 10.0), ("wait", 50.0), ("long_scoreboard", 35.0), ("barrier", 5.0)];
+        let ours = [("selected", 10.0), ("wait", 30.0), ("long_scoreboard", 20.0), ("barrier", 30.0)];
+        let mut case = report(&record_ahead()).cases[0].clone();
+        (case.best_us, case.counters) = (Some(0.9), Some(counters(&[launch(900.0, 1800.0, &ours)])));
+        let theirs = counters(&[launch(1000.0, 2000.0, &theirs)]);
+        let lead = lead(&case, (BASELINE, "cublas"), 1.0 / 0.9, &theirs).unwrap();
+        insta::assert_snapshot!(over_baselines(&[lead]).unwrap(), @"On `b1h1s128`, ours is 1.11× as fast as `cublas`, which takes 1600 cycles instead of 1440 (by hardware counters): the largest differences are 320 more cycles in waits for arithmetic and 240 more cycles in waits for data of global memory or L2, but 400 fewer in waits for other warps at barriers or for products on tensor cores.");
     }
 
     fn over_a_variant(leads: &[CountedLead]) -> Option<String> {
@@ -261,7 +275,7 @@ mod tests {
         let [lead] = &*shown.counted_leads else { panic!("{:?}", shown.counted_leads) };
         assert_eq!((lead.over, &*lead.other), ("family", "split-k"));
         assert_eq!(over_baselines(&shown.counted_leads), None);
-        insta::assert_snapshot!(over_a_variant(&shown.counted_leads).unwrap(), @"On `b1h1s128`, `tiled` is 1.10× as fast as `split-k`, which takes 1760 cycles instead of 1600 (by hardware counters): the largest difference is 240 more in waits for data of global memory or L2, but 80 fewer in issuing instructions.");
+        insta::assert_snapshot!(over_a_variant(&shown.counted_leads).unwrap(), @"On `b1h1s128`, `tiled` is 1.10× as fast as `split-k`, which takes 1760 cycles instead of 1600 (by hardware counters): the largest difference is 240 more cycles in waits for data of global memory or L2, but 80 fewer in issuing instructions.");
         assert!(shown.summary.contains("as fast as `split-k`, which takes"), "{}", shown.summary);
         assert_eq!(
             over_a_variant(&told(70_000.0, 2750.0, 0.0).counted_leads),

@@ -107,6 +107,6 @@ mod tests {
         let report = report(&record);
         let families: Vec<(&str, f64)> = report.rivals[0].families.iter().map(|one| (&*one.family, one.us)).collect();
         assert_eq!(families, [("tiled", 50.0), ("split-k", 49.9)]);
-        assert!(report.summary.contains("`split-k` is as good on `b1h1s128`"), "{}", report.summary);
+        assert!(report.summary.contains("Within 2% of the winner is `split-k` on `b1h1s128`"), "{}", report.summary);
     }
 }

@@ -24,6 +24,7 @@ pub(super) fn of(report: &Report, gains: &Gains<'_>, input: &ReportInput<'_>) ->
         won::winners(report).map(|won| format!("**What won.** {won}")),
         won::over_first(report).map(|why| format!("**Why it beats the first kernel.** {why}")),
         won::why_ahead(report).map(|why| format!("**Why it beats the baselines.** {why}")),
+        won::why_behind(report).map(|why| format!("**Why a baseline beats it.** {why}")),
         won::over_rival(report).map(|why| format!("**Why it beats other kernels.** {why}")),
         limits::sentences(report).map(|limits| format!("**What limits it now.** {limits}")),
         Some(format!("**Recommendation: {}.**{}", recommendation(report), price::of(report))),

@@ -9,28 +9,26 @@ use crate::domain::ids::CaseName;
 pub(super) fn tally(report: &Report) -> Option<String> {
     let leads = leads(&report.advantages, &report.rival_advantages);
     let explained = leads.iter().filter(|one| one.explained).count();
-    let others = match leads.len() - explained {
-        0 => String::new(),
-        _ if explained == 0 => String::new(),
-        others => format!("; it does not explain {}", unexplained(&leads, others)),
-    };
+    // If several are not explained, their number follows from the others.
+    let other = leads.iter().find(|one| !one.explained).filter(|_| leads.len() - explained == 1);
     let uncounted = match not_counted(report).len() {
         0 => String::new(),
-        some => format!("; {some} were not counted"),
+        1 => "; 1 more was not counted".to_owned(),
+        some => format!("; {some} more were not counted"),
     };
-    let all = leads.len();
     let over = over(&leads.iter().map(|one| counted_as(one, report)).collect::<Vec<_>>());
-    match (all, explained) {
+    match (leads.len(), other) {
         (0, _) => None,
-        (1, 0) => {
-            let lead = unexplained(&leads, 1);
-            Some(format!("What a virtual GPU counted does not explain {lead}, the only such lead{uncounted}."))
+        (1, Some(other)) => {
+            Some(format!("What a virtual GPU counted does not explain {}, the only such lead{uncounted}.", why(other)))
         }
-        _ => Some(format!(
-            "What a virtual GPU counted explains {} of {} ({over}){others}{uncounted}.",
-            self::explained(&leads),
-            counted(all, "lead"),
-        )),
+        (all, other) => {
+            let other = other.map(|other| format!(", but not {}", why(other))).unwrap_or_default();
+            let (counted, explained) = (counted(all, "lead"), self::explained(&leads));
+            Some(format!(
+                "Of {counted} that a virtual GPU counted ({over}), its counts explain {explained}{other}{uncounted}."
+            ))
+        }
     }
 }
 
@@ -40,18 +38,15 @@ pub(super) fn tally_of_some(report: &Report) -> Option<String> {
     leads.iter().any(|one| !one.explained).then(|| tally(report)).flatten()
 }
 
-/// Names a lead that the counts do not explain, or counts several.
-fn unexplained(leads: &[&Advantage], count: usize) -> String {
-    match leads.iter().find(|one| !one.explained).filter(|_| count == 1) {
-        Some(only) => format!(
-            "why `{}` is {} as fast as `{}` on `{}`",
-            only.after.family,
-            fine(only.factor),
-            only.before.family,
-            only.case
-        ),
-        None => format!("the other {count}"),
-    }
+/// Names a lead: `why ... is 1.02× as fast as ... on ...`.
+fn why(lead: &Advantage) -> String {
+    format!(
+        "why `{}` is {} as fast as `{}` on `{}`",
+        lead.after.family,
+        fine(lead.factor),
+        lead.before.family,
+        lead.case
+    )
 }
 
 fn explained(leads: &[&Advantage]) -> String {
@@ -138,4 +133,40 @@ pub(super) fn not_counted(report: &Report) -> Vec<NotCounted<'_>> {
         _ => None,
     });
     over_began.chain(over_rivals).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{found, iteration, record, report};
+    use super::*;
+    use crate::domain::evaluation::Outcome;
+    use crate::domain::ids::IterationId;
+    use crate::domain::profile::Profile;
+    use crate::domain::profile::tests::launch;
+    use crate::domain::verdict::Verdict;
+
+    #[test]
+    fn leads_are_counted_by_what_explains_them() {
+        let mut record = record();
+        let profile = || Some(Profile { launches: vec![launch("attend", 1000.0)], checked_on: None });
+        record.iterations[2].measurements[0].explanation = profile();
+        let mut other = found("b1h1s128", 60.0, Verdict::Regressed, None, None);
+        other.explanation = profile();
+        let mut rival = iteration(IterationId(6), 48, None, Outcome::Measured, vec![other]);
+        rival.family = "split-k".to_owned();
+        record.iterations.push(rival);
+        let mut report = report(&record);
+        let told = |report: &Report| tally(report).unwrap();
+        let alone = told(&report);
+        let lead = report.rival_advantages[0].clone();
+        let on = |case: &str, explained| Advantage { case: case.into(), explained, ..lead.clone() };
+        report.rival_advantages.push(on("b8h8s512", true));
+        let two = told(&report);
+        report.rival_advantages.push(on("b16h8s512", false));
+        insta::assert_snapshot!([alone, two, told(&report)].join("\n"), @"
+        What a virtual GPU counted does not explain why `tiled` is 1.20× as fast as `split-k` on `b1h1s128`, the only such lead; 1 more was not counted.
+        Of 2 leads that a virtual GPU counted (2 over another family), its counts explain 1, but not why `tiled` is 1.20× as fast as `split-k` on `b1h1s128`; 1 more was not counted.
+        Of 3 leads that a virtual GPU counted (3 over another family), its counts explain 1; 1 more was not counted.
+        ");
+    }
 }

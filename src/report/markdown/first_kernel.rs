@@ -58,7 +58,7 @@ pub(in crate::report) fn on_fma_pipes(report: &Report, case: &str) -> Option<Str
         return Some(format!("Mostly it waits: {busy}. Tensor cores would gain little."));
     }
     let waiting = format!("{busy}, so without waiting they would need {} us", us(fma_us));
-    let floor = format!("the floor, where tensor cores do this work, is {} lower", times(by_tensor_cores));
+    let floor = format!("with them, the floor is {} lower", times(by_tensor_cores));
     let over_winner = case.best_us.map(|best_us| fma_us / best_us).filter(|over| *over > 1.0);
     let over_winner =
         over_winner.map(|over| format!(", still {} the winner's time: it needs tensor cores, too", times(over)));
@@ -66,9 +66,9 @@ pub(in crate::report) fn on_fma_pipes(report: &Report, case: &str) -> Option<Str
         format!("At full speed, they would do this work in {} us{}.", us(fma_us), over_winner.unwrap_or_default());
     Some(match by_waiting >= by_tensor_cores {
         true => format!("Mostly it waits: {busy}. {still}"),
-        false => format!(
-            "Mostly it does without tensor cores: {floor} than what its FMA pipes need. It also waits: {waiting}."
-        ),
+        false => {
+            format!("Above all, it does not use tensor cores: {floor} than without them. It also waits: {waiting}.")
+        }
     })
 }
 

@@ -46,12 +46,18 @@ fn idea(family: &WinningFamily) -> String {
 /// Names the families that are as good as the winners, or counts their cases, so that the choice between them matters little.
 fn near_ties(report: &Report) -> Option<String> {
     let ties: Vec<(&CaseName, &str)> = advantage::near_ties(&report.rivals).collect();
-    let named = ties.iter().map(|(case, family)| format!("`{family}` is as good on `{case}`"));
+    let mut families: Vec<&str> = ties.iter().map(|(_, family)| *family).collect();
+    families.sort_unstable();
+    families.dedup();
+    let named = families.iter().map(|family| {
+        let cases = ties.iter().filter(|(_, other)| other == family).map(|(case, _)| format!("`{case}`"));
+        Some(format!("`{family}` on {}", listed(&cases.collect::<Vec<_>>())?))
+    });
     match ties.len() {
         0 => None,
         1..=MAX_TIES => Some(format!(
-            "{} (a tie within 2%, so the choice of the family matters little there).",
-            listed(&named.collect::<Vec<_>>())?
+            "Within 2% of the winner is {}, so the choice of the family matters little there.",
+            listed(&named.collect::<Option<Vec<_>>>()?)?
         )),
         some => Some(format!(
             "{} another family is as good (within 2%), so the choice matters little there.",
@@ -96,6 +102,11 @@ fn over_committed(report: &Report) -> Option<String> {
 pub(super) fn why_ahead(report: &Report) -> Option<String> {
     let counted = counted_lead_text::over_baselines(&report.counted_leads);
     joined([baseline_kernels::in_summary(report), counted.or_else(|| fixed_time::sentence(report))])
+}
+
+/// Says what is known of why baselines are faster than winners.
+pub(super) fn why_behind(report: &Report) -> Option<String> {
+    counted_lead_text::of_baselines(&report.counted_leads)
 }
 
 /// Says why a winner is faster than the first kernel: what a virtual GPU counted, if that explains it, or else where the time was.
