@@ -234,7 +234,7 @@ fn against_part(part: &TimePart<'_>, ideas: &[KernelIdea<'_>], cases: &[Case]) -
         after_us: Some([before_us / upper, before_us / lower]),
         expected_from: format!(
             "without that part, the kernel would be {bound:.2}× as fast, and no change to it gains more. Of {} earlier kernels that \
-             beat one of another family, the middle half gained {} of the logarithm of such a bound: {lower:.2}× to {upper:.2}× here",
+             beat one of another family, the middle half reached {} of such a bound (by logarithms): {lower:.2}× to {upper:.2}× here",
             forecast::PAIRS,
             forecast::share()
         ),

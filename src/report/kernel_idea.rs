@@ -241,7 +241,7 @@ impl KernelIdea<'_> {
                     .cause
                     .map(|(case, cause)| format!("; on `{}`, {}", case.case, cause.cause))
                     .unwrap_or_default();
-                let lines = part.lines().map(|lines| format!(", {lines}")).unwrap_or_default();
+                let lines = part.lines().map(|lines| format!(", and {lines}")).unwrap_or_default();
                 format!(
                     "{} {} {} of the time on {} (measured){lines}{cause}{}",
                     part.name(),
@@ -360,7 +360,7 @@ impl TimePart<'_> {
     fn did_not_help(&self) -> Option<String> {
         let names: Vec<String> = self.exhausted().iter().map(|name| format!("`{name}`")).collect();
         if let Some(names) = listed(&names) {
-            return Some(format!("; other values of {names}, which decide what overlaps, do not help"));
+            return Some(format!("; other values of {names} do not help, although they decide what overlaps"));
         }
         let (case, Finding { tested, .. }) = self.refuted?;
         let change = named(tested.changes.first()?, None, None);
@@ -377,7 +377,7 @@ impl TimePart<'_> {
         let is_overlap_exhausted = is_refuted || !self.exhausted().is_empty();
         match self.taken_by {
             TakenBy::Kind(Removed::GlobalLoads) if is_overlap_exhausted => {
-                "spend less time on loads from global memory: start to compute before all of it has arrived, or load less"
+                "spend less time on loads from global memory (start to compute before all of it has arrived, or load less)"
             }
             TakenBy::Kind(Removed::GlobalLoads) => "load less from global memory, or have more loads in flight",
             TakenBy::Kind(Removed::SharedLoads) => "keep more operands in registers",
@@ -465,7 +465,7 @@ mod tests {
         tested.changes = vec![Change { parameter: "STAGES".to_owned(), from: 2, to: 3 }];
         let idea = of(&report.cases, &report.diagnoses).unwrap();
         insta::assert_snapshot!([idea.what(), idea.gain()].join("\n"), @"
-        change the source of `tiled` to spend less time on loads from global memory: start to compute before all of it has arrived, or load less
+        change the source of `tiled` to spend less time on loads from global memory (start to compute before all of it has arrived, or load less)
         loads from global memory take 40% of the time on `b1h1s128` (measured); `STAGES` 2 → 3, which should help against that, did not (0.99×)
         ");
     }

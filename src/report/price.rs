@@ -72,7 +72,11 @@ fn saving(report: &Report, choice: &Choice) -> Option<String> {
             usd(saved_usd)
         )
     });
-    Some(format!(" That saves {} of each GPU hour in these kernels.{}", usd(saved_usd), pays.unwrap_or_default()))
+    Some(format!(
+        " Such a gain saves {} of each GPU hour in these kernels.{}",
+        usd(saved_usd),
+        pays.unwrap_or_default()
+    ))
 }
 
 /// Returns what a kernel saves of each hour of the device, in whole US cents, as it is told. None if that is nothing, or not known.
@@ -164,7 +168,7 @@ fn gain(report: &Report, choice: &Choice) -> Option<String> {
                 let over_all = over_all.map(|factor| format!(" ({factor:.3}× over all cases)")).unwrap_or_default();
                 return Some(format!("{gain}{over_all}.{saving}"));
             };
-            Some(format!("{}. {}.{saving}", in_short(report, most), capitalised(&gain)))
+            Some(format!("{}.{saving} {}", in_short(report, most), capitalised(&gain)))
         }
         _ => None,
     }
@@ -218,7 +222,7 @@ mod tests {
                 _ => {}
             }
         }
-        insta::assert_snapshot!(larger_gain(&report).unwrap(), @" Larger gains need other source code: change the source of `tiled` to load less from global memory, or have more loads in flight. That is up to 5 days of human work ($3,900), and brings 1.048× over all cases if it becomes faster, at most 1.145×. That saves $0.01 of each GPU hour in these kernels. Of 66 earlier changes of kernel sources, 30 helped (docs/kernels.md). At these odds, the work pays from $3,900 / ($0.01 × 30 / 66) = 870,000 GPU hours on.");
+        insta::assert_snapshot!(larger_gain(&report).unwrap(), @" Larger gains need other source code: change the source of `tiled` to load less from global memory, or have more loads in flight. That is up to 5 days of human work ($3,900), and brings 1.048× over all cases if it becomes faster, at most 1.145×. Such a gain saves $0.01 of each GPU hour in these kernels. Of 66 earlier changes of kernel sources, 30 helped (docs/kernels.md). At these odds, the work pays from $3,900 / ($0.01 × 30 / 66) = 870,000 GPU hours on.");
         for choice in report.options.iter_mut().filter(|choice| choice.kind == "go_on") {
             choice.expected = Some(1.05);
         }
@@ -233,7 +237,7 @@ mod tests {
         assert_eq!(
             gain(&report, &choice).unwrap(),
             "1.048× over all cases if it becomes faster, at most 1.145×. Loads from global memory take \
-             33% of the time on `b1h1s128` (measured)."
+             33% of the time on `b1h1s128` (measured)"
         );
     }
 }

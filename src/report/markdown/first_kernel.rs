@@ -55,7 +55,7 @@ pub(in crate::report) fn on_fma_pipes(report: &Report, case: &str) -> Option<Str
     }
     let busy = format!("its floating-point (FMA) pipes work {} of the time", percent(fma_us / first_us));
     if by_tensor_cores < MIN_FACTOR {
-        return Some(format!("Mostly it waits: {busy}. Tensor cores would gain little."));
+        return Some(format!("Mostly it waits: {busy}."));
     }
     let waiting = format!("{busy}, so without waiting they would need {} us", us(fma_us));
     let floor = format!("with them, the floor is {} lower", times(by_tensor_cores));
@@ -175,10 +175,7 @@ mod tests {
     fn the_distance_to_the_floor_is_divided_at_the_peak_of_the_fma_pipes() {
         let mut report = full();
         let launch_bound = on_fma_pipes(&report, "b1h1s128").unwrap();
-        assert_eq!(
-            launch_bound,
-            "Mostly it waits: its floating-point (FMA) pipes work 0.67% of the time. Tensor cores would gain little."
-        );
+        assert_eq!(launch_bound, "Mostly it waits: its floating-point (FMA) pipes work 0.67% of the time.");
         report.cases[0].floor_us = Some(0.1);
         insta::assert_snapshot!(on_fma_pipes(&report, "b1h1s128").unwrap(), @"Mostly it waits: its floating-point (FMA) pipes work 0.67% of the time. At full speed, they would do this work in 0.533 us.");
         report.cases[0].best_us = Some(0.2);

@@ -26,13 +26,13 @@ pub(super) fn sentences(report: &Report, families: &[FamilyFacts]) -> Option<Str
     let lacks_them = without_tensor_cores.is_some() || findings.iter().any(|found| found.rule == "tensor-cores-unused");
     let divided = first_kernel::on_fma_pipes(report, case).filter(|_| lacks_them);
     let head = match first.iter().any(is_shown) {
-        true => "Causes, with what removing each gained (gains overlap)",
+        true => "Causes, with what a change against each gained (gains overlap)",
         false => "Probable causes",
     };
-    let causes = (!causes.is_empty()).then(|| format!("{head}: {}.", numbered(&causes)))?;
+    let causes = (!causes.is_empty()).then(|| format!("{head}:{}", numbered(&causes)))?;
     let own = report.cases.iter().find(|one| one.case == *case)?;
     let size = size(report, own, family, families)?;
-    joined([Some(size), divided.or(without_tensor_cores), most_expensive(report), Some(causes), tuned(report)])
+    joined([Some(size), divided.or(without_tensor_cores), most_expensive(report), tuned(report), Some(causes)])
 }
 
 /// The share of the first kernel's time from which its most expensive kind of instruction is named.
@@ -45,14 +45,11 @@ fn most_expensive(report: &Report) -> Option<String> {
     Some(format!("Without its {}, it takes {} less time (measured).", kind.text(), percent(share)))
 }
 
-/// Numbers several causes: `(1) the first; (2) the second`.
+/// Numbers several causes, as a list below the sentence.
 fn numbered(causes: &[String]) -> String {
     match causes {
-        [only] => only.clone(),
-        several => {
-            let told = several.iter().enumerate().map(|(at, cause)| format!("({}) {cause}", at + 1));
-            told.collect::<Vec<_>>().join("; ")
-        }
+        [only] => format!(" {only}."),
+        several => several.iter().enumerate().map(|(at, cause)| format!("\n  {}. {cause}.", at + 1)).collect(),
     }
 }
 
