@@ -20,22 +20,31 @@ const CLOSED: [(&str, &str); 2] = [("cudnn", "cuDNN"), ("nvjet", "cuBLAS")];
 /// How many times as many instructions or bytes are worth naming.
 const MANY: f64 = 1.25;
 
-/// Says why the winners with the largest leads that the counters show are faster than a baseline. None if they show no lead.
+/// Says why the winners with the largest leads that the counters show are faster than a baseline: several as a list below a
+/// sentence. None if they show no lead.
 pub(super) fn over_baselines(leads: &[CountedLead]) -> Option<String> {
     let shown = leads.iter().filter(|lead| lead.over == BASELINE && lead.shown && lead.ratio > 1.0).take(MAX_LEADS);
     let shown: Vec<&CountedLead> = shown.collect();
-    if shown.is_empty() {
-        return None;
+    let closed = CLOSED.into_iter().filter(|(start, _)| shown.iter().any(|lead| lead.kernel.starts_with(start)));
+    let closed = listed(&closed.map(|(_, library)| library.to_owned()).collect::<Vec<_>>());
+    match &*shown {
+        [] => None,
+        [only] => {
+            let more = closed
+                .map(|libraries| format!(" More is not known of the kernels of {libraries}, whose source is closed."));
+            Some(format!("{}{}", told(only, 1), more.unwrap_or_default()))
+        }
+        several => {
+            let head = match closed {
+                Some(libraries) => format!(
+                    "Of the kernels of {libraries}, whose source is closed, no more is known than hardware counters show:"
+                ),
+                None => "Hardware counters show more:".to_owned(),
+            };
+            let items = several.iter().map(|lead| format!("\n  - {}", told(lead, 1)));
+            Some(format!("{head}{}", items.collect::<String>()))
+        }
     }
-    let told = shown.iter().map(|lead| told(lead, 1));
-    let libraries: Vec<String> = CLOSED
-        .into_iter()
-        .filter(|(start, _)| shown.iter().any(|lead| lead.kernel.starts_with(start)))
-        .map(|(_, library)| library.to_owned())
-        .collect();
-    let closed = listed(&libraries)
-        .map(|libraries| format!("More is not known of the kernels of {libraries}, whose source is closed."));
-    Some(told.chain(closed).collect::<Vec<_>>().join(" "))
 }
 
 /// Says why baselines are faster than the winners that they lead most, as far as the counters show it. None if they show no such
