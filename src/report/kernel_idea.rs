@@ -241,9 +241,9 @@ impl KernelIdea<'_> {
                     .cause
                     .map(|(case, cause)| format!("; on `{}`, {}", case.case, cause.cause))
                     .unwrap_or_default();
-                let lines = part.lines().map(|lines| format!(", and {lines}")).unwrap_or_default();
+                let lines = part.lines().map(|lines| format!(". {lines}")).unwrap_or_default();
                 format!(
-                    "{} {} {} of the time on {} (measured){lines}{cause}{}",
+                    "{} {} {} of the time on {} (measured){cause}{}{lines}",
                     part.name(),
                     part.verb(),
                     part.share(),

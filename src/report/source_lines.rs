@@ -14,11 +14,11 @@ pub(super) fn of(breakdown: &Breakdown, removed: Removed) -> &[Line] {
 pub(super) fn first(case: &Case, removed: Removed) -> Option<String> {
     let lines = of(case.breakdown.as_ref()?, removed);
     let first = lines.first()?;
-    let line = format!("line {} of the source for `{}`", first.line, case.case);
+    let (line, code) = (format!("line {} of the source for `{}`", first.line, case.case), code(&first.text));
     Some(match (lines.len() - 1, first.share.filter(|share| *share > 0.0)) {
-        (0, _) => format!("all of it is on {line}"),
-        (_, Some(share)) => format!("{} of the time is on {line}", percent(share)),
-        (more, None) => format!("they are on {}, such as {line}", counted(more + 1, "line")),
+        (0, _) => format!("All of these instructions are on {line}: {code}"),
+        (_, Some(share)) => format!("The most expensive line, with {} of the time, is {line}: {code}", percent(share)),
+        (more, None) => format!("These instructions are on {}, such as {line}: {code}", counted(more + 1, "line")),
     })
 }
 
@@ -71,8 +71,8 @@ mod tests {
         ]);
         let told = [Removed::GlobalLoads, Removed::AllKindsAndWaits].map(|removed| first(&case, removed).unwrap());
         insta::assert_snapshot!(told.join("\n"), @"
-        18% of the time is on line 113 of the source for `b1h1s128`
-        all of it is on line 9 of the source for `b1h1s128`
+        The most expensive line, with 18% of the time, is line 113 of the source for `b1h1s128`: `load('113') | x`
+        All of these instructions are on line 9 of the source for `b1h1s128`: `load('9') | x`
         ");
         insta::assert_snapshot!(winners(std::slice::from_ref(&case)).unwrap(), @r#"
         | case | kind | share of the time | line | source | places | without this line alone |
