@@ -91,19 +91,19 @@ pub(in crate::report) fn costs(report: &Report) -> Option<String> {
     let launches: Vec<f64> = known.iter().filter_map(|one| one.share(Removed::Work)).collect();
     let all: Vec<f64> = known.iter().filter_map(|one| one.share(Removed::AllKinds)).collect();
     let winners = if known.len() == 1 { "winner's" } else { "winners'" };
-    let rest = format!("{},", if waits.is_empty() { OTHER } else { OTHER_THAN_WAITS });
-    let parts = [
-        ("loads, arithmetic and stores take", " together", all),
-        (WAITS, "", waits),
-        ("the launch", "", launches),
-        (&rest, "", others),
-    ];
-    let parts = parts.iter().filter_map(|(name, end, shares)| Some(format!("{name} {}{end}", range(shares)?)));
-    let parts = listed(&parts.collect::<Vec<_>>());
-    let parts = parts.map(|parts| format!("Of the {winners} time, {parts} (measured by removing instructions)."));
-    let kind = format!("The largest single kind of instruction is {}; single kinds overlap.", told.join(", "));
-    let sentences: Vec<String> = parts.into_iter().chain([kind]).collect();
-    (!told.is_empty()).then(|| sentences.join(" "))
+    let rest = if waits.is_empty() { OTHER } else { OTHER_THAN_WAITS };
+    let told = (!told.is_empty()).then(|| told.join(", "))?;
+    let kinds = match range(&all) {
+        Some(all) => format!(
+            "Loads, arithmetic and stores together take {all} of the {winners} time (measured by removing instructions). The largest \
+             single kind is {told}; kinds overlap."
+        ),
+        None => format!("The largest single kind of instruction is {told}; single kinds overlap."),
+    };
+    let parts = [("the launch", launches), (WAITS, waits), (rest, others)];
+    let parts = parts.iter().filter_map(|(name, shares)| Some(format!("{name} ({})", range(shares)?)));
+    let parts = listed(&parts.collect::<Vec<_>>()).map(|parts| format!(" The other parts of the time are {parts}."));
+    Some(format!("{kinds}{}", parts.unwrap_or_default()))
 }
 
 #[cfg(test)]

@@ -20,10 +20,10 @@ pub(super) fn improved(report: &Report) -> Option<String> {
     let of_all = if all == 1 { "the improved case".to_owned() } else { format!("all {all} improved cases") };
     let ratios = is_measured.then(|| match all - apart {
         paired if paired == all => format!("*Before / now* of {of_all} comes from one run."),
-        0 => format!("*Before* and *now* of {of_all} are of two runs, so changes of the machine count, too."),
+        0 => format!("*Before* and *now* of {of_all} are of two runs, between which the machine may have changed."),
         paired => format!(
-            "On {paired} of the {all} improved cases, *before* and *now* took turns in one run; on the other {apart}, they \
-             are of two runs, so changes of the machine count, too."
+            "On {paired} of the {all} improved cases, *before* and *now* were timed in turns, in one run; on the other {apart}, they \
+             are of two runs, between which the machine may have changed."
         ),
     });
     let improved = [ratios, Some(found_by(report.improved_by))].into_iter().flatten().filter(|_| all > 0);
@@ -126,8 +126,8 @@ mod tests {
         let ratio = Some(Ratio { paired: true, ..change.ratio.unwrap() });
         report.cases[1].change = Some(crate::report::contract::Change { ratio, ..change });
         insta::assert_snapshot!([of_two, improved(&report).unwrap()].join("\n"), @"
-        *Before* and *now* of all 2 improved cases are of two runs, so changes of the machine count, too. Of their winners, the search found 1, in 2 confirmed improvements; the final, which decides between near ties, chose 1.
-        On 1 of the 2 improved cases, *before* and *now* took turns in one run; on the other 1, they are of two runs, so changes of the machine count, too. Of their winners, the search found 1, in 2 confirmed improvements; the final, which decides between near ties, chose 1.
+        *Before* and *now* of all 2 improved cases are of two runs, between which the machine may have changed. Of their winners, the search found 1, in 2 confirmed improvements; the final, which decides between near ties, chose 1.
+        On 1 of the 2 improved cases, *before* and *now* were timed in turns, in one run; on the other 1, they are of two runs, between which the machine may have changed. Of their winners, the search found 1, in 2 confirmed improvements; the final, which decides between near ties, chose 1.
         ");
         report.cases.iter_mut().for_each(|case| case.change = None);
         assert_eq!(improved(&report), None);

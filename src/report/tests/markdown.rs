@@ -52,7 +52,7 @@ fn a_session_reads_as_markdown() {
     | b8h8s512 | 400.00 | 400.00 (not confirmed) | the same kernel | tiled | - | - | 1.000 (launch) | idle SMs: 2 blocks on 58 |
     | b16h8s512 | - | - | - | - | - | - | 1.000 (launch) | - |
 
-    *Before* and *now* of the improved case are of two runs, so changes of the machine count, too. The search found its winner.
+    *Before* and *now* of the improved case are of two runs, between which the machine may have changed. The search found its winner.
 
     **How to read it.** Session 2, finished (its time budget is spent). Durations are wall time since the start. A *family* is a kernel source with parameters; a *variant* has a value for each; an *iteration* tries one. A *case* is one shape: `b1h1s128` is S = 128 (the sequence length). *Baselines* (PyTorch 2.9.0, in CUDA graphs like ours): `torch sdpa (flash)`.
 
