@@ -56,7 +56,8 @@ fn near_ties(report: &Report) -> Option<String> {
     match ties.len() {
         0 => None,
         1..=MAX_TIES => Some(format!(
-            "Within 2% of the winner is {}, so the choice of the family matters little there.",
+            "Within 2% of the winner {} {}, so the choice of the family matters little there.",
+            if families.len() == 1 { "is" } else { "are" },
             listed(&named.collect::<Option<Vec<_>>>()?)?
         )),
         some => Some(format!(
