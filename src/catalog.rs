@@ -87,6 +87,13 @@ impl Project {
         Ok((sound, broken))
     }
 
+    /// Reads the workloads that have a case, sorted by name. Broken workloads are left out.
+    pub fn workloads_with(&self, case: &str) -> anyhow::Result<Vec<Workload>> {
+        let (mut workloads, _) = self.workloads()?;
+        workloads.retain(|workload| workload.case(case).is_ok());
+        Ok(workloads)
+    }
+
     /// Reads one workload. The error for an unknown name suggests the nearest one.
     pub fn workload(&self, name: &str) -> anyhow::Result<Workload> {
         let names = self.workload_names()?;

@@ -173,6 +173,9 @@ fn kernels_that_cannot_be_measured_are_refused_with_a_remedy() {
     let sandbox = Sandbox::new();
     insta::assert_snapshot!(refused(&sandbox, "3", &[]), @"2 error: there are no sessions yet: run `optloop start` first");
     insta::assert_snapshot!(refused(&sandbox, "small/s64", &[]), @"2 error: no winner of small/s64 is committed: there is no kernels/variants/fake-device-no-kernel-was-executed-132sm-16gib/small/s64.json");
+    insta::assert_snapshot!(refused(&sandbox, "s64", &[]), @"2 error: no winner of small/s64 is committed: there is no kernels/variants/fake-device-no-kernel-was-executed-132sm-16gib/small/s64.json");
+    insta::assert_snapshot!(refused(&sandbox, "s46", &[]), @"2 error: there is no family or case `s46` (did you mean `s4d4`?)");
+    insta::assert_snapshot!(refused(&sandbox, "s64", &["--workload", "smal"]), @"2 error: there is no workload `smal` (did you mean `small`?); kernels/workloads/ has: small");
     insta::assert_snapshot!(refused(&sandbox, "smal/s64", &[]), @"2 error: there is no workload `smal` (did you mean `small`?); kernels/workloads/ has: small");
     insta::assert_snapshot!(refused(&sandbox, "toy", &["--workload", "small"]), @"2 error: `toy` is a family: choose a case of small with --case");
     insta::assert_snapshot!(refused(&sandbox, "toy:TILE=7", &["--workload", "small", "--case", "s64"]), @"2 error: TILE=7 is not one of the values of family `toy`: [4, 8, 16, 32, 64]");
@@ -304,10 +307,12 @@ fn a_winner_of_another_device_is_measured_where_this_one_has_none() {
     let theirs = "kernels/variants/another-gpu-1sm-4gib/small";
     std::fs::create_dir_all(sandbox.path("kernels/variants/another-gpu-1sm-4gib")).unwrap();
     std::fs::rename(sandbox.path(FAKE_WINNERS), sandbox.path(theirs)).unwrap();
-    let output = sandbox.optloop(&["bench", "small/s64", "--device", "fake", "--samples", "24"]);
+    let output = sandbox.optloop(&["bench", "s64", "--device", "fake", "--samples", "24"]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{said}");
-    insta::assert_snapshot!(said.lines().next().unwrap(), @"small/s64 has no winner of the fake device (no kernel was executed): measuring kernels/variants/another-gpu-1sm-4gib/small/s64.json, the winner of another device");
+    insta::assert_snapshot!(said.lines().next().unwrap(), @"small/s64 has no winner of the fake device (no kernel was executed): taking kernels/variants/another-gpu-1sm-4gib/small/s64.json, the winner of another device");
+    let diagnosed = sandbox.succeeds(&["diagnose", "s64", "--device", "fake"]);
+    assert!(diagnosed.starts_with("small/s64 on "), "{diagnosed}");
 
     // The code of another architecture does not run here.
     sandbox.replace(&format!("{theirs}/s64.json"), "\"arch\": \"sm_90a\"", "\"arch\": \"sm_80\"");

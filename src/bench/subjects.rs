@@ -54,6 +54,41 @@ impl Bench {
         }
     }
 
+    /// Returns the committed winner that a case alone names, and any other name as it is. A family of that name comes first. If
+    /// several workloads have the case, `workload` chooses one, or else `session.workload` in config.toml. Every error is a usage
+    /// error.
+    pub fn of_case(&self, what: KernelName, workload: Option<&str>) -> anyhow::Result<KernelName> {
+        let KernelName::Configuration { family: case, params } = &what else { return Ok(what) };
+        if !params.is_empty() || self.families.names().any(|family| family == case) {
+            return Ok(what);
+        }
+        let all = self.project.workloads_with(case)?;
+        let found: Vec<&Workload> = all.iter().filter(|one| workload.is_none_or(|name| one.name == name)).collect();
+        let default = found.iter().find(|one| one.name == self.config.session.workload);
+        match (default, &*found) {
+            (Some(one), _) | (None, [one]) => {
+                Ok(KernelName::Winner { workload: one.name.clone(), case: case.as_str().into() })
+            }
+            (None, [one, other, ..]) => {
+                bail!("several workloads have a case `{case}`: name {}/{case} or {}/{case}", one.name, other.name)
+            }
+            (None, []) => self.not_a_case(case, workload.filter(|_| !all.is_empty())).map(|()| what),
+        }
+    }
+
+    /// Says what is wrong with a name that is no family, if it looks like a case. `workload` lacks a case that others have.
+    fn not_a_case(&self, name: &str, workload: Option<&str>) -> anyhow::Result<()> {
+        if let Some(workload) = workload {
+            self.project.workload(workload)?.case(name).map_err(anyhow::Error::msg)?;
+        }
+        let (workloads, _) = self.project.workloads()?;
+        let cases = workloads.iter().flat_map(|workload| workload.cases.iter().map(|case| case.name.as_str()));
+        match did_you_mean(name, self.families.names().chain(cases)) {
+            hint if hint.is_empty() => Ok(()),
+            hint => bail!("there is no family or case `{name}`{hint}"),
+        }
+    }
+
     /// Returns the sidecar of another device's winner, where a case has no winner of this device and only one that this
     /// device can run: it is compiled for the same architecture.
     pub fn winner_of_another_device(&self, workload: &str, case: &str) -> Option<PathBuf> {

@@ -84,7 +84,7 @@ impl Families {
     }
 
     /// Returns the names of all families, sorted.
-    fn names(&self) -> impl Iterator<Item = &str> {
+    pub fn names(&self) -> impl Iterator<Item = &str> {
         let (sound, broken) = (self.sound.iter().map(|one| &one.name), self.broken.iter().map(|one| &one.name));
         let mut names: Vec<&str> = sound.chain(broken).map(String::as_str).collect();
         names.sort_unstable();

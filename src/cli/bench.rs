@@ -40,8 +40,8 @@ const BASELINE: &str = "baseline";
 /// Arguments of `optloop bench`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Kernel to measure: a .cu file next to its sidecar, a sidecar, WORKLOAD/CASE for a committed winner, the number
-    /// of an iteration, or a family with its non-default parameters: attention-scalar:BR=64,BC=32
+    /// Kernel to measure: a .cu file next to its sidecar, a sidecar, CASE or WORKLOAD/CASE for a committed winner, the
+    /// number of an iteration, or a family with its non-default parameters: attention-scalar:BR=64,BC=32
     what: String,
 
     /// Kernel to compare with, named in the same way, or `baseline`: the workload's baseline, or its initial kernel if
@@ -136,7 +136,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     }
     args.samples.into_iter().for_each(|samples| bench.take_samples(samples));
     let selection = Selection { workload: args.workload.as_deref(), cases: &args.cases };
-    let what = elsewhere(&bench, project, what);
+    let what = resolved(&bench, project, what, selection).map_err(usage)?;
     let challengers = bench.subjects(&what, selection).await.map_err(usage)?;
     let mut wanted = Vec::new();
     for challenger in challengers {
@@ -201,16 +201,23 @@ pub(super) async fn open(
     Bench::new(project, config, exe, compiler, worker, monitor).map_err(usage)
 }
 
-/// Names the winner of another device, if a case has none of this device. README's first call works on any machine so.
-fn elsewhere(bench: &Bench, project: &Project, what: KernelName) -> KernelName {
-    let KernelName::Winner { workload, case } = &what else { return what };
-    let Some(sidecar) = bench.winner_of_another_device(workload, case) else { return what };
+/// Names the winner of a case that is named alone, and that of another device if a case has none of this device. README's first
+/// call works on any machine so.
+pub(super) fn resolved(
+    bench: &Bench,
+    project: &Project,
+    what: KernelName,
+    selection: Selection<'_>,
+) -> anyhow::Result<KernelName> {
+    let what = bench.of_case(what, selection.workload)?;
+    let KernelName::Winner { workload, case } = &what else { return Ok(what) };
+    let Some(sidecar) = bench.winner_of_another_device(workload, case) else { return Ok(what) };
     say(&format!(
-        "{workload}/{case} has no winner of the {}: measuring {}, the winner of another device",
+        "{workload}/{case} has no winner of the {}: taking {}, the winner of another device",
         bench.device().name,
         sidecar.strip_prefix(project.root()).unwrap_or(&sidecar).display()
     ));
-    KernelName::File(sidecar)
+    Ok(KernelName::File(sidecar))
 }
 
 /// Returns the kernels to compare a challenger with, on the challenger's case.
@@ -219,7 +226,8 @@ async fn others(bench: &Bench, challenger: &Subject, against: &[KernelName]) -> 
     let selection = Selection { workload: Some(&challenger.workload.name), cases: &cases };
     let mut others = Vec::new();
     for what in against {
-        let found = bench.subjects(what, selection).await.context("--against")?;
+        let what = bench.of_case(what.clone(), selection.workload).context("--against")?;
+        let found = bench.subjects(&what, selection).await.context("--against")?;
         others.extend(found.into_iter().map(|other| (Role::Incumbent, other)));
     }
     Ok(others)

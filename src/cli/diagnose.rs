@@ -32,8 +32,8 @@ const MAX: usize = 5;
 /// Arguments of `optloop diagnose`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Kernel to diagnose: a .cu file next to its sidecar, a sidecar, WORKLOAD/CASE for a committed winner, the number
-    /// of an iteration, or a family with its non-default parameters: attention-scalar:BR=64,BC=32
+    /// Kernel to diagnose: a .cu file next to its sidecar, a sidecar, CASE or WORKLOAD/CASE for a committed winner, the
+    /// number of an iteration, or a family with its non-default parameters: attention-scalar:BR=64,BC=32
     what: String,
 
     /// Workload of a family or file [default: for a family, session.workload in config.toml if that has its op, else the
@@ -92,6 +92,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let mut claims = project.claim("diagnose")?;
     let mut bench = bench::open(project, config.clone(), &choice, &mut claims).await?;
     let selection = Selection { workload: args.workload.as_deref(), cases: &args.cases };
+    let what = bench::resolved(&bench, project, what, selection).map_err(usage)?;
     let subjects = bench.subjects(&what, selection).await.map_err(usage)?;
     for subject in &subjects {
         trust::admit_oracle(project, &config, &args.trust, &subject.workload)?;

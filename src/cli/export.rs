@@ -82,15 +82,17 @@ fn selected(project: &Project, what: &str) -> anyhow::Result<(Workload, Vec<Case
         return Ok((workload, cases));
     }
     // A broken workload is of no importance here, unless it is named.
-    let all: Vec<Workload> = names.iter().filter_map(|name| project.workload(name).ok()).collect();
-    let mut with_case = all.iter().filter_map(|workload| Some((workload, workload.case(what).ok()?)));
-    match (with_case.next(), with_case.next()) {
-        (Some((workload, case)), None) => Ok((workload.clone(), vec![case.clone()])),
-        (Some((one, _)), Some((other, _))) => Err(usage_sentence(format!(
+    match &*project.workloads_with(what).map_err(usage)? {
+        [workload] => {
+            let case = workload.case(what).map_err(usage_sentence)?.clone();
+            Ok((workload.clone(), vec![case]))
+        }
+        [one, other, ..] => Err(usage_sentence(format!(
             "several workloads have a case `{what}`: name {}/{what} or {}/{what}",
             one.name, other.name
         ))),
-        (None, _) => {
+        [] => {
+            let (all, _) = project.workloads().map_err(usage)?;
             let cases = all.iter().flat_map(|workload| workload.cases.iter().map(|case| case.name.as_str()));
             let hint = did_you_mean(what, names.iter().map(String::as_str).chain(cases));
             Err(usage_sentence(format!("there is no workload or case `{what}`{hint}")))
