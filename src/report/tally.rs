@@ -16,18 +16,16 @@ pub(super) fn tally(report: &Report) -> Option<String> {
         1 => "; 1 more was not counted".to_owned(),
         some => format!("; {some} more were not counted"),
     };
-    let over = over(&leads.iter().map(|one| counted_as(one, report)).collect::<Vec<_>>());
+    let roles: Vec<&str> = leads.iter().map(|one| counted_as(one, report)).collect();
     match (leads.len(), other) {
         (0, _) => None,
         (1, Some(other)) => {
             Some(format!("What a virtual GPU counted does not explain {}, the only such lead{uncounted}.", why(other)))
         }
-        (all, other) => {
+        (_, other) => {
             let other = other.map(|other| format!(", but not {}", why(other))).unwrap_or_default();
-            let (counted, explained) = (counted(all, "lead"), self::explained(&leads));
-            Some(format!(
-                "Of {counted} that a virtual GPU counted ({over}), its counts explain {explained}{other}{uncounted}."
-            ))
+            let (all, explained) = (leads_over(&roles), self::explained(&leads));
+            Some(format!("Of {all} that a virtual GPU counted, its counts explain {explained}{other}{uncounted}."))
         }
     }
 }
@@ -103,6 +101,16 @@ fn over(roles: &[&str]) -> String {
     told.collect::<Vec<_>>().join(", ")
 }
 
+/// Counts leads by what they are over: `3 leads over another family`, or `13 leads (9 over another family, 4 over a committed
+/// winner)`.
+fn leads_over(roles: &[&str]) -> String {
+    let (all, over) = (counted(roles.len(), "lead"), over(roles));
+    match over.split_once(" over ") {
+        Some((_, what)) if !over.contains(", ") => format!("{all} over {what}"),
+        _ => format!("{all} ({over})"),
+    }
+}
+
 /// A lead that is not explained, because the virtual GPU has not counted both kernels.
 pub(super) struct NotCounted<'a> {
     /// The case.
@@ -165,8 +173,8 @@ mod tests {
         report.rival_advantages.push(on("b16h8s512", false));
         insta::assert_snapshot!([alone, two, told(&report)].join("\n"), @"
         What a virtual GPU counted does not explain why `tiled` is 1.20× as fast as `split-k` on `b1h1s128`, the only such lead; 1 more was not counted.
-        Of 2 leads that a virtual GPU counted (2 over another family), its counts explain 1, but not why `tiled` is 1.20× as fast as `split-k` on `b1h1s128`; 1 more was not counted.
-        Of 3 leads that a virtual GPU counted (3 over another family), its counts explain 1; 1 more was not counted.
+        Of 2 leads over another family that a virtual GPU counted, its counts explain 1, but not why `tiled` is 1.20× as fast as `split-k` on `b1h1s128`; 1 more was not counted.
+        Of 3 leads over another family that a virtual GPU counted, its counts explain 1; 1 more was not counted.
         ");
     }
 }
