@@ -125,7 +125,7 @@ fn explain(report: &mut Report, input: &ReportInput<'_>) {
     let cases = &report.cases;
     report.first_breakdown = first_breakdown(&report.diagnoses, record);
     report.ablated_leads = breakdown::leads(cases, record);
-    report.counted_leads = counted_leads::of(cases, record);
+    report.counted_leads = counted_leads::of(cases, input);
     report.first_advantage = advantage::over_first(cases, &report.diagnoses, input);
     report.progress = pictures::progress(record, cases);
     report.lineages = pictures::lineages(cases, input);

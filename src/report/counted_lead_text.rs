@@ -5,7 +5,7 @@ use super::changes::listed;
 use super::contract::{CountedLead, CyclePart};
 use super::counted_leads::BASELINE;
 use super::cycle_parts::{compared, sums, what};
-use super::format::{fine, times, us};
+use super::format::{counted, fine, times, us};
 
 /// The share of the difference from which a part is worth naming, and the most parts to name.
 const MIN_SHARE: f64 = 0.15;
@@ -141,12 +141,23 @@ fn more_of(lead: &CountedLead, is_ahead: bool) -> Vec<String> {
     let instructions = told(lead.instructions).map(|factor| format!("executes {} the instructions", times(factor)));
     let bytes = told(lead.l2_bytes).map(|factor| format!("moves {} the bytes from and to L2", times(factor)));
     let fewer = |both: Option<[u64; 2]>| both.filter(|both| is_ahead && has_fewer(*both));
-    let idle = fewer(lead.busy_sms).map(|[other, winner]| format!("runs on {other} SMs instead of {winner}"));
-    let at_once = lead.resident_blocks.filter(|[other, winner]| other < winner).map(|[other, winner]| {
-        format!(" ({other} instead of {winner} on an SM at a time, so less runs while one waits)")
+    let each = lead.blocks_each.as_ref().filter(|each| each.blocks[0] < each.blocks[1]).map(|each| {
+        let [other, winner] = each.blocks;
+        format!("{} instead of {winner} for each {}", counted(other as usize, "block"), each.dims)
     });
-    let at_once = at_once.unwrap_or_default();
-    let coarser =
-        || fewer(lead.blocks).map(|[other, winner]| format!("has {other} blocks instead of {winner}{at_once}"));
+    let at_once = lead
+        .resident_blocks
+        .filter(|[other, winner]| other < winner)
+        .map(|[other, winner]| format!("{other} instead of {winner} on an SM at a time, so less runs while one waits"));
+    let because = |reasons: &[&Option<String>]| {
+        let reasons: Vec<&str> = reasons.iter().filter_map(|reason| reason.as_deref()).collect();
+        if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", and ")) }
+    };
+    let idle = fewer(lead.busy_sms)
+        .map(|[other, winner]| format!("runs on {other} SMs instead of {winner}{}", because(&[&each])));
+    let coarser = || {
+        let [other, winner] = fewer(lead.blocks)?;
+        Some(format!("has {other} blocks instead of {winner}{}", because(&[&each, &at_once])))
+    };
     idle.or_else(coarser).into_iter().chain(instructions).chain(bytes).collect()
 }

@@ -4,8 +4,9 @@
 //! The [parts](super::cycle_parts) of both kernels add up to their cycles, so the difference of a part is its share of the lead.
 
 use super::advantage::MIN_FACTOR;
-use super::contract::{Case, CountedLead};
-use super::{baseline_kernels, began, cycle_parts, rivals};
+use super::changes::listed;
+use super::contract::{BlocksEach, Case, CountedLead};
+use super::{ReportInput, baseline_kernels, began, cycle_parts, rivals};
 use crate::domain::counters::{CountedBaseline, Counters, LaunchCounters};
 use crate::domain::record::{IterationRecord, SessionRecord};
 
@@ -18,25 +19,35 @@ pub(super) const BASELINE: &str = "baseline";
 
 /// Compares the winner of each case with its fastest baseline, with the committed winner that it beat and with variants of other
 /// families, where the counters of both are known. The largest lead is first.
-pub(super) fn of(cases: &[Case], record: &SessionRecord) -> Vec<CountedLead> {
+pub(super) fn of(cases: &[Case], input: &ReportInput<'_>) -> Vec<CountedLead> {
     let mut leads: Vec<CountedLead> = cases
         .iter()
-        .flat_map(|case| over_baseline(case, record).into_iter().chain(over_variants(case, record)))
+        .flat_map(|case| over_baseline(case, input).into_iter().chain(over_variants(case, input.record)))
         .collect();
     leads.sort_by(|a, b| b.ratio.total_cmp(&a.ratio));
     leads
 }
 
-fn over_baseline(case: &Case, record: &SessionRecord) -> Option<CountedLead> {
+fn over_baseline(case: &Case, input: &ReportInput<'_>) -> Option<CountedLead> {
     let (baseline, ratio) = (case.baseline.as_ref()?, case.ratio_to_baseline?.estimate);
     let of_baseline = |one: &&CountedBaseline| one.case == case.case && one.name == baseline.name;
-    let theirs = record.baseline_counters.iter().find(of_baseline)?.counters.as_ref().ok()?;
+    let theirs = input.record.baseline_counters.iter().find(of_baseline)?.counters.as_ref().ok()?;
     let lead = lead(case, (BASELINE, &baseline.name), ratio, theirs)?;
     let blocks = baseline_kernels::blocks(case);
     let both = [Some(theirs), case.counters.as_ref()];
     let resident = |at: usize| resident_blocks(both[at]?, blocks?[at], case.sms);
     let resident_blocks = resident(0).zip(resident(1)).map(|(theirs, ours)| [theirs, ours]);
-    Some(CountedLead { busy_sms: baseline_kernels::busy_sms(case), blocks, resident_blocks, ..lead })
+    let blocks_each = blocks.and_then(|blocks| blocks_each(case, blocks, input.independent_dims));
+    Some(CountedLead { busy_sms: baseline_kernels::busy_sms(case), blocks, blocks_each, resident_blocks, ..lead })
+}
+
+/// Divides the blocks of both kernels by the problems of a case that are independent of each other.
+fn blocks_each(case: &Case, blocks: [u64; 2], independent: &[&str]) -> Option<BlocksEach> {
+    let sizes = independent.iter().filter_map(|name| case.dims.get(*name));
+    let problems = u64::try_from(sizes.product::<i64>()).ok().filter(|problems| *problems > 1)?;
+    let dims = listed(&independent.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())?;
+    let is_divided = blocks.iter().all(|blocks| blocks % problems == 0);
+    is_divided.then(|| BlocksEach { dims, blocks: blocks.map(|blocks| blocks / problems) })
 }
 
 /// Compares a winner with the slower variants that the session had profiled after it, but for the initial kernel.
@@ -85,6 +96,7 @@ fn lead(case: &Case, (over, other): (&'static str, &str), ratio: f64, theirs: &C
         l2_bytes: pair(LaunchCounters::l2_bytes),
         busy_sms: None,
         blocks: None,
+        blocks_each: None,
         resident_blocks: None,
         products_apart,
         shown: (1.0 / MAX_DISAGREEMENT..=MAX_DISAGREEMENT).contains(&(profiled_more_us / more_us)),
@@ -171,23 +183,24 @@ mod tests {
         |---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|
         | b1h1s128 | torch sdpa (flash) | 2.50× | 75.00 | 61.71 | 4000, 1600 | 800, 960 | 1600, 0 | 800, 480 | 0, 0 | 800, 0 | 1000, 400 | 0, 0 |
         ");
-        let on_fewer = CountedLead { busy_sms: Some([64, 128]), ..lead.clone() };
-        assert!(
-            sentence(&on_fewer).contains(" runs on 64 SMs instead of 128, executes 2.50×"),
-            "{}",
-            sentence(&on_fewer)
-        );
+        let each = |blocks| Some(BlocksEach { dims: "B and H".to_owned(), blocks });
+        let on_fewer = CountedLead { busy_sms: Some([64, 128]), blocks_each: each([1, 2]), ..lead.clone() };
         let with_fewer = CountedLead {
             blocks: Some([128, 256]),
             busy_sms: Some([128, 132]),
             resident_blocks: Some([1, 2]),
             ..lead.clone()
         };
-        assert!(
-            sentence(&with_fewer).contains(" has 128 blocks instead of 256 (1 instead of 2 on an SM at a time, so less runs while one waits), executes"),
-            "{}",
-            sentence(&with_fewer)
-        );
+        let each_with_fewer = CountedLead { blocks_each: each([2, 4]), ..with_fewer.clone() };
+        let grids = [&on_fewer, &with_fewer, &each_with_fewer].map(|lead| {
+            let sentence = sentence(lead);
+            sentence.split_once("which ").unwrap().1.split_once(", executes").unwrap().0.to_owned()
+        });
+        insta::assert_snapshot!(grids.join("\n"), @"
+        runs on 64 SMs instead of 128 (1 block instead of 2 for each B and H)
+        has 128 blocks instead of 256 (1 instead of 2 on an SM at a time, so less runs while one waits)
+        has 128 blocks instead of 256 (2 blocks instead of 4 for each B and H, and 1 instead of 2 on an SM at a time, so less runs while one waits)
+        ");
         let profiled = |profiled_more_us| sentence(&CountedLead { shown: false, profiled_more_us, ..lead.clone() });
         assert!(
             profiled(22.5)
@@ -201,6 +214,16 @@ mod tests {
             told(&[launch(120_000.0, 4800.0, &[("selected", 19.0)])], &ours).counted_leads.is_empty(),
             "few samples"
         );
+    }
+
+    #[test]
+    fn blocks_are_told_for_each_independent_problem_that_they_divide() {
+        let mut case = report(&record_ahead()).cases[0].clone();
+        case.dims = [("B", 8), ("H", 4), ("S", 128)].map(|(name, size)| (name.to_owned(), size)).into();
+        let each = |blocks, dims: &[&str]| blocks_each(&case, blocks, dims).map(|each| (each.dims, each.blocks));
+        assert_eq!(each([32, 128], &["B", "H"]), Some(("B and H".to_owned(), [1, 4])));
+        assert_eq!(each([32, 132], &["B", "H"]), None, "a persistent kernel");
+        assert_eq!(each([32, 128], &[]), None, "one problem");
     }
 
     /// Half of the winner's waits in the state `barrier` are for products. They are no waits at barriers where both kernels have them

@@ -360,7 +360,9 @@ impl TimePart<'_> {
     fn did_not_help(&self) -> Option<String> {
         let names: Vec<String> = self.exhausted().iter().map(|name| format!("`{name}`")).collect();
         if let Some(names) = listed(&names) {
-            return Some(format!("; other values of {names} do not help, although they decide what overlaps"));
+            return Some(format!(
+                "; it takes a change of the source, because no other values of {names} help, which decide what overlaps"
+            ));
         }
         let (case, Finding { tested, .. }) = self.refuted?;
         let change = named(tested.changes.first()?, None, None);

@@ -37,6 +37,9 @@ pub struct CountedLead {
     pub busy_sms: Option<[u64; 2]>,
     /// Blocks of the largest launch of both. Null where those of one are not known, as those of variants.
     pub blocks: Option<[u64; 2]>,
+    /// The same for each combination of the dimensions along which entries are independent of each other. Null where there is one
+    /// combination, or where they do not divide the blocks of both.
+    pub blocks_each: Option<BlocksEach>,
     /// How many of these blocks an SM has at a time: as many as its resources allow, and no more than there are for each SM. Null
     /// where that is not known.
     pub resident_blocks: Option<[u64; 2]>,
@@ -44,6 +47,15 @@ pub struct CountedLead {
     pub products_apart: bool,
     /// Whether the counters show the lead: the two differences have the same sign and are within a factor of 2.
     pub shown: bool,
+}
+
+/// How two kernels divide a problem that is independent of others, such as a head of attention.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BlocksEach {
+    /// The dimensions: `B and H`.
+    pub dims: String,
+    /// Blocks of the other kernel and of the winner.
+    pub blocks: [u64; 2],
 }
 
 /// What a part of the cycles of two kernels went to.

@@ -21,7 +21,7 @@ pub use advice::{Choice, Configuration, Experiment, Outlook};
 pub use beaten::Beaten;
 pub use breakdown::{AblatedLead, Breakdown, Line, Longer, Undivided, Without};
 pub use case::{Baseline, Case, Comparison, NearTie, TimedBaseline, WinnersCurse};
-pub use counted_lead::{CountedLead, CyclePart};
+pub use counted_lead::{BlocksEach, CountedLead, CyclePart};
 pub use diagnosis::{Diagnosis, DiagnosisOf, Divided, Finding, ModelCheck};
 pub use explanation::{
     CaseEffect, Change, Credit, Excluded, FamilyTime, ImprovedBy, Interaction, Ladder, LadderStep, LeftBehind,
