@@ -76,14 +76,19 @@ fn told(lead: &CountedLead, most: usize) -> String {
     let [other, winner] = sums(compared(&lead.parts));
     let [more, less] = if is_ahead { [other, winner] } else { [winner, other] };
     let takes = match lead.shown {
-        true => {
-            let parts = largest_parts(lead, other - winner, most);
-            format!("takes {more:.0} cycles instead of {less:.0} (by hardware counters){parts}")
-        }
+        true => format!("takes {more:.0} cycles instead of {less:.0}{}", largest_parts(lead, other - winner, most)),
         false => format!("takes {} us longer: {}", us(lead.more_us.abs()), not_shown(lead)),
     };
-    let which = listed(&more_of(lead, is_ahead).into_iter().chain([takes]).collect::<Vec<_>>());
-    format!("On `{case}`, {faster} is {factor} as fast as {slower}, which {}.", which.unwrap_or_default())
+    let by = if lead.shown { "By hardware counters, it" } else { "It" };
+    match listed(&more_of(lead, is_ahead)) {
+        Some(which) => {
+            format!("On `{case}`, {faster} is {factor} as fast as {slower}, which {which}. {by} {takes}.")
+        }
+        None if lead.shown => {
+            format!("On `{case}`, {faster} is {factor} as fast as {slower}, which, by hardware counters, {takes}.")
+        }
+        None => format!("On `{case}`, {faster} is {factor} as fast as {slower}, which {takes}."),
+    }
 }
 
 /// Says why the counters do not show a lead.
@@ -145,10 +150,9 @@ fn more_of(lead: &CountedLead, is_ahead: bool) -> Vec<String> {
         let [other, winner] = each.blocks;
         format!("{} instead of {winner} for each {}", counted(other as usize, "block"), each.dims)
     });
-    let at_once = lead
-        .resident_blocks
-        .filter(|[other, winner]| other < winner)
-        .map(|[other, winner]| format!("{other} instead of {winner} on an SM at a time, so less runs while one waits"));
+    let at_once = lead.resident_blocks.filter(|[other, winner]| other < winner).map(|[other, winner]| {
+        format!("{other} instead of {winner} on an SM at a time, so fewer warps run while others wait")
+    });
     let because = |reasons: &[&Option<String>]| {
         let reasons: Vec<&str> = reasons.iter().filter_map(|reason| reason.as_deref()).collect();
         if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", and ")) }

@@ -177,7 +177,7 @@ mod tests {
         let [lead] = &*shown.counted_leads else { panic!("{:?}", shown.counted_leads) };
         let sum = |of: fn(&CyclePart) -> f64| lead.parts.iter().map(of).sum::<f64>();
         assert!((sum(|part| part.other) - 5000.0).abs() < 1e-6 && (sum(|part| part.winner) - 2000.0).abs() < 1e-6);
-        insta::assert_snapshot!(over_baselines(&shown.counted_leads).unwrap(), @"On `b1h1s128`, ours is 2.50× as fast as `torch sdpa (flash)`, which executes 2.50× the instructions, moves 2.00× the bytes from and to L2 and takes 4000 cycles instead of 1600 (by hardware counters): the largest difference is 1600 more cycles in waits for other warps at barriers or for products on tensor cores. More is not known of the kernels of cuDNN, whose source is closed.");
+        insta::assert_snapshot!(over_baselines(&shown.counted_leads).unwrap(), @"On `b1h1s128`, ours is 2.50× as fast as `torch sdpa (flash)`, which executes 2.50× the instructions and moves 2.00× the bytes from and to L2. By hardware counters, it takes 4000 cycles instead of 1600: the largest difference is 1600 more cycles in waits for other warps at barriers or for products on tensor cores. More is not known of the kernels of cuDNN, whose source is closed.");
         insta::assert_snapshot!(crate::report::markdown::counted_leads::table(&shown.counted_leads).unwrap(), @"
         | case | other kernel | other / ours | us more | profiled | cycles | issue | barriers | data | shared memory | pipes | launch | instructions |
         |---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|
@@ -198,8 +198,8 @@ mod tests {
         });
         insta::assert_snapshot!(grids.join("\n"), @"
         runs on 64 SMs instead of 128 (1 block instead of 2 for each B and H)
-        has 128 blocks instead of 256 (1 instead of 2 on an SM at a time, so less runs while one waits)
-        has 128 blocks instead of 256 (2 blocks instead of 4 for each B and H, and 1 instead of 2 on an SM at a time, so less runs while one waits)
+        has 128 blocks instead of 256 (1 instead of 2 on an SM at a time, so fewer warps run while others wait)
+        has 128 blocks instead of 256 (2 blocks instead of 4 for each B and H, and 1 instead of 2 on an SM at a time, so fewer warps run while others wait)
         ");
         let profiled = |profiled_more_us| sentence(&CountedLead { shown: false, profiled_more_us, ..lead.clone() });
         assert!(
@@ -255,7 +255,7 @@ mod tests {
         let lead = lead(&case, (BASELINE, "cublas"), 1.0 / 1.2, &theirs).unwrap();
         let leads = std::slice::from_ref(&lead);
         assert_eq!(over_baselines(leads), None);
-        insta::assert_snapshot!(of_baselines(leads).unwrap(), @"On `m512`, `cublas` is 1.20× as fast as ours, which takes 1920 cycles instead of 1600 (by hardware counters): the largest difference is 768 more cycles in waits for data of global memory or L2, but 224 fewer in waits for arithmetic.");
+        insta::assert_snapshot!(of_baselines(leads).unwrap(), @"On `m512`, `cublas` is 1.20× as fast as ours, which, by hardware counters, takes 1920 cycles instead of 1600: the largest difference is 768 more cycles in waits for data of global memory or L2, but 224 fewer in waits for arithmetic.");
     }
 
     /// The winner waits less for arithmetic, and more at barriers than any one of the others makes up for.
@@ -270,8 +270,8 @@ mod tests {
         let other = CountedLead { case: "m512".into(), kernel: "nvjet_hsh".to_owned(), ..lead.clone() };
         insta::assert_snapshot!(over_baselines(&[lead, other]).unwrap(), @"
         Of the kernels of cuBLAS, whose source is closed, no more is known than hardware counters show:
-          - On `b1h1s128`, ours is 1.11× as fast as `cublas`, which takes 1600 cycles instead of 1440 (by hardware counters): the largest differences are 320 more cycles in waits for arithmetic and 240 more cycles in waits for data of global memory or L2, but 400 fewer in waits for other warps at barriers or for products on tensor cores.
-          - On `m512`, ours is 1.11× as fast as `cublas`, which takes 1600 cycles instead of 1440 (by hardware counters): the largest differences are 320 more cycles in waits for arithmetic and 240 more cycles in waits for data of global memory or L2, but 400 fewer in waits for other warps at barriers or for products on tensor cores.
+          - On `b1h1s128`, ours is 1.11× as fast as `cublas`, which, by hardware counters, takes 1600 cycles instead of 1440: the largest differences are 320 more cycles in waits for arithmetic and 240 more cycles in waits for data of global memory or L2, but 400 fewer in waits for other warps at barriers or for products on tensor cores.
+          - On `m512`, ours is 1.11× as fast as `cublas`, which, by hardware counters, takes 1600 cycles instead of 1440: the largest differences are 320 more cycles in waits for arithmetic and 240 more cycles in waits for data of global memory or L2, but 400 fewer in waits for other warps at barriers or for products on tensor cores.
         ");
     }
 
@@ -303,8 +303,12 @@ mod tests {
         let [lead] = &*shown.counted_leads else { panic!("{:?}", shown.counted_leads) };
         assert_eq!((lead.over, &*lead.other), ("family", "split-k"));
         assert_eq!(over_baselines(&shown.counted_leads), None);
-        insta::assert_snapshot!(over_a_variant(&shown.counted_leads).unwrap(), @"On `b1h1s128`, `tiled` is 1.10× as fast as `split-k`, which takes 1760 cycles instead of 1600 (by hardware counters): the largest difference is 240 more cycles in waits for data of global memory or L2, but 80 fewer in issuing instructions.");
-        assert!(shown.summary.contains("as fast as `split-k`, which takes"), "{}", shown.summary);
+        insta::assert_snapshot!(over_a_variant(&shown.counted_leads).unwrap(), @"On `b1h1s128`, `tiled` is 1.10× as fast as `split-k`, which, by hardware counters, takes 1760 cycles instead of 1600: the largest difference is 240 more cycles in waits for data of global memory or L2, but 80 fewer in issuing instructions.");
+        assert!(
+            shown.summary.contains("as fast as `split-k`, which, by hardware counters, takes"),
+            "{}",
+            shown.summary
+        );
         assert_eq!(
             over_a_variant(&told(70_000.0, 2750.0, 0.0).counted_leads),
             None,

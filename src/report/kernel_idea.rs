@@ -360,8 +360,10 @@ impl TimePart<'_> {
     fn did_not_help(&self) -> Option<String> {
         let names: Vec<String> = self.exhausted().iter().map(|name| format!("`{name}`")).collect();
         if let Some(names) = listed(&names) {
+            let parameters =
+                if self.exhausted().len() == 1 { "the parameter that decides" } else { "the parameters that decide" };
             return Some(format!(
-                "; it takes a change of the source, because no other values of {names} help, which decide what overlaps"
+                ". Other values of {names}, {parameters} what overlaps, do not help, so the source has to change"
             ));
         }
         let (case, Finding { tested, .. }) = self.refuted?;

@@ -19,6 +19,9 @@ const MIN_STEP: f64 = 1.1;
 /// The most ties to name. More are counted.
 const MAX_TIES: usize = 3;
 
+/// What counts of a virtual GPU are.
+const VIRTUAL_GPU: &str = "counted by a virtual GPU, which executes the same code on the CPU";
+
 /// The most counts to name for a winner.
 const MAX_REASONS: usize = 2;
 
@@ -115,18 +118,47 @@ pub(super) fn over_first(report: &Report) -> Option<String> {
     let Some(first) = report.first_advantage.as_ref().filter(|first| first.explained) else {
         return Some(format!("{}. {}", divided_leads::over_first(report)?, divided_leads::saved(report)?));
     };
-    let why = advantage::in_short(first, report.environment.sms, MAX_REASONS);
-    let derived = match report.session.time_source {
-        TimeSource::Modelled => String::new(),
-        _ => format!(
-            " (counted by a virtual GPU, which executes the same code on the CPU; from these counts its model derives {}, and {} \
-             was measured)",
-            times(first.modelled_factor),
-            advantage::factor(first)
-        ),
+    let why = |one: &Advantage| {
+        let why = advantage::in_short(one, report.environment.sms, MAX_REASONS);
+        format!("On `{}`, `{}` {}", one.case, one.after.family, why.trim_start_matches("it "))
     };
-    let (case, family) = (&first.case, &first.after.family);
-    Some(format!("On `{case}`, `{family}` {}{derived}.", why.trim_start_matches("it ")))
+    let derived = |one: &Advantage| match report.session.time_source {
+        TimeSource::Modelled => String::new(),
+        _ => format!("{} derived, {} measured", times(one.modelled_factor), advantage::factor(one)),
+    };
+    let others = of_other_families(report, first);
+    if others.is_empty() {
+        let derived = match report.session.time_source {
+            TimeSource::Modelled => String::new(),
+            _ => format!(
+                "; its model derives {}, and {} was measured",
+                times(first.modelled_factor),
+                advantage::factor(first)
+            ),
+        };
+        return Some(format!("{} ({VIRTUAL_GPU}{derived}).", why(first)));
+    }
+    let item = |one: &Advantage| match &*derived(one) {
+        "" => format!("\n  - {}.", why(one)),
+        derived => format!("\n  - {} ({derived}).", why(one)),
+    };
+    let items: String = std::iter::once(first).chain(others).map(item).collect();
+    Some(format!("What is {VIRTUAL_GPU}, with the factor that its model derives from that:{items}"))
+}
+
+/// Returns the largest lead over the first kernel of each other family that wins, if the counts explain it.
+fn of_other_families<'a>(report: &'a Report, first: &Advantage) -> Vec<&'a Advantage> {
+    let explained = report.advantages.iter().filter(|one| one.role == "first_variant" && one.explained);
+    let mut largest: Vec<&Advantage> = Vec::new();
+    for one in explained.filter(|one| one.after.family != first.after.family) {
+        match largest.iter_mut().find(|known| known.after.family == one.after.family) {
+            Some(known) if one.factor > known.factor => *known = one,
+            Some(_) => {}
+            None => largest.push(one),
+        }
+    }
+    largest.truncate(MAX_EXPLAINED);
+    largest
 }
 
 /// Says why one winner is faster than a committed winner or the next best family: what the largest lead consists of, or else
@@ -152,4 +184,41 @@ pub(super) fn over_rival(report: &Report) -> Option<String> {
         }
     };
     joined([divided_leads::largest_lead(report).or_else(counted), by_hardware])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::profile::tests::launch;
+    use crate::domain::profile::{LaunchProfile, Profile};
+    use crate::report::tests::{record, report};
+
+    /// The first kernel took 80 us on `b1h1s128`, and the winner 50 us.
+    #[test]
+    fn the_lead_over_the_first_kernel_is_told_of_each_family_that_wins() {
+        let mut record = record();
+        let profile = |change: &dyn Fn(&mut LaunchProfile)| {
+            let mut one = launch("attend", 1000.0);
+            change(&mut one);
+            Some(Profile { launches: vec![one], checked_on: None })
+        };
+        record.iterations[0].measurements[0].explanation = profile(&|_| {});
+        record.iterations[2].measurements[0].explanation = profile(&|launch| {
+            launch.modelled_ns = 600.0;
+            launch.warp_instructions /= 20;
+        });
+        let mut report = report(&record);
+        report.first_advantage = Some(report.advantages[0].clone());
+        let alone = over_first(&report).unwrap();
+        let mut other = report.advantages[0].clone();
+        (other.case, other.after.family) = ("b8h8s512".into(), "split-k".to_owned());
+        let slower = Advantage { case: "b16h8s512".into(), factor: 1.1, ..other.clone() };
+        report.advantages.extend([slower, other]);
+        insta::assert_snapshot!([alone, over_first(&report).unwrap()].join("\n"), @"
+        On `b1h1s128`, `tiled` executes 20 times fewer instructions (counted by a virtual GPU, which executes the same code on the CPU; its model derives 1.67×, and 1.60× was measured).
+        What is counted by a virtual GPU, which executes the same code on the CPU, with the factor that its model derives from that:
+          - On `b1h1s128`, `tiled` executes 20 times fewer instructions (1.67× derived, 1.60× measured).
+          - On `b8h8s512`, `split-k` executes 20 times fewer instructions (1.67× derived, 1.60× measured).
+        ");
+    }
 }
