@@ -58,12 +58,13 @@ fn found_by(ImprovedBy { search, search_steps, initial_design, finals }: Improve
         return format!("{found} found its winner.");
     }
     let parts = [
-        (search, format!("the search found {search}, in {steps}")),
+        (search, format!("the search found {search} after {steps} in all")),
         (initial_design, format!("the initial design, which precedes the search, had {initial_design}")),
         (finals, format!("the final, which decides between near ties, chose {finals}")),
     ];
     let parts: Vec<String> = parts.into_iter().filter(|(count, _)| *count > 0).map(|(_, told)| told).collect();
-    format!("Of their winners, {}.", parts.join("; "))
+    let all = search + initial_design + finals;
+    format!("Of the {all} winners, {}.", parts.join("; "))
 }
 
 /// Names the cases on which another family is nearly as fast as the best variant's, and says what the family that won most
@@ -126,8 +127,8 @@ mod tests {
         let ratio = Some(Ratio { paired: true, ..change.ratio.unwrap() });
         report.cases[1].change = Some(crate::report::contract::Change { ratio, ..change });
         insta::assert_snapshot!([of_two, improved(&report).unwrap()].join("\n"), @"
-        *Before* and *now* of all 2 improved cases are of two runs, between which the machine may have changed. Of their winners, the search found 1, in 2 confirmed improvements; the final, which decides between near ties, chose 1.
-        On 1 of the 2 improved cases, *before* and *now* were timed in turns, in one run; on the other 1, they are of two runs, between which the machine may have changed. Of their winners, the search found 1, in 2 confirmed improvements; the final, which decides between near ties, chose 1.
+        *Before* and *now* of all 2 improved cases are of two runs, between which the machine may have changed. Of the 2 winners, the search found 1 after 2 confirmed improvements in all; the final, which decides between near ties, chose 1.
+        On 1 of the 2 improved cases, *before* and *now* were timed in turns, in one run; on the other 1, they are of two runs, between which the machine may have changed. Of the 2 winners, the search found 1 after 2 confirmed improvements in all; the final, which decides between near ties, chose 1.
         ");
         report.cases.iter_mut().for_each(|case| case.change = None);
         assert_eq!(improved(&report), None);

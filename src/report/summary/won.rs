@@ -143,7 +143,9 @@ pub(super) fn over_first(report: &Report) -> Option<String> {
         derived => format!("\n  - {} ({derived}).", why(one)),
     };
     let items: String = std::iter::once(first).chain(others).map(item).collect();
-    Some(format!("What is {VIRTUAL_GPU}, with the factor that its model derives from that:{items}"))
+    Some(format!(
+        "This was {VIRTUAL_GPU}. In parentheses are the factor that its model derives from the counts, and the measured one:{items}"
+    ))
 }
 
 /// Returns the largest lead over the first kernel of each other family that wins, if the counts explain it.
@@ -216,7 +218,7 @@ mod tests {
         report.advantages.extend([slower, other]);
         insta::assert_snapshot!([alone, over_first(&report).unwrap()].join("\n"), @"
         On `b1h1s128`, `tiled` executes 20 times fewer instructions (counted by a virtual GPU, which executes the same code on the CPU; its model derives 1.67×, and 1.60× was measured).
-        What is counted by a virtual GPU, which executes the same code on the CPU, with the factor that its model derives from that:
+        This was counted by a virtual GPU, which executes the same code on the CPU. In parentheses are the factor that its model derives from the counts, and the measured one:
           - On `b1h1s128`, `tiled` executes 20 times fewer instructions (1.67× derived, 1.60× measured).
           - On `b8h8s512`, `split-k` executes 20 times fewer instructions (1.67× derived, 1.60× measured).
         ");
