@@ -89,25 +89,30 @@ fn counted_as(lead: &Advantage, report: &Report) -> &'static str {
     report.advantages.iter().find(is_same).map_or(lead.role, |one| one.role)
 }
 
-/// Says over what the winners lead: `9 over another family, 4 over a committed winner`.
-fn over(roles: &[&str]) -> String {
+/// Counts leads by what they are over, without what there are none over.
+fn by_role(roles: &[&str]) -> Vec<(usize, &'static str)> {
     let kinds = [
         ("rival", "another family"),
         ("committed_winner", "a committed winner"),
         ("first_variant", "the first kernel"),
     ];
     let counts = kinds.map(|(role, what)| (roles.iter().filter(|one| **one == role).count(), what));
-    let told = counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} over {what}"));
+    counts.into_iter().filter(|(count, _)| *count > 0).collect()
+}
+
+/// Says over what the winners lead: `9 over another family, 4 over a committed winner`.
+fn over(roles: &[&str]) -> String {
+    let told = by_role(roles).into_iter().map(|(count, what)| format!("{count} over {what}"));
     told.collect::<Vec<_>>().join(", ")
 }
 
 /// Counts leads by what they are over: `3 leads over another family`, or `13 leads (9 over another family, 4 over a committed
 /// winner)`.
 fn leads_over(roles: &[&str]) -> String {
-    let (all, over) = (counted(roles.len(), "lead"), over(roles));
-    match over.split_once(" over ") {
-        Some((_, what)) if !over.contains(", ") => format!("{all} over {what}"),
-        _ => format!("{all} ({over})"),
+    let all = counted(roles.len(), "lead");
+    match &*by_role(roles) {
+        [(_, what)] => format!("{all} over {what}"),
+        _ => format!("{all} ({})", over(roles)),
     }
 }
 
