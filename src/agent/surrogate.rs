@@ -1,10 +1,10 @@
 //! A Gaussian process over the configurations of one family on one case: the expected logarithm of a time, and how sure
 //! that is.
 //!
-//! The kernel is Matérn 5/2 with a length for each parameter (Rasmussen and Williams, Gaussian Processes for Machine
-//! Learning, 2006, equation 4.17). The lengths and the noise maximise the marginal likelihood with a weak prior. The
+//! The kernel is Matérn 5/2 with a length for each parameter. The lengths and the noise maximise the marginal likelihood with a weak prior. The
 //! variance of the process follows from them in closed form.
 
+use numerics::linear::{self, Process};
 use rand::Rng;
 use rand::rngs::SmallRng;
 use rand_distr::StandardNormal;
@@ -25,9 +25,6 @@ const PRIOR_NOISE: f64 = 0.05;
 /// Random steps of the first fit and of each later one, which begins where the last one ended.
 const FIRST_STEPS: usize = 80;
 const STEPS: usize = 25;
-
-/// Points whose expectations are computed together: what they need fits into the processor's nearest cache.
-const TOGETHER: usize = 32;
 
 /// Added to the diagonal, so that rounding does not make a matrix indefinite.
 const JITTER: f64 = 1e-8;
@@ -196,13 +193,8 @@ impl<'a> Surrogate<'a> {
         let noise = (2.0 * lengths.ln_noise).exp() + JITTER;
         let inverse: Vec<f64> = lengths.ln_lengths.iter().map(|ln| (-ln).exp()).collect();
         let points = &observations.points;
-        let row = |(i, point): (usize, &Vec<f64>)| -> Vec<f64> {
-            let mut row: Vec<f64> = points[..=i].iter().map(|other| kernel(&inverse, point, other)).collect();
-            row[i] += noise;
-            row
-        };
-        let cholesky = cholesky(points.iter().enumerate().map(row).collect())?;
-        let weights = solve_transposed(&cholesky, solve(&cholesky, observations.targets.clone()));
+        let cholesky = linear::cholesky(linear::covariances(&inverse, points, noise))?;
+        let weights = linear::solve_transposed(&cholesky, linear::solve(&cholesky, observations.targets.clone()));
         let fit: f64 = weights.iter().zip(&observations.targets).map(|(weight, target)| weight * target).sum();
         let variance = (fit / points.len() as f64).max(1e-12);
         Some(Self { inverse, observations, cholesky, weights, variance })
@@ -211,83 +203,12 @@ impl<'a> Surrogate<'a> {
     /// Returns the expected target of each point and its standard deviation. A target is a standardised logarithm of a
     /// time. Many points together take much less time than one after the other.
     pub fn expect_all(&self, points: &[&[f64]]) -> Vec<(f64, f64)> {
-        points.chunks(TOGETHER).flat_map(|points| self.expect_some(points)).collect()
-    }
-
-    fn expect_some(&self, points: &[&[f64]]) -> Vec<(f64, f64)> {
-        let mut means = [0.0; TOGETHER];
-        let mut explained = [0.0; TOGETHER];
-        // Row by row of the factor's inverse times the covariances, for all points.
-        let mut solved: Vec<[f64; TOGETHER]> = Vec::with_capacity(self.cholesky.len());
-        for ((known, row), weight) in self.observations.points.iter().zip(&self.cholesky).zip(&self.weights) {
-            let mut near = [0.0; TOGETHER];
-            near.iter_mut().zip(points).for_each(|(near, point)| *near = kernel(&self.inverse, known, point));
-            means.iter_mut().zip(&near).for_each(|(mean, near)| *mean += near * weight);
-            for (l, above) in row.iter().zip(&solved) {
-                near.iter_mut().zip(above).for_each(|(near, above)| *near -= l * above);
-            }
-            let pivot = row[solved.len()];
-            for (near, explained) in near.iter_mut().zip(&mut explained) {
-                *near /= pivot;
-                *explained += *near * *near;
-            }
-            solved.push(near);
-        }
+        let Self { inverse, cholesky, weights, .. } = self;
+        let process = Process { inverse, points: &self.observations.points, cholesky, weights };
         let sd = |explained: f64| (self.variance * (1.0 - explained).max(1e-10)).sqrt();
-        means.into_iter().zip(explained).take(points.len()).map(|(mean, explained)| (mean, sd(explained))).collect()
+        let expected = points.chunks(linear::TOGETHER).flat_map(|points| process.expect(points));
+        expected.map(|(mean, explained)| (mean, sd(explained))).collect()
     }
-}
-
-/// Matérn 5/2 of the distance in units of the lengths, which come as their inverses.
-fn kernel(inverse: &[f64], a: &[f64], b: &[f64]) -> f64 {
-    let square: f64 = a.iter().zip(b).zip(inverse).map(|((a, b), inverse)| ((a - b) * inverse).powi(2)).sum();
-    let scaled = (5.0 * square).sqrt();
-    (1.0 + scaled + scaled * scaled / 3.0) * (-scaled).exp()
-}
-
-/// Replaces the lower triangle of a symmetric matrix by its Cholesky factor. None if the matrix is not definite.
-fn cholesky(mut rows: Vec<Vec<f64>>) -> Option<Vec<Vec<f64>>> {
-    for i in 0..rows.len() {
-        let (above, below) = rows.split_at_mut(i);
-        let row = &mut below[0];
-        for j in 0..i {
-            row[j] = (row[j] - dot(&row[..j], &above[j][..j])) / above[j][j];
-        }
-        let pivot = row[i] - dot(&row[..i], &row[..i]);
-        row[i] = (pivot > 0.0).then(|| pivot.sqrt())?;
-    }
-    Some(rows)
-}
-
-/// Returns the scalar product. Eight sums at once, because the processor can add them side by side.
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    let (eights_a, eights_b) = (a.chunks_exact(8), b.chunks_exact(8));
-    let rest: f64 = eights_a.remainder().iter().zip(eights_b.remainder()).map(|(a, b)| a * b).sum();
-    let mut sums = [0.0; 8];
-    for (a, b) in eights_a.zip(eights_b) {
-        sums.iter_mut().zip(a.iter().zip(b)).for_each(|(sum, (a, b))| *sum += a * b);
-    }
-    rest + sums.iter().sum::<f64>()
-}
-
-/// Solves `L x = b`.
-fn solve(lower: &[Vec<f64>], mut b: Vec<f64>) -> Vec<f64> {
-    for i in 0..b.len() {
-        b[i] = (b[i] - dot(&lower[i][..i], &b[..i])) / lower[i][i];
-    }
-    b
-}
-
-/// Solves `transpose(L) x = b`.
-fn solve_transposed(lower: &[Vec<f64>], mut b: Vec<f64>) -> Vec<f64> {
-    for i in (0..b.len()).rev() {
-        b[i] /= lower[i][i];
-        let x = b[i];
-        for (value, l) in b[..i].iter_mut().zip(&lower[i][..i]) {
-            *value -= l * x;
-        }
-    }
-    b
 }
 
 #[cfg(test)]

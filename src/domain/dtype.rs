@@ -1,7 +1,7 @@
 //! Element types of tensors, and how a number is rounded to them.
 
-use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
+use numerics::convert;
 use serde::{Deserialize, Serialize};
 
 /// The element type of a tensor.
@@ -121,12 +121,22 @@ impl Dtype {
         }
     }
 
+    /// Rounds values to the nearest ones of this type, as [`Dtype::rounded`] does.
+    pub fn round(self, values: &mut [f32]) {
+        match self {
+            Self::F16 => convert::round_f16(values),
+            Self::Bf16 => convert::round_bf16(values),
+            Self::F32 | Self::F64 => {}
+            _ => values.iter_mut().for_each(|value| *value = self.rounded(*value)),
+        }
+    }
+
     /// Writes values as elements, little-endian. `bytes` must have exactly their size.
     pub fn encode(self, values: &[f32], bytes: &mut [u8]) {
         match self {
-            Self::F16 => encode_f16(values, bytes),
-            Self::Bf16 => encode(values, bytes, |value| bf16::from_f32(value).to_le_bytes()),
-            Self::F32 => encode(values, bytes, f32::to_le_bytes),
+            Self::F16 => convert::encode_f16(values, bytes),
+            Self::Bf16 => convert::encode_bf16(values, bytes),
+            Self::F32 => convert::encode_f32(values, bytes),
             Self::F64 => encode(values, bytes, |value| f64::from(value).to_le_bytes()),
             Self::E4m3 => encode(values, bytes, |value| [Float8::E4M3.encode(value)]),
             Self::E5m2 => encode(values, bytes, |value| [Float8::E5M2.encode(value)]),
@@ -140,9 +150,9 @@ impl Dtype {
     /// Reads elements as values. An F32 holds every value of an input exactly ([`Values`](super::op::Values)).
     pub fn decode(self, bytes: &[u8], values: &mut [f32]) {
         match self {
-            Self::F16 => decode_f16(bytes, values),
-            Self::Bf16 => decode(bytes, values, |bytes| bf16::from_le_bytes(bytes).to_f32()),
-            Self::F32 => decode(bytes, values, f32::from_le_bytes),
+            Self::F16 => convert::decode_f16(bytes, values),
+            Self::Bf16 => convert::decode_bf16(bytes, values),
+            Self::F32 => convert::decode_f32(bytes, values),
             Self::F64 => decode(bytes, values, |bytes| f64::from_le_bytes(bytes) as f32),
             Self::E4m3 => decode(bytes, values, |[byte]| Float8::E4M3.decode(byte)),
             Self::E5m2 => decode(bytes, values, |[byte]| Float8::E5M2.decode(byte)),
@@ -162,7 +172,7 @@ impl Dtype {
             _ => {
                 let mut values = vec![0.0; exact.len()];
                 self.decode(bytes, &mut values);
-                exact.iter_mut().zip(values).for_each(|(exact, value)| *exact = f64::from(value));
+                exact = convert::widened(&values);
             }
         }
         exact
@@ -171,11 +181,10 @@ impl Dtype {
     /// Returns whether all elements are finite numbers. This is much faster than asking for each: the loops have no branch,
     /// so that the compiler vectorises them.
     pub fn are_finite(self, bytes: &[u8]) -> bool {
-        let all_ones = |exponent: u16| move |bytes| u16::from_le_bytes(bytes) & exponent == exponent;
         !match self {
-            Self::F16 => has_any(bytes, all_ones(0x7c00)),
-            Self::Bf16 => has_any(bytes, all_ones(0x7f80)),
-            Self::F32 => has_any(bytes, |bytes| !f32::from_le_bytes(bytes).is_finite()),
+            Self::F16 => convert::any_u16_has(bytes, 0x7c00),
+            Self::Bf16 => convert::any_u16_has(bytes, 0x7f80),
+            Self::F32 => convert::any_f32_is_not_finite(bytes),
             Self::F64 => has_any(bytes, |bytes| !f64::from_le_bytes(bytes).is_finite()),
             Self::E4m3 | Self::E5m2 => has_any(bytes, |byte: [u8; 1]| !self.is_finite(&byte)),
             Self::I8 | Self::U8 | Self::I32 | Self::Bool => false,
@@ -216,29 +225,6 @@ fn encode<const N: usize>(values: &[f32], bytes: &mut [u8], encode: impl Fn(f32)
 fn decode<const N: usize, T>(bytes: &[u8], values: &mut [T], decode: impl Fn([u8; N]) -> T) {
     let elements = bytes.chunks_exact(N).map(|bytes| decode(bytes.try_into().expect("a chunk has N bytes")));
     values.iter_mut().zip(elements).for_each(|(value, decoded)| *value = decoded);
-}
-
-/// Elements that are converted at once. They fit the first-level cache.
-const F16_BLOCK: usize = 256;
-
-/// Writes values as F16, with the processor's instructions for many elements at once.
-fn encode_f16(values: &[f32], bytes: &mut [u8]) {
-    let mut block = [f16::ZERO; F16_BLOCK];
-    for (values, bytes) in values.chunks(F16_BLOCK).zip(bytes.chunks_mut(2 * F16_BLOCK)) {
-        let block = &mut block[..values.len()];
-        block.convert_from_f32_slice(values);
-        bytes.chunks_exact_mut(2).zip(block).for_each(|(bytes, half)| bytes.copy_from_slice(&half.to_le_bytes()));
-    }
-}
-
-/// Reads F16 elements, with the processor's instructions for many elements at once.
-fn decode_f16(bytes: &[u8], values: &mut [f32]) {
-    let mut block = [f16::ZERO; F16_BLOCK];
-    for (bytes, values) in bytes.chunks(2 * F16_BLOCK).zip(values.chunks_mut(F16_BLOCK)) {
-        let block = &mut block[..values.len()];
-        decode(bytes, block, f16::from_le_bytes);
-        block.convert_to_f32_slice(values);
-    }
 }
 
 /// Returns whether any element has a property. Every element is read, so that the loop has no branch.

@@ -174,15 +174,13 @@ impl Op for Attention {
             let (head, i) = (row / shape.sq, row % shape.sq);
             let keys = head * shape.sk * shape.d..(head + 1) * shape.sk * shape.d;
             let query = &q[row * shape.d..(row + 1) * shape.d];
-            let scores = scores(&shape, i, query, &k[keys.clone()]);
-            let (weights, total) = weights(&scores);
+            let scores = numerics::attention::scores(query, &k[keys.clone()], shape.d, shape.visible(i));
+            let (weights, total) = numerics::attention::weights(&scores);
             // An error in the largest scores changes the sum of weights, and so every weight.
             let typical = weights.iter().zip(&scores).map(|(weight, score)| weight * score.abs()).sum::<f64>() / total;
-            let mut sums = vec![0.0; shape.d];
-            for ((weight, score), value) in weights.iter().zip(&scores).zip(v[keys].chunks_exact(shape.d)) {
-                let off = rounding(*weight, *score, typical);
-                sums.iter_mut().zip(value).for_each(|(sum, value)| *sum += off * f64::from(value.abs()));
-            }
+            let off: Vec<f64> =
+                weights.iter().zip(&scores).map(|(weight, score)| rounding(*weight, *score, typical)).collect();
+            let sums = numerics::attention::absolute_sums(&off, &v[keys], shape.d);
             // Products of weights and values may be lost, too, if they are that small.
             let lost = f64::from(f32::MIN_POSITIVE) * weights.len() as f64 * (shape.d as f64).sqrt();
             let off = (sums.iter().map(|sum| sum * sum).sum::<f64>().sqrt() + lost) / total;
@@ -199,49 +197,11 @@ impl Op for Attention {
         out.par_chunks_mut(shape.d).zip(rows).for_each(|(out, &row)| {
             let (head, i) = (row / shape.sq, row % shape.sq);
             let keys = head * shape.sk * shape.d..(head + 1) * shape.sk * shape.d;
-            attention_row(&shape, i, &q[row * shape.d..(row + 1) * shape.d], &k[keys.clone()], &v[keys], out);
+            let query = &q[row * shape.d..(row + 1) * shape.d];
+            numerics::attention::row(query, &k[keys.clone()], &v[keys], shape.visible(i), out);
         });
         Ok(out)
     }
-}
-
-/// Returns the scores of a query's visible keys.
-fn scores(shape: &Shape, i: usize, q: &[f32], k: &[f32]) -> Vec<f64> {
-    let scale = 1.0 / (shape.d as f64).sqrt();
-    k.chunks_exact(shape.d).take(shape.visible(i)).map(|key| dot(q, key) * scale).collect()
-}
-
-/// Returns the weights of scores, relative to the largest weight, and their sum.
-fn weights(scores: &[f64]) -> (Vec<f64>, f64) {
-    let highest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let weights: Vec<f64> = scores.iter().map(|score| (score - highest).exp()).collect();
-    let total = weights.iter().sum();
-    (weights, total)
-}
-
-/// Computes one output row from the keys and values of its head.
-fn attention_row(shape: &Shape, i: usize, q: &[f32], k: &[f32], v: &[f32], out: &mut [f64]) {
-    let (weights, total) = weights(&scores(shape, i, q, k));
-    for (weight, value) in weights.iter().zip(v.chunks_exact(shape.d)) {
-        let weight = weight / total;
-        for (out, value) in out.iter_mut().zip(value) {
-            *out += weight * f64::from(*value);
-        }
-    }
-}
-
-/// Computes a dot product in float64. The eight strands let the compiler use vector instructions.
-fn dot(a: &[f32], b: &[f32]) -> f64 {
-    let mut strands = [0.0_f64; 8];
-    let (a_chunks, b_chunks) = (a.chunks_exact(8), b.chunks_exact(8));
-    let tail: f64 =
-        a_chunks.remainder().iter().zip(b_chunks.remainder()).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
-    for (a, b) in a_chunks.zip(b_chunks) {
-        for lane in 0..8 {
-            strands[lane] += f64::from(a[lane]) * f64::from(b[lane]);
-        }
-    }
-    strands.iter().sum::<f64>() + tail
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 mod probes;
 mod shapes;
 
+use numerics::matmul::{self, MAX_COLUMNS};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rayon::prelude::*;
@@ -36,9 +37,8 @@ const MAX_HIDDEN_WORK: f64 = 2.0;
 const BLOCK_ROWS: usize = 32;
 const BLOCK_SUMS: usize = 2048;
 
-/// The fewest and the most columns of these sums.
+/// The fewest columns of these sums.
 const MIN_COLUMNS: usize = 64;
-const MAX_COLUMNS: usize = 512;
 
 /// The dimensions of a case as fields.
 struct Shape {
@@ -142,7 +142,10 @@ impl Op for Gemm {
         out.par_chunks_mut(BLOCK_ROWS * shape.n).zip(rows.par_chunks(BLOCK_ROWS)).for_each(|(out, rows)| {
             let columns = columns_of_block(rows.len());
             let firsts = (0..shape.n).into_par_iter().step_by(columns);
-            let blocks: Vec<Vec<f64>> = firsts.map(|first| block(&shape, a, b, rows, first, columns)).collect();
+            let block = |first: usize| {
+                matmul::block(a, b, (shape.n, shape.k), rows, first..shape.n.min(first + columns))
+            };
+            let blocks: Vec<Vec<f64>> = firsts.map(block).collect();
             for (i, block) in blocks.iter().enumerate() {
                 let (first, width) = (i * columns, block.len() / rows.len());
                 for (out, sums) in out.chunks_exact_mut(shape.n).zip(block.chunks_exact(width)) {
@@ -158,22 +161,6 @@ impl Op for Gemm {
 /// memory, so wide blocks need fewer of its pages at once.
 fn columns_of_block(rows: usize) -> usize {
     (BLOCK_SUMS / rows.max(1)).clamp(MIN_COLUMNS, MAX_COLUMNS)
-}
-
-/// Computes some rows of the output for one block of so many columns, starting at `first`.
-fn block(shape: &Shape, a: &[f32], b: &[f32], rows: &[usize], first: usize, columns: usize) -> Vec<f64> {
-    let width = columns.min(shape.n - first);
-    let mut sums = vec![0.0; rows.len() * width];
-    let mut wide = [0.0; MAX_COLUMNS];
-    for k in 0..shape.k {
-        let of_b = &b[k * shape.n + first..][..width];
-        wide.iter_mut().zip(of_b).for_each(|(wide, b)| *wide = f64::from(*b));
-        for (sums, row) in sums.chunks_exact_mut(width).zip(rows) {
-            let of_a = f64::from(a[row * shape.k + k]);
-            sums.iter_mut().zip(&wide).for_each(|(sum, b)| *sum += of_a * b);
-        }
-    }
-    sums
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Random inputs: fresh for every check, and the same for the same seed on every machine.
 
+use numerics::random::fill_normal;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 
 use super::threads;
@@ -31,7 +31,10 @@ pub fn draw(tensor: &TensorSpec, seed: u64) -> Vec<f32> {
 fn fill(values: &mut [f32], tensor: &TensorSpec, rng: &mut SmallRng) {
     let dtype = tensor.dtype;
     match tensor.values {
-        Values::Normal => values.iter_mut().for_each(|value| *value = dtype.rounded(StandardNormal.sample(rng))),
+        Values::Normal => {
+            fill_normal(values, rng);
+            dtype.round(values);
+        }
         Values::Uniform(from, to) => {
             values.iter_mut().for_each(|value| *value = dtype.rounded(rng.random_range(from..=to)));
         }
@@ -48,7 +51,7 @@ fn fill(values: &mut [f32], tensor: &TensorSpec, rng: &mut SmallRng) {
 pub fn round(values: &mut [f32], dtype: Dtype) {
     if !matches!(dtype, Dtype::F32 | Dtype::F64) {
         let chunks = values.par_chunks_mut(CHUNK);
-        chunks.for_each(|values| values.iter_mut().for_each(|value| *value = dtype.rounded(*value)));
+        chunks.for_each(|values| dtype.round(values));
     }
 }
 
