@@ -1,8 +1,6 @@
 //! Replays the corpus: kernels that cheat or are broken, and honest ones that look suspicious. Each passes the stages
 //! of a variant that is about to win: compilation, screening, the floor and the acceptance checks.
 
-use std::time::Duration;
-
 use anyhow::Context;
 use rayon::prelude::*;
 
@@ -23,10 +21,6 @@ use crate::runner::planning;
 use crate::runner::renderer::Renderer;
 use crate::runner::sanitizer::{Sanitized, Sanitizer, Subject};
 use crate::runner::worker::{AskError, Worker};
-
-/// The longest time for a step of a corpus entry. An honest step takes well under a second, but on a busy machine
-/// without a GPU it may take many. A kernel that hangs on a GPU ends sooner, with the limit of a launch.
-pub const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Everything that replaying corpus entries needs.
 pub struct Audit {
@@ -79,7 +73,7 @@ impl AuditResult {
 }
 
 impl Audit {
-    /// Makes an audit. `worker` should stop a step after [`STEP_TIMEOUT`]. The same seed draws the same inputs.
+    /// Makes an audit. The same seed draws the same inputs.
     pub fn new(
         config: &Config,
         renderer: Renderer,

@@ -12,7 +12,7 @@ use super::table::Table;
 use super::talk::say;
 use super::trust::{self, TrustArgs};
 use super::{own_executable, toolchain};
-use crate::audit::{Audit, AuditResult, EntryOutcome, STEP_TIMEOUT};
+use crate::audit::{Audit, AuditResult, EntryOutcome};
 use crate::catalog::Project;
 use crate::claim::Claims;
 use crate::config::Config;
@@ -122,7 +122,7 @@ async fn open(
     seed: u64,
     claims: &mut Claims,
 ) -> anyhow::Result<Audit> {
-    let mut worker = Worker::claim(own_executable()?, choice, STEP_TIMEOUT, |info| claims.device(info)).await?;
+    let mut worker = Worker::claim(own_executable()?, choice, config.worker_timeouts(), |info| claims.device(info)).await?;
     if let Some(notice) = worker.fallback_notice() {
         say(&notice);
     }
