@@ -8,6 +8,8 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
+pub mod times;
+
 /// A workload of three small cases; two of them share a source.
 pub const WORKLOAD: &str = r#"
 name = "small"
@@ -82,11 +84,17 @@ pub const FAKE_WINNERS: &str = "kernels/variants/fake-device-no-kernel-was-execu
 /// Folder of the virtual H200's winners.
 pub const VIRTUAL_WINNERS: &str = "kernels/variants/virtual-h200-132sm-132gib/small";
 
+/// Tells whether a test should run everything, as in scripts/nightly. In the gate, it runs a sentinel of each kind.
+pub fn is_nightly() -> bool {
+    std::env::var_os("OPTLOOP_TESTS").is_some_and(|which| which == "all")
+}
+
 /// A project in a temporary folder.
 pub struct Sandbox {
     folder: TempDir,
     /// The user's trust file, outside the project.
     state: TempDir,
+    _stopwatch: times::Stopwatch,
 }
 
 impl Sandbox {
@@ -101,7 +109,8 @@ impl Sandbox {
 
     /// Makes a project outside any repository.
     pub fn without_repository() -> Self {
-        let sandbox = Self { folder: tempfile::tempdir().unwrap(), state: tempfile::tempdir().unwrap() };
+        let _stopwatch = times::Stopwatch::start();
+        let sandbox = Self { folder: tempfile::tempdir().unwrap(), state: tempfile::tempdir().unwrap(), _stopwatch };
         // The simplest proposer, so that scenarios about other things do not change with the default one.
         let config = "[session]\nproposer = 'local'\n[benchmark]\nscreening_samples = 20\nconfirmation_samples = 40\n";
         sandbox.write("config.toml", config);
@@ -211,7 +220,7 @@ impl Sandbox {
 
     /// Calls optloop in the project.
     pub fn optloop(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().unwrap()
+        times::output(&mut self.command(arguments))
     }
 
     /// Calls optloop, which must succeed, and returns its output.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::common::Sandbox;
+use crate::common::{Sandbox, times};
 
 /// A started verb that prints events. The test does not wait for its end.
 pub struct Running {
@@ -82,7 +82,7 @@ impl Running {
     /// worker shares standard error, so the end of that stream means that the worker has ended, too.
     pub fn kill(mut self) -> (Vec<Value>, String) {
         self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        times::wait(&mut self.child);
         let said = self.said.recv().unwrap();
         // The last line may be incomplete.
         (self.lines.iter().filter_map(|line| serde_json::from_str(&line).ok()).collect(), said)
@@ -91,7 +91,7 @@ impl Running {
     /// Waits for the process to end. Returns its status, the rest of its events and everything on standard error.
     pub fn end(mut self) -> (ExitStatus, Vec<Value>, String) {
         let events = self.lines.iter().map(|line| serde_json::from_str(&line).unwrap()).collect();
-        (self.child.wait().unwrap(), events, self.said.recv().unwrap())
+        (times::wait(&mut self.child), events, self.said.recv().unwrap())
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::common::Sandbox;
+use crate::common::{Sandbox, times};
 
 /// The longest wait of a test. Nothing takes as long unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -164,20 +164,20 @@ impl<'a> Service<'a> {
 
     /// Waits for the end of the service.
     pub fn wait_for_end(mut self) -> ExitStatus {
-        self.child.wait().unwrap()
+        times::wait(&mut self.child)
     }
 
     /// Kills the service as a power cut would.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        times::wait(&mut self.child);
     }
 }
 
 impl Drop for Service<'_> {
     fn drop(&mut self) {
         let _ = self.child.kill();
-        let _ = self.child.wait();
+        times::wait(&mut self.child);
         if !std::thread::panicking() {
             return;
         }
