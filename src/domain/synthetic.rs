@@ -4,6 +4,11 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use rand_distr::{Distribution, StandardNormal};
 
+/// Returns how often a test repeats something random: `few` times in the gate, and `all` times in scripts/nightly.
+pub fn repeats<T>(few: T, all: T) -> T {
+    if std::env::var_os("OPTLOOP_TESTS").is_some_and(|which| which == "all") { all } else { few }
+}
+
 /// Duration of a sample in nanoseconds. It matters only for the clock that reads it.
 pub const SAMPLE_NS: f64 = 200_000.0;
 

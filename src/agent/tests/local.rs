@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::agent::proposer;
+use crate::domain::synthetic::repeats;
 
 const PARAMETERS: [&str; 6] = ["P1", "P2", "P3", "P4", "P5", "P6"];
 const VALUES: &[i64] = &[1, 2, 4, 8, 16];
@@ -18,8 +19,15 @@ fn time(suggestion: &Suggestion, _: &Case) -> f64 {
     1e4 * alone * valley
 }
 
+/// Returns the geometric mean, over sessions, of the best time after 60 evaluations.
+pub(super) fn mean_of_best(name: &str) -> f64 {
+    let seeds = 0..repeats(4, 20);
+    let count = seeds.end as f64;
+    (seeds.map(|seed| best_after(name, seed, 60)).sum::<f64>() / count).exp()
+}
+
 /// Returns the logarithm of the best time after `evaluations` evaluations.
-pub(super) fn best_after(name: &str, seed: u64, evaluations: usize) -> f64 {
+fn best_after(name: &str, seed: u64, evaluations: usize) -> f64 {
     let family = family("f", &PARAMETERS.map(|parameter| (parameter, VALUES)), "P1 > 0");
     let mut scene = Scene::new(&[("c", 64, 16)], vec![family]);
     let mut proposer = proposer(name, seed).unwrap();
@@ -32,8 +40,7 @@ pub(super) fn best_after(name: &str, seed: u64, evaluations: usize) -> f64 {
 
 #[test]
 fn local_search_beats_random_configurations_with_the_same_number_of_evaluations() {
-    let mean = |name: &str| ((0..20).map(|seed| best_after(name, seed, 60)).sum::<f64>() / 20.0).exp();
-    let (local, random) = (mean("local"), mean("random"));
+    let (local, random) = (mean_of_best("local"), mean_of_best("random"));
     assert!(local < 0.9 * random, "local reached {local:.0} ns, random {random:.0} ns");
 }
 
@@ -58,18 +65,19 @@ fn time_of_families(suggestion: &Suggestion, case: &Case) -> f64 {
 pub(super) fn with_families(name: &str, evaluations: usize) -> (f64, f64) {
     let cases = [("d16", 64, 16), ("d32", 64, 32), ("d64", 64, 64), ("d128", 64, 128)];
     let (mut log, mut cost) = (0.0, 0.0);
-    for seed in 0..20 {
+    let seeds = repeats(2, 20);
+    for seed in 0..seeds {
         let families = ["plain", "good", "best"]
             .map(|family_name| family(family_name, &PARAMETERS.map(|parameter| (parameter, VALUES)), "P1 > 0"));
         let mut scene = Scene::new(&cases, families.into());
         let mut proposer = proposer(name, seed).unwrap();
         for _ in 0..evaluations {
             let suggestion = scene.propose(proposer.as_mut()).unwrap();
-            cost += time_of_families(&suggestion, &suggestion.cases[0]) / 1e3 / 20.0;
+            cost += time_of_families(&suggestion, &suggestion.cases[0]) / 1e3 / seeds as f64;
             scene.measure(&suggestion, time_of_families);
         }
         let best = cases.map(|(case, ..)| scene.history.fastest(case).unwrap().1 / 1e3);
-        log += best.iter().map(|best| best.ln()).sum::<f64>() / 4.0 / 20.0;
+        log += best.iter().map(|best| best.ln()).sum::<f64>() / 4.0 / seeds as f64;
     }
     (log.exp(), cost)
 }
@@ -142,7 +150,8 @@ fn coupled_after(evaluations: usize) -> [f64; 4] {
     let cases = [("narrow-long", 128, 64), ("narrow", 64, 64), ("wide-long", 128, 128), ("wide", 64, 128)];
     let best = [2e6, 1e6, 2e6, 1e6];
     let mut log = [0.0; 4];
-    for seed in 0..16 {
+    let seeds = repeats(2, 16);
+    for seed in 0..seeds {
         let slow = family("slow", &[("P", &[0, 1, 2, 3]), ("Q", VALUES), ("R", VALUES)], "P >= 0");
         let mut scene = Scene::new(&cases, vec![slow, coupled()]);
         let mut proposer = proposer("local", seed).unwrap();
@@ -151,7 +160,7 @@ fn coupled_after(evaluations: usize) -> [f64; 4] {
             scene.measure(&suggestion, time_of_coupled_or_slow);
         }
         for (place, (case, ..)) in cases.iter().enumerate() {
-            log[place] += (scene.history.fastest(case).unwrap().1 / best[place]).ln() / 16.0;
+            log[place] += (scene.history.fastest(case).unwrap().1 / best[place]).ln() / seeds as f64;
         }
     }
     log.map(f64::exp)

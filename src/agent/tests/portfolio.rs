@@ -1,18 +1,16 @@
 //! Tests that the portfolio uses its budget well.
 
-use super::local::{best_after, with_families};
+use super::local::{mean_of_best, with_families};
 
 #[test]
 fn the_portfolio_beats_local_search_with_the_same_number_of_evaluations() {
-    let mean = |name: &str| ((0..8).map(|seed| best_after(name, seed, 60)).sum::<f64>() / 8.0).exp();
-    let (portfolio, local) = (mean("portfolio"), mean("local"));
+    let (portfolio, local) = (mean_of_best("portfolio"), mean_of_best("local"));
     assert!(portfolio < local, "the portfolio reached {portfolio:.0} ns, local {local:.0}");
 }
 
 #[test]
 fn evolution_beats_random_configurations() {
-    let mean = |name: &str| ((0..8).map(|seed| best_after(name, seed, 60)).sum::<f64>() / 8.0).exp();
-    let (evolution, random) = (mean("evolution"), mean("random"));
+    let (evolution, random) = (mean_of_best("evolution"), mean_of_best("random"));
     assert!(evolution < 0.9 * random, "evolution reached {evolution:.0} ns, random {random:.0}");
 }
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::domain::conditions::{RecordedTime, compare, tests::conditions};
 use crate::domain::statistics::rank_interval;
-use crate::domain::synthetic::{Machine, Noise};
+use crate::domain::synthetic::{Machine, Noise, repeats};
 
 const ROUNDS: usize = 50;
 const GROUP_SIZE: usize = 10;
@@ -54,11 +54,17 @@ fn simulate(noise: Noise, seed: u64, rounds: usize, kernels: &[(Role, f64)]) -> 
     comparison(kernels.iter().zip(groups).map(|(&(role, _), groups)| participant(role, groups)).collect())
 }
 
-/// Returns in how many of 200 comparisons `found` holds.
-fn of_200(noise: Noise, other: (Role, f64), found: impl Fn(&Comparison, &Participant) -> bool) -> usize {
+/// Returns the seeds of simulated comparisons.
+fn seeds() -> std::ops::Range<u64> {
+    0..repeats(40, 200)
+}
+
+/// Returns in which share of comparisons `found` holds.
+fn share(noise: Noise, other: (Role, f64), found: impl Fn(&Comparison, &Participant) -> bool) -> f64 {
     let kernels = [(Role::Challenger, NS), (Role::Control, NS), other];
-    let comparisons = (0..200).map(|seed| simulate(noise, seed, ROUNDS, &kernels));
-    comparisons.filter(|comparison| found(comparison, &comparison.participants[2])).count()
+    let comparisons = seeds().map(|seed| simulate(noise, seed, ROUNDS, &kernels));
+    let found = comparisons.filter(|comparison| found(comparison, &comparison.participants[2])).count();
+    found as f64 / seeds().count() as f64
 }
 
 #[test]
@@ -72,41 +78,41 @@ fn every_second_round_goes_backwards_and_every_pair_begins_with_another() {
 #[test]
 fn a_kernel_does_not_beat_itself() {
     for (name, noise) in Noise::KINDS {
-        let called = of_200(noise, (Role::Incumbent, NS), |comparison, other| {
+        let called = share(noise, (Role::Incumbent, NS), |comparison, other| {
             comparison.beats(other) || comparison.loses_to(other)
         });
-        assert!(called <= 2, "{name}: {called} of 200 A/A comparisons have a winner");
+        assert!(called <= 0.01, "{name}: {called} of the A/A comparisons have a winner");
     }
 }
 
-/// Without the noise added, the interval of an A/A comparison misses 1 as often as a 95% interval may. The count is
-/// binomial(200, 0.05), with mean 10 and standard deviation 3.1.
+/// Without the noise added, the interval of an A/A comparison misses 1 as often as a 95% interval may. Of 200,
+/// that is binomial(200, 0.05), with mean 10 and standard deviation 3.1.
 #[test]
 fn the_interval_of_the_ratio_covers_the_true_ratio_as_often_as_it_says() {
     for (name, noise) in Noise::KINDS {
-        let missed = of_200(noise, (Role::Incumbent, 1.02 * NS), |comparison, other| {
+        let missed = share(noise, (Role::Incumbent, 1.02 * NS), |comparison, other| {
             let Interval { lo, hi } = comparison.over_challenger(other).unwrap().interval;
             !(lo..=hi).contains(&1.02)
         });
-        assert!((1..=20).contains(&missed), "{name}: {missed} of 200 intervals miss the true ratio");
+        assert!((repeats(0.0, 0.005)..=repeats(0.15, 0.1)).contains(&missed), "{name}: {missed} of the intervals");
     }
 }
 
 #[test]
 fn an_advantage_of_two_percent_is_found() {
     for (name, noise) in Noise::KINDS {
-        let found = of_200(noise, (Role::Incumbent, 1.02 * NS), Comparison::beats);
-        assert!(found >= 190, "{name}: {found} of 200 comparisons find it");
-        let lost = of_200(noise, (Role::Incumbent, 0.98 * NS), Comparison::loses_to);
-        assert!(lost >= 190, "{name}: {lost} of 200 comparisons find the disadvantage");
+        let found = share(noise, (Role::Incumbent, 1.02 * NS), Comparison::beats);
+        assert!(found >= 0.95, "{name}: {found} of the comparisons find it");
+        let lost = share(noise, (Role::Incumbent, 0.98 * NS), Comparison::loses_to);
+        assert!(lost >= 0.95, "{name}: {lost} of the comparisons find the disadvantage");
     }
 }
 
 /// The same kernel twice, 500 samples after 500 samples, as in tools that time one variant after the other.
 #[test]
 fn drift_misleads_two_series_but_not_a_comparison() {
-    for (name, noise, least_fooled) in [("drift", Noise::DRIFT, 190), ("bimodal", Noise::BIMODAL, 80)] {
-        let fooled = (0..200).filter(|&seed| {
+    for (name, noise, least_fooled) in [("drift", Noise::DRIFT, 0.95), ("bimodal", Noise::BIMODAL, 0.4)] {
+        let fooled = seeds().filter(|&seed| {
             let mut machine = Machine::new(noise, seed);
             let mut figure = || RecordedTime {
                 conditions: conditions(),
@@ -117,13 +123,13 @@ fn drift_misleads_two_series_but_not_a_comparison() {
             // A difference that would be worth a commit.
             hi < 0.995 || lo > 1.005
         });
-        let fooled = fooled.count();
-        assert!(fooled >= least_fooled, "{name}: only {fooled} of 200 pairs of series look different by 0.5%");
-        let called = of_200(noise, (Role::Incumbent, NS), |comparison, other| {
+        let fooled = fooled.count() as f64 / seeds().count() as f64;
+        assert!(fooled >= least_fooled, "{name}: only {fooled} of the pairs of series look different by 0.5%");
+        let called = share(noise, (Role::Incumbent, NS), |comparison, other| {
             let Interval { lo, hi } = comparison.over_challenger(other).unwrap().interval;
             hi < 0.995 || lo > 1.005
         });
-        assert_eq!(called, 0, "{name}: so many comparisons look different by 0.5%");
+        assert_eq!(called, 0.0, "{name}: so many comparisons look different by 0.5%");
     }
 }
 
@@ -156,15 +162,15 @@ fn a_participant_far_behind_takes_part_in_two_rounds() {
     assert_eq!(rounds(&[2e5, 5e6]), [usize::MAX; 2], "it costs nothing to sample it in every round");
     assert_eq!(rounds(&[1e8, 9e8]), [usize::MAX; 2], "it is not far behind");
     for (name, noise) in Noise::KINDS {
-        let missed = (0..200).filter(|&seed| {
+        let missed = seeds().filter(|&seed| {
             let mut comparison = simulate(noise, seed, ROUNDS, &[(Role::Challenger, NS), (Role::Incumbent, 1e3 * NS)]);
             comparison.participants[1].groups_ns.truncate(FAR_ROUNDS);
             let (far, ratio) = comparison.against(Role::Incumbent).unwrap();
             assert!(comparison.beats(far), "{name}: {ratio:?}");
             !(ratio.interval.lo..=ratio.interval.hi).contains(&1e3)
         });
-        let missed = missed.count();
-        assert!(missed <= 30, "{name}: {missed} of 200 intervals miss the true ratio");
+        let missed = missed.count() as f64 / seeds().count() as f64;
+        assert!(missed <= 0.15, "{name}: {missed} of the intervals miss the true ratio");
     }
 }
 
@@ -184,11 +190,12 @@ fn among_near_ties_the_challenger_stays_unless_a_near_tie_beats_it() {
         let kernels = [(Role::Challenger, NS), (Role::Control, NS), (Role::Baseline, 0.5 * NS), a, b];
         beating(&simulate(Noise::ALL, seed, ROUNDS, &kernels)).first().copied().unwrap_or(0)
     };
-    let count = |near_ties, expected| (0..100).filter(|&seed| settled(seed, near_ties) == expected).count();
+    let all = repeats(20, 100);
+    let count = |near_ties, expected| (0..all).filter(|&seed| settled(seed, near_ties) == expected).count() as u64;
     let kept = count([1.0, 1.0], 0);
-    assert!(kept >= 98, "{kept} of 100 comparisons of equals leave the challenger, and never a baseline");
+    assert!(kept >= all * 98 / 100, "{kept} of {all} comparisons of equals leave the challenger, and never a baseline");
     let (first, second) = (count([0.98, 0.99], 3), count([0.99, 0.97], 4));
-    assert!(first >= 95 && second >= 95, "{first} and {second} of 100 comparisons find the fastest");
+    assert!(first.min(second) >= all * 95 / 100, "{first} and {second} of {all} comparisons find the fastest");
     let kernels = [1.0, 0.9, 0.5, 0.7].map(|share| share * NS);
     let kernels =
         [Role::Challenger, Role::NearTie, Role::NearTie, Role::NearTie].into_iter().zip(kernels).collect::<Vec<_>>();
