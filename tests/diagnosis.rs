@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::common::{Sandbox, WORKLOAD};
+use super::common::{Sandbox, WORKLOAD, is_nightly};
 
 /// A kernel with a planted bug, and what its diagnosis has to say first.
 struct Planted {
@@ -94,7 +94,9 @@ fn diagnosed(sandbox: &Sandbox, planted: &Planted) -> Value {
 #[test]
 fn the_cause_of_each_planted_bug_comes_first_with_its_fix() {
     let sandbox = sandbox();
-    for planted in &PLANTED {
+    // The gate has those that take least.
+    let chosen = |planted: &&Planted| is_nightly() || ["bank-conflicts", "too-few-blocks"].contains(&planted.rule);
+    for planted in PLANTED.iter().filter(chosen) {
         let diagnosis = diagnosed(&sandbox, planted);
         let first = &diagnosis["findings"][0];
         let told = format!("{}: {}", planted.kernel, serde_json::to_string_pretty(&diagnosis["findings"]).unwrap());

@@ -2,17 +2,19 @@
 
 use std::process::Command;
 
-use crate::common::{self, Sandbox};
+use crate::common::times::{self, Stopwatch};
+use crate::common::{self, Sandbox, is_nightly};
 use optloop::catalog::Project;
 use serde_json::Value;
 
 /// Compiles every family for a workload: each specialization's default configuration, and random configurations.
 fn compile(arch: &str, workload: &str, random: &str) -> Vec<Value> {
-    let output = Command::new(env!("CARGO_BIN_EXE_optloop"))
-        .args(["--project", env!("CARGO_MANIFEST_DIR"), "compile", "--json", "--arch", arch])
-        .args(["--workload", workload, "--random", random])
-        .output()
-        .unwrap();
+    let _stopwatch = Stopwatch::start();
+    // In the gate, the default configurations and one more of each family.
+    let random = if is_nightly() { random } else { "1" };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_optloop"));
+    command.args(["--project", env!("CARGO_MANIFEST_DIR"), "compile", "--json", "--arch", arch]);
+    let output = times::output(command.args(["--workload", workload, "--random", random]));
     let said = String::from_utf8_lossy(&output.stderr);
     let rows = String::from_utf8(output.stdout).unwrap();
     let rows: Vec<Value> = rows.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -39,6 +41,9 @@ fn every_family_compiles_for_sm_80() {
 
 #[test]
 fn every_family_compiles_for_sm_89() {
+    if !is_nightly() {
+        return;
+    }
     compile("sm_89", "attention-fp16-d64-full", "4");
 }
 
@@ -60,12 +65,13 @@ fn every_family_compiles_for_sm_90a() {
 
 #[test]
 fn every_other_workload_has_families_that_compile() {
-    for workload in ["attention-fp32-large-d", "attention-fp16-long", "attention-decode"] {
+    let workloads = ["attention-fp32-large-d", "attention-fp16-long", "attention-decode"];
+    for workload in &workloads[..if is_nightly() { 3 } else { 1 }] {
         let rows = compile("sm_90a", workload, "2");
         assert!(families(&rows).contains(&"attention-scalar"), "{workload}");
         assert!(families(&rows).contains(&"attention-split-kv"), "{workload}");
         let large_d = families(&rows).contains(&"attention-large-d");
-        assert_eq!(large_d, workload == "attention-fp32-large-d", "{workload}: in fp32 only");
+        assert_eq!(large_d, *workload == "attention-fp32-large-d", "{workload}: in fp32 only");
     }
 }
 
@@ -78,7 +84,8 @@ fn the_planted_bugs_compile() {
         sandbox.copy_family(&format!("tests/planted_bugs/{name}"), &format!("templates/kernels/{name}"));
     }
     let compile = |arch: &str| {
-        let rows = sandbox.succeeds(&["compile", "--json", "--workload", "small", "--random", "8", "--arch", arch]);
+        let random = if is_nightly() { "8" } else { "1" };
+        let rows = sandbox.succeeds(&["compile", "--json", "--workload", "small", "--random", random, "--arch", arch]);
         let rows: Vec<Value> = rows.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(families(&rows), ["attention-broken", "attention-grid-bug"], "{arch}");
     };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::Sandbox;
+use crate::common::{Sandbox, is_nightly};
 use serde_json::Value;
 
 /// The virtual GPU's outcome for each fault.
@@ -30,7 +30,9 @@ fn with_the_broken() -> Sandbox {
 fn a_session_survives_kernels_that_are_broken_in_every_way() {
     let sandbox = with_the_broken();
     let start = ["start", "--workload", "small", "--device", "virtual", "--proposer", "fault-injection"];
-    let more = ["--case", "s64", "--seed", "3", "--iterations", "60"];
+    // In the gate, a few of the faults are met.
+    let iterations = if is_nightly() { 60 } else { 16 };
+    let more = ["--case", "s64", "--seed", "3", "--iterations", &iterations.to_string()];
     let output = sandbox.optloop(&[&start[..], &more].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 
@@ -50,8 +52,12 @@ fn a_session_survives_kernels_that_are_broken_in_every_way() {
         *met.entry(fault).or_default() += 1;
     }
     let broken: usize = met.values().sum();
+    assert!(honest + broken == iterations && broken >= 3, "{broken} broken, {honest} honest");
+    if !is_nightly() {
+        return;
+    }
     assert_eq!(met.len(), OUTCOMES.len(), "every fault was met: {met:?}");
-    assert!(honest + broken == 60 && (12..=27).contains(&broken), "{broken} broken, {honest} honest");
+    assert!((12..=27).contains(&broken), "{broken} broken, {honest} honest");
     let report = sandbox.report();
     assert!(report["cases"][0]["speedup_over_start"].as_f64().unwrap() > 1.0, "and it still found something");
 }

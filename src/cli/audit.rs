@@ -122,7 +122,8 @@ async fn open(
     seed: u64,
     claims: &mut Claims,
 ) -> anyhow::Result<Audit> {
-    let mut worker = Worker::claim(own_executable()?, choice, config.worker_timeouts(), |info| claims.device(info)).await?;
+    let mut worker =
+        Worker::claim(own_executable()?, choice, config.worker_timeouts(), |info| claims.device(info)).await?;
     if let Some(notice) = worker.fallback_notice() {
         say(&notice);
     }

@@ -142,9 +142,8 @@ impl Op for Gemm {
         out.par_chunks_mut(BLOCK_ROWS * shape.n).zip(rows.par_chunks(BLOCK_ROWS)).for_each(|(out, rows)| {
             let columns = columns_of_block(rows.len());
             let firsts = (0..shape.n).into_par_iter().step_by(columns);
-            let block = |first: usize| {
-                matmul::block(a, b, (shape.n, shape.k), rows, first..shape.n.min(first + columns))
-            };
+            let block =
+                |first: usize| matmul::block(a, b, (shape.n, shape.k), rows, first..shape.n.min(first + columns));
             let blocks: Vec<Vec<f64>> = firsts.map(block).collect();
             for (i, block) in blocks.iter().enumerate() {
                 let (first, width) = (i * columns, block.len() / rows.len());

@@ -1,6 +1,6 @@
 //! Oracles written in CUDA: right ones judge kernels, and what wrong ones get.
 
-use crate::common::Sandbox;
+use crate::common::{Sandbox, is_nightly};
 
 const OP: &str = "kernels/ops/rms-norm/op.toml";
 const SOURCE: &str = "kernels/ops/rms-norm/oracle.cu";
@@ -95,6 +95,9 @@ fn faults_of_an_oracle_in_cuda_are_found_on_a_virtual_gpu() {
     insta::assert_snapshot!(with("    __syncthreads();\n", ""), @"error: case `r4n64`: the oracle of op `rms-norm` failed: read of 8 uninitialised bytes at shared address 0x0 in kernel oracle");
     insta::assert_snapshot!(with("= squares;\n", "= squares;\n    part[63 - threadIdx.x] = squares;\n"), @"error: case `r4n64`: the oracle of op `rms-norm` failed: race at shared address 0x0: write by warp 0, write by warp 1 before, no barrier between in kernel oracle");
     insta::assert_snapshot!(with("x[row + i] * scale", "y[row + i] * scale"), @"error: case `r4n64`: the oracle of op `rms-norm` failed: read of 8 uninitialised bytes at global address 0x1200200a00 in kernel oracle");
+    if !is_nightly() {
+        return;
+    }
     let endless = "for (volatile bool endless = threadIdx.x == 0; endless;) {}\n    part[threadIdx.x] =";
     insta::assert_snapshot!(with("part[threadIdx.x] =", endless), @"error: case `r4n64`: the oracle of op `rms-norm` failed: runaway: more than 20000000 instructions executed by one warp in kernel oracle");
 }
