@@ -19,7 +19,7 @@ pub fn median_in_place(values: &mut [f64]) -> Option<f64> {
 
 /// Returns the medians of so many bootstrap resamples, in ascending order. None for no samples.
 pub fn bootstrap_medians(samples: &[f64], resamples: usize, rng: &mut SmallRng) -> Option<Vec<f64>> {
-    sorted(samples, resamples, rng, |resample| median_in_place(resample))
+    sorted(samples, resamples, rng, median_in_place)
 }
 
 /// Returns the means of so many bootstrap resamples, in ascending order. None for no samples.
