@@ -71,7 +71,7 @@ fn every_command_of_the_pages_is_accepted() {
         }
     }
     assert!(refused.is_empty(), "{}", refused.join("\n"));
-    assert!(accepted > 100, "only {accepted} commands were found");
+    assert!(accepted > 80, "only {accepted} commands were found");
 }
 
 /// Finds the commands in a page, in code spans and in blocks. A name in capitals stands for a number, and what is in
@@ -112,7 +112,8 @@ fn concrete(arguments: &str) -> String {
 
 fn page() -> String {
     let mut page = "# Reference\n\nThis page lists every verb of optloop and every key of config.toml. It is generated from both, and \
-                    a test keeps it up to date.\n\n## Verbs\n\n`optloop --project DIR VERB` works on the project in another folder.\n"
+                    a test keeps it up to date.\n\n## Verbs\n\n`optloop --project DIR VERB` works on the project in another folder. \
+                    `optloop VERB --help` has examples.\n"
         .to_owned();
     let command = visible();
     for verb in command.get_subcommands() {
@@ -132,20 +133,7 @@ fn of_verb(verb: &Command) -> String {
             text.push_str(&format!("| `{}` | {} |\n", name(arg), meaning(arg)));
         }
     }
-    let examples = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
-    let examples: Vec<String> = examples.lines().filter_map(|line| Some(example(line.strip_prefix("  ")?))).collect();
-    if !examples.is_empty() {
-        text.push_str(&format!("\n```sh\n{}\n```\n", examples.join("\n")));
-    }
     text
-}
-
-/// Writes an example for a shell: what explains it becomes a comment.
-fn example(line: &str) -> String {
-    match line.split_once("  ") {
-        Some((command, why)) => format!("{command}  # {}", why.trim_start()),
-        None => line.to_owned(),
-    }
 }
 
 fn about(verb: &Command) -> String {
