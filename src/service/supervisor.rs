@@ -38,15 +38,16 @@ pub async fn run(app: Arc<App>) -> anyhow::Result<()> {
     }
     while !*stopping.borrow() {
         changes.mark_unchanged();
-        let wake = match start_due(&app).await {
-            Ok(wake) => wake,
+        let (wake, failed) = match start_due(&app).await {
+            Ok(wake) => (wake, false),
             Err(error) => {
-                tracing::error!("the queue does not answer: {error:#}");
-                RECORD_AGAIN
+                tracing::error!("sessions cannot start: {error:#}");
+                (RECORD_AGAIN, true)
             }
         };
         tokio::select! {
-            _ = changes.changed() => {}
+            // While the disk is full, a change is no reason to try sooner.
+            _ = changes.changed(), if !failed => {}
             _ = stopping.changed() => {}
             () = sleep(wake) => {}
         }
@@ -197,4 +198,73 @@ async fn found(app: &App, submission: &Submission) -> anyhow::Result<Option<Foun
         reason: session.stop_reason,
         iterations: session.iterations.saturating_sub(session.unfinished),
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::sync::watch;
+    use tokio::task::yield_now;
+
+    use super::*;
+    use crate::domain::submission::SessionRequest;
+    use crate::service::folder::StateFolder;
+    use crate::service::http::places::Places;
+    use crate::service::metrics::Metrics;
+    use crate::service::projects::Projects;
+    use crate::service::schedule::Room;
+    use crate::store::queue::{NewSubmission, Queue};
+
+    async fn app(folder: &Path) -> Arc<App> {
+        let (project, state) = (folder.join("p"), folder.join("s"));
+        std::fs::create_dir(&project).unwrap();
+        std::fs::write(project.join("config.toml"), "").unwrap();
+        let folder = StateFolder::claim(state).unwrap();
+        Arc::new(App {
+            queue: Queue::open(&folder.queue()).await.unwrap(),
+            folder,
+            projects: Projects::find(&[project.display().to_string()]).unwrap(),
+            room: Room { gpus: Vec::new(), virtual_slots: 1 },
+            exe: "/no/such/program".into(),
+            changes: watch::Sender::new(0),
+            stopping: watch::Sender::new(false),
+            streams: Places::new(1),
+            connections: Places::new(1),
+            metrics: Arc::new(Metrics::default()),
+        })
+    }
+
+    #[tokio::test]
+    async fn on_a_full_disk_nothing_starts_and_no_change_is_a_reason_to_try_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let app = app(folder.path()).await;
+        let new = NewSubmission {
+            uid: "u".to_owned(),
+            project: app.projects.iter().next().unwrap().folder().to_owned(),
+            request: SessionRequest::default(),
+            device: "virtual".to_owned(),
+            priority: 0,
+            client: "local".to_owned(),
+            idempotency_key: None,
+        };
+        let (submission, _) = app.queue.submit(&new).await.unwrap();
+        let tries = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&tries);
+        app.queue.on_commit(move || counted.fetch_add(1, Ordering::Relaxed) == usize::MAX).await;
+
+        let running = tokio::spawn(run(Arc::clone(&app)));
+        while tries.load(Ordering::Relaxed) == 0 {
+            yield_now().await;
+        }
+        for _ in 0..1000 {
+            app.note_change();
+            yield_now().await;
+        }
+        assert_eq!(tries.load(Ordering::Relaxed), 1);
+        assert_eq!(app.queue.get(submission.id).await.unwrap(), Some(submission.clone()));
+        assert!(!app.folder.log(submission.id).path().exists(), "no process was started");
+        app.stopping.send_replace(true);
+        running.await.unwrap().unwrap();
+    }
 }
