@@ -33,7 +33,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::store::queue::Queue;
-use app::App;
+use app::{App, Clock};
 pub use folder::StateFolder;
 use http::guard::{Guard, guard};
 use http::hosts::Hosts;
@@ -96,6 +96,7 @@ pub async fn serve(
         folder,
         projects,
         room: options.room,
+        clock: Clock::start(),
         exe: options.exe,
         changes: watch::Sender::new(0),
         stopping: watch::Sender::new(false),

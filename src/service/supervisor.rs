@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::time::sleep;
 
-use super::app::{App, now_ms};
+use super::app::App;
 use super::projects::Served;
 use super::schedule;
 use super::session;
@@ -59,7 +59,7 @@ pub async fn run(app: Arc<App>) -> anyhow::Result<()> {
 async fn start_due(app: &Arc<App>) -> anyhow::Result<Duration> {
     let open = app.queue.open_ones().await?;
     let is_served = |root: &str| app.projects.at(root).is_some();
-    let plan = schedule::plan(&open, &app.room, &is_served, now_ms());
+    let plan = schedule::plan(&open, &app.room, &is_served, app.clock.now_ms());
     for (id, lane) in plan.starts {
         // Nobody else begins it. If the service is killed after this line, the next one finds no process and starts one.
         if let Some(submission) = app.queue.begin(id, lane).await? {
@@ -72,7 +72,7 @@ async fn start_due(app: &Arc<App>) -> anyhow::Result<Duration> {
             });
         }
     }
-    let wait_ms = plan.wake_at_ms.map(|wake| wake.saturating_sub(now_ms()).max(0).unsigned_abs());
+    let wait_ms = plan.wake_at_ms.map(|wake| wake.saturating_sub(app.clock.now_ms()).max(0).unsigned_abs());
     Ok(wait_ms.map_or(IDLE, Duration::from_millis).min(IDLE))
 }
 
@@ -170,7 +170,7 @@ async fn record(app: &App, id: SubmissionId, exit: Exit) -> anyhow::Result<()> {
         asked: submission.asked,
         attempts: submission.attempts,
         iterations: submission.iterations,
-        now_ms: now_ms(),
+        now_ms: app.clock.now_ms(),
     };
     let settled = settle(&facts);
     app.queue.settle(id, &settled).await?;
@@ -209,6 +209,7 @@ mod tests {
 
     use super::*;
     use crate::domain::submission::SessionRequest;
+    use crate::service::app::Clock;
     use crate::service::folder::StateFolder;
     use crate::service::http::places::Places;
     use crate::service::metrics::Metrics;
@@ -226,6 +227,7 @@ mod tests {
             folder,
             projects: Projects::find(&[project.display().to_string()]).unwrap(),
             room: Room { gpus: Vec::new(), virtual_slots: 1 },
+            clock: Clock::start(),
             exe: "/no/such/program".into(),
             changes: watch::Sender::new(0),
             stopping: watch::Sender::new(false),
