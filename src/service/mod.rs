@@ -37,6 +37,7 @@ use app::{App, Clock};
 pub use folder::StateFolder;
 use http::guard::{Guard, guard};
 use http::hosts::Hosts;
+use http::peer::Peers;
 use http::places::Places;
 use http::rate::Rates;
 use http::tls;
@@ -107,7 +108,7 @@ pub async fn serve(
     let hosts = Hosts::of(address, &options.hosts, encryption.is_some());
     let connections = http::server::Rules {
         tls: encryption,
-        only_this_user: tokens.is_none(),
+        peers: tokens.is_none().then(Peers::start),
         places: Arc::clone(&app.connections),
         client_timeout: options.client_timeout,
     };

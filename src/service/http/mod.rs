@@ -2,7 +2,7 @@
 
 pub mod guard;
 pub mod hosts;
-mod peer;
+pub mod peer;
 pub mod places;
 pub mod rate;
 pub mod server;
