@@ -39,7 +39,8 @@ use http::guard::{Guard, guard};
 use http::hosts::Hosts;
 use http::peer::Peers;
 use http::places::Places;
-use http::rate::Rates;
+use http::rate::{FAILURES, REQUESTS, Rates};
+use http::refusals::Refusals;
 use http::tls;
 use http::tokens::Tokens;
 use metrics::Metrics;
@@ -112,7 +113,15 @@ pub async fn serve(
         places: Arc::clone(&app.connections),
         client_timeout: options.client_timeout,
     };
-    let rules = Guard { hosts, tokens, rates: Rates::default(), metrics, body_timeout: options.client_timeout };
+    let rules = Guard {
+        hosts,
+        tokens,
+        rates: Rates::new(REQUESTS),
+        failures: Rates::new(FAILURES),
+        refusals: Refusals::default(),
+        metrics,
+        body_timeout: options.client_timeout,
+    };
     let queue = tokio::spawn(supervisor::run(Arc::clone(&app)));
     let served = http::server::serve(listener, connections, router(&app, rules), app.stopping.subscribe());
     listens(address);

@@ -5,6 +5,7 @@ pub mod hosts;
 pub mod peer;
 pub mod places;
 pub mod rate;
+pub mod refusals;
 pub mod server;
 pub mod tls;
 pub mod tokens;
