@@ -168,6 +168,8 @@ fn file(purpose: CallPurpose) -> String {
 fn read(path: &Path) -> Result<String, String> {
     match fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(String::new()),
+        // Opening a pipe would wait for its other end.
+        Ok(found) if !found.is_file() => return Err(format!("{} is not a file", path.display())),
         Ok(found) if found.len() > MAX_BYTES => return Err(format!("{} is larger than 1 GiB", path.display())),
         _ => {}
     }
