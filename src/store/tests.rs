@@ -484,6 +484,17 @@ async fn no_session_iteration_or_call_begins_that_is_not_stored() {
     assert_eq!(scene.store.calls(known).await.unwrap()[0].0.reserve, MicroUsd(8500));
 }
 
+#[tokio::test]
+async fn the_view_of_sessions_counts_no_attempt_that_a_kill_cut_off() {
+    let scene = Scene::new().await;
+    let session = scene.session().await;
+    scene.store.begin(session, &proposal(64, None)).await.unwrap();
+    scene.measured(session, 64, None, 100_000.0, Verdict::Start).await;
+    let count: i64 =
+        sqlx::query_scalar("SELECT iterations FROM v_sessions").fetch_one(&scene.store.pool).await.unwrap();
+    assert_eq!(count, 1);
+}
+
 /// What every iteration of a scene costs on the device. No dollars: a history does not know them.
 const SPENT: Spent = Spent { gpu_s: 9.0, gpu_usd: 0.0, llm_usd: 0.0 };
 
