@@ -12,6 +12,7 @@ use super::error::VcsError;
 use super::files::{self, Written};
 use super::index::LockedIndex;
 use super::journal::Journal;
+use super::locks::patiently;
 use super::winner::Winner;
 use super::{CommitId, Repo};
 
@@ -274,9 +275,9 @@ impl Repo {
     }
 }
 
-/// Locks a reference whose file is in a folder.
+/// Locks a reference whose file is in a folder, as soon as it is free.
 fn lock(locks: &mut Transaction<'_>, name: &str, folder: &Path) -> Result<(), VcsError> {
-    locks.lock_ref(name).map_err(|error| match error.code() {
+    patiently(|| locks.lock_ref(name)).map_err(|error| match error.code() {
         ErrorCode::Locked => VcsError::Locked(folder.join(format!("{name}.lock"))),
         _ => VcsError::git("lock the branch")(error),
     })

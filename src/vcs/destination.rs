@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use git2::{Branch, Commit, ErrorCode, Repository};
 
 use super::error::VcsError;
+use super::locks::patiently;
 use super::{CommitId, Repo};
 
 /// What the names of branches begin with.
@@ -60,7 +61,7 @@ impl Repo {
     /// Creates the branch of a destination at HEAD, if it is new. HEAD, the index and the working tree stay as they are.
     pub fn create(&self, destination: &Destination) -> Result<(), VcsError> {
         let Some(head) = self.head_commit()?.filter(|_| destination.is_new) else { return Ok(()) };
-        match self.git.branch(destination.name(), &head, false) {
+        match patiently(|| self.git.branch(destination.name(), &head, false)) {
             Err(error) if error.code() != ErrorCode::Exists => Err(VcsError::git("create the branch")(error)),
             _ => Ok(()),
         }

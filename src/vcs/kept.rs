@@ -6,24 +6,19 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::thread;
-use std::time::Duration;
 
 use git2::{Commit, Reference};
 
 use super::destination::Destination;
 use super::error::VcsError;
 use super::found::{FoundBy, told};
+use super::locks::{self, patiently};
 use super::winner::Winner;
 use super::{CommitId, Repo};
 use crate::domain::ids::SessionId;
 
 /// Where the references of sessions are.
 const FOLDER: &str = "refs/optloop";
-
-/// How often the lock of a session's reference is looked at, which takes a second together. `git gc` and `git update-ref`
-/// hold it for some milliseconds.
-const LOCK_TRIES: u32 = 20;
-const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
 /// Returns a new name for the reference of a session. Other stores have sessions of the same number, so a random number
 /// is part of it.
@@ -88,11 +83,11 @@ impl Repo {
             return Ok(());
         }
         let lock = self.git.commondir().join(format!("{reference}.lock"));
-        for _ in 0..LOCK_TRIES {
+        for _ in 0..locks::TRIES {
             if !lock.exists() {
                 return Ok(());
             }
-            thread::sleep(LOCK_PAUSE);
+            thread::sleep(locks::PAUSE);
         }
         match fs::remove_file(&lock) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(VcsError::file("remove", &lock)(error)),
@@ -106,7 +101,7 @@ impl Repo {
             return Ok(());
         }
         let doing = || VcsError::git("remove the session's reference");
-        self.git.find_reference(reference).and_then(|mut found| found.delete()).map_err(doing())
+        patiently(|| self.git.find_reference(reference).and_then(|mut found| found.delete())).map_err(doing())
     }
 
     /// Returns the commit that a destination has, else HEAD's: the branch may have been deleted.
@@ -126,10 +121,10 @@ impl Repo {
         summary: &str,
     ) -> Result<(), VcsError> {
         let reason = format!("optloop: {summary}");
-        let moved = match from {
+        let moved = patiently(|| match from {
             Some(from) => self.git.reference_matching(reference, to, true, from.id(), &reason),
             None => self.git.reference(reference, to, false, &reason),
-        };
+        });
         moved.map(drop).map_err(VcsError::git("move the session's reference"))
     }
 }

@@ -24,6 +24,7 @@ mod index;
 mod journal;
 mod kept;
 mod links;
+mod locks;
 mod new_family;
 mod recovery;
 mod session_commit;

@@ -74,6 +74,28 @@ fn locks_and_unfinished_operations_are_respected() {
     insta::assert_snapshot!(sandbox.refused(&winner("// fast\n")), @"a rebase is in progress: finish it or abort it");
 }
 
+/// `git status` and `git gc` hold a lock for some milliseconds.
+#[test]
+fn a_momentary_lock_is_waited_for() {
+    for lock in ["HEAD.lock", "refs/heads/main.lock"] {
+        let sandbox = Sandbox::new();
+        let (index, lock) = (sandbox.path(".git/index.lock"), sandbox.path(&format!(".git/{lock}")));
+        fs::write(&lock, "").unwrap();
+        std::thread::scope(|scope| {
+            // The index is locked first. From then on, the commit waits for the other lock.
+            scope.spawn(|| {
+                while !index.exists() {
+                    std::thread::yield_now();
+                }
+                fs::remove_file(&lock).unwrap();
+            });
+            sandbox.repo().commit_winner(&winner("// fast\n")).unwrap();
+        });
+        assert_eq!(sandbox.git("log --format=%s -1").lines().count(), 1);
+        assert_eq!(sandbox.git("status --porcelain"), "");
+    }
+}
+
 #[test]
 fn a_winner_stays_inside_its_repository() {
     let sandbox = Sandbox::new();
