@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
 
@@ -26,6 +26,8 @@ pub struct App {
     pub room: Room,
     /// The clock by which submissions wait.
     pub clock: Clock,
+    /// The time after which a session that was cancelled is killed.
+    pub cancel_timeout: Duration,
     /// The program that sessions are started with.
     pub exe: PathBuf,
     /// Changes with every change of a submission.

@@ -72,6 +72,8 @@ pub struct Options {
     pub max_streams: usize,
     /// The longest time for a client to send the head or the body of a request.
     pub client_timeout: Duration,
+    /// The time after which a session that was cancelled is killed.
+    pub cancel_timeout: Duration,
     /// The program that sessions are started with.
     pub exe: PathBuf,
 }
@@ -99,6 +101,7 @@ pub async fn serve(
         projects,
         room: options.room,
         clock: Clock::start(),
+        cancel_timeout: options.cancel_timeout,
         exe: options.exe,
         changes: watch::Sender::new(0),
         stopping: watch::Sender::new(false),

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use tokio::time::sleep;
@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use super::app::App;
 use super::projects::Served;
 use super::schedule;
-use super::session;
+use super::session::{self, Blow};
 use super::settle::{Exit, Facts, Found, settle};
 use crate::domain::ids::SessionId;
 use crate::domain::submission::{Lane, StopRequest, Submission, SubmissionId, SubmissionState};
@@ -105,7 +105,7 @@ async fn follow(app: Arc<App>, submission: Submission) {
 /// Notes the number of the session as soon as it has begun, and passes requests to stop on. Never returns.
 async fn accompany(app: &App, submission: &Submission, mut printed: u64) -> Infallible {
     let log = app.folder.log(submission.id);
-    let (mut session, mut has_asked) = (None, false);
+    let (mut session, mut has_asked, mut cancelled_at) = (None, false, None);
     let mut changes = app.changes.subscribe();
     loop {
         if session.is_none() {
@@ -122,7 +122,10 @@ async fn accompany(app: &App, submission: &Submission, mut printed: u64) -> Infa
         let again = asked == Some(StopRequest::Cancel) || session.is_none();
         if asked.is_some() && (again || !has_asked) {
             has_asked = session.is_some();
-            if let Err(error) = session::interrupt(&app.folder, submission) {
+            let is_cancelled = asked == Some(StopRequest::Cancel);
+            let is_late = is_cancelled && cancelled_at.get_or_insert_with(Instant::now).elapsed() >= app.cancel_timeout;
+            let blow = if is_late { Blow::Kill } else { Blow::Interrupt };
+            if let Err(error) = session::signal(&app.folder, submission, blow) {
                 tracing::error!(submission = submission.id.0, "a session cannot be stopped: {error:#}");
             }
         }
@@ -228,6 +231,7 @@ mod tests {
             projects: Projects::find(&[project.display().to_string()]).unwrap(),
             room: Room { gpus: Vec::new(), virtual_slots: 1 },
             clock: Clock::start(),
+            cancel_timeout: Duration::ZERO,
             exe: "/no/such/program".into(),
             changes: watch::Sender::new(0),
             stopping: watch::Sender::new(false),

@@ -14,7 +14,7 @@ use super::index::LockedIndex;
 use super::journal::Journal;
 use super::locks::patiently;
 use super::winner::Winner;
-use super::{CommitId, Repo};
+use super::{CommitId, Repo, running};
 
 /// The message of a commit.
 pub(super) struct Text {
@@ -50,6 +50,7 @@ impl Repo {
     /// A file of the winner that the user has edited or staged is never overwritten. After any error, the files, the
     /// index and HEAD are as they were. Leftovers of a process that was killed half-way are undone first.
     pub fn commit_winner(&self, winner: &Winner) -> Result<CommitId, VcsError> {
+        let _running = running::begin();
         let files = self.files_of(winner)?;
         let reference = self.head_reference().map_err(VcsError::git("read HEAD"))?;
         let describe = |new_families: &[&str]| Text {

@@ -14,7 +14,7 @@ use super::error::VcsError;
 use super::found::{FoundBy, told};
 use super::locks::{self, patiently};
 use super::winner::Winner;
-use super::{CommitId, Repo};
+use super::{CommitId, Repo, running};
 use crate::domain::ids::SessionId;
 
 /// Where the references of sessions are.
@@ -41,6 +41,7 @@ impl Repo {
     /// Keeps a winner under the reference of its session, upon those that are kept there already. The first one is a
     /// child of the destination's commit.
     pub fn keep(&self, reference: &str, destination: &Destination, winner: &Winner) -> Result<CommitId, VcsError> {
+        let _running = running::begin();
         let kept = self.tip(reference)?;
         let parent = match &kept {
             Some(kept) => Some(kept.clone()),
@@ -61,6 +62,7 @@ impl Repo {
 
     /// Returns what is kept under the reference of a session.
     pub fn kept(&self, reference: &str, session: SessionId) -> Result<Kept, VcsError> {
+        let _running = running::begin();
         let Some(mut commit) = self.tip(reference)? else { return Ok(Kept::default()) };
         let mut kept = Kept { tip: Some(CommitId(commit.id().to_string())), ..Kept::default() };
         loop {
@@ -78,6 +80,7 @@ impl Repo {
     /// Removes the lock of a session's reference if a killed process has left it. No other optloop moves that reference, so
     /// a killed process has left a lock that stays.
     pub fn unlock_kept(&self, reference: &str) -> Result<(), VcsError> {
+        let _running = running::begin();
         // The store may come from a stranger, and the name becomes a path.
         if !reference.starts_with(FOLDER) || !Reference::is_valid_name(reference) {
             return Ok(());
@@ -97,6 +100,7 @@ impl Repo {
 
     /// Removes the reference of a session. What no branch has of it is lost with the next garbage collection.
     pub fn drop_kept(&self, reference: &str) -> Result<(), VcsError> {
+        let _running = running::begin();
         if self.tip(reference)?.is_none() {
             return Ok(());
         }
