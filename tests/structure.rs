@@ -30,6 +30,20 @@ fn the_architecture_draws_what_is_imported() {
     assert_eq!(only(&drawn, &imported), [""; 0], "drawn in ARCHITECTURE.md, but not imported");
 }
 
+/// Such a row arrives before the commit, whose error sqlx then drops.
+#[test]
+fn no_statement_of_the_store_writes_and_returns_rows_without_a_transaction() {
+    for file in ["", "queue/"].map(|folder| root().join("src/store").join(folder)).iter().flat_map(|folder| {
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file())
+    }) {
+        let text = fs::read_to_string(&file).unwrap();
+        for statement in text.split("sqlx::query").skip(1).filter(|text| text.contains("RETURNING")) {
+            let statement = statement.split(';').next().unwrap();
+            assert!(!statement.contains("(&self.pool)"), "{}: {statement}", file.display());
+        }
+    }
+}
+
 #[test]
 fn a_cycle_of_folders_is_found_through_a_re_export() {
     let circles = circles_of(&[

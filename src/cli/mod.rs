@@ -71,6 +71,7 @@ mod threads;
 mod ticker;
 mod tried;
 mod trust;
+mod unanswered;
 mod worker;
 
 use std::path::{Path, PathBuf};
@@ -259,6 +260,7 @@ pub fn main() -> ExitCode {
         Verb::Serve(args) => Some(args.log_format),
         _ => None,
     });
+    unanswered::watch();
     match threads::compute_on_every_core().and_then(|()| threads::runtime()) {
         Ok(runtime) => {
             let result = runtime.block_on(run(arguments));

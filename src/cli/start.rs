@@ -258,6 +258,9 @@ fn asked(args: &Args, project: &Project, config: &Config, seed: u64) -> anyhow::
         if submission.is_some() || *check {
             return Err(usage_sentence("a service runs no sessions on recordings: use `optloop start`"));
         }
+        if args.device.is_none() {
+            trust::admit_recording(project, &args.trust, path)?;
+        }
         let proposer = args.proposer.as_ref().unwrap_or(&defaults.proposer);
         return replayed::asked(Recording::open(path).map_err(usage_sentence)?, proposer, seed);
     }

@@ -29,6 +29,7 @@ pub mod history;
 pub mod hypothesis;
 pub mod ids;
 pub mod incumbent;
+pub mod instant;
 pub mod journal;
 pub mod launched;
 pub mod machine;

@@ -1,8 +1,9 @@
 //! Scenarios of a store, through its public functions.
 
-use super::testing::{Scene, artifact, evaluation, finish, proposal, session, timing, wrong};
+use super::testing::{Scene, artifact, evaluation, finish, on_commit, proposal, session, timing, wrong};
 use super::*;
 use crate::domain::ablation::{Ablated, Ablation, Removed, SourceLine};
+use crate::domain::call_record::CallSubject;
 use crate::domain::check::Check;
 use crate::domain::code::CodeFigures;
 use crate::domain::cost::Spent;
@@ -13,6 +14,8 @@ use crate::domain::history::History;
 use crate::domain::ids::{IterationId, SessionId};
 use crate::domain::journal::{Begun, Concluded, Record};
 use crate::domain::launched::LaunchedKernel;
+use crate::domain::model_call::{AnswerForm, CallPurpose, ModelRequest};
+use crate::domain::money::MicroUsd;
 use crate::domain::op::Axis;
 use crate::domain::origin::{Origin, Purpose};
 use crate::domain::phase::{Phase, PhaseTime, StepTimes};
@@ -448,6 +451,48 @@ async fn the_same_machine_is_recorded_once() {
     let environments: i64 =
         sqlx::query_scalar("SELECT COUNT(*) FROM environments").fetch_one(&scene.store.pool).await.unwrap();
     assert_eq!(environments, 2);
+}
+
+/// On a full disk, the error comes with the commit, after SQLite has returned the row. A call that is not on record must
+/// not be sent, because it costs money.
+#[tokio::test]
+async fn no_session_iteration_or_call_begins_that_is_not_stored() {
+    let scene = Scene::new().await;
+    let known = scene.session().await;
+    let request = ModelRequest {
+        purpose: CallPurpose::Plan,
+        ordinal: 0,
+        model: "m".to_owned(),
+        system: String::new(),
+        cached: String::new(),
+        prompt: "?".to_owned(),
+        answer: AnswerForm { name: "a".to_owned(), description: String::new(), schema: serde_json::json!({}) },
+        max_output_tokens: 1,
+        temperature: None,
+    };
+    let call =
+        NewCall { request: &request, subject: &CallSubject::Plan, reserve: MicroUsd(8500), is_retry: false, after: 0 };
+    on_commit(&scene.store.pool, || false).await;
+    scene.store.begin_session(&session()).await.unwrap_err();
+    scene.store.begin(known, &proposal(64, None)).await.unwrap_err();
+    scene.store.begin_call(known, &call).await.unwrap_err();
+
+    on_commit(&scene.store.pool, || true).await;
+    assert_eq!(scene.store.sessions().await.unwrap().len(), 1);
+    assert!(scene.store.calls(known).await.unwrap().is_empty());
+    scene.store.begin_call(known, &call).await.unwrap();
+    assert_eq!(scene.store.calls(known).await.unwrap()[0].0.reserve, MicroUsd(8500));
+}
+
+#[tokio::test]
+async fn the_view_of_sessions_counts_no_attempt_that_a_kill_cut_off() {
+    let scene = Scene::new().await;
+    let session = scene.session().await;
+    scene.store.begin(session, &proposal(64, None)).await.unwrap();
+    scene.measured(session, 64, None, 100_000.0, Verdict::Start).await;
+    let count: i64 =
+        sqlx::query_scalar("SELECT iterations FROM v_sessions").fetch_one(&scene.store.pool).await.unwrap();
+    assert_eq!(count, 1);
 }
 
 /// What every iteration of a scene costs on the device. No dollars: a history does not know them.

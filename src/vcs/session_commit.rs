@@ -10,7 +10,7 @@ use super::destination::Destination;
 use super::error::VcsError;
 use super::family::FamilyFiles;
 use super::winner::{Earlier, us};
-use super::{CommitId, Repo};
+use super::{CommitId, Repo, running};
 use crate::domain::device::{DeviceKey, TimeSource};
 use crate::domain::gain::CaseGain;
 use crate::domain::ids::{CaseName, IterationId, SessionId};
@@ -77,6 +77,7 @@ impl Repo {
         destination: &Destination,
         session: &SessionCommit<'_>,
     ) -> Result<SessionCommitted, VcsError> {
+        let _running = running::begin();
         let kept = self.tip(session.kept_under)?.ok_or_else(|| VcsError::gone(session.kept_under))?;
         let tree = self.tree_of(Some(&kept))?;
         let files = |winner| Ok((winner, self.kept_files(session, winner, &tree)?));
