@@ -27,12 +27,12 @@ pub fn one_line(text: &str) -> String {
         c if is_unsafe(c) => REPLACEMENT,
         c => c,
     };
-    text.trim().chars().map(shown).collect()
+    text.chars().map(shown).collect()
 }
 
 /// Escapes a text for Markdown (CommonMark and its tables): it shows as it is, without markup, HTML or entities.
 pub fn markdown(text: &str) -> String {
-    let text: Vec<char> = one_line(text).chars().collect();
+    let text: Vec<char> = one_line(text.trim()).chars().collect();
     let at = |place: Option<usize>| place.and_then(|place| text.get(place).copied());
     let is_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     let mut escaped = String::with_capacity(text.len());
@@ -45,7 +45,7 @@ pub fn markdown(text: &str) -> String {
             '&' => is_word(after) || after == Some('#'),
             // At the beginning of a line these make a heading, a list or a rule.
             '#' | '+' | '-' | '=' => place == 0,
-            '.' | ')' => place > 0 && text[..place].iter().all(char::is_ascii_digit),
+            '.' | ')' if after.is_none_or(|c| c == ' ') => place > 0 && text[..place].iter().all(char::is_ascii_digit),
             _ => false,
         };
         escaped.extend(is_markup.then_some('\\'));
@@ -147,7 +147,9 @@ mod tests {
     fn markdown_shows_the_text_and_nothing_else() {
         use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
         let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_MATH;
-        for text in HOSTILE.into_iter().chain(["1. x", "12) x", "+ x", "=== x", "a_b_c and x_ _y", "a & b"]) {
+        for text in
+            HOSTILE.into_iter().chain(["1. x", "12) x", "2.5", "7.", "+ x", "=== x", "a_b_c and x_ _y", "a & b"])
+        {
             let shown = one_line(text);
             let mut found = String::new();
             for event in Parser::new_ext(&markdown(text), options) {

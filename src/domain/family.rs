@@ -173,6 +173,7 @@ impl Family {
         let syntax = |error| vec![toml_text::one_line(toml_text::describe(manifest, &error))];
         let document = toml::de::DeTable::parse(manifest).map_err(syntax)?;
         let notes = Notes::new(manifest);
+        toml_text::broken_lines(manifest, document.get_ref()).into_iter().for_each(|mistake| notes.add(mistake));
         let draft = Draft::read(document, &notes);
         let op = draft.op.as_deref().and_then(|name| {
             find_op(name).unwrap_or_else(|problem| {

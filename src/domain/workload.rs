@@ -96,7 +96,7 @@ impl Workload {
     /// Parses and validates a workload file. The error has a sentence for each mistake, all in one line, without the
     /// file's name.
     pub fn parse(text: &str, find_op: impl Fn(&str) -> Result<&'static dyn Op, String>) -> Result<Self, String> {
-        toml_text::parse(text)
+        toml_text::parse_lines(text)
             .map_err(|problem| toml_text::renamed_key(text, &RENAMED).unwrap_or(problem))
             .and_then(|file| Self::of(file, find_op).map_err(|mistakes| mistakes.join("; ")))
             .map_err(toml_text::one_line)
@@ -341,6 +341,7 @@ mod tests {
         insta::assert_snapshot!(error("tolerance =", "regime = \"hot\"\ntolerance ="), @"line 7: unknown variant `hot`, expected `warm` or `cold`");
         insta::assert_snapshot!(error("B = 1", "B = 1\nregime = \"hot\""), @"line 12: unknown variant `hot`, expected `warm` or `cold`");
         insta::assert_snapshot!(error("1e-3", "0.0"), @"tolerance: both values must be between 0 and 0.5");
+        insta::assert_snapshot!(error("A test workload.", "A test\\nworkload."), @"line 3: `about` has a line break: write it on one line");
         let several = VALID.replace("1e-3", "0.0").replace("B = 1", "B = 0").replace("\"w\"", "\"W\"");
         insta::assert_snapshot!(Workload::parse(&several, ops::find).unwrap_err(), @"name `W`: use 1 to 64 of a-z, 0-9 and `-`, because it is used as a folder name; case `small`: `B` = 0 is out of range 1 to 65536; tolerance: both values must be between 0 and 0.5");
         insta::assert_snapshot!(error("initial_kernel = ", "reference = "), @"the key `reference` was renamed to `initial_kernel` in optloop 0.2: change it");

@@ -52,7 +52,7 @@ struct Tensor {
 }
 
 fn parse(text: &str) -> Result<File, Vec<String>> {
-    toml_text::parse(text).map_err(|problem| vec![toml_text::one_line(problem)])
+    toml_text::parse_lines(text).map_err(|problem| vec![toml_text::one_line(problem)])
 }
 
 pub(super) fn oracle_file(text: &str) -> Result<String, Vec<String>> {
