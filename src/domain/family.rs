@@ -4,6 +4,7 @@ mod checker;
 mod draft;
 mod entries;
 mod fields;
+mod limits;
 mod listed;
 mod names;
 mod python;
@@ -181,6 +182,7 @@ impl Family {
                 None
             })
         });
+        limits::check(&draft, &notes);
         names::check(&draft, op, &notes);
         let family = draft.into_family(manifest, template);
         let mistakes = notes.into_mistakes();
