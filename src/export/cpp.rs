@@ -210,6 +210,8 @@ fn tensor_map(map: &TensorMap) -> String {
         Dtype::F32 => "FLOAT32",
         Dtype::F64 => "FLOAT64",
         Dtype::I32 => "INT32",
+        Dtype::U32 => "UINT32",
+        Dtype::I64 => "INT64",
         // Copies do not interpret bytes.
         Dtype::E4m3 | Dtype::E5m2 | Dtype::I8 | Dtype::U8 | Dtype::Bool => "UINT8",
     };

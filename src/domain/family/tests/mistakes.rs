@@ -60,7 +60,7 @@ fn every_unknown_missing_or_mistyped_key_is_reported() {
     "#;
     insta::assert_snapshot!(mistakes(manifest), @r#"
     line 1: missing field `about`
-    line 5: unknown variant `bf61`, expected one of `f16`, `bf16`, `f32`, `f64`, `e4m3`, `e5m2`, `i8`, `u8`, `i32`, `bool` (did you mean `bf16`?)
+    line 5: unknown variant `bf61`, expected one of `f16`, `bf16`, `f32`, `f64`, `e4m3`, `e5m2`, `i8`, `u8`, `i32`, `u32`, `i64`, `bool` (did you mean `bf16`?)
     line 6: invalid type: string "sm_90", expected u32
     line 19: invalid type: integer, expected a table
     line 9: invalid type: floating point `128.0`, expected i64
