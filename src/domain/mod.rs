@@ -17,6 +17,7 @@ pub mod cost;
 pub mod counters;
 pub mod device;
 pub mod dtype;
+pub mod escape;
 pub mod evaluation;
 pub mod experiment;
 pub mod expr;

@@ -44,7 +44,7 @@ impl TensorRole {
     }
 }
 
-/// How the values of an input are drawn. An F32 holds each of them exactly.
+/// How the values of an input are drawn. An F32 holds each of them exactly, or its bits ([`Dtype::is_kept_as_bits`]).
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Values {
     /// From the standard normal distribution.
@@ -53,12 +53,12 @@ pub enum Values {
     /// Evenly between two numbers.
     Uniform(f32, f32),
     /// Whole numbers from the first to the last, each as likely.
-    Integers(i32, i32),
+    Integers(i64, i64),
     /// Whole numbers from the first to the last, in rising order along the last dimension.
-    Sorted(i32, i32),
+    Sorted(i64, i64),
     /// One with this probability, otherwise zero.
     Mask(f32),
-    /// The numbers of a file, in row-major order.
+    /// The numbers of a file as the element type keeps them, in row-major order.
     Given(&'static [f32]),
 }
 

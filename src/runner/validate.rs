@@ -32,6 +32,8 @@ pub struct Expectation {
     has_large: bool,
     /// Whether each row is measured against its own scale, because the scales of rows differ on purpose.
     own_scale: bool,
+    /// Whether whole numbers must be equal: where all inputs are whole numbers, no kernel has anything to round.
+    is_exact: bool,
     dtype: Dtype,
 }
 
@@ -134,6 +136,7 @@ impl Expectation {
             unspecified,
             has_large: false,
             own_scale: false,
+            is_exact: op.inputs(dims, dtype).iter().all(|input| input.dtype.is_integer()),
             dtype,
         };
         let is_large =

@@ -8,6 +8,7 @@ mod examples;
 mod files;
 mod importing;
 mod in_place;
+mod integers;
 mod tutorial;
 
 use std::path::{Path, PathBuf};

@@ -6,6 +6,8 @@ use plotters::prelude::{DrawingArea, IntoDrawingArea, RGBColor, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, FontFamily, FontStyle, RGBAColor, TextStyle};
 
+use crate::domain::escape::html;
+
 /// What is drawn on.
 pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
@@ -95,18 +97,10 @@ pub(super) fn svg((width, height): (u32, u32), title: &str, draw: impl FnOnce(&A
         let fixed = format!("=\"#{red:02X}{green:02X}{blue:02X}\"");
         shapes = shapes.replace(&fixed, &format!("=\"var({})\"", ink.variable()));
     }
-    let title = escaped(title);
+    let title = html(title);
     format!(
         "<svg width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{title}\">{shapes}"
     )
-}
-
-/// Makes a text safe in an attribute.
-fn escaped(text: &str) -> String {
-    let mut escaped = Vec::new();
-    // Writing to memory does not fail.
-    let _ = tera::escape_html(text, &mut escaped);
-    String::from_utf8_lossy(&escaped).into_owned()
 }
 
 /// Cuts a text that is too long for its place.
