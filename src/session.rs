@@ -483,11 +483,11 @@ impl<'a> Session<'a> {
     async fn end(self, ended: anyhow::Result<Ending>) -> End {
         let (meter, time) = (self.state.meter(), self.time());
         let (wall, spent) = (meter.elapsed(&time), meter.spent(&time));
-        let (status, reason, error) = match ended {
-            Ok((status, reason)) => (status, reason.into_owned(), None),
-            Err(error) => (Status::Failed, format!("{error:#}"), Some(error)),
+        let (status, reason, early_end, error) = match ended {
+            Ok((status, Reason { text, early })) => (status, text.into_owned(), early, None),
+            Err(error) => (Status::Failed, format!("{error:#}"), None, Some(error)),
         };
-        let recorded = self.store.end_session(self.id, status, &reason, wall, spent).await;
+        let recorded = self.store.end_session(self.id, status, (&reason, early_end), wall, spent).await;
         let error = match (error, recorded) {
             (Some(first), _) => Some(first),
             (None, Err(error)) => Some(anyhow::Error::new(error).context("Failed to record the end of the session")),

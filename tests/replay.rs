@@ -62,7 +62,7 @@ fn an_exhausted_recording_gives_its_optimum_and_its_failures_and_claims_no_more(
     assert_eq!((&case["case"], &case["best_us"], &case["floor_us"]), (&"my-grid".into(), &1000.0.into(), &Value::Null));
     assert_eq!(case["variant"]["params"], json!({ "A": 4, "B": 2 }));
     assert_eq!(report["correctness"][0]["relative_l2"], Value::Null);
-    for form in ["md", "md-details", "html"] {
+    for form in ["md", "html"] {
         let text = sandbox.succeeds(&["report", "--format", form]);
         // The style sheet names every source of times.
         let text = text.split_once("<body").map_or(text.as_str(), |(_, body)| body);

@@ -323,7 +323,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Verb::Show(args) => {
             let store = existing_store(&project).await?;
             let killed = Killed::of(&store, &store_path(&project)?).await?;
-            show::run(args, &store, &killed, Screen::of_stdout(), &mut out).await
+            show::run(args, Some(&project), &store, &killed, Screen::of_stdout(), &mut out).await
         }
         Verb::Backup(args) => backup::run(args, &existing_store(&project).await?, &mut out).await,
         Verb::Compare(args) => compare::run(args, &project, &mut out).await,

@@ -36,6 +36,7 @@ const FILES: [(&str, &str); 26] = [
     ("0024_ablated_lines.sql", include_str!("../../migrations/0024_ablated_lines.sql")),
     ("0025_baseline_counters.sql", include_str!("../../migrations/0025_baseline_counters.sql")),
     ("0026_attempts.sql", include_str!("../../migrations/0026_attempts.sql")),
+    ("0027_early_ends_and_pairs.sql", include_str!("../../migrations/0027_early_ends_and_pairs.sql")),
 ];
 
 /// Every file of migrations/service/, in order: those of a service's queue.

@@ -34,7 +34,6 @@ mod readers;
 mod resume;
 mod session_page;
 mod sessions;
-mod sources;
 mod stranger;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -12,6 +12,7 @@ use crate::domain::budget::Budget;
 use crate::domain::cost::Spent;
 use crate::domain::ids::{IterationId, SessionId};
 use crate::domain::record::{Baseline, Environment, SessionScope, SessionSummary, Status};
+use crate::domain::stop::EarlyEnd;
 
 /// What is known about a session when it starts.
 #[derive(Debug, Clone)]
@@ -74,13 +75,14 @@ impl Store {
         optional_json(&row, "asked")
     }
 
-    /// Records the end of a session. `spent` is the total of the whole session. Anything beyond its iterations' costs,
-    /// such as the idle time of a rented device, becomes a cost of the session itself.
+    /// Records the end of a session, with the reason and whether its search ended before its budget was spent. `spent` is the
+    /// total of the whole session. Anything beyond its iterations' costs, such as the idle time of a rented device, becomes a
+    /// cost of the session itself.
     pub async fn end_session(
         &self,
         session: SessionId,
         status: Status,
-        stop_reason: &str,
+        (stop_reason, early_end): (&str, Option<EarlyEnd>),
         wall: Duration,
         spent: Spent,
     ) -> Result<(), StoreError> {
@@ -91,14 +93,17 @@ impl Store {
             llm_usd: (spent.llm_usd - known.llm_usd).max(0.0),
         };
         self.write(async |connection| {
-            sqlx::query("UPDATE sessions SET status = ?, stop_reason = ?, ended_at = ?, wall_s = ? WHERE id = ?")
-                .bind(status.name())
-                .bind(text(stop_reason))
-                .bind(now()?)
-                .bind(wall.as_secs_f64())
-                .bind(session)
-                .execute(&mut *connection)
-                .await?;
+            sqlx::query(
+                "UPDATE sessions SET status = ?, stop_reason = ?, early_end = ?, ended_at = ?, wall_s = ? WHERE id = ?",
+            )
+            .bind(status.name())
+            .bind(text(stop_reason))
+            .bind(early_end.map(EarlyEnd::name))
+            .bind(now()?)
+            .bind(wall.as_secs_f64())
+            .bind(session)
+            .execute(&mut *connection)
+            .await?;
             record_cost(connection, session, None, rest).await?;
             Ok(())
         })
@@ -444,6 +449,7 @@ fn summary(row: &SqliteRow) -> Result<SessionSummary, StoreError> {
         graphs: required(name(row, "graphs")?, "graphs")?,
         status: required(name(row, "status")?, "status")?,
         stop_reason: row.try_get("stop_reason")?,
+        early_end: row.try_get::<Option<&str>, _>("early_end")?.and_then(EarlyEnd::named),
         started_at: row.try_get("started_at")?,
         ended_at: row.try_get("ended_at")?,
         budget_s: row.try_get("budget_s")?,

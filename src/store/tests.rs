@@ -95,7 +95,11 @@ async fn a_write_that_is_dropped_half_way_is_undone_and_blocks_no_other() {
         () = changed.notified() => {}
     }
     let spent = Spent { gpu_s: 1.0, gpu_usd: 0.0, llm_usd: 0.0 };
-    scene.store.end_session(session, Status::Interrupted, "stopped", Duration::from_secs(1), spent).await.unwrap();
+    scene
+        .store
+        .end_session(session, Status::Interrupted, ("stopped", None), Duration::from_secs(1), spent)
+        .await
+        .unwrap();
     let record = scene.store.session_record(session).await.unwrap();
     assert_eq!((record.session.status, record.session.proposer.as_str()), (Status::Interrupted, "rules"));
 }
@@ -131,7 +135,7 @@ async fn a_session_is_told_from_start_to_end() {
     store.finish(third, &finish(&evaluation, &decisions)).await.unwrap();
     let spent = Spent { gpu_s: 3600.0, gpu_usd: 0.2, llm_usd: 0.06 };
     store
-        .end_session(session, Status::Finished, "its time budget is spent", Duration::from_secs(3600), spent)
+        .end_session(session, Status::Finished, ("its time budget is spent", None), Duration::from_secs(3600), spent)
         .await
         .unwrap();
 
@@ -406,7 +410,7 @@ async fn an_interrupted_session_may_go_on_and_a_finished_one_may_not() {
     let scene = Scene::new().await;
     let session = scene.session().await;
     let end = async |status| {
-        scene.store.end_session(session, status, "stopped", Duration::from_secs(1), Spent::default()).await
+        scene.store.end_session(session, status, ("stopped", None), Duration::from_secs(1), Spent::default()).await
     };
     end(Status::Interrupted).await.unwrap();
     end(Status::Failed).await.unwrap();
@@ -544,7 +548,11 @@ async fn the_time_that_a_session_has_used_is_that_of_its_iterations_or_what_its_
     scene.measured(session, 256, Some(first), 80_000.0, Verdict::Improved).await;
     assert_eq!(used().await, 6.0);
     let spent = Spent { gpu_s: 19.0, gpu_usd: 0.02, llm_usd: 0.04 };
-    scene.store.end_session(session, Status::Interrupted, "stopped", Duration::from_secs(10), spent).await.unwrap();
+    scene
+        .store
+        .end_session(session, Status::Interrupted, ("stopped", None), Duration::from_secs(10), spent)
+        .await
+        .unwrap();
     assert_eq!(used().await, 10.0, "with what came before the first iteration and after the last");
 
     scene.store.resume_session(session, Duration::from_secs(10), hour).await.unwrap();
@@ -553,7 +561,7 @@ async fn the_time_that_a_session_has_used_is_that_of_its_iterations_or_what_its_
     assert_eq!(past.asked, self::session().asked);
     assert_eq!((past.record.session.status, past.record.session.resumptions), (Status::Running, 2));
     assert_eq!(past.record.session.cost, spent);
-    scene.store.end_session(session, Status::Finished, "done", hour, spent).await.unwrap();
+    scene.store.end_session(session, Status::Finished, ("done", None), hour, spent).await.unwrap();
     assert!(matches!(scene.store.resume_session(session, hour, hour).await, Err(StoreError::Refused(_))));
     assert_eq!(scene.store.past(session).await.unwrap().record.session.resumptions, 2, "nothing is half-written");
     assert!(matches!(scene.store.latest_unfinished().await, Err(StoreError::AllFinished)));

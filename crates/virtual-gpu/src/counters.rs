@@ -173,6 +173,9 @@ pub struct Counters {
     pub hot_instructions: u64,
     /// Issue slots, summed over warps: machine instructions, as estimated from PTX ([`crate::timing::cost`]).
     pub issue_slots: u64,
+    /// Issue slots of 64-bit integer instructions and of integer divisions, which mostly compute indices. Estimated from the cost of each
+    /// instruction ([`crate::timing::cost`]).
+    pub index_slots: u64,
     /// Issue slots of the busiest warp of a block, summed over executed blocks.
     pub busiest_warp_slots: u64,
     /// `issue_slots` by partition. A warp's partition is its number in the block modulo 4.
@@ -253,6 +256,7 @@ impl Counters {
         self.longest_in_order_cycles = self.longest_in_order_cycles.max(other.longest_in_order_cycles);
         self.longest_dataflow_cycles = self.longest_dataflow_cycles.max(other.longest_dataflow_cycles);
         self.issue_slots += other.issue_slots;
+        self.index_slots += other.index_slots;
         self.busiest_warp_slots += other.busiest_warp_slots;
         self.l2_sectors += other.l2_sectors;
         self.bulk_l2_sectors += other.bulk_l2_sectors;
