@@ -158,6 +158,7 @@ async fn a_session_is_told_from_start_to_end() {
       "graphs": "alone",
       "status": "finished",
       "stop_reason": "its time budget is spent",
+      "early_end": null,
       "started_at": "[instant]",
       "ended_at": "[instant]",
       "budget_s": 3600.0,

@@ -9,7 +9,7 @@ use super::*;
 /// Collects the names of the fields of each object, by its path. Items of a list share a path. Maps whose names are data are left out.
 fn names(value: &Value, path: &str, all: &mut BTreeMap<String, Vec<String>>) {
     const DATA: [&str; 7] =
-        ["cases[].dims", "params", "iterations", "caught", "parameters.about", "parts_ns", "cases[].counters"];
+        ["dims", "params", "iterations", "caught", "parameters.about", "parts_ns", "cases[].counters"];
     match value {
         Value::Object(fields) if !DATA.iter().any(|data| path.ends_with(data)) => {
             let known = all.entry(path.to_owned()).or_default();

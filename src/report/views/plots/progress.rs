@@ -127,6 +127,6 @@ mod tests {
         let corners = staircase(&all[0].steps[2..], 20.0, 1.0);
         assert_eq!(corners, [(6.0, 1.25), (9.0, 1.25), (9.0, 1.6), (20.0, 1.6)]);
         let figure = over_time(&report, "measured").unwrap();
-        assert!(figure.wide.contains(">b1h1s128<") && figure.narrow.contains(">mean<"), "{}", figure.wide);
+        assert!(figure.wide.contains("\nb1h1s128\n") && figure.narrow.contains("\nmean\n"), "{}", figure.wide);
     }
 }
