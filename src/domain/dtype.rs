@@ -35,7 +35,7 @@ pub enum Dtype {
 }
 
 impl Dtype {
-    /// Every element type.
+    /// Every element type: first those whose inputs are kept as numbers, and last the one of which F64 does not hold every number.
     pub const ALL: [Self; 12] = [
         Self::F16,
         Self::Bf16,
@@ -45,10 +45,10 @@ impl Dtype {
         Self::E5m2,
         Self::I8,
         Self::U8,
+        Self::Bool,
         Self::I32,
         Self::U32,
         Self::I64,
-        Self::Bool,
     ];
 
     /// Returns the size of one element in bytes.

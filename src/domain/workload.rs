@@ -133,7 +133,8 @@ impl Workload {
         if let Some(op) = op.filter(|op| !op.dtypes().contains(&file.dtype)) {
             let known: Vec<&str> = op.dtypes().iter().map(|dtype| dtype.name()).collect();
             let dtype = file.dtype.name();
-            mistakes.push(format!("op `{}` has no oracle for {dtype}: use {}", file.op, known.join(", ")));
+            let hint = if file.dtype.is_kept_as_bits() { ", or give each of its tensors a `dtype`" } else { "" };
+            mistakes.push(format!("op `{}` has no oracle for {dtype}: use {}{hint}", file.op, known.join(", ")));
         }
         mistakes.extend(file.compute.check(file.dtype).err());
         mistakes.extend(file.baseline.as_ref().and_then(|baseline| baseline.check().err()));

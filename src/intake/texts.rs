@@ -288,7 +288,8 @@ impl Names<'_> {
                 let role = role.name();
                 let shape = wanted.shapes.get(name).map_or(&[][..], Vec::as_slice);
                 let _ = write!(text, "\n[tensors.{name}]\nrole = \"{role}\"\nshape = {}\n", list(shape));
-                if dtype != draft.kernel.dtype() {
+                // The oracle gets integers only of a tensor with a type of its own.
+                if dtype != draft.kernel.dtype() || dtype.is_integer() {
                     let _ = writeln!(text, "dtype = \"{}\"", dtype.name());
                 }
                 if let Some(contents) = wanted.contents.get(name) {

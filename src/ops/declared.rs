@@ -135,8 +135,16 @@ impl Op for Declared {
         }
     }
 
+    /// Those that the oracle can be called with: it is not told the workload's, so a tensor that is passed in another form than
+    /// as floats needs one of its own.
     fn dtypes(&self) -> &'static [Dtype] {
-        &Dtype::ALL
+        let untyped = || self.tensors.iter().filter(|rule| rule.dtype.is_none());
+        let fits = |dtype: &Dtype| match (untyped().any(|rule| rule.role.is_read()), untyped().next()) {
+            (true, _) => !dtype.is_kept_as_bits(),
+            (false, Some(_)) => *dtype != Dtype::I64,
+            (false, None) => true,
+        };
+        &Dtype::ALL[..Dtype::ALL.iter().take_while(|dtype| fits(dtype)).count()]
     }
 
     fn tensors(&self, dims: &Dims, dtype: Dtype) -> Vec<TensorSpec> {

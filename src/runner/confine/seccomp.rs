@@ -123,7 +123,8 @@ const REACHING_OUT: &[libc::c_long] = &[
     libc::SYS_inotify_add_watch,
     libc::SYS_fanotify_init,
     // Landlock does not check changes to the permissions and attributes of a file. A descriptor that may only be read
-    // allows them, too. So not even a program's own files can be changed: no Python, PyTorch or compiler needs that.
+    // allows them, too. So not even a program's own files can be changed. PyTorch 2.11 needs none of these calls, with
+    // torch.compile, autotuning, NVRTC and CUDA graphs (H200, 2026-11-28).
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
     libc::SYS_fchmodat2,
