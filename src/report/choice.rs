@@ -5,6 +5,7 @@ use super::contract::Choice;
 /// The kinds of options, from the one that is recommended first.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Kind {
+    Mend,
     Experiment,
     GoOn,
     WiderValues,
@@ -17,6 +18,7 @@ impl Kind {
     /// Returns the name in the contract.
     pub(super) fn name(self) -> &'static str {
         match self {
+            Self::Mend => "mend",
             Self::Experiment => "experiment",
             Self::GoOn => "go_on",
             Self::WiderValues => "wider_values",

@@ -36,8 +36,8 @@ pub(super) fn decide(
     outlook: Option<&Outlook>,
     input: &ReportInput<'_>,
 ) -> Decision {
-    let promising = experiment::promising(cases, effects, input);
     let open = Open::of(cases, input);
+    let promising = experiment::promising(cases, effects, input).filter(|_| !open.has_only_failed);
     let recommended = recommended(promising.is_some(), outlook, &open, cases.len());
     let then = recommended_without_experiment(outlook, &open, cases.len());
     let mut options = options::of(cases, promising.as_ref(), outlook, diagnoses, &open, input);
@@ -52,7 +52,7 @@ pub(super) fn decide(
     let experiment = match recommended {
         Kind::Experiment => promising,
         Kind::NewKernel => experiment::new_kernel(cases, diagnoses),
-        Kind::GoOn | Kind::WiderValues | Kind::AnotherFamily | Kind::Stop => None,
+        Kind::Mend | Kind::GoOn | Kind::WiderValues | Kind::AnotherFamily | Kind::Stop => None,
     };
     Decision { experiment, options }
 }
@@ -62,6 +62,9 @@ fn recommended(has_experiment: bool, outlook: Option<&Outlook>, open: &Open<'_>,
 }
 
 fn recommended_without_experiment(outlook: Option<&Outlook>, open: &Open<'_>, cases: usize) -> Kind {
+    if open.has_only_failed {
+        return Kind::Mend;
+    }
     // A search that ended by itself has said what the rest of it promises.
     if open.early_end.is_none() && outlook.is_none_or(|outlook| outlook.factor[1] >= WORTH_GOING_ON) {
         return Kind::GoOn;
@@ -83,7 +86,7 @@ pub(super) fn recommendation(report: &Report) -> String {
         "experiment" => report.next_experiment.as_ref().map(first_experiment).unwrap_or_default(),
         "go_on" => "continue this search".to_owned(),
         "another_family" => format!("stop tuning the winners, and {}", choice.what),
-        "wider_values" => choice.what.clone(),
+        "mend" | "wider_values" => choice.what.clone(),
         "new_kernel" => new_kernel(report, choice),
         // Nothing else is known of a recording.
         _ if report.session.time_source == TimeSource::Recorded => {
@@ -96,15 +99,17 @@ pub(super) fn recommendation(report: &Report) -> String {
     let then = report.options.iter().find(|choice| choice.then).map(words);
     let said = [first, then].into_iter().flatten().collect::<Vec<_>>().join(", then ");
     match report.session.time_source {
-        TimeSource::Modelled => format!("{said}; confirm the modelled times on a GPU"),
-        TimeSource::Measured | TimeSource::Recorded => said,
+        TimeSource::Modelled if report.cases.iter().any(|case| case.best_us.is_some()) => {
+            format!("{said}; confirm the modelled times on a GPU")
+        }
+        _ => said,
     }
 }
 
 /// Tells whether every case is so near its floor that a new kernel would gain little.
 fn is_near(report: &Report) -> bool {
-    let far = report.cases.iter().filter_map(|case| Some(case.best_us? / case.floor_us?));
-    far.fold(1.0, f64::max) < WORTH_A_KERNEL
+    let mut far = report.cases.iter().filter_map(|case| Some(case.best_us? / case.floor_us?)).peekable();
+    far.peek().is_some() && far.fold(1.0, f64::max) < WORTH_A_KERNEL
 }
 
 /// Says what a new kernel could do, as the options have it, and from how many GPU hours on it pays.
@@ -154,7 +159,15 @@ mod tests {
         let open = |families: usize, room| {
             let family = |_| LittleTried { name: "split-k", configurations: 0, behind: Vec::new() };
             let little_tried = (0..families).map(family).collect();
-            Open { early_end: None, edges: Vec::new(), little_tried, room: Some(room), is_behind: false }
+            let has_only_failed = false;
+            Open {
+                has_only_failed,
+                early_end: None,
+                edges: Vec::new(),
+                little_tried,
+                room: Some(room),
+                is_behind: false,
+            }
         };
         let chosen =
             |experiment, middle: f64, open: &Open<'_>| recommended(experiment, Some(&outlook(middle)), open, 1).name();

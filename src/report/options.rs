@@ -9,12 +9,15 @@ use super::edges::{self, Edge};
 use super::format::{counted, duration, either, times};
 use super::kernel_idea::{self, KernelIdea};
 use super::little_tried::{self, LittleTried};
-use crate::domain::record::SessionRecord;
+use crate::domain::evaluation::Outcome;
+use crate::domain::record::{IterationRecord, SessionRecord};
 use crate::domain::statistics::median;
 use crate::domain::stop::EarlyEnd;
 
 /// What a session leaves open.
 pub(super) struct Open<'a> {
+    /// Whether every variant failed, so that nothing was timed.
+    pub(super) has_only_failed: bool,
     /// Why its search ended before its budget was spent. None if it did not.
     pub(super) early_end: Option<EarlyEnd>,
     /// The best values at an end of their lists, if everything else was tried.
@@ -32,7 +35,10 @@ impl<'a> Open<'a> {
     pub(super) fn of(cases: &'a [Case], input: &ReportInput<'a>) -> Self {
         let early_end = input.record.session.stop_reason.as_deref().and_then(EarlyEnd::of);
         let is_exhausted = early_end == Some(EarlyEnd::NothingLeft);
+        let has_failed = |one: &IterationRecord| one.outcome.as_ref().is_some_and(Outcome::is_failure);
         Self {
+            has_only_failed: cases.iter().all(|case| case.best_us.is_none())
+                && input.record.iterations.iter().any(has_failed),
             early_end,
             edges: if is_exhausted { edges::of(cases, input.record) } else { Vec::new() },
             little_tried: if is_exhausted { Vec::new() } else { little_tried::of(cases, input) },
@@ -52,6 +58,10 @@ pub(super) fn of(
     input: &ReportInput<'_>,
 ) -> Vec<Choice> {
     let session = &input.record.session;
+    if open.has_only_failed {
+        let what = format!("mend the kernel: every variant failed, and `optloop check {}` shows why", session.workload);
+        return vec![choice(Kind::Mend, what, "a first time".to_owned(), "none"), stop(cases)];
+    }
     let usd_per_s = session.wall_s.filter(|wall_s| *wall_s > 0.0).map(|wall_s| session.cost.gpu_usd / wall_s);
     let mut choices: Vec<Choice> =
         experiment.map(|experiment| one_experiment(experiment, cases, input.record)).into_iter().collect();

@@ -339,6 +339,7 @@ pub(super) fn why(report: &Report) -> Option<String> {
     Some(match (kind, late) {
         ("go_on", Some(late)) => format!("{late}{}", without_remedy(report)),
         ("go_on", None) => "the search has hardly begun".to_owned(),
+        ("mend", _) => "there is nothing to compare with".to_owned(),
         ("wider_values", _) => "nothing else is left to try".to_owned(),
         ("another_family", Some(late)) => format!("{late}, and some families have hardly been tried"),
         ("new_kernel", Some(late)) => {
@@ -409,6 +410,7 @@ pub(super) fn command(report: &Report) -> Option<String> {
     };
     match recommended.kind {
         "experiment" => experiment_command(report),
+        "mend" => Some(format!("optloop check {}", report.session.workload)),
         "go_on" => Some(search(&[])),
         "another_family" => Some(search(&recommended.families)),
         _ => None,

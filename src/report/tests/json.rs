@@ -282,6 +282,7 @@ fn a_session_is_told_to_programs_as_json() {
         "crashed": 0,
         "timed_out": 0,
         "cheated": 0,
+        "out_of_memory": 0,
         "pruned": 0
       },
       "excerpt": null,
