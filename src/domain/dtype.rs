@@ -193,6 +193,11 @@ impl Dtype {
         }
     }
 
+    /// Returns whether it has an infinity, which is no number of the finite range.
+    pub fn has_infinity(self) -> bool {
+        matches!(self, Self::F16 | Self::Bf16 | Self::F32 | Self::F64)
+    }
+
     /// Writes an input's values as elements, little-endian. `bytes` must have exactly their size.
     pub fn encode(self, values: &[f32], bytes: &mut [u8]) {
         match self {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::op::Dims;
+use super::op::{Dims, show_dims};
 
 pub use cause::{Cause, Without};
 
@@ -145,10 +145,7 @@ impl Profile {
             let (executed, compared) = (launch.executed_blocks, compared.unwrap_or_default());
             format!("{}: {executed} of {} blocks counted{compared}", launch.kernel, launch.blocks)
         });
-        let checked = self.checked_on.iter().map(|dims| {
-            let dims: Vec<_> = dims.iter().map(|(name, value)| format!("{name}={value}")).collect();
-            format!("checked on {}", dims.join(" "))
-        });
+        let checked = self.checked_on.iter().map(|dims| format!("checked on {}", show_dims(dims)));
         let notes: Vec<String> = blocks.chain(checked).collect();
         (!notes.is_empty()).then(|| notes.join("; "))
     }

@@ -17,7 +17,7 @@ use self::property::Property;
 use self::tensor::TensorRule;
 use crate::domain::expr::Expr;
 use crate::domain::op::{
-    Axis, CheckLimits, DeclaredSource, DimSpec, Dims, Dtype, Op, OpSource, Probe, TensorSpec, multiplied,
+    Axis, CheckLimits, DeclaredSource, DimSpec, Dims, Dtype, FarShape, Op, OpSource, Probe, TensorSpec, multiplied,
 };
 use crate::domain::oracle::{Oracle, OracleCall};
 
@@ -180,6 +180,10 @@ impl Op for Declared {
 
     fn hidden(&self, dims: &Dims, least: CheckLimits, seed: u64) -> Vec<Dims> {
         shapes::hidden(self, dims, least, seed)
+    }
+
+    fn far(&self, dims: &Dims, dtype: Dtype) -> Option<FarShape> {
+        FarShape::along(self, &shapes::small(self, dims), self.independent?, dtype)
     }
 
     fn oracle_uses_device(&self) -> bool {

@@ -6,6 +6,7 @@ mod checking;
 mod cuda_oracle;
 mod examples;
 mod files;
+mod first_look;
 mod importing;
 mod in_place;
 mod integers;

@@ -26,11 +26,14 @@ const MIN_WORK_SHARE: f64 = 0.6;
 /// may have less to do.
 const MIN_WRITTEN_SHARE: f64 = 0.6;
 
-/// Rows to compare. The smallest cases that are sampled have hundreds.
+/// Rows to compare at random places. The smallest cases that are sampled have hundreds.
 const ROWS: usize = 16;
 
+/// Rows to compare at the beginning and at the end of what was written of each output.
+const ROWS_AT_ENDS: usize = 2;
+
 /// How much more than in a whole row the error may be in the written part of one.
-const PART_OF_A_ROW: f64 = 2.0;
+pub(super) const PART_OF_A_ROW: f64 = 2.0;
 
 /// Checks the work of the sampled blocks on inputs with these values, and records in the profile how many rows were
 /// compared.
@@ -158,7 +161,11 @@ fn compare(setup: &Setup<'_>, (output, before): (&[u8], &[u8]), values: &[Vec<f3
     let mut rng = SmallRng::seed_from_u64(setup.seed);
     let chosen = sample(&mut rng, touched.len(), ROWS.min(touched.len()));
     let mut rows: Vec<usize> = chosen.into_iter().map(|place| touched[place]).collect();
+    for touched in touched.chunk_by(|a, b| outputs.of_row(*a).0 == outputs.of_row(*b).0) {
+        rows.extend(touched.iter().take(ROWS_AT_ENDS).chain(touched.iter().rev().take(ROWS_AT_ENDS)));
+    }
     rows.sort_unstable();
+    rows.dedup();
     let oracle = problem.op.oracle(problem.dims, values, &rows).map_err(Ended::Oracle)?;
     let mut oracle = &oracle[..];
     for &row in &rows {
@@ -183,7 +190,7 @@ fn compare(setup: &Setup<'_>, (output, before): (&[u8], &[u8]), values: &[Vec<f3
 }
 
 /// Returns the error of the written elements of a row, relative to as many typical ones.
-fn error_of([row, before]: [&[u8]; 2], oracle: &[f64], dtype: Dtype) -> f64 {
+pub(super) fn error_of([row, before]: [&[u8]; 2], oracle: &[f64], dtype: Dtype) -> f64 {
     let values = dtype.decode_exactly(row);
     let typical = oracle.iter().map(|it| dtype.number(*it).powi(2)).sum::<f64>() / oracle.len() as f64;
     let bytes = row.chunks_exact(dtype.bytes()).zip(before.chunks_exact(dtype.bytes()));
