@@ -215,6 +215,7 @@ impl Audit {
         let case = asked.scaled.clone().unwrap_or(own);
         let seed = inputs::mix(self.seed, &["shapes", &entry.name]);
         let hidden = planning::hidden(family, &Params::new(), &case.case, workload, self.device(), seed);
+        let far = planning::far(family, &Params::new(), &case.case, workload, self.device());
         Ok(AcceptanceRequest {
             artifact: artifact.clone(),
             op: workload.op.source(),
@@ -224,7 +225,10 @@ impl Audit {
             accuracy: workload.tolerance,
             case,
             hidden,
+            far,
             probes: true,
+            only: None,
+            within_s: None,
             measuring: self.measuring,
             input_seed: inputs::mix(self.seed, &["accept", &entry.name]),
         })

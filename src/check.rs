@@ -18,7 +18,7 @@ use crate::domain::toml_text;
 use crate::runner::compile::Compiler;
 use crate::runner::renderer::Renderer;
 
-pub use running::{check_oracle, run};
+pub use running::{Ran, check_oracle, look_first, run};
 pub use sources::{Pair, Runnable, check_sources};
 pub use tunables::code_without;
 

@@ -10,11 +10,11 @@ use anyhow::{Context, bail};
 #[cfg(unix)]
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
-use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::ids::SessionId;
+use crate::domain::instant;
 use crate::runner::toolchain::cache_dir;
 
 /// Another optloop process holds a lock.
@@ -70,7 +70,8 @@ impl Claims {
 
     /// Claims nothing yet, and writes nothing.
     pub fn none(root: &Path, verb: &str) -> anyhow::Result<Self> {
-        let since = OffsetDateTime::now_utc().replace_nanosecond(0).unwrap_or_else(|_| OffsetDateTime::now_utc());
+        let since = instant::now();
+        let since = since.replace_nanosecond(0).unwrap_or(since);
         let holder = Holder {
             process: std::process::id(),
             verb: verb.to_owned(),

@@ -169,6 +169,9 @@ impl Config {
         if self.validate.oracle_gflop.is_nan() || self.validate.oracle_gflop <= 0.0 {
             bail!("validate.oracle_gflop must be above 0");
         }
+        if !(0.0..=0.5).contains(&self.validate.first_look_share) {
+            bail!("validate.first_look_share must be between 0 and 0.5; 0 means no first look");
+        }
         let VirtualGpuConfig { max_gflop, launch_gflop } = self.virtual_gpu;
         if ![max_gflop, launch_gflop].iter().all(|gflop| *gflop > 0.0 && gflop.is_finite()) {
             bail!("virtual.max_gflop and virtual.launch_gflop must be above 0");

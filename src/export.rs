@@ -8,10 +8,13 @@ mod interface;
 mod proven;
 mod python;
 mod table;
+#[cfg(test)]
+mod tests;
 
-use tera::{Context, Tera};
+use tera::{Context, EscapeFn, Tera};
 
 use crate::domain::device::DeviceKey;
+use crate::domain::escape;
 use crate::domain::op::Dims;
 use crate::domain::plan::LaunchPlan;
 use crate::domain::sidecar::Sidecar;
@@ -33,6 +36,10 @@ const TEMPLATES: [(&str, &str); 5] = [
     ("torch.py", include_str!("../templates/export/torch.py.tera")),
     ("README.md", include_str!("../templates/export/README.md.tera")),
 ];
+
+/// The words that cannot be names in Python.
+const KEYWORDS_OF_PYTHON: &str = "False None True and as assert async await break class continue def del elif else except finally for from \
+    global if import in is lambda nonlocal not or pass raise return try while with yield";
 
 /// The licence of the launchers, which asks to be kept with them.
 const LICENCE: &str = include_str!("../LICENSE-MIT");
@@ -89,7 +96,15 @@ pub enum ExportError {
 /// Returns the name of a workload as an identifier: that of the Python package, the op and the C++ files.
 pub fn module_name(workload: &str) -> String {
     let name = workload.replace('-', "_");
-    if name.starts_with(|c: char| c.is_ascii_digit()) { format!("_{name}") } else { name }
+    match &*name {
+        word if is_python_keyword(word) => format!("{word}_"),
+        other if other.starts_with(|c: char| c.is_ascii_digit()) => format!("_{other}"),
+        _ => name,
+    }
+}
+
+fn is_python_keyword(name: &str) -> bool {
+    KEYWORDS_OF_PYTHON.split(' ').any(|word| word == name)
 }
 
 /// Returns the files of an export, all of them below one folder. There must be a winner.
@@ -138,8 +153,16 @@ fn context(workload: &Workload, interface: &Interface) -> Context {
     context
 }
 
+/// Renders a template. Every value is escaped for the template's language, unless the template marks it as code with `safe`.
 fn rendered(template: &str, context: &Context) -> Result<String, ExportError> {
+    let escaped: EscapeFn = match template.rsplit_once('.') {
+        Some((_, "py")) => |text, out| out.write_all(escape::python(text).as_bytes()),
+        Some((_, "md")) => |text, out| out.write_all(escape::markdown(text).as_bytes()),
+        _ => |text, out| out.write_all(escape::c(text).as_bytes()),
+    };
     let mut tera = Tera::new();
+    tera.set_escape_fn(escaped);
+    tera.autoescape_on([""]);
     tera.add_raw_templates(TEMPLATES)?;
     Ok(tera.render(template, context)?)
 }

@@ -9,7 +9,9 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::sync::LazyLock;
 
-use memchr::memmem;
+use base64::Engine;
+use base64::prelude::{BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE_NO_PAD};
+use memchr::memmem::Finder;
 
 /// Endings of a word in the name of a variable with a secret, as in `GITHUB_TOKEN` or `APIKEY`.
 /// `TOKENIZERS_PARALLELISM` does not match.
@@ -43,10 +45,9 @@ const MIN_BYTES: usize = 8;
 const MASK: u8 = b'*';
 
 /// The secrets of an environment.
-#[derive(Default)]
 struct Secrets {
-    /// The longest first, since one may contain another.
-    values: Vec<Vec<u8>>,
+    /// What is looked for, in small letters: every form of every secret. The longest first, since one may contain another.
+    forms: Vec<Finder<'static>>,
 }
 
 static OURS: LazyLock<Secrets> = LazyLock::new(|| Secrets::of(std::env::vars_os()));
@@ -65,8 +66,7 @@ pub fn found_in(text: &str) -> bool {
 /// Returns the length in bytes of the longest text that is masked. A reader that truncates a stream keeps that many
 /// more bytes, so that it can mask a secret at the cut.
 pub fn longest() -> usize {
-    // The values are sorted, the longest first.
-    OURS.values.first().map_or(0, Vec::len)
+    OURS.forms.first().map_or(0, |form| form.needle().len())
 }
 
 /// Masks the secrets of the environment in any bytes. The length stays the same.
@@ -111,36 +111,40 @@ pub struct Masked<W: Write> {
 
 impl Secrets {
     fn of(environment: impl Iterator<Item = (OsString, OsString)>) -> Self {
-        let mut secrets = Self::default();
+        let mut all = Vec::new();
         for (name, value) in environment {
             let value = value.to_string_lossy();
             if looks_secret(&name.to_string_lossy()) {
-                secrets.values.extend(forms(&value));
+                all.extend(forms(&value));
             } else {
                 // Only the password of a URL is secret. The rest may be shown.
-                secrets.values.extend(url_passwords(&value).flat_map(forms));
+                all.extend(url_passwords(&value).flat_map(forms));
             }
         }
-        secrets.values.sort_by_key(|value| std::cmp::Reverse(value.len()));
-        secrets.values.dedup();
-        secrets
+        all.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
+        all.dedup();
+        Self { forms: all.iter().map(|form| Finder::new(form).into_owned()).collect() }
     }
 
     fn found_in(&self, bytes: &[u8]) -> bool {
-        self.values.iter().any(|value| memmem::find(bytes, value).is_some())
+        matches!(self.masked(bytes), Cow::Owned(_))
     }
 
     fn masked<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
-        if !self.found_in(bytes) {
-            return Cow::Borrowed(bytes);
+        let mut masked = Cow::Borrowed(bytes);
+        if bytes.len() < MIN_BYTES || self.forms.is_empty() {
+            return masked;
         }
-        let mut masked = bytes.to_vec();
-        for value in &self.values {
-            while let Some(at) = memmem::find(&masked, value) {
-                masked[at..at + value.len()].fill(MASK);
+        // In capitals, a secret is one, too.
+        let mut folded = bytes.to_ascii_lowercase();
+        for form in &self.forms {
+            while let Some(at) = form.find(&folded) {
+                let place = at..at + form.needle().len();
+                folded[place.clone()].fill(MASK);
+                masked.to_mut()[place].fill(MASK);
             }
         }
-        Cow::Owned(masked)
+        masked
     }
 
     fn masked_text<'a>(&self, text: &'a str) -> Cow<'a, str> {
@@ -152,7 +156,7 @@ impl Secrets {
     }
 
     fn masked_json<'a>(&self, json: &'a str) -> Cow<'a, str> {
-        if self.values.is_empty() {
+        if self.forms.is_empty() {
             return Cow::Borrowed(json);
         }
         let (mut masked, mut rest) = (String::with_capacity(json.len()), json);
@@ -163,11 +167,10 @@ impl Secrets {
             rest = after;
             let is_name = after.trim_start().starts_with(':');
             // The decoded string is masked. Masking the encoded one could leave half an escape.
-            match serde_json::from_str::<String>(string).ok().filter(|_| !is_name) {
-                Some(text) if self.found_in(text.as_bytes()) => {
-                    masked.push_str(&serde_json::Value::from(self.masked_text(&text)).to_string());
-                }
-                _ => masked.push_str(string),
+            let text = serde_json::from_str::<String>(string).ok().filter(|_| !is_name).unwrap_or_default();
+            match self.masked_text(&text) {
+                Cow::Owned(text) => masked.push_str(&serde_json::Value::from(text).to_string()),
+                Cow::Borrowed(_) => masked.push_str(string),
             }
         }
         masked.push_str(rest);
@@ -199,18 +202,37 @@ fn url_passwords(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns the forms in which a value may appear: plain and as JSON, line by line, since output is often split into
-/// lines.
+/// Returns the forms in which a value may appear, in small letters: plain, encoded and as JSON, line by line, since output
+/// is often split into lines.
 fn forms(value: &str) -> Vec<Vec<u8>> {
     // Masking a run of mask bytes would hide nothing.
-    let long = |form: &&str| form.len() >= MIN_BYTES && form.bytes().any(|byte| byte != MASK);
+    let long = |form: &str| form.len() >= MIN_BYTES && form.bytes().any(|byte| byte != MASK);
     let mut forms = Vec::new();
-    for line in value.lines().map(str::trim).filter(long) {
-        forms.push(line.as_bytes().to_vec());
-        let quoted = serde_json::Value::from(line).to_string();
-        forms.extend(quoted.get(1..quoted.len() - 1).map(|form| form.as_bytes().to_vec()));
+    for line in value.lines().map(str::trim).filter(|line| long(line)) {
+        for mut form in encodings(line).into_iter().filter(|form| long(form)) {
+            form.make_ascii_lowercase();
+            let quoted = serde_json::Value::from(form.as_str()).to_string();
+            forms.extend(quoted.get(1..quoted.len() - 1).map(|form| form.as_bytes().to_vec()));
+            forms.push(form.into_bytes());
+        }
     }
     forms
+}
+
+/// Returns a secret and the ways in which a program that has it may write it: backwards, in hexadecimal digits, and in
+/// Base64.
+fn encodings(secret: &str) -> Vec<String> {
+    let hex = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let mut encodings = vec![secret.to_owned(), secret.chars().rev().collect(), hex];
+    for alphabet in [BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE_NO_PAD] {
+        // Of a longer text, three bytes make four characters. A secret begins at one of three places among them. The
+        // characters at its ends depend on its neighbours, too.
+        encodings.extend((0..3).map(|before| {
+            let encoded = alphabet.encode([&vec![0; before], secret.as_bytes()].concat());
+            encoded[(before * 8).div_ceil(6)..(before + secret.len()) * 8 / 6].to_owned()
+        }));
+    }
+    encodings
 }
 
 impl<W: Write> Masked<W> {
@@ -321,6 +343,32 @@ mod tests {
         insta::assert_snapshot!(masked("said: two \"lines\" and of a secret"), @"said: *********** and ***********");
         insta::assert_snapshot!(masked(r#"{"said": "two \"lines\""}"#), @r#"{"said": "*************"}"#);
         assert!(matches!(secrets.masked_text("nothing here"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn a_secret_is_masked_in_the_encodings_in_which_a_server_may_echo_it() {
+        let secrets = secrets(&[("A_KEY", "sk-Sécret/42+\"x?>~")]);
+        let key = "sk-Sécret/42+\"x?>~";
+        for (before, after) in [("", ""), ("Bearer ", "\n"), ("k:", "!"), ("key=", "..")] {
+            let text = format!("{before}{key}{after}");
+            let encoded = [
+                text.to_ascii_uppercase(),
+                text.to_ascii_lowercase(),
+                text.chars().rev().collect(),
+                BASE64_STANDARD_NO_PAD.encode(&text),
+                BASE64_URL_SAFE_NO_PAD.encode(&text),
+                text.bytes().map(|byte| format!("{byte:02x}")).collect(),
+                text.bytes().map(|byte| format!("{byte:02X}")).collect(),
+            ];
+            for form in encoded {
+                let masked = secrets.masked_text(&form).into_owned();
+                // At most a part of the first and of the last character of Base64 remains beside the neighbours.
+                let stars = masked.chars().filter(|c| *c == '*').count();
+                assert!(stars + 3 >= key.len(), "{form}: {masked}");
+                let json = serde_json::json!({ "echo": form }).to_string();
+                assert!(secrets.masked_json(&json).contains(&"*".repeat(stars)), "{json}");
+            }
+        }
     }
 
     #[test]

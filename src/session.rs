@@ -25,6 +25,7 @@ mod evidence;
 mod experiments;
 mod explanations;
 mod finals;
+mod first_looks;
 mod gains;
 mod iteration;
 mod llm;
@@ -84,6 +85,7 @@ use evaluator::Evaluator;
 use event::Channel;
 pub use event::{Event, Interrupt, Observer};
 use explanations::Explanations;
+use first_looks::FirstLooks;
 use llm::Models;
 use meter::Time;
 use pipeline::{Assessed, Compiled, Pipeline};
@@ -121,6 +123,8 @@ pub struct Dependencies {
     pub worker: Worker,
     /// Checks candidates of a real GPU on a virtual one. None for other devices, or where there is no virtual GPU.
     pub sanitizer: Option<Sanitizer>,
+    /// The names of the families that optloop ships. The first variants of others are looked at more closely.
+    pub shipped: Vec<String>,
     /// Explains the times of a real GPU on a virtual one. None for other devices, or where there is no virtual GPU.
     pub explainer: Option<Explainer>,
     /// Answers for language models. None for a session without them.
@@ -283,13 +287,14 @@ impl<'a> Session<'a> {
         let (generated, device) = (Vec::new(), worker.info().clone());
         let compilations = options.compilations;
         let counts_baselines = parts.baseline.as_ref().is_some_and(BaselineProgram::may_be_profiled);
+        let first_looks = FirstLooks::new(parts.shipped, options.first_look);
         let setup = SessionSetup { workload, families, searched, generated, known, device, counts_baselines, options };
         Self {
             id,
             state: SessionState::new(Arc::new(setup)),
             nvrtc: compiler.nvrtc_version().to_owned(),
             pipeline: Pipeline::new(proposer, renderer, compiler.clone(), compilations),
-            evaluator: Evaluator::new(worker, parts.sanitizer, parts.monitor, store.clone()),
+            evaluator: Evaluator::new(worker, parts.sanitizer, parts.monitor, store.clone(), first_looks),
             shelf: Shelf::new(compiler, store.clone()),
             explanations: Explanations::new(parts.explainer),
             cause_tests: 0,
@@ -483,11 +488,11 @@ impl<'a> Session<'a> {
     async fn end(self, ended: anyhow::Result<Ending>) -> End {
         let (meter, time) = (self.state.meter(), self.time());
         let (wall, spent) = (meter.elapsed(&time), meter.spent(&time));
-        let (status, reason, error) = match ended {
-            Ok((status, reason)) => (status, reason.into_owned(), None),
-            Err(error) => (Status::Failed, format!("{error:#}"), Some(error)),
+        let (status, reason, early_end, error) = match ended {
+            Ok((status, Reason { text, early })) => (status, text.into_owned(), early, None),
+            Err(error) => (Status::Failed, format!("{error:#}"), None, Some(error)),
         };
-        let recorded = self.store.end_session(self.id, status, &reason, wall, spent).await;
+        let recorded = self.store.end_session(self.id, status, (&reason, early_end), wall, spent).await;
         let error = match (error, recorded) {
             (Some(first), _) => Some(first),
             (None, Err(error)) => Some(anyhow::Error::new(error).context("Failed to record the end of the session")),

@@ -1,5 +1,8 @@
 //! The files of a project that optloop ships: the configuration, the workloads, the baselines and the families.
 
+use std::path::Path;
+use std::{fs, io};
+
 use include_dir::{Dir, DirEntry, include_dir};
 
 /// `config.toml`, which lists every setting with its default and its reason.
@@ -24,6 +27,20 @@ pub fn files() -> Vec<(String, &'static str)> {
     files
 }
 
+/// Tells whether a family of the project at `root` is one that optloop ships: its files are the same, and so are the fragments
+/// that it may include.
+pub fn is_unchanged(root: &Path, family: &str) -> bool {
+    let (own, fragments) = (format!("templates/kernels/{family}/"), "templates/kernels/common/");
+    let is_same = |path: &str, text: &str| match fs::read_to_string(root.join(path)) {
+        Ok(there) => there == text,
+        // No family includes a fragment that is not there.
+        Err(error) => error.kind() == io::ErrorKind::NotFound && path.starts_with(fragments),
+    };
+    let files = files();
+    let mut its = files.iter().filter(|(path, _)| path.starts_with(&own) || path.starts_with(fragments));
+    files.iter().any(|(path, _)| path.starts_with(&own)) && its.all(|(path, text)| is_same(path, text))
+}
+
 /// Adds the texts in a folder and below it. What is no text, such as Python's compiled modules, belongs to no project.
 fn add(folder: &str, contents: &'static Dir<'_>, files: &mut Vec<(String, &'static str)>) {
     for entry in contents.entries() {
@@ -40,9 +57,22 @@ fn add(folder: &str, contents: &'static Dir<'_>, files: &mut Vec<(String, &'stat
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
+
+    #[test]
+    fn a_family_with_other_text_is_not_the_shipped_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            std::fs::create_dir_all(folder.path().join(path).parent().unwrap()).unwrap();
+            std::fs::write(folder.path().join(path), text).unwrap();
+        };
+        let of_gemm = |path: &String| path.starts_with("templates/kernels/gemm-scalar/");
+        files().iter().filter(|(path, _)| of_gemm(path)).for_each(|(path, text)| write(path, text));
+        assert!(is_unchanged(folder.path(), "gemm-scalar"));
+        assert!(!is_unchanged(folder.path(), "gemm") && !is_unchanged(folder.path(), "gemm-rows"));
+        write("templates/kernels/gemm-scalar/kernel.cu.tera", "// mine");
+        assert!(!is_unchanged(folder.path(), "gemm-scalar"));
+    }
 
     fn below(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
         for entry in std::fs::read_dir(folder).unwrap() {

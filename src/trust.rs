@@ -12,7 +12,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use items::{of_baseline, of_interpreter, of_models, of_notify, of_oracle, of_project, of_store};
+pub use items::{of_baseline, of_interpreter, of_models, of_notify, of_oracle, of_project, of_recording, of_store};
 pub use known::Consents;
 
 /// One choice of a project.
@@ -54,6 +54,9 @@ pub enum Kind {
     /// A store outside the project.
     #[serde(rename = "store.path")]
     Store,
+    /// A recorded search space outside the project, in place of a device.
+    #[serde(rename = "session.device")]
+    Recording,
     /// Language models: the endpoint, the variable with the key, and the data sent to them.
     #[serde(rename = "llm")]
     Models,
@@ -151,6 +154,9 @@ impl fmt::Display for Item {
             }
             Kind::NotifyWebhook => {
                 write!(f, "telling {} the end of a session (notify.webhook in config.toml)", show(&self.command))
+            }
+            Kind::Recording => {
+                write!(f, "a recording outside the project, {} (session.device)", show(&self.command))
             }
             Kind::Store => {
                 write!(f, "a store outside the project, {} (store.path in config.toml)", show(&self.command))

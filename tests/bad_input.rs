@@ -44,7 +44,7 @@ fn malformed_files_are_named_with_the_line() {
     insta::assert_snapshot!(start(&sandbox, &[]), @"2 error: PROJECT/config.toml: line 1: unclosed table, expected `]`");
     sandbox.write("config.toml", "");
     sandbox.replace("kernels/workloads/small.toml", "dtype = \"f16\"", "dtype = \"f61\"");
-    insta::assert_snapshot!(start(&sandbox, &[]), @"2 error: PROJECT/kernels/workloads/small.toml: line 5: unknown variant `f61`, expected one of `f16`, `bf16`, `f32`, `f64`, `e4m3`, `e5m2`, `i8`, `u8`, `i32`, `bool` (did you mean `f64`?)");
+    insta::assert_snapshot!(start(&sandbox, &[]), @"2 error: PROJECT/kernels/workloads/small.toml: line 5: unknown variant `f61`, expected one of `f16`, `bf16`, `f32`, `f64`, `e4m3`, `e5m2`, `i8`, `u8`, `i32`, `u32`, `i64`, `bool` (did you mean `f64`?)");
     sandbox.replace("kernels/workloads/small.toml", "dtype = \"f61\"", "dtype = ");
     insta::assert_snapshot!(start(&sandbox, &[]), @"2 error: PROJECT/kernels/workloads/small.toml: line 5: string values must be quoted, expected literal string");
     sandbox.write("kernels/workloads/small.toml", common::WORKLOAD);

@@ -40,7 +40,6 @@ fn recorded_sessions_are_predicted_as_they_went() {
                 is_valid: &|_, _, _| false,
                 findings: &[],
                 began: &[],
-                sources: &[],
                 predict: &|_, _| None,
                 known_after: &|earlier, claims| known_after(&record, &families, &history, earlier, claims),
             };

@@ -16,6 +16,8 @@ mod common;
 mod compare;
 mod compile;
 #[cfg(target_os = "linux")]
+mod confined;
+#[cfg(target_os = "linux")]
 mod counters;
 mod declared;
 mod devices;

@@ -62,7 +62,7 @@ fn an_exhausted_recording_gives_its_optimum_and_its_failures_and_claims_no_more(
     assert_eq!((&case["case"], &case["best_us"], &case["floor_us"]), (&"my-grid".into(), &1000.0.into(), &Value::Null));
     assert_eq!(case["variant"]["params"], json!({ "A": 4, "B": 2 }));
     assert_eq!(report["correctness"][0]["relative_l2"], Value::Null);
-    for form in ["md", "md-details", "html"] {
+    for form in ["md", "html"] {
         let text = sandbox.succeeds(&["report", "--format", form]);
         // The style sheet names every source of times.
         let text = text.split_once("<body").map_or(text.as_str(), |(_, body)| body);
@@ -147,5 +147,29 @@ fn what_is_no_recording_and_what_a_recording_cannot_do_is_refused_in_one_sentenc
     insta::assert_snapshot!(on(grid, &["--proposer", "fault-injection"]), @"2 error: the proposer `fault-injection` cannot search a recording, which has neither sources nor planted bugs");
     insta::assert_snapshot!(on(grid, &["--commit-to", "main"]), @"2 error: a session on a recording commits no winner: leave out --commit-to");
     insta::assert_snapshot!(sandbox.fails(&["bench", "toy", "--device", grid]), @"2 error: a recording (replay:FILE) executes no kernel, so only `optloop start` and `optloop resume` can use it");
+    assert!(std::process::Command::new("mkfifo").arg(sandbox.path("pipe.json")).status().unwrap().success());
+    insta::assert_snapshot!(on("replay:pipe.json", &[]), @"2 error: PROJECT/pipe.json: it is not a file");
     assert!(!sandbox.path(".optloop").exists());
+}
+
+#[test]
+fn a_recording_outside_the_project_that_the_project_chooses_needs_trust() {
+    let (sandbox, other) = (Sandbox::without_repository(), Sandbox::without_repository());
+    other.write("my__Grid.json", &valley());
+    let device = format!("replay:{}", other.path("my__Grid.json").display());
+    sandbox.write("config.toml", &format!("[session]\ndevice = '{device}'\n"));
+    let short = |text: String| text.replace(&other.path("").canonicalize().unwrap().display().to_string(), "OTHER");
+    let start = ["start", "--iterations", "2"];
+    insta::assert_snapshot!(short(sandbox.fails(&start)), @"2 error: this project chooses what you have not trusted: a recording outside the project, OTHER/my__Grid.json (session.device); `optloop trust` shows it and asks, `--trust` trusts it");
+    assert!(!sandbox.path(".optloop").exists());
+    // The user has named this one. Its store may later come with the project.
+    let named = ["start", "--device", &device, "--json", "--budget", "1h", "--no-stop"];
+    let running = Running::start(&sandbox, &named);
+    running.wait_for("iteration");
+    running.signal("KILL");
+    drop(running);
+    assert!(sandbox.fails(&["resume"]).contains("you have not trusted: a recording outside the project"));
+    sandbox.trust();
+    sandbox.succeeds(&["resume"]);
+    sandbox.succeeds(&start);
 }

@@ -13,7 +13,7 @@ fn a_session_improves_the_initial_kernel_commits_the_winners_and_reports() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 
     let report = sandbox.report();
-    assert_eq!(report["schema"], "optloop.report/4");
+    assert_eq!(report["schema"], "optloop.report/5");
     assert_eq!(report["session"]["status"], "finished");
     assert_eq!(report["session"]["time_source"], "modelled");
     assert_eq!(report["session"]["cost_usd"], 0.0, "a modelled device costs nothing");

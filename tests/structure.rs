@@ -30,6 +30,20 @@ fn the_architecture_draws_what_is_imported() {
     assert_eq!(only(&drawn, &imported), [""; 0], "drawn in ARCHITECTURE.md, but not imported");
 }
 
+/// Such a row arrives before the commit, whose error sqlx then drops.
+#[test]
+fn no_statement_of_the_store_writes_and_returns_rows_without_a_transaction() {
+    for file in ["", "queue/"].map(|folder| root().join("src/store").join(folder)).iter().flat_map(|folder| {
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file())
+    }) {
+        let text = fs::read_to_string(&file).unwrap();
+        for statement in text.split("sqlx::query").skip(1).filter(|text| text.contains("RETURNING")) {
+            let statement = statement.split(';').next().unwrap();
+            assert!(!statement.contains("(&self.pool)"), "{}: {statement}", file.display());
+        }
+    }
+}
+
 #[test]
 fn a_cycle_of_folders_is_found_through_a_re_export() {
     let circles = circles_of(&[
@@ -57,6 +71,30 @@ fn a_parent_with_its_children_and_test_code_is_not_a_cycle() {
         ("b.rs", "use crate::a; const TEXT: &str = r#\"crate::a\"#; #[cfg(test)] mod tests { use crate::b; }"),
     ]);
     assert_eq!(circles, [""; 0]);
+}
+
+/// Facts know no views, and views read nothing but the contract. No fact has Markdown in it.
+#[test]
+fn facts_and_views_of_a_report_are_apart() {
+    let sources = Sources::of("src");
+    let report = sources.modules[ROOT].children["report"];
+    let imports: Vec<_> = sources.imports()[&report].keys().cloned().collect();
+    let names =
+        |name: &str| imports.iter().filter(|(from, _)| from == name).map(|(_, to)| to.as_str()).collect::<Vec<_>>();
+    assert_eq!([names("contract"), names("facts"), names("views")], [vec![], vec!["contract"], vec!["contract"]]);
+    let mut files = vec![root().join("src/report/contract"), root().join("src/report/facts")];
+    while let Some(path) = files.pop() {
+        if path.is_dir() {
+            files.extend(fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        let code =
+            text.split("#[cfg(test)]").next().unwrap().lines().filter(|line| !line.trim_start().starts_with("//"));
+        let marked: Vec<&str> =
+            code.filter(|line| line.contains('`') || line.contains("**") || line.contains("](")).collect();
+        assert_eq!(marked, [""; 0], "{} has Markdown", path.display());
+    }
 }
 
 fn root() -> &'static Path {

@@ -32,6 +32,8 @@ DTYPES = {
     "i8": torch.int8,
     "u8": torch.uint8,
     "i32": torch.int32,
+    "u32": getattr(torch, "uint32", None),  # torch 2.3 or newer
+    "i64": torch.int64,
     "bool": torch.bool,
 }
 # Beyond it instantiating a graph costs more than resolution gains.

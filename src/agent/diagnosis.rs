@@ -5,6 +5,7 @@
 mod ablated;
 mod alike;
 mod bound;
+mod experiments;
 mod modelled;
 mod recorded;
 mod remedy;
@@ -21,7 +22,7 @@ use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::workload::Workload;
 
 pub use bound::Bound;
-pub use recorded::{Best, Recorded, of_session};
+pub use recorded::{Best, Recorded, of_session, of_variant};
 pub use rules::{findings, findings_within, leaves_idle, names};
 pub use subject::{Point, Subject};
 

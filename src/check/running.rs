@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use super::{Finding, Level, Pair, Runnable, Stage, Tools};
 use crate::domain::device::DeviceInfo;
-use crate::domain::evaluation::Outcome;
+use crate::domain::evaluation::{Measurement, Outcome};
 use crate::domain::workload::Workload;
+use crate::runner::first_look::{FirstLook, LookError};
 use crate::runner::inputs;
-use crate::runner::messages::EvaluateRequest;
+use crate::runner::messages::{EvaluateRequest, PlannedCase};
 use crate::runner::oracle;
 use crate::runner::planning;
 use crate::runner::worker::{Worker, WorkerError};
@@ -45,27 +46,23 @@ pub fn check_oracle(workload: &Workload, device: &DeviceInfo) -> Vec<Finding> {
     }
 }
 
-/// Runs a configuration on its case, and compares its output with the oracle. Returns what is wrong. An error means that
-/// the machine is at fault.
-pub async fn run(
-    worker: &mut Worker,
-    pair: &Pair,
-    runnable: &Runnable,
-    tools: &Tools,
-) -> Result<Option<Finding>, WorkerError> {
+/// What became of a configuration that was run.
+pub enum Ran {
+    /// Its output is right.
+    Right(Box<Measurement>),
+    /// Something is wrong, or the device has too little memory.
+    Wrong(Finding),
+}
+
+/// Runs a configuration on its case, and compares its output with the oracle. An error means that the machine is at fault.
+pub async fn run(worker: &mut Worker, pair: &Pair, runnable: &Runnable, tools: &Tools) -> Result<Ran, WorkerError> {
     let Pair { workload, family, .. } = pair;
     let Runnable { case, params, artifact } = runnable;
-    let of = |stage, message: String| Finding {
-        workload: Some(workload.name.clone()),
-        family: Some(family.name.clone()),
-        cases: vec![case.name.clone()],
-        ..Finding::new(Level::Wrong, stage, message)
-    };
-    let model_flop = tools.measuring.model_flop;
-    let planned = planning::of_case(family, params, case, workload, worker.info(), model_flop);
+    let of = |stage, message: String| Ran::Wrong(wrong(pair, runnable, stage, message));
+    let planned = planning::of_case(family, params, case, workload, worker.info(), tools.measuring.model_flop);
     let planned = match planned {
         Ok(planned) => planned,
-        Err(problem) => return Ok(Some(of(Stage::Launch, problem))),
+        Err(problem) => return Ok(of(Stage::Launch, problem)),
     };
     let runs = if artifact.adds_floats_with_atomics() { ORDERED_RUNS } else { 1 };
     let request = |run: u64| EvaluateRequest {
@@ -82,15 +79,69 @@ pub async fn run(
         within_s: None,
         explain: false,
     };
+    let mut measured = None;
     for run in 0..runs {
-        let outcome = match worker.evaluate(request(run)).await {
-            Ok(evaluation) if evaluation.outcome == Outcome::Measured => continue,
-            Ok(evaluation) => evaluation.outcome,
-            Err(WorkerError::Oracle(problem)) => return Ok(Some(of(Stage::Oracle, problem))),
+        match worker.evaluate(request(run)).await {
+            Ok(evaluation) if evaluation.outcome == Outcome::Measured => {
+                measured = evaluation.measurements.into_iter().next();
+            }
+            Ok(evaluation) => {
+                let mut finding = wrong(pair, runnable, Stage::Run, in_words(&evaluation.outcome));
+                if matches!(evaluation.outcome, Outcome::OutOfMemory { .. }) {
+                    finding.level = Level::Note;
+                }
+                return Ok(Ran::Wrong(finding));
+            }
+            Err(WorkerError::Oracle(problem)) => return Ok(of(Stage::Oracle, problem)),
             Err(error) => return Err(error),
         };
-        let message = outcome.message().unwrap_or_default();
-        return Ok(Some(of(Stage::Run, format!("{}: {message}", outcome.kind().replace('_', " ")))));
     }
-    Ok(None)
+    let measured = measured.ok_or_else(|| WorkerError::Broken("the worker sent no measurement".to_owned()))?;
+    Ok(Ran::Right(Box::new(measured)))
+}
+
+/// Takes a first look at a configuration that was right on its case, `within` a time. Returns what is wrong.
+pub async fn look_first(
+    worker: &mut Worker,
+    pair: &Pair,
+    runnable: &Runnable,
+    tools: &Tools,
+    (measured, within): (&Measurement, Duration),
+) -> Result<Option<Finding>, WorkerError> {
+    let Pair { workload, family, .. } = pair;
+    let Runnable { case, params, artifact } = runnable;
+    let planned = planning::of_case(family, params, case, workload, worker.info(), tools.measuring.model_flop);
+    let Some((planned, timing)) = planned.ok().zip(measured.best_timing()) else { return Ok(None) };
+    let case = planned.scaled.unwrap_or(PlannedCase { case: planned.case, plan: planned.plan });
+    let look = FirstLook {
+        family,
+        params,
+        workload,
+        artifact,
+        case: &case,
+        screened_ns: timing.median_ns,
+        measuring: tools.measuring,
+        seed: inputs::mix(SEED, &["first look", &family.name]),
+    };
+    let found = |stage, message| Ok(Some(wrong(pair, runnable, stage, message)));
+    match look.take(worker, within, None).await {
+        Ok(()) => Ok(None),
+        Err(LookError::Variant { outcome, .. }) => found(Stage::Run, in_words(&outcome)),
+        Err(LookError::Machine(WorkerError::Oracle(problem))) => found(Stage::Oracle, problem),
+        Err(LookError::Machine(error)) => Err(error),
+    }
+}
+
+fn wrong(pair: &Pair, runnable: &Runnable, stage: Stage, message: String) -> Finding {
+    Finding {
+        workload: Some(pair.workload.name.clone()),
+        family: Some(pair.family.name.clone()),
+        cases: vec![runnable.case.name.clone()],
+        ..Finding::new(Level::Wrong, stage, message)
+    }
+}
+
+/// Renders an outcome, for a finding.
+fn in_words(outcome: &Outcome) -> String {
+    format!("{}: {}", outcome.kind().replace('_', " "), outcome.message().unwrap_or_default())
 }

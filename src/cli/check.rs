@@ -1,5 +1,6 @@
 //! `optloop check`: explains all that is wrong with families and workloads.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use anyhow::{Context, bail};
@@ -14,11 +15,13 @@ use super::start::start_worker;
 use super::trust::{self, TrustArgs};
 use super::{own_executable, toolchain};
 use crate::catalog::{Families, Project};
-use crate::check::{Finding, Level, Pair, Runnable, Stage, Tools, check_oracle, check_sources};
-use crate::config::Config;
+use crate::check::{Finding, Level, Pair, Ran, Runnable, Stage, Tools, check_oracle, check_sources};
+use crate::config::{self, Config};
 use crate::domain::device::{DeviceInfo, TimeSource};
+use crate::domain::evaluation::Measurement;
 use crate::domain::ids::CaseName;
 use crate::domain::names::did_you_mean;
+use crate::domain::profile::Profile;
 use crate::domain::workload::Workload;
 use crate::report::format::counted;
 use crate::runner::activity;
@@ -26,9 +29,13 @@ use crate::runner::compile::Compiler;
 use crate::runner::renderer::Renderer;
 use crate::runner::self_check;
 use crate::runner::worker::Worker;
+use crate::shipped;
 
 /// The format of the JSON.
 const SCHEMA: &str = "optloop.check/1";
+
+/// The most cases that did not run to name.
+const MOST_NAMED: usize = 4;
 
 /// The width of the first column.
 const LABEL: usize = 7;
@@ -58,6 +65,10 @@ struct Right {
     workload: String,
     family: String,
     cases: Vec<CaseName>,
+    /// What ran in place of a case that is too much work for a virtual GPU.
+    shortcuts: BTreeMap<CaseName, String>,
+    /// The cases that did not run.
+    left_out: Vec<CaseName>,
 }
 
 /// The result.
@@ -213,19 +224,47 @@ impl Running<'_> {
         if !self.has_oracle(&pair.workload, result).await? {
             return Ok(());
         }
-        let mut right = Vec::new();
-        for one in self.affordable(pair, runnable, worker.info()) {
+        let (mut right, mut shortcuts, mut looked) = (Vec::new(), BTreeMap::new(), false);
+        let mut left_out: Vec<CaseName> = runnable.iter().map(|one| one.case.name.clone()).collect();
+        let affordable = self.affordable(pair, runnable, worker.info());
+        left_out.retain(|name| affordable.iter().all(|one| one.case.name != *name));
+        for one in affordable {
             let _running = activity::begin(format!("running {} on {}", pair.family.name, one.case.name), None);
             match crate::check::run(worker, pair, &one, self.tools).await? {
-                None => right.push(one.case.name),
-                Some(finding) => result.findings.push(finding),
+                Ran::Right(measured) => {
+                    // The case with the least work comes first.
+                    if !std::mem::replace(&mut looked, true) {
+                        result.findings.extend(self.look_first(worker, pair, &one, &measured).await?);
+                    }
+                    let shortcut = measured.profile.as_ref().and_then(Profile::shortcuts);
+                    shortcuts.extend(shortcut.map(|shortcut| (one.case.name.clone(), shortcut)));
+                    right.push(one.case.name);
+                }
+                Ran::Wrong(finding) => result.findings.push(finding),
             }
         }
         if !right.is_empty() {
             let (workload, family) = (pair.workload.name.clone(), pair.family.name.clone());
-            result.right.push(Right { workload, family, cases: right });
+            result.right.push(Right { workload, family, cases: right, shortcuts, left_out });
         }
         Ok(())
+    }
+
+    /// Takes a first look at a family that optloop does not ship. Returns what is wrong.
+    async fn look_first(
+        &self,
+        worker: &mut Worker,
+        pair: &Pair,
+        one: &Runnable,
+        measured: &Measurement,
+    ) -> anyhow::Result<Option<Finding>> {
+        let budget = config::duration("session.budget", &self.config.session.budget)?;
+        let within = budget.mul_f64(self.config.validate.first_look_share);
+        if within.is_zero() || shipped::is_unchanged(self.project.root(), &pair.family.name) {
+            return Ok(None);
+        }
+        let _running = activity::begin(format!("checking {} on other shapes", pair.family.name), None);
+        Ok(crate::check::look_first(worker, pair, one, self.tools, (measured, within)).await?)
     }
 
     /// Returns the configurations to run. On a virtual GPU, and where the user names nothing, these are the lightest.
@@ -277,12 +316,35 @@ impl Running<'_> {
     }
 }
 
+impl Right {
+    /// Says on what the family is right, and what did not run.
+    fn sentence(&self) -> String {
+        let Self { workload, family, cases, shortcuts, left_out } = self;
+        let on = |case: &CaseName| match shortcuts.get(case) {
+            Some(shortcut) => format!("a part of {case} ({shortcut})"),
+            None => case.to_string(),
+        };
+        let on: Vec<String> = cases.iter().map(on).collect();
+        let not_run = match &left_out[..] {
+            [] => String::new(),
+            [few @ ..] if few.len() <= MOST_NAMED => format!("; not run: {}", names(few)),
+            [first @ .., _] => {
+                let more = left_out.len() - MOST_NAMED;
+                format!("; not run: {} and {more} more", names(&first[..MOST_NAMED]))
+            }
+        };
+        format!("{family} on {workload}: right on {}{not_run}", on.join(", "))
+    }
+}
+
+fn names(cases: &[CaseName]) -> String {
+    cases.iter().map(CaseName::as_str).collect::<Vec<_>>().join(", ")
+}
+
 impl Result {
     fn print(&self, out: &mut impl Write) -> anyhow::Result<()> {
-        for Right { workload, family, cases } in &self.right {
-            let cases: Vec<&str> = cases.iter().map(CaseName::as_str).collect();
-            let text = format!("{family} on {workload}: right on {}", cases.join(", "));
-            write!(out, "{}", paragraph("ok", LABEL, &text))?;
+        for right in &self.right {
+            write!(out, "{}", paragraph("ok", LABEL, &right.sentence()))?;
         }
         for finding in &self.findings {
             let label = match finding.level {

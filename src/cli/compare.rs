@@ -16,6 +16,7 @@ use crate::domain::comparison::{Comparison, Participant, paired_ratio};
 use crate::domain::conditions::{Conditions, compare};
 use crate::domain::device::TimeSource;
 use crate::domain::ids::CaseName;
+use crate::domain::op::show_dims;
 use crate::domain::sampling::MIN_SAMPLES;
 use crate::domain::statistics::Ratio;
 use crate::domain::timing::Timing;
@@ -148,11 +149,10 @@ fn time(name: String, timing: &Timing, samples: usize) -> Time {
 
 fn print(answer: &Answer, out: &mut impl Write) -> io::Result<()> {
     let Conditions { workload, case, dims, dtype, compute, device, regime, time_source, .. } = &answer.conditions;
-    let sizes: Vec<String> = dims.iter().map(|(name, size)| format!("{name}={size}")).collect();
     writeln!(
         out,
         "{workload}/{case} ({}), {} on {device}, {} L2, {}{}\n",
-        sizes.join(" "),
+        show_dims(dims),
         compute.of(*dtype),
         regime.name(),
         time_source.name(),

@@ -8,6 +8,9 @@ use super::ablations;
 use super::bench;
 use super::device;
 use super::error::{usage, usage_sentence};
+use super::existing_store;
+use super::replayed;
+use super::report;
 use super::trust::{self, TrustArgs};
 use crate::agent::diagnosis::{self, Point};
 use crate::bench::{Bench, Evidence, KernelName, Selection, Subject};
@@ -16,9 +19,12 @@ use crate::config::Config;
 use crate::domain::ablation::Ablation;
 use crate::domain::device::TimeSource;
 use crate::domain::finding::{EvidenceSource, Finding};
-use crate::domain::ids::CaseName;
+use crate::domain::floor::Floor;
+use crate::domain::ids::{CaseName, IterationId};
+use crate::domain::tested::{CauseStatus, CauseTest};
 use crate::domain::variant::{Params, show_params};
 use crate::domain::workload::Case;
+use crate::store::{IterationDetail, MOST_IN_FULL, Store};
 
 /// The format of the JSON.
 const SCHEMA: &str = "optloop.diagnosis/1";
@@ -59,11 +65,11 @@ pub struct Args {
 
 /// The result, for programs.
 #[derive(Serialize)]
-struct Printed {
+struct Printed<'a> {
     schema: &'static str,
     device: String,
     time_source: TimeSource,
-    diagnoses: Vec<Diagnosed>,
+    diagnoses: &'a [Diagnosed],
 }
 
 /// The diagnosis of a kernel on a case.
@@ -88,6 +94,14 @@ struct Diagnosed {
 pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
     let config = Config::load(project.root()).map_err(usage)?;
     let what = KernelName::parse(&args.what).map_err(usage_sentence)?;
+    if let (KernelName::Iteration(id), None) = (&what, &args.device) {
+        let store = existing_store(project).await?;
+        let recorded = on_record(args, project, &store, *id).await?;
+        if !recorded.is_empty() {
+            let session = store.iteration(*id).await?.session;
+            return tell(args, (session.device.as_str(), session.time_source), &recorded, out);
+        }
+    }
     let choice = device::to_execute(args.device.as_deref(), &config)?;
     let mut claims = project.claim("diagnose")?;
     let mut bench = bench::open(project, config.clone(), &choice, &mut claims).await?;
@@ -100,18 +114,56 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let mut diagnoses = Vec::new();
     for subject in &subjects {
         let evidence = bench.evidence(subject, rand::random()).await?;
-        let diagnosed = diagnose(&bench, subject, evidence);
-        if !args.json {
-            print(&diagnosed, &bench, out)?;
+        diagnoses.push(diagnose(&bench, subject, evidence));
+    }
+    tell(args, (bench.device().name.as_str(), bench.device().time_source()), &diagnoses, out)
+}
+
+/// Returns the diagnoses of an iteration that its session has on record: the findings of its report. Empty if it was timed on none of
+/// the cases.
+async fn on_record(args: &Args, project: &Project, store: &Store, id: IterationId) -> anyhow::Result<Vec<Diagnosed>> {
+    let IterationDetail { iteration, session, .. } = store.iteration(id).await?;
+    let Ok(workload) = replayed::workload_of(project, &session) else { return Ok(Vec::new()) };
+    let record = store.report_record(session.id, MOST_IN_FULL).await?;
+    let device = &record.environment.device;
+    let mut diagnoses = Vec::new();
+    for (case, findings) in report::diagnosed(project, store, &iteration).await? {
+        let shape = iteration.cases.iter().chain(&workload.cases).find(|one| one.name == case);
+        let found = iteration.measurements.iter().find(|found| found.case == case);
+        let (Some(shape), Some(found)) = (shape, found) else { continue };
+        let Some(time_ns) = found.best_timing().map(|timing| timing.median_ns) else { continue };
+        if !args.cases.is_empty() && !args.cases.contains(&case) {
+            continue;
         }
-        diagnoses.push(diagnosed);
+        let floor = Floor::of(&workload, shape, device);
+        diagnoses.push(Diagnosed {
+            workload: workload.name.clone(),
+            case,
+            family: iteration.family.clone(),
+            params: iteration.params.clone(),
+            time_us: time_ns / 1e3,
+            floor_us: floor.ns / 1e3,
+            floor_limiter: floor.limiter.name(),
+            no_counters: None,
+            ablations: found.ablations.clone(),
+            findings,
+        });
     }
-    if args.json {
-        let device = bench.device();
-        let (name, time_source) = (device.name.clone(), device.time_source());
-        let printed = Printed { schema: SCHEMA, device: name, time_source, diagnoses };
-        writeln!(out, "{}", serde_json::to_string_pretty(&printed)?)?;
+    Ok(diagnoses)
+}
+
+/// Prints diagnoses of kernels on a device.
+fn tell(
+    args: &Args,
+    (device, time_source): (&str, TimeSource),
+    diagnoses: &[Diagnosed],
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
+    if !args.json {
+        return diagnoses.iter().try_for_each(|diagnosed| print(diagnosed, (device, time_source), out));
     }
+    let printed = Printed { schema: SCHEMA, device: device.to_owned(), time_source, diagnoses };
+    writeln!(out, "{}", serde_json::to_string_pretty(&printed)?)?;
     Ok(())
 }
 
@@ -142,6 +194,7 @@ fn diagnose(bench: &Bench, subject: &Subject, evidence: Evidence) -> Diagnosed {
         counters: None,
         ablations: &ablations,
         scaling: &scaling,
+        trials: &[],
         families: &families,
         fast: &bench.winning_families(subject),
     };
@@ -160,10 +213,24 @@ fn diagnose(bench: &Bench, subject: &Subject, evidence: Evidence) -> Diagnosed {
     }
 }
 
-fn print(diagnosed: &Diagnosed, bench: &Bench, out: &mut impl Write) -> anyhow::Result<()> {
+/// Says what the session's own times have shown of a cause.
+pub(super) fn tested(test: &CauseTest) -> String {
+    let word = match test.status {
+        CauseStatus::Confirmed => "confirmed",
+        CauseStatus::Supported => "supported",
+        CauseStatus::Inconclusive => "inconclusive",
+        CauseStatus::NotConfirmed => "refuted",
+        CauseStatus::NotTested | CauseStatus::NoExperiment => return "not tested".to_owned(),
+    };
+    let changed: Vec<String> =
+        test.changes.iter().map(|one| format!("{} {} to {}", one.parameter, one.from, one.to)).collect();
+    let by = if changed.is_empty() { "another family".to_owned() } else { changed.join(", ") };
+    format!("{word} by {by}")
+}
+
+fn print(diagnosed: &Diagnosed, (device, times): (&str, TimeSource), out: &mut impl Write) -> anyhow::Result<()> {
     let Diagnosed { workload, case, family, params, time_us, floor_us, floor_limiter, .. } = diagnosed;
-    let device = bench.device();
-    writeln!(out, "{workload}/{case} on {}, times are {}", device.name, device.time_source().name())?;
+    writeln!(out, "{workload}/{case} on {device}, times are {}", times.name())?;
     writeln!(out, "{family} {}", show_params(params))?;
     let factor = time_us / floor_us;
     writeln!(out, "{time_us:.2} us, {factor:.1} times the floor of {floor_us:.2} us ({floor_limiter})")?;
@@ -176,7 +243,12 @@ fn print(diagnosed: &Diagnosed, bench: &Bench, out: &mut impl Write) -> anyhow::
     for (finding, number) in diagnosed.findings.iter().take(MAX).zip(1..) {
         let Finding { rule, cause, mechanism, gain, confidence, evidence, remedies, .. } = finding;
         writeln!(out, "\n{number}. {cause}")?;
-        writeln!(out, "   {rule}: gain up to {gain:.2}x, confidence {}", confidence.name())?;
+        writeln!(
+            out,
+            "   {rule}: gain up to {gain:.2}x, confidence {}; {}",
+            confidence.name(),
+            tested(&finding.tested)
+        )?;
         writeln!(out, "   why: {mechanism}")?;
         for one in evidence {
             let sign = if one.supports { "for" } else { "against" };

@@ -34,23 +34,41 @@ pub(super) fn table(cases: &[CaseGain], times: TimeSource) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Says that every output of a session was wrong, and what to do. None if a variant was timed, or if none was wrong.
+/// The outcomes of variants that failed, those that say most about the kernel first.
+const FAILURES: [&str; 6] = ["wrong", "cheated", "crashed", "timed_out", "rejected_by_compiler", "out_of_memory"];
+
+/// Says that every variant of a session failed, and what to do. None if a variant was right, or if none failed.
 pub(super) async fn nothing_correct(store: &Store, session: &SessionSummary) -> Result<Option<String>, StoreError> {
-    let first = async |sort, outcome: Option<&str>| {
-        let outcome = outcome.map(str::to_owned);
+    let first = async |outcome: &str| {
+        let (sort, outcome) = (Sort::Number, Some(outcome.to_owned()));
         let filter = Filter { session: Some(session.id), sort, outcome, limit: Some(1), ..Filter::default() };
         Ok::<_, StoreError>(store.history(&filter).await?.into_iter().next())
     };
-    // Only rows with a time are sorted by it.
-    if first(Sort::Time, None).await?.is_some() {
+    if first("measured").await?.is_some() {
         return Ok(None);
     }
-    let wrong = first(Sort::Number, Some("wrong")).await?;
-    Ok(wrong.map(|row| {
+    let mut failed = None;
+    for outcome in FAILURES {
+        if failed.is_none() {
+            failed = first(outcome).await?.map(|row| (outcome, row));
+        }
+    }
+    Ok(failed.map(|(outcome, row)| {
         let (id, workload, iteration) = (session.id, &session.workload, row.iteration);
+        if outcome == "out_of_memory" {
+            let message = row.message.unwrap_or_default();
+            return format!(
+                "no variant of session {id} was run, because the device has too little memory: choose smaller cases. Iteration \
+                 {iteration}: {message}"
+            );
+        }
+        let (is, how) = match outcome {
+            "wrong" => ("the kernel or its oracle is wrong", String::new()),
+            _ => ("the kernel is wrong", format!(" {}:", outcome.replace('_', " "))),
+        };
         format!(
-            "no variant of session {id} was correct, so the kernel or its oracle is wrong: mend it, and run \
-             `optloop check {workload}` before another session. Iteration {iteration}: {}",
+            "no variant of session {id} was correct, so {is}: mend it, and run `optloop check {workload}` before another \
+             session. Iteration {iteration}:{how} {}",
             row.message.unwrap_or_default()
         )
     }))

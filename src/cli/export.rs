@@ -9,16 +9,20 @@ use anyhow::anyhow;
 
 use super::error::{usage, usage_sentence};
 use super::talk::say;
+use super::trust::{self, TrustArgs};
 use crate::catalog::{Families, Project};
+use crate::config::Config;
 use crate::domain::device::{DeviceKey, TimeSource};
 use crate::domain::family::Family;
 use crate::domain::names::did_you_mean;
 use crate::domain::sidecar::{self, Sidecar};
 use crate::domain::variant::VariantHash;
-use crate::domain::workload::{Case, Workload};
+use crate::domain::workload::{BaselineKey, Case, Workload};
 use crate::export::{self, ExportError, Target, Winner};
 use crate::files;
 use crate::report::format::counted;
+use crate::runner::compile::check_options;
+use crate::trust::{self as items, Kind};
 
 /// Arguments of `optloop export`.
 #[derive(Debug, clap::Args)]
@@ -33,6 +37,9 @@ pub struct Args {
     /// Folder to write [default: the workload's name in the current folder]
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
+
+    #[command(flatten)]
+    trust: TrustArgs,
 }
 
 /// A value of `--to`.
@@ -50,6 +57,13 @@ enum Language {
 pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
     let (workload, cases) = selected(project, &args.what)?;
     let winners = winners(project, &workload, &cases)?;
+    let has_expression = matches!(&workload.baseline, Some(BaselineKey::Torch { .. })) && workload.op.torch().is_none();
+    if matches!(args.to, Language::Torch) && has_expression {
+        // The module calls PyTorch with the workload's expression, which is a program that the project chooses.
+        let config = Config::load(project.root()).map_err(usage)?;
+        let items = items::of_baseline(project.root(), &config, &workload).map_err(usage)?;
+        trust::admit(project, &args.trust, items.into_iter().filter(|item| item.kind == Kind::Baseline))?;
+    }
     let target = match args.to {
         Language::C => Target::C,
         Language::Python => Target::Python,
@@ -172,6 +186,7 @@ fn winner(
     if dims != case.dims || sidecar.tensors != sidecar::tensors(&tensors) {
         return Err(anyhow!("{shown}: it has other dimensions or tensors than its case: run `optloop start` again"));
     }
+    check_options(&sidecar.compile_options).map_err(|problem| anyhow!("{shown}: {problem}"))?;
     sidecar.plan().check(&tensors).map_err(|problem| anyhow!("{shown}: {problem}"))?;
     let family = families.iter().find(|family| family.name == sidecar.variant.family);
     let proven = family.map(|family| export::proven(&sidecar, &dims, (family, workload), &device)).unwrap_or_default();

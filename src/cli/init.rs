@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 
 use super::error::usage_sentence;
+use crate::domain::escape::shell;
 use crate::shipped;
 use crate::vcs::Repo;
 
@@ -47,7 +48,11 @@ pub fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         count("kernels/workloads/", ".toml"),
         count("templates/kernels/", "/family.toml")
     )?;
-    let there = if folder == Path::new(".") { String::new() } else { format!("cd {} && ", folder.display()) };
+    let there = if folder == Path::new(".") {
+        String::new()
+    } else {
+        format!("cd {} && ", shell(&folder.display().to_string()))
+    };
     writeln!(out, "next: {there}optloop start --budget 10m")?;
     Ok(())
 }

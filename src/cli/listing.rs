@@ -5,8 +5,9 @@ use std::io::Write;
 use indexmap::IndexMap;
 use serde::Serialize;
 use serde_json::Value;
-use time::OffsetDateTime;
 use time::macros::format_description;
+
+use crate::domain::instant;
 
 /// The format of a list.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
@@ -68,7 +69,7 @@ fn cell(value: &Value) -> String {
 /// text that sorts among instants.
 pub(super) fn instant(text: &str) -> Result<String, String> {
     let ago = humantime::parse_duration(text).ok().and_then(|ago| time::Duration::try_from(ago).ok());
-    if let Some(instant) = ago.and_then(|ago| OffsetDateTime::now_utc().checked_sub(ago)) {
+    if let Some(instant) = ago.and_then(|ago| instant::now().checked_sub(ago)) {
         return instant
             .format(format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z"))
             .map_err(|error| error.to_string());

@@ -71,6 +71,7 @@ mod threads;
 mod ticker;
 mod tried;
 mod trust;
+mod unanswered;
 mod worker;
 
 use std::path::{Path, PathBuf};
@@ -259,6 +260,7 @@ pub fn main() -> ExitCode {
         Verb::Serve(args) => Some(args.log_format),
         _ => None,
     });
+    unanswered::watch();
     match threads::compute_on_every_core().and_then(|()| threads::runtime()) {
         Ok(runtime) => {
             let result = runtime.block_on(run(arguments));
@@ -321,7 +323,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Verb::Show(args) => {
             let store = existing_store(&project).await?;
             let killed = Killed::of(&store, &store_path(&project)?).await?;
-            show::run(args, &store, &killed, Screen::of_stdout(), &mut out).await
+            show::run(args, Some(&project), &store, &killed, Screen::of_stdout(), &mut out).await
         }
         Verb::Backup(args) => backup::run(args, &existing_store(&project).await?, &mut out).await,
         Verb::Compare(args) => compare::run(args, &project, &mut out).await,

@@ -20,10 +20,10 @@ use crate::catalog::Project;
 use crate::domain::family::Family;
 use crate::domain::finding::Finding;
 use crate::domain::history::History;
-use crate::domain::ids::SessionId;
+use crate::domain::ids::{CaseName, SessionId};
 use crate::domain::op::independent_dims;
 use crate::domain::origin::Purpose;
-use crate::domain::record::SessionRecord;
+use crate::domain::record::{IterationRecord, SessionRecord};
 use crate::domain::workload::{Case, Workload};
 use crate::report::two::{self, Side};
 use crate::report::{CaseFacts, Report, ReportInput, beaten_winners, best_of_case, build, csv, ledger};
@@ -47,8 +47,8 @@ pub struct Args {
     #[arg(long, conflicts_with = "session")]
     all: bool,
 
-    /// Output format
-    #[arg(long, value_enum, default_value_t = Format::Md)]
+    /// Output format: md, html, json or csv
+    #[arg(long, value_parser = format, default_value = "md", value_name = "FORMAT")]
     format: Format,
 
     /// Write to this file instead of standard output
@@ -56,13 +56,22 @@ pub struct Args {
     output: Option<PathBuf>,
 }
 
+/// Reads a format. An earlier release had one more, which scripts may still ask for.
+fn format(name: &str) -> Result<Format, String> {
+    if name == "md-details" {
+        return Err(DETAILS_ARE_GONE.to_owned());
+    }
+    Format::from_str(name, false).map_err(|_| "expected md, html, json or csv".to_owned())
+}
+
+/// What the command line says to those who ask for the details as Markdown.
+const DETAILS_ARE_GONE: &str = "the details as Markdown are no more: `--format html` has the evidence in folded sections, and `--format json` all facts";
+
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Format {
-    /// A summary of at most two pages, as Markdown
+    /// One page of Markdown
     Md,
-    /// The details that the summary leaves out, as Markdown, for places that cannot show HTML
-    MdDetails,
-    /// One HTML file with charts, which loads nothing
+    /// One HTML file with a chart and the evidence, which loads nothing
     Html,
     /// JSON, as described in docs/report-schema.md
     Json,
@@ -136,11 +145,10 @@ async fn of_session(
     let mut record = store.report_record(session, MOST_IN_FULL).await?;
     killed.mark_in(&mut record);
     let workload = replayed::workload_of(project, &record.session)?;
-    let Told { report, .. } = report(project, store, record, workload).await?;
+    let Told { report, .. } = report(project, record, workload);
     Ok(match format {
         Format::Html => report.to_html()?,
         Format::Json => report.to_json()?,
-        Format::MdDetails => report.to_markdown_details()?,
         Format::Md | Format::Csv => report.to_markdown()?,
     })
 }
@@ -150,7 +158,7 @@ async fn of_all(format: Format, store: &Store, killed: &Killed) -> anyhow::Resul
     sessions.iter_mut().for_each(|session| killed.mark(session));
     let ledger = ledger::of(&sessions);
     Ok(match format {
-        Format::Md | Format::MdDetails => ledger.to_markdown(),
+        Format::Md => ledger.to_markdown(),
         Format::Html => ledger.to_html()?,
         Format::Json => ledger.to_json()?,
         Format::Csv => {
@@ -173,12 +181,12 @@ async fn of_two(
         let mut record = store.report_record(id, MOST_IN_FULL).await?;
         killed.mark_in(&mut record);
         let workload = replayed::workload_of(project, &record.session)?;
-        told.push(report(project, store, record, workload).await?);
+        told.push(report(project, record, workload));
     }
     let side = |place: usize| Side { report: &told[place].report, facts: &told[place].facts };
     let two = two::of(side(0), side(1));
     Ok(match format {
-        Format::Md | Format::MdDetails => two.to_markdown(),
+        Format::Md => two.to_markdown(),
         Format::Html => two.to_html()?,
         Format::Json => two.to_json()?,
         Format::Csv => {
@@ -241,14 +249,13 @@ pub async fn write_reports(
     let killed = Killed::of(store, &store_path(project)?).await?;
     let mut record = store.report_record(session, MOST_IN_FULL).await?;
     killed.mark_in(&mut record);
-    let Told { report, .. } = report(project, store, record, workload.clone()).await?;
+    let Told { report, .. } = report(project, record, workload.clone());
     let folder = project.root().join(".optloop/reports");
     std::fs::create_dir_all(&folder).with_context(|| format!("Failed to create {}", folder.display()))?;
     let path = |rest: &str| folder.join(format!("session-{session}{rest}"));
     let write = |rest: &str, format, text: String| replace(&path(rest), &masked(format, &text));
     write(".json", Format::Json, report.to_json()?)?;
     write(".md", Format::Md, report.to_markdown()?)?;
-    write("-details.md", Format::MdDetails, report.to_markdown_details()?)?;
     write(".html", Format::Html, report.to_html()?)?;
     Ok(path(".md"))
 }
@@ -259,29 +266,15 @@ struct Told {
     facts: Vec<CaseFacts>,
 }
 
-/// Makes a report. Its shapes and its compute mode are those of the session, even if the workload's file has changed. Families
-/// that can no longer be read are left out of the next steps.
-async fn report(
-    project: &Project,
-    store: &Store,
-    record: SessionRecord,
-    mut workload: Workload,
-) -> anyhow::Result<Told> {
-    workload.compute = record.compute;
-    let mut ran: HashMap<&str, &Case> = HashMap::new();
-    let tried = record.iterations.iter().filter(|iteration| iteration.purpose != Purpose::Experiment);
-    ran.extend(tried.flat_map(|iteration| &iteration.cases).map(|case| (case.name.as_str(), case)));
-    workload.cases.retain(|case| !ran.contains_key(case.name.as_str()));
-    workload.cases.extend(ran.into_values().cloned());
-    workload.cases.sort_by_cached_key(|case| record.session.cases.iter().position(|name| *name == case.name));
+/// Makes a report. Families that can no longer be read are left out of the next steps.
+fn report(project: &Project, record: SessionRecord, workload: Workload) -> Told {
+    let workload = as_run(workload, &record);
     let device = &record.environment.device;
-    workload.cases.retain(|case| record.session.cases.contains(&case.name));
     let facts: Vec<CaseFacts> = workload.cases.iter().map(|case| facts::of_case(&workload, case, device)).collect();
     let all = project.families().unwrap_or_default().sound;
     let families = facts::of_families(&all, &workload, &record);
     let fitting: Vec<&Family> = all.iter().filter(|family| family.fits(&workload, device)).collect();
     let best = best(&record, &workload);
-    let sources = store.sources_of(&best.iter().map(|best| best.iteration).collect::<Vec<_>>()).await?;
     let recorded = Recorded { record: &record, workload: &workload, families: &fitting, best: &best };
     let findings = diagnosis::of_session(recorded);
     let began = began(recorded);
@@ -295,11 +288,43 @@ async fn report(
         is_valid: &|family, params, case| facts::is_valid(&all, &workload, device, (family, params, case)),
         findings: &findings,
         began: &began,
-        sources: &sources,
         predict: &|finding, remedy| facts::predict(&all, &history, finding, remedy),
         known_after: &|earlier, claims| prediction::known_after(&record, &all, &history, earlier, claims),
     });
-    Ok(Told { report, facts })
+    Told { report, facts }
+}
+
+/// Returns a workload with the shapes and the compute mode of a session, even if its file has changed since.
+fn as_run(mut workload: Workload, record: &SessionRecord) -> Workload {
+    workload.compute = record.compute;
+    let mut ran: HashMap<&str, &Case> = HashMap::new();
+    let tried = record.iterations.iter().filter(|iteration| iteration.purpose != Purpose::Experiment);
+    ran.extend(tried.flat_map(|iteration| &iteration.cases).map(|case| (case.name.as_str(), case)));
+    workload.cases.retain(|case| !ran.contains_key(case.name.as_str()));
+    workload.cases.extend(ran.into_values().cloned());
+    workload.cases.sort_by_cached_key(|case| record.session.cases.iter().position(|name| *name == case.name));
+    workload.cases.retain(|case| record.session.cases.contains(&case.name));
+    workload
+}
+
+/// Diagnoses an iteration on each case that it was timed on, from what its session has on record: as its report does. Empty without
+/// the workload or the family.
+pub(super) async fn diagnosed(
+    project: &Project,
+    store: &Store,
+    iteration: &IterationRecord,
+) -> anyhow::Result<Vec<(CaseName, Vec<Finding>)>> {
+    let record = store.report_record(iteration.session, MOST_IN_FULL).await?;
+    let Ok(workload) = replayed::workload_of(project, &record.session) else { return Ok(Vec::new()) };
+    let workload = as_run(workload, &record);
+    let all = project.families().unwrap_or_default().sound;
+    let fitting: Vec<&Family> =
+        all.iter().filter(|family| family.fits(&workload, &record.environment.device)).collect();
+    let best = best(&record, &workload);
+    let recorded = Recorded { record: &record, workload: &workload, families: &fitting, best: &best };
+    let timed = workload.cases.iter().filter(|case| iteration.timed_cases().any(|timed| case.name == *timed));
+    let findings = timed.filter_map(|case| Some((case, diagnosis::of_variant(recorded, iteration.id, case)?)));
+    Ok(findings.map(|(case, findings)| (case.name.clone(), findings)).collect())
 }
 
 /// Diagnoses the committed winners that the session began with and beat.

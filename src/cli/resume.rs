@@ -88,7 +88,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     // Choices and inputs must differ from those of the first run.
     let seed = inputs::mix(summary.seed, &["resumption", &(summary.resumptions + 1).to_string()]);
     let mut options = options_under(&config, budget, seed, &summary.proposer)?;
-    let mut asked = asked(&past, project, seed)?;
+    let mut asked = asked(&past, project, &args.trust, seed)?;
     // The settings come from the store, which a stranger may have made.
     trust::admit(project, &args.trust, trust::of_session(project, &config, &asked.workload, &asked.device)?)?;
     let ticker = Ticker::start();
@@ -134,10 +134,12 @@ async fn past(store: &Store, args: &Args) -> anyhow::Result<Past> {
 }
 
 /// Returns the session's request, read from the project's files.
-fn asked(past: &Past, project: &Project, seed: u64) -> anyhow::Result<StartRequest> {
+fn asked(past: &Past, project: &Project, trust: &TrustArgs, seed: u64) -> anyhow::Result<StartRequest> {
     let summary = &past.record.session;
     let device = past.record.environment.device.id.parse().map_err(usage_sentence)?;
     if let DeviceChoice::Replay(path) = &device {
+        // The store may have come with the project.
+        trust::admit_recording(project, trust, path)?;
         let recording = replayed::unchanged(path, &past.record).map_err(usage_sentence)?;
         return replayed::asked(recording, &summary.proposer, seed);
     }

@@ -70,6 +70,10 @@ pub struct Args {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
     client_timeout: Duration,
 
+    /// Time after which a session that was cancelled and has not ended is killed
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
+    cancel_timeout: Duration,
+
     /// Format of the log on standard error
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub(super) log_format: LogFormat,
@@ -118,6 +122,7 @@ pub async fn run(args: &Args, project: Option<&Path>, out: &mut impl Write) -> a
         max_connections: args.max_connections,
         max_streams: args.max_streams,
         client_timeout: args.client_timeout,
+        cancel_timeout: args.cancel_timeout,
         exe: own_executable()?,
     };
     let scheme = if options.tls.is_some() { "https" } else { "http" };

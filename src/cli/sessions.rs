@@ -299,7 +299,6 @@ mod tests {
                 is_valid: &|_, _, _| false,
                 findings: &[],
                 began: &[],
-                sources: &[],
                 predict: &|_, _| None,
                 known_after: &|_, claims| vec![None; claims.len()],
             });
@@ -315,7 +314,7 @@ mod tests {
         let start = scene.measured(first, 64, None, 100_000.0, Verdict::Start).await;
         scene.measured(first, 128, Some(start), 80_000.0, Verdict::Improved).await;
         let spent = Spent { gpu_s: 3300.0, gpu_usd: 0.18, llm_usd: 0.75 };
-        let end = scene.store.end_session(first, Status::Finished, "done", Duration::from_secs(3300), spent);
+        let end = scene.store.end_session(first, Status::Finished, ("done", None), Duration::from_secs(3300), spent);
         end.await.unwrap();
         scene.session().await;
 

@@ -9,18 +9,23 @@ use similar::TextDiff;
 use super::ablations;
 use super::comparisons;
 use super::counters;
+use super::diagnose;
 use super::error::usage_sentence;
 use super::measured::{Found, of_models};
+use super::report;
 use super::screen::Screen;
 use super::table::{Table, figure};
 use crate::alive::Killed;
+use crate::catalog::Project;
 use crate::domain::comparison::{Comparison, Role};
 use crate::domain::device::TimeSource;
 use crate::domain::evaluation::Outcome;
+use crate::domain::finding::Finding;
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::names::did_you_mean;
 use crate::domain::record::{CaseRecord, IterationRecord};
 use crate::domain::sampling::MIN_SAMPLES;
+use crate::domain::tested::CauseStatus;
 use crate::domain::timing::Timing;
 use crate::domain::variant::show_params;
 use crate::domain::verdict::Verdict;
@@ -46,6 +51,7 @@ pub struct Args {
 /// Shows an iteration.
 pub(super) async fn run(
     args: &Args,
+    project: Option<&Project>,
     store: &Store,
     killed: &Killed,
     screen: Screen,
@@ -56,14 +62,19 @@ pub(super) async fn run(
     if let Some(case) = &args.case {
         only(case, &mut detail)?;
     }
+    let mut diagnosed = match project {
+        Some(project) => report::diagnosed(project, store, &detail.iteration).await?,
+        None => Vec::new(),
+    };
+    diagnosed.retain(|(case, _)| args.case.as_ref().is_none_or(|only| only == case));
     if args.json {
-        let mut json = serde_json::to_value(Shown::of(&detail))?;
+        let mut json = serde_json::to_value(Shown::of(&detail, &diagnosed))?;
         hide_intervals(&mut json);
         writeln!(out, "{}", serde_json::to_string_pretty(&json)?)?;
         return Ok(());
     }
     let mut text = Vec::new();
-    print(&detail, args.brief, screen, &mut text)?;
+    print(&detail, &diagnosed, args.brief, screen, &mut text)?;
     screen.show(&text, out)?;
     Ok(())
 }
@@ -82,7 +93,16 @@ fn only(case: &CaseName, detail: &mut IterationDetail) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn print(detail: &IterationDetail, brief: bool, screen: Screen, out: &mut impl Write) -> io::Result<()> {
+/// The findings about an iteration on a case.
+type Diagnosed = (CaseName, Vec<Finding>);
+
+fn print(
+    detail: &IterationDetail,
+    diagnosed: &[Diagnosed],
+    brief: bool,
+    screen: Screen,
+    out: &mut impl Write,
+) -> io::Result<()> {
     facts(detail, screen, out)?;
     cases(detail, screen, out)?;
     for comparison in detail.iteration.measurements.iter().filter_map(|measurement| measurement.comparison.as_ref()) {
@@ -100,6 +120,7 @@ fn print(detail: &IterationDetail, brief: bool, screen: Screen, out: &mut impl W
         ablations::print(&found.case, &found.ablations, screen.columns, out)?;
     }
     counts(detail, screen, out)?;
+    causes(diagnosed, screen, out)?;
     // Nothing of a recording was compiled.
     let artifact = detail.artifact.as_ref().filter(|_| detail.session.time_source != TimeSource::Recorded);
     if let Some(artifact) = artifact {
@@ -121,6 +142,15 @@ struct Shown<'a> {
     times: Vec<Time<'a>>,
     /// The comparisons with their ratios and noise, in the form of `bench --json`.
     comparisons: Vec<Found>,
+    /// Why it is slow on each case, as its report and `diagnose` have it.
+    diagnoses: Vec<CaseDiagnosis<'a>>,
+}
+
+/// Why an iteration is slow on a case.
+#[derive(Serialize)]
+struct CaseDiagnosis<'a> {
+    case: &'a CaseName,
+    findings: &'a [Finding],
 }
 
 /// The time to report on a case.
@@ -143,13 +173,14 @@ struct Time<'a> {
 }
 
 impl<'a> Shown<'a> {
-    fn of(detail: &'a IterationDetail) -> Self {
+    fn of(detail: &'a IterationDetail, diagnosed: &'a [Diagnosed]) -> Self {
         let found = &detail.iteration.measurements;
         let comparisons = found.iter().filter_map(|found| found.comparison.as_ref());
         Self {
             detail,
             times: found.iter().filter_map(|found| Time::of(found, detail.session.time_source)).collect(),
             comparisons: comparisons.map(|comparison| Found::of(comparison, 1)).collect(),
+            diagnoses: diagnosed.iter().map(|(case, findings)| CaseDiagnosis { case, findings }).collect(),
         }
     }
 }
@@ -325,6 +356,23 @@ fn counts(detail: &IterationDetail, screen: Screen, out: &mut impl Write) -> io:
     Ok(())
 }
 
+/// Prints the first cause of lost time on each case that no experiment refuted, as the report and `optloop diagnose` have it.
+fn causes(diagnosed: &[Diagnosed], screen: Screen, out: &mut impl Write) -> io::Result<()> {
+    let is_open = |one: &&Finding| one.tested.status != CauseStatus::NotConfirmed;
+    let first = diagnosed.iter().filter_map(|(case, findings)| Some((case, findings.iter().find(is_open)?)));
+    let lines: Vec<String> = first
+        .map(|(case, found)| {
+            let gain =
+                if found.gain > 1.0 { format!(", {} without it", format::times(found.gain)) } else { String::new() };
+            format!("{case}: {} ({}{gain}; {})", found.cause, found.rule, diagnose::tested(&found.tested))
+        })
+        .collect();
+    if !lines.is_empty() {
+        writeln!(out, "\nLimited by (`optloop diagnose` has the evidence):")?;
+    }
+    lines.iter().try_for_each(|line| writeln!(out, "{}", textwrap::fill(line, screen.columns)))
+}
+
 fn resources(artifact: &ArtifactRecord, screen: Screen, out: &mut impl Write) -> io::Result<()> {
     let options = artifact.options.join(" ");
     let compiled = format!(
@@ -379,7 +427,7 @@ mod tests {
     async fn printed(scene: &Scene, iteration: IterationId, json: bool) -> String {
         let mut out = Vec::new();
         let args = Args { iteration, case: None, brief: false, json };
-        run(&args, &scene.store, &Killed::default(), Screen::plain(), &mut out).await.unwrap();
+        run(&args, None, &scene.store, &Killed::default(), Screen::plain(), &mut out).await.unwrap();
         String::from_utf8(out).unwrap()
     }
 

@@ -1,9 +1,20 @@
 //! Requests to stop, from the keyboard or the system.
 
+use std::sync::Once;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use tokio::sync::watch;
 
 use super::talk::say;
 use crate::session::Interrupt;
+
+/// Requests to stop since the first look out for them.
+static REQUESTS: AtomicUsize = AtomicUsize::new(0);
+
+/// Returns how often the user or the system has asked to stop.
+pub fn requests() -> usize {
+    REQUESTS.load(Ordering::Relaxed)
+}
 
 /// The user or the system stopped what was being done.
 #[derive(Debug, thiserror::Error)]
@@ -56,6 +67,20 @@ struct Signals(Vec<tokio::signal::unix::Signal>);
 impl Signals {
     /// Listens from now on. A signal that cannot be listened to keeps its default effect.
     fn listen() -> Self {
+        static COUNTING: Once = Once::new();
+        COUNTING.call_once(|| {
+            let mut signals = Self::all();
+            tokio::spawn(async move {
+                loop {
+                    signals.next().await;
+                    REQUESTS.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        });
+        Self::all()
+    }
+
+    fn all() -> Self {
         use tokio::signal::unix::{SignalKind, signal};
         let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
         Self(kinds.into_iter().filter_map(|kind| signal(kind).ok()).collect())

@@ -29,6 +29,7 @@ use crate::config::{self, Config, NotifyConfig};
 use crate::domain::budget::Budget;
 use crate::domain::cost::Rate;
 use crate::domain::device::{DeviceInfo, TimeSource};
+use crate::domain::family::Family;
 use crate::domain::ids::CaseName;
 use crate::domain::model_terms::Terms;
 use crate::domain::record::LeftOut;
@@ -48,6 +49,7 @@ use crate::runner::self_check;
 use crate::runner::worker::{Worker, WorkerError};
 use crate::service::check::Stage;
 use crate::session::{self, Dependencies, End, Options, Target};
+use crate::shipped;
 use crate::store::{self, Store};
 
 /// Arguments of `optloop start`.
@@ -258,6 +260,9 @@ fn asked(args: &Args, project: &Project, config: &Config, seed: u64) -> anyhow::
         if submission.is_some() || *check {
             return Err(usage_sentence("a service runs no sessions on recordings: use `optloop start`"));
         }
+        if args.device.is_none() {
+            trust::admit_recording(project, &args.trust, path)?;
+        }
         let proposer = args.proposer.as_ref().unwrap_or(&defaults.proposer);
         return replayed::asked(Recording::open(path).map_err(usage_sentence)?, proposer, seed);
     }
@@ -311,6 +316,8 @@ pub(super) async fn assemble(
     ceilings::give(&mut worker, monitor.as_ref(), &compiler, &store).await?;
     let sanitizer = open_sanitizer(worker.info(), config).await?;
     let explainer = open_explainer(worker.info(), config).await?;
+    let is_shipped = |family: &&Family| shipped::is_unchanged(project.root(), &family.name);
+    let shipped = families.iter().filter(is_shipped).map(|family| family.name.clone()).collect();
     let profiler = Profiler::new(own_executable()?, worker.choice().clone(), config.counters_timeout());
     Ok(Dependencies {
         workload,
@@ -324,6 +331,7 @@ pub(super) async fn assemble(
         compiler,
         worker,
         sanitizer,
+        shipped,
         explainer,
         models: models::open(project, config, terms)?,
         monitor,
@@ -431,6 +439,7 @@ pub(super) fn options_under(config: &Config, budget: Budget, seed: u64, proposer
         least_chance: config.session.least_chance,
         rate: Rate { gpu_usd_per_hour: config.cost.gpu_usd_per_hour },
         measuring: config.measuring(),
+        first_look: budget.wall.mul_f64(config.validate.first_look_share),
         counters_share: config.counters.budget_share,
         ablations_share: config.ablations.budget_share,
         compilations: config.parallel_compilations(),

@@ -126,6 +126,12 @@ pub(super) fn check_places(project: &Project, config: &Config, args: &TrustArgs)
     admit(project, args, trust::of_store(project.root(), config))
 }
 
+/// Refuses to open a recording outside the project without the user's trust. One that the user has named on the command
+/// line needs none.
+pub(super) fn admit_recording(project: &Project, args: &TrustArgs, path: &Path) -> anyhow::Result<()> {
+    admit(project, args, trust::of_recording(project.root(), path))
+}
+
 /// Refuses to run the oracle of a workload without the user's trust. Every verb that checks outputs calls it first.
 pub(super) fn admit_oracle(
     project: &Project,

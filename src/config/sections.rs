@@ -49,6 +49,8 @@ pub struct CompileConfig {
 pub struct ValidateConfig {
     /// The most float64 work of one check, in GFLOP. Larger outputs are compared on a random sample of the rows.
     pub oracle_gflop: f64,
+    /// The largest share of the time budget for the first look at kernels that optloop does not ship. 0 skips it.
+    pub first_look_share: f64,
 }
 
 /// `[benchmark]`
@@ -193,7 +195,7 @@ impl Default for CompileConfig {
 
 impl Default for ValidateConfig {
     fn default() -> Self {
-        Self { oracle_gflop: 10.0 }
+        Self { oracle_gflop: 10.0, first_look_share: 0.05 }
     }
 }
 

@@ -23,7 +23,7 @@ const FILLED_IN: [&str; 4] = ["name", "op", "dtypes", "params"];
 const OLDEST_SM: i64 = 80;
 
 /// The outcomes that catch a kernel without checking its output.
-const WITHOUT_CHECK: [&str; 3] = ["rejected_by_compiler", "crashed", "timed_out"];
+const WITHOUT_CHECK: [&str; 4] = ["rejected_by_compiler", "crashed", "timed_out", "out_of_memory"];
 
 /// What kind of kernel a corpus entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

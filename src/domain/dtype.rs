@@ -26,13 +26,17 @@ pub enum Dtype {
     U8,
     /// Signed 32-bit integers.
     I32,
+    /// Unsigned 32-bit integers.
+    U32,
+    /// Signed 64-bit integers.
+    I64,
     /// A byte that is 0 or 1.
     Bool,
 }
 
 impl Dtype {
-    /// Every element type.
-    pub const ALL: [Self; 10] = [
+    /// Every element type: first those whose inputs are kept as numbers, and last the one of which F64 does not hold every number.
+    pub const ALL: [Self; 12] = [
         Self::F16,
         Self::Bf16,
         Self::F32,
@@ -41,8 +45,10 @@ impl Dtype {
         Self::E5m2,
         Self::I8,
         Self::U8,
-        Self::I32,
         Self::Bool,
+        Self::I32,
+        Self::U32,
+        Self::I64,
     ];
 
     /// Returns the size of one element in bytes.
@@ -50,8 +56,8 @@ impl Dtype {
         match self {
             Self::E4m3 | Self::E5m2 | Self::I8 | Self::U8 | Self::Bool => 1,
             Self::F16 | Self::Bf16 => 2,
-            Self::F32 | Self::I32 => 4,
-            Self::F64 => 8,
+            Self::F32 | Self::I32 | Self::U32 => 4,
+            Self::F64 | Self::I64 => 8,
         }
     }
 
@@ -67,6 +73,8 @@ impl Dtype {
             Self::I8 => 127.0,
             Self::U8 => 255.0,
             Self::I32 => f64::from(i32::MAX),
+            Self::U32 => f64::from(u32::MAX),
+            Self::I64 => i64::MAX as f64,
             Self::Bool => 1.0,
         }
     }
@@ -74,9 +82,10 @@ impl Dtype {
     /// Returns the smallest value.
     pub fn smallest(self) -> f64 {
         match self {
-            Self::U8 | Self::Bool => 0.0,
+            Self::U8 | Self::U32 | Self::Bool => 0.0,
             Self::I8 => -128.0,
             Self::I32 => f64::from(i32::MIN),
+            Self::I64 => i64::MIN as f64,
             _ => -self.largest(),
         }
     }
@@ -93,13 +102,61 @@ impl Dtype {
             Self::I8 => "i8",
             Self::U8 => "u8",
             Self::I32 => "i32",
+            Self::U32 => "u32",
+            Self::I64 => "i64",
             Self::Bool => "bool",
         }
     }
 
     /// Returns whether it holds whole numbers only.
     pub fn is_integer(self) -> bool {
-        matches!(self, Self::I8 | Self::U8 | Self::I32 | Self::Bool)
+        matches!(self, Self::I8 | Self::U8 | Self::I32 | Self::U32 | Self::I64 | Self::Bool)
+    }
+
+    /// Returns whether the value of an input is kept as its bits, because an F32 does not hold every whole number of this type.
+    pub fn is_kept_as_bits(self) -> bool {
+        matches!(self, Self::I32 | Self::U32 | Self::I64)
+    }
+
+    /// Returns how many F32 keep one element of an input: two for the halves of 64 bits, the lower first, and otherwise one.
+    pub fn slots(self) -> usize {
+        if self == Self::I64 { 2 } else { 1 }
+    }
+
+    /// Returns the bytes of the element that one F32 keeps.
+    pub fn slot_bytes(self) -> usize {
+        self.bytes() / self.slots()
+    }
+
+    /// Returns an input's numbers. Those beyond 2^53 are rounded.
+    pub fn numbers(self, kept: &[f32]) -> Vec<f64> {
+        let word = |value: &f32| value.to_bits();
+        match self {
+            Self::I32 => kept.iter().map(|value| f64::from(word(value) as i32)).collect(),
+            Self::U32 => kept.iter().map(|value| f64::from(word(value))).collect(),
+            Self::I64 => {
+                let whole = |halves: &[f32]| u64::from(word(&halves[0])) | u64::from(word(&halves[1])) << 32;
+                kept.chunks_exact(2).map(|halves| whole(halves) as i64 as f64).collect()
+            }
+            _ => kept.iter().map(|value| f64::from(*value)).collect(),
+        }
+    }
+
+    /// Keeps a whole number as an input keeps it. `kept` has the slots of one element.
+    pub fn keep(self, number: i64, kept: &mut [f32]) {
+        match kept {
+            [low, high] => {
+                *low = f32::from_bits(number as u32);
+                *high = f32::from_bits((number >> 32) as u32);
+            }
+            [value] if self.is_kept_as_bits() => *value = f32::from_bits(number as u32),
+            _ => kept.fill(number as f32),
+        }
+    }
+
+    /// Returns the number of an output's element, as [`Dtype::decode_exactly`] and oracles give it. One beyond 2^53 is rounded.
+    pub fn number(self, exact: f64) -> f64 {
+        if self == Self::I64 { exact.to_bits() as i64 as f64 } else { exact }
     }
 
     /// Returns whether it is one of the 8-bit floating-point formats. Conversions to them saturate by custom.
@@ -107,15 +164,20 @@ impl Dtype {
         matches!(self, Self::E4m3 | Self::E5m2)
     }
 
-    /// Rounds a value to the nearest one of this type. 8-bit types saturate.
+    /// Returns whether two elements of outputs, as [`Dtype::decode_exactly`] and oracles give them, are the same number.
+    pub fn is_same(self, a: f64, b: f64) -> bool {
+        if self == Self::I64 { a.to_bits() == b.to_bits() } else { a == b }
+    }
+
+    /// Rounds a value to the nearest one of this type. 8-bit types saturate. What is kept as bits stays as it is.
     pub fn rounded(self, value: f32) -> f32 {
         match self {
             Self::F16 => f16::from_f32(value).to_f32(),
             Self::Bf16 => bf16::from_f32(value).to_f32(),
-            Self::F32 | Self::F64 => value,
+            Self::F32 | Self::F64 | Self::I32 | Self::U32 | Self::I64 => value,
             Self::E4m3 => Float8::E4M3.rounded(value),
             Self::E5m2 => Float8::E5M2.rounded(value),
-            Self::I8 | Self::U8 | Self::I32 | Self::Bool => {
+            Self::I8 | Self::U8 | Self::Bool => {
                 (f64::from(value).round_ties_even().clamp(self.smallest(), self.largest())) as f32
             }
         }
@@ -131,7 +193,12 @@ impl Dtype {
         }
     }
 
-    /// Writes values as elements, little-endian. `bytes` must have exactly their size.
+    /// Returns whether it has an infinity, which is no number of the finite range.
+    pub fn has_infinity(self) -> bool {
+        matches!(self, Self::F16 | Self::Bf16 | Self::F32 | Self::F64)
+    }
+
+    /// Writes an input's values as elements, little-endian. `bytes` must have exactly their size.
     pub fn encode(self, values: &[f32], bytes: &mut [u8]) {
         match self {
             Self::F16 => convert::encode_f16(values, bytes),
@@ -142,12 +209,12 @@ impl Dtype {
             Self::E5m2 => encode(values, bytes, |value| [Float8::E5M2.encode(value)]),
             Self::I8 => encode(values, bytes, |value| (value as i8).to_le_bytes()),
             Self::U8 => encode(values, bytes, |value| [value as u8]),
-            Self::I32 => encode(values, bytes, |value| (value as i32).to_le_bytes()),
+            Self::I32 | Self::U32 | Self::I64 => encode(values, bytes, |value| value.to_bits().to_le_bytes()),
             Self::Bool => encode(values, bytes, |value| [u8::from(value != 0.0)]),
         }
     }
 
-    /// Reads elements as values. An F32 holds every value of an input exactly ([`Values`](super::op::Values)).
+    /// Reads elements as the values of an input, which are exact ([`Values`](super::op::Values)).
     pub fn decode(self, bytes: &[u8], values: &mut [f32]) {
         match self {
             Self::F16 => convert::decode_f16(bytes, values),
@@ -158,17 +225,22 @@ impl Dtype {
             Self::E5m2 => decode(bytes, values, |[byte]| Float8::E5M2.decode(byte)),
             Self::I8 => decode(bytes, values, |bytes| f32::from(i8::from_le_bytes(bytes))),
             Self::U8 => decode(bytes, values, |[byte]| f32::from(byte)),
-            Self::I32 => decode(bytes, values, |bytes| i32::from_le_bytes(bytes) as f32),
+            Self::I32 | Self::U32 | Self::I64 => {
+                decode(bytes, values, |bytes| f32::from_bits(u32::from_le_bytes(bytes)));
+            }
             Self::Bool => decode(bytes, values, |[byte]| f32::from(byte)),
         }
     }
 
-    /// Reads elements as F64, which holds every value of every type exactly.
+    /// Reads elements as F64, which holds every value of every type exactly, except I64: of these it has the bits
+    /// ([`Dtype::number`]).
     pub fn decode_exactly(self, bytes: &[u8]) -> Vec<f64> {
         let mut exact = vec![0.0; bytes.len() / self.bytes()];
         match self {
             Self::F64 => decode(bytes, &mut exact, f64::from_le_bytes),
             Self::I32 => decode(bytes, &mut exact, |bytes| f64::from(i32::from_le_bytes(bytes))),
+            Self::U32 => decode(bytes, &mut exact, |bytes| f64::from(u32::from_le_bytes(bytes))),
+            Self::I64 => decode(bytes, &mut exact, |bytes| f64::from_bits(u64::from_le_bytes(bytes))),
             _ => {
                 let mut values = vec![0.0; exact.len()];
                 self.decode(bytes, &mut values);
@@ -187,7 +259,7 @@ impl Dtype {
             Self::F32 => convert::any_f32_is_not_finite(bytes),
             Self::F64 => has_any(bytes, |bytes| !f64::from_le_bytes(bytes).is_finite()),
             Self::E4m3 | Self::E5m2 => has_any(bytes, |byte: [u8; 1]| !self.is_finite(&byte)),
-            Self::I8 | Self::U8 | Self::I32 | Self::Bool => false,
+            Self::I8 | Self::U8 | Self::I32 | Self::U32 | Self::I64 | Self::Bool => false,
         }
     }
 
@@ -200,7 +272,7 @@ impl Dtype {
             Self::F64 => Some(0x7ff0_0000_0000_0000),
             Self::E4m3 => Some(0x7f),
             Self::E5m2 => Some(0x7c),
-            Self::I8 | Self::U8 | Self::I32 | Self::Bool => None,
+            Self::I8 | Self::U8 | Self::I32 | Self::U32 | Self::I64 | Self::Bool => None,
         }
     }
 
@@ -296,7 +368,7 @@ mod tests {
 
     #[test]
     fn what_is_rounded_is_encoded_exactly() {
-        for dtype in Dtype::ALL {
+        for dtype in Dtype::ALL.into_iter().filter(|dtype| !dtype.is_kept_as_bits()) {
             for value in [0.0_f32, 1.0, -1.5, 0.3, 7.49, 100.2, 1e-3, 2e-9, 449.0, -60000.0] {
                 let rounded = dtype.rounded(value);
                 let mut bytes = vec![0; dtype.bytes()];
@@ -306,6 +378,27 @@ mod tests {
             }
             let poisoned = [vec![0; dtype.bytes()], vec![0xff; dtype.bytes()]].concat();
             assert_eq!(dtype.are_finite(&poisoned), dtype.is_integer(), "{}", dtype.name());
+        }
+    }
+
+    #[test]
+    fn whole_numbers_of_the_whole_range_are_kept_and_read_exactly() {
+        for (dtype, ends) in [
+            (Dtype::I32, [i64::from(i32::MIN), i64::from(i32::MAX)]),
+            (Dtype::U32, [0, i64::from(u32::MAX)]),
+            (Dtype::I64, [i64::MIN, i64::MAX]),
+        ] {
+            for number in [ends[0], ends[1], ends[1] - 1, 0, 7, (1 << 24) + 1, 0x7f80_0001] {
+                let (mut kept, mut bytes) = (vec![0.0; dtype.slots()], vec![0; dtype.bytes()]);
+                dtype.keep(number, &mut kept);
+                dtype.encode(&kept, &mut bytes);
+                assert_eq!(bytes, number.to_le_bytes()[..dtype.bytes()], "{number} in {}", dtype.name());
+                let mut read = vec![0.0; dtype.slots()];
+                dtype.decode(&bytes, &mut read);
+                assert!(read.iter().zip(&kept).all(|(read, kept)| read.to_bits() == kept.to_bits()));
+                assert_eq!(dtype.numbers(&kept), [number as f64]);
+                assert_eq!(dtype.number(dtype.decode_exactly(&bytes)[0]), number as f64);
+            }
         }
     }
 

@@ -54,6 +54,13 @@ pub enum Outcome {
         /// How the rule was broken.
         message: String,
     },
+    /// The device has too little memory for the variant's buffers.
+    OutOfMemory {
+        /// The case whose buffers do not fit.
+        case: CaseName,
+        /// How much is needed.
+        message: String,
+    },
     /// The variant was given up before the device was touched.
     Pruned {
         /// Why it was not worth the device's time.
@@ -63,8 +70,8 @@ pub enum Outcome {
 
 impl Outcome {
     /// Every kind of outcome, in the order of the counts in reports.
-    pub const KINDS: [&str; 7] =
-        ["measured", "rejected_by_compiler", "wrong", "crashed", "timed_out", "cheated", "pruned"];
+    pub const KINDS: [&str; 8] =
+        ["measured", "rejected_by_compiler", "wrong", "crashed", "timed_out", "cheated", "out_of_memory", "pruned"];
 
     /// Returns the name of the kind in the store, the reports and the JSON contract.
     pub fn kind(&self) -> &'static str {
@@ -75,6 +82,7 @@ impl Outcome {
             Self::Crashed { .. } => "crashed",
             Self::TimedOut { .. } => "timed_out",
             Self::Cheated { .. } => "cheated",
+            Self::OutOfMemory { .. } => "out_of_memory",
             Self::Pruned { .. } => "pruned",
         }
     }
@@ -85,7 +93,8 @@ impl Outcome {
             Self::Wrong { case, .. }
             | Self::Crashed { case, .. }
             | Self::TimedOut { case, .. }
-            | Self::Cheated { case, .. } => Some(case),
+            | Self::Cheated { case, .. }
+            | Self::OutOfMemory { case, .. } => Some(case),
             _ => None,
         }
     }
@@ -96,6 +105,11 @@ impl Outcome {
             Self::Wrong { check, .. } | Self::Cheated { check, .. } => Some(*check),
             _ => None,
         }
+    }
+
+    /// Tells whether the variant was tried and failed, which is the kernel's fault.
+    pub fn is_failure(&self) -> bool {
+        !matches!(self, Self::Measured | Self::OutOfMemory { .. } | Self::Pruned { .. })
     }
 
     /// Tells whether an output was wrong, on ordinary inputs of the case. Then the source or the compiler is at fault.
@@ -126,6 +140,7 @@ impl Outcome {
             | Self::Crashed { message, .. }
             | Self::TimedOut { message, .. }
             | Self::Cheated { message, .. }
+            | Self::OutOfMemory { message, .. }
             | Self::Pruned { message } => Some(message),
         }
     }
@@ -139,6 +154,7 @@ impl Outcome {
             | Self::Crashed { message, .. }
             | Self::TimedOut { message, .. }
             | Self::Cheated { message, .. }
+            | Self::OutOfMemory { message, .. }
             | Self::Pruned { message } => Some(message),
         }
     }

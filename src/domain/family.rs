@@ -4,6 +4,7 @@ mod checker;
 mod draft;
 mod entries;
 mod fields;
+mod limits;
 mod listed;
 mod names;
 mod python;
@@ -173,6 +174,7 @@ impl Family {
         let syntax = |error| vec![toml_text::one_line(toml_text::describe(manifest, &error))];
         let document = toml::de::DeTable::parse(manifest).map_err(syntax)?;
         let notes = Notes::new(manifest);
+        toml_text::broken_lines(manifest, document.get_ref()).into_iter().for_each(|mistake| notes.add(mistake));
         let draft = Draft::read(document, &notes);
         let op = draft.op.as_deref().and_then(|name| {
             find_op(name).unwrap_or_else(|problem| {
@@ -180,6 +182,7 @@ impl Family {
                 None
             })
         });
+        limits::check(&draft, &notes);
         names::check(&draft, op, &notes);
         let family = draft.into_family(manifest, template);
         let mistakes = notes.into_mistakes();

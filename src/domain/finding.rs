@@ -3,11 +3,12 @@
 use serde::Serialize;
 
 use super::ids::{CaseName, IterationId};
+use super::tested::CauseTest;
 use super::variant::Params;
 
 /// The names of the rules of the diagnosis, which findings, remedies and manifests use. The rules themselves are the
 /// agent's.
-pub const RULES: [&str; 18] = [
+pub const RULES: [&str; 21] = [
     "serialised-grid",
     "too-few-blocks",
     "partial-wave",
@@ -17,7 +18,10 @@ pub const RULES: [&str; 18] = [
     "tensor-cores-unused",
     "bank-conflicts",
     "scattered-access",
+    "narrow-loads",
     "redundant-loads",
+    "index-arithmetic",
+    "excess-instructions",
     "cache-misses",
     "spills",
     "barriers",
@@ -45,24 +49,19 @@ pub struct Finding {
     pub mechanism: &'static str,
     /// What a kernel without the cause would do, where no parameter removes it. A phrase that begins with a verb.
     pub kernel_change: &'static str,
-    /// The same without a split of the reduction, for a case on which the family's own split is slower. None where the
-    /// change has no split.
-    #[serde(skip)]
-    pub without_split: Option<&'static str>,
     /// Whether the gain would follow only from a model that is far off for this variant, so that it is not known.
     pub model_is_off: bool,
     /// The figures for and against the cause, the strongest first.
     pub evidence: Vec<Evidence>,
     /// How sure the diagnosis is.
     pub confidence: Confidence,
-    /// How many times as fast the variant could be without the cause: an estimate, at least 1. For modelled times it is
-    /// an upper bound.
+    /// How many times as fast the variant could be without the cause, at least 1: what an experiment showed, else an estimate.
+    /// For modelled times, the estimate is an upper bound.
     pub gain: f64,
-    /// How the gain follows from figures: a formula with its numbers. None where the evidence says it.
-    #[serde(skip)]
-    pub derivation: Option<String>,
     /// What would remove the cause, the most promising first.
     pub remedies: Vec<Remedy>,
+    /// What the session's own times say about it.
+    pub tested: CauseTest,
 }
 
 impl Finding {

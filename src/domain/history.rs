@@ -19,6 +19,7 @@ use super::prediction::Direction;
 use super::profile::Profile;
 use super::progress::Progress;
 use super::record::{CaseRecord, IterationRecord, SessionRecord};
+use super::tested::Trial;
 use super::variant::{Params, VariantHash};
 use super::verdict::Verdict;
 
@@ -300,6 +301,31 @@ impl History {
     pub fn times_of(&self, hash: &VariantHash) -> impl Iterator<Item = (IterationId, &CaseTime)> {
         let of_variant = self.finished.iter().filter(move |finished| finished.hash == *hash);
         of_variant.flat_map(|finished| finished.times.iter().map(|time| (finished.iteration, time)))
+    }
+
+    /// Returns the variants that were timed on a case, each once: the trials of the diagnosis.
+    pub fn trials(&self, case: &str) -> Vec<Trial<'_>> {
+        let mut seen: HashSet<&VariantHash> = HashSet::new();
+        let mut trials = Vec::new();
+        for one in &self.finished {
+            let Some(time) = one.times.iter().find(|time| time.case == *case) else { continue };
+            if !seen.insert(&one.hash) {
+                continue;
+            }
+            trials.push(Trial {
+                iteration: one.iteration,
+                family: &one.family,
+                params: &one.params,
+                ns: time.median_ns,
+                ctas: Some(time.ctas),
+                profile: time.profile.as_ref(),
+                remedy: match &one.origin {
+                    Origin::Remedy { rule, .. } => Some(rule.as_str()).zip(one.hypothesis.reference.iteration()),
+                    _ => None,
+                },
+            });
+        }
+        trials
     }
 
     /// Removes all times of a disqualified variant on a case. If it was the incumbent there, the case has none.

@@ -11,6 +11,11 @@ pub use super::dtype::Dtype;
 /// The sizes of one case, by dimension name (`B`, `H`, `Sq`…). Flags such as `CAUSAL` are 0 or 1.
 pub type Dims = IndexMap<String, i64>;
 
+/// Renders sizes as `B=2 Sq=64`, for display.
+pub fn show_dims(dims: &Dims) -> String {
+    dims.iter().map(|(name, size)| format!("{name}={size}")).collect::<Vec<_>>().join(" ")
+}
+
 /// What a kernel does with a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -44,7 +49,7 @@ impl TensorRole {
     }
 }
 
-/// How the values of an input are drawn. An F32 holds each of them exactly.
+/// How the values of an input are drawn. An F32 holds each of them exactly, or its bits ([`Dtype::is_kept_as_bits`]).
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Values {
     /// From the standard normal distribution.
@@ -53,12 +58,12 @@ pub enum Values {
     /// Evenly between two numbers.
     Uniform(f32, f32),
     /// Whole numbers from the first to the last, each as likely.
-    Integers(i32, i32),
+    Integers(i64, i64),
     /// Whole numbers from the first to the last, in rising order along the last dimension.
-    Sorted(i32, i32),
+    Sorted(i64, i64),
     /// One with this probability, otherwise zero.
     Mask(f32),
-    /// The numbers of a file, in row-major order.
+    /// The numbers of a file as the element type keeps them, in row-major order.
     Given(&'static [f32]),
 }
 
@@ -136,6 +141,9 @@ pub struct Probed {
     pub rows: Vec<usize>,
     /// Output rows with NaN or infinity among their inputs. Where the oracle is finite, nothing is specified there.
     pub unspecified: Vec<Range<usize>>,
+    /// Whether only finite answers of the oracle specify anything: some inputs are outside of what the op is made for, and the
+    /// oracle itself may fail on them.
+    pub is_beyond_domain: bool,
 }
 
 /// The work and memory that a device can always spend on a check, however small the case is.
@@ -145,6 +153,61 @@ pub struct CheckLimits {
     pub flop: f64,
     /// Bytes of tensors, with elements of 4 bytes.
     pub bytes: f64,
+}
+
+/// A shape with a tensor so large that its offsets in bytes do not fit 32 bits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FarShape {
+    /// The sizes.
+    pub dims: Dims,
+    /// The dimension that is large. Its indices are independent of each other, and follow each other in memory in every tensor
+    /// that has it.
+    pub dim: &'static str,
+    /// How many of its first and of its last indices are looked at. The last ones lie beyond 32 bits.
+    pub window: i64,
+    /// Whether blocks of a grid with one axis take the indices in order, or backwards: no other dimension has tiles, too.
+    pub is_in_order: bool,
+}
+
+/// Elements of the largest tensor in either window of a far shape, at least.
+const WINDOW_ELEMENTS: usize = 1 << 16;
+
+/// The most indices in either window, however small they are.
+const MOST_INDICES: usize = 256;
+
+/// The most bytes of a tensor without the large dimension.
+const MOST_WHOLE_BYTES: usize = 64 << 20;
+
+impl FarShape {
+    /// Enlarges a dimension until the last indices of the largest tensor lie beyond 4 GiB, or beyond 2 GiB where an element has
+    /// two bytes: no tensor has 2^31 elements. None if other tensors would be too large, or if the dimension has no such size.
+    pub fn along(op: &dyn Op, dims: &Dims, dim: &'static str, dtype: Dtype) -> Option<Self> {
+        let sized = |size: i64| {
+            let mut dims = dims.clone();
+            dims.insert(dim.to_owned(), size);
+            dims
+        };
+        let (one, two) = (op.tensors(&sized(1), dtype), op.tensors(&sized(2), dtype));
+        let of_index = |(one, two): (&TensorSpec, &TensorSpec)| two.bytes() - one.bytes();
+        let largest = one.iter().zip(&two).max_by_key(|pair| of_index(*pair))?;
+        let (bytes, size) = (of_index(largest), largest.0.dtype.bytes());
+        let boundary: usize = match size {
+            1 => return None,
+            2 => 1 << 31,
+            _ => 1 << 32,
+        };
+        let window = WINDOW_ELEMENTS.div_ceil((bytes / size).max(1)).clamp(2, MOST_INDICES);
+        let count = (boundary.div_ceil(bytes.max(1)) + window) as i64;
+        let dims = sized(count);
+        let is_fine = |(one, two): (&TensorSpec, &TensorSpec), far: &TensorSpec| {
+            let is_whole = of_index((one, two)) == 0;
+            far.elements() < 1 << 31 && (!is_whole || far.bytes() <= MOST_WHOLE_BYTES)
+        };
+        let tensors = op.tensors(&dims, dtype);
+        let in_range = op.dims().iter().any(|it| it.name == dim && (it.range.0..=it.range.1).contains(&count));
+        let is_fine = in_range && one.iter().zip(&two).zip(&tensors).all(|(pair, far)| is_fine(pair, far));
+        (is_fine && op.check(&dims).is_ok()).then_some(Self { dims, dim, window: window as i64, is_in_order: true })
+    }
 }
 
 /// Returns the dimensions whose entries an op computes independently of each other, such as batch and heads: the
@@ -304,6 +367,12 @@ pub trait Op: Sync + Send {
     /// Some of them may not pass [`Op::check`]: the caller must check.
     fn hidden(&self, _dims: &Dims, _least: CheckLimits, _seed: u64) -> Vec<Dims> {
         Vec::new()
+    }
+
+    /// Returns a shape near the case whose offsets in bytes do not fit 32 bits. None if there is none with little work for each
+    /// index of a dimension, as by default.
+    fn far(&self, _dims: &Dims, _dtype: Dtype) -> Option<FarShape> {
+        None
     }
 
     /// Returns how far each of the given output rows may be from the oracle (L2) because a kernel may round

@@ -32,8 +32,14 @@ impl OracleLanguage {
 pub enum OracleType {
     /// A 64-bit float.
     Float,
-    /// A 64-bit integer.
+    /// A 64-bit integer, sent as a float that holds it.
     Int,
+    /// A 64-bit integer, sent as one of 32 bits.
+    Int32,
+    /// The same for one without a sign.
+    Uint32,
+    /// A 64-bit integer, sent as it is.
+    Int64,
     /// A boolean of one byte.
     Bool,
 }
@@ -43,6 +49,9 @@ impl OracleType {
     pub fn of(dtype: Dtype) -> Self {
         match dtype {
             Dtype::Bool => Self::Bool,
+            Dtype::I32 => Self::Int32,
+            Dtype::U32 => Self::Uint32,
+            Dtype::I64 => Self::Int64,
             _ if dtype.is_integer() => Self::Int,
             _ => Self::Float,
         }
@@ -89,7 +98,7 @@ pub struct OracleCall<'a> {
     pub dims: &'a Dims,
     /// Scalars by name.
     pub scalars: &'a [(&'static str, f64)],
-    /// The input tensors with their values, in row-major order.
+    /// The input tensors with their values, in row-major order, as their element types keep them.
     pub inputs: Vec<(TensorSpec, &'a [f32])>,
     /// The output tensors, each with the rows to compute, in the order of the answer.
     pub outputs: Vec<(TensorSpec, Vec<usize>)>,
@@ -99,8 +108,8 @@ pub struct OracleCall<'a> {
 
 /// An oracle outside of optloop, such as a Python program.
 pub trait Oracle: Send + Sync {
-    /// Computes some rows of the outputs in float64, one after the other. The error says in one sentence why there are
-    /// none.
+    /// Computes some rows of the outputs in float64, one after the other. Elements of 64-bit integers are given by their bits
+    /// ([`Dtype::number`]). The error says in one sentence why there are none.
     fn compute(&self, call: &OracleCall<'_>) -> Result<Vec<f64>, String>;
 
     /// Returns whether it runs on the device that executes the kernels.

@@ -6,7 +6,8 @@ use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::names::did_you_mean;
+use super::escape::one_line;
+use super::names::{did_you_mean, is_identifier};
 use super::op::{Dtype, TensorSpec};
 
 /// The bounds of `cuTensorMapEncodeTiled` (CUDA driver API): elements of a dimension, bytes of a stride, elements of a
@@ -135,8 +136,21 @@ impl LaunchPlan {
         if let Some(Workspace { name, .. }) = self.workspaces.iter().find(is_tensor) {
             return Err(format!("`{name}` names a tensor and a workspace: give the workspace another name"));
         }
+        let names = self.launches.iter().map(|launch| &launch.kernel).chain(self.workspaces.iter().map(|it| &it.name));
+        if let Some(name) = names.into_iter().find(|name| !is_identifier(name)) {
+            return Err(format!(
+                "`{}` is no name of a kernel or workspace: use letters, digits and `_`",
+                one_line(name)
+            ));
+        }
         self.launches.iter().flat_map(|launch| &launch.args).try_for_each(|arg| match arg {
             Arg::TensorMap(map) => map.check(tensors).map_err(|what| format!("tensor map `{}`: {what}", map.name)),
+            Arg::Tensor(name) if !tensors.iter().any(|tensor| tensor.name == *name) => {
+                Err(format!("there is no tensor `{}`", one_line(name)))
+            }
+            Arg::Workspace(name) if !self.workspaces.iter().any(|workspace| workspace.name == *name) => {
+                Err(format!("there is no workspace `{}`", one_line(name)))
+            }
             Arg::Tensor(_) | Arg::Workspace(_) | Arg::Scalar(_) => Ok(()),
         })
     }
@@ -317,6 +331,9 @@ mod tests {
         assert_eq!(checked(|_, _| {}), Ok(()));
         let refused = |change: fn(&mut LaunchPlan, &mut TensorMap)| checked(change).unwrap_err();
         insta::assert_snapshot!(refused(|plan, _| plan.launches[0].programmatic = true), @"launch `tiled`: the first launch of a plan cannot be programmatic, because no launch precedes it");
+        insta::assert_snapshot!(refused(|plan, _| plan.launches[0].kernel = "a\"); system(\"b".to_owned()), @r#"`a"); system("b` is no name of a kernel or workspace: use letters, digits and `_`"#);
+        insta::assert_snapshot!(refused(|plan, _| plan.launches[0].args.push(Arg::Tensor("q\nx".to_owned()))), @"there is no tensor `q x`");
+        insta::assert_snapshot!(refused(|plan, _| plan.launches[0].args.push(Arg::Workspace("w".to_owned()))), @"there is no workspace `w`");
         insta::assert_snapshot!(refused(|plan, _| plan.workspaces.push(Workspace { name: "k".to_owned(), bytes: 64, initial: Initial::Zero })), @"`k` names a tensor and a workspace: give the workspace another name");
         insta::assert_snapshot!(refused(|_, map| map.swizzle_bytes = 16), @"tensor map `k_map`: swizzle 16 is not 0, 32, 64 or 128");
         insta::assert_snapshot!(refused(|_, map| map.sizes[1] = 101), @"tensor map `k_map`: it reaches element 6464 of `k`, which has 6400");

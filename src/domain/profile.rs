@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::op::Dims;
+use super::op::{Dims, show_dims};
 
 pub use cause::{Cause, Without};
 
@@ -48,6 +48,15 @@ pub struct LaunchProfile {
     pub busiest_warp: f64,
     /// Warp instructions.
     pub warp_instructions: u64,
+    /// Issue slots: machine instructions, as estimated from PTX. 0 if they were not counted.
+    #[serde(default)]
+    pub issue_slots: u64,
+    /// The part of them that 64-bit integer instructions and integer divisions take, which mostly compute indices.
+    #[serde(default)]
+    pub index_slots: u64,
+    /// Loads from global memory as warp instructions. 0 if they were not counted.
+    #[serde(default)]
+    pub global_load_requests: u64,
     /// Active lanes of a warp instruction, on average: 32 is best.
     pub active_lanes: f64,
     /// Conditional branches that a warp executed.
@@ -136,10 +145,7 @@ impl Profile {
             let (executed, compared) = (launch.executed_blocks, compared.unwrap_or_default());
             format!("{}: {executed} of {} blocks counted{compared}", launch.kernel, launch.blocks)
         });
-        let checked = self.checked_on.iter().map(|dims| {
-            let dims: Vec<_> = dims.iter().map(|(name, value)| format!("{name}={value}")).collect();
-            format!("checked on {}", dims.join(" "))
-        });
+        let checked = self.checked_on.iter().map(|dims| format!("checked on {}", show_dims(dims)));
         let notes: Vec<String> = blocks.chain(checked).collect();
         (!notes.is_empty()).then(|| notes.join("; "))
     }
@@ -168,6 +174,17 @@ impl LaunchProfile {
         32.0 * self.sectors_l2 as f64 * self.blocks as f64 / self.executed_blocks.max(1) as f64
     }
 
+    /// Returns how many bytes a lane loads from global memory with one instruction, on average; `None` if that was not counted.
+    pub fn bytes_per_load(&self) -> Option<f64> {
+        let requests = self.global_load_requests as f64 * self.blocks as f64 / self.executed_blocks.max(1) as f64;
+        (requests > 0.0).then(|| self.global_load_bytes as f64 / (32.0 * requests))
+    }
+
+    /// Returns the share of the machine instructions that compute indices; `None` if that was not counted.
+    pub fn index_share(&self) -> Option<f64> {
+        (self.issue_slots > 0).then(|| (self.index_slots as f64 / self.issue_slots as f64).min(1.0))
+    }
+
     /// Returns the share of conditional branches whose lanes went both ways.
     pub fn divergence(&self) -> f64 {
         self.divergent_branches as f64 / self.branches.max(1) as f64
@@ -192,6 +209,9 @@ pub(crate) mod tests {
             threads_per_block: 128,
             busiest_warp: 1.0,
             warp_instructions: 10_000,
+            issue_slots: 12_000,
+            index_slots: 1_000,
+            global_load_requests: 0,
             active_lanes: 31.5,
             branches: 100,
             divergent_branches: 5,

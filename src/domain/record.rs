@@ -27,6 +27,7 @@ use super::plan::LaunchShape;
 use super::profile::Profile;
 use super::regime::Regime;
 use super::state::Graphs;
+use super::stop::EarlyEnd;
 use super::timing::Timing;
 use super::variant::{Params, VariantHash};
 use super::verdict::{Decision, Verdict};
@@ -214,8 +215,10 @@ pub struct SessionSummary {
     pub graphs: Graphs,
     /// The session's status.
     pub status: Status,
-    /// Why the session ended.
+    /// Why the session ended, for people.
     pub stop_reason: Option<String>,
+    /// Why its search ended before its budget was spent. None if it did not, or while it runs.
+    pub early_end: Option<EarlyEnd>,
     /// When it started.
     pub started_at: String,
     /// When it ended.

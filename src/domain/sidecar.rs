@@ -9,6 +9,7 @@ use super::comparison::{self, Comparison};
 use super::compute::Compute;
 use super::conditions::Conditions;
 use super::device::TimeSource;
+use super::escape;
 use super::evaluation::Measurement;
 use super::ids::CaseName;
 use super::op::{Dims, Dtype, TensorRole, TensorSpec};
@@ -228,6 +229,12 @@ impl Sidecar {
     /// Parses the text of the file. Errors are one sentence without the file's name.
     pub fn parse(text: &str) -> Result<Self, String> {
         let sidecar: Self = serde_json::from_str(text).map_err(|error| one_line(error.to_string()))?;
+        let texts: serde_json::Value = serde_json::from_str(text).map_err(|error| one_line(error.to_string()))?;
+        check_lines("a text", &texts).map_err(one_line)?;
+        // It names a file of an export.
+        if !is_source_name(&sidecar.variant.source_name()) {
+            return Err(format!("its family `{}` is not the name of a folder", sidecar.variant.family));
+        }
         match (sidecar.schema.as_str(), &sidecar.source) {
             (FIRST_SCHEMA, None) => Ok(sidecar),
             (FIRST_SCHEMA, Some(_)) => Err(format!("`{FIRST_SCHEMA}` does not name a source")),
@@ -276,6 +283,19 @@ impl Sidecar {
             initial: space.initial,
         };
         LaunchPlan { workspaces: self.workspaces.iter().map(workspace).collect(), launches: self.launches.clone() }
+    }
+}
+
+/// Refuses a text that is not one line. All of them are shown and exported.
+fn check_lines(key: &str, value: &serde_json::Value) -> Result<(), String> {
+    match value {
+        serde_json::Value::String(text) => escape::check_line(&format!("`{key}`"), text),
+        serde_json::Value::Array(values) => values.iter().try_for_each(|value| check_lines(key, value)),
+        serde_json::Value::Object(fields) => fields.iter().try_for_each(|(key, value)| {
+            escape::check_line("a key", key)?;
+            check_lines(key, value)
+        }),
+        _ => Ok(()),
     }
 }
 
@@ -404,6 +424,18 @@ pub(crate) mod tests {
             }
         }
         assert!(read >= 53, "{read}");
+    }
+
+    /// A sidecar is a file of the project, and an export has its texts.
+    #[test]
+    fn a_text_of_several_lines_and_a_family_with_a_path_are_refused() {
+        let refused = |change: fn(&mut Sidecar)| {
+            let mut changed = sidecar();
+            change(&mut changed);
+            Sidecar::parse(&changed.to_json().unwrap()).unwrap_err()
+        };
+        insta::assert_snapshot!(refused(|it| it.environment.device = "H200\nimport os".to_owned()), @"`device` has a line break: write it on one line");
+        insta::assert_snapshot!(refused(|it| it.variant.family = "../../x".to_owned()), @"its family `../../x` is not the name of a folder");
     }
 
     #[test]

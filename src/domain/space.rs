@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod tests;
+mod ways;
 
 use rand::Rng;
 use rand::seq::{IndexedRandom, SliceRandom};
@@ -11,6 +12,7 @@ use super::family::{Checker, ConfigurationError, Constraint, Family, Listed, Par
 use super::op::Dtype;
 use super::variant::Params;
 use super::workload::Case;
+use ways::{OtherValue, Ways};
 
 /// A family's search space on one case and device.
 ///
@@ -37,6 +39,10 @@ const BRINGS_BACK: f64 = 2.0;
 /// Configurations to check when other parameters must change to allow a value. A dozen parameters have about as many
 /// pairs.
 const MAX_CANDIDATES: usize = 600;
+
+/// The most steps towards the defaults. A step mostly sets a parameter to its default, so a dozen parameters need about as
+/// many.
+const MAX_STEPS: usize = 100;
 
 /// Visited nodes of the tree after which a space counts as having no valid configuration.
 const MAX_NODES: usize = 200_000;
@@ -77,9 +83,10 @@ impl Space<'_> {
         }
     }
 
-    /// Moves a valid configuration towards `goal` until no single parameter can move closer and stay valid.
+    /// Moves a valid configuration towards `goal` until no single parameter can move closer and stay valid, or for so many
+    /// steps.
     fn move_towards(&self, goal: &Params, mut params: Params) -> Result<Params, String> {
-        loop {
+        for _ in 0..MAX_STEPS {
             let here = self.distance(goal, &params);
             let closer = self
                 .neighbours(&params)?
@@ -87,9 +94,10 @@ impl Space<'_> {
                 .map(|(_, configuration)| (self.distance(goal, &configuration), configuration));
             match closer.min_by_key(|(distance, _)| *distance) {
                 Some((distance, configuration)) if distance < here => params = configuration,
-                _ => return Ok(params),
+                _ => break,
             }
         }
+        Ok(params)
     }
 
     /// Draws a valid configuration: uniformly where valid ones are common, else by a random walk down the tree of
@@ -242,40 +250,19 @@ impl Space<'_> {
         if self.contains(&moved)? {
             return Ok(Some(moved));
         }
-        let other_values: Vec<(f64, &String, i64)> = self
-            .family
-            .params
-            .iter()
-            .filter(|(name, _)| *name != parameter)
-            .flat_map(|way| self.other_values(way, params))
-            .collect();
-        let alone = other_values.iter().map(|(far, name, value)| (*far, with(&moved, name, *value)));
-        let pairs = other_values.iter().enumerate().flat_map(|(place, (far, name, value))| {
-            let second = other_values[place + 1..].iter().filter(move |(_, other, _)| other != name);
-            let (first, far) = (with(&moved, name, *value), *far);
-            second.map(move |(further, name, value)| (far + further, with(&first, name, *value)))
-        });
-        let mut given_way: Vec<(f64, Params)> = alone.chain(pairs).collect();
-        // The sort is stable: at equal distance, one changed parameter comes before two.
-        given_way.sort_by(|(a, _), (b, _)| a.total_cmp(b));
-        for (_, configuration) in given_way.into_iter().take(MAX_CANDIDATES) {
-            if self.contains(&configuration)? {
-                return Ok(Some(configuration));
+        let mut checker = self.checker();
+        let here = |(name, param): (&String, &Param)| moved.get(name).copied().unwrap_or(param.default);
+        let here: Vec<i64> = self.family.params.iter().map(here).collect();
+        let others = self.family.params.iter().enumerate().filter(|(_, (name, _))| *name != parameter);
+        let others = others.flat_map(|(place, (_, param))| other_values(place, param, here[place]));
+        for way in Ways::of(others).take(MAX_CANDIDATES) {
+            let mut values = here.clone();
+            way.iter().for_each(|other| values[other.parameter] = other.value);
+            if checker.allows(&values)? {
+                return Ok(Some(self.family.configuration(&values)));
             }
         }
         Ok(None)
-    }
-
-    /// Returns the other values of a parameter, each with its distance as a share of the parameter's range.
-    fn other_values<'f>(&self, (name, param): (&'f String, &'f Param), from: &Params) -> Vec<(f64, &'f String, i64)> {
-        let here = param.values.iter().position(|value| Some(value) == from.get(name)).unwrap_or(0);
-        let others = param.values.iter().enumerate().filter(|(place, _)| *place != here);
-        let far = |place: usize, value: i64| {
-            let share = place.abs_diff(here) as f64 / param.values.len() as f64;
-            let brings_back = param.helps.values().any(|direction| !direction.leads(param.values[here], value));
-            if brings_back { BRINGS_BACK * share } else { share }
-        };
-        others.map(|(place, value)| (far(place, *value), name, *value)).collect()
     }
 
     /// Explains why the defaults are not valid, for a user whose space is empty.
@@ -327,6 +314,18 @@ impl Space<'_> {
         };
         self.family.params.iter().map(steps).sum()
     }
+}
+
+/// Returns the other values of a parameter, each with its distance as a share of the parameter's range.
+fn other_values(parameter: usize, param: &Param, here: i64) -> impl Iterator<Item = OtherValue> {
+    let here = param.values.iter().position(|value| *value == here).unwrap_or(0);
+    let others = param.values.iter().enumerate().filter(move |(place, _)| *place != here);
+    others.map(move |(place, value)| {
+        let share = place.abs_diff(here) as f64 / param.values.len() as f64;
+        let brings_back = param.helps.values().any(|direction| !direction.leads(param.values[here], *value));
+        let far = if brings_back { BRINGS_BACK * share } else { share };
+        OtherValue { far, parameter, value: *value }
+    })
 }
 
 /// Returns the configuration with one parameter set to another value.

@@ -1,13 +1,10 @@
-//! Why a search ends before its budget is spent, in the words of a session's `stop_reason`.
+//! Why a search ends before its budget is spent.
 
-/// The reason of a search that has nothing to try.
-pub const NOTHING_LEFT: &str = "there is nothing new left to try";
-
-/// The end of the reason of a search that expects too little of the rest of its budget.
-pub const TOO_LITTLE_LEFT: &str = "(stop.min_gain)";
+use serde::Serialize;
 
 /// Why a search ended before its budget was spent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum EarlyEnd {
     /// Nothing new was left to try.
     NothingLeft,
@@ -16,12 +13,16 @@ pub enum EarlyEnd {
 }
 
 impl EarlyEnd {
-    /// Returns the early end that a `stop_reason` tells of. None if it tells of another end.
-    pub fn of(reason: &str) -> Option<Self> {
-        match reason {
-            NOTHING_LEFT => Some(Self::NothingLeft),
-            _ if reason.ends_with(TOO_LITTLE_LEFT) => Some(Self::TooLittleLeft),
-            _ => None,
+    /// Returns the name that the store uses.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NothingLeft => "nothing_left",
+            Self::TooLittleLeft => "too_little_left",
         }
+    }
+
+    /// Returns the early end with a name. None for another name.
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::NothingLeft, Self::TooLittleLeft].into_iter().find(|one| one.name() == name)
     }
 }

@@ -1,18 +1,24 @@
-//! Whether an experiment has confirmed a cause of lost time: a change that removes the cause makes the variant faster.
+//! Whether the session's own times have confirmed a cause of lost time: without it, the variant is faster. Every pair of
+//! variants that differ in one parameter is an experiment.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde::Serialize;
 
-use super::evaluation::Outcome;
 use super::finding::Finding;
-use super::ids::{CaseName, IterationId};
-use super::origin::{Change, Origin, Purpose};
+use super::ids::IterationId;
+use super::origin::Change;
+use super::profile::Profile;
 use super::record::IterationRecord;
+use super::variant::Params;
 
 /// The least speed-up that confirms a cause. Two screening runs of one kernel spanned 2.7% on an
 /// H200.
 const MIN_SPEEDUP: f64 = 1.03;
 
-/// The share of the expected gain, as a logarithm, that confirms a cause. Few changes remove the whole cause.
+/// The share of the expected gain, as a logarithm, that confirms a cause where it is not counted whether the change has removed
+/// it. Few changes remove the whole cause.
 const MIN_GAIN_SHARE: f64 = 0.5;
 
 /// The power of the expected gain from which more than its cause has gone away.
@@ -22,74 +28,257 @@ const MORE: f64 = 1.25;
 /// [`MIN_GAIN_SHARE`] is below it.
 const FAR_MORE: f64 = 1.5;
 
-/// What experiments say about a cause of lost time.
+/// Pairs of other variants from which something follows for a variant where no counts show that they have and lack the cause.
+const MIN_PAIRS: usize = 3;
+
+/// What the session's times say about a cause of lost time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CauseTest {
     /// Whether the cause has survived.
     pub status: CauseStatus,
-    /// The iteration that removed the cause: of several, the one with the largest speed-up. None if none did.
+    /// The iteration that lacks the cause: of several, the one with the largest speed-up, or the median one of pairs of other
+    /// variants. None if none does.
     pub iteration: Option<IterationId>,
     /// The parameters that this iteration changed. Empty if its family is another one.
     pub changes: Vec<Change>,
-    /// The case on which it was timed: the finding's, else another one that both variants were timed on.
-    pub case: Option<CaseName>,
-    /// The explained variant's time over that iteration's.
+    /// The time with the cause over that without it.
     pub speedup: Option<f64>,
-    /// The gain that the finding expects.
+    /// The gain that the diagnosis estimated before it knew of the experiment.
     pub expected: f64,
+    /// How many pairs of variants show it.
+    pub pairs: u64,
+    /// Whether the counts of both variants show that the change removed the cause.
+    pub counted: bool,
     /// The rules of the other causes of the variant that could account for the same speed-up.
     pub shared_with: Vec<&'static str>,
 }
 
-/// Whether a cause has survived its experiments.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+impl CauseTest {
+    /// Makes the test of a cause of which no experiment is known.
+    pub fn none(expected: f64, is_possible: bool) -> Self {
+        let status = if is_possible { CauseStatus::NotTested } else { CauseStatus::NoExperiment };
+        Self {
+            status,
+            iteration: None,
+            changes: Vec::new(),
+            speedup: None,
+            expected,
+            pairs: 0,
+            counted: false,
+            shared_with: Vec::new(),
+        }
+    }
+}
+
+/// Whether a cause has survived its experiments, in the order in which causes are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CauseStatus {
-    /// Without the cause, the variant was faster by at least half of the expected gain. Only one parameter changed, and no
-    /// other cause of the variant could account for that.
+    /// Without the cause, the variant was faster by at least half of the expected gain, or by any that is no noise where counts
+    /// show that the change removed the cause. Only one parameter changed, and no other cause of the variant could account for
+    /// that.
     Confirmed,
     /// Without the cause, the variant was as much faster. Several parameters or the family changed, other causes could account
     /// for it, or one parameter gained so much more that other causes must have a part. So some of the gain may be theirs.
     Supported,
     /// Several parameters or the family changed, and the variant was so much faster that other causes must have a part.
     Inconclusive,
-    /// Without the cause, the variant was not that much faster.
-    NotConfirmed,
     /// No iteration removed the cause, though a configuration of the same family may.
     NotTested,
     /// No configuration of the same family removes the cause, so no experiment was found.
     NoExperiment,
+    /// Without the cause, the variant was not that much faster.
+    NotConfirmed,
 }
 
-/// Judges a cause by the iterations that removed it: remedies of its rule that were derived from the explained variant,
-/// and configurations of the same family that the finding itself proposes.
-pub fn judge(finding: &Finding, iterations: &[IterationRecord]) -> CauseTest {
-    let explained = iterations.iter().find(|one| Some(one.id) == finding.iteration);
-    let trials = explained.into_iter().flat_map(|explained| {
-        let removing = iterations.iter().filter(move |one| removes(finding, explained, one, iterations));
-        removing.filter_map(move |one| trial(finding, explained, one))
-    });
-    let rank = |trial: &(IterationId, CaseName, f64)| (trial.1 == finding.case, trial.2);
-    let best = trials.max_by(|a, b| rank(a).0.cmp(&rank(b).0).then(rank(a).1.total_cmp(&rank(b).1)));
-    let changes = best.as_ref().and_then(|(id, ..)| {
-        let trial = iterations.iter().find(|one| one.id == *id)?;
-        explained.filter(|own| own.family == trial.family).map(|own| Change::between(&own.params, &trial.params))
-    });
-    let changes = changes.unwrap_or_default();
-    let status = match &best {
-        None if finding.remedies.iter().any(|one| one.family == finding.family && one.params.is_some()) => {
-            CauseStatus::NotTested
-        }
-        None => CauseStatus::NoExperiment,
-        Some((.., speedup)) if *speedup < needed(finding.gain) => CauseStatus::NotConfirmed,
-        Some((.., speedup)) => match (changes.len() == 1, is_far_more(*speedup, finding.gain)) {
-            (true, false) => CauseStatus::Confirmed,
-            (true, true) | (false, false) => CauseStatus::Supported,
-            (false, true) => CauseStatus::Inconclusive,
-        },
+/// A variant that a session has timed on the case of a finding.
+#[derive(Debug, Clone, Copy)]
+pub struct Trial<'a> {
+    /// The iteration.
+    pub iteration: IterationId,
+    /// Its family.
+    pub family: &'a str,
+    /// Its parameters.
+    pub params: &'a Params,
+    /// Its time in nanoseconds.
+    pub ns: f64,
+    /// Blocks of its largest launch.
+    pub ctas: Option<u64>,
+    /// What a virtual GPU counted for it.
+    pub profile: Option<&'a Profile>,
+    /// The rule against which it was suggested, and the iteration that it was to improve.
+    pub remedy: Option<(&'a str, IterationId)>,
+}
+
+/// Whether a change removes a cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Removal {
+    /// The counts of both variants show it.
+    Counted,
+    /// The family's manifest says so.
+    Stated,
+    /// It does not, as far as is known.
+    None,
+}
+
+/// An experiment about a cause.
+struct Experiment {
+    without: IterationId,
+    changes: Vec<Change>,
+    speedup: f64,
+    is_counted: bool,
+}
+
+/// Judges a cause by the trials on its case. `removal` tells whether the change from the first trial to the second one, which
+/// differ in one parameter, removes the cause.
+///
+/// Experiments with the explained variant count first: one parameter that removes the cause, remedies that were derived from
+/// it, and configurations that the finding itself proposes. Else, all pairs of other variants of the family count.
+pub fn judge(
+    finding: &Finding,
+    trials: &[Trial<'_>],
+    removal: &dyn Fn(&Trial<'_>, &Trial<'_>) -> Removal,
+) -> CauseTest {
+    let explained = trials.iter().find(|one| Some(one.iteration) == finding.iteration);
+    let own = explained.and_then(|explained| of_explained(finding, explained, trials, removal));
+    own.or_else(|| of_others(finding, explained, trials, removal)).unwrap_or_else(|| {
+        let is_possible = finding.remedies.iter().any(|one| one.family == finding.family && one.params.is_some());
+        CauseTest::none(finding.gain, is_possible)
+    })
+}
+
+fn of_explained(
+    finding: &Finding,
+    explained: &Trial<'_>,
+    trials: &[Trial<'_>],
+    removal: &dyn Fn(&Trial<'_>, &Trial<'_>) -> Removal,
+) -> Option<CauseTest> {
+    let is_same = |other: &Trial<'_>| other.family == explained.family && other.params == explained.params;
+    let suggested_by = |one: &Trial<'_>| {
+        let parent = one.remedy.filter(|(rule, _)| *rule == finding.rule).map(|(_, parent)| parent);
+        trials.iter().any(|other| Some(other.iteration) == parent && is_same(other))
     };
-    let (iteration, case, speedup) = best.map_or((None, None, None), |(id, case, by)| (Some(id), Some(case), Some(by)));
-    CauseTest { status, iteration, changes, case, speedup, expected: finding.gain, shared_with: Vec::new() }
+    let is_proposed = |one: &Trial<'_>| {
+        let own = finding.remedies.iter().filter(|remedy| remedy.family == explained.family);
+        one.family == explained.family && own.into_iter().any(|remedy| remedy.params.as_ref() == Some(one.params))
+    };
+    let experiment = |one: &Trial<'_>| {
+        let is_own_family = one.family == explained.family;
+        let changes = if is_own_family { Change::between(explained.params, one.params) } else { Vec::new() };
+        let is_alone = is_own_family && changes.len() == 1;
+        let removal = if is_alone { removal(explained, one) } else { Removal::None };
+        let counts = removal != Removal::None || suggested_by(one) || is_proposed(one);
+        let is_counted = removal == Removal::Counted;
+        (counts && !is_same(one)).then(|| Experiment {
+            without: one.iteration,
+            changes,
+            speedup: explained.ns / one.ns,
+            is_counted,
+        })
+    };
+    let all: Vec<Experiment> = trials.iter().filter_map(experiment).collect();
+    let best = all.iter().max_by(|a, b| a.is_counted.cmp(&b.is_counted).then(a.speedup.total_cmp(&b.speedup)))?;
+    let status = status(finding.gain, best.speedup, best.changes.len() == 1, best.is_counted);
+    Some(CauseTest {
+        status,
+        iteration: Some(best.without),
+        changes: best.changes.clone(),
+        speedup: Some(best.speedup),
+        expected: finding.gain,
+        pairs: 1,
+        counted: best.is_counted,
+        shared_with: Vec::new(),
+    })
+}
+
+fn status(expected: f64, speedup: f64, is_alone: bool, is_counted: bool) -> CauseStatus {
+    let needed = if is_counted { MIN_SPEEDUP } else { expected.powf(MIN_GAIN_SHARE).max(MIN_SPEEDUP) };
+    match (speedup >= needed, is_alone, is_far_more(speedup, expected)) {
+        (false, ..) => CauseStatus::NotConfirmed,
+        (true, true, false) => CauseStatus::Confirmed,
+        (true, true, true) | (true, false, false) => CauseStatus::Supported,
+        (true, false, true) => CauseStatus::Inconclusive,
+    }
+}
+
+/// Judges a cause by the pairs of other variants of the family: by those of which counts show that one has the cause and the other one
+/// has not, else by those that change what the manifest names from the value of the explained variant.
+fn of_others(
+    finding: &Finding,
+    explained: Option<&Trial<'_>>,
+    trials: &[Trial<'_>],
+    removal: &dyn Fn(&Trial<'_>, &Trial<'_>) -> Removal,
+) -> Option<CauseTest> {
+    let family: Vec<&Trial<'_>> = trials.iter().filter(|one| one.family == finding.family).collect();
+    let mut by_change: HashMap<(String, i64, i64), Vec<Experiment>> = HashMap::new();
+    for (with, without, change) in pairs(&family) {
+        let is_counted = match removal(with, without) {
+            Removal::Counted => true,
+            Removal::Stated => false,
+            Removal::None => continue,
+        };
+        let is_own_value = explained.is_some_and(|own| own.params.get(&change.parameter) == Some(&change.from));
+        if is_own_value {
+            let (without, speedup) = (without.iteration, with.ns / without.ns);
+            let key = (change.parameter.clone(), change.from, change.to);
+            let one = Experiment { without, changes: vec![change], speedup, is_counted };
+            by_change.entry(key).or_default().push(one);
+        }
+    }
+    let middle = |mut all: Vec<Experiment>| {
+        all.sort_by(|a, b| a.speedup.total_cmp(&b.speedup).then(a.without.cmp(&b.without)));
+        let (pairs, is_counted) = (all.len(), all.iter().all(|one| one.is_counted));
+        (is_counted || pairs >= MIN_PAIRS).then(|| (all.swap_remove((pairs - 1) / 2), pairs, is_counted))
+    };
+    let groups = by_change.into_values().filter_map(middle);
+    let rank = |of: &(Experiment, usize, bool)| (of.2, of.1);
+    let best = groups.max_by(|a, b| {
+        rank(a).cmp(&rank(b)).then(a.0.speedup.total_cmp(&b.0.speedup)).then(b.0.without.cmp(&a.0.without))
+    });
+    let (median, pairs, is_counted) = best?;
+    // Whether the explained variant gains as much is not known, so nothing is far more than expected.
+    let status = match status(finding.gain, median.speedup, true, is_counted) {
+        CauseStatus::NotConfirmed => CauseStatus::NotConfirmed,
+        _ if is_counted => CauseStatus::Confirmed,
+        _ => CauseStatus::Supported,
+    };
+    Some(CauseTest {
+        status,
+        iteration: Some(median.without),
+        changes: median.changes,
+        speedup: Some(median.speedup),
+        expected: finding.gain,
+        pairs: pairs as u64,
+        counted: is_counted,
+        shared_with: Vec::new(),
+    })
+}
+
+/// Returns all pairs of trials that differ in one parameter, both ways round.
+fn pairs<'t, 'a>(trials: &[&'t Trial<'a>]) -> Vec<(&'t Trial<'a>, &'t Trial<'a>, Change)> {
+    let mut alike: HashMap<(&str, u64), Vec<&'t Trial<'a>>> = HashMap::new();
+    for one in trials {
+        for (parameter, _) in one.params {
+            let others = one.params.iter().filter(|(name, _)| *name != parameter);
+            let mut hasher = DefaultHasher::new();
+            let mut others: Vec<_> = others.collect();
+            others.sort();
+            others.hash(&mut hasher);
+            alike.entry((parameter, hasher.finish())).or_default().push(one);
+        }
+    }
+    let mut pairs = Vec::new();
+    for ((parameter, _), group) in alike {
+        for with in &group {
+            for without in &group {
+                let (from, to) = (with.params[parameter], without.params[parameter]);
+                if from != to {
+                    pairs.push((*with, *without, Change { parameter: parameter.to_owned(), from, to }));
+                }
+            }
+        }
+    }
+    pairs
 }
 
 /// Takes back what one experiment cannot show: of several causes that each could account for its speed-up, it confirms
@@ -110,11 +299,6 @@ pub fn tell_apart(tests: &mut [(&'static str, &mut CauseTest)]) {
     }
 }
 
-/// Returns the speed-up that confirms or supports a cause with an expected gain. Less is noise.
-fn needed(gain: f64) -> f64 {
-    gain.powf(MIN_GAIN_SHARE).max(MIN_SPEEDUP)
-}
-
 /// Tells whether a speed-up is larger than an expected gain beyond noise, so that more than its cause has gone away.
 pub fn is_more(speedup: f64, expected: f64) -> bool {
     expected > 1.0 && speedup > expected.powf(MORE).max(expected * MIN_SPEEDUP)
@@ -125,39 +309,119 @@ fn is_far_more(speedup: f64, expected: f64) -> bool {
     is_more(speedup, expected) && speedup > expected.powf(FAR_MORE)
 }
 
-/// Tells whether an iteration removed a finding's cause from the explained variant.
-fn removes(
-    finding: &Finding,
-    explained: &IterationRecord,
-    one: &IterationRecord,
-    iterations: &[IterationRecord],
-) -> bool {
-    let same_variant = |other: &IterationRecord| other.family == explained.family && other.params == explained.params;
-    let parent = || iterations.iter().find(|other| Some(other.id) == one.parent);
-    let is_remedy = matches!(&one.origin, Origin::Remedy { rule, .. } if *rule == finding.rule);
-    let is_proposed = || {
-        let own = finding.remedies.iter().filter(|remedy| remedy.family == explained.family);
-        one.family == explained.family && own.into_iter().any(|remedy| remedy.params.as_ref() == Some(&one.params))
-    };
-    let is_timed = one.purpose == Purpose::Screening && one.outcome == Some(Outcome::Measured);
-    is_timed && ((is_remedy && parent().is_some_and(same_variant)) || is_proposed())
-}
-
-/// Returns the speed-up of an iteration over the explained variant: on the finding's case, else on the first case that
-/// both were timed on.
-fn trial(
-    finding: &Finding,
-    explained: &IterationRecord,
-    one: &IterationRecord,
-) -> Option<(IterationId, CaseName, f64)> {
-    let on = |case: &CaseName| Some(screened_ns(explained, case)? / screened_ns(one, case)?);
-    let others = one.measurements.iter().map(|found| &found.case);
-    let mut cases = std::iter::once(&finding.case).chain(others);
-    cases.find_map(|case| Some((one.id, case.clone(), on(case)?)))
-}
-
 /// Returns the time of an iteration on a case: its screening run, which every iteration has, else its only time.
 pub fn screened_ns(iteration: &IterationRecord, case: &str) -> Option<f64> {
     let found = iteration.measurements.iter().find(|found| found.case == case)?;
     Some(found.screening.as_ref().or_else(|| found.best_timing())?.median_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::finding::{Confidence, Remedy};
+
+    const CASE: &str = "c";
+
+    fn params(pad: i64, tile: i64) -> Params {
+        Params::from([("PAD".to_owned(), pad), ("TILE".to_owned(), tile)])
+    }
+
+    /// A finding about iteration 1, whose remedy has `PAD` = 9.
+    fn finding(gain: f64) -> Finding {
+        let remedy = Remedy { text: String::new(), family: "f".to_owned(), params: Some(params(9, 32)) };
+        Finding {
+            iteration: Some(IterationId(1)),
+            family: "f".to_owned(),
+            case: CASE.into(),
+            rule: "bank-conflicts",
+            cause: String::new(),
+            mechanism: "",
+            kernel_change: "",
+            model_is_off: false,
+            evidence: Vec::new(),
+            confidence: Confidence::Medium,
+            gain,
+            remedies: vec![remedy],
+            tested: CauseTest::none(gain, true),
+        }
+    }
+
+    fn trial<'a>(iteration: i64, params: &'a Params, ns: f64) -> Trial<'a> {
+        Trial { iteration: IterationId(iteration), family: "f", params, ns, ctas: None, profile: None, remedy: None }
+    }
+
+    /// Counts show that more of `PAD` removes the cause.
+    fn counted(with: &Trial<'_>, without: &Trial<'_>) -> Removal {
+        if with.params["PAD"] == 0 && without.params["PAD"] > 0 { Removal::Counted } else { Removal::None }
+    }
+
+    fn nothing(_: &Trial<'_>, _: &Trial<'_>) -> Removal {
+        Removal::None
+    }
+
+    #[test]
+    fn a_cause_survives_if_its_removal_brings_half_of_the_expected_gain() {
+        let (own, other) = (params(0, 32), params(9, 32));
+        let of = |ns: f64, gain: f64| judge(&finding(gain), &[trial(1, &own, 1000.0), trial(2, &other, ns)], &nothing);
+        let table = [
+            ("half of 1.44x is 1.2x", 820.0, 1.44, CauseStatus::Confirmed),
+            ("more than 1.1x to the power of 1.5", 820.0, 1.1, CauseStatus::Supported),
+            ("1.15x is less than half of it", 870.0, 1.44, CauseStatus::NotConfirmed),
+            ("no gain known, 3% faster", 966.0, 1.0, CauseStatus::Confirmed),
+            ("no gain known, 2% faster", 980.0, 1.0, CauseStatus::NotConfirmed),
+        ];
+        for (why, ns, gain, status) in table {
+            assert_eq!(of(ns, gain).status, status, "{why}");
+        }
+        let alone = judge(&finding(1.4), &[trial(1, &own, 1000.0)], &nothing);
+        assert_eq!((alone.status, alone.iteration), (CauseStatus::NotTested, None));
+    }
+
+    /// Where counts show that the cause is gone, the estimate was wrong and not the cause.
+    #[test]
+    fn a_cause_that_counts_show_to_be_gone_is_confirmed_by_any_gain_and_refuted_by_none() {
+        let (own, other) = (params(0, 32), params(2, 32));
+        let of = |ns: f64| judge(&finding(2.91), &[trial(1, &own, 1000.0), trial(4, &other, ns)], &counted);
+        let test = of(680.0);
+        let change = Change { parameter: "PAD".to_owned(), from: 0, to: 2 };
+        assert_eq!((test.status, &*test.changes, test.counted), (CauseStatus::Confirmed, &[change][..], true));
+        assert_eq!(of(1000.0).status, CauseStatus::NotConfirmed, "as fast without the cause");
+    }
+
+    /// None of the pairs is with the explained variant, which has tiles of 32.
+    #[test]
+    fn pairs_of_other_variants_are_experiments_too() {
+        let all: Vec<(i64, Params, f64)> = [(16, 1.47), (64, 1.5), (8, 1.55)]
+            .into_iter()
+            .flat_map(|(tile, gain)| {
+                [(10 + tile, params(0, tile), 1000.0 * gain), (100 + tile, params(2, tile), 1000.0)]
+            })
+            .collect();
+        let own = params(0, 32);
+        let mut trials: Vec<Trial<'_>> = all.iter().map(|(id, params, ns)| trial(*id, params, *ns)).collect();
+        trials.push(trial(1, &own, 1600.0));
+        let test = judge(&finding(2.91), &trials, &counted);
+        assert_eq!((test.status, test.pairs, test.speedup), (CauseStatus::Confirmed, 3, Some(1.5)));
+        assert_eq!(test.changes[0].parameter, "PAD");
+        let stated = |with: &Trial<'_>, without: &Trial<'_>| match counted(with, without) {
+            Removal::Counted => Removal::Stated,
+            other => other,
+        };
+        assert_eq!(judge(&finding(1.44), &trials, &stated).status, CauseStatus::Supported, "only the manifest says so");
+        assert_eq!(judge(&finding(1.44), &trials[2..], &stated).status, CauseStatus::NotTested, "of two pairs");
+    }
+
+    #[test]
+    fn an_experiment_that_bears_on_two_causes_confirms_neither() {
+        let survived = |status| CauseTest { status, iteration: Some(IterationId(2)), ..CauseTest::none(1.4, true) };
+        let mut tests =
+            [CauseStatus::Confirmed, CauseStatus::Supported, CauseStatus::NotConfirmed].map(survived).into_iter();
+        let (mut one, mut two, mut three) = (tests.next().unwrap(), tests.next().unwrap(), tests.next().unwrap());
+        tell_apart(&mut [("spills", &mut one), ("stalls", &mut two), ("barriers", &mut three)]);
+        assert_eq!(
+            (one.status, one.shared_with, two.shared_with),
+            (CauseStatus::Supported, vec!["stalls"], vec!["spills"])
+        );
+        assert_eq!(three.status, CauseStatus::NotConfirmed);
+    }
 }

@@ -1,13 +1,46 @@
 //! Reads TOML, and reports a mistake in one sentence with its line.
 
 use serde::de::DeserializeOwned;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
+use super::escape::check_line;
 use super::names::did_you_mean;
 
 /// Parses a document. The error is one sentence that begins with `line N:`. For an unknown key, it names the nearest
 /// known one.
 pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     toml::from_str(text).map_err(|error| describe(text, &error))
+}
+
+/// Does the same for a document in which every text must be one line, because it is shown and written elsewhere.
+pub fn parse_lines<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    let parsed = parse(text)?;
+    let document = DeTable::parse(text).map_err(|error| describe(text, &error))?;
+    broken_lines(text, document.get_ref()).into_iter().next().map_or(Ok(parsed), Err)
+}
+
+/// Returns a sentence for each key and text of a table that is not one line.
+pub fn broken_lines(text: &str, table: &DeTable<'_>) -> Vec<String> {
+    let mut found = Vec::new();
+    for (key, value) in table {
+        let mistake = check_line("the key", key.get_ref()).err();
+        found.extend(mistake.map(|mistake| at(text, key.span().start, &mistake)));
+        find_broken(text, key.get_ref(), value, &mut found);
+    }
+    found
+}
+
+fn find_broken(text: &str, key: &str, value: &Spanned<DeValue<'_>>, found: &mut Vec<String>) {
+    match value.get_ref() {
+        DeValue::String(line) => {
+            let mistake = check_line(&format!("`{key}`"), line).err();
+            found.extend(mistake.map(|mistake| at(text, value.span().start, &mistake)));
+        }
+        DeValue::Array(values) => values.iter().for_each(|value| find_broken(text, key, value, found)),
+        DeValue::Table(table) => found.extend(broken_lines(text, table)),
+        _ => {}
+    }
 }
 
 /// Describes in one sentence what is wrong with a document or with one of its values.
@@ -78,5 +111,14 @@ mod tests {
         insta::assert_snapshot!(error("tolerance = \"x\""), @r#"line 1: invalid type: string "x", expected f64"#);
         insta::assert_snapshot!(error("tolerance = "), @"line 1: string values must be quoted, expected literal string");
         insta::assert_snapshot!(error(""), @"line 1: missing field `tolerance`");
+    }
+
+    #[test]
+    fn a_text_with_a_line_break_or_a_control_character_is_found_wherever_it_stands() {
+        let error = |text| parse_lines::<toml::Table>(text).unwrap_err();
+        assert!(parse_lines::<toml::Table>("about = 'one line'\nlist = [1, 'é']").is_ok());
+        insta::assert_snapshot!(error("a = 1\nabout = \"x\\ny\""), @"line 2: `about` has a line break: write it on one line");
+        insta::assert_snapshot!(error("[[case]]\nlist = [{ why = '''\nx\ny''' }]"), @"line 2: `why` has a line break: write it on one line");
+        insta::assert_snapshot!(error("[params]\n\"a\\u001b\" = 1"), @"line 2: the key has the control character U+001B: remove it");
     }
 }

@@ -17,6 +17,9 @@ pub use baseline_key::{BaselineKey, EXPRESSION};
 /// Keys that were renamed in optloop 0.2.
 const RENAMED: [(&str, &str); 1] = [("reference", "initial_kernel")];
 
+/// The most cases. Shipped workloads have up to 18. A session examines every family on each of them before it starts.
+const MAX_CASES: usize = 512;
+
 /// What to compute, on which shapes, and how exactly.
 #[derive(Clone)]
 pub struct Workload {
@@ -96,7 +99,7 @@ impl Workload {
     /// Parses and validates a workload file. The error has a sentence for each mistake, all in one line, without the
     /// file's name.
     pub fn parse(text: &str, find_op: impl Fn(&str) -> Result<&'static dyn Op, String>) -> Result<Self, String> {
-        toml_text::parse(text)
+        toml_text::parse_lines(text)
             .map_err(|problem| toml_text::renamed_key(text, &RENAMED).unwrap_or(problem))
             .and_then(|file| Self::of(file, find_op).map_err(|mistakes| mistakes.join("; ")))
             .map_err(toml_text::one_line)
@@ -130,12 +133,17 @@ impl Workload {
         if let Some(op) = op.filter(|op| !op.dtypes().contains(&file.dtype)) {
             let known: Vec<&str> = op.dtypes().iter().map(|dtype| dtype.name()).collect();
             let dtype = file.dtype.name();
-            mistakes.push(format!("op `{}` has no oracle for {dtype}: use {}", file.op, known.join(", ")));
+            let hint = if file.dtype.is_kept_as_bits() { ", or give each of its tensors a `dtype`" } else { "" };
+            mistakes.push(format!("op `{}` has no oracle for {dtype}: use {}{hint}", file.op, known.join(", ")));
         }
         mistakes.extend(file.compute.check(file.dtype).err());
         mistakes.extend(file.baseline.as_ref().and_then(|baseline| baseline.check().err()));
         if file.cases.is_empty() {
             mistakes.push("it has no [[case]]: add at least one".to_owned());
+        }
+        if file.cases.len() > MAX_CASES {
+            let count = file.cases.len();
+            return Err(vec![format!("it has {count} cases, and at most {MAX_CASES} are supported: leave some out")]);
         }
         let mut cases: Vec<Case> = Vec::with_capacity(file.cases.len());
         let mut names: Vec<CaseName> = Vec::with_capacity(file.cases.len());
@@ -337,10 +345,14 @@ mod tests {
         insta::assert_snapshot!(error("B = 1", "B = 0"), @"case `small`: `B` = 0 is out of range 1 to 65536");
         insta::assert_snapshot!(error("\"small\"", "\"../etc\""), @"case name `../etc`: use 1 to 64 of a-z, 0-9 and `-`, because it is used as a file name");
         insta::assert_snapshot!(error("\"attention\"", "\"atention\""), @"op `atention` is not known (did you mean `attention`?); there are: attention, gemm");
-        insta::assert_snapshot!(error("dtype = \"f16\"", "dtype = \"f61\""), @"line 5: unknown variant `f61`, expected one of `f16`, `bf16`, `f32`, `f64`, `e4m3`, `e5m2`, `i8`, `u8`, `i32`, `bool` (did you mean `f64`?)");
+        insta::assert_snapshot!(error("dtype = \"f16\"", "dtype = \"f61\""), @"line 5: unknown variant `f61`, expected one of `f16`, `bf16`, `f32`, `f64`, `e4m3`, `e5m2`, `i8`, `u8`, `i32`, `u32`, `i64`, `bool` (did you mean `f64`?)");
         insta::assert_snapshot!(error("tolerance =", "regime = \"hot\"\ntolerance ="), @"line 7: unknown variant `hot`, expected `warm` or `cold`");
         insta::assert_snapshot!(error("B = 1", "B = 1\nregime = \"hot\""), @"line 12: unknown variant `hot`, expected `warm` or `cold`");
         insta::assert_snapshot!(error("1e-3", "0.0"), @"tolerance: both values must be between 0 and 0.5");
+        let cases: String =
+            (0..512).map(|at| format!("[[case]]\nname = \"c{at}\"\nB = 1\nH = 1\nSq = 4\nSk = 4\n")).collect();
+        insta::assert_snapshot!(Workload::parse(&format!("{VALID}\n{cases}"), ops::find).unwrap_err(), @"it has 513 cases, and at most 512 are supported: leave some out");
+        insta::assert_snapshot!(error("A test workload.", "A test\\nworkload."), @"line 3: `about` has a line break: write it on one line");
         let several = VALID.replace("1e-3", "0.0").replace("B = 1", "B = 0").replace("\"w\"", "\"W\"");
         insta::assert_snapshot!(Workload::parse(&several, ops::find).unwrap_err(), @"name `W`: use 1 to 64 of a-z, 0-9 and `-`, because it is used as a folder name; case `small`: `B` = 0 is out of range 1 to 65536; tolerance: both values must be between 0 and 0.5");
         insta::assert_snapshot!(error("initial_kernel = ", "reference = "), @"the key `reference` was renamed to `initial_kernel` in optloop 0.2: change it");

@@ -12,54 +12,13 @@ use crate::domain::op::Dtype;
 use crate::domain::plan::{Arg, Initial, Launch, ScalarValue, TensorMap};
 use crate::domain::workload::Workload;
 
-/// Words of C and C++ that may be names in Python. Members with these names get a `_`.
-const KEYWORDS: [&str; 45] = [
-    "alignas",
-    "alignof",
-    "auto",
-    "bool",
-    "case",
-    "catch",
-    "char",
-    "const",
-    "constexpr",
-    "default",
-    "delete",
-    "do",
-    "double",
-    "enum",
-    "explicit",
-    "export",
-    "extern",
-    "float",
-    "friend",
-    "goto",
-    "inline",
-    "int",
-    "long",
-    "mutable",
-    "namespace",
-    "new",
-    "noexcept",
-    "nullptr",
-    "operator",
-    "private",
-    "protected",
-    "public",
-    "register",
-    "short",
-    "signed",
-    "sizeof",
-    "static",
-    "struct",
-    "switch",
-    "template",
-    "this",
-    "typedef",
-    "union",
-    "unsigned",
-    "void",
-];
+/// The words that cannot be names in C or C++. Members with these names get a `_`.
+const KEYWORDS: &str = "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t class compl \
+    const const_cast constexpr continue decltype default delete do double dynamic_cast else enum explicit export \
+    extern false float for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr \
+    operator or or_eq private protected public register reinterpret_cast restrict return short signed sizeof \
+    static static_assert static_cast struct switch template this thread_local throw true try typedef typeid \
+    typename union unsigned using virtual void volatile wchar_t while xor xor_eq";
 
 /// Returns the header and the C++ file.
 pub(super) fn files(
@@ -113,7 +72,7 @@ fn of_tensor(tensor: &Tensor) -> Member {
 }
 
 fn member(name: &str) -> String {
-    if KEYWORDS.contains(&name) { format!("{name}_") } else { name.to_owned() }
+    if KEYWORDS.split(' ').any(|word| word == name) { format!("{name}_") } else { name.to_owned() }
 }
 
 /// Names a tensor in the list of tensors. Names that differ in case only stay different.
@@ -251,6 +210,8 @@ fn tensor_map(map: &TensorMap) -> String {
         Dtype::F32 => "FLOAT32",
         Dtype::F64 => "FLOAT64",
         Dtype::I32 => "INT32",
+        Dtype::U32 => "UINT32",
+        Dtype::I64 => "INT64",
         // Copies do not interpret bytes.
         Dtype::E4m3 | Dtype::E5m2 | Dtype::I8 | Dtype::U8 | Dtype::Bool => "UINT8",
     };

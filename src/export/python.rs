@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::interface::{Interface, Tensor};
 use super::table::Table;
-use super::{ExportError, File, Target, Winner, context, module_name, rendered};
+use super::{ExportError, File, Target, Winner, context, is_python_keyword, module_name, rendered};
 use crate::domain::op::TensorRole;
 use crate::domain::workload::Workload;
 
@@ -49,9 +49,9 @@ pub(super) fn files(
 fn check(workload: &Workload, interface: &Interface, target: Target) -> Result<(), ExportError> {
     let tensors = interface.tensors.iter().map(|tensor| tensor.name.as_str());
     let names = tensors.chain(interface.dims.iter().map(|dim| dim.name));
-    if let Some(name) = names.into_iter().find(|name| TAKEN.contains(name)) {
+    if let Some(name) = names.into_iter().find(|name| TAKEN.contains(name) || is_python_keyword(name)) {
         return Err(ExportError::Refused(format!(
-            "op `{}` has a tensor or dimension `{name}`, and exported modules use this name themselves: rename it",
+            "op `{}` has a tensor or dimension `{name}`, and exported modules cannot have this name: rename it",
             workload.op.name()
         )));
     }

@@ -122,7 +122,7 @@ fn remedy(parameter: &Parameter) -> String {
     let found = &parameter.type_text;
     match found.contains('*') {
         true => format!(
-            "`{found}` is not supported: use a pointer to float, double, __half, __nv_bfloat16, __nv_fp8_e4m3, int, unsigned char or bool"
+            "`{found}` is not supported: use a pointer to float, double, __half, __nv_bfloat16, __nv_fp8_e4m3, int, unsigned, long long, unsigned char or bool"
         ),
         false => format!("`{found}` is not supported: use int for a size, or float for a constant"),
     }
@@ -207,9 +207,9 @@ fn element(base: &[&str]) -> Option<Dtype> {
         ["nv_bfloat16" | "__nv_bfloat16" | "nv_bfloat162" | "__nv_bfloat162"] => Some(Dtype::Bf16),
         ["__nv_fp8_e4m3" | "__nv_fp8x2_e4m3" | "__nv_fp8x4_e4m3"] => Some(Dtype::E4m3),
         ["__nv_fp8_e5m2" | "__nv_fp8x2_e5m2" | "__nv_fp8x4_e5m2"] => Some(Dtype::E5m2),
-        // Counts and indices, which are below 2^31.
-        ["int" | "int2" | "int4" | "int32_t" | "unsigned" | "uint" | "uint2" | "uint4" | "uint32_t"]
-        | ["unsigned", "int"] => Some(Dtype::I32),
+        ["int" | "int2" | "int4" | "int32_t"] => Some(Dtype::I32),
+        ["unsigned" | "uint" | "uint2" | "uint4" | "uint32_t"] | ["unsigned", "int"] => Some(Dtype::U32),
+        ["long" | "int64_t"] | ["long", "long"] => Some(Dtype::I64),
         ["uint8_t" | "uchar" | "uchar2" | "uchar4"] | ["unsigned", "char"] => Some(Dtype::U8),
         ["char" | "int8_t" | "char2" | "char4"] | ["signed", "char"] => Some(Dtype::I8),
         ["bool"] => Some(Dtype::Bool),

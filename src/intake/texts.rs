@@ -6,6 +6,7 @@ use indexmap::{IndexMap, IndexSet};
 
 use super::tolerance::{self, Tolerance};
 use super::{Draft, Kind, OracleKernel, Place, Tunable, Wanted};
+use crate::domain::escape::one_line;
 use crate::domain::expr::Expr;
 use crate::domain::names::is_identifier;
 use crate::domain::op::{Dtype, TensorRole};
@@ -234,9 +235,9 @@ fn product(factors: &[String]) -> String {
     }
 }
 
-/// Returns a text as a TOML string.
+/// Returns a text as a TOML string. Manifests have texts of one line only.
 fn quoted(text: &str) -> String {
-    toml::Value::from(text).to_string()
+    toml::Value::from(one_line(text)).to_string()
 }
 
 fn list(texts: &[String]) -> String {
@@ -287,7 +288,8 @@ impl Names<'_> {
                 let role = role.name();
                 let shape = wanted.shapes.get(name).map_or(&[][..], Vec::as_slice);
                 let _ = write!(text, "\n[tensors.{name}]\nrole = \"{role}\"\nshape = {}\n", list(shape));
-                if dtype != draft.kernel.dtype() {
+                // The oracle gets integers only of a tensor with a type of its own.
+                if dtype != draft.kernel.dtype() || dtype.is_integer() {
                     let _ = writeln!(text, "dtype = \"{}\"", dtype.name());
                 }
                 if let Some(contents) = wanted.contents.get(name) {

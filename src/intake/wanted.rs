@@ -153,7 +153,7 @@ impl Wanted {
             missing.push(format!("--shape {tensor}={example} (the extents of `{tensor}`)"));
         }
         let is_in_place = |tensor: &str| self.in_place.iter().any(|name| name == tensor);
-        let in_place = draft.outputs().filter(|(tensor, dtype)| *dtype == Dtype::I32 && is_in_place(tensor));
+        let in_place = draft.outputs().filter(|(tensor, dtype)| dtype.is_kept_as_bits() && is_in_place(tensor));
         let indices = draft.indices().chain(in_place.map(|(tensor, _)| tensor));
         for tensor in indices.filter(|tensor| is_new && !self.contents.contains_key(*tensor)) {
             missing.push(format!("--contents {tensor}=integers:0:{example}-1 (the whole numbers in `{tensor}`)"));
@@ -204,9 +204,9 @@ impl Draft {
         })
     }
 
-    /// Returns the names of the inputs of 32-bit integers, whose values mean something.
+    /// Returns the names of the inputs of integers with 32 bits or more, whose values mean something.
     fn indices(&self) -> impl Iterator<Item = &str> {
-        self.of(|kind| kind == Kind::Tensor { dtype: Dtype::I32, is_output: false })
+        self.of(|kind| matches!(kind, Kind::Tensor { dtype, is_output: false } if dtype.is_kept_as_bits()))
     }
 
     /// Returns the names of the sizes that the kernel gets.

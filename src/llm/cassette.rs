@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
-use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::difference::difference;
+use crate::domain::instant;
 use crate::domain::model_call::{CallPurpose, ModelReply, ModelRequest};
 use crate::domain::model_error::{CallError, CallErrorKind};
 use crate::secrets;
@@ -100,7 +100,7 @@ impl Recorder {
             },
             asked_after,
             answered_after,
-            recorded_at: OffsetDateTime::now_utc().format(&Rfc3339).unwrap_or_default(),
+            recorded_at: instant::now().format(&Rfc3339).unwrap_or_default(),
         };
         let json = serde_json::to_string(&entry).map_err(|error| format!("cannot record a call: {error}"))?;
         let path = self.folder.join(file(entry.purpose));
@@ -168,6 +168,8 @@ fn file(purpose: CallPurpose) -> String {
 fn read(path: &Path) -> Result<String, String> {
     match fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(String::new()),
+        // Opening a pipe would wait for its other end.
+        Ok(found) if !found.is_file() => return Err(format!("{} is not a file", path.display())),
         Ok(found) if found.len() > MAX_BYTES => return Err(format!("{} is larger than 1 GiB", path.display())),
         _ => {}
     }

@@ -8,7 +8,6 @@ use reqwest::Response;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use serde_json::Value;
-use time::OffsetDateTime;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -21,6 +20,7 @@ use super::partial::Partial;
 use super::retry;
 use super::settings::Settings;
 use super::sse::Decoder;
+use crate::domain::instant;
 use crate::domain::model_call::{ModelReply, ModelRequest};
 use crate::domain::model_error::{CallError, CallErrorKind};
 use crate::secrets;
@@ -167,7 +167,7 @@ impl Client {
     pub(super) async fn status(&self, mut response: Response, deadline: Instant) -> Failure {
         let status = response.status().as_u16();
         let asked = response.headers().get(RETRY_AFTER).and_then(|header| header.to_str().ok());
-        let asked = asked.and_then(|header| retry::retry_after(header, OffsetDateTime::now_utc()));
+        let asked = asked.and_then(|header| retry::retry_after(header, instant::now()));
         let mut body = Vec::new();
         while body.len() < MAX_ERROR_BYTES {
             // An unreadable body is not shown.

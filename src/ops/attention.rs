@@ -8,7 +8,7 @@ use rand::rngs::SmallRng;
 use rayon::prelude::*;
 
 use crate::domain::op::{
-    Axis, CheckLimits, DimSpec, Dims, Dtype, Op, Probe, TensorRole, TensorSpec, Values, multiplied,
+    Axis, CheckLimits, DimSpec, Dims, Dtype, FarShape, Op, Probe, TensorRole, TensorSpec, Values, multiplied,
 };
 
 /// Attention over `q[B,H,Sq,D]`, `k[B,H,Sk,D]`, `v[B,H,Sk,D]` into `o[B,H,Sq,D]`.
@@ -43,6 +43,10 @@ const PERIOD: i64 = 256;
 /// The most work and memory of a hidden case relative to the original case. A kernel with room and time for the case
 /// then has both for the hidden case.
 const MAX_HIDDEN_WORK: f64 = 2.0;
+
+/// Elements of the tensors of a far shape, and the most heads that they may have: a grid has no more blocks along y.
+const FAR_ELEMENTS: i64 = 1 << 30;
+const FAR_HEADS: i64 = 60_000;
 
 /// The dimensions of a case as fields.
 struct Shape {
@@ -157,6 +161,16 @@ impl Op for Attention {
         let most_bytes = least.bytes.max(MAX_HIDDEN_WORK * bytes(dims));
         all.retain(|other| other != dims && self.flop(other) <= most_flop && bytes(other) <= most_bytes);
         all
+    }
+
+    /// Many batch entries of two heads, with sequences so long that a grid has room for all heads.
+    fn far(&self, dims: &Dims, dtype: Dtype) -> Option<FarShape> {
+        let mut far = dims.clone();
+        far["H"] = dims["H"].min(2);
+        let keys = (FAR_ELEMENTS / (FAR_HEADS * dims["D"].max(1)) / PERIOD + 1) * PERIOD;
+        far["Sk"] = dims["Sk"].min(2 * PERIOD).max(keys);
+        far["Sq"] = if dims["Sq"] == dims["Sk"] { far["Sk"] } else { dims["Sq"].min(far["Sk"]) };
+        FarShape::along(self, &far, "B", dtype)
     }
 
     /// A kernel on tensor cores rounds its weights to FP16, relative to the row's largest weight. Half of the smallest

@@ -17,7 +17,7 @@ use self::property::Property;
 use self::tensor::TensorRule;
 use crate::domain::expr::Expr;
 use crate::domain::op::{
-    Axis, CheckLimits, DeclaredSource, DimSpec, Dims, Dtype, Op, OpSource, Probe, TensorSpec, multiplied,
+    Axis, CheckLimits, DeclaredSource, DimSpec, Dims, Dtype, FarShape, Op, OpSource, Probe, TensorSpec, multiplied,
 };
 use crate::domain::oracle::{Oracle, OracleCall};
 
@@ -135,8 +135,16 @@ impl Op for Declared {
         }
     }
 
+    /// Those that the oracle can be called with: it is not told the workload's, so a tensor that is passed in another form than
+    /// as floats needs one of its own.
     fn dtypes(&self) -> &'static [Dtype] {
-        &Dtype::ALL
+        let untyped = || self.tensors.iter().filter(|rule| rule.dtype.is_none());
+        let fits = |dtype: &Dtype| match (untyped().any(|rule| rule.role.is_read()), untyped().next()) {
+            (true, _) => !dtype.is_kept_as_bits(),
+            (false, Some(_)) => *dtype != Dtype::I64,
+            (false, None) => true,
+        };
+        &Dtype::ALL[..Dtype::ALL.iter().take_while(|dtype| fits(dtype)).count()]
     }
 
     fn tensors(&self, dims: &Dims, dtype: Dtype) -> Vec<TensorSpec> {
@@ -172,6 +180,10 @@ impl Op for Declared {
 
     fn hidden(&self, dims: &Dims, least: CheckLimits, seed: u64) -> Vec<Dims> {
         shapes::hidden(self, dims, least, seed)
+    }
+
+    fn far(&self, dims: &Dims, dtype: Dtype) -> Option<FarShape> {
+        FarShape::along(self, &shapes::small(self, dims), self.independent?, dtype)
     }
 
     fn oracle_uses_device(&self) -> bool {

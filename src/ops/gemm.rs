@@ -9,7 +9,7 @@ use rand::rngs::SmallRng;
 use rayon::prelude::*;
 
 use crate::domain::op::{
-    Axis, CheckLimits, DimSpec, Dims, Dtype, Op, Probe, TensorRole, TensorSpec, Values, multiplied,
+    Axis, CheckLimits, DimSpec, Dims, Dtype, FarShape, Op, Probe, TensorRole, TensorSpec, Values, multiplied,
 };
 
 /// The product of `a[M,K]` and `b[K,N]` into `c[M,N]`, all row-major, as `torch.matmul` computes it for two contiguous
@@ -32,6 +32,9 @@ const SUM_PERIOD: i64 = 512;
 /// The most work and memory of a hidden case relative to the original case. A kernel with room and time for the case
 /// then has both for the hidden case.
 const MAX_HIDDEN_WORK: f64 = 2.0;
+
+/// The fewest columns of the output of a far shape. With fewer, it would need too many rows.
+const FAR_COLUMNS: i64 = 2048;
 
 /// Rows that the oracle computes together, and their sums. They stay in the L1 cache while `a` and `b` stream by.
 const BLOCK_ROWS: usize = 32;
@@ -133,6 +136,15 @@ impl Op for Gemm {
         let most_bytes = least.bytes.max(MAX_HIDDEN_WORK * bytes(dims));
         all.retain(|other| other != dims && self.flop(other) <= most_flop && bytes(other) <= most_bytes);
         all
+    }
+
+    /// Many rows of `a` and `c`, which do not depend on each other.
+    fn far(&self, dims: &Dims, dtype: Dtype) -> Option<FarShape> {
+        let mut far = dims.clone();
+        far["N"] = dims["N"].max(FAR_COLUMNS).min(2 * FAR_COLUMNS);
+        far["K"] = dims["K"].min(SUM_PERIOD + dims["K"] % SUM_PERIOD);
+        // Tiles of rows and columns may come in any order.
+        Some(FarShape { is_in_order: false, ..FarShape::along(self, &far, "M", dtype)? })
     }
 
     fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Result<Vec<f64>, String> {

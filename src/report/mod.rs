@@ -1,82 +1,11 @@
-//! Reports what a session found: the JSON contract, and Markdown. Pure: plain data in, text out.
+//! Reports what a session found: facts (the JSON contract), and views of them (Markdown, HTML, CSV). Pure: plain data in,
+//! text out. Facts know no words, and views read nothing but facts.
 
-mod advantage;
-mod baseline_kernels;
-mod baselines;
-mod beaten;
-mod began;
-mod breakdown;
-mod build;
-mod calibration;
-mod candidate;
-mod changes;
-mod choice;
-mod comparisons;
-mod confidence;
 pub mod contract;
-mod counted_lead_text;
-mod counted_leads;
-mod credits;
-pub mod csv;
-mod cycle_parts;
-mod decision;
-mod divided;
-mod edges;
-mod effort;
-mod excluded;
-mod exhausted;
-mod experiment;
-mod findings;
-mod fixed_time;
-mod forecast;
-pub mod format;
-mod gains;
-mod grids;
-mod html;
-mod improved_by;
-mod interactions;
-mod kernel_idea;
-mod ladder;
-pub mod ledger;
-mod limiter;
-mod limits;
-mod little_tried;
-mod markdown;
-mod measuring;
-mod merged;
-mod model_check;
-mod next_change;
-mod next_steps;
-mod not_options;
-mod options;
-mod outlook;
-mod pairs;
-mod parameters;
-mod paths;
-mod phases;
-mod pictures;
-mod plots;
-mod price;
-pub mod profiles;
-mod reasons;
-mod rivals;
-mod roofline;
-mod rungs;
-mod scaling;
-mod scaling_text;
-mod source_lines;
-mod standing;
-mod summary;
-mod table;
-mod tally;
+mod facts;
 #[cfg(test)]
 mod tests;
-mod transfer;
-mod tuned_alone;
-pub mod two;
-mod two_text;
-mod undivided;
-mod unexplained;
+mod views;
 
 use indexmap::IndexMap;
 
@@ -89,10 +18,9 @@ use crate::domain::prediction::Prediction;
 use crate::domain::record::{IterationRecord, SessionRecord};
 use crate::domain::variant::Params;
 
-pub use beaten::beaten_winners;
-pub use build::build;
 pub use contract::Report;
-pub use standing::best_of_case;
+pub use facts::{beaten_winners, best_of_case, build, ledger, two};
+pub use views::{csv, format, profiles};
 
 /// Predicts claims again as if they had been made right after an earlier iteration.
 pub type KnownAfter<'a> = dyn Fn(IterationId, &[&IterationRecord]) -> Vec<Option<Prediction>> + 'a;
@@ -116,8 +44,6 @@ pub struct ReportInput<'a> {
     pub findings: &'a [Finding],
     /// The findings about the committed winners that the session began with and beat.
     pub began: &'a [Finding],
-    /// The sources of the best variants and of the iterations that they were changed from, by iteration.
-    pub sources: &'a [(IterationId, String)],
     /// Predicts the speed-up of a finding's remedy over the variant that the finding explains.
     pub predict: &'a dyn Fn(&Finding, &Remedy) -> Option<Prediction>,
     /// Predicts claims again as if they had been made right after an earlier iteration.
@@ -162,8 +88,6 @@ pub struct FamilyFacts {
     pub lines: u64,
     /// What each of its parameters does.
     pub parameters: IndexMap<String, String>,
-    /// Its parameters that divide a reduction among blocks, warps or threads.
-    pub splits: Vec<String>,
     /// Its parameters that decide which loads, products and stores overlap.
     pub pipelining: Vec<String>,
     /// Whether its tensor cores read shared memory through descriptors (`wgmma`). A virtual GPU does not count these reads
@@ -188,26 +112,4 @@ pub enum ReportError {
     /// The report cannot be written.
     #[error("the report cannot be written: {0}")]
     Io(#[from] std::io::Error),
-}
-
-impl Report {
-    /// Writes the report as JSON.
-    pub fn to_json(&self) -> Result<String, ReportError> {
-        Ok(serde_json::to_string_pretty(self)? + "\n")
-    }
-
-    /// Writes a summary of at most two pages as Markdown, with links to the details.
-    pub fn to_markdown(&self) -> Result<String, ReportError> {
-        markdown::summary(self)
-    }
-
-    /// Writes the details that the summary leaves out, as Markdown.
-    pub fn to_markdown_details(&self) -> Result<String, ReportError> {
-        markdown::details(self)
-    }
-
-    /// Writes the report as one HTML file, with pictures.
-    pub fn to_html(&self) -> Result<String, ReportError> {
-        html::render(self)
-    }
 }

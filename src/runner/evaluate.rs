@@ -9,6 +9,7 @@ mod drawing;
 #[cfg(test)]
 mod emulation;
 mod executed;
+mod far;
 mod memoization;
 mod sampled;
 mod scoped;
@@ -60,7 +61,7 @@ pub fn evaluate(
     let mut measurements = Vec::with_capacity(request.cases.len());
     let outcome = match run(device, request, stock, step, &mut measurements) {
         Ok(()) => Outcome::Measured,
-        Err(Ended::Outcome(outcome)) => explained(outcome, &request.artifact),
+        Err(Ended::Outcome(outcome)) => explained(outcome, device, &request.artifact),
         Err(ended) => return Err(ended),
     };
     Ok(Evaluation { outcome, measurements, device_s: started.elapsed().as_secs_f64() })
@@ -73,7 +74,7 @@ pub(super) fn accept(
     step: &mut Step<'_>,
 ) -> Result<Accepted, Ended> {
     acceptance::accept(device, request, step).map_err(|ended| match ended {
-        Ended::Outcome(outcome) => Ended::Outcome(explained(outcome, &request.artifact)),
+        Ended::Outcome(outcome) => Ended::Outcome(explained(outcome, device, &request.artifact)),
         other => other,
     })
 }
@@ -99,8 +100,12 @@ fn run(
     Ok(())
 }
 
-/// Adds the likely reason to the outcome of a variant whose output differs from one execution to the next.
-fn explained(mut outcome: Outcome, artifact: &Artifact) -> Outcome {
+/// Adds what the device has noticed to the outcome of a variant that failed, and the likely reason if its output differs from
+/// one execution to the next.
+fn explained(mut outcome: Outcome, device: &dyn Device, artifact: &Artifact) -> Outcome {
+    if let Some((message, noticed)) = outcome.message_mut().zip(device.noticed()) {
+        message.push_str(&format!("; {noticed}"));
+    }
     if outcome.check() == Some(Check::Repeatable)
         && artifact.adds_floats_with_atomics()
         && let Some(message) = outcome.message_mut()
@@ -143,6 +148,7 @@ fn replays(device: &mut dyn Device) -> Result<&mut dyn Replay, Ended> {
 fn ended(case: &str, fault: Fault) -> Ended {
     match fault {
         Fault::Refused(message) => Ended::Outcome(Outcome::RejectedByCompiler { message }),
+        Fault::OutOfMemory(message) => Ended::Outcome(Outcome::OutOfMemory { case: case.into(), message }),
         Fault::Crashed(message) => Ended::Outcome(Outcome::Crashed { case: case.into(), message }),
         Fault::TimedOut(message) => Ended::Outcome(Outcome::TimedOut { case: case.into(), message }),
         Fault::Broken(message) => Ended::Machine(message),

@@ -16,14 +16,14 @@ pub fn draw(tensor: &TensorSpec, seed: u64) -> Vec<f32> {
     if let Values::Given(values) = tensor.values {
         return values.to_vec();
     }
-    let mut values = vec![0.0_f32; tensor.elements()];
+    let mut values = vec![0.0_f32; tensor.elements() * tensor.dtype.slots()];
     let stream_seed = seed ^ hash(tensor.name.as_bytes());
-    values.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, values)| {
+    values.par_chunks_mut(CHUNK * tensor.dtype.slots()).enumerate().for_each(|(chunk, values)| {
         let mut rng = SmallRng::seed_from_u64(stream_seed.wrapping_add(chunk as u64));
         fill(values, tensor, &mut rng);
     });
     if let Values::Sorted(..) = tensor.values {
-        values.par_chunks_mut(tensor.row_len().max(1)).for_each(|row| row.sort_unstable_by(f32::total_cmp));
+        values.par_chunks_mut((tensor.row_len() * tensor.dtype.slots()).max(1)).for_each(|row| sort(row, tensor.dtype));
     }
     values
 }
@@ -39,17 +39,43 @@ fn fill(values: &mut [f32], tensor: &TensorSpec, rng: &mut SmallRng) {
             values.iter_mut().for_each(|value| *value = dtype.rounded(rng.random_range(from..=to)));
         }
         Values::Integers(from, to) | Values::Sorted(from, to) => {
-            values.iter_mut().for_each(|value| *value = rng.random_range(from..=to) as f32);
+            let elements = values.chunks_exact_mut(dtype.slots());
+            match (i32::try_from(from), i32::try_from(to)) {
+                // With these bounds, a seed names the same numbers as it did before there were larger ones.
+                (Ok(from), Ok(to)) => {
+                    elements.for_each(|value| dtype.keep(i64::from(rng.random_range(from..=to)), value));
+                }
+                _ => elements.for_each(|value| dtype.keep(rng.random_range(from..=to), value)),
+            }
         }
         // Nothing is drawn.
         Values::Given(_) => {}
-        Values::Mask(share) => values.iter_mut().for_each(|value| *value = f32::from(rng.random::<f32>() < share)),
+        Values::Mask(share) => {
+            let elements = values.chunks_exact_mut(dtype.slots());
+            elements.for_each(|value| dtype.keep(i64::from(rng.random::<f32>() < share), value));
+        }
     }
+}
+
+/// Sorts the numbers of a row.
+fn sort(row: &mut [f32], dtype: Dtype) {
+    if !dtype.is_kept_as_bits() {
+        return row.sort_unstable_by(f32::total_cmp);
+    }
+    // Exact: each was drawn as a whole number, of which the halves are kept.
+    let word = |value: &f32| i64::from(value.to_bits());
+    let mut numbers: Vec<i64> = match dtype {
+        Dtype::I64 => row.chunks_exact(2).map(|halves| word(&halves[0]) | word(&halves[1]) << 32).collect(),
+        Dtype::U32 => row.iter().map(word).collect(),
+        _ => row.iter().map(|value| i64::from(value.to_bits() as i32)).collect(),
+    };
+    numbers.sort_unstable();
+    row.chunks_exact_mut(dtype.slots()).zip(numbers).for_each(|(value, number)| dtype.keep(number, value));
 }
 
 /// Rounds values to a dtype.
 pub fn round(values: &mut [f32], dtype: Dtype) {
-    if !matches!(dtype, Dtype::F32 | Dtype::F64) {
+    if !matches!(dtype, Dtype::F32 | Dtype::F64) && !dtype.is_kept_as_bits() {
         let chunks = values.par_chunks_mut(CHUNK);
         chunks.for_each(|values| dtype.round(values));
     }
@@ -82,24 +108,24 @@ fn hash(bytes: &[u8]) -> u64 {
 
 /// Encodes values as the bytes of a tensor on the device.
 pub fn encode(values: &[f32], dtype: Dtype) -> Vec<u8> {
-    let mut bytes = vec![0; values.len() * dtype.bytes()];
+    let mut bytes = vec![0; values.len() * dtype.slot_bytes()];
     encode_into(&mut bytes, values, dtype);
     bytes
 }
 
 /// Encodes values into `bytes`, which must have exactly their size.
 pub fn encode_into(bytes: &mut [u8], values: &[f32], dtype: Dtype) {
-    threads::fill(bytes, CHUNK * dtype.bytes(), |place, bytes| {
-        dtype.encode(&values[CHUNK * place..][..bytes.len() / dtype.bytes()], bytes);
+    threads::fill(bytes, CHUNK * dtype.slot_bytes(), |place, bytes| {
+        dtype.encode(&values[CHUNK * place..][..bytes.len() / dtype.slot_bytes()], bytes);
     });
 }
 
 /// Decodes the bytes of an input on the device.
 pub fn decode(bytes: &[u8], dtype: Dtype) -> Vec<f32> {
-    let mut values = vec![0.0; bytes.len() / dtype.bytes()];
+    let mut values = vec![0.0; bytes.len() / dtype.slot_bytes()];
     threads::fill(&mut values, CHUNK, |place, values| {
-        let start = CHUNK * place * dtype.bytes();
-        dtype.decode(&bytes[start..][..values.len() * dtype.bytes()], values);
+        let start = CHUNK * place * dtype.slot_bytes();
+        dtype.decode(&bytes[start..][..values.len() * dtype.slot_bytes()], values);
     });
     values
 }

@@ -17,6 +17,14 @@ use crate::domain::timing::Timing;
 use crate::domain::workload::{Case, Tolerance};
 use crate::runner::frames::Message;
 
+/// What the name of a step on a hidden shape begins with. The shape's sizes follow.
+pub const HIDDEN_STEP: &str = "hidden ";
+
+/// Says on which hidden shape something happened.
+pub fn on_hidden_shape(dims: &str, message: &str) -> String {
+    format!("on {dims}, which is not in the workload: {message}")
+}
+
 /// A request to a worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum WorkerRequest {
@@ -125,12 +133,40 @@ pub struct AcceptanceRequest {
     pub case: PlannedCase,
     /// Cases that are not in the workload.
     pub hidden: Vec<PlannedCase>,
+    /// A shape with offsets beyond 32 bits, on a device that models its times.
+    pub far: Option<FarCase>,
     /// Whether to check inputs unlike ordinary random ones, too.
     pub probes: bool,
+    /// The only checks to run. `None` runs all that a winner must pass.
+    pub only: Option<AcceptancePart>,
+    /// The time for probes of the case, in seconds. None is begun after it. `None` is no limit.
+    pub within_s: Option<f64>,
     /// How to measure.
     pub measuring: Measuring,
     /// Seed of the inputs.
     pub input_seed: u64,
+}
+
+/// A shape whose offsets in bytes do not fit 32 bits, with the variant's plan for it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct FarCase {
+    /// The shape.
+    pub planned: PlannedCase,
+    /// The large dimension.
+    pub dim: String,
+    /// How many of its first and of its last indices are looked at.
+    pub window: i64,
+    /// Whether the last blocks of the grid write the last indices, if the first ones write the first.
+    pub ends_last: bool,
+}
+
+/// A part of the acceptance checks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AcceptancePart {
+    /// The hidden shapes, with some probes on each, and the one with offsets beyond 32 bits.
+    Hidden,
+    /// The probes of the case.
+    Probes,
 }
 
 /// A variant that enters a comparison.

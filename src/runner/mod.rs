@@ -18,6 +18,7 @@ pub mod device;
 mod evaluate;
 pub mod explainer;
 pub mod fake_worker;
+pub mod first_look;
 pub mod frames;
 mod guarded;
 pub mod inputs;

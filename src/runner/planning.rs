@@ -3,10 +3,10 @@
 //!
 //! Sessions, the audit and `bench` all use it, so that they make the same requests. It is pure: no device is touched.
 
-use super::messages::{CaseRequest, PlannedCase};
+use super::messages::{CaseRequest, FarCase, PlannedCase};
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::family::Family;
-use crate::domain::op::CheckLimits;
+use crate::domain::op::{CheckLimits, Dims, FarShape, independent_dims};
 use crate::domain::plan::LaunchPlan;
 use crate::domain::proposal::Suggestion;
 use crate::domain::space::Space;
@@ -74,14 +74,57 @@ pub fn hidden(
         if hidden.len() == MAX_HIDDEN {
             break;
         }
-        let near = Case { name: case.name.clone(), dims, regime: case.regime };
-        match same_source(family, params, &near, case, workload, device) {
+        match on_shape(family, params, dims, case, workload, device) {
             Ok(planned) => hidden.extend(planned),
             // The manifest promises correctness only on the requested shapes.
             Err(problem) => tracing::debug!("{} has an unusable hidden shape: {problem}", family.name),
         }
     }
     hidden
+}
+
+/// Fills in the plan of a shape with offsets beyond 32 bits. Returns `None` if the op has none, if the same source is not valid
+/// there, or if the device does not model its times: a real one would need the memory, and its candidates are executed on a
+/// virtual one, too.
+pub fn far(family: &Family, params: &Params, case: &Case, workload: &Workload, device: &DeviceInfo) -> Option<FarCase> {
+    if device.time_source() != TimeSource::Modelled || workload.op.is_in_place(&case.dims, workload.dtype) {
+        return None;
+    }
+    let FarShape { dims, dim, window, is_in_order } = workload.op.far(&case.dims, workload.dtype)?;
+    let on = |dims: Dims| on_shape(family, params, dims, case, workload, device).ok().flatten();
+    let planned = on(dims.clone())?;
+    let grid = |planned: &PlannedCase| planned.plan.launches.last().map_or([1; 3], |launch| launch.grid);
+    // Along which axes a grid changes with a dimension.
+    let changes = |name: &str, size: i64| -> Option<[bool; 3]> {
+        let mut dims = dims.clone();
+        dims.insert(name.to_owned(), size);
+        let (own, other) = (grid(&planned), grid(&on(dims)?));
+        Some(std::array::from_fn(|axis| own[axis] != other[axis]))
+    };
+    let along = changes(dim, dims[dim] / 2).unwrap_or_default();
+    let independent = independent_dims(workload.op, workload.dtype);
+    let others = dims.iter().filter(|(name, _)| *name != dim && !independent.contains(&name.as_str()));
+    let by_others: Vec<[bool; 3]> = others.filter_map(|(name, size)| changes(name, size * 2)).collect();
+    let has_own_axis = (0..3).any(|axis| along[axis] && by_others.iter().all(|changed| !changed[axis]));
+    let has_one_axis = grid(&planned)[1..] == [1, 1];
+    // Parts of a sum may be put together by any block.
+    let has_workspaces = !planned.plan.workspaces.is_empty();
+    let ends_last = !has_workspaces && along.contains(&true) && (has_own_axis || has_one_axis && is_in_order);
+    Some(FarCase { planned, dim: dim.to_owned(), window, ends_last })
+}
+
+/// Fills in the plan of a variant on another shape than that of a case. Returns `None` if the same source is not valid
+/// there.
+pub fn on_shape(
+    family: &Family,
+    params: &Params,
+    dims: Dims,
+    case: &Case,
+    workload: &Workload,
+    device: &DeviceInfo,
+) -> Result<Option<PlannedCase>, String> {
+    let other = Case { name: case.name.clone(), dims, regime: case.regime };
+    same_source(family, params, &other, case, workload, device)
 }
 
 /// Fills in the plan of a variant on another case than the one it was rendered for. Returns `None` if the same source
@@ -125,9 +168,8 @@ fn scaled(
     device: &DeviceInfo,
 ) -> Result<Option<PlannedCase>, String> {
     for dims in workload.op.scaled(&case.dims) {
-        let scaled = Case { name: case.name.clone(), dims, regime: case.regime };
-        if workload.op.executed_flop(&scaled.dims) < workload.op.executed_flop(&case.dims)
-            && let Some(planned) = same_source(family, params, &scaled, case, workload, device)?
+        if workload.op.executed_flop(&dims) < workload.op.executed_flop(&case.dims)
+            && let Some(planned) = on_shape(family, params, dims, case, workload, device)?
         {
             return Ok(Some(planned));
         }

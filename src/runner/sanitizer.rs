@@ -134,6 +134,7 @@ impl Sanitizer {
         let case = planned.scaled.unwrap_or(PlannedCase { case: planned.case, plan: planned.plan });
         let mut hidden = planning::hidden(family, params, &case.case, workload, device, mix(seed, &["shapes"]));
         hidden.truncate(MAX_HIDDEN);
+        let far = planning::far(family, params, &case.case, workload, device);
         Ok(AcceptanceRequest {
             artifact: artifact.clone(),
             op: workload.op.source(),
@@ -143,7 +144,10 @@ impl Sanitizer {
             accuracy: workload.tolerance,
             case,
             hidden,
+            far,
             probes: false,
+            only: None,
+            within_s: None,
             measuring,
             input_seed: seed,
         })

@@ -28,10 +28,14 @@ pub struct Expectation {
     allowances: Vec<f64>,
     /// Output rows with NaN or infinity among their inputs.
     unspecified: Vec<Range<usize>>,
+    /// Whether a kernel may return anything where the oracle's answer is not finite.
+    is_beyond_domain: bool,
     /// Whether the oracle's answer has values that are infinite or nearly so in the output's dtype.
     has_large: bool,
     /// Whether each row is measured against its own scale, because the scales of rows differ on purpose.
     own_scale: bool,
+    /// Whether whole numbers must be equal: where all inputs are whole numbers, no kernel has anything to round.
+    is_exact: bool,
     dtype: Dtype,
 }
 
@@ -125,15 +129,17 @@ impl Expectation {
             ComparedRow { row, output, oracle: end - row_len..end }
         };
         let rows = rows.into_iter().map(compared).collect();
-        let unspecified = probed.unspecified.clone();
+        let (unspecified, is_beyond_domain) = (probed.unspecified.clone(), probed.is_beyond_domain);
         let expectation = Self {
             outputs,
             rows,
             oracle,
             allowances: Vec::new(),
             unspecified,
+            is_beyond_domain,
             has_large: false,
             own_scale: false,
+            is_exact: op.inputs(dims, dtype).iter().all(|input| input.dtype.is_integer()),
             dtype,
         };
         let is_large =

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
 
@@ -24,6 +24,10 @@ pub struct App {
     pub projects: Projects,
     /// What the machine has room for.
     pub room: Room,
+    /// The clock by which submissions wait.
+    pub clock: Clock,
+    /// The time after which a session that was cancelled is killed.
+    pub cancel_timeout: Duration,
     /// The program that sessions are started with.
     pub exe: PathBuf,
     /// Changes with every change of a submission.
@@ -45,8 +49,23 @@ impl App {
     }
 }
 
-/// Returns the milliseconds since 1970.
-pub fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+/// The clock by which submissions wait. It begins with the system's clock and runs on evenly: setting the system's clock
+/// neither lengthens nor shortens a wait.
+#[derive(Debug)]
+pub struct Clock {
+    began: SystemTime,
+    running: Instant,
+}
+
+impl Clock {
+    /// Starts a clock.
+    pub fn start() -> Self {
+        Self { began: SystemTime::now(), running: Instant::now() }
+    }
+
+    /// Returns the milliseconds since 1970.
+    pub fn now_ms(&self) -> i64 {
+        let since = self.began.duration_since(UNIX_EPOCH).unwrap_or_default() + self.running.elapsed();
+        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    }
 }

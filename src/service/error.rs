@@ -80,6 +80,11 @@ impl From<StoreError> for ApiError {
                 Self::not_found(error)
             }
             StoreError::Locked => Self::busy(error),
+            // Nothing is stored, so the client may send its request again once there is room.
+            StoreError::DiskFull | StoreError::Disk(_) | StoreError::NotWritable => {
+                tracing::error!("a request failed: {error}");
+                Self::busy(error)
+            }
             error => {
                 tracing::error!("a request failed: {error}");
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR, error)

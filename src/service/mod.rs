@@ -33,12 +33,14 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::store::queue::Queue;
-use app::App;
+use app::{App, Clock};
 pub use folder::StateFolder;
 use http::guard::{Guard, guard};
 use http::hosts::Hosts;
+use http::peer::Peers;
 use http::places::Places;
-use http::rate::Rates;
+use http::rate::{FAILURES, REQUESTS, Rates};
+use http::refusals::Refusals;
 use http::tls;
 use http::tokens::Tokens;
 use metrics::Metrics;
@@ -70,6 +72,8 @@ pub struct Options {
     pub max_streams: usize,
     /// The longest time for a client to send the head or the body of a request.
     pub client_timeout: Duration,
+    /// The time after which a session that was cancelled is killed.
+    pub cancel_timeout: Duration,
     /// The program that sessions are started with.
     pub exe: PathBuf,
 }
@@ -96,6 +100,8 @@ pub async fn serve(
         folder,
         projects,
         room: options.room,
+        clock: Clock::start(),
+        cancel_timeout: options.cancel_timeout,
         exe: options.exe,
         changes: watch::Sender::new(0),
         stopping: watch::Sender::new(false),
@@ -106,11 +112,19 @@ pub async fn serve(
     let hosts = Hosts::of(address, &options.hosts, encryption.is_some());
     let connections = http::server::Rules {
         tls: encryption,
-        only_this_user: tokens.is_none(),
+        peers: tokens.is_none().then(Peers::start),
         places: Arc::clone(&app.connections),
         client_timeout: options.client_timeout,
     };
-    let rules = Guard { hosts, tokens, rates: Rates::default(), metrics, body_timeout: options.client_timeout };
+    let rules = Guard {
+        hosts,
+        tokens,
+        rates: Rates::new(REQUESTS),
+        failures: Rates::new(FAILURES),
+        refusals: Refusals::default(),
+        metrics,
+        body_timeout: options.client_timeout,
+    };
     let queue = tokio::spawn(supervisor::run(Arc::clone(&app)));
     let served = http::server::serve(listener, connections, router(&app, rules), app.stopping.subscribe());
     listens(address);

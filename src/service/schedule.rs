@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use super::settle::MAX_WAIT_MS;
 use crate::domain::submission::{Lane, Submission, SubmissionId, SubmissionState};
 
 /// What the machine has room for.
@@ -36,7 +37,9 @@ pub fn plan(open: &[Submission], room: &Room, is_served: &dyn Fn(&str) -> bool, 
         if !is_served(&submission.project) || projects.contains(submission.project.as_str()) {
             continue;
         }
-        if submission.not_before_ms > now_ms {
+        // No wait is longer. What seems to be was recorded by a clock that was ahead.
+        let is_waiting = (1..=MAX_WAIT_MS).contains(&submission.not_before_ms.saturating_sub(now_ms));
+        if is_waiting {
             let wake = plan.wake_at_ms.map_or(submission.not_before_ms, |wake| wake.min(submission.not_before_ms));
             plan.wake_at_ms = Some(wake);
             continue;
@@ -146,6 +149,8 @@ mod tests {
         let waits = |at| Submission { not_before_ms: at, ..queued(3, "c", "auto") };
         assert_eq!(starts(&[waits(5000), waits(3000), queued(4, "c", "auto")], &[0]), "4 on cuda:0, wake at 3000");
         assert_eq!(starts(&[waits(1000)], &[0]), "3 on cuda:0");
+        assert_eq!(starts(&[waits(1000 + MAX_WAIT_MS)], &[0]), "wake at 52200");
+        assert_eq!(starts(&[waits(3_600_000)], &[0]), "3 on cuda:0", "the clock was set back by an hour");
         assert_eq!(starts(&[queued(5, "elsewhere", "auto")], &[0]), "");
     }
 }

@@ -76,16 +76,29 @@ fn last_message(path: &Path) -> std::io::Result<String> {
     Ok(sentence(&String::from_utf8_lossy(&bytes)))
 }
 
-/// Asks the process of a submission to stop, as Ctrl-C does. Returns whether there is one.
+/// What is sent to the process of a submission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Blow {
+    /// A request to stop, as Ctrl-C sends it.
+    Interrupt,
+    /// Its end. The processes that it has started end with it.
+    Kill,
+}
+
+/// Signals the process of a submission. Returns whether there is one.
 ///
 /// It is the process that has the log as its standard output and leads its process group. A process number on record
 /// could by now belong to another process.
 #[cfg(target_os = "linux")]
-pub fn interrupt(folder: &StateFolder, submission: &Submission) -> anyhow::Result<bool> {
+pub fn signal(folder: &StateFolder, submission: &Submission, blow: Blow) -> anyhow::Result<bool> {
     use std::os::unix::fs::MetadataExt;
 
     use rustix::process::{Pid, PidfdFlags, Signal, getpgid, pidfd_open, pidfd_send_signal};
 
+    let signal = match blow {
+        Blow::Interrupt => Signal::INT,
+        Blow::Kill => Signal::KILL,
+    };
     let Ok(log) = folder.log(submission.id).path().metadata() else { return Ok(false) };
     for entry in std::fs::read_dir("/proc").context("Failed to list /proc")?.flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw) else {
@@ -95,18 +108,18 @@ pub fn interrupt(folder: &StateFolder, submission: &Submission) -> anyhow::Resul
         let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
         let Ok(output) = entry.path().join("fd/1").metadata() else { continue };
         if (output.dev(), output.ino()) == (log.dev(), log.ino()) && getpgid(Some(pid)) == Ok(pid) {
-            return match pidfd_send_signal(&process, Signal::INT) {
+            return match pidfd_send_signal(&process, signal) {
                 Ok(()) => Ok(true),
                 Err(rustix::io::Errno::SRCH) => Ok(false),
-                Err(error) => Err(error).context("Failed to interrupt the session"),
+                Err(error) => Err(error).context("Failed to signal the session"),
             };
         }
     }
     Ok(false)
 }
 
-/// Asks the process of a submission to stop.
+/// Signals the process of a submission.
 #[cfg(not(target_os = "linux"))]
-pub fn interrupt(_: &StateFolder, _: &Submission) -> anyhow::Result<bool> {
+pub fn signal(_: &StateFolder, _: &Submission, _: Blow) -> anyhow::Result<bool> {
     bail!("a running session can be stopped only on Linux: end its process by hand")
 }

@@ -15,6 +15,9 @@ const MAX_ATTEMPTS: u32 = 10;
 /// The time before the second attempt without a new iteration. It doubles with each further one.
 const RETRY_MS: i64 = 100;
 
+/// The longest wait of a submission.
+pub const MAX_WAIT_MS: i64 = RETRY_MS << (MAX_ATTEMPTS - 1);
+
 /// The time before the next try if another process uses the project, the store or the GPU.
 const IN_USE_MS: i64 = 10_000;
 
@@ -190,6 +193,7 @@ mod tests {
             waits.push(settled.not_before_ms - stuck.now_ms);
             stuck.attempts = settled.attempts + 1;
         }
+        assert_eq!(waits.last(), Some(&MAX_WAIT_MS));
         assert_eq!(waits, [200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 51_200]);
         let moving = Facts { attempts: 10, ..facts(Exit::Unknown, Some(Status::Running), None) };
         assert_eq!((settle(&moving).state, settle(&moving).attempts), (SubmissionState::Queued, 0));

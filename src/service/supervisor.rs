@@ -3,15 +3,15 @@
 use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use tokio::time::sleep;
 
-use super::app::{App, now_ms};
+use super::app::App;
 use super::projects::Served;
 use super::schedule;
-use super::session;
+use super::session::{self, Blow};
 use super::settle::{Exit, Facts, Found, settle};
 use crate::domain::ids::SessionId;
 use crate::domain::submission::{Lane, StopRequest, Submission, SubmissionId, SubmissionState};
@@ -38,15 +38,16 @@ pub async fn run(app: Arc<App>) -> anyhow::Result<()> {
     }
     while !*stopping.borrow() {
         changes.mark_unchanged();
-        let wake = match start_due(&app).await {
-            Ok(wake) => wake,
+        let (wake, failed) = match start_due(&app).await {
+            Ok(wake) => (wake, false),
             Err(error) => {
-                tracing::error!("the queue does not answer: {error:#}");
-                RECORD_AGAIN
+                tracing::error!("sessions cannot start: {error:#}");
+                (RECORD_AGAIN, true)
             }
         };
         tokio::select! {
-            _ = changes.changed() => {}
+            // While the disk is full, a change is no reason to try sooner.
+            _ = changes.changed(), if !failed => {}
             _ = stopping.changed() => {}
             () = sleep(wake) => {}
         }
@@ -58,7 +59,7 @@ pub async fn run(app: Arc<App>) -> anyhow::Result<()> {
 async fn start_due(app: &Arc<App>) -> anyhow::Result<Duration> {
     let open = app.queue.open_ones().await?;
     let is_served = |root: &str| app.projects.at(root).is_some();
-    let plan = schedule::plan(&open, &app.room, &is_served, now_ms());
+    let plan = schedule::plan(&open, &app.room, &is_served, app.clock.now_ms());
     for (id, lane) in plan.starts {
         // Nobody else begins it. If the service is killed after this line, the next one finds no process and starts one.
         if let Some(submission) = app.queue.begin(id, lane).await? {
@@ -71,7 +72,7 @@ async fn start_due(app: &Arc<App>) -> anyhow::Result<Duration> {
             });
         }
     }
-    let wait_ms = plan.wake_at_ms.map(|wake| wake.saturating_sub(now_ms()).max(0).unsigned_abs());
+    let wait_ms = plan.wake_at_ms.map(|wake| wake.saturating_sub(app.clock.now_ms()).max(0).unsigned_abs());
     Ok(wait_ms.map_or(IDLE, Duration::from_millis).min(IDLE))
 }
 
@@ -104,7 +105,7 @@ async fn follow(app: Arc<App>, submission: Submission) {
 /// Notes the number of the session as soon as it has begun, and passes requests to stop on. Never returns.
 async fn accompany(app: &App, submission: &Submission, mut printed: u64) -> Infallible {
     let log = app.folder.log(submission.id);
-    let (mut session, mut has_asked) = (None, false);
+    let (mut session, mut has_asked, mut cancelled_at) = (None, false, None);
     let mut changes = app.changes.subscribe();
     loop {
         if session.is_none() {
@@ -121,7 +122,10 @@ async fn accompany(app: &App, submission: &Submission, mut printed: u64) -> Infa
         let again = asked == Some(StopRequest::Cancel) || session.is_none();
         if asked.is_some() && (again || !has_asked) {
             has_asked = session.is_some();
-            if let Err(error) = session::interrupt(&app.folder, submission) {
+            let is_cancelled = asked == Some(StopRequest::Cancel);
+            let is_late = is_cancelled && cancelled_at.get_or_insert_with(Instant::now).elapsed() >= app.cancel_timeout;
+            let blow = if is_late { Blow::Kill } else { Blow::Interrupt };
+            if let Err(error) = session::signal(&app.folder, submission, blow) {
                 tracing::error!(submission = submission.id.0, "a session cannot be stopped: {error:#}");
             }
         }
@@ -169,7 +173,7 @@ async fn record(app: &App, id: SubmissionId, exit: Exit) -> anyhow::Result<()> {
         asked: submission.asked,
         attempts: submission.attempts,
         iterations: submission.iterations,
-        now_ms: now_ms(),
+        now_ms: app.clock.now_ms(),
     };
     let settled = settle(&facts);
     app.queue.settle(id, &settled).await?;
@@ -197,4 +201,76 @@ async fn found(app: &App, submission: &Submission) -> anyhow::Result<Option<Foun
         reason: session.stop_reason,
         iterations: session.iterations.saturating_sub(session.unfinished),
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::sync::watch;
+    use tokio::task::yield_now;
+
+    use super::*;
+    use crate::domain::submission::SessionRequest;
+    use crate::service::app::Clock;
+    use crate::service::folder::StateFolder;
+    use crate::service::http::places::Places;
+    use crate::service::metrics::Metrics;
+    use crate::service::projects::Projects;
+    use crate::service::schedule::Room;
+    use crate::store::queue::{NewSubmission, Queue};
+
+    async fn app(folder: &Path) -> Arc<App> {
+        let (project, state) = (folder.join("p"), folder.join("s"));
+        std::fs::create_dir(&project).unwrap();
+        std::fs::write(project.join("config.toml"), "").unwrap();
+        let folder = StateFolder::claim(state).unwrap();
+        Arc::new(App {
+            queue: Queue::open(&folder.queue()).await.unwrap(),
+            folder,
+            projects: Projects::find(&[project.display().to_string()]).unwrap(),
+            room: Room { gpus: Vec::new(), virtual_slots: 1 },
+            clock: Clock::start(),
+            cancel_timeout: Duration::ZERO,
+            exe: "/no/such/program".into(),
+            changes: watch::Sender::new(0),
+            stopping: watch::Sender::new(false),
+            streams: Places::new(1),
+            connections: Places::new(1),
+            metrics: Arc::new(Metrics::default()),
+        })
+    }
+
+    #[tokio::test]
+    async fn on_a_full_disk_nothing_starts_and_no_change_is_a_reason_to_try_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let app = app(folder.path()).await;
+        let new = NewSubmission {
+            uid: "u".to_owned(),
+            project: app.projects.iter().next().unwrap().folder().to_owned(),
+            request: SessionRequest::default(),
+            device: "virtual".to_owned(),
+            priority: 0,
+            client: "local".to_owned(),
+            idempotency_key: None,
+        };
+        let (submission, _) = app.queue.submit(&new).await.unwrap();
+        let tries = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&tries);
+        app.queue.on_commit(move || counted.fetch_add(1, Ordering::Relaxed) == usize::MAX).await;
+
+        let running = tokio::spawn(run(Arc::clone(&app)));
+        while tries.load(Ordering::Relaxed) == 0 {
+            yield_now().await;
+        }
+        for _ in 0..1000 {
+            app.note_change();
+            yield_now().await;
+        }
+        assert_eq!(tries.load(Ordering::Relaxed), 1);
+        assert_eq!(app.queue.get(submission.id).await.unwrap(), Some(submission.clone()));
+        assert!(!app.folder.log(submission.id).path().exists(), "no process was started");
+        app.stopping.send_replace(true);
+        running.await.unwrap().unwrap();
+    }
 }

@@ -125,7 +125,10 @@ fn request(state: &SessionState, challenger: &CandidateKernel) -> anyhow::Result
         accuracy: accuracy(state, &request.case.name),
         case,
         hidden,
+        far: None,
         probes: true,
+        only: None,
+        within_s: None,
         measuring: options.measuring,
         input_seed: seed("acceptance"),
     })

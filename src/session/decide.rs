@@ -17,7 +17,7 @@ use super::scaling::ExperimentDue;
 use super::state::SessionState;
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::record::{BaselineKind, Status};
-use crate::domain::stop;
+use crate::domain::stop::EarlyEnd;
 use crate::domain::variant::VariantHash;
 
 /// Iterations without a faster variant before the fastest is confirmed, over the number compiled ahead. The first half
@@ -59,8 +59,23 @@ pub(super) enum Phase {
     },
 }
 
+/// What a session says of a search that has nothing to try.
+const NOTHING_LEFT: &str = "there is nothing new left to try";
+
 /// Why a search or a session ends.
-pub(super) type Reason = Cow<'static, str>;
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Reason {
+    /// For people.
+    pub text: Cow<'static, str>,
+    /// Whether the search ended before the budget was spent, and why.
+    pub early: Option<EarlyEnd>,
+}
+
+impl From<&'static str> for Reason {
+    fn from(text: &'static str) -> Self {
+        Self { text: text.into(), early: None }
+    }
+}
 
 impl Phase {
     /// Removes the next case from the queue of finals, whose final is held or skipped.
@@ -249,10 +264,10 @@ fn search(state: &SessionState, moment: &Moment) -> Action {
         return Action::AwaitAnswer { within };
     }
     if let Some(reason) = not_worth_it(state, moment, within) {
-        return Action::EndSearch(reason.into());
+        return Action::EndSearch(Reason { text: reason.into(), early: Some(EarlyEnd::TooLittleLeft) });
     }
     if under_way.proposals == 0 {
-        return Action::EndSearch(stop::NOTHING_LEFT.into());
+        return Action::EndSearch(Reason { text: NOTHING_LEFT.into(), early: Some(EarlyEnd::NothingLeft) });
     }
     Action::Evaluate { within }
 }

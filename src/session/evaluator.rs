@@ -10,6 +10,7 @@ use tokio::sync::Mutex;
 use super::case_state::Candidate;
 use super::decide::Confirming;
 use super::duplicates::Duplicates;
+use super::first_looks::FirstLooks;
 use super::pipeline::{Assessed, Compiled};
 use super::shelf::{CandidateKernel, Kernel, Shelf};
 use super::state::SessionState;
@@ -46,6 +47,8 @@ pub(super) struct Evaluator {
     pub sanitizer: Option<SharedSanitizer>,
     /// Families with a wrong variant that was checked on the virtual GPU. One each is enough to find a compiler at fault.
     pub explained: HashSet<String>,
+    /// The families that are known to be right on hidden shapes.
+    pub first_looks: FirstLooks,
     /// The machine codes that need not be measured again.
     pub duplicates: Duplicates,
     /// The shapes on which each source has passed the acceptance checks.
@@ -102,11 +105,18 @@ pub(super) struct Evaluated {
 }
 
 impl Evaluator {
-    pub fn new(worker: Worker, sanitizer: Option<Sanitizer>, monitor: Option<Monitor>, store: Store) -> Self {
+    pub fn new(
+        worker: Worker,
+        sanitizer: Option<Sanitizer>,
+        monitor: Option<Monitor>,
+        store: Store,
+        first_looks: FirstLooks,
+    ) -> Self {
         Self {
             worker,
             sanitizer: sanitizer.map(|sanitizer| Arc::new(Mutex::new(sanitizer))),
             explained: HashSet::new(),
+            first_looks,
             duplicates: Duplicates::default(),
             proven: HashMap::new(),
             accepted_early: HashSet::new(),
@@ -142,6 +152,7 @@ impl Evaluator {
         let kernel = Kernel::of(compiled);
         if let Some(kernel) = &kernel {
             self.explain(state, kernel, &mut evaluation).await?;
+            self.look_first(state, kernel, compiled.proposal.purpose, &mut evaluation).await?;
         }
         let mut disqualified = Vec::new();
         if let Some(kernel) = &kernel {

@@ -376,6 +376,7 @@ fn findings(
         counters: None,
         ablations: history.ablations_of(&kernel.variant.hash, &case.name),
         scaling: &scaling(state, setup, &kernel.variant.hash, &case.name),
+        trials: &history.trials(&case.name),
         families: &families,
         fast: &fast,
     })

@@ -33,6 +33,8 @@ pub struct Options {
     pub rate: Rate,
     /// How to measure, and when a faster time counts.
     pub measuring: Measuring,
+    /// The time for the first look at families that optloop does not ship.
+    pub first_look: Duration,
     /// The largest share of the time budget for reading hardware counters.
     pub counters_share: f64,
     /// The largest share of the time budget for ablations.

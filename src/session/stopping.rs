@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::meter::Time;
 use super::state::SessionState;
-use crate::domain::stop::TOO_LITTLE_LEFT;
 
 /// Variants that must have been timed on each case before the rest is judged.
 const MIN_TRIES: u64 = 30;
@@ -48,7 +47,7 @@ impl Forecast {
         // Rounded down, because "0.50%, which is less than 0.50%" would be no reason.
         let percent = (gain * 1e4).floor() / 100.0;
         format!(
-            "the remaining {saved}{money} are expected to gain {percent:.2}%{}, which is less than {:.2}% {TOO_LITTLE_LEFT}",
+            "the remaining {saved}{money} are expected to gain {percent:.2}%{}, which is less than {:.2}% (stop.min_gain)",
             per_usd.unwrap_or_default(),
             min_gain * 100.0
         )

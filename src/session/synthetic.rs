@@ -67,6 +67,7 @@ pub(super) fn setup() -> SessionSetup {
             least_chance: 0.0,
             rate: Rate { gpu_usd_per_hour: 0.0 },
             measuring,
+            first_look: Duration::ZERO,
             counters_share: 0.0,
             ablations_share: 0.0,
             compilations: 2,

@@ -18,10 +18,11 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// Returns the JSON bytes of a file, which may be compressed with gzip. The error is one sentence without the file's
 /// name.
 pub(super) fn json_bytes(path: &Path) -> Result<Vec<u8>, String> {
-    let file = File::open(path).map_err(|error| error.to_string())?;
-    if !file.metadata().map_err(|error| error.to_string())?.is_file() {
+    // Opening a pipe would wait for its other end.
+    if !std::fs::metadata(path).map_err(|error| error.to_string())?.is_file() {
         return Err("it is not a file".to_owned());
     }
+    let file = File::open(path).map_err(|error| error.to_string())?;
     let bytes = at_most(file, MAX_FILE_BYTES).map_err(|error| error.to_string())?;
     let bytes = bytes.ok_or_else(|| format!("it is larger than the limit of {} MiB", MAX_FILE_BYTES >> 20))?;
     let is_gzip = bytes.starts_with(&GZIP);

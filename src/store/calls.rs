@@ -29,10 +29,10 @@ pub struct NewCall<'a> {
 }
 
 impl Store {
-    /// Records that a call begins, before anything is sent. Returns its number.
+    /// Records that a call begins, before anything is sent. Returns its number once its reserve is on the disk.
     pub async fn begin_call(&self, session: SessionId, new: &NewCall<'_>) -> Result<CallId, StoreError> {
         let NewCall { request, subject, reserve, is_retry, after } = new;
-        let id: i64 = sqlx::query_scalar(
+        let query = sqlx::query_scalar(
             "INSERT INTO model_calls (session_id, purpose, ordinal, model, subject, prompt, reserve_micro_usd, is_retry,
                                       asked_after, begun_at)
              VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
@@ -46,9 +46,8 @@ impl Store {
         .bind(signed("reserve_micro_usd", reserve.0)?)
         .bind(is_retry)
         .bind(signed("asked_after", *after)?)
-        .bind(now()?)
-        .fetch_one(&self.pool)
-        .await?;
+        .bind(now()?);
+        let id: i64 = self.write(async |connection| Ok(query.fetch_one(connection).await?)).await?;
         Ok(CallId(id))
     }
 

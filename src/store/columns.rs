@@ -6,7 +6,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
-use time::OffsetDateTime;
 use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 
@@ -15,6 +14,7 @@ use crate::domain::correctness::Correctness;
 use crate::domain::evaluation::Outcome;
 use crate::domain::hypothesis::Reference;
 use crate::domain::ids::IterationId;
+use crate::domain::instant;
 use crate::domain::statistics::Interval;
 use crate::domain::timing::Timing;
 use crate::secrets;
@@ -25,7 +25,7 @@ const INSTANT: &[BorrowedFormatItem<'_>] =
 
 /// Returns the current instant.
 pub(super) fn now() -> Result<String, StoreError> {
-    OffsetDateTime::now_utc().format(INSTANT).map_err(|error| unreadable("instant", error))
+    instant::now().format(INSTANT).map_err(|error| unreadable("instant", error))
 }
 
 /// Encodes a JSON column. Secrets of the environment are masked in its texts. Its names and numbers stay the same.

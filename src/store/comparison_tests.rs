@@ -108,7 +108,7 @@ async fn a_comparison_never_changes() {
         let error = sqlx::query(sql).execute(&store.pool).await.unwrap_err();
         assert!(matches!(StoreError::from(error), StoreError::Refused(_)), "{sql}");
     }
-    let end = store.end_session(session, Status::Finished, "done", Duration::from_secs(1), Spent::default());
+    let end = store.end_session(session, Status::Finished, ("done", None), Duration::from_secs(1), Spent::default());
     end.await.unwrap();
     let late = store.record_final(session, &comparison, iteration).await.unwrap_err();
     insta::assert_snapshot!(late, @"the store refuses the change: the session has ended");

@@ -34,22 +34,21 @@ mod readers;
 mod resume;
 mod session_page;
 mod sessions;
-mod sources;
 mod stranger;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 mod totals;
+mod transaction;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use log::LevelFilter;
-use sqlx::pool::PoolConnection;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{ConnectOptions, Sqlite, SqliteConnection, SqlitePool};
+use sqlx::{ConnectOptions, SqliteConnection, SqlitePool};
 use tempfile::TempDir;
 
 use crate::domain::names::natural;
@@ -68,6 +67,7 @@ pub use questions::IterationDetail;
 pub use resume::{Launched, Past};
 pub use session_page::SessionFilter;
 pub use sessions::NewSession;
+use transaction::Flush;
 
 /// An open store.
 #[derive(Debug, Clone)]
@@ -90,30 +90,6 @@ impl Default for Limits {
     fn default() -> Self {
         Self { max_bytes: None, busy_timeout: Duration::from_secs(30) }
     }
-}
-
-/// A connection in a transaction. A future that is dropped within a transaction closes its connection, which undoes the
-/// transaction. Otherwise the next user of the connection would write into the old transaction and lose its own writes.
-struct Begun {
-    connection: PoolConnection<Sqlite>,
-    ended: bool,
-}
-
-impl Drop for Begun {
-    fn drop(&mut self) {
-        if !self.ended {
-            self.connection.close_on_drop();
-        }
-    }
-}
-
-/// When a transaction reaches the disk. Either way, it is complete for all readers, and survives the end of its process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Flush {
-    /// At once, which takes milliseconds.
-    Now,
-    /// With the next one that is flushed. A power cut before that undoes it.
-    WithTheNext,
 }
 
 /// SQLite's own page size. The limit of a file counts in pages.
@@ -208,33 +184,12 @@ impl Store {
     }
 
     /// Does several writes as one. See [`Flush`].
-    ///
-    /// sqlx's own transactions do not fit: a full disk makes SQLite end the transaction by itself. After that, sqlx
-    /// counts one too many and refuses to begin another.
     async fn write_flushed<T>(
         &self,
         flush: Flush,
         writes: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let mut begun = Begun { connection: self.pool.acquire().await?, ended: false };
-        let connection = &mut *begun.connection;
-        if flush == Flush::WithTheNext {
-            sqlx::raw_sql("PRAGMA synchronous = NORMAL").execute(&mut *connection).await?;
-        }
-        sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut *connection).await?;
-        let written = match writes(connection).await {
-            Ok(written) => sqlx::raw_sql("COMMIT").execute(&mut *connection).await.map(|_| written).map_err(Into::into),
-            Err(error) => Err(error),
-        };
-        if written.is_err() {
-            // The transaction may have ended already. The first error is the one to report.
-            let _ = sqlx::raw_sql("ROLLBACK").execute(&mut *connection).await;
-        }
-        if flush == Flush::WithTheNext {
-            sqlx::raw_sql("PRAGMA synchronous = FULL").execute(connection).await?;
-        }
-        begun.ended = true;
-        written
+        transaction::write(&self.pool, flush, writes).await
     }
 
     /// Tells whether this is a copy, which does not change with the store.

@@ -98,7 +98,7 @@ impl Store {
             .execute(&mut *connection)
             .await?;
             sqlx::query(
-                "UPDATE sessions SET status = 'running', stop_reason = NULL, ended_at = NULL, wall_s = NULL,
+                "UPDATE sessions SET status = 'running', stop_reason = NULL, early_end = NULL, ended_at = NULL, wall_s = NULL,
                                      budget_s = ? WHERE id = ?",
             )
             .bind(budget.as_secs_f64())

@@ -12,6 +12,7 @@ use crate::domain::budget::Budget;
 use crate::domain::cost::Spent;
 use crate::domain::ids::{IterationId, SessionId};
 use crate::domain::record::{Baseline, Environment, SessionScope, SessionSummary, Status};
+use crate::domain::stop::EarlyEnd;
 
 /// What is known about a session when it starts.
 #[derive(Debug, Clone)]
@@ -37,28 +38,35 @@ pub struct NewSession {
 impl Store {
     /// Records the start of a session and returns its number.
     pub async fn begin_session(&self, session: &NewSession) -> Result<SessionId, StoreError> {
-        let environment = self.environment_id(&session.environment).await?;
         let Budget { wall, max_cost_usd, max_iterations } = session.budget;
-        let row = sqlx::query(
+        let query = sqlx::query_scalar(
             "INSERT INTO sessions (environment_id, workload, proposer, seed, budget_s, max_cost_usd, max_iterations,
                                    cases, asked, config, submission, started_at)
              VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
-        )
-        .bind(environment)
-        .bind(&session.workload)
-        .bind(&session.proposer)
-        .bind(session.seed.cast_signed())
-        .bind(wall.as_secs_f64())
-        .bind(max_cost_usd)
-        .bind(max_iterations.map(|most| signed("max_iterations", most)).transpose()?)
-        .bind(to_json("cases", &session.asked.cases.iter().map(|case| &case.name).collect::<Vec<_>>())?)
-        .bind(to_json("asked", &session.asked)?)
-        .bind(to_json("config", &session.config)?)
-        .bind(&session.submission)
-        .bind(now()?)
-        .fetch_one(&self.pool)
-        .await?;
-        Ok(row.try_get("id")?)
+        );
+        let max_iterations = max_iterations.map(|most| signed("max_iterations", most)).transpose()?;
+        let cases: Vec<_> = session.asked.cases.iter().map(|case| &case.name).collect();
+        let (cases, asked) = (to_json("cases", &cases)?, to_json("asked", &session.asked)?);
+        let config = to_json("config", &session.config)?;
+        self.write(async |connection| {
+            let id = query
+                .bind(environment_id(connection, &session.environment).await?)
+                .bind(&session.workload)
+                .bind(&session.proposer)
+                .bind(session.seed.cast_signed())
+                .bind(wall.as_secs_f64())
+                .bind(max_cost_usd)
+                .bind(max_iterations)
+                .bind(cases)
+                .bind(asked)
+                .bind(config)
+                .bind(&session.submission)
+                .bind(now()?)
+                .fetch_one(connection)
+                .await?;
+            Ok(id)
+        })
+        .await
     }
 
     /// Returns what a session was asked for. None if that was not kept yet.
@@ -67,31 +75,14 @@ impl Store {
         optional_json(&row, "asked")
     }
 
-    async fn environment_id(&self, environment: &Environment) -> Result<i64, StoreError> {
-        let hash = blake3::hash(to_json("environment", environment)?.as_bytes()).to_hex().to_string();
-        // DO NOTHING would not return the existing row. DO UPDATE does.
-        let row = sqlx::query(
-            "INSERT INTO environments (hash, device, nvrtc, optloop, torch, host) VALUES (?, ?, ?, ?, ?, ?)
-             ON CONFLICT (hash) DO UPDATE SET hash = hash RETURNING id",
-        )
-        .bind(hash)
-        .bind(to_json("device", &environment.device)?)
-        .bind(&environment.nvrtc)
-        .bind(&environment.optloop)
-        .bind(environment.torch.as_deref().map(text))
-        .bind(&environment.host)
-        .fetch_one(&self.pool)
-        .await?;
-        Ok(row.try_get("id")?)
-    }
-
-    /// Records the end of a session. `spent` is the total of the whole session. Anything beyond its iterations' costs,
-    /// such as the idle time of a rented device, becomes a cost of the session itself.
+    /// Records the end of a session, with the reason and whether its search ended before its budget was spent. `spent` is the
+    /// total of the whole session. Anything beyond its iterations' costs, such as the idle time of a rented device, becomes a
+    /// cost of the session itself.
     pub async fn end_session(
         &self,
         session: SessionId,
         status: Status,
-        stop_reason: &str,
+        (stop_reason, early_end): (&str, Option<EarlyEnd>),
         wall: Duration,
         spent: Spent,
     ) -> Result<(), StoreError> {
@@ -102,14 +93,17 @@ impl Store {
             llm_usd: (spent.llm_usd - known.llm_usd).max(0.0),
         };
         self.write(async |connection| {
-            sqlx::query("UPDATE sessions SET status = ?, stop_reason = ?, ended_at = ?, wall_s = ? WHERE id = ?")
-                .bind(status.name())
-                .bind(text(stop_reason))
-                .bind(now()?)
-                .bind(wall.as_secs_f64())
-                .bind(session)
-                .execute(&mut *connection)
-                .await?;
+            sqlx::query(
+                "UPDATE sessions SET status = ?, stop_reason = ?, early_end = ?, ended_at = ?, wall_s = ? WHERE id = ?",
+            )
+            .bind(status.name())
+            .bind(text(stop_reason))
+            .bind(early_end.map(EarlyEnd::name))
+            .bind(now()?)
+            .bind(wall.as_secs_f64())
+            .bind(session)
+            .execute(&mut *connection)
+            .await?;
             record_cost(connection, session, None, rest).await?;
             Ok(())
         })
@@ -143,13 +137,16 @@ impl Store {
 
     /// Replaces the environment of a session, once more is known about it.
     pub async fn amend_environment(&self, session: SessionId, environment: &Environment) -> Result<(), StoreError> {
-        let environment = self.environment_id(environment).await?;
-        sqlx::query("UPDATE sessions SET environment_id = ? WHERE id = ?")
-            .bind(environment)
-            .bind(session)
-            .execute(&self.pool)
-            .await?;
-        Ok(())
+        self.write(async |connection| {
+            let environment = environment_id(connection, environment).await?;
+            sqlx::query("UPDATE sessions SET environment_id = ? WHERE id = ?")
+                .bind(environment)
+                .bind(session)
+                .execute(connection)
+                .await?;
+            Ok(())
+        })
+        .await
     }
 
     /// Records the times of a case's baselines in a session, all or none. A second time of the same baseline is
@@ -353,6 +350,25 @@ impl Store {
     }
 }
 
+/// Returns the number of an environment, which it records if it is new.
+async fn environment_id(connection: &mut sqlx::SqliteConnection, environment: &Environment) -> Result<i64, StoreError> {
+    let hash = blake3::hash(to_json("environment", environment)?.as_bytes()).to_hex().to_string();
+    // DO NOTHING would not return the existing row. DO UPDATE does.
+    let id = sqlx::query_scalar(
+        "INSERT INTO environments (hash, device, nvrtc, optloop, torch, host) VALUES (?, ?, ?, ?, ?, ?)
+         ON CONFLICT (hash) DO UPDATE SET hash = hash RETURNING id",
+    )
+    .bind(hash)
+    .bind(to_json("device", &environment.device)?)
+    .bind(&environment.nvrtc)
+    .bind(&environment.optloop)
+    .bind(environment.torch.as_deref().map(text))
+    .bind(&environment.host)
+    .fetch_one(connection)
+    .await?;
+    Ok(id)
+}
+
 async fn record_baseline(
     connection: &mut sqlx::SqliteConnection,
     session: SessionId,
@@ -433,6 +449,7 @@ fn summary(row: &SqliteRow) -> Result<SessionSummary, StoreError> {
         graphs: required(name(row, "graphs")?, "graphs")?,
         status: required(name(row, "status")?, "status")?,
         stop_reason: row.try_get("stop_reason")?,
+        early_end: row.try_get::<Option<&str>, _>("early_end")?.and_then(EarlyEnd::named),
         started_at: row.try_get("started_at")?,
         ended_at: row.try_get("ended_at")?,
         budget_s: row.try_get("budget_s")?,

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use indexmap::IndexMap;
+use sqlx::SqlitePool;
 use tempfile::TempDir;
 
 use super::{Finish, NewSession, Store};
@@ -87,6 +88,12 @@ impl Scene {
         self.store.finish(iteration, &finish).await.unwrap();
         iteration
     }
+}
+
+/// Has every commit to a file pass or fail as a function says. The pool has one connection.
+pub(crate) async fn on_commit(pool: &SqlitePool, passes: impl FnMut() -> bool + Send + 'static) {
+    let mut connection = pool.acquire().await.unwrap();
+    connection.lock_handle().await.unwrap().set_commit_hook(passes);
 }
 
 /// A session on an L4.

@@ -1,8 +1,9 @@
 //! Scenarios of a store, through its public functions.
 
-use super::testing::{Scene, artifact, evaluation, finish, proposal, session, timing, wrong};
+use super::testing::{Scene, artifact, evaluation, finish, on_commit, proposal, session, timing, wrong};
 use super::*;
 use crate::domain::ablation::{Ablated, Ablation, Removed, SourceLine};
+use crate::domain::call_record::CallSubject;
 use crate::domain::check::Check;
 use crate::domain::code::CodeFigures;
 use crate::domain::cost::Spent;
@@ -13,6 +14,8 @@ use crate::domain::history::History;
 use crate::domain::ids::{IterationId, SessionId};
 use crate::domain::journal::{Begun, Concluded, Record};
 use crate::domain::launched::LaunchedKernel;
+use crate::domain::model_call::{AnswerForm, CallPurpose, ModelRequest};
+use crate::domain::money::MicroUsd;
 use crate::domain::op::Axis;
 use crate::domain::origin::{Origin, Purpose};
 use crate::domain::phase::{Phase, PhaseTime, StepTimes};
@@ -92,7 +95,11 @@ async fn a_write_that_is_dropped_half_way_is_undone_and_blocks_no_other() {
         () = changed.notified() => {}
     }
     let spent = Spent { gpu_s: 1.0, gpu_usd: 0.0, llm_usd: 0.0 };
-    scene.store.end_session(session, Status::Interrupted, "stopped", Duration::from_secs(1), spent).await.unwrap();
+    scene
+        .store
+        .end_session(session, Status::Interrupted, ("stopped", None), Duration::from_secs(1), spent)
+        .await
+        .unwrap();
     let record = scene.store.session_record(session).await.unwrap();
     assert_eq!((record.session.status, record.session.proposer.as_str()), (Status::Interrupted, "rules"));
 }
@@ -128,7 +135,7 @@ async fn a_session_is_told_from_start_to_end() {
     store.finish(third, &finish(&evaluation, &decisions)).await.unwrap();
     let spent = Spent { gpu_s: 3600.0, gpu_usd: 0.2, llm_usd: 0.06 };
     store
-        .end_session(session, Status::Finished, "its time budget is spent", Duration::from_secs(3600), spent)
+        .end_session(session, Status::Finished, ("its time budget is spent", None), Duration::from_secs(3600), spent)
         .await
         .unwrap();
 
@@ -151,6 +158,7 @@ async fn a_session_is_told_from_start_to_end() {
       "graphs": "alone",
       "status": "finished",
       "stop_reason": "its time budget is spent",
+      "early_end": null,
       "started_at": "[instant]",
       "ended_at": "[instant]",
       "budget_s": 3600.0,
@@ -403,7 +411,7 @@ async fn an_interrupted_session_may_go_on_and_a_finished_one_may_not() {
     let scene = Scene::new().await;
     let session = scene.session().await;
     let end = async |status| {
-        scene.store.end_session(session, status, "stopped", Duration::from_secs(1), Spent::default()).await
+        scene.store.end_session(session, status, ("stopped", None), Duration::from_secs(1), Spent::default()).await
     };
     end(Status::Interrupted).await.unwrap();
     end(Status::Failed).await.unwrap();
@@ -448,6 +456,48 @@ async fn the_same_machine_is_recorded_once() {
     let environments: i64 =
         sqlx::query_scalar("SELECT COUNT(*) FROM environments").fetch_one(&scene.store.pool).await.unwrap();
     assert_eq!(environments, 2);
+}
+
+/// On a full disk, the error comes with the commit, after SQLite has returned the row. A call that is not on record must
+/// not be sent, because it costs money.
+#[tokio::test]
+async fn no_session_iteration_or_call_begins_that_is_not_stored() {
+    let scene = Scene::new().await;
+    let known = scene.session().await;
+    let request = ModelRequest {
+        purpose: CallPurpose::Plan,
+        ordinal: 0,
+        model: "m".to_owned(),
+        system: String::new(),
+        cached: String::new(),
+        prompt: "?".to_owned(),
+        answer: AnswerForm { name: "a".to_owned(), description: String::new(), schema: serde_json::json!({}) },
+        max_output_tokens: 1,
+        temperature: None,
+    };
+    let call =
+        NewCall { request: &request, subject: &CallSubject::Plan, reserve: MicroUsd(8500), is_retry: false, after: 0 };
+    on_commit(&scene.store.pool, || false).await;
+    scene.store.begin_session(&session()).await.unwrap_err();
+    scene.store.begin(known, &proposal(64, None)).await.unwrap_err();
+    scene.store.begin_call(known, &call).await.unwrap_err();
+
+    on_commit(&scene.store.pool, || true).await;
+    assert_eq!(scene.store.sessions().await.unwrap().len(), 1);
+    assert!(scene.store.calls(known).await.unwrap().is_empty());
+    scene.store.begin_call(known, &call).await.unwrap();
+    assert_eq!(scene.store.calls(known).await.unwrap()[0].0.reserve, MicroUsd(8500));
+}
+
+#[tokio::test]
+async fn the_view_of_sessions_counts_no_attempt_that_a_kill_cut_off() {
+    let scene = Scene::new().await;
+    let session = scene.session().await;
+    scene.store.begin(session, &proposal(64, None)).await.unwrap();
+    scene.measured(session, 64, None, 100_000.0, Verdict::Start).await;
+    let count: i64 =
+        sqlx::query_scalar("SELECT iterations FROM v_sessions").fetch_one(&scene.store.pool).await.unwrap();
+    assert_eq!(count, 1);
 }
 
 /// What every iteration of a scene costs on the device. No dollars: a history does not know them.
@@ -499,7 +549,11 @@ async fn the_time_that_a_session_has_used_is_that_of_its_iterations_or_what_its_
     scene.measured(session, 256, Some(first), 80_000.0, Verdict::Improved).await;
     assert_eq!(used().await, 6.0);
     let spent = Spent { gpu_s: 19.0, gpu_usd: 0.02, llm_usd: 0.04 };
-    scene.store.end_session(session, Status::Interrupted, "stopped", Duration::from_secs(10), spent).await.unwrap();
+    scene
+        .store
+        .end_session(session, Status::Interrupted, ("stopped", None), Duration::from_secs(10), spent)
+        .await
+        .unwrap();
     assert_eq!(used().await, 10.0, "with what came before the first iteration and after the last");
 
     scene.store.resume_session(session, Duration::from_secs(10), hour).await.unwrap();
@@ -508,7 +562,7 @@ async fn the_time_that_a_session_has_used_is_that_of_its_iterations_or_what_its_
     assert_eq!(past.asked, self::session().asked);
     assert_eq!((past.record.session.status, past.record.session.resumptions), (Status::Running, 2));
     assert_eq!(past.record.session.cost, spent);
-    scene.store.end_session(session, Status::Finished, "done", hour, spent).await.unwrap();
+    scene.store.end_session(session, Status::Finished, ("done", None), hour, spent).await.unwrap();
     assert!(matches!(scene.store.resume_session(session, hour, hour).await, Err(StoreError::Refused(_))));
     assert_eq!(scene.store.past(session).await.unwrap().record.session.resumptions, 2, "nothing is half-written");
     assert!(matches!(scene.store.latest_unfinished().await, Err(StoreError::AllFinished)));

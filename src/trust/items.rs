@@ -10,10 +10,14 @@ use crate::domain::oracle::OracleLanguage;
 use crate::domain::workload::{BaselineKey, Workload};
 use crate::ops::{Declared, OPS_FOLDER};
 use crate::runner::baseline::{FOLDER, shipped};
+use crate::runner::device::DeviceChoice;
 
 /// Returns everything that a project chooses, for whatever verb.
 pub fn of_project(project: &Path, config: &Config, workloads: &[Workload]) -> anyhow::Result<Vec<Item>> {
     let mut items: Vec<Item> = of_store(project, config).into_iter().collect();
+    if let Ok(DeviceChoice::Replay(path)) = config.session.device.parse() {
+        items.extend(of_recording(project, &path));
+    }
     items.extend(of_interpreter(project, config)?);
     items.extend(additions(project, config));
     items.extend(of_models(project, config));
@@ -93,6 +97,15 @@ pub fn of_store(project: &Path, config: &Config) -> Option<Item> {
     let command = vec![config.store.path.clone()];
     let item = Item { kind: Kind::Store, workload: String::new(), command, files: Default::default() };
     (path.is_absolute() && !inside).then_some(item)
+}
+
+/// Returns a recording, if it is outside the project: what config.toml names as device is opened and read.
+pub fn of_recording(project: &Path, path: &Path) -> Option<Item> {
+    // A file that is missing is reported where it is opened.
+    let (project, found) = (project.canonicalize().ok()?, path.canonicalize().ok()?);
+    let command = vec![found.display().to_string()];
+    let item = Item { kind: Kind::Recording, workload: String::new(), command, files: Default::default() };
+    (!found.starts_with(project)).then_some(item)
 }
 
 /// Returns what the use of language models needs. They cost money, get the user's key, and are sent the project's work.

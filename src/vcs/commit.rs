@@ -12,8 +12,9 @@ use super::error::VcsError;
 use super::files::{self, Written};
 use super::index::LockedIndex;
 use super::journal::Journal;
+use super::locks::patiently;
 use super::winner::Winner;
-use super::{CommitId, Repo};
+use super::{CommitId, Repo, running};
 
 /// The message of a commit.
 pub(super) struct Text {
@@ -49,6 +50,7 @@ impl Repo {
     /// A file of the winner that the user has edited or staged is never overwritten. After any error, the files, the
     /// index and HEAD are as they were. Leftovers of a process that was killed half-way are undone first.
     pub fn commit_winner(&self, winner: &Winner) -> Result<CommitId, VcsError> {
+        let _running = running::begin();
         let files = self.files_of(winner)?;
         let reference = self.head_reference().map_err(VcsError::git("read HEAD"))?;
         let describe = |new_families: &[&str]| Text {
@@ -274,9 +276,9 @@ impl Repo {
     }
 }
 
-/// Locks a reference whose file is in a folder.
+/// Locks a reference whose file is in a folder, as soon as it is free.
 fn lock(locks: &mut Transaction<'_>, name: &str, folder: &Path) -> Result<(), VcsError> {
-    locks.lock_ref(name).map_err(|error| match error.code() {
+    patiently(|| locks.lock_ref(name)).map_err(|error| match error.code() {
         ErrorCode::Locked => VcsError::Locked(folder.join(format!("{name}.lock"))),
         _ => VcsError::git("lock the branch")(error),
     })

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use git2::{Branch, Commit, ErrorCode, Repository};
 
 use super::error::VcsError;
-use super::{CommitId, Repo};
+use super::locks::patiently;
+use super::{CommitId, Repo, running};
 
 /// What the names of branches begin with.
 const BRANCHES: &str = "refs/heads/";
@@ -40,6 +41,7 @@ impl Repo {
     /// Returns where a session commits: to the branch with the given name, else to the one that is checked out, else to
     /// the detached HEAD. A branch that is missing is to be created at HEAD. Changes nothing.
     pub fn destination(&self, branch: Option<&str>) -> Result<Destination, VcsError> {
+        let _running = running::begin();
         let head = self.head_reference().map_err(VcsError::git("read HEAD"))?;
         let Some(branch) = branch else { return Ok(Destination { reference: head, is_new: false }) };
         let reference = format!("{BRANCHES}{branch}");
@@ -59,8 +61,9 @@ impl Repo {
 
     /// Creates the branch of a destination at HEAD, if it is new. HEAD, the index and the working tree stay as they are.
     pub fn create(&self, destination: &Destination) -> Result<(), VcsError> {
+        let _running = running::begin();
         let Some(head) = self.head_commit()?.filter(|_| destination.is_new) else { return Ok(()) };
-        match self.git.branch(destination.name(), &head, false) {
+        match patiently(|| self.git.branch(destination.name(), &head, false)) {
             Err(error) if error.code() != ErrorCode::Exists => Err(VcsError::git("create the branch")(error)),
             _ => Ok(()),
         }
@@ -68,6 +71,7 @@ impl Repo {
 
     /// Describes a destination, as in `branch main of /project`.
     pub fn describe(&self, destination: &Destination) -> String {
+        let _running = running::begin();
         let (name, here) = (destination.name(), self.workdir.display());
         let is_head = self.head_reference().is_ok_and(|head| head == destination.reference);
         match destination {
@@ -89,6 +93,7 @@ impl Repo {
 
     /// Returns the commit of a reference. None if there is none.
     pub fn commit_at(&self, reference: &str) -> Option<CommitId> {
+        let _running = running::begin();
         let commit = self.tip(reference).ok()??;
         Some(CommitId(commit.id().to_string()))
     }

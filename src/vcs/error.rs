@@ -21,6 +21,9 @@ pub enum VcsError {
     /// git would write outside the repository.
     #[error("`{}` leads out of the repository's folder, and commits would be written there: remove the link", .0.display())]
     Linked(PathBuf),
+    /// git would wait for the other end.
+    #[error("`{}` is a pipe or a device, which git would wait for: remove it", .0.display())]
+    Waits(PathBuf),
     /// The user is in the middle of a git operation.
     #[error("a {0} is in progress: finish it or abort it")]
     Busy(&'static str),

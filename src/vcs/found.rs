@@ -4,7 +4,7 @@ use std::path::Path;
 
 use git2::Commit;
 
-use super::{CommitId, Repo, VcsError};
+use super::{CommitId, Repo, VcsError, running};
 use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::sidecar::Sidecar;
 use crate::domain::variant::VariantHash;
@@ -33,6 +33,7 @@ impl Repo {
     /// Sessions of another project or store have the same numbers, so the caller checks each winner against its own
     /// records.
     pub fn commits_of(&self, session: SessionId, reference: &str) -> Result<Vec<FoundBy>, VcsError> {
+        let _running = running::begin();
         let doing = || VcsError::git("read the history");
         let tips = [self.tip(reference)?, self.head_commit()?];
         let mut walk = self.git.revwalk().map_err(doing())?;
@@ -57,6 +58,7 @@ impl Repo {
     ///
     /// Where a parent has the same file, the file is that parent's. So a merge introduces only what it changes itself.
     pub fn introduced(&self, sidecar: &Path, variant: &VariantHash) -> Result<Option<CommitId>, VcsError> {
+        let _running = running::begin();
         let path = self.project.join(sidecar);
         let Some(mut commit) = self.head_commit()? else { return Ok(None) };
         let read = |commit: &Commit<'_>| Ok(commit.tree()?.get_path(&path).ok().map(|entry| entry.id()));

@@ -6,24 +6,19 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::thread;
-use std::time::Duration;
 
 use git2::{Commit, Reference};
 
 use super::destination::Destination;
 use super::error::VcsError;
 use super::found::{FoundBy, told};
+use super::locks::{self, patiently};
 use super::winner::Winner;
-use super::{CommitId, Repo};
+use super::{CommitId, Repo, running};
 use crate::domain::ids::SessionId;
 
 /// Where the references of sessions are.
 const FOLDER: &str = "refs/optloop";
-
-/// How often the lock of a session's reference is looked at, which takes a second together. `git gc` and `git update-ref`
-/// hold it for some milliseconds.
-const LOCK_TRIES: u32 = 20;
-const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
 /// Returns a new name for the reference of a session. Other stores have sessions of the same number, so a random number
 /// is part of it.
@@ -46,6 +41,7 @@ impl Repo {
     /// Keeps a winner under the reference of its session, upon those that are kept there already. The first one is a
     /// child of the destination's commit.
     pub fn keep(&self, reference: &str, destination: &Destination, winner: &Winner) -> Result<CommitId, VcsError> {
+        let _running = running::begin();
         let kept = self.tip(reference)?;
         let parent = match &kept {
             Some(kept) => Some(kept.clone()),
@@ -66,6 +62,7 @@ impl Repo {
 
     /// Returns what is kept under the reference of a session.
     pub fn kept(&self, reference: &str, session: SessionId) -> Result<Kept, VcsError> {
+        let _running = running::begin();
         let Some(mut commit) = self.tip(reference)? else { return Ok(Kept::default()) };
         let mut kept = Kept { tip: Some(CommitId(commit.id().to_string())), ..Kept::default() };
         loop {
@@ -83,16 +80,17 @@ impl Repo {
     /// Removes the lock of a session's reference if a killed process has left it. No other optloop moves that reference, so
     /// a killed process has left a lock that stays.
     pub fn unlock_kept(&self, reference: &str) -> Result<(), VcsError> {
+        let _running = running::begin();
         // The store may come from a stranger, and the name becomes a path.
         if !reference.starts_with(FOLDER) || !Reference::is_valid_name(reference) {
             return Ok(());
         }
         let lock = self.git.commondir().join(format!("{reference}.lock"));
-        for _ in 0..LOCK_TRIES {
+        for _ in 0..locks::TRIES {
             if !lock.exists() {
                 return Ok(());
             }
-            thread::sleep(LOCK_PAUSE);
+            thread::sleep(locks::PAUSE);
         }
         match fs::remove_file(&lock) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(VcsError::file("remove", &lock)(error)),
@@ -102,11 +100,12 @@ impl Repo {
 
     /// Removes the reference of a session. What no branch has of it is lost with the next garbage collection.
     pub fn drop_kept(&self, reference: &str) -> Result<(), VcsError> {
+        let _running = running::begin();
         if self.tip(reference)?.is_none() {
             return Ok(());
         }
         let doing = || VcsError::git("remove the session's reference");
-        self.git.find_reference(reference).and_then(|mut found| found.delete()).map_err(doing())
+        patiently(|| self.git.find_reference(reference).and_then(|mut found| found.delete())).map_err(doing())
     }
 
     /// Returns the commit that a destination has, else HEAD's: the branch may have been deleted.
@@ -126,10 +125,10 @@ impl Repo {
         summary: &str,
     ) -> Result<(), VcsError> {
         let reason = format!("optloop: {summary}");
-        let moved = match from {
+        let moved = patiently(|| match from {
             Some(from) => self.git.reference_matching(reference, to, true, from.id(), &reason),
             None => self.git.reference(reference, to, false, &reason),
-        };
+        });
         moved.map(drop).map_err(VcsError::git("move the session's reference"))
     }
 }

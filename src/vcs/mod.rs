@@ -24,8 +24,10 @@ mod index;
 mod journal;
 mod kept;
 mod links;
+mod locks;
 mod new_family;
 mod recovery;
+mod running;
 mod session_commit;
 #[cfg(test)]
 mod tests;
@@ -45,6 +47,7 @@ pub use self::error::VcsError;
 pub use self::family::FamilyFiles;
 pub use self::found::FoundBy;
 pub use self::kept::{Kept, new_reference};
+pub use self::running::running_for;
 pub use self::session_commit::{SessionCommit, SessionCommitted, SessionWinner};
 pub use self::winner::{BaselineTime, Earlier, Figures, TimedBy, Winner};
 pub use self::winners_of::WinnerInCommit;
@@ -86,8 +89,10 @@ fn flush(git: &Repository) -> Result<(), VcsError> {
 impl Repo {
     /// Returns the repository around a project's folder.
     pub fn discover(project_dir: &Path) -> Result<Self, VcsError> {
+        let _running = running::begin();
         let resolve = |path: &Path| path.canonicalize().map_err(VcsError::file("find", path));
         let project_dir = resolve(project_dir)?;
+        links::check_kinds(&project_dir)?;
         let git = Repository::discover(&project_dir).map_err(|error| match error.code() {
             ErrorCode::NotFound => VcsError::NoRepository(project_dir.clone()),
             ErrorCode::Owner => VcsError::Untrusted(project_dir.clone()),
@@ -103,11 +108,13 @@ impl Repo {
 
     /// Makes an empty repository in a folder.
     pub fn init(folder: &Path) -> Result<(), VcsError> {
+        let _running = running::begin();
         Repository::init(folder).map(drop).map_err(VcsError::git("make a repository"))
     }
 
     /// Returns HEAD's commit. None before the first one.
     pub fn head(&self) -> Option<CommitId> {
+        let _running = running::begin();
         let commit = self.git.head().ok()?.peel_to_commit().ok()?;
         Some(CommitId(commit.id().to_string()))
     }

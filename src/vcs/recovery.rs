@@ -5,15 +5,16 @@ use std::path::Path;
 
 use git2::{ObjectType, Oid};
 
-use super::Repo;
 use super::error::VcsError;
 use super::files;
 use super::index::{self, LockedIndex};
+use super::{Repo, running};
 
 impl Repo {
     /// Undoes the leftovers of an optloop that was killed in the middle of a commit: locks, and files that no commit
     /// holds. Leaves everything of other programs.
     pub fn recover(&self) -> Result<(), VcsError> {
+        let _running = running::begin();
         index::sweep(self.git.path());
         let Some((mut index, journal)) = LockedIndex::take_over(self.git.path())? else { return Ok(()) };
         let since = fs::metadata(index.lock_path()).and_then(|found| found.modified());

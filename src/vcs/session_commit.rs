@@ -10,8 +10,9 @@ use super::destination::Destination;
 use super::error::VcsError;
 use super::family::FamilyFiles;
 use super::winner::{Earlier, us};
-use super::{CommitId, Repo};
+use super::{CommitId, Repo, running};
 use crate::domain::device::{DeviceKey, TimeSource};
+use crate::domain::escape::git;
 use crate::domain::gain::CaseGain;
 use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::record::BaselineKind;
@@ -77,6 +78,7 @@ impl Repo {
         destination: &Destination,
         session: &SessionCommit<'_>,
     ) -> Result<SessionCommitted, VcsError> {
+        let _running = running::begin();
         let kept = self.tip(session.kept_under)?.ok_or_else(|| VcsError::gone(session.kept_under))?;
         let tree = self.tree_of(Some(&kept))?;
         let files = |winner| Ok((winner, self.kept_files(session, winner, &tree)?));
@@ -190,7 +192,7 @@ impl SessionCommit<'_> {
             line("~ ratio across two runs; all others are from a single run".to_owned());
         }
         let graphs = if self.graphs.is_alone() { "" } else { ", other graphs loaded" };
-        line(format!("\nDevice:  {}, {}{graphs}", self.device_name, self.time_source.name()));
+        line(format!("\nDevice:  {}, {}{graphs}", git(self.device_name), self.time_source.name()));
         line(format!("Session: {}", self.session));
         if !new_families.is_empty() {
             line(format!("New:     {}, which a language model wrote", new_families.join(", ")));
@@ -221,7 +223,7 @@ impl SessionWinner {
     /// Describes the winner in the form that [`super::found::told`] reads.
     fn describe(&self, files: &WinnerFiles) -> String {
         let variant = &files.sidecar.variant;
-        let earlier = self.earlier.as_ref().map(|earlier| format!(", found by {}", earlier.describe()));
+        let earlier = self.earlier.as_ref().map(|earlier| format!(", found by {}", git(&earlier.describe())));
         format!(
             "{}: iteration {}, variant {}, {} {}{}",
             self.gain.case,
@@ -272,7 +274,7 @@ fn row(gain: &CaseGain, is_modelled: bool) -> [String; 7] {
         ratio(gain.gain, gain.gain_ci),
         match gain.baseline_kind {
             Some(BaselineKind::InitialKernel) => "initial kernel".to_owned(),
-            _ => gain.baseline.clone().unwrap_or_else(|| "-".to_owned()),
+            _ => gain.baseline.as_deref().map_or_else(|| "-".to_owned(), git),
         },
         time(gain.baseline_us),
         ratio(gain.over_baseline, gain.over_baseline_ci),

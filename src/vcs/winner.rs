@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::{CommitId, FamilyFiles};
 use crate::domain::comparison::{Comparison, Role};
 use crate::domain::device::{DeviceKey, TimeSource};
+use crate::domain::escape::git;
 use crate::domain::ids::{IterationId, SessionId};
 use crate::domain::record::Baseline;
 use crate::domain::sampling::MIN_SAMPLES;
@@ -129,7 +130,7 @@ impl Winner {
         let mut text = format!("{}\n\n", self.summary());
         let mut line = |label: &str, value: String| {
             // Writing to a string cannot fail.
-            let _ = writeln!(text, "{:<12}{value}", format!("{label}:"));
+            let _ = writeln!(text, "{:<12}{}", format!("{label}:"), git(&value));
         };
         let new = if has_new_family { ", new: committed with its family, which a language model wrote" } else { "" };
         line("Family", format!("{}{new}", variant.family));

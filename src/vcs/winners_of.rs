@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use git2::{Commit, Tree};
 
-use super::{CommitId, Repo, VcsError};
+use super::{CommitId, Repo, VcsError, running};
 use crate::domain::device::DeviceKey;
 use crate::domain::ids::CaseName;
 
@@ -30,6 +30,7 @@ impl Repo {
     /// Returns the commit of a name, and the winners that it added or changed. Those are the winners whose source or
     /// sidecar differs from its first parent's.
     pub fn winners_of(&self, name: &str) -> Result<(CommitId, Vec<WinnerInCommit>), VcsError> {
+        let _running = running::begin();
         let commit = self
             .git
             .revparse_single(name)

@@ -14,7 +14,7 @@ from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint, c
 from dataclasses import dataclass
 
 # Numbers of cuda.h.
-MAP_DTYPES = {"f16": 6, "bf16": 9, "f32": 7, "f64": 8, "i32": 3}
+MAP_DTYPES = {"f16": 6, "bf16": 9, "f32": 7, "f64": 8, "i32": 3, "u32": 2, "i64": 5}
 # Copies do not interpret bytes, so every 8-bit type is this one.
 MAP_BYTES = 0
 MAP_SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}

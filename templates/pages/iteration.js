@@ -25,6 +25,15 @@ const KERNELS = [
   { title: "stack", cell: (row) => `${row.stack_bytes} B`, figures: true },
 ];
 
+const CAUSES = [
+  { title: "case", cell: (row) => row.case },
+  { title: "cause", cell: (row) => row.cause },
+  { title: "evidence", cell: (row) => row.evidence.map(({ supports, text }) => (supports ? text : `against: ${text}`)).join("; ") },
+  { title: "gain", cell: (row) => (row.gain > 1 ? times(row.gain) : "not known"), figures: true },
+  { title: "confidence", cell: (row) => row.confidence },
+  { title: "experiments say", cell: (row) => (row.tested.iteration ? `${row.tested.status.replaceAll("_", " ")}, iteration ${row.tested.iteration}` : "not tested") },
+];
+
 function hypothesis({ hypothesis: { claim, evidence, mechanism, predicted, reference, relative_to: relative }, actual, score }) {
   const over = relative ? `iteration ${relative}` : `the ${reference.replaceAll("_", " ")}`;
   return [
@@ -35,6 +44,8 @@ function hypothesis({ hypothesis: { claim, evidence, mechanism, predicted, refer
   ];
 }
 
+const causes = (diagnoses) => diagnoses.flatMap(({ case: name, findings }) => findings.map((found) => ({ ...found, case: name })));
+
 const measurements = (rows) => rows.flatMap((row) => {
   const drawn = [["screening run", row.screening], ["comparison", row.confirmation]].filter(([, taken]) => taken?.samples_ns?.length);
   return drawn.map(([name, taken]) => h("figure", null, h("figcaption", null, `${row.case}, ${name}`), strip(`${row.case}, ${name}`, taken)));
@@ -42,7 +53,7 @@ const measurements = (rows) => rows.flatMap((row) => {
 
 export async function iteration([project, number], query, signal) {
   const at = (...more) => address(["projects", project, "iterations", number, ...more]);
-  const [{ iteration: row, times: rows, source: code, artifact, compile_log: log }, { against, cases, diff }] =
+  const [{ iteration: row, times: rows, diagnoses, source: code, artifact, compile_log: log }, { against, cases, diff }] =
     await Promise.all([get(at(), signal), get(at("diff"), signal)]);
   const { outcome } = row;
   return {
@@ -55,6 +66,7 @@ export async function iteration([project, number], query, signal) {
         row.parent ? [", made from ", link(address(["projects", project, "iterations", String(row.parent)]), `iteration ${row.parent}`)] : "",
         cases.length ? [" (", link(address(["projects", project, "compare"], { what: "iterations", a: String(row.parent), b: number, case: cases[0] }), "compare"), ")"] : "", "."),
       hypothesis(row), h("h2", null, "Measurements"), table("Measurements", TIMES, rows, "No case was measured."), measurements(row.measurements),
+      h("h2", null, "Causes of lost time"), table("Causes of lost time", CAUSES, causes(diagnoses), "No rule found one."),
       h("h2", null, against ? `Difference from iteration ${against}` : "Difference from its parent"),
       diff ? difference(diff) : h("p", { class: "note" }, against ? "The sources are equal." : "It has no parent."),
       h("h2", null, "Compiler"), table("Kernels", KERNELS, artifact?.kernels ?? [], "It was not compiled."),

@@ -18,7 +18,7 @@ class Dtype:
 
 float16, bfloat16, float32, float64 = Dtype("float16", 2), Dtype("bfloat16", 2), Dtype("float32", 4), Dtype("float64", 8)
 float8_e4m3fn, float8_e5m2, int8, uint8 = (Dtype(name, 1) for name in ("float8_e4m3fn", "float8_e5m2", "int8", "uint8"))
-int32, bool = Dtype("int32", 4), Dtype("bool", 1)
+int32, int64, bool = Dtype("int32", 4), Dtype("int64", 8), Dtype("bool", 1)
 
 
 class Tensor:

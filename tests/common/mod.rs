@@ -112,7 +112,9 @@ impl Sandbox {
         let _stopwatch = times::Stopwatch::start();
         let sandbox = Self { folder: tempfile::tempdir().unwrap(), state: tempfile::tempdir().unwrap(), _stopwatch };
         // The simplest proposer, so that scenarios about other things do not change with the default one.
-        let config = "[session]\nproposer = 'local'\n[benchmark]\nscreening_samples = 20\nconfirmation_samples = 40\n";
+        // Few scenarios are about the first look at a family, which would take as long as the rest.
+        let config = "[session]\nproposer = 'local'\n[validate]\nfirst_look_share = 0\n\
+                      [benchmark]\nscreening_samples = 20\nconfirmation_samples = 40\n";
         sandbox.write("config.toml", config);
         sandbox.write(".gitignore", "/.optloop/\n");
         sandbox.write("kernels/workloads/small.toml", WORKLOAD);

@@ -134,7 +134,7 @@ fn what_a_kernel_lacks_is_said_at_once_and_nothing_is_written() {
     insta::assert_snapshot!(refused(LAYER_NORM, &[&all[..], &["--values", "TILE=1,2"]].concat()), @"error: layer_norm.cu: --values TILE: the source has no such #define, constant or unroll factor");
     insta::assert_snapshot!(refused(LAYER_NORM, &[&REST[..], &["--case", "R=4"]].concat()), @"error: layer_norm.cu: case 1: it lacks N (from a parameter of the kernel)");
     insta::assert_snapshot!(with("float* y", "const float* y"), @"error: layer_norm.cu: line 8: `layer_norm` has no output: every pointer is const or an input");
-    insta::assert_snapshot!(with("const float *w", "const long *w"), @"error: layer_norm.cu: line 8: parameter `w` of `layer_norm`: `const long*` is not supported: use a pointer to float, double, __half, __nv_bfloat16, __nv_fp8_e4m3, int, unsigned char or bool");
+    insta::assert_snapshot!(with("const float *w", "const short *w"), @"error: layer_norm.cu: line 8: parameter `w` of `layer_norm`: `const short*` is not supported: use a pointer to float, double, __half, __nv_bfloat16, __nv_fp8_e4m3, int, unsigned, long long, unsigned char or bool");
     insta::assert_snapshot!(with("const float *w", "const int *w"), @"error: layer_norm.cu does not say everything that a launch needs; add --contents w=integers:0:N-1 (the whole numbers in `w`)");
     insta::assert_snapshot!(refused(LAYER_NORM, &[&all[..], &["--zero", "x"]].concat()), @"error: layer_norm.cu: --zero x: the kernel has no output of that name");
     insta::assert_snapshot!(refused(LAYER_NORM, &[&all[..], &["--scratch", "x=N"]].concat()), @"error: layer_norm.cu: --scratch x: the kernel has no pointer of that name that it may write");
@@ -229,7 +229,7 @@ fn kernels_of_all_kinds_go_from_add_to_a_faster_winner() {
 #[test]
 fn a_winner_with_tensors_of_several_types_is_reproduced() {
     let sandbox = project();
-    for ((name, options), (case, dtype)) in STRANGERS.iter().zip([("n50000", "i32"), ("r8n4096", "f32")]) {
+    for ((name, options), (case, dtype)) in STRANGERS.iter().zip([("n50000", "u32"), ("r8n4096", "f32")]) {
         for file in [format!("{name}.cu"), format!("{name}.py")] {
             let text = std::fs::read_to_string(Path::new(file!()).with_file_name(&file)).unwrap();
             sandbox.write(&format!("mine/{file}"), &text);

@@ -54,7 +54,7 @@ fn a_file_that_does_not_fit_is_one_sentence() {
     insta::assert_snapshot!(refused("<f4", "(64,)", "dtype = \"f16\"\n"), @"error: PROJECT/kernels/workloads/small.toml: PROJECT/kernels/ops/rms-norm/op.toml: tensor `w`: it is declared as f16, but weight.npy has f32");
     insta::assert_snapshot!(refused("<f4", "(8, 8)", f32), @"error: PROJECT/kernels/workloads/small.toml: case `r4n64`: tensor `w` has the shape [64], but its file has [8, 8]");
     insta::assert_snapshot!(refused("<f4", "(65,)", f32), @"error: PROJECT/kernels/workloads/small.toml: PROJECT/kernels/ops/rms-norm/op.toml: tensor `w`: weight.npy is shorter or longer than its header says");
-    insta::assert_snapshot!(refused("<i8", "(64,)", f32), @"error: PROJECT/kernels/workloads/small.toml: PROJECT/kernels/ops/rms-norm/op.toml: tensor `w`: weight.npy has elements of type <i8, which is not supported");
+    insta::assert_snapshot!(refused("<u8", "(64,)", f32), @"error: PROJECT/kernels/workloads/small.toml: PROJECT/kernels/ops/rms-norm/op.toml: tensor `w`: weight.npy has elements of type <u8, which is not supported");
     let sandbox = with_file("<f4", "(64,)", f32);
     sandbox.replace("kernels/ops/rms-norm/op.toml", "weight.npy", "../weight.npy");
     let (_, _, said) = call(&sandbox, &["start", "--workload", "small", "--device", "fake", "--budget", "5s"]);

@@ -6,8 +6,10 @@ mod checking;
 mod cuda_oracle;
 mod examples;
 mod files;
+mod first_look;
 mod importing;
 mod in_place;
+mod integers;
 mod tutorial;
 
 use std::path::{Path, PathBuf};

@@ -1,6 +1,7 @@
 //! Sessions that were killed or failed, and how they resume, on the fake device, through the command line.
 
 mod disk;
+mod git;
 mod killed;
 mod record;
 mod resumed;

@@ -197,8 +197,11 @@ fn declared(baseline: &str) -> Sandbox {
 #[test]
 fn an_op_that_a_project_declares_is_exported_with_all_its_tensors() {
     let sandbox = declared("baseline = { torch = \"(x * eps, x[:, 0])\" }");
+    let refused = sandbox.fails(&["export", "small", "--to", "torch"]);
+    assert!(refused.contains("what you have not trusted: ") && refused.contains("(x * eps, x[:, 0])"), "{refused}");
+    assert!(!sandbox.path("small").exists());
     for to in ["torch", "python", "c"] {
-        sandbox.succeeds(&["export", "small", "--to", to, "--output", to]);
+        sandbox.succeeds(&["export", "small", "--to", to, "--output", to, "--trust"]);
         compiles(&sandbox.path(to));
     }
     let code = fs::read_to_string(sandbox.path("torch/small/__init__.py")).unwrap();
@@ -224,7 +227,7 @@ fn what_an_op_updates_in_place_is_declared_to_pytorch() {
     let sidecar = format!("{H200}/small/r8.json");
     sandbox.replace(&sidecar, r#""role":"input","shape":[8,64]"#, r#""role":"in-place","shape":[8,64]"#);
     for to in ["torch", "python", "c"] {
-        sandbox.succeeds(&["export", "small", "--to", to, "--output", to]);
+        sandbox.succeeds(&["export", "small", "--to", to, "--output", to, "--trust"]);
         compiles(&sandbox.path(to));
     }
     let code = fs::read_to_string(sandbox.path("torch/small/__init__.py")).unwrap();
@@ -350,5 +353,5 @@ fn winners_that_cannot_be_used_are_refused() {
     sandbox.replace("kernels/ops/add-norm/op.toml", "dims.MODE", "dims.stream");
     sandbox.replace("kernels/workloads/small.toml", "MODE", "stream");
     sandbox.replace(&format!("{H200}/small/r8.json"), "MODE", "stream");
-    insta::assert_snapshot!(sandbox.fails(&["export", "small", "--to", "python"]), @"2 error: op `add-norm` has a tensor or dimension `stream`, and exported modules use this name themselves: rename it");
+    insta::assert_snapshot!(sandbox.fails(&["export", "small", "--to", "python"]), @"2 error: op `add-norm` has a tensor or dimension `stream`, and exported modules cannot have this name: rename it");
 }

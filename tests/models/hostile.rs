@@ -57,7 +57,7 @@ fn injected_text_stays_data_in_prompts_reports_and_at_the_terminal() {
         assert_eq!(ended.tried()[0], "rejected_by_compiler");
         assert!(!ended.said.contains('\u{1b}'), "{}", ended.said);
         let told = |format: &str| scenario.sandbox.succeeds(&["report", "--format", format]);
-        let markdown = ["md", "md-details", "html"].map(told).concat();
+        let markdown = ["md", "html"].map(told).concat();
         assert!(!markdown.contains("<script>"), "{markdown}");
         for request in scenario.server.requests() {
             let body = request.body.to_string();

@@ -1,6 +1,7 @@
 //! A service through its real program and real sockets, on the fake device.
 
 mod api;
+mod disk;
 mod events;
 mod kills;
 mod notify;

@@ -74,6 +74,11 @@ impl<'a> Service<'a> {
         &self.address
     }
 
+    /// Returns the process ID.
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Connects to the service.
     pub fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(&self.address).unwrap();

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::running::{Service, on_the_fake_device};
+use super::running::{Service, kill, on_the_fake_device, session_process};
 use crate::common::Sandbox;
 
 const SUBMISSIONS: &str = "/api/v1/submissions";
@@ -116,6 +116,20 @@ fn a_stopped_session_is_resumed_and_ends_once() {
     assert_eq!((&end["state"], &end["iterations"], &end["session"]), (&json!("ended"), &json!(40), &json!(1)), "{end}");
     insta::assert_snapshot!(post("resume").error(), @"409 session 1 is finished: hand in another one");
     insta::assert_snapshot!(service.post("/api/v1/submissions/9/cancel", &json!({})).error(), @"404 there is no submission 9 (GET /api/v1/submissions lists them)");
+}
+
+#[test]
+fn a_cancelled_session_that_does_not_end_is_killed_and_the_queue_goes_on() {
+    let sandbox = Sandbox::new();
+    let service = Service::start_with(&sandbox, &["--cancel-timeout", "100ms"]);
+    let first = service.submit(long())["id"].clone();
+    service.first_iteration_of(&first);
+    let second = service.submit(json!({ "max_iterations": 1 }))["id"].clone();
+    // It takes no signal but this one.
+    kill("STOP", session_process(&sandbox).unwrap());
+    service.cancel(&first);
+    assert_eq!(service.end_of(&first)["state"], "cancelled");
+    assert_eq!(service.end_of(&second)["state"], "ended");
 }
 
 #[test]

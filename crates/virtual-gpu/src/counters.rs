@@ -173,6 +173,9 @@ pub struct Counters {
     pub hot_instructions: u64,
     /// Issue slots, summed over warps: machine instructions, as estimated from PTX ([`crate::timing::cost`]).
     pub issue_slots: u64,
+    /// Issue slots of 64-bit integer instructions and of integer divisions, which mostly compute indices. Estimated from the cost of each
+    /// instruction ([`crate::timing::cost`]).
+    pub index_slots: u64,
     /// Issue slots of the busiest warp of a block, summed over executed blocks.
     pub busiest_warp_slots: u64,
     /// `issue_slots` by partition. A warp's partition is its number in the block modulo 4.
@@ -190,6 +193,21 @@ pub struct Counters {
     /// The times and the usage of units under the suppositions that change when instructions can issue. Empty unless
     /// [`crate::Options::suppose`] is set; see [`Counters::supposing`].
     pub supposed: Vec<(Supposition, Self)>,
+    /// A shuffle that reads a lane which takes no part in it; None if there was none. It is noted even if nothing else is
+    /// counted.
+    pub absent_lane: Option<AbsentLane>,
+}
+
+/// A shuffle by which a lane reads another one that does not execute it, or is not in its member mask. PTX leaves the value
+/// undefined, and here it is poison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AbsentLane {
+    /// The shuffle's line in the PTX, counted from 1.
+    pub line: u32,
+    /// The lane that reads.
+    pub lane: u8,
+    /// The lane that is read.
+    pub source: u8,
 }
 
 impl Counters {
@@ -253,11 +271,13 @@ impl Counters {
         self.longest_in_order_cycles = self.longest_in_order_cycles.max(other.longest_in_order_cycles);
         self.longest_dataflow_cycles = self.longest_dataflow_cycles.max(other.longest_dataflow_cycles);
         self.issue_slots += other.issue_slots;
+        self.index_slots += other.index_slots;
         self.busiest_warp_slots += other.busiest_warp_slots;
         self.l2_sectors += other.l2_sectors;
         self.bulk_l2_sectors += other.bulk_l2_sectors;
         self.bulk_load_bytes += other.bulk_load_bytes;
         self.bulk_store_bytes += other.bulk_store_bytes;
+        self.absent_lane = self.absent_lane.or(other.absent_lane);
     }
 
     /// Returns the model's counters under a supposition; `None` if they were not collected.

@@ -125,6 +125,19 @@ pub enum FaultKind {
         /// Warp of the earlier access in its block.
         other_warp: u32,
     },
+    /// A plain load of what another block wrote, after a flag was read, but with no fence of the reader since.
+    #[error(
+        "race at global address {address:#x}: read, write by warp {other_warp} of block ({}, {}, {}) before, and the reader has no fence (__threadfence) between its atomic or volatile flag and the read: the block's barrier is none, so the read may find an old line in L1",
+        other_block[0], other_block[1], other_block[2]
+    )]
+    Unacquired {
+        /// The address.
+        address: u64,
+        /// Block of the write.
+        other_block: [u32; 3],
+        /// Warp of the write in its block.
+        other_warp: u32,
+    },
     /// An asynchronous read of shared memory that was written without a proxy fence.
     #[error(
         "asynchronous read by warp {warp} at shared address {address:#x}, which warp {writer} wrote, and neither has executed fence.proxy.async since"

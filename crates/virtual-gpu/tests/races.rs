@@ -102,13 +102,26 @@ fn a_ticket_needs_a_fence_of_every_writer_or_one_after_the_barrier() {
     {
         is_clean(&ticket(stored, before, ATOMIC, after), 4, 64);
     }
-    // NVIDIA's threadFenceReduction has no fence after the ticket; the barrier there has the same effect.
-    is_clean(&ticket(FENCE, "", ATOMIC, ""), 4, 64);
     is_clean(&ticket("", "", "atom.acq_rel.gpu.global.add.u32 %r4, [%rd1], 1;", ""), 4, 64);
     for (stored, before) in [("", ""), ("membar.cta;", ""), ("", "fence.acq_rel.cta;")] {
         between_blocks(&ticket(stored, before, ATOMIC, FENCE), 4, 64);
     }
     between_blocks(&ticket("", "", "atom.acquire.gpu.global.add.u32 %r4, [%rd1], 1;", ""), 4, 64);
+}
+
+/// PyTorch had such a reduction, and GPUs have shown it (its pull request 128455). Volatile loads do not look into L1, and
+/// no machine stores early.
+#[test]
+fn the_reader_of_a_ticket_needs_a_fence_unless_its_loads_are_strong() {
+    let missing = fault(&ticket(FENCE, "", ATOMIC, ""), 4, 64);
+    assert!(matches!(missing.kind, FaultKind::Unacquired { .. }), "{missing}");
+    let weak = ticket(FENCE, "", ATOMIC, "");
+    is_clean(&weak.replace("ld.global.u32", "ld.volatile.global.u32"), 4, 64);
+    is_clean(&weak.replace("ld.global.u32", "ld.relaxed.gpu.global.u32"), 4, 64);
+    let resets = "st.global.u32 [%rd3+256], %r4; st.global.u32 [%rd3+512], %r4; mov.u32 %r5, 0; mov.u32 %r6, 0;";
+    is_clean(&weak.replace("ld.global.u32 %r5, [%rd3+256]; ld.global.u32 %r6, [%rd3+512];", resets), 4, 64);
+    // The fence of one thread is enough, with a barrier behind it.
+    is_clean(&ticket(FENCE, "", &format!("{ATOMIC} {FENCE}"), ""), 4, 64);
 }
 
 #[test]
@@ -392,4 +405,33 @@ fn an_f16_is_stored_byte_by_byte_as_ptx_says() {
     );
     let expected = half::f16::from_f32(std::f32::consts::PI).to_le_bytes();
     assert_eq!(kernel.words(1, 1, None)[..2], expected);
+}
+
+/// The sum of a warp's numbers, of which the last 16 lanes have exited or take no part.
+#[test]
+fn lanes_that_take_no_part_in_a_shuffle_give_poison() {
+    let exchange = |members: &str, offset: u32| {
+        format!(
+            "setp.ge.u32 %p3, %r1, 16; @%p3 bra E;
+             shfl.sync.down.b32 %r4, %r10, {offset}, 31, {members}; st.global.u32 [%rd3+64], %r4;
+             E:"
+        )
+    };
+    let word = |kernel: &mut Kernel, order: Option<u64>, lane: usize| {
+        let bytes = kernel.words(1, 32, order);
+        u32::from_le_bytes(bytes[64 + 4 * lane..][..4].try_into().unwrap())
+    };
+    let mut short = Kernel::new(&exchange("0xffff", 8));
+    assert_eq!([word(&mut short, None, 7), word(&mut short, None, 8)], [1, u32::MAX]);
+    assert_ne!(word(&mut short, Some(1), 8), u32::MAX, "a maximum would ignore NaN");
+    let options = Options { counters: false, ..Options::default() };
+    let noted = |kernel: &Kernel| {
+        let args = [kernel.data.to_le_bytes().to_vec()];
+        let launch = Launch { grid: [1; 3], block: [32, 1, 1], cluster: [1; 3], dynamic_shared_bytes: 0, args: &args };
+        kernel.gpu.launch(&kernel.module, "k", &launch, &options).expect("it is clean").absent_lane
+    };
+    let absent = noted(&short).expect("lanes 16 to 23 take no part");
+    assert_eq!((absent.lane, absent.source), (8, 16));
+    let whole = Kernel::new("shfl.sync.down.b32 %r4, %r10, 8, 31, 0xffffffff; st.global.u32 [%rd3+64], %r4;");
+    assert_eq!(noted(&whole), None);
 }

@@ -40,7 +40,7 @@ impl Bound {
     /// Says why no more can be gained.
     pub(super) fn evidence(&self) -> Evidence {
         let text = format!(
-            "`{}` asks for less ({}) and for no more of anything, and takes {:.3} us with its best known kernel",
+            "{} asks for less ({}) and for no more of anything, and takes {:.3} us with its best known kernel",
             self.case,
             self.less.join(", "),
             self.ns / 1e3

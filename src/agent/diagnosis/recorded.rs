@@ -1,14 +1,21 @@
 //! Diagnoses the record of a session: its initial kernel and the best variant of each case.
 
+use std::collections::HashSet;
+
 use super::bound::Bound;
 use super::rules::findings_within;
 use super::subject::{Point, Subject};
 use crate::domain::ablation::Ablation;
+use crate::domain::evaluation::Outcome;
 use crate::domain::family::Family;
 use crate::domain::finding::{EvidenceSource, Finding};
 use crate::domain::ids::IterationId;
-use crate::domain::origin::Origin;
-use crate::domain::record::{IterationRecord, SessionRecord};
+use crate::domain::origin::{Origin, Purpose};
+use crate::domain::profile::Profile;
+use crate::domain::record::{CaseRecord, IterationRecord, SessionRecord};
+use crate::domain::tested::{Trial, screened_ns};
+use crate::domain::variant::VariantHash;
+use crate::domain::verdict::Verdict;
 use crate::domain::workload::{Case, Workload};
 
 /// The record of a session, with everything else that its diagnosis needs.
@@ -45,6 +52,15 @@ pub fn of_session(recorded: Recorded<'_>) -> Vec<Finding> {
     initial.chain(best).flat_map(|(iteration, case, ns)| of_iteration(recorded, iteration, case, ns)).collect()
 }
 
+/// Returns the findings about a variant on a case, with its time on record. None if the session has no such time.
+pub fn of_variant(recorded: Recorded<'_>, id: IterationId, case: &Case) -> Option<Vec<Finding>> {
+    let iteration = iteration(recorded, id)?;
+    let is_best = |best: &&Best<'_>| best.case.name == case.name && best.iteration == id;
+    let best = recorded.best.iter().find(is_best).map(|best| best.time_ns);
+    let time_ns = best.or_else(|| time_ns(iteration, &case.name))?;
+    Some(of_iteration(recorded, iteration, case, time_ns))
+}
+
 fn iteration<'a>(recorded: Recorded<'a>, id: IterationId) -> Option<&'a IterationRecord> {
     recorded.record.iterations.iter().find(|iteration| iteration.id == id)
 }
@@ -73,7 +89,6 @@ fn of_iteration(recorded: Recorded<'_>, iteration: &IterationRecord, case: &Case
     let Some(family) = families.iter().find(|family| family.name == iteration.family) else { return Vec::new() };
     let plan = family.plan(&iteration.params, case, workload.op, workload.dtype, device);
     let Ok(plan) = plan else { return Vec::new() };
-    let found = iteration.measurements.iter().find(|found| found.case == case.name);
     let subject = Subject {
         iteration: Some(iteration.id),
         family: &family.name,
@@ -84,10 +99,11 @@ fn of_iteration(recorded: Recorded<'_>, iteration: &IterationRecord, case: &Case
         time_ns,
         plan: &plan,
         kernels: &iteration.kernels,
-        profile: found.and_then(|found| found.profile.as_ref().or(found.explanation.as_ref())),
-        counters: found.and_then(|found| found.counters.as_ref()),
+        profile: profile(recorded, iteration, case),
+        counters: same(recorded, iteration, case).find_map(|found| found.counters.as_ref()),
         ablations: ablations(recorded, iteration, case),
         scaling: &scaling(recorded, iteration, case),
+        trials: &trials(record, &case.name),
         families,
         fast: &fast(recorded, case),
     };
@@ -95,11 +111,53 @@ fn of_iteration(recorded: Recorded<'_>, iteration: &IterationRecord, case: &Case
     findings_within(&subject, Bound::of(workload, case, best).as_ref())
 }
 
-/// Returns the ablations of a variant on a case. Another iteration may have measured the same variant.
-fn ablations<'a>(recorded: Recorded<'a>, iteration: &IterationRecord, case: &Case) -> &'a [Ablation] {
+/// Returns what is on record of a variant on a case, whichever iteration measured it.
+fn same<'a>(
+    recorded: Recorded<'a>,
+    iteration: &'a IterationRecord,
+    case: &'a Case,
+) -> impl Iterator<Item = &'a CaseRecord> {
     let same = recorded.record.iterations.iter().filter(|other| other.hash == iteration.hash);
-    let mut found = same.flat_map(|other| &other.measurements).filter(|found| found.case == case.name);
+    same.flat_map(|other| &other.measurements).filter(|found| found.case == case.name)
+}
+
+/// Returns what a virtual GPU counted for a variant: an explanation, which has the times without each cause, else a profile.
+fn profile<'a>(recorded: Recorded<'a>, iteration: &'a IterationRecord, case: &'a Case) -> Option<&'a Profile> {
+    let explained = same(recorded, iteration, case).find_map(|found| found.explanation.as_ref());
+    explained.or_else(|| same(recorded, iteration, case).find_map(|found| found.profile.as_ref()))
+}
+
+/// Returns the ablations of a variant on a case.
+fn ablations<'a>(recorded: Recorded<'a>, iteration: &'a IterationRecord, case: &'a Case) -> &'a [Ablation] {
+    let mut found = same(recorded, iteration, case);
     found.find(|found| !found.ablations.is_empty()).map_or(&[], |found| &found.ablations)
+}
+
+/// Returns the correct variants that a session has timed on a case, each once, by their screening runs.
+pub(super) fn trials<'a>(record: &'a SessionRecord, case: &str) -> Vec<Trial<'a>> {
+    let mut seen: HashSet<&VariantHash> = HashSet::new();
+    let is_right = |one: &&IterationRecord| {
+        let is_timed = one.purpose != Purpose::Experiment && one.outcome == Some(Outcome::Measured);
+        let rejected = |found: &CaseRecord| found.case == *case && found.verdict == Some(Verdict::Rejected);
+        is_timed && !one.measurements.iter().any(rejected)
+    };
+    let trial = |one: &'a IterationRecord| {
+        let found = one.measurements.iter().find(|found| found.case == *case)?;
+        Some(Trial {
+            iteration: one.id,
+            family: &one.family,
+            params: &one.params,
+            ns: screened_ns(one, case)?,
+            ctas: found.ctas,
+            profile: found.explanation.as_ref().or(found.profile.as_ref()),
+            remedy: match &one.origin {
+                Origin::Remedy { rule, .. } => Some(rule.as_str()).zip(one.parent),
+                _ => None,
+            },
+        })
+    };
+    let right = record.iterations.iter().filter(is_right).filter_map(|one| Some((&one.hash, trial(one)?)));
+    right.filter(|(hash, _)| seen.insert(hash)).map(|(_, trial)| trial).collect()
 }
 
 /// Returns the families that the session has timed on a case, the fastest first.

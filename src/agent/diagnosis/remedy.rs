@@ -10,6 +10,10 @@ use crate::domain::variant::Params;
 /// The most configurations to name for one cause.
 const MAX_REMEDIES: usize = 3;
 
+/// The most values to try for one cause: those next to the current ones first. Shipped families have fewer than 50. Room for
+/// a value that constraints forbid is sought among hundreds of configurations.
+const MAX_MOVES: usize = 256;
+
 /// Returns the configurations that differ in a parameter that helps against the cause, according to the manifest, the
 /// nearest first.
 pub(super) fn by_manifest(subject: &Subject<'_>, cause: &str) -> Vec<Remedy> {
@@ -20,6 +24,7 @@ pub(super) fn by_manifest(subject: &Subject<'_>, cause: &str) -> Vec<Remedy> {
         let (Some(direction), Some(now)) = (param.helps.get(cause), params.get(name).copied()) else { continue };
         let mut values: Vec<i64> = param.values.iter().copied().filter(|value| direction.leads(now, *value)).collect();
         values.sort_by_key(|value| value.abs_diff(now));
+        values.truncate(MAX_MOVES);
         let nearest =
             values.into_iter().find_map(|value| Some((value, space.nearest_with(params, name, value).ok().flatten()?)));
         if let Some((_, configuration)) = nearest {
@@ -49,13 +54,28 @@ pub(super) fn by_plan(
         let changed = configuration.iter().filter(|(name, value)| params.get(*name) != Some(value)).count();
         Some((worth(&plan), changed, Remedy { text, family: family.name.clone(), params: Some(configuration) }))
     };
-    let mut better: Vec<_> = space.moves(params).into_iter().filter_map(remedy).filter(|it| it.0 > now).collect();
+    let moves = nearest(family, params, space.moves(params)).into_iter();
+    let mut better: Vec<_> = moves.filter_map(remedy).filter(|it| it.0 > now).collect();
     // Among plans with the same score, the one with the fewest changes comes first.
     better.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     let mut remedies: Vec<Remedy> = better.into_iter().map(|(.., remedy)| remedy).collect();
     remedies.dedup_by(|a, b| a.params == b.params);
     remedies.truncate(MAX_REMEDIES);
     remedies
+}
+
+/// Keeps the moves to the nearest values, in their order.
+fn nearest(family: &Family, from: &Params, mut moves: Vec<(String, Params)>) -> Vec<(String, Params)> {
+    let step = |(name, to): &(String, Params)| {
+        let place =
+            |params: &Params| family.params[name].values.iter().position(|value| Some(value) == params.get(name));
+        place(from).unwrap_or(0).abs_diff(place(to).unwrap_or(0))
+    };
+    if moves.len() > MAX_MOVES {
+        moves.sort_by_key(step);
+        moves.truncate(MAX_MOVES);
+    }
+    moves
 }
 
 /// Describes how a configuration differs from another: in one parameter, and in those that had to change with it.

@@ -4,10 +4,13 @@ mod at_the_floor;
 mod bank_conflicts;
 mod barriers;
 mod cache_misses;
+mod excess_instructions;
 mod idle_lanes;
 mod idle_warps;
+mod index_arithmetic;
 mod latency_bound;
 mod launch_bound;
+mod narrow_loads;
 mod partial_wave;
 mod redundant_loads;
 mod scattered_access;
@@ -23,10 +26,11 @@ pub use too_few_blocks::leaves_idle;
 
 use super::bound::Bound;
 use super::subject::Subject;
-use super::{ablated, modelled as model};
+use super::{ablated, experiments, modelled as model};
 use crate::domain::device::TimeSource;
 use crate::domain::finding::{Confidence, Evidence, EvidenceSource, Finding, Remedy};
-use crate::domain::profile::Cause;
+use crate::domain::profile::{Cause, Profile};
+use crate::domain::tested::CauseTest;
 
 /// A rule: its name, how its cause makes a kernel slow, what a kernel without the cause would do, and the function that
 /// looks for it.
@@ -50,10 +54,7 @@ struct Found {
 /// The least gain that is worth a finding.
 const MIN_GAIN: f64 = 1.03;
 
-/// The share of an estimate from which what limits it makes no difference.
-const RESOLVED: f64 = 0.995;
-
-const RULES: [Rule; 18] = [
+const RULES: [Rule; 21] = [
     serialised_grid::RULE,
     too_few_blocks::RULE,
     partial_wave::RULE,
@@ -63,7 +64,10 @@ const RULES: [Rule; 18] = [
     tensor_cores_unused::RULE,
     bank_conflicts::RULE,
     scattered_access::RULE,
+    narrow_loads::RULE,
     redundant_loads::RULE,
+    index_arithmetic::RULE,
+    excess_instructions::RULE,
     cache_misses::RULE,
     spills::RULE,
     barriers::RULE,
@@ -85,11 +89,7 @@ pub fn findings_within(subject: &Subject<'_>, bound: Option<&Bound>) -> Vec<Find
     let finding = |rule: &Rule| {
         let Found { cause, mut evidence, mut confidence, gain: estimate, remedies } = (rule.find)(subject)?;
         let mut gain = estimate.clamp(1.0, subject.headroom());
-        let mut limit = "the floor allows no more";
-        if let Some(ablated) = ablated::weigh(rule.name, subject, &mut gain) {
-            limit = if ablated.supports { limit } else { "its instructions cost no more" };
-            evidence.push(ablated);
-        }
+        evidence.extend(ablated::weigh(rule.name, subject, &mut gain));
         // What its instructions cost was measured: next to nothing stays next to nothing.
         let off = off.clone().filter(|_| gain >= MIN_GAIN && follows_only_from_model(rule.name, subject));
         // That its instructions cost enough was measured, so a gain that they allow stays, with its confidence.
@@ -101,7 +101,6 @@ pub fn findings_within(subject: &Subject<'_>, bound: Option<&Bound>) -> Vec<Find
         evidence.extend(off);
         if let Some(bound) = bound.filter(|bound| gain > bound.most(subject.time_ns)) {
             gain = bound.most(subject.time_ns);
-            limit = "a case that asks for less is no faster than that";
             evidence.push(bound.evidence());
             confidence = confidence.min(Confidence::Medium);
         }
@@ -113,30 +112,37 @@ pub fn findings_within(subject: &Subject<'_>, bound: Option<&Bound>) -> Vec<Find
             cause,
             mechanism: rule.mechanism,
             kernel_change: (rule.kernel_change)(subject),
-            without_split: (rule.name == too_few_blocks::RULE.name).then_some(too_few_blocks::WITHOUT_SPLIT),
             model_is_off,
             evidence,
             confidence,
             gain,
-            derivation: derivation(rule, subject).filter(|_| gain > 1.0).map(|formula| {
-                match gain < RESOLVED * estimate {
-                    true => format!("{formula}; limited to {gain:.3}×, because {limit}"),
-                    false => formula,
-                }
-            }),
+            tested: CauseTest::none(gain, true),
             remedies,
         })
     };
     let mut findings: Vec<Finding> = RULES.iter().filter_map(finding).collect();
     findings.sort_by(|a, b| b.weight().total_cmp(&a.weight()));
+    experiments::believe(subject, &mut findings);
     findings
 }
 
 /// Tells whether the gain of a rule follows only from the model.
 fn follows_only_from_model(rule: &str, subject: &Subject<'_>) -> bool {
     match rule {
-        "uneven-blocks" | "idle-warps" | "idle-lanes" | "bank-conflicts" | "scattered-access" | "redundant-loads"
-        | "cache-misses" | "spills" | "barriers" | "special-functions" | "latency-bound" => true,
+        "uneven-blocks"
+        | "idle-warps"
+        | "idle-lanes"
+        | "bank-conflicts"
+        | "scattered-access"
+        | "redundant-loads"
+        | "narrow-loads"
+        | "index-arithmetic"
+        | "excess-instructions"
+        | "cache-misses"
+        | "spills"
+        | "barriers"
+        | "special-functions"
+        | "latency-bound" => true,
         "partial-wave" => subject.gain_without(Cause::PartialWave).is_some(),
         "tensor-cores-unused" => subject.gain_without(Cause::Products).is_some(),
         "too-few-blocks" => too_few_blocks::divides_by_model(subject),
@@ -150,11 +156,19 @@ fn without_model(confidence: Confidence, evidence: &[Evidence]) -> Confidence {
     if is_counted { confidence } else { Confidence::Low }
 }
 
-/// Says how the estimate of a rule follows from figures, where its evidence does not.
-fn derivation(rule: &Rule, subject: &Subject<'_>) -> Option<String> {
-    match rule.name {
-        name if name == too_few_blocks::RULE.name => Some(too_few_blocks::derivation(subject)),
-        name if name == latency_bound::RULE.name => latency_bound::derivation(subject),
+/// Returns how much of the cause of a rule a profile has (0: nothing), and from how much on the rule finds it. None for causes of
+/// which counts alone say nothing.
+pub(super) fn amount(rule: &str, profile: &Profile) -> Option<(f64, f64)> {
+    let launch = profile.longest()?;
+    let lacking = |bytes: f64| narrow_loads::WIDEST / bytes - 1.0;
+    match rule {
+        "bank-conflicts" => Some((launch.shared.excess().unwrap_or(1.0) - 1.0, bank_conflicts::EXCESS - 1.0)),
+        "scattered-access" => Some((launch.global().excess()? - 1.0, scattered_access::EXCESS - 1.0)),
+        "idle-lanes" => Some((32.0 - launch.active_lanes, 32.0 - idle_lanes::MIN_LANES)),
+        "redundant-loads" => Some((launch.redundancy()? - 1.0, redundant_loads::REDUNDANCY - 1.0)),
+        "spills" => Some((launch.local.moved as f64, 1.0)),
+        "narrow-loads" => Some((lacking(launch.bytes_per_load()?), lacking(narrow_loads::NARROW))),
+        "index-arithmetic" => Some((launch.index_share()?, index_arithmetic::MUCH)),
         _ => None,
     }
 }
@@ -162,6 +176,12 @@ fn derivation(rule: &Rule, subject: &Subject<'_>) -> Option<String> {
 /// Returns the names of all rules.
 pub fn names() -> impl Iterator<Item = &'static str> {
     RULES.iter().map(|rule| rule.name)
+}
+
+/// Returns the share of the modelled time for which instructions are issued, or for which warps wait for them one after the other.
+fn issuing(subject: &Subject<'_>) -> f64 {
+    let parts = ["issue", "alu", "mufu", "latency"].into_iter().filter_map(|part| subject.part(part));
+    parts.fold(0.0, f64::max)
 }
 
 /// Makes evidence for a cause.

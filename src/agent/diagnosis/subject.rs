@@ -12,6 +12,7 @@ use crate::domain::occupancy::{self, Occupancy};
 use crate::domain::op::Dims;
 use crate::domain::plan::{Launch, LaunchPlan};
 use crate::domain::profile::{Cause, LaunchProfile, Profile};
+use crate::domain::tested::Trial;
 use crate::domain::variant::Params;
 use crate::domain::workload::{Case, Workload};
 
@@ -45,6 +46,9 @@ pub struct Subject<'a> {
     pub ablations: &'a [Ablation],
     /// The times of the same variant on other shapes.
     pub scaling: &'a [Point],
+    /// The correct variants that the session has timed on the case, one for each configuration; empty for a kernel that belongs to no
+    /// session.
+    pub trials: &'a [Trial<'a>],
     /// The families that could compute the workload on the device.
     pub families: &'a [&'a Family],
     /// The names of families that are known to be fast, the most promising first.
@@ -153,9 +157,9 @@ impl Subject<'_> {
         match point.source {
             EvidenceSource::Experiment => {
                 let changed: Vec<String> = changed.map(|(name, size)| format!("{name} = {size}")).collect();
-                format!("`{}` with {}", self.case.name, changed.join(" and "))
+                format!("{} with {}", self.case.name, changed.join(" and "))
             }
-            _ => format!("`{}`", point.case),
+            _ => format!("{}", point.case),
         }
     }
 

@@ -1,6 +1,7 @@
 use super::*;
 use crate::agent::{cause_tests, proposer};
 use crate::domain::finding::{Confidence, Finding, Remedy};
+use crate::domain::tested::CauseTest;
 use crate::domain::variant::Params;
 
 fn remedy(family: &str, n: i64, p: i64) -> Remedy {
@@ -17,13 +18,12 @@ fn finding(rule: &'static str, remedies: Vec<Remedy>) -> Finding {
         cause: "it waits".to_owned(),
         mechanism: "waiting",
         kernel_change: "wait less",
-        without_split: None,
         model_is_off: false,
-        derivation: None,
         evidence: Vec::new(),
         confidence: Confidence::Medium,
         gain: 2.0,
         remedies,
+        tested: CauseTest::none(2.0, true),
     }
 }
 

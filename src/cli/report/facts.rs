@@ -56,7 +56,6 @@ pub(super) fn of_families(families: &[Family], workload: &Workload, record: &Ses
         about: family.about.clone(),
         lines: family.template.lines().filter(|line| !line.trim().is_empty()).count() as u64,
         parameters: family.params.iter().map(|(name, param)| (name.clone(), param.about.clone())).collect(),
-        splits: of_mechanism(family, Mechanism::WorkSplit),
         pipelining: of_mechanism(family, Mechanism::Pipelining),
         reads_by_descriptor: family.template.contains("wgmma"),
         excluded: workload

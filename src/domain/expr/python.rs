@@ -5,8 +5,12 @@
 
 use rhai::{Expr, FnCallExpr, Stmt};
 
+/// The longest part of an expression in Python, in bytes. Derived values are written out, and some functions write an argument
+/// twice, so nested ones double at each step.
+const MAX_BYTES: usize = 64 << 10;
+
 /// Writes an expression with every part in parentheses, so that precedence does not matter. `name` writes a name. None
-/// if a name is not known, or if Python has no such operation.
+/// if a name is not known, if Python has no such operation, or if the text becomes too long.
 pub(super) fn write(statements: &[Stmt], name: &impl Fn(&str) -> Option<String>) -> Option<String> {
     match statements {
         [Stmt::Expr(expr)] => of_expr(expr, name),
@@ -24,6 +28,10 @@ pub(super) fn write(statements: &[Stmt], name: &impl Fn(&str) -> Option<String>)
 }
 
 fn of_expr(expr: &Expr, name: &impl Fn(&str) -> Option<String>) -> Option<String> {
+    part(expr, name).filter(|text| text.len() <= MAX_BYTES)
+}
+
+fn part(expr: &Expr, name: &impl Fn(&str) -> Option<String>) -> Option<String> {
     let all = |parts: &[Expr], operator: &str| {
         let parts: Option<Vec<String>> = parts.iter().map(|part| of_expr(part, name)).collect();
         parts.map(|parts| format!("({})", parts.join(operator)))
@@ -80,5 +88,8 @@ mod tests {
         insta::assert_snapshot!(some("min(A, N / B) == 2 && is_pow2(A)"), @"((min(A, (4096 // B)) == 2) and (A > 0 and (A & (A - 1)) == 0))");
         insta::assert_snapshot!(some("A + (if B > 2 { 48 } else { -28 }) <= 255"), @"((A + (48 if (B > 2) else -28)) <= 255)");
         assert_eq!(python("A < C"), None, "an unknown name");
+        // Each step writes its argument three times.
+        let nested = (0..12).fold("A".to_owned(), |inner, _| format!("round_up(1, {inner})"));
+        assert_eq!(python(&nested), None, "three to the twelfth");
     }
 }

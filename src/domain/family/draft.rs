@@ -24,7 +24,7 @@ pub(super) struct Draft {
     headers: Vec<String>,
     pub(super) params: IndexMap<String, Option<Param>>,
     pub(super) derived: IndexMap<String, Option<Expr>>,
-    constraints: Vec<Option<Constraint>>,
+    pub(super) constraints: Vec<Option<Constraint>>,
     pub(super) workspaces: Vec<Named<WorkspaceRule>>,
     pub(super) tensor_maps: Vec<MapEntry>,
     pub(super) launches: Vec<LaunchEntry>,

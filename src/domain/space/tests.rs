@@ -74,6 +74,26 @@ fn other_parameters_give_way_to_a_value_as_little_as_they_can() {
     });
 }
 
+/// Two parameters of a thousand values have a million pairs. To collect them first took gigabytes.
+#[test]
+fn room_for_a_value_is_sought_without_listing_every_pair() {
+    let values = format!("{:?}", (1..=1000).collect::<Vec<i64>>());
+    let more = ["P7", "P8"].map(|name| {
+        format!("[params.{name}]\nvalues = {values}\ndefault = 1\nabout = \"a\"\nexpect = [1, 1]\n[params.P6]")
+    });
+    let text = family("SUM == 6").manifest;
+    let text = more.iter().fold(text, |text, more| text.replacen("[params.P6]", more, 1));
+    let text = text.replace("SUM == 6", "SUM == 6 && P7 == P8 + 500 * (P8 - 1)");
+    let wide = Family::parse(&text, String::new()).unwrap();
+    with_space("true", |space| {
+        let space = Space { family: &wide, ..space };
+        let from = wide.defaults();
+        let near = space.nearest_with(&from, "P7", 502).unwrap().unwrap();
+        assert_eq!((near["P7"], near["P8"]), (502, 2));
+        assert_eq!(space.nearest_with(&from, "P7", 3).unwrap(), None);
+    });
+}
+
 #[test]
 fn a_family_that_cannot_compute_a_case_says_which_constraint_excludes_it() {
     let excluded = |constraint: &str| with_space(constraint, |space| space.excluded().unwrap());

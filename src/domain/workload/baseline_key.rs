@@ -90,7 +90,8 @@ impl BaselineKey {
             Self::Torch { torch, .. } if torch.trim().is_empty() => {
                 Err("baseline: its expression is empty, such as `torch.softmax(x, -1)`".to_owned())
             }
-            Self::Torch { others, .. } => {
+            Self::Torch { torch, others } => {
+                check_expression(torch)?;
                 others.iter().try_for_each(|(name, expression)| check_backend(name, expression))
             }
             Self::Command(command) if command.first().is_none_or(String::is_empty) => {
@@ -119,7 +120,59 @@ fn check_backend(name: &str, expression: &str) -> Result<(), String> {
     if expression.trim().is_empty() {
         return Err(format!("baseline `{name}`: its expression is empty, such as `quack.softmax(x)`"));
     }
-    Ok(())
+    check_expression(expression)
+}
+
+/// Refuses a text that would be more than an expression between parentheses, because programs and exported modules
+/// contain it between parentheses. Whether it is an expression of Python is for Python to say.
+fn check_expression(text: &str) -> Result<(), String> {
+    let wrong = |what: &str| Err(format!("baseline `{text}`: {what}: write one expression of Python"));
+    let mut open = Vec::new();
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let before = &text[..text.len() - rest.len()];
+        rest = &rest[c.len_utf8()..];
+        match c {
+            '(' => open.push(')'),
+            '[' => open.push(']'),
+            '{' => open.push('}'),
+            ')' | ']' | '}' if open.pop() != Some(c) => return wrong("its brackets do not match"),
+            '#' | ';' | '\\' => return wrong(&format!("it has a `{c}`")),
+            // Python's versions disagree on where a formatted string ends.
+            '"' | '\'' if has_format_prefix(before) => return wrong("it has a formatted string"),
+            '"' | '\'' => match after_string(c, rest) {
+                Some(after) => rest = after,
+                None => return wrong("a string does not end"),
+            },
+            _ => {}
+        }
+    }
+    if open.is_empty() { Ok(()) } else { wrong("its brackets do not match") }
+}
+
+fn has_format_prefix(before: &str) -> bool {
+    let name = before.rsplit(|c: char| !(c.is_alphanumeric() || c == '_')).next().unwrap_or_default();
+    name.contains(['f', 'F', 't', 'T'])
+}
+
+/// Returns what follows a string, given what follows its first quote.
+fn after_string(quote: char, rest: &str) -> Option<&str> {
+    let triple: String = [quote; 2].iter().collect();
+    let (end, mut rest) = match rest.strip_prefix(&triple) {
+        Some(inside) => ([quote; 3].iter().collect::<String>(), inside),
+        None => (quote.to_string(), rest),
+    };
+    loop {
+        if let Some(after) = rest.strip_prefix(&end) {
+            return Some(after);
+        }
+        let mut chars = rest.chars();
+        // A character after a backslash ends nothing, not even in a raw string.
+        if chars.next()? == '\\' {
+            chars.next()?;
+        }
+        rest = chars.as_str();
+    }
 }
 
 #[cfg(test)]
@@ -157,6 +210,25 @@ mod tests {
             several.command("python3"),
             ["python3", "torch_expression.py", "x + 1", "liger=liger.f(x=x)", "quack=quack.f(x)"]
         );
+    }
+
+    #[test]
+    fn an_expression_stays_between_its_parentheses() {
+        for honest in [
+            "torch.softmax(x, -1)",
+            "x[:, 0] + {'a': y, \"b)\": z}['a']",
+            "f('''it's \\'fine''', r'\\(', '', \"\", \"\"\")\"\"\")",
+            "(lambda v: v)(x) if N > 1 else x @ w.T",
+        ] {
+            assert_eq!(check_expression(honest), Ok(()), "{honest}");
+        }
+        let wrong = |text: &str| check_expression(text).unwrap_err();
+        insta::assert_snapshot!(wrong("x); import os; (x"), @"baseline `x); import os; (x`: its brackets do not match: write one expression of Python");
+        insta::assert_snapshot!(wrong("[x)"), @"baseline `[x)`: its brackets do not match: write one expression of Python");
+        insta::assert_snapshot!(wrong("(x"), @"baseline `(x`: its brackets do not match: write one expression of Python");
+        insta::assert_snapshot!(wrong("x # y"), @"baseline `x # y`: it has a `#`: write one expression of Python");
+        insta::assert_snapshot!(wrong("f('x)"), @"baseline `f('x)`: a string does not end: write one expression of Python");
+        insta::assert_snapshot!(wrong("f'{x}'"), @"baseline `f'{x}'`: it has a formatted string: write one expression of Python");
     }
 
     #[test]

@@ -356,12 +356,12 @@ impl Tuning {
 
 /// Tells whether an array of one type can be passed to a pointer of the other. Sources have `int` for unsigned indices.
 fn is_alike(given: Dtype, taken: Dtype) -> bool {
-    given == taken || given.bytes() == 1 && taken.bytes() == 1 && given.is_integer() && taken.is_integer()
+    given == taken || given.bytes() == taken.bytes() && given.is_integer() && taken.is_integer()
 }
 
 /// Names of element types in files of other tools.
 pub(super) fn dtype(name: &str) -> Option<Dtype> {
-    static NAMES: [(&str, Dtype); 22] = [
+    static NAMES: [(&str, Dtype); 24] = [
         ("float", Dtype::F32),
         ("float2", Dtype::F32),
         ("float4", Dtype::F32),
@@ -376,9 +376,11 @@ pub(super) fn dtype(name: &str) -> Option<Dtype> {
         ("float8_e4m3fn", Dtype::E4m3),
         ("float8_e5m2", Dtype::E5m2),
         ("int32", Dtype::I32),
-        ("uint32", Dtype::I32),
+        ("uint32", Dtype::U32),
+        ("int64", Dtype::I64),
+        ("long", Dtype::I64),
         ("int", Dtype::I32),
-        ("uint", Dtype::I32),
+        ("uint", Dtype::U32),
         ("int8", Dtype::I8),
         ("uint8", Dtype::U8),
         ("char", Dtype::I8),

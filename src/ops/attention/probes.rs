@@ -75,7 +75,7 @@ fn each_head(
         change(&shape, Head { q: &mut *q, k: &mut *k, v: &mut *v }, &mut rng);
         [q, k, v].into_iter().for_each(|values| limit(values, dtype));
     });
-    Probed { rows: rows_of_heads(&shape, seed), unspecified: Vec::new() }
+    Probed { rows: rows_of_heads(&shape, seed), ..Probed::default() }
 }
 
 /// Draws output rows of as many heads as possible.

@@ -41,15 +41,11 @@ pub(super) fn read(bytes: &[u8], tensor: Option<&str>) -> Result<Array, String> 
     let elements = shape.iter().try_fold(1_usize, |all, extent| all.checked_mul(*extent));
     let data = bytes.get(data).filter(|data| elements.and_then(|it| it.checked_mul(dtype.bytes())) == Some(data.len()));
     let data = data.ok_or("is shorter or longer than its header says")?;
-    let mut values = vec![0.0; data.len() / dtype.bytes()];
+    let mut values = vec![0.0; data.len() / dtype.slot_bytes()];
     dtype.decode(data, &mut values);
-    if let Some(at) = values.iter().position(|value| !value.is_finite()) {
+    let is_number = |value: &f32| dtype.is_integer() || value.is_finite();
+    if let Some(at) = values.iter().position(|value| !is_number(value)) {
         return Err(format!("has {} at element {at}, but inputs must be finite", values[at]));
-    }
-    if dtype == Dtype::I32
-        && dtype.decode_exactly(data).iter().zip(&values).any(|(exact, held)| *exact != f64::from(*held))
-    {
-        return Err("has whole numbers beyond 2^24, which inputs do not hold".to_owned());
     }
     Ok(Array { dtype, shape, values })
 }
@@ -73,6 +69,8 @@ fn npy(bytes: &[u8]) -> Result<Found, String> {
         "<f4" => Dtype::F32,
         "<f8" => Dtype::F64,
         "<i4" => Dtype::I32,
+        "<u4" => Dtype::U32,
+        "<i8" => Dtype::I64,
         "|i1" => Dtype::I8,
         "|u1" => Dtype::U8,
         "|b1" => Dtype::Bool,
@@ -114,6 +112,8 @@ fn safetensors(bytes: &[u8], tensor: Option<&str>) -> Result<Found, String> {
         "F8_E4M3" => Dtype::E4m3,
         "F8_E5M2" => Dtype::E5m2,
         "I32" => Dtype::I32,
+        "U32" => Dtype::U32,
+        "I64" => Dtype::I64,
         "I8" => Dtype::I8,
         "U8" => Dtype::U8,
         "BOOL" => Dtype::Bool,
@@ -151,6 +151,13 @@ mod tests {
         let file = safetensors(header, &[&[7], &three()[..]].concat());
         assert_eq!(read(&file, Some("w")).unwrap(), expected);
         assert_eq!(read(&file, Some("b")).unwrap().values, [7.0]);
+        for (descr, dtype, word) in [("<i4", Dtype::I32, 4), ("<u4", Dtype::U32, 4), ("<i8", Dtype::I64, 8)] {
+            let data = (0..3 * word).map(|byte| 251 - byte as u8).collect::<Vec<_>>();
+            let found = read(&npy(&HEADER.replace("<f4", descr), &data), None).unwrap();
+            let mut written = vec![0; data.len()];
+            dtype.encode(&found.values, &mut written);
+            assert_eq!((found.dtype, written), (dtype, data), "whole numbers of the whole range");
+        }
         insta::assert_snapshot!(read(&file, None).unwrap_err(), @r#"has the tensors b, w: choose one with tensor = "…""#);
         insta::assert_snapshot!(read(&file, Some("x")).unwrap_err(), @"has no tensor `x`, but b, w");
     }
@@ -161,10 +168,9 @@ mod tests {
         insta::assert_snapshot!(with("(3, 1)", "(4,)"), @"is shorter or longer than its header says");
         insta::assert_snapshot!(with("(3, 1)", "(18446744073709551615, 9)"), @"is shorter or longer than its header says");
         insta::assert_snapshot!(with("False", "True"), @"is in Fortran order: save numpy.ascontiguousarray of it");
-        insta::assert_snapshot!(with("<f4", "<i8"), @"has elements of type <i8, which is not supported");
+        insta::assert_snapshot!(with("<f4", "<u8"), @"has elements of type <u8, which is not supported");
         insta::assert_snapshot!(with("descr", "desc"), @"has a header that is not of a .npy file");
         insta::assert_snapshot!(read(&npy(HEADER, &f32::NAN.to_le_bytes().repeat(3)), None).unwrap_err(), @"has NaN at element 0, but inputs must be finite");
-        insta::assert_snapshot!(read(&npy(&HEADER.replace("<f4", "<i4"), &[1, 2, 3, 4].repeat(3)), None).unwrap_err(), @"has whole numbers beyond 2^24, which inputs do not hold");
         insta::assert_snapshot!(read(&npy(HEADER, &three()), Some("w")).unwrap_err(), @r#"is a .npy file, which has one array: leave out tensor = "w""#);
         insta::assert_snapshot!(read(b"hello", None).unwrap_err(), @"is neither a .npy nor a .safetensors file");
         insta::assert_snapshot!(read(&u64::MAX.to_le_bytes(), None).unwrap_err(), @"is neither a .npy nor a .safetensors file");

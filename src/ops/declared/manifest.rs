@@ -52,7 +52,7 @@ struct Tensor {
 }
 
 fn parse(text: &str) -> Result<File, Vec<String>> {
-    toml_text::parse(text).map_err(|problem| vec![toml_text::one_line(problem)])
+    toml_text::parse_lines(text).map_err(|problem| vec![toml_text::one_line(problem)])
 }
 
 pub(super) fn oracle_file(text: &str) -> Result<String, Vec<String>> {
@@ -231,7 +231,7 @@ fn check_values(tensor: &Tensor) -> Result<(), String> {
     let is_integer = tensor.dtype.is_some_and(Dtype::is_integer);
     match &tensor.values {
         Some(_) if !tensor.role.is_read() => Err("only inputs have `values`".to_owned()),
-        None if tensor.role.is_read() && tensor.dtype == Some(Dtype::I32) => {
+        None if tensor.role.is_read() && tensor.dtype.is_some_and(Dtype::is_kept_as_bits) => {
             Err("say which whole numbers it holds, such as values = { integers = [0, \"N - 1\"] }".to_owned())
         }
         Some(ValuesText::Normal | ValuesText::Uniform(..)) if is_integer => {

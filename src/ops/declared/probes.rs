@@ -6,13 +6,18 @@ use rand::{Rng, SeedableRng};
 use crate::domain::op::{Dims, Dtype, Probe, Probed};
 use crate::ops::draw::{limit, log_uniform_count, normal, power_of_two, sign};
 
+/// The most infinite elements of an input.
+const MOST_INFINITE: usize = 8;
+
 /// Every probe. None of them is zero everywhere, because many ops divide by a norm.
-pub const PROBES: [Probe; 5] = [
+pub const PROBES: [Probe; 7] = [
     Probe { name: "large numbers", apply: large },
     Probe { name: "small numbers", apply: small },
     Probe { name: "outliers", apply: outliers },
     Probe { name: "numbers with a common mean", apply: offset },
     Probe { name: "runs of equal numbers", apply: runs },
+    Probe { name: "subnormal numbers of FP16", apply: subnormal },
+    Probe { name: "infinite numbers", apply: infinite },
 ];
 
 fn change(
@@ -73,4 +78,53 @@ fn runs(_: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
             rest = after;
         }
     })
+}
+
+/// Numbers that are subnormal in FP16, or whose products are. They keep their values.
+fn subnormal(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
+    if dtype.is_float8() {
+        // They would be zero.
+        return small(dims, dtype, inputs, seed);
+    }
+    let mut rng = SmallRng::seed_from_u64(seed);
+    let of_one = rng.random_range(0..=inputs.len());
+    let mut place = 0;
+    change(dtype, inputs, seed, |values, rng| {
+        let exponents = match of_one {
+            0 => -10.0..-7.0,
+            one if one == place + 1 => -20.0..-15.0,
+            _ => 0.0..3.0,
+        };
+        let factor = power_of_two(rng, exponents);
+        values.iter_mut().for_each(|x| *x *= factor);
+        place += 1;
+    })
+}
+
+/// A few elements of an input are infinite. Many ops have an end of a row, of a window or of a tile where a kernel may multiply a
+/// number that is not part of the sum by zero, so the elements often lie at such places.
+fn infinite(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
+    let mut rng = SmallRng::seed_from_u64(seed);
+    let largest = (0..inputs.len()).max_by_key(|at| inputs[*at].len());
+    if let Some(largest) = largest.filter(|at| dtype.has_infinity() && !inputs[*at].is_empty()) {
+        let is_any = rng.random_range(0..4) == 0;
+        let values = &mut inputs[if is_any { rng.random_range(0..inputs.len()) } else { largest }];
+        for _ in 0..rng.random_range(1..=MOST_INFINITE) {
+            let at = end_of_some_side(dims, values.len(), &mut rng);
+            values[at] = sign(&mut rng) * f32::INFINITY;
+        }
+    }
+    Probed { is_beyond_domain: true, ..Probed::default() }
+}
+
+/// Returns a place of a tensor: often the first or the last of a run that is as long as some dimension.
+fn end_of_some_side(dims: &Dims, length: usize, rng: &mut SmallRng) -> usize {
+    let side = dims.get_index(rng.random_range(0..dims.len().max(1))).map_or(1, |(_, size)| *size as usize);
+    let side = side.clamp(1, length);
+    let run = rng.random_range(0..length / side);
+    match rng.random_range(0..3) {
+        0 => run * side,
+        1 => (run + 1) * side - 1,
+        _ => rng.random_range(0..length),
+    }
 }

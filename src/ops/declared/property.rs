@@ -100,6 +100,7 @@ impl Declared {
         let (given, outputs) = (self.inputs(dims, dtype), self.outputs(dims, dtype));
         let (given, outputs): (Vec<_>, Vec<_>) = (given.iter().collect(), outputs.iter().collect());
         let rows: Vec<usize> = first_rows(&outputs);
+        let oracle = |inputs: &[Vec<f32>]| Ok::<_, String>(numbers(&outputs, self.oracle(dims, inputs, &rows)?));
         for property in &self.properties {
             let mut changed = inputs.to_vec();
             let (found, expected) = match property {
@@ -112,19 +113,20 @@ impl Declared {
                     }
                     let written = self.tensors.iter().filter(|rule| rule.role.is_written());
                     let orders: Vec<Order> = written.map(|rule| order(&rule)).collect();
-                    (self.oracle(dims, &changed, &rows)?, self.in_order(dims, inputs, (&outputs, &orders), &rows)?)
+                    let expected = self.in_order(dims, inputs, (&outputs, &orders), &rows)?;
+                    (oracle(&changed)?, numbers(&outputs, expected))
                 }
                 Property::Shift { tensor, adds } => {
-                    let before = self.oracle(dims, inputs, &rows)?;
+                    let before = oracle(inputs)?;
                     change(&mut changed, &given, tensor, |value| value + SHIFT);
                     let added = adds * f64::from(SHIFT);
-                    (self.oracle(dims, &changed, &rows)?, before.iter().map(|value| value + added).collect())
+                    (oracle(&changed)?, before.iter().map(|value| value + added).collect())
                 }
                 Property::Scale { tensor, power } => {
-                    let before = self.oracle(dims, inputs, &rows)?;
+                    let before = oracle(inputs)?;
                     change(&mut changed, &given, tensor, |value| value * FACTOR);
                     let factor = f64::from(FACTOR).powi(*power);
-                    (self.oracle(dims, &changed, &rows)?, before.iter().map(|value| value * factor).collect())
+                    (oracle(&changed)?, before.iter().map(|value| value * factor).collect())
                 }
             };
             let error = relative_error(&found, &expected);
@@ -192,6 +194,13 @@ fn first_rows(outputs: &[&TensorSpec]) -> Vec<usize> {
     rows
 }
 
+/// Returns the numbers of the first rows of each output.
+fn numbers(outputs: &[&TensorSpec], values: Vec<f64>) -> Vec<f64> {
+    let dtypes =
+        outputs.iter().flat_map(|output| std::iter::repeat_n(output.dtype, output.rows().min(ROWS) * output.row_len()));
+    values.into_iter().zip(dtypes).map(|(value, dtype)| dtype.number(value)).collect()
+}
+
 fn change(inputs: &mut [Vec<f32>], tensors: &[&TensorSpec], name: &str, to: impl Fn(f32) -> f32) {
     for (values, _) in inputs.iter_mut().zip(tensors).filter(|(_, tensor)| tensor.name == name) {
         values.iter_mut().for_each(|value| *value = to(*value));
@@ -230,6 +239,8 @@ impl Order {
     }
 
     fn reordered(&self, values: &[f32], tensor: &TensorSpec) -> Vec<f32> {
-        (0..values.len()).map(|place| values[self.source(place, &tensor.shape)]).collect()
+        let slots = tensor.dtype.slots();
+        let source = |place: usize| self.source(place / slots, &tensor.shape) * slots + place % slots;
+        (0..values.len()).map(|place| values[source(place)]).collect()
     }
 }

@@ -85,7 +85,7 @@ pub(super) fn hidden(op: &Declared, dims: &Dims, least: CheckLimits, seed: u64) 
 }
 
 /// Returns the case with sizes that are checked quickly.
-fn small(op: &Declared, dims: &Dims) -> Dims {
+pub(super) fn small(op: &Declared, dims: &Dims) -> Dims {
     let most = |name: &str| if op.independent == Some(name) { MAX_INDEPENDENT } else { MAX_SIDE };
     let least = |name: &str| op.dims().iter().find(|dim| dim.name == name).map_or(1, |dim| dim.range.0);
     let clamped = |name: &str| dims[name].min(most(name)).max(least(name));

@@ -9,9 +9,6 @@ use crate::domain::op::{Dims, Dtype, TensorRole, TensorSpec, Values};
 /// The most elements of a tensor, because kernels index with 32-bit integers.
 const MAX_ELEMENTS: i64 = 1 << 31;
 
-/// The largest whole number that an F32 holds with all smaller ones.
-const MAX_INTEGER: i64 = 1 << 24;
-
 /// A tensor of an op.
 pub(super) struct TensorRule {
     pub name: &'static str,
@@ -86,7 +83,7 @@ impl ValuesRule {
             Self::Given(array) => Values::Given(&array.values),
             Self::Integers(from, to, is_sorted) => {
                 // Sizes are checked with the workload. Only names are asked for with others.
-                let bound = |expr: &Expr| expr.int(dims).ok().and_then(|it| i32::try_from(it).ok()).unwrap_or(0);
+                let bound = |expr: &Expr| expr.int(dims).unwrap_or(0);
                 let (from, to) = (bound(from), bound(to));
                 let to = to.max(from);
                 if *is_sorted { Values::Sorted(from, to) } else { Values::Integers(from, to) }
@@ -99,23 +96,24 @@ impl ValuesRule {
         let Self::Integers(from, to, _) = self else { return Ok(()) };
         let bound = |expr: &Expr| expr.int(dims).map_err(|error| error.to_string());
         let (first, last) = (bound(from)?, bound(to)?);
-        let least = (dtype.smallest() as i64).max(-MAX_INTEGER);
         // Beyond this, floating-point types do not hold every whole number.
         let most = match dtype {
             Dtype::F16 => 2048,
             Dtype::Bf16 => 256,
             Dtype::E4m3 => 16,
             Dtype::E5m2 => 8,
-            _ => dtype.largest().min(MAX_INTEGER as f64) as i64,
+            // The inputs of an F64 are those of an F32.
+            Dtype::F32 | Dtype::F64 => 1 << 24,
+            _ => dtype.largest() as i64,
         };
+        let least = if dtype.is_integer() { dtype.smallest() as i64 } else { -most };
         if first > last {
             return Err(format!("its values are from {first} (`{}`) to {last} (`{}`)", from.text(), to.text()));
         }
-        if first < least.max(-most - 1) || last > most {
+        if first < least || last > most {
             return Err(format!(
-                "its values are from {first} to {last}, but {} holds whole numbers from {} to {most}",
-                dtype.name(),
-                least.max(-most - 1)
+                "its values are from {first} to {last}, but {} holds whole numbers from {least} to {most}",
+                dtype.name()
             ));
         }
         Ok(())
@@ -126,7 +124,7 @@ impl ValuesRule {
 fn usual(dtype: Dtype) -> Values {
     match dtype {
         Dtype::Bool => Values::Mask(0.5),
-        _ if dtype.is_integer() => Values::Integers(dtype.smallest() as i32, dtype.largest() as i32),
+        _ if dtype.is_integer() => Values::Integers(dtype.smallest() as i64, dtype.largest() as i64),
         _ => Values::Normal,
     }
 }

@@ -57,7 +57,7 @@ fn change(
     limit(a, dtype);
     limit(b, dtype);
     rows.extend(places(&mut rng, m, ROWS));
-    Probed { rows, unspecified: Vec::new() }
+    Probed { rows, ..Probed::default() }
 }
 
 /// Every row of `a` has its own scale, and all of `b` another. The terms of a sum, or runs of them, have factors of
@@ -185,7 +185,12 @@ fn small(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probe
             Dtype::F16 => (power_of_two(rng, -19.0..-14.0), power_of_two(rng, 6.0..10.0)),
             _ => (power_of_two(rng, -100.0..-60.0), power_of_two(rng, 6.0..30.0)),
         };
-        let (of_a, of_b) = if rng.random() { (tiny, large) } else { (large, tiny) };
+        let (of_a, of_b) = match rng.random_range(0..4) {
+            0 => (tiny, large),
+            1 => (large, tiny),
+            // Each product is subnormal in FP16, though no factor is.
+            _ => (power_of_two(rng, -10.0..-7.0), power_of_two(rng, -10.0..-7.0)),
+        };
         scale(it.a, of_a);
         scale(it.b, of_b);
         Vec::new()

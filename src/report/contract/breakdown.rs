@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::domain::ablation::Removed;
-use crate::domain::ids::{CaseName, IterationId};
+use crate::domain::ids::IterationId;
 
 /// What the time of a kernel on a case consists of, as ablations show it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -53,59 +53,15 @@ pub struct Line {
     pub share: Option<f64>,
 }
 
-/// How much longer another kernel takes than a winner, in parts that add up. Each part is a difference of times that
-/// ablations measured.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct AblatedLead {
-    /// The case.
-    pub case: CaseName,
-    /// The winner's family.
-    pub family: String,
-    /// The iteration of the other kernel.
-    pub over: IterationId,
-    /// Its family.
-    pub over_family: String,
-    /// Whether it is the initial kernel of the case.
-    pub over_first: bool,
-    /// Whether it is the committed winner that the session began with on the case.
-    pub over_committed: bool,
-    /// Its time over the winner's, both with all instructions.
-    pub factor: f64,
-    /// How much longer it takes.
-    pub lead_us: f64,
-    /// How much longer its launch takes, without any work; below 0 if it is shorter.
-    pub launch_us: f64,
-    /// How much longer all kinds of instructions take together that can be removed.
-    pub kinds_us: f64,
-    /// How much longer waits for asynchronous work take, once all kinds are removed. Null if that is not known, or if neither
-    /// kernel has any that can be removed: the rest has what there is.
-    pub waits_us: Option<f64>,
-    /// How much longer the rest takes: conversions, addresses, loops, and the synchronisation that stays.
-    pub other_us: f64,
-    /// The kind on which it spends most longer. Null if it spends longer on none.
-    pub largest: Option<Longer>,
-}
+impl Breakdown {
+    /// Returns the share of a kind of instruction in the time, or of the launch for [`Removed::Work`].
+    pub fn share(&self, removed: Removed) -> Option<f64> {
+        self.without.iter().find(|one| one.removed == removed)?.share
+    }
 
-/// A lead of a winner that is large enough to be divided into its parts, but was not.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Undivided {
-    /// The case.
-    pub case: CaseName,
-    /// The family of the other kernel.
-    pub over_family: String,
-    /// Whether that is the committed winner that the session began with. Otherwise, it is the next best family's.
-    pub over_committed: bool,
-    /// Its time over the winner's.
-    pub factor: f64,
-    /// The same of the times beside the ablations of both. Null if one of them was not ablated.
-    pub ablated_factor: Option<f64>,
-}
-
-/// How much longer a kernel takes for a kind of instruction. Kinds hide each other, so these times do not add up.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Longer {
-    /// The kind of instruction.
-    pub removed: Removed,
-    /// How much longer, in microseconds.
-    pub us: f64,
+    /// Returns the share of the waits for asynchronous work, once all kinds of instructions are removed. None if the kernel has
+    /// none that can be removed, or if that was not measured.
+    pub fn waits(&self) -> Option<f64> {
+        Some((self.share(Removed::AllKindsAndWaits)? - self.share(Removed::AllKinds)?).max(0.0))
+    }
 }

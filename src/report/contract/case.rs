@@ -70,11 +70,43 @@ pub struct Case {
     /// What the case needs, and how near the best variant comes to each ceiling. Null if the workload no longer has the
     /// case.
     pub roofline: Option<Roofline>,
-    /// What limits the best variant: its first cause of lost time, else the nearest ceiling.
-    pub limited_by: Option<String>,
+    /// What limits the best variant. Null without a time.
+    pub limit: Option<Limit>,
     /// The parameters that decide what overlaps in the best variant, and of which no other value that was timed with all else
     /// equal is faster.
     pub exhausted: Vec<String>,
+}
+
+/// What limits the best variant of a case.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(tag = "by", rename_all = "snake_case")]
+pub enum Limit {
+    /// The first cause of lost time that no experiment refuted.
+    Cause {
+        /// The rule that found it.
+        rule: &'static str,
+        /// How many times as fast the variant could be without it: an estimate, or what an experiment showed.
+        gain: f64,
+    },
+    /// Arithmetic or bandwidth: the variant is near the ceiling.
+    Ceiling {
+        /// `arithmetic`, `L2` or `memory`.
+        of: &'static str,
+        /// The share of the ceiling that it reaches.
+        share: f64,
+    },
+    /// The launch, which no kernel is without.
+    Launch {
+        /// Its share of the time.
+        share: f64,
+    },
+    /// Multiprocessors without a block.
+    IdleSms {
+        /// Blocks of the largest launch.
+        blocks: u64,
+    },
+    /// Nothing that was counted or measured.
+    Unknown,
 }
 
 /// The comparison behind a case's figures.

@@ -2,9 +2,8 @@
 
 use serde::Serialize;
 
-use crate::domain::finding::{Confidence, Evidence, Remedy};
+use crate::domain::finding::{Finding, Remedy};
 use crate::domain::ids::{CaseName, IterationId};
-use crate::domain::tested::CauseTest;
 
 /// The diagnosis of a variant on a case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -17,20 +16,8 @@ pub struct Diagnosis {
     pub case: CaseName,
     /// The variant's family.
     pub family: String,
-    /// What makes it slow, the most important first.
-    pub findings: Vec<Finding>,
-}
-
-/// How the model of the virtual GPU compares with the leads that the session measured. Gains that only the model estimates
-/// have low confidence where it derived fewer than half of these leads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct ModelCheck {
-    /// Measured leads with counts of both kernels.
-    pub leads: u64,
-    /// Those that the model derived from the counts.
-    pub explained: u64,
-    /// Findings whose confidence is low because of that.
-    pub lowered: u64,
+    /// What makes it slow: what experiments confirmed first, what they refuted last.
+    pub findings: Vec<Diagnosed>,
 }
 
 /// Which variant a diagnosis is about.
@@ -43,51 +30,39 @@ pub enum DiagnosisOf {
     BestVariant,
 }
 
-/// A cause of lost time.
+/// A cause of lost time, and what is left to do about it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Finding {
-    /// The rule that found it.
-    pub rule: &'static str,
-    /// The cause in one sentence.
-    pub cause: String,
-    /// How it makes the kernel slow.
-    pub mechanism: &'static str,
-    /// What a kernel without the cause would do.
-    pub kernel_change: String,
-    /// What speaks for it and against it.
-    pub evidence: Vec<Evidence>,
-    /// How sure the diagnosis is.
-    pub confidence: Confidence,
-    /// How many times as fast the variant could be without it: an estimate.
-    pub gain: f64,
-    /// How that follows from figures: a formula with its numbers. Null where the evidence says it.
-    pub derivation: Option<String>,
-    /// What would remove it, the most promising first.
-    pub remedies: Vec<Remedy>,
-    /// What experiments of the session say about it.
-    pub tested: CauseTest,
-    /// The iteration that tried to remove it, if every variant that should was not correct. Null otherwise.
-    pub failed: Option<IterationId>,
-    /// Another family that already divides the case into more blocks, if the cause is that there are too few. Null
-    /// otherwise.
-    pub divided_by: Option<Divided>,
-    /// Whether the gain would follow only from a model that is far off for this variant, so that it is not known.
-    pub model_is_off: bool,
-    /// What to do about it in one phrase: a change that was not tried, or why there is none.
-    pub next: String,
+pub struct Diagnosed {
+    /// The cause, as the diagnosis found it.
+    #[serde(flatten)]
+    pub finding: Finding,
+    /// What is left to do about it.
+    pub next: Next,
 }
 
-/// A family whose best variant divides a case into more blocks than the best variant of the case does.
+/// What is left to do about a cause.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Divided {
-    /// The family.
-    pub family: String,
-    /// Blocks of its largest launch.
-    pub blocks: u64,
-    /// Its time.
-    pub us: f64,
-    /// Its time over that of the best variant.
-    pub times_as_long: f64,
-    /// Whether the two took turns in one run.
-    pub in_one_run: bool,
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Next {
+    /// A configuration that the session did not try on the case.
+    Try {
+        /// The configuration.
+        remedy: Remedy,
+        /// The median of the predicted speed-up. Null without a prediction.
+        expected: Option<f64>,
+    },
+    /// Something that no configuration does: a kernel has to be written or changed.
+    Write {
+        /// What to write.
+        remedy: Remedy,
+    },
+    /// Every configuration that should remove the cause was tried. This is the one that came out best.
+    Tried {
+        /// The iteration that tried it.
+        iteration: IterationId,
+        /// The explained variant's time over its own. Null if it was not correct.
+        speedup: Option<f64>,
+    },
+    /// The diagnosis knows no change of a configuration against it.
+    Nothing,
 }

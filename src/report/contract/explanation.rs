@@ -4,8 +4,7 @@ use indexmap::IndexMap;
 use serde::Serialize;
 
 use super::Ratio;
-use crate::domain::ids::{CaseName, IterationId};
-use crate::domain::origin;
+use crate::domain::ids::CaseName;
 
 /// What a session began with on a case, and what became of it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -49,33 +48,6 @@ pub struct WinningFamily {
     pub lines: u64,
 }
 
-/// What the parameters of the first kernel gained on the case for which it is diagnosed.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct TunedAlone {
-    /// The case.
-    pub case: CaseName,
-    /// The family.
-    pub family: String,
-    /// The first kernel's time over the best one of its family.
-    pub gain: f64,
-    /// The iteration that timed this best one.
-    pub iteration: IterationId,
-    /// What the best one changes in the first kernel.
-    pub changes: Vec<origin::Change>,
-    /// The best time of its family over that of all families.
-    pub of_others: f64,
-}
-
-impl TunedAlone {
-    /// Tells whether the changes include another one: the same parameter changes at least as far in the same direction.
-    pub fn includes(&self, other: &origin::Change) -> bool {
-        let step = |one: &origin::Change| one.to - one.from;
-        let goes_as_far =
-            |own: &origin::Change| step(own).signum() == step(other).signum() && step(own).abs() >= step(other).abs();
-        self.changes.iter().any(|own| own.parameter == other.parameter && goes_as_far(own))
-    }
-}
-
 /// What a case needs at least, and how near the best variant comes to each ceiling of the device.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Roofline {
@@ -110,29 +82,6 @@ pub struct Roofline {
     pub times_of_floor: Option<f64>,
 }
 
-/// The best times of all families on a case.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Rivals {
-    /// The case.
-    pub case: CaseName,
-    /// The families with a correct variant: that of the winner first, then the others, fastest first.
-    pub families: Vec<FamilyTime>,
-}
-
-/// The best time of a family on a case.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct FamilyTime {
-    /// The family.
-    pub family: String,
-    /// Its best time: of screening runs, or the winner's own time. Where `in_one_run`, it is the winner's time times the
-    /// ratio of that run.
-    pub us: f64,
-    /// Whether its fastest variant took turns with the winner in one run.
-    pub in_one_run: bool,
-    /// Its correct configurations that the session timed on the case.
-    pub configurations: u64,
-}
-
 /// How times depend on one size of the workload while all others stay the same.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Scaling {
@@ -144,10 +93,6 @@ pub struct Scaling {
     pub independent: bool,
     /// The cases, the smallest size first.
     pub points: Vec<ScalingPoint>,
-    /// What the times of the first correct variants mean.
-    pub first_reading: Option<String>,
-    /// What the times of the best variants mean.
-    pub best_reading: Option<String>,
 }
 
 /// A case of a scaling.
@@ -174,65 +119,6 @@ pub struct ScalingTime {
     pub us_per_unit: f64,
     /// Blocks of the largest launch.
     pub blocks: Option<u64>,
-}
-
-/// How the best variant of a case came about: from the first correct variant over each family that was faster.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Ladder {
-    /// The case.
-    pub case: CaseName,
-    /// The steps, each faster than the one before it, in the order of the session.
-    pub steps: Vec<LadderStep>,
-    /// The floor of the case.
-    pub floor_us: Option<f64>,
-}
-
-/// What one kind of step contributed to the gains of the session. The factors of all credits multiply to the geometric
-/// mean of the gains of the improved cases.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Credit {
-    /// The family.
-    pub family: String,
-    /// `family`: the family replaced a slower one. `tuning`: its parameters were tuned.
-    pub kind: &'static str,
-    /// The factor, as a geometric mean over all improved cases. A case without such a step counts as 1.
-    pub factor: f64,
-    /// The improved cases with such a step.
-    pub cases: u64,
-    /// What the family does; empty for tuning.
-    pub mechanism: String,
-}
-
-/// A step towards the best variant.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct LadderStep {
-    /// What it is: the first variant, a family's first configuration, or its best one.
-    pub what: String,
-    /// `start`, `family` if the family replaced a slower one, or `tuning`.
-    pub kind: &'static str,
-    /// The family.
-    pub family: String,
-    /// The time.
-    pub us: f64,
-    /// The time of the step before it over its own. Null for the first step. The two were seldom timed in one run.
-    pub factor: Option<f64>,
-    /// What makes it faster, in the words of the family's manifest.
-    pub mechanism: String,
-    /// Whether it is the committed winner that the session began with.
-    pub committed: bool,
-    /// If the step before has another family whose best variant in the session is faster than that step: that variant.
-    pub left_behind: Option<LeftBehind>,
-}
-
-/// The best variant in the session of a family that a step left behind.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct LeftBehind {
-    /// The family.
-    pub family: String,
-    /// Its best time.
-    pub us: f64,
-    /// That time over the step's.
-    pub factor: f64,
 }
 
 /// What a change of one parameter does, from pairs of configurations that differ in nothing else.
@@ -283,31 +169,6 @@ pub struct CaseEffect {
     pub verdict: &'static str,
 }
 
-/// Two parameters whose joint effect is not the product of their single effects.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Interaction {
-    /// The family.
-    pub family: String,
-    /// The parameters with the two values of each.
-    pub parameters: [ParameterValues; 2],
-    /// The median over all quadruples of the joint effect over the product of the single effects: above 1, the two
-    /// changes help each other.
-    pub factor: f64,
-    /// Quadruples of configurations on the same case.
-    pub quadruples: u64,
-}
-
-/// Two values of a parameter.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ParameterValues {
-    /// The parameter.
-    pub parameter: String,
-    /// The first value.
-    pub from: i64,
-    /// The second value.
-    pub to: i64,
-}
-
 /// What the parameters are worth.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Parameters {
@@ -318,8 +179,6 @@ pub struct Parameters {
     pub noise_pairs: u64,
     /// The effects, by family and parameter.
     pub effects: Vec<ParameterEffect>,
-    /// The interactions, the strongest first.
-    pub interactions: Vec<Interaction>,
     /// What each parameter does, by family and parameter, for the families that were timed.
     pub about: IndexMap<String, IndexMap<String, String>>,
 }
@@ -344,21 +203,17 @@ pub struct Excluded {
     pub why: Vec<String>,
 }
 
-/// What a kind of work took, and what came of it.
+/// What a kind of work took.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PhaseCost {
     /// The name, such as `acceptance`.
     pub phase: &'static str,
-    /// The name for people.
-    pub name: &'static str,
     /// Seconds.
     pub seconds: f64,
     /// Share of the session's time.
     pub share: f64,
     /// Its share of the device's cost, in US dollars.
     pub usd: f64,
-    /// What it gained.
-    pub gained: String,
 }
 
 /// Time and cost by phase.

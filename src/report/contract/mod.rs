@@ -1,37 +1,36 @@
 //! The JSON contract of a report, described in `docs/report-schema.md`. Fields are only ever added within a version.
 
-mod advantage;
 mod advice;
-mod beaten;
 mod breakdown;
 mod case;
-mod counted_lead;
 mod diagnosis;
 mod explanation;
+mod lead;
+mod ledger;
 mod path;
-mod pictures;
 mod predictions;
+mod progress;
 mod ratio;
+mod two;
 
 use indexmap::IndexMap;
 use serde::Serialize;
 
-pub use advantage::{Advantage, Count, Counted};
-pub use advice::{Choice, Configuration, Experiment, Outlook};
-pub use beaten::Beaten;
-pub use breakdown::{AblatedLead, Breakdown, Line, Longer, Undivided, Without};
-pub use case::{Baseline, Case, Comparison, NearTie, TimedBaseline, WinnersCurse};
-pub use counted_lead::{BlocksEach, CountedLead, CyclePart};
-pub use diagnosis::{Diagnosis, DiagnosisOf, Divided, Finding, ModelCheck};
+pub use advice::{Advice, Edge, Experiment, Outlook, Step, StepKind};
+pub use breakdown::{Breakdown, Line, Without};
+pub use case::{Baseline, Case, Comparison, Limit, NearTie, TimedBaseline, WinnersCurse};
+pub use diagnosis::{Diagnosed, Diagnosis, DiagnosisOf, Next};
 pub use explanation::{
-    CaseEffect, Change, Credit, Excluded, FamilyTime, ImprovedBy, Interaction, Ladder, LadderStep, LeftBehind,
-    ParameterEffect, ParameterValues, Parameters, PhaseCost, Phases, Rivals, Roofline, Scaling, ScalingPoint,
-    ScalingTime, TunedAlone, WinningFamily,
+    CaseEffect, Change, Excluded, ImprovedBy, ParameterEffect, Parameters, PhaseCost, Phases, Roofline, Scaling,
+    ScalingPoint, ScalingTime, WinningFamily,
 };
+pub use lead::{Count, Counts, CyclePart, Cycles, Lead, LeadEvidence, Longer, Over, OverKind, Parts};
+pub use ledger::{Entry, Ledger};
 pub use path::{ConfigurationPath, PathStep};
-pub use pictures::{Diff, Distribution, Lineage, LineageStep, Progress, ProgressStep, Sampled, Tried};
 pub use predictions::{Calibration, Claim, Kept, Pay, Predictions, Refuted};
+pub use progress::{Progress, ProgressStep};
 pub use ratio::Ratio;
+pub use two::{Both, Difference, Two};
 
 use crate::domain::compute::Compute;
 use crate::domain::cost::Spent;
@@ -41,16 +40,17 @@ use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::op::Dims;
 use crate::domain::record::{LeftOut, Status};
 use crate::domain::state::Graphs;
+use crate::domain::stop::EarlyEnd;
 use crate::domain::variant::Params;
 use crate::domain::verdict::Verdict;
 
 /// The version of the contract.
-pub const SCHEMA: &str = "optloop.report/4";
+pub const SCHEMA: &str = "optloop.report/5";
 
 /// What a session found, what it cost and what to try next.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
-    /// The version of the contract: `optloop.report/4`.
+    /// The version of the contract: `optloop.report/5`.
     pub schema: &'static str,
     /// The session.
     pub session: Session,
@@ -82,15 +82,9 @@ pub struct Report {
     pub calibration: Calibration,
     /// Why the initial kernel and the best variants are slow. Empty if the rules found nothing.
     pub diagnoses: Vec<Diagnosis>,
-    /// How the model behind some of these gains compares with the measured leads. Null where nothing shows it.
-    pub model_check: Option<ModelCheck>,
     /// What the time of the initial kernel consists of, on the case where it is farthest from the floor. Null if it was not
     /// ablated.
     pub first_breakdown: Option<Breakdown>,
-    /// The leads of winners over other ablated kernels, and what they are in. The largest first.
-    pub ablated_leads: Vec<AblatedLead>,
-    /// Leads over committed winners and next best families that are as large, but were not divided.
-    pub undivided_leads: Vec<Undivided>,
     /// Why the session could not read hardware counters. Null if it read some, or did not try.
     pub no_counters: Option<String>,
     /// How exact the best variant of each case is.
@@ -99,44 +93,22 @@ pub struct Report {
     pub committed: Vec<Committed>,
     /// What was spent.
     pub cost: Cost,
-    /// What to do next, most important first.
-    pub next_steps: Vec<String>,
-    /// The session in a few lines, a list in Markdown.
-    pub summary: String,
     /// How times depend on one size while all others stay the same.
     pub scaling: Vec<Scaling>,
-    /// How the best variants of the cases with the largest gains came about.
-    pub ladders: Vec<Ladder>,
-    /// Why the best variants of the improved cases are faster, the largest gain first. Empty without counts.
-    pub advantages: Vec<Advantage>,
-    /// Why the best variant is faster than the initial kernel, on the case where that is farthest from the floor. Null without
-    /// counts of both.
-    pub first_advantage: Option<Advantage>,
-    /// Why the best variants are faster than the best ones of other families. Empty without counts of both.
-    pub rival_advantages: Vec<Advantage>,
-    /// What hardware counters tell of the winners and the fastest baselines, the largest lead first.
-    pub counted_leads: Vec<CountedLead>,
-    /// What the parameters of the first kernel gained without other families. Null if no other family won.
-    pub tuned_alone: Option<TunedAlone>,
+    /// The winners against what the session began with, other families and the fastest baselines, in the order of the
+    /// cases.
+    pub leads: Vec<Lead>,
     /// The paths between two configurations of a family that the session walked to their ends: from the initial kernel to the
     /// best configuration of its family, and from the default configuration of a winner's family to the winner.
     pub paths: Vec<ConfigurationPath>,
     /// Where the winners of the improved cases come from.
     pub improved_by: ImprovedBy,
-    /// The committed winners that the session began with and beat, with what limited them. The largest gain first.
-    pub beaten: Vec<Beaten>,
-    /// The best time of every family on the cases that several families could compute.
-    pub rivals: Vec<Rivals>,
-    /// Which steps the gains came from, the largest first.
-    pub credits: Vec<Credit>,
     /// What the parameters are worth.
     pub parameters: Parameters,
-    /// The experiment that the report recommends. Null if it recommends something else: see `options`.
-    pub next_experiment: Option<Experiment>,
-    /// What more of the same search would gain. Null if it was too short to extrapolate from.
+    /// The gains of the two halves of the search. Null if it was too short to tell.
     pub outlook: Option<Outlook>,
-    /// What to do after the session.
-    pub options: Vec<Choice>,
+    /// What to do next.
+    pub advice: Advice,
     /// The families that won a case.
     pub winning_families: Vec<WinningFamily>,
     /// The families that cannot compute some of the cases.
@@ -149,10 +121,6 @@ pub struct Report {
     pub phases: Option<Phases>,
     /// How the best time of each case developed.
     pub progress: Vec<Progress>,
-    /// The samples behind the figures of each case. Cases whose times are modelled have none.
-    pub distributions: Vec<Distribution>,
-    /// How the sources of the winners of the cases with the largest gains came about.
-    pub lineages: Vec<Lineage>,
 }
 
 impl Report {
@@ -184,6 +152,8 @@ pub struct Session {
     pub status: Status,
     /// Why it ended.
     pub stop_reason: Option<String>,
+    /// `nothing_left` or `too_little_left` if its search ended before its budget was spent. Null otherwise.
+    pub early_end: Option<EarlyEnd>,
     /// Name of the workload.
     pub workload: String,
     /// The precision in which kernels may multiply, and in which the baselines ran: `dtype` or `tf32`.

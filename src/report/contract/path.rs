@@ -33,10 +33,6 @@ pub struct PathStep {
     pub us: f64,
     /// The time before over its own.
     pub gain: f64,
-    /// The same of the times that a virtual GPU models from its counts. Null if it has not counted both.
-    pub modelled_gain: Option<f64>,
-    /// Which of these counts have changed, in words. Null if it has not counted both.
-    pub counted: Option<String>,
 }
 
 impl ConfigurationPath {

@@ -1,192 +1,313 @@
-//! A report with every section and every picture, for the HTML and for a browser.
+//! A report with every section, for the limits of the page and for a browser.
 
 use super::*;
+use crate::domain::counters::{Counters, LaunchCounters};
 use crate::domain::finding::{Confidence, Evidence, EvidenceSource};
-use crate::domain::tested::{CauseStatus as Test, CauseTest};
+use crate::domain::machine::MachineSummary;
+use crate::domain::tested::CauseStatus;
 use crate::report::contract::{
-    CaseEffect, Diagnosis, DiagnosisOf, Diff, Distribution, Finding, Interaction, Lineage, LineageStep,
-    ParameterEffect, ParameterValues, Progress, ProgressStep, Ratio, Sampled, Tried,
+    Advice, Breakdown, Case, Comparison, ConfigurationPath, Counts, CyclePart, Cycles, Diagnosed, Diagnosis,
+    DiagnosisOf, Experiment, Lead, LeadEvidence, Limit, Line, Longer, NearTie, Next, Outlook, Over, OverKind, Parts,
+    PathStep, PhaseCost, Phases, Progress, ProgressStep, Ratio, Step, StepKind,
 };
 
 /// What a stranger may have written.
 pub(in crate::report) const HOSTILE: &str = "<script>alert('x')</script> \"onload=\" [x](javascript:x) `|`";
 
-/// A number from 0 to 1 that looks random and is always the same.
-fn noise(seed: u64) -> f64 {
-    let mixed = seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    ((mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 40) as f64 / f64::from(1 << 24)
-}
+const RULES: [&str; 6] =
+    ["cache-misses", "bank-conflicts", "too-few-blocks", "latency-bound", "uneven-blocks", "redundant-loads"];
 
-/// Returns the report.
-pub(in crate::report) fn full() -> Report {
-    let mut record = record();
-    record.session.stop_reason = Some(HOSTILE.to_owned());
-    let mut report = report(&record);
-    let cases: Vec<CaseName> = report.cases.iter().map(|case| case.case.clone()).collect();
-    for (place, case) in report.cases.iter_mut().enumerate() {
-        let estimate = 0.9 + 0.6 * place as f64;
-        case.best_us = case.best_us.or(Some(12.0));
-        case.baseline = Some(crate::report::contract::Baseline {
-            name: "torch sdpa (flash)".to_owned(),
-            us: case.best_us.unwrap_or(1.0) * estimate,
-            ci_us: None,
-            is_initial_kernel: false,
-            kernels: vec![launched(32)],
-        });
-        let (lo, hi) = (Some(estimate * 0.97), Some(estimate * 1.02));
-        case.ratio_to_baseline = Some(Ratio { estimate, lo, hi, paired: place != 1 });
-        if let (Some(roofline), Some(us)) = (case.roofline.as_mut(), case.best_us) {
-            roofline.intensity *= 4.0_f64.powi(place as i32);
-            roofline.flop_per_s = Some(roofline.flop / us * 1e6);
-            roofline.share_of_arithmetic = Some(roofline.flop / us * 1e6 / 1.2e14);
-        }
-    }
-    report.progress = cases.iter().enumerate().map(|(place, case)| progress(case, place as u64)).collect();
-    report.distributions = cases.iter().enumerate().map(|(place, case)| distribution(case, place as u64)).collect();
-    report.lineages = vec![lineage(&cases[0])];
-    let verdicts = ["helps", "hurts", "depends", "tied", "mixed", "few"];
-    report.parameters.noise = Some(0.012);
-    report.parameters.effects = (0..18).map(|n| effect(n, verdicts[n as usize % 6], &cases)).collect();
-    let names = ["WARPS", "STAGES", "TILE", "SPLIT"];
-    let pairs = (0..names.len()).flat_map(|a| (0..a).map(move |b| (a, b)));
-    report.parameters.interactions = pairs.map(|(a, b)| interaction(names[a], names[b], (a * 4 + b) as u64)).collect();
-    let claim = report.hypotheses[1].clone();
-    let scores = [Score::InRange, Score::Above, Score::Below];
-    report.hypotheses.extend((0..40_u64).map(|n| {
-        let median = 0.8 + noise(n);
-        contract::Claim {
-            claim: if n == 0 { HOSTILE.to_owned() } else { claim.claim.clone() },
-            predicted: Some([median * 0.8, median * 1.2]),
-            predicted_median: Some(median),
-            actual: Some(median * (0.7 + 0.6 * noise(n + 99))),
-            score: Some(scores[n as usize % 3]),
-            ..claim.clone()
-        }
-    }));
-    report.diagnoses = vec![diagnosis(&cases[0])];
+/// Returns the report of a session of so many cases.
+pub(in crate::report) fn full(count: usize) -> Report {
+    let mut report = report(&record_ahead());
+    let template = report.cases[0].clone();
+    report.session.stop_reason = Some(format!("its time budget is spent {HOSTILE}"));
+    report.cases = (0..count).map(|place| case(&template, place)).collect();
+    report.correctness = report
+        .cases
+        .iter()
+        .map(|case| contract::Exactness { case: case.case.clone(), ..report.correctness[0].clone() })
+        .collect();
+    report.progress = report.cases.iter().enumerate().map(|(place, case)| progress(&case.case, place)).collect();
+    report.first_breakdown = report.cases[0].breakdown.clone();
+    report.diagnoses = report.cases.iter().enumerate().map(|(place, case)| diagnosis(case, place)).collect();
+    report.diagnoses.insert(
+        0,
+        Diagnosis { of: DiagnosisOf::InitialKernel, iteration: IterationId(1), ..diagnosis(&report.cases[0], 0) },
+    );
+    report.leads = report.cases.iter().enumerate().flat_map(|(place, case)| leads(case, place)).collect();
+    let path_step = PathStep { iteration: IterationId(7), changes: vec![change()], us: 60.0, gain: 1.3 };
+    report.paths = vec![ConfigurationPath {
+        case: report.cases[0].case.clone(),
+        family: "tiled".to_owned(),
+        from: IterationId(1),
+        from_us: 80.0,
+        to: IterationId(3),
+        steps: vec![path_step],
+    }];
+    report.parameters.effects = (0..18)
+        .map(|n| ParameterEffect { verdict: "helps", ..effect(&format!("PARAMETER_{n}"), [n, 2 * n + 1], 1.1) })
+        .collect();
+    report.phases = Some(phases());
+    let since_last_gain_s = Some(120.0);
+    report.outlook = Some(Outlook {
+        since_last_gain_s,
+        early_gains: 9,
+        late_gains: 3,
+        half_s: 130.0,
+        gain_size: Some(1.02),
+        expected: 1.003,
+    });
+    report.advice = advice(&report.cases[count - 1]);
+    report.no_counters = Some("`ncu` is not installed".to_owned());
+    report.left_out = vec![crate::domain::record::LeftOut { family: "broken".to_owned(), reason: HOSTILE.to_owned() }];
+    report.excluded = vec![contract::Excluded {
+        family: "split-k".to_owned(),
+        cases: vec!["b1h1s4d4".into()],
+        all: false,
+        why: vec![HOSTILE.to_owned()],
+    }];
+    report.wins[0].claim = HOSTILE.to_owned();
     report
 }
 
-fn progress(case: &CaseName, seed: u64) -> Progress {
-    let us = |n: u64| 400.0 / (1 << (n + seed)) as f64;
-    let kind = |n| {
-        if n == 0 {
-            "start"
-        } else if n == 4 {
-            "final"
-        } else {
-            "improved"
-        }
+fn change() -> Change {
+    Change { parameter: "BLOCK".to_owned(), from: 64, to: 128 }
+}
+
+fn name(place: usize) -> CaseName {
+    format!("b{}h{}s{}", place + 1, 1 + place % 4, 64 << (place % 6)).as_str().into()
+}
+
+fn case(template: &Case, place: usize) -> Case {
+    let estimate = 1.0 + 0.01 * place as f64;
+    let ratio = Ratio { estimate, lo: Some(estimate * 0.998), hi: Some(estimate * 1.002), paired: true };
+    let without = [
+        (Removed::GlobalLoads, 0.31),
+        (Removed::TensorProducts, 0.09),
+        (Removed::AllKinds, 0.55),
+        (Removed::AllKindsAndWaits, 0.7),
+        (Removed::Work, 0.14),
+    ];
+    let lines = |share| {
+        vec![Line { line: 113, text: "load(k); // as the source has it".to_owned(), places: 8, share: Some(share) }]
     };
-    let steps = (0..5_u64).map(|n| ProgressStep {
+    let without = without.map(|one| Without { lines: lines(one.1), ..without_(one) }).to_vec();
+    let counters = LaunchCounters {
+        kernel: "attend".to_owned(),
+        time_ns: Some(5e4),
+        issue_pct: Some(31.0),
+        ..LaunchCounters::default()
+    };
+    let launches = vec![launch("attend", 64_000.0)];
+    Case {
+        case: name(place),
+        baseline: template
+            .baseline
+            .clone()
+            .map(|baseline| contract::Baseline { kernels: vec![launched(32)], ..baseline }),
+        ratio_to_baseline: Some(Ratio { estimate: 1.2 + 0.1 * place as f64, ..ratio }),
+        change: template.change.clone().map(|change| contract::Change {
+            ratio: Some(ratio),
+            improved: place % 4 != 0,
+            ..change
+        }),
+        commit: Some("0123456789abcdef".to_owned()),
+        limit: Some(Limit::Cause { rule: RULES[place % RULES.len()], gain: 1.4 }),
+        breakdown: Some(Breakdown { iteration: IterationId(3), family: "tiled".to_owned(), us: 50.0, without }),
+        counters: Some(Counters { tool: "ncu 2025.1".to_owned(), launches: vec![counters] }),
+        profile: Some(Profile { launches, checked_on: None }),
+        comparison: Some(comparison_of(place)),
+        ..template.clone()
+    }
+}
+
+fn without_(one: (Removed, f64)) -> Without {
+    super::without(one)
+}
+
+fn comparison_of(place: usize) -> Comparison {
+    let machine =
+        MachineSummary { sm_clock_range_mhz: Some([1965, 1980]), power_w: Some(350.0), ..MachineSummary::default() };
+    let tie = NearTie { iteration: Some(IterationId(2)), name: "tiled".to_owned(), us: 50.1, ratio: None };
+    Comparison {
+        kind: "final",
+        samples: 120,
+        rounds: 12,
+        discarded_rounds: 1,
+        noise: Some(0.001 + 0.0001 * place as f64),
+        machine: Some(machine.clone()),
+        baseline_machine: Some(machine),
+        energy_j: Some(0.01),
+        baseline_energy_j: Some(0.02),
+        graph_node_ns: Some(700.0),
+        baseline_graph_node_ns: Some(710.0),
+        others: vec!["python3 (process 4242, 512 MiB)".to_owned()],
+        near_ties: vec![tie],
+    }
+}
+
+fn progress(case: &CaseName, place: usize) -> Progress {
+    let kind = |n| match n {
+        0 => "start",
+        4 => "final",
+        _ => "improved",
+    };
+    let steps = (0..5_usize).map(|n| ProgressStep {
         kind: kind(n),
         at_s: 30.0 + 700.0 * n as f64,
         cost_usd: 0.05 * (n + 1) as f64,
-        us: us(n.min(3)),
+        us: 80.0 / (1.0 + 0.03 * (n * (place + 1)) as f64),
         iteration: IterationId(n as i64 + 1),
         family: "tiled".to_owned(),
     });
-    let tried = (0..150_u64).map(|n| {
-        let at_s = 30.0 + 20.0 * n as f64;
-        Tried { at_s, cost_usd: 0.05 + at_s / 15_000.0, us: us((n / 38).min(3)) * (1.02 + 2.0 * noise(n * 7 + seed)) }
-    });
-    Progress { case: case.clone(), steps: steps.collect(), tried: tried.collect(), tried_in_all: 1234 }
+    Progress { case: case.clone(), steps: steps.collect(), tried_in_all: 1234 }
 }
 
-fn distribution(case: &CaseName, seed: u64) -> Distribution {
-    let sampled = |role: &'static str, name: &str, middle: f64| {
-        let some_us: Vec<f64> = (0..60).map(|n| middle * (0.99 + 0.02 * noise(n + 60 * seed))).collect();
-        let quantiles_us = [0.991, 0.995, 1.0, 1.004, 1.009].map(|factor| middle * factor);
-        Sampled { role, name: name.to_owned(), samples: 600, quantiles_us, some_us }
-    };
-    let us = 50.0 / (seed + 1) as f64;
-    let all = [
-        sampled("best", "tiled ae4c80b6f6", us),
-        sampled("control", "tiled ae4c80b6f6", us * 1.001),
-        sampled("incumbent", "tiled 67df4d5f39", us * 1.03),
-        sampled("baseline", "torch sdpa (flash)", us * 1.09),
-    ];
-    Distribution { case: case.clone(), from: "final", sampled: all.into() }
-}
-
-fn lineage(case: &CaseName) -> Lineage {
-    let step = |n: i64, changes: &str, us: f64, diff: Option<Diff>| LineageStep {
-        iteration: IterationId(n),
-        kind: if n == 1 { "family_default" } else { "move" },
-        family: "tiled".to_owned(),
-        changes: vec![changes.to_owned()],
-        claim: format!("{HOSTILE} more warps hide latency"),
-        us: Some(us),
-        diff,
-    };
-    let text = format!("@@ -1,3 +1,3 @@\n-#define BLOCK 64\n+#define BLOCK 128 // {HOSTILE}\n void kernel() {{\n }}\n");
-    let diff = Diff { added: 1, removed: 1, text, cut: false };
-    let steps = vec![step(1, "BLOCK=64 PAD=8", 80.0, None), step(2, "BLOCK 64 → 128", 50.0, Some(diff))];
-    Lineage { case: case.clone(), left_out: 3, steps }
-}
-
-fn effect(n: i64, verdict: &'static str, cases: &[CaseName]) -> ParameterEffect {
-    let effect = 0.6 + 0.8 * noise(n as u64);
-    let by_case =
-        cases.iter().enumerate().filter(|(place, _)| !(n as usize + place).is_multiple_of(4)).map(|(place, case)| {
-            CaseEffect { case: case.clone(), effect: effect * (0.9 + 0.1 * place as f64), pairs: 3, verdict: "tied" }
-        });
-    ParameterEffect {
-        family: if n % 2 == 0 { "tiled" } else { "attention-with-a-rather-long-name" }.to_owned(),
-        parameter: format!("PARAMETER_{n}"),
-        about: String::new(),
-        from: n,
-        to: 2 * n + 1,
-        effect,
-        lower_quartile: effect * 0.9,
-        upper_quartile: effect * 1.1,
-        pairs: 5,
-        cases: 3,
-        faster: 2,
-        slower: 3,
-        verdict,
-        by_case: by_case.collect(),
-        used_on: Vec::new(),
-    }
-}
-
-fn interaction(first: &str, second: &str, seed: u64) -> Interaction {
-    let values = |parameter: &str| ParameterValues { parameter: parameter.to_owned(), from: 1, to: 2 };
-    let parameters = [values(first), values(second)];
-    Interaction { family: "tiled".to_owned(), parameters, factor: 0.5 + noise(seed) * 1.3, quadruples: 4 }
-}
-
-fn diagnosis(case: &CaseName) -> Diagnosis {
-    let evidence = |supports, text: &str| Evidence { source: EvidenceSource::Times, supports, text: text.to_owned() };
-    let finding = Finding {
-        rule: "idle_sms",
-        cause: format!("2 blocks on 58 multiprocessors {HOSTILE}"),
-        mechanism: "most multiprocessors have nothing to do",
-        kernel_change: "divide the work into more blocks".to_owned(),
-        evidence: vec![evidence(true, "the grid has 2 blocks"), evidence(false, HOSTILE)],
-        confidence: Confidence::High,
-        gain: 12.0,
-        derivation: None,
-        remedies: Vec::new(),
-        tested: CauseTest {
-            status: Test::NotTested,
-            iteration: None,
-            changes: Vec::new(),
-            case: None,
-            speedup: None,
-            expected: 12.0,
-            shared_with: Vec::new(),
-        },
-        failed: None,
-        divided_by: None,
-        model_is_off: false,
-        next: "split the keys over blocks".to_owned(),
+fn diagnosis(case: &Case, place: usize) -> Diagnosis {
+    let statuses = [CauseStatus::Confirmed, CauseStatus::NotTested, CauseStatus::Supported, CauseStatus::NotConfirmed];
+    let cause = |n: usize| {
+        let rule = RULES[(place + n) % RULES.len()];
+        let evidence = |supports, text: &str| Evidence {
+            source: EvidenceSource::VirtualCounters,
+            supports,
+            text: text.to_owned(),
+        };
+        let status = statuses[(place + n) % statuses.len()];
+        let is_tested = status != CauseStatus::NotTested;
+        let mut found = finding(&case.case, 3, rule, 1.4);
+        found.cause = "accesses to shared memory take 2.3 times as many wavefronts as its data needs".to_owned();
+        found.evidence = vec![
+            evidence(
+                true,
+                "the longest chain of instructions takes 71% of the modelled time, and the busiest unit (tensor) 24%",
+            ),
+            evidence(false, HOSTILE),
+        ];
+        found.confidence = Confidence::Medium;
+        found.tested = CauseTest {
+            status,
+            iteration: is_tested.then_some(IterationId(12)),
+            changes: vec![change()],
+            speedup: is_tested.then_some(1.55),
+            expected: 1.4,
+            pairs: 3,
+            counted: true,
+            shared_with: vec!["stalls"],
+        };
+        let remedy = crate::domain::finding::Remedy {
+            text: "set BLOCK from 64 to 128".to_owned(),
+            family: "tiled".to_owned(),
+            params: None,
+        };
+        let next = [
+            Next::Try { remedy: remedy.clone(), expected: Some(1.1) },
+            Next::Write { remedy },
+            Next::Tried { iteration: IterationId(12), speedup: Some(1.1) },
+            Next::Nothing,
+        ];
+        Diagnosed { finding: found, next: next[n].clone() }
     };
     Diagnosis {
-        of: DiagnosisOf::InitialKernel,
-        iteration: IterationId(1),
-        case: case.clone(),
+        of: DiagnosisOf::BestVariant,
+        iteration: IterationId(3),
+        case: case.case.clone(),
         family: "tiled".to_owned(),
-        findings: vec![finding],
+        findings: (0..4).map(cause).collect(),
     }
+}
+
+fn leads(case: &Case, place: usize) -> Vec<Lead> {
+    let estimate = 1.0 + 0.01 * place as f64;
+    let lead = |kind, name: &str, evidence| Lead {
+        over: Over { kind, name: name.to_owned(), iteration: Some(IterationId(2)), us: 55.0, configurations: Some(9) },
+        case: case.case.clone(),
+        ratio: Some(Ratio { estimate, lo: None, hi: None, paired: false }),
+        evidence,
+    };
+    let parts = Parts {
+        lead_us: 5.0,
+        launch_us: 0.2,
+        kinds_us: 3.0,
+        waits_us: Some(1.0),
+        other_us: 0.8,
+        largest: Some(Longer { removed: Removed::GlobalLoads, us: 2.5 }),
+    };
+    let cycles = Cycles {
+        kernel: "flash_fwd_kernel".to_owned(),
+        cycles: [3000.0, 2000.0],
+        parts: vec![
+            CyclePart { part: "data", other: 1500.0, winner: 700.0 },
+            CyclePart { part: "issue", other: 1500.0, winner: 1300.0 },
+        ],
+        instructions: Some([9e4, 8e4]),
+        l2_bytes: Some([1e6, 9e5]),
+        products_apart: true,
+    };
+    let counts = Counts {
+        modelled_ratio: 1.4,
+        counts: vec![contract::Count { name: "warp_instructions", other: 2000.0, winner: 1000.0 }],
+    };
+    let began = LeadEvidence {
+        changes: if place.is_multiple_of(2) { vec![change()] } else { Vec::new() },
+        blocks: Some([32, 64]),
+        cause: Some("bank-conflicts"),
+        is_gone: Some(true),
+        ablation: Some(parts),
+        ..LeadEvidence::default()
+    };
+    vec![
+        lead(OverKind::CommittedWinner, "tiled", began),
+        lead(OverKind::Family, "split-k", LeadEvidence { counts: Some(counts), ..LeadEvidence::default() }),
+        lead(
+            OverKind::Baseline,
+            "torch sdpa (flash)",
+            LeadEvidence { cycles: Some(cycles), ..LeadEvidence::default() },
+        ),
+    ]
+}
+
+fn phases() -> Phases {
+    let names = [
+        "baselines",
+        "initial_design",
+        "screening",
+        "acceptance",
+        "sanitizer",
+        "comparisons",
+        "finals",
+        "waiting",
+        "commits",
+        "other",
+    ];
+    let row = |phase| PhaseCost { phase, seconds: 330.1, share: 0.1, usd: 0.018 };
+    Phases { rows: names.map(row).to_vec(), complete: true, timing_s: Some(12.0) }
+}
+
+fn advice(case: &Case) -> Advice {
+    let experiment = Experiment {
+        source: "remedy",
+        case: case.case.clone(),
+        against: Some(IterationId(3)),
+        family: "attention-resident".to_owned(),
+        params: [("WGS", 1), ("PASSES", 1), ("KEYS", 128), ("CHUNK", 64)]
+            .map(|(name, value)| (name.to_owned(), value))
+            .into(),
+        changes: vec![change()],
+        rule: Some("cache-misses"),
+        of_case: None,
+        before_us: 50.0,
+        expected: 1.012,
+    };
+    let step = |kind, experiment| Step {
+        kind,
+        experiment,
+        families: Vec::new(),
+        edges: Vec::new(),
+        case: None,
+        expected: Some(1.001),
+        seconds: Some(3.0),
+        usd: Some(0.0002),
+    };
+    Advice { next: step(StepKind::Experiment, Some(experiment)), then: Some(step(StepKind::Stop, None)) }
 }

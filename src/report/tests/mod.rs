@@ -4,7 +4,6 @@ mod comparisons;
 pub(in crate::report) mod full;
 mod json;
 mod markdown;
-mod modelled;
 mod parts;
 mod tested;
 
@@ -12,7 +11,7 @@ use std::sync::LazyLock;
 
 use indexmap::IndexMap;
 
-use super::contract::{Advantage, Count, Counted, ParameterEffect, Without};
+use super::contract::{ParameterEffect, Without};
 use super::*;
 use crate::domain::ablation::Removed;
 use crate::domain::check::Check;
@@ -22,21 +21,22 @@ use crate::domain::cost::Spent;
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::evaluation::Outcome;
 use crate::domain::finding::{Confidence, Evidence, EvidenceSource};
-use crate::domain::hypothesis::{Hypothesis, Reference, Score};
+use crate::domain::hypothesis::{Hypothesis, Reference};
 use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::launched::LaunchedKernel;
 use crate::domain::mechanism::Mechanism;
 use crate::domain::op::DimSpec;
 use crate::domain::origin::{Change, Origin, Purpose};
 use crate::domain::prediction::{Prediction, Strength};
+use crate::domain::profile::Profile;
 use crate::domain::profile::tests::launch;
-use crate::domain::profile::{LaunchProfile, Profile};
 use crate::domain::record::{
     Baseline, BaselineKind, CaseRecord, Environment, IterationRecord, SessionRecord, SessionSummary, Status,
 };
 use crate::domain::regime::Regime;
 use crate::domain::state::Graphs;
 use crate::domain::statistics::Interval;
+use crate::domain::tested::CauseTest;
 use crate::domain::timing::Timing;
 use crate::domain::variant::VariantHash;
 use crate::domain::verdict::Verdict;
@@ -59,6 +59,7 @@ fn session(id: SessionId, wins: u64, spent: Spent) -> SessionSummary {
         graphs: Graphs::AmongOthers,
         status: if wins == 0 { Status::Interrupted } else { Status::Finished },
         stop_reason: Some("its time budget is spent".to_owned()),
+        early_end: None,
         started_at: "2026-11-20T10:00:00Z".to_owned(),
         ended_at: Some("2026-11-20T10:55:00Z".to_owned()),
         budget_s: 3300.0,
@@ -148,7 +149,7 @@ pub(in crate::report) fn found(
     }
 }
 
-/// Makes a finding about an iteration of `tiled` with a launch as evidence.
+/// Makes a finding about an iteration of `tiled` with a launch as evidence, of which no experiment is known.
 pub(in crate::report) fn finding(case: &str, iteration: i64, rule: &'static str, gain: f64) -> Finding {
     Finding {
         iteration: Some(IterationId(iteration)),
@@ -158,42 +159,15 @@ pub(in crate::report) fn finding(case: &str, iteration: i64, rule: &'static str,
         cause: format!("{rule} is slow"),
         mechanism: "",
         kernel_change: "divide the work into more blocks: smaller tiles",
-        without_split: None,
         model_is_off: false,
-        derivation: None,
         evidence: vec![Evidence { source: EvidenceSource::Launch, supports: true, text: "2 blocks".to_owned() }],
         confidence: Confidence::Medium,
         gain,
         remedies: Vec::new(),
+        tested: CauseTest::none(gain, true),
     }
 }
 
-/// Makes a lead of 1.2, of which the model derives a factor.
-pub(in crate::report) fn advantage(role: &'static str, modelled_factor: f64, explained: bool) -> Advantage {
-    let counted = |family: &str, us: f64| Counted {
-        iteration: IterationId(1),
-        family: family.to_owned(),
-        us,
-        modelled_us: us,
-        chain_share: 0.2,
-    };
-    Advantage {
-        case: "b1h1s128".into(),
-        role,
-        before: counted("split-k", 60.0),
-        after: counted("tiled", 50.0),
-        factor: 1.2,
-        in_one_run: false,
-        is_best_of_family: true,
-        is_next_best: true,
-        modelled_factor,
-        explained,
-        counts: vec![Count { name: "warp_instructions", before: 2000.0, after: 1000.0, comparable: true }],
-        reading: String::new(),
-    }
-}
-
-/// A kernel of PyTorch with so many blocks.
 /// What a winner takes less without a kind of instruction; for [`Removed::Work`], what is left. Nothing else is known of it.
 pub(in crate::report) fn without((removed, share): (Removed, f64)) -> Without {
     Without {
@@ -229,6 +203,7 @@ pub(in crate::report) fn effect(parameter: &str, [from, to]: [i64; 2], effect: f
     }
 }
 
+/// A kernel of PyTorch with so many blocks.
 pub(in crate::report) fn launched(blocks: u32) -> LaunchedKernel {
     LaunchedKernel {
         name: "void pytorch_flash::flash_fwd_kernel<Traits<64, 128>, true>(Params)".to_owned(),
@@ -355,7 +330,6 @@ pub(in crate::report) fn families() -> Vec<FamilyFacts> {
         parameters: [("BLOCK", "threads of a block: more of them hide latency"), ("PAD", "padding of a row")]
             .map(|(name, about)| (name.to_owned(), about.to_owned()))
             .into(),
-        splits: vec!["PAD".to_owned()],
         pipelining: Vec::new(),
         reads_by_descriptor: false,
         excluded: Vec::new(),
@@ -378,7 +352,6 @@ pub(in crate::report) fn input(record: &SessionRecord) -> ReportInput<'_> {
         is_valid: &|_, _, _| true,
         findings: &[],
         began: &[],
-        sources: &[],
         predict: &|_, _| None,
         known_after: &|_, claims| vec![None; claims.len()],
     }

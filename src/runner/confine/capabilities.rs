@@ -3,11 +3,10 @@
 use rustix::io;
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 
-/// What root needs to use files of other users, to pin memory and to set priorities, as any program of root's may.
-const FOR_FILES: CapabilitySet = CapabilitySet::DAC_OVERRIDE
-    .union(CapabilitySet::DAC_READ_SEARCH)
-    .union(CapabilitySet::IPC_LOCK)
-    .union(CapabilitySet::SYS_NICE);
+/// What root needs to use files of other users and to pin memory, as any program of root's may. Priorities are not among it:
+/// that capability is one over all processes.
+const FOR_FILES: CapabilitySet =
+    CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::DAC_READ_SEARCH).union(CapabilitySet::IPC_LOCK);
 
 /// Gives up every capability.
 pub fn drop_all() -> io::Result<()> {

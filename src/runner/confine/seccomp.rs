@@ -89,25 +89,72 @@ const OLDER: &[libc::c_long] = &[];
 /// Denies this process every system call except those of a computation. A denied call fails with EPERM, so a library
 /// can go on without it.
 pub fn allow_computing() -> Result<(), String> {
-    let rules = COMPUTING.iter().chain(OLDER).map(|call| (*call, Vec::new())).collect();
+    hide_clone3()?;
+    let mut rules: Rules = COMPUTING.iter().chain(OLDER).map(|call| (*call, Vec::new())).collect();
+    // A thread, and no namespace.
+    rules.insert(libc::SYS_clone, vec![when(0, SeccompCmpOp::MaskedEq(NAMESPACES), 0)?]);
     install(rules, SeccompAction::Allow, SeccompAction::Errno(libc::EPERM as u32))
 }
+
+/// Makes `clone3` look like a call of a later kernel. Its flags are in memory, where a filter cannot read them, and one of
+/// them makes a user namespace. The C library then makes threads and processes with `clone`.
+fn hide_clone3() -> Result<(), String> {
+    let rules = [(libc::SYS_clone3, Vec::new())].into();
+    install(with_x32(rules), SeccompAction::Errno(libc::ENOSYS as u32), SeccompAction::Allow)
+}
+
+/// The flags of `clone` that make namespaces.
+const NAMESPACES: u64 = (libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWCGROUP) as u64;
 
 /// Calls that no program that only computes needs, and calls that would bypass the other limits: the network, other
 /// processes, the kernel's own interfaces. Even connections to a local service are refused, because it may act for its
 /// callers, as Docker's does.
 const REACHING_OUT: &[libc::c_long] = &[
     libc::SYS_connect,
+    // A message may have an address, and may carry descriptors. Both are in memory, where a filter cannot read them.
+    libc::SYS_sendmsg,
+    libc::SYS_sendmmsg,
     libc::SYS_inotify_add_watch,
     libc::SYS_fanotify_init,
-    // Landlock does not check changes to the permissions and attributes of a file.
+    // Landlock does not check changes to the permissions and attributes of a file. A descriptor that may only be read
+    // allows them, too. So not even a program's own files can be changed. PyTorch 2.11 needs none of these calls, with
+    // torch.compile, autotuning, NVRTC and CUDA graphs (H200, 2026-11-28).
+    libc::SYS_fchmod,
     libc::SYS_fchmodat,
     libc::SYS_fchmodat2,
+    libc::SYS_fchown,
     libc::SYS_fchownat,
     libc::SYS_setxattr,
     libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    SETXATTRAT,
     libc::SYS_removexattr,
     libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    REMOVEXATTRAT,
+    FILE_SETATTR,
+    // What these make stays when the program has ended.
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+    libc::SYS_process_madvise,
+    libc::SYS_process_mrelease,
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
@@ -141,6 +188,17 @@ const REACHING_OUT: &[libc::c_long] = &[
     libc::SYS_sethostname,
 ];
 
+/// System calls that the C library's headers do not name yet.
+const SETXATTRAT: libc::c_long = 463;
+/// See [`SETXATTRAT`].
+const REMOVEXATTRAT: libc::c_long = 466;
+/// See [`SETXATTRAT`].
+const FILE_SETATTR: libc::c_long = 469;
+
+/// The `ioctl` requests that change attributes of a file through a descriptor that may only be read (linux/fs.h):
+/// FS_IOC_SETFLAGS, FS_IOC32_SETFLAGS, FS_IOC_FSSETXATTR, FS_IOC_SETVERSION and FS_IOC32_SETVERSION.
+const FILE_ATTRIBUTES: [u64; 5] = [0x4008_6602, 0x4004_6602, 0x401c_5820, 0x4008_7602, 0x4004_7602];
+
 /// Older calls for file permissions, which only x86_64 has.
 #[cfg(target_arch = "x86_64")]
 const OLDER_RIGHTS: &[libc::c_long] = &[libc::SYS_chmod, libc::SYS_chown, libc::SYS_lchown];
@@ -150,21 +208,59 @@ const OLDER_RIGHTS: &[libc::c_long] = &[];
 
 /// Denies this process, and everything that it will start, the network and the system calls that bypass other limits.
 pub fn deny_reaching_out() -> Result<(), String> {
-    let wrong = |error: BackendError| format!("its filter is wrong: {error}");
-    // The CUDA driver opens and binds a local socket when it starts (H200, driver 580.159.04). It connects to nothing.
-    let domain = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, libc::AF_UNIX as u64);
-    let not_local = domain.and_then(|domain| SeccompRule::new(vec![domain])).map_err(wrong)?;
-    let unless_null = |argument| {
-        let given = SeccompCondition::new(argument, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0);
-        given.and_then(|given| SeccompRule::new(vec![given])).map_err(wrong)
-    };
+    hide_clone3()?;
     let mut rules: Rules = REACHING_OUT.iter().chain(OLDER_RIGHTS).map(|call| (*call, Vec::new())).collect();
-    rules.insert(libc::SYS_socket, vec![not_local]);
-    // Limits of another process can kill it. Its number is the first argument, and 0 for the caller.
-    rules.insert(libc::SYS_prlimit64, vec![unless_null(0)?]);
+    let is_other = |argument| when_short(argument, SeccompCmpOp::Ne, 0);
+    // The CUDA driver opens and binds a local socket when it starts (H200, driver 580.159.04). It connects to nothing.
+    rules.insert(libc::SYS_socket, vec![when_short(0, SeccompCmpOp::Ne, libc::AF_UNIX as u64)?]);
     // A datagram to an address, which is the fifth argument.
-    rules.insert(libc::SYS_sendto, vec![unless_null(4)?]);
-    install(rules, SeccompAction::Errno(libc::EPERM as u32), SeccompAction::Allow)
+    rules.insert(libc::SYS_sendto, vec![when(4, SeccompCmpOp::Ne, 0)?]);
+    // Limits, priorities and memory of other processes. 0 stands for the caller.
+    rules.insert(libc::SYS_prlimit64, vec![is_other(0)?]);
+    rules.insert(libc::SYS_setpriority, vec![is_other(0)?, is_other(1)?]);
+    rules.insert(libc::SYS_ioprio_set, vec![is_other(1)?]);
+    rules.insert(libc::SYS_migrate_pages, vec![is_other(0)?]);
+    rules.insert(libc::SYS_move_pages, vec![is_other(0)?]);
+    let namespaces = (0..64).map(|bit| 1 << bit).filter(|flag| NAMESPACES & flag != 0);
+    let namespaces = namespaces.map(|flag| when(0, SeccompCmpOp::MaskedEq(flag), flag));
+    rules.insert(libc::SYS_clone, namespaces.collect::<Result<_, _>>()?);
+    let attributes = FILE_ATTRIBUTES.iter().map(|request| when_short(1, SeccompCmpOp::Eq, *request));
+    rules.insert(libc::SYS_ioctl, attributes.collect::<Result<_, _>>()?);
+    install(with_x32(rules), SeccompAction::Errno(libc::EPERM as u32), SeccompAction::Allow)
+}
+
+/// Adds the numbers that the same calls have in the x32 ABI, where a kernel has it: those with a bit more, and those of its
+/// own, from 512 on.
+#[cfg(target_arch = "x86_64")]
+fn with_x32(rules: Rules) -> Rules {
+    const X32: libc::c_long = 0x4000_0000;
+    let twins: Vec<_> = rules.iter().map(|(call, rules)| (call | X32, rules.clone())).collect();
+    let own = (512..548).map(|call| (call | X32, Vec::new()));
+    rules.into_iter().chain(own).chain(twins).collect()
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn with_x32(rules: Rules) -> Rules {
+    rules
+}
+
+/// Makes a rule on one argument of a system call.
+fn when(argument: u8, comparison: SeccompCmpOp, value: u64) -> Result<SeccompRule, String> {
+    rule(argument, SeccompCmpArgLen::Qword, comparison, value)
+}
+
+/// Makes a rule on the lower half of an argument, which is all that the kernel reads of it.
+fn when_short(argument: u8, comparison: SeccompCmpOp, value: u64) -> Result<SeccompRule, String> {
+    rule(argument, SeccompCmpArgLen::Dword, comparison, value)
+}
+
+fn rule(argument: u8, length: SeccompCmpArgLen, comparison: SeccompCmpOp, value: u64) -> Result<SeccompRule, String> {
+    let condition = SeccompCondition::new(argument, length, comparison, value);
+    condition.and_then(|condition| SeccompRule::new(vec![condition])).map_err(wrong)
+}
+
+fn wrong(error: BackendError) -> String {
+    format!("its filter is wrong: {error}")
 }
 
 /// What must hold of the arguments of a system call, by its number: any of the rules, or nothing if there are none.
@@ -173,7 +269,7 @@ type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 fn install(rules: Rules, listed: SeccompAction, others: SeccompAction) -> Result<(), String> {
     let filter = TargetArch::try_from(std::env::consts::ARCH)
         .and_then(|arch| SeccompFilter::new(rules, others, listed, arch)?.try_into())
-        .map_err(|error: BackendError| format!("its filter is wrong: {error}"))?;
+        .map_err(wrong)?;
     let filter: BpfProgram = filter;
     seccompiler::apply_filter(&filter).map_err(|error| format!("the kernel refuses it: {error}"))
 }

@@ -134,7 +134,15 @@ impl Device for CudaDevice {
     }
 
     fn alloc(&mut self, bytes: usize) -> Result<Buffer, Fault> {
-        self.allocate(bytes)
+        self.allocate(bytes, 0)
+    }
+
+    fn noticed(&self) -> Option<String> {
+        None
+    }
+
+    fn alloc_at(&mut self, bytes: usize, offset: usize) -> Result<Buffer, Fault> {
+        self.allocate(bytes, offset)
     }
 
     fn free(&mut self, buffer: Buffer) -> Result<(), Fault> {

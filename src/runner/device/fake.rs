@@ -333,11 +333,20 @@ impl Device for FakeDevice {
 
     fn alloc(&mut self, bytes: usize) -> Result<Buffer, Fault> {
         if bytes as u64 > self.info.memory_bytes {
-            return Err(Fault::Refused(format!("{bytes} bytes of device memory exceed the memory of the device")));
+            return Err(Fault::OutOfMemory(format!("{bytes} bytes of device memory exceed the memory of the device")));
         }
         let handle = self.handle();
         self.buffers.insert(handle, Memory { bytes: Rc::new(vec![0xff; bytes]), due: None, intact: true });
         Ok(Buffer(handle))
+    }
+
+    /// It has no addresses.
+    fn alloc_at(&mut self, bytes: usize, _offset: usize) -> Result<Buffer, Fault> {
+        self.alloc(bytes)
+    }
+
+    fn noticed(&self) -> Option<String> {
+        None
     }
 
     fn free(&mut self, buffer: Buffer) -> Result<(), Fault> {

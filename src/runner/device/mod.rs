@@ -32,6 +32,9 @@ pub enum Fault {
     /// The device refuses the variant and is unharmed.
     #[error("{0}")]
     Refused(String),
+    /// There is not enough memory. The device is unharmed.
+    #[error("{0}")]
+    OutOfMemory(String),
     /// The variant crashed. This process cannot use the device any more.
     #[error("{0}")]
     Crashed(String),
@@ -142,6 +145,10 @@ pub trait Device {
     /// which could be a correct output.
     fn alloc(&mut self, bytes: usize) -> Result<Buffer, Fault>;
 
+    /// Does the same at an address that is `offset` bytes, a multiple of 256, beyond where [`Device::alloc`] puts it. A device
+    /// without addresses ignores the offset.
+    fn alloc_at(&mut self, bytes: usize, offset: usize) -> Result<Buffer, Fault>;
+
     /// Frees a buffer.
     fn free(&mut self, buffer: Buffer) -> Result<(), Fault>;
 
@@ -196,6 +203,10 @@ pub trait Device {
         Ok(())
     }
 
+    /// Returns what the device noticed, since an artifact was last loaded, that is no error by itself but may explain a wrong
+    /// output: a clause.
+    fn noticed(&self) -> Option<String>;
+
     /// Executes a plan once and waits for it.
     fn launch(&mut self, work: &Work<'_>) -> Result<(), Fault>;
 
@@ -245,10 +256,24 @@ pub trait Replay {
 }
 
 /// A device that models times. The same plan on the same contents always takes the same time.
-pub trait Model {
+pub trait Model: Device {
     /// Executes a plan once while counting its work. Returns the counts with the modelled times.
     ///
     /// `share` is the share of each grid to execute. Below 1, the results in memory are partial. If asked to `explain`
     /// the times, the device also models them without each cause of lost time, which takes several times as long.
     fn model(&mut self, work: &Work<'_>, share: f64, explain: bool) -> Result<Profile, Fault>;
+
+    /// Allocates a buffer of which only about `window` bytes at either end are stored. They begin as zeros. Between them, reads
+    /// return zeros and writes are lost.
+    fn alloc_hollow(&mut self, bytes: usize, window: usize) -> Result<Buffer, Fault>;
+
+    /// Overwrites a part of a buffer, from the byte `at` on.
+    fn write_part(&mut self, buffer: Buffer, at: usize, bytes: &[u8]) -> Result<(), Fault>;
+
+    /// Does the same with poison; see [`Device::poison`].
+    fn poison_part(&mut self, buffer: Buffer, part: Range<usize>) -> Result<(), Fault>;
+
+    /// Executes the first and the last block of each grid of a plan, and the last ones along each axis. With `last`, it
+    /// executes so many of the last blocks instead.
+    fn launch_edges(&mut self, work: &Work<'_>, last: Option<u32>) -> Result<(), Fault>;
 }

@@ -5,8 +5,9 @@
 //! blocks only, and turns the counts into a time.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
-use virtual_gpu::counters::{Counters, Traffic};
+use virtual_gpu::counters::{AbsentLane, Counters, Traffic};
 use virtual_gpu::fault::{FaultKind, LaunchError};
 use virtual_gpu::gpu::Gpu;
 use virtual_gpu::model::{Limiter, Shape, model, model_supposing};
@@ -20,6 +21,7 @@ use crate::domain::artifact::{Artifact, KernelResources};
 use crate::domain::device::{DeviceInfo, Peaks, TimingMode};
 use crate::domain::plan::{Arg, Launch, ScalarValue, TensorMap};
 use crate::domain::profile::{Cause, LaunchProfile, Profile, Units, Without};
+use crate::runner::outputs::POISON;
 
 /// The fewest blocks in a sample. The executor samples symmetrically. So work that grows along the grid, as under a
 /// causal mask, is sampled at its mean for any number of blocks. This number also covers heads and splits of every
@@ -32,6 +34,10 @@ const INSTRUCTIONS_PER_FLOP: f64 = 4.0;
 
 /// The lower limit of that count, for cases whose work is mostly not FLOP. It takes about a second of a CPU core.
 const MIN_INSTRUCTIONS: u64 = 20_000_000;
+
+/// Instructions of a warp after which a launch of the blocks at the edges ends. A block that does the work of many, such as one
+/// of a persistent kernel, is not worth more.
+const MAX_EDGE_INSTRUCTIONS: u64 = 2_000_000;
 
 /// A virtual GPU; see the module.
 pub struct VirtualDevice {
@@ -47,6 +53,8 @@ pub struct VirtualDevice {
     /// Launches so far. Each runs its blocks and warps in another order, so that an output that depends on the order is
     /// not repeatable. Sessions with the same seed make the same launches.
     launches: u64,
+    /// See [`Device::noticed`].
+    noticed: Option<String>,
 }
 
 impl VirtualDevice {
@@ -62,6 +70,7 @@ impl VirtualDevice {
             buffers: HashMap::new(),
             next: 0,
             launches: 0,
+            noticed: None,
         })
     }
 
@@ -140,6 +149,12 @@ impl VirtualDevice {
     /// Counts the work of one launch and models its time.
     fn profile(&self, launch: &Launch, work: &Work<'_>, options: &Options) -> Result<LaunchProfile, Fault> {
         let counters = self.execute(launch, work, options)?;
+        if options.sample_blocks.is_some() && counters.executed_blocks < counters.blocks && !has_atomics(&counters) {
+            // Where a grid ends, most errors of large cases are. These blocks are not counted: the sample is symmetric.
+            let edges =
+                Options { counters: false, suppose: false, sample_blocks: None, edges: true, ..options.clone() };
+            self.execute(launch, work, &edges)?;
+        }
         let (module, resources) = self.loaded(work.module)?;
         let static_shared = module.module().kernel(&launch.kernel).map_or(0, |kernel| kernel.static_shared_bytes);
         let used = resources.iter().find(|kernel| kernel.name == launch.kernel).cloned().unwrap_or_default();
@@ -165,6 +180,9 @@ impl VirtualDevice {
             threads_per_block: shape.threads,
             busiest_warp: counters.busiest_warp(),
             warp_instructions: counters.instructions(),
+            issue_slots: counters.issue_slots,
+            index_slots: counters.index_slots,
+            global_load_requests: counters.global_load.requests,
             active_lanes: counters.active_lanes(),
             branches: counters.branches,
             divergent_branches: counters.divergent_branches,
@@ -197,6 +215,7 @@ impl Device for VirtualDevice {
         let module = self.parsed(&artifact.ptx)?;
         let loaded = self.gpu.load(module).map_err(|error| Fault::Refused(error.to_string()))?;
         self.next += 1;
+        self.noticed = None;
         self.modules.insert(self.next, (loaded, artifact.kernels.clone()));
         Ok(Module(self.next))
     }
@@ -209,17 +228,21 @@ impl Device for VirtualDevice {
     }
 
     fn alloc(&mut self, bytes: usize) -> Result<Buffer, Fault> {
+        self.alloc_at(bytes, 0)
+    }
+
+    fn alloc_at(&mut self, bytes: usize, offset: usize) -> Result<Buffer, Fault> {
         let size = bytes as u64;
         let held: u64 = self.buffers.values().map(|(_, size)| size).sum();
         if held.saturating_add(size) > self.info.memory_bytes {
             let total = self.info.memory_bytes;
-            return Err(Fault::Refused(format!(
+            return Err(Fault::OutOfMemory(format!(
                 "{bytes} bytes of device memory in addition to {held}: it has {total}"
             )));
         }
         // The virtual GPU has enough memory, but this machine does not.
         let broken = |error: MemoryError| Fault::Broken(format!("{bytes} bytes of device memory: {error}"));
-        let address = self.gpu.alloc(size.max(1)).map_err(broken)?;
+        let address = self.gpu.alloc_at(size.max(1), offset as u64).map_err(broken)?;
         self.next += 1;
         self.buffers.insert(self.next, (address, size));
         Ok(Buffer(self.next))
@@ -256,6 +279,12 @@ impl Device for VirtualDevice {
         self.gpu.read(address, size).map_err(broken)
     }
 
+    fn read_parts(&mut self, buffer: Buffer, parts: &[Range<usize>]) -> Result<Vec<u8>, Fault> {
+        let address = self.place(buffer)?.0;
+        let read = |part: &Range<usize>| self.gpu.read(address + part.start as u64, part.len() as u64).map_err(broken);
+        Ok(parts.iter().map(read).collect::<Result<Vec<_>, _>>()?.concat())
+    }
+
     fn launch(&mut self, work: &Work<'_>) -> Result<(), Fault> {
         work.plan.launches.iter().try_for_each(|launch| {
             self.launches += 1;
@@ -266,8 +295,20 @@ impl Device for VirtualDevice {
                 instruction_limit: limit(work),
                 ..Options::default()
             };
-            self.execute(launch, work, &looking).map(drop)
+            let counters = self.execute(launch, work, &looking)?;
+            if let Some(AbsentLane { line, lane, source }) = counters.absent_lane {
+                self.noticed = Some(format!(
+                    "in kernel {}, the variant's PTX:{line}, a shuffle of lane {lane} reads lane {source}, which takes no part \
+                     in it: its value is undefined",
+                    launch.kernel
+                ));
+            }
+            Ok(())
         })
+    }
+
+    fn noticed(&self) -> Option<String> {
+        self.noticed.clone()
     }
 
     fn as_model(&mut self) -> Option<&mut dyn Model> {
@@ -281,6 +322,35 @@ impl Model for VirtualDevice {
         let launches = work.plan.launches.iter().map(profile);
         Ok(Profile { launches: launches.collect::<Result<_, Fault>>()?, checked_on: None })
     }
+
+    fn alloc_hollow(&mut self, bytes: usize, window: usize) -> Result<Buffer, Fault> {
+        let address = self.gpu.alloc_hollow(bytes as u64, window as u64).map_err(broken)?;
+        self.next += 1;
+        self.buffers.insert(self.next, (address, bytes as u64));
+        Ok(Buffer(self.next))
+    }
+
+    fn write_part(&mut self, buffer: Buffer, at: usize, bytes: &[u8]) -> Result<(), Fault> {
+        self.gpu.write(self.place(buffer)?.0 + at as u64, bytes).map_err(broken)
+    }
+
+    fn poison_part(&mut self, buffer: Buffer, part: Range<usize>) -> Result<(), Fault> {
+        let (address, bytes) = (self.place(buffer)?.0 + part.start as u64, part.len() as u64);
+        self.gpu.fill(address, bytes, POISON).map_err(broken)?;
+        self.gpu.mark_uninitialised(address, bytes).map_err(broken)
+    }
+
+    fn launch_edges(&mut self, work: &Work<'_>, last: Option<u32>) -> Result<(), Fault> {
+        let options = Options {
+            counters: false,
+            races: false,
+            edges: last.is_none(),
+            last_blocks: last,
+            instruction_limit: MAX_EDGE_INSTRUCTIONS,
+            ..Options::default()
+        };
+        work.plan.launches.iter().try_for_each(|launch| self.execute(launch, work, &options).map(drop))
+    }
 }
 
 /// Returns the options for counting. An earlier launch has already looked for errors, so these options skip that.
@@ -289,6 +359,11 @@ fn counting(launch: &Launch, work: &Work<'_>, share: f64, suppose: bool) -> Opti
     let sample_blocks = (share < 1.0).then(|| wanted.max(MIN_SAMPLED_BLOCKS));
     let instruction_limit = limit(work);
     Options { suppose, races: false, uninitialised: false, sample_blocks, instruction_limit, ..Options::default() }
+}
+
+/// Returns whether blocks may share work by counters, so that a few of them would do all of it.
+fn has_atomics(counters: &Counters) -> bool {
+    counters.atomics.requests > 0
 }
 
 /// Models a launch without each cause of lost time.

@@ -1,11 +1,14 @@
 //! The acceptance checks of a variant that is about to win: everything too slow to run on every variant.
 
+use std::time::Instant;
+
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 
 use super::below_f16::BELOW_F16;
 use super::data::{Data, Inputs, draw, encode, encode_into, input_tensors};
+use super::far::FarCheck;
 use super::scoped::{with_module, with_sets};
 use super::sets::Rotation;
 use super::setup::Setup;
@@ -13,12 +16,14 @@ use super::{Ended, Step, memoization};
 use crate::domain::check::Check;
 use crate::domain::compute::Compute;
 use crate::domain::evaluation::Outcome;
-use crate::domain::op::{Op, Probe, Probed, TensorSpec};
+use crate::domain::op::{Op, Probe, Probed, TensorSpec, show_dims};
 use crate::runner::device::{Device, Module, Problem};
 use crate::runner::inputs::{mix, round};
-use crate::runner::messages::{AcceptanceRequest, Accepted, PlannedCase};
+use crate::runner::messages::{
+    AcceptancePart, AcceptanceRequest, Accepted, FarCase, HIDDEN_STEP, PlannedCase, on_hidden_shape,
+};
 use crate::runner::ops;
-use crate::runner::outputs::Refusal;
+use crate::runner::outputs::{Outputs, Refusal};
 use crate::runner::validate::Expectation;
 
 /// The float64 work of one probe, relative to a check on random inputs. A probe names the rows that it targets, and
@@ -44,16 +49,24 @@ pub fn accept(device: &mut dyn Device, request: &AcceptanceRequest, step: &mut S
     let op = ops::of(&request.op, device.info()).map_err(Ended::Machine)?;
     let checks = AcceptanceChecks { op, request };
     let name = request.case.case.name.as_str();
-    step(name, "load");
-    with_module(device, name, &request.artifact, |device, module| checks.check_accuracy(device, module, step))?;
+    let is_asked = |part| request.only.is_none_or(|only| only == part);
+    let is_all = request.only.is_none();
+    if is_all {
+        step(name, "load");
+        with_module(device, name, &request.artifact, |device, module| checks.check_accuracy(device, module, step))?;
+    }
     step(name, "load");
     // The module stays loaded, because state kept from one input must not corrupt the next output.
     let outputs = with_module(device, name, &request.artifact, |device, module| {
-        let probed = if request.probes { checks.probe(device, module, step)? } else { 0 };
-        Ok(probed + checks.check_hidden(device, module, step)?)
+        let probes = request.probes && is_asked(AcceptancePart::Probes);
+        let probed = if probes { checks.probe(device, module, step)? } else { 0 };
+        let hidden = is_asked(AcceptancePart::Hidden);
+        let hidden = if hidden { checks.check_hidden(device, module, step)? } else { 0 };
+        let far = request.far.iter().filter(|_| is_asked(AcceptancePart::Hidden));
+        Ok(probed + hidden + far.map(|far| checks.check_far(device, module, far, step)).sum::<Result<usize, _>>()?)
     })?;
-    let slowdown = memoization::check(device, op, request, step)?;
-    Ok(Accepted { outputs: 1 + outputs, slowdown })
+    let slowdown = if is_all { memoization::check(device, op, request, step)? } else { None };
+    Ok(Accepted { outputs: usize::from(is_all) + outputs, slowdown })
 }
 
 /// Buffers reused for all probes of a case, because allocating takes longer than drawing.
@@ -97,11 +110,14 @@ impl AcceptanceChecks<'_> {
             probes.shuffle(&mut SmallRng::seed_from_u64(mix(self.request.input_seed, &["order of probes"])));
             let bytes: usize = setup.problem.tensors().iter().map(TensorSpec::bytes).sum();
             probes.truncate((MAX_PROBED_BYTES / bytes.max(1)).max(1));
-            for probe in &probes {
+            let (begun, mut done) = (Instant::now(), 0);
+            let has_time = || self.request.within_s.is_none_or(|within_s| begun.elapsed().as_secs_f64() < within_s);
+            for probe in probes.iter().take_while(|_| has_time()) {
                 step(setup.case, "probe");
                 self.check_probe(setup, device, probe, &mut memory)?;
+                done += 1;
             }
-            Ok(probes.len())
+            Ok(done)
         })
     }
 
@@ -122,8 +138,12 @@ impl AcceptanceChecks<'_> {
         encode_into(problem, values, inputs);
         let oracle_flop = self.request.measuring.oracle_flop * PROBE_SHARE;
         let Problem { op, dims, dtype, compute } = *problem;
-        let mut expectation =
-            Expectation::of_probe(op, dims, dtype, values, oracle_flop, seed, &probed).map_err(Ended::Oracle)?;
+        let mut expectation = match Expectation::of_probe(op, dims, dtype, values, oracle_flop, seed, &probed) {
+            Ok(expectation) => expectation,
+            // It need not know what to make of such inputs.
+            Err(_) if probed.is_beyond_domain => return Ok(()),
+            Err(problem) => return Err(Ended::Oracle(problem)),
+        };
         let (output, uploaded) = setup.output_of(device, inputs, seed)?;
         let mut checked = expectation.check(&output, setup.tolerance);
         if matches!(checked, Err(Refusal { check: Check::Accuracy, .. })) {
@@ -143,9 +163,9 @@ impl AcceptanceChecks<'_> {
         probes.shuffle(&mut SmallRng::seed_from_u64(self.request.input_seed));
         let mut probes = probes.into_iter().cycle();
         for hidden in &self.request.hidden {
-            step(&hidden.case.name, "hidden");
-            let dims: Vec<String> = hidden.case.dims.iter().map(|(name, size)| format!("{name}={size}")).collect();
-            let dims = dims.join(" ");
+            let dims = show_dims(&hidden.case.dims);
+            let doing = format!("{HIDDEN_STEP}{dims}");
+            step(&hidden.case.name, &doing);
             let checked = self.on(device, module, hidden, |setup, device| {
                 let seed = mix(self.request.input_seed, &["hidden", &dims]);
                 let oracle_flop = self.request.measuring.oracle_flop * HIDDEN_SHARE;
@@ -157,13 +177,33 @@ impl AcceptanceChecks<'_> {
                 }
                 let mut memory = Memory::new(&setup.problem, mix(seed, &["probes"]));
                 probes.by_ref().take(HIDDEN_PROBES).try_for_each(|probe| {
-                    step(&hidden.case.name, "hidden");
+                    step(&hidden.case.name, &doing);
                     self.check_probe(setup, device, probe, &mut memory)
                 })
             });
-            checked.map_err(|ended| on_hidden(ended, &dims))?;
+            match checked {
+                // The device has too little memory for this shape, which says nothing about the kernel.
+                Err(Ended::Outcome(Outcome::OutOfMemory { .. })) => {}
+                checked => checked.map_err(|ended| on_hidden(ended, &dims))?,
+            }
         }
         Ok(self.request.hidden.len())
+    }
+
+    /// Checks a shape with offsets beyond 32 bits. Returns the number of outputs that were compared.
+    fn check_far(
+        &self,
+        device: &mut dyn Device,
+        module: Module,
+        far: &FarCase,
+        step: &mut Step<'_>,
+    ) -> Result<usize, Ended> {
+        let AcceptanceRequest { dtype, compute, tolerance, input_seed, .. } = self.request;
+        let (case, dims) = (&far.planned.case, show_dims(&far.planned.case.dims));
+        step(&case.name, &format!("{HIDDEN_STEP}{dims}"));
+        let problem = Problem { op: self.op, dims: &case.dims, dtype: *dtype, compute: *compute };
+        let checked = FarCheck { problem, far, module, tolerance, seed: mix(*input_seed, &["far"]) }.run(device);
+        checked.map(usize::from).map_err(|ended| on_hidden(ended, &dims))
     }
 
     /// Runs `what` on the variant with two sets of a case's buffers.
@@ -176,7 +216,7 @@ impl AcceptanceChecks<'_> {
     ) -> Result<T, Ended> {
         let AcceptanceRequest { dtype, compute, tolerance, .. } = self.request;
         let problem = Problem { op: self.op, dims: &case.dims, dtype: *dtype, compute: *compute };
-        with_sets(device, &case.name, (Some(&problem), plan), Rotation::apart(SETS), |device, sets| {
+        with_sets(device, &case.name, (Some(&problem), plan), Rotation::offset(SETS), |device, sets| {
             let seed = self.request.input_seed;
             what(&Setup { case: &case.name, problem, tolerance, module, plan, sets, seed }, device)
         })
@@ -203,7 +243,13 @@ fn apply(problem: &Problem<'_>, probe: &Probe, seed: u64, values: &mut [Vec<f32>
     // An index or a mask keeps to what it means.
     let places: Vec<usize> = (0..tensors.len()).filter(|at| tensors[*at].is_free()).collect();
     let mut free: Vec<Vec<f32>> = places.iter().map(|at| std::mem::take(&mut values[*at])).collect();
-    let probed = (probe.apply)(problem.dims, problem.dtype, &mut free, seed);
+    let mut probed = (probe.apply)(problem.dims, problem.dtype, &mut free, seed);
+    if probed.is_beyond_domain {
+        // A conversion of NaN to a whole number gives any number.
+        let outputs = Outputs::of(problem.op, problem.dims, problem.dtype);
+        let whole = outputs.iter().filter(|output| output.dtype.is_integer());
+        probed.unspecified.extend(whole.map(|output| output.rows.clone()));
+    }
     for (at, mut changed) in places.into_iter().zip(free) {
         round(&mut changed, tensors[at].dtype);
         values[at] = changed;
@@ -211,13 +257,20 @@ fn apply(problem: &Problem<'_>, probe: &Probe, seed: u64, values: &mut [Vec<f32>
     probed
 }
 
-/// Adds to an outcome that the shape is not in the workload.
+/// Adds to the end of a check on which shape it ended, and that the shape is not in the workload.
 fn on_hidden(ended: Ended, dims: &str) -> Ended {
+    let named = |message: &str| on_hidden_shape(dims, message);
     match ended {
         Ended::Outcome(Outcome::Wrong { case, message, .. }) => {
-            let message = format!("on {dims}, which is not in the workload: {message}");
-            Ended::Outcome(Outcome::Wrong { case, check: Check::Hidden, message })
+            Ended::Outcome(Outcome::Wrong { case, check: Check::Hidden, message: named(&message) })
         }
-        other => other,
+        Ended::Outcome(mut outcome) => {
+            if let Some(message) = outcome.message_mut() {
+                *message = named(message);
+            }
+            Ended::Outcome(outcome)
+        }
+        Ended::Oracle(problem) => Ended::Oracle(named(&problem)),
+        Ended::Machine(problem) => Ended::Machine(problem),
     }
 }

@@ -26,11 +26,14 @@ const MIN_WORK_SHARE: f64 = 0.6;
 /// may have less to do.
 const MIN_WRITTEN_SHARE: f64 = 0.6;
 
-/// Rows to compare. The smallest cases that are sampled have hundreds.
+/// Rows to compare at random places. The smallest cases that are sampled have hundreds.
 const ROWS: usize = 16;
 
+/// Rows to compare at the beginning and at the end of what was written of each output.
+const ROWS_AT_ENDS: usize = 2;
+
 /// How much more than in a whole row the error may be in the written part of one.
-const PART_OF_A_ROW: f64 = 2.0;
+pub(super) const PART_OF_A_ROW: f64 = 2.0;
 
 /// Checks the work of the sampled blocks on inputs with these values, and records in the profile how many rows were
 /// compared.
@@ -95,7 +98,10 @@ fn changed_share(setup: &Setup<'_>, of: &Output, before: &[u8], values: &[Vec<f3
     rows.iter_mut().for_each(|row| *row += of.rows.start);
     let oracle = problem.op.oracle(problem.dims, values, &rows).map_err(Ended::Oracle)?;
     let was: Vec<f64> = rows.iter().flat_map(|row| of.values_of(*row, before)).collect();
-    let is_other = |(after, before): &(&f64, &f64)| f64::from(of.dtype.rounded(**after as f32)) != **before;
+    let is_other = |(after, before): &(&f64, &f64)| match of.dtype.is_integer() {
+        true => !of.dtype.is_same(**after, **before),
+        false => f64::from(of.dtype.rounded(**after as f32)) != **before,
+    };
     Ok(oracle.iter().zip(&was).filter(is_other).count() as f64 / was.len().max(1) as f64)
 }
 
@@ -155,7 +161,11 @@ fn compare(setup: &Setup<'_>, (output, before): (&[u8], &[u8]), values: &[Vec<f3
     let mut rng = SmallRng::seed_from_u64(setup.seed);
     let chosen = sample(&mut rng, touched.len(), ROWS.min(touched.len()));
     let mut rows: Vec<usize> = chosen.into_iter().map(|place| touched[place]).collect();
+    for touched in touched.chunk_by(|a, b| outputs.of_row(*a).0 == outputs.of_row(*b).0) {
+        rows.extend(touched.iter().take(ROWS_AT_ENDS).chain(touched.iter().rev().take(ROWS_AT_ENDS)));
+    }
     rows.sort_unstable();
+    rows.dedup();
     let oracle = problem.op.oracle(problem.dims, values, &rows).map_err(Ended::Oracle)?;
     let mut oracle = &oracle[..];
     for &row in &rows {
@@ -163,7 +173,9 @@ fn compare(setup: &Setup<'_>, (output, before): (&[u8], &[u8]), values: &[Vec<f3
         let (expected, rest) = oracle.split_at(of.row_len);
         oracle = rest;
         let error = error_of([output, before].map(|bytes| of.bytes_of(row, bytes)), expected, of.dtype);
-        let most = PART_OF_A_ROW * setup.tolerance.worst_row;
+        // Whole numbers that are computed from whole numbers must be equal.
+        let is_exact = of.dtype.is_integer() && problem.inputs().iter().all(|input| input.dtype.is_integer());
+        let most = if is_exact { 0.0 } else { PART_OF_A_ROW * setup.tolerance.worst_row };
         // Written so that a NaN fails.
         let within = error <= most;
         if !within {
@@ -178,13 +190,16 @@ fn compare(setup: &Setup<'_>, (output, before): (&[u8], &[u8]), values: &[Vec<f3
 }
 
 /// Returns the error of the written elements of a row, relative to as many typical ones.
-fn error_of([row, before]: [&[u8]; 2], oracle: &[f64], dtype: Dtype) -> f64 {
+pub(super) fn error_of([row, before]: [&[u8]; 2], oracle: &[f64], dtype: Dtype) -> f64 {
     let values = dtype.decode_exactly(row);
-    let typical = oracle.iter().map(|it| it * it).sum::<f64>() / oracle.len() as f64;
+    let typical = oracle.iter().map(|it| dtype.number(*it).powi(2)).sum::<f64>() / oracle.len() as f64;
     let bytes = row.chunks_exact(dtype.bytes()).zip(before.chunks_exact(dtype.bytes()));
     let (mut squared, mut count) = (0.0, 0);
     for (_, (value, oracle)) in bytes.zip(values.iter().zip(oracle)).filter(|((after, before), _)| after != before) {
-        squared += (*value - oracle).powi(2);
+        let difference = (dtype.number(*value) - dtype.number(*oracle)).abs();
+        // Integers beyond 2^53 differ by one at least, too.
+        let is_other = dtype == Dtype::I64 && !dtype.is_same(*value, *oracle);
+        squared += if is_other { difference.max(1.0) } else { difference }.powi(2);
         count += 1;
     }
     if squared == 0.0 { 0.0 } else { (squared / (typical * f64::from(count))).sqrt() }

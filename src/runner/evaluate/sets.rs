@@ -34,6 +34,9 @@ const IN_PLACE_BYTES: usize = 1 << 30;
 /// The share of L2 that the buffers of the sets may take in the warm regime, beyond the fewest sets.
 const L2_SHARE: f64 = 0.5;
 
+/// Offsets of buffers, in bytes. All are multiples of 256, and each of another power of two from 256 to 8192.
+const OFFSETS: [usize; 7] = [256, 8192, 512, 3328, 4096, 7936, 2048];
+
 /// How many sets there are, and what they share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rotation {
@@ -41,12 +44,19 @@ pub struct Rotation {
     pub sets: u32,
     /// Whether the sets have the same inputs and workspaces.
     pub shares_inputs: bool,
+    /// Whether the buffers of all sets but the first begin at other offsets from a large power of two.
+    pub is_offset: bool,
 }
 
 impl Rotation {
     /// Makes sets that share nothing.
     pub fn apart(sets: u32) -> Self {
-        Self { sets, shares_inputs: false }
+        Self { sets, shares_inputs: false, is_offset: false }
+    }
+
+    /// Makes sets that share nothing, with buffers at other offsets.
+    pub fn offset(sets: u32) -> Self {
+        Self { is_offset: true, ..Self::apart(sets) }
     }
 }
 
@@ -60,6 +70,7 @@ pub struct Sets {
     /// The tensors of each set that are updated in place.
     restores: Vec<Vec<Restore>>,
     shares_inputs: bool,
+    is_offset: bool,
     /// Buffers that no other `Sets` owns.
     own: Vec<Buffer>,
 }
@@ -80,7 +91,7 @@ impl Sets {
         let is_in_place = problem.op.is_in_place(problem.dims, problem.dtype);
         match regime.on(device) {
             Regime::Warm if is_in_place && device.replays() => {
-                Ok(Rotation { sets: warm_in_place(device, problem), shares_inputs: true })
+                Ok(Rotation { shares_inputs: true, ..Rotation::apart(warm_in_place(device, problem)) })
             }
             Regime::Warm => Ok(Rotation::apart(1)),
             Regime::Cold => {
@@ -108,14 +119,16 @@ impl Sets {
         let wanted: Vec<Wanted> = tensors.chain(workspaces(plan)).collect();
         let count = rotation.sets as usize;
         let (sets, restores) = (vec![HashMap::new(); count], vec![Vec::new(); count]);
-        Self { sets, restores, shares_inputs: rotation.shares_inputs, own: Vec::new() }.add(device, &wanted)
+        let Rotation { shares_inputs, is_offset, .. } = rotation;
+        Self { sets, restores, shares_inputs, is_offset, own: Vec::new() }.add(device, &wanted)
     }
 
     /// Allocates sets that share these tensors and have workspaces for another plan, or none.
     pub fn with_workspaces(&self, device: &mut dyn Device, plan: &LaunchPlan) -> Result<Self, Fault> {
         let wanted: Vec<Wanted> = workspaces(plan).collect();
         let (sets, restores) = (self.sets.clone(), self.restores.clone());
-        Self { sets, restores, shares_inputs: self.shares_inputs, own: Vec::new() }.add(device, &wanted)
+        let Self { shares_inputs, is_offset, .. } = *self;
+        Self { sets, restores, shares_inputs, is_offset, own: Vec::new() }.add(device, &wanted)
     }
 
     /// Allocates buffers in every set.
@@ -142,8 +155,10 @@ impl Sets {
             self.sets[place].insert(name.clone(), shared);
             return Ok(());
         }
+        let is_offset = self.is_offset && place > 0;
         let mut allocated = || -> Result<Buffer, Fault> {
-            let buffer = device.alloc(*bytes)?;
+            let offset = if is_offset { OFFSETS[self.own.len() % OFFSETS.len()] } else { 0 };
+            let buffer = device.alloc_at(*bytes, offset)?;
             self.own.push(buffer);
             Ok(buffer)
         };
@@ -383,7 +398,7 @@ mod tests {
             Sets::rotation(&device, &problem, regime).unwrap()
         };
         let warm = |n| sets(n, Regime::Warm);
-        assert_eq!(warm(1000), Rotation { sets: 128, shares_inputs: true });
+        assert_eq!(warm(1000), Rotation { shares_inputs: true, ..Rotation::apart(128) });
         assert_eq!(warm(64 << 10).sets, 50, "two buffers of 256 KiB each take half of L2");
         assert_eq!(warm(1 << 20).sets, 32, "fewer would make a replay too short");
         assert_eq!(warm(32 << 20).sets, 4, "each moves 256 MiB");
@@ -401,7 +416,7 @@ mod tests {
         let (op, dims) = (declared_for_tests(MANIFEST), dims(2));
         let problem = Problem { op, dims: &dims, dtype: Dtype::F32, compute: Compute::Dtype };
         let plan = LaunchPlan::default();
-        let rotation = Rotation { sets: 3, shares_inputs: true };
+        let rotation = Rotation { shares_inputs: true, ..Rotation::apart(3) };
         let sets = Sets::allocate(&mut device, Some(&problem), &plan, rotation).unwrap();
         assert_eq!(device.held()[1], 3 * 2 + 1, "a tensor with its initial values in each set, and one input");
         let inputs: Inputs = [("x", 1), ("w", 2)].map(|(name, byte)| (name.to_owned(), vec![byte; 8])).into();

@@ -347,7 +347,10 @@ fn acceptance(fault: i32, regime: Regime) -> AcceptanceRequest {
         accuracy,
         case,
         hidden,
+        far: None,
         probes: true,
+        only: None,
+        within_s: None,
         measuring,
         input_seed,
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::domain::device::DeviceInfo;
-use crate::domain::op::{Dtype, Op, OpSource};
+use crate::domain::op::{Dtype, Op, OpSource, TensorSpec};
 use crate::domain::workload::{Case, Workload};
 use crate::ops::Declared;
 use crate::runner::inputs;
@@ -55,6 +55,7 @@ fn checked(workload: &Workload, op: &Declared) -> Result<Duration, String> {
         let op = op.name();
         return Err(named(least, format!("the oracle of op `{op}` returned two results for the same inputs: {why}")));
     }
+    let first = numbers(op, workload.dtype, least, &first);
     if let Some(at) = first.iter().position(|value| !value.is_finite()) {
         let (op, value) = (op.name(), first[at]);
         return Err(named(least, format!("the oracle of op `{op}` returned {value} for ordinary random inputs")));
@@ -79,8 +80,8 @@ fn check_in_place(workload: &Workload, op: &Declared, (case, values): (&Case, &[
         let (after, others) = rest.split_at(rows.len() * output.row_len());
         rest = others;
         let Some(place) = inputs.iter().position(|input| input.name == output.name) else { continue };
-        let row = |row: usize| drawn[place][row * output.row_len()..][..output.row_len()].iter();
-        let before = rows.into_iter().flat_map(row).map(|value| f64::from(*value));
+        let drawn = output.dtype.numbers(&drawn[place]);
+        let before = rows.into_iter().flat_map(|row| &drawn[row * output.row_len()..][..output.row_len()]);
         let change = after.iter().zip(before).map(|(after, before)| (after - before).powi(2)).sum::<f64>().sqrt();
         let (op, name) = (op.name(), &output.name);
         if change == 0.0 {
@@ -110,6 +111,16 @@ fn computed(op: &dyn Op, dtype: Dtype, case: &Case) -> Result<Vec<f64>, String> 
     let outputs = Outputs::of(op, &case.dims, dtype);
     let rows: Vec<usize> = outputs.iter().flat_map(|output| rows_of(&output.rows)).collect();
     op.oracle(&case.dims, &inputs, &rows)
+}
+
+/// Returns the numbers of what [`computed`] returns.
+fn numbers(op: &dyn Op, dtype: Dtype, case: &Case, values: &[f64]) -> Vec<f64> {
+    let mut rest = values.iter();
+    let of_output = |output: TensorSpec| {
+        let count = rows_of(&(0..output.rows())).len() * output.row_len();
+        rest.by_ref().take(count).map(|value| output.dtype.number(*value)).collect::<Vec<f64>>()
+    };
+    op.outputs(&case.dims, dtype).into_iter().flat_map(of_output).collect()
 }
 
 /// Returns some rows of an output, which has these. Others may behave in another way, so they are far apart.

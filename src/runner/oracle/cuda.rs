@@ -152,8 +152,7 @@ fn tensors(call: &OracleCall<'_>) -> Vec<Tensor> {
         |name: &str| call.outputs.iter().find(|(output, _)| output.name == name).map(|(_, rows)| rows.clone());
     let tensor = |spec: &TensorSpec, is_read| {
         let rows = rows_of(&spec.name);
-        // A tensor that is written holds doubles, whatever its kernels write.
-        let kind = if rows.is_some() { OracleType::Float } else { OracleType::of(spec.dtype) };
+        let kind = OracleType::of(spec.dtype);
         Tensor { name: spec.name.clone(), kind, elements: spec.elements(), row_len: spec.row_len(), is_read, rows }
     };
     let read = call.inputs.iter().map(|(spec, _)| tensor(spec, true));
@@ -166,16 +165,21 @@ fn tensors(call: &OracleCall<'_>) -> Vec<Tensor> {
 /// Returns what the kernel's parameter for an argument must be.
 fn parameter(arg: &OracleArg, call: &OracleCall<'_>) -> Parameter {
     let name = &arg.name;
-    let is_written = call.outputs.iter().any(|(output, _)| output.name == *name);
+    let written = call.outputs.iter().find(|(output, _)| output.name == *name);
+    let (is_written, is_int64) = (written.is_some(), written.is_some_and(|(output, _)| output.dtype == Dtype::I64));
     let input = call.inputs.iter().find(|(input, _)| input.name == *name);
     let (what, types): (&str, &'static [&'static str]) = match (arg.value, input) {
         (OracleValue::Size(_), _) => ("the dimension", &["long long", "long", "unsigned long long", "unsigned long"]),
         (OracleValue::Scalar(_), _) => ("the scalar", &["double"]),
+        // A float does not hold every integer of 64 bits.
+        (OracleValue::Tensor, _) if is_written && is_int64 => ("the output", &["long long *", "long *"]),
         (OracleValue::Tensor, Some(_)) if is_written => ("the in-place tensor", &["double *"]),
         (OracleValue::Tensor, None) => ("the output", &["double *"]),
         (OracleValue::Tensor, Some((spec, _))) => match OracleType::of(spec.dtype) {
             OracleType::Float => ("the input", &["const double *", "double *"]),
-            OracleType::Int => ("the input", &["const long long *", "long long *", "const long *", "long *"]),
+            OracleType::Int | OracleType::Int32 | OracleType::Uint32 | OracleType::Int64 => {
+                ("the input", &["const long long *", "long long *", "const long *", "long *"])
+            }
             OracleType::Bool => ("the input", &["const unsigned char *", "unsigned char *", "const bool *", "bool *"]),
         },
     };

@@ -1,7 +1,8 @@
 """Runs the oracle of an op for optloop.
 
 Reads the oracle's text from standard input, as a string in JSON, and then requests: a line of JSON, and the inputs as
-32-bit floats. Writes an answer to each to what was standard output: a line of JSON, and the outputs as 64-bit floats.
+32-bit floats or as integers. Writes an answer to each to what was standard output: a line of JSON, and the outputs as
+64-bit floats or as 64-bit integers.
 """
 
 import sys
@@ -84,7 +85,7 @@ def without_ones(shape):
 
 
 def outputs(numpy, results, wanted, only_rows):
-    """Returns the wanted rows of every output as 64-bit floats."""
+    """Returns the wanted rows of every output as numbers of 64 bits."""
     if len(wanted) == 1:
         return [output(numpy, results, wanted[0], only_rows)]
     if not isinstance(results, (tuple, list)) or len(results) != len(wanted):
@@ -94,7 +95,7 @@ def outputs(numpy, results, wanted, only_rows):
 
 
 def output(numpy, result, wanted, only_rows):
-    """Returns the wanted rows of an output as 64-bit floats. The function has computed these rows or all of them."""
+    """Returns the wanted rows of an output as numbers of 64 bits. The function has computed these rows or all of them."""
     shape, rows = wanted["shape"], numpy.array(wanted["rows"], dtype=numpy.int64)
     if hasattr(result, "detach"):
         result = result.detach().cpu().numpy()
@@ -113,7 +114,7 @@ def output(numpy, result, wanted, only_rows):
         result = result.reshape(expected)
     else:
         result = result.reshape(-1, shape[-1])[rows]
-    return numpy.ascontiguousarray(result, dtype="<f8")
+    return numpy.ascontiguousarray(result).astype(wanted["sent"])
 
 
 def main():
@@ -135,12 +136,14 @@ def main():
         request = json.loads(line)
         values = {**request["dims"], **request["scalars"]}
         for tensor in request["inputs"]:
-            size = 4
+            sent, kind = {
+                "float": ("<f4", numpy.float64), "int": ("<f4", numpy.int64), "bool": ("<f4", numpy.bool_),
+                "int32": ("<i4", numpy.int64), "uint32": ("<u4", numpy.int64), "int64": ("<i8", numpy.int64),
+            }[tensor["kind"]]
+            size = numpy.dtype(sent).itemsize
             for extent in tensor["shape"]:
                 size *= extent
-            read = numpy.frombuffer(requests.read(size), "<f4").reshape(tensor["shape"])
-            kinds = {"float": numpy.float64, "int": numpy.int64, "bool": numpy.bool_}
-            values[tensor["name"]] = read.astype(kinds[tensor["kind"]])
+            values[tensor["name"]] = numpy.frombuffer(requests.read(size), sent).reshape(tensor["shape"]).astype(kind)
         wanted = request["outputs"]
         only_rows = "rows" in parameters and "rows" not in values and len(wanted) == 1
         if only_rows:

@@ -12,7 +12,7 @@ use std::thread;
 use serde::{Deserialize, Serialize};
 
 use super::TIME_LIMIT;
-use crate::domain::op::{Dims, TensorSpec};
+use crate::domain::op::{Dims, Dtype, TensorSpec};
 use crate::domain::oracle::{Oracle, OracleCall, OracleType};
 use crate::runner::baseline::guard::SIGNAL_CODE;
 use crate::runner::child;
@@ -58,6 +58,16 @@ struct Request<'a> {
 struct Output<'a> {
     shape: &'a [usize],
     rows: &'a [usize],
+    /// The type of the numbers to send back, as numpy calls it.
+    sent: &'static str,
+}
+
+impl<'a> Output<'a> {
+    fn of((tensor, rows): &'a (TensorSpec, Vec<usize>)) -> Self {
+        // A float does not hold every integer of 64 bits.
+        let sent = if tensor.dtype == Dtype::I64 { "<i8" } else { "<f8" };
+        Self { shape: &tensor.shape, rows, sent }
+    }
 }
 
 #[derive(Serialize)]
@@ -174,7 +184,7 @@ impl Process {
     fn call(&mut self, call: &OracleCall<'_>) -> Result<(Vec<f64>, Option<String>), Failure> {
         let scalars = call.scalars.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
         let inputs = call.inputs.iter().map(|(tensor, _)| Input::of(tensor)).collect();
-        let outputs = call.outputs.iter().map(|(tensor, rows)| Output { shape: &tensor.shape, rows }).collect();
+        let outputs = call.outputs.iter().map(Output::of).collect();
         let request = Request { dims: call.dims, scalars, inputs, outputs };
         let line = serde_json::to_string(&request).map_err(|error| Failure::Refused(error.to_string()))? + "\n";
         let elements = call.outputs.iter().map(|(tensor, rows)| rows.len() * tensor.row_len()).sum();

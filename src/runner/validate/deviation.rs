@@ -4,6 +4,7 @@ use super::finite::is_large;
 use super::{ComparedRow, Expectation};
 use crate::domain::check::Check;
 use crate::domain::correctness::Correctness;
+use crate::domain::op::Dtype;
 use crate::domain::workload::Tolerance;
 use crate::runner::outputs::Refusal;
 use crate::runner::threads;
@@ -14,6 +15,8 @@ pub(super) struct RowError {
     pub(super) output: usize,
     pub(super) squared_error: f64,
     pub(super) squared_scale: f64,
+    /// Whether whole numbers differ that must be equal.
+    pub(super) is_unequal: bool,
 }
 
 impl Expectation {
@@ -25,7 +28,7 @@ impl Expectation {
     /// Returns the deviation of the compared row at a place in the list, over the elements with a finite exact result.
     fn row_error(&self, at: usize, bytes: &[u8]) -> RowError {
         let ComparedRow { row, output, .. } = self.rows[at];
-        let none = RowError { row, output, squared_error: 0.0, squared_scale: 0.0 };
+        let none = RowError { row, output, squared_error: 0.0, squared_scale: 0.0, is_unequal: false };
         if self.unspecified.iter().any(|rows| rows.contains(&row)) {
             return none;
         }
@@ -33,9 +36,13 @@ impl Expectation {
         let values = output.values_of(row, bytes);
         let is_compared = |r: f64| !self.has_large || !is_large(r, output.dtype);
         let finite = values.iter().zip(self.oracle_of(at)).filter(|(_, r)| is_compared(**r));
-        let sums = finite.fold((0.0, 0.0), |(error, scale), (o, r)| (error + (o - r).powi(2), scale + r * r));
+        let numbers = finite.map(|(o, r)| (output.dtype.number(*o), output.dtype.number(*r)));
+        let sums = numbers.fold((0.0, 0.0), |(error, scale), (o, r)| (error + (o - r).powi(2), scale + r * r));
+        let mut pairs = values.iter().zip(self.oracle_of(at));
+        let is_unequal = self.must_be_equal(output.dtype) && !pairs.all(|(o, r)| output.dtype.is_same(*o, *r));
         let allowance = self.allowances.get(at).copied().unwrap_or(0.0);
-        RowError { squared_error: (sums.0.sqrt() - allowance).max(0.0).powi(2), squared_scale: sums.1, ..none }
+        let squared_error = (sums.0.sqrt() - allowance).max(0.0).powi(2);
+        RowError { squared_error, squared_scale: sums.1, is_unequal, ..none }
     }
 
     /// Judges each output by itself: one with large values would hide the errors of another.
@@ -60,6 +67,11 @@ impl Expectation {
                 (worst, found.worst_row) = (row, error);
             }
         }
+        if let Some(place) = all.iter().position(|it| it.is_unequal) {
+            let element = self.unequal_element(place, bytes).unwrap_or_default();
+            let message = format!("whole numbers that are computed from whole numbers must be equal{element}");
+            return Err(Refusal { check: Check::Accuracy, message });
+        }
         // Written so that a NaN fails.
         let within = found.relative_l2 <= tolerance.relative_l2 && found.worst_row <= tolerance.worst_row;
         if within {
@@ -76,13 +88,34 @@ impl Expectation {
         Err(Refusal { check: Check::Accuracy, message })
     }
 
+    /// Tells whether the elements of an output must be equal to the oracle's.
+    pub(super) fn must_be_equal(&self, dtype: Dtype) -> bool {
+        self.is_exact && dtype.is_integer()
+    }
+
+    /// Describes the first element of a compared row that is not equal to the oracle's.
+    fn unequal_element(&self, at: usize, bytes: &[u8]) -> Option<String> {
+        let (row, dtype) = (self.rows[at].row, self.output_of(at).dtype);
+        let (values, oracle) = (self.output_of(at).values_of(row, bytes), self.oracle_of(at));
+        let place = values.iter().zip(oracle).position(|(value, exact)| !dtype.is_same(*value, *exact))?;
+        let shown = |exact: f64| match dtype {
+            Dtype::I64 => (exact.to_bits() as i64).to_string(),
+            _ => exact.to_string(),
+        };
+        let (value, exact) = (shown(values[place]), shown(oracle[place]));
+        Some(format!("; element {place} of row {row} is {value} by the kernel and {exact} by the oracle"))
+    }
+
     /// Describes the first wrong element of the first wrong row, or of the worst row if no row is wrong by itself.
     fn first_wrong(&self, rows: &[RowError], worst: usize, bytes: &[u8], tolerance: &Tolerance) -> Option<String> {
         // Written so that a NaN is wrong.
         let is_right = |it: &RowError| relative(it.squared_error, it.squared_scale) <= tolerance.worst_row;
         let at = rows.iter().position(|it| !is_right(it)).or_else(|| rows.iter().position(|it| it.row == worst))?;
         let RowError { row, squared_scale, .. } = rows[at];
+        let numbers =
+            |exact: &[f64]| -> Vec<f64> { exact.iter().map(|exact| self.output_of(at).dtype.number(*exact)).collect() };
         let (values, oracle) = (self.output_of(at).values_of(row, bytes), self.oracle_of(at));
+        let (values, oracle) = (numbers(&values), &numbers(oracle)[..]);
         let limit = tolerance.worst_row * (squared_scale / oracle.len() as f64).sqrt();
         let is_near = |(value, exact): (&f64, &f64)| (value - exact).abs() <= limit;
         let place = values.iter().zip(oracle).position(|pair| !is_near(pair))?;

@@ -115,7 +115,7 @@ fn rounding(dtype: Dtype, compute: Compute) -> f32 {
         // 8192.
         Dtype::F32 => 64.0 / (1 << 24) as f32,
         Dtype::F64 => 64.0 / (1_u64 << 53) as f32,
-        Dtype::I8 | Dtype::U8 | Dtype::I32 | Dtype::Bool => 0.0,
+        Dtype::I8 | Dtype::U8 | Dtype::I32 | Dtype::U32 | Dtype::I64 | Dtype::Bool => 0.0,
     }
 }
 
@@ -129,6 +129,6 @@ fn least_rounding(dtype: Dtype) -> f64 {
         Dtype::F64 => f64::MIN_POSITIVE,
         Dtype::E4m3 => 2.0_f64.powi(-10),
         Dtype::E5m2 => 2.0_f64.powi(-17),
-        Dtype::I8 | Dtype::U8 | Dtype::I32 | Dtype::Bool => 0.0,
+        Dtype::I8 | Dtype::U8 | Dtype::I32 | Dtype::U32 | Dtype::I64 | Dtype::Bool => 0.0,
     }
 }

@@ -16,8 +16,8 @@ use crate::domain::timing::Timing;
 use crate::runner::activity::{self, Limit};
 use crate::runner::device::DeviceChoice;
 use crate::runner::messages::{
-    AcceptanceRequest, Accepted, EnterRequest, Entered, EvaluateRequest, SampleGroup, TimeRequest, WorkerReply,
-    WorkerRequest,
+    AcceptanceRequest, Accepted, EnterRequest, Entered, EvaluateRequest, HIDDEN_STEP, SampleGroup, TimeRequest,
+    WorkerReply, WorkerRequest, on_hidden_shape,
 };
 
 /// Pauses before consecutive starts of a worker. A GPU may need a moment after a hang. Most do not, so the first start
@@ -334,10 +334,18 @@ fn in_words(step: &str, case: &str) -> String {
         "sample" => "sampling",
         "accuracy" => "checking the accuracy on",
         "probe" => "probing",
-        "hidden" => "checking hidden shapes of",
+        _ if step.starts_with(HIDDEN_STEP) => "checking hidden shapes of",
         other => other,
     };
     if case.is_empty() { format!("{doing} a kernel") } else { format!("{doing} {case}") }
+}
+
+/// Names the hidden shape of a step, if it is on one.
+fn on_step(step: &str, message: String) -> String {
+    match step.strip_prefix(HIDDEN_STEP) {
+        Some(dims) => on_hidden_shape(dims, &message),
+        None => message,
+    }
 }
 
 impl Worker {
@@ -400,10 +408,13 @@ impl Worker {
                     },
                     Received::Timeout => {
                         let (limit, key) = (humantime::format_duration(time_limit), self.timeouts.key(time_limit));
-                        let message = format!("`{doing}` took over {limit} ({key})");
+                        let message = on_step(&step, format!("`{doing}` took over {limit} ({key})"));
                         break FailedRequest::Variant(Outcome::TimedOut { case, message });
                     }
-                    Received::Exited(how) => break crashed(case, format!("the worker died during `{doing}`: {how}")),
+                    Received::Exited(how) => {
+                        let message = on_step(&step, format!("the worker died during `{doing}`: {how}"));
+                        break crashed(case, message);
+                    }
                     Received::Invalid(error) => break crashed(case, format!("`{doing}`: {error}")),
                 }
             },

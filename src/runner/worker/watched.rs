@@ -97,6 +97,14 @@ impl Device for WatchedDevice {
         self.resume_step().unload(module)
     }
 
+    fn noticed(&self) -> Option<String> {
+        self.device.noticed()
+    }
+
+    fn alloc_at(&mut self, bytes: usize, offset: usize) -> Result<Buffer, Fault> {
+        self.resume_step().alloc_at(bytes, offset)
+    }
+
     fn alloc(&mut self, bytes: usize) -> Result<Buffer, Fault> {
         self.resume_step().alloc(bytes)
     }

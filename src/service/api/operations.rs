@@ -21,12 +21,12 @@ pub async fn healthz() -> Response {
     "ok\n".into_response()
 }
 
-/// `GET /readyz`: the queue answers, and the service is not about to stop
+/// `GET /readyz`: the queue can be written, and the service is not about to stop
 pub async fn readyz(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
     if *app.stopping.borrow() {
         return Err(ApiError::busy("the service is about to stop"));
     }
-    app.queue.ping().await?;
+    app.queue.check_writable().await?;
     Ok("ready\n".into_response())
 }
 

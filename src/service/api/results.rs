@@ -24,20 +24,34 @@ const REPORT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-
                              form-action 'none'; frame-ancestors 'none'; sandbox";
 
 /// The form of a report.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
 pub enum Form {
     /// See docs/report-schema.md.
     #[default]
     Json,
     /// A page.
     Html,
-    /// A summary as Markdown.
+    /// A page as Markdown.
     Md,
-    /// The details as Markdown.
-    MdDetails,
     /// A row for each iteration and case.
     Csv,
+}
+
+impl TryFrom<String> for Form {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        let known = [Self::Json, Self::Html, Self::Md, Self::Csv].into_iter().find(|form| form.name() == name);
+        known.ok_or_else(|| match &*name {
+            // An earlier release had it, so scripts may still ask for it.
+            "md-details" => {
+                "the details as Markdown are no more: format=html has the evidence, and format=json all facts"
+                    .to_owned()
+            }
+            _ => format!("unknown format `{name}`, expected json, html, md or csv"),
+        })
+    }
 }
 
 impl Form {
@@ -46,7 +60,6 @@ impl Form {
             Self::Json => "json",
             Self::Html => "html",
             Self::Md => "md",
-            Self::MdDetails => "md-details",
             Self::Csv => "csv",
         }
     }
@@ -55,7 +68,7 @@ impl Form {
         match self {
             Self::Json => "application/json",
             Self::Html => "text/html; charset=utf-8",
-            Self::Md | Self::MdDetails => "text/markdown; charset=utf-8",
+            Self::Md => "text/markdown; charset=utf-8",
             Self::Csv => "text/csv; charset=utf-8",
         }
     }
@@ -188,4 +201,19 @@ pub async fn diff(
     let timed = other.iteration.timed_cases();
     let cases = detail.iteration.timed_cases().filter(|case| timed.clone().any(|one| one == *case));
     json(&Diff { against: Some(id), cases: cases.map(str::to_owned).collect(), diff })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_form_that_is_gone_is_answered_by_one_sentence() {
+        let of = |name: &str| Form::try_from(name.to_owned());
+        assert_eq!(of("csv"), Ok(Form::Csv));
+        insta::assert_snapshot!([of("md-details"), of("pdf")].map(Result::unwrap_err).join("\n"), @"
+        the details as Markdown are no more: format=html has the evidence, and format=json all facts
+        unknown format `pdf`, expected json, html, md or csv
+        ");
+    }
 }

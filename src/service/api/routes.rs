@@ -108,7 +108,7 @@ pub(super) fn all() -> Vec<Route> {
         .query(&["against"]),
         Route::read(
             "/projects/{project}/sessions/{session}/report",
-            "Read the report of a session as json, html, md, md-details or csv",
+            "Read the report of a session as json, html, md or csv",
             "",
             get(results::report),
         )

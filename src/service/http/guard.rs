@@ -16,6 +16,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::hosts::Hosts;
 use super::rate::Rates;
+use super::refusals::Refusals;
 use super::tokens::{Client, Tokens};
 use crate::service::error::ApiError;
 use crate::service::metrics::Metrics;
@@ -26,6 +27,9 @@ const MAX_BODY_BYTES: usize = 64 << 10;
 /// The policy of answers that are not pages: nothing in them runs, loads or is framed.
 const POLICY: &str = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox";
 
+/// The path that tells whether the process answers.
+const HEALTH: &str = "/healthz";
+
 /// The rules of a service.
 #[derive(Debug)]
 pub struct Guard {
@@ -35,6 +39,10 @@ pub struct Guard {
     pub tokens: Option<Tokens>,
     /// How much each client has sent.
     pub rates: Rates,
+    /// How much each address has sent in vain.
+    pub failures: Rates,
+    /// What was refused lately.
+    pub refusals: Refusals,
     /// Where answers are counted.
     pub metrics: Arc<Metrics>,
     /// The longest time in which a body must arrive.
@@ -46,36 +54,59 @@ pub async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next
     let began = Instant::now();
     let route = request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str).to_owned();
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let mut response = match admit(&guard, request).await {
-        Ok(request) => next.run(request).await,
-        Err(refused) => refused.into_response(),
+    let address = network(request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip()));
+    let (mut response, is_known) = match admit(&guard, &address, request).await {
+        Ok(request) => {
+            let is_known = request.extensions().get::<Client>().is_some();
+            (next.run(request).await, is_known)
+        }
+        Err(refused) => (refused.into_response(), false),
     };
+    let is_stranger = !is_known && matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+    if is_stranger && !guard.failures.admit(&address, began) {
+        response = too_many("this address sends too many requests that are refused").into_response();
+    }
     complete(&mut response);
     let (status, took) = (response.status().as_u16(), began.elapsed());
     guard.metrics.count(&route, status, took);
-    tracing::info!(%method, path, status, ms = took.as_millis(), "answered");
+    let ms = took.as_millis();
+    if is_stranger || status == StatusCode::TOO_MANY_REQUESTS {
+        if let Some(refused) = guard.refusals.note(began) {
+            tracing::warn!(refused, address, path, status, "requests were refused, this one last");
+        }
+    } else if path == HEALTH {
+        tracing::debug!(%method, path, status, ms, "answered");
+    } else {
+        tracing::info!(%method, path, status, ms, "answered");
+    }
     response
 }
 
-async fn admit(guard: &Guard, request: Request) -> Result<Request, ApiError> {
+async fn admit(guard: &Guard, address: &str, request: Request) -> Result<Request, ApiError> {
     if let Some(reason) = guard.hosts.refusal(request.uri(), request.headers()) {
         return Err(ApiError::new(StatusCode::FORBIDDEN, reason));
+    }
+    if request.uri().path() == HEALTH {
+        // It says whether the process answers, to everybody and in a flood, too.
+        return Ok(request);
     }
     let client = match &guard.tokens {
         None => Some(Client::local()),
         Some(tokens) => client(tokens, request.headers())?,
     };
-    let address = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
-    let who = client.as_ref().map_or_else(|| anonymous(address), |client| client.name.clone());
-    if !guard.rates.admit(&who, Instant::now()) {
-        let error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "this client sends too many requests");
-        return Err(error.hint("wait a second"));
+    let who = client.as_ref().map_or(address, |client| &client.name);
+    if !guard.rates.admit(who, Instant::now()) {
+        return Err(too_many("this client sends too many requests"));
     }
     let (mut parts, body) = request.into_parts();
     if let Some(client) = client {
         parts.extensions.insert(client);
     }
     Ok(Request::from_parts(parts, received(body, guard.body_timeout).await?))
+}
+
+fn too_many(reason: &str) -> ApiError {
+    ApiError::new(StatusCode::TOO_MANY_REQUESTS, reason).hint("wait a second")
 }
 
 /// Returns the client with the token of a request. None without a token: some routes need none.
@@ -88,8 +119,8 @@ fn client(tokens: &Tokens, headers: &HeaderMap) -> Result<Option<Client>, ApiErr
     }
 }
 
-/// Names a client without a token. The addresses of a network belong to one client.
-fn anonymous(address: Option<IpAddr>) -> String {
+/// Names a client without a token by its address. The addresses of a network belong to one client.
+fn network(address: Option<IpAddr>) -> String {
     match address {
         Some(IpAddr::V6(address)) => format!("{:x?}", &address.segments()[..4]),
         Some(address) => address.to_string(),

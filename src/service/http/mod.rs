@@ -2,9 +2,10 @@
 
 pub mod guard;
 pub mod hosts;
-mod peer;
+pub mod peer;
 pub mod places;
 pub mod rate;
+pub mod refusals;
 pub mod server;
 pub mod tls;
 pub mod tokens;

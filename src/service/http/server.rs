@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-use super::peer;
+use super::peer::Peers;
 use super::places::{Place, Places};
 
 /// The longest time in which a client takes nothing of what it is sent, in times that a request may take.
@@ -49,8 +49,8 @@ const STRANGER: &[u8] = b"HTTP/1.1 403 Forbidden\r\nContent-Type: application/js
 pub struct Rules {
     /// Encrypts them.
     pub tls: Option<TlsAcceptor>,
-    /// Whether only the user who runs the service may connect.
-    pub only_this_user: bool,
+    /// Tells who connects, if only the user who runs the service may.
+    pub peers: Option<Peers>,
     /// Room for them.
     pub places: Arc<Places>,
     /// The longest time for a handshake, for the head of a request, and between two requests. A client that takes nothing
@@ -116,7 +116,7 @@ struct Connection {
 
 impl Connection {
     async fn serve(self, stream: TcpStream) {
-        if self.rules.only_this_user && !self.is_this_user(&stream).await {
+        if !self.is_welcome(&stream).await {
             return refuse(stream, STRANGER);
         }
         let served = match (limit_unread(&stream, UNREAD * self.rules.client_timeout), self.rules.tls.clone()) {
@@ -133,10 +133,10 @@ impl Connection {
         }
     }
 
-    async fn is_this_user(&self, stream: &TcpStream) -> bool {
-        let (client, Ok(service)) = (self.address, stream.local_addr()) else { return false };
-        let asked = tokio::task::spawn_blocking(move || peer::is_this_user(client, service));
-        asked.await.unwrap_or(false)
+    async fn is_welcome(&self, stream: &TcpStream) -> bool {
+        let Some(peers) = &self.rules.peers else { return true };
+        let Ok(service) = stream.local_addr() else { return false };
+        peers.is_this_user(self.address, service).await
     }
 
     async fn speak(mut self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> anyhow::Result<()> {

@@ -162,7 +162,7 @@ fn a_dry_proposer_is_not_asked_and_without_proposals_the_search_ends() {
     let dry =
         |proposals| Moment { under_way: UnderWay { proposals, is_dry: true, ..UnderWay::default() }, ..moment(0, 0) };
     assert!(matches!(next_action(&told.state, &Phase::Search, &dry(1)), Action::Evaluate { .. }));
-    let nothing_left = Action::EndSearch("there is nothing new left to try".into());
+    let nothing_left = Action::EndSearch(Reason { text: NOTHING_LEFT.into(), early: Some(EarlyEnd::NothingLeft) });
     assert_eq!(next_action(&told.state, &Phase::Search, &dry(0)), nothing_left);
 }
 
@@ -327,7 +327,7 @@ fn a_variant_is_confirmed_once_even_if_it_did_not_win() {
         under_way: UnderWay { proposals: 0, initial: 0, is_dry: true, ..UnderWay::default() },
         ..moment(5, 0)
     };
-    let nothing_left = Action::EndSearch("there is nothing new left to try".into());
+    let nothing_left = Action::EndSearch(Reason { text: NOTHING_LEFT.into(), early: Some(EarlyEnd::NothingLeft) });
     assert_eq!(next_action(&told.state, &Phase::Search, &dry), nothing_left);
 }
 

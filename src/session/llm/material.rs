@@ -175,7 +175,8 @@ impl Material<'_> {
             let findings = self.diagnosis.findings.iter().filter(|finding| finding.case == *case);
             findings.take(FINDINGS_PER_CASE).for_each(|finding| text.push_str(&told(finding)));
         }
-        (!text.is_empty()).then_some(Section { title: "Diagnosis of the fastest variants", text })
+        let title = "Diagnosis of the fastest variants";
+        (!text.is_empty()).then(|| Section { title, text: block("findings", &text) })
     }
 
     /// What was tried, with the prediction and the outcome.

@@ -9,11 +9,13 @@ mod tests;
 
 use std::path::Path;
 
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
-use sqlx::{QueryBuilder, Sqlite, SqlitePool};
+use sqlx::query::Query;
+use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
+use sqlx::{QueryBuilder, Sqlite, SqliteConnection, SqlitePool};
 
 use super::columns::{now, text, to_json};
 use super::migrations::QUEUE_MIGRATIONS;
+use super::transaction::{self, Flush};
 use super::{Limits, Store, StoreError};
 use crate::domain::ids::SessionId;
 use crate::domain::submission::{Lane, SessionRequest, StopRequest, Submission, SubmissionId, SubmissionState};
@@ -93,24 +95,32 @@ impl Queue {
         opened.await.map_err(|error: StoreError| error.opening(path))
     }
 
+    /// Writes, and returns once it is on the disk. See [`transaction::write`].
+    async fn write<T>(
+        &self,
+        writes: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        transaction::write(&self.pool, Flush::Now, writes).await
+    }
+
     /// Adds a submission. Returns it, and whether it is new: of a client's submissions with one key, only the first is
     /// added.
     pub async fn submit(&self, new: &NewSubmission) -> Result<(Submission, bool), StoreError> {
-        let row = sqlx::query(
+        let request = to_json("request", &new.request)?;
+        let query = sqlx::query(
             "INSERT INTO submissions (uid, project, request, device, priority, client, idempotency_key, state,
                                       submitted_at)
              VALUES (?, ?, ?, ?, ?, ?, ?, 'queued', ?) ON CONFLICT (client, idempotency_key) DO NOTHING RETURNING *",
         )
         .bind(&new.uid)
         .bind(&new.project)
-        .bind(to_json("request", &new.request)?)
+        .bind(request)
         .bind(&new.device)
         .bind(new.priority)
         .bind(&new.client)
         .bind(&new.idempotency_key)
-        .bind(now()?)
-        .fetch_optional(&self.pool)
-        .await?;
+        .bind(now()?);
+        let row = self.write(async |connection| Ok(query.fetch_optional(connection).await?)).await?;
         match (row, &new.idempotency_key) {
             (Some(row), _) => Ok((submission(&row)?, true)),
             (None, key) => {
@@ -182,16 +192,20 @@ impl Queue {
 
     /// Notes that a process is about to be started. Returns the submission, or none if it is no longer queued.
     pub async fn begin(&self, id: SubmissionId, lane: Lane) -> Result<Option<Submission>, StoreError> {
-        let row = sqlx::query(
+        let query = sqlx::query(
             "UPDATE submissions SET state = 'running', lane = ?, reason = NULL, attempts = attempts + 1,
                                     started_at = COALESCE(started_at, ?)
              WHERE id = ? AND state = 'queued' RETURNING *",
         )
         .bind(lane.to_string())
         .bind(now()?)
-        .bind(id)
-        .fetch_optional(&self.pool)
-        .await?;
+        .bind(id);
+        self.change(query).await
+    }
+
+    /// Changes at most one submission. Returns it once that is on the disk, or none if it was in another state.
+    async fn change(&self, query: Query<'_, Sqlite, SqliteArguments>) -> Result<Option<Submission>, StoreError> {
+        let row = self.write(async |connection| Ok(query.fetch_optional(connection).await?)).await?;
         row.as_ref().map(submission).transpose()
     }
 
@@ -228,7 +242,7 @@ impl Queue {
     /// Asks a submission to stop. One that is queued is over at once; one that runs keeps the request until its process
     /// has ended. Returns it, or none if it is over already.
     pub async fn ask(&self, id: SubmissionId, request: StopRequest) -> Result<Option<Submission>, StoreError> {
-        let row = sqlx::query(
+        let query = sqlx::query(
             // A request to cancel is not taken back by a request to stop.
             "UPDATE submissions SET asked = IIF(state = 'running' AND asked IS NOT 'cancel', ?1, asked),
                                     state = IIF(state = 'queued', 'cancelled', state),
@@ -238,29 +252,35 @@ impl Queue {
         )
         .bind(request.name())
         .bind(now()?)
-        .bind(id)
-        .fetch_optional(&self.pool)
-        .await?;
-        row.as_ref().map(submission).transpose()
+        .bind(id);
+        self.change(query).await
     }
 
     /// Queues a submission again whose session can be resumed. Returns it, or none if it is not over.
     pub async fn resume(&self, id: SubmissionId) -> Result<Option<Submission>, StoreError> {
-        let row = sqlx::query(
+        let query = sqlx::query(
             "UPDATE submissions SET state = 'queued', asked = NULL, attempts = 0, not_before_ms = 0, reason = NULL,
                                     ended_at = NULL
              WHERE id = ? AND state IN ('ended', 'cancelled', 'failed') RETURNING *",
         )
-        .bind(id)
-        .fetch_optional(&self.pool)
-        .await?;
-        row.as_ref().map(submission).transpose()
+        .bind(id);
+        self.change(query).await
     }
 
-    /// Checks that the queue answers.
-    pub async fn ping(&self) -> Result<(), StoreError> {
-        sqlx::query("SELECT 1").execute(&self.pool).await?;
-        Ok(())
+    /// Checks that the queue can be written: a page of it is, and is flushed.
+    pub async fn check_writable(&self) -> Result<(), StoreError> {
+        // The file's own header has a number for its user, which nothing else here uses.
+        self.write(async |connection| {
+            sqlx::raw_sql("PRAGMA user_version = 1").execute(connection).await?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Has every commit pass or fail as a function says.
+    #[cfg(test)]
+    pub(crate) async fn on_commit(&self, passes: impl FnMut() -> bool + Send + 'static) {
+        super::testing::on_commit(&self.pool, passes).await;
     }
 
     /// Closes the file.

@@ -54,6 +54,33 @@ async fn a_change_of_state_happens_once() {
     assert_eq!(queue.resume(first.id).await.unwrap(), None, "it is queued");
 }
 
+/// On a full disk, the error comes with the commit, after SQLite has returned the row.
+#[tokio::test]
+async fn no_change_is_answered_that_is_not_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let queue = Queue::open(&folder.path().join("queue.db")).await.unwrap();
+    let (queued, _) = queue.submit(&new(Some("queued"), 0)).await.unwrap();
+    let (over, _) = queue.submit(&new(Some("over"), 0)).await.unwrap();
+    queue.ask(over.id, StopRequest::Cancel).await.unwrap();
+    let filter = QueueFilter { limit: 9, ..QueueFilter::default() };
+    let all = || queue.list(&filter);
+    let before = all().await.unwrap();
+
+    queue.on_commit(|| false).await;
+    queue.submit(&new(Some("new"), 0)).await.unwrap_err();
+    queue.submit(&new(Some("new"), 0)).await.unwrap_err();
+    queue.begin(queued.id, Lane::Virtual).await.unwrap_err();
+    queue.ask(queued.id, StopRequest::Cancel).await.unwrap_err();
+    queue.resume(over.id).await.unwrap_err();
+    queue.note_session(queued.id, SessionId(1)).await.unwrap_err();
+    queue.check_writable().await.unwrap_err();
+    assert_eq!(all().await.unwrap(), before);
+
+    queue.on_commit(|| true).await;
+    assert!(queue.submit(&new(Some("new"), 0)).await.unwrap().1, "it was not there yet");
+    queue.check_writable().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_submission_has_one_session() {
     let scene = Scene::new().await;

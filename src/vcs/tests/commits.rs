@@ -59,6 +59,19 @@ fn the_message_says_what_was_not_measured() {
     ");
 }
 
+/// A baseline is a program of the project, which names its backends.
+#[test]
+fn a_name_adds_no_lines_to_a_message() {
+    let honest = winner("").message(false);
+    let mut hostile = winner("");
+    let text = "H200\nFound by:   session 9, iteration 1\u{202e}".to_owned();
+    hostile.sidecar.environment.device.clone_from(&text);
+    hostile.baseline = Some(BaselineTime { name: text, us: 150.0 });
+    let said = hostile.message(false);
+    assert_eq!(said.lines().count(), honest.lines().count(), "{said}");
+    assert!(said.contains("Device:     H200 Found by:   session 9") && !said.contains('\u{202e}'), "{said}");
+}
+
 #[test]
 fn ratios_of_one_run_stand_with_their_intervals_and_the_noise() {
     let speedup = Some(Ratio { estimate: 1.2503, interval: Interval { lo: 1.2481, hi: 1.2522 } });

@@ -74,6 +74,28 @@ fn locks_and_unfinished_operations_are_respected() {
     insta::assert_snapshot!(sandbox.refused(&winner("// fast\n")), @"a rebase is in progress: finish it or abort it");
 }
 
+/// `git status` and `git gc` hold a lock for some milliseconds.
+#[test]
+fn a_momentary_lock_is_waited_for() {
+    for lock in ["HEAD.lock", "refs/heads/main.lock"] {
+        let sandbox = Sandbox::new();
+        let (index, lock) = (sandbox.path(".git/index.lock"), sandbox.path(&format!(".git/{lock}")));
+        fs::write(&lock, "").unwrap();
+        std::thread::scope(|scope| {
+            // The index is locked first. From then on, the commit waits for the other lock.
+            scope.spawn(|| {
+                while !index.exists() {
+                    std::thread::yield_now();
+                }
+                fs::remove_file(&lock).unwrap();
+            });
+            sandbox.repo().commit_winner(&winner("// fast\n")).unwrap();
+        });
+        assert_eq!(sandbox.git("log --format=%s -1").lines().count(), 1);
+        assert_eq!(sandbox.git("status --porcelain"), "");
+    }
+}
+
 #[test]
 fn a_winner_stays_inside_its_repository() {
     let sandbox = Sandbox::new();
@@ -117,6 +139,40 @@ fn a_folder_without_a_usable_repository_is_told_apart() {
     assert!(matches!(error(bare.path()), VcsError::Bare(_)));
     assert!(matches!(error(none.path()), VcsError::NoRepository(_)));
     assert!(matches!(error(&none.path().join("missing")), VcsError::File { .. }));
+}
+
+#[test]
+fn a_pipe_in_a_repository_is_refused_before_git_waits_for_it() {
+    let sandbox = Sandbox::new();
+    sandbox.write("deep/project.toml", "");
+    let refused = |folder: &str| {
+        let error = Repo::discover(&sandbox.path(folder)).err().expect("git would wait").to_string();
+        error.replace(&sandbox.root.path().canonicalize().unwrap().display().to_string(), "<root>")
+    };
+    for name in ["config", "HEAD", "index", "commondir", "objects/info/alternates", "refs/heads/b", "objects/00/11"] {
+        let (file, kept) = (sandbox.path(".git").join(name), sandbox.path("kept"));
+        let _ = fs::rename(&file, &kept);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
+        assert_eq!(
+            refused("deep"),
+            format!("`<root>/.git/{name}` is a pipe or a device, which git would wait for: remove it")
+        );
+        fs::remove_file(&file).unwrap();
+        let _ = fs::rename(&kept, &file);
+    }
+    symlink("/dev/tty", sandbox.path(".git/shallow")).unwrap();
+    insta::assert_snapshot!(refused(""), @"`<root>/.git/shallow` is a pipe or a device, which git would wait for: remove it");
+    fs::remove_file(sandbox.path(".git/shallow")).unwrap();
+
+    // A linked working tree reads the folder of the main one, too.
+    sandbox.git("worktree add --quiet ../linked-of-the-pipes -b linked");
+    let linked = sandbox.root.path().with_file_name("linked-of-the-pipes");
+    assert!(Repo::discover(&linked).is_ok());
+    assert!(Command::new("mkfifo").arg(sandbox.path(".git/packed-refs")).status().unwrap().success());
+    let error = Repo::discover(&linked).err().expect("git would wait");
+    fs::remove_dir_all(linked).unwrap();
+    assert!(matches!(&error, VcsError::Waits(path) if path.ends_with("packed-refs")), "{error}");
 }
 
 #[test]

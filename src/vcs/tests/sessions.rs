@@ -130,6 +130,18 @@ fn a_session_becomes_one_commit_with_the_table_of_its_gains() {
 }
 
 #[test]
+fn a_name_adds_no_lines_to_the_message_of_a_session() {
+    let sandbox = Sandbox::new();
+    let destination = kept(&sandbox, None);
+    let mut session = session_of(&BOTH);
+    session.device_name = "H200\nWinners:\n  b3: iteration 1, variant aa, x";
+    session.winners[0].gain.baseline = Some("flash\nWinners:\n  b4: iteration 1, variant aa, x".to_owned());
+    sandbox.repo().commit_session(&destination, &session).unwrap();
+    let message = sandbox.git("show -s --format=%B");
+    assert_eq!(message.lines().filter(|line| *line == "Winners:").count(), 1, "{message}");
+}
+
+#[test]
 fn another_branch_gets_the_commit_and_the_working_tree_stays() {
     let sandbox = Sandbox::new();
     let before = sandbox.state();

@@ -89,7 +89,7 @@ impl Barrier {
             if let Some(races) = &mut env.memories[env.rank].races {
                 races.order.acquire(warp, &self.clock);
                 if env.run.talks {
-                    races.order.learn(warp, &global_races::flags(env.run));
+                    races.order.pass_barrier(warp, &global_races::flags(env.run));
                 }
             }
         }

@@ -11,6 +11,7 @@ use super::run::Run;
 use crate::fault::{Access, FaultKind};
 use crate::memory::flags::Flags;
 use crate::memory::global::Allocation;
+use crate::memory::order::Ordered;
 use crate::memory::races::{APART, Lane, Races, TOGETHER, lane_race};
 use crate::memory::writers::Written;
 
@@ -195,17 +196,25 @@ fn check(run: &Run<'_>, races: &Races, by: Checked, written: Written, address: u
             };
         }
     }
-    let ordered = if block == order.block {
-        order.is_ordered(warp, other, written.time)
+    let is_weak_load = access == Access::Read && !strong;
+    let (ordered, by_barrier) = if block == order.block {
+        (order.is_ordered(warp, other, written.time), false)
     } else if written.strong {
-        written.time <= order.strong(warp)
+        (written.time <= order.strong(warp), false)
     } else {
-        order.is_ordered_far(warp, (block, other), written.time)
+        match order.is_ordered_far(warp, (block, other), written.time) {
+            Ordered::Yes => (true, false),
+            Ordered::ByBarrier => (!is_weak_load, true),
+            Ordered::No => (false, false),
+        }
     };
     if ordered || run.talks && flags(run).is_full() {
         return Ok(());
     }
     let other_block = run.block_at(block);
+    if by_barrier {
+        return Err(FaultKind::Unacquired { address, other_block, other_warp: other });
+    }
     Err(FaultKind::GlobalRace {
         address,
         access,

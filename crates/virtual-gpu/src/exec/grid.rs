@@ -41,8 +41,17 @@ pub(crate) fn launch(
         .ok_or_else(|| LaunchError::Refused(format!("there is no kernel `{kernel}` in {}", module.file)))?;
     let mut run = prepare(gpu, memory, loaded, kernel, launch, options).map_err(LaunchError::Refused)?;
     let clusters = launch.grid.iter().map(|&blocks| u64::from(blocks)).product::<u64>() / u64::from(run.cluster_blocks);
-    let chosen = Choice::new(clusters, options.sample_blocks.map(|blocks| (blocks / run.cluster_blocks).max(1)));
-    run.stands_for = clusters / chosen.count().max(1);
+    let chosen = if options.edges {
+        let along = |axis: usize| u64::from(launch.grid[axis] / launch.cluster[axis]);
+        Choice::edges([along(0), along(1), along(2)])
+    } else if let Some(blocks) = options.last_blocks {
+        Choice::last(clusters, blocks.div_ceil(run.cluster_blocks))
+    } else {
+        Choice::new(clusters, options.sample_blocks.map(|blocks| (blocks / run.cluster_blocks).max(1)))
+    };
+    // The blocks at the edges stand for themselves.
+    let is_sample = !options.edges && options.last_blocks.is_none();
+    run.stands_for = if !is_sample { 1 } else { clusters / chosen.count().max(1) };
     if options.counters {
         memory.forget_touched();
     }

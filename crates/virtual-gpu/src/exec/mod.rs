@@ -77,6 +77,10 @@ pub struct Options {
     /// Execute at most about this many blocks (whole clusters), evenly spread over the grid; None for all. Sampling
     /// leaves the results in memory partial.
     pub sample_blocks: Option<u32>,
+    /// Execute only the blocks (whole clusters) at the edges of the grid: the first, the last, and the last along each axis.
+    pub edges: bool,
+    /// Execute only about so many blocks (whole clusters) at the end of the grid.
+    pub last_blocks: Option<u32>,
     /// Warp instructions after which a warp counts as runaway.
     pub instruction_limit: u64,
     /// Seed of a random order of blocks and warps, and of what shows their place (`%smid`, `%clock`); None for the
@@ -96,6 +100,8 @@ impl Default for Options {
             races: true,
             uninitialised: true,
             sample_blocks: None,
+            edges: false,
+            last_blocks: None,
             // A few seconds: a thousand times what a warp of a large attention kernel executes.
             instruction_limit: 200_000_000,
             order: None,
@@ -186,7 +192,26 @@ impl VirtualGpu {
     ///
     /// Fails for 0 bytes, and when the GPU's memory is full.
     pub fn alloc(&mut self, bytes: u64) -> Result<u64, MemoryError> {
-        self.memory.alloc(bytes, self.gpu.memory_bytes).map_err(MemoryError)
+        self.alloc_at(bytes, 0)
+    }
+
+    /// Allocates memory as [`VirtualGpu::alloc`] does, `offset` bytes beyond a multiple of 16,384.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the GPU has no memory left, or if `offset` is no multiple of 256 below 16,384.
+    pub fn alloc_at(&mut self, bytes: u64, offset: u64) -> Result<u64, MemoryError> {
+        self.memory.alloc(bytes, offset, self.gpu.memory_bytes).map_err(MemoryError)
+    }
+
+    /// Allocates zeros of which only about `window` bytes at either end are stored. Between them, reads return zeros and
+    /// writes are lost. So a kernel can be given memory that this machine does not have.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the GPU has no memory left.
+    pub fn alloc_hollow(&mut self, bytes: u64, window: u64) -> Result<u64, MemoryError> {
+        self.memory.alloc_hollow(bytes, window, self.gpu.memory_bytes).map_err(MemoryError)
     }
 
     /// Frees an allocation by its address.

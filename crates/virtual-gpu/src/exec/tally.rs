@@ -5,7 +5,7 @@ use super::run::Run;
 use super::supposed::{Dynamic, Supposed};
 use crate::counters::{Class, Counters, Flop, Traffic};
 use crate::program::{Binary, Op, Space, Ternary, Ty, Unary};
-use crate::timing::{Cache, Layout, SECTOR_BYTES, Scoreboard, Times};
+use crate::timing::{Cache, Layout, SECTOR_BYTES, Scoreboard, Times, cost};
 
 /// Counts of one CPU thread, and the place of its last access.
 #[derive(Debug)]
@@ -154,6 +154,9 @@ impl Tally {
         for (instruction, &(warps, lanes)) in run.kernel.instructions.iter().zip(&self.executed) {
             let class = class_of(&instruction.op) as usize;
             self.counters.warp_instructions[class] += warps;
+            if warps > 0 && is_index_arithmetic(class, &instruction.op) {
+                self.counters.index_slots += warps * u64::from(cost(&instruction.op, run.gpu).issue);
+            }
             self.counters.thread_instructions[class] += lanes;
             add_flop(&mut self.counters.flop, &instruction.op, warps, lanes);
             if matches!(instruction.op, Op::Bar { .. }) {
@@ -173,6 +176,12 @@ impl Tally {
         self.counters.supposed = self.supposed.into_iter().map(Supposed::finish).collect();
         self.counters
     }
+}
+
+/// Tells whether an instruction is one of 64-bit integers or divides integers.
+fn is_index_arithmetic(class: usize, op: &Op) -> bool {
+    let divides = matches!(op, Op::Binary { op: Binary::Div | Binary::Rem, ty, .. } if !ty.is_float());
+    divides || class == Class::Wide as usize
 }
 
 /// Returns the effective number of instructions that take the time: the whole text if each is executed equally often.

@@ -4,6 +4,7 @@ use super::env::Env;
 use super::lane_fault::{LaneFault, Step};
 use super::lanes::{LANES, W32, lanes_of, mask_where, w32};
 use super::warp::Warp;
+use crate::counters::AbsentLane;
 use crate::fault::FaultKind;
 use crate::program::{NONE, Op, ShflMode, Slot, VoteMode};
 
@@ -54,7 +55,7 @@ macro_rules! sources {
 #[inline(always)]
 pub(crate) fn shfl(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Step<()> {
     let &Op::Shfl { mode, d, p, a, b, c, members } = op else { return Ok(()) };
-    check_members(warp, env, members, mask, "shfl.sync")?;
+    let members = check_members(warp, env, members, mask, "shfl.sync")?;
     let (a, b, c) = (env.get32(warp, a), env.get32(warp, b), env.get32(warp, c));
     let from = match mode {
         ShflMode::Up => {
@@ -70,10 +71,35 @@ pub(crate) fn shfl(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> St
         }),
     };
     let valid = mask_where!(lane => from.0[lane] & OUTSIDE == 0);
-    let value = w32!(lane => a.0[(from.0[lane] & 31) as usize]);
+    let mut value = w32!(lane => a.0[(from.0[lane] & 31) as usize]);
+    // Where every lane takes part, none is absent.
+    if members.0[0] & mask != u32::MAX {
+        poison_absent(warp, env, (&from, &members, mask), &mut value);
+    }
     warp.set32(d, &value, mask);
     warp.set_predicate(p, valid, mask);
     Ok(())
+}
+
+/// What a lane gets from one that takes no part, by the parity of the launch's order: NaN in every floating-point type, or a
+/// large number. A maximum ignores NaN, and a sum shows both.
+const ABSENT: [u32; 2] = [u32::MAX, 0x7b7b_7b7b];
+
+/// Poisons what lanes get from others that do not execute the shuffle, or are no members of their group. PTX leaves those
+/// values undefined. A kernel may discard them, so this is no fault by itself.
+#[cold]
+#[inline(never)]
+fn poison_absent(warp: &Warp, env: &mut Env<'_>, (from, members, mask): (&W32, &W32, u32), value: &mut W32) {
+    let poison = ABSENT[(env.run.options.order.unwrap_or_default() % 2) as usize];
+    for lane in lanes_of(mask) {
+        let source = from.0[lane] & 31;
+        if mask & members.0[lane] & 1 << source == 0 {
+            value.0[lane] = poison;
+            let line = env.run.kernel.instructions.get(warp.pc as usize).map_or(0, |instruction| instruction.line);
+            let counters = &mut env.tally.counters;
+            counters.absent_lane.get_or_insert(AbsentLane { line, lane: lane as u8, source: source as u8 });
+        }
+    }
 }
 
 /// `vote.sync`

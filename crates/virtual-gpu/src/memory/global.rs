@@ -19,6 +19,9 @@ const SPACING: u64 = 1 << 32;
 /// Allocations start at multiples of this, as `cudaMalloc`'s do.
 const ALIGNMENT: u64 = 256;
 
+/// Allocations start at multiples of this, beyond the offset that is asked for.
+const SPAN: u64 = 1 << 14;
+
 /// Bytes of a sector, the unit of L2 and memory traffic.
 pub(crate) const SECTOR_BYTES: u64 = 32;
 
@@ -40,7 +43,7 @@ pub(crate) struct Allocation {
     pub base: u64,
     /// Its size in bytes. The storage is rounded up to whole words.
     pub bytes: u64,
-    /// Its contents; empty once freed.
+    /// Its contents; empty once freed, and for memory that stores nothing.
     words: Box<[AtomicU32]>,
     /// One bit per byte, set once the byte was written.
     initialised: Box<[AtomicU32]>,
@@ -49,6 +52,8 @@ pub(crate) struct Allocation {
     /// The last writers, for race detection.
     pub writers: Writers,
     freed: bool,
+    /// Whether the next allocation follows without a gap, and belongs to this one.
+    continues: bool,
 }
 
 fn zeros(count: u64) -> Result<Box<[AtomicU32]>, String> {
@@ -70,7 +75,14 @@ impl Allocation {
             touched: zeros(bytes.div_ceil(SECTOR_BYTES).div_ceil(32))?,
             writers: Writers::default(),
             freed: false,
+            continues: false,
         })
+    }
+
+    /// Makes memory that stores nothing: reads return zeros, and writes are lost.
+    fn hollow(base: u64, bytes: u64) -> Self {
+        let (words, initialised, touched) = (Box::default(), Box::default(), Box::default());
+        Self { base, bytes, words, initialised, touched, writers: Writers::default(), freed: false, continues: false }
     }
 
     /// Returns whether `bytes` bytes at `address` are inside.
@@ -83,25 +95,27 @@ impl Allocation {
     /// Returns the word that holds `address`, which must be inside.
     #[inline(always)]
     pub fn load_word(&self, address: u64) -> u32 {
-        self.words[((address - self.base) / 4) as usize].load(Relaxed)
+        self.words.get(((address - self.base) / 4) as usize).map_or(0, |word| word.load(Relaxed))
     }
 
     /// Overwrites an aligned word.
     #[inline(always)]
     pub fn store_word(&self, address: u64, value: u32) {
-        self.words[((address - self.base) / 4) as usize].store(value, Relaxed);
+        if let Some(word) = self.words.get(((address - self.base) / 4) as usize) {
+            word.store(value, Relaxed);
+        }
     }
 
     /// Overwrites the bits of `mask` in the word that holds `address`.
     #[inline]
     pub fn store_bits(&self, address: u64, value: u32, mask: u32) {
-        let word = &self.words[((address - self.base) / 4) as usize];
+        let Some(word) = self.words.get(((address - self.base) / 4) as usize) else { return };
         let _ = word.fetch_update(Relaxed, Relaxed, |old| Some(old & !mask | value & mask));
     }
 
     /// Replaces an aligned word by `f` of it and returns the old word.
     pub fn update_word(&self, address: u64, f: impl Fn(u32) -> u32) -> u32 {
-        let word = &self.words[((address - self.base) / 4) as usize];
+        let Some(word) = self.words.get(((address - self.base) / 4) as usize) else { return 0 };
         match word.fetch_update(Relaxed, Relaxed, |old| Some(f(old))) {
             Ok(old) | Err(old) => old,
         }
@@ -112,7 +126,7 @@ impl Allocation {
     pub fn is_initialised(&self, address: u64, bytes: u32) -> bool {
         let offset = address - self.base;
         let mask = (((1u64 << bytes) - 1) as u32) << (offset % 32);
-        self.initialised[(offset / 32) as usize].load(Relaxed) & mask == mask
+        self.initialised.get((offset / 32) as usize).is_none_or(|word| word.load(Relaxed) & mask == mask)
     }
 
     /// Marks `bytes` (1, 2, 4, 8 or 16, aligned) bytes at `address` as written.
@@ -120,7 +134,7 @@ impl Allocation {
     pub fn set_initialised(&self, address: u64, bytes: u32) {
         let offset = address - self.base;
         let mask = (((1u64 << bytes) - 1) as u32) << (offset % 32);
-        let word = &self.initialised[(offset / 32) as usize];
+        let Some(word) = self.initialised.get((offset / 32) as usize) else { return };
         // The bits are mostly set already, and a read-modify-write costs many times as much as a load.
         if word.load(Relaxed) & mask != mask {
             word.fetch_or(mask, Relaxed);
@@ -132,7 +146,7 @@ impl Allocation {
     pub fn touch(&self, address: u64) {
         let sector = (address - self.base) / SECTOR_BYTES;
         let bit = 1 << (sector % 32);
-        let word = &self.touched[(sector / 32) as usize];
+        let Some(word) = self.touched.get((sector / 32) as usize) else { return };
         if word.load(Relaxed) & bit == 0 {
             word.fetch_or(bit, Relaxed);
         }
@@ -143,7 +157,7 @@ impl Allocation {
         while at < range.end {
             if at.is_multiple_of(4) && at + 4 <= range.end {
                 let bytes = std::array::from_fn(|byte| value(at + byte as u64));
-                self.words[(at / 4) as usize].store(u32::from_le_bytes(bytes), Relaxed);
+                self.store_word(self.base + at, u32::from_le_bytes(bytes));
                 at += 4;
             } else {
                 let shift = at % 4 * 8;
@@ -158,7 +172,7 @@ impl Allocation {
         while at < range.end {
             let count = (32 - at % 32).min(range.end - at);
             let mask = (((1u64 << count) - 1) as u32) << (at % 32);
-            let word = &self.initialised[(at / 32) as usize];
+            let Some(word) = self.initialised.get((at / 32) as usize) else { return };
             if initialised {
                 word.fetch_or(mask, Relaxed);
             } else {
@@ -179,8 +193,11 @@ pub(crate) struct GlobalMemory {
 }
 
 impl GlobalMemory {
-    /// Allocates uninitialised memory. `limit` is the GPU's memory in bytes.
-    pub fn alloc(&mut self, bytes: u64, limit: u64) -> Result<u64, String> {
+    /// Allocates uninitialised memory, `offset` bytes beyond a multiple of [`SPAN`]. `limit` is the GPU's memory in bytes.
+    pub fn alloc(&mut self, bytes: u64, offset: u64, limit: u64) -> Result<u64, String> {
+        if offset >= SPAN || !offset.is_multiple_of(ALIGNMENT) {
+            return Err(format!("an offset of {offset} bytes is no multiple of {ALIGNMENT} below {SPAN}"));
+        }
         if bytes == 0 {
             return Err("an allocation of 0 bytes has no address; ask for at least 1".to_owned());
         }
@@ -190,29 +207,51 @@ impl GlobalMemory {
         let base = self
             .allocations
             .last()
-            .map_or(FIRST_ADDRESS, |last| (last.base + last.bytes + GUARD_BYTES + SPACING).next_multiple_of(ALIGNMENT));
+            .map_or(FIRST_ADDRESS, |last| (last.base + last.bytes + GUARD_BYTES + SPACING).next_multiple_of(SPAN));
+        let base = base + offset;
         self.allocations.push(Allocation::new(base, bytes)?);
         self.live_bytes += bytes;
         Ok(base)
     }
 
+    /// Allocates zeros of which only about `window` bytes at either end are stored. Between them, reads return
+    /// zeros and writes are lost. It counts as little memory, whatever its size.
+    pub fn alloc_hollow(&mut self, bytes: u64, window: u64, limit: u64) -> Result<u64, String> {
+        let window = window.next_multiple_of(ALIGNMENT);
+        let between = bytes.saturating_sub(2 * window) / ALIGNMENT * ALIGNMENT;
+        if between == 0 {
+            let base = self.alloc(bytes, 0, limit)?;
+            return self.fill(base, bytes, 0).map(|()| base);
+        }
+        let base = self.alloc(window, 0, limit)?;
+        let last = Allocation::new(base + window + between, bytes - window - between)?;
+        self.live_bytes += last.bytes;
+        if let Some(first) = self.allocations.last_mut() {
+            first.continues = true;
+        }
+        let hollow = Allocation { continues: true, ..Allocation::hollow(base + window, between) };
+        let end = last.base;
+        self.allocations.extend([hollow, last]);
+        self.fill(base, window, 0)?;
+        self.fill(end, base + bytes - end, 0)?;
+        Ok(base)
+    }
+
     /// Frees the allocation that starts at `address`.
     pub fn free(&mut self, address: u64) -> Result<(), String> {
-        match self.allocations.iter_mut().find(|allocation| allocation.base == address && !allocation.freed) {
-            Some(allocation) => {
-                self.live_bytes -= allocation.bytes;
-                *allocation = Allocation {
-                    words: Box::default(),
-                    initialised: Box::default(),
-                    touched: Box::default(),
-                    writers: Writers::default(),
-                    freed: true,
-                    ..*allocation
-                };
-                Ok(())
+        let is_meant = |allocation: &Allocation| allocation.base == address && !allocation.freed;
+        let Some(first) = self.allocations.iter().position(is_meant) else {
+            return Err(format!("{address:#x} is not the start of a live allocation"));
+        };
+        for allocation in &mut self.allocations[first..] {
+            self.live_bytes -= if allocation.words.is_empty() { 0 } else { allocation.bytes };
+            let continues = allocation.continues;
+            *allocation = Allocation { freed: true, ..Allocation::hollow(allocation.base, allocation.bytes) };
+            if !continues {
+                break;
             }
-            None => Err(format!("{address:#x} is not the start of a live allocation")),
         }
+        Ok(())
     }
 
     /// Returns the allocation with this index.
@@ -299,7 +338,7 @@ impl GlobalMemory {
         let mut result = Vec::with_capacity(bytes as usize);
         let mut at = range.start;
         while at < range.end {
-            let word = allocation.words[(at / 4) as usize].load(Relaxed).to_le_bytes();
+            let word = allocation.load_word(allocation.base + at).to_le_bytes();
             let from = (at % 4) as usize;
             let count = (4 - from).min((range.end - at) as usize);
             result.extend_from_slice(&word[from..from + count]);

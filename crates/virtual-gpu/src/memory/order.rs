@@ -6,9 +6,10 @@
 //!
 //! Other blocks learn of a warp's work only through global memory, by the release and acquire patterns of the PTX
 //! memory model: stores, a fence of GPU scope, a strong access to a flag; then a strong read of the flag, a fence,
-//! loads. Fences are cumulative: they cover what the warp knows from barriers. In addition, a block's barrier after the
-//! strong read counts as the reader's fence, because no machine loads ahead of a barrier, and NVIDIA's own samples rely
-//! on it.
+//! loads. Fences are cumulative: they cover what the warp knows from barriers.
+//!
+//! A block's barrier after the strong read is no fence, because a plain load may find an old line in L1: GPUs have shown it.
+//! It does order stores, which no machine performs early, and strong loads, which do not look into L1.
 
 use std::sync::Arc;
 
@@ -24,8 +25,12 @@ pub(crate) struct Far {
     pub publishes: bool,
     /// The work of other blocks that is ordered before.
     pub foreign: Foreign,
-    /// Flags that were read, with no fence since.
+    /// Flags that were read, with no fence or barrier since.
     pub seen: Seen,
+    /// Flags that were read before a barrier, with no fence since.
+    pub unfenced: Seen,
+    /// The work of other blocks that a barrier orders before stores and strong loads only.
+    pub barred: Foreign,
     /// The number of strong accesses to global memory at the last strong read.
     pub strong: Time,
 }
@@ -35,9 +40,25 @@ impl Far {
         join(&mut self.fenced, &other.fenced);
         self.publishes |= other.publishes;
         self.foreign.join(&other.foreign);
+        self.take_flags(other);
+    }
+
+    /// Takes over which flags another warp has read.
+    fn take_flags(&mut self, other: &Self) {
         self.seen.join(&other.seen);
+        self.unfenced.join(&other.unfenced);
+        self.barred.join(&other.barred);
         self.strong = self.strong.max(other.strong);
     }
+}
+
+/// How an access depends on the work of other blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ordered {
+    Yes,
+    /// Only by a barrier, which does not order a plain load.
+    ByBarrier,
+    No,
 }
 
 /// A clock that warps publish and others join, at a barrier, an mbarrier or a flag of one block.
@@ -105,8 +126,7 @@ impl Order {
         self.flags.fill(0);
         for far in &mut self.far {
             far.fenced.fill(0);
-            (far.foreign, far.seen, far.strong) = (Foreign::default(), Seen::default(), 0);
-            far.publishes = false;
+            *far = Far { fenced: std::mem::take(&mut far.fenced), ..Far::default() };
         }
     }
 
@@ -130,9 +150,15 @@ impl Order {
     }
 
     /// Returns whether what a warp of another block did at `time` is ordered before the warp's next access.
-    pub fn is_ordered_far(&self, warp: u32, (block, other): (u32, u32), time: Time) -> bool {
+    pub fn is_ordered_far(&self, warp: u32, (block, other): (u32, u32), time: Time) -> Ordered {
         let far = self.far.get(warp as usize);
-        time == END || far.is_some_and(|far| time <= far.foreign.time(block, other))
+        if time == END || far.is_some_and(|far| time <= far.foreign.time(block, other)) {
+            Ordered::Yes
+        } else if far.is_some_and(|far| time <= far.barred.time(block, other)) {
+            Ordered::ByBarrier
+        } else {
+            Ordered::No
+        }
     }
 
     /// Returns the number of strong accesses that are ordered before the warp's next access.
@@ -175,8 +201,7 @@ impl Order {
             let far = clock.far.get_or_insert_default();
             far.foreign.join(&own.foreign);
             far.foreign.insert(self.block, &times);
-            far.seen.join(&own.seen);
-            far.strong = far.strong.max(own.strong);
+            far.take_flags(own);
         }
         self.used = true;
         self.advance();
@@ -212,8 +237,20 @@ impl Order {
     pub fn learn(&mut self, warp: u32, flags: &Flags) {
         let block = self.block;
         let Some(far) = self.far.get_mut(warp as usize) else { return };
+        for seen in [&mut far.seen, &mut far.unfenced] {
+            if !seen.is_empty() {
+                flags.expand(&std::mem::take(seen), block, &mut far.foreign);
+            }
+        }
+    }
+
+    /// Orders stores and strong loads of a warp after the flags that were read before a barrier.
+    pub fn pass_barrier(&mut self, warp: u32, flags: &Flags) {
+        let block = self.block;
+        let Some(far) = self.far.get_mut(warp as usize) else { return };
         if !far.seen.is_empty() {
-            flags.expand(&std::mem::take(&mut far.seen), block, &mut far.foreign);
+            flags.expand(&far.seen, block, &mut far.barred);
+            far.unfenced.join(&std::mem::take(&mut far.seen));
         }
     }
 

@@ -16,7 +16,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 /// Excess from which conflicts count. Even the best kernels have less than this, such as from half-empty last tiles.
-const EXCESS: f64 = 1.5;
+pub(super) const EXCESS: f64 = 1.5;
 
 /// The share of wavefronts that the hardware has to count as conflicts to confirm the finding.
 const MIN_SHARE: f64 = 0.1;
@@ -29,7 +29,7 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
         return None;
     }
     let counted =
-        format!("`{}` takes {excess:.1} times as many wavefronts of shared memory as its data needs", launch.kernel);
+        format!("{} takes {excess:.1} times as many wavefronts of shared memory as its data needs", launch.kernel);
     let mut evidence = vec![supports(EvidenceSource::VirtualCounters, counted), without("bank conflicts", gain)];
     let hardware = subject.counted().and_then(|counted| Some((counted.shared_conflicts?, counted.shared_wavefronts?)));
     let measured = hardware.filter(|(_, all)| *all > 0.0).map(|(conflicts, all)| conflicts / all);

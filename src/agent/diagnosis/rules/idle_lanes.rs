@@ -15,7 +15,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 /// Active lanes below which a warp counts as poorly filled.
-const MIN_LANES: f64 = 16.0;
+pub(super) const MIN_LANES: f64 = 16.0;
 
 fn find(subject: &Subject<'_>) -> Option<Found> {
     let launch = subject.longest()?;
@@ -27,7 +27,7 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
     let divergent = 100.0 * launch.divergence();
     let mut evidence = vec![supports(
         EvidenceSource::VirtualCounters,
-        format!("`{}` has {:.1} of 32 lanes active", launch.kernel, launch.active_lanes),
+        format!("{} has {:.1} of 32 lanes active", launch.kernel, launch.active_lanes),
     )];
     let branches = format!("{divergent:.0}% of its branches diverge");
     evidence.push(match divergent >= 10.0 {

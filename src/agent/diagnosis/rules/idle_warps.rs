@@ -42,7 +42,7 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
     }
     let threads = subject.launch().map_or(launch.threads_per_block, threads);
     let counted = format!(
-        "the busiest warp of `{}` executes {:.1} times the instructions of the average warp",
+        "the busiest warp of {} executes {:.1} times the instructions of the average warp",
         launch.kernel, launch.busiest_warp
     );
     Some(Found {

@@ -21,17 +21,6 @@ const UNITS: [&str; 8] = ["issue", "fma", "alu", "mufu", "tensor", "shared", "l2
 /// The latency over the busiest unit's time, from which a kernel counts as bound by latency.
 const DOMINANT: f64 = 1.5;
 
-/// Says how the gain follows from the modelled time.
-pub(super) fn derivation(subject: &Subject<'_>) -> Option<String> {
-    let latency = subject.part("latency")?;
-    let (unit, busiest) = busiest(subject)?;
-    Some(format!(
-        "1 / (1 - (chain - busiest unit)) = 1 / (1 - ({latency:.2} - {busiest:.2})) = {:.2}×, with the longest chain of \
-         instructions and the busiest unit ({unit}) as shares of the modelled time",
-        1.0 / (1.0 - (latency - busiest))
-    ))
-}
-
 /// Returns the unit with the largest share of the modelled time, and that share.
 fn busiest(subject: &Subject<'_>) -> Option<(&'static str, f64)> {
     let shares = UNITS.into_iter().map(|unit| (unit, subject.part(unit).unwrap_or_default()));

@@ -54,7 +54,7 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
         supports(
             EvidenceSource::VirtualCounters,
             format!(
-                "`{}` loads {} of {} distinct bytes, each {redundancy:.0} times",
+                "{} loads {} of {} distinct bytes, each {redundancy:.0} times",
                 launch.kernel,
                 bytes(launch.global_load_bytes as f64),
                 bytes(touched)

@@ -16,7 +16,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 /// Excess from which accesses count.
-const EXCESS: f64 = 2.0;
+pub(super) const EXCESS: f64 = 2.0;
 
 fn find(subject: &Subject<'_>) -> Option<Found> {
     let launch = subject.longest()?;
@@ -26,7 +26,7 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
         return None;
     }
     let counted =
-        format!("`{}` moves {excess:.1} times as many sectors of global memory as its data needs", launch.kernel);
+        format!("{} moves {excess:.1} times as many sectors of global memory as its data needs", launch.kernel);
     Some(Found {
         cause: format!("accesses to global memory move {excess:.1} times as many sectors as needed"),
         evidence: vec![supports(EvidenceSource::VirtualCounters, counted), without("scattered accesses", gain)],

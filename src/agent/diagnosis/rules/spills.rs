@@ -27,14 +27,14 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
         evidence.push(supports(
             EvidenceSource::Compiler,
             format!(
-                "`{}` uses {} registers a thread, and spills {} bytes of stores and {} of loads",
+                "{} uses {} registers a thread, and spills {} bytes of stores and {} of loads",
                 kernel.name, kernel.registers, kernel.spill_store_bytes, kernel.spill_load_bytes
             ),
         ));
     }
     if let Some(launch) = subject.longest().filter(|launch| launch.local.moved > 0) {
         let each = launch.local.moved as f64 / launch.warp_instructions as f64;
-        let text = format!("`{}` moves {each:.2} sectors of local memory per instruction", launch.kernel);
+        let text = format!("{} moves {each:.2} sectors of local memory per instruction", launch.kernel);
         evidence.push(supports(EvidenceSource::VirtualCounters, text));
     }
     let gain = subject.gain_without(Cause::Spills);

@@ -28,7 +28,7 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
     }
     let (what, related) = describe_state(state);
     let sampled =
-        format!("{:.0}% of the samples of warps of `{}` are in the state {state}", 100.0 * share, counted.kernel);
+        format!("{:.0}% of the samples of warps of {} are in the state {state}", 100.0 * share, counted.kernel);
     let mut evidence = vec![supports(EvidenceSource::HardwareCounters, sampled)];
     let units = [
         ("tensor cores", counted.tensor_pct),

@@ -22,9 +22,6 @@ pub(super) const RULE: Rule = Rule {
     find,
 };
 
-/// What a kernel without the cause would do where a split is slower.
-pub(super) const WITHOUT_SPLIT: &str = "divide the work into more and shorter blocks by smaller tiles";
-
 /// SMs for each block from which a grid counts as too small.
 const MIN_IDLE: f64 = 1.2;
 
@@ -106,21 +103,6 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
     })
 }
 
-/// Says how the gain follows from the times.
-pub(super) fn derivation(subject: &Subject<'_>) -> String {
-    let (ctas, sms) = (subject.plan.ctas(), subject.device.sms);
-    let fixed = fixed(subject);
-    let fixed_ns = fixed.as_ref().map_or(0.0, |fixed| fixed.ns);
-    let divided_ns = subject.time_ns - fixed_ns;
-    let gain = subject.time_ns / (fixed_ns + divided_ns * ctas as f64 / f64::from(sms));
-    let [time, fixed_us, divided] = [subject.time_ns, fixed_ns, divided_ns].map(|ns| format!("{:.3}", ns / 1e3));
-    let what = fixed.map_or_else(|| "not known, and taken as 0".to_owned(), |fixed| fixed.what);
-    format!(
-        "time / (fixed + (time - fixed) × blocks / SMs) = {time} / ({fixed_us} + {divided} × {ctas} / {sms}) = {gain:.2}×; \
-         the fixed part, which more blocks do not shorten, is {what}"
-    )
-}
-
 /// Tells whether only the model says how much of the time more blocks divide.
 pub(in crate::agent::diagnosis) fn divides_by_model(subject: &Subject<'_>) -> bool {
     fixed(subject).is_some_and(|fixed| fixed.source == EvidenceSource::VirtualCounters)
@@ -140,8 +122,6 @@ fn is_one_tile(subject: &Subject<'_>) -> bool {
 struct Fixed {
     ns: f64,
     because: String,
-    /// What it is, in a few words.
-    what: String,
     source: EvidenceSource,
 }
 
@@ -169,8 +149,7 @@ fn with_less_work(subject: &Subject<'_>) -> Option<Fixed> {
         times(subject.flop(&subject.case.dims) / subject.flop(&point.dims)),
         100.0 * point.time_ns / subject.time_ns
     );
-    let what = format!("at most the time of the same kernel on {}, which has less work", subject.named(point));
-    Some(Fixed { ns: point.time_ns, because, what, source: point.source })
+    Some(Fixed { ns: point.time_ns, because, source: point.source })
 }
 
 /// Extrapolates from the shape on which as many blocks have the most work each.
@@ -190,8 +169,7 @@ fn with_more_work(subject: &Subject<'_>) -> Option<Fixed> {
         point.time_ns / subject.time_ns,
         100.0 * ns / subject.time_ns
     );
-    let what = format!("what is left where blocks have no work, extrapolated from {}", subject.named(point));
-    Some(Fixed { ns, because, what, source: point.source })
+    Some(Fixed { ns, because, source: point.source })
 }
 
 /// Takes what the model attributes to the launches.
@@ -201,8 +179,7 @@ fn by_model(subject: &Subject<'_>) -> Option<Fixed> {
         "the model attributes {:.0}% of the time to launching and starting the kernel, which more blocks do not shorten",
         100.0 * share
     );
-    let what = "what the model attributes to launching and starting the kernel".to_owned();
-    Some(Fixed { ns: share * subject.time_ns, because, what, source: EvidenceSource::VirtualCounters })
+    Some(Fixed { ns: share * subject.time_ns, because, source: EvidenceSource::VirtualCounters })
 }
 
 /// Formats how many times more or less work there is.

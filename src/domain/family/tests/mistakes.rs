@@ -60,7 +60,7 @@ fn every_unknown_missing_or_mistyped_key_is_reported() {
     "#;
     insta::assert_snapshot!(mistakes(manifest), @r#"
     line 1: missing field `about`
-    line 5: unknown variant `bf61`, expected one of `f16`, `bf16`, `f32`, `f64`, `e4m3`, `e5m2`, `i8`, `u8`, `i32`, `bool` (did you mean `bf16`?)
+    line 5: unknown variant `bf61`, expected one of `f16`, `bf16`, `f32`, `f64`, `e4m3`, `e5m2`, `i8`, `u8`, `i32`, `u32`, `i64`, `bool` (did you mean `bf16`?)
     line 6: invalid type: string "sm_90", expected u32
     line 19: invalid type: integer, expected a table
     line 9: invalid type: floating point `128.0`, expected i64
@@ -208,4 +208,22 @@ fn a_text_with_many_mistakes_reports_only_some_of_them() {
     let told = mistakes(&manifest);
     assert_eq!(told.lines().count(), 33);
     assert!(told.ends_with("there are more mistakes"), "{told}");
+}
+
+#[test]
+fn a_manifest_that_is_too_large_is_refused_with_the_limit() {
+    let parameter = |name: usize, values: usize| {
+        let values: Vec<usize> = (1..=values).collect();
+        format!("[params.P{name}]\nvalues = {values:?}\ndefault = 1\nabout = \"a\"\nexpect = [1, 1]\n[[workspace]]")
+    };
+    let with = |added: &str| after(&[("[[workspace]]", added)]);
+    let parameters: String = (0..64).map(|name| parameter(name, 2).replace("[[workspace]]", "")).collect();
+    insta::assert_snapshot!(with(&format!("{parameters}[[workspace]]")), @"it has 65 parameters, and at most 64 are supported: leave some out");
+    insta::assert_snapshot!(with(&parameter(1, 2047)), @"it has 2049 values of parameters, and at most 2048 are supported: leave some out");
+    let constraint = "[[constraint]]\nexpr = \"BC > 0\"\nwhy = \"made up\"\n";
+    insta::assert_snapshot!(with(&format!("{}[[workspace]]", constraint.repeat(257))), @"it has 257 constraints and derived values, and at most 256 are supported: leave some out");
+    let long = constraint.replace("BC > 0", &format!("BC > 0{}", " + 0".repeat(50))).repeat(80);
+    insta::assert_snapshot!(with(&format!("{long}[[workspace]]")), @"it has 16535 bytes of expressions, and at most 16384 are supported: leave some out");
+    let launch = "[[launch]]\nkernel = \"k\"\ngrid = [\"1\"]\nblock = [\"1\"]\nargs = []\n".repeat(61);
+    insta::assert_snapshot!(with(&format!("{launch}[[workspace]]")), @"it has 65 launches, workspaces and tensor maps, and at most 64 are supported: leave some out");
 }

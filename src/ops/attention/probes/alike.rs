@@ -69,7 +69,7 @@ pub fn heads(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> P
         }
     }
     inputs.iter_mut().for_each(|values| limit(values, dtype));
-    Probed { rows, unspecified: Vec::new() }
+    Probed { rows, ..Probed::default() }
 }
 
 /// Changes one element of some rows by a large amount.

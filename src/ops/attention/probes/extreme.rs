@@ -57,7 +57,7 @@ const MOST_HEADS: usize = 64;
 pub fn not_finite(dims: &Dims, _dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
     let shape = Shape::of(dims);
     let mut rng = SmallRng::seed_from_u64(seed);
-    let mut probed = Probed { rows: rows_of_heads(&shape, seed), unspecified: Vec::new() };
+    let mut probed = Probed { rows: rows_of_heads(&shape, seed), ..Probed::default() };
     let [q, k, v] = inputs else { return probed };
     // At least one head stays clean, where there are several.
     let most = if shape.heads > 1 { (shape.heads / 2).clamp(1, MOST_HEADS) } else { 1 };

@@ -126,7 +126,7 @@ pub fn exception(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) 
         rows.extend(rows_of(&shape, head, 1, &mut rng));
     }
     inputs.iter_mut().for_each(|values| limit(values, dtype));
-    Probed { rows, unspecified: Vec::new() }
+    Probed { rows, ..Probed::default() }
 }
 
 /// The most heads with an exception.

@@ -23,7 +23,7 @@ const WINDOW_BYTES: usize = 4 << 20;
 /// A part of device memory: its address and its size in bytes.
 pub(super) type Region = (sys::CUdeviceptr, usize);
 
-/// Location of a buffer: guard region, contents, guard region.
+/// Location of a buffer: perhaps some bytes, guard region, contents, guard region.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) allocated: sys::CUdeviceptr,
@@ -58,15 +58,16 @@ impl CudaDevice {
         self.place(buffer).map(|place| (place.address, place.bytes))
     }
 
-    /// Allocates a buffer and overwrites all of it. So `give_back` need not overwrite the memory that it frees, which
+    /// Allocates a buffer that begins `offset` bytes later than the driver's alignment asks for, and overwrites all of it. So `give_back` need not overwrite the memory that it frees, which
     /// is accessible only through a later allocation.
-    pub(super) fn allocate(&mut self, bytes: usize) -> Result<Buffer, Fault> {
-        let all = bytes + 2 * GUARD_BYTES;
+    pub(super) fn allocate(&mut self, bytes: usize, offset: usize) -> Result<Buffer, Fault> {
+        let all = offset + bytes + 2 * GUARD_BYTES;
         // SAFETY: the memory is given out as a handle and only reached through this device.
         let allocated = unsafe { result::malloc_sync(all) }
-            .map_err(|error| Fault::Refused(format!("{bytes} bytes of device memory: {}", describe(&error))))?;
+            .map_err(|error| Fault::OutOfMemory(format!("{bytes} bytes of device memory: {}", describe(&error))))?;
         let handle = self.handle();
-        self.buffers.insert(handle, Place { allocated, address: allocated + GUARD_BYTES as u64, bytes });
+        let address = allocated + (GUARD_BYTES + offset) as u64;
+        self.buffers.insert(handle, Place { allocated, address, bytes });
         self.set(allocated, all, GUARD)?;
         Ok(Buffer(handle))
     }
@@ -125,7 +126,8 @@ impl CudaDevice {
     /// Returns of each buffer whether both guard regions are unchanged, and restores them.
     pub(super) fn guards_are_intact(&mut self, buffers: &[Buffer]) -> Result<Vec<bool>, Fault> {
         let guards = |buffer: &Buffer| {
-            self.place(*buffer).map(|Place { allocated, address, bytes }| [allocated, address + bytes as u64])
+            self.place(*buffer)
+                .map(|Place { address, bytes, .. }| [address - GUARD_BYTES as u64, address + bytes as u64])
         };
         let guards: Vec<[sys::CUdeviceptr; 2]> = buffers.iter().map(guards).collect::<Result<_, _>>()?;
         let regions: Vec<Region> = guards.as_flattened().iter().map(|guard| (*guard, GUARD_BYTES)).collect();

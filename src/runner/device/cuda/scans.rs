@@ -166,7 +166,7 @@ impl CudaDevice {
         })?;
         self.scans = Some(scans);
         // A new buffer has the contents of a guard region.
-        let buffer = self.allocate(GUARD_BYTES + 1)?;
+        let buffer = self.allocate(GUARD_BYTES + 1, 0)?;
         let (address, _) = self.region(buffer)?;
         let digests = self.digest(&[(address, GUARD_BYTES), (address + 1, GUARD_BYTES)])?;
         self.give_back(buffer)?;

@@ -19,6 +19,8 @@ pub(super) fn encode(map: &TensorMap, address: sys::CUdeviceptr) -> Result<Argum
         Dtype::F32 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
         Dtype::F64 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT64,
         Dtype::I32 => Type::CU_TENSOR_MAP_DATA_TYPE_INT32,
+        Dtype::U32 => Type::CU_TENSOR_MAP_DATA_TYPE_UINT32,
+        Dtype::I64 => Type::CU_TENSOR_MAP_DATA_TYPE_INT64,
         // Copies do not interpret bytes.
         Dtype::E4m3 | Dtype::E5m2 | Dtype::I8 | Dtype::U8 | Dtype::Bool => Type::CU_TENSOR_MAP_DATA_TYPE_UINT8,
     };

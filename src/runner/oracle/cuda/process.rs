@@ -31,7 +31,7 @@ const CHUNK_BYTES: usize = 32 << 20;
 pub enum Request {
     /// Execute a kernel. The inputs follow.
     Call(Box<Call>),
-    /// The next values of the inputs, as 32-bit floats.
+    /// The next values of the inputs, as their types are sent.
     Values(#[serde(with = "serde_bytes")] Vec<u8>),
 }
 
@@ -55,7 +55,7 @@ pub struct Call {
 pub struct Tensor {
     /// The name that the launch uses.
     pub name: String,
-    /// The type of its elements.
+    /// The type of its elements, as they are sent.
     pub kind: OracleType,
     /// The number of its elements.
     pub elements: usize,
@@ -72,7 +72,7 @@ pub struct Tensor {
 pub enum Reply {
     /// The device is open.
     Ready,
-    /// The next values of the outputs, as 64-bit floats.
+    /// The next values of the outputs, as 64-bit floats or integers.
     Values(#[serde(with = "serde_bytes")] Vec<u8>),
     /// There is no device, or the call failed: one sentence. The process ends.
     Failed(String),
@@ -117,7 +117,7 @@ pub fn serve(choice: &DeviceChoice) -> anyhow::Result<()> {
 fn inputs(requests: &Receiver<Request>, call: &Call) -> Option<Vec<Vec<u8>>> {
     let mut all = Vec::new();
     for tensor in call.tensors.iter().filter(|tensor| tensor.is_read) {
-        let bytes = tensor.elements * size_of::<f32>();
+        let bytes = tensor.elements * sent_bytes(tensor.kind);
         let mut values = Vec::with_capacity(bytes);
         while values.len() < bytes {
             let Ok(Request::Values(more)) = requests.recv() else { return None };
@@ -144,7 +144,7 @@ fn send(out: &mut impl Write, outputs: &[u8]) -> std::io::Result<()> {
 /// Executes the kernel once, and returns the wanted rows of every output. The error is one sentence.
 fn carry_out(device: &mut dyn Device, call: &Call, inputs: &[Vec<u8>]) -> Result<Vec<u8>, String> {
     let explained = |fault: Fault| match fault {
-        Fault::Refused(problem) | Fault::Crashed(problem) | Fault::TimedOut(problem) => {
+        Fault::Refused(problem) | Fault::OutOfMemory(problem) | Fault::Crashed(problem) | Fault::TimedOut(problem) => {
             // The device takes it for a variant, and knows its kernel by the name for the linker.
             problem.replace(VARIANT, "the oracle's").replace(&call.entry, &call.name)
         }
@@ -179,10 +179,10 @@ fn allocate(device: &mut dyn Device, call: &Call, inputs: &[Vec<u8>]) -> Result<
     let mut values = inputs.iter();
     let mut buffers = HashMap::new();
     for tensor in &call.tensors {
-        let buffer = device.alloc(tensor.elements * element_bytes(tensor.kind))?;
+        let buffer = device.alloc(tensor.elements * tensor.element_bytes())?;
         // Those with values come first.
         match values.next() {
-            Some(values) => device.write(buffer, &widened(values, tensor.kind))?,
+            Some(values) => device.write(buffer, &widened(values, tensor.kind, tensor.is_float()))?,
             None => device.poison(buffer, POISON)?,
         }
         buffers.insert(tensor.name.clone(), buffer);
@@ -190,28 +190,44 @@ fn allocate(device: &mut dyn Device, call: &Call, inputs: &[Vec<u8>]) -> Result<
     Ok(buffers)
 }
 
-fn element_bytes(kind: OracleType) -> usize {
-    match kind {
-        OracleType::Float | OracleType::Int => 8,
-        OracleType::Bool => 1,
+impl Tensor {
+    /// Tells whether the kernel sees doubles. A tensor that is written holds them, whatever the op's kernels write, except
+    /// integers of 64 bits.
+    fn is_float(&self) -> bool {
+        self.kind == OracleType::Float || self.rows.is_some() && self.kind != OracleType::Int64
+    }
+
+    fn element_bytes(&self) -> usize {
+        if self.kind == OracleType::Bool && !self.is_float() { 1 } else { 8 }
     }
 }
 
-/// Turns 32-bit floats into the elements that the kernel reads.
-fn widened(values: &[u8], kind: OracleType) -> Vec<u8> {
-    let width = element_bytes(kind);
-    let mut widened = vec![0; values.len() / size_of::<f32>() * width];
-    threads::fill(&mut widened, CHUNK * width, |place, bytes| {
-        let values = values[place * CHUNK * size_of::<f32>()..].chunks_exact(size_of::<f32>());
-        let values = values.map(|bytes| f32::from_le_bytes(bytes.try_into().expect("a chunk has 4 bytes")));
-        let elements = bytes.chunks_exact_mut(width).zip(values);
-        match kind {
-            OracleType::Float => {
-                elements.for_each(|(bytes, value)| bytes.copy_from_slice(&f64::from(value).to_le_bytes()))
+/// Returns the bytes in which a value of an input is sent.
+fn sent_bytes(kind: OracleType) -> usize {
+    if kind == OracleType::Int64 { 8 } else { 4 }
+}
+
+/// Turns what was sent into the elements that the kernel reads.
+fn widened(values: &[u8], kind: OracleType, is_float: bool) -> Vec<u8> {
+    let (from, to) = (sent_bytes(kind), if kind == OracleType::Bool && !is_float { 1 } else { 8 });
+    let mut widened = vec![0; values.len() / from * to];
+    threads::fill(&mut widened, CHUNK * to, |place, bytes| {
+        let elements = bytes.chunks_exact_mut(to).zip(values[place * CHUNK * from..].chunks_exact(from));
+        elements.for_each(|(bytes, sent)| {
+            let word = u32::from_le_bytes(sent[..4].try_into().expect("four bytes are sent at least"));
+            let number = match kind {
+                OracleType::Int32 => i64::from(word as i32),
+                OracleType::Uint32 => i64::from(word),
+                OracleType::Int64 => i64::from_le_bytes(sent.try_into().expect("eight bytes are sent")),
+                OracleType::Float | OracleType::Int | OracleType::Bool => f32::from_bits(word) as i64,
+            };
+            match kind {
+                OracleType::Float => bytes.copy_from_slice(&f64::from(f32::from_bits(word)).to_le_bytes()),
+                _ if is_float => bytes.copy_from_slice(&(number as f64).to_le_bytes()),
+                OracleType::Bool => bytes[0] = u8::from(number != 0),
+                _ => bytes.copy_from_slice(&number.to_le_bytes()),
             }
-            OracleType::Int => elements.for_each(|(bytes, value)| bytes.copy_from_slice(&(value as i64).to_le_bytes())),
-            OracleType::Bool => elements.for_each(|(bytes, value)| bytes[0] = u8::from(value != 0.0)),
-        }
+        });
     });
     widened
 }
@@ -237,7 +253,8 @@ fn launch(call: &Call) -> Launch {
 
 /// Refuses an output with an element that still holds poison.
 fn check_written(tensor: &Tensor, bytes: &[u8]) -> Result<(), String> {
-    if tensor.is_read {
+    // Every integer is one that a kernel may write.
+    if tensor.is_read || !tensor.is_float() {
         return Ok(());
     }
     let is_poison = |element: &[u8]| element.iter().all(|byte| *byte == POISON);
@@ -274,9 +291,14 @@ mod tests {
     fn inputs_are_widened_without_a_change_of_their_values() {
         let values: Vec<u8> = [0.1_f32, -3.0, 0.0].iter().flat_map(|value| value.to_le_bytes()).collect();
         let floats: Vec<u8> = [0.1_f32, -3.0, 0.0].iter().flat_map(|value| f64::from(*value).to_le_bytes()).collect();
-        assert_eq!(widened(&values, OracleType::Float), floats);
-        assert_eq!(widened(&values[4..], OracleType::Int)[..9], [0xfd, 255, 255, 255, 255, 255, 255, 255, 0]);
-        assert_eq!(widened(&values, OracleType::Bool), [1, 1, 0]);
+        assert_eq!(widened(&values, OracleType::Float, true), floats);
+        assert_eq!(widened(&values[4..], OracleType::Int, false)[..9], [0xfd, 255, 255, 255, 255, 255, 255, 255, 0]);
+        assert_eq!(widened(&values[4..], OracleType::Int, true)[..8], (-3.0_f64).to_le_bytes());
+        let ones: Vec<u8> = [1.0_f32, 0.0].iter().flat_map(|value| value.to_le_bytes()).collect();
+        assert_eq!(widened(&ones, OracleType::Bool, false), [1, 0]);
+        assert_eq!(widened(&[255; 4], OracleType::Int32, false), (-1_i64).to_le_bytes());
+        assert_eq!(widened(&[255; 4], OracleType::Uint32, false), i64::from(u32::MAX).to_le_bytes());
+        assert_eq!(widened(&[254; 8], OracleType::Int64, false), [254; 8]);
     }
 
     #[test]

@@ -7,8 +7,8 @@ from math import prod
 
 calls = []
 capturing, stream, zeroed = False, 0, 0
-float16, bfloat16, float32, float64, float8_e4m3fn, float8_e5m2, int8, uint8, int32, bool = (
-    "float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "int8", "uint8", "int32", "bool")
+float16, bfloat16, float32, float64, float8_e4m3fn, float8_e5m2, int8, uint8, int32, uint32, int64, bool = (
+    "float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "int8", "uint8", "int32", "uint32", "int64", "bool")
 
 
 class Tensor:

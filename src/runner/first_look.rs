@@ -1,0 +1,234 @@
+//! The first look at a kernel that optloop does not ship: is it right on shapes that no workload names, and on probes?
+//!
+//! Other variants meet these checks before they win. The kernel that a user brings is what all of them are compared with, so
+//! it meets them at once.
+
+use std::time::{Duration, Instant};
+
+use super::inputs::mix;
+use super::messages::{AcceptancePart, AcceptanceRequest, PlannedCase};
+use super::planning;
+use super::worker::{AskError, Worker, WorkerError};
+use crate::domain::artifact::Artifact;
+use crate::domain::device::DeviceInfo;
+use crate::domain::evaluation::Outcome;
+use crate::domain::family::Family;
+use crate::domain::measuring::Measuring;
+use crate::domain::op::Dims;
+use crate::domain::variant::Params;
+use crate::domain::workload::Workload;
+
+/// The longest execution after which probes are affordable. Hidden shapes are smaller than most cases.
+const MOST_PROBED_NS: f64 = 10e6;
+
+/// Numbers of which a size may have to be a multiple: elements of a vector, of a tensor core's tile, of a block.
+const FACTORS: [i64; 8] = [2, 4, 8, 16, 32, 64, 128, 256];
+
+/// A compiled kernel that was right on a case.
+pub struct FirstLook<'a> {
+    /// The kernel's family.
+    pub family: &'a Family,
+    /// The kernel's parameters.
+    pub params: &'a Params,
+    /// The workload.
+    pub workload: &'a Workload,
+    /// The compiled kernel.
+    pub artifact: &'a Artifact,
+    /// The case on which it was right, or the scaled one.
+    pub case: &'a PlannedCase,
+    /// How long an execution took, in nanoseconds.
+    pub screened_ns: f64,
+    /// How to measure.
+    pub measuring: Measuring,
+    /// Seed of the shapes and inputs.
+    pub seed: u64,
+}
+
+/// Which sizes a kernel can be restricted to.
+#[derive(Debug, PartialEq, Eq)]
+struct Restriction {
+    /// A constraint of its family.
+    constraint: String,
+    /// A shape on which it is right.
+    right: String,
+}
+
+/// Why a kernel does not pass its first look.
+#[derive(Debug)]
+pub enum LookError {
+    /// It failed.
+    Variant {
+        /// The outcome.
+        outcome: Outcome,
+        /// The hidden shape on which it failed, if it was on one.
+        on: Option<Dims>,
+    },
+    /// The machine is at fault.
+    Machine(WorkerError),
+}
+
+impl From<WorkerError> for LookError {
+    fn from(error: WorkerError) -> Self {
+        Self::Machine(error)
+    }
+}
+
+impl FirstLook<'_> {
+    /// Checks the kernel on hidden shapes and then on probes, as far as `within` allows, but on one shape at least: on
+    /// `known`, if another kernel of the family has failed there.
+    ///
+    /// The outcome of a kernel that fails names the shape. If none was known, it proposes a constraint that excludes it.
+    pub async fn take(&self, worker: &mut Worker, within: Duration, known: Option<&Dims>) -> Result<(), LookError> {
+        let begun = Instant::now();
+        let left = || within.checked_sub(begun.elapsed()).filter(|left| !left.is_zero());
+        let probes = self.screened_ns <= MOST_PROBED_NS;
+        let Self { family, params, workload, case, seed, .. } = *self;
+        let info = worker.info().clone();
+        let again = known.and_then(|dims| self.planned(dims.clone(), &info));
+        let drawn = planning::hidden(family, params, &case.case, workload, &info, mix(seed, &["shapes"]));
+        for (place, shape) in again.iter().chain(&drawn).enumerate() {
+            if place > 0 && left().is_none() {
+                return Ok(());
+            }
+            let hidden = AcceptanceRequest {
+                hidden: vec![shape.clone()],
+                input_seed: mix(seed, &["hidden", &place.to_string()]),
+                ..self.request(AcceptancePart::Hidden, probes)
+            };
+            match worker.accept(hidden).await {
+                Ok(_) => {}
+                Err(AskError::Variant(mut outcome)) => {
+                    let dims = &shape.case.dims;
+                    if known.is_none() {
+                        let restriction = self.restriction(worker, dims).await?;
+                        if let Some(message) = outcome.message_mut() {
+                            message.push_str(&advice(restriction));
+                        }
+                    }
+                    return Err(LookError::Variant { outcome, on: Some(dims.clone()) });
+                }
+                Err(AskError::Machine(error)) => return Err(error.into()),
+            }
+        }
+        if let Some(far) = planning::far(family, params, &case.case, workload, &info).filter(|_| left().is_some()) {
+            let far = AcceptanceRequest { far: Some(far), ..self.request(AcceptancePart::Hidden, false) };
+            Self::pass(worker, far).await?;
+        }
+        if let Some(left) = left().filter(|_| probes) {
+            let within_s = Some(left.as_secs_f64());
+            Self::pass(worker, AcceptanceRequest { within_s, ..self.request(AcceptancePart::Probes, true) }).await?;
+        }
+        Ok(())
+    }
+
+    async fn pass(worker: &mut Worker, request: AcceptanceRequest) -> Result<(), LookError> {
+        match worker.accept(request).await {
+            Ok(_) => Ok(()),
+            Err(AskError::Variant(outcome)) => Err(LookError::Variant { outcome, on: None }),
+            Err(AskError::Machine(error)) => Err(error.into()),
+        }
+    }
+
+    fn request(&self, part: AcceptancePart, probes: bool) -> AcceptanceRequest {
+        let Self { workload, artifact, case, measuring, seed, .. } = *self;
+        AcceptanceRequest {
+            artifact: artifact.clone(),
+            op: workload.op.source(),
+            dtype: workload.dtype,
+            compute: workload.compute,
+            tolerance: workload.tolerance,
+            accuracy: workload.tolerance,
+            case: case.clone(),
+            hidden: Vec::new(),
+            far: None,
+            probes,
+            only: Some(part),
+            within_s: None,
+            measuring,
+            input_seed: mix(seed, &["first look"]),
+        }
+    }
+
+    /// Looks for the size that the kernel does not bear, and for a constraint that excludes it. None if several sizes at
+    /// once are to blame.
+    async fn restriction(&self, worker: &mut Worker, failing: &Dims) -> Result<Option<Restriction>, WorkerError> {
+        let own = &self.case.case.dims;
+        let is_changed = |(name, size): &(&String, &i64)| own.get(*name) != Some(*size);
+        let changed: Vec<(&String, i64)> =
+            failing.iter().filter(is_changed).map(|(name, size)| (name, *size)).collect();
+        for &(name, size) in &changed {
+            let is_to_blame = changed.len() == 1 || self.is_right(worker, name, size).await? == Some(false);
+            if !is_to_blame {
+                continue;
+            }
+            for factor in FACTORS.into_iter().take_while(|factor| own[name] % factor == 0) {
+                let multiple = odd_multiple(size, factor);
+                if size % factor != 0 && self.is_right(worker, name, multiple).await? == Some(true) {
+                    let constraint = format!("{name} % {factor} == 0");
+                    return Ok(Some(Restriction { constraint, right: format!("{name}={multiple}") }));
+                }
+            }
+            return Ok(bound(self.workload, name, own[name], size));
+        }
+        Ok(None)
+    }
+
+    /// Returns whether the kernel is right on the case with another size. None if it cannot run.
+    async fn is_right(&self, worker: &mut Worker, name: &str, size: i64) -> Result<Option<bool>, WorkerError> {
+        let mut dims = self.case.case.dims.clone();
+        dims.insert(name.to_owned(), size);
+        let Some(shape) = self.planned(dims, worker.info()) else { return Ok(None) };
+        let request = AcceptanceRequest { hidden: vec![shape], ..self.request(AcceptancePart::Hidden, false) };
+        match worker.accept(request).await {
+            Ok(_) => Ok(Some(true)),
+            Err(AskError::Variant(_)) => Ok(Some(false)),
+            Err(AskError::Machine(WorkerError::Oracle(_))) => Ok(None),
+            Err(AskError::Machine(error)) => Err(error),
+        }
+    }
+
+    fn planned(&self, dims: Dims, device: &DeviceInfo) -> Option<PlannedCase> {
+        let Self { family, params, workload, case, .. } = *self;
+        planning::on_shape(family, params, dims, &case.case, workload, device).ok().flatten()
+    }
+}
+
+/// Returns a multiple of a factor near a size that is no multiple of twice the factor.
+fn odd_multiple(size: i64, factor: i64) -> i64 {
+    (size / factor | 1) * factor
+}
+
+/// Returns the constraint that excludes a size, and none that the workload's cases have.
+fn bound(workload: &Workload, name: &str, own: i64, size: i64) -> Option<Restriction> {
+    let sizes = || workload.cases.iter().filter_map(|case| case.dims.get(name)).chain([&own]).copied();
+    let (least, most) = (sizes().min()?, sizes().max()?);
+    let constraint = match size {
+        _ if least == most => format!("{name} == {own}"),
+        _ if size > most => format!("{name} <= {most}"),
+        _ if size < least => format!("{name} >= {least}"),
+        _ => return None,
+    };
+    Some(Restriction { constraint, right: format!("{name}={own}") })
+}
+
+/// Says what to do about a kernel that fails on a shape.
+fn advice(restriction: Option<Restriction>) -> String {
+    match restriction {
+        Some(Restriction { constraint, right }) => format!(
+            "; with {right} it is right: mend it, or add --constraint '{constraint}' (a [[constraint]] of its family.toml)"
+        ),
+        None => "; mend it, or exclude such shapes with --constraint (a [[constraint]] of its family.toml)".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_multiple_near_a_size_is_one_of_no_larger_power_of_two() {
+        for (size, factor, multiple) in [(65537, 2, 65538), (65537, 4, 65540), (1023, 4, 1020), (3, 8, 8), (1, 2, 2)] {
+            assert_eq!(odd_multiple(size, factor), multiple, "{size} {factor}");
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The first look at a kernel of one's own: hidden shapes and probes in `check` and in a session, and what a check says that ran.
+
+use super::{call, project};
+use crate::common::Sandbox;
+
+/// Makes a project that takes first looks, with a kernel and its oracle.
+fn with_kernel(source: &str, oracle: &str, config: &str) -> Sandbox {
+    let sandbox = project();
+    sandbox.write("config.toml", &format!("[session]\nproposer = 'local'\nbudget = '1m'\n{config}"));
+    sandbox.write("mine/own.cu", source);
+    sandbox.write("mine/own.py", oracle);
+    sandbox
+}
+
+/// Adds the kernel with these options. Returns what a check says, with its exit code.
+fn checked(sandbox: &Sandbox, options: &str) -> String {
+    let add = format!("add mine/own.cu --oracle mine/own.py {options}");
+    let (code, _, said) = call(sandbox, &add.split(' ').collect::<Vec<_>>());
+    assert_eq!(code, 0, "{said}");
+    let (code, found, _) = call(sandbox, &["check", "own", "--device", "virtual", "--trust"]);
+    format!("{code} {found}").replace("\n       ", " ")
+}
+
+/// Reads and writes four numbers at once, beyond the end unless there is a multiple of four.
+const FOURS: &str = r"
+#define THREADS 128
+__global__ void own(const float* x, float* y, int n) {
+    int i = 4 * (blockIdx.x * THREADS + threadIdx.x);
+    if (i < n) {
+        float4 v = *(const float4*)(x + i);
+        *(float4*)(y + i) = make_float4(fmaxf(v.x, 0), fmaxf(v.y, 0), fmaxf(v.z, 0), fmaxf(v.w, 0));
+    }
+}
+";
+
+const RELU: &str = "import numpy as np\ndef oracle(x):\n    return np.maximum(x, 0)\n";
+
+const ALONG: &str = "--shape x=n --shape y=n --grid ceil_div(n,4*THREADS) --block THREADS --case n=2048";
+
+#[test]
+fn a_kernel_of_ones_own_that_fails_on_another_shape_is_told_the_shape_and_a_constraint() {
+    let sandbox = with_kernel(FOURS, RELU, "");
+    let said = checked(&sandbox, ALONG);
+    assert!(said.starts_with("1 "), "{said}");
+    for part in ["on n=", ", which is not in the workload: ", "out of bounds", "--constraint 'n % 4 == 0'"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let start = ["start", "--workload", "own", "--device", "virtual:h200", "--seed", "1", "--iterations", "1"];
+    let (code, _, said) = call(&sandbox, &start);
+    assert!(code == 1 && said.starts_with("error: no variant of session 1 was correct"), "{said}");
+    assert!(said.contains("which is not in the workload") && said.contains("'n % 4 == 0'"), "{said}");
+    let report = sandbox.report();
+    assert!(report["options"][0]["kind"] == "mend" && report["options"][0]["recommended"] == true, "{report}");
+
+    let manifest = "templates/kernels/own/family.toml";
+    let text = std::fs::read_to_string(sandbox.path(manifest)).unwrap();
+    sandbox
+        .write(manifest, &format!("{text}\n[[constraint]]\nexpr = \"n % 4 == 0\"\nwhy = \"it moves four at once\"\n"));
+    let (code, found, _) = call(&sandbox, &["check", "own", "--device", "virtual"]);
+    assert_eq!((code, found.trim()), (0, "ok     own on own: right on n2048"));
+    let (code, _, said) = call(&sandbox, &start);
+    assert_eq!(code, 0, "{said}");
+}
+
+/// A barrier is missing at the end of the loop.
+const RACE: &str = r"
+__global__ void own(const float* x, float* y, int rows, int cols) {
+    __shared__ float part[128];
+    for (int r = blockIdx.x; r < rows; r += gridDim.x) {
+        float s = 0;
+        for (int c = threadIdx.x; c < cols; c += 128) s += x[(size_t)r * cols + c];
+        part[threadIdx.x] = s;
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            float t = 0;
+            for (int i = 0; i < 128; ++i) t += part[i];
+            y[r] = t;
+        }
+    }
+}
+";
+
+#[test]
+fn a_session_whose_variants_all_crash_fails_and_says_to_mend_the_kernel() {
+    let sandbox = with_kernel(RACE, "def oracle(x):\n    return x.sum(1)\n", "");
+    let said = checked(&sandbox, "--shape x=rows,cols --shape y=rows --case rows=30,cols=64 --grid 8 --block 128");
+    assert!(said.contains("crashed: race at shared address"), "{said}");
+    let start = ["start", "--workload", "own", "--device", "virtual:h200", "--seed", "1", "--iterations", "1"];
+    let (code, _, said) = call(&sandbox, &start);
+    assert!(code == 1 && said.contains("Iteration 1: crashed: race at shared"), "{code} {said}");
+    let (_, report, _) = call(&sandbox, &["report"]);
+    assert!(report.contains("mend the kernel: every variant failed") && !report.contains("floors"), "{report}");
+}
+
+/// Wrong in its last row only, as with an index that overflows there.
+const COPY: &str = r"
+__global__ void own(const float* x, float* y, int rows, int cols) {
+    for (int i = threadIdx.x; i < cols; i += 64)
+        y[(size_t)blockIdx.x * cols + i] = blockIdx.x < LAST ? x[(size_t)blockIdx.x * cols + i] : 0.f;
+}
+";
+
+#[test]
+fn a_check_says_what_ran_and_a_sample_has_the_last_rows() {
+    let options =
+        "--shape x=rows,cols --shape y=rows,cols --case rows=600,cols=256 --grid rows --block 64 --independent rows";
+    let config = "[virtual]\nlaunch_gflop = 0.003\n[validate]\nfirst_look_share = 0\n";
+    let found = |last: &str| {
+        let source = COPY.replace("LAST", last);
+        checked(&with_kernel(&source, "def oracle(x):\n    return x\n", config), options)
+    };
+    let wrong = found("599");
+    assert!(wrong.starts_with("1 wrong") && wrong.contains("in row 599"), "{wrong}");
+    let right = found("600");
+    assert!(right.starts_with("0 ok     own on own: right on a part of rows600cols256 (own: "), "{right}");
+    assert!(right.contains("blocks counted") && right.contains("checked on rows=344 cols=256"), "{right}");
+}
+
+/// Adds up three numbers of a row. Outside of it, numbers of the rows beside it are multiplied by zero, or by nothing.
+const CONVOLUTION: &str = r"
+__global__ void own(const float* x, float* y, int rows, int cols) {
+    const int c = blockIdx.x * 64 + threadIdx.x, r = blockIdx.y;
+    if (c >= cols) return;
+    const float* at = x + (size_t)r * cols + c;
+    const bool first = c == 0, last = c == cols - 1;
+    y[(size_t)r * cols + c] = SUM;
+}
+";
+
+const BY_ZERO: &str = "(first ? 0.f : 1.f) * at[first && r == 0 ? 0 : -1] + at[0] + \
+                       (last ? 0.f : 1.f) * at[last && r == rows - 1 ? 0 : 1]";
+
+#[test]
+fn what_no_infinite_number_belongs_to_stays_finite() {
+    let oracle = "import numpy as np\ndef oracle(x):\n    p = np.pad(x, ((0, 0), (1, 1)))\n    return p[:, :-2] + x + p[:, 2:]\n";
+    let options =
+        "--shape x=rows,cols --shape y=rows,cols --case rows=40,cols=48 --grid ceil_div(cols,64),rows --block 64";
+    let found = |sum: &str| checked(&with_kernel(&CONVOLUTION.replace("SUM", sum), oracle, ""), options);
+    let wrong = found(BY_ZERO);
+    assert!(wrong.starts_with("1 wrong"), "{wrong}");
+    assert!(wrong.contains("elements are NaN or infinite, but the oracle's are finite"), "{wrong}");
+    let right = found("(first ? 0.f : at[-1]) + at[0] + (last ? 0.f : at[1])");
+    assert!(right.starts_with("0 ok     own on own: right on rows40cols48"), "{right}");
+}

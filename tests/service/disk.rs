@@ -1,0 +1,62 @@
+//! A disk that is full. What is acknowledged is stored, and what cannot be stored is refused.
+
+use std::process::Command;
+
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use serde_json::{Value, json};
+
+use super::running::{Service, on_the_fake_device};
+use crate::common::Sandbox;
+
+const SUBMISSIONS: &str = "/api/v1/submissions";
+
+/// Starts a service that goes on when the system refuses to let a file grow.
+fn start(sandbox: &Sandbox) -> Service<'_> {
+    let project = format!("p={}", sandbox.path("").display());
+    let state = sandbox.path(".optloop/service").display().to_string();
+    let optloop = sandbox.command(&["serve", &project, "--listen", "127.0.0.1:0", "--state", &state]);
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""]).arg(optloop.get_program()).args(optloop.get_args());
+    command.current_dir(optloop.get_current_dir().unwrap());
+    command.envs(optloop.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    Service::spawn(sandbox, command)
+}
+
+#[test]
+fn what_cannot_be_stored_is_refused_and_what_is_acknowledged_is_stored() {
+    let sandbox = Sandbox::new();
+    let service = start(&sandbox);
+    let post = |key: &str| {
+        let body = json!({ "project": "p", "request": on_the_fake_device(json!({ "budget": "1h" })) }).to_string();
+        let key = format!("Idempotency-Key: {key}");
+        service.send("POST", SUBMISSIONS, &["Content-Type: application/json", &key], &body)
+    };
+    let first = post("first").json()["id"].clone();
+    service.first_iteration_of(&first);
+    let second = post("second").json()["id"].clone();
+    let all = || service.get(&format!("{SUBMISSIONS}?state=queued")).json();
+    let before = all();
+    assert_eq!(service.get("/readyz").status, 200);
+
+    let process = Pid::from_raw(service.process().cast_signed());
+    let log = sandbox.path(".optloop/service/queue.db-wal");
+    let most = |current| {
+        prlimit(process, Resource::Fsize, Rlimit { current, maximum: None }).unwrap();
+    };
+    most(Some(log.metadata().unwrap().len()));
+    assert_eq!([post("third").status, post("third").status], [503; 2]);
+    assert_eq!(service.post(&format!("{SUBMISSIONS}/{second}/cancel"), &json!({})).status, 503);
+    assert_eq!((service.get("/readyz").status, service.get("/healthz").status), (503, 200));
+    assert_eq!(all(), before);
+
+    most(None);
+    let third = post("third");
+    assert_eq!((third.status, post("third").status), (201, 200));
+    assert_eq!(all().as_array().map(Vec::len), Some(2));
+    assert_eq!(service.get("/readyz").status, 200);
+    for id in [&third.json()["id"], &second, &first] {
+        service.cancel(id);
+    }
+    let state = |id: &Value| service.end_of(id)["state"].clone();
+    assert_eq!([state(&first), state(&second)], ["cancelled", "cancelled"]);
+}
