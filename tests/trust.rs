@@ -46,10 +46,12 @@ fn short(text: &str) -> String {
 
 #[test]
 fn a_command_of_the_project_runs_when_it_is_trusted_and_until_it_changes() {
-    let sandbox = with_baseline(r#"["sh", "evil.sh", "\u202e\u001b[2J"]"#);
-    insta::assert_snapshot!(sandbox.fails(&START), @r#"2 error: this project chooses what you have not trusted: the baseline of workload `small`, `sh evil.sh "\u{202e}\u{1b}[2J"`; `optloop trust` shows it and asks, `--trust` trusts it"#);
+    let hidden = with_baseline(r#"["sh", "evil.sh", "\u202e\u001b[2J"]"#);
+    insta::assert_snapshot!(hidden.fails(&START), @"2 error: PROJECT/kernels/workloads/small.toml: line 5: `baseline` has the control character U+202E: remove it");
+    let sandbox = with_baseline(r#"["sh", "evil.sh", "a b"]"#);
+    insta::assert_snapshot!(sandbox.fails(&START), @r#"2 error: this project chooses what you have not trusted: the baseline of workload `small`, `sh evil.sh "a b"`; `optloop trust` shows it and asks, `--trust` trusts it"#);
     let bench = ["bench", "toy", "--device", "fake", "--workload", "small", "--case", "s64"];
-    insta::assert_snapshot!(sandbox.fails(&bench), @r#"2 error: this project chooses what you have not trusted: the baseline of workload `small`, `sh evil.sh "\u{202e}\u{1b}[2J"`; `optloop trust` shows it and asks, `--trust` trusts it"#);
+    insta::assert_snapshot!(sandbox.fails(&bench), @r#"2 error: this project chooses what you have not trusted: the baseline of workload `small`, `sh evil.sh "a b"`; `optloop trust` shows it and asks, `--trust` trusts it"#);
     assert!(!ran(&sandbox));
     assert!(sandbox.succeeds(&["doctor"]).contains("missing  trust: this project chooses what you have not trusted"));
 
@@ -58,7 +60,7 @@ fn a_command_of_the_project_runs_when_it_is_trusted_and_until_it_changes() {
     assert_eq!(output.status.code(), Some(2));
     insta::assert_snapshot!(String::from_utf8(output.stderr).unwrap(), @"error: nothing was trusted, because there is no terminal to ask at: give --yes to agree");
     insta::assert_snapshot!(short(&String::from_utf8(output.stdout).unwrap()), @r#"
-    the baseline of workload `small`, `sh evil.sh "\u{202e}\u{1b}[2J"`: new
+    the baseline of workload `small`, `sh evil.sh "a b"`: new
       06aceaa2  evil.sh
     "#);
     assert!(!ran(&sandbox));
@@ -70,7 +72,7 @@ fn a_command_of_the_project_runs_when_it_is_trusted_and_until_it_changes() {
     assert!(sandbox.succeeds(&["trust"]).ends_with("all of it is trusted\n"));
 
     sandbox.replace("evil.sh", "it ran", "it ran again");
-    insta::assert_snapshot!(sandbox.fails(&START), @r#"2 error: this project chooses what you have not trusted: the baseline of workload `small`, `sh evil.sh "\u{202e}\u{1b}[2J"` (changed since you trusted it: evil.sh has changed); `optloop trust` shows it and asks, `--trust` trusts it"#);
+    insta::assert_snapshot!(sandbox.fails(&START), @r#"2 error: this project chooses what you have not trusted: the baseline of workload `small`, `sh evil.sh "a b"` (changed since you trusted it: evil.sh has changed); `optloop trust` shows it and asks, `--trust` trusts it"#);
     assert!(!ran(&sandbox));
     assert!(
         said(&sandbox, &[&START[..], &["--trust"]].concat()).starts_with("trusted: the baseline of workload `small`")
