@@ -120,8 +120,8 @@ fn all_mistakes_of_all_files_are_shown_at_once() {
         .write("kernels/workloads/lost.toml", &WORKLOAD.replace("\"small\"", "\"lost\"").replace("\"toy\"", "\"tyo\""));
     sandbox.write("kernels/ops/norm/op.toml", "name = \"norm\"\n");
     insta::assert_snapshot!(checked(&sandbox, &[]), @"
-    1 ok     toy on lost: right on s4d4, s64
-    ok     toy on small: right on s4d4, s64
+    1 ok     toy on lost: right on s4d4, s64; not run: s128
+    ok     toy on small: right on s4d4, s64; not run: s128
     wrong  odd: kernels/workloads/odd.toml, line 3: unknown field `abuot`, expected
            one of `name`, `about`, `op`, `dtype`, `compute`, `tolerance`,
            `initial_kernel`, `baseline`, `regime`, `dims`, `case` (did you mean

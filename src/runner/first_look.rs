@@ -99,7 +99,9 @@ impl FirstLook<'_> {
                 Ok(_) => {}
                 Err(AskError::Variant(mut outcome)) => {
                     let dims = &shape.case.dims;
-                    if known.is_none() {
+                    // A probe may be to blame, and not the shape.
+                    let is_of_shape = !probes || self.is_right(worker, dims.clone()).await? == Some(false);
+                    if known.is_none() && is_of_shape {
                         let restriction = self.restriction(worker, dims).await?;
                         if let Some(message) = outcome.message_mut() {
                             message.push_str(&advice(restriction));
@@ -153,17 +155,22 @@ impl FirstLook<'_> {
     /// once are to blame.
     async fn restriction(&self, worker: &mut Worker, failing: &Dims) -> Result<Option<Restriction>, WorkerError> {
         let own = &self.case.case.dims;
+        let with = |name: &str, size: i64| {
+            let mut dims = own.clone();
+            dims.insert(name.to_owned(), size);
+            dims
+        };
         let is_changed = |(name, size): &(&String, &i64)| own.get(*name) != Some(*size);
         let changed: Vec<(&String, i64)> =
             failing.iter().filter(is_changed).map(|(name, size)| (name, *size)).collect();
         for &(name, size) in &changed {
-            let is_to_blame = changed.len() == 1 || self.is_right(worker, name, size).await? == Some(false);
+            let is_to_blame = changed.len() == 1 || self.is_right(worker, with(name, size)).await? == Some(false);
             if !is_to_blame {
                 continue;
             }
             for factor in FACTORS.into_iter().take_while(|factor| own[name] % factor == 0) {
                 let multiple = odd_multiple(size, factor);
-                if size % factor != 0 && self.is_right(worker, name, multiple).await? == Some(true) {
+                if size % factor != 0 && self.is_right(worker, with(name, multiple)).await? == Some(true) {
                     let constraint = format!("{name} % {factor} == 0");
                     return Ok(Some(Restriction { constraint, right: format!("{name}={multiple}") }));
                 }
@@ -173,10 +180,8 @@ impl FirstLook<'_> {
         Ok(None)
     }
 
-    /// Returns whether the kernel is right on the case with another size. None if it cannot run.
-    async fn is_right(&self, worker: &mut Worker, name: &str, size: i64) -> Result<Option<bool>, WorkerError> {
-        let mut dims = self.case.case.dims.clone();
-        dims.insert(name.to_owned(), size);
+    /// Returns whether the kernel is right on ordinary inputs of a shape. None if it cannot run.
+    async fn is_right(&self, worker: &mut Worker, dims: Dims) -> Result<Option<bool>, WorkerError> {
         let Some(shape) = self.planned(dims, worker.info()) else { return Ok(None) };
         let request = AcceptanceRequest { hidden: vec![shape], ..self.request(AcceptancePart::Hidden, false) };
         match worker.accept(request).await {

@@ -152,7 +152,9 @@ impl Evaluator {
         let kernel = Kernel::of(compiled);
         if let Some(kernel) = &kernel {
             self.explain(state, kernel, &mut evaluation).await?;
-            self.look_first(state, kernel, compiled.proposal.purpose, &mut evaluation).await?;
+            let looked = (&**kernel, compiled.proposal.purpose);
+            let took = self.first_looks.take(&mut self.worker, state, looked, &mut evaluation).await?;
+            self.steps.acceptance_s += took.as_secs_f64();
         }
         let mut disqualified = Vec::new();
         if let Some(kernel) = &kernel {

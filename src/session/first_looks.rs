@@ -1,10 +1,8 @@
 //! The first look at families that optloop does not ship: hidden shapes and probes for the first variant that is timed.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::evaluator::Evaluator;
 use super::shelf::Kernel;
 use super::state::SessionState;
 use crate::domain::device::TimeSource;
@@ -14,6 +12,7 @@ use crate::domain::origin::Purpose;
 use crate::runner::first_look::{FirstLook, LookError};
 use crate::runner::inputs;
 use crate::runner::messages::PlannedCase;
+use crate::runner::worker::Worker;
 
 /// Which families need no first look, and the time that is left for the others.
 pub(super) struct FirstLooks {
@@ -35,30 +34,29 @@ impl FirstLooks {
     }
 }
 
-impl Evaluator {
+impl FirstLooks {
     /// Takes a first look at a variant that was just timed, unless its family needs none. The outcome of a variant that
-    /// fails becomes that of the evaluation.
+    /// fails becomes that of the evaluation. Returns how long it took.
     ///
     /// If the first variant of a family fails, the next one is looked at, too: one of them may be right.
-    pub async fn look_first(
+    pub async fn take(
         &mut self,
+        worker: &mut Worker,
         state: &SessionState,
-        kernel: &Arc<Kernel>,
-        purpose: Purpose,
+        (kernel, purpose): (&Kernel, Purpose),
         evaluation: &mut Evaluation,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<Duration> {
+        let begun = Instant::now();
         let (setup, variant) = (state.setup(), &kernel.variant);
         let is_executed = setup.device.time_source() != TimeSource::Recorded && purpose != Purpose::Experiment;
-        if !is_executed || evaluation.outcome != Outcome::Measured || !self.first_looks.is_due(&variant.family) {
-            return Ok(());
+        if !is_executed || evaluation.outcome != Outcome::Measured || !self.is_due(&variant.family) {
+            return Ok(Duration::ZERO);
         }
         // The case with the least work comes first.
-        let Some((measurement, timing)) = evaluation.measurements.first().and_then(|it| Some((it, it.best_timing()?)))
-        else {
-            return Ok(());
-        };
+        let measured = evaluation.measurements.first().and_then(|it| Some((it, it.best_timing()?)));
+        let Some((measurement, timing)) = measured else { return Ok(Duration::ZERO) };
         let request = kernel.requests.iter().find(|request| request.case.name == measurement.case);
-        let Some(request) = request else { return Ok(()) };
+        let Some(request) = request else { return Ok(Duration::ZERO) };
         let own = PlannedCase { case: request.case.clone(), plan: request.plan.clone() };
         let look = FirstLook {
             family: setup.family(&variant.family)?,
@@ -70,23 +68,20 @@ impl Evaluator {
             measuring: setup.options.measuring,
             seed: inputs::mix(setup.options.seed, &["first look", &variant.family]),
         };
-        let begun = Instant::now();
-        let known = self.first_looks.failed.get(&variant.family).cloned();
-        let looked = look.take(&mut self.worker, self.first_looks.left, known.as_ref()).await;
+        let looked = look.take(worker, self.left, self.failed.get(&variant.family)).await;
         let took = begun.elapsed();
-        self.first_looks.left = self.first_looks.left.saturating_sub(took);
-        self.steps.acceptance_s += took.as_secs_f64();
-        evaluation.device_s += took.as_secs_f64();
+        self.left = self.left.saturating_sub(took);
         match looked {
             Ok(()) => {
-                self.first_looks.passed.insert(variant.family.clone());
+                self.passed.insert(variant.family.clone());
             }
             Err(LookError::Variant { outcome, on }) => {
                 evaluation.outcome = outcome;
-                self.first_looks.failed.extend(on.map(|on| (variant.family.clone(), on)));
+                self.failed.extend(on.map(|on| (variant.family.clone(), on)));
             }
             Err(LookError::Machine(error)) => return Err(error.into()),
         }
-        Ok(())
+        evaluation.device_s += took.as_secs_f64();
+        Ok(took)
     }
 }
