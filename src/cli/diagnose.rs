@@ -18,10 +18,9 @@ use crate::catalog::Project;
 use crate::config::Config;
 use crate::domain::ablation::Ablation;
 use crate::domain::device::TimeSource;
-use crate::domain::finding::{EvidenceSource, Finding};
+use crate::domain::finding::{CauseStatus, CauseTest, EvidenceSource, Finding};
 use crate::domain::floor::Floor;
 use crate::domain::ids::{CaseName, IterationId};
-use crate::domain::tested::{CauseStatus, CauseTest};
 use crate::domain::variant::{Params, show_params};
 use crate::domain::workload::Case;
 use crate::store::{IterationDetail, MOST_IN_FULL, Store};
@@ -241,7 +240,7 @@ fn print(diagnosed: &Diagnosed, (device, times): (&str, TimeSource), out: &mut i
         writeln!(out, "no rule explains its time")?;
     }
     for (finding, number) in diagnosed.findings.iter().take(MAX).zip(1..) {
-        let Finding { rule, cause, mechanism, gain, confidence, evidence, remedies, .. } = finding;
+        let Finding { rule, cause, mechanism, kernel_change, gain, confidence, evidence, remedies, .. } = finding;
         writeln!(out, "\n{number}. {cause}")?;
         writeln!(
             out,
@@ -256,6 +255,9 @@ fn print(diagnosed: &Diagnosed, (device, times): (&str, TimeSource), out: &mut i
         }
         for remedy in remedies {
             writeln!(out, "   next: {}", remedy.text)?;
+        }
+        if remedies.is_empty() && *gain > 1.0 && !kernel_change.is_empty() {
+            writeln!(out, "   next: a new kernel could {kernel_change}")?;
         }
     }
     ablations::print(case, &diagnosed.ablations, COLUMNS, out)?;

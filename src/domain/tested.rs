@@ -4,9 +4,7 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use serde::Serialize;
-
-use super::finding::Finding;
+use super::finding::{CauseStatus, CauseTest, Finding};
 use super::ids::IterationId;
 use super::origin::Change;
 use super::profile::Profile;
@@ -30,66 +28,6 @@ const FAR_MORE: f64 = 1.5;
 
 /// Pairs of other variants from which something follows for a variant where no counts show that they have and lack the cause.
 const MIN_PAIRS: usize = 3;
-
-/// What the session's times say about a cause of lost time.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct CauseTest {
-    /// Whether the cause has survived.
-    pub status: CauseStatus,
-    /// The iteration that lacks the cause: of several, the one with the largest speed-up, or the median one of pairs of other
-    /// variants. None if none does.
-    pub iteration: Option<IterationId>,
-    /// The parameters that this iteration changed. Empty if its family is another one.
-    pub changes: Vec<Change>,
-    /// The time with the cause over that without it.
-    pub speedup: Option<f64>,
-    /// The gain that the diagnosis estimated before it knew of the experiment.
-    pub expected: f64,
-    /// How many pairs of variants show it.
-    pub pairs: u64,
-    /// Whether the counts of both variants show that the change removed the cause.
-    pub counted: bool,
-    /// The rules of the other causes of the variant that could account for the same speed-up.
-    pub shared_with: Vec<&'static str>,
-}
-
-impl CauseTest {
-    /// Makes the test of a cause of which no experiment is known.
-    pub fn none(expected: f64, is_possible: bool) -> Self {
-        let status = if is_possible { CauseStatus::NotTested } else { CauseStatus::NoExperiment };
-        Self {
-            status,
-            iteration: None,
-            changes: Vec::new(),
-            speedup: None,
-            expected,
-            pairs: 0,
-            counted: false,
-            shared_with: Vec::new(),
-        }
-    }
-}
-
-/// Whether a cause has survived its experiments, in the order in which causes are shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CauseStatus {
-    /// Without the cause, the variant was faster by at least half of the expected gain, or by any that is no noise where counts
-    /// show that the change removed the cause. Only one parameter changed, and no other cause of the variant could account for
-    /// that.
-    Confirmed,
-    /// Without the cause, the variant was as much faster. Several parameters or the family changed, other causes could account
-    /// for it, or one parameter gained so much more that other causes must have a part. So some of the gain may be theirs.
-    Supported,
-    /// Several parameters or the family changed, and the variant was so much faster that other causes must have a part.
-    Inconclusive,
-    /// No iteration removed the cause, though a configuration of the same family may.
-    NotTested,
-    /// No configuration of the same family removes the cause, so no experiment was found.
-    NoExperiment,
-    /// Without the cause, the variant was not that much faster.
-    NotConfirmed,
-}
 
 /// A variant that a session has timed on the case of a finding.
 #[derive(Debug, Clone, Copy)]

@@ -1,20 +1,16 @@
 //! What the session's own times say about the causes that the rules found. Its pairs of variants are experiments, and count more than
 //! any estimate.
 
-use super::alike;
-use super::rules::amount;
 use super::subject::Subject;
-use crate::domain::finding::{Confidence, Evidence, EvidenceSource, Finding, Remedy};
+use crate::domain::finding::{CauseStatus, Confidence, Evidence, EvidenceSource, Finding, Remedy};
 use crate::domain::origin::Change;
+use crate::domain::profile::Profile;
 use crate::domain::space::Space;
-use crate::domain::tested::{self, CauseStatus, Removal, Trial};
+use crate::domain::tested::{self, Removal, Trial};
 use crate::domain::variant::Params;
 
 /// The rule whose cause more blocks remove.
 const TOO_FEW_BLOCKS: &str = "too-few-blocks";
-
-/// The rule that finds chains of instructions.
-const LATENCY_BOUND: &str = "latency-bound";
 
 /// How many times the blocks of the variant another grid needs, to show what more blocks gain.
 const MORE_BLOCKS: f64 = 1.5;
@@ -25,12 +21,17 @@ const MOST_LEFT: f64 = 1.0 / 3.0;
 /// How much slower than the variant it may be. One that is slower still differs in more than its blocks.
 const ALIKE: f64 = 1.25;
 
+/// Tells how much of the cause of a rule counts show, and from how much on the rule finds it. None for causes of which counts alone
+/// say nothing.
+type Amount = fn(&str, &Profile) -> Option<(f64, f64)>;
+
 /// Judges the findings by the trials of the subject's case, and orders them: what experiments confirmed first, what they refuted
 /// last.
-pub(super) fn believe(subject: &Subject<'_>, findings: &mut [Finding]) {
+pub(super) fn believe(subject: &Subject<'_>, findings: &mut [Finding], amount: Amount) {
     for found in findings.iter_mut() {
         let rule = found.rule;
-        found.tested = tested::judge(found, subject.trials, &|with, without| removal(subject, rule, with, without));
+        found.tested =
+            tested::judge(found, subject.trials, &|with, without| removal(subject, (rule, amount), with, without));
     }
     let mut tests: Vec<_> = findings.iter_mut().map(|found| (found.rule, &mut found.tested)).collect();
     tested::tell_apart(&mut tests);
@@ -40,11 +41,9 @@ pub(super) fn believe(subject: &Subject<'_>, findings: &mut [Finding]) {
             answer_by_blocks(subject, found);
         }
     }
-    let doubtful = doubtful(subject, findings);
     findings.sort_by(|one, other| {
-        let place = |found: &Finding| rank(found, doubtful);
-        place(one).cmp(&place(other)).then_with(|| {
-            let weight = |found: &Finding| match place(found) {
+        rank(one).cmp(&rank(other)).then_with(|| {
+            let weight = |found: &Finding| match rank(found) {
                 0 | 1 => found.tested.speedup.unwrap_or(1.0),
                 _ => found.weight(),
             };
@@ -54,7 +53,7 @@ pub(super) fn believe(subject: &Subject<'_>, findings: &mut [Finding]) {
 }
 
 /// Tells whether a change of one parameter removes the cause of a rule: by the counts of both variants, else by the manifest.
-fn removal(subject: &Subject<'_>, rule: &str, with: &Trial<'_>, without: &Trial<'_>) -> Removal {
+fn removal(subject: &Subject<'_>, (rule, amount): (&str, Amount), with: &Trial<'_>, without: &Trial<'_>) -> Removal {
     let counted = |trial: &Trial<'_>| trial.profile.and_then(|profile| amount(rule, profile));
     let change = Change::between(with.params, without.params);
     let is_stated = || {
@@ -130,22 +129,13 @@ fn answer_by_blocks(subject: &Subject<'_>, found: &mut Finding) {
     found.confidence = Confidence::Low;
 }
 
-/// Ranks causes by what experiments have shown. A doubtful one that no experiment has shown anything about comes after the
-/// others.
-fn rank(found: &Finding, doubtful: &[&str]) -> u8 {
+/// Ranks causes by what experiments have shown.
+fn rank(found: &Finding) -> u8 {
     match found.tested.status {
         CauseStatus::Confirmed => 0,
         CauseStatus::Supported => 1,
         CauseStatus::Inconclusive => 2,
-        CauseStatus::NotTested | CauseStatus::NoExperiment if doubtful.contains(&found.rule) => 4,
         CauseStatus::NotTested | CauseStatus::NoExperiment => 3,
-        CauseStatus::NotConfirmed => 5,
+        CauseStatus::NotConfirmed => 4,
     }
-}
-
-/// Returns the rules of causes against which the same figures speak that speak for another cause, which could be removed: grids of several
-/// sizes that take the same time speak for a chain of instructions, and against too few blocks.
-fn doubtful(subject: &Subject<'_>, findings: &[Finding]) -> &'static [&'static str] {
-    let has_chain = findings.iter().any(|found| found.rule == LATENCY_BOUND && found.gain > 1.0);
-    if has_chain && alike::one_block(subject).is_some() { &[TOO_FEW_BLOCKS] } else { &[] }
 }

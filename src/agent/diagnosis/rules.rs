@@ -28,9 +28,8 @@ use super::bound::Bound;
 use super::subject::Subject;
 use super::{ablated, experiments, modelled as model};
 use crate::domain::device::TimeSource;
-use crate::domain::finding::{Confidence, Evidence, EvidenceSource, Finding, Remedy};
+use crate::domain::finding::{CauseTest, Confidence, Evidence, EvidenceSource, Finding, Remedy};
 use crate::domain::profile::{Cause, Profile};
-use crate::domain::tested::CauseTest;
 
 /// A rule: its name, how its cause makes a kernel slow, what a kernel without the cause would do, and the function that
 /// looks for it.
@@ -122,7 +121,7 @@ pub fn findings_within(subject: &Subject<'_>, bound: Option<&Bound>) -> Vec<Find
     };
     let mut findings: Vec<Finding> = RULES.iter().filter_map(finding).collect();
     findings.sort_by(|a, b| b.weight().total_cmp(&a.weight()));
-    experiments::believe(subject, &mut findings);
+    experiments::believe(subject, &mut findings, amount);
     findings
 }
 
@@ -158,7 +157,7 @@ fn without_model(confidence: Confidence, evidence: &[Evidence]) -> Confidence {
 
 /// Returns how much of the cause of a rule a profile has (0: nothing), and from how much on the rule finds it. None for causes of
 /// which counts alone say nothing.
-pub(super) fn amount(rule: &str, profile: &Profile) -> Option<(f64, f64)> {
+fn amount(rule: &str, profile: &Profile) -> Option<(f64, f64)> {
     let launch = profile.longest()?;
     let lacking = |bytes: f64| narrow_loads::WIDEST / bytes - 1.0;
     match rule {

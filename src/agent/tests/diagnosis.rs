@@ -9,10 +9,10 @@ use crate::domain::ablation::{Ablation, Removed};
 use crate::domain::artifact::{InstructionMix, KernelResources};
 use crate::domain::counters::{Counters, LaunchCounters};
 use crate::domain::device::TimingMode;
-use crate::domain::finding::{Confidence, EvidenceSource, Finding, RULES};
+use crate::domain::finding::{CauseStatus, Confidence, EvidenceSource, Finding, RULES};
 use crate::domain::profile::{self, Cause, Profile, Without};
 use crate::domain::state::Graphs;
-use crate::domain::tested::{CauseStatus, Trial};
+use crate::domain::tested::Trial;
 
 /// Cases with a time of each in microseconds.
 type Times<'a> = &'a [(&'a str, f64)];

@@ -5,10 +5,9 @@ use super::findings::{self, Left, MIN_GAIN};
 use super::pairs::{Sample, samples};
 use super::parameters::MIN_PAIRS;
 use super::{ReportInput, grids, transfer};
-use crate::domain::finding::{Finding, Remedy};
+use crate::domain::finding::{CauseStatus, Finding, Remedy};
 use crate::domain::origin::Change;
 use crate::domain::prediction::Prediction;
-use crate::domain::tested::CauseStatus;
 use crate::domain::variant::Params;
 
 /// Returns the experiment that promises most. Remedies come first: they also test a cause of lost time. Then come changes

@@ -2,8 +2,7 @@
 
 use super::contract::{Case, Diagnosed, Diagnosis, Limit, Roofline};
 use super::roofline::NEAR_CEILING;
-use crate::domain::finding::Confidence;
-use crate::domain::tested::CauseStatus;
+use crate::domain::finding::{CauseStatus, Confidence};
 
 /// The share of a time from which an empty launch explains much of it.
 const MUCH_LAUNCH: f64 = 0.25;
@@ -81,7 +80,7 @@ fn by_ceilings(case: &Case, roofline: &Roofline) -> Option<Limit> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::tested::CauseTest;
+    use crate::domain::finding::CauseTest;
     use crate::report::tests::{finding, record, report, report_with};
 
     #[test]

@@ -88,7 +88,7 @@ fn effect(
     let at = |share: f64| quantile(&logs, share).map(f64::exp);
     let beyond = noise.share.ln_1p();
     let (faster, slower) =
-        (logs.iter().filter(|ln| **ln > beyond).count(), logs.iter().filter(|ln| **ln < -beyond).count());
+        (pairs.iter().filter(|(ln, _)| *ln > beyond).count(), pairs.iter().filter(|(ln, _)| *ln < -beyond).count());
     let by_case = by_case(pairs, beyond);
     Some(ParameterEffect {
         family: family.to_owned(),

@@ -2,9 +2,8 @@
 
 use super::*;
 use crate::domain::counters::{Counters, LaunchCounters};
-use crate::domain::finding::{Confidence, Evidence, EvidenceSource};
+use crate::domain::finding::{CauseStatus, Confidence, Evidence, EvidenceSource};
 use crate::domain::machine::MachineSummary;
-use crate::domain::tested::CauseStatus;
 use crate::report::contract::{
     Advice, Breakdown, Case, Comparison, ConfigurationPath, Counts, CyclePart, Cycles, Diagnosed, Diagnosis,
     DiagnosisOf, Experiment, Lead, LeadEvidence, Limit, Line, Longer, NearTie, Next, Outlook, Over, OverKind, Parts,

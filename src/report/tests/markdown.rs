@@ -34,8 +34,10 @@ fn hostile_text_is_no_markup() {
     record.session.stop_reason = Some(full::HOSTILE.to_owned());
     record.baselines[0].name = full::HOSTILE.to_owned();
     for page in [report(&record).to_markdown().unwrap(), full::full(3).to_markdown().unwrap()] {
+        // In a span of code, nothing is markup.
+        let prose = page.split("``").step_by(2).collect::<String>().replace("\\<", "");
         for markup in ["<script", "[x](javascript", "<img"] {
-            assert!(!page.contains(markup), "{markup} in {page}");
+            assert!(!prose.contains(markup), "{markup} in {page}");
         }
     }
 }

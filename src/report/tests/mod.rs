@@ -20,7 +20,7 @@ use crate::domain::correctness::Correctness;
 use crate::domain::cost::Spent;
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::evaluation::Outcome;
-use crate::domain::finding::{Confidence, Evidence, EvidenceSource};
+use crate::domain::finding::{CauseTest, Confidence, Evidence, EvidenceSource};
 use crate::domain::hypothesis::{Hypothesis, Reference};
 use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::launched::LaunchedKernel;
@@ -36,7 +36,6 @@ use crate::domain::record::{
 use crate::domain::regime::Regime;
 use crate::domain::state::Graphs;
 use crate::domain::statistics::Interval;
-use crate::domain::tested::CauseTest;
 use crate::domain::timing::Timing;
 use crate::domain::variant::VariantHash;
 use crate::domain::verdict::Verdict;

@@ -68,6 +68,6 @@ fn a_remedy_that_is_expected_to_fail_and_one_against_a_refuted_cause_are_not_rec
     let report = build(&ReportInput { findings: &findings, predict: &predict, ..input(&record) });
     assert_eq!(report.advice.next.kind, StepKind::GoOn);
     let mut refuted = with_remedy(1.44);
-    refuted.tested.status = crate::domain::tested::CauseStatus::NotConfirmed;
+    refuted.tested.status = crate::domain::finding::CauseStatus::NotConfirmed;
     assert_eq!(report_with(&record, &[refuted]).advice.next.kind, StepKind::GoOn);
 }

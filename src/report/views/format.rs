@@ -106,7 +106,7 @@ pub fn duration(seconds: f64) -> String {
 
 /// Formats a relative error: `1.2e-4`.
 pub fn relative_error(error: f64) -> String {
-    format!("{error:.1e}")
+    if error == 0.0 { "0".to_owned() } else { format!("{error:.1e}") }
 }
 
 /// Says on how many of some cases: `On 2 of the 3 cases`, or `On all 3 cases`.

@@ -16,7 +16,7 @@ const TEMPLATE: &str = include_str!("../../../templates/reports/report.md.tera")
 pub(super) fn render(report: &Report) -> Result<String, ReportError> {
     let mut tera = Tera::new();
     tera.register_filter("md", |value: &Value, _: Kwargs, _: &State<'_>| {
-        Value::from(escape::markdown(value.as_str().unwrap_or_default()))
+        Value::from(text(value.as_str().unwrap_or_default()))
     });
     tera.register_filter("code", |value: &Value, _: Kwargs, _: &State<'_>| {
         Value::from(escape::markdown_code(value.as_str().unwrap_or_default()))
@@ -25,6 +25,15 @@ pub(super) fn render(report: &Report) -> Result<String, ReportError> {
     let mut context = page(report);
     context.insert("cases", &of_table(&case_table::short(report)));
     Ok(tera.render("report.md", &context)?)
+}
+
+/// Escapes a text that does not begin a line. A sum of money is no formula, and a dash no list. A blank at the beginning stays.
+fn text(of: &str) -> String {
+    if of == "-" {
+        return of.to_owned();
+    }
+    let escaped = if of.starts_with(' ') { format!(" {}", escape::markdown(of)) } else { escape::markdown(of) };
+    ('0'..='9').fold(escaped, |text, digit| text.replace(&format!("\\${digit}"), &format!("${digit}")))
 }
 
 /// Returns what the page says, the same in Markdown and in HTML: plain text.
@@ -103,10 +112,10 @@ pub(super) fn of_table(table: &Table) -> String {
     }
     let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     let rule = table.headings.iter().map(|heading| if heading.figures { "--:" } else { "---" });
-    let mut text = line(table.headings.iter().map(|heading| heading.name.clone()).collect());
-    text += &format!("|{}|\n", rule.collect::<Vec<_>>().join("|"));
+    let mut lines = line(table.headings.iter().map(|heading| heading.name.clone()).collect());
+    lines += &format!("|{}|\n", rule.collect::<Vec<_>>().join("|"));
     for row in &table.rows {
-        text += &line(row.iter().map(|cell| escape::markdown(cell)).collect());
+        lines += &line(row.iter().map(|cell| text(cell)).collect());
     }
-    text
+    lines
 }
