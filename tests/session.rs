@@ -373,14 +373,15 @@ fn a_time_budget_holds() {
     // More configurations than three seconds can try.
     let many = format!("values = [0, {}]", (100..2000).map(|n| n.to_string()).collect::<Vec<_>>().join(", "));
     sandbox.replace("templates/kernels/toy/family.toml", "values = [0]", &many);
-    let start = ["start", "--device", "fake", "--workload", "small", "--budget", "3s"];
+    let start = ["start", "--device", "fake", "--workload", "small", "--budget", "3s", "--no-stop"];
     let output = sandbox.optloop(&start);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
     let report = sandbox.report();
     assert_eq!(report["session"]["status"], "finished");
     assert_eq!(report["session"]["budget_s"], 3.0);
     // At most a fifth of the budget is reserved for the finals, which may take less.
-    assert!(report["session"]["wall_s"].as_f64().unwrap() >= 2.4, "it was used up");
+    assert!(report["session"]["wall_s"].as_f64().unwrap() >= 2.4, "it was used up: {said}");
 }
 
 #[test]

@@ -253,7 +253,7 @@ impl SessionSummary {
     /// Marks a session that has not ended and has no process.
     pub fn mark_killed(&mut self) {
         self.status = Status::Killed;
-        self.stop_reason = Some(format!("its process is gone: `optloop resume {}` continues it", self.id));
+        self.stop_reason = Some(format!("its process is gone; continue it with optloop resume {}", self.id));
     }
 }
 

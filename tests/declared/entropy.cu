@@ -2,7 +2,7 @@
 __global__ void entropy(const float* logits, const int* labels, float* loss, int N) {
     __shared__ float part[32];
     const float* row = logits + (size_t)blockIdx.x * N;
-    float most = __int_as_float(0xff800000), sum = 0;
+    float most = -3.4e38f, sum = 0;
     for (int i = threadIdx.x; i < N; i += THREADS) {
         const float v = row[i], m = fmaxf(most, v);
         sum = sum * __expf(most - m) + __expf(v - m);

@@ -158,7 +158,7 @@ fn a_killed_session_is_distinguished_from_a_running_one_and_says_how_to_resume()
     assert_eq!(status(&sandbox), both("killed"));
     assert!(sandbox.succeeds(&["sessions"]).contains("killed: optloop resume 1"));
     let report = sandbox.succeeds(&["report"]);
-    assert!(report.contains(", killed (its process is gone: `optloop resume 1` continues it)"), "{report}");
+    assert!(report.contains("killed: its process is gone; continue it with optloop resume 1."), "{report}");
     let shown: Value = serde_json::from_str(&sandbox.succeeds(&["show", "1", "--json"])).unwrap();
     assert_eq!(shown["session"]["status"], "killed");
     let (code, _, said) = Running::start(&sandbox, &["resume", "--budget", "1ms", "--json"]).end();

@@ -7,6 +7,7 @@ use super::table::Table;
 use super::{case_table, words};
 use crate::domain::device::TimeSource;
 use crate::domain::escape;
+use crate::domain::record::Status;
 use crate::report::ReportError;
 use crate::report::contract::{Case, Report};
 
@@ -83,7 +84,9 @@ fn time(report: &Report) -> String {
     rows.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
     let told: Vec<String> = rows.iter().map(|row| format!("{} {}", phase(row.phase), percent(row.share))).collect();
     let wall = report.session.wall_s.map_or_else(String::new, duration);
-    format!("{wall}: {}.", told.join(", "))
+    let why = report.session.stop_reason.as_ref().filter(|_| report.session.status == Status::Finished);
+    let why = why.map_or_else(String::new, |why| format!(" The session ended because {why}."));
+    format!("{wall}: {}.{why}", told.join(", "))
 }
 
 fn money(report: &Report) -> String {

@@ -38,7 +38,10 @@ impl Expectation {
         let message = match (hidden, leaked) {
             (0, 0) => return Ok(()),
             (0, leaked) if self.is_beyond_domain => {
-                format!("{leaked} elements are NaN or infinite, but the oracle's are finite: they do not depend on it")
+                format!(
+                    "{leaked} elements are NaN or infinite, but the oracle's are finite: no infinite input may reach them. \
+                     If an input is always finite, say so with its `values`, such as {{ uniform = [-4.0, 4.0] }}"
+                )
             }
             (0, leaked) => format!("{leaked} elements are NaN or infinite, but depend on finite inputs only"),
             (hidden, _) => format!("{hidden} elements are finite, but the exact result is NaN or infinite"),
