@@ -42,8 +42,9 @@ impl<'a> Open<'a> {
     fn of(cases: &'a [Case], input: &ReportInput<'a>) -> Self {
         let early_end = input.record.session.early_end;
         let is_exhausted = early_end == Some(EarlyEnd::NothingLeft);
-        let has_failed =
-            |one: &IterationRecord| one.outcome.as_ref().is_some_and(|outcome| !matches!(outcome, Outcome::Pruned { .. }));
+        let has_failed = |one: &IterationRecord| {
+            one.outcome.as_ref().is_some_and(|outcome| !matches!(outcome, Outcome::Pruned { .. }))
+        };
         let has_only_failed =
             cases.iter().all(|case| case.best_us.is_none()) && input.record.iterations.iter().any(has_failed);
         Self {

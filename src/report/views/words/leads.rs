@@ -69,7 +69,7 @@ fn counts(of: &Counts, ratio: f64) -> Option<String> {
     let has_fallen = |count: &&Count| count.factor().is_some_and(|by| by > 1.0 && by.ln() >= MIN_SHARE * ratio.ln());
     let named = of.counts.iter().filter(has_fallen).filter_map(|count| Some((count.factor()?, noun(count.name)?)));
     let (by, what) = named.max_by(|a, b| a.0.total_cmp(&b.0))?;
-    Some(format!("{by:.1} times less {what} (counted by a virtual GPU)"))
+    Some(format!("{:.0}% of the {what} (counted by a virtual GPU)", 100.0 / by))
 }
 
 fn noun(count: &str) -> Option<&'static str> {
