@@ -327,11 +327,8 @@ impl Right {
         let on: Vec<String> = cases.iter().map(on).collect();
         let not_run = match &left_out[..] {
             [] => String::new(),
-            [few @ ..] if few.len() <= MOST_NAMED => format!("; not run: {}", names(few)),
-            [first @ .., _] => {
-                let more = left_out.len() - MOST_NAMED;
-                format!("; not run: {} and {more} more", names(&first[..MOST_NAMED]))
-            }
+            few if few.len() <= MOST_NAMED => format!("; not run: {}", names(few)),
+            many => format!("; not run: {} and {} more", names(&many[..MOST_NAMED]), many.len() - MOST_NAMED),
         };
         format!("{family} on {workload}: right on {}{not_run}", on.join(", "))
     }

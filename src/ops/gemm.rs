@@ -141,7 +141,7 @@ impl Op for Gemm {
     /// Many rows of `a` and `c`, which do not depend on each other.
     fn far(&self, dims: &Dims, dtype: Dtype) -> Option<FarShape> {
         let mut far = dims.clone();
-        far["N"] = dims["N"].max(FAR_COLUMNS).min(2 * FAR_COLUMNS);
+        far["N"] = dims["N"].clamp(FAR_COLUMNS, 2 * FAR_COLUMNS);
         far["K"] = dims["K"].min(SUM_PERIOD + dims["K"] % SUM_PERIOD);
         // Tiles of rows and columns may come in any order.
         Some(FarShape { is_in_order: false, ..FarShape::along(self, &far, "M", dtype)? })

@@ -200,7 +200,7 @@ impl FirstLook<'_> {
 
 /// Returns a multiple of a factor near a size that is no multiple of twice the factor.
 fn odd_multiple(size: i64, factor: i64) -> i64 {
-    (size / factor | 1) * factor
+    ((size / factor) | 1) * factor
 }
 
 /// Returns the constraint that excludes a size, and none that the workload's cases have.

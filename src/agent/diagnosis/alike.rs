@@ -62,7 +62,7 @@ fn text(grids: &[Grid<'_>]) -> String {
 /// Names the cases, or the sizes in which the shapes differ if not all are cases: `the same shape with H = 4, 8 and 16`.
 fn shapes(grids: &[Grid<'_>]) -> String {
     if grids.iter().all(|grid| grid.source != EvidenceSource::Experiment) {
-        return listed(grids.iter().map(|grid| format!("{}", grid.case)));
+        return listed(grids.iter().map(|grid| grid.case.to_string()));
     }
     let differs = |name: &&String| grids.iter().any(|grid| grid.dims.get(*name) != grids[0].dims.get(*name));
     let names: Vec<&String> = grids[0].dims.keys().filter(differs).collect();

@@ -159,7 +159,7 @@ impl Subject<'_> {
                 let changed: Vec<String> = changed.map(|(name, size)| format!("{name} = {size}")).collect();
                 format!("{} with {}", self.case.name, changed.join(" and "))
             }
-            _ => format!("{}", point.case),
+            _ => point.case.to_string(),
         }
     }
 

@@ -108,7 +108,7 @@ fn case(template: &Case, place: usize) -> Case {
         ratio_to_baseline: Some(Ratio { estimate: 1.2 + 0.1 * place as f64, ..ratio }),
         change: template.change.clone().map(|change| contract::Change {
             ratio: Some(ratio),
-            improved: place % 4 != 0,
+            improved: !place.is_multiple_of(4),
             ..change
         }),
         commit: Some("0123456789abcdef".to_owned()),

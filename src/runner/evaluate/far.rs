@@ -220,7 +220,7 @@ fn is_other(byte: &u8) -> bool {
 /// has together.
 fn windows_of(windows: &TensorSpec, far: &TensorSpec) -> Vec<Range<usize>> {
     if windows.bytes() == far.bytes() {
-        return vec![0..far.bytes()];
+        return std::iter::once(0..far.bytes()).collect();
     }
     let half = windows.bytes() / 2;
     vec![0..half, far.bytes() - half..far.bytes()]

@@ -128,7 +128,7 @@ fn limiting(group: &[(&Diagnosis, &Diagnosed)]) -> Line {
     let gain =
         if gain > 1.0 { format!("; without it, at most {} on {}", times(gain), diagnosis.case) } else { String::new() };
     let tests: Vec<&Diagnosed> = group.iter().map(|(_, one)| *one).collect();
-    let strongest = tests.iter().min_by_key(|one| rank(one.finding.tested.status)).unwrap_or(&cause);
+    let strongest = tests.iter().min_by_key(|one| rank(one.finding.tested.status)).unwrap_or(cause);
     Line {
         of: format!("Winner on {}", on(&cases)),
         known: format!("{}{gain}", with_evidence(cause)),
