@@ -380,8 +380,9 @@ fn a_time_budget_holds() {
     let report = sandbox.report();
     assert_eq!(report["session"]["status"], "finished");
     assert_eq!(report["session"]["budget_s"], 3.0);
-    // At most a fifth of the budget is reserved for the finals, which may take less.
-    assert!(report["session"]["wall_s"].as_f64().unwrap() >= 2.4, "it was used up: {said}");
+    assert_eq!(report["session"]["stop_reason"], "its time budget (--budget) is spent");
+    // Time is kept for the finals, and no comparison is begun that would not end in time.
+    assert!(report["session"]["wall_s"].as_f64().unwrap() >= 1.5, "most of it was used: {said}");
 }
 
 #[test]

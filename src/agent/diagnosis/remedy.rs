@@ -1,7 +1,7 @@
 //! Finds changes that would remove a cause: other configurations of the family, or other families.
 
 use super::subject::Subject;
-use crate::domain::family::Family;
+use crate::domain::family::{Family, Param};
 use crate::domain::finding::Remedy;
 use crate::domain::plan::LaunchPlan;
 use crate::domain::space::Space;
@@ -47,15 +47,14 @@ pub(super) fn by_plan(
     let space = space(subject, family);
     let now = worth(subject.plan);
     let Subject { workload, case, device, .. } = *subject;
-    let remedy = |(name, moved): (String, Params)| {
-        let configuration = space.nearest_with(params, &name, moved[&name]).ok().flatten()?;
+    let remedy = |(name, value): (&str, i64)| {
+        let configuration = space.nearest_with(params, name, value).ok().flatten()?;
         let plan = family.plan(&configuration, case, workload.op, workload.dtype, device).ok()?;
-        let text = format!("{}: {}", change(&name, params, &configuration), why(&plan));
+        let text = format!("{}: {}", change(name, params, &configuration), why(&plan));
         let changed = configuration.iter().filter(|(name, value)| params.get(*name) != Some(value)).count();
         Some((worth(&plan), changed, Remedy { text, family: family.name.clone(), params: Some(configuration) }))
     };
-    let moves = nearest(family, params, space.moves(params)).into_iter();
-    let mut better: Vec<_> = moves.filter_map(remedy).filter(|it| it.0 > now).collect();
+    let mut better: Vec<_> = moves(family, params).into_iter().filter_map(remedy).filter(|it| it.0 > now).collect();
     // Among plans with the same score, the one with the fewest changes comes first.
     better.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     let mut remedies: Vec<Remedy> = better.into_iter().map(|(.., remedy)| remedy).collect();
@@ -64,18 +63,19 @@ pub(super) fn by_plan(
     remedies
 }
 
-/// Keeps the moves to the nearest values, in their order.
-fn nearest(family: &Family, from: &Params, mut moves: Vec<(String, Params)>) -> Vec<(String, Params)> {
-    let step = |(name, to): &(String, Params)| {
-        let place =
-            |params: &Params| family.params[name].values.iter().position(|value| Some(value) == params.get(name));
-        place(from).unwrap_or(0).abs_diff(place(to).unwrap_or(0))
+/// Returns the other values of all parameters. If there are too many, only those next to the current ones.
+fn moves<'a>(family: &'a Family, from: &Params) -> Vec<(&'a str, i64)> {
+    let of_one = |(name, param): (&'a String, &'a Param)| {
+        let now = param.values.iter().position(|value| Some(value) == from.get(name));
+        let others = param.values.iter().enumerate().filter(move |(place, _)| Some(*place) != now);
+        others.map(move |(place, value)| (place.abs_diff(now.unwrap_or(0)), (name.as_str(), *value)))
     };
+    let mut moves: Vec<_> = family.params.iter().flat_map(of_one).collect();
     if moves.len() > MAX_MOVES {
-        moves.sort_by_key(step);
+        moves.sort_by_key(|(steps, _)| *steps);
         moves.truncate(MAX_MOVES);
     }
-    moves
+    moves.into_iter().map(|(_, moved)| moved).collect()
 }
 
 /// Describes how a configuration differs from another: in one parameter, and in those that had to change with it.

@@ -63,7 +63,7 @@ fn a_session_reads_as_markdown() {
 
     - Gained 1.60× on b1h1s128: BLOCK 64 to 256. *the cause was not tested.*
 
-    **Time.** 55 min: start, records and report 100%. **Money.** GPU $0.18, models $0.75; all sessions $4.53.
+    **Time.** 55 min: start, records and report 100%. The session ended because its time budget is spent. **Money.** GPU $0.18, models $0.75; all sessions $4.53.
 
     **Verified.** Every winner against float64 (worst relative error 1.2e-4), 1 of 3 on held-out inputs.
 
