@@ -4,14 +4,18 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-/// Runs a program of Python, confined to the system's files and a folder of its own.
+/// Runs a program of Python, confined to the system's files, its own installation and a folder.
 fn confined(folder: &TempDir, code: &str) -> Output {
+    let asked =
+        Command::new("python3").args(["-c", "import sys; print(sys.executable, sys.base_prefix, sep='\\n')"]).output();
+    let told = String::from_utf8(asked.unwrap().stdout).unwrap();
+    let [python, installation] = told.lines().collect::<Vec<_>>()[..] else { panic!("{told}") };
     let mut command = Command::new(env!("CARGO_BIN_EXE_optloop"));
     command.args(["confined", "--write", "/dev/shm", "--write"]).arg(folder.path());
-    for readable in ["/usr", "/lib", "/lib64", "/bin", "/etc", "/opt", "/proc", "/dev/null"] {
+    for readable in ["/usr", "/lib", "/lib64", "/bin", "/etc", "/opt", "/proc", "/dev/null", installation] {
         command.args(["--read", readable]);
     }
-    command.args(["--", "python3", "-c", code]).current_dir(folder.path()).output().unwrap()
+    command.args(["--", python, "-c", code]).current_dir(folder.path()).output().unwrap()
 }
 
 /// A call that goes through prints its name. A number of a system call is that of the first ABI, then of the second.
