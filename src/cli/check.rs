@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use rayon::prelude::*;
@@ -39,6 +40,9 @@ const MOST_NAMED: usize = 4;
 
 /// The width of the first column.
 const LABEL: usize = 7;
+
+/// The longest first look at a family, because a user waits for it.
+const LONGEST_LOOK: Duration = Duration::from_secs(15);
 
 /// Arguments of `optloop check`.
 #[derive(Debug, clap::Args)]
@@ -259,7 +263,7 @@ impl Running<'_> {
         measured: &Measurement,
     ) -> anyhow::Result<Option<Finding>> {
         let budget = config::duration("session.budget", &self.config.session.budget)?;
-        let within = budget.mul_f64(self.config.validate.first_look_share);
+        let within = budget.mul_f64(self.config.validate.first_look_share).min(LONGEST_LOOK);
         if within.is_zero() || shipped::is_unchanged(self.project.root(), &pair.family.name) {
             return Ok(None);
         }

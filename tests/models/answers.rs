@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{APIS, FIRST_PASS, MANIFEST, Scenario, TEMPLATE, code, one_pass, plan, script};
+use super::{APIS, FIRST_PASS, MANIFEST, Scenario, TEMPLATE, apis, code, one_pass, plan, script};
 
 /// The template of one pass, with the block's size as a parameter.
 fn family() -> (String, String) {
@@ -36,7 +36,7 @@ fn an_edit_that_improves_a_kernel_is_committed_with_its_family() {
 
 #[test]
 fn a_whole_kernel_is_tried_unless_its_machine_code_is_known() {
-    for api in APIS {
+    for &api in apis() {
         let source = TEMPLATE.replace("<$ D $>", "16").replace("<$ CAUSAL $>", "true");
         let kernel = |source: String| code("kernel", json!({ "manifest": MANIFEST, "source": source }));
         let renamed = kernel(source.replace("most", "largest"));
@@ -53,7 +53,7 @@ fn a_whole_kernel_is_tried_unless_its_machine_code_is_known() {
 
 #[test]
 fn a_new_family_is_searched_by_the_program() {
-    for api in APIS {
+    for &api in apis() {
         let (manifest, source) = family();
         let answer = code("family", json!({ "manifest": manifest, "source": source }));
         let scenario = Scenario::new(api, script(vec![plan("family", json!({}))], vec![answer]), "");
@@ -66,7 +66,7 @@ fn a_new_family_is_searched_by_the_program() {
 
 #[test]
 fn parameters_need_no_second_call() {
-    for api in APIS {
+    for &api in apis() {
         let (manifest, source) = family();
         let asked = plan("parameters", json!({ "family": "wide", "parameters": { "THREADS": 8 } }));
         let scenario = Scenario::new(api, script(vec![asked], vec![]), "");
@@ -82,7 +82,7 @@ fn parameters_need_no_second_call() {
 
 #[test]
 fn compile_errors_and_wrong_results_are_repaired_within_the_allowed_rounds() {
-    for api in APIS {
+    for &api in apis() {
         let broken = |with: &str| code("edits", json!({ "edits": [{ "search": "float sum = 0", "replace": with }] }));
         let codes = vec![broken("float sum = x"), broken("float sum = 1"), code("edits", one_pass())];
         let scenario = Scenario::new(api, script(vec![plan("edits", json!({}))], codes), "");
@@ -107,7 +107,7 @@ fn compile_errors_and_wrong_results_are_repaired_within_the_allowed_rounds() {
 
 #[test]
 fn an_inapplicable_edit_is_returned_to_the_model_without_an_iteration() {
-    for api in APIS {
+    for &api in apis() {
         let missing = code("edits", json!({ "edits": [{ "search": "no such line", "replace": "" }] }));
         let same =
             code("edits", json!({ "edits": [{ "search": "float sum = 0", "replace": "float  sum = 0 /* zero */" }] }));

@@ -3,7 +3,7 @@
 use scripted_llm::{End, Reply};
 use serde_json::json;
 
-use super::{APIS, Scenario, code, one_pass, plan, script, tokens};
+use super::{Scenario, apis, code, one_pass, plan, script, tokens};
 
 /// Runs a session whose first plan gets these replies. Later plans are empty.
 fn course(api: &str, first: Reply) -> (Scenario, super::Ended) {
@@ -15,7 +15,7 @@ fn course(api: &str, first: Reply) -> (Scenario, super::Ended) {
 
 #[test]
 fn answers_that_cannot_be_used_are_counted_and_the_session_goes_on() {
-    for api in APIS {
+    for &api in apis() {
         let empty = || Reply::answer(json!({ "hypotheses": [] }));
         let refusal = if api == "anthropic" { "refusal" } else { "content_filter" };
         let cases = [
@@ -32,7 +32,7 @@ fn answers_that_cannot_be_used_are_counted_and_the_session_goes_on() {
 
 #[test]
 fn a_lost_answer_counts_at_its_reserve_and_is_requested_once_more() {
-    for api in APIS {
+    for &api in apis() {
         let cut = Reply { end: End::CutAfter(20), ..plan("edits", json!({})) };
         let (_, ended) = course(api, cut);
         assert!(ended.course().starts_with("plan failed (cut), again plan answered"), "{api}: {}", ended.course());
@@ -43,7 +43,7 @@ fn a_lost_answer_counts_at_its_reserve_and_is_requested_once_more() {
 
 #[test]
 fn busy_servers_are_retried_and_dead_ones_are_not() {
-    for api in APIS {
+    for &api in apis() {
         let mut busy = Reply::status(429, "slow down");
         busy.headers.insert("retry-after".to_owned(), "0".to_owned());
         let (scenario, ended) = course(api, busy);
@@ -60,7 +60,7 @@ fn busy_servers_are_retried_and_dead_ones_are_not() {
 
 #[test]
 fn slow_streams_in_small_pieces_are_read_completely() {
-    for api in APIS {
+    for &api in apis() {
         let pieces = Reply { piece_bytes: 7, events: 12, ..plan("edits", json!({})) };
         let (_, ended) = course(api, pieces);
         assert!(ended.course().starts_with("plan answered, code answered"), "{api}: {}", ended.course());

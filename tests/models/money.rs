@@ -3,11 +3,11 @@
 use scripted_llm::{Reply, Tokens};
 use serde_json::json;
 
-use super::{APIS, Scenario, code, one_pass, plan, script};
+use super::{Scenario, apis, code, one_pass, plan, script};
 
 #[test]
 fn costs_agree_with_the_tokens_to_the_micro_dollar() {
-    for api in APIS {
+    for &api in apis() {
         let scenario = Scenario::new(api, script(vec![plan("edits", json!({}))], vec![code("edits", one_pass())]), "");
         let ended = scenario.ends_well(&["--iterations", "2"]);
         for call in &ended.calls {
@@ -23,7 +23,7 @@ fn costs_agree_with_the_tokens_to_the_micro_dollar() {
 
 #[test]
 fn impossible_and_missing_counts_are_charged_at_the_reserve() {
-    for api in APIS {
+    for &api in apis() {
         let none = Reply { usage: None, ..plan("edits", json!({})) };
         let absurd = Reply {
             usage: Some(Tokens { input: 0, output: u64::from(u32::MAX), ..Tokens::default() }),
@@ -45,7 +45,7 @@ fn impossible_and_missing_counts_are_charged_at_the_reserve() {
 
 #[test]
 fn a_call_that_may_exceed_the_budget_is_not_made() {
-    for api in APIS {
+    for &api in apis() {
         let scenario = Scenario::new(api, script(vec![plan("edits", json!({}))], vec![code("edits", one_pass())]), "");
         let ended = scenario.ends_well(&["--iterations", "2", "--max-cost", "0.01", "--budget", "30s"]);
         assert!(ended.calls.is_empty() && scenario.server.requests().is_empty());

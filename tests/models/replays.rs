@@ -3,11 +3,11 @@
 use scripted_llm::Reply;
 use serde_json::json;
 
-use super::{APIS, KEY, Scenario, code, one_pass, plan, script};
+use super::{KEY, Scenario, apis, code, one_pass, plan, script};
 
 #[test]
 fn a_replayed_session_gives_the_same_proposals_without_network() {
-    for api in APIS {
+    for &api in apis() {
         let scenario = Scenario::new(
             api,
             script(vec![plan("edits", json!({}))], vec![code("edits", one_pass())]),
@@ -35,7 +35,7 @@ fn a_replayed_session_gives_the_same_proposals_without_network() {
 
 #[test]
 fn a_session_that_is_killed_between_request_and_answer_is_resumed() {
-    for api in APIS {
+    for &api in apis() {
         let slow = Reply { delay_ms: 60_000, ..plan("edits", json!({})) };
         let plans = vec![slow, plan("edits", json!({}))];
         let scenario = Scenario::new(api, script(plans, vec![code("edits", one_pass())]), "");
