@@ -55,6 +55,7 @@ fn every_family_compiles_for_sm_90a() {
         [
             "attention-decode",
             "attention-mma",
+            "attention-registers",
             "attention-resident",
             "attention-scalar",
             "attention-split-kv",
