@@ -44,6 +44,9 @@ pub enum GainResult {
     Improved,
     /// The best variant is what the session began with.
     Unchanged,
+    /// The committed winner is faster than every variant that was confirmed, and was only screened itself. Its time
+    /// is shown, and no ratio.
+    NotConfirmed,
     /// No variant is correct, or none was measured.
     Unmeasured,
 }
@@ -54,6 +57,7 @@ impl GainResult {
         match self {
             Self::Improved => "improved",
             Self::Unchanged => "unchanged",
+            Self::NotConfirmed => "not confirmed",
             Self::Unmeasured => "unmeasured",
         }
     }

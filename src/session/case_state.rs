@@ -70,6 +70,8 @@ pub(super) struct Remeasured {
     pub iteration: IterationId,
     pub hash: VariantHash,
     pub ns: f64,
+    /// Whether it has beaten the incumbent. Otherwise it was only screened.
+    pub has_won: bool,
 }
 
 /// The progress of a variant's confirmation.
@@ -210,9 +212,11 @@ impl CaseState {
         self.known.is_some() && !self.remeasured && self.uncommitted.is_empty()
     }
 
-    /// Notes that a committed winner of an earlier session was measured again. The fastest counts.
+    /// Notes that a committed winner of an earlier session was measured again. The fastest counts, and one that has won
+    /// before one that was only screened.
     pub fn note_remeasured(&mut self, found: Remeasured) {
-        if self.before.as_ref().is_none_or(|before| found.ns < before.ns) {
+        let counts = |before: &Remeasured| (found.has_won, before.ns) > (before.has_won, found.ns);
+        if self.before.as_ref().is_none_or(counts) {
             self.before = Some(found);
         }
     }

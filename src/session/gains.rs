@@ -12,6 +12,9 @@ use crate::domain::record::{Baseline, BaselineKind};
 use crate::domain::statistics::Ratio;
 use crate::domain::variant::VariantHash;
 
+/// The gain below which a variant is slower than the committed winner, and not as fast within the noise of two runs.
+const SLOWER: f64 = 0.97;
+
 /// The best variant of a case, with the comparison that gave its time.
 struct Best<'a> {
     iteration: IterationId,
@@ -66,7 +69,7 @@ impl SessionState {
         let over_baseline = beside.as_ref().and_then(|beside| beside.ratio);
         let is_new =
             best.as_ref().zip(began.as_ref()).is_some_and(|(best, began)| began.hash.as_ref() != Some(best.hash));
-        CaseGain {
+        let known = CaseGain {
             case: name.clone(),
             initial_us: case.start_ns.map(|ns| ns / 1e3),
             before_us: case.before.as_ref().map(|before| before.ns / 1e3),
@@ -84,7 +87,18 @@ impl SessionState {
                 (Some(_), _) => GainResult::Unchanged,
                 (None, _) => GainResult::Unmeasured,
             },
-        }
+        };
+        let is_slower = is_new && gain.is_some_and(|gain| gain.estimate < SLOWER);
+        case.before.as_ref().filter(|_| is_slower).map_or(known.clone(), |before| CaseGain {
+            now_us: Some(before.ns / 1e3),
+            iteration: Some(before.iteration),
+            gain: None,
+            gain_ci: None,
+            over_baseline: None,
+            over_baseline_ci: None,
+            result: GainResult::NotConfirmed,
+            ..known
+        })
     }
 
     /// Returns the baseline in the comparison that gave the best variant's time.
@@ -163,5 +177,26 @@ impl Best<'_> {
         let (comparison, own) = self.deciding?;
         let other = comparison.participants.iter().find(is_it)?;
         Some((other, paired_ratio(&other.groups_ns, &own.groups_ns)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::origin::Purpose;
+    use crate::session::synthetic::{CASES, Told, setup};
+
+    #[test]
+    fn a_committed_winner_that_was_only_screened_is_what_the_others_must_beat() {
+        let mut told = Told::new(setup());
+        told.screened(0, Purpose::Initial, [100, 100]);
+        let committed = told.screened_from_another_device(1, [10, 100]);
+        let gain = |told: &Told| told.state.gain_on(&CASES[0].into()).unwrap();
+        let slower = gain(&told);
+        assert_eq!((slower.result, slower.iteration), (GainResult::NotConfirmed, Some(committed)), "{slower:?}");
+        assert_eq!((slower.before_us, slower.gain, slower.over_baseline), (slower.now_us, None, None), "{slower:?}");
+        told.confirmed(2, 5);
+        let faster = gain(&told);
+        assert_eq!((faster.result, faster.gain), (GainResult::Improved, Some(2.0)), "{faster:?}");
     }
 }

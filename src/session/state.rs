@@ -239,10 +239,11 @@ impl SessionState {
         let is_searched = self.setup.is_searched(&begun.family);
         let case = self.case_mut(&found.case);
         case.remeasured |= case.is_known(&begun.family, &begun.params);
-        let won = matches!(found.verdict, Some(Verdict::Start | Verdict::Improved));
-        if won && begun.origin.is_committed_winner_of(&found.case) {
+        let has_won = matches!(found.verdict, Some(Verdict::Start | Verdict::Improved));
+        let is_rejected = matches!(found.verdict, None | Some(Verdict::Rejected));
+        if !is_rejected && begun.origin.is_committed_winner_of(&found.case) {
             let (iteration, hash) = (begun.iteration, begun.hash.clone());
-            case.note_remeasured(Remeasured { iteration, hash, ns: timing.median_ns });
+            case.note_remeasured(Remeasured { iteration, hash, ns: timing.median_ns, has_won });
         }
         match found.verdict {
             Some(Verdict::Start) => drop(case.start_ns.get_or_insert(timing.median_ns)),

@@ -27,12 +27,17 @@ pub(super) fn first<'a>(case: &str, iterations: &'a [IterationRecord]) -> Option
         .map(|(iteration, measurement, _, timing)| Timed { iteration, measurement, timing })
 }
 
-/// Returns the committed winner of a case that was measured again, if it was faster than the first variant.
+/// Returns the committed winner of a case as it was measured again: where it has beaten the incumbent, else where it was only
+/// screened.
 pub(super) fn committed<'a>(case: &str, iterations: &'a [IterationRecord]) -> Option<Timed<'a>> {
-    winners(iterations)
-        .filter(|(iteration, found, ..)| found.case == case && iteration.origin.is_committed_winner_of(case))
-        .map(|(iteration, measurement, _, timing)| Timed { iteration, measurement, timing })
-        .min_by(|a, b| a.timing.median_ns.total_cmp(&b.timing.median_ns))
+    let is_rejected = |found: &CaseRecord| matches!(found.verdict, None | Some(Verdict::Rejected));
+    let has_won = |timed: &Timed<'_>| matches!(timed.measurement.verdict, Some(Verdict::Start | Verdict::Improved));
+    let measured = iterations.iter().filter(|iteration| iteration.origin.is_committed_winner_of(case));
+    let measured = measured.flat_map(|iteration| iteration.measurements.iter().map(move |found| (iteration, found)));
+    measured
+        .filter(|(_, found)| found.case == case && !is_rejected(found))
+        .filter_map(|(iteration, found)| Some(Timed { iteration, measurement: found, timing: found.best_timing()? }))
+        .min_by(|a, b| has_won(b).cmp(&has_won(a)).then(a.timing.median_ns.total_cmp(&b.timing.median_ns)))
 }
 
 /// Returns how a case changed in a session. None without a correct variant.
@@ -105,6 +110,18 @@ mod tests {
         let table = [(1.001, 1.0005, true), (1.001, 0.999, true), (1.001, 1.0005, false), (1.03, 1.0005, false)];
         let tied = table.map(|(estimate, lo, paired)| is_tie(ratio(estimate, lo, paired), || 0.02));
         assert_eq!(tied, [false, true, true, false]);
+    }
+
+    #[test]
+    fn a_committed_winner_that_was_only_screened_is_what_the_session_began_with() {
+        let mut record = record();
+        record.iterations[1].origin = Origin::CommittedWinner { device: "an L4".to_owned(), cases: Vec::new() };
+        for found in &mut record.iterations[1].measurements {
+            found.verdict = Some(Verdict::Tied);
+        }
+        let screened_us = record.iterations[1].measurements[0].best_timing().unwrap().median_ns / 1e3;
+        let change = change("b1h1s128", &record, None).unwrap();
+        assert_eq!((change.began_with, change.began_us), ("committed_winner", screened_us));
     }
 
     #[test]

@@ -40,8 +40,22 @@ fn headings(report: &Report) -> [&'static str; 8] {
     ["Case", ">Before, us", ">Now", ">Gain (95%)", baseline, over, ">Of floor", "Limited by"]
 }
 
+/// The gain below which a confirmed variant is slower than a committed winner that was only screened.
+const SLOWER: f64 = 0.97;
+
+/// Returns the time of the committed winner, if it was only screened and nothing that was confirmed is as fast.
+fn unconfirmed_us(case: &Case) -> Option<f64> {
+    let change = case.change.as_ref().filter(|change| change.began_with == "committed_winner")?;
+    change.ratio.is_some_and(|ratio| ratio.estimate < SLOWER).then_some(change.began_us)
+}
+
 fn row(case: &Case, report: &Report) -> Vec<String> {
     let shown = |time: Option<f64>| time.map_or_else(|| NOTHING.to_owned(), us);
+    if let Some(us) = unconfirmed_us(case) {
+        let mut cells = vec![case.case.to_string(), shown(Some(us)), shown(Some(us)), "not confirmed".to_owned()];
+        cells.resize(headings(report).len(), NOTHING.to_owned());
+        return cells;
+    }
     let source = report.session.time_source;
     vec![
         case.case.to_string(),
