@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use tokio::sync::Mutex;
 
+use super::acceptance::FailedCheck;
 use super::case_state::Candidate;
 use super::decide::Confirming;
 use super::duplicates::Duplicates;
@@ -53,6 +54,8 @@ pub(super) struct Evaluator {
     pub duplicates: Duplicates,
     /// The shapes on which each source has passed the acceptance checks.
     pub proven: HashMap<VariantHash, Vec<Dims>>,
+    /// The last acceptance checks that a variant of a family has failed on a case.
+    pub failed: HashMap<(String, String), FailedCheck>,
     /// The sources and cases that passed them before the baselines were known, and have yet to be compared.
     accepted_early: HashSet<(VariantHash, String)>,
     pub monitor: Option<Monitor>,
@@ -119,6 +122,7 @@ impl Evaluator {
             first_looks,
             duplicates: Duplicates::default(),
             proven: HashMap::new(),
+            failed: HashMap::new(),
             accepted_early: HashSet::new(),
             monitor,
             baseline: None,
