@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::path::Path;
 
 use anyhow::Context;
 
@@ -101,18 +102,33 @@ impl Staging {
         Ok((workload, families.family(&wanted.name).map_err(plain)?.clone()))
     }
 
-    /// Writes the files into the project.
+    /// Writes the files into the project: all of them, or none.
     pub fn copy_to(&self, project: &Project, wanted: &Wanted) -> anyhow::Result<()> {
+        let mut created = Vec::new();
         for file in self.files(wanted) {
             let path = project.root().join(&file);
-            let copy = || -> std::io::Result<()> {
+            let mut copy = || -> std::io::Result<()> {
                 fs::create_dir_all(path.parent().unwrap_or(project.root()))?;
-                fs::File::create_new(&path)?.write_all(&fs::read(self.folder.path().join(&file))?)
+                let mut new = fs::File::create_new(&path)?;
+                created.push(path.clone());
+                new.write_all(&fs::read(self.folder.path().join(&file))?)?;
+                new.sync_all()
             };
-            copy().with_context(|| format!("Failed to write {}", path.display()))?;
+            if let Err(error) = copy() {
+                created.iter().for_each(|path| remove(path, project.root()));
+                return Err(error).with_context(|| format!("Failed to write {}", path.display()));
+            }
         }
         Ok(())
     }
+}
+
+/// Removes a file, and the folders that are empty without it.
+fn remove(file: &Path, root: &Path) {
+    let _ = fs::remove_file(file);
+    let folders = file.ancestors().skip(1).take_while(|folder| *folder != root);
+    // The first that is not empty stays, and so do those above it.
+    let _ = folders.map(fs::remove_dir).take_while(Result::is_ok).count();
 }
 
 /// Returns a problem with an expression of the user's with the option that gave it, instead of a file that is not written.

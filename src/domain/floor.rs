@@ -6,7 +6,7 @@
 
 use super::compute::Compute;
 use super::device::DeviceInfo;
-use super::op::{Dims, Dtype, Op, TensorRole};
+use super::op::{Dims, Dtype, Op, TensorRole, TensorSpec};
 use super::regime::Regime;
 use super::workload::{Case, Workload};
 
@@ -91,7 +91,7 @@ pub fn limits(
     let of_tensors = tensors.iter().map(|tensor| peaks.flops(tensor.dtype, compute));
     let flops = of_tensors.fold(peaks.flops(dtype, compute), f64::max);
     let bytes_of = |roles: &[TensorRole]| -> f64 {
-        tensors.iter().filter(|tensor| roles.contains(&tensor.role)).map(|tensor| tensor.bytes() as f64).sum()
+        tensors.iter().filter(|tensor| roles.contains(&tensor.role)).map(|tensor| needed_bytes(tensor, &tensors)).sum()
     };
     let l2_bytes = device.l2_bytes as f64;
     let in_place_bytes = bytes_of(&[TensorRole::InPlace]);
@@ -100,7 +100,10 @@ pub fn limits(
         // The previous launch left at most as many bytes in L2 as fit. Whatever a kernel keeps there, of inputs or
         // outputs, it moves the rest over the memory bus once a launch. A byte that is updated in place saves two
         // transfers.
-        Regime::Warm => (op.bytes(dims, dtype) - l2_bytes - in_place_bytes.min(l2_bytes)).max(0.0),
+        Regime::Warm => {
+            let moved_bytes = input_bytes + bytes_of(&[TensorRole::Output, TensorRole::InPlace]);
+            (moved_bytes - l2_bytes - in_place_bytes.min(l2_bytes)).max(0.0)
+        }
         // No input is in L2. Outputs may stay there beyond the end of the launch. The ceiling was measured on a
         // sweep as large as the rotated buffers, so it includes any share that L2 keeps anyway. What is updated in
         // place was restored just before the replay, so a part of it may be in L2.
@@ -114,6 +117,20 @@ pub fn limits(
         (Limiter::L2, input_bytes / peaks.l2_bytes_per_s * 1e9),
         (Limiter::Launch, peaks.launch_ns),
     ]
+}
+
+/// Returns the bytes of a tensor that every kernel reads or writes.
+///
+/// Where whole numbers may be indices, as of a gather, they may choose what is read of the other inputs: at most as much as the
+/// outputs have.
+fn needed_bytes(tensor: &TensorSpec, all: &[TensorSpec]) -> f64 {
+    let is_index = |other: &&TensorSpec| other.role.is_read() && other.dtype.is_integer() && other.dtype != Dtype::Bool;
+    let written = all.iter().filter(|other| other.role.is_written());
+    let written_elements: usize = written.map(TensorSpec::elements).sum();
+    match tensor.role == TensorRole::Input && !tensor.dtype.is_integer() && all.iter().any(|other| is_index(&other)) {
+        true => (tensor.elements().min(written_elements) * tensor.dtype.bytes()) as f64,
+        false => tensor.bytes() as f64,
+    }
 }
 
 /// Returns the time in nanoseconds that a case's transfers take at least, from memory or from L2.
@@ -234,5 +251,22 @@ mod tests {
         assert_eq!(op.bytes(&dims, Dtype::F32), 40e6);
         assert_eq!((floor(Regime::Warm).ns, floor(Regime::Warm).limiter), (20_000.0, Limiter::Memory));
         assert_eq!((floor(Regime::Cold).ns, floor(Regime::Cold).limiter), (10_000.0, Limiter::Memory));
+    }
+
+    /// 64 rows of 128 elements from a table of 50,000: 32 KB are read, not 25.6 MB.
+    #[test]
+    fn what_indices_do_not_choose_need_not_be_read() {
+        let manifest = "name = \"gather\"\nabout = \"\"\noracle = \"o.py\"\nflop = \"0\"\n[dims.V]\nabout = \"\"\n\
+            [dims.N]\nabout = \"\"\n[tensors.x]\nrole = \"input\"\nshape = [\"V\", \"128\"]\n[tensors.i]\nrole = \"input\"\n\
+            dtype = \"i32\"\nvalues = { integers = [0, \"V - 1\"] }\nshape = [\"N\"]\n[tensors.y]\nrole = \"output\"\n\
+            shape = [\"N\", \"128\"]\n";
+        let op = ops::declared_for_tests(manifest);
+        let floor = |rows: i64| {
+            let dims: Dims = [("V".to_owned(), 50_000), ("N".to_owned(), rows)].into();
+            Floor::of_problem((op, Dtype::F32, Compute::Dtype), &dims, Regime::Warm, &device())
+        };
+        assert_eq!((floor(64).ns, floor(64).limiter), (1000.0, Limiter::Launch));
+        // 16,384 rows take 8 MiB in and as much out, of which L2 keeps 10 MB.
+        assert_eq!(floor(16_384).limiter, Limiter::Memory);
     }
 }

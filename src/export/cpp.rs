@@ -12,13 +12,14 @@ use crate::domain::op::Dtype;
 use crate::domain::plan::{Arg, Initial, Launch, ScalarValue, TensorMap};
 use crate::domain::workload::Workload;
 
-/// The words that cannot be names in C or C++. Members with these names get a `_`.
+/// The words that cannot be names in C or C++, and macros of its standard library. Members with these names get a `_`.
 const KEYWORDS: &str = "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t class compl \
     const const_cast constexpr continue decltype default delete do double dynamic_cast else enum explicit export \
     extern false float for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr \
     operator or or_eq private protected public register reinterpret_cast restrict return short signed sizeof \
     static static_assert static_cast struct switch template this thread_local throw true try typedef typeid \
-    typename union unsigned using virtual void volatile wchar_t while xor xor_eq";
+    typename union unsigned using virtual void volatile wchar_t while xor xor_eq \
+    EOF NULL assert errno stdin stdout stderr INFINITY NAN";
 
 /// Returns the header and the C++ file.
 pub(super) fn files(

@@ -128,7 +128,9 @@ impl Table {
         let rows: Vec<String> = self.rows.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
         value["rows"] = "ROWS".into();
         let text = serde_json::to_string_pretty(&value)?;
-        Ok(text.replace("\"ROWS\"", &format!("[\n    {}\n  ]", rows.join(",\n    "))) + "\n")
+        // Only the outermost key is indented by two blanks.
+        let placed = format!("\n  \"rows\": [\n    {}\n  ]", rows.join(",\n    "));
+        Ok(text.replace("\n  \"rows\": \"ROWS\"", &placed) + "\n")
     }
 
     /// Returns the cases with device and time, for readers.

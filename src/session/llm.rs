@@ -3,6 +3,7 @@
 //! A call is recorded before it is sent and when its answer is taken. Answers are taken between iterations only. So the
 //! course of a session depends on the number of iterations after which an answer came, which a cassette records.
 
+mod attempts;
 mod material;
 
 use std::collections::VecDeque;

@@ -64,6 +64,30 @@ fn a_new_family_is_searched_by_the_program() {
     }
 }
 
+/// Also where a virtual device explains nothing in the background.
+#[test]
+fn a_plan_is_told_what_was_measured_of_earlier_proposals_and_why_the_fastest_is_slow() {
+    for &api in apis() {
+        let plans = vec![plan("edits", json!({})), plan("edits", json!({ "claim": "A second idea." }))];
+        let scenario = Scenario::new(api, script(plans, vec![code("edits", one_pass())]), "");
+        let ended = scenario.ends_well(&["--iterations", "9"]);
+        let own = ended.iterations.iter().find(|one| one["origin"] == "model").unwrap();
+        let requests = scenario.server.requests();
+        let prompts = requests.iter().map(|request| request.body.to_string());
+        let plans: Vec<String> = prompts.filter(|body| body.contains("submit_plan")).collect();
+        let [first, second, ..] = &plans[..] else { panic!("{} plans: {}", plans.len(), ended.said) };
+        assert!(!first.contains("## Your proposals, and what was measured"), "{first}");
+        for part in ["## Your proposals, and what was measured", "One pass over the keys reads each of them once."] {
+            assert!(second.contains(part), "{part}: {second}");
+        }
+        let us = format!("| {:.3} |", own["best_ns"].as_f64().unwrap() / 1e3);
+        assert!(second.contains(&us), "{us}: {second}");
+        for part in ["## Diagnosis of the fastest variants", "## The fastest configurations of each family"] {
+            assert!(first.contains(part) && second.contains(part), "{part}: {first}");
+        }
+    }
+}
+
 #[test]
 fn parameters_need_no_second_call() {
     for &api in apis() {

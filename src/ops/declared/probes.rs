@@ -9,8 +9,11 @@ use crate::ops::draw::{limit, log_uniform_count, normal, power_of_two, sign};
 /// The most infinite elements of an input.
 const MOST_INFINITE: usize = 8;
 
-/// Every probe. None of them is zero everywhere, because many ops divide by a norm.
-pub const PROBES: [Probe; 7] = [
+/// The most rows or columns of an input that are zero.
+const MOST_ZERO_RUNS: usize = 4;
+
+/// Every probe. None of them is zero everywhere: many ops divide by a norm, so the result would not be specified.
+pub const PROBES: [Probe; 8] = [
     Probe { name: "large numbers", apply: large },
     Probe { name: "small numbers", apply: small },
     Probe { name: "outliers", apply: outliers },
@@ -18,6 +21,7 @@ pub const PROBES: [Probe; 7] = [
     Probe { name: "runs of equal numbers", apply: runs },
     Probe { name: "subnormal numbers of FP16", apply: subnormal },
     Probe { name: "infinite numbers", apply: infinite },
+    Probe { name: "runs of zeros", apply: zeros },
 ];
 
 fn change(
@@ -117,10 +121,29 @@ fn infinite(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Pr
     Probed { is_beyond_domain: true, ..Probed::default() }
 }
 
+/// Some rows or columns are zero, of either sign, as padding is. A kernel that divides by a row's norm or maximum must do as the
+/// oracle does.
+fn zeros(dims: &Dims, _: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
+    let mut rng = SmallRng::seed_from_u64(seed);
+    for values in inputs.iter_mut().filter(|values| !values.is_empty()) {
+        for _ in 0..rng.random_range(1..=MOST_ZERO_RUNS) {
+            let side = some_side(dims, values.len(), &mut rng);
+            let run = rng.random_range(0..values.len() / side);
+            values[run * side..(run + 1) * side].fill(sign(&mut rng) * 0.0);
+        }
+    }
+    Probed { is_beyond_domain: true, ..Probed::default() }
+}
+
+/// Returns the size of some dimension, at most the length of a tensor.
+fn some_side(dims: &Dims, length: usize, rng: &mut SmallRng) -> usize {
+    let side = dims.get_index(rng.random_range(0..dims.len().max(1))).map_or(1, |(_, size)| *size as usize);
+    side.clamp(1, length)
+}
+
 /// Returns a place of a tensor: often the first or the last of a run that is as long as some dimension.
 fn end_of_some_side(dims: &Dims, length: usize, rng: &mut SmallRng) -> usize {
-    let side = dims.get_index(rng.random_range(0..dims.len().max(1))).map_or(1, |(_, size)| *size as usize);
-    let side = side.clamp(1, length);
+    let side = some_side(dims, length, rng);
     let run = rng.random_range(0..length / side);
     match rng.random_range(0..3) {
         0 => run * side,

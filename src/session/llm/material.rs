@@ -3,17 +3,16 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use super::attempts;
 use crate::agent::SearchContext;
-use crate::agent::diagnosis::Diagnosis;
+use crate::agent::diagnosis::{self, Diagnosis, Subject};
 use crate::agent::llm::prompt::{self, Ask, Prompt, Section, Task, block};
 use crate::domain::approach::{Approach, Form};
 use crate::domain::call_record::CallSubject;
 use crate::domain::family::Family;
 use crate::domain::finding::Finding;
 use crate::domain::floor::Floor;
-use crate::domain::history::Finished;
 use crate::domain::ids::CaseName;
-use crate::domain::refuted::ln_speedup;
 use crate::domain::variant::show_params;
 use crate::session::state::SessionState;
 
@@ -22,9 +21,6 @@ const FINDINGS_PER_CASE: usize = 3;
 
 /// The cases whose findings a plan tells: those farthest from their floors.
 const FINDINGS_OF_CASES: usize = 4;
-
-/// The attempts that a prompt tells: the latest of each kind.
-const ATTEMPTS: usize = 12;
 
 /// How a manifest is written, for models.
 const MANUAL: &str = include_str!("../../../docs/family.md");
@@ -116,7 +112,7 @@ impl Material<'_> {
     }
 
     fn of_plan(&self) -> Vec<Section> {
-        let mut sections = vec![self.standing(), self.tried(), self.refused()];
+        let mut sections = vec![self.standing(), self.proposals(), self.refused(), self.fastest(None)];
         if let Some(diagnosis) = self.diagnosis(None) {
             sections.insert(1, diagnosis);
         }
@@ -132,7 +128,9 @@ impl Material<'_> {
         let mut sections: Vec<Section> = self.template(base).into_iter().collect();
         sections.extend(self.diagnosis(Some(&approach.case)));
         sections.push(self.standing());
+        sections.push(self.proposals());
         sections.push(self.refused());
+        sections.push(self.fastest(Some(&approach.case)));
         sections.extend(self.profile(&approach.case));
         sections.into_iter().filter(|section| !section.text.is_empty()).collect()
     }
@@ -167,33 +165,73 @@ impl Material<'_> {
         if !self.state.setup().options.llm.diagnosis {
             return None;
         }
-        let mut headroom: Vec<_> = self.diagnosis.headroom.iter().collect();
-        headroom.sort_by(|a, b| b.factor().total_cmp(&a.factor()));
-        let cases = headroom.iter().map(|headroom| &headroom.case).filter(|case| of.is_none_or(|of| of == *case));
+        let cases = self.by_headroom().filter(|case| of.is_none_or(|of| of == *case));
         let mut text = String::new();
         for case in cases.take(FINDINGS_OF_CASES) {
-            let findings = self.diagnosis.findings.iter().filter(|finding| finding.case == *case);
+            let known: Vec<&Finding> = self.diagnosis.findings.iter().filter(|finding| finding.case == *case).collect();
+            let own = if known.is_empty() { self.findings(case) } else { Vec::new() };
+            let findings = known.into_iter().chain(&own);
             findings.take(FINDINGS_PER_CASE).for_each(|finding| text.push_str(&told(finding)));
         }
         let title = "Diagnosis of the fastest variants";
         (!text.is_empty()).then(|| Section { title, text: block("findings", &text) })
     }
 
-    /// What was tried, with the prediction and the outcome.
-    fn tried(&self) -> Section {
+    /// Applies the rules to the fastest variant of a case, by what its own run has counted. On a virtual device, nothing else
+    /// explains it.
+    fn findings(&self, case: &str) -> Vec<Finding> {
         let history = self.state.history();
-        let mut outcomes: Vec<(&Finished, f64)> = history
-            .finished
-            .iter()
-            .filter(|finished| finished.hypothesis.prediction.is_some())
-            .filter_map(|finished| Some((finished, ln_speedup(history, finished)?)))
-            .collect();
-        outcomes.sort_by(|(_, a), (_, b)| b.total_cmp(a));
-        let (best, worst) = outcomes.split_at(outcomes.len().min(ATTEMPTS));
-        let worst = worst.iter().rev().take(ATTEMPTS / 2);
-        let lines: String = best.iter().chain(worst).map(|(finished, ln)| outcome(finished, *ln)).collect();
-        let text = if lines.is_empty() { lines } else { block("records of attempts", &lines) };
-        Section { title: "What was tried, the best first", text }
+        let (Some((fastest, time_ns)), Ok(case)) = (history.fastest(case), self.context.workload.case(case)) else {
+            return Vec::new();
+        };
+        let families: Vec<&Family> = self.context.all.iter().collect();
+        let Some(&family) = families.iter().find(|family| family.name == fastest.family) else { return Vec::new() };
+        let (workload, device) = (self.context.workload, self.context.device);
+        let Ok(plan) = family.plan(&fastest.params, case, workload.op, workload.dtype, device) else {
+            return Vec::new();
+        };
+        let time = fastest.times.iter().find(|time| time.case == case.name);
+        diagnosis::findings(&Subject {
+            iteration: Some(fastest.iteration),
+            family: &family.name,
+            configuration: Some((family, &fastest.params)),
+            workload,
+            case,
+            device,
+            time_ns,
+            plan: &plan,
+            kernels: &[],
+            profile: time.and_then(|time| time.profile.as_ref()),
+            counters: history.counters_of(&fastest.hash, &case.name),
+            ablations: history.ablations_of(&fastest.hash, &case.name),
+            scaling: &[],
+            trials: &history.trials(&case.name),
+            families: &families,
+            fast: &[],
+        })
+    }
+
+    /// What models proposed, with the prediction and the outcome.
+    fn proposals(&self) -> Section {
+        let table = attempts::proposals(self.state.history());
+        let text = if table.is_empty() { table } else { block("measured proposals", &table) };
+        Section { title: "Your proposals, and what was measured", text }
+    }
+
+    /// The fastest configurations of each family, on one case or on those that are farthest from their floors.
+    fn fastest(&self, of: Option<&CaseName>) -> Section {
+        let cases: Vec<&CaseName> = self.by_headroom().filter(|case| of.is_none_or(|of| of == *case)).collect();
+        let cases = &cases[..cases.len().min(FINDINGS_OF_CASES)];
+        let text = attempts::fastest(self.state.history(), &self.context.families, cases);
+        let text = if text.is_empty() { text } else { block("timed configurations", &text) };
+        Section { title: "The fastest configurations of each family", text }
+    }
+
+    /// Returns the cases, those farthest from their floors first.
+    fn by_headroom(&self) -> impl Iterator<Item = &CaseName> {
+        let mut headroom: Vec<_> = self.diagnosis.headroom.iter().collect();
+        headroom.sort_by(|a, b| b.factor().total_cmp(&a.factor()));
+        headroom.into_iter().map(|headroom| &headroom.case)
     }
 
     /// What failed of what models proposed.
@@ -274,19 +312,4 @@ fn told(finding: &Finding) -> String {
         let _ = writeln!(text, "  - the rules would: {}", remedy.text);
     }
     text
-}
-
-fn outcome(finished: &Finished, ln: f64) -> String {
-    let Finished { hypothesis, family, params, .. } = finished;
-    let predicted = hypothesis
-        .prediction
-        .map_or(String::new(), |range| format!(", predicted {:.2}x to {:.2}x", range.lo, range.hi));
-    format!(
-        "- {}: {} -> {:.3}x over {}{predicted} (`{family}` {})\n",
-        hypothesis.case,
-        hypothesis.claim,
-        ln.exp(),
-        hypothesis.reference.describe(),
-        show_params(params)
-    )
 }

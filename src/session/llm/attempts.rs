@@ -1,0 +1,179 @@
+//! Tables of what was tried, for prompts: what models proposed and what became of it, and the fastest configurations of each
+//! family with the effects of its parameters. Pure.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt::Write;
+
+use crate::domain::family::Family;
+use crate::domain::history::{CaseTime, Finished, History};
+use crate::domain::ids::CaseName;
+use crate::domain::origin::{Origin, Purpose};
+use crate::domain::refuted::ln_speedup;
+use crate::domain::variant::show_params;
+
+/// The latest proposals that a prompt tells.
+const PROPOSALS: usize = 24;
+
+/// The parts of a modelled time that are told.
+const PARTS: usize = 3;
+
+/// The configurations of a family that are told for a case.
+const CONFIGURATIONS: usize = 5;
+
+/// The effects of a family's parameters that are told for a case, the largest first.
+const EFFECTS: usize = 6;
+
+/// The pairs of configurations that an effect needs. One pair may be chance.
+const MIN_PAIRS: usize = 2;
+
+/// Returns what models proposed and what was measured of it, the latest last. Empty if nothing was.
+pub(super) fn proposals(history: &History) -> String {
+    let is_proposal = |one: &&Finished| {
+        matches!(one.origin, Origin::Model { .. }) && one.purpose != Purpose::Confirmation && !one.times.is_empty()
+    };
+    let of_models: Vec<&Finished> = history.finished.iter().filter(is_proposal).collect();
+    let latest = &of_models[of_models.len().saturating_sub(PROPOSALS)..];
+    let mut table =
+        "| # | case | claim | predicted | us | over what it changed | its family's best, us | fastest of all, us | \
+                     slowest parts, us | those of the fastest |\n|--:|---|---|---|--:|--:|--:|--:|---|---|\n"
+            .to_owned();
+    for one in latest {
+        let case = &one.hypothesis.case;
+        let Some(time) = one.times.iter().find(|time| time.case == *case).or(one.times.first()) else { continue };
+        let us = |ns: Option<f64>| ns.map_or("-".to_owned(), |ns| format!("{:.3}", ns / 1e3));
+        let predicted = one.hypothesis.prediction.map(|range| format!("{:.2}x to {:.2}x", range.lo, range.hi));
+        let record = history.fastest(&time.case);
+        let _ = writeln!(
+            table,
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            one.iteration,
+            time.case,
+            one.hypothesis.claim.replace('|', "/"),
+            predicted.as_deref().unwrap_or("-"),
+            us(Some(time.median_ns)),
+            ln_speedup(history, one).map_or("-".to_owned(), |ln| format!("{:.3}x", ln.exp())),
+            us(history.fastest_of_family(&one.family, &time.case)),
+            us(record.map(|(_, ns)| ns)),
+            parts(time),
+            record.and_then(|(fastest, _)| on_case(fastest, &time.case)).map_or("-".to_owned(), parts),
+        );
+    }
+    if latest.is_empty() { String::new() } else { table }
+}
+
+fn on_case<'a>(one: &'a Finished, case: &str) -> Option<&'a CaseTime> {
+    one.times.iter().find(|time| time.case == *case)
+}
+
+/// Names the parts that take longest, of the launch that does. The parts overlap.
+fn parts(time: &CaseTime) -> String {
+    let Some(launch) = time.profile.as_ref().and_then(|profile| profile.longest()) else { return "-".to_owned() };
+    let mut parts: Vec<(&String, &f64)> = launch.parts_ns.iter().collect();
+    parts.sort_by(|a, b| b.1.total_cmp(a.1));
+    let told: Vec<String> = parts.iter().take(PARTS).map(|(name, ns)| format!("{name} {:.2}", **ns / 1e3)).collect();
+    told.join(", ")
+}
+
+/// Returns the fastest configurations of each family on the cases, and the effects of its parameters.
+pub(super) fn fastest(history: &History, families: &[&Family], cases: &[&CaseName]) -> String {
+    let mut text = String::new();
+    for case in cases {
+        for family in families {
+            let tried = tried(history, &family.name, case);
+            if tried.is_empty() {
+                continue;
+            }
+            let _ = writeln!(text, "- {case}, `{}`, {} configurations timed:", family.name, tried.len());
+            for (ns, one) in tried.iter().take(CONFIGURATIONS) {
+                let _ = writeln!(text, "  - {:.3} us: {}", ns / 1e3, show_params(&one.params));
+            }
+            let effects = effects(&tried);
+            if !effects.is_empty() {
+                let _ = writeln!(text, "  - speed-up by one parameter alone, median: {}", effects.join("; "));
+            }
+        }
+    }
+    text
+}
+
+/// Returns a family's configurations that were timed on a case, the fastest first, each once.
+fn tried<'a>(history: &'a History, family: &str, case: &str) -> Vec<(f64, &'a Finished)> {
+    let of_family = history.finished.iter().filter(|one| one.family == *family);
+    let mut tried: Vec<(f64, &Finished)> = of_family.filter_map(|one| Some((one.time_ns(case)?, one))).collect();
+    tried.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut seen = HashSet::new();
+    tried.retain(|(_, one)| seen.insert(&one.hash));
+    tried
+}
+
+/// Returns the effects of changes of one parameter that several pairs of configurations show, the largest first.
+fn effects(tried: &[(f64, &Finished)]) -> Vec<String> {
+    let mut ratios: BTreeMap<(&str, i64, i64), Vec<f64>> = BTreeMap::new();
+    let names: HashSet<&String> = tried.iter().flat_map(|(_, one)| one.params.keys()).collect();
+    for name in names {
+        // The configurations that are alike but for this parameter.
+        let mut alike: BTreeMap<Vec<(&String, i64)>, Vec<(i64, f64)>> = BTreeMap::new();
+        for (ns, one) in tried {
+            let Some(value) = one.params.get(name) else { continue };
+            let mut rest: Vec<(&String, i64)> =
+                one.params.iter().filter(|(other, _)| *other != name).map(|(other, value)| (other, *value)).collect();
+            rest.sort();
+            alike.entry(rest).or_default().push((*value, *ns));
+        }
+        for values in alike.values_mut() {
+            values.sort_by_key(|(value, _)| *value);
+            for (place, (from, from_ns)) in values.iter().enumerate() {
+                for (to, to_ns) in &values[place + 1..] {
+                    ratios.entry((name, *from, *to)).or_default().push(from_ns / to_ns);
+                }
+            }
+        }
+    }
+    let mut effects: Vec<(f64, String)> = ratios
+        .into_iter()
+        .filter(|(_, ratios)| ratios.len() >= MIN_PAIRS)
+        .map(|((name, from, to), mut ratios)| {
+            ratios.sort_by(f64::total_cmp);
+            let median = ratios[ratios.len() / 2];
+            (median.ln().abs(), format!("{name} {from} to {to} {median:.2}x (n = {})", ratios.len()))
+        })
+        .collect();
+    effects.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    effects.into_iter().take(EFFECTS).map(|(_, text)| text).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::ids::IterationId;
+    use crate::domain::variant::{Params, VariantHash};
+    use crate::session::synthetic::{CASES, Told, setup};
+
+    #[test]
+    fn effects_come_from_pairs_that_differ_in_one_parameter() {
+        let mut told = Told::new(setup());
+        told.screened(0, Purpose::Initial, [100, 100]);
+        let one = told.state.history().finished[0].clone();
+        let of = |number: i64, tile: i64, pad: i64| Finished {
+            iteration: IterationId(number),
+            hash: VariantHash::of(&number.to_string()),
+            params: Params::from_iter([("TILE".to_owned(), tile), ("PAD".to_owned(), pad)]),
+            ..one.clone()
+        };
+        let all = [of(1, 16, 0), of(2, 32, 0), of(3, 16, 1), of(4, 32, 1), of(5, 64, 2)];
+        let tried: Vec<(f64, &Finished)> = [8.0, 4.0, 6.0, 3.0, 1.0].into_iter().zip(&all).collect();
+        assert_eq!(effects(&tried), ["TILE 16 to 32 2.00x (n = 2)", "PAD 0 to 1 1.33x (n = 2)"]);
+    }
+
+    #[test]
+    fn the_fastest_configurations_of_a_family_come_first() {
+        let mut told = Told::new(setup());
+        told.screened(0, Purpose::Initial, [100, 100]);
+        told.screened(1, Purpose::Screening, [50, 90]);
+        let family = told.state.setup().families[0].clone();
+        let text = fastest(told.state.history(), &[&family], &[&CASES[0].into()]);
+        let places = ["2 configurations timed", "51.200 us", "102.400 us"].map(|part| text.find(part));
+        assert!(places.is_sorted() && places[0].is_some(), "{text}");
+        assert_eq!(proposals(told.state.history()), "", "no model proposed anything");
+    }
+}
