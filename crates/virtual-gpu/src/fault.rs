@@ -85,6 +85,21 @@ pub enum FaultKind {
         /// Warp of the earlier access.
         other_warp: u32,
     },
+    /// A write of shared memory that the product of a warpgroup (`wgmma.mma_async`) may still read.
+    #[error(
+        "race at shared address {address:#x}: {access} by warp {warp}, and a product of warps {} to {} may still read there: none of them has waited for it (wgmma.wait_group) before it let warp {warp} continue",
+        group[0], group[1]
+    )]
+    ProductRace {
+        /// The address in the block's shared memory.
+        address: u64,
+        /// The access.
+        access: Access,
+        /// The warp that makes the access, or has issued the copy that does.
+        warp: u32,
+        /// The first and the last warp of the warpgroup.
+        group: [u32; 2],
+    },
     /// Two lanes of a warp accessed the same memory without waiting for each other in between, and at least one wrote.
     #[error(
         "race at {space} address {address:#x}: {access} by {}, {other_access} by {} of the same warp before, no __syncwarp (bar.warp.sync) between",

@@ -13,3 +13,4 @@ mod races;
 mod samples;
 mod suppositions;
 mod tensor;
+mod wgmma;
