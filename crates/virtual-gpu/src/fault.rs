@@ -232,9 +232,21 @@ pub enum FaultKind {
         /// The limit.
         limit: u64,
     },
-    /// `trap`, a failed assertion, or a call of an abort function.
+    /// `trap`
     #[error("trap")]
     Trap,
+    /// `assert` of a condition that is false.
+    #[error("assertion `{message}` failed ({file}:{line}, `{function}`)")]
+    Assertion {
+        /// The condition.
+        message: String,
+        /// The file that was compiled.
+        file: String,
+        /// Line in it, counted from 1.
+        line: u32,
+        /// The function.
+        function: String,
+    },
     /// An instruction form that the loader knows and the executor does not.
     #[error("unsupported instruction `{0}`")]
     Unsupported(String),

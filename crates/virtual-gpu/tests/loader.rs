@@ -296,7 +296,6 @@ fn unknown_keys_are_named_with_their_line() {
         "mad.strange.lo.s32",
         "prmt.b32.f4e",
         "shfl.up.b32",
-        "call.uni",
         "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.s8.f32",
         "mma.sync.aligned.m16n8k32.row.col.s32.e4m3.e4m3.s32",
         "cvt.rn.f16.e4m3",
@@ -309,18 +308,50 @@ fn unknown_keys_are_named_with_their_line() {
         let expected = format!("k.ptx:8: unsupported instruction `{opcode}`");
         assert_eq!(refused(&format!("add.s32 %r1, %r2, %r3;\n{opcode} %r1, %r2, %r3, %r4;")), expected);
     }
-    assert_eq!(refused("mov.u32 %r1, %envreg3;"), "k.ptx:7: unsupported instruction `mov.u32 %envreg3`");
+    assert_eq!(refused("mov.u32 %r1, %pm3;"), "k.ptx:7: unsupported instruction `mov.u32 %pm3`");
+    for call in ["call.uni f;", "call.uni (%r1), f, (%r2, 5);", "call (%r1), f, (%r2), p;"] {
+        let opcode = call.split(' ').next().unwrap_or_default();
+        assert_eq!(refused(call), format!("k.ptx:7: unsupported instruction `{opcode} f`"));
+    }
 }
 
 #[test]
-fn a_failed_assertion_is_a_trap() {
-    let kernel =
-        kernel("{ .param .b64 param0; st.param.b64 [param0+0], %rd1; call.uni __assertfail, (param0, param0); }");
+fn a_failed_assertion_ends_its_path() {
+    let kernel = kernel(
+        "{ .param .b64 a; .param .b32 b; st.param.b64 [a+0], %rd1; st.param.b32 [b], 7;
+         call.uni __assertfail, (a, a, b, a, 1); }",
+    );
     insta::assert_snapshot!(kernel, @"
-    k: 0 r, 0 w, 0 p
-       0  nop
-       1  trap
-       2  exit
+    k: 1 r, 1 w, 0 p
+       0  mov.b64 w0 <- w0
+       1  mov.b32 r0 <- 7
+       2  assert w0 w0 w0 r0
+       3  trap
+       4  exit
+    ");
+}
+
+/// Each call has parameters of its own, although the compiler gives them the same names.
+#[test]
+fn values_go_to_and_from_calls_in_registers() {
+    let call = |format: &str, result: &str| {
+        format!(
+            "{{ .param .b64 param0; .param .b64 param1; .param .b32 retval0; st.param.b64 [param0+0], {format};
+             st.param.b64 [param1+0], 0; call.uni (retval0), vprintf, (param0, param1);
+             ld.param.b32 {result}, [retval0+0]; }}\n"
+        )
+    };
+    insta::assert_snapshot!(kernel(&(call("%rd1", "%r1") + &call("%rd2", "%r2"))), @"
+    k: 1 r, 3 w, 0 p
+       0  mov.b64 w0 <- w0
+       1  mov.b64 w2 <- 0
+       2  print r0 <- w0
+       3  mov.b32 r0 <- r0
+       4  mov.b64 w0 <- w1
+       5  mov.b64 w1 <- 0
+       6  print r0 <- w0
+       7  mov.b32 r0 <- r0
+       8  exit
     ");
 }
 

@@ -16,7 +16,7 @@ use crate::fault::{Fault, LaunchError};
 use crate::gpu::Gpu;
 use crate::memory::GlobalMemory;
 use crate::memory::writers::LAUNCHES;
-use crate::program::{BulkOp, Kernel, Op, Space};
+use crate::program::{BulkOp, Kernel, NotModelled, Op, Space};
 use crate::timing::{Prepared, Supposition};
 
 /// Maximum blocks of a cluster on an H100 or H200, if the function allows more than the 8 that every GPU with clusters
@@ -39,6 +39,12 @@ pub(crate) fn launch(
     let kernel = module
         .kernel(kernel)
         .ok_or_else(|| LaunchError::Refused(format!("there is no kernel `{kernel}` in {}", module.file)))?;
+    if let Some(NotModelled { line, instruction }) = &kernel.not_modelled {
+        let (name, file) = (&kernel.name, &module.file);
+        let reason =
+            format!("the kernel {name} has the instruction `{instruction}` ({file}:{line}), which is not modelled");
+        return Err(LaunchError::Refused(reason));
+    }
     let mut run = prepare(gpu, memory, loaded, kernel, launch, options).map_err(LaunchError::Refused)?;
     let clusters = launch.grid.iter().map(|&blocks| u64::from(blocks)).product::<u64>() / u64::from(run.cluster_blocks);
     let chosen = if options.edges {

@@ -63,7 +63,7 @@ pub struct Module {
     pub target: String,
     /// Variables in global and constant memory.
     pub globals: Vec<Global>,
-    /// The entry functions, in order.
+    /// The entry functions, in order, with those that cannot be executed ([`Kernel::not_modelled`]).
     pub kernels: Vec<Kernel>,
 }
 
@@ -123,6 +123,17 @@ pub struct Kernel {
     pub required_block: Option<[u32; 3]>,
     /// Exact cluster dimensions (`.reqnctapercluster`), if stated.
     pub required_cluster: Option<[u32; 3]>,
+    /// The first instruction that the loader does not know. Such a kernel has no instructions and cannot be launched.
+    pub not_modelled: Option<NotModelled>,
+}
+
+/// An instruction that is not modelled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotModelled {
+    /// Line in the PTX text.
+    pub line: u32,
+    /// The opcode with its modifiers. For a call, the function follows.
+    pub instruction: String,
 }
 
 impl Kernel {
@@ -208,6 +219,9 @@ pub enum BlockSpecial {
     DynamicSharedBytes,
     /// `%total_smem_size`
     TotalSharedBytes,
+    /// A register that is always 0 here: `%envreg{0..31}`, which the driver fills only for launches that are not
+    /// modelled (cooperative ones), and the bounds of the shared memory that the system reserves, of which there is none.
+    Zero,
 }
 
 /// One instruction with its guard and its source line.

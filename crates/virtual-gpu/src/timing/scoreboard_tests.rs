@@ -22,6 +22,7 @@ fn kernel(ops: Vec<Op>) -> Kernel {
         max_threads: None,
         required_block: None,
         required_cluster: None,
+        not_modelled: None,
     }
 }
 

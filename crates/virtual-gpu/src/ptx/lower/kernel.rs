@@ -5,7 +5,7 @@ use super::globals::Variables;
 use super::opcode::Opcode;
 use super::registers::allocate;
 use super::symbols::Symbol;
-use crate::program::{Kernel, Op, Param, Space, Ty, flow};
+use crate::program::{Kernel, NotModelled, Op, Param, Space, Ty, flow};
 use crate::ptx::Problem;
 use crate::ptx::syntax::{Entry, Operand, Statement, Variable, Written};
 
@@ -48,7 +48,23 @@ pub(super) fn lower(entry: &Entry<'_>, variables: &Variables<'_>) -> Result<Kern
         max_threads: entry.max_threads.map(block_threads),
         required_block: entry.required_block,
         required_cluster: entry.required_cluster,
+        not_modelled: None,
     })
+}
+
+/// Makes a kernel that cannot be launched, because of an instruction that is not modelled.
+pub(super) fn refused(
+    entry: &Entry<'_>,
+    variables: &Variables<'_>,
+    not_modelled: NotModelled,
+) -> Result<Kernel, (u32, Problem)> {
+    let head = Entry { body: Vec::new(), params: Vec::new(), ..*entry };
+    let mut lowerer = Lowerer::new(variables);
+    lowerer.scopes.open();
+    let params = lowerer.params(&entry.params).map_err(|problem| (entry.line, problem))?;
+    let empty = lower(&head, variables)?;
+    let (param_bytes, not_modelled) = (lowerer.param_bytes, Some(not_modelled));
+    Ok(Kernel { params, param_bytes, instructions: Vec::new(), not_modelled, ..empty })
 }
 
 impl<'a> Lowerer<'a> {
@@ -138,8 +154,10 @@ impl<'a> Lowerer<'a> {
             }
             Space::Shared => Symbol::Shared(reserve(&mut self.shared_bytes, variable.bytes, variable.align)?),
             Space::Local => Symbol::Local(reserve(&mut self.local_bytes, variable.bytes, variable.align)?),
-            // Parameters of a call; the call itself is refused.
-            Space::Param => return Ok(()),
+            Space::Param => {
+                self.call_params += 1;
+                Symbol::OfCall(self.call_params)
+            }
             _ => return Err("a global or constant variable inside a kernel".into()),
         };
         if !variable.initial.is_empty() {
