@@ -120,11 +120,16 @@ pub enum FaultKind {
         /// Lane of the earlier access; None for all lanes together.
         other_lane: Option<u8>,
     },
-    /// A warp accessed what another warp wrote to global memory, and nothing orders the two.
+    /// A warp accessed what another warp wrote to global memory, or wrote what a warp of another block has read, and
+    /// nothing orders the two.
     #[error(
         "race at global address {address:#x}: {access}, {other_access} by warp {other_warp} of {} before, {}",
         if *same_block { "the block".to_owned() } else { format!("block ({}, {}, {})", other_block[0], other_block[1], other_block[2]) },
-        if *same_block { "no barrier between" } else { "no release and acquire between (a store, __threadfence, an atomic or volatile flag, __threadfence, a load)" }
+        match (same_block, other_access) {
+            (true, _) => "no barrier between",
+            (false, Access::Read) => "no release and acquire between (a load, __threadfence, an atomic or volatile flag, __threadfence, a store)",
+            (false, _) => "no release and acquire between (a store, __threadfence, an atomic or volatile flag, __threadfence, a load)",
+        }
     )]
     GlobalRace {
         /// The address.

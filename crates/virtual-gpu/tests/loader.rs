@@ -1,7 +1,7 @@
 //! The loader on PTX texts: the lowered programs, and the errors for unknown texts.
 
 use proptest::prelude::*;
-use virtual_gpu::program::{AT_EXIT, Kernel, Module, Op};
+use virtual_gpu::program::{AT_EXIT, Kernel, Module, Op, Origin};
 use virtual_gpu::ptx::{PtxError, load};
 
 const SAMPLES: [&str; 4] = [
@@ -353,6 +353,37 @@ fn values_go_to_and_from_calls_in_registers() {
        7  mov.b32 r0 <- r0
        8  exit
     ");
+}
+
+/// Reads are recorded only where a launch may write, so this must name every place.
+#[test]
+fn addresses_of_stores_come_from_parameters_and_variables() {
+    let text = |body: &str| {
+        format!(
+            ".version 9.0\n.target sm_90a\n.address_size 64\n.global .align 4 .b8 g[64];\n\
+             .visible .entry k(.param .u64 a, .param .u32 n, .param .u64 b, .param .align 64 .b8 map[128])\n{{\n\
+             .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .pred %p<3>; .shared .align 128 .b8 s[256];\n\
+             ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [b]; ld.param.u32 %r1, [n];\n{body}\nret;\n}}\n"
+        )
+    };
+    let written = |body: &str| load("k.ptx", &text(body)).unwrap().kernels.remove(0).writes_to;
+    let [a, n, b] = [0, 8, 16].map(Origin::Param);
+    assert_eq!(written("ld.global.u32 %r2, [%rd1]; st.global.u32 [%rd2], %r2;"), Some(vec![b]));
+    assert_eq!(written("ld.global.u32 %r2, [%rd1]; st.shared.u32 [s], %r2;"), Some(vec![]));
+    assert_eq!(written("mad.wide.u32 %rd3, %r1, 4, %rd1; red.global.add.u32 [%rd3], 1;"), Some(vec![a, n]));
+    assert_eq!(written("setp.eq.u32 %p1, %r1, 0; selp.b64 %rd3, %rd1, %rd2, %p1; st.u8 [%rd3], 0;"), Some(vec![a, b]));
+    // Through registers that change on the way, and halves of an address.
+    assert_eq!(written("mov.b64 %rd3, %rd2; L: st.global.u32 [%rd3], 0; mov.b64 %rd3, %rd1; bra L;"), Some(vec![a, b]));
+    assert_eq!(written("mov.b64 {%r2, %r3}, %rd2; mov.b64 %rd3, {%r2, %r3}; st.global.u32 [%rd3], 0;"), Some(vec![b]));
+    assert_eq!(written("st.global.u32 [g+4], 0;"), Some(vec![Origin::Global(0)]));
+    let store = "mov.u32 %r2, s; cp.async.bulk.tensor.1d.global.shared::cta.tile.bulk_group [%rd3, {%r1}], [%r2];";
+    assert_eq!(
+        written(&format!("mov.b64 %rd3, map; cvta.param.u64 %rd3, %rd3; {store}")),
+        Some(vec![Origin::TensorMap(24 + 40)])
+    );
+    // An address that is loaded may be any.
+    assert_eq!(written("ld.global.u64 %rd3, [%rd1]; st.global.u32 [%rd3], 0;"), None);
+    assert_eq!(written("ld.global.v2.u64 {%rd3, %rd4}, [%rd1]; add.u64 %rd4, %rd4, %rd2; st.u32 [%rd4], 0;"), None);
 }
 
 #[test]

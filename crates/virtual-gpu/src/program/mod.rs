@@ -123,8 +123,21 @@ pub struct Kernel {
     pub required_block: Option<[u32; 3]>,
     /// Exact cluster dimensions (`.reqnctapercluster`), if stated.
     pub required_cluster: Option<[u32; 3]>,
+    /// Where the addresses come from to which it may write in global memory; None if they may be any.
+    pub writes_to: Option<Vec<Origin>>,
     /// The first instruction that the loader does not know. Such a kernel has no instructions and cannot be launched.
     pub not_modelled: Option<NotModelled>,
+}
+
+/// Where an address in global memory comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// The eight bytes at this offset of the parameter block.
+    Param(u32),
+    /// The tensor map at this offset of the parameter block.
+    TensorMap(u32),
+    /// A variable of the module: index in [`Module::globals`].
+    Global(u32),
 }
 
 /// An instruction that is not modelled.

@@ -5,6 +5,7 @@ use super::globals::Variables;
 use super::opcode::Opcode;
 use super::registers::allocate;
 use super::symbols::Symbol;
+use super::written::written;
 use crate::program::{Kernel, NotModelled, Op, Param, Space, Ty, flow};
 use crate::ptx::Problem;
 use crate::ptx::syntax::{Entry, Operand, Statement, Variable, Written};
@@ -24,6 +25,8 @@ pub(super) fn lower(entry: &Entry<'_>, variables: &Variables<'_>) -> Result<Kern
     lowerer.finish().map_err(place)?;
     let blocks = flow::blocks(&lowerer.draft.instructions);
     flow::reconvergence(&mut lowerer.draft.instructions, &blocks);
+    let [narrow, wide] = &lowerer.constants;
+    let writes_to = written(&lowerer.draft, [&narrow.list, &wide.list]);
     #[cfg(test)]
     let before = lowerer.draft.clone();
     let counts = allocate(&mut lowerer.draft, &blocks).map_err(place)?;
@@ -48,6 +51,7 @@ pub(super) fn lower(entry: &Entry<'_>, variables: &Variables<'_>) -> Result<Kern
         max_threads: entry.max_threads.map(block_threads),
         required_block: entry.required_block,
         required_cluster: entry.required_cluster,
+        writes_to,
         not_modelled: None,
     })
 }

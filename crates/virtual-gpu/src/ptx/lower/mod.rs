@@ -20,6 +20,7 @@ mod symbols;
 mod sync;
 mod tensor;
 mod warp;
+mod written;
 
 use crate::program::{Kernel, Module, NotModelled};
 use crate::ptx::Problem;
