@@ -85,6 +85,21 @@ pub enum FaultKind {
         /// Warp of the earlier access.
         other_warp: u32,
     },
+    /// A write of shared memory that the product of a warpgroup (`wgmma.mma_async`) may still read.
+    #[error(
+        "race at shared address {address:#x}: {access} by warp {warp}, and a product of warps {} to {} may still read there: none of them has waited for it (wgmma.wait_group) before it let warp {warp} continue",
+        group[0], group[1]
+    )]
+    ProductRace {
+        /// The address in the block's shared memory.
+        address: u64,
+        /// The access.
+        access: Access,
+        /// The warp that makes the access, or has issued the copy that does.
+        warp: u32,
+        /// The first and the last warp of the warpgroup.
+        group: [u32; 2],
+    },
     /// Two lanes of a warp accessed the same memory without waiting for each other in between, and at least one wrote.
     #[error(
         "race at {space} address {address:#x}: {access} by {}, {other_access} by {} of the same warp before, no __syncwarp (bar.warp.sync) between",
@@ -105,11 +120,16 @@ pub enum FaultKind {
         /// Lane of the earlier access; None for all lanes together.
         other_lane: Option<u8>,
     },
-    /// A warp accessed what another warp wrote to global memory, and nothing orders the two.
+    /// A warp accessed what another warp wrote to global memory, or wrote what a warp of another block has read, and
+    /// nothing orders the two.
     #[error(
         "race at global address {address:#x}: {access}, {other_access} by warp {other_warp} of {} before, {}",
         if *same_block { "the block".to_owned() } else { format!("block ({}, {}, {})", other_block[0], other_block[1], other_block[2]) },
-        if *same_block { "no barrier between" } else { "no release and acquire between (a store, __threadfence, an atomic or volatile flag, __threadfence, a load)" }
+        match (same_block, other_access) {
+            (true, _) => "no barrier between",
+            (false, Access::Read) => "no release and acquire between (a load, __threadfence, an atomic or volatile flag, __threadfence, a store)",
+            (false, _) => "no release and acquire between (a store, __threadfence, an atomic or volatile flag, __threadfence, a load)",
+        }
     )]
     GlobalRace {
         /// The address.
@@ -217,9 +237,21 @@ pub enum FaultKind {
         /// The limit.
         limit: u64,
     },
-    /// `trap`, a failed assertion, or a call of an abort function.
+    /// `trap`
     #[error("trap")]
     Trap,
+    /// `assert` of a condition that is false.
+    #[error("assertion `{message}` failed ({file}:{line}, `{function}`)")]
+    Assertion {
+        /// The condition.
+        message: String,
+        /// The file that was compiled.
+        file: String,
+        /// Line in it, counted from 1.
+        line: u32,
+        /// The function.
+        function: String,
+    },
     /// An instruction form that the loader knows and the executor does not.
     #[error("unsupported instruction `{0}`")]
     Unsupported(String),

@@ -1,7 +1,7 @@
 //! The loader on PTX texts: the lowered programs, and the errors for unknown texts.
 
 use proptest::prelude::*;
-use virtual_gpu::program::{AT_EXIT, Kernel, Module, Op};
+use virtual_gpu::program::{AT_EXIT, Kernel, Module, Op, Origin};
 use virtual_gpu::ptx::{PtxError, load};
 
 const SAMPLES: [&str; 4] = [
@@ -296,7 +296,6 @@ fn unknown_keys_are_named_with_their_line() {
         "mad.strange.lo.s32",
         "prmt.b32.f4e",
         "shfl.up.b32",
-        "call.uni",
         "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.s8.f32",
         "mma.sync.aligned.m16n8k32.row.col.s32.e4m3.e4m3.s32",
         "cvt.rn.f16.e4m3",
@@ -309,19 +308,82 @@ fn unknown_keys_are_named_with_their_line() {
         let expected = format!("k.ptx:8: unsupported instruction `{opcode}`");
         assert_eq!(refused(&format!("add.s32 %r1, %r2, %r3;\n{opcode} %r1, %r2, %r3, %r4;")), expected);
     }
-    assert_eq!(refused("mov.u32 %r1, %envreg3;"), "k.ptx:7: unsupported instruction `mov.u32 %envreg3`");
+    assert_eq!(refused("mov.u32 %r1, %pm3;"), "k.ptx:7: unsupported instruction `mov.u32 %pm3`");
+    for call in ["call.uni f;", "call.uni (%r1), f, (%r2, 5);", "call (%r1), f, (%r2), p;"] {
+        let opcode = call.split(' ').next().unwrap_or_default();
+        assert_eq!(refused(call), format!("k.ptx:7: unsupported instruction `{opcode} f`"));
+    }
 }
 
 #[test]
-fn a_failed_assertion_is_a_trap() {
-    let kernel =
-        kernel("{ .param .b64 param0; st.param.b64 [param0+0], %rd1; call.uni __assertfail, (param0, param0); }");
+fn a_failed_assertion_ends_its_path() {
+    let kernel = kernel(
+        "{ .param .b64 a; .param .b32 b; st.param.b64 [a+0], %rd1; st.param.b32 [b], 7;
+         call.uni __assertfail, (a, a, b, a, 1); }",
+    );
     insta::assert_snapshot!(kernel, @"
-    k: 0 r, 0 w, 0 p
-       0  nop
-       1  trap
-       2  exit
+    k: 1 r, 1 w, 0 p
+       0  mov.b64 w0 <- w0
+       1  mov.b32 r0 <- 7
+       2  assert w0 w0 w0 r0
+       3  trap
+       4  exit
     ");
+}
+
+/// Each call has parameters of its own, although the compiler gives them the same names.
+#[test]
+fn values_go_to_and_from_calls_in_registers() {
+    let call = |format: &str, result: &str| {
+        format!(
+            "{{ .param .b64 param0; .param .b64 param1; .param .b32 retval0; st.param.b64 [param0+0], {format};
+             st.param.b64 [param1+0], 0; call.uni (retval0), vprintf, (param0, param1);
+             ld.param.b32 {result}, [retval0+0]; }}\n"
+        )
+    };
+    insta::assert_snapshot!(kernel(&(call("%rd1", "%r1") + &call("%rd2", "%r2"))), @"
+    k: 1 r, 3 w, 0 p
+       0  mov.b64 w0 <- w0
+       1  mov.b64 w2 <- 0
+       2  print r0 <- w0
+       3  mov.b32 r0 <- r0
+       4  mov.b64 w0 <- w1
+       5  mov.b64 w1 <- 0
+       6  print r0 <- w0
+       7  mov.b32 r0 <- r0
+       8  exit
+    ");
+}
+
+/// Reads are recorded only where a launch may write, so this must name every place.
+#[test]
+fn addresses_of_stores_come_from_parameters_and_variables() {
+    let text = |body: &str| {
+        format!(
+            ".version 9.0\n.target sm_90a\n.address_size 64\n.global .align 4 .b8 g[64];\n\
+             .visible .entry k(.param .u64 a, .param .u32 n, .param .u64 b, .param .align 64 .b8 map[128])\n{{\n\
+             .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .pred %p<3>; .shared .align 128 .b8 s[256];\n\
+             ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [b]; ld.param.u32 %r1, [n];\n{body}\nret;\n}}\n"
+        )
+    };
+    let written = |body: &str| load("k.ptx", &text(body)).unwrap().kernels.remove(0).writes_to;
+    let [a, n, b] = [0, 8, 16].map(Origin::Param);
+    assert_eq!(written("ld.global.u32 %r2, [%rd1]; st.global.u32 [%rd2], %r2;"), Some(vec![b]));
+    assert_eq!(written("ld.global.u32 %r2, [%rd1]; st.shared.u32 [s], %r2;"), Some(vec![]));
+    assert_eq!(written("mad.wide.u32 %rd3, %r1, 4, %rd1; red.global.add.u32 [%rd3], 1;"), Some(vec![a, n]));
+    assert_eq!(written("setp.eq.u32 %p1, %r1, 0; selp.b64 %rd3, %rd1, %rd2, %p1; st.u8 [%rd3], 0;"), Some(vec![a, b]));
+    // Through registers that change on the way, and halves of an address.
+    assert_eq!(written("mov.b64 %rd3, %rd2; L: st.global.u32 [%rd3], 0; mov.b64 %rd3, %rd1; bra L;"), Some(vec![a, b]));
+    assert_eq!(written("mov.b64 {%r2, %r3}, %rd2; mov.b64 %rd3, {%r2, %r3}; st.global.u32 [%rd3], 0;"), Some(vec![b]));
+    assert_eq!(written("st.global.u32 [g+4], 0;"), Some(vec![Origin::Global(0)]));
+    let store = "mov.u32 %r2, s; cp.async.bulk.tensor.1d.global.shared::cta.tile.bulk_group [%rd3, {%r1}], [%r2];";
+    assert_eq!(
+        written(&format!("mov.b64 %rd3, map; cvta.param.u64 %rd3, %rd3; {store}")),
+        Some(vec![Origin::TensorMap(24 + 40)])
+    );
+    // An address that is loaded may be any.
+    assert_eq!(written("ld.global.u64 %rd3, [%rd1]; st.global.u32 [%rd3], 0;"), None);
+    assert_eq!(written("ld.global.v2.u64 {%rd3, %rd4}, [%rd1]; add.u64 %rd4, %rd4, %rd2; st.u32 [%rd4], 0;"), None);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Tests of the virtual GPU on PTX texts, in one program so that it is linked once.
 
 mod attention;
+mod calls;
 mod cluster;
 mod conformance;
 mod corners;
@@ -13,3 +14,4 @@ mod races;
 mod samples;
 mod suppositions;
 mod tensor;
+mod wgmma;

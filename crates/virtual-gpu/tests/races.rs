@@ -1,6 +1,6 @@
 //! Kernels that a lucky schedule makes right, and the nearest honest ones.
 
-use virtual_gpu::fault::{Fault, FaultKind, LaunchError};
+use virtual_gpu::fault::{Access, Fault, FaultKind, LaunchError};
 use virtual_gpu::gpu::Gpu;
 use virtual_gpu::{Launch, Loaded, Options, VirtualGpu, ptx};
 
@@ -203,6 +203,81 @@ fn counters_need_no_fence_and_no_plain_store() {
     between_blocks("@!%p2 ld.global.u32 %r4, [%rd3]; red.global.add.u32 [%rd3], 1;", 4, 64);
 }
 
+/// Reads the word of the same thread in the next block, and then writes its own.
+fn shift(between: &str) -> String {
+    format!("ld.global.u32 %r5, [%rd2+384]; {between}\nst.global.u32 [%rd2+256], %r3;")
+}
+
+/// All blocks arrive, and wait for each other. Thread 0 of each fences as told.
+fn grid_barrier(before: &str, after: &str) -> String {
+    format!(
+        "bar.sync 0; @!%p1 bra W; {before} red.global.add.u32 [%rd1], 1;
+         L: ld.volatile.global.u32 %r4, [%rd1]; setp.lt.u32 %p3, %r4, %r11; @%p3 bra L;
+         {after} W: bar.sync 0;"
+    )
+}
+
+/// In the order of the grid, no block reads what another has written.
+#[test]
+fn a_block_may_not_write_what_another_has_read() {
+    let early = |body: &str| {
+        let fault = fault(body, 4, 32);
+        let FaultKind::GlobalRace { access, other_access, other_block, same_block: false, .. } = fault.kind else {
+            panic!("{fault}: {body}")
+        };
+        assert_eq!((access, other_access), (Access::Write, Access::Read), "{body}");
+        (fault.instruction, fault.block[0], other_block[0])
+    };
+    assert_eq!(early(&shift("")), ("st.global.u32 [%rd2+256], %r3;".to_owned(), 1, 0));
+    // A barrier of the block orders nothing, and a fence alone does not either.
+    early(&shift("bar.sync 0;"));
+    early(&shift(FENCE));
+    // Many have read, and one of them writes.
+    let last = "ld.global.u32 %r5, [%rd1+256]; setp.eq.u32 %p4, %r2, 3; @!%p4 bra E; @!%p1 bra E;
+                st.global.u32 [%rd1+256], %r10; E:";
+    assert_eq!(early(last).2, 0);
+    // Asynchronous copies read, too.
+    early("cp.async.ca.shared.global [%r12], [%rd2+384], 4; cp.async.wait_all; st.global.u32 [%rd2+256], %r3;");
+    // The address of the store is only known when it is loaded.
+    let loaded = "st.global.u64 [%rd1+4096], %rd1; ld.global.u64 %rd5, [%rd1+4096]; add.u64 %rd5, %rd5, 256;";
+    early(&format!(
+        "{loaded} ld.global.u32 %r5, [%rd2+384]; mad.wide.u32 %rd5, %r3, 4, %rd5; st.global.u32 [%rd5], %r3;"
+    ));
+}
+
+#[test]
+fn a_block_may_write_what_others_have_read_before_it_learnt_so() {
+    let barrier = |before: &str, after: &str| shift(&grid_barrier(before, after));
+    is_clean(&barrier(FENCE, FENCE), 4, 32);
+    // The barrier of the block is enough on this side: no machine writes early.
+    is_clean(&barrier(FENCE, ""), 4, 32);
+    between_blocks(&barrier("", FENCE), 4, 32);
+    // A block of the second phase has read as well, without a barrier behind it.
+    let again = format!("{} ld.global.u32 %r6, [%rd2+384]; st.global.u32 [%rd2+256], %r3;", grid_barrier(FENCE, FENCE));
+    between_blocks(&format!("ld.global.u32 %r5, [%rd2+384]; {again}"), 4, 32);
+}
+
+#[test]
+fn reads_that_no_write_can_disturb_are_no_race() {
+    // A block's own words, and those of another place.
+    is_clean("ld.global.u32 %r5, [%rd2]; add.u32 %r5, %r5, 1; st.global.u32 [%rd2], %r5;", 4, 32);
+    is_clean("ld.global.u32 %r5, [%rd2+384]; add.u32 %r5, %r5, 1; st.global.u32 [%rd2+4096], %r5;", 4, 32);
+    // The value stays the same.
+    let same = Kernel::new("@%p2 ld.global.u32 %r5, [%rd3]; mov.u32 %r6, 0; @!%p2 st.global.u32 [%rd3], %r6;");
+    same.launch(2, 32, &Options { threads: Some(1), ..Options::default() }).expect("zeros stay zeros");
+    // What others update by atomics is read at any time.
+    is_clean(
+        "atom.global.add.u32 %r8, [%rd1+4], 1; ld.global.u32 %r5, [%rd1]; L: add.u32 %r6, %r5, 1; atom.global.cas.b32 %r7, [%rd1], %r5, %r6;
+         setp.ne.u32 %p3, %r7, %r5; mov.u32 %r5, %r7; @%p3 bra L;",
+        4,
+        1,
+    );
+    // The next launch may write what this one has read.
+    let kernel = Kernel::new("@%p2 ld.global.u32 %r5, [%rd3+128]; @!%p2 st.global.u32 [%rd2+128], %r3;");
+    kernel.launch(1, 32, &Options::default()).expect("it reads");
+    kernel.launch(3, 32, &Options::default()).expect("others write elsewhere");
+}
+
 #[test]
 fn the_next_launch_sees_everything() {
     let kernel = Kernel::new("st.global.u32 [%rd2], %r2; ");
@@ -393,7 +468,7 @@ fn an_overlapping_launch_waits_before_it_reads() {
     }
     waits.launch(2, 32, &overlaps).expect("it waits");
     let Err(LaunchError::Fault(fault)) = forgets.launch(2, 32, &overlaps) else { panic!("it was to fault") };
-    assert!(matches!(fault.kind, FaultKind::Undepended { access: virtual_gpu::fault::Access::Read, .. }), "{fault}");
+    assert!(matches!(fault.kind, FaultKind::Undepended { access: Access::Read, .. }), "{fault}");
 }
 
 /// NVRTC 13.0 lets a machine convert to an 8-bit integer here. PTX says that the low byte of the half is stored.

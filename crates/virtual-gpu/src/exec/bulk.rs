@@ -6,8 +6,9 @@ use super::env::Env;
 use super::lane_fault::{LaneFault, Origin, Step};
 use super::transfer::{End, Moved, Transfer};
 use super::warp::Warp;
-use crate::fault::FaultKind;
+use crate::fault::{Access, FaultKind};
 use crate::memory::proxies::Proxies;
+use crate::memory::races::APART;
 use crate::program::{Address, BulkOp, Slot};
 
 /// `cp.async.bulk`: queues a copy for every active lane.
@@ -61,7 +62,7 @@ pub(crate) fn issue(
                 transfer
             }
         };
-        queue(env, transfer);
+        queue(env, transfer)?;
     }
     Ok(())
 }
@@ -83,14 +84,26 @@ pub(crate) fn told(multicast: Slot, ranks: &[usize], barrier: (usize, u32)) -> V
     ranks.iter().map(|&rank| (rank, barrier.1)).collect()
 }
 
-/// Queues a copy. Its shared memory is in use from now on.
-pub(crate) fn queue(env: &mut Env<'_>, transfer: Transfer) {
+/// Queues a copy. Its shared memory is in use from now on, so earlier accesses to it must be ordered before: by the time
+/// the copy is executed here, its warp may have waited for them.
+pub(crate) fn queue(env: &mut Env<'_>, transfer: Transfer) -> Step<()> {
+    let mut found = Ok(());
+    transfer.uses(|writes, rank, offset, bytes| {
+        let memory = &env.memories[env.rank];
+        let inside = rank == env.rank && bytes > 0 && offset.saturating_add(bytes) <= memory.bytes();
+        if let Some(races) = memory.races.as_ref().filter(|_| inside && found.is_ok()) {
+            let access = if writes { Access::Write } else { Access::Read };
+            found = races.check_only((transfer.warp, APART), access, offset, bytes);
+        }
+    });
+    found.map_err(|kind| LaneFault::at(transfer.origin.lane, kind))?;
     transfer.uses(|writes, rank, offset, bytes| {
         if let Some(flight) = env.memories.get_mut(rank).and_then(|memory| memory.flight.as_mut()) {
             flight.begin(writes, offset, bytes);
         }
     });
     env.transfers.push_back(transfer);
+    Ok(())
 }
 
 /// Makes a copy that a lane issues now. It does not signal an mbarrier yet.

@@ -10,10 +10,11 @@ use super::shuffle::Shuffle;
 use super::step::Pause;
 use super::tally::Tally;
 use super::warp::Warp;
+use super::wgmma::Warpgroup;
 use super::{complete, constants};
 use crate::fault::{Fault, FaultKind};
 use crate::memory::SharedMemory;
-use crate::memory::order::Clock;
+use crate::memory::order::{Clock, GROUP, Readers};
 use crate::memory::races::Races;
 use crate::program::{Op, Semantics};
 
@@ -42,7 +43,10 @@ impl<'a> Machine<'a> {
     /// Makes a runner for a launch.
     pub fn new(run: &'a Run<'a>, granule_bytes: u32, level: Level) -> Self {
         let size = run.cluster_blocks as usize;
-        let races = || run.options.races.then(|| Races::new(run.shared_bytes, run.warps, granule_bytes, run.talks));
+        let products = run.kernel.instructions.iter().any(|instruction| matches!(instruction.op, Op::Wgmma(_)));
+        let readers = Readers { warps: run.warps, products };
+        let races = || run.options.races.then(|| Races::new(run.shared_bytes, readers, granule_bytes, run.talks));
+        let groups = if products { run.warps.div_ceil(GROUP) as usize } else { 0 };
         let warps = || (0..run.warps).map(|index| Warp::new(run.kernel, index, run.threads)).collect();
         let env = Env {
             run,
@@ -52,6 +56,7 @@ impl<'a> Machine<'a> {
             memories: (0..size).map(|_| SharedMemory::new(run.shared_bytes, races(), run.warps)).collect(),
             constants: (0..size).map(|_| Constants::default()).collect(),
             mbarriers: vec![std::collections::BTreeMap::new(); size],
+            warpgroups: (0..size).map(|_| (0..groups).map(|_| Warpgroup::default()).collect()).collect(),
             transfers: std::collections::VecDeque::new(),
             cluster_arrivals: 0,
             across: Clock::default(),
@@ -167,6 +172,7 @@ impl<'a> Machine<'a> {
             self.env.blocks[rank] = run.index_of(self.blocks[rank]);
             self.env.memories[rank].reset(self.env.blocks[rank]);
             self.env.mbarriers[rank].clear();
+            self.env.warpgroups[rank].fill_with(Warpgroup::default);
             constants::fill(&mut self.env.constants[rank], run, self.blocks[rank], rank as u32);
             self.warps[rank].iter_mut().for_each(|warp| warp.restart(run.threads));
             self.at_barrier[rank].fill(false);

@@ -9,6 +9,7 @@ use super::run::Run;
 use super::tally::Tally;
 use super::transfer::Transfer;
 use super::warp::Warp;
+use super::wgmma::Warpgroup;
 use crate::memory::SharedMemory;
 use crate::memory::order::{Clock, Time};
 use crate::memory::proxies::Moment;
@@ -41,6 +42,8 @@ pub(crate) struct Env<'a> {
     pub constants: Vec<Constants>,
     /// The mbarriers by their shared address, per block of the cluster.
     pub mbarriers: Vec<BTreeMap<u32, Mbarrier>>,
+    /// The warpgroups, per block of the cluster; empty for a kernel without products of warpgroups.
+    pub warpgroups: Vec<Vec<Warpgroup>>,
     /// Issued bulk copies that are not complete.
     pub transfers: VecDeque<Transfer>,
     /// The fewest `barrier.cluster.arrive`s executed by a live warp of the cluster.

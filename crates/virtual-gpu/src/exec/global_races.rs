@@ -9,11 +9,11 @@ use super::lane_fault::{LaneFault, Step};
 use super::lanes::{W32, W64, lanes_of};
 use super::run::Run;
 use crate::fault::{Access, FaultKind};
+use crate::memory::accesses::Accessed;
 use crate::memory::flags::Flags;
 use crate::memory::global::Allocation;
 use crate::memory::order::Ordered;
 use crate::memory::races::{APART, Lane, Races, TOGETHER, lane_race};
-use crate::memory::writers::Written;
 
 /// An access to global memory that is checked.
 #[derive(Debug, Clone, Copy)]
@@ -69,11 +69,84 @@ fn check_previous(
     Ok(())
 }
 
-/// Checks a load of the lanes of `mask`, which are inside the allocation.
+/// Checks and records a load of the lanes of `mask`, which are inside the allocation of the tally.
 #[inline(always)]
-pub(crate) fn read(env: &Env<'_>, warp: u32, allocation: &Allocation, at: &W64, mask: u32, bytes: u32) -> Step<()> {
-    if env.run.options.races && allocation.writers.is_of(env.run.number) {
-        check_reads(env, warp, allocation, at, mask, bytes)?;
+pub(crate) fn read(env: &mut Env<'_>, warp: u32, allocation: &Allocation, at: &W64, mask: u32, bytes: u32) -> Step<()> {
+    if env.run.options.races {
+        if allocation.writers.is_of(env.run.number) {
+            check_reads(env, warp, allocation, at, mask, bytes)?;
+        }
+        if env.run.may_write(env.tally.allocation) {
+            note_reads(env, warp, allocation, at, mask, bytes);
+        }
+    }
+    Ok(())
+}
+
+/// Records reads that other blocks may race with. Strong reads are left out: most poll, and then a write is expected.
+#[inline(never)]
+fn note_reads(env: &mut Env<'_>, warp: u32, allocation: &Allocation, at: &W64, mask: u32, bytes: u32) {
+    let run = env.run;
+    let Some(races) = env.memories[env.rank].races.as_mut().filter(|_| !env.semantics.is_strong()) else { return };
+    races.order.used = true;
+    let order = &races.order;
+    let warps = u64::from(run.warps);
+    let own = u64::from(order.block) * warps + u64::from(warp);
+    let read = Accessed { warp: own, lane: APART, strong: false, several: false, time: order.now };
+    let mut last = None;
+    for lane in lanes_of(mask) {
+        let address = at.0[lane];
+        if last.replace(address) == Some(address) {
+            continue;
+        }
+        for granule in granules(run, allocation, address, bytes) {
+            let replaces = allocation.readers.get(granule, run.number).is_none_or(|before| {
+                let (block, other) = ((before.warp / warps) as u32, (before.warp % warps) as u32);
+                if block == order.block {
+                    before.warp != own || before.time != order.now
+                } else {
+                    run.talks && order.is_ordered_far(warp, (block, other), before.time) == Ordered::Yes
+                }
+            });
+            if replaces {
+                allocation.readers.set((granule, run.global_shift), run.number, read, allocation.bytes);
+            }
+        }
+    }
+}
+
+/// Checks a weak store against the reads of other blocks. Atomics and other strong writes are left out: whoever reads
+/// plainly what others update so takes any value, as the first load before a loop of `atomicCAS` does.
+fn check_readers(
+    env: &Env<'_>,
+    races: &Races,
+    warp: u32,
+    allocation: &Allocation,
+    (address, bytes): (u64, u32),
+) -> Result<(), FaultKind> {
+    let run = env.run;
+    if !allocation.readers.is_of(run.number) || env.semantics.is_strong() {
+        return Ok(());
+    }
+    let (warps, order) = (u64::from(run.warps), &races.order);
+    for granule in granules(run, allocation, address, bytes) {
+        let Some(read) = allocation.readers.get(granule, run.number) else { continue };
+        let (block, other) = ((read.warp / warps) as u32, (read.warp % warps) as u32);
+        // No machine writes early, so a barrier is enough of a fence.
+        let ordered = block == order.block || order.is_ordered_far(warp, (block, other), read.time) != Ordered::No;
+        if ordered || run.talks && flags(run).is_full() {
+            continue;
+        }
+        let other_block = run.block_at(block);
+        let (access, other_access, same_block) = (Access::Write, Access::Read, false);
+        return Err(FaultKind::GlobalRace {
+            address,
+            access,
+            other_access,
+            same_block,
+            other_block,
+            other_warp: other,
+        });
     }
     Ok(())
 }
@@ -109,22 +182,35 @@ pub(crate) fn check_write(
     words: &[W32],
 ) -> Step<bool> {
     let Some(races) = &env.memories[env.rank].races else { return Ok(false) };
+    let found = check_writers(env, races, (warp, lane), allocation, (address, bytes));
+    let found = found.and_then(|()| check_readers(env, races, warp, allocation, (address, bytes)));
+    match found {
+        Ok(()) => Ok(false),
+        Err(_) if is_same(allocation, address, bytes, lane, words) => Ok(true),
+        Err(kind) => Err(LaneFault::at(lane, kind)),
+    }
+}
+
+/// Checks a store of one lane against earlier writes.
+#[inline(always)]
+fn check_writers(
+    env: &Env<'_>,
+    races: &Races,
+    (warp, lane): (u32, usize),
+    allocation: &Allocation,
+    (address, bytes): (u64, u32),
+) -> Result<(), FaultKind> {
     if !allocation.writers.is_of(env.run.number) {
-        return Ok(false);
+        return Ok(());
     }
     let strong = env.semantics.is_strong() && env.semantics.wide;
     let checked = Checked { access: Access::Write, warp, lane: env.lane(lane), strong };
     for granule in granules(env.run, allocation, address, bytes) {
-        let Some(written) = allocation.writers.get(granule, env.run.number) else { continue };
-        if let Err(kind) = check(env.run, races, checked, written, address) {
-            return if is_same(allocation, address, bytes, lane, words) {
-                Ok(true)
-            } else {
-                Err(LaneFault::at(lane, kind))
-            };
+        if let Some(written) = allocation.writers.get(granule, env.run.number) {
+            check(env.run, races, checked, written, address)?;
         }
     }
-    Ok(false)
+    Ok(())
 }
 
 /// Checks an atomic of one lane.
@@ -161,7 +247,7 @@ pub(crate) fn note(
     races.order.used = true;
     let time = if strong { env.strong } else { races.order.now };
     let warp = u64::from(races.order.block) * u64::from(env.run.warps) + u64::from(warp);
-    let written = Written { warp, lane: by, strong, several, time };
+    let written = Accessed { warp, lane: by, strong, several, time };
     for granule in granules(env.run, allocation, address, bytes) {
         allocation.writers.set((granule, env.run.global_shift), env.run.number, written, allocation.bytes);
     }
@@ -173,7 +259,7 @@ fn granules(run: &Run<'_>, allocation: &Allocation, address: u64, bytes: u32) ->
     offset >> run.global_shift..=(offset + u64::from(bytes) - 1) >> run.global_shift
 }
 
-fn check(run: &Run<'_>, races: &Races, by: Checked, written: Written, address: u64) -> Result<(), FaultKind> {
+fn check(run: &Run<'_>, races: &Races, by: Checked, written: Accessed, address: u64) -> Result<(), FaultKind> {
     let Checked { access, warp, lane, strong } = by;
     let warps = u64::from(run.warps);
     let (block, other) = ((written.warp / warps) as u32, (written.warp % warps) as u32);

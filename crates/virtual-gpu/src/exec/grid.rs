@@ -15,8 +15,10 @@ use crate::counters::Counters;
 use crate::fault::{Fault, LaunchError};
 use crate::gpu::Gpu;
 use crate::memory::GlobalMemory;
-use crate::memory::writers::LAUNCHES;
-use crate::program::{BulkOp, Kernel, Op, Space};
+use crate::memory::accesses::LAUNCHES;
+use crate::memory::global::Place;
+use crate::program::{BulkOp, Kernel, NotModelled, Op, Origin, Space};
+use crate::tensor_map::TensorMap;
 use crate::timing::{Prepared, Supposition};
 
 /// Maximum blocks of a cluster on an H100 or H200, if the function allows more than the 8 that every GPU with clusters
@@ -39,6 +41,12 @@ pub(crate) fn launch(
     let kernel = module
         .kernel(kernel)
         .ok_or_else(|| LaunchError::Refused(format!("there is no kernel `{kernel}` in {}", module.file)))?;
+    if let Some(NotModelled { line, instruction }) = &kernel.not_modelled {
+        let (name, file) = (&kernel.name, &module.file);
+        let reason =
+            format!("the kernel {name} has the instruction `{instruction}` ({file}:{line}), which is not modelled");
+        return Err(LaunchError::Refused(reason));
+    }
     let mut run = prepare(gpu, memory, loaded, kernel, launch, options).map_err(LaunchError::Refused)?;
     let clusters = launch.grid.iter().map(|&blocks| u64::from(blocks)).product::<u64>() / u64::from(run.cluster_blocks);
     let chosen = if options.edges {
@@ -83,6 +91,7 @@ fn prepare<'a>(
         return Err(format!("{shared_bytes} bytes of shared memory; a block of the {} has at most {most}", gpu.name));
     }
     let launches = memory.count_launch();
+    let params = pack_arguments(kernel, launch)?;
     let prepared = if options.counters { Prepared::all(kernel, gpu) } else { Vec::new() };
     Ok(Run {
         kernel,
@@ -90,7 +99,8 @@ fn prepare<'a>(
         options,
         launch,
         gpu,
-        params: pack_arguments(kernel, launch)?,
+        written: kernel.writes_to.as_ref().map(|origins| allocations(memory, origins, &params, loaded.globals())),
+        params,
         globals: loaded.globals(),
         file: &loaded.module().file,
         text: &loaded.module().text,
@@ -109,6 +119,21 @@ fn prepare<'a>(
         supposed: if options.suppose && options.counters { supposed(kernel, &prepared) } else { Vec::new() },
         prepared,
     })
+}
+
+/// Returns the indices of the allocations to which these origins lead.
+fn allocations(memory: &GlobalMemory, origins: &[Origin], params: &[u8], globals: &[u64]) -> Vec<usize> {
+    let bytes = |offset: u32, count: usize| params.get(offset as usize..)?.get(..count);
+    let address = |origin: &Origin| match *origin {
+        Origin::Param(offset) => Some(u64::from_le_bytes(bytes(offset, 8)?.try_into().ok()?)),
+        Origin::TensorMap(offset) => Some(TensorMap::decode(bytes(offset, 128)?.try_into().ok()?).ok()?.address),
+        Origin::Global(index) => globals.get(index as usize).copied(),
+    };
+    let index = |address: u64| match memory.find(address) {
+        Place::Inside(index) => Some(index),
+        Place::Freed | Place::Outside(_) => None,
+    };
+    origins.iter().filter_map(address).filter_map(index).collect()
 }
 
 /// Returns every supposition that changes when instructions can issue, with those that take no time under it.

@@ -5,6 +5,7 @@ mod alu;
 mod atomics;
 mod barrier;
 mod bulk;
+mod call;
 mod choice;
 mod cluster;
 mod cluster_address;

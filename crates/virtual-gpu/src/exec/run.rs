@@ -46,10 +46,12 @@ pub(crate) struct Run<'a> {
     /// The number of launches before.
     pub launches: u64,
     /// The launch's number, which distinguishes its writes from those of other launches: 1 to
-    /// [`crate::memory::writers::LAUNCHES`].
+    /// [`crate::memory::accesses::LAUNCHES`].
     pub number: u64,
     /// The previous launch's number, if this launch may begin before that has ended.
     pub overlapped: Option<u64>,
+    /// The allocations in which the launch may write, by index; None if it may write in any.
+    pub written: Option<Vec<usize>>,
     /// Log2 of the bytes of the kernel's smallest access to global memory.
     pub global_shift: u32,
     /// Whether blocks may order each other: by flags in global memory, or in a cluster.
@@ -64,6 +66,12 @@ pub(crate) struct Run<'a> {
 }
 
 impl Run<'_> {
+    /// Returns whether the launch may write in the allocation with this index.
+    #[inline(always)]
+    pub fn may_write(&self, allocation: usize) -> bool {
+        self.written.as_ref().is_none_or(|written| written.contains(&allocation))
+    }
+
     /// Returns the grid index of the block with this rank in this cluster.
     pub fn block_of(&self, cluster: u64, rank: u32) -> [u32; 3] {
         let [cx, cy, cz] = self.launch.cluster;

@@ -197,6 +197,7 @@ fn execute_rare(warp: &mut Warp, env: &mut Env<'_>, instruction: &Instruction, i
         }
         Op::Exit => return Ok(exit(warp, mask)),
         Op::Trap => return Err(LaneFault::of(mask, FaultKind::Trap)),
+        Op::Assert { .. } | Op::Print { .. } => super::call::execute(warp, env, op, mask)?,
         Op::Fence { asynchronous: true, .. } => {
             if let Some(proxies) = &mut env.memories[env.rank].proxies {
                 proxies.fence(warp.index);
@@ -208,9 +209,15 @@ fn execute_rare(warp: &mut Warp, env: &mut Env<'_>, instruction: &Instruction, i
             }
         }
         Op::GridWait => env.waited[env.rank] = true,
-        Op::Fence { .. } | Op::Nop | Op::WgmmaFence | Op::WgmmaCommit | Op::WgmmaWait { .. } => {}
+        Op::Fence { .. } | Op::Nop | Op::WgmmaFence => {}
         Op::BulkTensor(ref copy) => tensor::issue(warp, env, copy, mask)?,
-        Op::Wgmma(ref wgmma) => super::wgmma::multiply(warp, env, wgmma, mask)?,
+        Op::Wgmma(ref wgmma) => {
+            if !super::wgmma::issue(warp, env, wgmma, mask)? {
+                return Ok(Next::Pause(Pause::Waiting));
+            }
+        }
+        Op::WgmmaCommit => warp.products.commit(),
+        Op::WgmmaWait { groups } => super::wgmma::wait(warp, env, groups),
         // `execute` handles these.
         Op::Mov { .. } | Op::Unary { .. } | Op::Binary { .. } | Op::Ternary { .. } | Op::Setp { .. } => {}
         Op::Selp { .. } | Op::Pred { .. } | Op::Cvt { .. } | Op::Ld { .. } | Op::St { .. } => {}

@@ -236,6 +236,8 @@ pub(crate) fn class_of(op: &Op) -> Class {
         Op::Branch { .. } | Op::BranchIndexed { .. } | Op::Exit => Class::Branch,
         Op::Fence { .. }
         | Op::Trap
+        | Op::Assert { .. }
+        | Op::Print { .. }
         | Op::Nop
         | Op::CpAsyncCommit
         | Op::BulkCommit

@@ -66,7 +66,7 @@ pub(crate) fn issue(warp: &mut Warp, env: &mut Env<'_>, copy: &BulkTensor, mask:
         let tile = Tile { map, coordinates, load: copy.load, ranks, offset };
         let mut transfer = new_transfer((warp, lane), env, Moved::Tile(tile), bytes);
         transfer.mbarriers = mbarriers;
-        queue(env, transfer);
+        queue(env, transfer)?;
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::lanes::{ALL, LANES, W32, W64};
+use super::wgmma::Products;
 use crate::program::{AT_EXIT, CONSTANT, Kernel, Slot, TRUE};
 
 /// Lanes that wait at a place to run or to be joined.
@@ -61,6 +62,8 @@ pub(crate) struct Warp {
     pub bulk_groups: u32,
     /// Number of arrivals at the cluster's barrier.
     pub cluster_arrivals: u64,
+    /// The products of its warpgroup that it has not waited for.
+    pub products: Products,
 }
 
 impl Warp {
@@ -85,6 +88,7 @@ impl Warp {
             groups: VecDeque::new(),
             bulk_groups: 0,
             cluster_arrivals: 0,
+            products: Products::default(),
         };
         warp.restart(threads);
         warp
@@ -108,6 +112,7 @@ impl Warp {
         self.groups.clear();
         self.bulk_groups = 0;
         self.cluster_arrivals = 0;
+        self.products = Products::default();
     }
 
     /// Returns whether all its lanes have exited.

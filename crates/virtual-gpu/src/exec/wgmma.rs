@@ -1,23 +1,92 @@
-//! `wgmma.mma_async`: the product of a warpgroup, computed warp by warp when it is issued.
+//! `wgmma.mma_async`: the product of a warpgroup, executed when the last of its four warps issues it.
+//!
+//! It reads shared memory for all four warps, and these reads last until a warp has waited for the product
+//! (`wgmma.wait_group`). So one warp that has waited may release the operands for all four, and one that has not
+//! releases nothing.
 //!
 //! Each of the four warps owns 16 of the 64 rows. Per 8 columns its part is an `mma.sync` of the same type. This file
 //! only finds the operands in shared memory (PTX ISA 9.7.15.5.1, the layouts) and distributes them as that
 //! instruction's fragments. Every row of A and column of B has 32 bytes of K, eight words.
 
-use super::access::{self, Width};
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use super::access;
 use super::env::Env;
 use super::lane_fault::{LaneFault, Step};
-use super::lanes::{LANES, W32, w64};
+use super::lanes::{LANES, W32};
 use super::matrix::{fp8_kinds, whole_warp};
 use super::warp::Warp;
 use crate::fault::FaultKind;
-use crate::memory::proxies::Moment;
-use crate::memory::races::APART;
+use crate::memory::order::{GROUP, Time};
 use crate::numeric::{self as num, Lanes};
-use crate::program::{NONE, Slot, Space, Ty, Wgmma};
+use crate::program::{NONE, Ty, Wgmma};
 
 /// Words of K in a row of A or a column of B.
 type Words = [u32; 8];
+
+/// What a warp has issued of a product.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Issued {
+    /// The instruction.
+    pc: u32,
+    /// The descriptor of A; None if it is in registers.
+    a: Option<u64>,
+    /// The descriptor of B.
+    b: u64,
+}
+
+impl Issued {
+    fn new(warp: &Warp, env: &Env<'_>, wgmma: &Wgmma) -> Self {
+        let descriptor = |slot| env.get64(warp, slot).0[0];
+        let a = (wgmma.a_desc != NONE).then(|| descriptor(wgmma.a_desc));
+        Self { pc: warp.pc, a, b: descriptor(wgmma.b_desc) }
+    }
+}
+
+/// The operands of a product that come from shared memory.
+#[derive(Debug, Default)]
+struct Product {
+    /// The 64 rows of A; empty if they are in registers.
+    a: Vec<Words>,
+    /// The columns of B.
+    b: Vec<Words>,
+    /// When they were read, in the order of the block; 0 without race detection.
+    time: Time,
+}
+
+/// Four warps that multiply together.
+#[derive(Debug, Default)]
+pub(crate) struct Warpgroup {
+    /// Per warp, what it has issued of the next product.
+    issued: [Option<Issued>; GROUP as usize],
+    /// Per warp, whether it has yet to take its part of `product`.
+    takes: [bool; GROUP as usize],
+    /// The last product.
+    product: Product,
+}
+
+/// The products that a warp has issued and not waited for: times at which they read shared memory.
+#[derive(Debug, Default)]
+pub(crate) struct Products {
+    /// That of the last product.
+    last: Time,
+    /// Those of the last product of each committed group, oldest first.
+    groups: VecDeque<Time>,
+}
+
+impl Products {
+    /// `wgmma.commit_group`: makes a group of the products since the last one.
+    pub fn commit(&mut self) {
+        self.groups.push_back(self.last);
+    }
+
+    /// Waits for all but the newest `groups` groups. Returns the time of the last product among them, if any.
+    fn wait(&mut self, groups: usize) -> Option<Time> {
+        let ended = self.groups.len().saturating_sub(groups);
+        self.groups.drain(..ended).next_back()
+    }
+}
 
 /// A matrix in shared memory, as described by its descriptor (PTX ISA 9.7.15.5.1.2).
 #[derive(Debug, Clone, Copy)]
@@ -62,47 +131,24 @@ impl Matrix {
     }
 }
 
-/// Reads chunks of 16 bytes at these shared addresses.
-fn fetch(warp: &mut Warp, env: &mut Env<'_>, addresses: &[u32]) -> Step<Vec<[u32; 4]>> {
-    // The tensor cores read for the whole group at once, without a load, so nothing is counted.
-    let before = env.tally.traffic();
-    let mut chunks = Vec::with_capacity(addresses.len());
-    for part in addresses.chunks(LANES) {
-        let at = w64!(lane => u64::from(part[lane.min(part.len() - 1)]));
-        let mask = u32::MAX >> (LANES - part.len());
-        let mut words = [W32::splat(0); access::MAX_WORDS];
-        env.asynchronous = Some(Moment::MAX);
-        env.lanes = Some(APART);
-        let read = access::read(warp, env, Space::Shared, &at, mask, Width::of(Ty::B32, 4), &mut words);
-        env.asynchronous = None;
-        env.lanes = None;
-        read?;
-        chunks.extend((0..part.len()).map(|lane| std::array::from_fn(|word| words[word].0[lane])));
-    }
-    env.tally.restore(before);
-    Ok(chunks)
-}
-
-/// Reads `count` rows from `first` on (for B: columns), each with its eight words of K.
+/// Reads `count` rows from `first` on (for B: columns), each with its eight words of K, for these warps.
 fn rows(
-    warp: &mut Warp,
     env: &mut Env<'_>,
-    descriptor: Slot,
-    transpose: bool,
+    (descriptor, transpose): (u64, bool),
     (first, count): (u32, u32),
+    warps: &Range<u32>,
 ) -> Step<Vec<Words>> {
-    let descriptor = env.get64(warp, descriptor).0[0];
     let matrix = Matrix::new(descriptor).map_err(|message| LaneFault::at(0, FaultKind::Unsupported(message)))?;
     if !transpose {
         let addresses: Vec<u32> = (0..2 * count).map(|index| matrix.along_k(first + index / 2, index % 2)).collect();
-        let chunks = fetch(warp, env, &addresses)?;
+        let chunks = access::read_for_product(env, warps, &addresses)?;
         return Ok(chunks.chunks(2).map(|pair| std::array::from_fn(|word| pair[word / 4][word % 4])).collect());
     }
     // Only for 16-bit elements; 16 of them make a row of K.
     let groups = count / 8;
     let addresses: Vec<u32> =
         (0..16 * groups).map(|index| matrix.across_k(index / groups, first / 8 + index % groups)).collect();
-    let chunks = fetch(warp, env, &addresses)?;
+    let chunks = access::read_for_product(env, warps, &addresses)?;
     let element = |row: u32, k: u32| {
         let chunk = &chunks[(k * groups + row / 8) as usize];
         chunk[(row % 8 / 2) as usize] >> (row % 2 * 16) & 0xffff
@@ -116,9 +162,82 @@ fn fragment(rows: &[Words], first_word: usize, flip: u32) -> Lanes {
     std::array::from_fn(|lane| rows[lane / 4][first_word + lane % 4] ^ flip)
 }
 
-/// Executes the product for one warp.
-pub(crate) fn multiply(warp: &mut Warp, env: &mut Env<'_>, wgmma: &Wgmma, mask: u32) -> Step<()> {
+/// `wgmma.mma_async`: issues a warp's part of a product. Returns false if the warp must wait for the others of its
+/// warpgroup, and issue it again.
+///
+/// The machine lets a warp continue, but only `wgmma.wait_group` lets it use the result. PTX from NVRTC moves the
+/// accumulators from register to register before that, so a warp gets its part when all four have issued theirs.
+pub(crate) fn issue(warp: &mut Warp, env: &mut Env<'_>, wgmma: &Wgmma, mask: u32) -> Step<bool> {
     whole_warp(warp, mask, "wgmma.mma_async")?;
+    let (group, member) = ((warp.index / GROUP) as usize, (warp.index % GROUP) as usize);
+    let rank = env.rank;
+    if !env.warpgroups[rank][group].takes[member] {
+        let here = Issued::new(warp, env, wgmma);
+        env.warpgroups[rank][group].issued[member] = Some(here);
+        if !everyone_issued(env, group, member)? {
+            return Ok(false);
+        }
+        let product = read_operands(env, wgmma, here, group as u32 * GROUP)?;
+        let group = &mut env.warpgroups[rank][group];
+        *group = Warpgroup { issued: [None; GROUP as usize], takes: [true; GROUP as usize], product };
+    }
+    env.warpgroups[rank][group].takes[member] = false;
+    let product = &env.warpgroups[rank][group].product;
+    warp.products.last = product.time;
+    multiply(warp, env, wgmma, product)?;
+    Ok(true)
+}
+
+/// Returns whether all warps of a warpgroup have issued the product that `member` has just issued. All of them must
+/// issue the same.
+fn everyone_issued(env: &Env<'_>, group: usize, member: usize) -> Step<bool> {
+    let invalid = |message: String| Err(LaneFault::at(0, FaultKind::Invalid(message)));
+    let first = group as u32 * GROUP;
+    if first + GROUP > env.run.warps {
+        let warps = env.run.warps - first;
+        return invalid(format!("wgmma.mma_async by a warpgroup of {warps} warps; it needs 4"));
+    }
+    let issued = &env.warpgroups[env.rank][group].issued;
+    let (warp, own) = (first + member as u32, issued[member]);
+    for (other, theirs) in (first..).zip(issued) {
+        if let (Some(theirs), Some(own)) = (theirs, &own) {
+            let differs = if theirs.pc != own.pc { "instructions" } else { "matrix descriptors" };
+            if theirs != own {
+                return invalid(format!(
+                    "warps {other} and {warp} issue wgmma.mma_async with different {differs}; a warpgroup's must agree"
+                ));
+            }
+        }
+    }
+    Ok(issued.iter().all(Option::is_some))
+}
+
+/// Reads a product's operands in shared memory, for all four warps from `first` on.
+fn read_operands(env: &mut Env<'_>, wgmma: &Wgmma, issued: Issued, first: u32) -> Step<Product> {
+    let mut a = Vec::new();
+    if let Some(descriptor) = issued.a {
+        // Each warp's tensor core reads its own 16 rows.
+        for warp in first..first + GROUP {
+            let rows = rows(env, (descriptor, wgmma.transpose_a), (warp % GROUP * 16, 16), &(warp..warp + 1))?;
+            a.extend(rows);
+        }
+    }
+    let columns = (0, u32::from(wgmma.n));
+    let b = rows(env, (issued.b, wgmma.transpose_b), columns, &(first..first + GROUP))?;
+    let races = env.memories[env.rank].races.as_mut();
+    Ok(Product { a, b, time: races.map_or(0, |races| races.order.end_product()) })
+}
+
+/// `wgmma.wait_group`: orders the warp after the products of all but the newest `groups` committed groups.
+pub(crate) fn wait(warp: &mut Warp, env: &mut Env<'_>, groups: u32) {
+    let time = warp.products.wait(groups as usize);
+    if let (Some(time), Some(races)) = (time, &mut env.memories[env.rank].races) {
+        races.await_products(warp.index, time);
+    }
+}
+
+/// Computes one warp's 16 rows.
+fn multiply(warp: &mut Warp, env: &Env<'_>, wgmma: &Wgmma, product: &Product) -> Step<()> {
     let sign = match wgmma.a_ty {
         Ty::Tf32 => 0x8000_0000,
         Ty::E4m3 | Ty::E5m2 => 0x8080_8080,
@@ -129,31 +248,29 @@ pub(crate) fn multiply(warp: &mut Warp, env: &mut Env<'_>, wgmma: &Wgmma, mask: 
     let a: [Lanes; 4] = if wgmma.a_desc == NONE {
         wgmma.a.map(|slot| env.get32(warp, slot).0.map(|word| word ^ flip_a))
     } else {
-        let first = warp.index % 4 * 16;
-        let rows = rows(warp, env, wgmma.a_desc, wgmma.transpose_a, (first, 16))?;
+        let rows = &product.a[(warp.index % GROUP * 16) as usize..];
         [(0, 0), (8, 0), (0, 4), (8, 4)].map(|(row, word)| fragment(&rows[row..], word, flip_a))
     };
-    let columns = rows(warp, env, wgmma.b_desc, wgmma.transpose_b, (0, u32::from(wgmma.n)))?;
     let adds = warp.predicate(wgmma.scale_d) & 1 == 1;
     let flip_b = flip(wgmma.negate_b);
     let registers = if wgmma.d_ty == Ty::F16 { 2 } else { 4 };
-    for (columns, slots) in columns.chunks(8).zip(wgmma.d.chunks(registers)) {
+    for (columns, slots) in product.b.chunks(8).zip(wgmma.d.chunks(registers)) {
         let b = [0, 4].map(|word| fragment(columns, word, flip_b));
         let old = |index: usize| {
             let slot = slots.get(index).filter(|_| adds);
             slot.map_or([0; LANES], |&slot| env.get32(warp, slot).0)
         };
         let c = [old(0), old(1), old(2), old(3)];
-        let d = product(wgmma, &a, &b, &c)?;
+        let d = multiply_block(wgmma, &a, &b, &c)?;
         for (&slot, value) in slots.iter().zip(d) {
-            warp.set32(slot, &W32(value), mask);
+            warp.set32(slot, &W32(value), u32::MAX);
         }
     }
     Ok(())
 }
 
 /// Multiplies 16 rows by 8 columns.
-fn product(wgmma: &Wgmma, a: &[Lanes; 4], b: &[Lanes; 2], c: &[Lanes; 4]) -> Step<[Lanes; 4]> {
+fn multiply_block(wgmma: &Wgmma, a: &[Lanes; 4], b: &[Lanes; 2], c: &[Lanes; 4]) -> Step<[Lanes; 4]> {
     Ok(match (wgmma.a_ty, wgmma.d_ty) {
         (Ty::F16 | Ty::Bf16, Ty::F32) => num::mma_m16n8k16_f16(a, b, c, wgmma.a_ty == Ty::Bf16),
         (Ty::F16, Ty::F16) => super::matrix::pad(num::mma_m16n8k16_f16_f16(a, b, &[c[0], c[1]])),

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use super::writers::{LAUNCHES, Writers};
+use super::accesses::{Accesses, LAUNCHES};
 
 /// Address of the first allocation. Nothing is mapped below it, so small offsets from null fault.
 const FIRST_ADDRESS: u64 = 0x10_0000_0000;
@@ -50,7 +50,9 @@ pub(crate) struct Allocation {
     /// One bit per sector: touched since the last [`GlobalMemory::forget_touched`].
     touched: Box<[AtomicU32]>,
     /// The last writers, for race detection.
-    pub writers: Writers,
+    pub writers: Accesses,
+    /// A reader of every granule, for race detection.
+    pub readers: Accesses,
     freed: bool,
     /// Whether the next allocation follows without a gap, and belongs to this one.
     continues: bool,
@@ -73,7 +75,8 @@ impl Allocation {
             words: zeros(words)?,
             initialised: zeros(words.div_ceil(8))?,
             touched: zeros(bytes.div_ceil(SECTOR_BYTES).div_ceil(32))?,
-            writers: Writers::default(),
+            writers: Accesses::default(),
+            readers: Accesses::default(),
             freed: false,
             continues: false,
         })
@@ -82,7 +85,8 @@ impl Allocation {
     /// Makes memory that stores nothing: reads return zeros, and writes are lost.
     fn hollow(base: u64, bytes: u64) -> Self {
         let (words, initialised, touched) = (Box::default(), Box::default(), Box::default());
-        Self { base, bytes, words, initialised, touched, writers: Writers::default(), freed: false, continues: false }
+        let (writers, readers) = Default::default();
+        Self { base, bytes, words, initialised, touched, writers, readers, freed: false, continues: false }
     }
 
     /// Returns whether `bytes` bytes at `address` are inside.
@@ -351,7 +355,10 @@ impl GlobalMemory {
     pub fn count_launch(&self) -> u64 {
         let before = self.launches.fetch_add(1, Relaxed);
         if before > 0 && before.is_multiple_of(LAUNCHES) {
-            self.allocations.iter().for_each(|allocation| allocation.writers.clear());
+            for allocation in &self.allocations {
+                allocation.writers.clear();
+                allocation.readers.clear();
+            }
         }
         before
     }

@@ -1,5 +1,6 @@
 //! Global and shared memory, with the state of every byte.
 
+pub(crate) mod accesses;
 pub(crate) mod flags;
 pub(crate) mod flight;
 pub(crate) mod foreign;
@@ -8,7 +9,6 @@ pub(crate) mod order;
 pub(crate) mod proxies;
 pub(crate) mod races;
 pub(crate) mod shared;
-pub(crate) mod writers;
 
 pub(crate) use global::GlobalMemory;
 pub(crate) use shared::SharedMemory;

@@ -8,6 +8,9 @@
 //! memory model: stores, a fence of GPU scope, a strong access to a flag; then a strong read of the flag, a fence,
 //! loads. Fences are cumulative: they cover what the warp knows from barriers.
 //!
+//! The products of a warpgroup (`wgmma`) read shared memory on their own, until a warp waits for them. Each warpgroup
+//! therefore has a place of its own in the clocks, behind the warps ([`Readers`]).
+//!
 //! A block's barrier after the strong read is no fence, because a plain load may find an old line in L1: GPUs have shown it.
 //! It does order stores, which no machine performs early, and strong loads, which do not look into L1.
 
@@ -15,6 +18,35 @@ use std::sync::Arc;
 
 use super::flags::{Flags, Seen};
 pub(crate) use super::foreign::{END, Foreign, Time, Times};
+
+/// What reads shared memory in a block: its warps, and the products of its warpgroups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Readers {
+    /// The warps of the block.
+    pub warps: u32,
+    /// Whether the kernel has products of warpgroups.
+    pub products: bool,
+}
+
+impl Readers {
+    /// Returns the number of places in a clock.
+    pub fn count(self) -> usize {
+        (self.warps + if self.products { self.warps.div_ceil(GROUP) } else { 0 }) as usize
+    }
+
+    /// Returns the place in a clock of the products of a warp's warpgroup.
+    pub fn products_of(self, warp: u32) -> u32 {
+        self.warps + warp / GROUP
+    }
+
+    /// Returns the first warp of the warpgroup whose products have this place; None for the place of a warp.
+    pub fn group_at(self, place: u32) -> Option<u32> {
+        (place >= self.warps).then(|| (place - self.warps) * GROUP)
+    }
+}
+
+/// Warps of a warpgroup.
+pub(crate) const GROUP: u32 = 4;
 
 /// The relation of a warp to other blocks.
 #[derive(Debug, Clone, Default)]
@@ -102,17 +134,17 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// Makes the clocks of a block of `warps` warps. `talks`: whether blocks may order each other.
-    pub fn new(warps: u32, talks: bool) -> Self {
-        let warps = warps as usize;
+    /// Makes the clocks of a block. `talks`: whether blocks may order each other.
+    pub fn new(readers: Readers, talks: bool) -> Self {
+        let (warps, places) = (readers.warps as usize, readers.count());
         Self {
             block: 0,
             now: 1,
             used: false,
-            clocks: vec![vec![0; warps].into(); warps],
+            clocks: vec![vec![0; places].into(); warps],
             synced: vec![0; warps],
             flags: Times::default(),
-            far: vec![Far { fenced: vec![0; warps].into(), ..Far::default() }; if talks { warps } else { 0 }],
+            far: vec![Far { fenced: vec![0; places].into(), ..Far::default() }; if talks { warps } else { 0 }],
         }
     }
 
@@ -137,7 +169,21 @@ impl Order {
         }
     }
 
-    /// Returns whether what the warp `other` of the block did at `time` is ordered before the warp's next access.
+    /// Ends the reads of a product and returns their time. Those of the next product have a later one.
+    pub fn end_product(&mut self) -> Time {
+        let time = self.now;
+        self.used = true;
+        self.advance();
+        time
+    }
+
+    /// Orders a warp after the products with this place in the clocks, up to a time: it has waited for them.
+    pub fn await_products(&mut self, warp: u32, place: u32, time: Time) {
+        let known = &mut self.clocks[warp as usize][place as usize];
+        *known = time.max(*known);
+    }
+
+    /// Returns whether what the warp `other` of the block (or the products with that place) did at `time` is ordered before the warp's next access.
     #[inline(always)]
     pub fn is_ordered(&self, warp: u32, other: u32, time: Time) -> bool {
         other == warp || time <= self.clocks[warp as usize][other as usize] || time == END

@@ -4,7 +4,9 @@
 //! ordered after one of another lane of its own warp iff the lanes have waited for each other in between: since Volta
 //! the lanes of a warp may run one after the other, although here they run in lock step.
 
-use super::order::{Clock, END, Order, Time};
+use std::ops::Range;
+
+use super::order::{Clock, END, GROUP, Order, Readers, Time};
 use crate::fault::{Access, FaultKind};
 
 /// The lane or lanes that make an access.
@@ -33,30 +35,33 @@ struct Write {
 /// The last accesses to each granule of a block's shared memory, and the order of the block's accesses.
 #[derive(Debug)]
 pub(crate) struct Races {
-    warps: usize,
+    readers: Readers,
+    /// The number of readers.
+    places: usize,
     /// Log2 of the bytes of a granule: the kernel's smallest access, so that neighbouring elements are distinct.
     shift: u32,
     /// The order of the block's accesses.
     pub order: Order,
     writes: Vec<Write>,
-    /// Per granule and warp, the time of the last read and its lane.
+    /// Per granule and reader, the time of the last read and its lane.
     reads: Vec<u32>,
     /// What the block's warps have published at barriers of the cluster.
     cluster: Clock,
 }
 
 impl Races {
-    /// Makes the record for `bytes` of shared memory of a block of `warps` warps. The kernel's smallest access is
-    /// `granule_bytes`. `talks`: whether blocks may order each other.
-    pub fn new(bytes: u32, warps: u32, granule_bytes: u32, talks: bool) -> Self {
+    /// Makes the record for `bytes` of shared memory of a block. The kernel's smallest access is `granule_bytes`.
+    /// `talks`: whether blocks may order each other.
+    pub fn new(bytes: u32, readers: Readers, granule_bytes: u32, talks: bool) -> Self {
         let shift = granule_bytes.trailing_zeros();
         let granules = (bytes.div_ceil(granule_bytes)) as usize;
         Self {
-            warps: warps as usize,
+            readers,
+            places: readers.count(),
             shift,
-            order: Order::new(warps, talks),
+            order: Order::new(readers, talks),
             writes: vec![Write::default(); granules],
-            reads: vec![0; granules * warps as usize],
+            reads: vec![0; granules * readers.count()],
             cluster: Clock::default(),
         }
     }
@@ -102,10 +107,28 @@ impl Races {
         Ok(())
     }
 
+    /// Checks and records the read of `bytes` bytes at `address` by a product, which needs `warps` of one warpgroup to
+    /// be ordered after the last write. It lasts until a warp has waited for the product.
+    pub fn read_by_product(&mut self, warps: Range<u32>, address: u32, bytes: u32) -> Result<(), FaultKind> {
+        let place = self.readers.products_of(warps.start) as usize;
+        for granule in (address >> self.shift)..=((address + bytes - 1) >> self.shift) {
+            for warp in warps.clone() {
+                self.check((warp, APART), Access::Read, granule)?;
+            }
+            self.reads[granule as usize * self.places + place] = self.order.now << LANE_BITS | u32::from(APART);
+        }
+        Ok(())
+    }
+
+    /// Orders a warp after the products of its warpgroup, up to a time: it has waited for them.
+    pub fn await_products(&mut self, warp: u32, time: Time) {
+        self.order.await_products(warp, self.readers.products_of(warp), time);
+    }
+
     /// Records that more lanes of a warp have read what its last read was of.
     pub fn read_by_several(&mut self, warp: u32, address: u32, bytes: u32) {
         for granule in (address >> self.shift)..=((address + bytes - 1) >> self.shift) {
-            let read = &mut self.reads[granule as usize * self.warps + warp as usize];
+            let read = &mut self.reads[granule as usize * self.places + warp as usize];
             *read = *read >> LANE_BITS << LANE_BITS | u32::from(TOGETHER);
         }
     }
@@ -144,8 +167,8 @@ impl Races {
             }
         }
         if access != Access::Read {
-            let from = granule as usize * self.warps;
-            for (other, &read) in self.reads[from..from + self.warps].iter().enumerate() {
+            let from = granule as usize * self.places;
+            for (other, &read) in self.reads[from..from + self.places].iter().enumerate() {
                 let (time, by) = (read >> LANE_BITS, (read & ((1 << LANE_BITS) - 1)) as Lane);
                 if !self.order.is_ordered(warp, other as u32, time) {
                     return Err(self.race(granule, (access, warp), (Access::Read, other as u32)));
@@ -165,6 +188,15 @@ impl Races {
         (access, warp): (Access, u32),
         (other_access, other_warp): (Access, u32),
     ) -> FaultKind {
+        if let Some(first) = self.readers.group_at(other_warp) {
+            let last = (first + GROUP).min(self.readers.warps) - 1;
+            return FaultKind::ProductRace {
+                address: u64::from(granule << self.shift),
+                access,
+                warp,
+                group: [first, last],
+            };
+        }
         FaultKind::Race { address: u64::from(granule << self.shift), access, warp, other_access, other_warp }
     }
 
@@ -183,7 +215,7 @@ impl Races {
         self.order.used = true;
         let time = self.order.now;
         if access == Access::Read {
-            let read = &mut self.reads[granule as usize * self.warps + warp as usize];
+            let read = &mut self.reads[granule as usize * self.places + warp as usize];
             // `ldmatrix` reads its rows for all lanes at once, so no store can come in between.
             let lane = if lane == TOGETHER { APART } else { lane };
             let same = *read >> LANE_BITS == time && (*read & ((1 << LANE_BITS) - 1)) as Lane != lane;

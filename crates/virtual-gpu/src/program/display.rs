@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::visit::{File, Role};
 use super::{
-    AT_EXIT, Address, BulkOp, CONSTANT, Constant, FALSE, Instruction, Kernel, MbarrierOp, Mods, NONE, Op, Round, Slot,
-    TRUE, Ty,
+    AT_EXIT, Address, BulkOp, CONSTANT, Constant, FALSE, Instruction, Kernel, MbarrierOp, Mods, NONE, NotModelled, Op,
+    Round, Slot, TRUE, Ty,
 };
 
 /// Prints the kernel. `r` are slots of the 32-bit file, `w` of the 64-bit file, `p` predicates. Destinations come
@@ -13,6 +13,9 @@ use super::{
 impl fmt::Display for Kernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}: {} r, {} w, {} p", self.name, self.slots32, self.slots64, self.predicates)?;
+        if let Some(NotModelled { line, instruction }) = &self.not_modelled {
+            writeln!(f, "not modelled: {instruction} on line {line}")?;
+        }
         for (index, instruction) in self.instructions.iter().enumerate() {
             writeln!(f, "{index:>4}  {}", self.disassemble(instruction))?;
         }
@@ -175,6 +178,8 @@ fn warp(op: &Op) -> String {
         Op::BranchIndexed { targets, .. } => format!("brx {targets:?}"),
         Op::Exit => "exit".to_owned(),
         Op::Trap => "trap".to_owned(),
+        Op::Assert { .. } => "assert".to_owned(),
+        Op::Print { .. } => "print".to_owned(),
         Op::Nop => "nop".to_owned(),
         Op::Mma(mma) => {
             let (a, b, c) = (name(mma.a_ty), name(mma.b_ty), name(mma.c_ty));

@@ -63,7 +63,7 @@ pub struct Module {
     pub target: String,
     /// Variables in global and constant memory.
     pub globals: Vec<Global>,
-    /// The entry functions, in order.
+    /// The entry functions, in order, with those that cannot be executed ([`Kernel::not_modelled`]).
     pub kernels: Vec<Kernel>,
 }
 
@@ -123,6 +123,30 @@ pub struct Kernel {
     pub required_block: Option<[u32; 3]>,
     /// Exact cluster dimensions (`.reqnctapercluster`), if stated.
     pub required_cluster: Option<[u32; 3]>,
+    /// Where the addresses come from to which it may write in global memory; None if they may be any.
+    pub writes_to: Option<Vec<Origin>>,
+    /// The first instruction that the loader does not know. Such a kernel has no instructions and cannot be launched.
+    pub not_modelled: Option<NotModelled>,
+}
+
+/// Where an address in global memory comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// The eight bytes at this offset of the parameter block.
+    Param(u32),
+    /// The tensor map at this offset of the parameter block.
+    TensorMap(u32),
+    /// A variable of the module: index in [`Module::globals`].
+    Global(u32),
+}
+
+/// An instruction that is not modelled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotModelled {
+    /// Line in the PTX text.
+    pub line: u32,
+    /// The opcode with its modifiers. For a call, the function follows.
+    pub instruction: String,
 }
 
 impl Kernel {
@@ -208,6 +232,9 @@ pub enum BlockSpecial {
     DynamicSharedBytes,
     /// `%total_smem_size`
     TotalSharedBytes,
+    /// A register that is always 0 here: `%envreg{0..31}`, which the driver fills only for launches that are not
+    /// modelled (cooperative ones), and the bounds of the shared memory that the system reserves, of which there is none.
+    Zero,
 }
 
 /// One instruction with its guard and its source line.

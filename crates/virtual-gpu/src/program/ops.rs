@@ -278,6 +278,18 @@ pub enum Op {
     Exit,
     /// `trap`
     Trap,
+    /// A call of `__assertfail`: an assertion has failed. All but `line` are generic addresses of texts.
+    Assert {
+        message: Slot,
+        file: Slot,
+        line: Slot,
+        function: Slot,
+    },
+    /// A call of `vprintf`: `d` gets the number of arguments that the format names; it may be NONE. Nothing is printed.
+    Print {
+        d: Slot,
+        format: Slot,
+    },
     /// A no-op here: `nanosleep`, `prefetch`, `brkpt`, `pmevent`, `griddepcontrol.launch_dependents`, `discard`,
     /// `setmaxnreg`.
     Nop,

@@ -191,6 +191,14 @@ impl Op {
                 visit(p, Predicate, Read);
             }
             Self::WarpSync { members } => visit(members, Narrow, Read),
+            Self::Assert { message, file, line, function } => {
+                [message, file, function].into_iter().for_each(|text| visit(text, Wide, Read));
+                visit(line, Narrow, Read);
+            }
+            Self::Print { d, format } => {
+                visit(d, Narrow, Write);
+                visit(format, Wide, Read);
+            }
             Self::BranchIndexed { index, .. } => visit(index, Narrow, Read),
             Self::Mma(mma) => {
                 let (ab, cd) = (File::of(fragment(mma.a_ty)), File::of(fragment(mma.c_ty)));

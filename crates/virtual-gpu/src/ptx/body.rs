@@ -4,7 +4,7 @@ use super::Problem;
 use super::expression::Cursor;
 use super::lexer::Kind;
 use super::operand::operand;
-use super::syntax::{Statement, Written};
+use super::syntax::{Operand, Statement, Written};
 use super::variables::{declared_type, variable, variable_space};
 
 /// Maximum nesting of `{ }`.
@@ -145,16 +145,37 @@ fn instruction<'a>(cursor: &mut Cursor<'_, 'a>) -> Result<Written<'a>, Problem> 
     Ok(Written { line, guard, opcode, operands })
 }
 
-/// Parses a call. A failed assertion is a trap; no other function can be called here.
+/// Parses a call as an instruction with three operands: the function, its results and its arguments. Which functions can
+/// be called is decided later.
 fn call<'a>(
     cursor: &mut Cursor<'_, 'a>,
     line: u32,
     guard: Option<(&'a str, bool)>,
     opcode: &'a str,
 ) -> Result<Written<'a>, Problem> {
-    if cursor.peek() != Kind::Word("__assertfail") {
-        return Err(Problem::Unsupported(opcode.to_owned()));
+    let results = list(cursor)?;
+    if !results.is_empty() {
+        cursor.expect(b',')?;
     }
+    let function = cursor.word()?;
+    let arguments = if cursor.eat(b',') { list(cursor)? } else { Vec::new() };
+    // The prototype of an indirect call may follow.
     cursor.skip_statement();
-    Ok(Written { line, guard, opcode: "trap", operands: Vec::new() })
+    let operands = vec![Operand::Name(function, 0), Operand::Vector(results), Operand::Vector(arguments)];
+    Ok(Written { line, guard, opcode, operands })
+}
+
+/// Parses `(a, b)`, if it is there.
+fn list<'a>(cursor: &mut Cursor<'_, 'a>) -> Result<Vec<Operand<'a>>, Problem> {
+    let mut operands = Vec::new();
+    if !cursor.eat(b'(') || cursor.eat(b')') {
+        return Ok(operands);
+    }
+    loop {
+        operands.push(operand(cursor)?);
+        if cursor.eat(b')') {
+            return Ok(operands);
+        }
+        cursor.expect(b',')?;
+    }
 }

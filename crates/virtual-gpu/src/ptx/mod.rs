@@ -71,7 +71,8 @@ impl Problem {
 ///
 /// # Errors
 ///
-/// Fails at the first line that the loader does not understand.
+/// Fails at the first line that is wrong. An instruction that the loader does not know is an error only if every kernel
+/// of the text has one. Otherwise the kernel is refused when it is launched ([`crate::program::Kernel::not_modelled`]).
 pub fn load(file: &str, text: &str) -> Result<Module, PtxError> {
     // NVRTC ends its text with a zero byte.
     let text = text.trim_end_matches('\0');

@@ -22,6 +22,8 @@ fn kernel(ops: Vec<Op>) -> Kernel {
         max_threads: None,
         required_block: None,
         required_cluster: None,
+        writes_to: None,
+        not_modelled: None,
     }
 }
 

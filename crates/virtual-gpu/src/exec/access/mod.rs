@@ -3,10 +3,12 @@
 mod banks;
 mod global;
 mod private;
+mod product;
 mod shared;
 
 pub(crate) use banks::count_wavefronts;
 pub(crate) use global::{count as count_global, group};
+pub(crate) use product::read as read_for_product;
 pub(crate) use shared::{
     check as check_shared, check_flight, offsets_of as shared_offsets, out_of_bounds as shared_out_of_bounds,
 };

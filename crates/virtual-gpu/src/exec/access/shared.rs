@@ -229,8 +229,8 @@ pub(crate) fn check(
     let (uninitialised, volatile) =
         (env.run.options.uninitialised, env.semantics.is_strong() && access != Access::Atomic);
     let by = env.lanes;
-    // The products of `wgmma` read at once, other asynchronous accesses are the copies themselves.
-    let watched = env.asynchronous.is_none_or(|asked| asked == Moment::MAX);
+    // Asynchronous accesses are the copies themselves.
+    let watched = env.asynchronous.is_none();
     let memory = &mut env.memories[rank];
     let mut last = None;
     for lane in lanes_of(mask) {

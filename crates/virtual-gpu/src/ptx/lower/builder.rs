@@ -59,6 +59,10 @@ pub(super) struct Lowerer<'a> {
     pub(super) local_bytes: u64,
     /// Bytes of all parameters.
     pub(super) param_bytes: u32,
+    /// The values that are passed to and from calls, by the number of the parameter and the offset in it.
+    pub(super) passed: HashMap<(u32, i64), Register>,
+    /// The number of parameters and results of calls.
+    pub(super) call_params: u32,
 }
 
 impl<'a> Lowerer<'a> {
@@ -81,6 +85,8 @@ impl<'a> Lowerer<'a> {
             dynamic_align: variables.dynamic_align,
             local_bytes: 0,
             param_bytes: 0,
+            passed: HashMap::new(),
+            call_params: 0,
         }
     }
 
@@ -127,7 +133,8 @@ impl<'a> Lowerer<'a> {
         register
     }
 
-    fn new_register(&mut self, ty: Ty) -> Register {
+    /// Makes a register.
+    pub(super) fn new_register(&mut self, ty: Ty) -> Register {
         self.draft.files.push(File::of(ty));
         Register { id: self.draft.files.len() as u32 - 1, ty }
     }

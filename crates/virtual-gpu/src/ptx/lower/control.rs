@@ -33,6 +33,7 @@ impl Lowerer<'_> {
                 self.emit(Op::Exit);
             }
             "trap" => self.emit(Op::Trap),
+            "call" => self.call(opcode, operands)?,
             "brkpt" | "nanosleep" | "pmevent" => {
                 opcode.take_all(&["u32", "mask"]);
                 self.emit(Op::Nop);

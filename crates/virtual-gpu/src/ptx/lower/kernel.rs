@@ -5,7 +5,8 @@ use super::globals::Variables;
 use super::opcode::Opcode;
 use super::registers::allocate;
 use super::symbols::Symbol;
-use crate::program::{Kernel, Op, Param, Space, Ty, flow};
+use super::written::written;
+use crate::program::{Kernel, NotModelled, Op, Param, Space, Ty, flow};
 use crate::ptx::Problem;
 use crate::ptx::syntax::{Entry, Operand, Statement, Variable, Written};
 
@@ -24,6 +25,8 @@ pub(super) fn lower(entry: &Entry<'_>, variables: &Variables<'_>) -> Result<Kern
     lowerer.finish().map_err(place)?;
     let blocks = flow::blocks(&lowerer.draft.instructions);
     flow::reconvergence(&mut lowerer.draft.instructions, &blocks);
+    let [narrow, wide] = &lowerer.constants;
+    let writes_to = written(&lowerer.draft, [&narrow.list, &wide.list]);
     #[cfg(test)]
     let before = lowerer.draft.clone();
     let counts = allocate(&mut lowerer.draft, &blocks).map_err(place)?;
@@ -48,7 +51,24 @@ pub(super) fn lower(entry: &Entry<'_>, variables: &Variables<'_>) -> Result<Kern
         max_threads: entry.max_threads.map(block_threads),
         required_block: entry.required_block,
         required_cluster: entry.required_cluster,
+        writes_to,
+        not_modelled: None,
     })
+}
+
+/// Makes a kernel that cannot be launched, because of an instruction that is not modelled.
+pub(super) fn refused(
+    entry: &Entry<'_>,
+    variables: &Variables<'_>,
+    not_modelled: NotModelled,
+) -> Result<Kernel, (u32, Problem)> {
+    let head = Entry { body: Vec::new(), params: Vec::new(), ..*entry };
+    let mut lowerer = Lowerer::new(variables);
+    lowerer.scopes.open();
+    let params = lowerer.params(&entry.params).map_err(|problem| (entry.line, problem))?;
+    let empty = lower(&head, variables)?;
+    let (param_bytes, not_modelled) = (lowerer.param_bytes, Some(not_modelled));
+    Ok(Kernel { params, param_bytes, instructions: Vec::new(), not_modelled, ..empty })
 }
 
 impl<'a> Lowerer<'a> {
@@ -138,8 +158,10 @@ impl<'a> Lowerer<'a> {
             }
             Space::Shared => Symbol::Shared(reserve(&mut self.shared_bytes, variable.bytes, variable.align)?),
             Space::Local => Symbol::Local(reserve(&mut self.local_bytes, variable.bytes, variable.align)?),
-            // Parameters of a call; the call itself is refused.
-            Space::Param => return Ok(()),
+            Space::Param => {
+                self.call_params += 1;
+                Symbol::OfCall(self.call_params)
+            }
             _ => return Err("a global or constant variable inside a kernel".into()),
         };
         if !variable.initial.is_empty() {

@@ -45,6 +45,9 @@ impl Lowerer<'_> {
         if let Some(offset) = self.parameter(a, space)? {
             return self.ld_param(destinations, ty, offset);
         }
+        if let Some(place) = self.place_in_call(a) {
+            return self.take_result(opcode, destinations, ty, place);
+        }
         let landings = self.landings(destinations, ty)?;
         let slots: Vec<Slot> =
             landings.iter().map(|landing| landing.map_or(NONE, |(_, value, _)| self.operand_of(value))).collect();
@@ -122,10 +125,7 @@ impl Lowerer<'_> {
         let semantics = opcode.semantics();
         let space = opcode.choose(space).unwrap_or(Space::Generic);
         if space == Space::Param {
-            // An argument of a call. Among calls, only failed assertions get here.
-            while opcode.next().is_some() {}
-            self.emit(Op::Nop);
-            return Ok(());
+            return self.pass_argument(opcode, operands);
         }
         let count = opcode.choose(vector).unwrap_or(1);
         let ty = opcode.ty()?;

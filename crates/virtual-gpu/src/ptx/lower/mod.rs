@@ -4,6 +4,7 @@ mod arithmetic;
 mod asynchronous;
 mod builder;
 mod bulk;
+mod call;
 mod compare;
 mod control;
 mod convert;
@@ -19,15 +20,16 @@ mod symbols;
 mod sync;
 mod tensor;
 mod warp;
+mod written;
 
-use crate::program::Module;
+use crate::program::{Kernel, Module, NotModelled};
 use crate::ptx::Problem;
 use crate::ptx::syntax::Source;
 
 /// Lowers a whole text. An error includes its line.
 pub(crate) fn module(file: &str, source: &Source<'_>) -> Result<Module, (u32, Problem)> {
     let variables = globals::layout(source)?;
-    let kernels = source.entries.iter().map(|entry| kernel::lower(entry, &variables)).collect::<Result<_, _>>()?;
+    let kernels = kernels(source, &variables)?;
     Ok(Module {
         file: file.to_owned(),
         // The loader fills this in, because it has the text.
@@ -37,4 +39,24 @@ pub(crate) fn module(file: &str, source: &Source<'_>) -> Result<Module, (u32, Pr
         globals: variables.globals,
         kernels,
     })
+}
+
+/// Lowers the kernels. One with an unknown instruction is refused when it is launched, so that others of the text can
+/// run. If there is no other, the error is returned at once.
+fn kernels(source: &Source<'_>, variables: &globals::Variables<'_>) -> Result<Vec<Kernel>, (u32, Problem)> {
+    let mut kernels = Vec::new();
+    let mut first = None;
+    for entry in &source.entries {
+        kernels.push(match kernel::lower(entry, variables) {
+            Err((line, Problem::Unsupported(instruction))) => {
+                first.get_or_insert_with(|| (line, Problem::Unsupported(instruction.clone())));
+                kernel::refused(entry, variables, NotModelled { line, instruction })?
+            }
+            lowered => lowered?,
+        });
+    }
+    match first {
+        Some(problem) if kernels.iter().all(|kernel| kernel.not_modelled.is_some()) => Err(problem),
+        _ => Ok(kernels),
+    }
 }

@@ -111,6 +111,7 @@ impl Lowerer<'_> {
             Some(Symbol::Local(offset)) => Constant::Local(within(offset)?),
             Some(Symbol::Param(offset)) => Constant::ParamAddress(within(offset)?),
             Some(Symbol::Register(_) | Symbol::Range { .. }) => return Err("a variable expected".into()),
+            Some(Symbol::OfCall(_)) => return Err(Problem::Unsupported(format!("the address of `{name}` of a call"))),
             None if name.starts_with('%') => return Err(undeclared(name)),
             None => return Err(undeclared(name)),
         })
@@ -123,7 +124,7 @@ impl Lowerer<'_> {
             Symbol::Shared(_) | Symbol::ModuleShared(_) | Symbol::DynamicShared => Space::Shared,
             Symbol::Local(_) => Space::Local,
             Symbol::Param(_) => Space::Param,
-            Symbol::Register(_) | Symbol::Range { .. } => return None,
+            Symbol::Register(_) | Symbol::Range { .. } | Symbol::OfCall(_) => return None,
         })
     }
 

@@ -28,8 +28,16 @@ fn scalar(stem: &str) -> Option<BlockSpecial> {
         "gridid" => BlockSpecial::GridId,
         "dynamic_smem_size" => BlockSpecial::DynamicSharedBytes,
         "total_smem_size" => BlockSpecial::TotalSharedBytes,
+        "reserved_smem_offset_begin" | "reserved_smem_offset_end" | "reserved_smem_offset_cap" => BlockSpecial::Zero,
+        _ if is_environment(stem) => BlockSpecial::Zero,
         _ => return None,
     })
+}
+
+/// Returns whether a name is one of `envreg0` to `envreg31`.
+fn is_environment(stem: &str) -> bool {
+    let number = stem.strip_prefix("envreg").filter(|number| number.len() < 3);
+    number.and_then(|number| number.parse::<u8>().ok()).is_some_and(|number| number < 32)
 }
 
 /// Returns the special register with this name that differs between threads or changes over time.
@@ -68,9 +76,6 @@ pub(super) fn is_unknown(name: &str) -> bool {
                     | "is_explicit_cluster"
                     | "aggr_smem_size"
                     | "current_graph_exec"
-                    | "reserved_smem_offset_begin"
-                    | "reserved_smem_offset_end"
-                    | "reserved_smem_offset_cap"
                     | "reserved_smem_offset_"
             ))
 }

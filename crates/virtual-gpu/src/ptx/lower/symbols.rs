@@ -42,6 +42,8 @@ pub(super) enum Symbol {
     Local(u32),
     /// A parameter at this offset.
     Param(u32),
+    /// A parameter or the result of a call, by number.
+    OfCall(u32),
 }
 
 /// Names of one scope. Register ranges have their own map, or `%r` would hide behind `%r<10>`.

@@ -1,7 +1,7 @@
-//! The last writer of every granule of an allocation, to find races between blocks, warps and lanes.
+//! An access to every granule of an allocation, to find races between blocks, warps and lanes: the last write, and a read.
 //!
-//! Only writes are recorded: an unordered pair of a write and a read shows when the write comes first, which random
-//! orders of the blocks bring about. So reads of memory that the launch does not write cost nothing.
+//! Reads are recorded only where the launch may write. Of the readers that nothing orders, the first stays on record: a
+//! later one in another block has the same races, except with the first.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{
@@ -21,9 +21,9 @@ pub(crate) const LAUNCHES: u64 = 511;
 /// The most warps of a launch; accesses of later ones are not recorded.
 const WARPS: u64 = 1 << 24;
 
-/// A write.
+/// A write or a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Written {
+pub(crate) struct Accessed {
     /// Index of the warp in the launch.
     pub warp: u64,
     /// The lane or lanes.
@@ -36,7 +36,7 @@ pub(crate) struct Written {
     pub time: Time,
 }
 
-impl Written {
+impl Accessed {
     fn pack(self, launch: u64) -> u64 {
         let flags = u64::from(self.strong) << 1 | u64::from(self.several);
         launch << 55 | self.warp << 31 | u64::from(self.lane) << 25 | flags << 23 | u64::from(self.time.min(END))
@@ -55,52 +55,52 @@ impl Written {
 
 type Page = OnceLock<Box<[AtomicU64]>>;
 
-/// The writers of an allocation.
+/// Accesses to an allocation: its last writers, or its readers.
 #[derive(Debug, Default)]
-pub(crate) struct Writers {
+pub(crate) struct Accesses {
     pages: OnceLock<Box<[Page]>>,
-    /// The last launch that wrote, and in the low two bits the logarithm of its granules' bytes.
+    /// The last launch with an access, and in the low two bits the logarithm of its granules' bytes.
     last: AtomicU32,
 }
 
-impl Writers {
-    /// Returns whether a launch has written here.
+impl Accesses {
+    /// Returns whether a launch has an access here.
     #[inline(always)]
     pub fn is_of(&self, launch: u64) -> bool {
         u64::from(self.last.load(Relaxed) >> 2) == launch
     }
 
-    /// Returns the logarithm of the bytes of a granule in a launch, if that was the last that wrote.
+    /// Returns the logarithm of the bytes of a granule in a launch, if that was the last with an access.
     pub fn shift_of(&self, launch: u64) -> Option<u32> {
         let last = self.last.load(Relaxed);
         (u64::from(last >> 2) == launch).then_some(last & 3)
     }
 
-    /// Returns the last write of a granule in a launch.
+    /// Returns the access of a granule in a launch.
     #[inline(always)]
-    pub fn get(&self, granule: u64, launch: u64) -> Option<Written> {
+    pub fn get(&self, granule: u64, launch: u64) -> Option<Accessed> {
         let page = self.pages.get()?.get(granule as usize / PAGE)?.get()?;
         let bits = page[granule as usize % PAGE].load(Acquire);
-        (bits >> 55 == launch).then(|| Written::unpack(bits))
+        (bits >> 55 == launch).then(|| Accessed::unpack(bits))
     }
 
-    /// Records a write of a granule of `1 << shift` bytes, after it has happened. The allocation has `bytes` bytes.
+    /// Records an access of a granule of `1 << shift` bytes, after it has happened. The allocation has `bytes` bytes.
     #[inline(always)]
-    pub fn set(&self, (granule, shift): (u64, u32), launch: u64, written: Written, bytes: u64) {
-        if written.warp >= WARPS {
+    pub fn set(&self, (granule, shift): (u64, u32), launch: u64, accessed: Accessed, bytes: u64) {
+        if accessed.warp >= WARPS {
             return;
         }
         let pages = self.pages.get_or_init(|| (0..(bytes as usize).div_ceil(PAGE)).map(|_| Page::new()).collect());
         // The smallest access of another kernel may be smaller.
         let Some(page) = pages.get(granule as usize / PAGE) else { return };
         let page = page.get_or_init(|| (0..PAGE).map(|_| AtomicU64::new(0)).collect());
-        page[granule as usize % PAGE].store(written.pack(launch), Release);
+        page[granule as usize % PAGE].store(accessed.pack(launch), Release);
         if !self.is_of(launch) {
             self.last.store((launch as u32) << 2 | shift, Relaxed);
         }
     }
 
-    /// Forgets all writes.
+    /// Forgets all accesses.
     pub fn clear(&self) {
         self.last.store(0, Relaxed);
         let pages = self.pages.get().into_iter().flatten().filter_map(Page::get);
@@ -113,15 +113,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_write_comes_back_in_its_launch_only() {
-        let writers = Writers::default();
-        let written = Written { warp: WARPS - 1, lane: 33, strong: true, several: false, time: END };
-        writers.set((1500, 2), LAUNCHES, written, 2000);
-        assert_eq!(writers.get(1500, LAUNCHES), Some(written));
-        assert_eq!((writers.get(1500, 1), writers.get(1501, LAUNCHES)), (None, None));
-        assert!(writers.is_of(LAUNCHES));
-        assert_eq!((writers.shift_of(LAUNCHES), writers.shift_of(1)), (Some(2), None));
-        writers.clear();
-        assert_eq!(writers.get(1500, LAUNCHES), None);
+    fn an_access_comes_back_in_its_launch_only() {
+        let accesses = Accesses::default();
+        let accessed = Accessed { warp: WARPS - 1, lane: 33, strong: true, several: false, time: END };
+        accesses.set((1500, 2), LAUNCHES, accessed, 2000);
+        assert_eq!(accesses.get(1500, LAUNCHES), Some(accessed));
+        assert_eq!((accesses.get(1500, 1), accesses.get(1501, LAUNCHES)), (None, None));
+        assert!(accesses.is_of(LAUNCHES));
+        assert_eq!((accesses.shift_of(LAUNCHES), accesses.shift_of(1)), (Some(2), None));
+        accesses.clear();
+        assert_eq!(accesses.get(1500, LAUNCHES), None);
     }
 }
