@@ -24,6 +24,7 @@ mod event;
 mod evidence;
 mod experiments;
 mod explanations;
+mod failed_checks;
 mod finals;
 mod first_looks;
 mod gains;

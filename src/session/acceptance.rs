@@ -3,15 +3,15 @@
 use std::time::Instant;
 
 use super::evaluator::{Evaluator, Setback, SharedSanitizer};
+use super::failed_checks::FailedCheck;
 use super::shelf::{CandidateKernel, Kernel};
 use super::state::SessionState;
-use crate::domain::check::Check;
 use crate::domain::evaluation::Evaluation;
 use crate::domain::op::Dims;
 use crate::domain::variant::{Variant, VariantHash};
 use crate::domain::workload::{Case, Tolerance};
 use crate::runner::inputs;
-use crate::runner::messages::{AcceptancePart, AcceptanceRequest, PlannedCase};
+use crate::runner::messages::{AcceptanceRequest, PlannedCase};
 use crate::runner::planning;
 use crate::runner::sanitizer::{Sanitized, Subject};
 
@@ -23,21 +23,12 @@ const ERROR_MARGIN: f64 = 1.25;
 /// The number of hidden shapes for a source that has passed the acceptance checks on another case.
 const HIDDEN_OF_KNOWN: usize = 2;
 
-/// Acceptance checks that a variant has failed. Others of its family meet them, too: a fault that shows on some inputs only
-/// would otherwise be found in one variant, and missed in the next.
-#[derive(Debug, Clone)]
-pub(super) struct FailedCheck {
-    /// What the shapes and inputs were drawn from.
-    draw: String,
-    part: AcceptancePart,
-}
-
 impl Evaluator {
     /// Runs the acceptance checks of a variant on a case on the device: first those that another variant of the family has
     /// failed, then new ones.
     pub async fn accept(&mut self, state: &SessionState, challenger: &CandidateKernel) -> Result<(), Setback> {
-        let of = (challenger.kernel.variant.family.clone(), challenger.case().to_string());
-        if let Some(FailedCheck { draw, part }) = self.failed.get(&of).cloned() {
+        let of = (challenger.kernel.variant.family.as_str(), challenger.case());
+        if let Some(FailedCheck { draw, part }) = self.failed.of(of.0, of.1).cloned() {
             let again = AcceptanceRequest { only: Some(part), ..request(state, challenger, &draw)? };
             let begun = Instant::now();
             let accepted = self.worker.accept(again).await;
@@ -46,14 +37,13 @@ impl Evaluator {
         }
         let draw = state.meter().finished().to_string();
         let accepted = self.accept_drawn(state, challenger, &draw).await;
-        if let Err(Setback::Variant(outcome)) = &accepted
-            && let Some(part) = part_of(outcome.check())
-        {
-            self.failed.insert(of, FailedCheck { draw, part });
+        if let Err(Setback::Variant(outcome)) = &accepted {
+            self.failed.note(of, draw, outcome);
         }
         accepted
     }
 
+    /// Runs them on shapes and inputs that are drawn from a word.
     async fn accept_drawn(
         &mut self,
         state: &SessionState,
@@ -121,15 +111,6 @@ impl Evaluator {
             }
         }
         Ok(())
-    }
-}
-
-/// Returns the part of the acceptance checks to which a check belongs, if it can be run alone.
-fn part_of(check: Option<Check>) -> Option<AcceptancePart> {
-    match check? {
-        Check::Hidden => Some(AcceptancePart::Hidden),
-        Check::Probe => Some(AcceptancePart::Probes),
-        _ => None,
     }
 }
 

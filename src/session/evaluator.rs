@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use tokio::sync::Mutex;
 
-use super::acceptance::FailedCheck;
 use super::case_state::Candidate;
 use super::decide::Confirming;
 use super::duplicates::Duplicates;
+use super::failed_checks::FailedChecks;
 use super::first_looks::FirstLooks;
 use super::pipeline::{Assessed, Compiled};
 use super::shelf::{CandidateKernel, Kernel, Shelf};
@@ -54,8 +54,8 @@ pub(super) struct Evaluator {
     pub duplicates: Duplicates,
     /// The shapes on which each source has passed the acceptance checks.
     pub proven: HashMap<VariantHash, Vec<Dims>>,
-    /// The last acceptance checks that a variant of a family has failed on a case.
-    pub failed: HashMap<(String, String), FailedCheck>,
+    /// What variants have failed when they were about to win.
+    pub failed: FailedChecks,
     /// The sources and cases that passed them before the baselines were known, and have yet to be compared.
     accepted_early: HashSet<(VariantHash, String)>,
     pub monitor: Option<Monitor>,
@@ -122,7 +122,7 @@ impl Evaluator {
             first_looks,
             duplicates: Duplicates::default(),
             proven: HashMap::new(),
-            failed: HashMap::new(),
+            failed: FailedChecks::default(),
             accepted_early: HashSet::new(),
             monitor,
             baseline: None,

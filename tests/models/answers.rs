@@ -70,6 +70,12 @@ fn a_plan_is_told_what_was_measured_of_earlier_proposals_and_why_the_fastest_is_
     for &api in apis() {
         let plans = vec![plan("edits", json!({})), plan("edits", json!({ "claim": "A second idea." }))];
         let scenario = Scenario::new(api, script(plans, vec![code("edits", one_pass())]), "");
+        // What the search tries between two plans.
+        let (manifest, source) = family();
+        let manifest =
+            manifest.replace("[8, 16, 32]", "[2, 4, 8, 16, 32]").replace("name = \"plain\"", "name = \"wide\"");
+        scenario.sandbox.write("templates/kernels/wide/family.toml", &manifest);
+        scenario.sandbox.write("templates/kernels/wide/kernel.cu.tera", &source);
         let ended = scenario.ends_well(&["--iterations", "9"]);
         let own = ended.iterations.iter().find(|one| one["origin"] == "model").unwrap();
         let requests = scenario.server.requests();
