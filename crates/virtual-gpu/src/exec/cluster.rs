@@ -10,7 +10,7 @@ use super::shuffle::Shuffle;
 use super::step::Pause;
 use super::tally::Tally;
 use super::warp::Warp;
-use super::wgmma::Warpgroup;
+use super::warpgroup::Warpgroup;
 use super::{complete, constants};
 use crate::fault::{Fault, FaultKind};
 use crate::memory::SharedMemory;

@@ -9,7 +9,7 @@ use super::run::Run;
 use super::tally::Tally;
 use super::transfer::Transfer;
 use super::warp::Warp;
-use super::wgmma::Warpgroup;
+use super::warpgroup::Warpgroup;
 use crate::memory::SharedMemory;
 use crate::memory::order::{Clock, Time};
 use crate::memory::proxies::Moment;

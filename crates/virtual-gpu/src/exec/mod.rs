@@ -38,6 +38,7 @@ mod tile;
 mod transfer;
 mod warp;
 mod warp_ops;
+mod warpgroup;
 mod wgmma;
 
 use std::sync::Arc;

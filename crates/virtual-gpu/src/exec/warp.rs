@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::lanes::{ALL, LANES, W32, W64};
-use super::wgmma::Products;
+use super::warpgroup::Products;
 use crate::program::{AT_EXIT, CONSTANT, Kernel, Slot, TRUE};
 
 /// Lanes that wait at a place to run or to be joined.

@@ -8,7 +8,6 @@
 //! only finds the operands in shared memory (PTX ISA 9.7.15.5.1, the layouts) and distributes them as that
 //! instruction's fragments. Every row of A and column of B has 32 bytes of K, eight words.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::access;
@@ -17,75 +16,17 @@ use super::lane_fault::{LaneFault, Step};
 use super::lanes::{LANES, W32};
 use super::matrix::{fp8_kinds, whole_warp};
 use super::warp::Warp;
+use super::warpgroup::{Issued, Product, Warpgroup, Words};
 use crate::fault::FaultKind;
-use crate::memory::order::{GROUP, Time};
+use crate::memory::order::GROUP;
 use crate::numeric::{self as num, Lanes};
 use crate::program::{NONE, Ty, Wgmma};
 
-/// Words of K in a row of A or a column of B.
-type Words = [u32; 8];
-
-/// What a warp has issued of a product.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Issued {
-    /// The instruction.
-    pc: u32,
-    /// The descriptor of A; None if it is in registers.
-    a: Option<u64>,
-    /// The descriptor of B.
-    b: u64,
-}
-
-impl Issued {
-    fn new(warp: &Warp, env: &Env<'_>, wgmma: &Wgmma) -> Self {
-        let descriptor = |slot| env.get64(warp, slot).0[0];
-        let a = (wgmma.a_desc != NONE).then(|| descriptor(wgmma.a_desc));
-        Self { pc: warp.pc, a, b: descriptor(wgmma.b_desc) }
-    }
-}
-
-/// The operands of a product that come from shared memory.
-#[derive(Debug, Default)]
-struct Product {
-    /// The 64 rows of A; empty if they are in registers.
-    a: Vec<Words>,
-    /// The columns of B.
-    b: Vec<Words>,
-    /// When they were read, in the order of the block; 0 without race detection.
-    time: Time,
-}
-
-/// Four warps that multiply together.
-#[derive(Debug, Default)]
-pub(crate) struct Warpgroup {
-    /// Per warp, what it has issued of the next product.
-    issued: [Option<Issued>; GROUP as usize],
-    /// Per warp, whether it has yet to take its part of `product`.
-    takes: [bool; GROUP as usize],
-    /// The last product.
-    product: Product,
-}
-
-/// The products that a warp has issued and not waited for: times at which they read shared memory.
-#[derive(Debug, Default)]
-pub(crate) struct Products {
-    /// That of the last product.
-    last: Time,
-    /// Those of the last product of each committed group, oldest first.
-    groups: VecDeque<Time>,
-}
-
-impl Products {
-    /// `wgmma.commit_group`: makes a group of the products since the last one.
-    pub fn commit(&mut self) {
-        self.groups.push_back(self.last);
-    }
-
-    /// Waits for all but the newest `groups` groups. Returns the time of the last product among them, if any.
-    fn wait(&mut self, groups: usize) -> Option<Time> {
-        let ended = self.groups.len().saturating_sub(groups);
-        self.groups.drain(..ended).next_back()
-    }
+/// Returns what a warp is about to issue.
+fn issued(warp: &Warp, env: &Env<'_>, wgmma: &Wgmma) -> Issued {
+    let descriptor = |slot| env.get64(warp, slot).0[0];
+    let a = (wgmma.a_desc != NONE).then(|| descriptor(wgmma.a_desc));
+    Issued { pc: warp.pc, a, b: descriptor(wgmma.b_desc) }
 }
 
 /// A matrix in shared memory, as described by its descriptor (PTX ISA 9.7.15.5.1.2).
@@ -172,7 +113,7 @@ pub(crate) fn issue(warp: &mut Warp, env: &mut Env<'_>, wgmma: &Wgmma, mask: u32
     let (group, member) = ((warp.index / GROUP) as usize, (warp.index % GROUP) as usize);
     let rank = env.rank;
     if !env.warpgroups[rank][group].takes[member] {
-        let here = Issued::new(warp, env, wgmma);
+        let here = issued(warp, env, wgmma);
         env.warpgroups[rank][group].issued[member] = Some(here);
         if !everyone_issued(env, group, member)? {
             return Ok(false);
