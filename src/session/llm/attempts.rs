@@ -106,16 +106,19 @@ fn tried<'a>(history: &'a History, family: &str, case: &str) -> Vec<(f64, &'a Fi
     tried
 }
 
+/// The parameters of a configuration but one, in order.
+type Rest<'a> = Vec<(&'a String, i64)>;
+
 /// Returns the effects of changes of one parameter that several pairs of configurations show, the largest first.
 fn effects(tried: &[(f64, &Finished)]) -> Vec<String> {
     let mut ratios: BTreeMap<(&str, i64, i64), Vec<f64>> = BTreeMap::new();
     let names: HashSet<&String> = tried.iter().flat_map(|(_, one)| one.params.keys()).collect();
     for name in names {
         // The configurations that are alike but for this parameter.
-        let mut alike: BTreeMap<Vec<(&String, i64)>, Vec<(i64, f64)>> = BTreeMap::new();
+        let mut alike: BTreeMap<Rest<'_>, Vec<(i64, f64)>> = BTreeMap::new();
         for (ns, one) in tried {
             let Some(value) = one.params.get(name) else { continue };
-            let mut rest: Vec<(&String, i64)> =
+            let mut rest: Rest<'_> =
                 one.params.iter().filter(|(other, _)| *other != name).map(|(other, value)| (other, *value)).collect();
             rest.sort();
             alike.entry(rest).or_default().push((*value, *ns));
