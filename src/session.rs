@@ -26,6 +26,7 @@ mod experiments;
 mod explanations;
 mod failed_checks;
 mod finals;
+mod findings;
 mod first_looks;
 mod gains;
 mod iteration;

@@ -11,18 +11,15 @@ use anyhow::Context;
 use tokio::task::JoinHandle;
 
 use super::Session;
+use super::findings::{self, Evidence};
 use super::setup::SessionSetup;
 use super::shelf::{Kernel, Loader};
-use super::state::SessionState;
-use crate::agent::diagnosis::{self, Point};
-use crate::domain::family::Family;
-use crate::domain::finding::{EvidenceSource, Finding};
+use crate::domain::finding::Finding;
 use crate::domain::floor::floor_ns;
-use crate::domain::history::{CaseTime, Finished};
+use crate::domain::history::Finished;
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::journal::{Begun, Concluded};
 use crate::domain::origin::{Origin, Purpose};
-use crate::domain::profile::Profile;
 use crate::domain::variant::VariantHash;
 use crate::domain::verdict::Verdict;
 use crate::runner::explainer::{Explained, Explainer};
@@ -299,7 +296,12 @@ impl Session<'_> {
                     let recorded = self.store.explain(*iteration, case, &profile).await;
                     recorded.context("Failed to record an explanation")?;
                     if role.rank() == 0 {
-                        let findings = findings(&self.state, &setup, *iteration, &kernel, &profile);
+                        let evidence = Evidence {
+                            plan: &kernel.1.plan,
+                            kernels: &kernel.0.artifact.kernels,
+                            profile: Some(&profile),
+                        };
+                        let findings = findings::of_variant(&self.state, *iteration, &kernel.1.case, evidence);
                         if *role == Role::Initial {
                             let factor = self.distance_to_floor(*iteration, case).unwrap_or(0.0);
                             self.explanations.learn_of_initial(factor, &findings);
@@ -345,54 +347,4 @@ async fn explain(
     let explained = explainer.explain(subject, setup.options.measuring, seed).await;
     let explained = explained.context("Failed to explain a time")?;
     Ok(((kernel, request), explained))
-}
-
-/// Applies the rules to an explained variant. Nothing is found if the variant was disqualified meanwhile.
-fn findings(
-    state: &SessionState,
-    setup: &SessionSetup,
-    iteration: IterationId,
-    (kernel, request): &CandidateRequest,
-    profile: &Profile,
-) -> Vec<Finding> {
-    let (history, case) = (state.history(), &request.case);
-    let finished = history.iteration(iteration);
-    let time_ns = finished.and_then(|finished| finished.time_ns(&case.name));
-    let (Some(time_ns), Ok(family)) = (time_ns, setup.family(&kernel.variant.family)) else { return Vec::new() };
-    let searched = |family: &&Family| setup.is_searched(&family.name) && family.fits(&setup.workload, &setup.device);
-    let families: Vec<&Family> = setup.families.iter().filter(searched).collect();
-    let fast: Vec<String> = history.leaders(&case.name, usize::MAX).iter().map(|(one, _)| one.family.clone()).collect();
-    diagnosis::findings(&diagnosis::Subject {
-        iteration: Some(iteration),
-        family: &family.name,
-        configuration: Some((family, &kernel.variant.params)),
-        workload: &setup.workload,
-        case,
-        device: &setup.device,
-        time_ns,
-        plan: &request.plan,
-        kernels: &kernel.artifact.kernels,
-        profile: Some(profile),
-        counters: None,
-        ablations: history.ablations_of(&kernel.variant.hash, &case.name),
-        scaling: &scaling(state, setup, &kernel.variant.hash, &case.name),
-        trials: &history.trials(&case.name),
-        families: &families,
-        fast: &fast,
-    })
-}
-
-/// Returns the times of the same variant on the other cases.
-fn scaling(state: &SessionState, setup: &SessionSetup, hash: &VariantHash, case: &CaseName) -> Vec<Point> {
-    let times = state.history().times_of(hash).map(|(_, time)| time);
-    let others = times.filter(|time| time.case != *case);
-    let point = |time: &CaseTime| {
-        let case = setup.workload.case(&time.case).ok()?;
-        let (name, dims) = (case.name.to_string(), case.dims.clone());
-        Some(Point { case: name, dims, time_ns: time.median_ns, ctas: time.ctas, source: EvidenceSource::Times })
-    };
-    let mut points: Vec<Point> = others.filter_map(point).collect();
-    points.sort_by(|a, b| a.case.cmp(&b.case));
-    points.dedup_by(|a, b| a.case == b.case);
-    points
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::attempts;
 use crate::agent::SearchContext;
-use crate::agent::diagnosis::{self, Diagnosis, Subject};
+use crate::agent::diagnosis::Diagnosis;
 use crate::agent::llm::prompt::{self, Ask, Prompt, Section, Task, block};
 use crate::domain::approach::{Approach, Form};
 use crate::domain::call_record::CallSubject;
@@ -14,6 +14,7 @@ use crate::domain::finding::Finding;
 use crate::domain::floor::Floor;
 use crate::domain::ids::CaseName;
 use crate::domain::variant::show_params;
+use crate::session::findings::{self, Evidence};
 use crate::session::state::SessionState;
 
 /// The findings of each case that a prompt tells.
@@ -177,38 +178,22 @@ impl Material<'_> {
         (!text.is_empty()).then(|| Section { title, text: block("findings", &text) })
     }
 
-    /// Applies the rules to the fastest variant of a case, by what its own run has counted. On a virtual device, nothing else
-    /// explains it.
+    /// Returns the findings about the fastest variant of a case, by what its own run has counted. On a virtual device, nothing
+    /// else explains it.
     fn findings(&self, case: &str) -> Vec<Finding> {
-        let history = self.state.history();
-        let (Some((fastest, time_ns)), Ok(case)) = (history.fastest(case), self.context.workload.case(case)) else {
+        let (Some((fastest, _)), Ok(case)) = (self.state.history().fastest(case), self.context.workload.case(case))
+        else {
             return Vec::new();
         };
-        let families: Vec<&Family> = self.context.all.iter().collect();
-        let Some(&family) = families.iter().find(|family| family.name == fastest.family) else { return Vec::new() };
         let (workload, device) = (self.context.workload, self.context.device);
-        let Ok(plan) = family.plan(&fastest.params, case, workload.op, workload.dtype, device) else {
-            return Vec::new();
-        };
+        let plan = self
+            .context
+            .family(&fastest.family)
+            .map(|family| family.plan(&fastest.params, case, workload.op, workload.dtype, device));
+        let Some(Ok(plan)) = plan else { return Vec::new() };
         let time = fastest.times.iter().find(|time| time.case == case.name);
-        diagnosis::findings(&Subject {
-            iteration: Some(fastest.iteration),
-            family: &family.name,
-            configuration: Some((family, &fastest.params)),
-            workload,
-            case,
-            device,
-            time_ns,
-            plan: &plan,
-            kernels: &[],
-            profile: time.and_then(|time| time.profile.as_ref()),
-            counters: history.counters_of(&fastest.hash, &case.name),
-            ablations: history.ablations_of(&fastest.hash, &case.name),
-            scaling: &[],
-            trials: &history.trials(&case.name),
-            families: &families,
-            fast: &[],
-        })
+        let profile = time.and_then(|time| time.profile.as_ref());
+        findings::of_variant(self.state, fastest.iteration, case, Evidence { plan: &plan, kernels: &[], profile })
     }
 
     /// What models proposed, with the prediction and the outcome.
