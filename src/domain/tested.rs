@@ -193,7 +193,7 @@ fn of_others(
 }
 
 /// Returns all pairs of trials that differ in one parameter, both ways round.
-fn pairs<'t, 'a>(trials: &[&'t Trial<'a>]) -> Vec<(&'t Trial<'a>, &'t Trial<'a>, Change)> {
+pub fn pairs<'t, 'a>(trials: &[&'t Trial<'a>]) -> Vec<(&'t Trial<'a>, &'t Trial<'a>, Change)> {
     let mut alike: HashMap<(&str, u64), Vec<&'t Trial<'a>>> = HashMap::new();
     for one in trials {
         for (parameter, _) in one.params {

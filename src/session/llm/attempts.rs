@@ -1,14 +1,15 @@
 //! Tables of what was tried, for prompts: what models proposed and what became of it, and the fastest configurations of each
 //! family with the effects of its parameters. Pure.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::domain::family::Family;
 use crate::domain::history::{CaseTime, Finished, History};
 use crate::domain::ids::CaseName;
-use crate::domain::origin::{Origin, Purpose};
+use crate::domain::origin::{Change, Origin, Purpose};
 use crate::domain::refuted::ln_speedup;
+use crate::domain::tested::{Trial, pairs};
 use crate::domain::variant::show_params;
 
 /// The latest proposals that a prompt tells.
@@ -78,14 +79,16 @@ fn parts(time: &CaseTime) -> String {
 pub(super) fn fastest(history: &History, families: &[&Family], cases: &[&CaseName]) -> String {
     let mut text = String::new();
     for case in cases {
+        let trials = history.trials(case);
         for family in families {
-            let tried = tried(history, &family.name, case);
+            let mut tried: Vec<&Trial<'_>> = trials.iter().filter(|one| one.family == family.name).collect();
             if tried.is_empty() {
                 continue;
             }
+            tried.sort_by(|a, b| a.ns.total_cmp(&b.ns));
             let _ = writeln!(text, "- {case}, `{}`, {} configurations timed:", family.name, tried.len());
-            for (ns, one) in tried.iter().take(CONFIGURATIONS) {
-                let _ = writeln!(text, "  - {:.3} us: {}", ns / 1e3, show_params(&one.params));
+            for one in tried.iter().take(CONFIGURATIONS) {
+                let _ = writeln!(text, "  - {:.3} us: {}", one.ns / 1e3, show_params(one.params));
             }
             let effects = effects(&tried);
             if !effects.is_empty() {
@@ -96,52 +99,22 @@ pub(super) fn fastest(history: &History, families: &[&Family], cases: &[&CaseNam
     text
 }
 
-/// Returns a family's configurations that were timed on a case, the fastest first, each once.
-fn tried<'a>(history: &'a History, family: &str, case: &str) -> Vec<(f64, &'a Finished)> {
-    let of_family = history.finished.iter().filter(|one| one.family == *family);
-    let mut tried: Vec<(f64, &Finished)> = of_family.filter_map(|one| Some((one.time_ns(case)?, one))).collect();
-    tried.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let mut seen = HashSet::new();
-    tried.retain(|(_, one)| seen.insert(&one.hash));
-    tried
-}
-
-/// The parameters of a configuration but one, in order.
-type Rest<'a> = Vec<(&'a String, i64)>;
-
 /// Returns the effects of changes of one parameter that several pairs of configurations show, the largest first.
-fn effects(tried: &[(f64, &Finished)]) -> Vec<String> {
-    let mut ratios: BTreeMap<(&str, i64, i64), Vec<f64>> = BTreeMap::new();
-    let names: HashSet<&String> = tried.iter().flat_map(|(_, one)| one.params.keys()).collect();
-    for name in names {
-        // The configurations that are alike but for this parameter.
-        let mut alike: BTreeMap<Rest<'_>, Vec<(i64, f64)>> = BTreeMap::new();
-        for (ns, one) in tried {
-            let Some(value) = one.params.get(name) else { continue };
-            let mut rest: Rest<'_> =
-                one.params.iter().filter(|(other, _)| *other != name).map(|(other, value)| (other, *value)).collect();
-            rest.sort();
-            alike.entry(rest).or_default().push((*value, *ns));
-        }
-        for values in alike.values_mut() {
-            values.sort_by_key(|(value, _)| *value);
-            for (place, (from, from_ns)) in values.iter().enumerate() {
-                for (to, to_ns) in &values[place + 1..] {
-                    ratios.entry((name, *from, *to)).or_default().push(from_ns / to_ns);
-                }
-            }
+fn effects(tried: &[&Trial<'_>]) -> Vec<String> {
+    let mut speedups: BTreeMap<(String, i64, i64), Vec<f64>> = BTreeMap::new();
+    for (before, after, Change { parameter, from, to }) in pairs(tried) {
+        if from < to {
+            speedups.entry((parameter, from, to)).or_default().push(before.ns / after.ns);
         }
     }
-    let mut effects: Vec<(f64, String)> = ratios
-        .into_iter()
-        .filter(|(_, ratios)| ratios.len() >= MIN_PAIRS)
-        .map(|((name, from, to), mut ratios)| {
-            ratios.sort_by(f64::total_cmp);
-            let median = ratios[ratios.len() / 2];
-            (median.ln().abs(), format!("{name} {from} to {to} {median:.2}x (n = {})", ratios.len()))
-        })
-        .collect();
-    effects.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    speedups.retain(|_, all| all.len() >= MIN_PAIRS);
+    let of_change = |((parameter, from, to), mut all): ((String, i64, i64), Vec<f64>)| {
+        all.sort_by(f64::total_cmp);
+        let median = all[all.len() / 2];
+        (median.ln().abs(), format!("{parameter} {from} to {to} {median:.2}x (n = {})", all.len()))
+    };
+    let mut effects: Vec<(f64, String)> = speedups.into_iter().map(of_change).collect();
+    effects.sort_by(|a, b| b.0.total_cmp(&a.0));
     effects.into_iter().take(EFFECTS).map(|(_, text)| text).collect()
 }
 
@@ -149,22 +122,25 @@ fn effects(tried: &[(f64, &Finished)]) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::domain::ids::IterationId;
-    use crate::domain::variant::{Params, VariantHash};
+    use crate::domain::variant::Params;
     use crate::session::synthetic::{CASES, Told, setup};
 
     #[test]
     fn effects_come_from_pairs_that_differ_in_one_parameter() {
-        let mut told = Told::new(setup());
-        told.screened(0, Purpose::Initial, [100, 100]);
-        let one = told.state.history().finished[0].clone();
-        let of = |number: i64, tile: i64, pad: i64| Finished {
-            iteration: IterationId(number),
-            hash: VariantHash::of(&number.to_string()),
-            params: Params::from_iter([("TILE".to_owned(), tile), ("PAD".to_owned(), pad)]),
-            ..one.clone()
+        let params = |tile, pad| Params::from_iter([("TILE".to_owned(), tile), ("PAD".to_owned(), pad)]);
+        let timed = [(8.0, 16, 0), (4.0, 32, 0), (6.0, 16, 1), (3.0, 32, 1), (1.0, 64, 2)];
+        let all = timed.map(|(ns, tile, pad)| (ns, params(tile, pad)));
+        let trial = |(ns, params)| Trial {
+            iteration: IterationId(1),
+            family: "f",
+            params,
+            ns,
+            ctas: None,
+            profile: None,
+            remedy: None,
         };
-        let all = [of(1, 16, 0), of(2, 32, 0), of(3, 16, 1), of(4, 32, 1), of(5, 64, 2)];
-        let tried: Vec<(f64, &Finished)> = [8.0, 4.0, 6.0, 3.0, 1.0].into_iter().zip(&all).collect();
+        let trials: Vec<Trial<'_>> = all.iter().map(|(ns, params)| trial((*ns, params))).collect();
+        let tried: Vec<&Trial<'_>> = trials.iter().collect();
         assert_eq!(effects(&tried), ["TILE 16 to 32 2.00x (n = 2)", "PAD 0 to 1 1.33x (n = 2)"]);
     }
 
