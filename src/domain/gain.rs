@@ -5,6 +5,9 @@ use serde::Serialize;
 use super::ids::{CaseName, IterationId};
 use super::record::BaselineKind;
 
+/// The gain below which a variant is slower than the committed winner, beyond the noise of two runs.
+pub const SLOWER: f64 = 0.97;
+
 /// What a session has gained on a case so far. All times are medians in microseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CaseGain {

@@ -6,14 +6,11 @@
 use super::case_state::{Candidate, CaseState};
 use super::state::SessionState;
 use crate::domain::comparison::{Comparison, Participant, Role, paired_ratio};
-use crate::domain::gain::{CaseGain, GainResult};
+use crate::domain::gain::{CaseGain, GainResult, SLOWER};
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::record::{Baseline, BaselineKind};
 use crate::domain::statistics::Ratio;
 use crate::domain::variant::VariantHash;
-
-/// The gain below which a variant is slower than the committed winner, and not as fast within the noise of two runs.
-const SLOWER: f64 = 0.97;
 
 /// The best variant of a case, with the comparison that gave its time.
 struct Best<'a> {
@@ -89,16 +86,19 @@ impl SessionState {
             },
         };
         let is_slower = is_new && gain.is_some_and(|gain| gain.estimate < SLOWER);
-        case.before.as_ref().filter(|_| is_slower).map_or(known.clone(), |before| CaseGain {
-            now_us: Some(before.ns / 1e3),
-            iteration: Some(before.iteration),
-            gain: None,
-            gain_ci: None,
-            over_baseline: None,
-            over_baseline_ci: None,
-            result: GainResult::NotConfirmed,
-            ..known
-        })
+        match &case.before {
+            Some(before) if is_slower => CaseGain {
+                now_us: Some(before.ns / 1e3),
+                iteration: Some(before.iteration),
+                gain: None,
+                gain_ci: None,
+                over_baseline: None,
+                over_baseline_ci: None,
+                result: GainResult::NotConfirmed,
+                ..known
+            },
+            _ => known,
+        }
     }
 
     /// Returns the baseline in the comparison that gave the best variant's time.

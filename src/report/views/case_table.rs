@@ -4,6 +4,7 @@ use super::format::{NOTHING, percent, times, us};
 use super::table::Table;
 use super::words;
 use crate::domain::device::TimeSource;
+use crate::domain::gain::SLOWER;
 use crate::report::contract::{Case, Ratio, Report};
 
 /// The most rows of the Markdown table. More would hide what the report says.
@@ -39,9 +40,6 @@ fn headings(report: &Report) -> [&'static str; 8] {
     };
     ["Case", ">Before, us", ">Now", ">Gain (95%)", baseline, over, ">Of floor", "Limited by"]
 }
-
-/// The gain below which a confirmed variant is slower than a committed winner that was only screened.
-const SLOWER: f64 = 0.97;
 
 /// Returns the time of the committed winner, if it was only screened and nothing that was confirmed is as fast.
 fn unconfirmed_us(case: &Case) -> Option<f64> {
