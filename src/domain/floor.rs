@@ -124,13 +124,14 @@ pub fn limits(
 /// Where whole numbers may be indices, as of a gather, they may choose what is read of the other inputs: at most as much as the
 /// outputs have.
 fn needed_bytes(tensor: &TensorSpec, all: &[TensorSpec]) -> f64 {
-    let is_index = |other: &&TensorSpec| other.role.is_read() && other.dtype.is_integer() && other.dtype != Dtype::Bool;
+    let is_index = |other: &TensorSpec| other.role.is_read() && other.dtype.is_integer() && other.dtype != Dtype::Bool;
+    let may_be_chosen = tensor.role == TensorRole::Input && !tensor.dtype.is_integer() && all.iter().any(is_index);
+    if !may_be_chosen {
+        return tensor.bytes() as f64;
+    }
     let written = all.iter().filter(|other| other.role.is_written());
     let written_elements: usize = written.map(TensorSpec::elements).sum();
-    match tensor.role == TensorRole::Input && !tensor.dtype.is_integer() && all.iter().any(|other| is_index(&other)) {
-        true => (tensor.elements().min(written_elements) * tensor.dtype.bytes()) as f64,
-        false => tensor.bytes() as f64,
-    }
+    (tensor.elements().min(written_elements) * tensor.dtype.bytes()) as f64
 }
 
 /// Returns the time in nanoseconds that a case's transfers take at least, from memory or from L2.
