@@ -61,7 +61,7 @@ fn a_kernel_that_is_not_modelled_is_refused_when_it_is_launched() {
     let refused: Vec<&str> =
         module.kernels.iter().filter(|it| it.not_modelled.is_some()).map(|it| it.name.as_str()).collect();
     assert_eq!(refused, ["keep", "call"]);
-    // Its parameters are known, as whoever packs the arguments needs them.
+    // A caller needs its parameters to pack the arguments.
     assert_eq!(module.kernel("keep").map(|kernel| (kernel.params.len(), kernel.param_bytes)), Some((1, 8)));
 }
 

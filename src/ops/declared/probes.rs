@@ -105,8 +105,8 @@ fn subnormal(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> P
     })
 }
 
-/// A few elements of an input are infinite. Many ops have an end of a row, of a window or of a tile where a kernel may multiply a
-/// number that is not part of the sum by zero, so the elements often lie at such places.
+/// A few elements of an input are infinite, often at the end of a row, a window or a tile, where a kernel may multiply a number
+/// that is not part of the sum by zero.
 fn infinite(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
     let mut rng = SmallRng::seed_from_u64(seed);
     let largest = (0..inputs.len()).max_by_key(|at| inputs[*at].len());

@@ -39,7 +39,7 @@ impl Peers {
     }
 }
 
-/// Answers questions until nobody can ask. `read` returns a table of the system.
+/// Answers questions until all senders are gone. `read` reads a file such as /proc/net/tcp.
 fn answer_all(questions: &Receiver<Question>, mut read: impl FnMut(&str) -> Option<String>) {
     let this_user = rustix::process::getuid().as_raw();
     while let Ok(first) = questions.recv() {
@@ -54,7 +54,7 @@ fn answer_all(questions: &Receiver<Question>, mut read: impl FnMut(&str) -> Opti
             let owners = text.as_deref().map(owners);
             for Question { client, service, answer } in waiting {
                 let of = |owners: &HashMap<_, _>| owners.get(&(&*hex(client), &*hex(service))).copied();
-                // Whoever asked may be gone.
+                // The client may be gone.
                 let _ = answer.send(owners.as_ref().is_none_or(|owners| of(owners) == Some(this_user)));
             }
         }

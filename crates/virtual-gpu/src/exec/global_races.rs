@@ -115,8 +115,8 @@ fn note_reads(env: &mut Env<'_>, warp: u32, allocation: &Allocation, at: &W64, m
     }
 }
 
-/// Checks a weak store against the reads of other blocks. Atomics and other strong writes are left out: whoever reads
-/// plainly what others update so takes any value, as the first load before a loop of `atomicCAS` does.
+/// Checks a weak store against the reads of other blocks. Atomics and other strong writes are exempt: a plain load before
+/// a loop of `atomicCAS` may return any value.
 fn check_readers(
     env: &Env<'_>,
     races: &Races,
