@@ -158,6 +158,32 @@ pub enum FaultKind {
         /// Warp of the write in its block.
         other_warp: u32,
     },
+    /// A strong load of what another block stored before a flag that was read, with no fence between that store and the flag.
+    #[error(
+        "race at global address {address:#x}: read, write by warp {other_warp} of block ({}, {}, {}) before, and that block has no fence (__threadfence) between this write and its atomic or volatile flag: the reader may see the flag first",
+        other_block[0], other_block[1], other_block[2]
+    )]
+    Unpublished {
+        /// The address.
+        address: u64,
+        /// Block of the write.
+        other_block: [u32; 3],
+        /// Warp of the write in its block.
+        other_warp: u32,
+    },
+    /// A load through the read-only path (`ld.global.nc`) of what the launch has written.
+    #[error(
+        "read at global address {address:#x} through the read-only path (const __restrict__, __ldg), which warp {other_warp} of block ({}, {}, {}) wrote in this launch: the read may find the old value",
+        other_block[0], other_block[1], other_block[2]
+    )]
+    ReadOnly {
+        /// The address.
+        address: u64,
+        /// Block of the write.
+        other_block: [u32; 3],
+        /// Warp of the write in its block.
+        other_warp: u32,
+    },
     /// An asynchronous read of shared memory that was written without a proxy fence.
     #[error(
         "asynchronous read by warp {warp} at shared address {address:#x}, which warp {writer} wrote, and neither has executed fence.proxy.async since"

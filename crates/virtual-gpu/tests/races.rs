@@ -510,3 +510,47 @@ fn lanes_that_take_no_part_in_a_shuffle_give_poison() {
     let whole = Kernel::new("shfl.sync.down.b32 %r4, %r10, 8, 31, 0xffffffff; st.global.u32 [%rd3+64], %r4;");
     assert_eq!(noted(&whole), None);
 }
+
+/// Block 0 stores data, and then a flag. The others wait for the flag and load the data, all by strong accesses.
+fn message(fence: &str, publish: &str, poll: &str) -> String {
+    format!(
+        "@!%p1 bra E; mov.u32 %r6, 7; @!%p2 bra W;
+         st.volatile.global.u32 [%rd1+256], %r6; {fence} {publish} bra E;
+         W: {poll} setp.eq.u32 %p3, %r4, 0; @%p3 bra W;
+         ld.volatile.global.u32 %r5, [%rd1+256];
+         st.global.u32 [%rd2+512], %r5;
+         E:"
+    )
+}
+
+#[test]
+fn a_message_by_strong_stores_needs_a_fence_of_the_writer() {
+    let flag = "st.volatile.global.u32 [%rd1+128], %r10;";
+    let count = "red.global.add.u32 [%rd1+128], 1;";
+    let (load, add) = ("ld.volatile.global.u32 %r4, [%rd1+128];", "atom.global.or.b32 %r4, [%rd1+128], 0;");
+    for (fence, publish, poll) in [("", flag, load), ("", count, load), ("", count, add), ("membar.cta;", flag, load)] {
+        let fault = fault(&message(fence, publish, poll), 4, 32);
+        assert!(matches!(fault.kind, FaultKind::Unpublished { other_block: [0, 0, 0], .. }), "{fault}");
+        assert_eq!((&fault.instruction[..], fault.block[0]), ("ld.volatile.global.u32 %r5, [%rd1+256];", 1), "{fault}");
+    }
+    for (publish, poll) in [(flag, load), (count, load), (count, add)] {
+        is_clean(&message("membar.gl;", publish, poll), 4, 32);
+    }
+    is_clean(&message("", "st.release.gpu.global.u32 [%rd1+128], %r10;", load), 4, 32);
+    // Who finds the old data polls again, so each word may be a message of its own.
+    let polled = message("", flag, load)
+        .replace("st.global.u32 [%rd2+512]", "setp.ne.u32 %p3, %r5, 7; @%p3 bra W; st.global.u32 [%rd2+512]");
+    is_clean(&polled, 4, 32);
+    let mut kernel = Kernel::new(&polled);
+    let words = kernel.words(4, 32, None);
+    assert_eq!(&words[512 + 128..][..4], 7u32.to_le_bytes());
+}
+
+#[test]
+fn what_a_launch_writes_may_not_be_read_through_the_read_only_path() {
+    let body = "st.global.u32 [%rd2+256], %r3; ld.global.nc.u32 %r5, [%rd2+256];";
+    let fault = fault(body, 1, 32);
+    assert!(matches!(fault.kind, FaultKind::ReadOnly { .. }), "{fault}");
+    is_clean(&body.replace("[%rd2+256], %r3", "[%rd2+512], %r3"), 2, 32);
+    is_clean(&body.replace(".nc", ""), 2, 32);
+}

@@ -9,6 +9,7 @@ use super::env::Env;
 use super::global_races;
 use super::lane_fault::{LaneFault, Step};
 use super::lanes::{W32, W64, lanes_of, mask_where, w32};
+use super::messages;
 use super::warp::Warp;
 use crate::fault::{Access, FaultKind};
 use crate::numeric as num;
@@ -254,6 +255,7 @@ fn update_global(
     };
     env.wrote |= changed.get();
     if env.run.options.races {
+        messages::atomic(env, warp, address & !3);
         global_races::note(env, warp, (allocation, lane), address, bytes, false);
     }
     Ok(old)

@@ -11,7 +11,7 @@ use super::step::Pause;
 use super::tally::Tally;
 use super::warp::Warp;
 use super::warpgroup::Warpgroup;
-use super::{complete, constants};
+use super::{complete, constants, messages};
 use crate::fault::{Fault, FaultKind};
 use crate::memory::SharedMemory;
 use crate::memory::order::{Clock, GROUP, Readers};
@@ -63,6 +63,9 @@ impl<'a> Machine<'a> {
             semantics: Semantics::WEAK,
             atomic: false,
             strong: 0,
+            pc: 0,
+            read_only: false,
+            stale: Vec::new(),
             waited: vec![false; size],
             polled: false,
             wrote: false,
@@ -111,7 +114,7 @@ impl<'a> Machine<'a> {
                 Err(fault) => return Err(self.fault(0, 0, *fault)),
             }
         }
-        if let Some(fault) = complete::abandoned(&self.env) {
+        if let Some(fault) = complete::abandoned(&self.env).or_else(|| messages::unpublished(&self.env)) {
             return Err(self.fault(0, 0, *fault));
         }
         // Copies to global memory still arrive if no warp waited for them.
@@ -163,6 +166,7 @@ impl<'a> Machine<'a> {
         let warps = run.warps as usize;
         self.turns.extend((0..self.blocks.len()).flat_map(|rank| (0..warps).map(move |index| (rank, index))));
         self.env.transfers.clear();
+        self.env.stale.clear();
         self.env.draws.reset();
         self.env.across.clear();
         self.env.cluster_arrivals = 0;

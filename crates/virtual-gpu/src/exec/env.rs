@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::draws::Draws;
 use super::lanes::{W32, W64};
 use super::mbarrier::Mbarrier;
+use super::messages::Stale;
 use super::run::Run;
 use super::tally::Tally;
 use super::transfer::Transfer;
@@ -56,6 +57,12 @@ pub(crate) struct Env<'a> {
     pub atomic: bool,
     /// The number of strong accesses to global memory, with the current one.
     pub strong: Time,
+    /// The instruction of the current strong access.
+    pub pc: u32,
+    /// Whether the current load is through the read-only path.
+    pub read_only: bool,
+    /// Old data that warps have loaded, and not loaded again.
+    pub stale: Vec<Stale>,
     /// Per block of the cluster, whether a warp has waited for the previous launch. The other warps are then assumed to
     /// wait for that warp.
     pub waited: Vec<bool>,

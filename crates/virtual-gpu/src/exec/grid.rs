@@ -116,6 +116,7 @@ fn prepare<'a>(
         global_shift: granule_bytes(kernel, false).trailing_zeros(),
         talks: talks(kernel) || launch.cluster != [1; 3],
         flags: Mutex::default(),
+        messages: Mutex::default(),
         supposed: if options.suppose && options.counters { supposed(kernel, &prepared) } else { Vec::new() },
         prepared,
     })

@@ -130,13 +130,16 @@ pub(super) fn cvt(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Ste
 /// `ld`
 #[inline(always)]
 pub(super) fn load(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Step<()> {
-    let Op::Ld { space, ty, count, d, addr, semantics, .. } = op else { return Ok(()) };
+    let Op::Ld { space, ty, count, d, addr, semantics, read_only } = op else { return Ok(()) };
     if semantics.is_strong() {
         return access::strong(warp, env, (*space, *semantics, false), addr, mask, |warp, env| {
             access::load(warp, env, (*space, *ty, *count), d, addr, mask)
         });
     }
-    access::load(warp, env, (*space, *ty, *count), d, addr, mask)
+    env.read_only = *read_only;
+    let loaded = access::load(warp, env, (*space, *ty, *count), d, addr, mask);
+    env.read_only = false;
+    loaded
 }
 
 /// `st`

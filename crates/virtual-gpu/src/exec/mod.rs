@@ -23,6 +23,7 @@ mod lane_fault;
 mod lanes;
 mod matrix;
 mod mbarrier;
+mod messages;
 mod move_tile;
 mod pack;
 mod run;

@@ -7,6 +7,7 @@ use super::{Launch, Options};
 use crate::gpu::Gpu;
 use crate::memory::GlobalMemory;
 use crate::memory::flags::Flags;
+use crate::memory::messages::Messages;
 use crate::program::Kernel;
 use crate::timing::{Prepared, Supposition};
 
@@ -58,6 +59,8 @@ pub(crate) struct Run<'a> {
     pub talks: bool,
     /// The flags in global memory.
     pub flags: Mutex<Flags>,
+    /// The strong stores in global memory that no fence has published.
+    pub messages: Mutex<Messages>,
     /// The instructions in the scoreboard's form; empty without counters.
     pub prepared: Vec<Prepared>,
     /// The suppositions that change when instructions can issue, each with whether an instruction takes no time; empty

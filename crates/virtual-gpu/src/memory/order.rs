@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use super::flags::{Flags, Seen};
 pub(crate) use super::foreign::{END, Foreign, Time, Times};
+use super::messages::Heard;
 
 /// What reads shared memory in a block: its warps, and the products of its warpgroups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,6 +125,8 @@ pub(crate) struct Order {
     pub now: Time,
     /// Whether there was an access at this time.
     pub used: bool,
+    /// What the block has seen of others.
+    pub heard: Heard,
     clocks: Vec<Times>,
     /// Per warp, the time before which its lanes know of each other's accesses.
     synced: Vec<Time>,
@@ -141,6 +144,7 @@ impl Order {
             block: 0,
             now: 1,
             used: false,
+            heard: Heard::default(),
             clocks: vec![vec![0; places].into(); warps],
             synced: vec![0; warps],
             flags: Times::default(),
@@ -153,6 +157,7 @@ impl Order {
         self.block = block;
         self.now = 1;
         self.used = false;
+        self.heard.clear();
         self.clocks.iter_mut().for_each(|clock| clock.fill(0));
         self.synced.fill(0);
         self.flags.fill(0);
@@ -205,6 +210,16 @@ impl Order {
         } else {
             Ordered::No
         }
+    }
+
+    /// Returns whether what a warp of another block did at `time` is ordered before the warp's next strong load. A flag
+    /// that it has read needs no fence behind it: the load waits for the flag's value, and does not look into L1.
+    pub fn is_ordered_for_strong(&self, warp: u32, other: (u32, u32), time: Time, flags: &Flags) -> bool {
+        let Some(far) = self.far.get(warp as usize) else { return false };
+        let mut known = Foreign::default();
+        flags.expand(&far.seen, self.block, &mut known);
+        flags.expand(&far.unfenced, self.block, &mut known);
+        self.is_ordered_far(warp, other, time) != Ordered::No || time <= known.time(other.0, other.1) || flags.is_full()
     }
 
     /// Returns the number of strong accesses that are ordered before the warp's next access.

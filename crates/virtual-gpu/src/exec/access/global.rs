@@ -6,6 +6,7 @@ use crate::exec::env::Env;
 use crate::exec::global_races;
 use crate::exec::lane_fault::{LaneFault, Step};
 use crate::exec::lanes::{W32, W64, lanes_of, mask_where, w32, w64};
+use crate::exec::messages;
 use crate::exec::tally::Tally;
 use crate::fault::{Access, FaultKind};
 use crate::memory::global::{Allocation, Place};
@@ -68,6 +69,7 @@ pub(super) fn read(warp: u32, env: &mut Env<'_>, at: &W64, mask: u32, width: Wid
             let value = w32!(lane => allocation.load_word(safe.0[lane] + 4 * index as u64));
             word.set(&value, part);
         }
+        messages::load(env, warp, allocation, &safe, part, width, words);
         shift_down(&mut words[0], &w32!(lane => safe.0[lane] as u32), width, part);
         if env.run.options.counters {
             touch(allocation, &safe, part);
@@ -103,6 +105,7 @@ pub(super) fn write(warp: u32, env: &mut Env<'_>, at: &W64, mask: u32, width: Wi
                 allocation.store_bits(address, words[0].0[lane] << shift, narrow << shift);
             } else {
                 for (index, word) in words[..width.words].iter().enumerate() {
+                    messages::store(env, warp, allocation, address + 4 * index as u64, word.0[lane]);
                     allocation.store_word(address + 4 * index as u64, word.0[lane]);
                 }
             }
