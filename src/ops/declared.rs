@@ -414,6 +414,8 @@ mod tests {
         }
         assert!(all.iter().any(|other| other["R"] == 1) && all.iter().any(|other| other["N"] % 2 == 1));
         assert!(all.iter().any(|other| other["N"] % 8 == 0 && other["N"] != 1000));
+        // Each time, one is larger where the case's own size may be what the kernel can hold.
+        (0..6).for_each(|seed| assert!(op.hidden(&case, least, seed)[1..3].iter().any(|other| other["N"] == 2001)));
     }
 
     #[test]

@@ -62,6 +62,25 @@ fn a_kernel_of_ones_own_that_fails_on_another_shape_is_told_the_shape_and_a_cons
     assert_eq!(code, 0, "{said}");
 }
 
+/// Holds a row in shared memory, if it has at most 1,024 columns.
+const SHORT_ROWS: &str = r"
+__global__ void own(const float* x, float* y, int rows, int cols) {
+    __shared__ float row[1024];
+    for (int c = threadIdx.x; c < cols; c += 128) row[min(c, 1023)] = x[(size_t)blockIdx.x * cols + c];
+    __syncthreads();
+    for (int c = threadIdx.x; c < cols; c += 128) y[(size_t)blockIdx.x * cols + c] = row[min(cols - 1 - c, 1023)];
+}
+";
+
+#[test]
+fn a_kernel_that_holds_no_larger_rows_than_its_case_has_is_told_the_shape() {
+    let reversed = "import numpy as np\ndef oracle(x):\n    return x[:, ::-1]\n";
+    let sandbox = with_kernel(SHORT_ROWS, reversed, "");
+    let options = "--shape x=rows,cols --shape y=rows,cols --grid rows --block 128 --case rows=64,cols=1000";
+    let said = checked(&sandbox, options);
+    assert!(said.starts_with("1 ") && said.contains("cols=2001, which is not in the workload"), "{said}");
+}
+
 /// A barrier is missing at the end of the loop.
 const RACE: &str = r"
 __global__ void own(const float* x, float* y, int rows, int cols) {

@@ -1,11 +1,13 @@
 //! Sizes near a case, for any op.
 
+use std::iter;
+
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 
 use super::Declared;
-use crate::domain::op::{CheckLimits, Dims, Dtype, Op};
+use crate::domain::op::{CheckLimits, DimSpec, Dims, Dtype, Op};
 
 /// Scaled cases change a dimension by whole multiples of this. Tiles of kernels are powers of two up to 256, so the last
 /// tile stays as full as it was. Smaller dimensions, such as a filter's, stay as they are.
@@ -22,6 +24,9 @@ const MAX_BYTES: f64 = 16.0 * (1 << 20) as f64;
 
 /// The same for the independent dimension, whose indices are alike.
 const MAX_INDEPENDENT: i64 = 40;
+
+/// Indices of the independent dimension where the others are large.
+const FEW: i64 = 3;
 
 /// So many indices that 16 bits do not count them.
 const MANY: std::ops::Range<i64> = 65_600..70_000;
@@ -52,8 +57,8 @@ pub(super) fn scaled(dims: &Dims) -> Vec<Dims> {
     all
 }
 
-/// Draws sizes that no workload names. They are one more or less than the case's, odd, one, or multiples of a small number
-/// and of no larger one: vector loads and whole tiles allow only some of them.
+/// Draws sizes that no workload names. They are larger than the case, one more or less than its sizes, odd, one, or multiples
+/// of a small number and of no larger one: vector loads and whole tiles allow only some of them.
 pub(super) fn hidden(op: &Declared, dims: &Dims, least: CheckLimits, seed: u64) -> Vec<Dims> {
     let mut rng = SmallRng::seed_from_u64(seed);
     let bytes = |dims: &Dims| op.bytes(dims, Dtype::F32);
@@ -74,10 +79,12 @@ pub(super) fn hidden(op: &Declared, dims: &Dims, least: CheckLimits, seed: u64) 
     rest.shuffle(&mut rng);
     let most_flop = least.flop.max(MAX_HIDDEN_WORK * op.flop(dims));
     let most_bytes = least.bytes.max(MAX_HIDDEN_WORK * bytes(dims));
+    let is_allowed =
+        |other: &Dims| op.check(other).is_ok() && op.flop(other) <= most_flop && bytes(other) <= most_bytes;
+    first.extend(larger(op, dims, &mut rng).into_iter().find(|other| is_allowed(other) && bytes(other) <= least.bytes));
     let mut kept: Vec<Dims> = Vec::new();
     for other in first.into_iter().chain(rest) {
-        let is_new = other != *dims && !kept.contains(&other);
-        if is_new && op.check(&other).is_ok() && op.flop(&other) <= most_flop && bytes(&other) <= most_bytes {
+        if other != *dims && !kept.contains(&other) && is_allowed(&other) {
             kept.push(other);
         }
     }
@@ -114,6 +121,26 @@ fn changed(op: &Declared, dims: &Dims, size: Size, is_meant: impl Fn(&str) -> bo
         other[dim.name] = drawn.clamp(dim.range.0, dim.range.1);
     }
     other
+}
+
+/// Returns shapes with over twice the case's size in every dimension but the independent one, or in one of them. A kernel may
+/// hold a row in an array of fixed length, or take as many threads.
+fn larger(op: &Declared, dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
+    let mut small = small(op, dims);
+    // The others may be large.
+    if let Some(independent) = op.independent.and_then(|dim| small.get_mut(dim)) {
+        *independent = FEW.min(*independent);
+    }
+    let with = |meant: &[&DimSpec]| {
+        let mut other = small.clone();
+        other.extend(
+            meant.iter().map(|dim| (dim.name.to_owned(), (2 * dims[dim.name] + 1).clamp(dim.range.0, dim.range.1))),
+        );
+        other
+    };
+    let mut dependent: Vec<_> = op.dims().iter().filter(|dim| op.independent != Some(dim.name)).collect();
+    dependent.shuffle(rng);
+    iter::once(with(&dependent)).chain(dependent.iter().map(|dim| with(&[*dim]))).collect()
 }
 
 /// Returns many indices of the independent dimension, with little work for each.
