@@ -3,6 +3,9 @@
 //! The tensors would take gigabytes. A virtual GPU stores only their beginnings and ends, where the first and the last indices
 //! of a dimension are, and executes only the blocks at the edges of the grid. What they write there must be right. An offset
 //! that overflows leads out of bounds, or from the end to the beginning.
+//!
+//! What a workspace holds may come from blocks that were not executed. Then no output is compared, and of several launches only
+//! the first is executed.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -66,8 +69,12 @@ impl FarCheck<'_> {
         let windows = Problem { dims, ..self.problem };
         let values = draw(&windows, self.seed);
         let buffers = self.allocate(device, &windows, &values, own).map_err(|fault| self.ended(fault))?;
-        let plan = &self.far.planned.plan;
-        let work = Work { module: self.module, plan, buffers: &buffers, restores: &[], problem: None };
+        let mut plan = self.far.planned.plan.clone();
+        let is_compared = plan.workspaces.is_empty();
+        if !is_compared {
+            plan.launches.truncate(1);
+        }
+        let work = Work { module: self.module, plan: &plan, buffers: &buffers, restores: &[], problem: None };
         let Some(mut written) = self.written(device, &windows, &work, None)? else { return Ok(false) };
         let ends = |written: &[u8]| ends_written(&windows, written);
         if self.far.ends_last && ends(&written) == [true, false] {
@@ -79,7 +86,7 @@ impl FarCheck<'_> {
             }
             written = more;
         }
-        self.compare(&windows, &values, &written)
+        if is_compared { self.compare(&windows, &values, &written) } else { Ok(false) }
     }
 
     /// Executes some blocks, and reads what is in the windows of the outputs. None if the kernel does not run, or not to its end.
