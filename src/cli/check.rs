@@ -299,7 +299,7 @@ impl Running<'_> {
         let items = crate::trust::of_oracle(self.project.root(), self.config, workload).map_err(usage)?;
         let works = if self.args.trust.is_given() || items.iter().all(|item| trust::is_trusted(self.project, item)) {
             trust::admit(self.project, &self.args.trust, items)?;
-            let _running = activity::begin("calling the oracle", None);
+            let _running = activity::begin(format!("calling the oracle of op `{}`", workload.op.name()), None);
             let (workload, device) = (workload.clone(), self.tools.device.clone());
             let findings = tokio::task::spawn_blocking(move || check_oracle(&workload, &device)).await?;
             let works = findings.iter().all(|finding| finding.level == Level::Note);

@@ -40,6 +40,7 @@ mod oracle;
 mod paragraph;
 mod plan;
 mod preflight;
+mod preparation;
 mod profiled;
 mod progress;
 mod queue;

@@ -11,6 +11,7 @@ use super::models;
 use super::notify;
 use super::plan::Plan;
 use super::preflight::{Searchable, check_initial_kernel, check_spaces};
+use super::preparation;
 use super::progress::Progress;
 use super::replayed;
 use super::report::write_reports;
@@ -166,19 +167,14 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
         asked.workload = affordable(asked.workload, &config);
     }
     let workload = asked.workload.clone();
-    let checked = activity::begin("checking the families", None);
-    let renderer = Renderer::new(own_executable()?);
-    let searched = (&asked.searched[..], &args.families[..]);
-    let searchable = check_spaces(&workload, &asked.families, searched, worker.info(), &renderer);
-    drop(checked);
-    let Searchable { coverage, unusable } = searchable.map_err(usage_sentence)?;
+    let Searchable { coverage, unusable } = check_families(&asked, &args.families, worker.info(), &options).await?;
     for (name, problem) in unusable {
         say(&format!("{problem}: the session leaves it out"));
         asked.searched.retain(|searched| *searched != name);
         asked.families.retain(|family| family.name != name);
         asked.left_out.push(LeftOut { family: name, reason: problem });
     }
-    check_oracle(&workload, worker.info()).await?;
+    check_oracle(&workload, worker.info(), &options).await?;
     let (device, proposer) = (worker.info().clone(), asked.proposer.name());
     let plan = |target: &Target, options: &Options| {
         Plan::of(&workload, &coverage, &device, (proposer, options), target, &path)
@@ -204,13 +200,26 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     conclude(end, progress.finish(), project, &config.notify, store, &workload).await
 }
 
+/// Refuses what no session could search. `named` are the families that the user wants.
+async fn check_families(
+    asked: &StartRequest,
+    named: &[String],
+    device: &DeviceInfo,
+    options: &Options,
+) -> anyhow::Result<Searchable> {
+    let renderer = Renderer::new(own_executable()?);
+    let (workload, families, device) = (asked.workload.clone(), asked.families.clone(), device.clone());
+    let (searched, named) = (asked.searched.clone(), named.to_vec());
+    let check = move || check_spaces(&workload, &families, (&searched, &named), &device, &renderer);
+    preparation::within("checking the families", options, check).await?.map_err(usage_sentence)
+}
+
 /// Refuses a workload whose oracle does not work, before anything is spent.
-async fn check_oracle(workload: &Workload, device: &DeviceInfo) -> anyhow::Result<()> {
-    let _running = activity::begin("calling the oracle", None);
+async fn check_oracle(workload: &Workload, device: &DeviceInfo, options: &Options) -> anyhow::Result<()> {
     let (workload, device) = (workload.clone(), device.clone());
-    let checked = tokio::task::spawn_blocking(move || oracle::check(&workload, &device));
-    let checked = async { checked.await.context("the oracle was interrupted") };
-    signals::or_stop(checked).await?.map(drop).map_err(usage_sentence)
+    let step = format!("calling the oracle of op `{}`", workload.op.name());
+    let checked = preparation::within(&step, options, move || oracle::check(&workload, &device)).await?;
+    checked.map(drop).map_err(usage_sentence)
 }
 
 /// Writes the report of a session that has ended. The report comes before any error, so a session that failed or lost

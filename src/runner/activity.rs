@@ -74,7 +74,7 @@ pub struct UnderWay {
     pub outer_since: Instant,
     /// When the innermost began.
     pub inner_since: Instant,
-    /// The limit of the innermost that has one, from the beginning of the innermost step.
+    /// The limit that ends one of them first, from the beginning of the innermost step.
     limit: Option<Limit>,
 }
 
@@ -87,11 +87,13 @@ pub fn under_way() -> Option<UnderWay> {
 impl UnderWay {
     fn of(steps: &[Step]) -> Option<Self> {
         let (outer, inner) = (steps.first()?, steps.last()?);
-        let limited = steps.iter().rev().find_map(|step| Some((step, step.limit?)));
-        let limit = limited.map(|(step, limit)| Limit {
-            after: (step.since + limit.after).saturating_duration_since(inner.since),
-            ..limit
+        // What ends a step ends those within it.
+        let limits = steps.iter().filter_map(|step| {
+            let Limit { key, after } = step.limit?;
+            let begun_before = inner.since.saturating_duration_since(step.since);
+            Some(Limit { key, after: after.saturating_sub(begun_before) })
         });
+        let limit = limits.min_by_key(|limit| limit.after);
         let names = steps.iter().map(|step| step.name.clone()).collect();
         Some(Self { names, outer_since: outer.since, inner_since: inner.since, limit })
     }
@@ -185,6 +187,18 @@ mod tests {
         let under_way = UnderWay::of(&steps(begun)).unwrap();
         let named =
             |at: u32| under_way.limit(Some(("--budget", begun + at * SECOND))).map(|limit| (limit.key, limit.after));
+        assert_eq!(named(60), Some(("--budget", 46 * SECOND)));
+        assert_eq!(named(600), Some(("worker.step_timeout", 90 * SECOND)));
+    }
+
+    #[test]
+    fn a_limit_of_an_outer_step_ends_the_inner_one() {
+        let (begun, limit) = (Instant::now(), |key, seconds: u32| Limit::new(key, seconds * SECOND));
+        let named = |outer: u32| {
+            let mut steps = steps(begun);
+            (steps[0].limit, steps[1].limit) = (limit("--budget", outer), limit("worker.step_timeout", 90));
+            UnderWay::of(&steps).unwrap().limit(None).map(|limit| (limit.key, limit.after))
+        };
         assert_eq!(named(60), Some(("--budget", 46 * SECOND)));
         assert_eq!(named(600), Some(("worker.step_timeout", 90 * SECOND)));
     }

@@ -23,6 +23,7 @@ pub mod frames;
 mod guarded;
 pub mod inputs;
 mod instructions;
+mod memory;
 pub mod messages;
 pub mod monitor;
 pub mod ncu;

@@ -13,12 +13,21 @@ use crate::domain::device::DeviceInfo;
 use crate::domain::op::DeclaredSource;
 use crate::domain::oracle::{Oracle, OracleLanguage};
 use crate::ops::Declared;
+use crate::runner::activity::{self, Limit, RunningStep};
 
 pub use check::{Observed, check};
 pub use cuda::serve;
 
 /// The longest that a call may take. The worker's steps, of which it is a part, have a similar limit.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
+
+/// What messages call it.
+const LIMIT_NAME: &str = "the limit for a call of an oracle";
+
+/// Begins a call, or another step within its limit, for those who ask what is under way.
+fn begin() -> RunningStep {
+    activity::begin("a call", Limit::new(LIMIT_NAME, TIME_LIMIT))
+}
 
 /// Makes the oracle of an op. Nothing runs before the first call. One in CUDA runs on `device`, and cannot be called without
 /// one. The error has a sentence for each mistake of the manifest.

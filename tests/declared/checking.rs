@@ -26,6 +26,41 @@ fn an_oracle_runs_with_consent_only_and_the_rest_is_checked_without() {
 }
 
 #[test]
+fn an_oracle_that_sleeps_ends_with_the_time_of_the_session_that_it_holds_up() {
+    let sandbox = project();
+    sandbox.replace(ORACLE, "    return", "    import time; time.sleep(40)\n    return");
+    sandbox.write("config.toml", "[worker]\nlaunch_timeout = '1s'\n");
+    let start = ["start", "--workload", "small", "--device", "fake", "--trust", "--budget", "1s"];
+    let mut start = sandbox.command(&start);
+    let output = start.env("PYTHONPATH", super::numpy()).env("OPTLOOP_PROGRESS_MS", "2000").output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(
+        lines.iter().any(|line| line.starts_with("calling the oracle of op `rms-norm`: a call for ")
+            && line.ends_with(" (--budget ends it after 6 s)")),
+        "{said}"
+    );
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    insta::assert_snapshot!(lines.last().unwrap(), @"error: calling the oracle of op `rms-norm` took over 6s, which is all that a session of 1s (--budget) has with its grace period: make it faster, or give the session more time");
+    assert!(!sandbox.path(".optloop/optloop.db").exists(), "nothing was begun");
+}
+
+/// The inputs of the second case would have 515 GB.
+#[test]
+fn a_case_that_does_not_fit_into_the_memory_is_refused_before_it_is_drawn() {
+    let sandbox = project();
+    let more = |number: u32| format!("\n[tensors.x{number}]\nrole = \"input\"\nshape = [\"R\", \"N\"]\n");
+    let op = "kernels/ops/rms-norm/op.toml";
+    let text = std::fs::read_to_string(sandbox.path(op)).unwrap();
+    sandbox.write(op, &format!("{text}{}", (0..60).map(more).collect::<String>()));
+    sandbox.replace("kernels/workloads/small.toml", "R = 8\nN = 500", "R = 262144\nN = 8192");
+    sandbox.write("config.toml", "[virtual]\nmax_gflop = 1e6\n");
+    let said = super::refused(&sandbox);
+    assert!(said.starts_with("error: case `r8n500`: its inputs and outputs need 1048.0 GB of memory"), "{said}");
+    assert!(said.ends_with(" GB free: reduce its dimensions, or leave it out"), "{said}");
+}
+
+#[test]
 fn what_an_oracle_does_wrong_is_shown_with_its_line() {
     insta::assert_snapshot!(with_line("print('hello')"), @"
     0 ok     rms-norm-rows on small: right on r4n64, r8n500

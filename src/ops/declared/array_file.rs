@@ -13,6 +13,9 @@ const NPY: &[u8] = b"\x93NUMPY";
 /// The longest header of a file. Headers of large models have some hundred KiB.
 const MAX_HEADER_BYTES: usize = 16 << 20;
 
+/// The most numbers that the files of an op may have together. They stay in the memory, 1 GiB of it at most.
+pub(super) const MAX_GIVEN: usize = 1 << 28;
+
 /// An array of a file.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Array {
@@ -28,9 +31,9 @@ struct Entry {
     data_offsets: [usize; 2],
 }
 
-/// Reads an array from the bytes of a file. `tensor` names the array in a file of several. The error is a predicate, such as
-/// "has no tensor `w`".
-pub(super) fn read(bytes: &[u8], tensor: Option<&str>) -> Result<Array, String> {
+/// Reads an array of at most some numbers from the bytes of a file. `tensor` names the array in a file of several. The error is
+/// a predicate, such as "has no tensor `w`".
+pub(super) fn read(bytes: &[u8], tensor: Option<&str>, most: usize) -> Result<Array, String> {
     let (dtype, shape, data) = match (bytes.starts_with(NPY), tensor) {
         (true, None) => npy(bytes)?,
         (true, Some(name)) => {
@@ -41,7 +44,11 @@ pub(super) fn read(bytes: &[u8], tensor: Option<&str>) -> Result<Array, String> 
     let elements = shape.iter().try_fold(1_usize, |all, extent| all.checked_mul(*extent));
     let data = bytes.get(data).filter(|data| elements.and_then(|it| it.checked_mul(dtype.bytes())) == Some(data.len()));
     let data = data.ok_or("is shorter or longer than its header says")?;
-    let mut values = vec![0.0; data.len() / dtype.slot_bytes()];
+    let kept = data.len() / dtype.slot_bytes();
+    if kept > most {
+        return Err(format!("has more numbers than {MAX_GIVEN}, the limit for the files of an op together"));
+    }
+    let mut values = vec![0.0; kept];
     dtype.decode(data, &mut values);
     let is_number = |value: &f32| dtype.is_integer() || value.is_finite();
     if let Some(at) = values.iter().position(|value| !is_number(value)) {
@@ -144,37 +151,38 @@ mod tests {
 
     #[test]
     fn both_formats_are_read() {
-        let found = read(&npy(HEADER, &three()), None).unwrap();
+        let found = read(&npy(HEADER, &three()), None, MAX_GIVEN).unwrap();
         let expected = Array { dtype: Dtype::F32, shape: vec![3, 1], values: vec![1.0, -2.0, 0.5] };
         assert_eq!(found, expected);
         let header = r#"{"__metadata__":{"format":"pt"},"w":{"dtype":"F32","shape":[3,1],"data_offsets":[1,13]},"b":{"dtype":"I8","shape":[1],"data_offsets":[0,1]}}"#;
         let file = safetensors(header, &[&[7], &three()[..]].concat());
-        assert_eq!(read(&file, Some("w")).unwrap(), expected);
-        assert_eq!(read(&file, Some("b")).unwrap().values, [7.0]);
+        assert_eq!(read(&file, Some("w"), MAX_GIVEN).unwrap(), expected);
+        assert_eq!(read(&file, Some("b"), MAX_GIVEN).unwrap().values, [7.0]);
         for (descr, dtype, word) in [("<i4", Dtype::I32, 4), ("<u4", Dtype::U32, 4), ("<i8", Dtype::I64, 8)] {
             let data = (0..3 * word).map(|byte| 251 - byte as u8).collect::<Vec<_>>();
-            let found = read(&npy(&HEADER.replace("<f4", descr), &data), None).unwrap();
+            let found = read(&npy(&HEADER.replace("<f4", descr), &data), None, MAX_GIVEN).unwrap();
             let mut written = vec![0; data.len()];
             dtype.encode(&found.values, &mut written);
             assert_eq!((found.dtype, written), (dtype, data), "whole numbers of the whole range");
         }
-        insta::assert_snapshot!(read(&file, None).unwrap_err(), @r#"has the tensors b, w: choose one with tensor = "…""#);
-        insta::assert_snapshot!(read(&file, Some("x")).unwrap_err(), @"has no tensor `x`, but b, w");
+        insta::assert_snapshot!(read(&file, None, MAX_GIVEN).unwrap_err(), @r#"has the tensors b, w: choose one with tensor = "…""#);
+        insta::assert_snapshot!(read(&file, Some("x"), MAX_GIVEN).unwrap_err(), @"has no tensor `x`, but b, w");
     }
 
     #[test]
     fn a_broken_file_is_refused_with_the_reason() {
-        let with = |from: &str, to: &str| read(&npy(&HEADER.replace(from, to), &three()), None).unwrap_err();
+        let with = |from: &str, to: &str| read(&npy(&HEADER.replace(from, to), &three()), None, MAX_GIVEN).unwrap_err();
         insta::assert_snapshot!(with("(3, 1)", "(4,)"), @"is shorter or longer than its header says");
         insta::assert_snapshot!(with("(3, 1)", "(18446744073709551615, 9)"), @"is shorter or longer than its header says");
         insta::assert_snapshot!(with("False", "True"), @"is in Fortran order: save numpy.ascontiguousarray of it");
         insta::assert_snapshot!(with("<f4", "<u8"), @"has elements of type <u8, which is not supported");
         insta::assert_snapshot!(with("descr", "desc"), @"has a header that is not of a .npy file");
-        insta::assert_snapshot!(read(&npy(HEADER, &f32::NAN.to_le_bytes().repeat(3)), None).unwrap_err(), @"has NaN at element 0, but inputs must be finite");
-        insta::assert_snapshot!(read(&npy(HEADER, &three()), Some("w")).unwrap_err(), @r#"is a .npy file, which has one array: leave out tensor = "w""#);
-        insta::assert_snapshot!(read(b"hello", None).unwrap_err(), @"is neither a .npy nor a .safetensors file");
-        insta::assert_snapshot!(read(&u64::MAX.to_le_bytes(), None).unwrap_err(), @"is neither a .npy nor a .safetensors file");
+        insta::assert_snapshot!(read(&npy(HEADER, &f32::NAN.to_le_bytes().repeat(3)), None, MAX_GIVEN).unwrap_err(), @"has NaN at element 0, but inputs must be finite");
+        insta::assert_snapshot!(read(&npy(HEADER, &three()), Some("w"), MAX_GIVEN).unwrap_err(), @r#"is a .npy file, which has one array: leave out tensor = "w""#);
+        insta::assert_snapshot!(read(&npy(HEADER, &three()), None, 2).unwrap_err(), @"has more numbers than 268435456, the limit for the files of an op together");
+        insta::assert_snapshot!(read(b"hello", None, MAX_GIVEN).unwrap_err(), @"is neither a .npy nor a .safetensors file");
+        insta::assert_snapshot!(read(&u64::MAX.to_le_bytes(), None, MAX_GIVEN).unwrap_err(), @"is neither a .npy nor a .safetensors file");
         let beyond = r#"{"w":{"dtype":"F32","shape":[3],"data_offsets":[0,99999999999]}}"#;
-        insta::assert_snapshot!(read(&safetensors(beyond, &three()), None).unwrap_err(), @"is shorter or longer than its header says");
+        insta::assert_snapshot!(read(&safetensors(beyond, &three()), None, MAX_GIVEN).unwrap_err(), @"is shorter or longer than its header says");
     }
 }

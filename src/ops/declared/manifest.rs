@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 use serde::Deserialize;
 
-use super::array_file::{self, Array};
+use super::array_file::{self, Array, MAX_GIVEN};
 use super::launch::{Known, LaunchText};
 use super::property::Property;
 use super::tensor::{Bound, TensorRule, ValuesRule, ValuesText};
@@ -79,18 +79,21 @@ pub(super) fn input_files(text: &str) -> Result<Vec<String>, Vec<String>> {
     Ok(names)
 }
 
-/// Reads what an input contains from its file. It stays as long as the op.
+/// Reads what an input contains from its file. It stays as long as the op. `left` is how many numbers the op's files may still
+/// have.
 fn input(
     (name, tensor): (&str, Option<&str>),
     dtype: Option<Dtype>,
     files: &[InputFile],
+    left: &mut usize,
 ) -> Result<&'static Array, String> {
     let file = files.iter().find(|file| file.name == name).ok_or_else(|| format!("{name} was not found"))?;
     let bytes = std::fs::read(&file.path).map_err(|error| format!("{name} cannot be read: {error}"))?;
     if blake3::hash(&bytes).to_hex().as_str() != file.hash {
         return Err(format!("{name} has changed since it was read: start again"));
     }
-    let array = array_file::read(&bytes, tensor).map_err(|problem| format!("{name} {problem}"))?;
+    let array = array_file::read(&bytes, tensor, *left).map_err(|problem| format!("{name} {problem}"))?;
+    *left -= array.values.len();
     let found = array.dtype;
     match dtype {
         Some(dtype) if dtype == found => Ok(Box::leak(Box::new(array))),
@@ -125,7 +128,7 @@ pub(super) fn read(source: DeclaredSource, oracle: Box<dyn Oracle>) -> Result<De
         }
     };
     let flop = expr("`flop`".to_owned(), &file.flop, &mut mistakes);
-    let mut tensors = Vec::new();
+    let (mut tensors, mut left) = (Vec::new(), MAX_GIVEN);
     for (name, tensor) in &file.tensors {
         if tensor.shape.is_empty() {
             mistakes.push(format!("tensor `{name}`: its shape is empty: use [\"1\"] for a single element"));
@@ -147,8 +150,10 @@ pub(super) fn read(source: DeclaredSource, oracle: Box<dyn Oracle>) -> Result<De
             Some(ValuesText::Uniform(from, to)) => ValuesRule::Fixed(Values::Uniform(*from, *to)),
             Some(ValuesText::Mask(share)) => ValuesRule::Fixed(Values::Mask(*share)),
             Some(text @ (ValuesText::File(_) | ValuesText::Tensor(..))) => {
-                let read =
-                    text.file().ok_or_else(String::new).and_then(|file| input(file, tensor.dtype, &source.files));
+                let read = text
+                    .file()
+                    .ok_or_else(String::new)
+                    .and_then(|file| input(file, tensor.dtype, &source.files, &mut left));
                 let rule = read.map_err(|problem| mistakes.push(format!("{what}: {problem}")));
                 rule.map_or(ValuesRule::Usual, ValuesRule::Given)
             }

@@ -10,12 +10,16 @@ use crate::domain::launched::LaunchedKernel;
 use crate::domain::op::{Dims, Dtype, Op};
 use crate::domain::workload::Tolerance;
 use crate::runner::inputs;
+use crate::runner::memory;
 use crate::runner::outputs::Outputs;
 use crate::runner::validate::Expectation;
 
 /// The most float64 work to check a baseline's outputs. It allows some 64 rows of the longest cases, and every row of
 /// the others.
 const ORACLE_FLOP: f64 = 1e9;
+
+/// The rows of an output that have to fit into the memory: those of the longest cases.
+const SAMPLED_ROWS: usize = 64;
 
 /// The relative error above which a baseline counts as computing something else. Rounding to the coarsest dtype in use,
 /// FP8 with 3 bits of mantissa, gives a few hundredths.
@@ -95,6 +99,7 @@ pub(super) struct DrawnInputs {
 impl DrawnInputs {
     /// Draws the inputs of a seed into a folder.
     pub fn new(op: &dyn Op, dims: &Dims, dtype: Dtype, seed: u64, folder: &Path) -> Result<Self, String> {
+        memory::check(op, dims, dtype, SAMPLED_ROWS)?;
         let (mut files, mut values) = (BTreeMap::new(), Vec::new());
         for tensor in op.inputs(dims, dtype) {
             let drawn = inputs::draw(&tensor, seed);

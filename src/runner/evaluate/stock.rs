@@ -8,6 +8,7 @@ use super::Ended;
 use super::data::{Data, DataKey};
 use super::drawing::Ahead;
 use crate::runner::device::Problem;
+use crate::runner::memory;
 
 /// The most bytes of inputs to keep: two sets of those of every case of the shipped workloads.
 const MAX_BYTES: usize = 4 << 30;
@@ -36,7 +37,7 @@ pub struct Stock {
 
 impl Default for Stock {
     fn default() -> Self {
-        Self::of(free_memory().map_or(MAX_BYTES, |free| MAX_BYTES.min(free / MEMORY_SHARE)))
+        Self::of(memory::free().map_or(MAX_BYTES, |free| MAX_BYTES.min(free / MEMORY_SHARE)))
     }
 }
 
@@ -108,13 +109,6 @@ impl Stock {
             kept.remove(0);
         }
     }
-}
-
-/// Returns how many bytes of memory the host has available, if it reports that.
-fn free_memory() -> Option<usize> {
-    let said = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = said.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()?.checked_mul(1024)
 }
 
 #[cfg(test)]

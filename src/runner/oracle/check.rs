@@ -9,6 +9,7 @@ use crate::domain::op::{Dtype, Op, OpSource, TensorSpec};
 use crate::domain::workload::{Case, Workload};
 use crate::ops::Declared;
 use crate::runner::inputs;
+use crate::runner::memory;
 use crate::runner::outputs::Outputs;
 
 /// Rows of each output to compute.
@@ -107,6 +108,7 @@ fn named(case: &Case, problem: String) -> String {
 }
 
 fn computed(op: &dyn Op, dtype: Dtype, case: &Case) -> Result<Vec<f64>, String> {
+    memory::check(op, &case.dims, dtype, ROWS)?;
     let inputs = inputs_of(op, dtype, case);
     let outputs = Outputs::of(op, &case.dims, dtype);
     let rows: Vec<usize> = outputs.iter().flat_map(|output| rows_of(&output.rows)).collect();

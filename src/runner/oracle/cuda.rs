@@ -13,7 +13,7 @@ use std::sync::Mutex;
 
 use self::process::{Call, Reply, Request, Tensor};
 use self::source::{Compiled, Parameter};
-use super::TIME_LIMIT;
+use super::{LIMIT_NAME, TIME_LIMIT};
 use crate::domain::device::DeviceInfo;
 use crate::domain::op::{Dtype, TensorSpec};
 use crate::domain::oracle::{Oracle, OracleArg, OracleCall, OracleLaunch, OracleType, OracleValue};
@@ -24,8 +24,7 @@ use crate::runner::subprocess::{Limits, Subprocess};
 pub use process::serve;
 
 /// The limits of a call. Its memory is the device's.
-const LIMITS: Limits =
-    Limits { timeout: TIME_LIMIT, timeout_source: "the limit for a call of an oracle", memory: None };
+const LIMITS: Limits = Limits { timeout: TIME_LIMIT, timeout_source: LIMIT_NAME, memory: None };
 
 /// What messages call the process, after "the oracle failed".
 const NAME: &str = "it";
@@ -102,6 +101,7 @@ impl Oracle for CudaOracle {
         let launch = call.launch.as_ref().ok_or("its manifest does not say how to launch it")?;
         let place = self.place.as_ref().ok_or("it runs only where kernels do")?;
         let mut state = self.state.lock().map_err(|_| "an earlier call failed".to_owned())?;
+        let _calling = super::begin();
         let compiled = match state.compiled.take() {
             Some(compiled) => compiled,
             None => self.compile(place, launch, call)?,

@@ -11,7 +11,7 @@ use std::thread;
 
 use serde::{Deserialize, Serialize};
 
-use super::TIME_LIMIT;
+use super::{LIMIT_NAME, TIME_LIMIT};
 use crate::domain::op::{Dims, Dtype, TensorSpec};
 use crate::domain::oracle::{Oracle, OracleCall, OracleType};
 use crate::runner::baseline::guard::SIGNAL_CODE;
@@ -246,6 +246,7 @@ impl Process {
 
     /// Ends the process if a step takes too long.
     fn limited<T>(&mut self, step: impl FnOnce(&mut Self) -> Result<T, Failure>) -> Result<T, Failure> {
+        let _calling = super::begin();
         let (done, is_done) = mpsc::channel::<()>();
         let is_late = Arc::new(AtomicBool::new(false));
         let (guard, late) = (self.guard, Arc::clone(&is_late));
@@ -259,7 +260,7 @@ impl Process {
         drop(done);
         let _ = watch.join();
         if is_late.load(Ordering::Relaxed) {
-            return Err(Failure::Lost(format!("it took over {} s", TIME_LIMIT.as_secs())));
+            return Err(Failure::Lost(format!("it took over {} s ({LIMIT_NAME})", TIME_LIMIT.as_secs())));
         }
         result
     }
