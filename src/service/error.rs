@@ -48,6 +48,13 @@ impl ApiError {
     pub fn busy(error: impl std::fmt::Display) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, error).hint("try again later")
     }
+
+    /// Nothing is stored, so the client may send its request again once there is room. What failed is in the log: it names
+    /// files and settings of the service's machine, and a full disk fails in several ways.
+    fn no_room() -> Self {
+        Self::busy("the service cannot write to its disk, so nothing was stored")
+            .hint("free some space on the service's machine, or let it write there, and send the request again")
+    }
 }
 
 impl IntoResponse for ApiError {
@@ -67,6 +74,9 @@ impl From<anyhow::Error> for ApiError {
             Ok(error) => error.into(),
             Err(error) => {
                 tracing::error!("a request failed: {error:#}");
+                if error.chain().any(is_of_a_full_disk) {
+                    return Self::no_room();
+                }
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR, format!("{error:#}"))
             }
         }
@@ -80,10 +90,9 @@ impl From<StoreError> for ApiError {
                 Self::not_found(error)
             }
             StoreError::Locked => Self::busy(error),
-            // Nothing is stored, so the client may send its request again once there is room.
             StoreError::DiskFull | StoreError::Disk(_) | StoreError::NotWritable => {
                 tracing::error!("a request failed: {error}");
-                Self::busy(error)
+                Self::no_room()
             }
             error => {
                 tracing::error!("a request failed: {error}");
@@ -91,4 +100,10 @@ impl From<StoreError> for ApiError {
             }
         }
     }
+}
+
+fn is_of_a_full_disk(error: &(dyn std::error::Error + 'static)) -> bool {
+    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    let kind = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+    matches!(kind, Some(StorageFull | QuotaExceeded | FileTooLarge))
 }

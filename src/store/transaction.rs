@@ -62,3 +62,18 @@ pub(super) async fn write<T>(
     begun.ended = true;
     written
 }
+
+/// Does several writes and undoes them. What they return or fail with is returned.
+pub(super) async fn undone<T>(
+    pool: &SqlitePool,
+    writes: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    let mut begun = Begun { connection: pool.acquire().await?, ended: false };
+    let connection = &mut *begun.connection;
+    sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut *connection).await?;
+    let written = writes(connection).await;
+    // A failure may have ended the transaction already.
+    let _ = sqlx::raw_sql("ROLLBACK").execute(connection).await;
+    begun.ended = true;
+    written
+}

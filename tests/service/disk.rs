@@ -22,6 +22,32 @@ fn start(sandbox: &Sandbox) -> Service<'_> {
     Service::spawn(sandbox, command)
 }
 
+/// The disk has room for a page, and for a little more each time.
+#[test]
+fn a_service_that_is_ready_stores_the_largest_submission() {
+    let sandbox = Sandbox::new();
+    let service = start(&sandbox);
+    let first = service.submit(json!({ "budget": "1h" }))["id"].clone();
+    service.first_iteration_of(&first);
+    let (cases, families) = (vec!["s4d4"; 1000], vec!["toy"; 1000]);
+    let request = on_the_fake_device(json!({ "budget": "1h", "cases": cases, "families": families }));
+    let body = json!({ "project": "p", "request": request }).to_string();
+    let post = || service.send("POST", SUBMISSIONS, &["Content-Type: application/json"], &body);
+    let process = Pid::from_raw(service.process().cast_signed());
+    let log = sandbox.path(".optloop/service/queue.db-wal");
+    let most = |current| prlimit(process, Resource::Fsize, Rlimit { current, maximum: None }).unwrap();
+    let length = log.metadata().unwrap().len();
+    let mut answers = Vec::new();
+    for pages in [1, 2, 4, 8, 16, 32, 128] {
+        most(Some(length + pages * 4200));
+        answers.push((service.get("/readyz").status, post().status));
+    }
+    most(None);
+    assert_eq!(answers.first(), Some(&(503, 503)), "{answers:?}");
+    assert_eq!(answers.last(), Some(&(200, 201)), "{answers:?}");
+    assert!(answers.iter().all(|(ready, stored)| *ready == 503 || *stored == 201), "{answers:?}");
+}
+
 #[test]
 fn what_cannot_be_stored_is_refused_and_what_is_acknowledged_is_stored() {
     let sandbox = Sandbox::new();
@@ -36,7 +62,6 @@ fn what_cannot_be_stored_is_refused_and_what_is_acknowledged_is_stored() {
     let second = post("second").json()["id"].clone();
     let all = || service.get(&format!("{SUBMISSIONS}?state=queued")).json();
     let before = all();
-    assert_eq!(service.get("/readyz").status, 200);
 
     let process = Pid::from_raw(service.process().cast_signed());
     let log = sandbox.path(".optloop/service/queue.db-wal");
@@ -45,6 +70,7 @@ fn what_cannot_be_stored_is_refused_and_what_is_acknowledged_is_stored() {
     };
     most(Some(log.metadata().unwrap().len()));
     assert_eq!([post("third").status, post("third").status], [503; 2]);
+    insta::assert_snapshot!(post("third").error(), @"503 the service cannot write to its disk, so nothing was stored (free some space on the service's machine, or let it write there, and send the request again)");
     assert_eq!(service.post(&format!("{SUBMISSIONS}/{second}/cancel"), &json!({})).status, 503);
     assert_eq!((service.get("/readyz").status, service.get("/healthz").status), (503, 200));
     assert_eq!(all(), before);

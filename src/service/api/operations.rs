@@ -21,7 +21,7 @@ pub async fn healthz() -> Response {
     "ok\n".into_response()
 }
 
-/// `GET /readyz`: the queue can be written, and the service is not about to stop
+/// `GET /readyz`: the largest submission would be stored, and the service is not about to stop
 pub async fn readyz(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
     if *app.stopping.borrow() {
         return Err(ApiError::busy("the service is about to stop"));

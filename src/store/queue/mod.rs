@@ -3,6 +3,7 @@
 //! Every change of state is one statement that names the state before it. So no two parts of a service can both start,
 //! cancel or end a submission.
 
+mod room;
 mod rows;
 #[cfg(test)]
 mod tests;
@@ -267,9 +268,10 @@ impl Queue {
         self.change(query).await
     }
 
-    /// Checks that the queue can be written: a page of it is, and is flushed.
+    /// Checks that the largest submission could be stored, and keeps the room for it.
     pub async fn check_writable(&self) -> Result<(), StoreError> {
-        // The file's own header has a number for its user, which nothing else here uses.
+        room::keep(&self.pool).await?;
+        // The file's own header has a number for its user, which nothing else here uses. This one reaches the disk.
         self.write(async |connection| {
             sqlx::raw_sql("PRAGMA user_version = 1").execute(connection).await?;
             Ok(())
