@@ -3,8 +3,11 @@
 //! Other variants meet these checks before they win. The kernel that a user brings is what all of them are compared with, so
 //! it meets them at once.
 
+mod rule;
+
 use std::time::{Duration, Instant};
 
+use self::rule::{Known, Rule};
 use super::inputs::mix;
 use super::messages::{AcceptancePart, AcceptanceRequest, PlannedCase};
 use super::planning;
@@ -21,8 +24,9 @@ use crate::domain::workload::Workload;
 /// The longest execution after which probes are affordable. Hidden shapes are smaller than most cases.
 const MOST_PROBED_NS: f64 = 10e6;
 
-/// Numbers of which a size may have to be a multiple: elements of a vector, of a tensor core's tile, of a block.
-const FACTORS: [i64; 8] = [2, 4, 8, 16, 32, 64, 128, 256];
+/// How many sizes that a rule allows must be right before it is proposed. Two of a rule's neighbours in a row have no other
+/// odd factor in common.
+const SUPPORTING: usize = 2;
 
 /// A compiled kernel that was right on a case.
 pub struct FirstLook<'a> {
@@ -86,6 +90,7 @@ impl FirstLook<'_> {
         let info = worker.info().clone();
         let again = known.and_then(|dims| self.planned(dims.clone(), &info));
         let drawn = planning::hidden(family, params, &case.case, workload, &info, mix(seed, &["shapes"]));
+        let mut passed = Vec::new();
         for (place, shape) in again.iter().chain(&drawn).enumerate() {
             if place > 0 && left().is_none() {
                 return Ok(());
@@ -96,13 +101,13 @@ impl FirstLook<'_> {
                 ..self.request(AcceptancePart::Hidden, probes)
             };
             match worker.accept(hidden).await {
-                Ok(_) => {}
+                Ok(_) => passed.push(&shape.case.dims),
                 Err(AskError::Variant(mut outcome)) => {
                     let dims = &shape.case.dims;
                     // A probe may be to blame, and not the shape.
                     let is_of_shape = !probes || self.is_right(worker, dims.clone()).await? == Some(false);
                     if known.is_none() && is_of_shape {
-                        let restriction = self.restriction(worker, dims).await?;
+                        let restriction = self.restriction(worker, dims, &passed).await?;
                         if let Some(message) = outcome.message_mut() {
                             message.push_str(&advice(restriction));
                         }
@@ -152,32 +157,72 @@ impl FirstLook<'_> {
     }
 
     /// Looks for the size that the kernel does not bear, and for a constraint that excludes it. None if several sizes at
-    /// once are to blame.
-    async fn restriction(&self, worker: &mut Worker, failing: &Dims) -> Result<Option<Restriction>, WorkerError> {
+    /// once are to blame, or if no constraint fits all shapes that are known by then. `passed` are those on which the kernel
+    /// was right.
+    async fn restriction(
+        &self,
+        worker: &mut Worker,
+        failing: &Dims,
+        passed: &[&Dims],
+    ) -> Result<Option<Restriction>, WorkerError> {
         let own = &self.case.case.dims;
-        let with = |name: &str, size: i64| {
-            let mut dims = own.clone();
-            dims.insert(name.to_owned(), size);
-            dims
-        };
         let is_changed = |(name, size): &(&String, &i64)| own.get(*name) != Some(*size);
         let changed: Vec<(&String, i64)> =
             failing.iter().filter(is_changed).map(|(name, size)| (name, *size)).collect();
         for &(name, size) in &changed {
-            let is_to_blame = changed.len() == 1 || self.is_right(worker, with(name, size)).await? == Some(false);
-            if !is_to_blame {
+            if changed.len() > 1 && self.is_right_with(worker, name, size).await? != Some(false) {
                 continue;
             }
-            for factor in FACTORS.into_iter().take_while(|factor| own[name] % factor == 0) {
-                let multiple = odd_multiple(size, factor);
-                if size % factor != 0 && self.is_right(worker, with(name, multiple)).await? == Some(true) {
-                    let constraint = format!("{name} % {factor} == 0");
-                    return Ok(Some(Restriction { constraint, right: format!("{name}={multiple}") }));
+            let right = passed.iter().map(|dims| dims[name]).chain([own[name]]).collect();
+            let mut known = Known { right, wrong: vec![size] };
+            for rule in Rule::excluding(size, self.workload, (name, own[name])) {
+                if let Some(right) = self.supported(worker, (name, rule), &mut known).await? {
+                    let (constraint, right) = (rule.constraint(name), format!("{name}={right}"));
+                    return Ok(Some(Restriction { constraint, right }));
                 }
             }
-            return Ok(bound(self.workload, name, own[name], size));
+            return Ok(None);
         }
         Ok(None)
+    }
+
+    /// Tries a rule for a dimension on other sizes, as far as it fits those that are known. Returns a size that it allows and
+    /// that is right, if no size speaks against it.
+    async fn supported(
+        &self,
+        worker: &mut Worker,
+        (name, rule): (&str, Rule),
+        known: &mut Known,
+    ) -> Result<Option<i64>, WorkerError> {
+        let (own, wrong) = (self.case.case.dims[name], known.wrong[0]);
+        let allowed = rule.allowed_near(wrong);
+        let wanted = SUPPORTING.min(allowed.len());
+        let mut right = Vec::new();
+        for size in allowed.into_iter().filter(|size| *size != own).chain([rule.excluded_near(wrong)]) {
+            if !known.supports(rule) {
+                return Ok(None);
+            }
+            if rule.allows(size) && right.len() == wanted {
+                continue;
+            }
+            match self.is_right_with(worker, name, size).await? {
+                Some(true) => {
+                    known.right.push(size);
+                    right.extend(rule.allows(size).then_some(size));
+                }
+                Some(false) => known.wrong.push(size),
+                None => {}
+            }
+        }
+        let is_supported = known.supports(rule) && right.len() == wanted;
+        Ok(is_supported.then(|| right.first().copied().unwrap_or(own)))
+    }
+
+    /// Returns whether the kernel is right if one size of its case is another one. None if it cannot run.
+    async fn is_right_with(&self, worker: &mut Worker, name: &str, size: i64) -> Result<Option<bool>, WorkerError> {
+        let mut dims = self.case.case.dims.clone();
+        dims.insert(name.to_owned(), size);
+        self.is_right(worker, dims).await
     }
 
     /// Returns whether the kernel is right on ordinary inputs of a shape. None if it cannot run.
@@ -198,24 +243,6 @@ impl FirstLook<'_> {
     }
 }
 
-/// Returns a multiple of a factor near a size that is no multiple of twice the factor.
-fn odd_multiple(size: i64, factor: i64) -> i64 {
-    ((size / factor) | 1) * factor
-}
-
-/// Returns the constraint that excludes a size, and none that the workload's cases have.
-fn bound(workload: &Workload, name: &str, own: i64, size: i64) -> Option<Restriction> {
-    let sizes = || workload.cases.iter().filter_map(|case| case.dims.get(name)).chain([&own]).copied();
-    let (least, most) = (sizes().min()?, sizes().max()?);
-    let constraint = match size {
-        _ if least == most => format!("{name} == {own}"),
-        _ if size > most => format!("{name} <= {most}"),
-        _ if size < least => format!("{name} >= {least}"),
-        _ => return None,
-    };
-    Some(Restriction { constraint, right: format!("{name}={own}") })
-}
-
 /// Says what to do about a kernel that fails on a shape.
 fn advice(restriction: Option<Restriction>) -> String {
     match restriction {
@@ -223,17 +250,5 @@ fn advice(restriction: Option<Restriction>) -> String {
             "; with {right} it is right: mend it, or add --constraint '{constraint}' (a [[constraint]] of its family.toml)"
         ),
         None => "; mend it, or exclude such shapes with --constraint (a [[constraint]] of its family.toml)".to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_multiple_near_a_size_is_one_of_no_larger_power_of_two() {
-        for (size, factor, multiple) in [(65537, 2, 65538), (65537, 4, 65540), (1023, 4, 1020), (3, 8, 8), (1, 2, 2)] {
-            assert_eq!(odd_multiple(size, factor), multiple, "{size} {factor}");
-        }
     }
 }

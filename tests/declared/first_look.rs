@@ -81,6 +81,24 @@ fn a_kernel_that_holds_no_larger_rows_than_its_case_has_is_told_the_shape() {
     assert!(said.starts_with("1 ") && said.contains("cols=2001, which is not in the workload"), "{said}");
 }
 
+/// Right only if there is a multiple of seven.
+const SEVENS: &str = r"
+__global__ void own(const float* x, float* y, int n) {
+    for (int i = blockIdx.x * 32 + threadIdx.x; i < n; i += gridDim.x * 32) y[i] = n % 7 == 0 ? fmaxf(x[i], 0) : x[i];
+}
+";
+
+#[test]
+fn a_constraint_that_one_shape_suggests_and_another_refutes_is_not_proposed() {
+    // Each is a multiple of all powers of two that are tried, so each of these could be the reason.
+    for case in [1792, 3584, 5376] {
+        let options = format!("--shape x=n --shape y=n --grid 8 --block 32 --case n={case}");
+        let said = checked(&with_kernel(SEVENS, RELU, ""), &options);
+        assert!(said.starts_with("1 ") && said.contains("on n=") && said.contains("not in the workload"), "{said}");
+        assert!(!said.contains("% "), "{said}");
+    }
+}
+
 /// A barrier is missing at the end of the loop.
 const RACE: &str = r"
 __global__ void own(const float* x, float* y, int rows, int cols) {
