@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::ops::{Range, RangeInclusive};
 use std::sync::LazyLock;
 
 use base64::Engine;
@@ -41,13 +42,28 @@ const FOLDERS: [&str; 2] = ["PWD", "OLDPWD"];
 /// protect anything.
 const MIN_BYTES: usize = 8;
 
+/// The shortest beginning of a longer value that is masked, in bytes: half of the value, but within these bounds. A shorter
+/// beginning may be what all keys of a provider have, or an ordinary word. A longer one than the second is telling, however
+/// long the value is.
+const BEGINNING: RangeInclusive<usize> = 12..=24;
+
+/// How many bytes of text a byte of a secret has at most, as `%2F`.
+const PERCENT_ENCODED: usize = 3;
+
 /// The byte that replaces each byte of a secret.
 const MASK: u8 = b'*';
 
 /// The secrets of an environment.
 struct Secrets {
     /// What is looked for, in small letters: every form of every secret. The longest first, since one may contain another.
-    forms: Vec<Finder<'static>>,
+    forms: Vec<Form>,
+}
+
+/// A form of a secret, in small letters.
+struct Form {
+    whole: Finder<'static>,
+    /// Finds the shortest beginning that is masked.
+    beginning: Finder<'static>,
 }
 
 static OURS: LazyLock<Secrets> = LazyLock::new(|| Secrets::of(std::env::vars_os()));
@@ -66,7 +82,7 @@ pub fn found_in(text: &str) -> bool {
 /// Returns the length in bytes of the longest text that is masked. A reader that truncates a stream keeps that many
 /// more bytes, so that it can mask a secret at the cut.
 pub fn longest() -> usize {
-    OURS.forms.first().map_or(0, |form| form.needle().len())
+    PERCENT_ENCODED * OURS.forms.first().map_or(0, |form| form.whole.needle().len())
 }
 
 /// Masks the secrets of the environment in any bytes. The length stays the same.
@@ -123,7 +139,7 @@ impl Secrets {
         }
         all.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
         all.dedup();
-        Self { forms: all.iter().map(|form| Finder::new(form).into_owned()).collect() }
+        Self { forms: all.into_iter().map(Form::new).collect() }
     }
 
     fn found_in(&self, bytes: &[u8]) -> bool {
@@ -137,14 +153,27 @@ impl Secrets {
         }
         // In capitals, a secret is one, too.
         let mut folded = bytes.to_ascii_lowercase();
-        for form in &self.forms {
-            while let Some(at) = form.find(&folded) {
-                let place = at..at + form.needle().len();
-                folded[place.clone()].fill(MASK);
-                masked.to_mut()[place].fill(MASK);
-            }
+        self.hide(&mut folded, |place| masked.to_mut()[place].fill(MASK));
+        if folded.contains(&b'%') {
+            let (mut decoded, places) = percent_decoded(&folded);
+            self.hide(&mut decoded, |place| masked.to_mut()[places[place.start]..places[place.end]].fill(MASK));
         }
         masked
+    }
+
+    /// Masks the secrets in a text of small letters, and tells where they were.
+    fn hide(&self, text: &mut [u8], mut found: impl FnMut(Range<usize>)) {
+        let mut mask_all = |find: &dyn Fn(&Form, &[u8]) -> Option<Range<usize>>| {
+            for form in &self.forms {
+                while let Some(place) = find(form, text) {
+                    text[place.clone()].fill(MASK);
+                    found(place);
+                }
+            }
+        };
+        mask_all(&Form::find);
+        // One form may begin as another, which is there as a whole.
+        mask_all(&Form::find_beginning);
     }
 
     fn masked_text<'a>(&self, text: &'a str) -> Cow<'a, str> {
@@ -176,6 +205,48 @@ impl Secrets {
         masked.push_str(rest);
         Cow::Owned(masked)
     }
+}
+
+impl Form {
+    fn new(whole: Vec<u8>) -> Self {
+        // Many files begin as the path of a file with a key does.
+        let is_path = matches!(whole.first(), Some(b'/' | b'~' | b'.')) || whole.get(1) == Some(&b':');
+        let half = whole.len().div_ceil(2).clamp(*BEGINNING.start(), *BEGINNING.end());
+        let shortest = if is_path { whole.len() } else { half.min(whole.len()) };
+        let [beginning, whole] = [&whole[..shortest], &whole].map(|bytes| Finder::new(bytes).into_owned());
+        Self { whole, beginning }
+    }
+
+    /// Finds the form in a text of small letters.
+    fn find(&self, text: &[u8]) -> Option<Range<usize>> {
+        let start = self.whole.find(text)?;
+        Some(start..start + self.whole.needle().len())
+    }
+
+    /// Finds as much of the form's beginning as is there: a server may have truncated it.
+    fn find_beginning(&self, text: &[u8]) -> Option<Range<usize>> {
+        let start = self.beginning.find(text)?;
+        let same = text[start..].iter().zip(self.whole.needle()).take_while(|(one, other)| one == other).count();
+        // No character is cut into halves.
+        let is_inside = |end: &usize| text.get(*end).is_some_and(|byte| byte & 0xc0 == 0x80);
+        let end = (start + 1..=start + same).rev().find(|end| !is_inside(end))?;
+        Some(start..end)
+    }
+}
+
+/// Decodes every `%2f` of a text of small letters. Returns the bytes, in small letters again, and where in the text each
+/// begins, with the text's end behind them.
+fn percent_decoded(text: &[u8]) -> (Vec<u8>, Vec<usize>) {
+    let digit = |at: usize| text.get(at).and_then(|byte| char::from(*byte).to_digit(16));
+    let (mut decoded, mut places, mut at) = (Vec::with_capacity(text.len()), Vec::with_capacity(text.len() + 1), 0);
+    while let Some(byte) = text.get(at) {
+        places.push(at);
+        let code = digit(at + 1).zip(digit(at + 2)).filter(|_| *byte == b'%');
+        decoded.push(code.map_or(*byte, |(high, low)| (high * 16 + low) as u8).to_ascii_lowercase());
+        at += if code.is_some() { PERCENT_ENCODED } else { 1 };
+    }
+    places.push(text.len());
+    (decoded, places)
 }
 
 /// Returns the length in bytes of the JSON string at the start of a text, with its quotes. A string that does not end
@@ -369,6 +440,31 @@ mod tests {
                 assert!(secrets.masked_json(&json).contains(&"*".repeat(stars)), "{json}");
             }
         }
+    }
+
+    #[test]
+    fn a_secret_that_a_server_has_percent_encoded_or_truncated_is_masked() {
+        let key = "sk-proj/42+Sécret=7f3a9c51e0b84d26";
+        let secrets = secrets(&[("A_KEY", key), ("B_CREDENTIALS", "/home/somebody/keys/of-the-cloud.json")]);
+        let every: String = key.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let special: String = key
+            .bytes()
+            .map(|byte| match byte {
+                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' => char::from(byte).to_string(),
+                _ => format!("%{byte:02x}"),
+            })
+            .collect();
+        for form in [&every, &special, &every.to_ascii_lowercase(), &special.to_ascii_uppercase()] {
+            let text = format!("100% of ?key={form}&n=1");
+            assert_eq!(secrets.masked_text(&text), format!("100% of ?key={}&n=1", "*".repeat(form.len())));
+        }
+        for (kept, is_masked) in [(34, true), (26, true), (18, true), (16, false), (8, false)] {
+            let text = format!("the key {}... is wrong", &key[..kept]);
+            let masked = if is_masked { text.replace(&key[..kept], &"*".repeat(kept)) } else { text.clone() };
+            assert_eq!(secrets.masked_text(&text), masked, "{kept}");
+        }
+        let ordinary = "/home/somebody/keys/of-the-house 100%";
+        assert_eq!(secrets.masked_text(ordinary), ordinary);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use scripted_llm::{End, Reply};
 use serde_json::json;
 
-use super::{Scenario, apis, code, one_pass, plan, script, tokens};
+use super::{KEY, Scenario, apis, code, files, one_pass, plan, script, tokens};
 
 /// Runs a session whose first plan gets these replies. Later plans are empty.
 fn course(api: &str, first: Reply) -> (Scenario, super::Ended) {
@@ -67,5 +67,23 @@ fn slow_streams_in_small_pieces_are_read_completely() {
         let prose = Reply::text(format!("Here is my plan:\n```json\n{}\n```\nGood luck!", json!({ "hypotheses": [] })));
         let (_, ended) = course(api, tokens(Reply { pause_ms: 20, events: 5, ..prose }));
         assert!(ended.course().starts_with("plan answered"), "{api}: {}", ended.course());
+    }
+}
+
+/// As a server writes a key into the address of a page, or as much of it as fits into a message.
+#[test]
+fn a_key_that_a_server_encodes_or_truncates_is_in_no_file() {
+    let every: String = KEY.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let forms = [every, KEY.replace('-', "%2d"), KEY[..KEY.len() - 4].to_owned(), KEY[..12].to_owned()];
+    for &api in apis() {
+        for form in &forms {
+            let (scenario, ended) = course(api, Reply::status(401, format!("wrong: ?key={form}&more")));
+            let stored = serde_json::to_string(&ended.calls).unwrap();
+            assert!(stored.contains(&format!("?key={}&more", "*".repeat(form.len()))), "{form}: {stored}");
+            for file in files(&scenario.sandbox.path("")) {
+                let bytes = std::fs::read(&file).unwrap();
+                assert!(memchr::memmem::find(&bytes, form.as_bytes()).is_none(), "{form}: {}", file.display());
+            }
+        }
     }
 }
