@@ -59,6 +59,9 @@ struct Secrets {
     forms: Vec<Form>,
 }
 
+/// Finds a form, or a part of it, in a text of small letters.
+type Find = fn(&Form, &[u8]) -> Option<Range<usize>>;
+
 /// A form of a secret, in small letters.
 struct Form {
     whole: Finder<'static>,
@@ -163,17 +166,15 @@ impl Secrets {
 
     /// Masks the secrets in a text of small letters, and tells where they were.
     fn hide(&self, text: &mut [u8], mut found: impl FnMut(Range<usize>)) {
-        let mut mask_all = |find: &dyn Fn(&Form, &[u8]) -> Option<Range<usize>>| {
+        // One form may begin as another, which is there as a whole.
+        for find in [Form::find as Find, Form::find_beginning] {
             for form in &self.forms {
                 while let Some(place) = find(form, text) {
                     text[place.clone()].fill(MASK);
                     found(place);
                 }
             }
-        };
-        mask_all(&Form::find);
-        // One form may begin as another, which is there as a whole.
-        mask_all(&Form::find_beginning);
+        }
     }
 
     fn masked_text<'a>(&self, text: &'a str) -> Cow<'a, str> {
