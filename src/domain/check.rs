@@ -12,7 +12,7 @@ pub enum Check {
     Finite,
     /// The output is near the float64 oracle, over all and in its worst row.
     Accuracy,
-    /// A launch leaves the inputs unchanged, and workspaces zero that begin with zeros.
+    /// A launch leaves the inputs unchanged.
     Inputs,
     /// A launch leaves the memory around every buffer unchanged.
     GuardRegions,

@@ -2,7 +2,7 @@
 about = "Splits the keys, and leaves its counter for the last to arrive as it is: the second launch has no last."
 kind = "broken"
 cheats = [21]
-caught_by = ["wrong/inputs", "wrong/repeatable", "wrong/written", "cheated/timed", "cheated/held_out_inputs"]
+caught_by = ["wrong/repeatable", "wrong/written", "cheated/timed", "cheated/held_out_inputs"]
 workload = "attention-fp16-d64"
 case = { B = 1, H = 2, Sq = 97, Sk = 97, D = 32, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]

@@ -60,8 +60,7 @@ impl Rotation {
     }
 }
 
-/// What a set must hold after every execution: the digest of each input, and of each workspace that begins with zeros,
-/// with its name.
+/// What the inputs of a set were when they were uploaded: the digest of each, with the tensor's name.
 pub struct Uploaded(Vec<(String, Digest)>);
 
 /// Sets of equal buffers on the device. The caller must free them.
@@ -322,16 +321,7 @@ impl Sets {
         Ok(Uploaded(names.zip(device.digests(&buffers)?).collect()))
     }
 
-    /// Adds the digests of the workspaces that begin with zeros, which have just been reset.
-    pub fn add_zeros(&self, device: &mut dyn Device, plan: &LaunchPlan, uploaded: &mut Uploaded) -> Result<(), Fault> {
-        let zeros = plan.workspaces.iter().filter(|workspace| workspace.initial == Initial::Zero);
-        let names: Vec<String> = zeros.map(|workspace| workspace.name.clone()).collect();
-        let buffers: Vec<Buffer> = names.iter().map(|name| self.sets[0][name]).collect();
-        uploaded.0.extend(names.into_iter().zip(device.digests(&buffers)?));
-        Ok(())
-    }
-
-    /// Returns the name of an input or workspace that no longer holds what was uploaded, in the sets at `places`.
+    /// Returns the name of an input that no longer holds what was uploaded, in the sets at `places`.
     pub fn overwritten(
         &self,
         device: &mut dyn Device,

@@ -51,10 +51,8 @@ impl<'a> Setup<'a> {
     /// Uploads inputs to every set, resets the workspaces and poisons the outputs.
     pub fn fill(&self, device: &mut dyn Device, inputs: &Inputs) -> Result<Uploaded, Ended> {
         let uploaded = self.sets.upload(device, inputs).and_then(|()| self.sets.uploaded_inputs(device, inputs, 0));
-        let mut uploaded = uploaded.map_err(|fault| self.ended(fault))?;
-        self.reset(device)?;
-        self.sets.add_zeros(device, self.plan, &mut uploaded).map_err(|fault| self.ended(fault))?;
-        Ok(uploaded)
+        let uploaded = uploaded.map_err(|fault| self.ended(fault))?;
+        self.reset(device).map(|()| uploaded)
     }
 
     /// Resets the workspaces and poisons the outputs, so that an execution cannot use the results of an earlier one.
@@ -132,7 +130,7 @@ impl<'a> Setup<'a> {
         self.sets.draw(mix(self.seed, &[&seed.to_string(), "places", check]))
     }
 
-    /// Checks the data that no execution may change: the inputs, the zeros of workspaces, and the guard regions.
+    /// Checks the data that no execution may change: the inputs and the guard regions.
     fn inspect(&self, device: &mut dyn Device, uploaded: &Uploaded, places: &[usize]) -> Result<(), Ended> {
         match self.spoilt(device, uploaded, places)? {
             Some(Refusal { check, message }) => Err(self.wrong(check, message)),
@@ -140,7 +138,7 @@ impl<'a> Setup<'a> {
         }
     }
 
-    /// Returns the forbidden change to the inputs, workspaces or guard regions, if there is one.
+    /// Returns the forbidden change to the inputs or guard regions, if there is one.
     pub fn spoilt(
         &self,
         device: &mut dyn Device,
@@ -148,15 +146,7 @@ impl<'a> Setup<'a> {
         places: &[usize],
     ) -> Result<Option<Refusal>, Ended> {
         let overwritten = self.sets.overwritten(device, uploaded, places).map_err(|fault| self.ended(fault))?;
-        let refusal = |name: String| {
-            let is_workspace = self.plan.workspaces.iter().any(|workspace| workspace.name == name);
-            let message = if is_workspace {
-                format!("its workspace `{name}` began with zeros, and is not zero again after its last launch")
-            } else {
-                format!("it overwrote its input `{name}`")
-            };
-            Refusal { check: Check::Inputs, message }
-        };
+        let refusal = |name| Refusal { check: Check::Inputs, message: format!("it overwrote its input `{name}`") };
         let beside = self.check_guard_regions(device, places)?;
         Ok(overwritten.map(refusal).or(beside))
     }

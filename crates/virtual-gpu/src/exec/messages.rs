@@ -6,25 +6,15 @@
 
 use std::sync::{MutexGuard, PoisonError};
 
-use super::access::Width;
 use super::env::Env;
 use super::global_races;
 use super::lane_fault::{LaneFault, Origin};
 use super::lanes::{W32, W64, lanes_of};
 use super::run::Run;
+use super::stale::Stale;
 use crate::fault::FaultKind;
 use crate::memory::global::Allocation;
 use crate::memory::messages::{Messages, Store};
-
-/// Old data that a warp has loaded, and not loaded again.
-#[derive(Debug)]
-pub(crate) struct Stale {
-    address: u64,
-    /// The load.
-    origin: Origin,
-    other_block: u32,
-    other_warp: u32,
-}
 
 /// Returns whether the current access may be of a message.
 #[inline(always)]
@@ -69,7 +59,7 @@ pub(crate) fn atomic(env: &mut Env<'_>, warp: u32, address: u64) {
     messages.atomic(address, races.order.block, env.strong);
 }
 
-/// Puts old data in the place of what the lanes of `mask` have loaded, where the machine may.
+/// Puts old data in the place of what the lanes of `mask` have loaded, `count` words each, where the machine may.
 #[inline(always)]
 pub(crate) fn load(
     env: &mut Env<'_>,
@@ -77,11 +67,11 @@ pub(crate) fn load(
     allocation: &Allocation,
     at: &W64,
     mask: u32,
-    width: Width,
+    count: usize,
     words: &mut [W32],
 ) {
     if concerns(env) {
-        replace(env, warp, allocation, at, mask, width, words);
+        replace(env, warp, allocation, at, mask, count, words);
     }
 }
 
@@ -92,7 +82,7 @@ fn replace(
     allocation: &Allocation,
     at: &W64,
     mask: u32,
-    width: Width,
+    count: usize,
     words: &mut [W32],
 ) {
     let (rank, run) = (env.rank, env.run);
@@ -101,11 +91,11 @@ fn replace(
     let address_of = |lane: usize, index: usize| (at.0[lane] & !3) + 4 * index as u64;
     let is_own = |stale: &Stale| (stale.origin.rank, stale.origin.warp) == (rank, warp);
     let is_loaded =
-        |address: u64| lanes_of(mask).any(|lane| (0..width.words).any(|index| address_of(lane, index) == address));
+        |address: u64| lanes_of(mask).any(|lane| (0..count).any(|index| address_of(lane, index) == address));
     env.stale.retain(|stale| !is_own(stale) || !is_loaded(stale.address));
     if !messages.is_empty() {
         let known = env.stale.len();
-        for (lane, index) in lanes_of(mask).flat_map(|lane| (0..width.words).map(move |index| (lane, index))) {
+        for (lane, index) in lanes_of(mask).flat_map(|lane| (0..count).map(move |index| (lane, index))) {
             let address = address_of(lane, index);
             let Some(store) = messages.get(address).filter(|store| races.order.heard.is_after(store)) else { continue };
             let other = (store.block, store.warp);

@@ -30,6 +30,7 @@ mod run;
 mod scalar;
 mod schedule;
 mod shuffle;
+mod stale;
 mod step;
 mod supposed;
 mod sync;

@@ -69,7 +69,7 @@ pub(super) fn read(warp: u32, env: &mut Env<'_>, at: &W64, mask: u32, width: Wid
             let value = w32!(lane => allocation.load_word(safe.0[lane] + 4 * index as u64));
             word.set(&value, part);
         }
-        messages::load(env, warp, allocation, &safe, part, width, words);
+        messages::load(env, warp, allocation, &safe, part, width.words, words);
         shift_down(&mut words[0], &w32!(lane => safe.0[lane] as u32), width, part);
         if env.run.options.counters {
             touch(allocation, &safe, part);
