@@ -180,7 +180,7 @@ try {
   await step("the session on record has the pictures of its report", async () => {
     await page.getByRole("link", { name: "Session 1 on record" }).click();
     await shows(page, "Session 1 of p");
-    await page.locator("#best-over-time svg").first().waitFor();
+    await page.locator("#best-over-time svg:visible").first().waitFor();
     await page.screenshot({ path: join(out, "session.png"), fullPage: true });
   });
 
@@ -345,7 +345,7 @@ try {
       const other = await newPage(browser, options);
       for (const [view, title] of views) {
         await visit(other, view, title);
-        if (view === "/projects/p/sessions/1") await other.locator("#best-over-time svg").first().waitFor();
+        if (view === "/projects/p/sessions/1") await other.locator("#best-over-time svg:visible").first().waitFor();
         await accessible(other, `${view}, ${name}`);
         const [content, window] = await other.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]);
         if (content > window) mistakes.push(`${view}, ${name}: ${content} px in a window of ${window} px`);
