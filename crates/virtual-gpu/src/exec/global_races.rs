@@ -164,9 +164,10 @@ fn check_reads(env: &Env<'_>, warp: u32, allocation: &Allocation, at: &W64, mask
         let checked = Checked { access: Access::Read, warp, lane: env.lane(lane), strong };
         for granule in granules(env.run, allocation, address, bytes) {
             if let Some(written) = allocation.writers.get(granule, env.run.number) {
-                let is_coherent = if env.read_only { read_only(env.run, written, address) } else { Ok(()) };
-                let checked = is_coherent.and_then(|()| check(env.run, races, checked, written, address));
-                checked.map_err(|kind| LaneFault::at(lane, kind))?;
+                if env.read_only {
+                    return Err(LaneFault::at(lane, read_only(env.run, written, address)));
+                }
+                check(env.run, races, checked, written, address).map_err(|kind| LaneFault::at(lane, kind))?;
             }
         }
     }
@@ -175,10 +176,10 @@ fn check_reads(env: &Env<'_>, warp: u32, allocation: &Allocation, at: &W64, mask
 
 /// Returns the fault of a load through the read-only path.
 #[cold]
-fn read_only(run: &Run<'_>, written: Accessed, address: u64) -> Result<(), FaultKind> {
+fn read_only(run: &Run<'_>, written: Accessed, address: u64) -> FaultKind {
     let warps = u64::from(run.warps);
     let (other_block, other_warp) = (run.block_at((written.warp / warps) as u32), (written.warp % warps) as u32);
-    Err(FaultKind::ReadOnly { address, other_block, other_warp })
+    FaultKind::ReadOnly { address, other_block, other_warp }
 }
 
 /// Checks a store of one lane, before it happens. `words` is what it stores. Returns whether others stored the same.

@@ -93,23 +93,25 @@ fn replace(
     let is_loaded =
         |address: u64| lanes_of(mask).any(|lane| (0..count).any(|index| address_of(lane, index) == address));
     env.stale.retain(|stale| !is_own(stale) || !is_loaded(stale.address));
-    if !messages.is_empty() {
-        let known = env.stale.len();
-        for (lane, index) in lanes_of(mask).flat_map(|lane| (0..count).map(move |index| (lane, index))) {
-            let address = address_of(lane, index);
-            let Some(store) = messages.get(address).filter(|store| races.order.heard.is_after(store)) else { continue };
-            let other = (store.block, store.warp);
-            let is_safe = store.block == races.order.block
-                || races.order.is_ordered_for_strong(warp, other, store.time, &global_races::flags(run));
-            if !is_safe {
-                words[index].0[lane] = store.before;
-                let origin = Origin { rank, warp, pc: env.pc, lane };
-                env.stale.push(Stale { address, origin, other_block: store.block, other_warp: store.warp });
-            }
-        }
-        // The next load finds the new data.
-        env.stale[known..].iter().for_each(|stale| messages.forget(stale.address));
+    // What a block sees now is older than every store that is still to come.
+    if messages.is_empty() {
+        return;
     }
+    let known = env.stale.len();
+    for (lane, index) in lanes_of(mask).flat_map(|lane| (0..count).map(move |index| (lane, index))) {
+        let address = address_of(lane, index);
+        let Some(store) = messages.get(address).filter(|store| races.order.heard.is_after(store)) else { continue };
+        let other = (store.block, store.warp);
+        let is_safe = store.block == races.order.block
+            || races.order.is_ordered_for_strong(warp, other, store.time, &global_races::flags(run));
+        if !is_safe {
+            words[index].0[lane] = store.before;
+            let origin = Origin { rank, warp, pc: env.pc, lane };
+            env.stale.push(Stale { address, origin, other_block: store.block, other_warp: store.warp });
+        }
+    }
+    // The next load finds the new data.
+    env.stale[known..].iter().for_each(|stale| messages.forget(stale.address));
     let warps = u64::from(run.warps);
     for lane in lanes_of(mask) {
         let address = address_of(lane, 0);
