@@ -26,12 +26,16 @@ fn start(sandbox: &Sandbox) -> Service<'_> {
 #[test]
 fn a_service_that_is_ready_stores_the_largest_submission() {
     let sandbox = Sandbox::new();
+    // A request may have 64 KiB, and a list of it 1,000 names.
+    let name = "a".repeat(54);
+    sandbox.replace("kernels/workloads/small.toml", "name = \"s4d4\"", &format!("name = \"{name}\""));
     let service = start(&sandbox);
     let first = service.submit(json!({ "budget": "1h" }))["id"].clone();
     service.first_iteration_of(&first);
-    let (cases, families) = (vec!["s4d4"; 1000], vec!["toy"; 1000]);
+    let (cases, families) = (vec![name.as_str(); 1000], vec!["toy"; 1000]);
     let request = on_the_fake_device(json!({ "budget": "1h", "cases": cases, "families": families }));
     let body = json!({ "project": "p", "request": request }).to_string();
+    assert!((60 << 10..=64 << 10).contains(&body.len()), "{}", body.len());
     let post = || service.send("POST", SUBMISSIONS, &["Content-Type: application/json"], &body);
     let process = Pid::from_raw(service.process().cast_signed());
     let log = sandbox.path(".optloop/service/queue.db-wal");
