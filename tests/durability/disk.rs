@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
-use sqlx::{Connection, SqliteConnection};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Connection};
 
 use super::killed::project;
 use super::record::{Record, commits, store};
@@ -55,8 +57,9 @@ fn a_locked_store_ends_a_session_cleanly_and_it_resumes_later() {
     // By then every case has a winner.
     (0..60).for_each(|_| drop(session.wait_for("iteration")));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let url = format!("sqlite://{}", store(&sandbox).display());
-    let mut other = runtime.block_on(SqliteConnection::connect(&url)).unwrap();
+    // On a slow disk, the session holds the lock nearly all the time, and SQLite asks for it only ten times a second.
+    let patient = SqliteConnectOptions::new().filename(store(&sandbox)).busy_timeout(Duration::from_secs(300));
+    let mut other = runtime.block_on(patient.connect()).unwrap();
     runtime.block_on(sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other)).unwrap();
     let repair = || {
         runtime.block_on(sqlx::raw_sql("ROLLBACK").execute(&mut other)).unwrap();
