@@ -1,7 +1,7 @@
 //! Atomics and reductions on global and shared memory.
 //!
 //! Lanes run one after the other, lowest first. A kernel with atomics on global memory runs its blocks in order on one
-//! CPU thread. Its results then do not depend on the number of threads.
+//! CPU thread, unless their order cannot matter (`lower/talks.rs`). Its results then do not depend on the number of threads.
 
 use super::access::{self, count_global, count_wavefronts};
 use super::cluster_address::{RANK_SHIFT, shared_end};
@@ -238,7 +238,7 @@ fn update_global(
     let old = match bytes {
         4 => u64::from(allocation.update_word(address, |old| f(u64::from(old)) as u32)),
         8 => {
-            // Kernels with global atomics run on one thread, so two halves form one consistent value.
+            // Kernels with global atomics of 64 bits run on one thread, so two halves form one consistent value.
             let old = u64::from(allocation.load_word(address)) | u64::from(allocation.load_word(address + 4)) << 32;
             let new = f(old);
             allocation.store_word(address, new as u32);

@@ -334,6 +334,8 @@ fn is_same(allocation: &Allocation, address: u64, bytes: u32, lane: usize, words
 /// The effects of a strong access before it happens: it releases, and it is counted.
 pub(crate) fn begin_strong(env: &mut Env<'_>, warp: u32, writes: bool) {
     if !env.run.talks {
+        // No block learns that another has added to a sum.
+        env.strong = 1;
         return;
     }
     let run = env.run;

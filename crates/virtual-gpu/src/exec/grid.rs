@@ -17,7 +17,7 @@ use crate::gpu::Gpu;
 use crate::memory::GlobalMemory;
 use crate::memory::accesses::LAUNCHES;
 use crate::memory::global::Place;
-use crate::program::{BulkOp, Kernel, NotModelled, Op, Origin, Space};
+use crate::program::{Kernel, NotModelled, Op, Origin, Space};
 use crate::tensor_map::TensorMap;
 use crate::timing::{Prepared, Supposition};
 
@@ -114,7 +114,7 @@ fn prepare<'a>(
         launches,
         overlapped: launches.checked_sub(1).filter(|_| options.overlaps).map(|before| before % LAUNCHES + 1),
         global_shift: granule_bytes(kernel, false).trailing_zeros(),
-        talks: talks(kernel) || launch.cluster != [1; 3],
+        talks: kernel.talks || launch.cluster != [1; 3],
         flags: Mutex::default(),
         messages: Mutex::default(),
         supposed: if options.suppose && options.counters { supposed(kernel, &prepared) } else { Vec::new() },
@@ -198,7 +198,7 @@ fn pack_arguments(kernel: &Kernel, launch: &Launch<'_>) -> Result<Vec<u8>, Strin
 fn execute(run: &Run<'_>, clusters: Choice) -> Result<Counters, LaunchError> {
     let granule = granule_bytes(run.kernel, true);
     let level = Level::detect();
-    if talks(run.kernel) {
+    if run.kernel.talks {
         return match schedule::take_turns(run, clusters, granule, level) {
             Ok(tally) => Ok(tally.finish(run)),
             Err(fault) => Err(LaunchError::Fault(fault)),
@@ -249,17 +249,6 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 fn threads_for(run: &Run<'_>, clusters: u64) -> usize {
     let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     run.options.threads.unwrap_or_else(cores).clamp(1, usize::try_from(clusters).unwrap_or(usize::MAX).max(1))
-}
-
-/// Returns whether blocks may synchronise with each other: by atomics or other strong stores in global memory.
-fn talks(kernel: &Kernel) -> bool {
-    let global = |space: Space| !matches!(space, Space::Shared | Space::SharedCluster | Space::Local);
-    kernel.instructions.iter().any(|instruction| match instruction.op {
-        Op::Atom { space, .. } => global(space),
-        Op::St { space, semantics, .. } => semantics.is_strong() && global(space),
-        Op::Bulk { op: BulkOp::ReduceToGlobal { .. }, .. } => true,
-        _ => false,
-    })
 }
 
 /// Returns the bytes of the smallest access that may go to shared memory, or to global memory: the granule for race

@@ -125,6 +125,8 @@ pub struct Kernel {
     pub required_cluster: Option<[u32; 3]>,
     /// Where the addresses come from to which it may write in global memory; None if they may be any.
     pub writes_to: Option<Vec<Origin>>,
+    /// Whether blocks may synchronise with each other through global memory.
+    pub talks: bool,
     /// The first instruction that the loader does not know. Such a kernel has no instructions and cannot be launched.
     pub not_modelled: Option<NotModelled>,
 }

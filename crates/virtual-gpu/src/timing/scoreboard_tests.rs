@@ -23,6 +23,7 @@ fn kernel(ops: Vec<Op>) -> Kernel {
         required_block: None,
         required_cluster: None,
         writes_to: None,
+        talks: false,
         not_modelled: None,
     }
 }

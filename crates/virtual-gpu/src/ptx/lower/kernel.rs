@@ -5,6 +5,7 @@ use super::globals::Variables;
 use super::opcode::Opcode;
 use super::registers::allocate;
 use super::symbols::Symbol;
+use super::talks::talks;
 use super::written::written;
 use crate::program::{Kernel, NotModelled, Op, Param, Space, Ty, flow};
 use crate::ptx::Problem;
@@ -27,6 +28,7 @@ pub(super) fn lower(entry: &Entry<'_>, variables: &Variables<'_>) -> Result<Kern
     flow::reconvergence(&mut lowerer.draft.instructions, &blocks);
     let [narrow, wide] = &lowerer.constants;
     let writes_to = written(&lowerer.draft, [&narrow.list, &wide.list]);
+    let talks = talks(&lowerer.draft);
     #[cfg(test)]
     let before = lowerer.draft.clone();
     let counts = allocate(&mut lowerer.draft, &blocks).map_err(place)?;
@@ -52,6 +54,7 @@ pub(super) fn lower(entry: &Entry<'_>, variables: &Variables<'_>) -> Result<Kern
         required_block: entry.required_block,
         required_cluster: entry.required_cluster,
         writes_to,
+        talks,
         not_modelled: None,
     })
 }

@@ -18,6 +18,7 @@ mod registers;
 mod special;
 mod symbols;
 mod sync;
+mod talks;
 mod tensor;
 mod warp;
 mod written;
