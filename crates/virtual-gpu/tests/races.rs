@@ -265,9 +265,9 @@ fn reads_that_no_write_can_disturb_are_no_race() {
     // The value stays the same.
     let same = Kernel::new("@%p2 ld.global.u32 %r5, [%rd3]; mov.u32 %r6, 0; @!%p2 st.global.u32 [%rd3], %r6;");
     same.launch(2, 32, &Options { threads: Some(1), ..Options::default() }).expect("zeros stay zeros");
-    // What others update by atomics is read at any time.
+    // What others update by atomics is read at any time, for an exchange that fails if it is old.
     is_clean(
-        "atom.global.add.u32 %r8, [%rd1+4], 1; ld.global.u32 %r5, [%rd1]; L: add.u32 %r6, %r5, 1; atom.global.cas.b32 %r7, [%rd1], %r5, %r6;
+        "ld.global.u32 %r5, [%rd1]; L: add.u32 %r6, %r5, 1; atom.global.cas.b32 %r7, [%rd1], %r5, %r6;
          setp.ne.u32 %p3, %r7, %r5; mov.u32 %r5, %r7; @%p3 bra L;",
         4,
         1,
@@ -372,6 +372,14 @@ fn a_random_order_reveals_dependence_on_the_order() {
         ".reg .f32 %f<2>; cvt.rn.f32.u32 %f1, %r3; mul.f32 %f1, %f1, 0f3DCCCCCD; red.global.add.f32 [%rd1], %f1;",
         // The order of arrival.
         "@!%p1 bra E; atom.global.add.u32 %r4, [%rd1], 1; st.global.u32 [%rd2+4], %r4; E:",
+        // A counter whose load and store are not one, and a maximum whose exchange is not tried again.
+        "@!%p1 bra E; ld.volatile.global.u32 %r4, [%rd1]; add.u32 %r4, %r4, 1; st.volatile.global.u32 [%rd1], %r4; E:",
+        "@!%p1 bra E; ld.volatile.global.u32 %r4, [%rd1]; setp.gt.u32 %p3, %r2, %r4; @!%p3 bra E;
+         atom.global.cas.b32 %r5, [%rd1], %r4, %r2; E:",
+        // A lock whose test and set are not one.
+        "@!%p1 bra E; L: ld.volatile.global.u32 %r4, [%rd1]; setp.ne.u32 %p3, %r4, 0; @%p3 bra L;
+         st.volatile.global.u32 [%rd1], %r10; membar.gl; ld.volatile.global.u32 %r5, [%rd1+4]; add.u32 %r5, %r5, 1;
+         st.volatile.global.u32 [%rd1+4], %r5; membar.gl; mov.u32 %r6, 0; st.volatile.global.u32 [%rd1], %r6; E:",
         // The place on the machine, and the launch.
         "mov.u32 %r4, %smid; st.global.u32 [%rd2], %r4;",
         "mov.u32 %r4, %warpid; st.global.u32 [%rd2], %r4;",
@@ -382,14 +390,24 @@ fn a_random_order_reveals_dependence_on_the_order() {
         let (blocks, threads) = if body.contains("clock") { (1, 1) } else { (16, 64) };
         let mut kernel = Kernel::new(body);
         let first = kernel.words(blocks, threads, Some(1));
-        let changes = (2..10).any(|seed| kernel.words(blocks, threads, Some(seed)) != first);
+        let changes = (2..20).any(|seed| kernel.words(blocks, threads, Some(seed)) != first);
         assert!(changes, "{body}");
     }
     let mut gridid = Kernel::new("mov.u64 %rd4, %gridid; st.global.u64 [%rd1], %rd4;");
     assert_ne!(gridid.words(1, 1, None), gridid.words(1, 1, None));
-    let mut sum = Kernel::new("red.global.add.u32 [%rd3], %r3;");
-    let expected = sum.words(16, 64, None);
-    assert!((0..10).all(|seed| sum.words(16, 64, Some(seed)) == expected));
+    let independent = [
+        "red.global.add.u32 [%rd3], %r3;",
+        "@!%p1 bra E; ld.volatile.global.u32 %r4, [%rd1]; L: mov.u32 %r5, %r4; add.u32 %r6, %r5, 1;
+         atom.global.cas.b32 %r4, [%rd1], %r5, %r6; setp.ne.u32 %p3, %r4, %r5; @%p3 bra L; E:",
+        "@!%p1 bra E; mov.u32 %r7, 0; L: atom.global.cas.b32 %r4, [%rd1], %r7, %r10; setp.ne.u32 %p3, %r4, 0; @%p3 bra L;
+         membar.gl; ld.volatile.global.u32 %r5, [%rd1+4]; add.u32 %r5, %r5, 1; st.volatile.global.u32 [%rd1+4], %r5; membar.gl;
+         atom.global.exch.b32 %r8, [%rd1], %r7; E:",
+    ];
+    for body in independent {
+        let mut kernel = Kernel::new(body);
+        let expected = kernel.words(16, 64, None);
+        assert!((0..10).all(|seed| kernel.words(16, 64, Some(seed)) == expected), "{body}");
+    }
 }
 
 #[test]

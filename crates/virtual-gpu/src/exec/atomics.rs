@@ -138,6 +138,9 @@ pub(crate) fn atom(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> St
         global_races::end_strong(env, warp.index, &at, flags, (*d != NONE, true));
     }
     (env.semantics, env.atomic) = (Semantics::WEAK, false);
+    if mask & !shared != 0 {
+        env.note_strong();
+    }
     count(env, &at, (mask, shared), bytes);
     if *d != NONE {
         if wide {

@@ -69,6 +69,9 @@ impl<'a> Machine<'a> {
             waited: vec![false; size],
             polled: false,
             wrote: false,
+            slice_end: 0,
+            interrupts: None,
+            interrupted: false,
             draws: Draws::default(),
             lanes: None,
             asynchronous: None,
@@ -93,13 +96,14 @@ impl<'a> Machine<'a> {
     }
 
     /// Continues the cluster to its end, and returns true. If it `yields`, it stops when its warps only poll global
-    /// memory or one has drawn work, and returns false.
+    /// memory, one has drawn work, or its turn ends at random, and returns false.
     pub fn proceed(&mut self, yields: bool) -> Result<bool, Box<Fault>> {
         self.env.draws.begin_turn();
         while self.warps.iter().flatten().any(|warp| !warp.is_done()) {
             self.env.polled = false;
             let progress = self.pass()?;
-            if yields && self.has_drawn() {
+            let interrupted = std::mem::take(&mut self.env.interrupted);
+            if yields && (interrupted || self.has_drawn()) {
                 return Ok(false);
             }
             if progress {
@@ -162,6 +166,8 @@ impl<'a> Machine<'a> {
             self.env.tally.start_block();
         }
         self.shuffle = run.options.order.map(|seed| Shuffle::new(seed, cluster));
+        self.env.interrupted = false;
+        self.env.interrupts = run.options.order.filter(|_| run.kernel.talks).map(|seed| Shuffle::new(!seed, cluster));
         self.turns.clear();
         let warps = run.warps as usize;
         self.turns.extend((0..self.blocks.len()).flat_map(|rank| (0..warps).map(move |index| (rank, index))));
@@ -206,6 +212,9 @@ impl<'a> Machine<'a> {
         for &(rank, index) in &turns {
             if !self.warps[rank][index].is_done() && !self.at_barrier[rank][index] {
                 progress |= self.run_warp(rank, index).map_err(|fault| self.fault(rank, index, *fault))?;
+            }
+            if self.env.interrupted {
+                break;
             }
         }
         self.turns = turns;

@@ -6,6 +6,7 @@ use super::draws::Draws;
 use super::lanes::{W32, W64};
 use super::mbarrier::Mbarrier;
 use super::run::Run;
+use super::shuffle::Shuffle;
 use super::stale::Stale;
 use super::tally::Tally;
 use super::transfer::Transfer;
@@ -16,6 +17,9 @@ use crate::memory::order::{Clock, Time};
 use crate::memory::proxies::Moment;
 use crate::memory::races::Lane;
 use crate::program::{CONSTANT, Semantics, Slot};
+
+/// One of so many strong accesses to global memory ends a block's turn.
+const INTERRUPTS: usize = 2;
 
 /// Values of a block's constants.
 #[derive(Debug, Default)]
@@ -70,6 +74,12 @@ pub(crate) struct Env<'a> {
     pub polled: bool,
     /// Whether global memory has changed since the block's last turn.
     pub wrote: bool,
+    /// How many instructions a warp has executed when its slice ends.
+    pub slice_end: u64,
+    /// Decides after which strong accesses the block's turn ends. None in the order of the grid.
+    pub interrupts: Option<Shuffle>,
+    /// Whether the block's turn ends.
+    pub interrupted: bool,
     /// The counters of work from which the blocks draw.
     pub draws: Draws,
     /// The lanes that make the current access, if not each its own.
@@ -82,6 +92,16 @@ impl Env<'_> {
     /// Returns the index in the grid of the executing block.
     pub fn block(&self) -> u64 {
         u64::from(self.blocks[self.rank])
+    }
+
+    /// Notes a strong access to global memory. After some of them, the block's turn ends, so that others come in between: a
+    /// lock that is not atomic or a flag that is set too early shows only then.
+    pub fn note_strong(&mut self) {
+        if let Some(random) = &mut self.interrupts
+            && random.below(INTERRUPTS) == 0
+        {
+            (self.interrupted, self.slice_end) = (true, 0);
+        }
     }
 
     /// Returns the lane that makes the current access at the address of `lane`.

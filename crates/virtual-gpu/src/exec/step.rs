@@ -47,7 +47,7 @@ enum Next {
 pub(crate) fn run<G: Groups>(warp: &mut Warp, env: &mut Env<'_>, board: usize) -> Step<Pause> {
     let run = env.run;
     let instructions = &run.kernel.instructions[..];
-    let slice_end = warp.executed + if run.talks { SHORT_SLICE } else { SLICE };
+    env.slice_end = warp.executed + if run.talks { SHORT_SLICE } else { SLICE };
     loop {
         if warp.is_at_reconvergence() {
             if !warp.resume() {
@@ -55,7 +55,7 @@ pub(crate) fn run<G: Groups>(warp: &mut Warp, env: &mut Env<'_>, board: usize) -
             }
             continue;
         }
-        if warp.executed >= slice_end {
+        if warp.executed >= env.slice_end {
             return check_limit(warp, run);
         }
         warp.executed += 1;

@@ -81,6 +81,7 @@ pub(crate) fn strong<'a>(
     let done = access(warp, env);
     if global != 0 {
         global_races::end_strong(env, warp.index, &at, global, (!writes, writes));
+        env.note_strong();
     }
     env.semantics = Semantics::WEAK;
     done

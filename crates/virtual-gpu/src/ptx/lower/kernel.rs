@@ -1,6 +1,7 @@
 //! Lowers one kernel: statements in order, then labels, control flow and slots.
 
 use super::builder::{Lowerer, reserve};
+use super::exchanged::relax_loads;
 use super::globals::Variables;
 use super::opcode::Opcode;
 use super::registers::allocate;
@@ -28,6 +29,7 @@ pub(super) fn lower(entry: &Entry<'_>, variables: &Variables<'_>) -> Result<Kern
     flow::reconvergence(&mut lowerer.draft.instructions, &blocks);
     let [narrow, wide] = &lowerer.constants;
     let writes_to = written(&lowerer.draft, [&narrow.list, &wide.list]);
+    relax_loads(&mut lowerer.draft);
     let talks = talks(&lowerer.draft);
     #[cfg(test)]
     let before = lowerer.draft.clone();

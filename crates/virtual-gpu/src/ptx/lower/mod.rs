@@ -8,6 +8,7 @@ mod call;
 mod compare;
 mod control;
 mod convert;
+mod exchanged;
 mod globals;
 mod kernel;
 mod memory;
