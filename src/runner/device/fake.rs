@@ -81,8 +81,10 @@ struct Captured {
     works: Vec<OwnedWork>,
     restores: Vec<Restore>,
     replay_ns: f64,
-    /// Whether a buffer was written since the last replay.
+    /// Whether the contents of a buffer have changed since its last replay.
     stale: bool,
+    /// Whether a buffer was written since its last replay.
+    is_cold: bool,
 }
 
 /// A [`Work`] that outlives the call.
@@ -231,9 +233,13 @@ impl FakeDevice {
     /// Overwrites a buffer.
     fn put(&mut self, buffer: Buffer, bytes: Vec<u8>) -> Result<(), Fault> {
         let memory = self.memory(buffer)?;
+        let is_new = *memory.bytes != bytes;
         memory.bytes = Rc::new(bytes);
         memory.due = None;
-        self.captures.values_mut().for_each(|captured| captured.stale = true);
+        for captured in self.captures.values_mut() {
+            captured.stale |= is_new;
+            captured.is_cold = true;
+        }
         Ok(())
     }
 
@@ -360,7 +366,7 @@ impl Device for FakeDevice {
 
     fn copy(&mut self, from: Buffer, to: Buffer) -> Result<(), Fault> {
         self.put_copy(from, to)?;
-        self.captures.values_mut().for_each(|captured| captured.stale = true);
+        self.captures.values_mut().for_each(|captured| (captured.stale, captured.is_cold) = (true, true));
         Ok(())
     }
 
@@ -408,6 +414,7 @@ impl Replay for FakeDevice {
             restores,
             replay_ns: executed().map(|work| model_ns(&self.info, work)).sum(),
             stale: true,
+            is_cold: true,
         };
         let handle = self.handle();
         self.captures.insert(handle, captured);
@@ -424,8 +431,9 @@ impl Replay for FakeDevice {
         for work in &captured.works {
             self.execute(work)?;
         }
-        let slow = captured.stale && captured.works.iter().any(|work| work.fault == SLOW_ON_HELD_OUT);
-        captured.stale = false;
+        let has = |fault: i32| captured.works.iter().any(|work| work.fault == fault);
+        let slow = captured.stale && has(SLOW_ON_HELD_OUT) || captured.is_cold && has(SLOW_FROM_MEMORY);
+        (captured.stale, captured.is_cold) = (false, false);
         self.jitter = self.jitter.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let noise = (self.jitter >> 40) as f64 / (1_u64 << 24) as f64 - 0.5;
         let replay_ns = captured.replay_ns * (1.0 + 0.002 * noise) * if slow { SLOW_FACTOR } else { 1.0 };

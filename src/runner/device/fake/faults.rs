@@ -34,6 +34,9 @@ pub const SKIPS_LATER: i32 = 19;
 /// inputs that they had.
 pub const WRITES_OTHER_WORKSPACES: i32 = 20;
 
+/// Honest, but takes long if its inputs were just written: it waits for each load, and they come from memory.
+pub const SLOW_FROM_MEMORY: i32 = 21;
+
 /// Returns the plan's `FAULT` argument, or 0.
 pub fn of(plan: &LaunchPlan) -> i32 {
     let scalars = plan.launches.iter().flat_map(|launch| &launch.args).filter_map(|arg| match arg {
