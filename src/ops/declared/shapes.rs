@@ -31,6 +31,12 @@ const FEW: i64 = 3;
 /// So many indices that 16 bits do not count them.
 const MANY: std::ops::Range<i64> = 65_600..70_000;
 
+/// Long sizes of another dimension, the longest first.
+const LONG: [std::ops::Range<i64>; 3] = [MANY, 8_193..9_000, 4_097..5_000];
+
+/// The most of the other dimensions there.
+const NARROW: i64 = 16;
+
 /// How a size is chosen.
 #[derive(Clone, Copy)]
 enum Size {
@@ -81,7 +87,9 @@ pub(super) fn hidden(op: &Declared, dims: &Dims, least: CheckLimits, seed: u64) 
     let most_bytes = least.bytes.max(MAX_HIDDEN_WORK * bytes(dims));
     let is_allowed =
         |other: &Dims| op.check(other).is_ok() && op.flop(other) <= most_flop && bytes(other) <= most_bytes;
-    first.extend(larger(op, dims, &mut rng).into_iter().find(|other| is_allowed(other) && bytes(other) <= least.bytes));
+    let is_quick = |other: &Dims| is_allowed(other) && bytes(other) <= least.bytes;
+    first.extend(larger(op, dims, &mut rng).into_iter().find(is_quick));
+    first.extend(long(op, dims, &mut rng).into_iter().find(is_quick));
     let mut kept: Vec<Dims> = Vec::new();
     for other in first.into_iter().chain(rest) {
         if other != *dims && !kept.contains(&other) && is_allowed(&other) {
@@ -141,6 +149,28 @@ fn larger(op: &Declared, dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
     let mut dependent: Vec<_> = op.dims().iter().filter(|dim| op.independent != Some(dim.name)).collect();
     dependent.shuffle(rng);
     iter::once(with(&dependent)).chain(dependent.iter().map(|dim| with(&[*dim]))).collect()
+}
+
+/// Returns shapes in which one dimension, but not the independent one, is long, the longest first. Arrays of fixed length often
+/// have 1,024 to 8,192 elements, and an index may have 16 bits.
+fn long(op: &Declared, dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
+    let mut dependent: Vec<_> = op.dims().iter().filter(|dim| op.independent != Some(dim.name)).collect();
+    dependent.shuffle(rng);
+    let sizes = LONG.map(|range| rng.random_range(range));
+    let with = |meant: &DimSpec, size: i64| {
+        let mut other = small(op, dims);
+        for dim in op.dims() {
+            let few = if op.independent == Some(dim.name) { FEW } else { NARROW };
+            let size = if dim.name == meant.name { size } else { other[dim.name].min(few) };
+            other[dim.name] = size.clamp(dim.range.0, dim.range.1);
+        }
+        other
+    };
+    sizes
+        .into_iter()
+        .flat_map(|size| dependent.iter().map(move |dim| (*dim, size)))
+        .map(|(dim, size)| with(dim, size))
+        .collect()
 }
 
 /// Returns many indices of the independent dimension, with little work for each.
