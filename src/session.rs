@@ -9,6 +9,7 @@ mod ablation_order;
 mod acceptance;
 mod baseline_start;
 mod baselines;
+mod beaten;
 mod calls;
 mod case_state;
 mod clock;

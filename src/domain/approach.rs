@@ -62,7 +62,8 @@ pub struct Approach {
     pub mechanism: Mechanism,
     /// The case to try it on first.
     pub case: CaseName,
-    /// The predicted range of the speed-up over the case's incumbent: what the model expects in 8 of 10 attempts.
+    /// The predicted range of the speed-up, as the model expects it in 8 of 10 attempts. Parameters and edits are compared with
+    /// the fastest configuration of the family that they change, and others with the case's fastest variant.
     pub speedup_low: f64,
     /// See `speedup_low`.
     pub speedup_high: f64,
@@ -71,8 +72,8 @@ pub struct Approach {
     /// The family that is changed. Ignored for a new kernel or a new family.
     #[serde(default)]
     pub family: String,
-    /// The configuration: of that family, or of the changed one. Parameters that are missing keep the incumbent's
-    /// value, or their default.
+    /// The configuration: of that family, or of the changed one. Parameters that are missing have the values of the family's
+    /// fastest configuration on the case, or their defaults.
     #[serde(default)]
     pub parameters: IndexMap<String, i64>,
     /// How to write it, for the second call.
@@ -88,6 +89,11 @@ impl Approach {
         let plausible = lo >= least && hi <= most && lo < hi;
         // Any comparison with NaN is false.
         plausible.then(|| Prediction { median: Some((lo * hi).sqrt()), lo, hi, strength: Strength::Prior, model: None })
+    }
+
+    /// Returns the family whose configurations the prediction is compared with. None for one over the case's fastest variant.
+    pub fn base(&self) -> Option<&str> {
+        matches!(self.form, Form::Parameters | Form::Edits).then_some(self.family.as_str())
     }
 
     /// Returns the hypothesis that the first iteration of the approach tests, about a speed-up over `reference`.

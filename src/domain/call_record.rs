@@ -42,6 +42,15 @@ pub enum CallSubject {
         /// Counts the corrections of one approach, from 1.
         round: u32,
     },
+    /// The same once more, with what the model asked to see.
+    Informed {
+        /// What was asked.
+        subject: Box<Self>,
+        /// What the model wants to see, as it has written it.
+        wants: Vec<String>,
+        /// Counts the rounds of one question, from 1.
+        rounds: u32,
+    },
 }
 
 impl CallSubject {
@@ -51,6 +60,7 @@ impl CallSubject {
             Self::Plan => CallPurpose::Plan,
             Self::Code { .. } => CallPurpose::Code,
             Self::Repair { .. } => CallPurpose::Repair,
+            Self::Informed { subject, .. } => subject.purpose(),
         }
     }
 
@@ -59,6 +69,7 @@ impl CallSubject {
         match self {
             Self::Plan => None,
             Self::Code { approach } | Self::Repair { approach, .. } => Some(approach),
+            Self::Informed { subject, .. } => subject.approach(),
         }
     }
 
@@ -66,8 +77,36 @@ impl CallSubject {
     pub fn round(&self) -> u32 {
         match self {
             Self::Repair { round, .. } => *round,
-            _ => 0,
+            Self::Informed { subject, .. } => subject.round(),
+            Self::Plan | Self::Code { .. } => 0,
         }
+    }
+
+    /// Returns the question itself, without what the model asked to see.
+    pub fn question(&self) -> &Self {
+        match self {
+            Self::Informed { subject, .. } => subject,
+            other => other,
+        }
+    }
+
+    /// Returns what the model has asked to see.
+    pub fn wants(&self) -> &[String] {
+        match self {
+            Self::Informed { wants, .. } => wants,
+            _ => &[],
+        }
+    }
+
+    /// Returns the same question with more that the model asks to see. None if it has asked `most` times.
+    pub fn informed(&self, more: Vec<String>, most: u32) -> Option<Self> {
+        let (mut wants, rounds) = match self {
+            Self::Informed { wants, rounds, .. } => (wants.clone(), *rounds + 1),
+            _ => (Vec::new(), 1),
+        };
+        wants.extend(more);
+        let subject = Box::new(self.question().clone());
+        (rounds <= most).then_some(Self::Informed { subject, wants, rounds })
     }
 }
 

@@ -296,6 +296,20 @@ impl History {
         leaders
     }
 
+    /// Returns at most `most` variants of a family that were timed on a case, the fastest first, each configuration once.
+    pub fn leaders_of_family(&self, family: &str, case: &str, most: usize) -> Vec<(&Finished, f64)> {
+        let timed = self.finished.iter().filter(|finished| finished.family == family);
+        let mut timed: Vec<_> = timed.filter_map(|finished| Some((finished, finished.time_ns(case)?))).collect();
+        timed.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let mut leaders: Vec<(&Finished, f64)> = Vec::new();
+        for one in timed {
+            if leaders.len() < most && leaders.iter().all(|(other, _)| other.params != one.0.params) {
+                leaders.push(one);
+            }
+        }
+        leaders
+    }
+
     /// Returns every time of a variant with the iteration that took it. Screening run and confirmation are two
     /// iterations.
     pub fn times_of(&self, hash: &VariantHash) -> impl Iterator<Item = (IterationId, &CaseTime)> {

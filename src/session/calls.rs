@@ -2,6 +2,7 @@
 //! what a killed one knew.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::time::Duration;
 
 use super::setup::SessionSetup;
 use crate::agent::llm::answer;
@@ -12,15 +13,22 @@ use crate::domain::call_record::{CallBegun, CallEnded, CallId, CallOutcome, Call
 use crate::domain::evaluation::Outcome;
 use crate::domain::family::Family;
 use crate::domain::history::History;
-use crate::domain::ids::IterationId;
+use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::journal::{Begun, Concluded};
 use crate::domain::model_call::CallPurpose;
 use crate::domain::money::MicroUsd;
 use crate::domain::origin::{Origin, Purpose as Why};
 use crate::domain::variant::Params;
+use crate::domain::workload::Case;
 
 /// Calls that fail one after the other before the models are given up.
 const MAX_FAILURES: u32 = 3;
+
+/// How often a model may ask to see more before it answers one question.
+const MAX_LOOKUPS: u32 = 2;
+
+/// The fastest configurations of a family of which an edit begins at the first that is valid.
+const BASES: usize = 3;
 
 /// The latest failed attempts that prompts tell of.
 const MAX_FAILED: usize = 12;
@@ -75,6 +83,10 @@ pub(super) struct Calls {
     iterations: u64,
     /// When the last plan was asked for, in iterations that had ended.
     planned: Option<u64>,
+    /// The fastest variant of each case when the last plan came, with its time in nanoseconds.
+    at_plan: BTreeMap<CaseName, (IterationId, f64)>,
+    /// How long the answers took, in milliseconds.
+    latencies_ms: Vec<u64>,
 }
 
 impl Calls {
@@ -143,6 +155,40 @@ impl Calls {
         self.planned
     }
 
+    /// Returns the fastest variant of each case when the last plan came, with its time in nanoseconds.
+    pub fn at_plan(&self) -> &BTreeMap<CaseName, (IterationId, f64)> {
+        &self.at_plan
+    }
+
+    /// Returns how long a call usually takes: the median. None before the first answer.
+    pub fn usual_latency(&self) -> Option<Duration> {
+        let mut all = self.latencies_ms.clone();
+        all.sort_unstable();
+        all.get(all.len() / 2).map(|&ms| Duration::from_millis(ms))
+    }
+
+    /// Drops the approaches of the last plan whose code could no longer be the fastest: since then, their case has a variant
+    /// that is faster than they promise at best.
+    pub fn drop_stale(&mut self, history: &History) {
+        let is_stale = |approach: &Approach| {
+            let (before, now) = (self.at_plan.get(&approach.case)?, history.fastest(&approach.case)?);
+            let base = approach.base().and_then(|family| history.fastest_of_family(family, &approach.case));
+            let promised_ns = base.unwrap_or(before.1) / approach.prediction()?.hi;
+            Some(now.1 < before.1 && now.1 <= promised_ns)
+        };
+        let mut stale = Vec::new();
+        self.questions.retain(|question| match &question.subject {
+            CallSubject::Code { approach } if is_stale(approach) == Some(true) => {
+                stale.push(approach.claim.clone());
+                false
+            }
+            _ => true,
+        });
+        for claim in stale {
+            self.failed_attempt(claim, "not asked for: a faster variant was found than it promised".to_owned());
+        }
+    }
+
     /// Returns the number of the next call for a purpose.
     pub fn ordinal(&self, purpose: CallPurpose) -> u64 {
         self.counts.get(&purpose).copied().unwrap_or(0) + 1
@@ -190,6 +236,7 @@ impl Calls {
         match &ended.outcome {
             CallOutcome::Answered { answer, text } => {
                 self.failures = 0;
+                self.latencies_ms.push(ended.latency_ms);
                 self.answers.insert(ended.call, text.clone());
                 self.take_answer(&begun, answer, setup, history)
             }
@@ -230,16 +277,31 @@ impl Calls {
         setup: &SessionSetup,
         history: &History,
     ) -> Option<Family> {
+        let wants = answer::wants(answer);
+        if !wants.is_empty()
+            && let Some(subject) = begun.subject.informed(wants, MAX_LOOKUPS)
+        {
+            self.questions.push_front(Question { subject, is_retry: false });
+            return None;
+        }
         let Some(approach) = begun.subject.approach() else {
             self.take_plan(begun, answer, setup, history);
             return None;
         };
+        let code = answer::code(answer);
+        if let Ok(code) = &code
+            && !code.skip.trim().is_empty()
+        {
+            self.settle(&begun.model, approach.form, 0.0);
+            self.failed_attempt(approach.claim.clone(), format!("you left it out: {}", code.skip.trim()));
+            return None;
+        }
         let made = existing(setup, history, approach).and_then(|existing| {
-            let code = answer::code(answer)?;
-            generated::of_code(&code, approach, &existing)
+            let code = code?;
+            Ok((generated::of_code(&code, approach, &existing)?, code.restated(approach)))
         });
         match made {
-            Ok(made) => self.take_configuration(begun, approach, made),
+            Ok((made, restated)) => self.take_configuration(begun, &restated, made),
             Err(problem) => {
                 self.correct(begun, approach, begun.call, problem, None, setup.options.llm.repair_rounds);
                 None
@@ -251,6 +313,11 @@ impl Calls {
         let cases: Vec<&str> = setup.workload.cases.iter().map(|case| case.name.as_str()).collect();
         let (approaches, problems) = answer::plan(answer, &cases);
         problems.iter().for_each(|problem| self.note_failure(&begun.subject, problem));
+        let fastest = |case: &Case| {
+            let (fastest, ns) = history.fastest(&case.name)?;
+            Some((case.name.clone(), (fastest.iteration, ns)))
+        };
+        self.at_plan = setup.workload.cases.iter().filter_map(fastest).collect();
         for approach in approaches {
             if approach.form != Form::Parameters {
                 if setup.options.llm.sends_source {
@@ -366,8 +433,10 @@ impl Calls {
         }
         let outcome = &concluded.outcome;
         let problem = format!("{}: {}", outcome.kind(), outcome.message().unwrap_or_default());
-        // A kernel that cheats is not given a second chance, and parameters need no code.
-        let is_mended = tried.approach.form != Form::Parameters && !matches!(outcome, Outcome::Cheated { .. });
+        // A kernel that cheats is not given a second chance, parameters need no code, and what was not worth a run is not worth a
+        // correction that is paid for.
+        let is_mended = tried.approach.form != Form::Parameters
+            && !matches!(outcome, Outcome::Cheated { .. } | Outcome::Pruned { .. });
         match self.all.get(&call).cloned() {
             Some(asked) if is_mended => {
                 let rounds = setup.options.llm.repair_rounds;
@@ -384,6 +453,50 @@ impl Calls {
 /// Returns what exists, for an approach. The error names a case that does not.
 fn existing<'a>(setup: &'a SessionSetup, history: &'a History, approach: &Approach) -> Result<Existing<'a>, String> {
     let case = setup.workload.case(&approach.case)?;
-    let incumbent = history.fastest(&case.name).map(|(fastest, _)| &fastest.params);
-    Ok(Existing { families: &setup.families, incumbent, workload: &setup.workload, case, device: &setup.device })
+    let leaders = history.leaders_of_family(&approach.family, &case.name, BASES);
+    let fastest = leaders.into_iter().map(|(leader, _)| &leader.params).collect();
+    Ok(Existing { families: &setup.families, fastest, workload: &setup.workload, case, device: &setup.device })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::synthetic::{CASES, Told, setup};
+
+    /// Both approaches promise something when they are planned. Then a variant takes half of the time.
+    #[test]
+    fn code_is_not_asked_for_once_it_can_no_longer_be_the_fastest() {
+        let mut setup = setup();
+        setup.options.llm.sends_source = true;
+        let mut told = Told::new(setup.clone());
+        told.screened(0, Why::Initial, [100, 100]);
+        let approach = |claim: &str, case: &str, most: f64| {
+            serde_json::json!({
+                "claim": claim, "mechanism": "tile_size", "case": case, "speedup_low": 1.1, "speedup_high": most,
+                "form": "kernel", "family": "", "how": "h"
+            })
+        };
+        let plan = serde_json::json!({ "hypotheses": [
+            approach("little", CASES[0], 1.5), approach("much", CASES[0], 4.0), approach("elsewhere", CASES[1], 1.2)
+        ] });
+        let begun = CallBegun {
+            call: CallId(1),
+            ordinal: 1,
+            model: "m".to_owned(),
+            subject: CallSubject::Plan,
+            reserve: MicroUsd(0),
+            after: 1,
+            is_retry: false,
+        };
+        let mut calls = Calls::default();
+        calls.take_plan(&begun, &plan, &setup, told.state.history());
+        calls.drop_stale(told.state.history());
+        assert_eq!(calls.questions.len(), 3, "nothing has become faster");
+        told.screened(1, Why::Screening, [50, 95]);
+        calls.drop_stale(told.state.history());
+        let claims: Vec<&str> =
+            calls.questions.iter().filter_map(|question| Some(question.subject.approach()?.claim.as_str())).collect();
+        assert_eq!(claims, ["much", "elsewhere"]);
+        assert_eq!(calls.failed().next().map(|failed| failed.claim.as_str()), Some("little"), "prompts say so");
+    }
 }

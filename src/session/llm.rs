@@ -4,6 +4,8 @@
 //! course of a session depends on the number of iterations after which an answer came, which a cassette records.
 
 mod attempts;
+mod explained;
+mod lookups;
 mod material;
 
 use std::collections::VecDeque;
@@ -157,7 +159,8 @@ impl Session<'_> {
         if !context.is_new(family, params, case, history) {
             return Ok(None);
         }
-        let fastest = history.fastest(&case.name).map(|(fastest, _)| fastest.iteration);
+        let base = approach.base().and_then(|base| history.leaders_of_family(base, &case.name, 1).pop());
+        let fastest = base.or_else(|| history.fastest(&case.name)).map(|(fastest, _)| fastest.iteration);
         let reference = fastest.map_or(Reference::Incumbent, Reference::Iteration);
         let origin = Origin::Model { call: *call, model: model.clone(), form: approach.form };
         let hypothesis = approach.hypothesis(model, reference);

@@ -1,5 +1,7 @@
 //! Decides what to ask a language model, and when. Pure.
 
+use std::time::Duration;
+
 use super::calls::Question;
 use super::meter::Time;
 use super::state::SessionState;
@@ -17,6 +19,9 @@ const NEAR_FLOOR: f64 = 1.1;
 /// The part of the time budget that must be left for a call, so that its answer can be tried.
 const MIN_TIME_SHARE: f64 = 0.05;
 
+/// How long the first call is assumed to take: a plan of a model that thinks takes longer, but a shorter one must be possible.
+const FIRST_CALL: Duration = Duration::from_secs(10);
+
 /// A question with the model to ask.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct QuestionDue {
@@ -31,7 +36,9 @@ pub(super) fn question_due(state: &SessionState, time: &Time, initial: usize, ma
     let terms = &options.llm;
     let is_over = calls.given_up().is_some() || !may_ask;
     let left = state.meter().left(&options.budget, time, state.closing_time());
-    if is_over || calls.open().len() >= terms.concurrency || left < options.budget.wall.mul_f64(MIN_TIME_SHARE) {
+    // A call that is cut short is paid for, and gives nothing.
+    let needed = options.budget.wall.mul_f64(MIN_TIME_SHARE).max(calls.usual_latency().unwrap_or(FIRST_CALL));
+    if is_over || calls.open().len() >= terms.concurrency || left < needed {
         return None;
     }
     // Before that, nothing is known that could be asked about.
@@ -45,7 +52,7 @@ pub(super) fn question_due(state: &SessionState, time: &Time, initial: usize, ma
         None => return None,
     };
     // A correction goes to the model that made the mistake: it has the rest of the approach in mind.
-    let same = match &question.subject {
+    let same = match question.subject.question() {
         CallSubject::Repair { answer, .. } => calls.model_of(*answer).map(str::to_owned),
         _ => None,
     };

@@ -81,9 +81,8 @@ impl SessionSetup {
         family.with_context(|| format!("Failed to find the family `{name}`"))
     }
 
-    /// Adds a family that a language model has written. From then on, it is searched like the others.
+    /// Adds a family that a language model has written. It is searched like the others once its first variant has passed.
     pub fn add_family(&mut self, family: Family) {
-        self.searched.push(family.name.clone());
         self.generated.push(family.name.clone());
         self.families.push(family);
     }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 
+use super::beaten;
 use super::calls::Calls;
 use super::case_state::{BestCandidate, Candidate, CaseState, MAX_DEATHS, Remeasured};
 use super::meter::Meter;
@@ -215,12 +216,18 @@ impl SessionState {
             self.history.learn(&begun, concluded);
             return;
         }
+        // A variant that was pruned by its code or its launches is no reason to doubt the family.
+        if matches!(concluded.outcome, Outcome::Measured | Outcome::Pruned { .. }) {
+            self.join(&begun.family);
+        }
         let before_ns = self.history.fastest(&begun.hypothesis.case).map(|(_, ns)| ns);
         self.calls.iteration_concluded(&begun, concluded, before_ns, &self.setup);
         for found in &concluded.findings {
             self.take_winner(&begun, found);
         }
         self.history.learn(&begun, concluded);
+        self.calls.drop_stale(&self.history);
+        self.part(&begun.family);
         if concluded.outcome == Outcome::Measured {
             for found in &concluded.findings {
                 self.keep_candidate(&begun, found);
@@ -230,6 +237,21 @@ impl SessionState {
             self.end_confirmation(&begun, concluded);
         }
         self.note_best_candidates();
+    }
+
+    /// Has a family searched that a language model has written, once its first variant was not wrong.
+    fn join(&mut self, family: &str) {
+        if self.setup.generated.iter().any(|generated| generated == family) && !self.setup.is_searched(family) {
+            Arc::make_mut(&mut self.setup).searched.push(family.to_owned());
+        }
+    }
+
+    /// Has a family no longer searched that a language model has written, if its parameters have given less than what it lacks.
+    fn part(&mut self, family: &str) {
+        let is_generated = self.setup.generated.iter().any(|generated| generated == family);
+        if is_generated && self.setup.is_searched(family) && beaten::is_beaten(&self.history, family) {
+            Arc::make_mut(&mut self.setup).searched.retain(|searched| searched != family);
+        }
     }
 
     /// Applies a verdict that makes a variant the start or the winner of its case.

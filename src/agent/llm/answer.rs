@@ -15,6 +15,13 @@ use crate::domain::model_call::AnswerForm;
 /// The most approaches of one plan that are kept.
 pub const MAX_APPROACHES: usize = 6;
 
+/// The most that a model may ask to see at once.
+const MAX_WANTS: usize = 6;
+
+/// What a model may ask to see.
+const WANT: &str = "instead of an answer: what you must see first, each as `source FAMILY`, `history FAMILY CASE`, \
+                    `diagnose ITERATION` or `experiment ITERATION`. At most two rounds for a hypothesis";
+
 /// The code of an approach.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Code {
@@ -32,12 +39,43 @@ pub struct Code {
     /// For `edits`: the changes of the family's template.
     #[serde(default)]
     pub edits: Vec<Edit>,
+    /// For `edits`: the changes of the family's manifest, such as another value of a parameter.
+    #[serde(default)]
+    pub manifest_edits: Vec<Edit>,
     /// For `kernel` and `family`: the text of family.toml.
     #[serde(default)]
     pub manifest: String,
     /// For `kernel` and `family`: the CUDA source, or the template.
     #[serde(default)]
     pub source: String,
+    /// What the code does, if that is no longer what the approach claims.
+    #[serde(default)]
+    pub claim: String,
+    /// The prediction, now that the code is written. None if it stays.
+    #[serde(default)]
+    pub speedup_low: Option<f64>,
+    /// See `speedup_low`.
+    #[serde(default)]
+    pub speedup_high: Option<f64>,
+    /// Why the approach is not worth its code any more. Empty if it is.
+    #[serde(default)]
+    pub skip: String,
+}
+
+impl Code {
+    /// Returns the approach as the code carries it out.
+    pub fn restated(&self, approach: &Approach) -> Approach {
+        let mut restated = approach.clone();
+        if !self.claim.trim().is_empty() {
+            restated.claim.clone_from(&self.claim);
+        }
+        if let (Some(low), Some(high)) = (self.speedup_low, self.speedup_high) {
+            (restated.speedup_low, restated.speedup_high) = (low, high);
+        }
+        // A family that is written anew is compared with the case's fastest variant.
+        restated.form = self.form;
+        restated
+    }
 }
 
 /// Returns the requested form of a plan.
@@ -50,8 +88,8 @@ pub fn plan_form() -> AnswerForm {
             "claim": { "type": "string", "description": "what is faster and why, in one sentence" },
             "mechanism": { "type": "string", "enum": mechanisms },
             "case": { "type": "string", "description": "the case to try it on first" },
-            "speedup_low": { "type": "number", "description": "10% quantile of the speed-up over the incumbent" },
-            "speedup_high": { "type": "number", "description": "90% quantile of the speed-up over the incumbent" },
+            "speedup_low": { "type": "number", "description": "10% quantile of the speed-up: for parameters and edits over the family's fastest configuration on the case, else over the case's fastest variant" },
+            "speedup_high": { "type": "number", "description": "90% quantile of the same" },
             "form": { "type": "string", "enum": forms },
             "family": { "type": "string", "description": "the family to configure or to edit" },
             "parameters": { "type": "object", "additionalProperties": { "type": "integer" } },
@@ -64,7 +102,10 @@ pub fn plan_form() -> AnswerForm {
         description: "Submits hypotheses about what would make the kernel faster, the most promising first.".to_owned(),
         schema: json!({
             "type": "object",
-            "properties": { "hypotheses": { "type": "array", "items": approach } },
+            "properties": {
+                "hypotheses": { "type": "array", "items": approach },
+                "want": { "type": "array", "items": { "type": "string" }, "description": WANT }
+            },
             "required": ["hypotheses"]
         }),
     }
@@ -88,9 +129,15 @@ pub fn code_form() -> AnswerForm {
                 "name": { "type": "string", "description": "2 to 4 words for the change, joined by -" },
                 "about": { "type": "string", "description": "one sentence" },
                 "parameters": { "type": "object", "additionalProperties": { "type": "integer" } },
+                "claim": { "type": "string", "description": "what this code makes faster and why, in one sentence, as it is written now" },
+                "speedup_low": { "type": "number", "description": "10% quantile of the speed-up, predicted again for this code" },
+                "speedup_high": { "type": "number", "description": "90% quantile" },
                 "edits": { "type": "array", "items": edit },
+                "manifest_edits": { "type": "array", "items": edit, "description": "for edits: of family.toml, such as more values of a parameter" },
                 "manifest": { "type": "string", "description": "the text of family.toml, for kernel and family" },
-                "source": { "type": "string", "description": "the CUDA source or template, for kernel and family" }
+                "source": { "type": "string", "description": "the CUDA source or template, for kernel and family" },
+                "want": { "type": "array", "items": { "type": "string" }, "description": WANT },
+                "skip": { "type": "string", "description": "instead of code: why the hypothesis is no longer worth trying. It costs no correction" }
             },
             "required": ["form", "name", "about"]
         }),
@@ -115,6 +162,12 @@ pub fn plan(answer: &Value, cases: &[&str]) -> (Vec<Approach>, Vec<String>) {
     }
     approaches.sort_by(|a, b| b.expected_ln_gain().total_cmp(&a.expected_ln_gain()));
     (approaches, problems)
+}
+
+/// Returns what an answer asks to see instead of answering. Empty for an answer.
+pub fn wants(answer: &Value) -> Vec<String> {
+    let asked = answer.get("want").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    asked.iter().filter_map(Value::as_str).take(MAX_WANTS).map(str::to_owned).collect()
 }
 
 /// Reads code.

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::domain::family::Family;
+
 /// The most edits of one answer. More than that is a new kernel.
 const MAX_EDITS: usize = 40;
 
@@ -12,6 +14,21 @@ pub struct Edit {
     pub search: String,
     /// What to put in its place.
     pub replace: String,
+}
+
+/// Applies edits to the template and the manifest of a family. Returns both.
+pub fn of_family(family: &Family, template: &[Edit], manifest: &[Edit]) -> Result<(String, String), String> {
+    let of_manifest = || apply(&family.manifest, manifest).map_err(|problem| format!("in the manifest, {problem}"));
+    let edited = if manifest.is_empty() { Ok(family.manifest.clone()) } else { of_manifest() };
+    // An edit of the search space alone is an edit, too.
+    if template.is_empty() && !manifest.is_empty() {
+        return Ok((family.template.clone(), edited?));
+    }
+    match (apply(&family.template, template), edited) {
+        (Ok(template), Ok(manifest)) => Ok((template, manifest)),
+        (Err(one), Err(other)) => Err(format!("{one}; {other}")),
+        (Err(problem), _) | (_, Err(problem)) => Err(problem),
+    }
 }
 
 /// Applies edits in order. Each sees the result of the earlier ones. The error lists every edit that does not apply,
@@ -63,9 +80,20 @@ fn find_ignoring_trailing_blanks(text: &str, search: &str) -> Result<std::ops::R
             let (last_at, last) = lines[start + wanted.len() - 1];
             Ok(lines[start].0..last_at + last.len())
         }
-        [] => Err("`search` does not occur in the template: copy a passage exactly".to_owned()),
+        [] => Err(format!("`search` does not occur there: copy a passage exactly{}", nearest(&lines, &wanted))),
         _ => Err(format!("`search` occurs {} times: copy more lines around it", starts.len())),
     }
+}
+
+/// Shows the passage that shares the most lines with the one that was searched for.
+fn nearest(lines: &[(usize, &str)], wanted: &[&str]) -> String {
+    let trimmed: Vec<&str> = wanted.iter().map(|line| line.trim()).filter(|line| !line.is_empty()).collect();
+    let have: Vec<&str> = lines.iter().map(|(_, line)| *line).collect();
+    let shared = |window: &[&str]| window.iter().filter(|line| trimmed.contains(&line.trim())).count();
+    let windows = have.windows(wanted.len().clamp(1, have.len().max(1)));
+    // The first of equals.
+    let best = windows.rev().max_by_key(|window| shared(window)).filter(|window| shared(window) > 0);
+    best.map_or_else(String::new, |window| format!("; the nearest one is:\n{}", window.join("\n")))
 }
 
 #[cfg(test)]
@@ -86,9 +114,16 @@ mod tests {
     }
 
     #[test]
+    fn the_nearest_passage_is_shown() {
+        let text = "int a = 1;\nint b = 2;\nint c = 3;\nint d = 4;\n";
+        let error = apply(text, &[edit("int c = 3;\nint d = 5;", "")]).unwrap_err();
+        assert!(error.ends_with("the nearest one is:\nint c = 3;\nint d = 4;"), "{error}");
+    }
+
+    #[test]
     fn every_edit_that_does_not_apply_is_named() {
         let error = |edits: &[Edit]| apply("a a b\n", edits).unwrap_err();
-        insta::assert_snapshot!(error(&[edit("a", "x"), edit("b", "c"), edit("z", "y"), edit(" ", "y")]), @"edit 1: `search` occurs 2 times: copy more lines around it; edit 3: `search` does not occur in the template: copy a passage exactly; edit 4: `search` is empty: copy a passage of the template");
+        insta::assert_snapshot!(error(&[edit("a", "x"), edit("b", "c"), edit("z", "y"), edit(" ", "y")]), @"edit 1: `search` occurs 2 times: copy more lines around it; edit 3: `search` does not occur there: copy a passage exactly; edit 4: `search` is empty: copy a passage of the template");
         insta::assert_snapshot!(error(&[]), @"there are no edits: give at least one");
         insta::assert_snapshot!(error(&vec![edit("b", "b"); 41]), @"there are 41 edits, and at most 40 are allowed");
     }

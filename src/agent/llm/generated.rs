@@ -51,8 +51,8 @@ pub struct Generated {
 pub struct Existing<'a> {
     /// Every family, with earlier generated ones.
     pub families: &'a [Family],
-    /// The configuration of the case's incumbent.
-    pub incumbent: Option<&'a Params>,
+    /// The fastest configurations on the case of the family that the approach changes, the fastest first.
+    pub fastest: Vec<&'a Params>,
     /// The workload.
     pub workload: &'a Workload,
     /// The case of the approach.
@@ -64,7 +64,7 @@ pub struct Existing<'a> {
 /// Makes a configuration from an approach that needs no code.
 pub fn of_parameters(approach: &Approach, existing: &Existing<'_>) -> Result<Generated, String> {
     let family = existing.family(&approach.family)?;
-    let params = existing.configuration(family, &approach.parameters)?;
+    let params = existing.configuration(family, &approach.parameters, None)?;
     Ok(Generated { family: None, name: family.name.clone(), params })
 }
 
@@ -73,18 +73,18 @@ pub fn of_code(code: &Code, approach: &Approach, existing: &Existing<'_>) -> Res
     let family = match code.form {
         Form::Parameters => {
             let family = existing.family(&approach.family)?;
-            let params = existing.configuration(family, &code.parameters)?;
+            let params = existing.configuration(family, &code.parameters, None)?;
             return Ok(Generated { family: None, name: family.name.clone(), params });
         }
         Form::Edits => {
             let base = existing.family(&approach.family)?;
-            let template = edits::apply(&base.template, &code.edits)?;
-            existing.made(code, &base.manifest, template)?
+            let (template, manifest) = edits::of_family(base, &code.edits, &code.manifest_edits)?;
+            existing.made(code, &manifest, template)?
         }
         Form::Kernel => existing.made(code, &code.manifest, literal(&code.source)?)?,
         Form::Family => existing.made(code, &code.manifest, code.source.clone())?,
     };
-    let params = existing.configuration(&family, &code.parameters)?;
+    let params = existing.configuration(&family, &code.parameters, Some(code.form))?;
     Ok(Generated { name: family.name.clone(), family: Some(family), params })
 }
 
@@ -123,9 +123,10 @@ impl Existing<'_> {
         }
     }
 
-    /// Completes a configuration. Missing values are taken from the incumbent if it has the same parameters, else from
-    /// the defaults.
-    fn configuration(&self, family: &Family, given: &Params) -> Result<Params, String> {
+    /// Completes a configuration. Missing values are those of the fastest configuration that is valid with them, else the
+    /// defaults. If none is, the fastest configuration that is valid as it stands takes its place: parameters that the model
+    /// has chosen for an edit are not worth a correction that is paid for.
+    fn configuration(&self, family: &Family, given: &Params, code: Option<Form>) -> Result<Params, String> {
         let mut problems = Vec::new();
         for (name, value) in given {
             match family.params.get(name) {
@@ -139,19 +140,30 @@ impl Existing<'_> {
         if !problems.is_empty() {
             return Err(problems.join("; "));
         }
-        let value = |name: &String, default: i64| {
-            let kept = || self.incumbent.and_then(|params| params.get(name).copied());
-            let kept = || kept().filter(|value| family.params[name].values.contains(value));
-            given.get(name).copied().or_else(kept).unwrap_or(default)
+        let with = |base: Option<&Params>, given: &Params| -> Params {
+            let value = |name: &String, default: i64| {
+                let kept = || base.and_then(|params| params.get(name).copied());
+                let kept = || kept().filter(|value| family.params[name].values.contains(value));
+                given.get(name).copied().or_else(kept).unwrap_or(default)
+            };
+            family.params.iter().map(|(name, param)| (name.clone(), value(name, param.default))).collect()
         };
-        let params: Params =
-            family.params.iter().map(|(name, param)| (name.clone(), value(name, param.default))).collect();
-        match self.why_not(family, &params) {
-            None => Ok(params),
-            // The incumbent's values need not suit another template, but its defaults may.
-            Some(_) if given.is_empty() && self.why_not(family, &family.defaults()).is_none() => Ok(family.defaults()),
-            Some(why) => Err(why),
+        let none = Params::default();
+        // An approach that names parameters is about these. In code, they are where to begin.
+        let own: &[&Params] = if code.is_some() { &[given, &none] } else { &[given] };
+        // The values of another family mean nothing in one that is written anew.
+        let is_new = matches!(code, Some(Form::Kernel | Form::Family));
+        let bases = || self.fastest.iter().copied().filter(|_| !is_new).map(Some).chain([None]);
+        let candidates: Vec<Params> =
+            own.iter().flat_map(|given| bases().map(|base| with(base, given)).collect::<Vec<_>>()).collect();
+        let mut why = None;
+        for params in candidates {
+            match self.why_not(family, &params) {
+                None => return Ok(params),
+                Some(problem) => drop(why.get_or_insert(problem)),
+            }
         }
+        Err(why.unwrap_or_default())
     }
 
     /// Returns why a configuration cannot run on the case: a constraint, or its launch plan.

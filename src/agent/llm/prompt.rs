@@ -62,6 +62,8 @@ pub struct Task {
     pub about: String,
     /// The device, with its ceilings.
     pub device: String,
+    /// What the op computes and what counts as right. `<data>` tags must enclose text that is not optloop's own.
+    pub contract: String,
     /// A table of the cases.
     pub cases: String,
     /// A list of the families.
@@ -182,7 +184,9 @@ fn data(text: &str) -> String {
 fn about_form(form: Form) -> &'static str {
     match form {
         Form::Parameters => "a configuration of a family that exists; give `family` and the `parameters` that change",
-        Form::Edits => "search-and-replace edits of a family's template; its search space stays",
+        Form::Edits => {
+            "search-and-replace edits of a family's template, and of its manifest where the search space must change"
+        }
         Form::Kernel => "a whole kernel with its launch plan, without parameters",
         Form::Family => "a new template with a manifest, whose search space the program then searches",
     }
@@ -193,7 +197,8 @@ fn instruction(form: Form) -> &'static str {
         Form::Parameters => "Give `parameters`.",
         Form::Edits => {
             "Give `edits` of the family's template as it stands above. Each `search` must be a passage that occurs exactly \
-             once, copied without a change. Edits are applied in order."
+             once, copied without a change. Edits are applied in order. `manifest_edits` change family.toml in the same way. \
+             The code begins at the family's fastest configuration on the case, with your `parameters` in it."
         }
         Form::Kernel => {
             "Give `source`, the whole CUDA source with extern \"C\" kernels, and `manifest`, the text of family.toml with \
@@ -218,6 +223,7 @@ mod tests {
             dtype: text("f16"),
             about: text("short sequences"),
             device: text("a GPU"),
+            contract: String::new(),
             cases: text("| s64 |"),
             families: text("- `attention-mma`"),
             manual: String::new(),

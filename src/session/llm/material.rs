@@ -4,6 +4,8 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use super::attempts;
+use super::explained::{findings_of, told};
+use super::lookups::Lookup;
 use crate::agent::SearchContext;
 use crate::agent::diagnosis::Diagnosis;
 use crate::agent::llm::prompt::{self, Ask, Prompt, Section, Task, block};
@@ -13,8 +15,9 @@ use crate::domain::family::Family;
 use crate::domain::finding::Finding;
 use crate::domain::floor::Floor;
 use crate::domain::ids::CaseName;
+use crate::domain::op::OpSource;
 use crate::domain::variant::show_params;
-use crate::session::findings::{self, Evidence};
+use crate::domain::workload::Tolerance;
 use crate::session::state::SessionState;
 
 /// The findings of each case that a prompt tells.
@@ -22,6 +25,10 @@ const FINDINGS_PER_CASE: usize = 3;
 
 /// The cases whose findings a plan tells: those farthest from their floors.
 const FINDINGS_OF_CASES: usize = 4;
+
+/// What holds for an op of the project beside its manifest (docs/correctness.md).
+const OWN_OP: &str = "Where some inputs are infinite and the oracle stays finite, so must the kernel. Where the oracle is not \
+                      finite, nothing is specified.";
 
 /// How a manifest is written, for models.
 const MANUAL: &str = include_str!("../../../docs/family.md");
@@ -41,21 +48,24 @@ pub(super) fn prompt(
     let material = Material { state, context, diagnosis };
     let task = material.task();
     let tokens = terms.context_tokens;
-    match subject {
+    let seen = material.seen(subject.wants());
+    let with = |sections: Vec<Section>| seen.iter().cloned().chain(sections).collect::<Vec<_>>();
+    match subject.question() {
         CallSubject::Plan => {
             let forms: &[Form] = if terms.sends_source { &Form::ALL } else { &Form::ALL[..1] };
             let budget = material.budget(left);
-            prompt::render(&task, &material.of_plan(), Ask::Plan { forms, budget: &budget }, tokens)
+            prompt::render(&task, &with(material.of_plan()), Ask::Plan { forms, budget: &budget }, tokens)
         }
         CallSubject::Code { approach } => {
-            prompt::render(&task, &material.of_code(approach), Ask::Code { approach }, tokens)
+            prompt::render(&task, &with(material.of_code(approach)), Ask::Code { approach }, tokens)
         }
         CallSubject::Repair { approach, answer, problem, round, .. } => {
             let answer = state.calls().answer(*answer).unwrap_or_default();
             let rounds = terms.repair_rounds;
             let ask = Ask::Repair { approach, answer, problem, round: *round, rounds };
-            prompt::render(&task, &material.of_code(approach), ask, tokens)
+            prompt::render(&task, &with(material.of_code(approach)), ask, tokens)
         }
+        CallSubject::Informed { .. } => Err("a question asks for itself".to_owned()),
     }
 }
 
@@ -89,6 +99,7 @@ impl Material<'_> {
                 peaks.memory_bytes_per_s / 1e12,
                 peaks.launch_ns / 1e3
             ),
+            contract: self.contract(),
             cases: self.cases(),
             families: self.context.families.iter().map(|family| about(family)).collect(),
             manual: if sends_source { manual.trim().to_owned() } else { String::new() },
@@ -126,7 +137,8 @@ impl Material<'_> {
     fn of_code(&self, approach: &Approach) -> Vec<Section> {
         let named = self.context.families.iter().find(|family| family.name == approach.family).copied();
         let base = named.or_else(|| self.fastest_family(&approach.case));
-        let mut sections: Vec<Section> = self.template(base).into_iter().collect();
+        let mut sections = vec![self.since_the_plan()];
+        sections.extend(self.template(base));
         sections.extend(self.diagnosis(Some(&approach.case)));
         sections.push(self.standing());
         sections.push(self.proposals());
@@ -134,6 +146,69 @@ impl Material<'_> {
         sections.push(self.fastest(Some(&approach.case)));
         sections.extend(self.profile(&approach.case));
         sections.into_iter().filter(|section| !section.text.is_empty()).collect()
+    }
+
+    /// What the op computes and what counts as right: its tensors on the first case, and for an op of the project its own files.
+    fn contract(&self) -> String {
+        let workload = self.context.workload;
+        let Tolerance { relative_l2, worst_row } = workload.tolerance;
+        let mut text = format!(
+            "The error of an output may be {relative_l2:e} of its norm, and {worst_row:e} in its worst row. Products may be \
+             computed in {}.\n",
+            workload.compute.of(workload.dtype)
+        );
+        if let Some(case) = workload.cases.first() {
+            let bytes: usize =
+                workload.op.tensors(&case.dims, workload.dtype).iter().map(|tensor| tensor.bytes()).sum();
+            let _ = writeln!(
+                text,
+                "Tensors of case {}, dense and row-major, {bytes} bytes and {:.3e} FLOP in all:",
+                case.name,
+                workload.op.flop(&case.dims)
+            );
+            for tensor in workload.op.tensors(&case.dims, workload.dtype) {
+                let shape: Vec<String> = tensor.shape.iter().map(ToString::to_string).collect();
+                let (name, role, dtype) = (&tensor.name, tensor.role.name(), tensor.dtype.name());
+                let _ = writeln!(text, "- `{name}`: {role}, {dtype}, {}", shape.join(" x "));
+            }
+        }
+        match workload.op.source() {
+            OpSource::Declared(source) if self.state.setup().options.llm.sends_source => {
+                let (manifest, oracle) = (block("op.toml", &source.manifest), block("the oracle", &source.oracle));
+                let _ = write!(text, "\n{OWN_OP}\n\n{manifest}\n\n{oracle}\n");
+            }
+            _ => {}
+        }
+        text
+    }
+
+    /// What has become faster since the plan.
+    fn since_the_plan(&self) -> Section {
+        let mut text = String::new();
+        for (case, (iteration, before_ns)) in self.state.calls().at_plan() {
+            let Some((fastest, ns)) = self.state.history().fastest(case) else { continue };
+            if fastest.iteration != *iteration {
+                let _ = writeln!(
+                    text,
+                    "- {case}: {:.3} us instead of {:.3}, by iteration {}: `{}` {}",
+                    ns / 1e3,
+                    before_ns / 1e3,
+                    fastest.iteration,
+                    fastest.family,
+                    show_params(&fastest.params)
+                );
+            }
+        }
+        let text = if text.is_empty() { text } else { block("faster since the plan", &text) };
+        Section { title: "What has become faster since the plan", text }
+    }
+
+    /// What the model has asked to see.
+    fn seen(&self, wants: &[String]) -> Vec<Section> {
+        let lookup = Lookup { state: self.state, context: self.context };
+        let shown: Vec<String> = wants.iter().map(|want| block(want, &lookup.answer(want))).collect();
+        let title = "What you asked to see";
+        if shown.is_empty() { Vec::new() } else { vec![Section { title, text: shown.join("\n\n") }] }
     }
 
     /// Where each case stands.
@@ -181,19 +256,8 @@ impl Material<'_> {
     /// Returns the findings about the fastest variant of a case, by what its own run has counted. On a virtual device, nothing
     /// else explains it.
     fn findings(&self, case: &str) -> Vec<Finding> {
-        let (Some((fastest, _)), Ok(case)) = (self.state.history().fastest(case), self.context.workload.case(case))
-        else {
-            return Vec::new();
-        };
-        let (workload, device) = (self.context.workload, self.context.device);
-        let plan = self
-            .context
-            .family(&fastest.family)
-            .map(|family| family.plan(&fastest.params, case, workload.op, workload.dtype, device));
-        let Some(Ok(plan)) = plan else { return Vec::new() };
-        let time = fastest.times.iter().find(|time| time.case == case.name);
-        let profile = time.and_then(|time| time.profile.as_ref());
-        findings::of_variant(self.state, fastest.iteration, case, Evidence { plan: &plan, kernels: &[], profile })
+        let fastest = self.state.history().fastest(case);
+        fastest.map_or_else(Vec::new, |(fastest, _)| findings_of(self.state, self.context, fastest, case))
     }
 
     /// What models proposed, with the prediction and the outcome.
@@ -281,20 +345,4 @@ fn about(family: &Family) -> String {
     let params = family.params.iter().map(|(name, param)| format!("{name} {:?}", param.values));
     let params: Vec<String> = params.collect();
     format!("- `{}`: {} Parameters: {}.\n", family.name, family.about, params.join(", "))
-}
-
-fn told(finding: &Finding) -> String {
-    let Finding { case, family, cause, mechanism, evidence, confidence, gain, remedies, .. } = finding;
-    let mut text = format!(
-        "- {case} (`{family}`): {cause} (confidence {}, estimated gain {gain:.2}x): {mechanism}.\n",
-        confidence.name()
-    );
-    for one in evidence {
-        let side = if one.supports { "for" } else { "against" };
-        let _ = writeln!(text, "  - {side}: {} ({})", one.text, one.source.name());
-    }
-    for remedy in remedies.iter().take(1) {
-        let _ = writeln!(text, "  - the rules would: {}", remedy.text);
-    }
-    text
 }

@@ -1,0 +1,95 @@
+//! Answers what a model asks to see before it answers: sources, timed configurations, findings and experiments. Pure.
+
+use std::fmt::Write;
+
+use super::explained::{findings_of, told};
+use crate::agent::SearchContext;
+use crate::domain::history::Finished;
+use crate::domain::ids::IterationId;
+use crate::domain::variant::show_params;
+use crate::session::state::SessionState;
+
+/// The configurations of a family that are listed, the fastest first.
+const LISTED: usize = 40;
+
+/// What is known, for the answers.
+pub(super) struct Lookup<'a> {
+    pub state: &'a SessionState,
+    pub context: &'a SearchContext<'a>,
+}
+
+impl Lookup<'_> {
+    /// Answers a request such as `history attention-mma b1h1s512`. One that cannot be answered gets a sentence.
+    pub fn answer(&self, want: &str) -> String {
+        let words: Vec<&str> = want.split_whitespace().collect();
+        let found = match words[..] {
+            ["source", family] => self.source(family),
+            ["history", family, case] => self.history(family, case),
+            ["diagnose", iteration] => self.finished(iteration).map(|finished| self.findings(finished)),
+            // `without KIND` is what the kinds in the list are.
+            ["experiment", iteration, ..] => self.finished(iteration).map(|finished| self.experiments(finished)),
+            _ => Err("This cannot be looked up. There are: source FAMILY, history FAMILY CASE, diagnose ITERATION, \
+                      experiment ITERATION."
+                .to_owned()),
+        };
+        found.unwrap_or_else(|problem| problem)
+    }
+
+    fn source(&self, family: &str) -> Result<String, String> {
+        if !self.state.setup().options.llm.sends_source {
+            return Err("Sources are not sent: llm.send in config.toml.".to_owned());
+        }
+        let found = self.context.all.iter().find(|other| other.name == family);
+        let found = found.ok_or_else(|| format!("There is no family `{family}`."))?;
+        Ok(format!("{}\n{}", found.manifest, found.template))
+    }
+
+    fn history(&self, family: &str, case: &str) -> Result<String, String> {
+        let history = self.state.history();
+        let leaders = history.leaders_of_family(family, case, usize::MAX);
+        let mut text = format!("{} configurations timed\n", leaders.len());
+        for (finished, ns) in leaders.iter().take(LISTED) {
+            let _ = writeln!(
+                text,
+                "iteration {}: {:.3} us, {}",
+                finished.iteration,
+                ns / 1e3,
+                show_params(&finished.params)
+            );
+        }
+        let of_family = history.attempts.iter().filter(|attempt| attempt.family == family);
+        let failed: Vec<_> = of_family.filter(|attempt| !attempt.worked).collect();
+        let _ = writeln!(text, "{} configurations failed, on any case", failed.len());
+        for attempt in failed.iter().rev().take(LISTED / 4) {
+            let iteration =
+                attempt.iteration.map_or("left out".to_owned(), |iteration| format!("iteration {iteration}"));
+            let _ = writeln!(text, "{iteration}: {}", show_params(&attempt.params));
+        }
+        if leaders.is_empty() && failed.is_empty() {
+            return Err(format!("`{family}` has not been tried on a case `{case}`."));
+        }
+        Ok(text)
+    }
+
+    fn findings(&self, finished: &Finished) -> String {
+        let case = &finished.hypothesis.case;
+        let findings = findings_of(self.state, self.context, finished, case);
+        let text: String = findings.iter().map(told).collect();
+        if text.is_empty() { format!("No rule of the diagnosis applies to it on {case}.") } else { text }
+    }
+
+    fn experiments(&self, finished: &Finished) -> String {
+        let case = &finished.hypothesis.case;
+        let ablations = self.state.history().ablations_of(&finished.hash, case);
+        if ablations.is_empty() {
+            return format!("No experiment with it on {case} is on record.");
+        }
+        serde_json::to_string_pretty(ablations).unwrap_or_default()
+    }
+
+    fn finished(&self, iteration: &str) -> Result<&Finished, String> {
+        let number = iteration.parse().map(IterationId);
+        let found = number.ok().and_then(|number| self.state.history().iteration(number));
+        found.ok_or_else(|| format!("Iteration {iteration} has no time on record in this session."))
+    }
+}
