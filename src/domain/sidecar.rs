@@ -235,6 +235,9 @@ impl Sidecar {
         if !is_source_name(&sidecar.variant.source_name()) {
             return Err(format!("its family `{}` is not the name of a folder", sidecar.variant.family));
         }
+        if !is_architecture(&sidecar.arch) {
+            return Err(one_line(format!("its arch `{}` is not an architecture such as `sm_90a`", sidecar.arch)));
+        }
         match (sidecar.schema.as_str(), &sidecar.source) {
             (FIRST_SCHEMA, None) => Ok(sidecar),
             (FIRST_SCHEMA, Some(_)) => Err(format!("`{FIRST_SCHEMA}` does not name a source")),
@@ -284,6 +287,12 @@ impl Sidecar {
         };
         LaunchPlan { workspaces: self.workspaces.iter().map(workspace).collect(), launches: self.launches.clone() }
     }
+}
+
+/// Tells whether a text names an architecture: `sm_` with its number, and a letter for one with features of its own.
+fn is_architecture(text: &str) -> bool {
+    let number = text.strip_prefix("sm_").map(|number| number.strip_suffix(['a', 'f']).unwrap_or(number));
+    number.is_some_and(|number| (2..=3).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Refuses a text that is not one line. All of them are shown and exported.
@@ -436,6 +445,7 @@ pub(crate) mod tests {
         };
         insta::assert_snapshot!(refused(|it| it.environment.device = "H200\nimport os".to_owned()), @"`device` has a line break: write it on one line");
         insta::assert_snapshot!(refused(|it| it.variant.family = "../../x".to_owned()), @"its family `../../x` is not the name of a folder");
+        insta::assert_snapshot!(refused(|it| it.arch = "sm_90a -I/".to_owned()), @"its arch `sm_90a -I/` is not an architecture such as `sm_90a`");
     }
 
     #[test]

@@ -138,6 +138,11 @@ fn what_a_kernel_lacks_is_said_at_once_and_nothing_is_written() {
     insta::assert_snapshot!(with("const float *w", "const int *w"), @"error: layer_norm.cu does not say everything that a launch needs; add --contents w=integers:0:N-1 (the whole numbers in `w`)");
     insta::assert_snapshot!(refused(LAYER_NORM, &[&all[..], &["--zero", "x"]].concat()), @"error: layer_norm.cu: --zero x: the kernel has no output of that name");
     insta::assert_snapshot!(refused(LAYER_NORM, &[&all[..], &["--scratch", "x=N"]].concat()), @"error: layer_norm.cu: --scratch x: the kernel has no pointer of that name that it may write");
+    let scratch = |ty: &str| {
+        refused(&LAYER_NORM.replace("const float *w", ty), &[&all[..], &["--scratch", "w=N", "--scratch", "z=1"]].concat())
+    };
+    assert!(scratch("short* w").contains("--scratch w: `short*` is not supported: use a pointer to float"));
+    assert!(!scratch("unsigned long long* w").contains("--scratch w"), "scratch memory may have any 8 bytes");
     insta::assert_snapshot!(refused(LAYER_NORM, &[&all[..], &["--contents", "z=mask:0.5"]].concat()), @"error: layer_norm.cu: --contents z: the kernel has no pointer of that name");
     insta::assert_snapshot!(refused(LAYER_NORM, &[&all[..], &["--contents", "x=integers:0:9"]].concat()), @r#"error: kernels/workloads/layer-norm.toml: kernels/ops/layer-norm/op.toml: tensor `x`: give it a `dtype` that holds these whole numbers, such as "i32""#);
     insta::assert_snapshot!(refused(LAYER_NORM, &[&all[..], &["--torch", "x", "--baseline", "eager=f.g(x)"]].concat()), @"error: kernels/workloads/layer-norm.toml: baseline `eager`: choose another name, because a backend of PyTorch has this one");

@@ -6,7 +6,7 @@
 //!
 //! The timed inputs are in L2, and those of many sets may come from memory. A kernel that waits for each load takes longer then,
 //! although it is honest. So one that is slower on held-out inputs is timed once more in the same way, but each set gets the
-//! inputs that it had. Only a kernel that memoizes is faster then.
+//! inputs that it had, the same in all of them. Only a kernel that memoizes is faster then.
 
 use std::borrow::Cow;
 
@@ -201,20 +201,24 @@ impl Runner<'_> {
         median(&samples).ok_or_else(|| Ended::Machine("no sample was taken".to_owned()))
     }
 
-    /// Times one execution on each set, as `held_out_ns` does, but on inputs with which the set was executed many times. The
-    /// outputs of these executions are still there.
+    /// Times one execution on each set, as `held_out_ns` does, but on inputs with which it was executed many times, the same in
+    /// all sets: a kernel may remember the last inputs only. The outputs of these executions are still there.
     fn again_ns(&self, device: &mut dyn Device, pool: &mut Pool, step: &mut Step<'_>) -> Result<f64, Ended> {
         let setup = &self.setup;
         let wanted = sample_count(&setup.problem, self.count);
         let mut samples = Vec::with_capacity(wanted);
-        let cuts = self.refresh_inputs(device, pool)?;
+        let cuts = pool.cut(&setup.problem);
+        let upload = |device: &mut dyn Device, pool: &Pool| {
+            (0..self.count).try_for_each(|place| self.upload(device, pool, place, &cuts))
+        };
+        upload(device, pool)?;
         with_capture(device, setup.case, &setup.works(), |device, capture| {
             replays(device)?.begin_timing().map_err(|fault| setup.ended(fault))?;
             step(setup.case, "memoization");
             (0..REPEATS).try_for_each(|_| setup.replay(device, capture).map(drop))?;
             for sample in 0..=wanted {
                 step(setup.case, "memoization");
-                cuts.iter().enumerate().try_for_each(|(place, cuts)| self.upload(device, pool, place, cuts))?;
+                upload(device, pool)?;
                 device.reset_caches().map_err(|fault| setup.ended(fault))?;
                 let sampled_ns = setup.replay(device, capture)?;
                 if sample > 0 {
