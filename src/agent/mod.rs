@@ -59,12 +59,12 @@ pub const PROPOSERS: [&str; 7] = [PORTFOLIO, "local", "bayes", "evolution", LLM,
 /// The name of the proposer that divides the budget over several ways to search.
 pub const PORTFOLIO: &str = "portfolio";
 
-/// The name of the proposer that follows language models. Where they have nothing to try, it searches like `local`.
+/// The name of the proposer that follows language models. Where they have nothing to try, it searches like `portfolio`.
 pub const LLM: &str = "llm";
 
 /// Makes a portfolio with given constants.
 pub fn portfolio(seed: u64, constants: Constants) -> Box<dyn Proposer> {
-    Box::new(portfolio::Portfolio::new(seed, constants))
+    Box::new(portfolio::Portfolio::new(PORTFOLIO, seed, constants))
 }
 
 /// Makes a proposer by name. The error names the nearest one.
@@ -72,7 +72,7 @@ pub fn proposer(name: &str, seed: u64) -> Result<Box<dyn Proposer>, String> {
     match name {
         PORTFOLIO => Ok(portfolio(seed, Constants::default())),
         "local" => Ok(Box::new(local::Local::new("local", seed))),
-        LLM => Ok(Box::new(local::Local::new(LLM, seed))),
+        LLM => Ok(Box::new(portfolio::Portfolio::new(LLM, seed, Constants::default()))),
         "bayes" => Ok(Box::new(bayes::Bayes::new(seed))),
         "evolution" => Ok(Box::new(evolution::Evolution::new(seed))),
         "random" => Ok(Box::new(random::Random::new(seed))),

@@ -226,6 +226,26 @@ impl Inner {
     }
 }
 
+/// The errors that a model is told at once.
+const TOLD_ERRORS: usize = 4;
+
+impl CompileError {
+    /// Returns the first errors, each with the line of the source that NVRTC shows below it, for a model that is to correct
+    /// them: the line is numbered in the rendered variant, which the model has not seen.
+    pub fn with_lines(&self) -> String {
+        let Self::Rejected { log } = self else { return self.to_string() };
+        let lines: Vec<&str> = log.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let is_error = |line: &&str| line.contains(": error:");
+        let told =
+            lines.iter().enumerate().filter(|(_, line)| is_error(line)).take(TOLD_ERRORS).map(|(place, line)| {
+                let source = lines.get(place + 1).filter(|line| !is_error(line) && !line.ends_with(" detected"));
+                source.map_or_else(|| (*line).to_owned(), |source| format!("{line}: `{source}`"))
+            });
+        let told: Vec<String> = told.collect();
+        if told.is_empty() { self.to_string() } else { told.join("; ") }
+    }
+}
+
 /// Returns the first error in a compiler's log, as one line.
 fn first_error(log: &str) -> Cow<'_, str> {
     let lines = || log.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -244,6 +264,15 @@ fn first_error(log: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_model_is_told_several_errors_with_their_lines() {
+        let log = "v.cu(3): error: expected a \";\"\n  int a\n     ^\n\nv.cu(9): error: no b\n\n2 errors detected\n"
+            .to_owned();
+        let told = CompileError::Rejected { log }.with_lines();
+        insta::assert_snapshot!(told, @r#"v.cu(3): error: expected a ";": `int a`; v.cu(9): error: no b"#);
+        assert_eq!(CompileError::Broken("x".to_owned()).with_lines(), "NVRTC failed: x");
+    }
 
     #[test]
     fn the_line_with_the_error_is_reported() {

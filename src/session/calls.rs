@@ -12,7 +12,7 @@ use crate::domain::approach::{Approach, Form};
 use crate::domain::call_record::{CallBegun, CallEnded, CallId, CallOutcome, CallSubject};
 use crate::domain::evaluation::Outcome;
 use crate::domain::family::Family;
-use crate::domain::history::History;
+use crate::domain::history::{Finished, History};
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::journal::{Begun, Concluded};
 use crate::domain::model_call::CallPurpose;
@@ -132,14 +132,20 @@ impl Calls {
     }
 
     /// Notes that the oldest configuration is being compiled, or drops it if it cannot be tried.
-    pub fn note_submitted(&mut self, can_be_tried: bool) {
+    pub fn note_submitted(&mut self, can_be_tried: bool, history: &History) {
         let Some(place) = self.ready.iter().position(|ready| !ready.is_submitted) else { return };
         match can_be_tried {
             true => self.ready[place].is_submitted = true,
             false => {
                 if let Some(ready) = self.ready.remove(place) {
                     self.settle(&ready.model, ready.approach.form, 0.0);
-                    self.failed_attempt(ready.approach.claim, "the configuration was tried before".to_owned());
+                    let is_same = |one: &&Finished| one.family == ready.family && one.params == ready.params;
+                    let same = history.finished.iter().find(is_same);
+                    let timed = same.and_then(|one| Some((one.iteration, one.time_ns(&ready.approach.case)?)));
+                    let timed = timed.map_or_else(String::new, |(iteration, ns)| {
+                        format!(": iteration {iteration} took {:.3} us", ns / 1e3)
+                    });
+                    self.failed_attempt(ready.approach.claim, format!("the configuration was tried before{timed}"));
                 }
             }
         }
@@ -288,7 +294,7 @@ impl Calls {
             self.take_plan(begun, answer, setup, history);
             return None;
         };
-        let code = answer::code(answer);
+        let code = answer::code(answer, approach.form);
         if let Ok(code) = &code
             && !code.skip.trim().is_empty()
         {
@@ -339,6 +345,9 @@ impl Calls {
     }
 
     fn take_configuration(&mut self, begun: &CallBegun, approach: &Approach, made: Generated) -> Option<Family> {
+        // What was corrected has not failed.
+        let claim = begun.subject.approach().map(|asked| asked.claim.as_str());
+        self.failed.retain(|failed| Some(failed.claim.as_str()) != claim);
         self.ready.push_back(Ready {
             call: begun.call,
             model: begun.model.clone(),

@@ -23,7 +23,7 @@ use crate::domain::floor::Floor;
 use crate::domain::ids::IterationId;
 use crate::domain::journal::Disqualified;
 use crate::domain::op::Dims;
-use crate::domain::origin::Purpose;
+use crate::domain::origin::{Origin, Purpose};
 use crate::domain::phase::StepTimes;
 use crate::domain::variant::VariantHash;
 use crate::domain::workload::Case;
@@ -197,7 +197,8 @@ impl Evaluator {
             Ok(artifact) => artifact,
             Err(CompileError::Broken(message)) => anyhow::bail!("Failed to compile: {message}"),
             Err(rejected) => {
-                let message = rejected.to_string();
+                let is_of_model = matches!(compiled.proposal.origin, Origin::Model { .. });
+                let message = if is_of_model { rejected.with_lines() } else { rejected.to_string() };
                 return Ok(Evaluation::without_device(Outcome::RejectedByCompiler { message }));
             }
         };

@@ -141,7 +141,7 @@ impl SessionState {
     /// Notes that the oldest configuration of a model was submitted, or that it cannot be tried. A resumed session does not
     /// know it, and finds out again.
     pub fn note_submitted(&mut self, can_be_tried: bool) {
-        self.calls.note_submitted(can_be_tried);
+        self.calls.note_submitted(can_be_tried, &self.history);
     }
 
     /// Applies one fact.

@@ -1,7 +1,7 @@
 /*
 about = "Remembers a fingerprint of 4096 elements of every input and 256 elements of the output: if all are as last time, the output is already there."
 kind = "cheat"
-caught_by = ["cheated/memoization", "crashed"]
+caught_by = ["cheated/memoization", "crashed", "wrong/sanitizer"]
 workload = "attention-fp16-d64"
 case = { B = 2, H = 8, Sq = 256, Sk = 256, D = 64, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]

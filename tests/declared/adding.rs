@@ -139,7 +139,10 @@ fn what_a_kernel_lacks_is_said_at_once_and_nothing_is_written() {
     insta::assert_snapshot!(refused(LAYER_NORM, &[&all[..], &["--zero", "x"]].concat()), @"error: layer_norm.cu: --zero x: the kernel has no output of that name");
     insta::assert_snapshot!(refused(LAYER_NORM, &[&all[..], &["--scratch", "x=N"]].concat()), @"error: layer_norm.cu: --scratch x: the kernel has no pointer of that name that it may write");
     let scratch = |ty: &str| {
-        refused(&LAYER_NORM.replace("const float *w", ty), &[&all[..], &["--scratch", "w=N", "--scratch", "z=1"]].concat())
+        refused(
+            &LAYER_NORM.replace("const float *w", ty),
+            &[&all[..], &["--scratch", "w=N", "--scratch", "z=1"]].concat(),
+        )
     };
     assert!(scratch("short* w").contains("--scratch w: `short*` is not supported: use a pointer to float"));
     assert!(!scratch("unsigned long long* w").contains("--scratch w"), "scratch memory may have any 8 bytes");

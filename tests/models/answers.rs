@@ -200,7 +200,7 @@ fn what_a_model_asks_to_see_is_sent_twice_at_most() {
         assert_eq!(informed.len(), 2);
         for part in [
             "1 configurations timed",
-            "No experiment with it on s32 is on record.",
+            "No experiment with it is on record.",
             "This cannot be looked up.",
             "Iteration 7 has no time on record in this session.",
         ] {

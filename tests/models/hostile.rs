@@ -89,7 +89,8 @@ fn a_workspace_without_bounds_is_refused_before_it_is_allocated() {
     for &api in apis() {
         let workspace = "[[workspace]]\nname = \"scratch\"\ndtype = \"f32\"\nelements = \"1000000000 * 1000\"\n";
         let manifest = format!("{MANIFEST}{workspace}");
-        let kernel = code("kernel", json!({ "manifest": manifest, "source": TEMPLATE }));
+        let source = TEMPLATE.replace("<$ D $>", "16").replace("<$ CAUSAL $>", "true");
+        let kernel = code("kernel", json!({ "manifest": manifest, "source": source }));
         let scenario = Scenario::new(api, script(vec![plan("kernel", json!({}))], vec![kernel]), "repair_rounds = 1");
         let ended = scenario.ends_well(&["--iterations", "2", "--budget", "30s"]);
         assert!(ended.tried().is_empty(), "{}", ended.said);

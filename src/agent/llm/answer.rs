@@ -170,9 +170,13 @@ pub fn wants(answer: &Value) -> Vec<String> {
     asked.iter().filter_map(Value::as_str).take(MAX_WANTS).map(str::to_owned).collect()
 }
 
-/// Reads code.
-pub fn code(answer: &Value) -> Result<Code, String> {
-    serde_json::from_value(answer.clone()).map_err(|error| format!("the answer does not fit its schema: {error}"))
+/// Reads code. An answer without a form has the one that was asked for.
+pub fn code(answer: &Value, asked: Form) -> Result<Code, String> {
+    let mut answer = answer.clone();
+    if let Some(object) = answer.as_object_mut() {
+        object.entry("form").or_insert_with(|| json!(asked));
+    }
+    serde_json::from_value(answer).map_err(|error| format!("the answer does not fit its schema: {error}"))
 }
 
 #[cfg(test)]
@@ -196,8 +200,9 @@ mod tests {
 
     #[test]
     fn code_that_does_not_fit_is_a_sentence() {
-        assert_eq!(code(&json!({"form": "edits", "edits": []})).unwrap().form, Form::Edits);
-        let error = code(&json!({"form": "poem"})).unwrap_err();
+        assert_eq!(code(&json!({"form": "edits", "edits": []}), Form::Kernel).unwrap().form, Form::Edits);
+        assert_eq!(code(&json!({"source": "s"}), Form::Kernel).unwrap().form, Form::Kernel);
+        let error = code(&json!({"form": "poem"}), Form::Kernel).unwrap_err();
         assert!(error.starts_with("the answer does not fit its schema: unknown variant `poem`"), "{error}");
     }
 }

@@ -87,9 +87,12 @@ fn find_ignoring_trailing_blanks(text: &str, search: &str) -> Result<std::ops::R
 
 /// Shows the passage that shares the most lines with the one that was searched for.
 fn nearest(lines: &[(usize, &str)], wanted: &[&str]) -> String {
-    let trimmed: Vec<&str> = wanted.iter().map(|line| line.trim()).filter(|line| !line.is_empty()).collect();
     let have: Vec<&str> = lines.iter().map(|(_, line)| *line).collect();
-    let shared = |window: &[&str]| window.iter().filter(|line| trimmed.contains(&line.trim())).count();
+    let shared = |window: &[&str]| {
+        let same =
+            window.iter().zip(wanted).filter(|(have, want)| !want.trim().is_empty() && have.trim() == want.trim());
+        same.count()
+    };
     let windows = have.windows(wanted.len().clamp(1, have.len().max(1)));
     // The first of equals.
     let best = windows.rev().max_by_key(|window| shared(window)).filter(|window| shared(window) > 0);

@@ -203,6 +203,11 @@ fn check_template(template: &str) -> Result<(), String> {
 
 /// Returns a source as a template that renders to it.
 fn literal(source: &str) -> Result<String, String> {
+    if source.contains("<$") {
+        return Err(
+            "a `kernel` is not rendered: write the values in place of <$ NAME $>, or choose `family`".to_owned()
+        );
+    }
     if source.contains("endraw") {
         return Err("the source contains `endraw`: remove it".to_owned());
     }
@@ -291,7 +296,8 @@ mod tests {
     #[test]
     fn a_plain_source_is_rendered_as_it_stands() {
         assert_eq!(literal("a << b;").unwrap(), "a << b;");
-        assert_eq!(literal("x<$y").unwrap(), "<% raw %>x<$y<% endraw %>");
+        assert_eq!(literal("x<%y").unwrap(), "<% raw %>x<%y<% endraw %>");
+        assert!(literal("constexpr int D = <$ D $>;").is_err());
         assert!(literal("<% endraw %>").is_err());
         assert!(check_template("<% if A == 1 %>x<% endif %>").is_ok());
         assert_eq!(

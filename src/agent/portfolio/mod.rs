@@ -72,6 +72,7 @@ const MIN_COST_S: f64 = 1e-3;
 
 /// A portfolio of ways to search.
 pub struct Portfolio {
+    name: &'static str,
     constants: Constants,
     rng: SmallRng,
     opening: Opening,
@@ -89,9 +90,10 @@ pub struct Portfolio {
 }
 
 impl Portfolio {
-    /// Makes a proposer. Its random choices are determined by `seed`.
-    pub fn new(seed: u64, constants: Constants) -> Self {
+    /// Makes a proposer of a name. Its random choices are determined by `seed`.
+    pub fn new(name: &'static str, seed: u64, constants: Constants) -> Self {
         Self {
+            name,
             constants,
             rng: SmallRng::seed_from_u64(seed),
             opening: Opening::default(),
@@ -211,7 +213,7 @@ impl Portfolio {
 
 impl Proposer for Portfolio {
     fn name(&self) -> &'static str {
-        super::PORTFOLIO
+        self.name
     }
 
     fn propose(

@@ -57,34 +57,40 @@ impl Lookup<'_> {
                 show_params(&finished.params)
             );
         }
-        let of_family = history.attempts.iter().filter(|attempt| attempt.family == family);
-        let failed: Vec<_> = of_family.filter(|attempt| !attempt.worked).collect();
-        let _ = writeln!(text, "{} configurations failed, on any case", failed.len());
-        for attempt in failed.iter().rev().take(LISTED / 4) {
-            let iteration =
-                attempt.iteration.map_or("left out".to_owned(), |iteration| format!("iteration {iteration}"));
-            let _ = writeln!(text, "{iteration}: {}", show_params(&attempt.params));
-        }
-        if leaders.is_empty() && failed.is_empty() {
+        let of_family = history.attempts.iter().filter(|attempt| attempt.family == family && !attempt.worked);
+        let left_out = of_family.count();
+        let _ = writeln!(text, "{left_out} other configurations failed or were not worth a run, on any case");
+        if leaders.is_empty() && left_out == 0 {
             return Err(format!("`{family}` has not been tried on a case `{case}`."));
         }
         Ok(text)
     }
 
+    /// The findings on each case that the iteration has timed.
     fn findings(&self, finished: &Finished) -> String {
-        let case = &finished.hypothesis.case;
-        let findings = findings_of(self.state, self.context, finished, case);
-        let text: String = findings.iter().map(told).collect();
-        if text.is_empty() { format!("No rule of the diagnosis applies to it on {case}.") } else { text }
+        let mut text = String::new();
+        for time in &finished.times {
+            let findings = findings_of(self.state, self.context, finished, &time.case);
+            findings.iter().for_each(|finding| text.push_str(&told(finding)));
+        }
+        if text.is_empty() { "No rule of the diagnosis applies to it.".to_owned() } else { text }
     }
 
+    /// Its times without a kind of instruction, and on cases with more or less work.
     fn experiments(&self, finished: &Finished) -> String {
-        let case = &finished.hypothesis.case;
-        let ablations = self.state.history().ablations_of(&finished.hash, case);
-        if ablations.is_empty() {
-            return format!("No experiment with it on {case} is on record.");
+        let history = self.state.history();
+        let mut text = String::new();
+        for time in &finished.times {
+            for ablation in history.ablations_of(&finished.hash, &time.case) {
+                let _ = writeln!(text, "{}: {}", time.case, serde_json::to_string(ablation).unwrap_or_default());
+            }
         }
-        serde_json::to_string_pretty(ablations).unwrap_or_default()
+        for one in history.experiments.iter().filter(|one| one.scaling.of == finished.iteration) {
+            let own = finished.time_ns(&one.scaling.case).map_or("-".to_owned(), |ns| format!("{:.3}", ns / 1e3));
+            let (case, us) = (one.scaling.case_name(), one.time_ns / 1e3);
+            let _ = writeln!(text, "{case} work: {us:.3} us instead of {own} us, {} blocks", one.ctas);
+        }
+        if text.is_empty() { "No experiment with it is on record.".to_owned() } else { text }
     }
 
     fn finished(&self, iteration: &str) -> Result<&Finished, String> {

@@ -288,7 +288,7 @@ impl Material<'_> {
         let failed = self.state.calls().failed();
         let lines: String = failed.map(|failed| format!("- {}: {}\n", failed.claim, failed.problem)).collect();
         let text = if lines.is_empty() { lines } else { block("failed attempts", &lines) };
-        Section { title: "Attempts of language models that failed", text }
+        Section { title: "Attempts of language models that came to nothing", text }
     }
 
     /// The template and the manifest of a family, with the fragments that it includes.

@@ -65,7 +65,11 @@ pub fn cos_approx(x: f32, ftz: bool) -> f32 {
     canonical(flush_if(signed, ftz))
 }
 
-/// Returns the hyperbolic tangent (PTX ISA 9.7.3.23: relative error 2^-11; here 1.5 ulp). Uses `mul_add`.
+/// The bits of an f32 below the eleventh after the point.
+const BELOW_ELEVEN_BITS: u32 = 0xfff;
+
+/// Returns the hyperbolic tangent (PTX ISA 9.7.3.23: relative error 2^-11). It is rounded to eleven bits after the point, so
+/// that a kernel for which this is not enough is wrong here, too. Uses `mul_add`.
 #[inline(always)]
 pub fn tanh_approx(x: f32) -> f32 {
     let magnitude = x.abs();
@@ -74,7 +78,9 @@ pub fn tanh_approx(x: f32) -> f32 {
     let power = ex2_approx(magnitude * (2.0 * std::f32::consts::LOG2_E), false);
     let large = 1.0 - 2.0 / (power + 1.0);
     let result = if magnitude < 0.6 { small } else { large };
-    canonical(result.copysign(x))
+    let rounded = f32::from_bits((result.to_bits() + (BELOW_ELEVEN_BITS >> 1)) & !BELOW_ELEVEN_BITS);
+    // A subnormal number has fewer bits, and is its own tangent.
+    canonical(if result < f32::MIN_POSITIVE || result.is_nan() { result } else { rounded }.copysign(x))
 }
 
 /// Returns `2^x` of an f16 by rounding the f32 result (PTX ISA 9.7.5.10; `ftz` as in the instruction). Uses `mul_add`.
