@@ -144,6 +144,8 @@ pub struct Probed {
     /// Whether only finite answers of the oracle specify anything: some inputs are outside of what the op is made for, and the
     /// oracle itself may fail on them.
     pub is_beyond_domain: bool,
+    /// Whether whole numbers in the output are unspecified, too: the op may convert NaN to one.
+    pub frees_integers: bool,
 }
 
 /// The work and memory that a device can always spend on a check, however small the case is.

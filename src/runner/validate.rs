@@ -12,6 +12,7 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
 use self::finite::is_large;
+use self::rounding::least_of_row;
 use self::rows::{FEW_ROWS, MIN_ROWS, choose_rows};
 use super::outputs::{Output, Outputs, Refusal};
 use crate::domain::correctness::Correctness;
@@ -128,13 +129,15 @@ impl Expectation {
             end += row_len;
             ComparedRow { row, output, oracle: end - row_len..end }
         };
-        let rows = rows.into_iter().map(compared).collect();
+        let rows: Vec<ComparedRow> = rows.into_iter().map(compared).collect();
+        let least = |row: &ComparedRow| least_of_row(outputs.of_row(row.row).1.dtype, row.oracle.len());
+        let allowances = rows.iter().map(least).collect();
         let (unspecified, is_beyond_domain) = (probed.unspecified.clone(), probed.is_beyond_domain);
         let expectation = Self {
             outputs,
             rows,
             oracle,
-            allowances: Vec::new(),
+            allowances,
             unspecified,
             is_beyond_domain,
             has_large: false,

@@ -169,7 +169,7 @@ try {
   });
 
   await step("it misses nothing until the session ends", async () => {
-    await page.locator("#connection", { hasText: "ended" }).waitFor({ timeout: 3 * PATIENCE_MS });
+    await page.locator("#connection", { hasText: "ended" }).waitFor({ timeout: 6 * PATIENCE_MS });
     assert.equal(await tile(page, "state"), "ended");
     assert.equal(parseInt(await tile(page, "iterations"), 10), 400);
     const { iterations } = await get("/submissions/1");

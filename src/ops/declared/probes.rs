@@ -12,8 +12,11 @@ const MOST_INFINITE: usize = 8;
 /// The most rows or columns of an input that are zero.
 const MOST_ZERO_RUNS: usize = 4;
 
+/// One of so many numbers is zero.
+const ZEROS: u32 = 32;
+
 /// Every probe. None of them is zero everywhere: many ops divide by a norm, so the result would not be specified.
-pub const PROBES: [Probe; 8] = [
+pub const PROBES: [Probe; 9] = [
     Probe { name: "large numbers", apply: large },
     Probe { name: "small numbers", apply: small },
     Probe { name: "outliers", apply: outliers },
@@ -22,6 +25,7 @@ pub const PROBES: [Probe; 8] = [
     Probe { name: "subnormal numbers of FP16", apply: subnormal },
     Probe { name: "infinite numbers", apply: infinite },
     Probe { name: "runs of zeros", apply: zeros },
+    Probe { name: "some zeros", apply: some_zeros },
 ];
 
 fn change(
@@ -120,7 +124,7 @@ fn infinite(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Pr
             values[at] = sign(&mut rng) * f32::INFINITY;
         }
     }
-    Probed { is_beyond_domain: true, ..Probed::default() }
+    Probed { is_beyond_domain: true, frees_integers: true, ..Probed::default() }
 }
 
 /// Some rows or columns are zero, of either sign, as padding is. A kernel that divides by a row's norm or maximum must do as the
@@ -132,6 +136,17 @@ fn zeros(dims: &Dims, _: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
             let side = some_side(dims, values.len(), &mut rng);
             let run = rng.random_range(0..values.len() / side);
             values[run * side..(run + 1) * side].fill(sign(&mut rng) * 0.0);
+        }
+    }
+    Probed { is_beyond_domain: true, frees_integers: true, ..Probed::default() }
+}
+
+/// Some numbers are zero, of either sign: a comparison may take them for positive or negative. An op may divide by one.
+fn some_zeros(_: &Dims, _: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
+    let mut rng = SmallRng::seed_from_u64(seed);
+    for x in inputs.iter_mut().flatten() {
+        if rng.random_range(0..ZEROS) == 0 {
+            *x = sign(&mut rng) * 0.0;
         }
     }
     Probed { is_beyond_domain: true, ..Probed::default() }

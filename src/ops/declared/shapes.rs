@@ -52,6 +52,9 @@ enum Size {
 const SIZES: [Size; 7] =
     [Size::Next, Size::Odd, Size::MultipleOf(8), Size::MultipleOf(2), Size::MultipleOf(64), Size::Before, Size::One];
 
+/// A multiple of most tiles: they are powers of two. A kernel may take no elements of the last tile if it is whole.
+const WHOLE_TILES: i64 = 1024;
+
 /// Returns smaller sizes on which kernels take the same paths, the smallest first.
 pub(super) fn scaled(dims: &Dims) -> Vec<Dims> {
     let scaled = |periods: i64| -> Dims {
@@ -88,6 +91,7 @@ pub(super) fn hidden(op: &Declared, dims: &Dims, least: CheckLimits, seed: u64) 
     let is_allowed =
         |other: &Dims| op.check(other).is_ok() && op.flop(other) <= most_flop && bytes(other) <= most_bytes;
     let is_quick = |other: &Dims| is_allowed(other) && bytes(other) <= least.bytes;
+    first.extend(whole_tiles(op, dims, &mut rng).into_iter().find(is_quick));
     first.extend(larger(op, dims, &mut rng).into_iter().find(is_quick));
     first.extend(long(op, dims, &mut rng).into_iter().find(is_quick));
     let mut kept: Vec<Dims> = Vec::new();
@@ -151,6 +155,18 @@ fn larger(op: &Declared, dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
     iter::once(with(&dependent)).chain(dependent.iter().map(|dim| with(&[*dim]))).collect()
 }
 
+/// Returns shapes with whole tiles in every dimension but the independent one, or in one of them.
+fn whole_tiles(op: &Declared, dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
+    let mut dependent: Vec<_> = op.dims().iter().filter(|dim| op.independent != Some(dim.name)).collect();
+    dependent.shuffle(rng);
+    let with = |meant: &[&DimSpec]| {
+        let mut other = small(op, dims);
+        other.extend(meant.iter().map(|dim| (dim.name.to_owned(), WHOLE_TILES.clamp(dim.range.0, dim.range.1))));
+        other
+    };
+    iter::once(with(&dependent)).chain(dependent.iter().map(|dim| with(&[*dim]))).collect()
+}
+
 /// Returns shapes in which one dimension, but not the independent one, is long, the longest first. Arrays of fixed length often
 /// have 1,024 to 8,192 elements, and an index may have 16 bits.
 fn long(op: &Declared, dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
@@ -173,7 +189,8 @@ fn long(op: &Declared, dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
         .collect()
 }
 
-/// Returns many indices of the independent dimension, with little work for each.
+/// Returns many indices of the independent dimension, with little work for each. A row of one or two numbers would often be
+/// ill-conditioned.
 fn many(op: &Declared, dims: &Dims, independent: &str, rng: &mut SmallRng) -> Dims {
     let mut other = small(op, dims);
     for dim in op.dims() {

@@ -244,7 +244,7 @@ fn apply(problem: &Problem<'_>, probe: &Probe, seed: u64, values: &mut [Vec<f32>
     let places: Vec<usize> = (0..tensors.len()).filter(|at| tensors[*at].is_free()).collect();
     let mut free: Vec<Vec<f32>> = places.iter().map(|at| std::mem::take(&mut values[*at])).collect();
     let mut probed = (probe.apply)(problem.dims, problem.dtype, &mut free, seed);
-    if probed.is_beyond_domain {
+    if probed.frees_integers {
         // A conversion of NaN to a whole number gives any number.
         let outputs = Outputs::of(problem.op, problem.dims, problem.dtype);
         let whole = outputs.iter().filter(|output| output.dtype.is_integer());

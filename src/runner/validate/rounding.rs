@@ -119,6 +119,12 @@ fn rounding(dtype: Dtype, compute: Compute) -> f32 {
     }
 }
 
+/// Returns what a row may be off by for the rounding of its numbers near zero, in a check without a probe. An 8-bit float has so
+/// few exponents that ordinary numbers come near its smallest.
+pub(super) fn least_of_row(dtype: Dtype, length: usize) -> f64 {
+    if dtype.is_float8() { least_rounding(dtype) * (length as f64).sqrt() } else { 0.0 }
+}
+
 /// The largest error of a number near zero: half of the smallest subnormal in FP16, and the smallest normal number in
 /// FP32 and BF16, whose subnormals may be treated as zero.
 fn least_rounding(dtype: Dtype) -> f64 {
