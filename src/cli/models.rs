@@ -80,7 +80,7 @@ fn announcement(config: &Config, terms: &Terms, is_replay: bool) -> anyhow::Resu
             "names and values of parameters, shapes, times and the diagnosis leave this machine, no source"
         }
         Send::Source => {
-            "sources of kernels, shapes, times, compiler messages and the diagnosis leave this machine (llm.send = \
+            "sources of kernels and oracles, shapes, times, compiler messages and the diagnosis leave this machine (llm.send = \
              \"parameters\" sends no source)"
         }
     };

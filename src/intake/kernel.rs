@@ -57,20 +57,18 @@ impl Kernel {
     pub(super) fn set_scratch(&mut self, names: &[&str]) -> Result<(), Vec<String>> {
         let mut mistakes = Vec::new();
         for name in names {
-            let Some(parameter) = self.parameters.iter_mut().find(|parameter| parameter.name == *name) else {
-                mistakes.push(format!("--scratch {name}: the kernel has no pointer of that name that it may write"));
-                continue;
-            };
-            match &mut parameter.kind {
-                Some(kind @ Kind::Tensor { is_output: true, .. }) => {
-                    let Kind::Tensor { dtype, .. } = *kind else { continue };
-                    *kind = Kind::Scratch { dtype };
+            let named = self.parameters.iter_mut().find(|parameter| parameter.name == *name);
+            match named.map(|parameter| (parameter.kind, parameter)) {
+                Some((Some(Kind::Tensor { is_output: true, dtype }), parameter)) => {
+                    parameter.kind = Some(Kind::Scratch { dtype });
                 }
                 // No tensor holds such numbers, but scratch memory is only bytes.
-                kind @ None if ["unsigned long long*", "uint64_t*"].contains(&&*parameter.type_text) => {
-                    *kind = Some(Kind::Scratch { dtype: Dtype::I64 });
+                Some((None, parameter))
+                    if ["unsigned long long*", "uint64_t*"].contains(&parameter.type_text.as_str()) =>
+                {
+                    parameter.kind = Some(Kind::Scratch { dtype: Dtype::I64 });
                 }
-                None => mistakes.push(format!("--scratch {name}: {}", remedy(parameter))),
+                Some((None, parameter)) => mistakes.push(format!("--scratch {name}: {}", remedy(parameter))),
                 _ => {
                     mistakes.push(format!("--scratch {name}: the kernel has no pointer of that name that it may write"))
                 }

@@ -60,7 +60,7 @@ fn the_estimate_and_the_data_that_is_sent_are_shown_before_a_call() {
     let estimate = String::from_utf8(estimate.stdout).unwrap();
     assert!(estimate.contains("m: a call costs at most $") && scenario.server.requests().is_empty(), "{estimate}");
     let ended = scenario.ends_well(&["--iterations", "1"]);
-    assert!(ended.said.contains("sources of kernels, shapes, times"), "{}", ended.said);
+    assert!(ended.said.contains("sources of kernels and oracles, shapes, times"), "{}", ended.said);
     scenario.sandbox.replace("config.toml", "retries = 2", "retries = 2\nsend = 'parameters'");
     scenario.sandbox.trust();
     let ended = scenario.ends_well(&["--iterations", "2"]);
