@@ -103,11 +103,6 @@ impl TensorSpec {
     pub fn rows(&self) -> usize {
         self.elements() / self.row_len().max(1)
     }
-
-    /// Returns whether any value may be in its place. The others, such as indices, keep to what they mean.
-    pub fn is_free(&self) -> bool {
-        self.values == Values::Normal && !self.dtype.is_integer()
-    }
 }
 
 /// A dimension that every case of an op must give.
@@ -129,9 +124,27 @@ pub struct DimSpec {
 pub struct Probe {
     /// Name, for display.
     pub name: &'static str,
-    /// Changes the input tensors, which are in the order of [`Op::tensors`] and hold random values. The same seed makes
-    /// the same change. The result is rounded to the dtype afterwards.
-    pub apply: fn(&Dims, Dtype, &mut [Vec<f32>], u64) -> Probed,
+    /// How it changes the inputs. The same seed makes the same change.
+    pub change: Change,
+}
+
+/// What a probe changes of the random values of inputs.
+#[derive(Debug, Clone, Copy)]
+pub enum Change {
+    /// The inputs that may hold any number, in the order of [`Op::tensors`]. The result is rounded to the dtype afterwards.
+    Numbers(fn(&Dims, Dtype, &mut [Vec<f32>], u64) -> Probed),
+    /// An input that holds whole numbers of a range.
+    WholeNumbers(fn(&TensorSpec, &mut [f32], u64)),
+}
+
+impl Change {
+    /// Returns whether it changes an input.
+    pub fn is_of(&self, tensor: &TensorSpec) -> bool {
+        match self {
+            Self::Numbers(_) => tensor.values == Values::Normal && !tensor.dtype.is_integer(),
+            Self::WholeNumbers(_) => matches!(tensor.values, Values::Integers(..)),
+        }
+    }
 }
 
 /// What a probe says about its output.

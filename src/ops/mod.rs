@@ -2,7 +2,7 @@
 
 mod attention;
 mod declared;
-mod draw;
+pub mod draw;
 mod gemm;
 mod recorded;
 

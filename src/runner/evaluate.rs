@@ -18,6 +18,7 @@ mod setup;
 mod stock;
 #[cfg(test)]
 mod tests;
+mod whole_numbers;
 
 use std::time::Instant;
 

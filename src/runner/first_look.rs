@@ -28,6 +28,9 @@ const MOST_PROBED_NS: f64 = 10e6;
 /// odd factor in common.
 const SUPPORTING: usize = 2;
 
+/// How long a constraint is looked for, after a kernel has failed. Each size that is tried takes seconds on a large shape.
+const ADVICE_TIME: Duration = Duration::from_secs(15);
+
 /// A compiled kernel that was right on a case.
 pub struct FirstLook<'a> {
     /// The kernel's family.
@@ -107,7 +110,8 @@ impl FirstLook<'_> {
                     // A probe may be to blame, and not the shape.
                     let is_of_shape = !probes || self.is_right(worker, dims.clone()).await? == Some(false);
                     if known.is_none() && is_of_shape {
-                        let restriction = self.restriction(worker, dims, &passed).await?;
+                        let until = Instant::now() + ADVICE_TIME;
+                        let restriction = self.restriction(worker, dims, &passed, until).await?;
                         if let Some(message) = outcome.message_mut() {
                             message.push_str(&advice(restriction));
                         }
@@ -157,13 +161,14 @@ impl FirstLook<'_> {
     }
 
     /// Looks for the size that the kernel does not bear, and for a constraint that excludes it. None if several sizes at
-    /// once are to blame, or if no constraint fits all shapes that are known by then. `passed` are those on which the kernel
+    /// once are to blame, if no constraint fits all shapes that are known by then, or if the time is over. `passed` are those on which the kernel
     /// was right.
     async fn restriction(
         &self,
         worker: &mut Worker,
         failing: &Dims,
         passed: &[&Dims],
+        until: Instant,
     ) -> Result<Option<Restriction>, WorkerError> {
         let own = &self.case.case.dims;
         let is_changed = |(name, size): &(&String, &i64)| own.get(*name) != Some(*size);
@@ -176,7 +181,7 @@ impl FirstLook<'_> {
             let right = passed.iter().map(|dims| dims[name]).chain([own[name]]).collect();
             let mut known = Known { right, wrong: vec![size] };
             for rule in Rule::excluding(size, self.workload, (name, own[name])) {
-                if let Some(right) = self.supported(worker, (name, rule), &mut known).await? {
+                if let Some(right) = self.supported(worker, (name, rule), &mut known, until).await? {
                     let (constraint, right) = (rule.constraint(name), format!("{name}={right}"));
                     return Ok(Some(Restriction { constraint, right }));
                 }
@@ -193,13 +198,14 @@ impl FirstLook<'_> {
         worker: &mut Worker,
         (name, rule): (&str, Rule),
         known: &mut Known,
+        until: Instant,
     ) -> Result<Option<i64>, WorkerError> {
         let (own, wrong) = (self.case.case.dims[name], known.wrong[0]);
         let allowed = rule.allowed_near(wrong);
         let wanted = SUPPORTING.min(allowed.len());
         let mut right = Vec::new();
         for size in allowed.into_iter().filter(|size| *size != own).chain([rule.excluded_near(wrong)]) {
-            if !known.supports(rule) {
+            if !known.supports(rule) || Instant::now() > until {
                 return Ok(None);
             }
             if rule.allows(size) && right.len() == wanted {

@@ -204,3 +204,62 @@ __global__ void own(const float* x, float* y, int n) {
     let outcomes: Vec<&str> = rows.as_array().unwrap().iter().map(|row| row["outcome"].as_str().unwrap()).collect();
     assert_eq!(outcomes, ["measured", "wrong", "wrong"], "{rows}");
 }
+
+const EACH: &str = r"
+__global__ void own(const float* x, float* y, int n) {
+    int i = blockIdx.x * 128 + threadIdx.x;
+    if (i >= n) return;
+    float v = x[i];
+    y[i] = VALUE;
+}
+";
+
+#[test]
+fn large_values_may_not_be_clamped() {
+    let found = |value: &str, oracle: &str| {
+        let source = EACH.replace("VALUE", value);
+        let sandbox = with_kernel(&source, &format!("def oracle(x):\n    return {oracle}\n"), "");
+        checked(&sandbox, "--shape x=n --shape y=n --case n=2000 --grid ceil_div(n,128) --block 128")
+    };
+    let right = found("v * v * v * v * v / (1.f + fabsf(v * v * v * v * v))", "x**5 / (1 + abs(x**5))");
+    assert!(right.starts_with("0 ok     own on own: right on n2000"), "{right}");
+    let wrong = found("2.f * fminf(fmaxf(v, -1e6f), 1e6f)", "2 * x");
+    assert!(wrong.starts_with("1 ") && wrong.contains("on very large numbers: "), "{wrong}");
+}
+
+#[test]
+fn more_rows_than_a_grid_may_have_along_y_are_tried() {
+    let source = r"
+__global__ void own(const float* x, float* y, int rows, int cols) {
+    int r = blockIdx.y;
+    for (int c = threadIdx.x; c < cols; c += 32) y[r * cols + c] = fmaxf(x[r * cols + c], 0.f);
+}
+";
+    let sandbox = with_kernel(source, RELU, "");
+    let options = "--independent rows --shape x=rows,cols --shape y=rows,cols --case rows=40,cols=48 --grid 1,min(rows,65535) --block 32";
+    let said = checked(&sandbox, options);
+    assert!(said.starts_with("1 ") && said.contains("elements were not written"), "{said}");
+}
+
+/// A maximum that begins at a number, over rows of 100.
+const HIGHEST: &str = r"
+__global__ void own(const signed char* x, int* y, int n) {
+    int i = blockIdx.x * 128 + threadIdx.x;
+    if (i >= n) return;
+    int most = FIRST;
+    for (int k = 0; k < 100; ++k) most = max(most, (int)x[100 * i + k]);
+    y[i] = most;
+}
+";
+
+#[test]
+fn rows_of_the_smallest_whole_number_are_tried() {
+    let options = "--shape x=n,100 --shape y=n --case n=1000 --grid ceil_div(n,128) --block 128";
+    let with = |first: &str| {
+        let source = HIGHEST.replace("FIRST", first);
+        checked(&with_kernel(&source, "def oracle(x):\n    return x.max(-1)\n", ""), options)
+    };
+    assert_eq!(with("-128").trim(), "0 ok     own on own: right on n1000");
+    let said = with("0");
+    assert!(said.contains("on runs of equal whole numbers: "), "{said}");
+}

@@ -13,20 +13,20 @@ use rand::{Rng, SeedableRng};
 use rayon::prelude::*;
 
 use super::Shape;
-use crate::domain::op::{Dims, Dtype, Probe, Probed};
+use crate::domain::op::{Change, Dims, Dtype, Probe, Probed};
 use crate::ops::draw::{limit, places};
 
 /// Every probe.
 pub const PROBES: [Probe; 9] = [
-    Probe { name: "a mixture of scales, offsets and outliers", apply: scores::mixture },
-    Probe { name: "an exception among ordinary inputs", apply: scores::exception },
-    Probe { name: "needles", apply: scores::needles },
-    Probe { name: "a tail of small weights", apply: scores::tail },
-    Probe { name: "shifted scores", apply: scores::shifted },
-    Probe { name: "tied keys and queries", apply: alike::ties },
-    Probe { name: "heads that are almost equal", apply: alike::heads },
-    Probe { name: "values at the limits of the dtype", apply: extreme::limits },
-    Probe { name: "NaN and infinity", apply: extreme::not_finite },
+    Probe { name: "a mixture of scales, offsets and outliers", change: Change::Numbers(scores::mixture) },
+    Probe { name: "an exception among ordinary inputs", change: Change::Numbers(scores::exception) },
+    Probe { name: "needles", change: Change::Numbers(scores::needles) },
+    Probe { name: "a tail of small weights", change: Change::Numbers(scores::tail) },
+    Probe { name: "shifted scores", change: Change::Numbers(scores::shifted) },
+    Probe { name: "tied keys and queries", change: Change::Numbers(alike::ties) },
+    Probe { name: "heads that are almost equal", change: Change::Numbers(alike::heads) },
+    Probe { name: "values at the limits of the dtype", change: Change::Numbers(extreme::limits) },
+    Probe { name: "NaN and infinity", change: Change::Numbers(extreme::not_finite) },
 ];
 
 /// Output rows of each head that are always compared, if there are few heads.
@@ -119,7 +119,8 @@ mod tests {
             .map(|tensor| (0..tensor.elements()).map(|_| StandardNormal.sample(&mut rng)).collect())
             .collect();
         let probe = PROBES.iter().find(|probe| probe.name == name).unwrap();
-        let probed = (probe.apply)(&dims(), Dtype::F16, &mut inputs, seed);
+        let Change::Numbers(change) = probe.change else { unreachable!("{name}") };
+        let probed = change(&dims(), Dtype::F16, &mut inputs, seed);
         let out = Attention.oracle(&dims(), &inputs, &(0..40).collect::<Vec<_>>()).unwrap();
         (inputs, probed, out)
     }

@@ -3,11 +3,14 @@
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use crate::domain::op::{Dims, Dtype, Probe, Probed};
+use crate::domain::op::{Change, Dims, Dtype, Probe, Probed};
 use crate::ops::draw::{limit, log_uniform_count, normal, power_of_two, sign};
 
 /// The most infinite elements of an input.
 const MOST_INFINITE: usize = 8;
+
+/// The most very large elements of an input.
+const MOST_VERY_LARGE: usize = 256;
 
 /// The most rows or columns of an input that are zero.
 const MOST_ZERO_RUNS: usize = 4;
@@ -16,16 +19,17 @@ const MOST_ZERO_RUNS: usize = 4;
 const ZEROS: u32 = 32;
 
 /// Every probe. None of them is zero everywhere: many ops divide by a norm, so the result would not be specified.
-pub const PROBES: [Probe; 9] = [
-    Probe { name: "large numbers", apply: large },
-    Probe { name: "small numbers", apply: small },
-    Probe { name: "outliers", apply: outliers },
-    Probe { name: "numbers with a common mean", apply: offset },
-    Probe { name: "runs of equal numbers", apply: runs },
-    Probe { name: "subnormal numbers of FP16", apply: subnormal },
-    Probe { name: "infinite numbers", apply: infinite },
-    Probe { name: "runs of zeros", apply: zeros },
-    Probe { name: "some zeros", apply: some_zeros },
+pub const PROBES: [Probe; 10] = [
+    Probe { name: "large numbers", change: Change::Numbers(large) },
+    Probe { name: "very large numbers", change: Change::Numbers(very_large) },
+    Probe { name: "small numbers", change: Change::Numbers(small) },
+    Probe { name: "outliers", change: Change::Numbers(outliers) },
+    Probe { name: "numbers with a common mean", change: Change::Numbers(offset) },
+    Probe { name: "runs of equal numbers", change: Change::Numbers(runs) },
+    Probe { name: "subnormal numbers of FP16", change: Change::Numbers(subnormal) },
+    Probe { name: "infinite numbers", change: Change::Numbers(infinite) },
+    Probe { name: "runs of zeros", change: Change::Numbers(zeros) },
+    Probe { name: "some zeros", change: Change::Numbers(some_zeros) },
 ];
 
 fn change(
@@ -65,6 +69,25 @@ fn outliers(_: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probe
             values[at] = sign(rng) * power_of_two(rng, 3.0..8.0);
         }
     })
+}
+
+/// A few numbers far beyond what a kernel may clamp its inputs to. Fifth powers of FP32 numbers stay below 2^126, beyond which a
+/// fast division gives zero.
+fn very_large(_: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
+    let exponents = match dtype {
+        Dtype::F16 => 11.0..15.9,
+        _ if dtype.is_float8() => 6.0..9.0,
+        _ => 20.0..25.0,
+    };
+    let mut rng = SmallRng::seed_from_u64(seed);
+    for values in inputs.iter_mut().filter(|values| !values.is_empty()) {
+        for _ in 0..log_uniform_count(&mut rng, values.len().min(MOST_VERY_LARGE)) {
+            let at = rng.random_range(0..values.len());
+            values[at] = sign(&mut rng) * power_of_two(&mut rng, exponents.clone());
+        }
+        limit(values, dtype);
+    }
+    Probed { is_beyond_domain: true, frees_integers: true, ..Probed::default() }
 }
 
 /// Sums that do not average out, and differences of nearly equal numbers.

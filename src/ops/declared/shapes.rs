@@ -31,6 +31,12 @@ const FEW: i64 = 3;
 /// So many indices that 16 bits do not count them.
 const MANY: std::ops::Range<i64> = 65_600..70_000;
 
+/// Shapes that come before the one with so many indices.
+const MOST_TELLING: usize = 4;
+
+/// The most bytes of a shape with so many indices, in float32.
+const MANY_BYTES: f64 = 9e6;
+
 /// Long sizes of another dimension, the longest first.
 const LONG: [std::ops::Range<i64>; 3] = [MANY, 8_193..9_000, 4_097..5_000];
 
@@ -71,10 +77,8 @@ pub(super) fn scaled(dims: &Dims) -> Vec<Dims> {
 pub(super) fn hidden(op: &Declared, dims: &Dims, least: CheckLimits, seed: u64) -> Vec<Dims> {
     let mut rng = SmallRng::seed_from_u64(seed);
     let bytes = |dims: &Dims| op.bytes(dims, Dtype::F32);
-    let mut first: Vec<Dims> = op.independent.map(|dim| many(op, dims, dim, &mut rng)).into_iter().collect();
-    // So many blocks would take a CPU longer than all other checks.
-    first.retain(|many| bytes(many) <= least.bytes);
-    let mut rest = Vec::new();
+    let many = op.independent.map(|dim| many(op, dims, dim, MANY_BYTES.max(least.bytes), &mut rng));
+    let (mut first, mut rest) = (Vec::new(), Vec::new());
     for (place, size) in SIZES.into_iter().enumerate() {
         // All dimensions at once, then each alone. The others stay, because kernels may be made for them.
         let together = changed(op, dims, size, |_| true, &mut rng);
@@ -88,18 +92,23 @@ pub(super) fn hidden(op: &Declared, dims: &Dims, least: CheckLimits, seed: u64) 
     rest.shuffle(&mut rng);
     let most_flop = least.flop.max(MAX_HIDDEN_WORK * op.flop(dims));
     let most_bytes = least.bytes.max(MAX_HIDDEN_WORK * bytes(dims));
-    let is_allowed =
-        |other: &Dims| op.check(other).is_ok() && op.flop(other) <= most_flop && bytes(other) <= most_bytes;
-    let is_quick = |other: &Dims| is_allowed(other) && bytes(other) <= least.bytes;
+    let is_within = |other: &Dims, most_bytes: f64| {
+        op.check(other).is_ok() && op.flop(other) <= most_flop && bytes(other) <= most_bytes
+    };
+    let is_quick = |other: &Dims| is_within(other, most_bytes.min(least.bytes));
     first.extend(whole_tiles(op, dims, &mut rng).into_iter().find(is_quick));
     first.extend(larger(op, dims, &mut rng).into_iter().find(is_quick));
     first.extend(long(op, dims, &mut rng).into_iter().find(is_quick));
+    let first = first.into_iter().chain(rest).filter(|other| is_within(other, most_bytes));
     let mut kept: Vec<Dims> = Vec::new();
-    for other in first.into_iter().chain(rest) {
-        if other != *dims && !kept.contains(&other) && is_allowed(&other) {
+    for other in first {
+        if other != *dims && !kept.contains(&other) {
             kept.push(other);
         }
     }
+    // After the most telling ones, because a virtual GPU takes seconds for so many blocks.
+    let many = many.filter(|many| is_within(many, MANY_BYTES.max(most_bytes)));
+    kept.splice(MOST_TELLING.min(kept.len())..MOST_TELLING.min(kept.len()), many);
     kept
 }
 
@@ -189,13 +198,19 @@ fn long(op: &Declared, dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
         .collect()
 }
 
-/// Returns many indices of the independent dimension, with little work for each. A row of one or two numbers would often be
-/// ill-conditioned.
-fn many(op: &Declared, dims: &Dims, independent: &str, rng: &mut SmallRng) -> Dims {
+/// Returns many indices of the independent dimension, with little work for each.
+fn many(op: &Declared, dims: &Dims, independent: &str, most_bytes: f64, rng: &mut SmallRng) -> Dims {
     let mut other = small(op, dims);
     for dim in op.dims() {
         let size = if dim.name == independent { rng.random_range(MANY) } else { other[dim.name].min(8) };
         other[dim.name] = size.clamp(dim.range.0, dim.range.1);
+    }
+    let can_shrink = |(name, side): &(&String, &mut i64)| {
+        *name != independent && op.dims().iter().any(|dim| dim.name == *name && **side > dim.range.0.max(1))
+    };
+    while op.bytes(&other, Dtype::F32) > most_bytes {
+        let Some((_, side)) = other.iter_mut().filter(can_shrink).max_by_key(|(_, side)| **side) else { break };
+        *side -= 1;
     }
     other
 }

@@ -8,20 +8,20 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::Shape;
-use crate::domain::op::{Dims, Dtype, Probe, Probed};
+use crate::domain::op::{Change, Dims, Dtype, Probe, Probed};
 use crate::ops::draw::{limit, log_uniform_count, normal, places, power_of_two, sign};
 
 /// Every probe.
 pub const PROBES: [Probe; 9] = [
-    Probe { name: "rows and columns of different scales", apply: scales },
-    Probe { name: "a selection", apply: selection },
-    Probe { name: "sums that do not average out", apply: coherent },
-    Probe { name: "a huge product", apply: huge_product },
-    Probe { name: "an exception in a regular matrix", apply: exception },
-    Probe { name: "mostly zeros", apply: sparse },
-    Probe { name: "small numbers", apply: small },
-    Probe { name: "sums beyond the largest number", apply: overflow },
-    Probe { name: "NaN and infinity", apply: not_finite },
+    Probe { name: "rows and columns of different scales", change: Change::Numbers(scales) },
+    Probe { name: "a selection", change: Change::Numbers(selection) },
+    Probe { name: "sums that do not average out", change: Change::Numbers(coherent) },
+    Probe { name: "a huge product", change: Change::Numbers(huge_product) },
+    Probe { name: "an exception in a regular matrix", change: Change::Numbers(exception) },
+    Probe { name: "mostly zeros", change: Change::Numbers(sparse) },
+    Probe { name: "small numbers", change: Change::Numbers(small) },
+    Probe { name: "sums beyond the largest number", change: Change::Numbers(overflow) },
+    Probe { name: "NaN and infinity", change: Change::Numbers(not_finite) },
 ];
 
 /// Output rows that are always compared.
@@ -256,7 +256,8 @@ mod tests {
             .map(|tensor| (0..tensor.elements()).map(|_| StandardNormal.sample(&mut rng)).collect())
             .collect();
         let probe = PROBES.iter().find(|probe| probe.name == name).unwrap();
-        let told = (probe.apply)(&dims(), Dtype::F16, &mut inputs, seed);
+        let Change::Numbers(change) = probe.change else { unreachable!("{name}") };
+        let told = change(&dims(), Dtype::F16, &mut inputs, seed);
         let out = Gemm.oracle(&dims(), &inputs, &(0..20).collect::<Vec<_>>()).unwrap();
         (inputs, told, out)
     }

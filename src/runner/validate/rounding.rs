@@ -76,7 +76,8 @@ impl Expectation {
         // Where all terms of a sum are alike, every addition may round in the same direction.
         let terms = op.flop(dims) / 2.0 / self.outputs.elements() as f64;
         let intermediate = op.intermediate_rounding(dims, self.dtype, inputs, &rows);
-        let mut all = vec![0.0; self.rows.len()];
+        let mut all = self.allowances.clone();
+        all.resize(self.rows.len(), 0.0);
         for (((at, allowance), intermediate), oracle) in places.iter().zip(allowances).zip(intermediate).zip(oracle) {
             let length = oracle.iter().filter(|r| r.is_finite()).map(|r| r * r).sum::<f64>().sqrt();
             let least = least_rounding(self.output_of(*at).dtype) * (oracle.len() as f64).sqrt();
