@@ -57,7 +57,11 @@ fn list(calls: &[CallSummary], screen: Screen, out: &mut impl Write) -> anyhow::
     for call in calls {
         let tokens =
             |of: fn(&crate::domain::model_call::Usage) -> u64| figure(call.usage.as_ref().map(of), |n| n.to_string());
-        let unknown = if call.cost_is_known { "" } else { " at most" };
+        let cost = match call.estimate_micro_usd {
+            _ if call.cost_is_known => call.cost_micro_usd.to_string(),
+            Some(estimate) => format!("about {estimate}"),
+            None => format!("at most {}", call.cost_micro_usd),
+        };
         table.row([
             call.call.to_string(),
             call.purpose.to_string(),
@@ -66,7 +70,7 @@ fn list(calls: &[CallSummary], screen: Screen, out: &mut impl Write) -> anyhow::
             tokens(|usage| usage.input_tokens + usage.cache_write_tokens),
             tokens(|usage| usage.cached_tokens),
             tokens(|usage| usage.output_tokens),
-            format!("{}{unknown}", call.cost_micro_usd),
+            cost,
             figure(call.latency_ms, |ms| format!("{:.1}", ms as f64 / 1e3)),
             call.claim.clone().unwrap_or_default(),
         ]);
@@ -77,7 +81,9 @@ fn list(calls: &[CallSummary], screen: Screen, out: &mut impl Write) -> anyhow::
     let sum = |calls: &[&CallSummary]| calls.iter().map(|call| call.cost_micro_usd).sum::<MicroUsd>();
     writeln!(text, "\n{}: {}", counted(calls.len(), "call"), sum(&known))?;
     if !unknown.is_empty() {
-        writeln!(text, "and at most {} for {} whose cost is unknown", sum(&unknown), unknown.len())?;
+        let about = unknown.iter().map(|call| call.estimate_micro_usd.unwrap_or(call.cost_micro_usd)).sum::<MicroUsd>();
+        let (most, count) = (sum(&unknown), unknown.len());
+        writeln!(text, "and about {about} for {count} whose cost is unknown: at most {most}")?;
     }
     screen.show(&text, out)?;
     Ok(())

@@ -122,10 +122,14 @@ impl<'a, W: Write> Progress<'a, W> {
                     say(&format!("call {call}: asking {model} for a {purpose}"));
                 }
             }
-            Event::ModelAnswered { call, model, status, message, cost_usd, cost_is_known } => {
+            Event::ModelAnswered { call, model, status, message, cost_usd, cost_is_known, estimate_usd } => {
                 let why = message.map_or_else(String::new, |message| format!(": {message}"));
-                let unknown = if *cost_is_known { "" } else { " (cost unknown: this is the upper bound)" };
-                say(&format!("call {call}: {model} {status}, ${cost_usd:.4}{unknown}{why}"));
+                let cost = match (cost_is_known, estimate_usd) {
+                    (true, _) => format!("${cost_usd:.4}"),
+                    (false, Some(estimate_usd)) => format!("about ${estimate_usd:.4} (at most ${cost_usd:.4})"),
+                    (false, None) => format!("at most ${cost_usd:.4}"),
+                };
+                say(&format!("call {call}: {model} {status}, {cost}{why}"));
             }
             Event::FamilyAdded { family, about } => {
                 say(&format!("{family}: new family from a language model, now part of the search: {about}"));

@@ -140,6 +140,8 @@ pub struct CallEnded {
     pub cost: MicroUsd,
     /// Whether the cost is known. It is not if the answer never came, or the provider's counts cannot be right.
     pub cost_is_known: bool,
+    /// What it probably cost, if the cost is not known and the bytes of the answer were counted.
+    pub estimate: Option<MicroUsd>,
     /// The tokens, as far as the provider counted them.
     pub usage: Option<Usage>,
     /// From the first attempt to the end of the answer.
@@ -148,6 +150,13 @@ pub struct CallEnded {
     pub attempts: u32,
     /// Iterations that had ended.
     pub after: u64,
+}
+
+impl CallEnded {
+    /// Returns what counts as spent. Until the budget ends, the rest of the cost is withheld from it.
+    pub fn spent(&self) -> MicroUsd {
+        self.estimate.unwrap_or(self.cost)
+    }
 }
 
 /// How a call ended.
@@ -215,6 +224,8 @@ pub struct CallSummary {
     pub cost_micro_usd: MicroUsd,
     /// Whether the cost is known.
     pub cost_is_known: bool,
+    /// What it probably cost, if the cost is not known and the bytes of the answer were counted.
+    pub estimate_micro_usd: Option<MicroUsd>,
     /// From the first attempt to the end of the answer.
     pub latency_ms: Option<u64>,
     /// How often the request was sent.
@@ -245,6 +256,7 @@ impl CallSummary {
             reserve_micro_usd: begun.reserve,
             cost_micro_usd: ended.map_or(begun.reserve, |ended| ended.cost),
             cost_is_known: ended.is_some_and(|ended| ended.cost_is_known),
+            estimate_micro_usd: ended.and_then(|ended| ended.estimate),
             latency_ms: ended.map(|ended| ended.latency_ms),
             attempts: ended.map(|ended| ended.attempts),
             answered_after: ended.map(|ended| ended.after),

@@ -20,6 +20,17 @@ pub struct Spent {
     pub llm_usd: f64,
 }
 
+/// Calls of language models whose cost is not known: their answer never came, or not to its end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct UnknownCosts {
+    /// Their number.
+    pub calls: u64,
+    /// What they count for in [`Spent`], in US dollars: an estimate from the bytes that came, or the most.
+    pub usd: f64,
+    /// The most that they can have cost.
+    pub at_most_usd: f64,
+}
+
 impl Spent {
     /// Returns the cost of holding a device for `gpu_s` seconds.
     pub fn holding(gpu_s: f64, rate: Rate) -> Self {

@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 /// Anthropic's models), the marks of a chat between messages, and some margin.
 const OVERHEAD_TOKENS: u64 = 2000;
 
+/// Bytes of English or of code that tokenizers usually make one token of, for estimates.
+const BYTES_OF_A_TOKEN: u64 = 4;
+
 /// What a call is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -117,6 +120,16 @@ impl ModelRequest {
         let AnswerForm { name, description, schema } = &self.answer;
         let texts = [&self.system, &self.cached, &self.prompt, name, description, &schema.to_string()];
         texts.iter().map(|text| text.len() as u64).sum::<u64>() + OVERHEAD_TOKENS
+    }
+
+    /// Estimates the tokens of a call of whose answer so many bytes came. What a model thinks without writing it is not counted.
+    pub fn estimated_usage(&self, received_bytes: u64) -> Usage {
+        let tokens = |bytes: u64| bytes.div_ceil(BYTES_OF_A_TOKEN);
+        Usage {
+            input_tokens: tokens(self.prompt_tokens_upper_bound() - OVERHEAD_TOKENS),
+            output_tokens: tokens(received_bytes),
+            ..Usage::default()
+        }
     }
 }
 

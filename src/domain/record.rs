@@ -12,7 +12,7 @@ use super::artifact::KernelResources;
 use super::comparison::Comparison;
 use super::compute::Compute;
 use super::correctness::Correctness;
-use super::cost::Spent;
+use super::cost::{Spent, UnknownCosts};
 use super::counters::{CountedBaseline, Counters};
 use super::device::{DeviceInfo, TimeSource};
 use super::evaluation::{Measurement, Outcome};
@@ -284,6 +284,8 @@ pub struct SessionRecord {
     pub left_out: Vec<LeftOut>,
     /// The precision in which its kernels could multiply.
     pub compute: Compute,
+    /// Its calls of language models whose cost is not known.
+    pub unknown_costs: UnknownCosts,
     /// Every session up to this one, oldest first.
     pub ledger: Vec<SessionSummary>,
 }

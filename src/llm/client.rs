@@ -1,6 +1,7 @@
 //! Sends requests and reads the answers.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -77,7 +78,7 @@ impl Client {
     }
 
     /// Sends a request to a model, with retries.
-    pub(super) async fn ask(&self, request: &ModelRequest) -> Result<ModelReply, CallError> {
+    pub(super) async fn ask(&self, request: &ModelRequest, received: &AtomicU64) -> Result<ModelReply, CallError> {
         // The semaphore is never closed.
         let _turn = self.turns.acquire().await;
         let began = Instant::now();
@@ -86,7 +87,7 @@ impl Client {
         loop {
             attempts += 1;
             let mut partial = Partial::default();
-            let failure = match self.attempt(request, deadline, &mut partial).await {
+            let failure = match self.attempt(request, deadline, (&mut partial, received)).await {
                 Ok(answer) => return Ok(reply(request, answer, partial, began.elapsed(), attempts)),
                 Err(failure) => failure,
             };
@@ -108,7 +109,7 @@ impl Client {
         &self,
         request: &ModelRequest,
         deadline: Instant,
-        partial: &mut Partial,
+        (partial, received): (&mut Partial, &AtomicU64),
     ) -> Result<Value, Failure> {
         let address = &self.settings.address;
         let body = api::body(address.provider(), request, self.dialect(&request.model), address.is_own());
@@ -126,7 +127,7 @@ impl Client {
                 short(&self.masked(kind))
             )));
         }
-        let read = self.read(response, deadline, partial).await;
+        let read = self.read(response, deadline, (partial, received)).await;
         // A server that repeats the key may have divided it among events.
         partial.text = self.without_key(&partial.text);
         partial.arguments = self.without_key(&partial.arguments);
@@ -139,7 +140,13 @@ impl Client {
     }
 
     /// Reads a stream to its end. A connection that breaks after the end of the answer does not matter.
-    async fn read(&self, mut response: Response, deadline: Instant, partial: &mut Partial) -> Result<(), Failure> {
+    async fn read(
+        &self,
+        mut response: Response,
+        deadline: Instant,
+        (partial, received): (&mut Partial, &AtomicU64),
+    ) -> Result<(), Failure> {
+        let before = received.load(Ordering::Relaxed);
         let too_large = || Failure::new(CallErrorKind::TooLarge, "the answer is larger than 4 MiB");
         let provider = self.settings.address.provider();
         let (mut decoder, mut bytes) = (Decoder::new(MAX_EVENT_BYTES), 0);
@@ -156,6 +163,7 @@ impl Client {
                 event.data = self.without_key(&event.data);
                 api::take(provider, partial, &event)?;
             }
+            received.store(before + partial.bytes() as u64, Ordering::Relaxed);
             if bytes > MAX_STREAM_BYTES || partial.bytes() > MAX_ANSWER_BYTES {
                 return Err(too_large());
             }

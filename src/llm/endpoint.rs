@@ -1,6 +1,7 @@
 //! The source of answers: an endpoint, or a cassette.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::AtomicU64;
 
 use super::cassette::{Cassette, Recorded, Recorder};
 use super::client::Client;
@@ -43,8 +44,13 @@ impl Endpoint {
     /// Sends a request to a model. Requests beyond `concurrency` wait for their turn. A cassette answers at once, with
     /// the tokens that were counted when it was recorded.
     pub async fn ask(&self, request: &ModelRequest) -> Result<ModelReply, CallError> {
+        self.ask_counting(request, &AtomicU64::new(0)).await
+    }
+
+    /// Does the same, and counts the bytes of the answer as they come, so that a call that is given up can be estimated.
+    pub async fn ask_counting(&self, request: &ModelRequest, received: &AtomicU64) -> Result<ModelReply, CallError> {
         match &self.source {
-            Source::Server(client) => client.ask(request).await,
+            Source::Server(client) => client.ask(request, received).await,
             Source::Cassette(cassette) => cassette.answer(request),
         }
     }

@@ -78,6 +78,8 @@ pub(super) struct Calls {
     worth_of_forms: HashMap<Form, TrackRecord>,
     failed: VecDeque<Failed>,
     failures: u32,
+    /// What calls of unknown cost may have cost beyond what was booked.
+    withheld: MicroUsd,
     given_up: Option<String>,
     /// Iterations of variants that models proposed.
     iterations: u64,
@@ -95,9 +97,10 @@ impl Calls {
         self.open.values()
     }
 
-    /// Returns what is kept of the budget for the calls without an answer.
+    /// Returns what is kept of the budget: for the calls without an answer, and for what others may have cost beyond the
+    /// estimate.
     pub fn reserved(&self) -> MicroUsd {
-        self.open.values().map(|call| call.reserve).sum()
+        self.withheld + self.open.values().map(|call| call.reserve).sum()
     }
 
     /// Returns why no more calls are made. None if they are.
@@ -235,9 +238,10 @@ impl Calls {
     /// Applies the end of a call. Returns a family that the answer adds.
     pub fn end(&mut self, ended: &CallEnded, setup: &SessionSetup, history: &History) -> Option<Family> {
         let begun = self.open.remove(&ended.call)?;
-        self.worth.entry(begun.model.clone()).or_default().usd += ended.cost.usd();
+        self.withheld += MicroUsd(ended.cost.0.saturating_sub(ended.spent().0));
+        self.worth.entry(begun.model.clone()).or_default().usd += ended.spent().usd();
         if let Some(approach) = begun.subject.approach() {
-            self.worth_of_forms.entry(approach.form).or_default().usd += ended.cost.usd();
+            self.worth_of_forms.entry(approach.form).or_default().usd += ended.spent().usd();
         }
         match &ended.outcome {
             CallOutcome::Answered { answer, text } => {

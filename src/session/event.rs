@@ -88,6 +88,9 @@ pub enum Event<'a> {
         cost_usd: f64,
         /// Whether that is known. If not, it is the most that the call could cost.
         cost_is_known: bool,
+        /// What it probably cost, if that is not known. It counts as spent.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        estimate_usd: Option<f64>,
     },
     /// A language model has written a family. It is searched from now on.
     FamilyAdded {

@@ -8,8 +8,9 @@ mod explained;
 mod lookups;
 mod material;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -51,9 +52,19 @@ struct Running {
     begun: CallBegun,
     request: ModelRequest,
     price: Price,
+    /// The bytes of the answer that have come.
+    received: Arc<AtomicU64>,
     task: JoinHandle<Result<ModelReply, CallError>>,
     /// Iterations after which a cassette says that the answer was taken.
     hold: Option<u64>,
+}
+
+impl Running {
+    /// Estimates what the call has cost so far.
+    fn estimate(&self) -> MicroUsd {
+        let usage = self.request.estimated_usage(self.received.load(Ordering::Relaxed));
+        self.price.cost(&usage).min(self.begun.reserve)
+    }
 }
 
 impl Drop for Models {
@@ -129,9 +140,10 @@ impl Session<'_> {
                 difference: &difference,
             });
         }
-        let asked = request.clone();
-        let task = tokio::spawn(async move { endpoint.ask(&asked).await });
-        self.models.running.push_back(Running { begun, request, price, task, hold });
+        let (asked, received) = (request.clone(), Arc::new(AtomicU64::new(0)));
+        let counted = Arc::clone(&received);
+        let task = tokio::spawn(async move { endpoint.ask_counting(&asked, &counted).await });
+        self.models.running.push_back(Running { begun, request, price, received, task, hold });
         Ok(())
     }
 
@@ -199,8 +211,10 @@ impl Session<'_> {
 
     /// Records the calls that are still open as lost: at the end, and those of a killed process.
     pub(super) async fn lose_open_calls(&mut self) -> anyhow::Result<()> {
+        let mut estimates = HashMap::new();
         for running in self.models.running.drain(..) {
             running.task.abort();
+            estimates.insert(running.begun.call, running.estimate());
         }
         let open: Vec<CallBegun> = self.state.calls().open().cloned().collect();
         for begun in open {
@@ -209,6 +223,8 @@ impl Session<'_> {
                 outcome: CallOutcome::Lost,
                 cost: begun.reserve,
                 cost_is_known: false,
+                // Of a killed process, nobody knows what came.
+                estimate: estimates.get(&begun.call).copied(),
                 usage: None,
                 latency_ms: 0,
                 attempts: 0,
@@ -220,6 +236,7 @@ impl Session<'_> {
     }
 
     async fn take(&mut self, running: Running, result: Result<ModelReply, CallError>) -> anyhow::Result<()> {
+        let estimate = running.estimate();
         let Running { begun, request, price, .. } = running;
         let after = self.state.meter().finished();
         if let Some(endpoint) = &self.models.endpoint
@@ -227,13 +244,13 @@ impl Session<'_> {
         {
             tracing::warn!("a call is not recorded: {problem}");
         }
-        self.end_call(&begun.model, ended(&begun, &price, result, after)).await
+        self.end_call(&begun.model, ended(&begun, (&price, estimate), result, after)).await
     }
 
     async fn end_call(&mut self, model: &str, ended: CallEnded) -> anyhow::Result<()> {
         self.store.end_call(self.id, &ended).await.context("Failed to record the end of a call")?;
         // The store has a row of its own for the cost.
-        self.state.apply(&Record::Booked(Spent { llm_usd: ended.cost.usd(), ..Spent::default() }));
+        self.state.apply(&Record::Booked(Spent { llm_usd: ended.spent().usd(), ..Spent::default() }));
         let families = self.state.setup().families.len();
         let record = Record::CallEnded(Box::new(ended));
         self.state.apply(&record);
@@ -248,6 +265,7 @@ impl Session<'_> {
             },
             cost_usd: ended.cost.usd(),
             cost_is_known: ended.cost_is_known,
+            estimate_usd: ended.estimate.map(MicroUsd::usd),
         });
         for family in &self.state.setup().families[families..] {
             self.observer.event(&Event::FamilyAdded { family: &family.name, about: &family.about });
@@ -299,12 +317,19 @@ impl Session<'_> {
 }
 
 /// Returns how a call ended.
-fn ended(begun: &CallBegun, price: &Price, result: Result<ModelReply, CallError>, after: u64) -> CallEnded {
+fn ended(
+    begun: &CallBegun,
+    (price, estimate): (&Price, MicroUsd),
+    result: Result<ModelReply, CallError>,
+    after: u64,
+) -> CallEnded {
+    let estimated = |is_known: bool| (!is_known).then_some(estimate);
     match result {
         Ok(reply) => CallEnded {
             call: begun.call,
             cost: if reply.usage_is_known { price.cost(&reply.usage) } else { begun.reserve },
             cost_is_known: reply.usage_is_known,
+            estimate: estimated(reply.usage_is_known),
             usage: reply.usage_is_known.then_some(reply.usage),
             latency_ms: reply.latency_ms,
             attempts: reply.attempts,
@@ -317,10 +342,12 @@ fn ended(begun: &CallBegun, price: &Price, result: Result<ModelReply, CallError>
                 None if error.may_be_billed => begun.reserve,
                 None => MicroUsd::ZERO,
             };
+            let cost_is_known = error.usage.is_some() || !error.may_be_billed;
             CallEnded {
                 call: begun.call,
                 cost,
-                cost_is_known: error.usage.is_some() || !error.may_be_billed,
+                cost_is_known,
+                estimate: estimated(cost_is_known),
                 usage: error.usage,
                 latency_ms: error.latency_ms,
                 attempts: error.attempts,

@@ -9,7 +9,7 @@ use super::columns::{count, json, name, now, optional_json, required, signed, te
 use super::sessions::record_cost;
 use super::{Store, StoreError};
 use crate::domain::call_record::{CallBegun, CallEnded, CallId, CallOutcome, CallSubject, Transcript};
-use crate::domain::cost::Spent;
+use crate::domain::cost::{Spent, UnknownCosts};
 use crate::domain::ids::SessionId;
 use crate::domain::model_call::{ModelRequest, Usage};
 use crate::domain::money::MicroUsd;
@@ -66,12 +66,13 @@ impl Store {
         }
         let tokens = |of: fn(&Usage) -> u64| ended.usage.as_ref().map(|usage| signed("tokens", of(usage))).transpose();
         let (input, cached) = (tokens(|usage| usage.input_tokens)?, tokens(|usage| usage.cached_tokens)?);
+        let estimate = ended.estimate.map(|estimate| signed("estimate_micro_usd", estimate.0)).transpose()?;
         let (cache_write, output) = (tokens(|usage| usage.cache_write_tokens)?, tokens(|usage| usage.output_tokens)?);
         self.write(async |connection| {
             sqlx::query(
                 "UPDATE model_calls SET ended_at = ?, status = ?, error_kind = ?, message = ?, is_final = ?, answer = ?,
                         text = ?, input_tokens = ?, cached_tokens = ?, cache_write_tokens = ?, output_tokens = ?,
-                        cost_micro_usd = ?, cost_is_known = ?, latency_ms = ?, attempts = ?, answered_after = ?
+                        cost_micro_usd = ?, cost_is_known = ?, estimate_micro_usd = ?, latency_ms = ?, attempts = ?, answered_after = ?
                  WHERE id = ?",
             )
             .bind(now()?)
@@ -87,13 +88,14 @@ impl Store {
             .bind(output)
             .bind(signed("cost_micro_usd", ended.cost.0)?)
             .bind(ended.cost_is_known)
+            .bind(estimate)
             .bind(signed("latency_ms", ended.latency_ms)?)
             .bind(ended.attempts)
             .bind(signed("answered_after", ended.after)?)
             .bind(ended.call.0)
             .execute(&mut *connection)
             .await?;
-            let spent = Spent { llm_usd: ended.cost.usd(), ..Spent::default() };
+            let spent = Spent { llm_usd: ended.spent().usd(), ..Spent::default() };
             record_cost(connection, session, None, spent).await
         })
         .await
@@ -106,6 +108,21 @@ impl Store {
             .fetch_all(&self.pool)
             .await?;
         rows.iter().map(|row| Ok((begun(row)?, ended(row)?))).collect()
+    }
+
+    /// Sums up the calls of a session that have ended and whose cost is not known.
+    pub(super) async fn unknown_costs(&self, session: SessionId) -> Result<UnknownCosts, StoreError> {
+        let row = sqlx::query(
+            "SELECT COUNT(*) AS calls, COALESCE(SUM(COALESCE(estimate_micro_usd, cost_micro_usd)), 0) AS booked,
+                    COALESCE(SUM(cost_micro_usd), 0) AS most
+             FROM model_calls WHERE session_id = ? AND cost_is_known = 0",
+        )
+        .bind(session)
+        .fetch_one(&self.pool)
+        .await?;
+        let usd = |column: &'static str| Ok::<_, StoreError>(MicroUsd(required(count(&row, column)?, column)?).usd());
+        let calls = required(count(&row, "calls")?, "calls")?;
+        Ok(UnknownCosts { calls, usd: usd("booked")?, at_most_usd: usd("most")? })
     }
 
     /// Reads the calls of a session by their numbers as the journal writes them.
@@ -167,6 +184,7 @@ fn ended(row: &SqliteRow) -> Result<Option<CallEnded>, StoreError> {
         outcome,
         cost: MicroUsd(required(count(row, "cost_micro_usd")?, "cost_micro_usd")?),
         cost_is_known: row.try_get("cost_is_known")?,
+        estimate: count(row, "estimate_micro_usd")?.map(MicroUsd),
         usage,
         latency_ms: required(count(row, "latency_ms")?, "latency_ms")?,
         attempts: required(count(row, "attempts")?, "attempts")?,

@@ -97,6 +97,7 @@ impl Store {
             phases: self.phases_of(id).await?,
             no_counters: self.no_counters(id).await?,
             suggestions_left_out: self.suggestions_left_out(id).await?,
+            unknown_costs: self.unknown_costs(id).await?,
             compute: scope.as_ref().map(|scope| scope.compute).unwrap_or_default(),
             left_out: scope.map(|scope| scope.left_out).unwrap_or_default(),
             ledger,

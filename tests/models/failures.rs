@@ -31,13 +31,25 @@ fn answers_that_cannot_be_used_are_counted_and_the_session_goes_on() {
 }
 
 #[test]
-fn a_lost_answer_counts_at_its_reserve_and_is_requested_once_more() {
+fn a_lost_answer_is_estimated_and_requested_once_more_as_far_as_the_money_may_reach() {
     for &api in apis() {
         let cut = Reply { end: End::CutAfter(20), ..plan("edits", json!({})) };
-        let (_, ended) = course(api, cut);
+        let (_, ended) = course(api, cut.clone());
         assert!(ended.course().starts_with("plan failed (cut), again plan answered"), "{api}: {}", ended.course());
         let first = &ended.calls[0];
-        assert_eq!((&first["cost_is_known"], &first["cost_micro_usd"]), (&json!(false), &first["reserve_micro_usd"]));
+        let reserve = first["reserve_micro_usd"].as_u64().unwrap();
+        assert_eq!((&first["cost_is_known"], &first["cost_micro_usd"]), (&json!(false), &json!(reserve)));
+        let estimate = first["estimate_micro_usd"].as_u64().unwrap();
+        assert!(estimate > 0 && estimate < reserve / 2, "{api}: {first}");
+        assert!(ended.said.contains("failed, about $"), "{}", ended.said);
+        assert_eq!(ended.report["cost"]["unknown"]["calls"], 1, "{}", ended.report["cost"]);
+
+        // The rest of the reserve could be owed, so there is no second one.
+        let scenario = Scenario::new(api, script(vec![cut], vec![]), "");
+        let once = format!("{}", reserve as f64 * 1.5e-6);
+        let ended = scenario.ends_well(&["--iterations", "2", "--budget", "40s", "--max-cost", &once]);
+        assert_eq!(ended.course(), "plan failed (cut)", "{api}: {}", ended.said);
+        assert!(ended.said.contains("--max-cost leaves no money for another call"), "{}", ended.said);
     }
 }
 

@@ -174,7 +174,8 @@ impl Ended {
 
     /// Asserts that the session's costs are the sum of its calls, to the micro-dollar.
     fn check_money(&self) {
-        let sum: u64 = self.calls.iter().map(|call| call["cost_micro_usd"].as_u64().unwrap()).sum();
+        let spent = |call: &Value| call["estimate_micro_usd"].as_u64().or(call["cost_micro_usd"].as_u64()).unwrap();
+        let sum: u64 = self.calls.iter().map(spent).sum();
         let reported = self.report["cost"]["session"]["llm_usd"].as_f64().unwrap();
         assert_eq!((reported * 1e6).round() as u64, sum, "{}", self.report["cost"]);
     }

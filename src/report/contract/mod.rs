@@ -33,7 +33,7 @@ pub use ratio::Ratio;
 pub use two::{Both, Difference, Two};
 
 use crate::domain::compute::Compute;
-use crate::domain::cost::Spent;
+use crate::domain::cost::{Spent, UnknownCosts};
 use crate::domain::device::TimeSource;
 use crate::domain::hypothesis::Score;
 use crate::domain::ids::{CaseName, IterationId, SessionId};
@@ -302,6 +302,8 @@ pub struct Committed {
 pub struct Cost {
     /// This session.
     pub session: Spent,
+    /// Its calls of language models whose cost is not known.
+    pub unknown: UnknownCosts,
     /// Every session up to this one, oldest first.
     pub ledger: Vec<LedgerRow>,
     /// The sum of the ledger.

@@ -313,7 +313,8 @@ fn cost(record: &SessionRecord) -> Cost {
     for session in &record.ledger {
         cumulative += session.cost;
     }
-    Cost { session: record.session.cost, ledger: record.ledger.iter().map(LedgerRow::from).collect(), cumulative }
+    let ledger = record.ledger.iter().map(LedgerRow::from).collect();
+    Cost { session: record.session.cost, unknown: record.unknown_costs, ledger, cumulative }
 }
 
 fn variant(iteration: &IterationRecord) -> Variant {

@@ -17,7 +17,7 @@ use crate::domain::ablation::Removed;
 use crate::domain::check::Check;
 use crate::domain::compute::Compute;
 use crate::domain::correctness::Correctness;
-use crate::domain::cost::Spent;
+use crate::domain::cost::{Spent, UnknownCosts};
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::evaluation::Outcome;
 use crate::domain::finding::{CauseTest, Confidence, Evidence, EvidenceSource};
@@ -281,6 +281,7 @@ pub(in crate::report) fn record() -> SessionRecord {
         no_counters: None,
         baseline_counters: Vec::new(),
         suggestions_left_out: 0,
+        unknown_costs: UnknownCosts::default(),
         left_out: Vec::new(),
         compute: Compute::Dtype,
         ledger: vec![self::session(SessionId(1), 0, earlier), session.clone()],

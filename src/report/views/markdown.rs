@@ -2,9 +2,10 @@
 
 use tera::{Context, Kwargs, State, Tera, Value};
 
-use super::format::{duration, percent, usd};
+use super::format::{counted, duration, percent, usd};
 use super::table::Table;
 use super::{case_table, words};
+use crate::domain::cost::UnknownCosts;
 use crate::domain::device::TimeSource;
 use crate::domain::escape;
 use crate::domain::record::Status;
@@ -93,7 +94,17 @@ fn money(report: &Report) -> String {
     let spent = &report.cost.session;
     let all = report.cost.cumulative.total_usd();
     let all = if report.cost.ledger.len() > 1 { format!("; all sessions {}", usd(all)) } else { String::new() };
-    format!("GPU {}, models {}{all}.", usd(spent.gpu_usd), usd(spent.llm_usd))
+    let UnknownCosts { calls, usd: about_usd, at_most_usd } = report.cost.unknown;
+    let unknown = match calls {
+        0 => String::new(),
+        _ => format!(
+            " (with an estimate of {} for {} without a whole answer: at most {})",
+            usd(about_usd),
+            counted(calls as usize, "call"),
+            usd(at_most_usd)
+        ),
+    };
+    format!("GPU {}, models {}{unknown}{all}.", usd(spent.gpu_usd), usd(spent.llm_usd))
 }
 
 /// Names a phase.
