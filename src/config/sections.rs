@@ -225,7 +225,7 @@ impl Default for BaselineConfig {
 
 impl Default for AblationsConfig {
     fn default() -> Self {
-        Self { budget_share: 0.12 }
+        Self { budget_share: 0.06 }
     }
 }
 

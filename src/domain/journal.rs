@@ -95,6 +95,8 @@ pub struct Concluded {
     pub spent: Spent,
     /// Wall time since the record before it.
     pub wall: Duration,
+    /// The part of it for which the device was at work on it.
+    pub device: Duration,
 }
 
 /// A disqualified variant on a case: it failed there on held-out inputs.
@@ -162,6 +164,7 @@ impl Concluded {
             findings: measured.chain(unmeasured).collect(),
             spent,
             wall,
+            device: Duration::try_from_secs_f64(evaluation.device_s).unwrap_or_default(),
         }
     }
 
@@ -173,6 +176,7 @@ impl Concluded {
             findings,
             spent: record.cost,
             wall: Duration::try_from_secs_f64(record.wall_s.unwrap_or_default()).unwrap_or_default(),
+            device: Duration::try_from_secs_f64(record.device_s.unwrap_or_default()).unwrap_or_default(),
         })
     }
 }

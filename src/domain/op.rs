@@ -133,8 +133,13 @@ pub struct Probe {
 pub enum Change {
     /// The inputs that may hold any number, in the order of [`Op::tensors`]. The result is rounded to the dtype afterwards.
     Numbers(fn(&Dims, Dtype, &mut [Vec<f32>], u64) -> Probed),
-    /// An input that holds whole numbers of a range.
-    WholeNumbers(fn(&TensorSpec, &mut [f32], u64)),
+    /// Each input of a kind, by itself.
+    Contents {
+        /// Whether an input is of the kind.
+        is_of: fn(&TensorSpec) -> bool,
+        /// Draws its values. Those that it has are random ones.
+        fill: fn(&TensorSpec, &mut [f32], u64),
+    },
 }
 
 impl Change {
@@ -142,7 +147,7 @@ impl Change {
     pub fn is_of(&self, tensor: &TensorSpec) -> bool {
         match self {
             Self::Numbers(_) => tensor.values == Values::Normal && !tensor.dtype.is_integer(),
-            Self::WholeNumbers(_) => matches!(tensor.values, Values::Integers(..)),
+            Self::Contents { is_of, .. } => is_of(tensor),
         }
     }
 }

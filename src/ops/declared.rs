@@ -4,6 +4,7 @@
 //! has ops, each some hundred bytes.
 
 mod array_file;
+mod contents;
 mod expression;
 mod launch;
 mod manifest;

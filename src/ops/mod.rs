@@ -2,7 +2,7 @@
 
 mod attention;
 mod declared;
-pub mod draw;
+mod draw;
 mod gemm;
 mod recorded;
 

@@ -18,7 +18,6 @@ mod setup;
 mod stock;
 #[cfg(test)]
 mod tests;
-mod whole_numbers;
 
 use std::time::Instant;
 

@@ -7,7 +7,7 @@ use super::messages::{CaseRequest, FarCase, PlannedCase};
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::family::Family;
 use crate::domain::op::{CheckLimits, Dims, FarShape, independent_dims};
-use crate::domain::plan::LaunchPlan;
+use crate::domain::plan::{Launch, LaunchPlan};
 use crate::domain::proposal::Suggestion;
 use crate::domain::space::Space;
 use crate::domain::variant::Params;
@@ -23,6 +23,10 @@ const ON_A_GPU: CheckLimits = CheckLimits { flop: 2e9, bytes: 64e6 };
 
 /// The same for a virtual GPU, where a CPU core takes some 0.1 s.
 const ON_A_VIRTUAL_GPU: CheckLimits = CheckLimits { flop: 1e7, bytes: 2e6 };
+
+/// The most threads of a launch on a hidden shape that a virtual GPU executes, in some seconds of a CPU core. So many rows of a few
+/// numbers may each have a block.
+const MAX_VIRTUAL_THREADS: u64 = 9_000_000;
 
 /// Fills in the plans of a suggestion, the case with the least work first, so that a wrong variant fails early.
 pub fn of_suggestion(
@@ -75,12 +79,18 @@ pub fn hidden(
             break;
         }
         match on_shape(family, params, dims, case, workload, device) {
-            Ok(planned) => hidden.extend(planned),
+            Ok(planned) => hidden.extend(planned.filter(|planned| is_affordable(planned, device))),
             // The manifest promises correctness only on the requested shapes.
             Err(problem) => tracing::debug!("{} has an unusable hidden shape: {problem}", family.name),
         }
     }
     hidden
+}
+
+fn is_affordable(planned: &PlannedCase, device: &DeviceInfo) -> bool {
+    let threads = |launch: &Launch| launch.ctas() * launch.block.iter().map(|&side| u64::from(side)).product::<u64>();
+    device.time_source() == TimeSource::Measured
+        || planned.plan.launches.iter().all(|launch| threads(launch) <= MAX_VIRTUAL_THREADS)
 }
 
 /// Fills in the plan of a shape with offsets beyond 32 bits. Returns `None` if the op has none, if the same source is not valid

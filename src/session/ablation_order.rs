@@ -42,8 +42,10 @@ impl SessionState {
         let slower = is_settled.then(|| self.slower_by_lead()).into_iter().flatten();
         let mut all = initial.into_iter().chain(self.incumbents_by_headroom()).chain(slower);
         all.find(|one| {
+            let time_ns = self.history().iteration(one.iteration).and_then(|finished| finished.time_ns(&one.case));
             let hash = self.history().iteration(one.iteration).map(|finished| &finished.hash);
-            hash.is_some_and(|hash| self.history().ablations_of(hash, &one.case).is_empty())
+            time_ns.is_some_and(|ns| self.is_near_the_best(&one.case, ns))
+                && hash.is_some_and(|hash| self.history().ablations_of(hash, &one.case).is_empty())
         })
     }
 

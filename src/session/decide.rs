@@ -24,6 +24,13 @@ use crate::domain::variant::VariantHash;
 /// was proposed before it was found. The second half follows from it.
 const SETTLED: u64 = 2;
 
+/// The largest share of the time so far that confirmations take while the search goes on. With large tensors, one takes as long
+/// as hundreds of screening runs, and the search finds a faster variant meanwhile.
+const CONFIRMATIONS_SHARE: f64 = 0.15;
+
+/// The largest share of the budget that is kept for confirmations beside the finals, which confirm as well.
+const CONFIRMED_LAST_SHARE: f64 = 0.1;
+
 /// The most suggestions without prospects for one evaluation, where the order of evaluations is that of the proposals, or
 /// where they are not drawn meanwhile.
 pub(super) const MOST_LEFT_OUT: usize = 16;
@@ -350,7 +357,7 @@ pub(super) fn may_time_baselines(left: Duration, longest: Duration) -> bool {
 /// A comparison takes as long as many screening runs, and a search finds many variants that are the fastest for a
 /// moment. So the fastest is confirmed once nothing faster has come for a while. It is confirmed earlier when it is the
 /// case's committed winner, or its first to be ahead of the baseline, when it needs the rest of the budget, or when
-/// nothing else is left to do.
+/// nothing else is left to do. Confirmations have a share of the time.
 fn due_confirmation(state: &SessionState, moment: &Moment, closing_time: Duration) -> Option<Due> {
     if confirming(state, moment) == Confirming::No {
         return None;
@@ -358,6 +365,10 @@ fn due_confirmation(state: &SessionState, moment: &Moment, closing_time: Duratio
     let pressed = moment.under_way.proposals == 0 || is_pressed(state, &moment.time, closing_time);
     // There may be a faster family.
     let waits = moment.under_way.initial > 0 && !pressed;
+    let elapsed = state.meter().elapsed(&moment.time);
+    if !pressed && state.meter().confirmed() > elapsed.mul_f64(CONFIRMATIONS_SHARE) {
+        return None;
+    }
     let settled = SETTLED * state.setup().options.compile_ahead as u64;
     let cases = || state.setup().workload.cases.iter().map(|case| &case.name);
     let is_due = |name: &&CaseName| {
@@ -399,9 +410,11 @@ fn takes_the_lead(state: &SessionState, case: &CaseName) -> Option<bool> {
 fn is_pressed(state: &SessionState, time: &Time, closing_time: Duration) -> bool {
     let candidates: Vec<&VariantHash> =
         state.cases().filter_map(|(_, case)| Some(&case.best_candidate.as_ref()?.hash)).collect();
-    let needed = state.meter().confirmation_time().saturating_mul(candidates.len() as u32);
+    let budget = &state.setup().options.budget;
+    let all = state.meter().confirmation_time().saturating_mul(candidates.len() as u32);
+    let needed = all.min(budget.wall.mul_f64(CONFIRMED_LAST_SHARE));
     let variants = candidates.iter().collect::<HashSet<_>>().len() as u64;
     let device_time = needed.saturating_add(state.finals_device_time());
     let reserve = Reserve { time: closing_time + needed, device_time, iterations: variants };
-    variants > 0 && state.meter().exhausted(&state.setup().options.budget, time, &reserve).is_some()
+    variants > 0 && state.meter().exhausted(budget, time, &reserve).is_some()
 }

@@ -7,6 +7,7 @@ use super::state::SessionState;
 use crate::domain::evaluation::Measurement;
 use crate::domain::floor::floor_ns;
 use crate::domain::ids::{CaseName, IterationId};
+use crate::domain::timing::Timing;
 
 /// The estimated time of one profile, until profiles have shown it. That of the initial kernel of b8h16s512, 9.3 ms a
 /// launch, took 3.7 s (H200, 2026-11-22, `optloop start`), of which `ncu` takes 1.7 s to start and end.
@@ -47,13 +48,15 @@ impl SessionState {
         self.finals_time() + self.profiles_time() + self.ablations_time()
     }
 
-    /// Returns the profile of the initial kernel that is due: on the case where it is the slowest.
+    /// Returns the profile of the initial kernel that is due: on the case where it is the slowest, unless others
+    /// are far faster by now.
     pub fn initial_profile(&self, time: &Time) -> Option<OnCase> {
         if self.profiles() > 0 {
             return None;
         }
         let measured = self.cases().filter_map(|(name, case)| Some((name, case.initial_kernel.as_ref()?)));
         let timed = measured.filter_map(|(name, initial)| Some((name, initial, initial.screened_ns()?)));
+        let timed = timed.filter(|(name, _, ns)| self.is_near_the_best(name, *ns));
         let (case, initial, _) = timed.max_by(|(_, _, a), (_, _, b)| a.total_cmp(b))?;
         let due = OnCase { iteration: initial.iteration, case: case.clone() };
         self.has_room_for_profile(time, self.finals_time()).then_some(due)
@@ -70,7 +73,8 @@ impl SessionState {
         let incumbents = self.cases().filter_map(|(name, _)| Some((name, self.incumbent(name)?)));
         let open = incumbents.filter(|(name, incumbent)| {
             let counted = |hash| self.history().counters_of(hash, name).is_some();
-            !counted(&incumbent.hash)
+            let is_near = |timing: &Timing| self.is_near_the_best(name, timing.median_ns);
+            !counted(&incumbent.hash) && incumbent.measurement.best_timing().is_some_and(is_near)
         });
         let ranked = open
             .filter_map(|(name, incumbent)| Some((name, incumbent.iteration, headroom(name, &incumbent.measurement)?)));

@@ -90,6 +90,11 @@ impl SessionState {
         if !self.setup().policy().affordable(screening) {
             return None;
         }
+        let is_initial = self.initial_kernel(case) == Some(incumbent.iteration);
+        if is_initial && !self.is_near_the_best(case, screening.median_ns) && self.unconfirmed(case).next().is_none() {
+            // A comparison of a kernel that is far behind the baseline takes long, and tells nothing new.
+            return None;
+        }
         let confirmed = incumbent.is_compared() && self.unconfirmed(case).next().is_none();
         Some(match confirmed {
             false => Need::Settle,

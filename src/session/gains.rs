@@ -86,10 +86,18 @@ impl SessionState {
             },
         };
         let is_slower = is_new && gain.is_some_and(|gain| gain.estimate < SLOWER);
-        match &case.before {
-            Some(before) if is_slower => CaseGain {
-                now_us: Some(before.ns / 1e3),
-                iteration: Some(before.iteration),
+        let screened =
+            case.before.as_ref().filter(|_| is_slower).map(|before| (before.ns / 1e3, Some(before.iteration)));
+        // There was no time for a committed winner. Its figure still stands.
+        let committed_us =
+            case.known.as_ref().filter(|_| case.awaits_remeasurement()).and_then(|known| known.median_us);
+        let is_behind = |us: f64| known.now_us.is_none_or(|now_us| us < now_us);
+        let standing = screened.or(committed_us.filter(|us| is_behind(*us)).map(|us| (us, None)));
+        match standing {
+            Some((us, iteration)) => CaseGain {
+                before_us: Some(us),
+                now_us: Some(us),
+                iteration,
                 gain: None,
                 gain_ci: None,
                 over_baseline: None,

@@ -7,13 +7,14 @@ use futures::FutureExt;
 use futures::future::{Either, select};
 
 use super::Session;
-use super::decide::{MOST_LEFT_OUT, Moment, confirming, room_meanwhile};
+use super::decide::{Confirming, MOST_LEFT_OUT, Moment, confirming, room_meanwhile};
 use super::draws::{self, Draws};
 use super::pipeline::{Assessed, Pipeline};
 use super::state::SessionState;
 use crate::domain::device::TimeSource;
 use crate::domain::evaluation::Evaluation;
 use crate::domain::finding::Finding;
+use crate::domain::origin::Purpose;
 use crate::runner::activity;
 
 /// How long a request takes to reach the worker. An evaluation takes several times as long.
@@ -45,6 +46,8 @@ impl Session<'_> {
         let left = self.state.meter().left(&self.state.setup().options.budget, &self.time(), self.state.closing_time());
         let room = room_meanwhile(&self.state, &self.moment());
         let baselines = self.baselines();
+        // A committed winner is compared at once only if nothing else of the initial design is left to time.
+        let others_wait = begun.purpose != Purpose::Confirmation && self.pipeline.under_way().initial > 0;
         let mut draws = Draws::default();
         self.pipeline.note_evaluation();
         let (evaluated, prepared) = {
@@ -52,6 +55,9 @@ impl Session<'_> {
             let (pipeline, findings) = (&mut self.pipeline, self.explanations.findings());
             let clock = self.clock;
             let confirming = || {
+                if others_wait {
+                    return Confirming::No;
+                }
                 let (time, interrupts) = (clock.time(), interrupt.count());
                 confirming(state, &Moment { time, interrupts, baselines, ..Moment::default() })
             };

@@ -141,6 +141,11 @@ impl Meter {
         }
     }
 
+    /// Returns the time of all confirmations so far.
+    pub fn confirmed(&self) -> Duration {
+        self.confirmations.0
+    }
+
     /// Counts an iteration that has ended.
     pub fn conclude(&mut self, begun: &Begun, concluded: &Concluded) {
         self.finished += 1;
@@ -150,7 +155,8 @@ impl Meter {
             Purpose::Screening => &mut self.screenings,
             _ => return,
         };
-        counted.0 += concluded.wall;
+        // The wall time may include that of the baselines.
+        counted.0 += concluded.device;
         counted.1 += begun.cases.len() as u32;
     }
 

@@ -98,6 +98,11 @@ impl SessionSetup {
         self.searched.iter().any(|searched| searched == family)
     }
 
+    /// Tells whether a language model has written a family of which no variant was right yet.
+    pub fn is_on_trial(&self, family: &str) -> bool {
+        self.generated.iter().any(|generated| generated == family) && !self.is_searched(family)
+    }
+
     /// Returns the committed winner of a case with a configuration, if an earlier session left one.
     pub fn known(&self, case: &str, family: &str, params: &Params) -> Option<&KnownWinner> {
         self.known.iter().find(|known| known.case == case && known.is(family, params))

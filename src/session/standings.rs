@@ -1,6 +1,6 @@
 //! How the variants of a case compare with each other.
 
-use super::case_state::{Candidate, MAX_NEAR_TIES};
+use super::case_state::{Candidate, CaseState, MAX_NEAR_TIES};
 use super::state::SessionState;
 use crate::domain::comparison::near_tie;
 use crate::domain::evaluation::Outcome;
@@ -8,6 +8,9 @@ use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::journal::{Begun, Concluded, Disqualified};
 use crate::domain::origin::Purpose;
 use crate::domain::verdict::Verdict;
+
+/// How far a kernel may be behind the best of its case, as a factor, for its counters and ablations to be of interest.
+const NEAR: f64 = 5.0;
 
 /// The reason for a disqualification after a comparison that does not count.
 const BELOW_FLOOR: &str = "its time in the comparison is below the floor";
@@ -25,6 +28,13 @@ impl SessionState {
         let incumbent = self.history().incumbents.get(case)?;
         let screened_ns = self.incumbent(case).and_then(Candidate::screened_ns);
         Some(screened_ns.unwrap_or(incumbent.timing.median_ns))
+    }
+
+    /// Tells whether a time is so near to the best known one of the case that it is of interest why it is not shorter.
+    pub fn is_near_the_best(&self, case: &str, ns: f64) -> bool {
+        let fastest = self.history().fastest(case).map(|(_, ns)| ns);
+        let program = self.case(case).and_then(CaseState::program).map(|program| program.timing.median_ns);
+        fastest.into_iter().chain(program).all(|best_ns| ns <= NEAR * best_ns)
     }
 
     /// Returns the time to beat in screening: the incumbent's. Where times are sampled, a variant that is only screened

@@ -216,8 +216,7 @@ impl SessionState {
             self.history.learn(&begun, concluded);
             return;
         }
-        // A variant that was pruned by its code or its launches is no reason to doubt the family.
-        if matches!(concluded.outcome, Outcome::Measured | Outcome::Pruned { .. }) {
+        if concluded.outcome == Outcome::Measured {
             self.join(&begun.family);
         }
         let before_ns = self.history.fastest(&begun.hypothesis.case).map(|(_, ns)| ns);
@@ -239,9 +238,9 @@ impl SessionState {
         self.note_best_candidates();
     }
 
-    /// Has a family searched that a language model has written, once its first variant was not wrong.
+    /// Has a family searched that a language model has written, once a variant was right.
     fn join(&mut self, family: &str) {
-        if self.setup.generated.iter().any(|generated| generated == family) && !self.setup.is_searched(family) {
+        if self.setup.is_on_trial(family) {
             Arc::make_mut(&mut self.setup).searched.push(family.to_owned());
         }
     }

@@ -212,6 +212,7 @@ impl Told {
     /// Ends an iteration that took this long.
     pub fn conclude_after(&mut self, wall: Duration, begun: &Begun, evaluation: &Evaluation) {
         let decisions = judge(&self.state.history().incumbents, evaluation, self.state.setup().policy());
+        let evaluation = &Evaluation { device_s: wall.as_secs_f64(), ..evaluation.clone() };
         let concluded = Concluded::of(begun.iteration, evaluation, &decisions, Spent::default(), wall);
         self.state.apply(&Record::Concluded(Box::new(concluded)));
     }

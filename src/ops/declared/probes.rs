@@ -3,7 +3,8 @@
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use crate::domain::op::{Change, Dims, Dtype, Probe, Probed};
+use super::contents;
+use crate::domain::op::{Change, Dims, Dtype, Probe, Probed, TensorSpec};
 use crate::ops::draw::{limit, log_uniform_count, normal, power_of_two, sign};
 
 /// The most infinite elements of an input.
@@ -19,7 +20,7 @@ const MOST_ZERO_RUNS: usize = 4;
 const ZEROS: u32 = 32;
 
 /// Every probe. None of them is zero everywhere: many ops divide by a norm, so the result would not be specified.
-pub const PROBES: [Probe; 10] = [
+pub const PROBES: [Probe; 15] = [
     Probe { name: "large numbers", change: Change::Numbers(large) },
     Probe { name: "very large numbers", change: Change::Numbers(very_large) },
     Probe { name: "small numbers", change: Change::Numbers(small) },
@@ -30,7 +31,20 @@ pub const PROBES: [Probe; 10] = [
     Probe { name: "infinite numbers", change: Change::Numbers(infinite) },
     Probe { name: "runs of zeros", change: Change::Numbers(zeros) },
     Probe { name: "some zeros", change: Change::Numbers(some_zeros) },
+    of_contents("rows that end with zeros", contents::is_number, contents::padded),
+    of_contents("runs of equal whole numbers", contents::is_whole, contents::whole),
+    of_contents("masks with long runs", contents::is_mask, contents::mask),
+    of_contents("sorted numbers with long runs", contents::is_sorted, contents::sorted),
+    of_contents("runs near the bounds", contents::is_bounded, contents::bounded),
 ];
+
+const fn of_contents(
+    name: &'static str,
+    is_of: fn(&TensorSpec) -> bool,
+    fill: fn(&TensorSpec, &mut [f32], u64),
+) -> Probe {
+    Probe { name, change: Change::Contents { is_of, fill } }
+}
 
 fn change(
     dtype: Dtype,
@@ -94,7 +108,8 @@ fn very_large(_: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Pro
 fn offset(_: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
     change(dtype, inputs, seed, |values, rng| {
         // The square of such a mean leaves few digits of FP32 for a variance. FP16 would round the differences away.
-        let exponents = if dtype == Dtype::F32 { 8.0..10.0 } else { 0.0..3.0 };
+        let is_large = dtype == Dtype::F32 && rng.random();
+        let exponents = if is_large { 8.0..10.0 } else { 0.0..4.5 };
         let mean = sign(rng) * power_of_two(rng, exponents);
         values.iter_mut().for_each(|x| *x += mean);
     })

@@ -32,13 +32,14 @@ const FEW: i64 = 3;
 const MANY: std::ops::Range<i64> = 65_600..70_000;
 
 /// Shapes that come before the one with so many indices.
-const MOST_TELLING: usize = 4;
+const MOST_TELLING: usize = 3;
 
-/// The most bytes of a shape with so many indices, in float32.
+/// The most bytes of a shape that is narrow and long, in float32.
 const MANY_BYTES: f64 = 9e6;
 
-/// Long sizes of another dimension, the longest first.
-const LONG: [std::ops::Range<i64>; 3] = [MANY, 8_193..9_000, 4_097..5_000];
+/// Long sizes of another dimension, the longest first. With the first one, the blocks of a grid have more partial results than a
+/// block has threads.
+const LONG: [std::ops::Range<i64>; 4] = [1_050_000..1_100_000, MANY, 8_193..9_000, 4_097..5_000];
 
 /// The most of the other dimensions there.
 const NARROW: i64 = 16;
@@ -98,7 +99,8 @@ pub(super) fn hidden(op: &Declared, dims: &Dims, least: CheckLimits, seed: u64) 
     let is_quick = |other: &Dims| is_within(other, most_bytes.min(least.bytes));
     first.extend(whole_tiles(op, dims, &mut rng).into_iter().find(is_quick));
     first.extend(larger(op, dims, &mut rng).into_iter().find(is_quick));
-    first.extend(long(op, dims, &mut rng).into_iter().find(is_quick));
+    let is_narrow = |other: &Dims| is_within(other, MANY_BYTES.max(least.bytes));
+    let long = long(op, dims, &mut rng).into_iter().find(is_narrow);
     let first = first.into_iter().chain(rest).filter(|other| is_within(other, most_bytes));
     let mut kept: Vec<Dims> = Vec::new();
     for other in first {
@@ -107,8 +109,8 @@ pub(super) fn hidden(op: &Declared, dims: &Dims, least: CheckLimits, seed: u64) 
         }
     }
     // After the most telling ones, because a virtual GPU takes seconds for so many blocks.
-    let many = many.filter(|many| is_within(many, MANY_BYTES.max(most_bytes)));
-    kept.splice(MOST_TELLING.min(kept.len())..MOST_TELLING.min(kept.len()), many);
+    let place = MOST_TELLING.min(kept.len());
+    kept.splice(place..place, long.into_iter().chain(many.filter(is_narrow)));
     kept
 }
 

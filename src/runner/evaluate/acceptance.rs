@@ -12,7 +12,6 @@ use super::far::FarCheck;
 use super::scoped::{with_module, with_sets};
 use super::sets::Rotation;
 use super::setup::{Setup, VerifiedOutput};
-use super::whole_numbers::WHOLE_NUMBERS;
 use super::{Ended, Step, memoization};
 use crate::domain::check::Check;
 use crate::domain::compute::Compute;
@@ -244,10 +243,10 @@ fn allowing_for_rounding(setup: &Setup<'_>, device: &mut dyn Device, data: &mut 
     setup.check_once(device, data)
 }
 
-/// Returns the probes that change an input of a problem: those of its op, that of its compute mode and that of whole numbers.
+/// Returns the probes that change an input of a problem: those of its op, and that of its compute mode.
 pub(super) fn probes_of(problem: &Problem<'_>) -> Vec<Probe> {
     let of_mode = (problem.compute == Compute::Tf32).then_some(BELOW_F16);
-    let probes = problem.op.probes().iter().copied().chain(of_mode).chain([WHOLE_NUMBERS]);
+    let probes = problem.op.probes().iter().copied().chain(of_mode);
     probes.filter(|probe| input_tensors(problem).any(|tensor| probe.change.is_of(&tensor))).collect()
 }
 
@@ -266,9 +265,12 @@ fn apply(problem: &Problem<'_>, probe: &Probe, seed: u64, values: &mut [Vec<f32>
     let places: Vec<usize> = (0..tensors.len()).filter(|at| probe.change.is_of(&tensors[*at])).collect();
     let change = match probe.change {
         Change::Numbers(change) => change,
-        Change::WholeNumbers(fill) => {
-            places.iter().for_each(|at| fill(&tensors[*at], &mut values[*at], mix(seed, &[&tensors[*at].name])));
-            return Probed::default();
+        Change::Contents { fill, .. } => {
+            for at in places {
+                fill(&tensors[at], &mut values[at], mix(seed, &[&tensors[at].name]));
+                round(&mut values[at], tensors[at].dtype);
+            }
+            return Probed { is_beyond_domain: true, ..Probed::default() };
         }
     };
     let mut free: Vec<Vec<f32>> = places.iter().map(|at| std::mem::take(&mut values[*at])).collect();

@@ -85,7 +85,7 @@ pub struct Options {
     pub edges: bool,
     /// Execute only about so many blocks (whole clusters) at the end of the grid.
     pub last_blocks: Option<u32>,
-    /// Warp instructions after which a warp counts as runaway.
+    /// Warp instructions after which a warp counts as runaway. A matrix product counts for the multiply-adds that it stands for.
     pub instruction_limit: u64,
     /// Seed of a random order of blocks and warps, and of what shows their place (`%smid`, `%clock`); None for the
     /// order of the grid. Results must not depend on it.

@@ -3,7 +3,7 @@
 use super::env::Env;
 use super::groups::Groups;
 use super::lane_fault::{LaneFault, Step};
-use super::lanes::{W32, lanes_of, w32, w64};
+use super::lanes::{LANES, W32, lanes_of, w32, w64};
 use super::run::Run;
 use super::warp::Warp;
 use super::{
@@ -47,6 +47,8 @@ enum Next {
 pub(crate) fn run<G: Groups>(warp: &mut Warp, env: &mut Env<'_>, board: usize) -> Step<Pause> {
     let run = env.run;
     let instructions = &run.kernel.instructions[..];
+    // A warp that often waits never comes to the end of a slice.
+    check_limit(warp, run)?;
     env.slice_end = warp.executed + if run.talks { SHORT_SLICE } else { SLICE };
     loop {
         if warp.is_at_reconvergence() {
@@ -87,7 +89,11 @@ pub(crate) fn run<G: Groups>(warp: &mut Warp, env: &mut Env<'_>, board: usize) -
 #[cold]
 fn check_limit(warp: &Warp, run: &Run<'_>) -> Step<Pause> {
     let limit = run.options.instruction_limit;
-    if warp.executed > limit { Err(LaneFault::of(warp.active, FaultKind::Runaway { limit })) } else { Ok(Pause::Slice) }
+    if warp.executed + warp.products_work > limit {
+        Err(LaneFault::of(warp.active, FaultKind::Runaway { limit }))
+    } else {
+        Ok(Pause::Slice)
+    }
 }
 
 /// Executes one instruction in the lanes of `mask`, which is empty only for branches.
@@ -111,7 +117,10 @@ fn execute<G: Groups>(
         Op::Ld { .. } => G::load(warp, env, op, mask)?,
         Op::St { .. } => G::store(warp, env, op, mask)?,
         Op::Shfl { .. } => G::shfl(warp, env, op, mask)?,
-        Op::Mma(_) => G::mma(warp, env, op, mask)?,
+        Op::Mma(ref mma) => {
+            warp.products_work += u64::from(mma.m) * u64::from(mma.n) * u64::from(mma.k) / LANES as u64;
+            G::mma(warp, env, op, mask)?;
+        }
         Op::Pred { op, d, a, b } => {
             let value = compare::combine_predicates(op, warp.predicate(a), warp.predicate(b));
             warp.set_predicate(d, value, mask);
@@ -215,6 +224,8 @@ fn execute_rare(warp: &mut Warp, env: &mut Env<'_>, instruction: &Instruction, i
             if !super::wgmma::issue(warp, env, wgmma, mask)? {
                 return Ok(Next::Pause(Pause::Waiting));
             }
+            // Each of four warps computes 16 rows.
+            warp.products_work += 16 * u64::from(wgmma.n) * u64::from(wgmma.k) / LANES as u64;
         }
         Op::WgmmaCommit => warp.products.commit(),
         Op::WgmmaWait { groups } => super::wgmma::wait(warp, env, groups),

@@ -50,6 +50,8 @@ pub(crate) struct Warp {
     suspended: Vec<Suspended>,
     /// Warp instructions executed.
     pub executed: u64,
+    /// Multiply-add instructions that its matrix products stand for.
+    pub products_work: u64,
     /// Local memory: word-major, lane-minor.
     pub local: Vec<u32>,
     /// Words of local memory that were written, a bit per lane.
@@ -82,6 +84,7 @@ impl Warp {
             reconverge: AT_EXIT,
             suspended: Vec::new(),
             executed: 0,
+            products_work: 0,
             local: vec![0; words * LANES],
             local_written: vec![0; words],
             copies: Vec::new(),
