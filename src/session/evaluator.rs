@@ -145,10 +145,9 @@ impl Evaluator {
     ) -> anyhow::Result<Evaluated> {
         let begun = Instant::now();
         let Assessed { compiled, without_prospects } = assessed;
-        // Whether a new family is right has to be seen, and its parameters may still make it fast.
-        let is_on_trial = state.setup().is_on_trial(&compiled.proposal.variant.family);
-        let without_prospects = without_prospects.clone().filter(|_| !is_on_trial);
-        let why_not = self.duplicates.of(compiled).or(without_prospects);
+        // Whether a new family is right has to be seen, because its parameters may make it fast.
+        let is_to_be_seen = state.setup().is_on_trial(&compiled.proposal.variant.family);
+        let why_not = self.duplicates.of(compiled).or_else(|| without_prospects.clone()).filter(|_| !is_to_be_seen);
         let mut evaluation = match why_not {
             Some(message) => Evaluation::without_device(Outcome::Pruned { message }),
             None => self.screen(state, compiled, within).await?,

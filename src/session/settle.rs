@@ -1,5 +1,7 @@
 //! The final comparison of a case, held when the search is over.
 
+use std::cmp::Ordering;
+
 use anyhow::Context;
 
 use super::Session;
@@ -17,6 +19,9 @@ impl Session<'_> {
     /// between near ties, and its figures are those of the report. Returns the comparison whose figures count, with the
     /// winner. None without a final.
     pub(super) async fn settle(&mut self, case: &str) -> anyhow::Result<Option<Final>> {
+        if let Some(last) = self.replace_far_incumbent(case).await? {
+            return Ok(Some(last));
+        }
         let Some((comparison, incumbent, near_ties)) = self.final_comparison(case).await? else { return Ok(None) };
         for index in beating(&comparison) {
             let beats = |near_tie: &&Candidate| Some(near_tie.iteration) == comparison.participants[index].iteration;
@@ -32,6 +37,27 @@ impl Session<'_> {
             }
         }
         Ok(Some(Final { comparison, winner: incumbent.candidate.iteration }))
+    }
+
+    /// Confirms the fastest candidate of a case whose incumbent is far behind it, as an initial kernel is that nothing has replaced
+    /// yet. Such an incumbent takes few samples as the one to beat, and hundreds as the challenger. None if there is none.
+    async fn replace_far_incumbent(&mut self, case: &str) -> anyhow::Result<Option<Final>> {
+        let Some(incumbent) = self.state.incumbent(case).cloned() else { return Ok(None) };
+        if incumbent.screened_ns().is_none_or(|ns| self.state.is_near_the_best(case, ns)) {
+            return Ok(None);
+        }
+        let mut faster: Vec<Candidate> = self.state.unconfirmed(case).cloned().collect();
+        faster.sort_by(|a, b| a.screened_ns().partial_cmp(&b.screened_ns()).unwrap_or(Ordering::Equal));
+        let incumbent = self.shelf.candidate_kernel(self.state.setup(), incumbent).await?;
+        for candidate in faster {
+            let winner = candidate.iteration;
+            match self.compare_again(&incumbent, candidate).await? {
+                Again::Won(comparison) => return Ok(Some(Final { comparison: *comparison, winner })),
+                Again::Lost => break,
+                Again::Disqualified => {}
+            }
+        }
+        Ok(None)
     }
 
     /// Records a final.
@@ -79,7 +105,7 @@ impl Session<'_> {
         Ok(None)
     }
 
-    /// Compares a near tie with the incumbent.
+    /// Compares a near tie, or a faster variant, with the incumbent.
     async fn compare_again(&mut self, incumbent: &CandidateKernel, near_tie: Candidate) -> anyhow::Result<Again> {
         let near_tie = self.shelf.candidate_kernel(self.state.setup(), near_tie).await?;
         let others = [incumbent.candidate.clone()];

@@ -98,9 +98,11 @@ impl SessionSetup {
         self.searched.iter().any(|searched| searched == family)
     }
 
-    /// Tells whether a language model has written a family of which no variant was right yet.
+    /// Tells whether a language model has written a family with parameters, of which no variant was right yet.
     pub fn is_on_trial(&self, family: &str) -> bool {
-        self.generated.iter().any(|generated| generated == family) && !self.is_searched(family)
+        let is_generated = self.generated.iter().any(|generated| generated == family);
+        let has_parameters = || self.family(family).is_ok_and(|family| !family.params.is_empty());
+        is_generated && !self.is_searched(family) && has_parameters()
     }
 
     /// Returns the committed winner of a case with a configuration, if an earlier session left one.

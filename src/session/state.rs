@@ -240,7 +240,7 @@ impl SessionState {
 
     /// Has a family searched that a language model has written, once a variant was right.
     fn join(&mut self, family: &str) {
-        if self.setup.is_on_trial(family) {
+        if self.setup.generated.iter().any(|generated| generated == family) && !self.setup.is_searched(family) {
             Arc::make_mut(&mut self.setup).searched.push(family.to_owned());
         }
     }
