@@ -14,6 +14,7 @@ use super::meter::{Reserve, Time};
 use super::paths::PathStepDue;
 use super::questions::{QuestionDue, is_turn, question_due};
 use super::scaling::ExperimentDue;
+use super::setup::SessionSetup;
 use super::state::SessionState;
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::record::{BaselineKind, Status};
@@ -24,8 +25,9 @@ use crate::domain::variant::VariantHash;
 /// was proposed before it was found. The second half follows from it.
 const SETTLED: u64 = 2;
 
-/// The largest share of the time so far that confirmations take while the search goes on. With large tensors, one takes as long
-/// as hundreds of screening runs, and the search finds a faster variant meanwhile.
+/// The largest share of the time so far that confirmations take while the search goes on, where one for each case would take more
+/// of the budget. With large tensors, one takes as long as hundreds of screening runs, and the search finds a faster variant
+/// meanwhile.
 const CONFIRMATIONS_SHARE: f64 = 0.15;
 
 /// The largest share of the budget that is kept for confirmations beside the finals, which confirm as well.
@@ -365,8 +367,7 @@ fn due_confirmation(state: &SessionState, moment: &Moment, closing_time: Duratio
     let pressed = moment.under_way.proposals == 0 || is_pressed(state, &moment.time, closing_time);
     // There may be a faster family.
     let waits = moment.under_way.initial > 0 && !pressed;
-    let elapsed = state.meter().elapsed(&moment.time);
-    if !pressed && state.meter().confirmed() > elapsed.mul_f64(CONFIRMATIONS_SHARE) {
+    if !pressed && is_share_used(state, &moment.time) {
         return None;
     }
     let settled = SETTLED * state.setup().options.compile_ahead as u64;
@@ -394,6 +395,15 @@ fn due_confirmation(state: &SessionState, moment: &Moment, closing_time: Duratio
     Some(Due {
         candidates: candidates.map(|(best_candidate, case)| (best_candidate.iteration, case.clone())).collect(),
     })
+}
+
+/// Tells whether confirmations have had their share of the time so far.
+fn is_share_used(state: &SessionState, time: &Time) -> bool {
+    let SessionSetup { workload, options, .. } = state.setup();
+    let meter = state.meter();
+    let once = meter.confirmation_time().saturating_mul(workload.cases.len() as u32);
+    let is_dear = once > options.budget.wall.mul_f64(CONFIRMATIONS_SHARE);
+    is_dear && meter.confirmed() > meter.elapsed(time).mul_f64(CONFIRMATIONS_SHARE)
 }
 
 /// Tells whether the candidate of a case is ahead of the fastest backend of the baseline program, and the incumbent is not.
