@@ -331,6 +331,39 @@ fn a_variant_is_confirmed_once_even_if_it_did_not_win() {
     assert_eq!(next_action(&told.state, &Phase::Search, &dry), nothing_left);
 }
 
+/// A confirmation that takes half a minute, in a session of three minutes.
+#[test]
+fn confirmations_have_a_share_of_the_time_where_one_for_each_case_takes_more() {
+    let settled = |wall: Duration| {
+        let mut told = with_start(limited(|setup| setup.options.budget.wall = wall));
+        told.screened(1, Purpose::Screening, [50, 60]);
+        let begun = told.begin(1, Purpose::Confirmation);
+        let found = vec![measurement(CASES[0], 50, Some((begun.iteration, IterationId(1), 100)))];
+        told.conclude_after(30 * SECOND, &begun, &evaluation(Outcome::Measured, found));
+        told.screened(2, Purpose::Screening, [100, 40]);
+        let wait = SETTLED * told.state.setup().options.compile_ahead as u64;
+        for other in 0..wait {
+            told.screened(3 + other as i64, Purpose::Screening, [200, 200]);
+        }
+        told
+    };
+    let is_confirmed = |told: &Told, seconds| matches!(at(told, seconds, 4), Action::Confirm(_));
+    let short = settled(180 * SECOND);
+    assert!(!is_confirmed(&short, 60), "{:?}", at(&short, 60, 4));
+    assert!(is_confirmed(&short, 160), "the time is needed: {:?}", at(&short, 160, 4));
+    assert!(is_confirmed(&settled(3600 * SECOND), 60), "the budget has room for all of them");
+}
+
+#[test]
+fn no_final_times_a_naive_kernel_that_nothing_was_compared_with() {
+    let mut told = with_start(Told::new(setup()));
+    told.baseline(10);
+    let finals = told.state.finals();
+    assert!(finals.iter().all(|(_, case)| *case == CASES[1]), "{finals:?}");
+    told.screened(1, Purpose::Screening, [20, 100]);
+    assert!(told.state.finals().iter().any(|(need, case)| (*need, case.as_str()) == (Need::Settle, CASES[0])));
+}
+
 #[test]
 fn finals_come_in_order_of_need_and_only_what_is_unsettled_may_overrun_the_budget() {
     let mut told = with_start(Told::new(setup()));
