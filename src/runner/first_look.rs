@@ -161,8 +161,8 @@ impl FirstLook<'_> {
     }
 
     /// Looks for the size that the kernel does not bear, and for a constraint that excludes it. None if several sizes at
-    /// once are to blame, if no constraint fits all shapes that are known by then, or if the time is over. `passed` are those on which the kernel
-    /// was right.
+    /// once are to blame, if no constraint fits all shapes that are known by then, or if the time is over. `passed` are those on
+    /// which the kernel was right.
     async fn restriction(
         &self,
         worker: &mut Worker,

@@ -43,6 +43,17 @@ impl Evaluator {
         accepted
     }
 
+    /// Runs them and checks the variant on a virtual GPU at once.
+    pub async fn accept_and_sanitize(
+        &mut self,
+        state: &SessionState,
+        challenger: &CandidateKernel,
+    ) -> Result<(), Setback> {
+        let sanitized = Self::sanitized(self.sanitizer.clone(), state, challenger);
+        let (accepted, sanitized) = tokio::join!(self.accept(state, challenger), sanitized);
+        accepted.and(sanitized)
+    }
+
     /// Runs them on shapes and inputs that are drawn from a word.
     async fn accept_drawn(
         &mut self,

@@ -131,7 +131,7 @@ impl Session<'_> {
         is_accepted: bool,
     ) -> Result<Comparison, Setback> {
         if !is_accepted {
-            self.evaluator.accept(&self.state, challenger).await?;
+            self.evaluator.accept_and_sanitize(&self.state, challenger).await?;
         }
         let mut entered = Vec::new();
         for other in others {
