@@ -397,13 +397,17 @@ fn due_confirmation(state: &SessionState, moment: &Moment, closing_time: Duratio
     })
 }
 
-/// Tells whether confirmations have had their share of the time so far.
-fn is_share_used(state: &SessionState, time: &Time) -> bool {
+/// Tells whether one confirmation for each case would take more than the share of the budget that confirmations have.
+pub(super) fn confirmations_are_dear(state: &SessionState) -> bool {
     let SessionSetup { workload, options, .. } = state.setup();
+    let once = state.meter().confirmation_time().saturating_mul(workload.cases.len() as u32);
+    once > options.budget.wall.mul_f64(CONFIRMATIONS_SHARE)
+}
+
+/// Tells whether confirmations that are dear have had their share of the time so far.
+fn is_share_used(state: &SessionState, time: &Time) -> bool {
     let meter = state.meter();
-    let once = meter.confirmation_time().saturating_mul(workload.cases.len() as u32);
-    let is_dear = once > options.budget.wall.mul_f64(CONFIRMATIONS_SHARE);
-    is_dear && meter.confirmed() > meter.elapsed(time).mul_f64(CONFIRMATIONS_SHARE)
+    confirmations_are_dear(state) && meter.confirmed() > meter.elapsed(time).mul_f64(CONFIRMATIONS_SHARE)
 }
 
 /// Tells whether the candidate of a case is ahead of the fastest backend of the baseline program, and the incumbent is not.
