@@ -93,9 +93,16 @@ impl SessionState {
             case.known.as_ref().filter(|_| case.awaits_remeasurement()).and_then(|known| known.median_us);
         let is_behind = |us: f64| known.now_us.is_none_or(|now_us| us < now_us);
         let standing = screened.or(committed_us.filter(|us| is_behind(*us)).map(|us| (us, None)));
-        match standing {
+        let before_us = standing.map(|(us, _)| us).or(known.before_us);
+        let is_far = best.as_ref().is_some_and(|best| !self.is_near_the_best(name, best.ns));
+        let faster = || {
+            let candidates =
+                self.unconfirmed(name).filter_map(|one| Some((one.screened_ns()? / 1e3, Some(one.iteration))));
+            candidates.min_by(|a, b| a.0.total_cmp(&b.0)).filter(|_| is_far)
+        };
+        match standing.or_else(faster) {
             Some((us, iteration)) => CaseGain {
-                before_us: Some(us),
+                before_us,
                 now_us: Some(us),
                 iteration,
                 gain: None,
