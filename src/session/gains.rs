@@ -214,4 +214,15 @@ mod tests {
         let faster = gain(&told);
         assert_eq!((faster.result, faster.gain), (GainResult::Improved, Some(2.0)), "{faster:?}");
     }
+
+    #[test]
+    fn a_candidate_that_was_only_screened_stands_where_the_naive_kernel_did() {
+        let mut told = Told::new(setup());
+        told.screened(0, Purpose::Initial, [100, 100]);
+        let fast = told.screened(1, Purpose::Screening, [10, 60]);
+        let gain = |case: &str| told.state.gain_on(&case.into()).unwrap();
+        let far = gain(CASES[0]);
+        assert_eq!((far.result, far.iteration, far.before_us), (GainResult::NotConfirmed, Some(fast), None), "{far:?}");
+        assert_eq!(gain(CASES[1]).result, GainResult::Unchanged, "it is within 5x of the fastest");
+    }
 }
