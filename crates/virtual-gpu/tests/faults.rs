@@ -166,6 +166,8 @@ fn loops_without_end() {
     let mut bench = Bench::new("control");
     bench.options.instruction_limit = 10_000;
     bench.expect("runaway", 1, 0, FaultKind::Runaway { limit: 10_000 });
+    let fault = bench.fault("runaway_with_waits", 64);
+    assert_eq!(fault.kind, FaultKind::Runaway { limit: 10_000 }, "no slice of a warp comes to its end");
     bench.clean("clean", 32);
 }
 

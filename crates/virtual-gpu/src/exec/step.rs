@@ -48,7 +48,9 @@ pub(crate) fn run<G: Groups>(warp: &mut Warp, env: &mut Env<'_>, board: usize) -
     let run = env.run;
     let instructions = &run.kernel.instructions[..];
     // A warp that often waits never comes to the end of a slice.
-    check_limit(warp, run)?;
+    if is_beyond_limit(warp, run) {
+        return runaway(warp, run);
+    }
     env.slice_end = warp.executed + if run.talks { SHORT_SLICE } else { SLICE };
     loop {
         if warp.is_at_reconvergence() {
@@ -58,7 +60,7 @@ pub(crate) fn run<G: Groups>(warp: &mut Warp, env: &mut Env<'_>, board: usize) -
             continue;
         }
         if warp.executed >= env.slice_end {
-            return check_limit(warp, run);
+            return if is_beyond_limit(warp, run) { runaway(warp, run) } else { Ok(Pause::Slice) };
         }
         warp.executed += 1;
         let index = warp.pc;
@@ -86,14 +88,14 @@ pub(crate) fn run<G: Groups>(warp: &mut Warp, env: &mut Env<'_>, board: usize) -
     }
 }
 
+fn is_beyond_limit(warp: &Warp, run: &Run<'_>) -> bool {
+    warp.executed + warp.product_instructions > run.options.instruction_limit
+}
+
 #[cold]
-fn check_limit(warp: &Warp, run: &Run<'_>) -> Step<Pause> {
+fn runaway(warp: &Warp, run: &Run<'_>) -> Step<Pause> {
     let limit = run.options.instruction_limit;
-    if warp.executed + warp.products_work > limit {
-        Err(LaneFault::of(warp.active, FaultKind::Runaway { limit }))
-    } else {
-        Ok(Pause::Slice)
-    }
+    Err(LaneFault::of(warp.active, FaultKind::Runaway { limit }))
 }
 
 /// Executes one instruction in the lanes of `mask`, which is empty only for branches.
@@ -118,7 +120,7 @@ fn execute<G: Groups>(
         Op::St { .. } => G::store(warp, env, op, mask)?,
         Op::Shfl { .. } => G::shfl(warp, env, op, mask)?,
         Op::Mma(ref mma) => {
-            warp.products_work += u64::from(mma.m) * u64::from(mma.n) * u64::from(mma.k) / LANES as u64;
+            warp.product_instructions += mma.multiply_adds() / LANES as u64;
             G::mma(warp, env, op, mask)?;
         }
         Op::Pred { op, d, a, b } => {
@@ -224,8 +226,7 @@ fn execute_rare(warp: &mut Warp, env: &mut Env<'_>, instruction: &Instruction, i
             if !super::wgmma::issue(warp, env, wgmma, mask)? {
                 return Ok(Next::Pause(Pause::Waiting));
             }
-            // Each of four warps computes 16 rows.
-            warp.products_work += 16 * u64::from(wgmma.n) * u64::from(wgmma.k) / LANES as u64;
+            warp.product_instructions += wgmma.multiply_adds() / LANES as u64;
         }
         Op::WgmmaCommit => warp.products.commit(),
         Op::WgmmaWait { groups } => super::wgmma::wait(warp, env, groups),

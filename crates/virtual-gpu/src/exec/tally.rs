@@ -271,13 +271,10 @@ fn add_flop(flop: &mut Flop, op: &Op, warps: u64, lanes: u64) {
         Op::Binary { op: Binary::Add | Binary::Sub | Binary::Mul | Binary::Div, ty, .. } => (*ty, 1),
         Op::Ternary { op: Ternary::Mad, ty, .. } => (*ty, 2),
         Op::Mma(mma) => {
-            let each = 2 * u64::from(mma.m) * u64::from(mma.n) * u64::from(mma.k) * warps;
-            return add_tensor(flop, mma.a_ty, each);
+            return add_tensor(flop, mma.a_ty, 2 * mma.multiply_adds() * warps);
         }
         Op::Wgmma(wgmma) => {
-            // Issued by each of the four warps of a group, which share the 64 rows.
-            let each = 2 * 16 * u64::from(wgmma.n) * u64::from(wgmma.k) * warps;
-            return add_tensor(flop, wgmma.a_ty, each);
+            return add_tensor(flop, wgmma.a_ty, 2 * wgmma.multiply_adds() * warps);
         }
         _ => return,
     };

@@ -51,7 +51,7 @@ pub(crate) struct Warp {
     /// Warp instructions executed.
     pub executed: u64,
     /// Multiply-add instructions that its matrix products stand for.
-    pub products_work: u64,
+    pub product_instructions: u64,
     /// Local memory: word-major, lane-minor.
     pub local: Vec<u32>,
     /// Words of local memory that were written, a bit per lane.
@@ -84,7 +84,7 @@ impl Warp {
             reconverge: AT_EXIT,
             suspended: Vec::new(),
             executed: 0,
-            products_work: 0,
+            product_instructions: 0,
             local: vec![0; words * LANES],
             local_written: vec![0; words],
             copies: Vec::new(),

@@ -110,6 +110,20 @@ pub struct BulkTensor {
     pub multicast: Slot,
 }
 
+impl Mma {
+    /// Returns the multiply-adds of a warp.
+    pub fn multiply_adds(&self) -> u64 {
+        u64::from(self.m) * u64::from(self.n) * u64::from(self.k)
+    }
+}
+
+impl Wgmma {
+    /// Returns the multiply-adds of each of the four warps that share the 64 rows.
+    pub fn multiply_adds(&self) -> u64 {
+        16 * u64::from(self.n) * u64::from(self.k)
+    }
+}
+
 /// `wgmma.mma_async.sync.aligned`: D (m64 x n, f32, f16 or s32) = A B + D.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wgmma {
