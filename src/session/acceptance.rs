@@ -43,7 +43,7 @@ impl Evaluator {
         accepted
     }
 
-    /// Runs them and checks the variant on a virtual GPU at once.
+    /// Runs the acceptance checks of a variant on a case, and checks it on a virtual GPU meanwhile.
     pub async fn accept_and_sanitize(
         &mut self,
         state: &SessionState,

@@ -20,6 +20,14 @@ struct Best<'a> {
     deciding: Option<(&'a Comparison, &'a Participant)>,
 }
 
+/// A time that no comparison of this session has confirmed.
+struct Unconfirmed {
+    us: f64,
+    iteration: Option<IterationId>,
+    /// Whether an earlier session has committed it.
+    is_committed: bool,
+}
+
 /// What the session began with on a case.
 struct Began {
     iteration: Option<IterationId>,
@@ -86,23 +94,9 @@ impl SessionState {
             },
         };
         let is_slower = is_new && gain.is_some_and(|gain| gain.estimate < SLOWER);
-        let screened =
-            case.before.as_ref().filter(|_| is_slower).map(|before| (before.ns / 1e3, Some(before.iteration)));
-        // There was no time for a committed winner. Its figure still stands.
-        let committed_us =
-            case.known.as_ref().filter(|_| case.awaits_remeasurement()).and_then(|known| known.median_us);
-        let is_behind = |us: f64| known.now_us.is_none_or(|now_us| us < now_us);
-        let standing = screened.or(committed_us.filter(|us| is_behind(*us)).map(|us| (us, None)));
-        let before_us = standing.map(|(us, _)| us).or(known.before_us);
-        let is_far = best.as_ref().is_some_and(|best| !self.is_near_the_best(name, best.ns));
-        let faster = || {
-            let candidates =
-                self.unconfirmed(name).filter_map(|one| Some((one.screened_ns()? / 1e3, Some(one.iteration))));
-            candidates.min_by(|a, b| a.0.total_cmp(&b.0)).filter(|_| is_far)
-        };
-        match standing.or_else(faster) {
-            Some((us, iteration)) => CaseGain {
-                before_us,
+        match self.unconfirmed_best(name, case, (is_slower, known.now_us)) {
+            Some(Unconfirmed { us, iteration, is_committed }) => CaseGain {
+                before_us: if is_committed { Some(us) } else { known.before_us },
                 now_us: Some(us),
                 iteration,
                 gain: None,
@@ -112,8 +106,30 @@ impl SessionState {
                 result: GainResult::NotConfirmed,
                 ..known
             },
-            _ => known,
+            None => known,
         }
+    }
+
+    /// Returns what a case has that is faster than the variant whose time is confirmed, which is `now_us`: a committed winner that was
+    /// screened again, one for which there was no time, or a candidate if the confirmed variant is far behind.
+    fn unconfirmed_best(
+        &self,
+        name: &CaseName,
+        case: &CaseState,
+        (is_slower, now_us): (bool, Option<f64>),
+    ) -> Option<Unconfirmed> {
+        let screened = case.before.as_ref().filter(|_| is_slower);
+        let screened = screened.map(|before| (before.ns / 1e3, Some(before.iteration), true));
+        let committed = || {
+            let us = case.known.as_ref().filter(|_| case.awaits_remeasurement())?.median_us?;
+            now_us.is_none_or(|now_us| us < now_us).then_some((us, None, true))
+        };
+        let candidate = || {
+            let fastest = self.successors(name).into_iter().next()?;
+            Some((fastest.screened_ns()? / 1e3, Some(fastest.iteration), false))
+        };
+        let (us, iteration, is_committed) = screened.or_else(committed).or_else(candidate)?;
+        Some(Unconfirmed { us, iteration, is_committed })
     }
 
     /// Returns the baseline in the comparison that gave the best variant's time.

@@ -223,7 +223,7 @@ impl Session<'_> {
                 outcome: CallOutcome::Lost,
                 cost: begun.reserve,
                 cost_is_known: false,
-                // Of a killed process, nobody knows what came.
+                // A killed process leaves no count of the bytes.
                 estimate: estimates.get(&begun.call).copied(),
                 usage: None,
                 latency_ms: 0,

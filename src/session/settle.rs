@@ -1,7 +1,5 @@
 //! The final comparison of a case, held when the search is over.
 
-use std::cmp::Ordering;
-
 use anyhow::Context;
 
 use super::Session;
@@ -19,7 +17,7 @@ impl Session<'_> {
     /// between near ties, and its figures are those of the report. Returns the comparison whose figures count, with the
     /// winner. None without a final.
     pub(super) async fn settle(&mut self, case: &str) -> anyhow::Result<Option<Final>> {
-        if let Some(last) = self.replace_far_incumbent(case).await? {
+        if let Some(last) = self.settle_far_behind(case).await? {
             return Ok(Some(last));
         }
         let Some((comparison, incumbent, near_ties)) = self.final_comparison(case).await? else { return Ok(None) };
@@ -39,17 +37,15 @@ impl Session<'_> {
         Ok(Some(Final { comparison, winner: incumbent.candidate.iteration }))
     }
 
-    /// Confirms the fastest candidate of a case whose incumbent is far behind it, as an initial kernel is that nothing has replaced
-    /// yet. Such an incumbent takes few samples as the one to beat, and hundreds as the challenger. None if there is none.
-    async fn replace_far_incumbent(&mut self, case: &str) -> anyhow::Result<Option<Final>> {
-        let Some(incumbent) = self.state.incumbent(case).cloned() else { return Ok(None) };
-        if incumbent.screened_ns().is_none_or(|ns| self.state.is_near_the_best(case, ns)) {
+    /// Confirms a candidate directly where the incumbent is far behind: the incumbent takes hundreds of samples as the challenger of
+    /// a final, and few as the one to beat. None if there is no such candidate.
+    async fn settle_far_behind(&mut self, case: &str) -> anyhow::Result<Option<Final>> {
+        let candidates = self.state.successors(case);
+        let Some(incumbent) = self.state.incumbent(case).filter(|_| !candidates.is_empty()).cloned() else {
             return Ok(None);
-        }
-        let mut faster: Vec<Candidate> = self.state.unconfirmed(case).cloned().collect();
-        faster.sort_by(|a, b| a.screened_ns().partial_cmp(&b.screened_ns()).unwrap_or(Ordering::Equal));
+        };
         let incumbent = self.shelf.candidate_kernel(self.state.setup(), incumbent).await?;
-        for candidate in faster {
+        for candidate in candidates {
             let winner = candidate.iteration;
             match self.compare_again(&incumbent, candidate).await? {
                 Again::Won(comparison) => return Ok(Some(Final { comparison: *comparison, winner })),
@@ -105,17 +101,17 @@ impl Session<'_> {
         Ok(None)
     }
 
-    /// Compares a near tie, or a faster variant, with the incumbent.
-    async fn compare_again(&mut self, incumbent: &CandidateKernel, near_tie: Candidate) -> anyhow::Result<Again> {
-        let near_tie = self.shelf.candidate_kernel(self.state.setup(), near_tie).await?;
+    /// Compares a candidate with the incumbent.
+    async fn compare_again(&mut self, incumbent: &CandidateKernel, candidate: Candidate) -> anyhow::Result<Again> {
+        let challenger = self.shelf.candidate_kernel(self.state.setup(), candidate).await?;
         let others = [incumbent.candidate.clone()];
-        match self.compare_with(&near_tie, Role::Incumbent, &others, false).await {
+        match self.compare_with(&challenger, Role::Incumbent, &others, false).await {
             Ok(comparison) => {
                 let verdict = judge_final(&comparison, self.state.setup().policy());
                 Ok(if verdict == Verdict::Improved { Again::Won(Box::new(comparison)) } else { Again::Lost })
             }
             Err(Setback::Variant(outcome)) => {
-                self.disqualify(&[near_tie.disqualified(&outcome)]).await?;
+                self.disqualify(&[challenger.disqualified(&outcome)]).await?;
                 Ok(Again::Disqualified)
             }
             Err(Setback::Machine(error)) => Err(error),

@@ -9,7 +9,7 @@ use crate::domain::journal::{Begun, Concluded, Disqualified};
 use crate::domain::origin::Purpose;
 use crate::domain::verdict::Verdict;
 
-/// How far a kernel may be behind the best of its case, as a factor, for its counters and ablations to be of interest.
+/// How far a kernel may be behind the best of its case, as a factor, to be worth counters, ablations and a final.
 const NEAR: f64 = 5.0;
 
 /// The reason for a disqualification after a comparison that does not count.
@@ -30,7 +30,7 @@ impl SessionState {
         Some(screened_ns.unwrap_or(incumbent.timing.median_ns))
     }
 
-    /// Tells whether a time is so near to the best known one of the case that it is of interest why it is not shorter.
+    /// Tells whether a time is within a factor of 5 of the best one of the case, ours or the baseline program's.
     pub fn is_near_the_best(&self, case: &str, ns: f64) -> bool {
         let fastest = self.history().fastest(case).map(|(_, ns)| ns);
         let program = self.case(case).and_then(CaseState::program).map(|program| program.timing.median_ns);
@@ -82,11 +82,17 @@ impl SessionState {
 
     /// Returns the near ties that take part in a final, the fastest first.
     pub fn finalists(&self, case: &str, best: &Candidate) -> Vec<Candidate> {
-        let ns = |candidate: &Candidate| candidate.screened_ns().unwrap_or(f64::MAX);
-        let mut near_ties: Vec<Candidate> = self.near_ties(case, best).into_iter().flatten().cloned().collect();
-        near_ties.sort_by(|a, b| ns(a).total_cmp(&ns(b)));
+        let mut near_ties = by_time(self.near_ties(case, best).into_iter().flatten());
         near_ties.truncate(MAX_NEAR_TIES);
         near_ties
+    }
+
+    /// Returns the candidates of a case whose incumbent is far behind the best, the fastest first. Such an incumbent is an initial
+    /// kernel that nothing has replaced yet. Empty for any other incumbent.
+    pub fn successors(&self, case: &str) -> Vec<Candidate> {
+        let is_far = |ns: f64| !self.is_near_the_best(case, ns);
+        let incumbent_ns = self.incumbent(case).and_then(Candidate::screened_ns);
+        if incumbent_ns.is_some_and(is_far) { by_time(self.unconfirmed(case)) } else { Vec::new() }
     }
 
     /// Returns the disqualifications of a variant's earlier iterations that follow from this one. A variant that is
@@ -112,4 +118,12 @@ impl SessionState {
             |(case, iteration)| Disqualified { iteration, hash: hash.clone(), case, reason: reason.to_owned() };
         out.into_iter().map(disqualified).collect()
     }
+}
+
+/// Returns candidates by their screened time, the fastest first.
+fn by_time<'a>(candidates: impl Iterator<Item = &'a Candidate>) -> Vec<Candidate> {
+    let ns = |candidate: &Candidate| candidate.screened_ns().unwrap_or(f64::MAX);
+    let mut all: Vec<Candidate> = candidates.cloned().collect();
+    all.sort_by(|a, b| ns(a).total_cmp(&ns(b)));
+    all
 }
