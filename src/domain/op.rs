@@ -103,6 +103,11 @@ impl TensorSpec {
     pub fn rows(&self) -> usize {
         self.elements() / self.row_len().max(1)
     }
+
+    /// Returns whether any number may be in its place. The others, such as indices, keep to what they mean.
+    pub fn is_free(&self) -> bool {
+        self.values == Values::Normal && !self.dtype.is_integer()
+    }
 }
 
 /// A dimension that every case of an op must give.
@@ -146,7 +151,7 @@ impl Change {
     /// Returns whether it changes an input.
     pub fn is_of(&self, tensor: &TensorSpec) -> bool {
         match self {
-            Self::Numbers(_) => tensor.values == Values::Normal && !tensor.dtype.is_integer(),
+            Self::Numbers(_) => tensor.is_free(),
             Self::Contents { is_of, .. } => is_of(tensor),
         }
     }

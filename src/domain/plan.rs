@@ -94,9 +94,19 @@ impl Launch {
     pub fn ctas(&self) -> u64 {
         self.grid.iter().fold(1, |ctas, &n| ctas.saturating_mul(u64::from(n)))
     }
+
+    /// Returns the threads of a block.
+    pub fn block_threads(&self) -> u64 {
+        self.block.iter().map(|size| u64::from(*size)).product()
+    }
 }
 
 impl LaunchPlan {
+    /// Returns the largest number of threads of any launch of the plan.
+    pub fn threads(&self) -> u64 {
+        self.launches.iter().map(|launch| launch.ctas().saturating_mul(launch.block_threads())).max().unwrap_or(0)
+    }
+
     /// Returns the largest number of blocks (CTAs) of any launch of the plan.
     pub fn ctas(&self) -> u64 {
         self.launches.iter().map(Launch::ctas).max().unwrap_or(0)
@@ -107,7 +117,7 @@ impl LaunchPlan {
     pub fn shape(&self) -> LaunchShape {
         let shapes = self.launches.iter().map(|launch| LaunchShape {
             ctas: launch.ctas(),
-            threads: launch.block.iter().map(|size| u64::from(*size)).product(),
+            threads: launch.block_threads(),
             shared_bytes: u64::from(launch.shared_bytes),
         });
         let size = |shape: &LaunchShape| {

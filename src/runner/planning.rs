@@ -7,7 +7,7 @@ use super::messages::{CaseRequest, FarCase, PlannedCase};
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::family::Family;
 use crate::domain::op::{CheckLimits, Dims, FarShape, independent_dims};
-use crate::domain::plan::{Launch, LaunchPlan};
+use crate::domain::plan::LaunchPlan;
 use crate::domain::proposal::Suggestion;
 use crate::domain::space::Space;
 use crate::domain::variant::Params;
@@ -88,9 +88,7 @@ pub fn hidden(
 }
 
 fn is_affordable(planned: &PlannedCase, device: &DeviceInfo) -> bool {
-    let threads = |launch: &Launch| launch.ctas() * launch.block.iter().map(|&side| u64::from(side)).product::<u64>();
-    device.time_source() == TimeSource::Measured
-        || planned.plan.launches.iter().all(|launch| threads(launch) <= MAX_VIRTUAL_THREADS)
+    device.time_source() == TimeSource::Measured || planned.plan.threads() <= MAX_VIRTUAL_THREADS
 }
 
 /// Fills in the plan of a shape with offsets beyond 32 bits. Returns `None` if the op has none, if the same source is not valid

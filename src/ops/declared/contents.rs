@@ -32,10 +32,6 @@ pub(super) fn is_bounded(tensor: &TensorSpec) -> bool {
     matches!(tensor.values, Values::Uniform(..))
 }
 
-pub(super) fn is_number(tensor: &TensorSpec) -> bool {
-    tensor.values == Values::Normal && !tensor.dtype.is_integer()
-}
-
 /// Runs of the smallest, of the largest, of a small and of some other number of the range.
 pub(super) fn whole(tensor: &TensorSpec, values: &mut [f32], seed: u64) {
     let Values::Integers(from, to) = tensor.values else { return };
@@ -72,9 +68,8 @@ pub(super) fn sorted(tensor: &TensorSpec, values: &mut [f32], seed: u64) {
         let elements = row.len() / tensor.dtype.slots();
         let mut drawn: Vec<i64> = (0..elements).map(|_| different[rng.random_range(0..different.len())]).collect();
         drawn.sort_unstable();
-        row.chunks_exact_mut(tensor.dtype.slots())
-            .zip(drawn)
-            .for_each(|(element, number)| tensor.dtype.keep(number, element));
+        let kept = row.chunks_exact_mut(tensor.dtype.slots()).zip(drawn);
+        kept.for_each(|(element, number)| tensor.dtype.keep(number, element));
     }
 }
 
@@ -139,5 +134,25 @@ mod tests {
         };
         of(Dtype::I8, Values::Integers(-128, 127), whole, -128.0, 127.0);
         of(Dtype::Bool, Values::Mask(0.5), mask, 0.0, 1.0);
+    }
+
+    #[test]
+    fn other_contents_keep_to_what_they_mean_and_are_uneven() {
+        let of = |dtype: Dtype, values: Values, fill: fn(&TensorSpec, &mut [f32], u64)| -> Vec<f32> {
+            let tensor =
+                TensorSpec { name: "x".to_owned(), dtype, shape: vec![100, 512], role: TensorRole::Input, values };
+            let mut drawn = vec![0.5; tensor.elements()];
+            fill(&tensor, &mut drawn, 3);
+            drawn
+        };
+        let rows = of(Dtype::F32, Values::Sorted(0, 1000), sorted);
+        let longest = |row: &[f32]| row.chunk_by(|a, b| a == b).map(<[f32]>::len).max();
+        assert!(rows.chunks(512).all(|row| row.is_sorted() && longest(row) >= Some(512 / DIFFERENT)));
+        assert!(rows.iter().all(|x| (0.0..=1000.0).contains(x)));
+        let between = of(Dtype::F32, Values::Uniform(-1.0, 1.0), bounded);
+        assert!(between.iter().all(|x| (-1.0..=1.0).contains(x)));
+        assert!(between.chunks(512).any(|row| row.iter().all(|x| x.abs() > 0.98)), "some row is near a bound");
+        let padded = of(Dtype::F32, Values::Normal, padded);
+        assert!(padded.chunks(512).all(|row| row[0] != 0.0) && padded.chunks(512).any(|row| row[32..] == [0.0; 480]));
     }
 }

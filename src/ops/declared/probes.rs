@@ -31,7 +31,7 @@ pub const PROBES: [Probe; 15] = [
     Probe { name: "infinite numbers", change: Change::Numbers(infinite) },
     Probe { name: "runs of zeros", change: Change::Numbers(zeros) },
     Probe { name: "some zeros", change: Change::Numbers(some_zeros) },
-    of_contents("rows that end with zeros", contents::is_number, contents::padded),
+    of_contents("rows that end with zeros", TensorSpec::is_free, contents::padded),
     of_contents("runs of equal whole numbers", contents::is_whole, contents::whole),
     of_contents("masks with long runs", contents::is_mask, contents::mask),
     of_contents("sorted numbers with long runs", contents::is_sorted, contents::sorted),

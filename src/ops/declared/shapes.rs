@@ -31,7 +31,7 @@ const FEW: i64 = 3;
 /// So many indices that 16 bits do not count them.
 const MANY: std::ops::Range<i64> = 65_600..70_000;
 
-/// Shapes that come before the one with so many indices.
+/// Shapes that come before the long and narrow ones.
 const MOST_TELLING: usize = 3;
 
 /// The most bytes of a shape that is narrow and long, in float32.

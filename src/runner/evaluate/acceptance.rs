@@ -1,6 +1,6 @@
 //! The acceptance checks of a variant that is about to win: everything too slow to run on every variant.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
@@ -16,7 +16,7 @@ use super::{Ended, Step, memoization};
 use crate::domain::check::Check;
 use crate::domain::compute::Compute;
 use crate::domain::evaluation::Outcome;
-use crate::domain::op::{Change, Op, Probe, Probed, TensorSpec, show_dims};
+use crate::domain::op::{Change, Dims, Op, Probe, Probed, TensorSpec, show_dims};
 use crate::runner::device::{Device, Module, Problem};
 use crate::runner::inputs::{mix, round};
 use crate::runner::messages::{
@@ -36,8 +36,8 @@ const HIDDEN_SHARE: f64 = 0.1;
 /// The number of probes on each hidden shape.
 const HIDDEN_PROBES: usize = 4;
 
-/// A hidden shape that takes longer gets no probes. The others do.
-const SLOW: Duration = Duration::from_secs(1);
+/// The most threads of a hidden shape that gets probes on a virtual GPU, which takes a second for more. Other shapes get them.
+const MOST_PROBED_THREADS: u64 = 1 << 20;
 
 /// The most bytes of tensors for all probes of the case itself. Each probe is drawn, copied, and computed by the oracle. Hidden
 /// shapes are small, and take probes in turn.
@@ -162,23 +162,21 @@ impl AcceptanceChecks<'_> {
     /// Checks the shapes that are not in the workload, on ordinary inputs and on some probes. Returns their number.
     fn check_hidden(&self, device: &mut dyn Device, module: Module, step: &mut Step<'_>) -> Result<usize, Ended> {
         // Each probe takes its turn, on several of the shapes.
-        let AcceptanceRequest { case, dtype, compute, .. } = self.request;
-        let problem = Problem { op: self.op, dims: &case.case.dims, dtype: *dtype, compute: *compute };
-        let mut probes = probes_of(&problem);
+        let mut probes = probes_of(&self.problem(&self.request.case.case.dims));
         probes.shuffle(&mut SmallRng::seed_from_u64(self.request.input_seed));
         let mut probes = probes.iter().cycle();
         for hidden in &self.request.hidden {
             let dims = show_dims(&hidden.case.dims);
             let doing = format!("{HIDDEN_STEP}{dims}");
             step(&hidden.case.name, &doing);
+            let is_dear = device.as_model().is_some() && hidden.plan.threads() > MOST_PROBED_THREADS;
             let checked = self.on(device, module, hidden, |setup, device| {
                 let seed = mix(self.request.input_seed, &["hidden", &dims]);
                 let oracle_flop = self.request.measuring.oracle_flop * HIDDEN_SHARE;
-                let begun = Instant::now();
                 let mut data = Data::new(&setup.problem, oracle_flop, seed).map_err(Ended::Oracle)?;
                 let seen = allowing_for_rounding(setup, device, &mut data)?;
                 setup.check_again(device, &seen)?;
-                if !self.request.probes || begun.elapsed() > SLOW {
+                if !self.request.probes || is_dear {
                     return Ok(());
                 }
                 let mut memory = Memory::new(&setup.problem, mix(seed, &["probes"]));
@@ -204,12 +202,17 @@ impl AcceptanceChecks<'_> {
         far: &FarCase,
         step: &mut Step<'_>,
     ) -> Result<usize, Ended> {
-        let AcceptanceRequest { dtype, compute, tolerance, input_seed, .. } = self.request;
+        let AcceptanceRequest { tolerance, input_seed, .. } = self.request;
         let (case, dims) = (&far.planned.case, show_dims(&far.planned.case.dims));
         step(&case.name, &format!("{HIDDEN_STEP}{dims}"));
-        let problem = Problem { op: self.op, dims: &case.dims, dtype: *dtype, compute: *compute };
+        let problem = self.problem(&case.dims);
         let checked = FarCheck { problem, far, module, tolerance, seed: mix(*input_seed, &["far"]) }.run(device);
         checked.map(usize::from).map_err(|ended| on_hidden(ended, &dims))
+    }
+
+    fn problem<'d>(&self, dims: &'d Dims) -> Problem<'d> {
+        let AcceptanceRequest { dtype, compute, .. } = *self.request;
+        Problem { op: self.op, dims, dtype, compute }
     }
 
     /// Runs `what` on the variant with two sets of a case's buffers.
@@ -220,8 +223,7 @@ impl AcceptanceChecks<'_> {
         PlannedCase { case, plan }: &PlannedCase,
         what: impl FnOnce(&Setup<'_>, &mut dyn Device) -> Result<T, Ended>,
     ) -> Result<T, Ended> {
-        let AcceptanceRequest { dtype, compute, tolerance, .. } = self.request;
-        let problem = Problem { op: self.op, dims: &case.dims, dtype: *dtype, compute: *compute };
+        let (problem, tolerance) = (self.problem(&case.dims), &self.request.tolerance);
         with_sets(device, &case.name, (Some(&problem), plan), Rotation::offset(SETS), |device, sets| {
             let seed = self.request.input_seed;
             what(&Setup { case: &case.name, problem, tolerance, module, plan, sets, seed }, device)

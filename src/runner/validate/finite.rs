@@ -39,9 +39,8 @@ impl Expectation {
             (0, 0) => return Ok(()),
             (0, leaked) if self.is_beyond_domain => {
                 format!(
-                    "{leaked} elements are NaN or infinite, but the oracle's are finite: no infinite input may reach them, and no \
-                     zero or empty mask may make them so. \
-                     If an input is always finite, say so with its `values`, such as {{ uniform = [-4.0, 4.0] }}"
+                    "{leaked} elements are NaN or infinite, but the oracle's are finite. If an input is never infinite, say so \
+                     with its `values`, such as {{ uniform = [-4.0, 4.0] }}"
                 )
             }
             (0, leaked) => format!("{leaked} elements are NaN or infinite, but depend on finite inputs only"),
