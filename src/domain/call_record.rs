@@ -153,7 +153,7 @@ pub struct CallEnded {
 }
 
 impl CallEnded {
-    /// Returns what counts as spent. Until the budget ends, the rest of the cost is withheld from it.
+    /// Returns what counts as spent. The rest of the cost stays withheld from the budget.
     pub fn spent(&self) -> MicroUsd {
         self.estimate.unwrap_or(self.cost)
     }

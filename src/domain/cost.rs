@@ -20,7 +20,7 @@ pub struct Spent {
     pub llm_usd: f64,
 }
 
-/// Calls of language models whose cost is not known: their answer never came, or not to its end.
+/// Calls of language models whose cost is not known: the answer did not come whole, or without its tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct UnknownCosts {
     /// Their number.

@@ -72,7 +72,8 @@ impl Store {
             sqlx::query(
                 "UPDATE model_calls SET ended_at = ?, status = ?, error_kind = ?, message = ?, is_final = ?, answer = ?,
                         text = ?, input_tokens = ?, cached_tokens = ?, cache_write_tokens = ?, output_tokens = ?,
-                        cost_micro_usd = ?, cost_is_known = ?, estimate_micro_usd = ?, latency_ms = ?, attempts = ?, answered_after = ?
+                        cost_micro_usd = ?, cost_is_known = ?, estimate_micro_usd = ?, latency_ms = ?,
+                        attempts = ?, answered_after = ?
                  WHERE id = ?",
             )
             .bind(now()?)

@@ -98,7 +98,7 @@ fn money(report: &Report) -> String {
     let unknown = match calls {
         0 => String::new(),
         _ => format!(
-            " (with an estimate of {} for {} without a whole answer: at most {})",
+            " (with about {} for {} whose cost is unknown: at most {})",
             usd(about_usd),
             counted(calls as usize, "call"),
             usd(at_most_usd)
