@@ -168,6 +168,10 @@ class Case:
     def rehearse(cls, backends):
         """Has the libraries loaded that the cases need. Their first call takes up to a second."""
 
+    @classmethod
+    def compile_for(cls, dims, dtype, tensors):
+        """Compiles what a case needs. Others use the device meanwhile, so this launches as little as it can."""
+
     def compute(self, *inputs):
         """Returns the output, or a tuple of all outputs."""
         raise NotImplementedError
@@ -372,7 +376,15 @@ class Session:
         # What torch has imported stays. A collection, which frees the graphs of a case, takes 80 ms without this.
         gc.collect()
         gc.freeze()
-        return {"protocol": PROTOCOL, "device": device, "time_source": "measured", "versions": versions}
+        said = {"protocol": PROTOCOL, "device": device, "time_source": "measured", "versions": versions}
+        return {**said, "compiles": self.case.compile_for.__func__ is not Case.compile_for.__func__}
+
+    def compile(self, request):
+        multiply_in(request.get("compute", "dtype"))
+        with torch.no_grad():
+            self.case.compile_for(request["dims"], DTYPES[request["dtype"]], request["tensors"])
+        torch.cuda.synchronize()
+        return {}
 
     def prepare(self, request):
         if self.captured:
@@ -454,6 +466,7 @@ def serve(case, backends):
     session = Session(case, backends)
     requests = {
         "hello": session.hello,
+        "compile": session.compile,
         "prepare": session.prepare,
         "sample": session.sample,
         "release": session.release,

@@ -32,6 +32,8 @@ REHEARSED_QUERIES = [64, 128]
 MATH_LIMIT_BYTES = 2 << 30
 # FlexAttention is compiled for each shape, which takes seconds. Shorter sequences are over in microseconds.
 FLEX_LEAST_QUERIES = 1024
+# Shapes that FlexAttention is compiled for in one process.
+MOST_COMPILED = 512
 
 
 def has(package, folder=None):
@@ -42,6 +44,40 @@ def has(package, folder=None):
         return False
     places = spec.submodule_search_locations or [] if spec else []
     return spec is not None and (folder is None or any(os.path.isdir(os.path.join(place, folder)) for place in places))
+
+
+@functools.cache
+def compiled_flex():
+    """Returns FlexAttention, which torch compiles for each shape and mask."""
+    # Compiling processes would outlive the compilation.
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+    from torch.nn.attention.flex_attention import flex_attention
+
+    # Beyond the limit, torch runs it without compiling.
+    for limit in ("recompile_limit", "cache_size_limit"):
+        if hasattr(torch._dynamo.config, limit):
+            setattr(torch._dynamo.config, limit, MOST_COMPILED)
+            break
+    return torch.compile(flex_attention, dynamic=False)
+
+
+@functools.cache
+def causal_mask(queries, keys):
+    """Returns FlexAttention's mask in which the last query sees all keys."""
+    from torch.nn.attention.flex_attention import create_block_mask
+
+    def is_seen(_batch, _head, query, key):
+        return key <= query + (keys - queries)
+
+    return create_block_mask(is_seen, None, None, queries, keys, device="cuda")
+
+
+def flex(dims):
+    """Returns FlexAttention for a case."""
+    queries, keys = dims["Sq"], dims["Sk"]
+    if queries < FLEX_LEAST_QUERIES:
+        raise graph_timing.Refused(f"it is compiled for each shape, so it is timed from {FLEX_LEAST_QUERIES} queries on")
+    return functools.partial(compiled_flex(), block_mask=causal_mask(queries, keys) if dims["CAUSAL"] == 1 else None)
 
 
 def backends():
@@ -83,7 +119,7 @@ class Attention(graph_timing.Case):
             raise graph_timing.Refused(f"its scores would take {score_bytes / (1 << 30):.1f} GiB")
         self.function, self.sets = self.sdpa, self.heads_first
         if name == "flex":
-            self.function = self.flex()
+            self.function = flex(self.dims)
         if name == "fa4":
             self.function, self.sets = self.fa4(), self.with_rows_first()
 
@@ -93,23 +129,13 @@ class Attention(graph_timing.Case):
     def sdpa(self, q, k, v):
         return scaled_dot_product_attention(q, k, v, attn_mask=self.mask, is_causal=self.is_causal)
 
-    def flex(self):
-        """Returns FlexAttention, compiled for this case."""
-        queries, keys = self.dims["Sq"], self.dims["Sk"]
-        if queries < FLEX_LEAST_QUERIES:
-            raise graph_timing.Refused(f"it is compiled for each shape, so it is timed from {FLEX_LEAST_QUERIES} queries on")
-        # Compiling processes would outlive the compilation.
-        os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
-        from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+    @classmethod
+    def compile_for(cls, dims, dtype, tensors):
+        if "flex" not in backends() or dims["Sq"] < FLEX_LEAST_QUERIES:
+            return
+        inputs = [torch.empty(tensor["shape"], dtype=dtype, device="cuda") for tensor in tensors if tensor["role"] == "input"]
+        flex(dims)(*inputs)
 
-        def is_seen(_batch, _head, query, key):
-            return key <= query + (keys - queries)
-
-        causal = self.dims["CAUSAL"] == 1
-        mask = create_block_mask(is_seen, None, None, queries, keys, device="cuda") if causal else None
-        torch._dynamo.reset()
-        compiled = torch.compile(flex_attention, dynamic=False)
-        return functools.partial(compiled, block_mask=mask)
 
     def fa4(self):
         """Returns FlashAttention-4, which wants the rows of a sequence before its heads."""

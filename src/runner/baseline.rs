@@ -12,10 +12,10 @@ mod profile;
 mod protocol;
 pub mod shipped;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 use tempfile::TempDir;
@@ -27,7 +27,7 @@ use self::protocol::{Request, RequestedCase, VERSION};
 use super::activity;
 use crate::domain::compute::Compute;
 use crate::domain::launched::LaunchedKernel;
-use crate::domain::op::{Dtype, Op};
+use crate::domain::op::{Dtype, Op, TensorSpec};
 use crate::domain::workload::{BaselineKey, Case};
 use crate::runner::confine::Reach;
 use crate::runner::messages::SampleGroup;
@@ -36,7 +36,7 @@ pub use fastest::fastest;
 pub use process::{Failure, answer, parse_answer};
 pub use profile::ProfiledCall;
 pub(in crate::runner) use profile::answers;
-pub use protocol::{Hello, Prepared, PreparedBackend, Released, Sampled};
+pub use protocol::{Done, Hello, Prepared, PreparedBackend, Sampled};
 
 /// The project's folder for programs that the configured interpreter runs.
 pub const FOLDER: &str = "kernels/baselines";
@@ -259,6 +259,47 @@ impl BaselineProcess {
         found.ok_or_else(|| format!("it has no backend `{backend}`"))?.ready
     }
 
+    /// Has the program compile what cases need, one after the other and within a time, if it offers that. It may take seconds for
+    /// each, in which others may use the device. A program that fails at a case says so when it prepares it.
+    pub async fn compile_for(
+        &mut self,
+        op: &'static dyn Op,
+        dtype: Dtype,
+        cases: &[Case],
+        l2_bytes: u64,
+        within: Duration,
+    ) {
+        let (begun, none, compiles) = (Instant::now(), BTreeMap::new(), self.hello.compiles);
+        for case in cases.iter().take_while(|_| compiles && begun.elapsed() < within) {
+            let tensors = op.tensors(&case.dims, dtype);
+            let requested = self.requested(op, dtype, case, &tensors, (l2_bytes, &none));
+            if let Err(reason) = self.ask::<Done>(&Request::Compile { case: requested }).await {
+                tracing::debug!("the baseline did not compile for {}: {reason}", case.name);
+            }
+        }
+    }
+
+    fn requested<'c>(
+        &self,
+        op: &'static dyn Op,
+        dtype: Dtype,
+        case: &'c Case,
+        tensors: &'c [TensorSpec],
+        (l2_bytes, inputs): (u64, &'c BTreeMap<String, String>),
+    ) -> RequestedCase<'c> {
+        RequestedCase {
+            op: op.name(),
+            dtype,
+            compute: self.compute,
+            dims: &case.dims,
+            tensors,
+            scalars: op.scalars(&case.dims).into_iter().collect(),
+            regime: case.regime,
+            l2_bytes,
+            inputs,
+        }
+    }
+
     async fn prepare_wanted(
         &mut self,
         backend: Option<&str>,
@@ -272,17 +313,8 @@ impl BaselineProcess {
             let _running = activity::begin("drawing the inputs of a baseline", None);
             drawing.0.await.map_err(|error| error.to_string())??
         };
-        let case = RequestedCase {
-            op: op.name(),
-            dtype,
-            compute: self.compute,
-            dims: &case.dims,
-            tensors: &op.tensors(&case.dims, dtype),
-            scalars: op.scalars(&case.dims).into_iter().collect(),
-            regime: case.regime,
-            l2_bytes,
-            inputs: &case_inputs.files,
-        };
+        let (tensors, inputs) = (op.tensors(&case.dims, dtype), &case_inputs.files);
+        let case = self.requested(op, dtype, case, &tensors, (l2_bytes, inputs));
         let (min_sample_ns, output_folder) = (self.min_sample_ns, text(folder.path())?);
         let request = Request::Prepare { case, min_sample_ns, output_folder, backend };
         let prepared: Prepared = self.ask(&request).await?;
@@ -322,7 +354,7 @@ impl BaselineProcess {
 
     /// Frees what was prepared.
     pub async fn release(&mut self) -> Result<(), String> {
-        self.ask::<Released>(&Request::Release).await.map(|_| ())
+        self.ask::<Done>(&Request::Release).await.map(|_| ())
     }
 
     /// Sends a request to a running program. A program that fails to answer is dropped, and every later request fails,

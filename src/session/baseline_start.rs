@@ -1,16 +1,31 @@
-//! The program of the baselines while it starts. PyTorch takes seconds for that, and the session searches meanwhile.
+//! The program of the baselines while it starts and compiles. PyTorch takes seconds for each, and the session searches
+//! meanwhile.
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
+use super::setup::SessionSetup;
+use crate::domain::workload::Workload;
 use crate::runner::baseline::{BaselineProcess, BaselineProgram};
+
+/// The largest share of the budget for what the program compiles before the baselines are timed. What is left is compiled when a
+/// case is prepared.
+const COMPILATION_SHARE: f64 = 0.15;
 
 /// A program that starts in the background. Dropping it ends the program.
 pub(super) struct BaselineStart(JoinHandle<Result<BaselineProcess, String>>);
 
 impl BaselineStart {
-    /// Starts a program.
-    pub fn of(program: BaselineProgram) -> Self {
-        Self(tokio::spawn(async move { program.start().await }))
+    /// Starts a program, and has it compile for the cases of a session.
+    pub fn of(program: BaselineProgram, setup: Arc<SessionSetup>) -> Self {
+        Self(tokio::spawn(async move {
+            let mut process = program.start().await?.computing(setup.workload.compute);
+            let Workload { op, dtype, cases, .. } = &setup.workload;
+            process.compile_for(*op, *dtype, cases, setup.device.l2_bytes, compilation_time(&setup)).await;
+            Ok(process)
+        }))
     }
 
     /// Tells whether the program waits for requests, or has failed.
@@ -22,6 +37,10 @@ impl BaselineStart {
     pub async fn process(mut self) -> Result<BaselineProcess, String> {
         (&mut self.0).await.map_err(|error| format!("the baseline could not be started: {error}"))?
     }
+}
+
+fn compilation_time(setup: &SessionSetup) -> Duration {
+    setup.options.budget.wall.mul_f64(COMPILATION_SHARE)
 }
 
 impl Drop for BaselineStart {

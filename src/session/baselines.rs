@@ -30,7 +30,7 @@ impl Session<'_> {
         let waits = is_resumed || setup.options.budget.max_iterations.is_some() || self.has_no_program().is_some();
         match &self.baseline_program {
             Some(program) if !waits => {
-                self.baseline_start = Some(BaselineStart::of(program.clone()));
+                self.baseline_start = Some(BaselineStart::of(program.clone(), self.state.shared_setup()));
                 Ok(())
             }
             _ => self.time_baselines().await,
@@ -169,14 +169,14 @@ impl Session<'_> {
         if let Some(reason) = self.has_no_program() {
             return Err(reason.to_owned());
         }
-        let program = self.baseline_program.clone();
-        let start = self.baseline_start.take().or_else(|| program.map(BaselineStart::of));
+        let (program, setup) = (self.baseline_program.clone(), self.state.shared_setup());
+        let start = self.baseline_start.take().or_else(|| program.map(|program| BaselineStart::of(program, setup)));
         let start = start.ok_or("it was started before")?;
         let process = in_time(start.process(), self.wall_left(), &mut self.interrupt.clone()).await;
         let process = process.map_err(|reason| format!("{reason}; the initial kernel is used instead"))?;
         let fits = process.hello().fits(&self.state.setup().device);
         fits.map_err(|reason| format!("{reason}; the initial kernel is used instead"))?;
-        Ok(process.computing(self.state.setup().workload.compute))
+        Ok(process)
     }
 
     /// Times the backends of one case, the fastest first. `drawn` has its inputs, if they were begun, and gets those of the next

@@ -47,8 +47,12 @@ while read -r line; do
             # Until someone writes to the pipe.
             read -r _ <go
             echo '{"protocol": 2, "device": "fake device (no kernel was executed)", "time_source": "modelled"}' ;;
+        compiles) echo '{"protocol": 2, "device": "fake", "time_source": "modelled", "compiles": true}' ;;
         *) echo '{"protocol": 2, "device": "fake device (no kernel was executed)", "time_source": "modelled", "versions": {"sh": "any"}}' ;;
         esac ;;
+    *'"request":"compile"'*)
+        echo "compiled for $(value Sk) keys" >>sampled
+        echo '{}' ;;
     *'"request":"prepare"'*)
         if [ "$fault" = twins ]; then
             echo '{"backends": [{"name": "a", "error": "no"}, {"name": "a", "error": "no"}]}'

@@ -83,6 +83,20 @@ async fn prepare(process: &mut BaselineProcess) -> Result<Vec<Backend>, String> 
     process.prepare(attention(), Dtype::F16, &one_key(), 50 << 20, 1).await
 }
 
+#[tokio::test]
+async fn a_program_that_offers_it_compiles_for_each_case_while_there_is_time() {
+    let compiled = async |fault: &str, within: Duration| {
+        let project = Project::new();
+        let mut process = project.start(fault).await.unwrap();
+        process.compile_for(attention(), Dtype::F16, &[one_key(), one_key()], 50 << 20, within).await;
+        prepare(&mut process).await.unwrap();
+        project.sampled()
+    };
+    assert_eq!(compiled("compiles", Duration::from_secs(600)).await, "compiled for 1 keys, compiled for 1 keys");
+    assert_eq!(compiled("compiles", Duration::ZERO).await, "");
+    assert_eq!(compiled("", Duration::from_secs(600)).await, "", "it was not asked");
+}
+
 async fn ready(project: &Project, fault: &str) -> BaselineProcess {
     let mut process = project.start(fault).await.unwrap();
     prepare(&mut process).await.unwrap();

@@ -25,6 +25,11 @@ pub(super) enum Request<'a> {
         /// The device to time on, by CUDA's numbering.
         device: u32,
     },
+    /// Compile what a case needs, without its inputs. Only a program that offers it gets this request.
+    Compile {
+        #[serde(flatten)]
+        case: RequestedCase<'a>,
+    },
     /// Prepare every backend on a case.
     Prepare {
         #[serde(flatten)]
@@ -80,6 +85,9 @@ pub struct Hello {
     /// Versions of the program's libraries, by name.
     #[serde(default)]
     pub versions: BTreeMap<String, String>,
+    /// Whether the program compiles for a case when it is asked to, before the case is prepared.
+    #[serde(default)]
+    pub compiles: bool,
 }
 
 impl Hello {
@@ -141,9 +149,9 @@ pub(super) struct Profiled {
     pub kernels: Option<Vec<LaunchedKernel>>,
 }
 
-/// The answer to `Request::Release`.
+/// The answer to `Request::Compile` and to `Request::Release`.
 #[derive(Debug, Deserialize)]
-pub struct Released {}
+pub struct Done {}
 
 /// The answer to a request that cannot be met.
 #[derive(Deserialize)]
