@@ -11,6 +11,7 @@ mod emulation;
 mod executed;
 mod far;
 mod memoization;
+mod resident;
 mod sampled;
 mod scoped;
 mod sets;

@@ -13,7 +13,7 @@ use rand::rngs::SmallRng;
 
 use self::finite::is_large;
 use self::rounding::least_of_row;
-use self::rows::{FEW_ROWS, MIN_ROWS, choose_rows};
+use self::rows::{FEW_ELEMENTS, FEW_ROWS, MIN_ROWS, SOME_ELEMENTS, choose_rows};
 use super::outputs::{Output, Outputs, Refusal};
 use crate::domain::correctness::Correctness;
 use crate::domain::op::{Dims, Dtype, Op, Probed};
@@ -47,6 +47,8 @@ struct SampledRows {
     oracle_flop: f64,
     /// The fewest rows, whatever they take.
     least: usize,
+    /// The most elements, unless the fewest rows have more.
+    most_elements: usize,
     seed: u64,
 }
 
@@ -72,11 +74,25 @@ impl Expectation {
         oracle_flop: f64,
         seed: u64,
     ) -> Result<Self, String> {
-        let rows = SampledRows { oracle_flop, least: MIN_ROWS, seed };
+        let rows = SampledRows { oracle_flop, least: MIN_ROWS, most_elements: usize::MAX, seed };
         Self::of(op, dims, dtype, inputs, rows, &Probed::default())
     }
 
-    /// Does the same with 8 rows or more: enough to tell this output from that of other inputs.
+    /// Does the same with about 1,000 rows of a large output: enough to tell that a variant is worth a time. A variant that is
+    /// about to win is compared in full.
+    pub fn of_some_rows(
+        op: &dyn Op,
+        dims: &Dims,
+        dtype: Dtype,
+        inputs: &[Vec<f32>],
+        oracle_flop: f64,
+        seed: u64,
+    ) -> Result<Self, String> {
+        let rows = SampledRows { oracle_flop, least: MIN_ROWS, most_elements: SOME_ELEMENTS, seed };
+        Self::of(op, dims, dtype, inputs, rows, &Probed::default())
+    }
+
+    /// Does the same with a few rows: enough to tell this output from that of other inputs.
     pub fn of_few_rows(
         op: &dyn Op,
         dims: &Dims,
@@ -85,7 +101,7 @@ impl Expectation {
         oracle_flop: f64,
         seed: u64,
     ) -> Result<Self, String> {
-        let rows = SampledRows { oracle_flop, least: FEW_ROWS, seed };
+        let rows = SampledRows { oracle_flop, least: FEW_ROWS, most_elements: FEW_ELEMENTS, seed };
         Self::of(op, dims, dtype, inputs, rows, &Probed::default())
     }
 
@@ -99,7 +115,7 @@ impl Expectation {
         seed: u64,
         probed: &Probed,
     ) -> Result<Self, String> {
-        let rows = SampledRows { oracle_flop, least: MIN_ROWS, seed };
+        let rows = SampledRows { oracle_flop, least: MIN_ROWS, most_elements: usize::MAX, seed };
         Ok(Self { own_scale: true, ..Self::of(op, dims, dtype, inputs, rows, probed)? })
     }
 
@@ -108,7 +124,7 @@ impl Expectation {
         dims: &Dims,
         dtype: Dtype,
         inputs: &[Vec<f32>],
-        SampledRows { oracle_flop, least, seed }: SampledRows,
+        SampledRows { oracle_flop, least, most_elements, seed }: SampledRows,
         probed: &Probed,
     ) -> Result<Self, String> {
         let outputs = Outputs::of(op, dims, dtype);
@@ -116,6 +132,7 @@ impl Expectation {
         for output in outputs.iter() {
             let count = output.rows.len();
             let affordable = (count as f64 * oracle_flop / op.oracle_flop(dims)) as usize;
+            let affordable = affordable.min(most_elements / output.row_len.max(1));
             // The same seed, because outputs with as many rows often share the work for each.
             let chosen = choose_rows(count, affordable.max(least), &mut SmallRng::seed_from_u64(seed));
             rows.extend(chosen.into_iter().map(|row| output.rows.start + row));

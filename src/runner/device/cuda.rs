@@ -157,6 +157,10 @@ impl Device for CudaDevice {
         self.copy_within(from, to)
     }
 
+    fn copy_turned(&mut self, from: Buffer, to: Buffer, turn: usize) -> Result<(), Fault> {
+        self.copy_turned_within(from, to, turn)
+    }
+
     fn fill(&mut self, buffer: Buffer, byte: u8) -> Result<(), Fault> {
         let place = self.place(buffer)?;
         if place.bytes == 0 { Ok(()) } else { self.set(place.address, place.bytes, byte) }

@@ -162,6 +162,13 @@ pub trait Device {
         self.write(to, &bytes)
     }
 
+    /// Does the same, but the first `turn` bytes of `from` come to the end.
+    fn copy_turned(&mut self, from: Buffer, to: Buffer, turn: usize) -> Result<(), Fault> {
+        let mut bytes = self.read(from)?;
+        bytes.rotate_left(turn);
+        self.write(to, &bytes)
+    }
+
     /// Sets every byte of a buffer.
     fn fill(&mut self, buffer: Buffer, byte: u8) -> Result<(), Fault>;
 

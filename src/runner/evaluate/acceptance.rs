@@ -41,7 +41,7 @@ const MOST_PROBED_THREADS: u64 = 1 << 20;
 
 /// The most bytes of tensors for all probes of the case itself. Each probe is drawn, copied, and computed by the oracle. Hidden
 /// shapes are small, and take probes in turn.
-const MAX_PROBED_BYTES: usize = 1 << 30;
+const MAX_PROBED_BYTES: usize = 256 << 20;
 
 /// The number of buffer sets. The output must not depend on the addresses.
 const SETS: u32 = 2;
@@ -226,7 +226,7 @@ impl AcceptanceChecks<'_> {
         let (problem, tolerance) = (self.problem(&case.dims), &self.request.tolerance);
         with_sets(device, &case.name, (Some(&problem), plan), Rotation::offset(SETS), |device, sets| {
             let seed = self.request.input_seed;
-            what(&Setup { case: &case.name, problem, tolerance, module, plan, sets, seed }, device)
+            what(&Setup { case: &case.name, problem, tolerance, module, plan, sets, residents: None, seed }, device)
         })
     }
 }

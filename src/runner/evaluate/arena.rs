@@ -292,7 +292,8 @@ fn get_ready(
     let LoadedModule { module, sets } = loaded;
     let op = ops::of(op, device.info()).map_err(Ended::Machine)?;
     let problem = Problem { op, dims: &case.dims, dtype: *dtype, compute: *compute };
-    let setup = Setup { case: &case.name, problem, tolerance, module: *module, plan, sets, seed: data.seed };
+    let setup =
+        Setup { case: &case.name, problem, tolerance, module: *module, plan, sets, residents: None, seed: data.seed };
     step(&case.name, "check");
     let seen = setup.check_once(device, data)?;
     *module = reload(device, *module, artifact).map_err(|fault| setup.ended(fault))?;
@@ -375,6 +376,7 @@ impl LoadedParticipant {
             module: self.loaded.module,
             plan: &self.plan,
             sets: &self.loaded.sets,
+            residents: None,
             seed: self.shared.data.seed,
         }
     }

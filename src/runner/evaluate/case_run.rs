@@ -161,12 +161,13 @@ impl CaseRun<'_> {
         (step, doing): (&mut Step<'_>, &str),
         what: impl FnOnce(&Setup<'_>, &mut dyn Device) -> Result<T, Ended>,
     ) -> Result<T, Ended> {
-        let CaseRun { request, case, problem, plan, sets, .. } = *self;
+        let CaseRun { request, stock, case, problem, plan, sets, .. } = *self;
         step(case, "load");
         with_module(device, case, &request.artifact, |device, module| {
             step(case, doing);
             let (tolerance, seed) = (&request.tolerance, request.own_seed);
-            what(&Setup { case, problem, tolerance, module, plan, sets, seed }, device)
+            let residents = Some(stock.residents());
+            what(&Setup { case, problem, tolerance, module, plan, sets, residents, seed }, device)
         })
     }
 

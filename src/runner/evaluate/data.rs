@@ -19,6 +19,16 @@ pub struct Data {
     pub expectation: Expectation,
     /// The seed that determines the inputs.
     pub seed: u64,
+    /// What the inputs were turned from. None if they were drawn.
+    pub turned: Option<Turned>,
+}
+
+/// How inputs were made from others.
+pub struct Turned {
+    /// The seed of the others.
+    pub of: u64,
+    /// How many bytes at the beginning of each input came to its end. None for one that was drawn anew.
+    pub turns: Vec<Option<usize>>,
 }
 
 /// Everything that determines the data: equal keys give equal data.
@@ -43,7 +53,16 @@ impl Data {
     /// Draws the inputs of a seed and computes the expected output. The latter is slow, at most `oracle_flop` in
     /// float64. The error is that of an oracle outside of optloop.
     pub fn new(problem: &Problem<'_>, oracle_flop: f64, seed: u64) -> Result<Self, String> {
-        Self::of(problem, &draw(problem, seed), oracle_flop, seed)
+        let (Problem { op, dims, dtype, .. }, values) = (*problem, draw(problem, seed));
+        let expectation = Expectation::new(op, dims, dtype, &values, oracle_flop, seed)?;
+        Ok(Self { inputs: encode(problem, &values), expectation, seed, turned: None })
+    }
+
+    /// Does the same for a screening run, which compares fewer rows of a large output.
+    pub fn for_screening(problem: &Problem<'_>, oracle_flop: f64, seed: u64) -> Result<Self, String> {
+        let (Problem { op, dims, dtype, .. }, values) = (*problem, draw(problem, seed));
+        let expectation = Expectation::of_some_rows(op, dims, dtype, &values, oracle_flop, seed)?;
+        Ok(Self { inputs: encode(problem, &values), expectation, seed, turned: None })
     }
 
     /// Returns the size of the inputs in bytes.
@@ -57,23 +76,19 @@ impl Data {
         let mut rng = SmallRng::seed_from_u64(seed);
         let turn = |(tensor, (name, bytes)): (TensorSpec, &(String, Vec<u8>))| {
             if let Values::Sorted(..) | Values::Given(_) = tensor.values {
-                return (name.clone(), inputs::encode(&inputs::draw(&tensor, seed), tensor.dtype));
+                return ((name.clone(), inputs::encode(&inputs::draw(&tensor, seed), tensor.dtype)), None);
             }
-            let (start, end) = bytes.split_at(rng.random_range(0..tensor.elements()) * tensor.dtype.bytes());
-            (name.clone(), [end, start].concat())
+            let turn = rng.random_range(0..tensor.elements()) * tensor.dtype.bytes();
+            let (start, end) = bytes.split_at(turn);
+            ((name.clone(), [end, start].concat()), Some(turn))
         };
-        let inputs: Inputs = input_tensors(problem).zip(&self.inputs).map(turn).collect();
+        let (inputs, turns): (Inputs, _) = input_tensors(problem).zip(&self.inputs).map(turn).unzip();
+        let turned = Some(Turned { of: self.seed, turns });
         let tensors = input_tensors(problem).zip(&inputs);
         let values: Vec<Vec<f32>> = tensors.map(|(tensor, (_, bytes))| inputs::decode(bytes, tensor.dtype)).collect();
         let Problem { op, dims, dtype, .. } = *problem;
-        Ok(Self { inputs, expectation: Expectation::of_few_rows(op, dims, dtype, &values, oracle_flop, seed)?, seed })
-    }
-
-    /// Computes the expected output for given values.
-    pub fn of(problem: &Problem<'_>, values: &[Vec<f32>], oracle_flop: f64, seed: u64) -> Result<Self, String> {
-        let Problem { op, dims, dtype, .. } = *problem;
-        let expectation = Expectation::new(op, dims, dtype, values, oracle_flop, seed)?;
-        Ok(Self { inputs: encode(problem, values), expectation, seed })
+        let expectation = Expectation::of_few_rows(op, dims, dtype, &values, oracle_flop, seed)?;
+        Ok(Self { inputs, expectation, seed, turned })
     }
 }
 

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use super::data::{Data, input_tensors};
+use super::data::input_tensors;
 use super::scoped::{with_capture, with_module, with_sets};
 use super::sets::{Rotation, Sets};
 use super::setup::Setup;
@@ -29,6 +29,7 @@ use crate::runner::device::{Device, Problem};
 use crate::runner::inputs::{decode, draw, encode, mix};
 use crate::runner::messages::{AcceptanceRequest, PlannedCase};
 use crate::runner::outputs::Outputs;
+use crate::runner::validate::Expectation;
 
 /// The most sets in the warm regime. With so many executions the cost of a replay is negligible.
 const MAX_SETS: usize = 64;
@@ -40,7 +41,7 @@ const L2_SHARE: f64 = 0.5;
 /// The fewest sets in the warm regime, and the most bytes that they may take. With 16 executions, what a replay takes
 /// beside them is 1 us for each. Larger tensors have fewer sets, but their kernels take longer, too.
 const MIN_SETS: usize = 16;
-const MIN_SETS_BYTES: usize = 256 << 20;
+const MIN_SETS_BYTES: usize = 128 << 20;
 
 /// Samples for the median. An additional first one is discarded, because its instructions are cold.
 const SAMPLES: usize = 5;
@@ -87,7 +88,7 @@ pub fn check(
     with_sets(device, &case.name, (Some(&problem), plan), Rotation::apart(count), |device, sets| {
         with_module(device, &case.name, &request.artifact, |device, module| {
             let (tolerance, seed) = (&request.tolerance, request.input_seed);
-            let setup = Setup { case: &case.name, problem, tolerance, module, plan, sets, seed };
+            let setup = Setup { case: &case.name, problem, tolerance, module, plan, sets, residents: None, seed };
             let runner = Runner { setup, regime: case.regime.on(device.info()), count: count as usize, request };
             runner.compare(device, step).map(Some)
         })
@@ -258,15 +259,26 @@ impl Runner<'_> {
         let seed = pool.rng.random();
         let compared = sets.draw(seed);
         let outputs = Outputs::of(problem.op, problem.dims, problem.dtype);
+        let oracle_flop = self.request.measuring.oracle_flop * CHECK_SHARE;
         for (place, cuts) in contents.iter().enumerate() {
-            let output = sets.output(device, problem, place).map_err(|fault| self.setup.ended(fault))?;
-            outputs.scan(&output).map_err(wrong)?;
-            if compared.contains(&place) {
-                let values = pool.values(problem, cuts);
-                let data = Data::of(problem, &values, self.request.measuring.oracle_flop * CHECK_SHARE, seed);
-                let data = data.map_err(Ended::Oracle)?;
-                data.expectation.check(&output, tolerance).map_err(wrong)?;
-            }
+            let expectation = compared.contains(&place).then(|| {
+                let Problem { op, dims, dtype, .. } = *problem;
+                Expectation::new(op, dims, dtype, &pool.values(problem, cuts), oracle_flop, seed)
+            });
+            let expectation = expectation.transpose().map_err(Ended::Oracle)?;
+            // Of an output that is not compared, nothing is read if the device finds that it is finite.
+            let parts = expectation.as_ref().map_or(Some(Vec::new()), Expectation::compared_parts);
+            let read = parts.map(|parts| sets.output_parts(device, problem, place, &parts));
+            let read = read.transpose().map_err(|fault| self.setup.ended(fault))?.flatten();
+            let checked = match read {
+                Some(parts) => expectation.map(|expectation| expectation.check_parts(&parts, tolerance)),
+                None => {
+                    let output = sets.output(device, problem, place).map_err(|fault| self.setup.ended(fault))?;
+                    outputs.scan(&output).map_err(wrong)?;
+                    expectation.map(|expectation| expectation.check(&output, tolerance))
+                }
+            };
+            checked.transpose().map_err(wrong)?;
         }
         Ok(())
     }

@@ -183,7 +183,7 @@ impl Sets {
     }
 
     /// Returns the buffer that holds what was uploaded for an input.
-    fn uploaded(&self, place: usize, name: &str) -> Buffer {
+    pub fn uploaded(&self, place: usize, name: &str) -> Buffer {
         let buffer = self.sets[place][name];
         self.restores[place].iter().find(|restore| restore.to == buffer).map_or(buffer, |restore| restore.from)
     }
@@ -198,16 +198,28 @@ impl Sets {
     ///
     /// A tensor that is updated in place has these values once outputs are poisoned.
     pub fn upload_to(&self, device: &mut dyn Device, places: &[usize], inputs: &Inputs) -> Result<(), Fault> {
+        for (name, bytes) in inputs {
+            self.write_with(device, places, name, |device, to| device.write(to, bytes))?;
+        }
+        Ok(())
+    }
+
+    /// Has a function write an input to the first of the sets at `places`, and copies it to the others; see
+    /// [`Sets::upload_to`].
+    pub fn write_with(
+        &self,
+        device: &mut dyn Device,
+        places: &[usize],
+        name: &str,
+        write: impl FnOnce(&mut dyn Device, Buffer) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
         let all = self.places();
         let places = if self.shares_inputs { &all } else { places };
         let Some((first, others)) = places.split_first() else { return Ok(()) };
-        for (name, bytes) in inputs {
-            self.write(device, *first, name, bytes)?;
-            let from = self.uploaded(*first, name);
-            let others = others.iter().map(|other| self.uploaded(*other, name)).filter(|to| *to != from);
-            others.into_iter().try_for_each(|to| device.copy(from, to))?;
-        }
-        Ok(())
+        let from = self.uploaded(*first, name);
+        write(device, from)?;
+        let others = others.iter().map(|other| self.uploaded(*other, name)).filter(|to| *to != from);
+        others.into_iter().try_for_each(|to| device.copy(from, to))
     }
 
     /// Uploads an input to one set. If it is updated in place, it has these values once outputs are poisoned.

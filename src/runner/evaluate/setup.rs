@@ -1,6 +1,7 @@
 //! A variant on a case, with everything it needs on the device, and the checks of its outputs.
 
 use super::data::{Data, Inputs};
+use super::resident::Residents;
 use super::sets::{Sets, Uploaded};
 use super::{Ended, ended, replays};
 use crate::domain::check::Check;
@@ -28,6 +29,8 @@ pub struct Setup<'a> {
     pub plan: &'a LaunchPlan,
     /// The buffers.
     pub sets: &'a Sets,
+    /// The inputs that stay on the device. None where each check has its own.
+    pub residents: Option<&'a Residents>,
     /// Seed that, with a check's data, determines which sets the check inspects. Other variants may share the data.
     pub seed: u64,
 }
@@ -55,6 +58,16 @@ impl<'a> Setup<'a> {
         self.reset(device).map(|()| uploaded)
     }
 
+    /// Uploads data to the sets at `places`, or copies it there on the device.
+    fn upload(&self, device: &mut dyn Device, places: &[usize], data: &Data) -> Result<Uploaded, Ended> {
+        let uploaded = match self.residents {
+            Some(residents) => residents.upload(device, self.sets, places, data),
+            None => self.sets.upload_to(device, places, &data.inputs),
+        };
+        let uploaded = uploaded.and_then(|()| self.sets.uploaded_inputs(device, &data.inputs, places[0]));
+        uploaded.map_err(|fault| self.ended(fault))
+    }
+
     /// Resets the workspaces and poisons the outputs, so that an execution cannot use the results of an earlier one.
     pub fn reset(&self, device: &mut dyn Device) -> Result<(), Ended> {
         let reset = self.sets.reset(device, self.plan);
@@ -68,7 +81,9 @@ impl<'a> Setup<'a> {
 
     /// Uploads inputs, executes the plan once on one set, and checks its output, the inputs and the guard regions.
     pub fn check_once(&self, device: &mut dyn Device, data: &Data) -> Result<VerifiedOutput, Ended> {
-        let (uploaded, place) = (self.fill(device, &data.inputs)?, self.places(data.seed, "once")[0]);
+        let places = self.sets.places();
+        let (uploaded, place) = (self.upload(device, &places, data)?, self.places(data.seed, "once")[0]);
+        self.reset(device)?;
         self.launch(device, place)?;
         let checked = self.checked_output(device, place, data)?;
         let correctness = checked.map_err(|Refusal { check, message }| self.wrong(check, message))?;
@@ -209,9 +224,7 @@ impl<'a> Setup<'a> {
         data: &Data,
     ) -> Result<(), Ended> {
         let places = self.held_out_places(data);
-        let uploaded = self.sets.upload_to(device, &places, &data.inputs);
-        let uploaded = uploaded.and_then(|()| self.sets.uploaded_inputs(device, &data.inputs, places[0]));
-        let uploaded = uploaded.map_err(|fault| self.ended(fault))?;
+        let uploaded = self.upload(device, &places, data)?;
         let mut replayed = Vec::new();
         if let Some(prepared) = prepared {
             self.poison_outputs(device)?;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::Ended;
 use super::data::{Data, DataKey};
 use super::drawing::Ahead;
+use super::resident::Residents;
 use crate::runner::device::Problem;
 use crate::runner::memory;
 
@@ -32,6 +33,8 @@ pub struct Stock {
     /// Held-out inputs. Any will do for a problem, so that their keys have no seed. They have a thread of their own, because
     /// each evaluation needs some, and the data above takes several times as long.
     held_out: Ahead,
+    /// The inputs on the device.
+    residents: Residents,
     most_bytes: usize,
 }
 
@@ -44,7 +47,13 @@ impl Default for Stock {
 impl Stock {
     /// Makes a stock that holds at most `most_bytes` of inputs.
     fn of(most_bytes: usize) -> Self {
-        Self { kept: RefCell::default(), later: Ahead::start(1), held_out: Ahead::start(HELD_OUT_AHEAD), most_bytes }
+        let (kept, residents) = (RefCell::default(), Residents::default());
+        Self { kept, later: Ahead::start(1), held_out: Ahead::start(HELD_OUT_AHEAD), residents, most_bytes }
+    }
+
+    /// Returns the inputs that stay on the device.
+    pub fn residents(&self) -> &Residents {
+        &self.residents
     }
 
     /// Returns the data of a source, and draws it if it is neither kept nor drawn ahead. The least recently used data
@@ -61,7 +70,7 @@ impl Stock {
             None => {
                 // Room is made first, to reuse the freed memory.
                 self.make_room(problem.bytes());
-                let drawn = self.later.take(&source).unwrap_or_else(|| Data::new(problem, oracle_flop, seed));
+                let drawn = self.later.take(&source).unwrap_or_else(|| Data::for_screening(problem, oracle_flop, seed));
                 Arc::new(drawn.map_err(Ended::Oracle)?)
             }
         };
@@ -75,7 +84,7 @@ impl Stock {
     pub fn draw_ahead(&self, problem: &Problem<'_>, oracle_flop: f64, seed: u64) {
         let source = DataKey::of(problem, oracle_flop, seed);
         if !self.kept.borrow().iter().any(|(other, _)| *other == source) {
-            let draw = move |problem: &Problem<'_>| Data::new(problem, oracle_flop, seed);
+            let draw = move |problem: &Problem<'_>| Data::for_screening(problem, oracle_flop, seed);
             self.later.begin((source, 1), problem, self.most_bytes / AHEAD_SHARE, draw);
         }
     }

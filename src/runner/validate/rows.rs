@@ -10,6 +10,13 @@ pub(super) const MIN_ROWS: usize = 64;
 /// terms takes 0.13 GFLOP in float64.
 pub(super) const FEW_ROWS: usize = 8;
 
+/// The most elements to compare there, unless the fewest rows have more.
+pub(super) const FEW_ELEMENTS: usize = 1 << 13;
+
+/// The most elements to compare in a screening run, unless the fewest rows have more: a thousand rows of 64. Reading and comparing
+/// ten million of them took longer than timing a kernel of 50 us (H200, 2026-11-29, `attention-fp16-models`).
+pub(super) const SOME_ELEMENTS: usize = 1 << 16;
+
 /// Chooses `wanted` of `count` rows at random in rising order, always with the first and the last.
 pub(super) fn choose_rows(count: usize, wanted: usize, rng: &mut impl Rng) -> Vec<usize> {
     if wanted >= count {

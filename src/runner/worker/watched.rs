@@ -121,6 +121,10 @@ impl Device for WatchedDevice {
         self.resume_step().copy(from, to)
     }
 
+    fn copy_turned(&mut self, from: Buffer, to: Buffer, turn: usize) -> Result<(), Fault> {
+        self.resume_step().copy_turned(from, to, turn)
+    }
+
     fn fill(&mut self, buffer: Buffer, byte: u8) -> Result<(), Fault> {
         self.resume_step().fill(buffer, byte)
     }

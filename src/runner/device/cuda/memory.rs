@@ -93,14 +93,28 @@ impl CudaDevice {
     }
 
     pub(super) fn copy_within(&mut self, from: Buffer, to: Buffer) -> Result<(), Fault> {
+        self.copy_turned_within(from, to, 0)
+    }
+
+    /// Copies a buffer to another. The first `turn` bytes come to the end.
+    pub(super) fn copy_turned_within(&mut self, from: Buffer, to: Buffer, turn: usize) -> Result<(), Fault> {
         let (from, to) = (self.place(from)?, self.place(to)?);
-        if from.bytes != to.bytes {
-            return Err(Fault::Broken(format!("{} bytes copied to a buffer of {}", from.bytes, to.bytes)));
+        if from.bytes != to.bytes || turn > from.bytes {
+            let (size, most) = (from.bytes, to.bytes);
+            return Err(Fault::Broken(format!("{size} bytes, turned by {turn}, copied to a buffer of {most}")));
         }
         self.pending = true;
-        // SAFETY: both buffers have exactly this many bytes. Neither is freed before the stream is synchronised.
-        unsafe { result::memcpy_dtod_async(to.address, from.address, from.bytes, self.stream) }
-            .map_err(|error| fault(&error))
+        let rest = from.bytes - turn;
+        // SAFETY: both buffers have exactly `turn + rest` bytes. Neither is freed before the stream is synchronised.
+        let copied = unsafe {
+            result::memcpy_dtod_async(to.address, from.address + turn as u64, rest, self.stream).and_then(|()| {
+                match turn {
+                    0 => Ok(()),
+                    _ => result::memcpy_dtod_async(to.address + rest as u64, from.address, turn, self.stream),
+                }
+            })
+        };
+        copied.map_err(|error| fault(&error))
     }
 
     pub(super) fn download(&mut self, buffer: Buffer) -> Result<Vec<u8>, Fault> {
@@ -111,16 +125,43 @@ impl CudaDevice {
     pub(super) fn download_parts(&mut self, buffer: Buffer, parts: &[Range<usize>]) -> Result<Vec<u8>, Fault> {
         let place = self.place(buffer)?;
         let mut bytes = Vec::with_capacity(parts.iter().map(ExactSizeIterator::len).sum());
+        let mut in_window = 0;
         for part in parts {
             if part.end > place.bytes {
                 return Err(Fault::Broken(format!("{} bytes read from a buffer of {}", part.end, place.bytes)));
             }
-            self.scan(place.address + part.start as u64, part.len(), |_, window| {
-                bytes.extend_from_slice(window);
-                true
-            })?;
+            for start in part.clone().step_by(WINDOW_BYTES) {
+                let size = WINDOW_BYTES.min(part.end - start);
+                if in_window + size > WINDOW_BYTES {
+                    bytes.extend_from_slice(self.finished_window(in_window)?);
+                    in_window = 0;
+                }
+                self.copy_to_window(in_window, place.address + start as u64, size)?;
+                in_window += size;
+            }
         }
+        bytes.extend_from_slice(self.finished_window(in_window)?);
         Ok(bytes)
+    }
+
+    /// Enqueues a copy of device memory to the window, `offset` bytes from its beginning.
+    fn copy_to_window(&mut self, offset: usize, address: sys::CUdeviceptr, size: usize) -> Result<(), Fault> {
+        if offset + size > WINDOW_BYTES {
+            return Err(Fault::Broken(format!("{size} bytes read to a window with {offset} bytes of {WINDOW_BYTES}")));
+        }
+        // SAFETY: the window has this many bytes. They were written by the driver or are about to be, and nothing else uses
+        // them.
+        let window = unsafe { slice::from_raw_parts_mut(self.window.0.add(offset), size) };
+        self.pending = true;
+        // SAFETY: both sides have `size` bytes, and the stream is synchronised before the window is read.
+        unsafe { result::memcpy_dtoh_async(window, address, self.stream) }.map_err(|error| fault(&error))
+    }
+
+    /// Waits for the copies to the window and returns its first bytes.
+    fn finished_window(&mut self, size: usize) -> Result<&[u8], Fault> {
+        self.synchronize()?;
+        // SAFETY: the window has so many bytes, which the driver has written.
+        Ok(unsafe { slice::from_raw_parts(self.window.0, size.min(WINDOW_BYTES)) })
     }
 
     /// Returns of each buffer whether both guard regions are unchanged, and restores them.
@@ -157,14 +198,8 @@ impl CudaDevice {
     ) -> Result<bool, Fault> {
         for offset in (0..bytes).step_by(WINDOW_BYTES) {
             let size = WINDOW_BYTES.min(bytes - offset);
-            // SAFETY: the window has at least `size` bytes. They were written by the driver or are about to be, and
-            // nothing else uses them.
-            let window = unsafe { slice::from_raw_parts_mut(self.window.0, size) };
-            // SAFETY: both sides have `size` bytes, and the stream is synchronised before the window is read.
-            unsafe { result::memcpy_dtoh_async(window, address + offset as u64, self.stream) }
-                .map_err(|error| fault(&error))?;
-            self.synchronize()?;
-            if !visit(offset, window) {
+            self.copy_to_window(0, address + offset as u64, size)?;
+            if !visit(offset, self.finished_window(size)?) {
                 return Ok(false);
             }
         }
