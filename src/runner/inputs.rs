@@ -81,19 +81,18 @@ pub fn round(values: &mut [f32], dtype: Dtype) {
     }
 }
 
-/// Changes every value by the fraction `part` of itself, up or down at random.
-pub fn moved(values: &[f32], part: f32, seed: u64) -> Vec<f32> {
-    let mut moved = values.to_vec();
-    moved.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, values)| {
+/// Fills `moved` with the values, each changed by the fraction `part` of itself, up or down at random.
+pub fn move_into(moved: &mut [f32], values: &[f32], part: f32, seed: u64) {
+    let chunks = moved.par_chunks_mut(CHUNK).zip(values.par_chunks(CHUNK)).enumerate();
+    chunks.for_each(|(chunk, (moved, values))| {
         let mut rng = SmallRng::seed_from_u64(seed.wrapping_add(chunk as u64));
-        for values in values.chunks_mut(64) {
+        for (moved, values) in moved.chunks_mut(64).zip(values.chunks(64)) {
             let ups: u64 = rng.random();
-            for (bit, value) in values.iter_mut().enumerate() {
-                *value *= if ups >> bit & 1 == 1 { 1.0 + part } else { 1.0 - part };
+            for (bit, (moved, value)) in moved.iter_mut().zip(values).enumerate() {
+                *moved = value * if ups >> bit & 1 == 1 { 1.0 + part } else { 1.0 - part };
             }
         }
     });
-    moved
 }
 
 /// Mixes strings into a seed, so that every check of a session gets its own inputs.

@@ -5,7 +5,7 @@ use super::deviation::RowError;
 use crate::domain::compute::Compute;
 use crate::domain::op::{Dims, Dtype, Op, Values};
 use crate::domain::workload::Tolerance;
-use crate::runner::inputs::{mix, moved};
+use crate::runner::inputs::{mix, move_into};
 
 /// Number of random directions in which the inputs are moved to see how far an output row moves. In some directions a
 /// row may happen not to move.
@@ -48,21 +48,17 @@ impl Expectation {
             })
             .collect();
         let is_truncated = compute == Compute::Tf32;
+        // An index that is a little larger is another index. The others are filled for each direction, in the same memory.
+        let fixed_or_empty = |(values, rounding): (&Vec<f32>, &Option<f32>)| match rounding {
+            None => values.clone(),
+            Some(_) => vec![0.0; values.len()],
+        };
+        let mut moved: Vec<Vec<f32>> = inputs.iter().zip(&of_inputs).map(fixed_or_empty).collect();
         for direction in 0..DIRECTIONS + usize::from(is_truncated) {
-            let moved: Vec<Vec<f32>> = inputs
-                .iter()
-                .enumerate()
-                .zip(&of_inputs)
-                .map(|((tensor, values), rounding)| match rounding {
-                    // An index that is a little larger is another index.
-                    None => values.clone(),
-                    // The last direction.
-                    Some(_) if direction == DIRECTIONS => values.iter().map(|x| truncated_to_tf32(*x)).collect(),
-                    Some(rounding) => {
-                        moved(values, *rounding, mix(seed, &["move", &direction.to_string(), &tensor.to_string()]))
-                    }
-                })
-                .collect();
+            for (tensor, ((moved, values), rounding)) in moved.iter_mut().zip(inputs).zip(&of_inputs).enumerate() {
+                let seed = mix(seed, &["move", &direction.to_string(), &tensor.to_string()]);
+                move_tensor(moved, values, *rounding, direction, seed);
+            }
             let other = op.oracle(dims, &moved, &rows)?;
             let mut other = &other[..];
             for (allowance, oracle) in allowances.iter_mut().zip(&oracle) {
@@ -94,6 +90,17 @@ impl Expectation {
         let is_within = |it: RowError| it.squared_error <= most * it.squared_scale;
         let errors = self.row_errors(output).into_iter().enumerate();
         errors.filter_map(|(at, error)| (!is_within(error)).then_some(at)).collect()
+    }
+}
+
+/// Moves a tensor in a direction. The last one truncates to TF32.
+fn move_tensor(moved: &mut [f32], values: &[f32], rounding: Option<f32>, direction: usize, seed: u64) {
+    match rounding {
+        None => {}
+        Some(_) if direction == DIRECTIONS => {
+            moved.iter_mut().zip(values).for_each(|(moved, x)| *moved = truncated_to_tf32(*x));
+        }
+        Some(rounding) => move_into(moved, values, rounding, seed),
     }
 }
 
