@@ -144,6 +144,11 @@ impl Comparison {
         self.participants.first()
     }
 
+    /// Tells whether a participant has a role.
+    pub fn has(&self, role: Role) -> bool {
+        self.participants.iter().any(|participant| participant.role == role)
+    }
+
     /// Returns the first participant in a role, with its time over the challenger's.
     pub fn against(&self, role: Role) -> Option<(&Participant, Ratio)> {
         let other = self.participants.iter().find(|participant| participant.role == role)?;

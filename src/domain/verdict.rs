@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::comparison::{Comparison, Role};
+use super::comparison::{Comparison, Participant, Role};
 use super::evaluation::{Evaluation, Outcome};
 use super::ids::CaseName;
 use super::incumbent::Incumbents;
@@ -86,6 +86,9 @@ impl Policy {
     }
 }
 
+/// How many times as long as a challenger an incumbent takes that is not timed beside it.
+const FAR_BEHIND: f64 = 5.0;
+
 /// A verdict with the figures behind it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
@@ -122,7 +125,7 @@ pub fn judge(incumbents: &Incumbents, evaluation: &Evaluation, policy: &Policy) 
             let (verdict, speedup) = match (&measurement.comparison, incumbent) {
                 (Some(comparison), _) if comparison.below_floor() => (Verdict::Rejected, None),
                 (_, None) => (Verdict::Start, None),
-                (Some(comparison), Some(_)) => of_comparison(comparison, policy),
+                (Some(comparison), Some(incumbent)) => of_comparison(comparison, incumbent.median_ns, policy),
                 (None, Some(incumbent)) => {
                     let speedup = incumbent.median_ns / timing.median_ns;
                     (of_times(incumbent, timing, measurement.confirmation.is_some(), policy), Some(speedup))
@@ -135,16 +138,28 @@ pub fn judge(incumbents: &Incumbents, evaluation: &Evaluation, policy: &Policy) 
 
 /// Decides whether a near tie that has challenged the incumbent in a final takes its place. Being faster beyond the
 /// noise is enough: both will be committed in any case, so no speed-up is too small.
-pub fn judge_final(comparison: &Comparison, policy: &Policy) -> Verdict {
+pub fn judge_final(comparison: &Comparison, incumbent_ns: f64, policy: &Policy) -> Verdict {
     match comparison.below_floor() {
         true => Verdict::Rejected,
-        false => of_comparison(comparison, &Policy { min_speedup: 1.0, ..*policy }).0,
+        false => of_comparison(comparison, incumbent_ns, &Policy { min_speedup: 1.0, ..*policy }).0,
     }
 }
 
-/// Decides by the ratio over the incumbent. A comparison that ended early has no ratio and decides nothing.
-fn of_comparison(comparison: &Comparison, policy: &Policy) -> (Verdict, Option<f64>) {
-    let Some((incumbent, ratio)) = comparison.against(Role::Incumbent) else { return (Verdict::Tied, None) };
+/// Tells whether an incumbent takes so much longer than a challenger that a comparison need not time it. It would take as long as
+/// a thousand launches of the challenger, and no noise is that large.
+pub fn is_far_behind(incumbent_ns: f64, challenger_ns: f64) -> bool {
+    incumbent_ns > FAR_BEHIND * challenger_ns
+}
+
+/// Decides by the ratio over the incumbent. A comparison that ended early has no ratio and decides nothing. One without an
+/// incumbent that is far behind decides by the time that the incumbent had before.
+fn of_comparison(comparison: &Comparison, incumbent_ns: f64, policy: &Policy) -> (Verdict, Option<f64>) {
+    let Some((incumbent, ratio)) = comparison.against(Role::Incumbent) else {
+        let challenger = comparison.challenger().filter(|_| !comparison.has(Role::Incumbent));
+        let far = challenger.filter(|challenger| is_far_behind(incumbent_ns, challenger.timing.interval_ns.hi));
+        let improved = |challenger: &Participant| (Verdict::Improved, Some(incumbent_ns / challenger.timing.median_ns));
+        return far.map_or((Verdict::Tied, None), improved);
+    };
     let wins = comparison.beats(incumbent) && policy.is_large_enough(ratio.estimate);
     let loses = comparison.loses_to(incumbent) && policy.is_large_enough(ratio.estimate.recip());
     (from_wins_and_loses(wins, loses), Some(ratio.estimate))
@@ -274,12 +289,21 @@ mod tests {
         let judged = |challenger_ns: f64, noise: f64, floor_ns: Option<f64>| {
             let mut comparison = in_comparison(challenger_ns, 1000.0, noise).measurements[0].comparison.take().unwrap();
             comparison.floor_ns = floor_ns;
-            judge_final(&comparison, &POLICY)
+            judge_final(&comparison, 1000.0, &POLICY)
         };
         assert_eq!(judged(995.0, 0.0, None), Verdict::Improved, "too little for a commit, enough to be the better one");
         assert_eq!(judged(995.0, 0.02, None), Verdict::Tied);
         assert_eq!(judged(1005.0, 0.0, None), Verdict::Regressed);
         assert_eq!(judged(995.0, 0.0, Some(1100.0)), Verdict::Rejected);
+    }
+
+    #[test]
+    fn an_incumbent_that_is_far_behind_need_not_be_in_the_comparison() {
+        let mut evaluation = in_comparison(100.0, 1000.0, 0.0);
+        let participants = &mut evaluation.measurements[0].comparison.as_mut().unwrap().participants;
+        participants.retain(|participant| participant.role != Role::Incumbent);
+        assert_eq!(verdict(Some(1000.0), &evaluation), Verdict::Improved);
+        assert_eq!(verdict(Some(499.0), &evaluation), Verdict::Tied, "that near, it has to be");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::domain::proposal::KnownWinner;
 use crate::domain::record::{Baseline, BaselineKind, Final};
 use crate::domain::timing::Timing;
 use crate::domain::variant::{Params, VariantHash};
+use crate::domain::verdict::is_far_behind;
 
 /// The most variants that a final settles between. Each costs the time of a confirmation.
 pub(super) const MAX_NEAR_TIES: usize = 4;
@@ -39,6 +40,11 @@ pub(super) struct Candidate {
 impl Candidate {
     pub fn screened_ns(&self) -> Option<f64> {
         self.measurement.screening.as_ref().map(|timing| timing.median_ns)
+    }
+
+    /// Tells whether another candidate takes so much longer that a comparison need not time it.
+    pub fn is_far_ahead_of(&self, other: &Self) -> bool {
+        self.screened_ns().zip(other.screened_ns()).is_some_and(|(own, other)| is_far_behind(other, own))
     }
 
     /// Returns whether a comparison has confirmed its time.

@@ -280,8 +280,10 @@ impl Evaluator {
         disqualified: &mut Vec<Disqualified>,
     ) -> Result<Option<Comparison>, Setback> {
         let Some(incumbent) = incumbent else { return Ok(None) };
-        let incumbent = shelf.candidate_kernel(state.setup(), incumbent.clone()).await?;
-        let others = vec![(Role::Incumbent, incumbent)];
+        let mut others = Vec::new();
+        if !challenger.candidate.is_far_ahead_of(incumbent) {
+            others.push((Role::Incumbent, shelf.candidate_kernel(state.setup(), incumbent.clone()).await?));
+        }
         self.compare(state, shelf, challenger, others, false, disqualified).await.map(Some)
     }
 }

@@ -104,10 +104,13 @@ impl Session<'_> {
     /// Compares a candidate with the incumbent.
     async fn compare_again(&mut self, incumbent: &CandidateKernel, candidate: Candidate) -> anyhow::Result<Again> {
         let challenger = self.shelf.candidate_kernel(self.state.setup(), candidate).await?;
-        let others = [incumbent.candidate.clone()];
+        let incumbent = &incumbent.candidate;
+        let is_far = challenger.candidate.is_far_ahead_of(incumbent);
+        let others = if is_far { Vec::new() } else { vec![incumbent.clone()] };
         match self.compare_with(&challenger, Role::Incumbent, &others, false).await {
             Ok(comparison) => {
-                let verdict = judge_final(&comparison, self.state.setup().policy());
+                let incumbent_ns = incumbent.screened_ns().unwrap_or(f64::NAN);
+                let verdict = judge_final(&comparison, incumbent_ns, self.state.setup().policy());
                 Ok(if verdict == Verdict::Improved { Again::Won(Box::new(comparison)) } else { Again::Lost })
             }
             Err(Setback::Variant(outcome)) => {
@@ -133,9 +136,9 @@ impl Session<'_> {
         for other in others {
             entered.push((role, self.shelf.candidate_kernel(self.state.setup(), other.clone()).await?));
         }
-        let mut disqualified = Vec::new();
+        let (mut disqualified, energy) = (Vec::new(), self.state.finals_measure_energy());
         let (state, shelf) = (&self.state, &mut self.shelf);
-        let compared = self.evaluator.compare(state, shelf, challenger, entered, true, &mut disqualified).await;
+        let compared = self.evaluator.compare(state, shelf, challenger, entered, energy, &mut disqualified).await;
         self.disqualify(&disqualified).await?;
         compared
     }
