@@ -12,6 +12,7 @@ mod baselines;
 mod beaten;
 mod calls;
 mod case_state;
+mod checks_ahead;
 mod clock;
 mod commits;
 mod comparison;
@@ -80,6 +81,7 @@ use crate::runner::worker::Worker;
 use crate::store::{NewSession, Past, Store};
 
 use baseline_start::BaselineStart;
+use checks_ahead::ChecksAhead;
 use clock::Clock;
 use commits::Committer;
 use deadline::Deadline;
@@ -160,6 +162,7 @@ struct Session<'a> {
     evaluator: Evaluator,
     shelf: Shelf,
     explanations: Explanations,
+    checks_ahead: ChecksAhead,
     /// How often a test of a cause was looked for.
     cause_tests: u64,
     models: Models,
@@ -300,6 +303,7 @@ impl<'a> Session<'a> {
             evaluator: Evaluator::new(worker, parts.sanitizer, parts.monitor, store.clone(), first_looks),
             shelf: Shelf::new(compiler, store.clone()),
             explanations: Explanations::new(parts.explainer),
+            checks_ahead: ChecksAhead::default(),
             cause_tests: 0,
             models: Models::new(parts.models),
             committer: Committer::new(parts.target),
@@ -370,6 +374,7 @@ impl<'a> Session<'a> {
         let mut phase = Phase::Search;
         loop {
             self.learn_why().await?;
+            self.check_ahead().await?;
             self.take_answers().await?;
             match next_action(&self.state, &phase, &self.moment()) {
                 Action::Propose => self.propose()?,

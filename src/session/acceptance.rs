@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use super::evaluator::{Evaluator, Setback, SharedSanitizer};
 use super::failed_checks::FailedCheck;
+use super::setup::SessionSetup;
 use super::shelf::{CandidateKernel, Kernel};
 use super::state::SessionState;
 use crate::domain::evaluation::Evaluation;
@@ -86,7 +87,7 @@ impl Evaluator {
         state: &SessionState,
         challenger: &CandidateKernel,
     ) -> Result<(), Setback> {
-        match sanitize(sanitizer, state, &challenger.kernel, &challenger.request.case).await? {
+        match sanitize(sanitizer, state.setup(), &challenger.kernel, &challenger.request.case).await? {
             Sanitized::Passed { .. } => Ok(()),
             Sanitized::Skipped(reason) => {
                 let iteration = challenger.candidate.iteration;
@@ -115,7 +116,7 @@ impl Evaluator {
         if let Some(case) = case {
             self.explained.insert(kernel.variant.family.clone());
             let begun = Instant::now();
-            let sanitized = sanitize(self.sanitizer.clone(), state, kernel, case).await;
+            let sanitized = sanitize(self.sanitizer.clone(), state.setup(), kernel, case).await;
             self.steps.sanitizer_s += begun.elapsed().as_secs_f64();
             if sanitized?.is_right_on(case) {
                 evaluation.outcome = evaluation.outcome.clone().of_machine_code();
@@ -126,16 +127,16 @@ impl Evaluator {
 }
 
 /// Checks a kernel of a real GPU on a virtual one.
-async fn sanitize(
+pub(super) async fn sanitize(
     sanitizer: Option<SharedSanitizer>,
-    state: &SessionState,
+    setup: &SessionSetup,
     kernel: &Kernel,
     case: &Case,
 ) -> anyhow::Result<Sanitized> {
     let Some(sanitizer) = sanitizer else {
         return Ok(Sanitized::Skipped("the session has no sanitizer".to_owned()));
     };
-    let (setup, Variant { family, params, hash, .. }) = (state.setup(), &kernel.variant);
+    let Variant { family, params, hash, .. } = &kernel.variant;
     let (family, artifact, workload) = (setup.family(family)?, &kernel.artifact, &setup.workload);
     let subject = Subject { family, params, hash, artifact, workload, case };
     let seed = inputs::mix(setup.options.seed, &["sanitize", hash.short()]);
