@@ -9,12 +9,11 @@ use std::time::Duration;
 
 use super::case_state::{BestCandidate, CaseState};
 use super::evidence::OnCase;
-use super::finals::Need;
+use super::finals::{CONFIRMATIONS_SHARE, Need};
 use super::meter::{Reserve, Time};
 use super::paths::PathStepDue;
 use super::questions::{QuestionDue, is_turn, question_due};
 use super::scaling::ExperimentDue;
-use super::setup::SessionSetup;
 use super::state::SessionState;
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::record::{BaselineKind, Status};
@@ -24,14 +23,6 @@ use crate::domain::variant::VariantHash;
 /// Iterations without a faster variant before the fastest is confirmed, over the number compiled ahead. The first half
 /// was proposed before it was found. The second half follows from it.
 const SETTLED: u64 = 2;
-
-/// The largest share of the time so far that confirmations take while the search goes on, where one for each case would take more
-/// of the budget. With large tensors, one takes as long as hundreds of screening runs, and the search finds a faster variant
-/// meanwhile.
-const CONFIRMATIONS_SHARE: f64 = 0.15;
-
-/// The largest share of the budget that is kept for confirmations beside the finals, which confirm as well.
-const CONFIRMED_LAST_SHARE: f64 = 0.1;
 
 /// The most suggestions without prospects for one evaluation, where the order of evaluations is that of the proposals, or
 /// where they are not drawn meanwhile.
@@ -397,17 +388,10 @@ fn due_confirmation(state: &SessionState, moment: &Moment, closing_time: Duratio
     })
 }
 
-/// Tells whether one confirmation for each case would take more than the share of the budget that confirmations have.
-pub(super) fn confirmations_are_dear(state: &SessionState) -> bool {
-    let SessionSetup { workload, options, .. } = state.setup();
-    let once = state.meter().confirmation_time().saturating_mul(workload.cases.len() as u32);
-    once > options.budget.wall.mul_f64(CONFIRMATIONS_SHARE)
-}
-
 /// Tells whether confirmations that are dear have had their share of the time so far.
 fn is_share_used(state: &SessionState, time: &Time) -> bool {
     let meter = state.meter();
-    confirmations_are_dear(state) && meter.confirmed() > meter.elapsed(time).mul_f64(CONFIRMATIONS_SHARE)
+    state.confirmations_are_dear() && meter.confirmed() > meter.elapsed(time).mul_f64(CONFIRMATIONS_SHARE)
 }
 
 /// Tells whether the candidate of a case is ahead of the fastest backend of the baseline program, and the incumbent is not.
@@ -420,13 +404,14 @@ fn takes_the_lead(state: &SessionState, case: &CaseName) -> Option<bool> {
     Some(candidate_ns < least_ns && incumbent_ns >= program.timing.median_ns)
 }
 
-/// Returns whether the rest of the budget is needed to confirm the candidates.
+/// Returns whether the rest of the budget is needed to confirm the candidates. Where confirmations are dear, only the finals
+/// confirm them: they take the same checks, and a comparison that counts.
 fn is_pressed(state: &SessionState, time: &Time, closing_time: Duration) -> bool {
     let candidates: Vec<&VariantHash> =
         state.cases().filter_map(|(_, case)| Some(&case.best_candidate.as_ref()?.hash)).collect();
     let budget = &state.setup().options.budget;
     let all = state.meter().confirmation_time().saturating_mul(candidates.len() as u32);
-    let needed = all.min(budget.wall.mul_f64(CONFIRMED_LAST_SHARE));
+    let needed = if state.confirmations_are_dear() { Duration::ZERO } else { all };
     let variants = candidates.iter().collect::<HashSet<_>>().len() as u64;
     let device_time = needed.saturating_add(state.finals_device_time());
     let reserve = Reserve { time: closing_time + needed, device_time, iterations: variants };

@@ -11,14 +11,22 @@ use crate::domain::ids::CaseName;
 /// participants each took 7 s on an H200 (2026-11-21). Half of that was for the energy.
 const PARTICIPANT_TIME: Duration = Duration::from_millis(170);
 
-/// The time for measuring the energy of two participants, which only finals do.
+/// The time for measuring the energy of two participants, which only finals do, and only if they have time for it.
 const ENERGY_TIME: Duration = Duration::from_millis(1200);
 
 /// The participants of a final beside the near ties: the challenger, its A/A control and the baseline.
 const MIN_PARTICIPANTS: u32 = 3;
 
+/// The largest share of the time so far that confirmations take while the search goes on, where one for each case would take more
+/// of the budget. With large tensors, one takes as long as hundreds of screening runs, and the search finds a faster variant
+/// meanwhile.
+pub(super) const CONFIRMATIONS_SHARE: f64 = 0.15;
+
 /// The largest share of the budget, in time and in money, that is kept for the finals.
 const FINALS_SHARE: f64 = 0.2;
+
+/// The same where confirmations are dear, so that most candidates have to be confirmed by their finals.
+const CONFIRMING_FINALS_SHARE: f64 = 0.3;
 
 /// How much a case needs its final. The greatest need comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,7 +46,25 @@ impl SessionState {
         if !self.setup().samples_times() {
             return Duration::ZERO;
         }
-        self.all_finals_time().min(self.setup().options.budget.wall.mul_f64(FINALS_SHARE))
+        self.all_finals_time().min(self.setup().options.budget.wall.mul_f64(self.finals_share()))
+    }
+
+    /// Tells whether finals measure energy. In a session that is short for its cases, the time is for the search.
+    pub fn finals_measure_energy(&self) -> bool {
+        let cases = self.setup().workload.cases.iter();
+        let all: Duration = cases.map(|case| self.time_of_final(&case.name, ENERGY_TIME)).sum();
+        all <= self.setup().options.budget.wall.mul_f64(FINALS_SHARE)
+    }
+
+    /// Tells whether one confirmation for each case would take more than the share of the budget that confirmations have.
+    pub fn confirmations_are_dear(&self) -> bool {
+        let cases = self.setup().workload.cases.len() as u32;
+        let once = self.meter().confirmation_time().saturating_mul(cases);
+        once > self.setup().options.budget.wall.mul_f64(CONFIRMATIONS_SHARE)
+    }
+
+    fn finals_share(&self) -> f64 {
+        if self.confirmations_are_dear() { CONFIRMING_FINALS_SHARE } else { FINALS_SHARE }
     }
 
     /// Returns the estimated device time of the finals for which money is kept.
@@ -46,20 +72,29 @@ impl SessionState {
         if !self.setup().samples_times() {
             return Duration::ZERO;
         }
-        let share_usd = self.setup().options.budget.max_cost_usd.map(|most| most * FINALS_SHARE);
+        let share_usd = self.setup().options.budget.max_cost_usd.map(|most| most * self.finals_share());
         self.all_finals_time().min(share_usd.map_or(Duration::MAX, |usd| self.meter().device_time_for(usd)))
     }
 
     fn all_finals_time(&self) -> Duration {
-        self.setup().workload.cases.iter().map(|case| self.final_time(&case.name)).sum()
+        let energy = self.energy_time();
+        self.setup().workload.cases.iter().map(|case| self.time_of_final(&case.name, energy)).sum()
+    }
+
+    fn energy_time(&self) -> Duration {
+        if self.finals_measure_energy() { ENERGY_TIME } else { Duration::ZERO }
     }
 
     /// Returns the estimated time of a case's final, from its last comparison.
     pub fn final_time(&self, case: &str) -> Duration {
+        self.time_of_final(case, self.energy_time())
+    }
+
+    fn time_of_final(&self, case: &str, energy: Duration) -> Duration {
         let ties = self.incumbent(case).and_then(|incumbent| self.near_ties(case, incumbent));
         let participants = MIN_PARTICIPANTS + ties.map_or(0, |ties| ties.count().min(MAX_NEAR_TIES)) as u32;
         let each = self.case(case).and_then(|case| case.participant_time).unwrap_or(PARTICIPANT_TIME);
-        let held = each.saturating_mul(participants).saturating_add(ENERGY_TIME);
+        let held = each.saturating_mul(participants).saturating_add(energy);
         // An unconfirmed variant must pass the acceptance checks first, or win once more.
         if self.need(case) == Some(Need::Settle) { held.saturating_mul(2) } else { held }
     }

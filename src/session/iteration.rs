@@ -7,7 +7,7 @@ use futures::FutureExt;
 use futures::future::{Either, select};
 
 use super::Session;
-use super::decide::{Confirming, MOST_LEFT_OUT, Moment, confirmations_are_dear, confirming, room_meanwhile};
+use super::decide::{Confirming, MOST_LEFT_OUT, Moment, confirming, room_meanwhile};
 use super::draws::{self, Draws};
 use super::pipeline::{Assessed, Pipeline};
 use super::state::SessionState;
@@ -49,7 +49,7 @@ impl Session<'_> {
         // Where comparisons are dear, a committed winner is compared at once only if nothing else of the initial design is left.
         let others_wait = begun.purpose != Purpose::Confirmation
             && self.pipeline.under_way().initial > 0
-            && confirmations_are_dear(&self.state);
+            && self.state.confirmations_are_dear();
         let mut draws = Draws::default();
         self.pipeline.note_evaluation();
         let (evaluated, prepared) = {
