@@ -30,6 +30,9 @@ pub fn next(
         let explained = finding.iteration.and_then(|iteration| history.iteration(iteration));
         let case = context.workload.cases.iter().find(|case| case.name == finding.case);
         let (Some(from), Some(case)) = (explained, case) else { continue };
+        if history.is_far_behind(from, &case.name) {
+            continue;
+        }
         let Some(family) = context.family(&from.family) else { continue };
         if let Some(remedy) = untested(context, history, (family, case), (from, finding))? {
             return of_remedy(context, history, (family, case), from, (finding, remedy)).map(Some);
@@ -45,6 +48,9 @@ fn together(context: &SearchContext<'_>, first: &Finding, history: &History) -> 
     let from = first.iteration.and_then(|iteration| history.iteration(iteration));
     let case = context.workload.cases.iter().find(|case| case.name == first.case);
     let (Some(from), Some(case)) = (from, case) else { return Ok(None) };
+    if history.is_far_behind(from, &case.name) {
+        return Ok(None);
+    }
     let Some(family) = context.family(&from.family) else { return Ok(None) };
     let mut remedies = gained(from, &case.name, history);
     while remedies.len() > 1 {

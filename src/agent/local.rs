@@ -294,6 +294,9 @@ pub(super) fn remedy(
     for finding in diagnosis.findings.iter().filter(|finding| finding.case == case.name) {
         let explained = finding.iteration.and_then(|iteration| history.iteration(iteration));
         let Some(from) = explained.filter(|from| from.time_ns(&case.name).is_some()) else { continue };
+        if history.is_far_behind(from, &case.name) {
+            continue;
+        }
         for remedy in &finding.remedies {
             let family = context.families.iter().find(|other| other.name == remedy.family);
             let (Some(family), Some(params)) = (family, &remedy.params) else { continue };

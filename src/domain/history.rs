@@ -21,7 +21,7 @@ use super::progress::Progress;
 use super::record::{CaseRecord, IterationRecord, SessionRecord};
 use super::tested::Trial;
 use super::variant::{Params, VariantHash};
-use super::verdict::Verdict;
+use super::verdict::{Verdict, is_far_behind};
 
 /// Identifies a configuration rendered for one specialization. The same parameters with two specializations are two.
 ///
@@ -268,6 +268,12 @@ impl History {
     pub fn fastest(&self, case: &str) -> Option<(&Finished, f64)> {
         let (iteration, ns) = *self.fastest.get(case)?;
         Some((self.iteration(iteration)?, ns))
+    }
+
+    /// Tells whether a variant takes many times as long as the fastest one on a case, so that nothing learnt of it makes a winner.
+    pub fn is_far_behind(&self, variant: &Finished, case: &str) -> bool {
+        let times = variant.time_ns(case).zip(self.fastest(case));
+        times.is_some_and(|(ns, (_, fastest_ns))| is_far_behind(ns, fastest_ns))
     }
 
     /// Returns the shortest time of a family on a case, confirmed or not, in nanoseconds.

@@ -53,6 +53,22 @@ fn each_cause_is_tested_once_by_a_change_of_the_explained_kernel_itself() {
     assert_eq!(tested, [slow("few-blocks", "N=2 P=1"), slow("conflicts", "N=1 P=2")]);
 }
 
+#[test]
+fn a_kernel_that_is_far_behind_is_not_mended() {
+    let mut scene =
+        Scene::new(&[("a", 64, 64)], ["slow", "fast"].map(|name| family(name, &[("N", &[1, 2])], "N <= 2")).into());
+    let mut local = proposer("local", 1).unwrap();
+    for us in [1000.0, 100.0] {
+        let next = scene.propose(&mut *local).unwrap();
+        scene.measure(&next, |_, _| us * 1e3);
+    }
+    let of_n = Remedy { params: Some([("N".to_owned(), 2)].into()), ..remedy("slow", 2, 1) };
+    let findings = [finding("few-blocks", vec![of_n])];
+    let context = SearchContext::new(&scene.workload, &scene.families, &scene.searched, &scene.known, &scene.device);
+    let is_far = scene.history.iteration(IterationId(1)).is_some_and(|one| scene.history.is_far_behind(one, "a"));
+    assert!(is_far && cause_tests::next(&context, &findings, &scene.history).unwrap().is_none());
+}
+
 /// N = 2 and P = 2 gain, and P = 4 loses. So N = 2 and P = 2 are tried together, once.
 #[test]
 fn what_gained_against_several_causes_is_tried_together() {
