@@ -111,6 +111,9 @@ impl SessionState {
     /// Returns the cases whose best variant is too slow for a comparison, so that no final is possible.
     pub fn too_slow_for_finals(&self) -> Vec<CaseName> {
         let is_too_slow = |case: &CaseName| {
+            if !self.successors(case).is_empty() {
+                return false;
+            }
             let screening = self.incumbent(case).and_then(|incumbent| incumbent.measurement.screening.as_ref());
             screening.is_some_and(|screening| !self.setup().policy().affordable(screening))
         };
@@ -122,6 +125,9 @@ impl SessionState {
     fn need(&self, case: &str) -> Option<Need> {
         let incumbent = self.incumbent(case)?;
         let screening = incumbent.measurement.screening.as_ref()?;
+        if !self.successors(case).is_empty() {
+            return Some(Need::Settle);
+        }
         if !self.setup().policy().affordable(screening) {
             return None;
         }

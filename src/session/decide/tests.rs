@@ -365,6 +365,16 @@ fn no_final_times_a_naive_kernel_that_nothing_was_compared_with() {
 }
 
 #[test]
+fn what_is_far_ahead_of_a_kernel_too_slow_for_comparisons_gets_its_final() {
+    let mut told = limited(|setup| setup.options.measuring.policy.comparison.max_ns = 1e6);
+    told.screened(0, Purpose::Initial, [10_000, 10_000]);
+    assert_eq!((told.state.finals().len(), told.state.too_slow_for_finals().len()), (0, 2));
+    told.screened(1, Purpose::Screening, [20, 10_000]);
+    assert_eq!(Vec::from(told.state.finals()), [(Need::Settle, CASES[0].into())]);
+    assert_eq!(told.state.too_slow_for_finals(), [CASES[1]]);
+}
+
+#[test]
 fn finals_come_in_order_of_need_and_only_what_is_unsettled_may_overrun_the_budget() {
     let mut told = with_start(Told::new(setup()));
     told.screened(1, Purpose::Screening, [50, 60]);
