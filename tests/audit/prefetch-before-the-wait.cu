@@ -1,7 +1,7 @@
 /*
 about = "Split-K with a programmatic second kernel, which prefetches its first part before it waits for the first kernel."
 kind = "broken"
-caught_by = ["crashed", "wrong/repeatable"]
+caught_by = ["crashed", "wrong/repeatable", "wrong/probe"]
 workload = "gemm-fp16"
 constants = []
 case = { M = 256, N = 512, K = 1024 }
