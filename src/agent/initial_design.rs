@@ -108,6 +108,9 @@ fn initial_suggestions(context: &SearchContext<'_>) -> Result<VecDeque<Planned>,
     for family in context.families.iter().filter(|family| !is_initial_kernel(family)) {
         default_configurations(context, family, &mut suggestions)?;
     }
+    for family in &context.families {
+        openings(context, family, &mut suggestions)?;
+    }
     suggestions.extend(elsewhere);
     Ok(suggestions)
 }
@@ -158,6 +161,30 @@ fn default_configurations<'a>(
         };
         let suggestion = context.suggestion(family, params, case, hypothesis, origin, None)?;
         suggestions.push_back(Planned::first(Suggestion { purpose, ..suggestion }, configuration));
+    }
+    Ok(())
+}
+
+/// Adds the configurations that a family gives for the dimensions of the cases.
+fn openings<'a>(
+    context: &SearchContext<'a>,
+    family: &'a Family,
+    suggestions: &mut VecDeque<Planned>,
+) -> Result<(), String> {
+    for case in &context.workload.cases {
+        let found = family.openings_for(case, context.workload.dtype, context.device);
+        for params in found.map_err(|error| format!("an opening of {}: {error}", family.name))? {
+            let configuration = ConfigurationId::new(&family.name, &family.specialization(case), &params);
+            let is_planned = suggestions.iter().any(|other| other.configuration == configuration);
+            if is_planned || !context.space(family, case).contains(&params)? {
+                continue;
+            }
+            let claim = format!("{} is known to be fast with it for such dimensions", family.name);
+            let hypothesis =
+                Hypothesis::without_claim(claim, family.about.clone(), case.name.clone(), Reference::Incumbent);
+            let suggestion = context.suggestion(family, params, case, hypothesis, Origin::Opening, None)?;
+            suggestions.push_back(Planned::first(suggestion, configuration));
+        }
     }
     Ok(())
 }

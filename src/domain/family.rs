@@ -65,6 +65,8 @@ pub struct Family {
     pub params: IndexMap<String, Param>,
     /// The conditions that every valid configuration satisfies.
     pub constraints: Vec<Constraint>,
+    /// Configurations that are tried first, by the dimensions for which they are known to be fast.
+    pub openings: Vec<Opening>,
     /// The valid configurations, if they are listed. Then there are no constraints.
     pub listed: Option<Arc<Listed>>,
     /// The CUDA template (Tera), with its included fragments expanded.
@@ -125,6 +127,15 @@ pub struct Constraint {
     pub expr: Expr,
     /// The reason for the constraint.
     pub why: String,
+}
+
+/// A configuration that is known to be fast for some dimensions, from sessions on other cases or from publications.
+#[derive(Debug, Clone)]
+pub struct Opening {
+    /// True for these dimensions.
+    pub when: Expr,
+    /// The parameters that differ from the default configuration, with their values.
+    pub set: IndexMap<String, i64>,
 }
 
 /// Why a configuration of a family cannot run on a case and device.
@@ -197,6 +208,19 @@ impl Family {
     /// Returns the family's default configuration.
     pub fn defaults(&self) -> Params {
         self.params.iter().map(|(name, param)| (name.clone(), param.default)).collect()
+    }
+
+    /// Returns the configurations of the openings that apply to a case, whether they satisfy the constraints or not.
+    pub fn openings_for(&self, case: &Case, dtype: Dtype, device: &DeviceInfo) -> Result<Vec<Params>, ExprError> {
+        let mut found = Vec::new();
+        for Opening { when, set } in &self.openings {
+            let mut params = self.defaults();
+            params.extend(set.clone());
+            if when.boolean(&self.bindings(&params, case, dtype, device)?)? {
+                found.push(params);
+            }
+        }
+        Ok(found)
     }
 
     /// Tells whether the family can compute the workload on the device.

@@ -53,6 +53,8 @@ pub enum Origin {
     },
     /// The default configuration of another family.
     FamilyDefault,
+    /// A configuration that a family's manifest gives for some dimensions.
+    Opening,
     /// A change to one of the fastest variants, which the iteration's parent measured.
     Move {
         /// The parameters that changed.
@@ -135,6 +137,7 @@ impl Origin {
             Self::InitialKernel => "initial_kernel",
             Self::CommittedWinner { .. } => "committed_winner",
             Self::FamilyDefault => "family_default",
+            Self::Opening => "opening",
             Self::Move { .. } => "move",
             Self::Coverage { .. } => "coverage",
             Self::WarmStart { .. } => "warm_start",
@@ -177,7 +180,7 @@ impl Origin {
     /// Tells whether the configuration belongs to the initial design, which every session measures before its search
     /// begins.
     pub fn is_initial_design(&self) -> bool {
-        matches!(self, Self::InitialKernel | Self::CommittedWinner { .. } | Self::FamilyDefault)
+        matches!(self, Self::InitialKernel | Self::CommittedWinner { .. } | Self::FamilyDefault | Self::Opening)
     }
 
     /// Tells whether a search hopes for nothing but a faster configuration. Others also answer a question, such as whether

@@ -7,7 +7,7 @@ use toml::de::DeTable;
 use super::entries::{self, LaunchEntry, MapEntry, Named};
 use super::fields::{Fields, Notes};
 use super::rules::WorkspaceRule;
-use super::{Constraint, Family, Param, content_hash_of};
+use super::{Constraint, Family, Opening, Param, content_hash_of};
 use crate::domain::compute::Compute;
 use crate::domain::expr::{ExpectedType, Expr};
 use crate::domain::op::Dtype;
@@ -25,6 +25,7 @@ pub(super) struct Draft {
     pub(super) params: IndexMap<String, Option<Param>>,
     pub(super) derived: IndexMap<String, Option<Expr>>,
     pub(super) constraints: Vec<Option<Constraint>>,
+    pub(super) openings: Vec<Option<Opening>>,
     pub(super) workspaces: Vec<Named<WorkspaceRule>>,
     pub(super) tensor_maps: Vec<MapEntry>,
     pub(super) launches: Vec<LaunchEntry>,
@@ -59,6 +60,7 @@ impl Draft {
         let derived = derived.collect();
         let constraints = fields.tables("constraint").into_iter().map(|table| table.and_then(entries::constraint));
         let constraints = constraints.collect();
+        let openings = fields.tables("opening").into_iter().map(|table| table.and_then(entries::opening)).collect();
         let workspaces = fields.tables("workspace").into_iter();
         let workspaces: Vec<_> = workspaces.map(|table| table.map_or_else(Named::none, entries::workspace)).collect();
         let no_map = || MapEntry { entry: Named::none(), tensor: None };
@@ -82,6 +84,7 @@ impl Draft {
             params,
             derived,
             constraints,
+            openings,
             workspaces,
             tensor_maps,
             launches,
@@ -110,6 +113,7 @@ impl Draft {
             headers: self.headers,
             params: self.params.into_iter().map(named).collect::<Option<_>>()?,
             constraints: self.constraints.into_iter().collect::<Option<_>>()?,
+            openings: self.openings.into_iter().collect::<Option<_>>()?,
             listed: None,
             content_hash: content_hash_of(manifest, &template),
             template,

@@ -2,7 +2,7 @@
 
 use super::fields::{Fields, Notes};
 use super::rules::{LaunchRule, TensorMapRule, When, WorkspaceRule};
-use super::{Constraint, Param};
+use super::{Constraint, Opening, Param};
 use crate::domain::expr::{ExpectedType, Expr};
 use crate::domain::finding::RULES;
 use crate::domain::names::did_you_mean;
@@ -54,6 +54,14 @@ pub(super) fn constraint(mut fields: Fields<'_, '_>) -> Option<Constraint> {
     let why = fields.required("why");
     fields.finish();
     Some(Constraint { expr: expr?, why: why? })
+}
+
+/// Reads an opening.
+pub(super) fn opening(mut fields: Fields<'_, '_>) -> Option<Opening> {
+    let when = fields.expr("when", ExpectedType::Bool);
+    let set = fields.required("set");
+    fields.finish();
+    Some(Opening { when: when?, set: set? })
 }
 
 /// An entry that has a name, as far as it could be read.

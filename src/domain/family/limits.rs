@@ -15,7 +15,7 @@ const MAX_VALUES: usize = 2048;
 /// The most constraints and derived values together. Shipped families have up to 25.
 const MAX_CONDITIONS: usize = 256;
 
-/// The most launches, workspaces and tensor maps together. Shipped families have up to 6.
+/// The most launches, workspaces, tensor maps and openings together. Shipped families have up to 10.
 const MAX_ENTRIES: usize = 64;
 
 /// The most bytes of all expressions together, which are evaluated for every configuration that is drawn. Those of shipped
@@ -26,12 +26,13 @@ const MAX_EXPRESSIONS_BYTES: usize = 16 << 10;
 pub(super) fn check(draft: &Draft, notes: &Notes<'_>) {
     let params = draft.params.values().flatten();
     let expressions = draft.exprs.iter().chain(draft.derived.values().flatten());
-    let entries = draft.launches.len() + draft.workspaces.len() + draft.tensor_maps.len();
+    let plan = draft.launches.len() + draft.workspaces.len() + draft.tensor_maps.len();
+    let entries = plan + draft.openings.len();
     let all = [
         (draft.params.len(), MAX_PARAMS, "parameters"),
         (params.map(|param| param.values.len()).sum(), MAX_VALUES, "values of parameters"),
         (draft.constraints.len() + draft.derived.len(), MAX_CONDITIONS, "constraints and derived values"),
-        (entries, MAX_ENTRIES, "launches, workspaces and tensor maps"),
+        (entries, MAX_ENTRIES, "launches, workspaces, tensor maps and openings"),
         (expressions.map(|expr: &Expr| expr.text().len()).sum(), MAX_EXPRESSIONS_BYTES, "bytes of expressions"),
     ];
     for (count, most, what) in all.into_iter().filter(|(count, most, _)| count > most) {

@@ -72,6 +72,15 @@ fn check_given(draft: &Draft, notes: &Notes<'_>) {
     for name in draft.buffers().filter(|name| !seen.insert(name)) {
         notes.add(format!("`{name}` names two things: give the workspace or tensor map another name"));
     }
+    for (name, value) in draft.openings.iter().flatten().flat_map(|opening| &opening.set) {
+        match draft.params.get(name) {
+            None => notes.add(format!("an opening sets `{name}`, which is not a parameter")),
+            Some(Some(param)) if !param.values.contains(value) => {
+                notes.add(format!("an opening sets `{name}` to {value}, which is not among its values"));
+            }
+            Some(_) => {}
+        }
+    }
     if draft.dtypes.as_ref().is_some_and(Vec::is_empty) {
         notes.add("`dtypes` is empty: list the element types that the kernel supports");
     }

@@ -133,6 +133,26 @@ fn a_parameter_helps_only_against_causes_that_a_rule_finds() {
 }
 
 #[test]
+fn openings_apply_by_dimensions_and_set_values_that_parameters_have() {
+    let family = |when: &str, set: &str| {
+        let opening = format!("[[opening]]\nwhen = \"{when}\"\nset = {{ {set} }}\n[[workspace]]");
+        Family::parse(&MAPPED.replacen("[[workspace]]", &opening, 1), String::new())
+    };
+    let found = |when: &str| {
+        let dims = [("B", 1), ("H", 2), ("Sq", 100), ("Sk", 100), ("D", 128), ("CAUSAL", 0)];
+        let dims = dims.map(|(name, size)| (name.to_owned(), size)).into_iter().collect();
+        let case = Case { name: "c".into(), dims, regime: Regime::Warm };
+        let device = DeviceInfo::of_arch("sm_90a").unwrap();
+        family(when, "BC = 512").unwrap().openings_for(&case, Dtype::F16, &device).unwrap()
+    };
+    assert_eq!(found("Sk >= 100").len(), 1);
+    assert_eq!(found("Sk >= 100")[0]["BC"], 512);
+    assert!(found("Sk > BC").is_empty());
+    assert_eq!(family("sm > 0", "BC = 96").unwrap_err(), "an opening sets `BC` to 96, which is not among its values");
+    assert_eq!(family("sm > 0", "BR = 64").unwrap_err(), "an opening sets `BR`, which is not a parameter");
+}
+
+#[test]
 fn a_name_means_one_thing() {
     insta::assert_snapshot!(refused(r#"name = "k_map""#, r#"name = "BC""#), @"`BC` names two things: give the workspace or tensor map another name");
     insta::assert_snapshot!(refused(r#"name = "k_map""#, r#"name = "partial""#), @"`partial` names two things: give the workspace or tensor map another name");

@@ -14,7 +14,7 @@ pub struct Claim {
     pub iteration: IterationId,
     /// The case on which it is tested.
     pub case: CaseName,
-    /// Where the configuration comes from: `move`, `coverage`, `warm_start`, `family_default`, `random`,
+    /// Where the configuration comes from: `move`, `coverage`, `warm_start`, `family_default`, `opening`, `random`,
     /// `initial_kernel`, `committed_winner`, `confirmation`, `injected_fault` or `unknown`.
     pub kind: &'static str,
     /// How it was expected to act, such as `tile_size`.

@@ -74,7 +74,7 @@ fn every_unknown_missing_or_mistyped_key_is_reported() {
     line 22: missing field `why`
     line 28: unknown variant `poison`, expected `undefined` or `zero`
     line 29: `launch` is one table: write [[launch]], with two brackets on either side
-    line 3: unknown field `abuot`, expected one of `name`, `about`, `op`, `dtypes`, `compute`, `requires_sm`, `constants`, `headers`, `params`, `derived`, `constraint`, `workspace`, `tensor_map`, `launch` (did you mean `about`?)
+    line 3: unknown field `abuot`, expected one of `name`, `about`, `op`, `dtypes`, `compute`, `requires_sm`, `constants`, `headers`, `params`, `derived`, `constraint`, `opening`, `workspace`, `tensor_map`, `launch` (did you mean `about`?)
     "#);
 }
 
@@ -184,7 +184,7 @@ fn every_unknown_argument_is_reported() {
 /// A name of an entry that could not be read may be what another entry means.
 #[test]
 fn consequential_mistakes_are_not_reported() {
-    insta::assert_snapshot!(after(&[("[[workspace]]", "[[workspaces]]")]), @"line 13: unknown field `workspaces`, expected one of `name`, `about`, `op`, `dtypes`, `compute`, `requires_sm`, `constants`, `headers`, `params`, `derived`, `constraint`, `workspace`, `tensor_map`, `launch` (did you mean `workspace`?)");
+    insta::assert_snapshot!(after(&[("[[workspace]]", "[[workspaces]]")]), @"line 13: unknown field `workspaces`, expected one of `name`, `about`, `op`, `dtypes`, `compute`, `requires_sm`, `constants`, `headers`, `params`, `derived`, `constraint`, `opening`, `workspace`, `tensor_map`, `launch` (did you mean `workspace`?)");
     insta::assert_snapshot!(after(&[("name = \"k_map\"", "nmae = \"k_map\"")]), @"
     line 17: missing field `name`
     line 18: unknown field `nmae`, expected one of `name`, `tensor`, `sizes`, `strides`, `box`, `swizzle`, `when` (did you mean `name`?)
@@ -225,5 +225,5 @@ fn a_manifest_that_is_too_large_is_refused_with_the_limit() {
     let long = constraint.replace("BC > 0", &format!("BC > 0{}", " + 0".repeat(50))).repeat(80);
     insta::assert_snapshot!(with(&format!("{long}[[workspace]]")), @"it has 16535 bytes of expressions, and at most 16384 are supported: leave some out");
     let launch = "[[launch]]\nkernel = \"k\"\ngrid = [\"1\"]\nblock = [\"1\"]\nargs = []\n".repeat(61);
-    insta::assert_snapshot!(with(&format!("{launch}[[workspace]]")), @"it has 65 launches, workspaces and tensor maps, and at most 64 are supported: leave some out");
+    insta::assert_snapshot!(with(&format!("{launch}[[workspace]]")), @"it has 65 launches, workspaces, tensor maps and openings, and at most 64 are supported: leave some out");
 }

@@ -55,7 +55,7 @@ fn the_page_has_every_key_and_every_value() {
     for name in &listed {
         let forms = [format!("`{name}`"), format!("`\"{name}\"`"), format!("[{name}]"), format!("[{name}.")];
         assert!(forms.iter().any(|form| PAGE.contains(form)), "docs/family.md does not have {name}");
-        let optional = ["headers", "unspecified", "several", "transfer", "algorithm", "less"];
+        let optional = ["headers", "opening", "unspecified", "several", "transfer", "algorithm", "less"];
         assert!(
             optional.contains(&name.as_str()) || for_prompts().contains(name.as_str()),
             "the section for prompts does not have {name}"
