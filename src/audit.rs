@@ -20,6 +20,7 @@ use crate::runner::messages::{AcceptanceRequest, EvaluateRequest, PlannedCase};
 use crate::runner::planning;
 use crate::runner::renderer::Renderer;
 use crate::runner::sanitizer::{Sanitized, Sanitizer, Subject};
+use crate::runner::trial::{Seeds, Trial};
 use crate::runner::worker::{AskError, Worker};
 
 /// Everything that replaying corpus entries needs.
@@ -187,20 +188,20 @@ impl Audit {
         let CorpusEntry { family, workload, .. } = entry;
         let model_flop = self.measuring.model_flop;
         let case = planning::of_case(family, &Params::new(), entry.case(), workload, self.device(), model_flop);
-        Ok(EvaluateRequest {
-            artifact: artifact.clone(),
-            op: workload.op.source(),
-            dtype: workload.dtype,
-            compute: workload.compute,
-            tolerance: workload.tolerance,
+        let trial = Trial {
+            workload,
+            artifact,
             cases: vec![case.map_err(anyhow::Error::msg)?],
             measuring: self.measuring,
-            input_seed: inputs::mix(self.seed, &["screen", &entry.name]),
-            later_input_seed: None,
-            own_seed: inputs::mix(self.seed, &["own", &entry.name]),
-            within_s: None,
+            seeds: Seeds {
+                input: inputs::mix(self.seed, &["screen", &entry.name]),
+                later: None,
+                own: inputs::mix(self.seed, &["own", &entry.name]),
+            },
+            within: None,
             explain: false,
-        })
+        };
+        Ok(trial.request())
     }
 
     fn acceptance_request(

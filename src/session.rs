@@ -66,7 +66,7 @@ use crate::domain::gain::CaseGain;
 use crate::domain::ids::{CaseName, SessionId};
 use crate::domain::phase::{self, PhaseTime};
 use crate::domain::proposal::KnownWinner;
-use crate::domain::record::{ContentHashes, Environment, LeftOut, SessionScope, Status};
+use crate::domain::record::{ContentHashes, Environment, LeftOut, SessionKind, SessionScope, Status};
 use crate::domain::workload::Workload;
 use crate::llm::Endpoint;
 use crate::runner::activity;
@@ -183,6 +183,7 @@ struct Session<'a> {
 /// Records a session and returns its number.
 pub async fn begin(parts: &mut Dependencies, options: &Options) -> anyhow::Result<SessionId> {
     let new = NewSession {
+        kind: SessionKind::Search,
         workload: parts.workload.name.clone(),
         proposer: parts.proposer.name().to_owned(),
         seed: options.seed,

@@ -8,9 +8,10 @@ use crate::domain::evaluation::{Measurement, Outcome};
 use crate::domain::workload::Workload;
 use crate::runner::first_look::{FirstLook, LookError};
 use crate::runner::inputs;
-use crate::runner::messages::{EvaluateRequest, PlannedCase};
+use crate::runner::messages::PlannedCase;
 use crate::runner::oracle;
 use crate::runner::planning;
+use crate::runner::trial::{Seeds, Trial};
 use crate::runner::worker::{Worker, WorkerError};
 
 /// The longest call of an oracle that is not worth a note. A session calls it for every check of every case.
@@ -65,23 +66,22 @@ pub async fn run(worker: &mut Worker, pair: &Pair, runnable: &Runnable, tools: &
         Err(problem) => return Ok(of(Stage::Launch, problem)),
     };
     let runs = if artifact.adds_floats_with_atomics() { ORDERED_RUNS } else { 1 };
-    let request = |run: u64| EvaluateRequest {
-        artifact: artifact.as_ref().clone(),
-        op: workload.op.source(),
-        dtype: workload.dtype,
-        compute: workload.compute,
-        tolerance: workload.tolerance,
+    let trial = |run: u64| Trial {
+        workload,
+        artifact,
         cases: vec![planned.clone()],
         measuring: tools.measuring,
-        input_seed: inputs::mix(SEED + run, &["check", &workload.name]),
-        later_input_seed: None,
-        own_seed: inputs::mix(SEED + run, &["own", &family.name]),
-        within_s: None,
+        seeds: Seeds {
+            input: inputs::mix(SEED + run, &["check", &workload.name]),
+            later: None,
+            own: inputs::mix(SEED + run, &["own", &family.name]),
+        },
+        within: None,
         explain: false,
     };
     let mut measured = None;
     for run in 0..runs {
-        match worker.evaluate(request(run)).await {
+        match trial(run).run(worker).await {
             Ok(evaluation) if evaluation.outcome == Outcome::Measured => {
                 measured = evaluation.measurements.into_iter().next();
             }

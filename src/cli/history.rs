@@ -33,7 +33,7 @@ const MAX_ROWS: u32 = 1000;
 pub struct Args {
     /// Number of the session [default: the latest]
     pub session: Option<SessionId>,
-    /// Show every session
+    /// Show every session, also those that hold what `optloop bench` and `optloop check` measured
     #[arg(long, conflicts_with_all = ["session", "by"])]
     pub all: bool,
     /// Show only this case

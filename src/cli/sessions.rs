@@ -13,7 +13,7 @@ use super::talk::say;
 use super::target;
 use crate::alive::Killed;
 use crate::domain::ids::SessionId;
-use crate::domain::record::{SessionSummary, Status};
+use crate::domain::record::{SessionKind, SessionSummary, Status};
 use crate::report::format;
 use crate::store::Store;
 
@@ -23,6 +23,9 @@ const MAX_ROWS: u32 = 1000;
 /// List every session with its result and cost.
 #[derive(Debug, Default, clap::Args)]
 pub struct Args {
+    /// Also show the sessions that hold what `optloop bench` and `optloop check` measured
+    #[arg(long)]
+    pub all: bool,
     /// Show only sessions of this workload
     #[arg(long)]
     pub workload: Option<String>,
@@ -84,7 +87,7 @@ pub(super) async fn run(
     screen: Screen,
     out: &mut impl Write,
 ) -> anyhow::Result<()> {
-    let mut sessions = store.sessions().await?;
+    let mut sessions = if args.all { store.all_sessions().await? } else { store.sessions().await? };
     sessions.iter_mut().for_each(|session| killed.mark(session));
     let (sessions, is_cut) = chosen(args, sessions);
     let row = |session| Row { session, kept_under: kept_under(session, left_over) };
@@ -210,7 +213,9 @@ fn kept_under<'a>(session: &SessionSummary, left_over: &'a [(SessionId, String)]
 /// Returns a session's status, how often it was resumed, and how to continue it if it was killed.
 fn status(session: &SessionSummary) -> String {
     let mut status = session.status.name().to_owned();
-    if session.status == Status::Killed {
+    if session.kind == SessionKind::Single {
+        status.push_str(", by hand");
+    } else if session.status == Status::Killed {
         status.push_str(&format!(": optloop resume {}", session.id));
     }
     if session.resumptions > 0 {

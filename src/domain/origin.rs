@@ -96,6 +96,8 @@ pub enum Origin {
         /// The form of the answer.
         form: Form,
     },
+    /// What a person or a program named, to have it measured.
+    Named,
     /// A random configuration.
     Random,
     /// A kernel that is broken on purpose.
@@ -142,6 +144,7 @@ impl Origin {
             Self::Coverage { .. } => "coverage",
             Self::WarmStart { .. } => "warm_start",
             Self::Model { .. } => "model",
+            Self::Named => "named",
             Self::Random => "random",
             Self::InjectedFault => "injected_fault",
             Self::Remedy { .. } => "remedy",

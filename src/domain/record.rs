@@ -80,6 +80,27 @@ impl Status {
     }
 }
 
+/// What a session is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionKind {
+    /// It searches for faster kernels within a budget.
+    Search,
+    /// It holds what a person had measured by hand. It searches nothing, wins nothing and cannot be resumed, and lists leave it
+    /// out unless asked.
+    Single,
+}
+
+impl SessionKind {
+    /// Returns the name that the store uses.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Search => "search",
+            Self::Single => "single",
+        }
+    }
+}
+
 /// The request of a session beyond its summary: everything that resuming it needs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionScope {
@@ -199,6 +220,8 @@ pub struct Final {
 pub struct SessionSummary {
     /// Number of the session.
     pub id: SessionId,
+    /// What it is for.
+    pub kind: SessionKind,
     /// Name of the workload.
     pub workload: String,
     /// Names of the selected cases.
@@ -253,7 +276,10 @@ impl SessionSummary {
     /// Marks a session that has not ended and has no process.
     pub fn mark_killed(&mut self) {
         self.status = Status::Killed;
-        self.stop_reason = Some(format!("its process is gone; continue it with optloop resume {}", self.id));
+        self.stop_reason = Some(match self.kind {
+            SessionKind::Search => format!("its process is gone; continue it with optloop resume {}", self.id),
+            SessionKind::Single => "its process is gone".to_owned(),
+        });
     }
 }
 

@@ -6,9 +6,9 @@
 
 use std::path::PathBuf;
 
-use super::inputs::mix;
 use super::messages::EvaluateRequest;
 use super::sanitizer::{Subject, virtual_worker};
+use super::trial::{Seeds, Trial};
 use super::worker::{StepTimeouts, Worker, WorkerError};
 use crate::domain::device::DeviceInfo;
 use crate::domain::evaluation::Outcome;
@@ -64,19 +64,8 @@ impl Explainer {
 
     fn request(&self, subject: Subject<'_>, measuring: Measuring, seed: u64) -> Result<EvaluateRequest, String> {
         let Subject { artifact, workload, .. } = subject;
-        Ok(EvaluateRequest {
-            artifact: artifact.clone(),
-            op: workload.op.source(),
-            dtype: workload.dtype,
-            compute: workload.compute,
-            tolerance: workload.tolerance,
-            cases: vec![subject.planned(self.worker.info(), measuring)?],
-            measuring,
-            input_seed: seed,
-            later_input_seed: None,
-            own_seed: mix(seed, &["own"]),
-            within_s: None,
-            explain: true,
-        })
+        let cases = vec![subject.planned(self.worker.info(), measuring)?];
+        let seeds = Seeds::alone(seed);
+        Ok(Trial { workload, artifact, cases, measuring, seeds, within: None, explain: true }.request())
     }
 }

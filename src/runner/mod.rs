@@ -45,6 +45,7 @@ pub mod source_rules;
 mod subprocess;
 mod threads;
 pub mod toolchain;
+pub mod trial;
 pub mod tuner_script;
 pub mod validate;
 pub mod worker;

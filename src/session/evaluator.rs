@@ -15,24 +15,21 @@ use super::first_looks::FirstLooks;
 use super::pipeline::{Assessed, Compiled};
 use super::shelf::{CandidateKernel, Kernel, Shelf};
 use super::state::SessionState;
-use crate::domain::check::Check;
 use crate::domain::comparison::{Comparison, Role};
 use crate::domain::device::TimeSource;
 use crate::domain::evaluation::{Evaluation, Outcome};
-use crate::domain::floor::Floor;
 use crate::domain::ids::IterationId;
 use crate::domain::journal::Disqualified;
 use crate::domain::op::Dims;
 use crate::domain::origin::{Origin, Purpose};
 use crate::domain::phase::StepTimes;
 use crate::domain::variant::VariantHash;
-use crate::domain::workload::Case;
 use crate::runner::baseline::BaselineProcess;
 use crate::runner::compile::CompileError;
 use crate::runner::inputs;
-use crate::runner::messages::EvaluateRequest;
 use crate::runner::monitor::Monitor;
 use crate::runner::sanitizer::Sanitizer;
+use crate::runner::trial::{Seeds, Trial};
 use crate::runner::worker::{AskError, Worker};
 use crate::store::Store;
 
@@ -153,7 +150,6 @@ impl Evaluator {
             None => self.screen(state, compiled, within).await?,
         };
         self.steps.screening_s += begun.elapsed().as_secs_f64();
-        refute(state, &compiled.proposal.cases, &mut evaluation);
         self.duplicates.note(iteration, compiled, &evaluation);
         let kernel = Kernel::of(compiled);
         if let Some(kernel) = &kernel {
@@ -218,22 +214,20 @@ impl Evaluator {
         let (setup, finished) = (state.setup(), state.meter().finished());
         let (workload, seed) = (&setup.workload, setup.options.seed);
         let input_seed = |place: u64| inputs::mix(seed, &["screening", &place.to_string()]);
-        let request = EvaluateRequest {
-            artifact: artifact.clone(),
-            op: workload.op.source(),
-            dtype: workload.dtype,
-            compute: workload.compute,
-            tolerance: workload.tolerance,
+        let trial = Trial {
+            workload,
+            artifact,
             cases,
             measuring: setup.options.measuring,
-            input_seed: input_seed(finished / SAME_INPUTS),
-            later_input_seed: (finished % SAME_INPUTS >= SAME_INPUTS / 2)
-                .then(|| input_seed(finished / SAME_INPUTS + 1)),
-            own_seed: inputs::mix(seed, &["own", &finished.to_string()]),
-            within_s: Some(within.as_secs_f64()),
+            seeds: Seeds {
+                input: input_seed(finished / SAME_INPUTS),
+                later: (finished % SAME_INPUTS >= SAME_INPUTS / 2).then(|| input_seed(finished / SAME_INPUTS + 1)),
+                own: inputs::mix(seed, &["own", &finished.to_string()]),
+            },
+            within: Some(within),
             explain: false,
         };
-        self.worker.evaluate(request).await.context("Failed to evaluate a variant")
+        trial.run(&mut self.worker).await.context("Failed to evaluate a variant")
     }
 
     /// Confirms a variant on a case, on the device and on a virtual GPU at once. One that has passed both checks while the
@@ -330,23 +324,5 @@ fn due<'s>(
         Confirming::Accept if state.setup().is_limited_by_baseline() => None,
         Confirming::Accept => Some(Due { candidate, incumbent: None }),
         Confirming::Compare => Some(Due { candidate, incumbent: Some(incumbent) }),
-    }
-}
-
-/// Turns an evaluation with a time below the floor into a cheat. Either the work was not done, or the time is wrong.
-fn refute(state: &SessionState, cases: &[Case], evaluation: &mut Evaluation) {
-    let setup = state.setup();
-    if setup.device.time_source() != TimeSource::Measured || evaluation.outcome != Outcome::Measured {
-        return;
-    }
-    for measurement in &evaluation.measurements {
-        let case = cases.iter().find(|case| case.name == measurement.case);
-        let floor = case.map(|case| Floor::of(&setup.workload, case, &setup.device));
-        let timing = measurement.best_timing();
-        if let Some((floor, timing)) = floor.zip(timing).filter(|(floor, timing)| floor.refutes(timing.median_ns)) {
-            let message = floor.refutation(timing.median_ns);
-            evaluation.outcome = Outcome::Cheated { case: measurement.case.clone(), check: Check::Floor, message };
-            return;
-        }
     }
 }

@@ -91,6 +91,14 @@ pub enum StoreError {
     /// The disk fails.
     #[error("the disk reports an error ({0}): fix it; `optloop resume` continues a session that this ended")]
     Disk(String),
+    /// The session holds what was measured by hand.
+    #[error(
+        "session {id} holds what was measured by hand, so there is nothing to resume: call `optloop bench` or `optloop check` again"
+    )]
+    Single {
+        /// Its number.
+        id: SessionId,
+    },
     /// There is no such session.
     #[error("there is no session {id}; {known}")]
     UnknownSession {

@@ -117,13 +117,13 @@ impl Store {
         rows.iter().map(history_row).collect()
     }
 
-    /// Reads the session to list, by its number, or the one that started last.
+    /// Reads the session to list, by its number, or the one that started last of those that search.
     pub async fn listed(&self, id: Option<SessionId>) -> Result<Listed, StoreError> {
         let row = sqlx::query(
             "SELECT s.id, s.cases, e.time_source,
                     COALESCE((SELECT MAX(ordinal) FROM iterations WHERE session_id = s.id), 0) AS iterations
              FROM sessions s JOIN environments e ON e.id = s.environment_id
-             WHERE s.id = COALESCE(?, (SELECT MAX(id) FROM sessions))",
+             WHERE s.id = COALESCE(?, (SELECT MAX(id) FROM sessions WHERE kind = 'search'))",
         )
         .bind(id)
         .fetch_optional(&self.pool)

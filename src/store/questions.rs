@@ -13,7 +13,7 @@ use super::{ArtifactRecord, Store, StoreError, claims};
 use crate::domain::comparison::Comparison;
 use crate::domain::ids::{IterationId, SessionId};
 use crate::domain::plan::{LaunchPlan, LaunchShape};
-use crate::domain::record::{CaseRecord, IterationRecord, SessionRecord, SessionSummary};
+use crate::domain::record::{CaseRecord, IterationRecord, SessionKind, SessionRecord, SessionSummary};
 use crate::domain::variant::VariantHash;
 
 /// An iteration with everything that is known about it.
@@ -79,7 +79,8 @@ impl Store {
 
     /// Reads a session without its iterations.
     pub(super) async fn frame(&self, id: SessionId) -> Result<SessionRecord, StoreError> {
-        let ledger: Vec<SessionSummary> = self.sessions().await?.into_iter().filter(|other| other.id <= id).collect();
+        let is_listed = |other: &SessionSummary| other.id == id || other.kind == SessionKind::Search && other.id < id;
+        let ledger: Vec<SessionSummary> = self.all_sessions().await?.into_iter().filter(is_listed).collect();
         // Unknown numbers have an error of their own.
         let session = match ledger.last().filter(|last| last.id == id) {
             Some(last) => last.clone(),

@@ -10,7 +10,7 @@ use super::{Store, StoreError};
 use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::journal::Record;
 use crate::domain::plan::LaunchPlan;
-use crate::domain::record::{SessionRecord, SessionScope, SessionSummary, Status};
+use crate::domain::record::{SessionKind, SessionRecord, SessionScope, SessionSummary, Status};
 use crate::domain::variant::{Variant, VariantHash};
 
 /// A session that ended, cleanly or not, with everything that a resumption needs.
@@ -45,10 +45,10 @@ pub type Launched = (Variant, HashMap<CaseName, LaunchPlan>);
 impl Store {
     /// Reads the newest session that is not finished.
     pub async fn latest_unfinished(&self) -> Result<SessionSummary, StoreError> {
-        let newest: Option<SessionId> = sqlx::query_scalar("SELECT MAX(id) FROM sessions WHERE status <> ?")
-            .bind(Status::Finished.name())
-            .fetch_one(&self.pool)
-            .await?;
+        let newest: Option<SessionId> = sqlx::query_scalar("SELECT MAX(id) FROM sessions WHERE status <> ? AND kind = 'search'")
+                .bind(Status::Finished.name())
+                .fetch_one(&self.pool)
+                .await?;
         match newest {
             Some(id) => self.session(id).await,
             None => Err(self.latest_session().await.err().unwrap_or(StoreError::AllFinished)),
@@ -58,6 +58,9 @@ impl Store {
     /// Reads everything that a resumption of a session needs.
     pub async fn past(&self, id: SessionId) -> Result<Past, StoreError> {
         let record = self.session_record(id).await?;
+        if record.session.kind == SessionKind::Single {
+            return Err(StoreError::Single { id });
+        }
         // Not computed from instants: clocks jump, and the time of a process's death is unknown.
         let row = sqlx::query(
             "SELECT s.asked, s.config, s.commit_to, s.kept_under,

@@ -11,6 +11,8 @@ use crate::domain::record::{SessionSummary, Status};
 pub struct SessionFilter {
     /// Only those of a workload.
     pub workload: Option<String>,
+    /// Also those that hold what was measured by hand.
+    pub all: bool,
     /// Only those with a status.
     pub status: Option<Status>,
     /// Those that were killed. The store takes them for running.
@@ -25,6 +27,9 @@ impl Store {
     /// Returns some sessions, the latest first. Those that were killed have the status `running`.
     pub async fn session_page(&self, filter: &SessionFilter) -> Result<Vec<SessionSummary>, StoreError> {
         let mut query = QueryBuilder::<Sqlite>::new("SELECT id FROM sessions WHERE TRUE");
+        if !filter.all {
+            query.push(" AND kind = 'search'");
+        }
         if let Some(workload) = &filter.workload {
             query.push(" AND workload = ").push_bind(workload);
         }

@@ -11,12 +11,14 @@ use super::{Store, StoreError};
 use crate::domain::budget::Budget;
 use crate::domain::cost::Spent;
 use crate::domain::ids::{IterationId, SessionId};
-use crate::domain::record::{Baseline, Environment, SessionScope, SessionSummary, Status};
+use crate::domain::record::{Baseline, Environment, SessionKind, SessionScope, SessionSummary, Status};
 use crate::domain::stop::EarlyEnd;
 
 /// What is known about a session when it starts.
 #[derive(Debug, Clone)]
 pub struct NewSession {
+    /// What it is for.
+    pub kind: SessionKind,
     /// Name of the workload.
     pub workload: String,
     /// Name of the proposer.
@@ -40,9 +42,9 @@ impl Store {
     pub async fn begin_session(&self, session: &NewSession) -> Result<SessionId, StoreError> {
         let Budget { wall, max_cost_usd, max_iterations } = session.budget;
         let query = sqlx::query_scalar(
-            "INSERT INTO sessions (environment_id, workload, proposer, seed, budget_s, max_cost_usd, max_iterations,
+            "INSERT INTO sessions (environment_id, kind, workload, proposer, seed, budget_s, max_cost_usd, max_iterations,
                                    cases, asked, config, submission, started_at)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
         );
         let max_iterations = max_iterations.map(|most| signed("max_iterations", most)).transpose()?;
         let cases: Vec<_> = session.asked.cases.iter().map(|case| &case.name).collect();
@@ -51,6 +53,7 @@ impl Store {
         self.write(async |connection| {
             let id = query
                 .bind(environment_id(connection, &session.environment).await?)
+                .bind(session.kind.name())
                 .bind(&session.workload)
                 .bind(&session.proposer)
                 .bind(session.seed.cast_signed())
@@ -161,8 +164,15 @@ impl Store {
         .await
     }
 
-    /// Returns every session, oldest first.
+    /// Returns every session that searched, oldest first.
     pub async fn sessions(&self) -> Result<Vec<SessionSummary>, StoreError> {
+        let mut all = self.all_sessions().await?;
+        all.retain(|session| session.kind == SessionKind::Search);
+        Ok(all)
+    }
+
+    /// Returns every session, oldest first, with those that hold what was measured by hand.
+    pub async fn all_sessions(&self) -> Result<Vec<SessionSummary>, StoreError> {
         self.summaries(None).await
     }
 
@@ -193,10 +203,10 @@ impl Store {
         }
     }
 
-    /// Reads the session that started last.
+    /// Reads the session that started last, of those that search.
     pub async fn latest_session(&self) -> Result<SessionSummary, StoreError> {
         let newest: Option<SessionId> =
-            sqlx::query_scalar("SELECT MAX(id) FROM sessions").fetch_one(&self.pool).await?;
+            sqlx::query_scalar("SELECT MAX(id) FROM sessions WHERE kind = 'search'").fetch_one(&self.pool).await?;
         self.session(newest.ok_or(StoreError::NoSessions)?).await
     }
 
@@ -440,6 +450,7 @@ pub(super) fn cost(row: &SqliteRow) -> Result<Spent, StoreError> {
 fn summary(row: &SqliteRow) -> Result<SessionSummary, StoreError> {
     Ok(SessionSummary {
         id: row.try_get("id")?,
+        kind: required(name(row, "kind")?, "kind")?,
         workload: row.try_get("workload")?,
         cases: json(row, "cases")?,
         proposer: row.try_get("proposer")?,

@@ -27,7 +27,7 @@ use crate::domain::origin::{Origin, Purpose};
 use crate::domain::phase::StepTimes;
 use crate::domain::prediction::{Crps, Modelled, Prediction, Strength};
 use crate::domain::proposal::Proposal;
-use crate::domain::record::{Environment, SessionScope};
+use crate::domain::record::{Environment, SessionKind, SessionScope};
 use crate::domain::regime::Regime;
 use crate::domain::state::{Graphs, Load};
 use crate::domain::statistics::Interval;
@@ -104,6 +104,7 @@ pub(crate) fn session() -> NewSession {
     device.driver = Some("13.0".to_owned());
     device.timing = TimingMode::Measured(Default::default());
     NewSession {
+        kind: SessionKind::Search,
         workload: "attention-fp16-d64".to_owned(),
         proposer: "rules".to_owned(),
         seed: u64::MAX,

@@ -48,6 +48,7 @@ pub(in crate::report) fn timing(us: f64) -> Timing {
 
 fn session(id: SessionId, wins: u64, spent: Spent) -> SessionSummary {
     SessionSummary {
+        kind: crate::domain::record::SessionKind::Search,
         id,
         workload: "attention-fp16-d64".to_owned(),
         cases: ["b1h1s128", "b8h8s512", "b16h8s512"].map(CaseName::from).to_vec(),

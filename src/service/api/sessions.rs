@@ -50,6 +50,9 @@ pub async fn projects(State(app): State<Arc<App>>) -> Result<Response, ApiError>
 #[serde(deny_unknown_fields)]
 pub struct WhichSessions {
     workload: Option<String>,
+    /// Also those that hold what was measured by hand.
+    #[serde(default)]
+    all: bool,
     status: Option<Status>,
     limit: Option<u32>,
     #[serde(default)]
@@ -67,6 +70,7 @@ pub async fn list(
     let killed = Killed::of(&store, &project.store_path()?).await?;
     let filter = SessionFilter {
         workload: which.workload,
+        all: which.all,
         status: which.status,
         killed: killed.ids(),
         limit: which.limit.unwrap_or(ROWS).min(MAX_ROWS),

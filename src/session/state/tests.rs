@@ -32,6 +32,7 @@ impl Live {
     async fn new(seed: u64) -> Self {
         let (scene, setup) = (Scene::new().await, setup());
         let new = NewSession {
+            kind: crate::domain::record::SessionKind::Search,
             workload: setup.workload.name.clone(),
             proposer: "random".to_owned(),
             seed,
