@@ -1,39 +1,38 @@
 //! Measures kernels by hand, as a session would: compiles them, checks them and compares them in a fresh process.
 
 mod evidence;
+mod measure;
 mod subject;
 mod subjects;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 
 use crate::catalog::{Families, Project};
 use crate::config::Config;
 use crate::domain::artifact::Artifact;
-use crate::domain::comparison::{Comparison, Participant, Role};
 use crate::domain::conditions::Conditions;
 use crate::domain::device::DeviceInfo;
 use crate::domain::evaluation::Outcome;
-use crate::domain::floor::floor_ns;
-use crate::domain::ids::CaseName;
+use crate::domain::ids::{CaseName, SessionId};
 use crate::domain::measuring::Measuring;
+use crate::domain::record::Environment;
 use crate::domain::regime::{self, Regime};
-use crate::domain::state::Load;
 use crate::domain::workload::{Case, Workload};
 use crate::runner::activity::{self, Limit};
 use crate::runner::baseline::{BaselineProcess, BaselineProgram, fastest};
-use crate::runner::comparison::{self, BaselineEntry, ComparisonError, Entry, Terms, with_control};
 use crate::runner::compile::{CompileError, Compiler};
-use crate::runner::inputs;
-use crate::runner::messages::EvaluateRequest;
 use crate::runner::monitor::Monitor;
 use crate::runner::renderer::Renderer;
 use crate::runner::toolchain::Toolchain;
 use crate::runner::worker::Worker;
+use crate::single::Singles;
+use crate::store::Store;
 
 pub use evidence::Evidence;
+pub use measure::{Claim, PlannedComparison};
 pub use subject::{Committed, KernelName, Subject};
 pub use subjects::Selection;
 
@@ -52,24 +51,8 @@ pub struct Bench {
     baseline: Option<BaselineProcess>,
     /// The fastest backend of the baseline, by case and regime.
     backends: HashMap<(CaseName, Regime), Option<String>>,
-}
-
-/// The plan of one comparison.
-pub struct PlannedComparison<'a> {
-    /// The kernel in question.
-    pub challenger: &'a Subject,
-    /// The kernels that it is compared with, and their roles.
-    pub others: &'a [(Role, Subject)],
-    /// The state of the caches.
-    pub regime: Regime,
-    /// The seed of the inputs.
-    pub input_seed: u64,
-    /// Whether the fastest backend of the baseline takes part, if there is one.
-    pub with_baseline: bool,
-    /// Whether to measure the energy of an execution, which takes over a second.
-    pub energy: bool,
-    /// How busy the device is kept.
-    pub load: Load,
+    /// Takes what is measured. None for a verb that puts nothing on record.
+    singles: Option<Singles>,
 }
 
 impl Bench {
@@ -95,7 +78,22 @@ impl Bench {
             monitor,
             baseline: None,
             backends: HashMap::new(),
+            singles: None,
         })
+    }
+
+    /// Has all that is measured of a workload put on record in a store, from now on. Returns the session of this record.
+    pub async fn record_in(&mut self, store: Store, workload: &Workload) -> anyhow::Result<SessionId> {
+        let environment = Environment::here(self.device().clone(), &self.nvrtc_version(), None);
+        let mut singles = Singles::new(store, environment, &self.config)?;
+        let session = singles.session(workload).await.context("Failed to begin a record")?;
+        self.singles = Some(singles);
+        Ok(session)
+    }
+
+    /// Returns what was recorded.
+    pub fn record(&self) -> Option<&Singles> {
+        self.singles.as_ref()
     }
 
     /// Returns the device.
@@ -186,123 +184,21 @@ impl Bench {
         matches!(self.backends.get(&(case.into(), regime)), Some(Some(_)))
     }
 
-    /// Measures the participants. A device that replays compares them, with the A/A control. Any other models one time
-    /// for each.
-    pub async fn measure(&mut self, planned: &PlannedComparison<'_>) -> anyhow::Result<Comparison> {
-        let mut compiled = vec![(Role::Challenger, planned.challenger, self.compile(planned.challenger).await?)];
-        for (role, other) in planned.others {
-            compiled.push((*role, other, self.compile(other).await?));
-        }
-        if self.device().replays() {
-            self.compare(planned, &compiled).await
-        } else {
-            self.model(planned, &compiled).await
-        }
-    }
-
-    async fn compare(
-        &mut self,
-        planned: &PlannedComparison<'_>,
-        compiled: &[(Role, &Subject, Artifact)],
-    ) -> anyhow::Result<Comparison> {
-        let PlannedComparison { challenger, regime, .. } = *planned;
-        let workload = &challenger.workload;
-        let case = Case { regime, ..challenger.case().clone() };
-        let terms = Terms {
-            workload,
-            case: &case,
-            measuring: self.measuring,
-            input_seed: planned.input_seed,
-            floor_ns: floor_ns(workload, &case, self.device()),
-            screened_ns: None,
-            energy: planned.energy,
-            load: planned.load,
-        };
-        let entries = with_control(compiled.iter().map(entry).collect());
-        let backend = self.backends.get(&(case.name.clone(), regime)).cloned().flatten();
-        let backend = backend.filter(|_| planned.with_baseline);
-        let pids: Vec<u32> =
-            self.worker.pid().into_iter().chain(self.baseline.as_ref().and_then(BaselineProcess::pid)).collect();
-        let baseline = self.baseline.as_mut().zip(backend);
-        let baseline = baseline.map(|(process, backend)| BaselineEntry { process, backend });
-        let mut worker = self.worker.fresh().await.context("Failed to start a worker")?;
-        match comparison::run(&mut worker, self.monitor.as_ref(), &pids, &terms, &entries, baseline).await {
-            Ok(comparison) => Ok(comparison),
-            Err(ComparisonError::Machine(error)) => Err(error).context("Failed to run a comparison"),
-            Err(ComparisonError::Failed { participant, outcome }) => {
-                let name = entries.get(participant).map_or("a participant", |entry| entry.name.as_str());
-                bail!("{}", failure(name, &case.name, &outcome))
-            }
-        }
-    }
-
-    /// Models one time for each participant.
-    async fn model(
-        &mut self,
-        planned: &PlannedComparison<'_>,
-        compiled: &[(Role, &Subject, Artifact)],
-    ) -> anyhow::Result<Comparison> {
-        let mut participants = Vec::with_capacity(compiled.len());
-        for (role, subject, artifact) in compiled {
-            let request = self.evaluate_request(subject, artifact, planned.input_seed);
-            let evaluation = self.worker.evaluate(request).await.context("Failed to evaluate a kernel")?;
-            if evaluation.outcome != Outcome::Measured {
-                bail!("{}", failure(&subject.name, &subject.case().name, &evaluation.outcome));
-            }
-            let measurement = evaluation.measurements.into_iter().next().context("Failed to get a time")?;
-            let timing = measurement.best_timing().cloned().context("Failed to get a time")?;
-            participants.push(Participant {
-                role: *role,
-                name: subject.name.clone(),
-                iteration: subject.iteration,
-                timing,
-                groups_ns: Vec::new(),
-                correctness: Some(measurement.correctness),
-                machine: None,
-                energy_j: None,
-                graph_node_ns: None,
-            });
-        }
-        let PlannedComparison { challenger, regime, .. } = *planned;
-        Ok(Comparison {
-            conditions: self.conditions(&challenger.workload, challenger.case(), regime),
-            participants,
-            group_size: 0,
-            discarded_rounds: 0,
-            winners_curse: None,
-            floor_ns: Some(floor_ns(&challenger.workload, challenger.case(), self.device())),
-            others: Vec::new(),
-            wall_s: None,
-        })
-    }
-
-    fn evaluate_request(&self, subject: &Subject, artifact: &Artifact, input_seed: u64) -> EvaluateRequest {
-        EvaluateRequest {
-            artifact: artifact.clone(),
-            op: subject.workload.op.source(),
-            dtype: subject.workload.dtype,
-            compute: subject.workload.compute,
-            tolerance: subject.workload.tolerance,
-            cases: vec![subject.request.clone()],
-            measuring: self.measuring,
-            input_seed,
-            later_input_seed: None,
-            own_seed: inputs::mix(input_seed, &["own"]),
-            within_s: None,
-            explain: false,
-        }
-    }
-
+    /// Compiles a kernel that must compile.
     async fn compile(&mut self, subject: &Subject) -> anyhow::Result<Artifact> {
+        self.compiled(subject).await?.map_err(|rejected| anyhow!("{}", does_not_compile(subject, &rejected)))
+    }
+
+    /// Compiles a kernel. The outer error means that the machine is at fault.
+    async fn compiled(&mut self, subject: &Subject) -> anyhow::Result<Result<Artifact, CompileError>> {
         let compiler = self.compiler(&subject.options)?;
         let variant = subject.variant.clone();
         let limit = Limit::new("compile.timeout", compiler.limits().timeout);
         let _running = activity::begin(format!("compiling {}", subject.name), limit);
         let compiled = tokio::task::spawn_blocking(move || compiler.compile(&variant)).await;
         match compiled.context("Failed to compile in the background")? {
-            Ok(artifact) => Ok(artifact),
             Err(CompileError::Broken(message)) => bail!("Failed to compile {}: {message}", subject.name),
-            Err(rejected) => bail!("{} does not compile: {rejected}", subject.name),
+            compiled => Ok(compiled),
         }
     }
 
@@ -317,14 +213,8 @@ impl Bench {
     }
 }
 
-fn entry<'a>((role, subject, artifact): &'a (Role, &'a Subject, Artifact)) -> Entry<'a> {
-    Entry {
-        role: *role,
-        name: subject.name.clone(),
-        iteration: subject.iteration,
-        artifact,
-        plan: &subject.request.plan,
-    }
+fn does_not_compile(subject: &Subject, rejected: &CompileError) -> String {
+    format!("{} does not compile: {rejected}", subject.name)
 }
 
 fn failure(name: &str, case: &str, outcome: &Outcome) -> String {

@@ -60,7 +60,6 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 
 use crate::agent::Proposer;
-use crate::domain::device::DeviceInfo;
 use crate::domain::family::Family;
 use crate::domain::gain::CaseGain;
 use crate::domain::ids::{CaseName, SessionId};
@@ -197,7 +196,7 @@ pub async fn begin(parts: &mut Dependencies, options: &Options) -> anyhow::Resul
             left_out: parts.left_out.clone(),
         },
         config: options.config.clone(),
-        environment: environment(parts.worker.info().clone(), parts.compiler.nvrtc_version(), None),
+        environment: Environment::here(parts.worker.info().clone(), parts.compiler.nvrtc_version(), None),
         submission: options.submission.clone(),
     };
     let id = parts.store.begin_session(&new).await.context("Failed to record the session")?;
@@ -262,17 +261,6 @@ pub async fn resume(
     let channel = Channel::new(observer);
     let session = Session::new(id, parts, options, past.used, interrupt, &channel);
     Ok(session.live_aloud(Some((past, own))).await)
-}
-
-/// Describes the machine and the software. PyTorch's version is known once the baselines are timed.
-fn environment(device: DeviceInfo, nvrtc: &str, torch: Option<String>) -> Environment {
-    Environment {
-        device,
-        nvrtc: nvrtc.to_owned(),
-        optloop: env!("CARGO_PKG_VERSION").to_owned(),
-        torch,
-        host: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
-    }
 }
 
 /// How a session ends.
@@ -490,7 +478,7 @@ impl<'a> Session<'a> {
 
     /// Describes the machine and the software.
     fn environment(&self, torch: Option<String>) -> Environment {
-        environment(self.state.setup().device.clone(), &self.nvrtc, torch)
+        Environment::here(self.state.setup().device.clone(), &self.nvrtc, torch)
     }
 
     /// Records the end. A failure to record it is reported beside the first error.

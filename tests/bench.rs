@@ -51,17 +51,17 @@ fn a_configuration_is_compared_with_the_baseline_and_itself() {
     insta::assert_snapshot!(without_figures(&table), @"
     small/s64 on fake device (no kernel was executed), warm L2, times are modelled
     role what iteration µs interval samples over the challenger challenger is share of floor error SM MHz W °C mJ
-    challenger toy HASH - # # to # # - - #% # - - - -
+    challenger toy HASH # # # to # # - - #% # - - - -
     baseline toy HASH - # # to # # #× faster #% # - - - -
-    control toy HASH - # # to # # #× tied #% # - - - -
+    control toy HASH # # # to # # #× tied #% # - - - -
     # rounds, group size #; # more rounds discarded, in which the GPU or its graphs were in another state; noise #% (the challenger over its A/A control)
     The floor is # µs, #% of the challenger's time
 
     small/s128 on fake device (no kernel was executed), warm L2, times are modelled
     role what iteration µs interval samples over the challenger challenger is share of floor error SM MHz W °C mJ
-    challenger toy HASH - # # to # # - - #% # - - - -
+    challenger toy HASH # # # to # # - - #% # - - - -
     baseline toy HASH - # # to # # #× faster #% # - - - -
-    control toy HASH - # # to # # #× tied #% # - - - -
+    control toy HASH # # # to # # #× tied #% # - - - -
     # rounds, group size #; # more rounds discarded, in which the GPU or its graphs were in another state; noise #% (the challenger over its A/A control)
     The floor is # µs, #% of the challenger's time
 
@@ -123,6 +123,59 @@ fn repeats_are_fresh_processes_and_show_how_far_the_medians_spread() {
     let [challenger, itself, _] = &printed["spreads"].as_array().unwrap()[..] else { panic!("{printed}") };
     assert!((1.0..1.01).contains(&number(challenger, "max_over_min")), "{challenger}");
     assert_eq!([&itself["challenger_faster"], &itself["challenger_tied"], &itself["challenger_slower"]], [0, 3, 0]);
+}
+
+#[test]
+fn what_was_measured_by_hand_is_on_record_and_in_no_list_unless_asked() {
+    let sandbox = after_a_session();
+    let claim = ["--claim", "small tiles", "--predict", "1.5..9", "--against", "1"];
+    let asked = ["--workload", "small", "--case", "s128", "--json"];
+    let printed = json(&bench(&sandbox, CONFIGURATION, &[&asked[..], &claim].concat()));
+    let [evaluated] = &printed["evaluations"].as_array().unwrap()[..] else { panic!("{printed}") };
+    let number_of = |value: &Value| value.as_i64().unwrap().to_string();
+    let iteration = number_of(&evaluated["iteration"]);
+    assert_eq!((&evaluated["kind"], &evaluated["proposer"]), (&"single".into(), &"user".into()));
+    assert_eq!(evaluated["passed"], serde_json::json!(["compile", "check", "time", "compare"]));
+    assert_eq!((&evaluated["claim"]["text"], &evaluated["claim"]["over"]), (&"small tiles".into(), &"iteration 1".into()));
+    let on_case = &evaluated["cases"][0];
+    assert_eq!(on_case["over_base"]["iteration"], 1, "{on_case}");
+    assert_eq!(number(&on_case["over_base"], "ratio"), number(&evaluated["claim"], "actual"));
+    assert!(on_case["over_base"]["ci"].is_array() && number(&on_case["over_record"], "ratio") > 0.0, "{on_case}");
+    assert!(number(&on_case["launches"][0], "blocks_per_sm") >= 1.0 && number(&on_case["dims"], "Sq") == 128.0, "{on_case}");
+
+    // Other verbs know the iteration.
+    let shown = json(&sandbox.succeeds(&["show", &iteration, "--json"]));
+    assert_eq!(shown["evaluation"]["iteration"], evaluated["iteration"]);
+    assert!(sandbox.succeeds(&["show", &iteration]).contains("claim       small tiles"));
+    assert!(sandbox.succeeds(&["compare", &iteration, "1", "--case", "s128"]).contains("iteration"));
+    let session = number_of(&evaluated["session"]);
+    assert_eq!(json(&sandbox.succeeds(&["history", &session, "--json"])).as_array().unwrap().len(), 1);
+    sandbox.succeeds(&["report", &session]);
+    let again = json(&bench(&sandbox, &iteration, &["--json"]));
+    assert_eq!(again["comparisons"][0]["participants"][0]["iteration"], evaluated["iteration"]);
+
+    // Lists, reports and resumptions are about sessions that search.
+    let sessions = |more: &[&str]| -> Vec<Value> {
+        json(&sandbox.succeeds(&[&["sessions", "--json"], more].concat())).as_array().unwrap().clone()
+    };
+    assert_eq!((sessions(&[]).len(), sessions(&["--all"]).len()), (1, 3));
+    assert_eq!(sessions(&["--all"])[1]["status"], "finished");
+    assert_eq!(json(&sandbox.succeeds(&["history", "--json"]))[0]["session"], 1);
+    assert_eq!(sandbox.report()["session"]["id"], 1);
+    insta::assert_snapshot!(sandbox.fails(&["resume", &session]), @"");
+}
+
+#[test]
+fn a_kernel_without_a_time_is_on_record_with_the_reason() {
+    let sandbox = Sandbox::new();
+    sandbox.replace("templates/kernels/toy/family.toml", "values = [0]", "values = [0, 1]");
+    refused(&sandbox, "toy:FAULT=1", &["--workload", "small", "--case", "s64"]);
+    let shown = json(&sandbox.succeeds(&["show", "1", "--json"]))["evaluation"].clone();
+    let failure = &shown["failure"];
+    assert_eq!((&failure["outcome"], &failure["case"], &failure["dims"]["Sq"]), (&"wrong".into(), &"s64".into(), &64.into()));
+    assert!(failure["message"].as_str().unwrap().contains("element "), "{failure}");
+    assert_eq!(shown["passed"], serde_json::json!(["compile"]));
+    assert_eq!(json(&sandbox.succeeds(&["sessions", "--all", "--json"]))[0]["status"], "failed");
 }
 
 #[test]
@@ -291,8 +344,8 @@ fn a_modelled_winner_comes_out_the_same_on_the_same_virtual_gpu() {
     insta::assert_snapshot!(without_figures(&table), @"
     small/s64 on virtual H200, warm L2, times are modelled
     role what iteration µs interval samples over the challenger challenger is share of floor error SM MHz W °C mJ
-    challenger attention-scalar HASH - # - # - - #% # - - - -
-    baseline attention-scalar HASH - # - # #× faster #% # - - - -
+    challenger attention-scalar HASH # # - # - - #% # - - - -
+    baseline attention-scalar HASH # # - # #× faster #% # - - - -
     These times are modelled separately, without noise
     The floor is # µs, #% of the challenger's time
 

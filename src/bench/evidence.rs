@@ -13,7 +13,8 @@ use crate::domain::regime::Regime;
 use crate::domain::workload::{Case, Workload};
 use crate::runner::ablation::{self, Lined};
 use crate::runner::explainer::{Explained, Explainer};
-use crate::runner::messages::{CaseRequest, EvaluateRequest, LaunchRequest, ProblemRequest};
+use crate::runner::messages::{CaseRequest, LaunchRequest, ProblemRequest};
+use crate::runner::trial::Trial;
 use crate::runner::{inputs, sanitizer};
 
 /// The most other cases to time. They show how the time grows with the work.
@@ -82,8 +83,9 @@ impl Bench {
     ) -> anyhow::Result<Vec<Measurement>> {
         let mut measurements = Vec::with_capacity(cases.len());
         for case in cases {
-            let request = self.evaluate_request(&Subject { request: case, ..subject.clone() }, artifact, input_seed);
-            let evaluation = self.worker.evaluate(request).await.context("Failed to evaluate a kernel")?;
+            let subject = Subject { request: case, ..subject.clone() };
+            let trial = self.trial(&subject, artifact, input_seed);
+            let evaluation = trial.run(&mut self.worker).await.context("Failed to evaluate a kernel")?;
             match evaluation.outcome {
                 Outcome::Measured => measurements.extend(evaluation.measurements),
                 outcome if measurements.is_empty() => {
@@ -151,9 +153,8 @@ impl Bench {
         seed: u64,
     ) -> anyhow::Result<Result<Profile, String>> {
         if !self.device().replays() {
-            let request = self.evaluate_request(subject, artifact, seed);
-            let evaluation = self.worker.evaluate(EvaluateRequest { explain: true, ..request });
-            let evaluation = evaluation.await.context("Failed to explain a kernel")?;
+            let trial = Trial { explain: true, ..self.trial(subject, artifact, seed) };
+            let evaluation = trial.run(&mut self.worker).await.context("Failed to explain a kernel")?;
             let profile = evaluation.measurements.into_iter().find_map(|found| found.profile);
             return Ok(profile.ok_or_else(|| failure(&subject.name, &subject.case().name, &evaluation.outcome)));
         }

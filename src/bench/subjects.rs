@@ -223,9 +223,11 @@ impl Bench {
             Some(name) => self.project.workload(name)?,
             None => self.project.workload_of(family, &self.config.session.workload)?,
         };
-        if selection.cases.is_empty() {
-            bail!("`{}` is a family: choose a case of {} with --case", family.name, workload.name);
-        }
+        let cases = match (selection.cases, &workload.cases[..]) {
+            ([], [only]) => std::slice::from_ref(&only.name),
+            ([], _) => bail!("`{}` is a family: choose a case of {} with --case", family.name, workload.name),
+            (cases, _) => cases,
+        };
         for (name, value) in named {
             let Some(param) = family.params.get(name) else {
                 let hint = did_you_mean(name, family.params.keys().map(String::as_str));
@@ -238,7 +240,7 @@ impl Bench {
         }
         let params = filled_in(family.defaults(), named);
         let others = if selection.workload.is_none() { "; --workload chooses another workload" } else { "" };
-        let workload = workload.select(selection.cases).map_err(|problem| anyhow!("{problem}{others}"))?;
+        let workload = workload.clone().select(cases).map_err(|problem| anyhow!("{problem}{others}"))?;
         workload.cases.iter().map(|case| self.configuration(family, &params, case, &workload)).collect()
     }
 

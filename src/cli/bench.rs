@@ -16,8 +16,8 @@ use super::measured::{Found, show_versions};
 use super::start::{open_monitor, start_worker};
 use super::talk::say;
 use super::trust::{self, TrustArgs};
-use super::{own_executable, toolchain};
-use crate::bench::{Bench, KernelName, PlannedComparison, Selection, Subject};
+use super::{claimed_store, own_executable, toolchain};
+use crate::bench::{Bench, Claim, KernelName, PlannedComparison, Selection, Subject};
 use crate::catalog::Project;
 use crate::claim::Claims;
 use crate::config::Config;
@@ -28,7 +28,9 @@ use crate::domain::regime::Regime;
 use crate::domain::state::Load;
 use crate::runner::compile::Compiler;
 use crate::runner::device::DeviceChoice;
+use crate::evaluated::Evaluated;
 use crate::runner::self_check;
+use crate::single::Singles;
 use crate::store::Store;
 
 /// The format of the JSON.
@@ -75,6 +77,14 @@ pub struct Args {
     #[arg(long)]
     sustained: bool,
 
+    /// What you expect of the kernel; it is recorded with the result
+    #[arg(long, value_name = "TEXT")]
+    claim: Option<String>,
+
+    /// Speed-up that you expect over the first kernel that it is compared with, such as 1.05..1.3; it is scored
+    #[arg(long, value_name = "LOW..HIGH", requires = "claim", value_parser = speedup)]
+    predict: Option<(f64, f64)>,
+
     /// Device: auto, cuda:N, virtual or virtual:NAME [default: session.device in config.toml]
     #[arg(long)]
     device: Option<String>,
@@ -90,6 +100,10 @@ pub struct Args {
 impl Args {
     fn wants_baseline(&self) -> bool {
         self.against.is_empty() || self.against.iter().any(|text| text == BASELINE)
+    }
+
+    fn claim(&self) -> Option<Claim> {
+        self.claim.clone().map(|text| Claim { text, speedup: self.predict })
     }
 }
 
@@ -112,6 +126,16 @@ struct Printed<'a> {
     versions: BTreeMap<String, String>,
     comparisons: Vec<Found>,
     spreads: Vec<repeats::Spread>,
+    /// Each kernel that was measured, as it is on record.
+    evaluations: Vec<Evaluated>,
+}
+
+/// Parses a range of speed-ups.
+fn speedup(text: &str) -> Result<(f64, f64), String> {
+    let range = text.split_once("..").and_then(|(lo, hi)| Some((lo.parse().ok()?, hi.parse().ok()?)));
+    range
+        .filter(|(lo, hi): &(f64, f64)| *lo > 0.0 && lo <= hi && hi.is_finite())
+        .ok_or_else(|| format!("`{text}` is not a range of speed-ups: write LOW..HIGH, such as 1.05..1.3"))
 }
 
 /// Measures and prints the results.
@@ -162,21 +186,55 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     {
         say(&format!("no baseline: {reason}; the initial kernel is used instead"));
     }
-    let mut found = Vec::new();
-    let mut spreads = Vec::new();
-    for (challenger, regime, others) in wanted {
-        let repeats = play(args, &mut bench, &challenger, regime, others, out).await?;
-        found.extend(repeats.comparisons.iter().zip(1..).map(|(comparison, repeat)| Found::of(comparison, repeat)));
-        spreads.extend(repeats.spreads());
-    }
+    let Some((challenger, ..)) = wanted.first() else { return Ok(()) };
+    let store = claimed_store(project, &config, &mut claims).await?;
+    let cases: Vec<CaseName> = wanted.iter().map(|(subject, ..)| subject.case().name.clone()).collect();
+    let workload = challenger.workload.clone().select(&cases).map_err(usage_sentence)?;
+    claims.note_session(bench.record_in(store.clone(), &workload).await?);
+    let played = all(args, &mut bench, wanted, out).await;
+    let recorded = end_record(&bench, played.as_ref().err()).await;
+    let all = played?;
+    recorded?;
     let versions = bench.versions();
     if args.json {
-        let device = bench.device();
-        let versions = versions.into_iter().collect();
-        let printed = Printed { schema: SCHEMA, device, versions, comparisons: found, spreads };
+        let mut evaluations = Vec::new();
+        for iteration in bench.record().map_or(&[][..], Singles::concluded) {
+            evaluations.push(Evaluated::read(&store, *iteration).await?);
+        }
+        let found = all.iter().flat_map(|repeats| repeats.comparisons.iter().zip(1..));
+        let comparisons = found.map(|(comparison, repeat)| Found::of(comparison, repeat)).collect();
+        let spreads = all.iter().flat_map(Repeats::spreads).collect();
+        let (device, versions) = (bench.device(), versions.into_iter().collect());
+        let printed = Printed { schema: SCHEMA, device, versions, comparisons, spreads, evaluations };
         writeln!(out, "{}", serde_json::to_string_pretty(&printed)?)?;
     } else {
         writeln!(out, "versions: {}", show_versions(&versions))?;
+    }
+    Ok(())
+}
+
+/// Measures each challenger in each regime.
+async fn all(
+    args: &Args,
+    bench: &mut Bench,
+    wanted: Vec<(Subject, Regime, Vec<(Role, Subject)>)>,
+    out: &mut impl Write,
+) -> anyhow::Result<Vec<Repeats>> {
+    let mut all = Vec::with_capacity(wanted.len());
+    for (challenger, regime, others) in wanted {
+        all.push(play(args, bench, &challenger, regime, others, out).await?);
+    }
+    Ok(all)
+}
+
+/// Ends the record, and says where it is.
+async fn end_record(bench: &Bench, error: Option<&anyhow::Error>) -> anyhow::Result<()> {
+    let Some(singles) = bench.record() else { return Ok(()) };
+    singles.end(error).await.context("Failed to end the record")?;
+    match singles.concluded() {
+        [] => {}
+        [only] => say(&format!("on record as iteration {only}: `optloop show {only}`")),
+        [first, .., last] => say(&format!("on record as iterations {first} to {last}: `optloop show {last}`")),
     }
     Ok(())
 }
@@ -263,6 +321,7 @@ async fn play(
             Err(reason) => say(&format!("there is no kernel to compare it with on {}: {reason:#}", case.name)),
         }
     }
+    let claim = args.claim();
     let mut comparisons: Vec<Comparison> = Vec::new();
     for repeat in 1..=args.repeat {
         let input_seed = rand::random();
@@ -274,6 +333,7 @@ async fn play(
             with_baseline: args.wants_baseline(),
             energy: args.repeat == 1,
             load: if args.sustained { Load::Sustained } else { Load::Bursts },
+            claim: claim.as_ref(),
         };
         let comparison = bench.measure(&planned).await?;
         if args.repeat > 1 {

@@ -17,12 +17,16 @@ use crate::bench::{Bench, Evidence, KernelName, Selection, Subject};
 use crate::catalog::Project;
 use crate::config::Config;
 use crate::domain::ablation::Ablation;
+use crate::domain::artifact::KernelResources;
+use crate::domain::counters::Counters;
 use crate::domain::device::TimeSource;
 use crate::domain::finding::{CauseStatus, CauseTest, EvidenceSource, Finding};
 use crate::domain::floor::Floor;
 use crate::domain::ids::{CaseName, IterationId};
+use crate::domain::profile::Profile;
 use crate::domain::variant::{Params, show_params};
 use crate::domain::workload::Case;
+use crate::evaluated::{self, Part, Sources};
 use crate::store::{IterationDetail, MOST_IN_FULL, Store};
 
 /// The format of the JSON.
@@ -84,6 +88,14 @@ struct Diagnosed {
     floor_limiter: &'static str,
     /// Why a virtual GPU could not count, if it could not.
     no_counters: Option<String>,
+    /// What its kernels use; empty for an iteration that did not compile.
+    kernels: Vec<KernelResources>,
+    /// What its time consists of, the largest part first.
+    parts: Vec<Part>,
+    /// The hardware counters, where a session has read them.
+    counters: Option<Counters>,
+    /// What a virtual GPU counted.
+    counts: Option<Profile>,
     /// Its times without each kind of instruction, the control first; empty if there are none.
     ablations: Vec<Ablation>,
     findings: Vec<Finding>,
@@ -144,6 +156,10 @@ async fn on_record(args: &Args, project: &Project, store: &Store, id: IterationI
             floor_us: floor.ns / 1e3,
             floor_limiter: floor.limiter.name(),
             no_counters: None,
+            kernels: iteration.kernels.clone(),
+            parts: evaluated::parts(Sources::of(found), None),
+            counters: found.counters.clone(),
+            counts: found.profile.clone().or_else(|| found.explanation.clone()),
             ablations: found.ablations.clone(),
             findings,
         });
@@ -198,6 +214,8 @@ fn diagnose(bench: &Bench, subject: &Subject, evidence: Evidence) -> Diagnosed {
         fast: &bench.winning_families(subject),
     };
     let floor = about.floor();
+    let counts = profile.as_ref().ok().cloned();
+    let findings = diagnosis::findings(&about);
     Diagnosed {
         workload: subject.workload.name.clone(),
         case: request.case.name.clone(),
@@ -206,8 +224,12 @@ fn diagnose(bench: &Bench, subject: &Subject, evidence: Evidence) -> Diagnosed {
         time_us: time_ns / 1e3,
         floor_us: floor.ns / 1e3,
         floor_limiter: floor.limiter.name(),
-        findings: diagnosis::findings(&about),
+        findings,
         no_counters: profile.err(),
+        kernels,
+        parts: evaluated::parts(Sources { ablations: &ablations, profile: counts.as_ref() }, None),
+        counters: None,
+        counts,
         ablations,
     }
 }

@@ -94,6 +94,7 @@ use ticker::aloud;
 
 use crate::alive::Killed;
 use crate::catalog::Project;
+use crate::claim::Claims;
 use crate::config::Config;
 use crate::files;
 use crate::runner::descendants;
@@ -366,6 +367,13 @@ fn own_executable() -> anyhow::Result<PathBuf> {
 
 async fn existing_store(project: &Project) -> anyhow::Result<Store> {
     Ok(Store::open_existing(&store_path(project)?).await?)
+}
+
+/// Opens the store of a project for a verb that records what it measures.
+async fn claimed_store(project: &Project, config: &Config, claims: &mut Claims) -> anyhow::Result<Store> {
+    let path = store_path(project)?;
+    claims.store(&path)?;
+    Ok(Store::open_within(&path, &config.store.limits()).await?)
 }
 
 fn store_path(project: &Project) -> anyhow::Result<PathBuf> {

@@ -214,6 +214,7 @@ async fn remeasured(
         with_baseline: true,
         energy: false,
         load: Load::Bursts,
+        claim: None,
     };
     let comparison = bench.measure(&planned).await?;
     if wants_baseline && comparison.against(Role::Baseline).is_none() {

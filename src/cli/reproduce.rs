@@ -129,6 +129,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
             with_baseline: false,
             energy: true,
             load: Load::Bursts,
+            claim: None,
         };
         let comparison = bench.measure(&planned).await?;
         if !args.json {

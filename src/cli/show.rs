@@ -1,11 +1,14 @@
 //! `optloop show`: everything about one iteration.
 
+mod sass;
+
 use std::io::{self, Write};
 
 use serde::Serialize;
 use serde_json::Value;
 use similar::TextDiff;
 
+use self::sass::Lines;
 use super::ablations;
 use super::comparisons;
 use super::counters;
@@ -28,6 +31,7 @@ use crate::domain::sampling::MIN_SAMPLES;
 use crate::domain::timing::Timing;
 use crate::domain::variant::show_params;
 use crate::domain::verdict::Verdict;
+use crate::evaluated::Evaluated;
 use crate::report::{format, profiles};
 use crate::store::{ArtifactRecord, IterationDetail, Store};
 
@@ -42,6 +46,13 @@ pub struct Args {
     /// Leave out the source, its changes and the compiler log
     #[arg(long)]
     pub brief: bool,
+    /// Print only the source
+    #[arg(long, conflicts_with_all = ["brief", "json", "sass"])]
+    pub source: bool,
+    /// Print the machine code that comes from these lines of the source, such as 40 or 40..52, or all of it; needs NVIDIA's nvdisasm
+    #[arg(long, value_name = "LINES", num_args = 0..=1, default_missing_value = "..", value_parser = sass::lines,
+          conflicts_with_all = ["brief", "json"])]
+    pub sass: Option<Lines>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -58,6 +69,13 @@ pub(super) async fn run(
 ) -> anyhow::Result<()> {
     let mut detail = store.iteration(args.iteration).await?;
     killed.mark(&mut detail.session);
+    if args.source {
+        writeln!(out, "{}", detail.source.trim_end())?;
+        return Ok(());
+    }
+    if let (Some(lines), Some(project)) = (args.sass, project) {
+        return sass::print(project, &detail, lines, out).await;
+    }
     if let Some(case) = &args.case {
         only(case, &mut detail)?;
     }
@@ -67,7 +85,8 @@ pub(super) async fn run(
     };
     diagnosed.retain(|(case, _)| args.case.as_ref().is_none_or(|only| only == case));
     if args.json {
-        let mut json = serde_json::to_value(Shown::of(&detail, &diagnosed))?;
+        let evaluation = Evaluated::of(store, &detail).await?;
+        let mut json = serde_json::to_value(Shown::of(&detail, &diagnosed, evaluation))?;
         hide_intervals(&mut json);
         writeln!(out, "{}", serde_json::to_string_pretty(&json)?)?;
         return Ok(());
@@ -143,6 +162,8 @@ struct Shown<'a> {
     comparisons: Vec<Found>,
     /// Why it is slow on each case, as its report and `diagnose` have it.
     diagnoses: Vec<CaseDiagnosis<'a>>,
+    /// The same in the form that `bench` and `check` have, with the parts of its time and the counters.
+    evaluation: Evaluated,
 }
 
 /// Why an iteration is slow on a case.
@@ -172,7 +193,7 @@ struct Time<'a> {
 }
 
 impl<'a> Shown<'a> {
-    fn of(detail: &'a IterationDetail, diagnosed: &'a [Diagnosed]) -> Self {
+    fn of(detail: &'a IterationDetail, diagnosed: &'a [Diagnosed], evaluation: Evaluated) -> Self {
         let found = &detail.iteration.measurements;
         let comparisons = found.iter().filter_map(|found| found.comparison.as_ref());
         Self {
@@ -180,6 +201,7 @@ impl<'a> Shown<'a> {
             times: found.iter().filter_map(|found| Time::of(found, detail.session.time_source)).collect(),
             comparisons: comparisons.map(|comparison| Found::of(comparison, 1)).collect(),
             diagnoses: diagnosed.iter().map(|(case, findings)| CaseDiagnosis { case, findings }).collect(),
+            evaluation,
         }
     }
 }
@@ -425,7 +447,7 @@ mod tests {
 
     async fn printed(scene: &Scene, iteration: IterationId, json: bool) -> String {
         let mut out = Vec::new();
-        let args = Args { iteration, case: None, brief: false, json };
+        let args = Args { iteration, case: None, brief: false, source: false, sass: None, json };
         run(&args, None, &scene.store, &Killed::default(), Screen::plain(), &mut out).await.unwrap();
         String::from_utf8(out).unwrap()
     }

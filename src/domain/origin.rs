@@ -20,7 +20,8 @@ pub enum Purpose {
     Screening,
     /// Runs the acceptance checks and the comparison for the fastest screened variant.
     Confirmation,
-    /// Times a variant on more or less work than a case has, to learn what its time depends on. It wins nothing.
+    /// Times a variant on more or less work than a case has, or under another load, to learn what its time depends on. It wins
+    /// nothing.
     Experiment,
 }
 

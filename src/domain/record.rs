@@ -50,6 +50,19 @@ pub struct Environment {
     pub host: String,
 }
 
+impl Environment {
+    /// Describes this machine and its software. PyTorch's version is known once the baselines are timed.
+    pub fn here(device: DeviceInfo, nvrtc: &str, torch: Option<String>) -> Self {
+        Self {
+            device,
+            nvrtc: nvrtc.to_owned(),
+            optloop: env!("CARGO_PKG_VERSION").to_owned(),
+            torch,
+            host: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
+        }
+    }
+}
+
 /// The status of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

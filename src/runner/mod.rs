@@ -40,6 +40,7 @@ pub mod recording;
 pub mod render;
 pub mod renderer;
 pub mod sanitizer;
+pub mod sass;
 pub mod self_check;
 pub mod source_rules;
 mod subprocess;

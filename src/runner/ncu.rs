@@ -231,13 +231,9 @@ fn often_sampled(tool: &str, time_ns: Option<f64>) -> &'static [&'static str] {
     if is_known && is_short { &["--warp-sampling-interval", "0"] } else { &[] }
 }
 
-/// Finds ncu in the folders of `PATH`, then in CUDA toolkits. Relative folders may belong to a project and are left
-/// out.
+/// Finds ncu.
 fn find(path: Option<&OsStr>, toolkits: &[PathBuf]) -> Result<PathBuf, String> {
-    let on_path = path.map(|path| std::env::split_paths(path).collect::<Vec<_>>()).unwrap_or_default();
-    let folders = on_path.into_iter().chain(toolkits.iter().map(|root| root.join("bin")));
-    let found =
-        folders.filter(|folder| folder.is_absolute()).map(|folder| folder.join("ncu")).find(|ncu| ncu.is_file());
+    let found = toolchain::tool_in("ncu", path, toolkits);
     found.ok_or_else(|| "ncu (NVIDIA Nsight Compute) is not installed, or not in PATH".to_owned())
 }
 

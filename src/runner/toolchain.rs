@@ -2,6 +2,7 @@
 
 mod wheels;
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -121,6 +122,18 @@ impl Toolchain {
 pub(super) fn toolkit_roots() -> Vec<PathBuf> {
     let named = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(std::env::var_os).map(PathBuf::from);
     named.chain([PathBuf::from("/usr/local/cuda"), PathBuf::from("/opt/cuda")]).collect()
+}
+
+/// Finds a program in the folders of `PATH`, then in CUDA toolkits.
+pub(super) fn tool(name: &str) -> Option<PathBuf> {
+    tool_in(name, std::env::var_os("PATH").as_deref(), &toolkit_roots())
+}
+
+/// Finds a program in the folders of a path, then in toolkits. Relative folders may belong to a project and are left out.
+pub(super) fn tool_in(name: &str, path: Option<&OsStr>, toolkits: &[PathBuf]) -> Option<PathBuf> {
+    let on_path = path.map(|path| std::env::split_paths(path).collect::<Vec<_>>()).unwrap_or_default();
+    let folders = on_path.into_iter().chain(toolkits.iter().map(|root| root.join("bin")));
+    folders.filter(|folder| folder.is_absolute()).map(|folder| folder.join(name)).find(|tool| tool.is_file())
 }
 
 /// Finds the file `<prefix><version>` with the highest version, of major 12 or later.

@@ -10,9 +10,13 @@ use super::{Store, StoreError};
 use crate::domain::device::TimeSource;
 use crate::domain::hypothesis::Score;
 use crate::domain::ids::{CaseName, IterationId, SessionId};
+use crate::domain::op::Dims;
+use crate::domain::regime::Regime;
 use crate::domain::sampling::MIN_SAMPLES;
+use crate::domain::state::Graphs;
 use crate::domain::variant::{Params, VariantHash};
 use crate::domain::verdict::Verdict;
+use crate::domain::workload::Case;
 
 /// A case that an iteration reached. An iteration that reached no case has one row, too.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -72,6 +76,25 @@ pub struct Listed {
     pub time_source: TimeSource,
     /// The ordinal of its last iteration: how many it has.
     pub iterations: u64,
+}
+
+/// The conditions under which two times of a case may be compared, as far as the store knows them.
+#[derive(Debug, Clone, Copy)]
+pub struct Like<'a> {
+    /// Name of the workload.
+    pub workload: &'a str,
+    /// Name of the case.
+    pub case: &'a str,
+    /// Its shape. None if it is not on record.
+    pub dims: Option<&'a Dims>,
+    /// Product name of the device.
+    pub device: &'a str,
+    /// Where times come from.
+    pub time_source: TimeSource,
+    /// State of the graphs.
+    pub graphs: Graphs,
+    /// State of the caches.
+    pub regime: Regime,
 }
 
 impl Store {
@@ -140,6 +163,43 @@ impl Store {
             time_source: required(name(&row, "time_source")?, "time_source")?,
             iterations: required(count(&row, "iterations")?, "iterations")?,
         })
+    }
+
+    /// Returns the fastest confirmed time of a case under the same conditions, in nanoseconds, and its iteration. `without` does not
+    /// count. None if there is no other.
+    pub async fn fastest_like(
+        &self,
+        like: &Like<'_>,
+        without: IterationId,
+    ) -> Result<Option<(IterationId, f64)>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT m.iteration_id, m.confirmation_median_ns AS ns, i.cases
+             FROM measurements m JOIN iterations i ON i.id = m.iteration_id
+             JOIN sessions s ON s.id = i.session_id JOIN environments e ON e.id = s.environment_id
+             WHERE m.case_name = ? AND m.confirmation_median_ns IS NOT NULL AND COALESCE(m.verdict, '') <> 'rejected'
+               AND i.outcome = 'measured' AND i.purpose <> 'experiment' AND m.regime = ? AND s.workload = ?
+               AND e.device_name = ? AND e.time_source = ? AND e.graphs = ? AND i.id <> ?
+               AND NOT EXISTS (SELECT 1 FROM disqualifications d
+                               WHERE d.iteration_id = m.iteration_id AND d.case_name = m.case_name)
+             ORDER BY m.confirmation_median_ns, m.iteration_id LIMIT 100",
+        )
+        .bind(like.case)
+        .bind(like.regime.name())
+        .bind(like.workload)
+        .bind(like.device)
+        .bind(like.time_source.name())
+        .bind(like.graphs.name())
+        .bind(without)
+        .fetch_all(&self.pool)
+        .await?;
+        for row in &rows {
+            let cases: Vec<Case> = json(row, "cases")?;
+            let shape = cases.iter().find(|case| case.name == like.case).map(|case| &case.dims);
+            if shape == like.dims {
+                return Ok(Some((row.try_get("iteration_id")?, row.try_get("ns")?)));
+            }
+        }
+        Ok(None)
     }
 
     /// Returns the families that a session has tried, or all sessions, sorted.

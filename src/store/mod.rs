@@ -58,7 +58,7 @@ pub use backup::Copied;
 pub use calls::NewCall;
 pub use error::StoreError;
 pub use excerpt::MOST_IN_FULL;
-pub use history::{HistoryRow, Listed};
+pub use history::{HistoryRow, Like, Listed};
 pub use iterations::Finish;
 use migrations::MIGRATIONS;
 pub use page::{Filter, Sort};

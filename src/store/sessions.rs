@@ -224,7 +224,7 @@ impl Store {
     }
 
     /// Reads the environment of a session.
-    pub(super) async fn environment_of(&self, session: SessionId) -> Result<Environment, StoreError> {
+    pub async fn environment_of(&self, session: SessionId) -> Result<Environment, StoreError> {
         let row =
             sqlx::query("SELECT e.* FROM environments e JOIN sessions s ON s.environment_id = e.id WHERE s.id = ?")
                 .bind(session)
