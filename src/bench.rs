@@ -2,6 +2,7 @@
 
 mod evidence;
 mod measure;
+mod rejection;
 mod subject;
 mod subjects;
 
@@ -32,7 +33,8 @@ use crate::single::Singles;
 use crate::store::Store;
 
 pub use evidence::Evidence;
-pub use measure::{Claim, PlannedComparison};
+pub use measure::PlannedComparison;
+use rejection::Rejection;
 pub use subject::{Committed, KernelName, Subject};
 pub use subjects::Selection;
 
@@ -186,19 +188,20 @@ impl Bench {
 
     /// Compiles a kernel that must compile.
     async fn compile(&mut self, subject: &Subject) -> anyhow::Result<Artifact> {
-        self.compiled(subject).await?.map_err(|rejected| anyhow!("{}", does_not_compile(subject, &rejected)))
+        self.compiled(subject).await?.map_err(|rejection| anyhow!(rejection.sentence(subject)))
     }
 
     /// Compiles a kernel. The outer error means that the machine is at fault.
-    async fn compiled(&mut self, subject: &Subject) -> anyhow::Result<Result<Artifact, CompileError>> {
+    async fn compiled(&mut self, subject: &Subject) -> anyhow::Result<Result<Artifact, Rejection>> {
         let compiler = self.compiler(&subject.options)?;
         let variant = subject.variant.clone();
         let limit = Limit::new("compile.timeout", compiler.limits().timeout);
         let _running = activity::begin(format!("compiling {}", subject.name), limit);
         let compiled = tokio::task::spawn_blocking(move || compiler.compile(&variant)).await;
         match compiled.context("Failed to compile in the background")? {
+            Ok(artifact) => Ok(Ok(artifact)),
             Err(CompileError::Broken(message)) => bail!("Failed to compile {}: {message}", subject.name),
-            compiled => Ok(compiled),
+            Err(rejected) => Ok(Err(self.rejection(subject, &rejected)?)),
         }
     }
 
@@ -211,10 +214,6 @@ impl Bench {
         self.compilers.push((options.to_owned(), compiler.clone()));
         Ok(compiler)
     }
-}
-
-fn does_not_compile(subject: &Subject, rejected: &CompileError) -> String {
-    format!("{} does not compile: {rejected}", subject.name)
 }
 
 fn failure(name: &str, case: &str, outcome: &Outcome) -> String {

@@ -18,8 +18,8 @@ use crate::domain::toml_text;
 use crate::runner::compile::Compiler;
 use crate::runner::renderer::Renderer;
 
-pub use running::{Ran, check_oracle, look_first, run};
-pub use sources::{Pair, Runnable, check_sources};
+pub use running::{Run, check_oracle, look_first, run};
+pub use sources::{Checked, Pair, Rejected, Runnable, check_sources, compiler_errors};
 pub use tunables::code_without;
 
 /// How bad a finding is.

@@ -14,17 +14,30 @@ use crate::domain::budget::Budget;
 use crate::domain::cost::{Rate, Spent};
 use crate::domain::device::TimeSource;
 use crate::domain::evaluation::{Evaluation, Outcome};
+use crate::domain::hypothesis::{Hypothesis, Reference};
 use crate::domain::ids::{IterationId, SessionId};
+use crate::domain::mechanism::Mechanism;
+use crate::domain::origin::{Origin, Purpose};
 use crate::domain::phase::StepTimes;
 use crate::domain::plan::LaunchPlan;
-use crate::domain::prediction::Crps;
+use crate::domain::prediction::{Crps, Prediction, Strength};
 use crate::domain::proposal::Proposal;
 use crate::domain::record::{Environment, SessionKind, SessionScope, Status};
-use crate::domain::workload::Workload;
+use crate::domain::variant::Variant;
+use crate::domain::workload::{Case, Workload};
 use crate::store::{Finish, NewSession, Store, StoreError};
 
 /// The proposer of what a person measures.
 pub const USER: &str = "user";
+
+/// What a person or a program expects of a kernel, over the first kernel that it is compared with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Claim {
+    /// What is tried, and what is expected of it.
+    pub text: String,
+    /// The predicted range of the speed-up. None if nothing is predicted.
+    pub speedup: Option<(f64, f64)>,
+}
 
 /// The sessions that hold what one process measures by hand, one for each workload.
 pub struct Singles {
@@ -66,7 +79,15 @@ impl Singles {
         let rate = Rate { gpu_usd_per_hour: config.cost.gpu_usd_per_hour };
         let rate = (environment.device.time_source() == TimeSource::Measured).then_some(rate);
         let config = serde_json::to_value(config).context("Failed to write the settings")?;
-        Ok(Self { store, environment, config, rate, open: BTreeMap::new(), concluded: Vec::new(), recorded: Instant::now() })
+        Ok(Self {
+            store,
+            environment,
+            config,
+            rate,
+            open: BTreeMap::new(),
+            concluded: Vec::new(),
+            recorded: Instant::now(),
+        })
     }
 
     /// Returns the store.
@@ -169,4 +190,31 @@ impl Singles {
 /// Returns the evaluation of a variant that was not tried because something beside it failed.
 pub fn given_up(message: String) -> Evaluation {
     Evaluation::without_device(Outcome::Pruned { message })
+}
+
+/// Returns the proposal of a configuration that a person named, on a case.
+pub fn proposal(variant: &Variant, case: &Case, claim: Option<&Claim>, reference: Reference) -> Proposal {
+    let range = claim.and_then(|claim| claim.speedup);
+    Proposal {
+        proposer: USER.to_owned(),
+        variant: variant.clone(),
+        cases: vec![case.clone()],
+        hypothesis: Hypothesis {
+            claim: claim.map_or("measured by hand", |claim| &claim.text).to_owned(),
+            evidence: String::new(),
+            mechanism: Mechanism::default(),
+            case: case.name.clone(),
+            prediction: range.map(|(lo, hi)| Prediction {
+                median: Some((lo * hi).sqrt()),
+                lo,
+                hi,
+                strength: Strength::Prior,
+                model: None,
+            }),
+            reference,
+        },
+        parent: None,
+        purpose: Purpose::Screening,
+        origin: Origin::Named,
+    }
 }

@@ -54,6 +54,35 @@ fn messages_of_the_compiler_name_the_users_file_and_line() {
 }
 
 #[test]
+fn a_configuration_is_checked_on_chosen_cases_and_is_on_record() {
+    let sandbox = Sandbox::new();
+    let asked = ["toy:TILE=8,THREADS=128", "--case", "s64"];
+    let told = checked(&sandbox, &asked);
+    assert!(told.starts_with("0 ok     toy TILE=8 THREADS=128 FAULT=0 on small: right on s64, "), "{told}");
+    assert!(told.split_whitespace().collect::<Vec<_>>().ends_with(&["us", "(modelled)"]), "{told}");
+    let told = checked(&sandbox, &["toy:TILE=64,THREADS=256", "--case", "s64"]);
+    assert!(told.starts_with("1 wrong") && told.contains("`TILE * THREADS <= 8192` does not hold"), "{told}");
+    let refused = |more: &[&str]| sandbox.fails(&[&["check", "--device", "fake"], more].concat());
+    insta::assert_snapshot!(refused(&["toy:TIEL=8"]), @"2 error: family `toy` has no parameter `TIEL` (did you mean `TILE`?); it has: TILE, THREADS, FAULT");
+    assert!(refused(&["toy", "--case", "s46"]).contains("(did you mean `s4d4`?)"));
+    assert!(refused(&["toy", "--workload", "smal"]).contains("(did you mean `small`?)"));
+    let json: Value =
+        serde_json::from_str(&sandbox.succeeds(&[&["check", "--device", "fake", "--json"], &asked[..]].concat()))
+            .unwrap();
+    let evaluated = &json["evaluations"][0];
+    assert_eq!((&evaluated["params"]["TILE"], &evaluated["cases"][0]["case"]), (&8.into(), &"s64".into()));
+    assert!(evaluated["kernels"][0]["registers"].as_u64().unwrap() > 0, "{evaluated}");
+
+    // What does not compile is on record, too, with its place.
+    sandbox.replace(SOURCE, "+ FAULT;", "+ FAUTL;");
+    checked(&sandbox, &["toy", "--case", "s64"]);
+    let all: Value = serde_json::from_str(&sandbox.succeeds(&["history", "--all", "--json"])).unwrap();
+    let outcomes: Vec<&str> = all.as_array().unwrap().iter().map(|row| row["outcome"].as_str().unwrap()).collect();
+    assert_eq!(outcomes, ["measured", "measured", "rejected_by_compiler"]);
+    assert!(all[2]["message"].as_str().unwrap().starts_with("templates/kernels/toy/kernel.cu.tera, line 5: "), "{all}");
+}
+
+#[test]
 fn launches_that_do_not_fit_the_kernel_are_explained() {
     insta::assert_snapshot!(with(FAMILY, "\"Sq\", \"scale\", \"FAULT\"", "\"scale\", \"Sq\""), @"
     1 wrong  toy on small: templates/kernels/toy/kernel.cu.tera, line 4: `toy` has 7

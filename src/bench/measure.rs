@@ -4,26 +4,23 @@ use std::time::Instant;
 
 use anyhow::{Context, anyhow};
 
-use super::{Bench, Subject, does_not_compile, failure};
+use super::{Bench, Rejection, Subject, failure};
 use crate::domain::artifact::Artifact;
 use crate::domain::comparison::{Comparison, Participant, Role};
 use crate::domain::correctness::Correctness;
 use crate::domain::evaluation::{Evaluation, Measurement, Outcome};
 use crate::domain::floor::floor_ns;
-use crate::domain::hypothesis::{Hypothesis, Reference};
+use crate::domain::hypothesis::Reference;
 use crate::domain::ids::IterationId;
-use crate::domain::mechanism::Mechanism;
-use crate::domain::origin::{Origin, Purpose};
-use crate::domain::prediction::{Prediction, Strength};
+use crate::domain::origin::Purpose;
 use crate::domain::proposal::Proposal;
 use crate::domain::regime::Regime;
 use crate::domain::state::Load;
 use crate::domain::workload::Case;
 use crate::runner::baseline::BaselineProcess;
 use crate::runner::comparison::{self, BaselineEntry, ComparisonError, Entry, Terms, with_control};
-use crate::runner::compile::CompileError;
 use crate::runner::trial::{Seeds, Trial};
-use crate::single::{Ended, USER, given_up};
+use crate::single::{self, Claim, Ended, given_up};
 
 /// The plan of one comparison.
 pub struct PlannedComparison<'a> {
@@ -45,20 +42,9 @@ pub struct PlannedComparison<'a> {
     pub claim: Option<&'a Claim>,
 }
 
-/// What a person or a program expects of a kernel, over the first kernel that it is compared with.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Claim {
-    /// What is tried, and what is expected of it.
-    pub text: String,
-    /// The predicted range of the speed-up. None if nothing is predicted.
-    pub speedup: Option<(f64, f64)>,
-}
-
-
-
 /// What became of a kernel.
 struct Tried {
-    compiled: Result<Artifact, CompileError>,
+    compiled: Result<Artifact, Rejection>,
     evaluation: Evaluation,
     /// The comparison, or why there is none.
     comparison: Result<Comparison, String>,
@@ -108,9 +94,8 @@ impl Bench {
         actual: Option<f64>,
     ) -> anyhow::Result<()> {
         let (Some(singles), Some(iteration)) = (&mut self.singles, iteration) else { return Ok(()) };
-        let log = tried.compiled.as_ref().map_err(ToString::to_string);
         let ended = Ended {
-            compiled: log.as_ref().map(|artifact| *artifact).map_err(String::as_str),
+            compiled: tried.compiled.as_ref().map_err(|rejection| rejection.log.as_str()),
             plan: Some(&subject.request.plan),
             evaluation: &tried.evaluation,
             actual,
@@ -135,7 +120,7 @@ impl Bench {
                 Ok(artifact) => compiled.push((*role, other, artifact)),
                 Err(rejected) => {
                     let (_, _, own) = compiled.swap_remove(0);
-                    return Ok(Tried::without_other(own, does_not_compile(other, &rejected)));
+                    return Ok(Tried::without_other(own, rejected.sentence(other)));
                 }
             }
         }
@@ -203,7 +188,7 @@ impl Bench {
             let (compiled, evaluation) = self.evaluated(other, planned.input_seed).await?;
             let participant = compiled
                 .as_ref()
-                .map_err(|rejected| does_not_compile(other, rejected))
+                .map_err(|rejected| rejected.sentence(other))
                 .and_then(|_| modelled_participant(*role, other, &evaluation, iteration));
             let tried = Tried { compiled, evaluation, comparison: Err(String::new()) };
             self.conclude(other, &proposal, iteration, &tried, None).await?;
@@ -223,7 +208,7 @@ impl Bench {
         let (compiled, evaluation) = self.evaluated(challenger, planned.input_seed).await?;
         let own = match &compiled {
             Ok(_) => modelled_participant(Role::Challenger, challenger, &evaluation, iteration),
-            Err(rejected) => Err(does_not_compile(challenger, rejected)),
+            Err(rejected) => Err(rejected.sentence(challenger)),
         };
         let comparison = own.map(|own| Comparison {
             conditions: self.conditions(&challenger.workload, challenger.case(), regime),
@@ -243,11 +228,11 @@ impl Bench {
         &mut self,
         subject: &Subject,
         input_seed: u64,
-    ) -> anyhow::Result<(Result<Artifact, CompileError>, Evaluation)> {
+    ) -> anyhow::Result<(Result<Artifact, Rejection>, Evaluation)> {
         let artifact = match self.compiled(subject).await? {
             Ok(artifact) => artifact,
             Err(rejected) => {
-                let message = rejected.to_string();
+                let message = rejected.message.clone();
                 let evaluation = Evaluation::without_device(Outcome::RejectedByCompiler { message });
                 return Ok((Err(rejected), evaluation));
             }
@@ -272,11 +257,11 @@ impl Bench {
 }
 
 impl Tried {
-    fn rejected(subject: &Subject, rejected: CompileError) -> Self {
-        let message = rejected.to_string();
+    fn rejected(subject: &Subject, rejected: Rejection) -> Self {
+        let message = rejected.message.clone();
         Self {
             evaluation: Evaluation::without_device(Outcome::RejectedByCompiler { message }),
-            comparison: Err(does_not_compile(subject, &rejected)),
+            comparison: Err(rejected.sentence(subject)),
             compiled: Err(rejected),
         }
     }
@@ -324,31 +309,10 @@ fn proposal(planned: &PlannedComparison<'_>, reference: Reference) -> Proposal {
 
 /// Returns the proposal of a kernel that a person named.
 fn named(subject: &Subject, claim: Option<&Claim>, reference: Reference, load: Load) -> Proposal {
-    // Its times are compared with no others.
+    // Its times under sustained load are compared with no others.
     let purpose = if load.is_bursts() { Purpose::Screening } else { Purpose::Experiment };
-    let prediction = claim.and_then(|claim| claim.speedup);
-    Proposal {
-        proposer: USER.to_owned(),
-        variant: subject.variant.clone(),
-        cases: vec![subject.case().clone()],
-        hypothesis: Hypothesis {
-            claim: claim.map_or("measured by hand", |claim| &claim.text).to_owned(),
-            evidence: String::new(),
-            mechanism: Mechanism::default(),
-            case: subject.case().name.clone(),
-            prediction: prediction.map(|(lo, hi)| Prediction {
-                median: Some((lo * hi).sqrt()),
-                lo,
-                hi,
-                strength: Strength::Prior,
-                model: None,
-            }),
-            reference,
-        },
-        parent: subject.iteration,
-        purpose,
-        origin: Origin::Named,
-    }
+    let proposal = single::proposal(&subject.variant, subject.case(), claim, reference);
+    Proposal { parent: subject.iteration, purpose, ..proposal }
 }
 
 /// Returns the challenger's speed-up over the first other kernel of a comparison, or else over the baseline.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::sidecar::Sidecar;
-use crate::domain::variant::{Params, Variant};
+use crate::domain::variant::Variant;
 use crate::domain::workload::{Case, Workload};
 use crate::runner::messages::CaseRequest;
 
@@ -42,6 +42,8 @@ pub struct Subject {
     pub workload: Workload,
     /// The source.
     pub variant: Variant,
+    /// The file with the source, if the command line names one.
+    pub file: Option<PathBuf>,
     /// The options for NVRTC.
     pub options: Vec<String>,
     /// The case with the launch plan.
@@ -99,15 +101,6 @@ impl Subject {
     pub fn name(variant: &Variant) -> String {
         format!("{} {}", variant.family, variant.hash.short())
     }
-}
-
-/// Returns the parameters, with defaults for those that are not named.
-pub(super) fn filled_in(defaults: Params, named: &[(String, i64)]) -> Params {
-    let mut params = defaults;
-    for (name, value) in named {
-        params.insert(name.clone(), *value);
-    }
-    params
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 
-use super::subject::filled_in;
 use super::{Bench, Committed, KernelName, Subject};
 use crate::catalog::sidecars_of;
 use crate::domain::device::TimeSource;
@@ -115,11 +114,15 @@ impl Bench {
         }
         let winners = sidecars.iter().map(|sidecar| read_committed(sidecar, workload));
         let mut winners = winners.collect::<anyhow::Result<Vec<_>>>()?;
-        let is_selected = |winner: &Committed| selection.cases.contains(&winner.sidecar.measurement.case);
+        let is_selected =
+            |(_, winner): &(PathBuf, Committed)| selection.cases.contains(&winner.sidecar.measurement.case);
         if winners.iter().any(is_selected) {
             winners.retain(is_selected);
         }
-        winners.iter().map(|winner| self.committed(winner, selection)).collect()
+        let subject = |(file, winner): (PathBuf, Committed)| {
+            Ok(Subject { file: Some(file), ..self.committed(&winner, selection)? })
+        };
+        winners.into_iter().map(subject).collect()
     }
 
     /// Returns a winner in files. The sidecar says how to compile and launch it.
@@ -161,6 +164,7 @@ impl Bench {
             name: Subject::name(&variant),
             iteration: None,
             variant,
+            file: None,
             options: sidecar.compile_options.clone(),
             request: CaseRequest { case, plan, incumbent_ns: None, scaled },
             workload,
@@ -205,6 +209,7 @@ impl Bench {
                 iteration: Some(id),
                 workload: workload.clone(),
                 variant: variant.clone(),
+                file: None,
                 options: options.clone(),
                 request: self.request(family, &variant.params, case, &workload)?,
             })
@@ -228,17 +233,7 @@ impl Bench {
             ([], _) => bail!("`{}` is a family: choose a case of {} with --case", family.name, workload.name),
             (cases, _) => cases,
         };
-        for (name, value) in named {
-            let Some(param) = family.params.get(name) else {
-                let hint = did_you_mean(name, family.params.keys().map(String::as_str));
-                let known: Vec<&str> = family.params.keys().map(String::as_str).collect();
-                bail!("family `{}` has no parameter `{name}`{hint}; it has: {}", family.name, known.join(", "));
-            };
-            if !param.values.contains(value) {
-                bail!("{name}={value} is not one of the values of family `{}`: {:?}", family.name, param.values);
-            }
-        }
-        let params = filled_in(family.defaults(), named);
+        let params = family.configured(named).map_err(anyhow::Error::msg)?;
         let others = if selection.workload.is_none() { "; --workload chooses another workload" } else { "" };
         let workload = workload.clone().select(cases).map_err(|problem| anyhow!("{problem}{others}"))?;
         workload.cases.iter().map(|case| self.configuration(family, &params, case, &workload)).collect()
@@ -265,6 +260,7 @@ impl Bench {
             iteration: None,
             workload: workload.clone(),
             variant,
+            file: None,
             options: self.config.compile.options.clone(),
             request,
         })
@@ -314,10 +310,11 @@ fn folder_of(path: &Path) -> anyhow::Result<String> {
     folder.map(str::to_owned).with_context(|| format!("{} has no folder: pass --workload", path.display()))
 }
 
-/// Reads a sidecar and its source.
-fn read_committed(path: &Path, workload: &str) -> anyhow::Result<Committed> {
+/// Reads a sidecar and its source, with the file of the source.
+fn read_committed(path: &Path, workload: &str) -> anyhow::Result<(PathBuf, Committed)> {
     let sidecar = Sidecar::parse(&files::read(path)?);
     let sidecar = sidecar.map_err(|problem| anyhow!("{} is not a sidecar: {problem}", path.display()))?;
-    let source = files::read(&sidecar.source_beside(path))?;
-    Ok(Committed { workload: workload.to_owned(), source, sidecar })
+    let file = sidecar.source_beside(path);
+    let source = files::read(&file)?;
+    Ok((file, Committed { workload: workload.to_owned(), source, sidecar }))
 }

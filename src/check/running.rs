@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::{Finding, Level, Pair, Runnable, Stage, Tools};
 use crate::domain::device::DeviceInfo;
-use crate::domain::evaluation::{Measurement, Outcome};
+use crate::domain::evaluation::{Evaluation, Measurement, Outcome};
+use crate::domain::plan::LaunchPlan;
 use crate::domain::workload::Workload;
 use crate::runner::first_look::{FirstLook, LookError};
 use crate::runner::inputs;
@@ -48,22 +49,28 @@ pub fn check_oracle(workload: &Workload, device: &DeviceInfo) -> Vec<Finding> {
 }
 
 /// What became of a configuration that was run.
-pub enum Ran {
-    /// Its output is right.
-    Right(Box<Measurement>),
-    /// Something is wrong, or the device has too little memory.
-    Wrong(Finding),
+pub struct Run {
+    /// What the device found.
+    pub evaluation: Evaluation,
+    /// The plan with which it was launched. None if it cannot be filled in.
+    pub plan: Option<LaunchPlan>,
+    /// What is wrong, or that the device has too little memory. None if the output is right.
+    pub wrong: Option<Finding>,
 }
 
 /// Runs a configuration on its case, and compares its output with the oracle. An error means that the machine is at fault.
-pub async fn run(worker: &mut Worker, pair: &Pair, runnable: &Runnable, tools: &Tools) -> Result<Ran, WorkerError> {
+pub async fn run(worker: &mut Worker, pair: &Pair, runnable: &Runnable, tools: &Tools) -> Result<Run, WorkerError> {
     let Pair { workload, family, .. } = pair;
-    let Runnable { case, params, artifact } = runnable;
-    let of = |stage, message: String| Ran::Wrong(wrong(pair, runnable, stage, message));
-    let planned = planning::of_case(family, params, case, workload, worker.info(), tools.measuring.model_flop);
-    let planned = match planned {
+    let Runnable { case, variant, artifact } = runnable;
+    let model_flop = tools.measuring.model_flop;
+    let not_run = |stage, message: String| Run {
+        evaluation: Evaluation::without_device(Outcome::Pruned { message: message.clone() }),
+        plan: None,
+        wrong: Some(wrong(pair, runnable, stage, message)),
+    };
+    let planned = match planning::of_case(family, &variant.params, case, workload, worker.info(), model_flop) {
         Ok(planned) => planned,
-        Err(problem) => return Ok(of(Stage::Launch, problem)),
+        Err(problem) => return Ok(not_run(Stage::Launch, problem)),
     };
     let runs = if artifact.adds_floats_with_atomics() { ORDERED_RUNS } else { 1 };
     let trial = |run: u64| Trial {
@@ -79,37 +86,35 @@ pub async fn run(worker: &mut Worker, pair: &Pair, runnable: &Runnable, tools: &
         within: None,
         explain: false,
     };
-    let mut measured = None;
+    let mut evaluation = Evaluation::without_device(Outcome::Measured);
     for run in 0..runs {
-        match trial(run).run(worker).await {
-            Ok(evaluation) if evaluation.outcome == Outcome::Measured => {
-                measured = evaluation.measurements.into_iter().next();
-            }
-            Ok(evaluation) => {
-                let mut finding = wrong(pair, runnable, Stage::Run, in_words(&evaluation.outcome));
-                if matches!(evaluation.outcome, Outcome::OutOfMemory { .. }) {
-                    finding.level = Level::Note;
-                }
-                return Ok(Ran::Wrong(finding));
-            }
-            Err(WorkerError::Oracle(problem)) => return Ok(of(Stage::Oracle, problem)),
-            Err(error) => return Err(error),
-        };
+        if evaluation.outcome == Outcome::Measured {
+            evaluation = match trial(run).run(worker).await {
+                Err(WorkerError::Oracle(problem)) => return Ok(not_run(Stage::Oracle, problem)),
+                evaluated => evaluated?,
+            };
+        }
     }
-    let measured = measured.ok_or_else(|| WorkerError::Broken("the worker sent no measurement".to_owned()))?;
-    Ok(Ran::Right(Box::new(measured)))
+    let wrong = (evaluation.outcome != Outcome::Measured).then(|| {
+        let finding = wrong(pair, runnable, Stage::Run, in_words(&evaluation.outcome));
+        let is_note = matches!(evaluation.outcome, Outcome::OutOfMemory { .. });
+        Finding { level: if is_note { Level::Note } else { finding.level }, ..finding }
+    });
+    Ok(Run { evaluation, plan: Some(planned.plan), wrong })
 }
 
-/// Takes a first look at a configuration that was right on its case, `within` a time. Returns what is wrong.
+/// Takes a first look at a configuration that was right on its case, `within` a time. Returns what is wrong, with the outcome of
+/// the variant if it is at fault.
 pub async fn look_first(
     worker: &mut Worker,
     pair: &Pair,
     runnable: &Runnable,
     tools: &Tools,
     (measured, within): (&Measurement, Duration),
-) -> Result<Option<Finding>, WorkerError> {
+) -> Result<Option<(Finding, Option<Outcome>)>, WorkerError> {
     let Pair { workload, family, .. } = pair;
-    let Runnable { case, params, artifact } = runnable;
+    let Runnable { case, variant, artifact } = runnable;
+    let params = &variant.params;
     let planned = planning::of_case(family, params, case, workload, worker.info(), tools.measuring.model_flop);
     let Some((planned, timing)) = planned.ok().zip(measured.best_timing()) else { return Ok(None) };
     let case = planned.scaled.unwrap_or(PlannedCase { case: planned.case, plan: planned.plan });
@@ -123,11 +128,11 @@ pub async fn look_first(
         measuring: tools.measuring,
         seed: inputs::mix(SEED, &["first look", &family.name]),
     };
-    let found = |stage, message| Ok(Some(wrong(pair, runnable, stage, message)));
+    let found = |stage, message| wrong(pair, runnable, stage, message);
     match look.take(worker, within, None).await {
         Ok(()) => Ok(None),
-        Err(LookError::Variant { outcome, .. }) => found(Stage::Run, in_words(&outcome)),
-        Err(LookError::Machine(WorkerError::Oracle(problem))) => found(Stage::Oracle, problem),
+        Err(LookError::Variant { outcome, .. }) => Ok(Some((found(Stage::Run, in_words(&outcome)), Some(outcome)))),
+        Err(LookError::Machine(WorkerError::Oracle(problem))) => Ok(Some((found(Stage::Oracle, problem), None))),
         Err(LookError::Machine(error)) => Err(error),
     }
 }

@@ -33,6 +33,8 @@ pub struct Pair {
     pub family: Family,
     /// The place of each line of its template.
     pub places: Vec<Place>,
+    /// The configuration to check on every case. None checks the one from which a search starts.
+    pub configuration: Option<Params>,
 }
 
 /// A configuration that can run on a case.
@@ -40,10 +42,33 @@ pub struct Pair {
 pub struct Runnable {
     /// The case.
     pub case: Case,
-    /// The configuration.
-    pub params: Params,
+    /// The configuration, rendered.
+    pub variant: Arc<Variant>,
     /// Its machine code.
     pub artifact: Arc<Artifact>,
+}
+
+/// A configuration that does not compile.
+pub struct Rejected {
+    /// The first case with its source.
+    pub case: Case,
+    /// The configuration, rendered.
+    pub variant: Variant,
+    /// The first error, at the user's file and line.
+    pub message: String,
+    /// The compiler's log.
+    pub log: String,
+}
+
+/// What the checks of a family's sources have found.
+#[derive(Default)]
+pub struct Checked {
+    /// What is wrong, or worth knowing.
+    pub found: Vec<Finding>,
+    /// What can run.
+    pub runnable: Vec<Runnable>,
+    /// What does not compile.
+    pub rejected: Vec<Rejected>,
 }
 
 /// A planned configuration that shares its source with others.
@@ -53,21 +78,41 @@ struct Planned<'a> {
     plan: LaunchPlan,
 }
 
-/// Checks a family on every case of a workload. Returns what was found, and what can run.
-pub fn check_sources(pair: &Pair, tools: &Tools) -> (Vec<Finding>, Vec<Runnable>) {
-    let mut check = SourceCheck { pair, tools, found: Vec::new(), runnable: Vec::new() };
-    match Fit::of(&pair.family, &pair.workload, &tools.device) {
+/// Checks a family on every case of a workload.
+pub fn check_sources(pair: &Pair, tools: &Tools) -> Checked {
+    let mut check = SourceCheck { pair, tools, checked: Checked::default() };
+    let Pair { workload, family, configuration, .. } = pair;
+    let fit = match configuration {
+        Some(params) => Fit::of_configuration(family, params, workload, &tools.device),
+        None => Fit::of(family, workload, &tools.device),
+    };
+    match fit {
         Ok(fit) => check.on(&fit),
         Err(problem) => check.manifest(Stage::Space, &[], problem),
     }
-    (check.found, check.runnable)
+    check.checked
+}
+
+/// Returns the errors of a compiler about a rendered configuration, each at its line of the template or its fragments. Empty if the
+/// template does not render.
+pub fn compiler_errors(
+    pair: &Pair,
+    tools: &Tools,
+    case: &Case,
+    variant: &Variant,
+    error: &CompileError,
+) -> Vec<Finding> {
+    let specialization = &pair.family.specialization(case);
+    let body = tools.renderer.expanded(&pair.family, specialization, pair.workload.dtype, &variant.params);
+    let Ok(body) = body else { return Vec::new() };
+    let check = SourceCheck { pair, tools, checked: Checked::default() };
+    check.errors(&Source { variant, body: &body, specialization, cases: &[] }, error)
 }
 
 struct SourceCheck<'a> {
     pair: &'a Pair,
     tools: &'a Tools,
-    found: Vec<Finding>,
-    runnable: Vec<Runnable>,
+    checked: Checked,
 }
 
 impl<'a> SourceCheck<'a> {
@@ -89,14 +134,15 @@ impl<'a> SourceCheck<'a> {
         let mut is_first = true;
         for ((specialization, params), planned) in &sources {
             let cases: Vec<CaseName> = planned.iter().map(|one| one.case.name.clone()).collect();
-            if let Some(artifact) = self.compiled(specialization, params, planned, &cases) {
+            if let Some((variant, artifact)) = self.compiled(specialization, params, planned, &cases) {
                 if std::mem::take(&mut is_first) {
                     self.check_parameters(planned[0].case, params);
                 }
                 let artifact = Arc::new(artifact);
-                self.runnable.extend(planned.iter().map(|one| Runnable {
+                let variant = Arc::new(variant);
+                self.checked.runnable.extend(planned.iter().map(|one| Runnable {
                     case: one.case.clone(),
-                    params: params.clone(),
+                    variant: Arc::clone(&variant),
                     artifact: Arc::clone(&artifact),
                 }));
             }
@@ -137,29 +183,42 @@ impl<'a> SourceCheck<'a> {
         params: &Params,
         planned: &[Planned<'_>],
         cases: &[CaseName],
-    ) -> Option<Artifact> {
+    ) -> Option<(Variant, Artifact)> {
         let Pair { workload, family, .. } = self.pair;
         let body = match self.tools.renderer.expanded(family, specialization, workload.dtype, params) {
             Ok(body) => body,
             Err(error) => {
-                self.at(Stage::Template, cases, error.line, &error.message);
+                let finding = self.at(Stage::Template, cases, error.line, &error.message);
+                self.add(finding);
                 return None;
             }
         };
         let rendered = render::variant(family, specialization, workload.dtype, params, &body);
-        let variant = rendered.map_err(|problem| self.at(Stage::Template, cases, None, &problem)).ok()?;
+        let variant = match rendered {
+            Ok(variant) => variant,
+            Err(problem) => {
+                let finding = self.at(Stage::Template, cases, None, &problem);
+                self.add(finding);
+                return None;
+            }
+        };
         let source = Source { variant: &variant, body: &body, specialization, cases };
         let tensors = workload.op.tensors(&planned[0].case.dims, workload.dtype);
         let plans = planned.iter().map(|one| &one.plan);
         let disagree: IndexSet<(usize, String)> =
             plans.clone().flat_map(|plan| signature::mistakes(&variant.source, plan, &tensors)).collect();
         for (line, mistake) in &disagree {
-            self.in_source(Stage::Launch, &source, Some(*line), mistake);
+            let finding = self.in_source(Stage::Launch, &source, Some(*line), mistake);
+            self.add(finding);
         }
         let artifact = match self.tools.compiler.compile(&variant) {
             Ok(artifact) => artifact,
             Err(error) => {
-                self.add_errors(&source, &error);
+                let errors = self.errors(&source, &error);
+                let message = errors.first().map_or_else(|| error.to_string(), Finding::sentence);
+                errors.into_iter().for_each(|finding| self.add(finding));
+                let log = if let CompileError::Rejected { log } = &error { log.clone() } else { String::new() };
+                self.checked.rejected.push(Rejected { case: planned[0].case.clone(), variant, message, log });
                 return None;
             }
         };
@@ -170,18 +229,17 @@ impl<'a> SourceCheck<'a> {
             let mistake = format!("it launches `{name}`, which is not an `extern \"C\"` kernel of the source");
             self.manifest(Stage::Launch, cases, mistake);
         }
-        (disagree.is_empty() && missing.is_empty()).then_some(artifact)
+        (disagree.is_empty() && missing.is_empty()).then_some((variant, artifact))
     }
 
-    /// Adds every error of a compiler's log.
-    fn add_errors(&mut self, source: &Source<'_>, error: &CompileError) {
+    /// Returns every error of a compiler's log.
+    fn errors(&self, source: &Source<'_>, error: &CompileError) -> Vec<Finding> {
         let log = if let CompileError::Rejected { log } = error { log.as_str() } else { "" };
-        let errors: Vec<(usize, &str)> = log.lines().filter_map(located).filter(|(_, what)| is_error(what)).collect();
-        for (line, message) in &errors {
-            self.in_source(Stage::Compiler, source, Some(*line), message);
-        }
-        if errors.is_empty() {
-            self.in_source(Stage::Compiler, source, None, &error.to_string());
+        let errors = log.lines().filter_map(located).filter(|(_, what)| is_error(what));
+        let errors = errors.map(|(line, message)| self.in_source(Stage::Compiler, source, Some(line), message));
+        match errors.collect::<Vec<_>>() {
+            none if none.is_empty() => vec![self.in_source(Stage::Compiler, source, None, &error.to_string())],
+            errors => errors,
         }
     }
 
@@ -216,8 +274,8 @@ impl<'a> SourceCheck<'a> {
         self.add(Finding { file, cases: self.some(cases), ..Finding::new(Level::Wrong, stage, problem) });
     }
 
-    /// Adds a mistake in a line of the rendered source.
-    fn in_source(&mut self, stage: Stage, source: &Source<'_>, line: Option<usize>, message: &str) {
+    /// Returns a mistake in a line of the rendered source.
+    fn in_source(&self, stage: Stage, source: &Source<'_>, line: Option<usize>, message: &str) -> Finding {
         let Pair { workload, family, .. } = self.pair;
         let Source { variant, body, specialization, cases } = source;
         let of_template = line.and_then(|line| {
@@ -232,17 +290,17 @@ impl<'a> SourceCheck<'a> {
         }
     }
 
-    /// Adds a mistake in a line of the template with its fragments.
-    fn at(&mut self, stage: Stage, cases: &[CaseName], line: Option<usize>, message: &str) {
+    /// Returns a mistake in a line of the template with its fragments.
+    fn at(&self, stage: Stage, cases: &[CaseName], line: Option<usize>, message: &str) -> Finding {
         let place = line.and_then(|line| self.pair.places.get(line.checked_sub(1)?));
         let own = || format!("templates/kernels/{}/kernel.cu.tera", self.pair.family.name);
         let file = place.map_or_else(own, |place| place.file.display().to_string());
-        self.add(Finding {
+        Finding {
             file: Some(file),
             line: place.map(|place| place.line),
             cases: self.some(cases),
             ..Finding::new(Level::Wrong, stage, message)
-        });
+        }
     }
 
     /// Returns cases, or none if they are all of the workload.
@@ -257,7 +315,7 @@ impl<'a> SourceCheck<'a> {
         let is_same = |other: &&mut Finding| {
             Finding { cases: Vec::new(), ..(**other).clone() } == Finding { cases: Vec::new(), ..finding.clone() }
         };
-        match self.found.iter_mut().find(is_same) {
+        match self.checked.found.iter_mut().find(is_same) {
             Some(other) if finding.cases.is_empty() => other.cases.clear(),
             Some(other) if other.cases.is_empty() => {}
             Some(other) => {
@@ -266,7 +324,7 @@ impl<'a> SourceCheck<'a> {
                     other.cases.clear();
                 }
             }
-            None => self.found.push(finding),
+            None => self.checked.found.push(finding),
         }
     }
 }

@@ -17,7 +17,7 @@ use super::start::{open_monitor, start_worker};
 use super::talk::say;
 use super::trust::{self, TrustArgs};
 use super::{claimed_store, own_executable, toolchain};
-use crate::bench::{Bench, Claim, KernelName, PlannedComparison, Selection, Subject};
+use crate::bench::{Bench, KernelName, PlannedComparison, Selection, Subject};
 use crate::catalog::Project;
 use crate::claim::Claims;
 use crate::config::Config;
@@ -26,11 +26,11 @@ use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::ids::CaseName;
 use crate::domain::regime::Regime;
 use crate::domain::state::Load;
+use crate::evaluated::Evaluated;
 use crate::runner::compile::Compiler;
 use crate::runner::device::DeviceChoice;
-use crate::evaluated::Evaluated;
 use crate::runner::self_check;
-use crate::single::Singles;
+use crate::single::{Claim, Singles};
 use crate::store::Store;
 
 /// The format of the JSON.

@@ -57,7 +57,10 @@ pub fn report_clap(error: &clap::Error) -> ExitCode {
 /// Returns whether an error is a mistake of the user: a number that is not on record is one, whichever verb gets it.
 fn is_usage(error: &anyhow::Error) -> bool {
     let asked_for = |problem: &StoreError| {
-        matches!(problem, StoreError::UnknownSession { .. } | StoreError::UnknownIteration { .. } | StoreError::Single { .. })
+        matches!(
+            problem,
+            StoreError::UnknownSession { .. } | StoreError::UnknownIteration { .. } | StoreError::Single { .. }
+        )
     };
     error.is::<Usage>() || error.chain().any(|cause| cause.downcast_ref().is_some_and(asked_for))
 }

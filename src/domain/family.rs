@@ -25,6 +25,7 @@ use super::compute::Compute;
 use super::device::DeviceInfo;
 use super::expr::{Bindings, Expr, ExprError};
 use super::mechanism::Mechanism;
+use super::names::did_you_mean;
 use super::op::{Dims, Dtype, Op};
 use super::plan::LaunchPlan;
 use super::toml_text;
@@ -221,6 +222,31 @@ impl Family {
             }
         }
         Ok(found)
+    }
+
+    /// Returns the configuration that a person names by some of its parameters. The others have their defaults. The error names
+    /// what is wrong, and what there is.
+    pub fn configured(&self, named: &[(String, i64)]) -> Result<Params, String> {
+        let mut params = self.defaults();
+        for (name, value) in named {
+            let Some(param) = self.params.get(name) else {
+                let hint = did_you_mean(name, self.params.keys().map(String::as_str));
+                let known: Vec<&str> = self.params.keys().map(String::as_str).collect();
+                return Err(format!(
+                    "family `{}` has no parameter `{name}`{hint}; it has: {}",
+                    self.name,
+                    known.join(", ")
+                ));
+            };
+            if !param.values.contains(value) {
+                return Err(format!(
+                    "{name}={value} is not one of the values of family `{}`: {:?}",
+                    self.name, param.values
+                ));
+            }
+            params.insert(name.clone(), *value);
+        }
+        Ok(params)
     }
 
     /// Tells whether the family can compute the workload on the device.

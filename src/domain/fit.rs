@@ -37,6 +37,19 @@ impl<'a> Fit<'a> {
         workload.cases.iter().map(fit).collect::<Result<_, _>>().map(|cases| Self { cases })
     }
 
+    /// Takes one configuration on every case, if the family computes the workload at all. A constraint may exclude it there.
+    pub fn of_configuration(
+        family: &Family,
+        params: &Params,
+        workload: &'a Workload,
+        device: &DeviceInfo,
+    ) -> Result<Self, String> {
+        if !family.fits(workload, device) {
+            return Self::of(family, workload, device);
+        }
+        Ok(Self { cases: workload.cases.iter().map(|case| (case, Ok(params.clone()))).collect() })
+    }
+
     /// Returns the cases that the family takes, each with the configuration from which a search starts.
     pub fn taken(&self) -> impl Iterator<Item = (&'a Case, &Params)> {
         self.cases.iter().filter_map(|(case, start)| Some((*case, start.as_ref().ok()?)))

@@ -90,7 +90,10 @@ mod tests {
     fn parts_are_summed_over_launches_and_stand_beside_those_of_the_base() {
         let own = modelled_record([("alu", 400.0), ("shared", 900.0)]);
         let base = modelled_record([("alu", 700.0), ("tensor", 100.0)]);
-        let told: Vec<_> = parts(Sources::of(&own), Some(Sources::of(&base))).into_iter().map(|one| (one.what, one.us, one.base_us)).collect();
+        let told: Vec<_> = parts(Sources::of(&own), Some(Sources::of(&base)))
+            .into_iter()
+            .map(|one| (one.what, one.us, one.base_us))
+            .collect();
         assert_eq!(told, [("shared".to_owned(), 1.8, None), ("alu".to_owned(), 0.8, Some(1.4))]);
         assert_eq!(parts(Sources { ablations: &[], profile: None }, None), [], "nothing is known");
     }

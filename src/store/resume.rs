@@ -45,7 +45,8 @@ pub type Launched = (Variant, HashMap<CaseName, LaunchPlan>);
 impl Store {
     /// Reads the newest session that is not finished.
     pub async fn latest_unfinished(&self) -> Result<SessionSummary, StoreError> {
-        let newest: Option<SessionId> = sqlx::query_scalar("SELECT MAX(id) FROM sessions WHERE status <> ? AND kind = 'search'")
+        let newest: Option<SessionId> =
+            sqlx::query_scalar("SELECT MAX(id) FROM sessions WHERE status <> ? AND kind = 'search'")
                 .bind(Status::Finished.name())
                 .fetch_one(&self.pool)
                 .await?;
