@@ -194,6 +194,7 @@ pub async fn begin(parts: &mut Dependencies, options: &Options) -> anyhow::Resul
             cases: parts.workload.cases.clone(),
             meaning: Some(ContentHashes::of(&parts.workload, &parts.families, &parts.searched)),
             left_out: parts.left_out.clone(),
+            lessons: options.llm.lessons.clone(),
         },
         config: options.config.clone(),
         environment: Environment::here(parts.worker.info().clone(), parts.compiler.nvrtc_version(), None),

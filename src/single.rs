@@ -124,6 +124,7 @@ impl Singles {
                 cases: workload.cases.clone(),
                 meaning: None,
                 left_out: Vec::new(),
+                lessons: None,
             },
             config: self.config.clone(),
             environment: self.environment.clone(),

@@ -95,6 +95,7 @@ pub(super) const CANCEL: &str = "Examples:
 pub(super) const CHECK: &str = "Examples:
   optloop check                                     everything in the project
   optloop check layer-norm --device virtual         a workload or a family, without a GPU
+  optloop check layer-norm:THREADS=64 --case large  one configuration
   optloop check layer-norm --json --trust";
 
 pub(super) const LIST: &str = "Examples:
@@ -105,6 +106,7 @@ pub(super) const LIST: &str = "Examples:
 pub(super) const SESSIONS: &str = "Examples:
   optloop sessions
   optloop sessions --workload gemm-fp16 --sort best
+  optloop sessions --all
   optloop sessions --since 7d --csv >week.csv";
 
 pub(super) const HISTORY: &str = "Examples:
@@ -119,6 +121,7 @@ docs/history.md has more questions to ask the database.";
 pub(super) const SHOW: &str = "Examples:
   optloop show 17
   optloop show 17 --case b8h8s128 --brief
+  optloop show 17 --sass 40..52
   optloop show 17 --json";
 
 pub(super) const CALLS: &str = "Examples:

@@ -1,5 +1,7 @@
 //! `optloop history`: what a session tried.
 
+mod calls;
+
 use std::io::Write;
 
 use clap::ValueEnum;
@@ -65,7 +67,7 @@ pub struct Args {
     pub reverse: bool,
     #[command(flatten)]
     pub part: Part,
-    /// Show which kinds of suggestions, mechanisms or parameters paid off, instead of the iterations
+    /// Show which kinds of suggestions, mechanisms, parameters or calls of language models paid off, instead of the iterations
     #[arg(long, value_enum, conflicts_with_all = [
         "case", "family", "outcome", "verdict", "origin", "proposer", "since", "sort", "reverse", "limit", "offset",
     ])]
@@ -83,6 +85,8 @@ pub enum By {
     Mechanism,
     /// Family and parameter, where nothing else changed
     Parameter,
+    /// Calls of language models, and how much was spent on ideas that a result on record had refuted
+    Call,
 }
 
 /// The order of the rows.
@@ -140,6 +144,7 @@ async fn paid(
     out: &mut impl Write,
 ) -> anyhow::Result<()> {
     let (grouping, heading) = match by {
+        By::Call => return calls::print(session, store, as_what, screen, out).await,
         By::Kind => (Grouping::Kind, "kind"),
         By::Mechanism => (Grouping::Mechanism, "mechanism"),
         By::Parameter => (Grouping::Parameter, "parameter"),

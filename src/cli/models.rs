@@ -12,16 +12,6 @@ use crate::config::{Config, Send};
 use crate::domain::model_terms::Terms;
 use crate::domain::money::MicroUsd;
 use crate::llm::Endpoint;
-use crate::store::{Grouping, Store, StoreError};
-
-/// Earlier sessions whose results become lessons.
-const SESSIONS: usize = 5;
-
-/// The tries of a change from which it is a lesson.
-const MIN_TRIES: usize = 5;
-
-/// Lessons of each session.
-const LESSONS: usize = 8;
 
 /// Calls for each approach, for the estimate. A guess: a plan serves several approaches, and code may need corrections.
 const CALLS_PER_APPROACH: f64 = 1.5;
@@ -50,7 +40,7 @@ pub(super) fn terms(config: &Config, proposer: &str) -> anyhow::Result<Terms> {
         sends_source: llm.send == Send::Source,
         profiling: llm.profiling,
         diagnosis: llm.diagnosis,
-        lessons: Vec::new(),
+        lessons: None,
     })
 }
 
@@ -85,23 +75,6 @@ fn announcement(config: &Config, terms: &Terms, is_replay: bool) -> anyhow::Resu
         }
     };
     Ok(format!("language models: {models} at {address}; {what}"))
-}
-
-/// Returns what earlier sessions of a workload have taught, the newest first.
-pub(super) async fn lessons(store: &Store, workload: &str) -> Result<Vec<String>, StoreError> {
-    let mut lessons = Vec::new();
-    let earlier = store.sessions().await?;
-    for session in earlier.iter().rev().filter(|session| session.workload == workload).take(SESSIONS) {
-        let paid = store.paid(session.id, Grouping::Parameter).await?;
-        let tried = paid.iter().filter(|paid| paid.tries >= MIN_TRIES).take(LESSONS);
-        lessons.extend(tried.map(|paid| {
-            format!(
-                "session {}: changes of {} were faster in {} of {} tries, {:.2}x in the median and {:.2}x at best",
-                session.id, paid.what, paid.faster, paid.tries, paid.median, paid.best
-            )
-        }));
-    }
-    Ok(lessons)
 }
 
 /// Estimates what a session may cost, in sentences.

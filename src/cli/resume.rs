@@ -8,7 +8,7 @@ use super::progress::Progress;
 use super::replayed;
 use super::request::StartRequest;
 use super::signals;
-use super::start::{assemble, conclude, known_lessons, options_under, start_worker};
+use super::start::{assemble, conclude, options_under, start_worker};
 use super::target;
 use super::ticker::Ticker;
 use super::trust::{self, TrustArgs};
@@ -97,7 +97,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     asked.workload = asked.workload.on(worker.info()).map_err(usage_sentence)?;
     check_shapes(&past, &asked.workload).map_err(usage_sentence)?;
     let workload = asked.workload.clone();
-    options.llm.lessons = known_lessons(&config, &store, &workload).await?;
+    options.llm.lessons = past.asked.lessons.clone();
     let target = target::recorded(&past, project.root(), &config, &asked.device)?;
     let parts = assemble(asked, target, project, &config, &options.llm, worker, store.clone());
     let parts = signals::or_stop(parts).await?;

@@ -8,7 +8,6 @@ use serde::Serialize;
 use serde_json::Value;
 use similar::TextDiff;
 
-use self::sass::Lines;
 use super::ablations;
 use super::comparisons;
 use super::counters;
@@ -33,6 +32,7 @@ use crate::domain::variant::show_params;
 use crate::domain::verdict::Verdict;
 use crate::evaluated::Evaluated;
 use crate::report::{format, profiles};
+use crate::runner::sass::Lines;
 use crate::store::{ArtifactRecord, IterationDetail, Store};
 
 /// Show everything about an iteration: its claim, outcome, times, resources, cost and source.
@@ -50,7 +50,7 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["brief", "json", "sass"])]
     pub source: bool,
     /// Print the machine code that comes from these lines of the source, such as 40 or 40..52, or all of it; needs NVIDIA's nvdisasm
-    #[arg(long, value_name = "LINES", num_args = 0..=1, default_missing_value = "..", value_parser = sass::lines,
+    #[arg(long, value_name = "LINES", num_args = 0..=1, default_missing_value = "..", value_parser = Lines::parse,
           conflicts_with_all = ["brief", "json"])]
     pub sass: Option<Lines>,
     /// Print JSON

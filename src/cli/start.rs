@@ -32,6 +32,7 @@ use crate::domain::cost::Rate;
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::family::Family;
 use crate::domain::ids::CaseName;
+use crate::domain::lessons::Lessons;
 use crate::domain::model_terms::Terms;
 use crate::domain::record::LeftOut;
 use crate::domain::workload::Workload;
@@ -184,7 +185,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     }
     let store = Store::open_within(&path, &config.store.limits()).await?;
     target::say_left_over(project.root(), &store).await?;
-    options.llm.lessons = known_lessons(&config, &store, &workload).await?;
+    options.llm.lessons = known_lessons(&config, &store, &workload, worker.info()).await?;
     let parts = assemble(asked, target, project, &config, &options.llm, worker, store.clone());
     let mut parts = signals::or_stop(parts).await?;
 
@@ -359,10 +360,15 @@ async fn start_compiler(arch: &str, config: &Config) -> anyhow::Result<Compiler>
 }
 
 /// Returns what earlier sessions of the workload have taught, if prompts may contain it.
-pub(super) async fn known_lessons(config: &Config, store: &Store, workload: &Workload) -> anyhow::Result<Vec<String>> {
+pub(super) async fn known_lessons(
+    config: &Config,
+    store: &Store,
+    workload: &Workload,
+    device: &DeviceInfo,
+) -> anyhow::Result<Option<Lessons>> {
     match config.llm.is_on() && config.llm.lessons {
-        true => Ok(models::lessons(store, &workload.name).await?),
-        false => Ok(Vec::new()),
+        true => Ok(Some(store.lessons(&workload.name, device).await?)),
+        false => Ok(None),
     }
 }
 

@@ -67,6 +67,12 @@ pub struct Approach {
     pub speedup_low: f64,
     /// See `speedup_low`.
     pub speedup_high: f64,
+    /// The predicted range once the parameters of the new family are tuned. None if nothing is predicted.
+    #[serde(default)]
+    pub tuned_low: Option<f64>,
+    /// See `tuned_low`.
+    #[serde(default)]
+    pub tuned_high: Option<f64>,
     /// The form of the answer.
     pub form: Form,
     /// The family that is changed. Ignored for a new kernel or a new family.
@@ -89,6 +95,13 @@ impl Approach {
         let plausible = lo >= least && hi <= most && lo < hi;
         // Any comparison with NaN is false.
         plausible.then(|| Prediction { median: Some((lo * hi).sqrt()), lo, hi, strength: Strength::Prior, model: None })
+    }
+
+    /// Returns the predicted range of the speed-up after tuning. None if there is none, or if it is invalid.
+    pub fn tuned(&self) -> Option<[f64; 2]> {
+        let [least, most] = PLAUSIBLE;
+        let range = self.tuned_low.zip(self.tuned_high).map(|(low, high)| [low, high]);
+        range.filter(|[low, high]| *low >= least && *high <= most && low < high)
     }
 
     /// Returns the family whose configurations the prediction is compared with. None for one over the case's fastest variant.

@@ -1,5 +1,6 @@
 //! The terms on which a session uses language models.
 
+use super::lessons::Lessons;
 use super::money::Price;
 
 /// The models that a session may call, and their limits.
@@ -23,8 +24,8 @@ pub struct Terms {
     pub profiling: bool,
     /// Whether prompts contain the diagnosis.
     pub diagnosis: bool,
-    /// The lessons of earlier sessions, in sentences. Empty if prompts do not contain them.
-    pub lessons: Vec<String>,
+    /// The lessons of earlier sessions. None if prompts do not contain them.
+    pub lessons: Option<Lessons>,
 }
 
 impl Terms {
@@ -40,7 +41,7 @@ impl Terms {
             sends_source: false,
             profiling: false,
             diagnosis: false,
-            lessons: Vec::new(),
+            lessons: None,
         }
     }
 

@@ -20,6 +20,7 @@ use super::family::Family;
 use super::hypothesis::{Hypothesis, Score};
 use super::ids::{CaseName, IterationId, SessionId};
 use super::launched::LaunchedKernel;
+use super::lessons::Lessons;
 use super::op::Dtype;
 use super::origin::{Origin, Purpose};
 use super::phase::{PhaseTime, StepTimes};
@@ -133,6 +134,10 @@ pub struct SessionScope {
     /// kept.
     #[serde(default)]
     pub left_out: Vec<LeftOut>,
+    /// What language models are told of earlier sessions. None if they are told nothing, and for sessions recorded before this was
+    /// kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lessons: Option<Lessons>,
 }
 
 /// A family that a session does without because it is broken.

@@ -4,7 +4,7 @@ mod options;
 mod process;
 
 use std::borrow::Cow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -105,6 +105,14 @@ impl Compiler {
     /// needs no NVRTC.
     pub fn of_recordings(limits: CompileLimits) -> Self {
         Self { kind: Kind::OfRecordings(limits) }
+    }
+
+    /// Returns the executable from which its processes start; none for recordings.
+    pub fn exe(&self) -> Option<&Path> {
+        match &self.kind {
+            Kind::Nvrtc(inner) => Some(&inner.exe),
+            Kind::OfRecordings(_) => None,
+        }
     }
 
     /// Returns NVRTC's version, such as `13.0`; `none` for recordings.

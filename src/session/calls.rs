@@ -405,6 +405,26 @@ impl Calls {
         }
     }
 
+    /// Counts what the search gains with a family that a model wrote. Its first variant was counted before it was tuned.
+    fn book_tuning(&mut self, begun: &Begun, concluded: &Concluded, fastest_ns: Option<f64>) {
+        let mut tried = self.tried.values();
+        let Some((model, form)) =
+            tried.find(|tried| tried.family == begun.family).map(|tried| (tried.model.clone(), tried.approach.form))
+        else {
+            return;
+        };
+        // A configuration of a family that exists is not the model's family.
+        if form == Form::Parameters || begun.purpose != Why::Screening || concluded.outcome != Outcome::Measured {
+            return;
+        }
+        let of_case = concluded.findings.iter().find(|found| found.case == begun.hypothesis.case);
+        let own_ns = of_case.and_then(|found| found.best_timing()).map(|timing| timing.median_ns);
+        let ln_gain = fastest_ns.zip(own_ns).map_or(0.0, |(before, own)| (before / own).ln());
+        for worth in [self.worth.entry(model).or_default(), self.worth_of_forms.entry(form).or_default()] {
+            worth.ln_gain += ln_gain.max(0.0);
+        }
+    }
+
     /// Applies the beginning of an iteration: what a model proposed is no longer to be tried.
     pub fn iteration_begun(&mut self, begun: &Begun) {
         let Origin::Model { call, .. } = begun.origin else { return };
@@ -432,7 +452,10 @@ impl Calls {
         fastest_ns: Option<f64>,
         setup: &SessionSetup,
     ) {
-        let Origin::Model { call, .. } = begun.origin else { return };
+        let Origin::Model { call, .. } = begun.origin else {
+            self.book_tuning(begun, concluded, fastest_ns);
+            return;
+        };
         if begun.purpose != Why::Screening {
             return;
         }

@@ -6,6 +6,7 @@
 mod attempts;
 mod explained;
 mod lookups;
+mod machine_code;
 mod material;
 
 use std::collections::{HashMap, VecDeque};
@@ -16,6 +17,7 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::task::JoinHandle;
 
+use self::machine_code::MachineCode;
 use super::Session;
 use super::calls::Ready;
 use super::event::Event;
@@ -104,7 +106,8 @@ impl Session<'_> {
         let setup = self.state.shared_setup();
         let terms = &setup.options.llm;
         let price = *terms.price(&due.model).context("Failed to find the price of a model")?;
-        let request = self.request(&due)?;
+        let machine_code = self.machine_code(&due.question.subject).await;
+        let request = self.request(&due, &machine_code)?;
         let reserve = price.worst_case(request.prompt_tokens_upper_bound(), u64::from(request.max_output_tokens));
         if !self.affords(reserve) {
             self.models.is_unaffordable = true;
@@ -289,7 +292,7 @@ impl Session<'_> {
         meter.affords_usd(&options.budget, &self.time(), self.state.finals_device_time(), reserve.usd())
     }
 
-    fn request(&self, due: &QuestionDue) -> anyhow::Result<ModelRequest> {
+    fn request(&self, due: &QuestionDue, machine_code: &MachineCode) -> anyhow::Result<ModelRequest> {
         let setup = self.state.setup();
         let terms = &setup.options.llm;
         let subject = &due.question.subject;
@@ -299,7 +302,7 @@ impl Session<'_> {
             Diagnosis { findings, ..diagnosis::diagnose(self.state.history(), &setup.workload, &setup.device) };
         let purpose = subject.purpose();
         let Prompt { system, shared, request } =
-            material::prompt(&self.state, &context, &diagnosis, subject, self.wall_left())
+            material::prompt(&self.state, (&context, machine_code), &diagnosis, subject, self.wall_left())
                 .map_err(|problem| anyhow::anyhow!("Failed to write a prompt: {problem}"))?;
         let is_plan = purpose == CallPurpose::Plan;
         Ok(ModelRequest {

@@ -20,6 +20,7 @@ mod history;
 mod ids;
 mod iterations;
 mod journal;
+mod lessons;
 #[cfg(test)]
 mod migration_tests;
 mod migrations;

@@ -73,7 +73,7 @@ impl Store {
     }
 
     /// Returns what a session was asked for. None if that was not kept yet.
-    pub(super) async fn scope(&self, session: SessionId) -> Result<Option<SessionScope>, StoreError> {
+    pub async fn scope(&self, session: SessionId) -> Result<Option<SessionScope>, StoreError> {
         let row = sqlx::query("SELECT asked FROM sessions WHERE id = ?").bind(session).fetch_one(&self.pool).await?;
         optional_json(&row, "asked")
     }

@@ -116,6 +116,7 @@ pub(crate) fn session() -> NewSession {
             cases: vec![case()],
             meaning: None,
             left_out: Vec::new(),
+            lessons: None,
         },
         config: serde_json::json!({ "min_speedup": 1.01 }),
         submission: None,

@@ -153,7 +153,7 @@ fn an_inapplicable_edit_is_returned_to_the_model_without_an_iteration() {
 }
 
 /// Adds a family whose search space can be edited.
-fn add_wide(scenario: &Scenario) {
+pub(super) fn add_wide(scenario: &Scenario) {
     let (manifest, source) = family();
     let manifest = manifest.replace("[8, 16, 32]", "[2, 4, 8, 16, 32]").replace("name = \"plain\"", "name = \"wide\"");
     scenario.sandbox.write("templates/kernels/wide/family.toml", &manifest);
@@ -186,7 +186,7 @@ fn what_a_model_asks_to_see_is_sent_twice_at_most() {
     for &api in apis() {
         let want = |what: &[&str]| tokens(Reply::answer(json!({ "want": what })));
         let first = want(&["source plain", "history plain s32", "diagnose 1", "experiment 1", "sass 1", "diagnose 7"]);
-        let codes = vec![first, want(&["source plain"]), want(&["source plain"]), code("edits", one_pass())];
+        let codes = vec![first, want(&["sass 7 1..9"]), want(&["source plain"]), code("edits", one_pass())];
         let scenario = Scenario::new(api, script(vec![plan("edits", json!({}))], codes), "");
         let ended = scenario.ends_well(&["--iterations", "2"]);
         assert_eq!(
@@ -203,6 +203,7 @@ fn what_a_model_asks_to_see_is_sent_twice_at_most() {
             "No experiment with it is on record.",
             "This cannot be looked up.",
             "Iteration 7 has no time on record in this session.",
+            "There is no machine code: iteration 7 has no time on record in this session.",
         ] {
             assert!(informed[1].contains(part), "{part}: {}", informed[1]);
         }

@@ -1,8 +1,9 @@
 //! Money: exact costs, reserves, limits, and the estimate before a session.
 
 use scripted_llm::{Reply, Tokens};
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::answers::add_wide;
 use super::{Scenario, apis, code, one_pass, plan, script};
 
 #[test]
@@ -68,4 +69,36 @@ fn the_estimate_and_the_data_that_is_sent_are_shown_before_a_call() {
     assert!(ended.said.contains("no source"), "{}", ended.said);
     let last = scenario.server.requests().pop().unwrap().body.to_string();
     assert!(!last.contains("__half2float"), "no source is sent");
+}
+
+/// The second idea changes the same family by the same mechanism, and promises more than the first has shown.
+#[test]
+fn the_money_for_ideas_that_were_refuted_before_they_were_asked_for_is_told() {
+    for &api in apis() {
+        let more = json!({ "claim": "Ten times as fast.", "speedup_low": 10.0, "speedup_high": 20.0 });
+        let plans = vec![plan("edits", json!({})), plan("edits", more)];
+        let codes = vec![code("edits", one_pass()), code("edits", json!({ "skip": "no" }))];
+        let scenario = Scenario::new(api, script(plans, codes), "");
+        add_wide(&scenario);
+        let ended = scenario.ends_well(&["--iterations", "9"]);
+        let by_call = scenario.sandbox.succeeds(&["history", "--by", "call", "--json"]);
+        let by_call: Value = serde_json::from_str(&by_call).unwrap();
+        let calls = by_call["calls"].as_array().unwrap();
+        assert_eq!(calls.len(), ended.calls.len());
+        let measured = calls.iter().find(|call| call["outcome"] == "measured").unwrap();
+        assert!(measured["actual"].as_f64().unwrap() < 10.0 && measured["refuted_by"].is_null(), "{measured}");
+        let of_claim = |claim: &str, purpose: &str| {
+            let found = calls.iter().find(|call| call["claim"] == claim && call["purpose"] == purpose);
+            found.unwrap_or_else(|| panic!("{}: {by_call}", ended.course()))
+        };
+        let refuted = of_claim("Ten times as fast.", "code");
+        assert_eq!(refuted["refuted_by"]["iteration"], measured["iteration"], "{refuted}");
+        let usd =
+            |calls: &mut dyn Iterator<Item = &Value>| calls.map(|call| call["usd"].as_f64().unwrap()).sum::<f64>();
+        let spent = usd(&mut calls.iter().filter(|call| call["refuted_by"].is_object()));
+        let share = by_call["refuted_share"].as_f64().unwrap();
+        assert!((share - spent / usd(&mut calls.iter())).abs() < 1e-9 && share > 0.0 && share < 1.0, "{by_call}");
+        let table = scenario.sandbox.succeeds(&["history", "--by", "call"]);
+        assert!(table.contains("50% of the money ($0.02 of $0.03) went to ideas"), "{table}");
+    }
 }

@@ -1,36 +1,45 @@
 //! Cassettes, and sessions that are killed between a request and its answer.
 
 use scripted_llm::Reply;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{KEY, Scenario, apis, code, one_pass, plan, script};
+use super::{Ended, KEY, Scenario, apis, code, one_pass, plan, script};
 
 #[test]
-fn a_replayed_session_gives_the_same_proposals_without_network() {
+fn a_session_replayed_twice_gives_the_same_proposals_and_the_same_ledger_without_network() {
     for &api in apis() {
-        let scenario = Scenario::new(
-            api,
-            script(vec![plan("edits", json!({}))], vec![code("edits", one_pass())]),
-            "record = 'tapes'",
-        );
-        let first = scenario.ends_well(&["--iterations", "2"]);
+        let plans = vec![plan("edits", json!({})), plan("edits", json!({ "claim": "A second idea." }))];
+        let broken = code("edits", json!({ "edits": [{ "search": "float sum = 0", "replace": "float sum = x" }] }));
+        let codes = vec![broken, code("edits", one_pass()), code("edits", json!({ "skip": "no" }))];
+        let scenario = Scenario::new(api, script(plans, codes), "record = 'tapes'");
+        let first = scenario.ends_well(&["--iterations", "4"]);
         let asked = scenario.server.requests().len();
-        // The winner of the first session would change the second.
-        scenario.sandbox.git(&["reset", "--quiet", "--hard", "HEAD~1"]);
-        scenario.sandbox.replace("config.toml", "record = 'tapes'", "replay = 'tapes'");
-        let second = scenario.ends_well(&["--iterations", "2"]);
-        assert_eq!(scenario.server.requests().len(), asked, "nothing was sent");
-        assert_eq!(second.course(), first.course());
-        let proposals = |ended: &super::Ended| {
+        let replayed = [0, 1].map(|_| {
+            // The winner of one session would change the next.
+            scenario.sandbox.git(&["reset", "--quiet", "--hard", "HEAD~1"]);
+            scenario.sandbox.replace("config.toml", "record = 'tapes'", "replay = 'tapes'");
+            let ended = scenario.ends_well(&["--iterations", "4"]);
+            assert!(ended.said.contains("are replayed from tapes"), "{}", ended.said);
             ended
-                .iterations
-                .iter()
-                .map(|one| (one["family"].clone(), one["params"].clone(), one["hash"].clone()))
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(proposals(&second), proposals(&first));
-        assert!(second.said.contains("are replayed from tapes"), "{}", second.said);
+        });
+        assert_eq!(scenario.server.requests().len(), asked, "nothing was sent");
+        assert!(first.course().contains("repair answered"), "{}", first.course());
+        for ended in &replayed {
+            assert_eq!(ended.course(), first.course());
+            assert_eq!(proposals(ended), proposals(&first));
+            assert_eq!(ledger(ended), ledger(&first));
+        }
     }
+}
+
+fn proposals(ended: &Ended) -> Vec<[Value; 3]> {
+    ended.iterations.iter().map(|one| ["family", "params", "hash"].map(|key| one[key].clone())).collect()
+}
+
+/// Returns what each call was for, how it ended, its tokens and its cost.
+fn ledger(ended: &Ended) -> Vec<[Value; 7]> {
+    let keys = ["purpose", "ordinal", "status", "usage", "cost_micro_usd", "cost_is_known", "claim"];
+    ended.calls.iter().map(|call| keys.map(|key| call[key].clone())).collect()
 }
 
 #[test]

@@ -20,7 +20,8 @@ const MAX_WANTS: usize = 6;
 
 /// What a model may ask to see.
 const WANT: &str = "instead of an answer: what you must see first, each as `source FAMILY`, `history FAMILY CASE`, \
-                    `diagnose ITERATION` or `experiment ITERATION`. At most two rounds for a hypothesis";
+                    `diagnose ITERATION`, `experiment ITERATION` or `sass ITERATION LINES`, such as `sass 12 40..52`: the machine \
+                    code of lines of its rendered source. At most two rounds for a hypothesis";
 
 /// The code of an approach.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -57,6 +58,12 @@ pub struct Code {
     /// See `speedup_low`.
     #[serde(default)]
     pub speedup_high: Option<f64>,
+    /// The same once its parameters are tuned.
+    #[serde(default)]
+    pub tuned_low: Option<f64>,
+    /// See `tuned_low`.
+    #[serde(default)]
+    pub tuned_high: Option<f64>,
     /// Why the approach is not worth its code any more. Empty if it is.
     #[serde(default)]
     pub skip: String,
@@ -71,6 +78,9 @@ impl Code {
         }
         if let (Some(low), Some(high)) = (self.speedup_low, self.speedup_high) {
             (restated.speedup_low, restated.speedup_high) = (low, high);
+        }
+        if let (Some(low), Some(high)) = (self.tuned_low, self.tuned_high) {
+            (restated.tuned_low, restated.tuned_high) = (Some(low), Some(high));
         }
         // A family that is written anew is compared with the case's fastest variant.
         restated.form = self.form;
@@ -90,6 +100,8 @@ pub fn plan_form() -> AnswerForm {
             "case": { "type": "string", "description": "the case to try it on first" },
             "speedup_low": { "type": "number", "description": "10% quantile of the speed-up: for parameters and edits over the family's fastest configuration on the case, else over the case's fastest variant" },
             "speedup_high": { "type": "number", "description": "90% quantile of the same" },
+            "tuned_low": { "type": "number", "description": "10% quantile once the search has tuned its parameters, over the same" },
+            "tuned_high": { "type": "number", "description": "90% quantile of the same" },
             "form": { "type": "string", "enum": forms },
             "family": { "type": "string", "description": "the family to configure or to edit" },
             "parameters": { "type": "object", "additionalProperties": { "type": "integer" } },
@@ -132,6 +144,8 @@ pub fn code_form() -> AnswerForm {
                 "claim": { "type": "string", "description": "what this code makes faster and why, in one sentence, as it is written now" },
                 "speedup_low": { "type": "number", "description": "10% quantile of the speed-up, predicted again for this code" },
                 "speedup_high": { "type": "number", "description": "90% quantile" },
+                "tuned_low": { "type": "number", "description": "10% quantile once the search has tuned its parameters, over the same" },
+                "tuned_high": { "type": "number", "description": "90% quantile" },
                 "edits": { "type": "array", "items": edit },
                 "manifest_edits": { "type": "array", "items": edit, "description": "for edits: of family.toml, such as more values of a parameter" },
                 "manifest": { "type": "string", "description": "the text of family.toml, for kernel and family" },

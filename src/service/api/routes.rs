@@ -82,7 +82,7 @@ pub(super) fn all() -> Vec<Route> {
             "Session[]",
             get(sessions::list),
         )
-        .query(&["workload", "status", "limit", "offset"]),
+        .query(&["workload", "status", "all", "limit", "offset"]),
         Route::read("/projects/{project}/sessions/{session}", "Read a session", "Session", get(sessions::read)),
         Route::read(
             "/projects/{project}/sessions/{session}/iterations",

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::explained::{findings_of, told};
+use super::machine_code::MachineCode;
 use crate::agent::SearchContext;
 use crate::domain::history::Finished;
 use crate::domain::ids::IterationId;
@@ -16,6 +17,8 @@ const LISTED: usize = 40;
 pub(super) struct Lookup<'a> {
     pub state: &'a SessionState,
     pub context: &'a SearchContext<'a>,
+    /// What was looked up for this question.
+    pub machine_code: &'a MachineCode,
 }
 
 impl Lookup<'_> {
@@ -28,8 +31,9 @@ impl Lookup<'_> {
             ["diagnose", iteration] => self.finished(iteration).map(|finished| self.findings(finished)),
             // `without KIND` is what the kinds in the list are.
             ["experiment", iteration, ..] => self.finished(iteration).map(|finished| self.experiments(finished)),
+            ["sass", ..] if self.machine_code.contains_key(want) => Ok(self.machine_code[want].clone()),
             _ => Err("This cannot be looked up. There are: source FAMILY, history FAMILY CASE, diagnose ITERATION, \
-                      experiment ITERATION."
+                      experiment ITERATION, sass ITERATION LINES."
                 .to_owned()),
         };
         found.unwrap_or_else(|problem| problem)

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::attempts;
 use super::explained::{findings_of, told};
 use super::lookups::Lookup;
+use super::machine_code::MachineCode;
 use crate::agent::SearchContext;
 use crate::agent::diagnosis::Diagnosis;
 use crate::agent::llm::prompt::{self, Ask, Prompt, Section, Task, block};
@@ -39,13 +40,13 @@ const MANUAL_MARKS: [&str; 2] = ["<!-- prompt -->", "<!-- /prompt -->"];
 /// Writes the prompt of a question.
 pub(super) fn prompt(
     state: &SessionState,
-    context: &SearchContext<'_>,
+    (context, machine_code): (&SearchContext<'_>, &MachineCode),
     diagnosis: &Diagnosis,
     subject: &CallSubject,
     left: Duration,
 ) -> Result<Prompt, String> {
     let terms = &state.setup().options.llm;
-    let material = Material { state, context, diagnosis };
+    let material = Material { state, context, machine_code, diagnosis };
     let task = material.task();
     let tokens = terms.context_tokens;
     let seen = material.seen(subject.wants());
@@ -72,6 +73,7 @@ pub(super) fn prompt(
 struct Material<'a> {
     state: &'a SessionState,
     context: &'a SearchContext<'a>,
+    machine_code: &'a MachineCode,
     diagnosis: &'a Diagnosis,
 }
 
@@ -205,7 +207,7 @@ impl Material<'_> {
 
     /// What the model has asked to see.
     fn seen(&self, wants: &[String]) -> Vec<Section> {
-        let lookup = Lookup { state: self.state, context: self.context };
+        let lookup = Lookup { state: self.state, context: self.context, machine_code: self.machine_code };
         let shown: Vec<String> = wants.iter().map(|want| block(want, &lookup.answer(want))).collect();
         let title = "What you asked to see";
         if shown.is_empty() { Vec::new() } else { vec![Section { title, text: shown.join("\n\n") }] }
@@ -319,9 +321,10 @@ impl Material<'_> {
     }
 
     fn lessons(&self) -> Option<Section> {
-        let lessons = &self.state.setup().options.llm.lessons;
-        let lines: String = lessons.iter().map(|lesson| format!("- {lesson}\n")).collect();
-        (!lines.is_empty()).then(|| Section { title: "Lessons of earlier sessions", text: block("lessons", &lines) })
+        let lessons = self.state.setup().options.llm.lessons.as_ref()?;
+        let lines: String = lessons.sentences().iter().map(|lesson| format!("- {lesson}\n")).collect();
+        let name = format!("lessons on the {}", lessons.device);
+        (!lines.is_empty()).then(|| Section { title: "Lessons of earlier sessions", text: block(&name, &lines) })
     }
 
     fn budget(&self, left: Duration) -> String {

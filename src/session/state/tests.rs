@@ -44,6 +44,7 @@ impl Live {
                 cases: setup.workload.cases.clone(),
                 meaning: None,
                 left_out: Vec::new(),
+                lessons: None,
             },
             config: serde_json::Value::Null,
             submission: None,
