@@ -213,3 +213,43 @@ fn of_call(iteration: &IterationRecord) -> Option<CallId> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::call_record::CallSubject;
+    use crate::domain::verdict::Verdict;
+    use crate::store::testing::Scene;
+
+    fn call(parameters: serde_json::Value, low: f64, high: f64, after: u64) -> CallBegun {
+        let approach = serde_json::json!({
+            "claim": "c", "mechanism": "threads", "case": "b1h1s128", "speedup_low": low, "speedup_high": high,
+            "form": "parameters", "family": "tiled", "parameters": parameters
+        });
+        CallBegun {
+            call: CallId(1),
+            ordinal: 1,
+            model: "m".to_owned(),
+            subject: CallSubject::Code { approach: serde_json::from_value(approach).unwrap() },
+            reserve: MicroUsd(10),
+            after,
+            is_retry: false,
+        }
+    }
+
+    #[tokio::test]
+    async fn parameters_are_refuted_by_the_fastest_configuration_that_has_their_values() {
+        let scene = Scene::new().await;
+        let session = scene.session().await;
+        let start = scene.measured(session, 64, None, 100_000.0, Verdict::Start).await;
+        let better = scene.measured(session, 128, Some(start), 80_000.0, Verdict::Improved).await;
+        let record = scene.store.session_record(session).await.unwrap();
+        let refuted = |begun: CallBegun| ByCall::of(&[(begun, None)], &record.iterations, None).calls[0].refuted_by;
+        let block = |value: i64| serde_json::json!({ "BLOCK": value });
+        let found = refuted(call(block(128), 2.0, 3.0, 2)).unwrap();
+        assert_eq!((found.iteration, found.speedup), (better, 1.25));
+        assert_eq!(refuted(call(block(128), 2.0, 3.0, 1)), None, "it was not yet known");
+        assert_eq!(refuted(call(block(128), 1.26, 1.5, 2)), None, "it may be noise");
+        assert_eq!(refuted(call(block(256), 2.0, 3.0, 2)), None, "nothing has these values");
+    }
+}
