@@ -219,7 +219,7 @@ fn a_kernel_without_a_time_is_on_record_with_the_reason() {
     assert_eq!(shown["passed"], serde_json::json!(["compile"]));
     assert_eq!(json(&sandbox.succeeds(&["sessions", "--all", "--json"]))[0]["status"], "failed");
     insta::assert_snapshot!(sandbox.fails(&["resume", "1"]), @"2 error: session 1 holds what was measured by hand, so there is nothing to resume: call `optloop bench` or `optloop check` again");
-    insta::assert_snapshot!(sandbox.fails(&["resume"]), @"2 error: there are no sessions yet: run `optloop start` first");
+    insta::assert_snapshot!(sandbox.fails(&["resume"]), @"1 error: there are no sessions yet: run `optloop start` first");
 }
 
 #[test]

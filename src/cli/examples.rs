@@ -36,7 +36,7 @@ pub(super) const RESUME: &str = "Examples:
 pub(super) const BENCH: &str = "Examples:
   optloop bench attention-fp16-d64/b8h8s128 --repeat 10
   optloop bench 17 --against baseline
-  optloop bench 17 --against 12 --claim 'one pass over the keys' --predict 1.05..1.3
+  optloop bench 17 --against 12 --claim one-pass --predict 1.05..1.3
   optloop bench attention-scalar:BR=64,BC=32 --workload attention-fp16-d64 --case b1h1s64 --device virtual";
 
 pub(super) const DIAGNOSE: &str = "Examples:

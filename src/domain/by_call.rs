@@ -247,9 +247,9 @@ mod tests {
         let refuted = |begun: CallBegun| ByCall::of(&[(begun, None)], &record.iterations, None).calls[0].refuted_by;
         let block = |value: i64| serde_json::json!({ "BLOCK": value });
         let found = refuted(call(block(128), 2.0, 3.0, 2)).unwrap();
-        assert_eq!((found.iteration, found.speedup), (better, 1.25));
+        assert!(found.iteration == better && (1.25..1.27).contains(&found.speedup), "{found:?}");
         assert_eq!(refuted(call(block(128), 2.0, 3.0, 1)), None, "it was not yet known");
-        assert_eq!(refuted(call(block(128), 1.26, 1.5, 2)), None, "it may be noise");
+        assert_eq!(refuted(call(block(128), 1.28, 1.5, 2)), None, "it may be noise");
         assert_eq!(refuted(call(block(256), 2.0, 3.0, 2)), None, "nothing has these values");
     }
 }

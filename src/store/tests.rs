@@ -147,6 +147,7 @@ async fn a_session_is_told_from_start_to_end() {
     insta::assert_json_snapshot!(summary, @r#"
     {
       "id": 1,
+      "kind": "search",
       "workload": "attention-fp16-d64",
       "cases": [
         "b1h1s128"

@@ -224,3 +224,22 @@ fn an_approach_may_be_left_out_without_a_correction() {
         assert!(bodies.iter().any(|body| body.contains("submit_plan") && body.contains(told)), "{}", ended.course());
     }
 }
+
+#[test]
+fn a_session_is_told_which_claims_earlier_sessions_have_refuted() {
+    for &api in apis() {
+        let bold = plan("edits", json!({ "speedup_low": 3.0, "speedup_high": 4.0 }));
+        let scenario = Scenario::new(api, script(vec![bold], vec![code("edits", one_pass())]), "");
+        let first = scenario.ends_well(&["--iterations", "2"]);
+        let own = first.iterations.iter().find(|one| one["origin"] == "model").unwrap();
+        assert_eq!(own["score"], "below", "{own}");
+        let asked = scenario.server.requests().len();
+        scenario.ends_well(&["--iterations", "3"]);
+        let requests = scenario.server.requests();
+        let told = format!("refuted on s32 by iteration {}: One pass over the keys", own["iteration"]);
+        let bodies: Vec<String> = requests[asked..].iter().map(|request| request.body.to_string()).collect();
+        assert!(bodies.iter().any(|body| body.contains(&told)), "{bodies:?}");
+        let of = |session: &str| scenario.sandbox.succeeds(&["history", session, "--by", "call"]);
+        assert!(of("2").contains("0 proposals followed a lesson of earlier sessions"), "{}", of("2"));
+    }
+}
