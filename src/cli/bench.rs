@@ -167,28 +167,28 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
         let others = others(&bench, &challenger, &against).await.map_err(usage)?;
         for regime in regimes(args.regime, &challenger, bench.device()) {
             bench.check_regime(&challenger, regime).map_err(usage_sentence)?;
-            wanted.push((challenger.clone(), regime, others.clone()));
+            wanted.push(Wanted { challenger: challenger.clone(), regime, others: others.clone() });
         }
     }
-    for (subject, ..) in &wanted {
-        trust::admit_oracle(project, &config, &args.trust, &subject.workload)?;
+    for Wanted { challenger, .. } in &wanted {
+        trust::admit_oracle(project, &config, &args.trust, &challenger.workload)?;
     }
-    if let Some((challenger, ..)) = wanted.first()
+    if let Some(Wanted { challenger, .. }) = wanted.first()
         && args.wants_baseline()
         && bench.device().replays()
     {
         let items = crate::trust::of_baseline(project.root(), &config, &challenger.workload).map_err(usage)?;
         trust::admit(project, &args.trust, items)?;
     }
-    if let Some((challenger, ..)) = wanted.first()
+    if let Some(Wanted { challenger, .. }) = wanted.first()
         && args.wants_baseline()
         && let Err(reason) = bench.start_baseline(&challenger.workload, choice.number()).await
     {
         say(&format!("no baseline: {reason}; the initial kernel is used instead"));
     }
-    let Some((challenger, ..)) = wanted.first() else { return Ok(()) };
+    let Some(Wanted { challenger, .. }) = wanted.first() else { return Ok(()) };
     let store = claimed_store(project, &config, &mut claims).await?;
-    let cases: Vec<CaseName> = wanted.iter().map(|(subject, ..)| subject.case().name.clone()).collect();
+    let cases: Vec<CaseName> = wanted.iter().map(|one| one.challenger.case().name.clone()).collect();
     let workload = challenger.workload.clone().select(&cases).map_err(usage_sentence)?;
     claims.note_session(bench.record_in(store.clone(), &workload).await?);
     let played = all(args, &mut bench, wanted, out).await;
@@ -213,15 +213,22 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     Ok(())
 }
 
+/// A comparison to hold.
+struct Wanted {
+    challenger: Subject,
+    regime: Regime,
+    others: Vec<(Role, Subject)>,
+}
+
 /// Measures each challenger in each regime.
 async fn all(
     args: &Args,
     bench: &mut Bench,
-    wanted: Vec<(Subject, Regime, Vec<(Role, Subject)>)>,
+    wanted: Vec<Wanted>,
     out: &mut impl Write,
 ) -> anyhow::Result<Vec<Repeats>> {
     let mut all = Vec::with_capacity(wanted.len());
-    for (challenger, regime, others) in wanted {
+    for Wanted { challenger, regime, others } in wanted {
         all.push(play(args, bench, &challenger, regime, others, out).await?);
     }
     Ok(all)

@@ -7,10 +7,10 @@ use super::call_record::{CallBegun, CallEnded, CallId, CallOutcome};
 use super::evaluation::Outcome;
 use super::hypothesis::Score;
 use super::ids::{CaseName, IterationId};
-use super::lessons::{Followed, Lessons};
+use super::lessons::{Effect, Lessons};
 use super::model_call::CallPurpose;
 use super::money::MicroUsd;
-use super::origin::{Origin, Purpose};
+use super::origin::{Change, Origin, Purpose};
 use super::record::IterationRecord;
 use super::refuted::NOISE;
 
@@ -84,14 +84,22 @@ impl ByCall {
         let calls: Vec<CallResult> = calls.iter().map(|(begun, ended)| record.result(begun, ended.as_ref())).collect();
         let usd: f64 = calls.iter().map(|call| call.usd).sum();
         let refuted_usd = calls.iter().filter(|call| call.refuted_by.is_some()).map(|call| call.usd).sum();
-        let followed = |lessons: &Lessons| {
-            let proposals = iterations.iter().filter(|one| of_call(one).is_some());
-            let params = |id| iterations.iter().find(|one| one.id == id).map(|one| &one.params);
-            lessons.followed(proposals, params)
-        };
-        let lessons = lessons.map(followed);
+        let lessons = lessons.map(|lessons| followed(lessons, iterations));
         Self { calls, usd, refuted_usd, refuted_share: (usd > 0.0).then(|| refuted_usd / usd), lessons }
     }
+}
+
+/// How a session's proposals of language models agree with its lessons.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Followed {
+    /// The proposals that change a parameter as an effect says.
+    pub followed: usize,
+    /// Those of them that were faster than what they changed.
+    pub helped: usize,
+    /// The proposals that change a parameter against an effect.
+    pub against: usize,
+    /// Those of them that were faster.
+    pub against_helped: usize,
 }
 
 /// What a session has on record.
@@ -212,6 +220,28 @@ fn of_call(iteration: &IterationRecord) -> Option<CallId> {
         (Origin::Model { call, .. }, Purpose::Screening) => Some(*call),
         _ => None,
     }
+}
+
+/// Counts which proposals of language models followed an effect, and whether it helped.
+fn followed(lessons: &Lessons, iterations: &[IterationRecord]) -> Followed {
+    let mut counts = Followed::default();
+    for one in iterations.iter().filter(|one| of_call(one).is_some()) {
+        let base = one.hypothesis.reference.iteration();
+        let base = base.and_then(|id| iterations.iter().find(|other| other.id == id));
+        let (Some(base), Some(actual)) = (base, one.actual) else { continue };
+        let changes = Change::between(&base.params, &one.params);
+        let agree = |effect: &Effect| changes.iter().find_map(|change| effect.is_followed(&one.family, change));
+        let agreements: Vec<bool> = lessons.effects.iter().filter_map(agree).collect();
+        if agreements.contains(&true) {
+            counts.followed += 1;
+            counts.helped += usize::from(actual > 1.0);
+        }
+        if agreements.contains(&false) {
+            counts.against += 1;
+            counts.against_helped += usize::from(actual > 1.0);
+        }
+    }
+    counts
 }
 
 #[cfg(test)]

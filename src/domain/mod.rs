@@ -18,6 +18,7 @@ pub mod cost;
 pub mod counters;
 pub mod device;
 pub mod dtype;
+pub mod effects;
 pub mod escape;
 pub mod evaluation;
 pub mod experiment;

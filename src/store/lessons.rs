@@ -5,7 +5,8 @@ use sqlx::Row;
 use super::columns::json;
 use super::{Store, StoreError};
 use crate::domain::device::DeviceInfo;
-use crate::domain::lessons::{Effect, Lessons, RefutedClaim, Timed};
+use crate::domain::effects::{Timed, effects};
+use crate::domain::lessons::{Lessons, RefutedClaim};
 
 /// The latest timed configurations that are read. In a larger store, older ones teach nothing.
 const MOST_TIMED: i64 = 20_000;
@@ -49,7 +50,7 @@ impl Store {
         });
         let timed = timed.collect::<Result<Vec<_>, _>>()?;
         let refuted = self.refuted_claims(workload, device, time_source).await?;
-        Ok(Lessons { device: device.to_owned(), effects: Effect::of(&timed), refuted })
+        Ok(Lessons { device: device.to_owned(), effects: effects(&timed), refuted })
     }
 
     async fn refuted_claims(

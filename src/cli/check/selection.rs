@@ -12,7 +12,7 @@ use crate::domain::workload::Workload;
 /// Returns the families to check, each with a workload, and what is wrong with the files around them.
 pub(super) fn selected(args: &Args, project: &Project) -> anyhow::Result<(Result, Vec<Pair>)> {
     let asked = named(args)?;
-    let name = asked.as_ref().map(|(name, _)| name.as_str());
+    let name = asked.as_ref().map(|asked| asked.name.as_str());
     let (workloads, broken) = project.workloads().map_err(usage)?;
     let families = project.families().map_err(usage)?;
     let mut names: Vec<&str> = workloads.iter().map(|one| one.name.as_str()).collect();
@@ -54,7 +54,7 @@ pub(super) fn selected(args: &Args, project: &Project) -> anyhow::Result<(Result
     for workload in named {
         result.findings.extend(of_workload(workload, &families));
     }
-    let params = asked.as_ref().map(|(_, params)| params.as_slice()).unwrap_or_default();
+    let params = asked.as_ref().map(|asked| asked.params.as_slice()).unwrap_or_default();
     let pairs = pairs(args, project, (&workloads, &families), |workload, family| is_wanted(workload, family), params)?;
     Ok((result, pairs))
 }
@@ -94,12 +94,20 @@ fn pairs(
     }
 }
 
+/// What the user names.
+struct Asked {
+    /// A workload or a family.
+    name: String,
+    /// The parameters of a configuration. Empty for none.
+    params: Vec<(String, i64)>,
+}
+
 /// Returns the name that the user gives, and the parameters of a configuration.
-fn named(args: &Args) -> anyhow::Result<Option<(String, Vec<(String, i64)>)>> {
+fn named(args: &Args) -> anyhow::Result<Option<Asked>> {
     let Some(name) = &args.name else { return Ok(None) };
     match name.contains(':').then(|| KernelName::parse(name)).transpose().map_err(usage_sentence)? {
-        Some(KernelName::Configuration { family, params }) => Ok(Some((family, params))),
-        _ => Ok(Some((name.clone(), Vec::new()))),
+        Some(KernelName::Configuration { family, params }) => Ok(Some(Asked { name: family, params })),
+        _ => Ok(Some(Asked { name: name.clone(), params: Vec::new() })),
     }
 }
 

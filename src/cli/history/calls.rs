@@ -6,8 +6,7 @@ use std::io::Write;
 use crate::cli::listing::Format;
 use crate::cli::screen::Screen;
 use crate::cli::table::{Table, figure};
-use crate::domain::by_call::{ByCall, CallResult};
-use crate::domain::lessons::Followed;
+use crate::domain::by_call::{ByCall, CallResult, Followed};
 use crate::report::format;
 use crate::store::{Listed, Store};
 
