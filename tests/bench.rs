@@ -159,7 +159,8 @@ fn what_was_measured_by_hand_is_on_record_and_in_no_list_unless_asked() {
     assert!(sandbox.succeeds(&["compare", &iteration, &base, "--case", "s128"]).contains("iteration"));
     let session = number_of(&evaluated["session"]);
     assert_eq!(json(&sandbox.succeeds(&["history", &session, "--json"])).as_array().unwrap().len(), 1);
-    sandbox.succeeds(&["report", &session]);
+    assert_eq!(sandbox.succeeds(&["report", &session, "--format", "csv"]).lines().count(), 2);
+    insta::assert_snapshot!(sandbox.fails(&["report", &session]), @"2 error: session 2 holds what was measured by hand: `optloop history 2` and `optloop report 2 --format csv` list it");
     let again = json(&bench(&sandbox, &iteration, &["--json"]));
     assert_eq!(again["comparisons"][0]["participants"][0]["iteration"], evaluated["iteration"]);
 

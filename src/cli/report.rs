@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::ValueEnum;
 
+use super::error::usage_sentence;
 use super::replayed;
 use super::store_path;
 use crate::agent::diagnosis::{self, Best, Recorded};
@@ -23,7 +24,7 @@ use crate::domain::history::History;
 use crate::domain::ids::{CaseName, SessionId};
 use crate::domain::op::independent_dims;
 use crate::domain::origin::Purpose;
-use crate::domain::record::{IterationRecord, SessionRecord};
+use crate::domain::record::{IterationRecord, SessionKind, SessionRecord};
 use crate::domain::workload::{Case, Workload};
 use crate::report::two::{self, Side};
 use crate::report::{CaseFacts, Report, ReportInput, beaten_winners, best_of_case, build, csv, ledger};
@@ -142,8 +143,7 @@ async fn of_session(
     killed: &Killed,
     session: SessionId,
 ) -> anyhow::Result<String> {
-    let mut record = store.report_record(session, MOST_IN_FULL).await?;
-    killed.mark_in(&mut record);
+    let record = searched(store, killed, session).await?;
     let workload = replayed::workload_of(project, &record.session)?;
     let Told { report, .. } = report(project, record, workload);
     Ok(match format {
@@ -151,6 +151,19 @@ async fn of_session(
         Format::Json => report.to_json()?,
         Format::Md | Format::Csv => report.to_markdown()?,
     })
+}
+
+/// Reads a session that has a report. One that only holds what was measured by hand decided nothing, so a report would say that
+/// nothing was correct.
+async fn searched(store: &Store, killed: &Killed, id: SessionId) -> anyhow::Result<SessionRecord> {
+    if store.session(id).await?.kind == SessionKind::Single {
+        return Err(usage_sentence(format!(
+            "session {id} holds what was measured by hand: `optloop history {id}` and `optloop report {id} --format csv` list it"
+        )));
+    }
+    let mut record = store.report_record(id, MOST_IN_FULL).await?;
+    killed.mark_in(&mut record);
+    Ok(record)
 }
 
 async fn of_all(format: Format, store: &Store, killed: &Killed) -> anyhow::Result<String> {
@@ -178,8 +191,7 @@ async fn of_two(
 ) -> anyhow::Result<String> {
     let mut told = Vec::new();
     for id in ids {
-        let mut record = store.report_record(id, MOST_IN_FULL).await?;
-        killed.mark_in(&mut record);
+        let record = searched(store, killed, id).await?;
         let workload = replayed::workload_of(project, &record.session)?;
         told.push(report(project, record, workload));
     }
