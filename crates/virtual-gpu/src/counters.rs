@@ -1,6 +1,11 @@
 //! Counters of a launch, exact over the executed blocks.
 
+use std::collections::BTreeMap;
+
 use crate::timing::{Scoreboard, Supposition, Times, Totals};
+
+/// The most bytes that a launch prints, which is what CUDA's buffer holds unless the host enlarges it.
+pub(crate) const MAX_PRINTED: usize = 1 << 20;
 
 /// Classes of warp instructions, by the unit that executes them. They classify PTX instructions, not machine
 /// instructions.
@@ -196,6 +201,8 @@ pub struct Counters {
     /// A shuffle that reads a lane which takes no part in it; None if there was none. It is noted even if nothing else is
     /// counted.
     pub absent_lane: Option<AbsentLane>,
+    /// What `printf` has printed, at most 1 MiB: per block, by its index in the grid. It is noted even if nothing else is counted.
+    pub printed: BTreeMap<u32, String>,
 }
 
 /// A shuffle by which a lane reads another one that does not execute it, or is not in its member mask. PTX leaves the value
@@ -278,6 +285,15 @@ impl Counters {
         self.bulk_load_bytes += other.bulk_load_bytes;
         self.bulk_store_bytes += other.bulk_store_bytes;
         self.absent_lane = self.absent_lane.or(other.absent_lane);
+        other.printed.iter().for_each(|(&block, text)| self.print(block, text));
+    }
+
+    /// Adds what a block has printed, up to a limit in all.
+    pub(crate) fn print(&mut self, block: u32, text: &str) {
+        let so_far: usize = self.printed.values().map(String::len).sum();
+        if so_far + text.len() <= MAX_PRINTED {
+            self.printed.entry(block).or_default().push_str(text);
+        }
     }
 
     /// Returns the model's counters under a supposition; `None` if they were not collected.

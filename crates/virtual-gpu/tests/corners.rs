@@ -148,12 +148,17 @@ fn sizes_that_no_machine_has_are_refused_by_the_loader() {
     for (body, message) in [
         ("ld.param.u64 %rd2, [data+100];", "beyond the kernel's parameters"),
         (".local .b8 big[1073741824];", "bytes of shared memory, or of local memory"),
+    ] {
+        let error = ptx::load("k.ptx", &kernel(body)).expect_err(body).to_string();
+        assert!(error.contains(message), "{error}");
+    }
+    for (body, opcode) in [
         ("red.global.min.f64 [%rd1], 0d3FF0000000000000;", "red.global.min.f64"),
         ("atom.global.inc.u64 %rd2, [%rd1], %rd1;", "atom.global.inc.u64"),
         ("ld.global.v8.b64 {%rd2,%rd3,%rd4,%rd5,%rd6,%rd7,%rd8,%rd9}, [%rd1];", "ld.global.v8.b64"),
     ] {
-        let error = ptx::load("k.ptx", &kernel(body)).expect_err(body).to_string();
-        assert!(error.contains(message), "{error}");
+        let module = ptx::load("k.ptx", &kernel(body)).expect(body);
+        assert_eq!(module.kernels[0].not_modelled.as_ref().map(|it| &*it.instruction), Some(opcode));
     }
 }
 

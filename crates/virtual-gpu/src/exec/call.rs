@@ -1,11 +1,13 @@
-//! Calls of the functions that the system provides: failed assertions and `printf`.
+//! Calls of the functions that the system provides: failed assertions, `printf`, and the heap of the device.
 
 use super::env::Env;
 use super::lane_fault::{LaneFault, Step};
-use super::lanes::{W32, lanes_of};
+use super::lanes::{W32, W64, lanes_of};
+use super::print::printed;
 use super::warp::Warp;
 use crate::fault::FaultKind;
-use crate::program::Op;
+use crate::memory::heap::{HeapError, SPAN_BYTES};
+use crate::program::{Op, Slot};
 
 /// The longest text that is read, in bytes.
 const LONGEST: u64 = 4096;
@@ -20,33 +22,65 @@ pub(crate) fn execute(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) ->
             let line = env.get32(warp, line).0[lane];
             Err(LaneFault::at(lane, FaultKind::Assertion { message, file, line, function }))
         }
-        Op::Print { d, format } => {
-            let mut counts = W32::splat(0);
-            let (mut last, formats) = (None, env.get64(warp, format));
+        Op::Print { d, format, arguments } => print(warp, env, (d, format, arguments), mask),
+        Op::Malloc { d, bytes } => {
+            let mut addresses = W64::splat(0);
+            let bytes = *env.get64(warp, bytes);
             for lane in lanes_of(mask) {
-                let address = formats.0[lane];
-                let count = match last {
-                    Some((same, count)) if same == address => count,
-                    _ => arguments(env, address, lane)?,
-                };
-                last = Some((address, count));
-                counts.0[lane] = count;
+                addresses.0[lane] = allocate(env, bytes.0[lane]).map_err(|kind| LaneFault::at(lane, kind))?;
             }
-            warp.set32(d, &counts, mask);
+            warp.set64(d, &addresses, mask);
             Ok(())
+        }
+        Op::Free { address } => {
+            let addresses = *env.get64(warp, address);
+            lanes_of(mask).try_for_each(|lane| free(env, addresses.0[lane]).map_err(|kind| LaneFault::at(lane, kind)))
         }
         _ => Ok(()),
     }
 }
 
-/// Returns the number of arguments that a format names, which is what `printf` returns on the device (CUDA C++
-/// programming guide, "Formatted output").
-fn arguments(env: &Env<'_>, address: u64, lane: usize) -> Step<u32> {
-    let Some(format) = text_at(env, address) else {
-        let message = "printf with a format outside global and constant memory".to_owned();
-        return Err(LaneFault::at(lane, FaultKind::Unsupported(message)));
-    };
-    Ok((format.replace("%%", "").matches('%').count()) as u32)
+fn allocate(env: &Env<'_>, bytes: u64) -> Result<u64, FaultKind> {
+    let Some(heap) = env.run.heap else { return Ok(0) };
+    match heap.allocate(bytes) {
+        Err(HeapError::NoAddresses) => {
+            Err(FaultKind::Unsupported(format!("malloc of more than {SPAN_BYTES} bytes in all")))
+        }
+        allocated => Ok(allocated.unwrap_or(0)),
+    }
+}
+
+fn free(env: &Env<'_>, address: u64) -> Result<(), FaultKind> {
+    let freed = env.run.heap.and_then(|heap| heap.free(address));
+    match freed {
+        Some(bytes) => env.run.memory.mark_uninitialised(address, bytes).map_err(FaultKind::Invalid),
+        None if address == 0 => Ok(()),
+        None => Err(FaultKind::Invalid(format!("free of {address:#x}, which is no allocation of malloc"))),
+    }
+}
+
+/// `printf` returns the number of its arguments on the device (CUDA C++ programming guide, "Formatted output").
+fn print(warp: &mut Warp, env: &mut Env<'_>, (d, format, arguments): (Slot, Slot, Slot), mask: u32) -> Step<()> {
+    let mut counts = W32::splat(0);
+    let (mut last, formats, arguments) = (None, *env.get64(warp, format), *env.get64(warp, arguments));
+    let mut all = String::new();
+    for lane in lanes_of(mask) {
+        let address = formats.0[lane];
+        let format = match last.take() {
+            Some((same, format)) if same == address => format,
+            _ => text_at(env, address).ok_or_else(|| {
+                let message = "printf with a format outside global and constant memory".to_owned();
+                LaneFault::at(lane, FaultKind::Unsupported(message))
+            })?,
+        };
+        let (text, count) = printed((warp, lane), &format, arguments.0[lane], |text| text_at(env, text));
+        all.push_str(&text);
+        last = Some((address, format));
+        counts.0[lane] = count;
+    }
+    env.tally.counters.print(env.blocks[env.rank], &all);
+    warp.set32(d, &counts, mask);
+    Ok(())
 }
 
 /// Returns the text at a generic address, if it is in global or constant memory. Such texts are constants, so the reads

@@ -59,6 +59,7 @@ fn special_of(special: BlockSpecial, run: &Run<'_>, block: [u32; 3], rank: u32) 
         BlockSpecial::GridId => run.launches as u32 + 1,
         BlockSpecial::DynamicSharedBytes => launch.dynamic_shared_bytes,
         BlockSpecial::TotalSharedBytes => run.shared_bytes,
+        BlockSpecial::GridWorkspace { high } => (run.workspace >> if high { 32 } else { 0 }) as u32,
         BlockSpecial::Zero => 0,
     }
 }

@@ -48,8 +48,11 @@ pub(crate) fn launch(
         return Err(LaunchError::Refused(reason));
     }
     let mut run = prepare(gpu, memory, loaded, kernel, launch, options).map_err(LaunchError::Refused)?;
+    check_cooperative(&run).map_err(LaunchError::Refused)?;
     let clusters = launch.grid.iter().map(|&blocks| u64::from(blocks)).product::<u64>() / u64::from(run.cluster_blocks);
-    let chosen = if options.edges {
+    let chosen = if options.cooperative {
+        Choice::new(clusters, None)
+    } else if options.edges {
         let along = |axis: usize| u64::from(launch.grid[axis] / launch.cluster[axis]);
         Choice::edges([along(0), along(1), along(2)])
     } else if let Some(blocks) = options.last_blocks {
@@ -58,7 +61,7 @@ pub(crate) fn launch(
         Choice::new(clusters, options.sample_blocks.map(|blocks| (blocks / run.cluster_blocks).max(1)))
     };
     // The blocks at the edges stand for themselves.
-    let is_sample = !options.edges && options.last_blocks.is_none();
+    let is_sample = !options.cooperative && !options.edges && options.last_blocks.is_none();
     run.stands_for = if !is_sample { 1 } else { clusters / chosen.count().max(1) };
     if options.counters {
         memory.forget_touched();
@@ -101,6 +104,8 @@ fn prepare<'a>(
         gpu,
         written: kernel.writes_to.as_ref().map(|origins| allocations(memory, origins, &params, loaded.globals())),
         params,
+        workspace: loaded.workspace.filter(|_| options.cooperative).unwrap_or(0),
+        heap: loaded.heap.as_ref().map(|(_, heap)| &**heap),
         globals: loaded.globals(),
         file: &loaded.module().file,
         text: &loaded.module().text,
@@ -145,6 +150,19 @@ fn supposed(kernel: &Kernel, prepared: &[Prepared]) -> Vec<(Supposition, Vec<boo
     };
     let changing = Supposition::ALL.into_iter().filter(|supposition| supposition.changes_warps());
     changing.map(|supposition| (supposition, free(supposition))).collect()
+}
+
+/// Checks that all blocks of a cooperative launch are resident at the same time.
+fn check_cooperative(run: &Run<'_>) -> Result<(), String> {
+    let blocks = run.launch.grid.iter().map(|&blocks| u64::from(blocks)).product::<u64>();
+    let most = u64::from(schedule::resident_blocks(run));
+    if run.options.cooperative && blocks > most {
+        let name = run.gpu.name;
+        return Err(format!(
+            "a cooperative launch of {blocks} blocks; the {name} has room for {most} of them at a time"
+        ));
+    }
+    Ok(())
 }
 
 /// Checks grid, block and cluster, and returns the threads of a block.

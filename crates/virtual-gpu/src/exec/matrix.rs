@@ -135,9 +135,18 @@ pub(crate) fn pad(two: [num::Lanes; 2]) -> [num::Lanes; 4] {
     [two[0], two[1], [0; LANES], [0; LANES]]
 }
 
+/// Products of f64 are made of those of 8 x 4 by 4 x 8: for each eight rows, one after the other for each four of k.
 fn mma_f64(warp: &mut Warp, env: &Env<'_>, mma: &Mma) -> Step<()> {
     let get = |slot: Slot| env.get64(warp, slot).0;
-    let d = num::mma_m8n8k4_f64(&get(mma.a[0]), &get(mma.b[0]), &[get(mma.c[0]), get(mma.c[1])]);
+    let halves = usize::from(mma.m) / 8;
+    let mut d = Vec::new();
+    for half in 0..halves {
+        let mut sums = [get(mma.c[2 * half]), get(mma.c[2 * half + 1])];
+        for step in 0..usize::from(mma.k) / 4 {
+            sums = num::mma_m8n8k4_f64(&get(mma.a[step * halves + half]), &get(mma.b[step]), &sums);
+        }
+        d.extend(sums);
+    }
     for (&slot, value) in mma.d.iter().zip(d) {
         warp.set64(slot, &W64(value), u32::MAX);
     }

@@ -26,6 +26,7 @@ mod mbarrier;
 mod messages;
 mod move_tile;
 mod pack;
+mod print;
 mod run;
 mod scalar;
 mod schedule;
@@ -49,7 +50,11 @@ use crate::counters::Counters;
 use crate::fault::LaunchError;
 use crate::gpu::Gpu;
 use crate::memory::GlobalMemory;
-use crate::program::Module;
+use crate::memory::heap::{self, Heap};
+use crate::program::{Kernel, Module};
+
+/// Bytes at which the blocks of a cooperative launch wait for each other: more than CUDA's cooperative groups use.
+const GRID_WORKSPACE_BYTES: u64 = 64;
 
 /// A launch's shape and arguments.
 #[derive(Debug, Clone, PartialEq)]
@@ -92,6 +97,8 @@ pub struct Options {
     pub order: Option<u64>,
     /// Whether the launch may begin before the previous one has ended (programmatic dependent launch).
     pub overlaps: bool,
+    /// Whether all blocks may wait for each other (`cudaLaunchCooperativeKernel`). They must be resident at the same time.
+    pub cooperative: bool,
     /// CPU threads; None for all cores. Results do not depend on it.
     pub threads: Option<usize>,
 }
@@ -110,6 +117,7 @@ impl Default for Options {
             instruction_limit: 200_000_000,
             order: None,
             overlaps: false,
+            cooperative: false,
             threads: None,
         }
     }
@@ -127,6 +135,10 @@ pub struct VirtualGpu {
 pub struct Loaded {
     module: Arc<Module>,
     globals: Arc<[u64]>,
+    /// Where the blocks of a cooperative launch wait for each other, if a kernel does so.
+    workspace: Option<u64>,
+    /// The heap of its kernels, if one of them allocates memory, and its address.
+    heap: Option<(u64, Arc<Heap>)>,
 }
 
 impl Loaded {
@@ -178,7 +190,16 @@ impl VirtualGpu {
                 self.write(address, &bytes)?;
             }
         }
-        Ok(Loaded { module: Arc::new(module), globals: globals.into() })
+        let workspace = module.kernels.iter().any(Kernel::uses_grid_workspace).then(|| {
+            let address = self.alloc(GRID_WORKSPACE_BYTES)?;
+            self.fill(address, GRID_WORKSPACE_BYTES, 0).map(|()| address)
+        });
+        let heap = module.kernels.iter().any(Kernel::uses_heap).then(|| {
+            let address = self.alloc(heap::SPAN_BYTES)?;
+            Ok((address, Arc::new(Heap::new(address))))
+        });
+        let (workspace, heap) = (workspace.transpose()?, heap.transpose()?);
+        Ok(Loaded { module: Arc::new(module), globals: globals.into(), workspace, heap })
     }
 
     /// Frees a module's globals.
@@ -187,7 +208,8 @@ impl VirtualGpu {
     ///
     /// Fails when the module was already unloaded.
     pub fn unload(&mut self, loaded: &Loaded) -> Result<(), MemoryError> {
-        loaded.globals.iter().try_for_each(|&address| self.free(address))
+        let own = loaded.workspace.into_iter().chain(loaded.heap.as_ref().map(|(address, _)| *address));
+        loaded.globals.iter().copied().chain(own).try_for_each(|address| self.free(address))
     }
 
     /// Allocates `bytes` of uninitialised memory. Returns its address, a multiple of 256. Addresses are never reused.

@@ -7,6 +7,7 @@ use super::{Launch, Options};
 use crate::gpu::Gpu;
 use crate::memory::GlobalMemory;
 use crate::memory::flags::Flags;
+use crate::memory::heap::Heap;
 use crate::memory::messages::Messages;
 use crate::program::Kernel;
 use crate::timing::{Prepared, Supposition};
@@ -26,6 +27,10 @@ pub(crate) struct Run<'a> {
     pub gpu: &'a Gpu,
     /// The parameter block.
     pub params: Vec<u8>,
+    /// Where the blocks of a cooperative launch wait for each other; 0 in other launches.
+    pub workspace: u64,
+    /// The heap, if the kernel allocates memory or frees it.
+    pub heap: Option<&'a Heap>,
     /// Addresses of the module's globals.
     pub globals: &'a [u64],
     /// Name of the PTX file.

@@ -101,14 +101,18 @@ pub(crate) fn take_turns(run: &Run<'_>, clusters: Choice, granule: u32, level: L
     Ok(tally)
 }
 
-/// Returns how many clusters are resident at a time, at most: as the machine's threads and shared memory allow, and
-/// this machine's memory.
-fn most_resident(run: &Run<'_>) -> usize {
+/// Returns how many blocks are resident on the machine at a time, as its threads and shared memory allow.
+pub(crate) fn resident_blocks(run: &Run<'_>) -> u32 {
     let gpu = run.gpu;
     let by_threads = gpu.max_threads_per_multiprocessor / 32 / run.warps.max(1);
     let by_shared =
         gpu.shared_bytes_per_multiprocessor / (run.shared_bytes + gpu.reserved_shared_bytes_per_block).max(1);
-    let blocks = gpu.max_blocks_per_multiprocessor.min(by_threads).min(by_shared).max(1) * gpu.multiprocessors;
+    gpu.max_blocks_per_multiprocessor.min(by_threads).min(by_shared).max(1) * gpu.multiprocessors
+}
+
+/// Returns how many clusters are resident at a time, at most: as on the machine, and as the memory of this one allows.
+fn most_resident(run: &Run<'_>) -> usize {
+    let blocks = resident_blocks(run);
     let kernel = run.kernel;
     let lanes = 128 * u64::from(kernel.slots32) + 256 * u64::from(kernel.slots64) + 32 * u64::from(kernel.local_bytes);
     let warps = u64::from(run.warps);

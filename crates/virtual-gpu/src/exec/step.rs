@@ -208,7 +208,9 @@ fn execute_rare(warp: &mut Warp, env: &mut Env<'_>, instruction: &Instruction, i
         }
         Op::Exit => return Ok(exit(warp, mask)),
         Op::Trap => return Err(LaneFault::of(mask, FaultKind::Trap)),
-        Op::Assert { .. } | Op::Print { .. } => super::call::execute(warp, env, op, mask)?,
+        Op::Assert { .. } | Op::Print { .. } | Op::Malloc { .. } | Op::Free { .. } => {
+            super::call::execute(warp, env, op, mask)?
+        }
         Op::Fence { asynchronous: true, .. } => {
             if let Some(proxies) = &mut env.memories[env.rank].proxies {
                 proxies.fence(warp.index);

@@ -238,6 +238,8 @@ pub(crate) fn class_of(op: &Op) -> Class {
         | Op::Trap
         | Op::Assert { .. }
         | Op::Print { .. }
+        | Op::Malloc { .. }
+        | Op::Free { .. }
         | Op::Nop
         | Op::CpAsyncCommit
         | Op::BulkCommit

@@ -5,6 +5,7 @@ pub(crate) mod flags;
 pub(crate) mod flight;
 pub(crate) mod foreign;
 pub(crate) mod global;
+pub(crate) mod heap;
 pub(crate) mod messages;
 pub(crate) mod order;
 pub(crate) mod proxies;

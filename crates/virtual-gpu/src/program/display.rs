@@ -180,6 +180,8 @@ fn warp(op: &Op) -> String {
         Op::Trap => "trap".to_owned(),
         Op::Assert { .. } => "assert".to_owned(),
         Op::Print { .. } => "print".to_owned(),
+        Op::Malloc { .. } => "malloc".to_owned(),
+        Op::Free { .. } => "free".to_owned(),
         Op::Nop => "nop".to_owned(),
         Op::Mma(mma) => {
             let (a, b, c) = (name(mma.a_ty), name(mma.b_ty), name(mma.c_ty));

@@ -152,6 +152,18 @@ pub struct NotModelled {
 }
 
 impl Kernel {
+    /// Returns whether blocks of the kernel may wait for each other at the address that a cooperative launch gives them.
+    pub fn uses_grid_workspace(&self) -> bool {
+        let is_workspace =
+            |constant: &Constant| matches!(constant, Constant::Special(BlockSpecial::GridWorkspace { .. }));
+        self.constants32.iter().chain(&self.constants64).any(is_workspace)
+    }
+
+    /// Returns whether the kernel allocates memory from the heap of the device.
+    pub fn uses_heap(&self) -> bool {
+        self.instructions.iter().any(|instruction| matches!(instruction.op, Op::Malloc { .. }))
+    }
+
     /// Returns whether the kernel has dynamic shared memory.
     pub fn uses_dynamic_shared(&self) -> bool {
         let constants = self.constants32.iter().chain(&self.constants64);
@@ -234,8 +246,14 @@ pub enum BlockSpecial {
     DynamicSharedBytes,
     /// `%total_smem_size`
     TotalSharedBytes,
-    /// A register that is always 0 here: `%envreg{0..31}`, which the driver fills only for launches that are not
-    /// modelled (cooperative ones), and the bounds of the shared memory that the system reserves, of which there is none.
+    /// The low half of the address at which the blocks of a cooperative launch wait for each other (`%envreg2`), or the high
+    /// half (`%envreg1`); 0 in other launches
+    GridWorkspace {
+        /// Whether it is the high half.
+        high: bool,
+    },
+    /// A register that is always 0 here: the other ones of `%envreg{0..31}`, and the bounds of the shared memory that the
+    /// system reserves, of which there is none.
     Zero,
 }
 

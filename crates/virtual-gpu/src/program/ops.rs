@@ -285,10 +285,21 @@ pub enum Op {
         line: Slot,
         function: Slot,
     },
-    /// A call of `vprintf`: `d` gets the number of arguments that the format names; it may be NONE. Nothing is printed.
+    /// A call of `vprintf`: `d` gets the number of arguments that the format names; it may be NONE. `arguments` is the generic
+    /// address of the arguments.
     Print {
         d: Slot,
         format: Slot,
+        arguments: Slot,
+    },
+    /// A call of `malloc`: `d` gets the address of `bytes` (64-bit) bytes, or null.
+    Malloc {
+        d: Slot,
+        bytes: Slot,
+    },
+    /// A call of `free`.
+    Free {
+        address: Slot,
     },
     /// A no-op here: `nanosleep`, `prefetch`, `brkpt`, `pmevent`, `griddepcontrol.launch_dependents`, `discard`,
     /// `setmaxnreg`.

@@ -195,10 +195,16 @@ impl Op {
                 [message, file, function].into_iter().for_each(|text| visit(text, Wide, Read));
                 visit(line, Narrow, Read);
             }
-            Self::Print { d, format } => {
+            Self::Print { d, format, arguments } => {
                 visit(d, Narrow, Write);
                 visit(format, Wide, Read);
+                visit(arguments, Wide, Read);
             }
+            Self::Malloc { d, bytes } => {
+                visit(d, Wide, Write);
+                visit(bytes, Wide, Read);
+            }
+            Self::Free { address } => visit(address, Wide, Read),
             Self::BranchIndexed { index, .. } => visit(index, Narrow, Read),
             Self::Mma(mma) => {
                 let (ab, cd) = (File::of(fragment(mma.a_ty)), File::of(fragment(mma.c_ty)));

@@ -11,29 +11,16 @@ mod variables;
 
 use crate::program::Module;
 
-/// Why a PTX text was not loaded.
+/// Why a PTX text was not loaded: it is not valid PTX for this loader.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PtxError {
-    /// The text is not valid PTX for this loader.
-    #[error("{file}:{line}: {message}")]
-    Syntax {
-        /// The file.
-        file: String,
-        /// Line, from 1.
-        line: u32,
-        /// What is wrong, in one sentence.
-        message: String,
-    },
-    /// An instruction, or a form of one, that this loader does not know.
-    #[error("{file}:{line}: unsupported instruction `{opcode}`")]
-    Unsupported {
-        /// The file.
-        file: String,
-        /// Line, from 1.
-        line: u32,
-        /// The opcode with its modifiers.
-        opcode: String,
-    },
+#[error("{file}:{line}: {message}")]
+pub struct PtxError {
+    /// The file.
+    pub file: String,
+    /// Line, from 1.
+    pub line: u32,
+    /// What is wrong, in one sentence.
+    pub message: String,
 }
 
 /// An error on a line that the caller knows.
@@ -59,11 +46,11 @@ impl From<&str> for Problem {
 
 impl Problem {
     fn at(self, file: &str, line: u32) -> PtxError {
-        let file = file.to_owned();
-        match self {
-            Self::Syntax(message) => PtxError::Syntax { file, line, message },
-            Self::Unsupported(opcode) => PtxError::Unsupported { file, line, opcode },
-        }
+        let message = match self {
+            Self::Syntax(message) => message,
+            Self::Unsupported(what) => format!("`{what}` is not modelled"),
+        };
+        PtxError { file: file.to_owned(), line, message }
     }
 }
 
@@ -71,8 +58,8 @@ impl Problem {
 ///
 /// # Errors
 ///
-/// Fails at the first line that is wrong. An instruction that the loader does not know is an error only if every kernel
-/// of the text has one. Otherwise the kernel is refused when it is launched ([`crate::program::Kernel::not_modelled`]).
+/// Fails at the first line that is wrong. An instruction that the loader does not know is no error: its kernel is refused
+/// when it is launched ([`crate::program::Kernel::not_modelled`]).
 pub fn load(file: &str, text: &str) -> Result<Module, PtxError> {
     // NVRTC ends its text with a zero byte.
     let text = text.trim_end_matches('\0');

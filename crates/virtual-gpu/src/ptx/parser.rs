@@ -4,7 +4,7 @@ use super::Problem;
 use super::body;
 use super::expression::Cursor;
 use super::lexer::{Kind, Token};
-use super::syntax::{Entry, Source};
+use super::syntax::{Entry, Function, Source, Variable};
 use super::variables::{variable, variable_space};
 use crate::program::Space;
 
@@ -48,7 +48,10 @@ fn top_level<'a>(cursor: &mut Cursor<'_, 'a>, source: &mut Source<'a>) -> Result
                 source.entries.push(entry(cursor)?);
                 return Ok(());
             }
-            "func" => return skip_function(cursor),
+            "func" => {
+                source.functions.extend(function(cursor)?);
+                return Ok(());
+            }
             "file" | "loc" => {
                 cursor.skip_line();
                 return Ok(());
@@ -76,18 +79,41 @@ fn skip_section(cursor: &mut Cursor<'_, '_>) -> Result<(), Problem> {
     cursor.skip_braces()
 }
 
-/// Skips a function. Kernels cannot call it here; `call` itself is refused.
-fn skip_function(cursor: &mut Cursor<'_, '_>) -> Result<(), Problem> {
+/// Parses a function. Returns None for a declaration without a body.
+fn function<'a>(cursor: &mut Cursor<'_, 'a>) -> Result<Option<Function<'a>>, Problem> {
+    let results = params(cursor)?;
+    let name = cursor.word()?;
+    let params = params(cursor)?;
+    while let Kind::Dot(directive) = cursor.peek() {
+        cursor.next();
+        match directive {
+            "noreturn" => {}
+            "pragma" => cursor.skip_statement(),
+            _ => return Err(Problem::Syntax(format!("unknown directive `.{directive}` of a function"))),
+        }
+    }
+    if cursor.eat(b';') {
+        return Ok(None);
+    }
+    let body = body::body(cursor)?;
+    Ok(Some(Function { name, results, params, body }))
+}
+
+/// Parses the parameters in parentheses, if there are any.
+fn params<'a>(cursor: &mut Cursor<'_, 'a>) -> Result<Vec<Variable<'a>>, Problem> {
+    let mut params = Vec::new();
+    if !cursor.eat(b'(') || cursor.eat(b')') {
+        return Ok(params);
+    }
     loop {
-        match cursor.peek() {
-            Kind::Punct(b';') => {
-                cursor.next();
-                return Ok(());
-            }
-            Kind::Punct(b'{') => return cursor.skip_braces(),
-            Kind::End => return Err("a function without its end".into()),
-            _ => cursor.next(),
-        };
+        if cursor.peek() != Kind::Dot("param") {
+            return Err(cursor.unexpected("`.param`"));
+        }
+        params.push(variable(cursor, Space::Param, false)?);
+        if cursor.eat(b')') {
+            return Ok(params);
+        }
+        cursor.expect(b',')?;
     }
 }
 
@@ -103,18 +129,7 @@ fn entry<'a>(cursor: &mut Cursor<'_, 'a>) -> Result<Entry<'a>, Problem> {
         required_cluster: None,
         body: Vec::new(),
     };
-    if cursor.eat(b'(') && !cursor.eat(b')') {
-        loop {
-            if cursor.peek() != Kind::Dot("param") {
-                return Err(cursor.unexpected("`.param`"));
-            }
-            entry.params.push(variable(cursor, Space::Param, false)?);
-            if cursor.eat(b')') {
-                break;
-            }
-            cursor.expect(b',')?;
-        }
-    }
+    entry.params = params(cursor)?;
     performance(cursor, &mut entry)?;
     entry.body = body::body(cursor)?;
     Ok(entry)

@@ -13,6 +13,21 @@ pub(crate) struct Source<'a> {
     pub variables: Vec<Variable<'a>>,
     /// Kernels.
     pub entries: Vec<Entry<'a>>,
+    /// Functions with a body.
+    pub functions: Vec<Function<'a>>,
+}
+
+/// A function that kernels call.
+#[derive(Debug)]
+pub(crate) struct Function<'a> {
+    /// Name.
+    pub name: &'a str,
+    /// Results.
+    pub results: Vec<Variable<'a>>,
+    /// Parameters.
+    pub params: Vec<Variable<'a>>,
+    /// Its statements.
+    pub body: Vec<Statement<'a>>,
 }
 
 /// A variable declaration.

@@ -8,6 +8,7 @@ use super::symbols::{Register, Scopes};
 use crate::program::visit::{File, Role};
 use crate::program::{AT_EXIT, CONSTANT, Constant, Instruction, Op, Slot, TRUE, Ty};
 use crate::ptx::Problem;
+use crate::ptx::syntax::Function;
 
 /// Maximum bytes of shared memory, or of local memory per thread, that a kernel may declare. CUDA allows a thread this
 /// much local memory (CUDA C++ programming guide, technical specifications), and no GPU has as much shared memory.
@@ -63,6 +64,10 @@ pub(super) struct Lowerer<'a> {
     pub(super) passed: HashMap<(u32, i64), Register>,
     /// The number of parameters and results of calls.
     pub(super) call_params: u32,
+    /// The functions that can be called.
+    pub(super) functions: &'a HashMap<&'a str, &'a Function<'a>>,
+    /// The functions that are being called, outermost first, each with the label at which it returns.
+    pub(super) calls: Vec<(&'a str, u32)>,
 }
 
 impl<'a> Lowerer<'a> {
@@ -87,6 +92,8 @@ impl<'a> Lowerer<'a> {
             param_bytes: 0,
             passed: HashMap::new(),
             call_params: 0,
+            functions: &variables.functions,
+            calls: Vec::new(),
         }
     }
 

@@ -28,9 +28,12 @@ impl Lowerer<'_> {
                 self.emit(Op::BranchIndexed { index, targets });
             }
             "ret" | "exit" => {
-                opcode.take("uni");
+                let uniform = opcode.take("uni");
                 let [] = exactly(operands)?;
-                self.emit(Op::Exit);
+                self.emit(match self.calls.last() {
+                    Some(&(_, target)) if name == "ret" => Op::Branch { target, uniform },
+                    _ => Op::Exit,
+                });
             }
             "trap" => self.emit(Op::Trap),
             "call" => self.call(opcode, operands)?,

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::symbols::Symbol;
 use crate::program::{Global, Space};
 use crate::ptx::Problem;
-use crate::ptx::syntax::{Operand, Source, Variable};
+use crate::ptx::syntax::{Function, Operand, Source, Variable};
 
 /// Maximum bytes of all variables of a module.
 const LARGEST: u64 = 1 << 30;
@@ -21,11 +21,14 @@ pub(super) struct Variables<'a> {
     pub shared: Vec<(u64, u32)>,
     /// Alignment of dynamic shared memory.
     pub dynamic_align: u32,
+    /// The functions that can be called.
+    pub functions: HashMap<&'a str, &'a Function<'a>>,
 }
 
 /// Assigns an offset to every variable of the module.
-pub(super) fn layout<'a>(source: &Source<'a>) -> Result<Variables<'a>, (u32, Problem)> {
-    let mut variables = Variables { dynamic_align: 16, ..Variables::default() };
+pub(super) fn layout<'a>(source: &'a Source<'a>) -> Result<Variables<'a>, (u32, Problem)> {
+    let functions = source.functions.iter().map(|function| (function.name, function)).collect();
+    let mut variables = Variables { dynamic_align: 16, functions, ..Variables::default() };
     let mut total = 0;
     for variable in &source.variables {
         let place = |problem| (variable.line, problem);
@@ -90,6 +93,10 @@ impl Variables<'_> {
                 Operand::Double(bits) if size == 4 => u64::from((f64::from_bits(*bits) as f32).to_bits()),
                 Operand::Double(bits) => *bits,
                 Operand::Name(name, addend) if size == 8 => {
+                    // A pointer to a function can only be called, and such calls are not modelled.
+                    if self.functions.contains_key(name) {
+                        continue;
+                    }
                     let Some(&Symbol::Global(target)) = self.symbols.get(name) else {
                         return Err(Problem::Syntax(format!("the address of `{name}` is not known here")));
                     };

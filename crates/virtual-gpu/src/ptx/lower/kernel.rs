@@ -99,7 +99,7 @@ impl<'a> Lowerer<'a> {
     }
 
     /// Records every label with its scope's number before lowering, because jumps also go forward.
-    fn collect_labels(&mut self, body: &[Statement<'a>]) -> Result<(), (u32, Problem)> {
+    pub(super) fn collect_labels(&mut self, body: &[Statement<'a>]) -> Result<(), (u32, Problem)> {
         let (mut open, mut opened) = (vec![0], 1);
         for statement in body {
             let scope = open.last().copied().unwrap_or(0);
@@ -130,7 +130,7 @@ impl<'a> Lowerer<'a> {
         Ok(())
     }
 
-    fn body(&mut self, body: &[Statement<'a>]) -> Result<(), (u32, Problem)> {
+    pub(super) fn body(&mut self, body: &[Statement<'a>]) -> Result<(), (u32, Problem)> {
         for statement in body {
             match statement {
                 Statement::Open => self.scopes.open(),
@@ -147,9 +147,10 @@ impl<'a> Lowerer<'a> {
                     self.positions[label as usize] = self.draft.instructions.len() as u32;
                 }
                 Statement::Targets(..) => {}
-                Statement::Instruction(written) => {
-                    self.instruction(written).map_err(|problem| (written.line, problem))?;
-                }
+                Statement::Instruction(written) => match self.callee(written) {
+                    Some(function) => self.inline(written, function)?,
+                    None => self.instruction(written).map_err(|problem| (written.line, problem))?,
+                },
             }
         }
         Ok(())
@@ -175,12 +176,18 @@ impl<'a> Lowerer<'a> {
         self.scopes.declare(variable.name, symbol)
     }
 
-    fn instruction(&mut self, written: &Written<'a>) -> Result<(), Problem> {
+    /// Starts an instruction: its line and its guard.
+    pub(super) fn begin(&mut self, written: &Written<'a>) -> Result<(), Problem> {
         self.line = written.line;
         self.guard = match written.guard {
             None => None,
             Some((name, negated)) => Some((self.typed_register(name, Ty::Pred)?, negated)),
         };
+        Ok(())
+    }
+
+    fn instruction(&mut self, written: &Written<'a>) -> Result<(), Problem> {
+        self.begin(written)?;
         let mut opcode = Opcode::new(written.opcode);
         let operands: &[Operand<'_>] = &written.operands;
         let known = self.arithmetic(&mut opcode, operands)?

@@ -170,7 +170,7 @@ impl Lowerer<'_> {
     }
 
     /// Resolves a source that may be wider than the stored value.
-    fn stored(&mut self, operand: &Operand<'_>, ty: Ty) -> Result<Slot, Problem> {
+    pub(super) fn stored(&mut self, operand: &Operand<'_>, ty: Ty) -> Result<Slot, Problem> {
         let register = match operand {
             Operand::Name(name, 0) => self.scopes.register(name),
             _ => None,

@@ -10,6 +10,7 @@ mod control;
 mod convert;
 mod exchanged;
 mod globals;
+mod inline;
 mod kernel;
 mod memory;
 mod moves;
@@ -44,21 +45,13 @@ pub(crate) fn module(file: &str, source: &Source<'_>) -> Result<Module, (u32, Pr
 }
 
 /// Lowers the kernels. One with an unknown instruction is refused when it is launched, so that others of the text can
-/// run. If there is no other, the error is returned at once.
+/// run.
 fn kernels(source: &Source<'_>, variables: &globals::Variables<'_>) -> Result<Vec<Kernel>, (u32, Problem)> {
-    let mut kernels = Vec::new();
-    let mut first = None;
-    for entry in &source.entries {
-        kernels.push(match kernel::lower(entry, variables) {
-            Err((line, Problem::Unsupported(instruction))) => {
-                first.get_or_insert_with(|| (line, Problem::Unsupported(instruction.clone())));
-                kernel::refused(entry, variables, NotModelled { line, instruction })?
-            }
-            lowered => lowered?,
-        });
-    }
-    match first {
-        Some(problem) if kernels.iter().all(|kernel| kernel.not_modelled.is_some()) => Err(problem),
-        _ => Ok(kernels),
-    }
+    let lower = |entry| match kernel::lower(entry, variables) {
+        Err((line, Problem::Unsupported(instruction))) => {
+            kernel::refused(entry, variables, NotModelled { line, instruction })
+        }
+        lowered => lowered,
+    };
+    source.entries.iter().map(lower).collect()
 }

@@ -29,6 +29,9 @@ fn scalar(stem: &str) -> Option<BlockSpecial> {
         "dynamic_smem_size" => BlockSpecial::DynamicSharedBytes,
         "total_smem_size" => BlockSpecial::TotalSharedBytes,
         "reserved_smem_offset_begin" | "reserved_smem_offset_end" | "reserved_smem_offset_cap" => BlockSpecial::Zero,
+        // Where CUDA's cooperative groups find the address.
+        "envreg1" => BlockSpecial::GridWorkspace { high: true },
+        "envreg2" => BlockSpecial::GridWorkspace { high: false },
         _ if is_environment(stem) => BlockSpecial::Zero,
         _ => return None,
     })

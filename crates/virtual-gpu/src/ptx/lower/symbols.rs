@@ -70,6 +70,11 @@ impl<'a> Scopes<'a> {
         Self { module, open: Vec::new(), opened: 0, registers: 0 }
     }
 
+    /// Returns the module's names alone: the scopes of a function.
+    pub fn of_function(&self) -> Self {
+        Self { module: self.module, open: Vec::new(), opened: 0, registers: self.registers }
+    }
+
     /// Opens a scope.
     pub fn open(&mut self) {
         self.open.push(Scope { number: self.opened, ..Scope::default() });
@@ -110,7 +115,7 @@ impl<'a> Scopes<'a> {
             return Err(Problem::Syntax(format!("more than {MAX_REGISTERS} registers")));
         }
         if ty == Ty::B128 {
-            return Err("128-bit registers are unsupported".into());
+            return Err(Problem::Unsupported(format!(".reg .b128 {name}")));
         }
         let first = Register { id: files.len() as u32, ty };
         files.resize(files.len() + many as usize, File::of(ty));

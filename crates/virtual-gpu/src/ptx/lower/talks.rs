@@ -22,7 +22,8 @@ pub(super) fn talks(draft: &Draft) -> bool {
                 sums.push((index, d));
             }
             Op::St { space, semantics, .. } if semantics.is_strong() && global(space) => return true,
-            Op::Bulk { op: BulkOp::ReduceToGlobal { .. }, .. } => return true,
+            // The heap's addresses depend on the order of the blocks.
+            Op::Bulk { op: BulkOp::ReduceToGlobal { .. }, .. } | Op::Malloc { .. } => return true,
             Op::Ld { space, semantics, .. } if semantics.is_strong() && global(space) => reads = true,
             _ => {}
         }

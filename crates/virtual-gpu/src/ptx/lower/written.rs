@@ -79,7 +79,7 @@ impl Finder {
     fn step(&mut self, draft: &Draft, constants: [&[Constant]; 2], index: usize) -> Step {
         let mut step = Step::default();
         let mut op = draft.instructions[index].op.clone();
-        let is_load = matches!(op, Op::Ld { .. } | Op::Atom { .. });
+        let is_load = matches!(op, Op::Ld { .. } | Op::Atom { .. } | Op::Malloc { .. });
         op.visit_operands(&mut |slot, file, role| {
             if *slot == NONE || file == File::Predicate {
                 return;
