@@ -97,7 +97,7 @@ pub async fn run(worker: &mut Worker, pair: &Pair, runnable: &Runnable, tools: &
     }
     let wrong = (evaluation.outcome != Outcome::Measured).then(|| {
         let finding = wrong(pair, runnable, Stage::Run, in_words(&evaluation.outcome));
-        let is_note = matches!(evaluation.outcome, Outcome::OutOfMemory { .. });
+        let is_note = matches!(evaluation.outcome, Outcome::OutOfMemory { .. } | Outcome::NotModelled { .. });
         Finding { level: if is_note { Level::Note } else { finding.level }, ..finding }
     });
     Ok(Run { evaluation, plan: Some(planned.plan), wrong })

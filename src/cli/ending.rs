@@ -35,7 +35,8 @@ pub(super) fn table(cases: &[CaseGain], times: TimeSource) -> String {
 }
 
 /// The outcomes of variants that failed, those that say most about the kernel first.
-const FAILURES: [&str; 6] = ["wrong", "cheated", "crashed", "timed_out", "rejected_by_compiler", "out_of_memory"];
+const FAILURES: [&str; 7] =
+    ["wrong", "cheated", "crashed", "timed_out", "rejected_by_compiler", "out_of_memory", "not_modelled"];
 
 /// Says that every variant of a session failed, and what to do. None if a variant was right, or if none failed.
 pub(super) async fn nothing_correct(store: &Store, session: &SessionSummary) -> Result<Option<String>, StoreError> {
@@ -60,6 +61,13 @@ pub(super) async fn nothing_correct(store: &Store, session: &SessionSummary) -> 
             return format!(
                 "no variant of session {id} was run, because the device has too little memory: choose smaller cases. Iteration \
                  {iteration}: {message}"
+            );
+        }
+        if outcome == "not_modelled" {
+            let message = row.message.unwrap_or_default();
+            return format!(
+                "no variant of session {id} was run to its end, because a virtual GPU does not model all of the kernel: use a \
+                 real one. Iteration {iteration}: {message}"
             );
         }
         let (is, how) = match outcome {

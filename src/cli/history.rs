@@ -388,7 +388,7 @@ mod tests {
         ");
         insta::assert_snapshot!(said(&["--outcome", "timedout"]).await, @"
         error: invalid value 'timedout' for '--outcome <OUTCOME>'
-          [possible values: measured, rejected_by_compiler, wrong, crashed, timed_out, cheated, out_of_memory, pruned]
+          [possible values: measured, rejected_by_compiler, wrong, crashed, timed_out, cheated, out_of_memory, not_modelled, pruned]
 
           tip: a similar value exists: 'timed_out'
 

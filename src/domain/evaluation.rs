@@ -61,6 +61,13 @@ pub enum Outcome {
         /// How much is needed.
         message: String,
     },
+    /// The virtual GPU does not model what the variant does, which says nothing about the variant.
+    NotModelled {
+        /// The case that was launched.
+        case: CaseName,
+        /// What is not modelled.
+        message: String,
+    },
     /// The variant was given up before the device was touched.
     Pruned {
         /// Why it was not worth the device's time.
@@ -70,8 +77,17 @@ pub enum Outcome {
 
 impl Outcome {
     /// Every kind of outcome, in the order of the counts in reports.
-    pub const KINDS: [&str; 8] =
-        ["measured", "rejected_by_compiler", "wrong", "crashed", "timed_out", "cheated", "out_of_memory", "pruned"];
+    pub const KINDS: [&str; 9] = [
+        "measured",
+        "rejected_by_compiler",
+        "wrong",
+        "crashed",
+        "timed_out",
+        "cheated",
+        "out_of_memory",
+        "not_modelled",
+        "pruned",
+    ];
 
     /// Returns the name of the kind in the store, the reports and the JSON contract.
     pub fn kind(&self) -> &'static str {
@@ -83,6 +99,7 @@ impl Outcome {
             Self::TimedOut { .. } => "timed_out",
             Self::Cheated { .. } => "cheated",
             Self::OutOfMemory { .. } => "out_of_memory",
+            Self::NotModelled { .. } => "not_modelled",
             Self::Pruned { .. } => "pruned",
         }
     }
@@ -94,7 +111,8 @@ impl Outcome {
             | Self::Crashed { case, .. }
             | Self::TimedOut { case, .. }
             | Self::Cheated { case, .. }
-            | Self::OutOfMemory { case, .. } => Some(case),
+            | Self::OutOfMemory { case, .. }
+            | Self::NotModelled { case, .. } => Some(case),
             _ => None,
         }
     }
@@ -109,7 +127,7 @@ impl Outcome {
 
     /// Tells whether the variant was tried and failed, which is the kernel's fault.
     pub fn is_failure(&self) -> bool {
-        !matches!(self, Self::Measured | Self::OutOfMemory { .. } | Self::Pruned { .. })
+        !matches!(self, Self::Measured | Self::OutOfMemory { .. } | Self::NotModelled { .. } | Self::Pruned { .. })
     }
 
     /// Tells whether an output was wrong, on ordinary inputs of the case. Then the source or the compiler is at fault.
@@ -141,6 +159,7 @@ impl Outcome {
             | Self::TimedOut { message, .. }
             | Self::Cheated { message, .. }
             | Self::OutOfMemory { message, .. }
+            | Self::NotModelled { message, .. }
             | Self::Pruned { message } => Some(message),
         }
     }
@@ -155,6 +174,7 @@ impl Outcome {
             | Self::TimedOut { message, .. }
             | Self::Cheated { message, .. }
             | Self::OutOfMemory { message, .. }
+            | Self::NotModelled { message, .. }
             | Self::Pruned { message } => Some(message),
         }
     }

@@ -149,6 +149,7 @@ fn replays(device: &mut dyn Device) -> Result<&mut dyn Replay, Ended> {
 fn ended(case: &str, fault: Fault) -> Ended {
     match fault {
         Fault::Refused(message) => Ended::Outcome(Outcome::RejectedByCompiler { message }),
+        Fault::NotModelled(message) => Ended::Outcome(Outcome::NotModelled { case: case.into(), message }),
         Fault::OutOfMemory(message) => Ended::Outcome(Outcome::OutOfMemory { case: case.into(), message }),
         Fault::Crashed(message) => Ended::Outcome(Outcome::Crashed { case: case.into(), message }),
         Fault::TimedOut(message) => Ended::Outcome(Outcome::TimedOut { case: case.into(), message }),

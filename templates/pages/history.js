@@ -10,7 +10,7 @@ const EXPORTED_AT_ONCE = 1000;
 const MOST_EXPORTED = 100000;
 const FILTERS = ["case", "family", "verdict", "outcome", "origin", "proposer", "since"];
 const VERDICTS = ["start", "improved", "tied", "regressed", "rejected"];
-const OUTCOMES = ["measured", "rejected_by_compiler", "wrong", "crashed", "timed_out", "cheated", "out_of_memory", "pruned"];
+const OUTCOMES = ["measured", "rejected_by_compiler", "wrong", "crashed", "timed_out", "cheated", "out_of_memory", "not_modelled", "pruned"];
 const EXPORTED = ["iteration", "session", "case", "family", "origin", "outcome", "verdict", "best_ns", "time_source", "speedup", "claim", "score", "cost_usd", "commit", "hash"];
 
 /** Writes a cell of CSV. A leading sign of a formula is quoted, because spreadsheets run it. */

@@ -278,9 +278,9 @@ pub enum FaultKind {
         /// The function.
         function: String,
     },
-    /// An instruction form that the loader knows and the executor does not.
-    #[error("unsupported instruction `{0}`")]
-    Unsupported(String),
+    /// An action that is not modelled. [`LaunchError::NotModelled`] reports it.
+    #[error("`{0}`")]
+    NotModelled(String),
     /// An action that PTX leaves undefined or forbids.
     #[error("{0}")]
     Invalid(String),
@@ -315,7 +315,19 @@ pub enum LaunchError {
     /// The GPU or the kernel does not allow the launch; nothing was executed.
     #[error("launch refused: {0}")]
     Refused(String),
+    /// The kernel does something that this crate does not model, which says nothing about the kernel.
+    #[error("not modelled: {0}")]
+    NotModelled(String),
     /// A thread caused a fault.
     #[error(transparent)]
     Fault(Box<Fault>),
+}
+
+impl From<Box<Fault>> for LaunchError {
+    fn from(fault: Box<Fault>) -> Self {
+        match fault.kind {
+            FaultKind::NotModelled(_) => Self::NotModelled(fault.to_string()),
+            _ => Self::Fault(fault),
+        }
+    }
 }

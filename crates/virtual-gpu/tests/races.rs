@@ -334,6 +334,31 @@ fn lanes_need_to_wait_for_each_other() {
     between_lanes(&global(""));
 }
 
+/// Since Volta, the lanes of a warp may come to `__syncwarp` from different places.
+#[test]
+fn lanes_on_different_paths_wait_for_each_other() {
+    // Odd lanes read what even lanes write, and then write what these read.
+    let paths = |even: &str, odd: &str| {
+        format!(
+            "and.b32 %r4, %r1, 1; setp.eq.u32 %p3, %r4, 0; xor.b32 %r4, %r12, 4; @%p3 bra EVEN;
+             {odd} ld.shared.u32 %r5, [%r4]; st.shared.u32 [%r12], %r5; bar.warp.sync 0xffffffff; bra JOIN;
+             EVEN: add.u32 %r6, %r1, 100; st.shared.u32 [%r12], %r6; {even}
+             bar.warp.sync 0xffffffff; ld.shared.u32 %r5, [%r4];
+             JOIN: st.global.u32 [%rd3], %r5;"
+        )
+    };
+    let sync = "bar.warp.sync 0xffffffff;";
+    let words = Kernel::new(&paths(sync, sync)).words(1, 32, None);
+    let word = |lane: usize| u32::from_le_bytes(words[4 * lane..][..4].try_into().expect("four bytes"));
+    assert!((0..32).all(|lane| word(lane) == 100 + (lane as u32 & !1)));
+    // Lanes that have ended are not waited for.
+    is_clean(&format!("@%p1 ret; and.b32 %r4, %r1, 1; setp.eq.u32 %p3, %r4, 0; @%p3 ret; {sync}"), 1, 32);
+    is_clean(&format!("setp.lt.u32 %p3, %r1, 16; @%p3 bra WAIT; add.u32 %r4, %r1, 1; exit; WAIT: {sync}"), 1, 32);
+    // Those that have met at another place before are, but no longer come.
+    let fault = fault(&format!("setp.lt.u32 %p3, %r1, 16; @!%p3 bra AFTER; {sync} AFTER: {sync}"), 1, 32);
+    assert!(matches!(fault.kind, FaultKind::WrongMembers { opcode: "bar.warp.sync", active: 0xffff, .. }), "{fault}");
+}
+
 /// As `cooperative_groups::tiled_partition<16>` does.
 #[test]
 fn halves_of_a_warp_may_act_on_their_own() {

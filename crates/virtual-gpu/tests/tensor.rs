@@ -152,5 +152,5 @@ fn reductions_are_refused_by_name() {
     let mut bench = Bench::new();
     let map = bench.map().encode().unwrap();
     let kind = bench.fault("reduces", &map);
-    assert_eq!(kind, FaultKind::Unsupported("cp.reduce.async.bulk.tensor".to_owned()));
+    assert_eq!(kind, FaultKind::NotModelled("cp.reduce.async.bulk.tensor".to_owned()));
 }

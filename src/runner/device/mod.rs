@@ -32,6 +32,9 @@ pub enum Fault {
     /// The device refuses the variant and is unharmed.
     #[error("{0}")]
     Refused(String),
+    /// The device does not model what the variant does, which says nothing about the variant.
+    #[error("{0}")]
+    NotModelled(String),
     /// There is not enough memory. The device is unharmed.
     #[error("{0}")]
     OutOfMemory(String),

@@ -12,7 +12,7 @@ use virtual_gpu::fault::{FaultKind, LaunchError};
 use virtual_gpu::gpu::Gpu;
 use virtual_gpu::model::{Limiter, Shape, model, model_supposing};
 use virtual_gpu::program::{self, Param};
-use virtual_gpu::ptx::{self, PtxError};
+use virtual_gpu::ptx;
 use virtual_gpu::timing::Supposition;
 use virtual_gpu::{Fill, Loaded, MemoryError, Options, Swizzle, VirtualGpu};
 
@@ -84,12 +84,8 @@ impl VirtualDevice {
         if let Some(last) = self.last.as_ref().filter(|last| last.text == text.trim_end_matches('\0')) {
             return Ok(last.clone());
         }
-        let module = ptx::load("the variant's PTX", text).map_err(|error| match &error {
-            PtxError::Unsupported { opcode, .. } => {
-                Fault::Refused(format!("the virtual GPU does not know the instruction `{opcode}` ({error})"))
-            }
-            PtxError::Syntax { .. } => Fault::Refused(format!("the virtual GPU refuses the PTX: {error}")),
-        })?;
+        let module = ptx::load("the variant's PTX", text)
+            .map_err(|error| Fault::Refused(format!("the virtual GPU refuses the PTX: {error}")))?;
         self.last = Some(module.clone());
         Ok(module)
     }
@@ -404,9 +400,9 @@ fn limit(work: &Work<'_>) -> u64 {
 fn sort(kernel: &str, error: LaunchError) -> Fault {
     match error {
         LaunchError::Refused(reason) => Fault::Refused(format!("cannot launch `{kernel}`: {reason}")),
+        LaunchError::NotModelled(_) => Fault::NotModelled(error.to_string()),
         LaunchError::Fault(fault) => match fault.kind {
             FaultKind::Runaway { .. } | FaultKind::Deadlock { .. } => Fault::TimedOut(fault.to_string()),
-            FaultKind::Unsupported(_) => Fault::Refused(fault.to_string()),
             _ => Fault::Crashed(fault.to_string()),
         },
     }

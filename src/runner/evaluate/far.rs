@@ -99,7 +99,7 @@ impl FarCheck<'_> {
     ) -> Result<Option<Vec<u8>>, Ended> {
         match device.launch_edges(work, last) {
             Ok(()) => {}
-            Err(Fault::Refused(_) | Fault::TimedOut(_)) => return Ok(None),
+            Err(Fault::Refused(_) | Fault::NotModelled(_) | Fault::TimedOut(_)) => return Ok(None),
             Err(fault) => return Err(self.ended(fault)),
         }
         let mut written = Vec::new();

@@ -44,7 +44,7 @@ fn allocate(env: &Env<'_>, bytes: u64) -> Result<u64, FaultKind> {
     let Some(heap) = env.run.heap else { return Ok(0) };
     match heap.allocate(bytes) {
         Err(HeapError::NoAddresses) => {
-            Err(FaultKind::Unsupported(format!("malloc of more than {SPAN_BYTES} bytes in all")))
+            Err(FaultKind::NotModelled(format!("malloc of more than {SPAN_BYTES} bytes in all")))
         }
         allocated => Ok(allocated.unwrap_or(0)),
     }
@@ -70,7 +70,7 @@ fn print(warp: &mut Warp, env: &mut Env<'_>, (d, format, arguments): (Slot, Slot
             Some((same, format)) if same == address => format,
             _ => text_at(env, address).ok_or_else(|| {
                 let message = "printf with a format outside global and constant memory".to_owned();
-                LaneFault::at(lane, FaultKind::Unsupported(message))
+                LaneFault::at(lane, FaultKind::NotModelled(message))
             })?,
         };
         let (text, count) = printed((warp, lane), &format, arguments.0[lane], |text| text_at(env, text));

@@ -43,9 +43,7 @@ pub(crate) fn launch(
         .ok_or_else(|| LaunchError::Refused(format!("there is no kernel `{kernel}` in {}", module.file)))?;
     if let Some(NotModelled { line, instruction }) = &kernel.not_modelled {
         let (name, file) = (&kernel.name, &module.file);
-        let reason =
-            format!("the kernel {name} has the instruction `{instruction}` ({file}:{line}), which is not modelled");
-        return Err(LaunchError::Refused(reason));
+        return Err(LaunchError::NotModelled(format!("`{instruction}` in kernel {name} ({file}:{line})")));
     }
     let mut run = prepare(gpu, memory, loaded, kernel, launch, options).map_err(LaunchError::Refused)?;
     check_cooperative(&run).map_err(LaunchError::Refused)?;
@@ -217,10 +215,7 @@ fn execute(run: &Run<'_>, clusters: Choice) -> Result<Counters, LaunchError> {
     let granule = granule_bytes(run.kernel, true);
     let level = Level::detect();
     if run.kernel.talks {
-        return match schedule::take_turns(run, clusters, granule, level) {
-            Ok(tally) => Ok(tally.finish(run)),
-            Err(fault) => Err(LaunchError::Fault(fault)),
-        };
+        return Ok(schedule::take_turns(run, clusters, granule, level)?.finish(run));
     }
     let next = AtomicU64::new(0);
     let order = Permutation::new(run.options.order, clusters.count());
@@ -253,7 +248,7 @@ fn execute(run: &Run<'_>, clusters: Choice) -> Result<Counters, LaunchError> {
         });
     }
     if let Some((_, fault)) = lock(&first_fault).take() {
-        return Err(LaunchError::Fault(fault));
+        return Err(fault.into());
     }
     let tally = total.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     Ok(tally.finish(run))

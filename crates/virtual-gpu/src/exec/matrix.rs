@@ -115,7 +115,7 @@ pub(crate) fn mma(warp: &mut Warp, env: &Env<'_>, mma: &Mma, mask: u32) -> Step<
         }
         _ => {
             let name = format!("mma.sync.m{}n{}k{} of {:?}", mma.m, mma.n, mma.k, mma.a_ty);
-            return Err(LaneFault::at(0, FaultKind::Unsupported(name)));
+            return Err(LaneFault::at(0, FaultKind::NotModelled(name)));
         }
     };
     for (&slot, value) in mma.d.iter().zip(d) {

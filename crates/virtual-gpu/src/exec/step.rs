@@ -2,7 +2,7 @@
 
 use super::env::Env;
 use super::groups::Groups;
-use super::lane_fault::{LaneFault, Step};
+use super::lane_fault::{LaneFault, Origin, Step};
 use super::lanes::{LANES, W32, lanes_of, w32, w64};
 use super::run::Run;
 use super::warp::Warp;
@@ -55,7 +55,7 @@ pub(crate) fn run<G: Groups>(warp: &mut Warp, env: &mut Env<'_>, board: usize) -
     loop {
         if warp.is_at_reconvergence() {
             if !warp.resume() {
-                return Ok(Pause::Done);
+                return ended(warp, env);
             }
             continue;
         }
@@ -67,7 +67,7 @@ pub(crate) fn run<G: Groups>(warp: &mut Warp, env: &mut Env<'_>, board: usize) -
         // The end of the text is an exit.
         let Some(instruction) = instructions.get(index as usize) else {
             if !warp.exit(warp.active) {
-                return Ok(Pause::Done);
+                return ended(warp, env);
             }
             continue;
         };
@@ -83,9 +83,19 @@ pub(crate) fn run<G: Groups>(warp: &mut Warp, env: &mut Env<'_>, board: usize) -
         match next {
             Next::Fall => warp.pc += 1,
             Next::Jumped => {}
+            Next::Pause(Pause::Done) => return ended(warp, env),
             Next::Pause(pause) => return Ok(pause),
         }
     }
+}
+
+/// Returns how a warp ends of which no lane can run: lanes may still wait for others at a `bar.warp.sync`.
+#[cold]
+fn ended(warp: &Warp, env: &Env<'_>) -> Step<Pause> {
+    let Some((active, pc, members)) = warp.gathered() else { return Ok(Pause::Done) };
+    let mut fault = LaneFault::of(active, FaultKind::WrongMembers { opcode: "bar.warp.sync", members, active });
+    fault.origin = Some(Origin { rank: env.rank, warp: warp.index, pc, lane: fault.lane });
+    Err(fault)
 }
 
 fn is_beyond_limit(warp: &Warp, run: &Run<'_>) -> bool {
@@ -160,7 +170,12 @@ fn execute_rare(warp: &mut Warp, env: &mut Env<'_>, instruction: &Instruction, i
         Op::Redux { .. } => warp_ops::redux(warp, env, op, mask)?,
         Op::ActiveMask { d } => warp.set32(d, &W32::splat(mask), mask),
         Op::Elect { d, p, members } => warp_ops::elect(warp, env, (d, p, members), mask)?,
-        Op::WarpSync { members } => warp_ops::warp_sync(warp, env, members, mask)?,
+        Op::WarpSync { members } => {
+            if !warp_ops::warp_sync(warp, env, members, mask)? {
+                return Ok(Next::Pause(Pause::Done));
+            }
+            return Ok(Next::Jumped);
+        }
         Op::LdMatrix { count, transpose, ref d, ref addr } => {
             matrix::load_matrix(warp, env, (count, transpose, d), addr, mask)?;
         }
@@ -241,7 +256,7 @@ fn execute_rare(warp: &mut Warp, env: &mut Env<'_>, instruction: &Instruction, i
 }
 
 fn unsupported(mask: u32, name: &str) -> Box<LaneFault> {
-    LaneFault::of(mask, FaultKind::Unsupported(name.to_owned()))
+    LaneFault::of(mask, FaultKind::NotModelled(name.to_owned()))
 }
 
 fn exit(warp: &mut Warp, mask: u32) -> Next {

@@ -23,7 +23,7 @@ const CHUNKS: &str = "a tensor copy begins at a multiple of 16 bytes in a row";
 /// Queues a copy for every active lane.
 pub(crate) fn issue(warp: &mut Warp, env: &mut Env<'_>, copy: &BulkTensor, mask: u32) -> Step<()> {
     if copy.reduce.is_some() {
-        return Err(LaneFault::of(mask, FaultKind::Unsupported("cp.reduce.async.bulk.tensor".to_owned())));
+        return Err(LaneFault::of(mask, FaultKind::NotModelled("cp.reduce.async.bulk.tensor".to_owned())));
     }
     if copy.prefetch {
         return Ok(());

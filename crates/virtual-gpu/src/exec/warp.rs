@@ -14,6 +14,13 @@ struct Suspended {
     reconverge: u32,
 }
 
+/// Lanes that wait at a `bar.warp.sync` for others, which are on other paths.
+#[derive(Debug, Clone, Copy)]
+struct Gathering {
+    lanes: Suspended,
+    members: u32,
+}
+
 /// An issued `cp.async` copy that was not waited for yet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Copy {
@@ -48,6 +55,7 @@ pub(crate) struct Warp {
     pub live: u32,
     reconverge: u32,
     suspended: Vec<Suspended>,
+    gathering: Vec<Gathering>,
     /// Warp instructions executed.
     pub executed: u64,
     /// Multiply-add instructions that its matrix products stand for.
@@ -83,6 +91,7 @@ impl Warp {
             live: 0,
             reconverge: AT_EXIT,
             suspended: Vec::new(),
+            gathering: Vec::new(),
             executed: 0,
             product_instructions: 0,
             local: vec![0; words * LANES],
@@ -109,6 +118,7 @@ impl Warp {
         self.pc = 0;
         self.reconverge = AT_EXIT;
         self.suspended.clear();
+        self.gathering.clear();
         self.executed = 0;
         self.local_written.fill(0);
         self.copies.clear();
@@ -129,9 +139,9 @@ impl Warp {
         self.pc == self.reconverge
     }
 
-    /// Resumes the lanes that were suspended last. Returns false when none are left.
+    /// Resumes the lanes that were suspended last. Returns false when none can run: all have ended, or the rest gathers.
     pub fn resume(&mut self) -> bool {
-        while let Some(top) = self.suspended.pop() {
+        while let Some(top) = self.next_suspended() {
             let mask = top.mask & self.live;
             if mask != 0 {
                 self.pc = top.pc;
@@ -141,7 +151,50 @@ impl Warp {
             }
         }
         self.active = 0;
-        false
+        // Lanes that were waited for may have ended.
+        let complete = self.gathering.iter().map(|one| one.members).find(|&members| self.have_gathered(members));
+        complete.is_some_and(|members| {
+            self.release(members);
+            self.resume()
+        })
+    }
+
+    /// Takes the lanes that were suspended last and need not wait for lanes that gather.
+    #[inline(always)]
+    fn next_suspended(&mut self) -> Option<Suspended> {
+        if self.gathering.is_empty() {
+            return self.suspended.pop();
+        }
+        let waiting = self.gathering.iter().fold(0, |mask, one| mask | one.lanes.mask);
+        let index = self.suspended.iter().rposition(|suspended| suspended.mask & self.live & waiting == 0)?;
+        Some(self.suspended.remove(index))
+    }
+
+    /// Lets the active lanes wait for the other `members`, which are on other paths (`bar.warp.sync`). Returns whether all have
+    /// come. If not, other lanes are active, if there are any that can run.
+    pub fn gather(&mut self, members: u32) -> bool {
+        let lanes = Suspended { pc: self.pc + 1, mask: self.active, reconverge: self.reconverge };
+        self.gathering.push(Gathering { lanes, members });
+        let complete = self.have_gathered(members);
+        if complete {
+            self.release(members);
+        }
+        self.resume();
+        complete
+    }
+
+    fn have_gathered(&self, members: u32) -> bool {
+        let came = self.gathering.iter().filter(|one| one.members == members);
+        came.fold(0, |mask, one| mask | one.lanes.mask) & self.live == members & self.live
+    }
+
+    fn release(&mut self, members: u32) {
+        self.suspended.extend(self.gathering.extract_if(.., |one| one.members == members).map(|one| one.lanes));
+    }
+
+    /// Returns the lanes that gather, with the instruction at which they do and its members, if there are any.
+    pub fn gathered(&self) -> Option<(u32, u32, u32)> {
+        self.gathering.first().map(|one| (one.lanes.mask, one.lanes.pc - 1, one.members))
     }
 
     /// Branches to `target` in the lanes of `taken`; the other active lanes fall through. Returns whether the warp

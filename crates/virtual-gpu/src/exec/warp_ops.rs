@@ -162,8 +162,19 @@ pub(crate) fn elect(warp: &mut Warp, env: &mut Env<'_>, (d, p, members): (Slot, 
     Ok(())
 }
 
-/// `bar.warp.sync`: checks only the members. The lanes run in lock step here, so there is nothing to wait for.
-pub(crate) fn warp_sync(warp: &Warp, env: &mut Env<'_>, members: Slot, mask: u32) -> Step<()> {
-    let paths = || FaultKind::Unsupported("bar.warp.sync of lanes that are on different paths".to_owned());
-    check_members(warp, env, members, mask, "bar.warp.sync").map(drop).map_err(|_| LaneFault::of(mask, paths()))
+/// `bar.warp.sync`. Lanes run in lock step here, so most have nothing to wait for. Those on different paths wait for each other.
+/// Returns false if no lane of the warp can run.
+pub(crate) fn warp_sync(warp: &mut Warp, env: &mut Env<'_>, members: Slot, mask: u32) -> Step<bool> {
+    let wanted = env.get32(warp, members).0;
+    let first = wanted[mask.trailing_zeros() as usize];
+    let others = first & warp.live & !warp.active != 0;
+    if others && mask == warp.active && mask & !first == 0 && lanes_of(mask).all(|lane| wanted[lane] == first) {
+        if warp.gather(first) {
+            env.sync_lanes(warp.index);
+        }
+        return Ok(warp.active != 0);
+    }
+    check_members(warp, env, members, mask, "bar.warp.sync")?;
+    warp.pc += 1;
+    Ok(true)
 }

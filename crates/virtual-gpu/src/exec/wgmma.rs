@@ -79,7 +79,7 @@ fn rows(
     (first, count): (u32, u32),
     warps: &Range<u32>,
 ) -> Step<Vec<Words>> {
-    let matrix = Matrix::new(descriptor).map_err(|message| LaneFault::at(0, FaultKind::Unsupported(message)))?;
+    let matrix = Matrix::new(descriptor).map_err(|message| LaneFault::at(0, FaultKind::NotModelled(message)))?;
     if !transpose {
         let addresses: Vec<u32> = (0..2 * count).map(|index| matrix.along_k(first + index / 2, index % 2)).collect();
         let chunks = access::read_for_product(env, warps, &addresses)?;
@@ -224,6 +224,6 @@ fn multiply_block(wgmma: &Wgmma, a: &[Lanes; 4], b: &[Lanes; 2], c: &[Lanes; 4])
         (Ty::E4m3 | Ty::E5m2, Ty::F16) => {
             super::matrix::pad(num::mma_m16n8k32_f8_f16(a, b, &[c[0], c[1]], fp8_kinds(wgmma.a_ty, wgmma.b_ty)))
         }
-        (ty, _) => return Err(LaneFault::at(0, FaultKind::Unsupported(format!("wgmma.mma_async of {ty:?}")))),
+        (ty, _) => return Err(LaneFault::at(0, FaultKind::NotModelled(format!("wgmma.mma_async of {ty:?}")))),
     })
 }

@@ -144,7 +144,11 @@ fn send(out: &mut impl Write, outputs: &[u8]) -> std::io::Result<()> {
 /// Executes the kernel once, and returns the wanted rows of every output. The error is one sentence.
 fn carry_out(device: &mut dyn Device, call: &Call, inputs: &[Vec<u8>]) -> Result<Vec<u8>, String> {
     let explained = |fault: Fault| match fault {
-        Fault::Refused(problem) | Fault::OutOfMemory(problem) | Fault::Crashed(problem) | Fault::TimedOut(problem) => {
+        Fault::Refused(problem)
+        | Fault::NotModelled(problem)
+        | Fault::OutOfMemory(problem)
+        | Fault::Crashed(problem)
+        | Fault::TimedOut(problem) => {
             // The device takes it for a variant, and knows its kernel by the name for the linker.
             problem.replace(VARIANT, "the oracle's").replace(&call.entry, &call.name)
         }
