@@ -30,7 +30,7 @@ fn run(text: &str, kernel: &str, input: Option<[u32; 32]>) -> Result<Vec<u32>, L
 
 fn refusal(text: &str, kernel: &str) -> String {
     match run(text, kernel, None) {
-        Err(error @ LaunchError::Refused(_)) => error.to_string(),
+        Err(error @ LaunchError::NotModelled(_)) => error.to_string(),
         other => panic!("it was to be refused, got {other:?}"),
     }
 }
@@ -101,7 +101,7 @@ fn a_failed_assertion_is_told_with_its_text_and_line() {
 /// The other kernels of the same text were launched above.
 #[test]
 fn a_kernel_that_is_not_modelled_is_refused_when_it_is_launched() {
-    insta::assert_snapshot!(refusal(CALLS, "itself"), @"launch refused: the kernel itself has the instruction `call.uni _Z6sum_toi, a function that calls itself` (k.ptx:586), which is not modelled");
+    insta::assert_snapshot!(refusal(CALLS, "itself"), @"not modelled: `call.uni _Z6sum_toi, a function that calls itself` in kernel itself (k.ptx:586)");
     let module = ptx::load("k.ptx", CALLS).unwrap();
     let refused: Vec<&str> =
         module.kernels.iter().filter(|it| it.not_modelled.is_some()).map(|it| it.name.as_str()).collect();
@@ -118,7 +118,7 @@ fn a_text_without_a_kernel_that_can_be_launched_is_loaded() {
     };
     let text = |kernels: &[String]| format!(".version 9.0\n.target sm_90a\n.address_size 64\n{}", kernels.concat());
     let unknown = kernel("b", "tex.1d.v4.f32.s32 {%f0, %f1, %f2, %f3}, [%r1, {%r2}];");
-    insta::assert_snapshot!(refusal(&text(std::slice::from_ref(&unknown)), "b"), @"launch refused: the kernel b has the instruction `tex.1d.v4.f32.s32` (k.ptx:8), which is not modelled");
+    insta::assert_snapshot!(refusal(&text(std::slice::from_ref(&unknown)), "b"), @"not modelled: `tex.1d.v4.f32.s32` in kernel b (k.ptx:8)");
     let wrong = kernel("c", "mov.u32 %r9, 0;");
     let error = ptx::load("k.ptx", &text(&[unknown, wrong])).unwrap_err().to_string();
     assert_eq!(error, "k.ptx:15: `%r9` is not declared");
@@ -140,6 +140,6 @@ fn what_the_driver_tells_is_zero() {
     assert_eq!(run(&text(&reads), "k", None).unwrap(), [0; 32]);
     for unknown in ["envreg32", "envreg", "reserved_smem_offset_1"] {
         let error = refusal(&text(&format!("mov.u32 %r2, %{unknown};\n")), "k");
-        assert!(error.contains(&format!("the instruction `mov.u32 %{unknown}`")), "{error}");
+        assert!(error.contains(&format!("`mov.u32 %{unknown}`")), "{error}");
     }
 }

@@ -305,7 +305,7 @@ fn unknown_keys_are_named_with_their_line() {
         "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.s8.f32",
         "mma.sync.aligned.m16n8k32.row.col.s32.e4m3.e4m3.s32",
         "cvt.rn.f16.e4m3",
-        "wmma.load.a.sync.aligned.row.m16n16k16.f16",
+        "wmma.load.a.sync.aligned.row.m8n8k128.b1",
         "st.async.u32",
         "cvt.rs.f16x2.f32",
         "cvt.rn.satfinite.f16x2.f32",

@@ -15,3 +15,4 @@ mod samples;
 mod suppositions;
 mod tensor;
 mod wgmma;
+mod wmma;

@@ -149,8 +149,9 @@ fn a_map_of_more_than_the_allocation_is_found() {
 
 #[test]
 fn reductions_are_refused_by_name() {
-    let mut bench = Bench::new();
+    let bench = Bench::new();
     let map = bench.map().encode().unwrap();
-    let kind = bench.fault("reduces", &map);
-    assert_eq!(kind, FaultKind::NotModelled("cp.reduce.async.bulk.tensor".to_owned()));
+    let error = bench.launch("reduces", &map).unwrap_err();
+    assert!(matches!(error, LaunchError::NotModelled(_)), "{error}");
+    assert!(error.to_string().starts_with("not modelled: `cp.reduce.async.bulk.tensor` in kernel reduces"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! `mma.sync` of 8-bit integers on fragments as the lanes hold them (PTX ISA 9.7.14.5.8 and 9.7.14.5.9).
+//! `mma.sync` of 8-bit and 4-bit integers on fragments as the lanes hold them (PTX ISA 9.7.14.5.8 and 9.7.14.5.9).
 //!
 //! Products are summed as f32, which is exact, because 32 of them stay below 2^24. The addition to C wraps around
 //! (`.satfinite` is not modelled). Uses `mul_add`.
@@ -6,6 +6,7 @@
 use super::integer::byte;
 use super::mma::Lanes;
 use super::mma_block::{Operand, Sums, each, multiply, rows, split};
+use crate::program::Ty;
 
 /// Multiplies 16 x 16 by 16 x 8, signed or unsigned bytes, and adds to s32 (PTX ISA 9.7.14.5.8).
 #[inline(always)]
@@ -47,6 +48,49 @@ fn added(sums: &[Sums<f32>; 2], c: &[Lanes; 4]) -> [Lanes; 4] {
     for (register, sums) in d.iter_mut().zip([d0, d1, d2, d3]) {
         for lane in 0..32 {
             register[lane] = register[lane].wrapping_add(sums[lane] as i32 as u32);
+        }
+    }
+    d
+}
+
+/// Integers of 4 or 8 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Elements {
+    /// Bits of each.
+    pub bits: u32,
+    /// Whether they are signed.
+    pub signed: bool,
+}
+
+impl Elements {
+    /// Returns the elements of a type.
+    pub(crate) fn of(ty: Ty) -> Self {
+        Self { bits: ty.bits(), signed: ty.is_signed() }
+    }
+
+    fn get(self, word: u32, index: u32) -> i32 {
+        let high = word << (32 - self.bits * (index + 1));
+        if self.signed { high as i32 >> (32 - self.bits) } else { (high >> (32 - self.bits)) as i32 }
+    }
+}
+
+/// Multiplies integers of the same size: 8 rows for one register of A for each of B, or 16 for two. Adds to s32 (PTX ISA
+/// 9.7.14.5.3, 9.7.14.5.10 and 9.7.14.5.11).
+pub fn mma_integers(a: &[Lanes], b: &[Lanes], c: &[Lanes; 4], [left, right]: [Elements; 2]) -> [Lanes; 4] {
+    let mut d = *c;
+    let halves = a.len() / b.len();
+    for lane in 0..32 {
+        for register in 0..2 * halves {
+            let (half, odd) = (register / 2, register % 2);
+            let (row, column) = (lane / 4, lane % 4 * 2 + odd);
+            let sum = &mut d[register][lane];
+            for (step, b) in b.iter().enumerate() {
+                for t in 0..4 {
+                    let (x, y) = (a[step * halves + half][4 * row + t], b[4 * column + t]);
+                    let products = (0..32 / left.bits).map(|index| left.get(x, index) * right.get(y, index));
+                    *sum = sum.wrapping_add(products.sum::<i32>() as u32);
+                }
+            }
         }
     }
     d

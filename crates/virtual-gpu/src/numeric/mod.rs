@@ -66,7 +66,7 @@ pub use mma::{
 pub use mma_dense::multiply_tile;
 pub use mma_fp8::{mma_m16n8k16_f8, mma_m16n8k16_f8_f16, mma_m16n8k32_f8, mma_m16n8k32_f8_f16};
 pub use mma_hopper::mma_m16n8k16_f16_hopper;
-pub use mma_integer::{mma_m16n8k16_i8, mma_m16n8k32_i8};
+pub use mma_integer::{Elements, mma_integers, mma_m16n8k16_i8, mma_m16n8k32_i8};
 pub use soft_arith::{
     f64_add_round, f64_div_round, f64_fma_round, f64_mul_round, f64_rcp_round, f64_sqrt_round, f64_sub_round,
 };

@@ -7,16 +7,16 @@ use super::types::Ty;
 /// A matrix multiply-accumulate of a warp, `mma.sync.aligned.row.col`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Mma {
-    /// Rows of A and D: 16 (8 for f64 `m8n8k4`).
+    /// Rows of A and D: 16, or 8 for some products of f64 and of integers.
     pub m: u8,
     /// Columns of B and D: 8.
     pub n: u8,
     /// Columns of A and rows of B.
     pub k: u8,
     /// Type of A's elements: [`Ty::F16`], [`Ty::Bf16`], [`Ty::E4m3`], [`Ty::E5m2`], [`Ty::Tf32`], [`Ty::S8`],
-    /// [`Ty::U8`] or [`Ty::F64`].
+    /// [`Ty::U8`], [`Ty::S4`], [`Ty::U4`] or [`Ty::F64`].
     pub a_ty: Ty,
-    /// Type of B's elements: A's, or the other one of e4m3 and e5m2, or of s8 and u8.
+    /// Type of B's elements: A's, or the other one of e4m3 and e5m2, of s8 and u8, or of s4 and u4.
     pub b_ty: Ty,
     /// Type of C and D: [`Ty::F32`], [`Ty::F16`], [`Ty::S32`] or [`Ty::F64`].
     pub c_ty: Ty,

@@ -29,6 +29,8 @@ pub enum Ty {
     E4m3x2,
     E5m2,
     E5m2x2,
+    S4,
+    U4,
 }
 
 impl Ty {
@@ -36,6 +38,7 @@ impl Ty {
     pub fn bits(self) -> u32 {
         match self {
             Self::Pred => 1,
+            Self::S4 | Self::U4 => 4,
             Self::B8 | Self::U8 | Self::S8 | Self::E4m3 | Self::E5m2 => 8,
             Self::B16 | Self::U16 | Self::S16 | Self::F16 | Self::Bf16 | Self::E4m3x2 | Self::E5m2x2 => 16,
             Self::B32 | Self::U32 | Self::S32 | Self::F16x2 | Self::Bf16x2 | Self::Tf32 | Self::F32 => 32,
@@ -51,7 +54,7 @@ impl Ty {
 
     /// Returns whether it is a signed integer.
     pub fn is_signed(self) -> bool {
-        matches!(self, Self::S8 | Self::S16 | Self::S32 | Self::S64)
+        matches!(self, Self::S4 | Self::S8 | Self::S16 | Self::S32 | Self::S64)
     }
 
     /// Returns whether it is an 8-bit floating-point type, which only matrix products have.

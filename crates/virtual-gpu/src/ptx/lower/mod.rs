@@ -23,6 +23,7 @@ mod sync;
 mod talks;
 mod tensor;
 mod warp;
+mod wmma;
 mod written;
 
 use crate::program::{Kernel, Module, NotModelled};

@@ -72,13 +72,14 @@ impl<'a> Opcode<'a> {
         self.last(ty)
     }
 
-    /// Takes the last modifier as the type of a matrix's elements, which may have eight bits.
+    /// Takes the last modifier as the type of a matrix's elements, which may have four or eight bits.
     pub fn element(&mut self) -> Result<Ty, Problem> {
-        self.last(|part| match part {
-            "e4m3" => Some(Ty::E4m3),
-            "e5m2" => Some(Ty::E5m2),
-            _ => ty(part),
-        })
+        self.last(element)
+    }
+
+    /// Returns the type of a matrix's elements that the last modifier names.
+    pub fn peek_element(&self) -> Option<Ty> {
+        self.rest.last().and_then(|part| element(part))
     }
 
     /// Takes the last modifier, which must have a meaning.
@@ -164,6 +165,17 @@ fn round(part: &str) -> Option<Round> {
         "rpi" => Round::IntegerUp,
         _ => return None,
     })
+}
+
+/// Returns the type of a matrix's elements that a modifier names.
+fn element(part: &str) -> Option<Ty> {
+    match part {
+        "e4m3" => Some(Ty::E4m3),
+        "e5m2" => Some(Ty::E5m2),
+        "s4" => Some(Ty::S4),
+        "u4" => Some(Ty::U4),
+        _ => ty(part),
+    }
 }
 
 /// Returns the type that a modifier names.

@@ -11,6 +11,7 @@ impl Lowerer<'_> {
     /// Lowers matrix instructions. Returns whether the opcode is of this group.
     pub(super) fn tensor(&mut self, opcode: &mut Opcode<'_>, operands: &[Operand<'_>]) -> Result<bool, Problem> {
         match opcode.name {
+            "wmma" => self.wmma(opcode, operands)?,
             "ldmatrix" | "stmatrix" => self.matrix_access(opcode, operands)?,
             "mma" => self.mma(opcode, operands)?,
             "wgmma" => self.wgmma(opcode, operands)?,
@@ -188,7 +189,7 @@ fn negates(operand: &Operand<'_>) -> Result<bool, Problem> {
     }
 }
 
-fn same(found: usize, expected: usize) -> Result<(), Problem> {
+pub(super) fn same(found: usize, expected: usize) -> Result<(), Problem> {
     if found == expected {
         Ok(())
     } else {
@@ -197,7 +198,7 @@ fn same(found: usize, expected: usize) -> Result<(), Problem> {
 }
 
 /// Parses `m16n8k16`.
-fn shape(part: &str) -> Option<(u8, u16, u8)> {
+pub(super) fn shape(part: &str) -> Option<(u8, u16, u8)> {
     let (m, rest) = part.strip_prefix('m')?.split_once('n')?;
     let (n, k) = rest.split_once('k')?;
     Some((m.parse().ok()?, n.parse().ok()?, k.parse().ok()?))
@@ -206,6 +207,7 @@ fn shape(part: &str) -> Option<(u8, u16, u8)> {
 /// Returns how many registers A, B and C have, if the multiplication is known.
 fn fragments(shape: (u8, u16, u8), a: Ty, b: Ty, c: Ty) -> Option<[usize; 3]> {
     let integer = |ty| matches!(ty, Ty::S8 | Ty::U8);
+    let four_bit = |ty| matches!(ty, Ty::S4 | Ty::U4);
     let eight_bit = |ty: Ty| integer(ty) || ty.is_fp8();
     let accumulators = if c == Ty::F16 { 2 } else { 4 };
     let [a_count, b_count, c_count] = match (shape, a) {
@@ -218,6 +220,10 @@ fn fragments(shape: (u8, u16, u8), a: Ty, b: Ty, c: Ty) -> Option<[usize; 3]> {
         ((16, 8, 8), Ty::Tf32) => [4, 2, 4],
         ((16, 8, 16), ty) if eight_bit(ty) => [2, 1, accumulators],
         ((16, 8, 32), ty) if eight_bit(ty) => [4, 2, accumulators],
+        ((8, 8, 16), ty) if integer(ty) => [1, 1, 2],
+        ((8, 8, 32), ty) if four_bit(ty) => [1, 1, 2],
+        ((16, 8, 32), ty) if four_bit(ty) => [2, 1, 4],
+        ((16, 8, 64), ty) if four_bit(ty) => [4, 2, 4],
         _ => return None,
     };
     let c_fits = match a {
@@ -226,6 +232,6 @@ fn fragments(shape: (u8, u16, u8), a: Ty, b: Ty, c: Ty) -> Option<[usize; 3]> {
         Ty::Bf16 | Ty::Tf32 => c == Ty::F32,
         _ => c == Ty::S32,
     };
-    let agree = a == b || integer(a) && integer(b) || a.is_fp8() && b.is_fp8();
+    let agree = a == b || integer(a) && integer(b) || four_bit(a) && four_bit(b) || a.is_fp8() && b.is_fp8();
     (c_fits && agree).then_some([a_count, b_count, c_count])
 }
