@@ -1,12 +1,17 @@
 //! Faults of kernels, and where they happened.
 
+use crate::ptx::SourceLine;
+
 /// A fault of a kernel, with the instruction, block and thread where it happened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{kind} in kernel {kernel}, {file}:{line} `{instruction}`, block ({}, {}, {}), thread ({}, {}, {})", block[0], block[1], block[2], thread[0], thread[1], thread[2])]
+#[error(
+    "{kind} in kernel {kernel}, {}, block ({}, {}, {}), thread ({}, {}, {}){}",
+    place(source, file, *line, instruction), block[0], block[1], block[2], thread[0], thread[1], thread[2], after(other, file)
+)]
 pub struct Fault {
     /// The kind of fault.
     pub kind: FaultKind,
-    /// The kernel.
+    /// The kernel, as it is written in C++, without template arguments and parameters.
     pub kernel: String,
     /// The PTX file.
     pub file: String,
@@ -14,10 +19,60 @@ pub struct Fault {
     pub line: u32,
     /// The PTX instruction on that line.
     pub instruction: String,
+    /// The line of the CUDA source, if the PTX has lines (`-lineinfo`).
+    pub source: Option<SourceLine>,
+    /// The other access of a race, if it is known. It may be of an earlier block.
+    pub other: Option<OtherAccess>,
     /// Index of the block in the grid: x, y, z.
     pub block: [u32; 3],
     /// Index of the first affected thread in its block: x, y, z.
     pub thread: [u32; 3],
+}
+
+/// The instruction of the other access of a race.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtherAccess {
+    /// Line in the PTX, counted from 1.
+    pub line: u32,
+    /// The PTX instruction on that line.
+    pub instruction: String,
+    /// The line of the CUDA source, if the PTX has lines.
+    pub source: Option<SourceLine>,
+}
+
+fn place(source: &Option<SourceLine>, file: &str, line: u32, instruction: &str) -> String {
+    match source {
+        Some(source) => format!("{source} ({file}:{line} `{instruction}`)"),
+        None => format!("{file}:{line} `{instruction}`"),
+    }
+}
+
+fn after(other: &Option<OtherAccess>, file: &str) -> String {
+    other.as_ref().map_or_else(String::new, |other| {
+        format!("; the other access is at {}", place(&other.source, file, other.line, &other.instruction))
+    })
+}
+
+/// A fault as it is found: its kind, and the instruction of the other access of a race, if it is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// The kind.
+    pub kind: FaultKind,
+    /// The other access: index of its instruction in the kernel.
+    pub other: Option<u32>,
+}
+
+impl From<FaultKind> for Found {
+    fn from(kind: FaultKind) -> Self {
+        Self { kind, other: None }
+    }
+}
+
+impl FaultKind {
+    /// Adds the instruction of the other access.
+    pub(crate) fn after(self, other: u32) -> Found {
+        Found { kind: self, other: Some(other) }
+    }
 }
 
 /// Kinds of faults. Addresses are as the kernel used them; spaces have their PTX names.

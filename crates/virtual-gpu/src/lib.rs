@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod counters;
+mod demangle;
 pub mod fault;
 pub mod gpu;
 pub mod model;

@@ -10,6 +10,7 @@ mod fp8;
 mod hopper;
 mod loader;
 mod numeric;
+mod pairs;
 mod races;
 mod samples;
 mod suppositions;

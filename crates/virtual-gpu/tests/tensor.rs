@@ -149,7 +149,7 @@ fn a_map_of_more_than_the_allocation_is_found() {
 
 #[test]
 fn reductions_are_refused_by_name() {
-    let bench = Bench::new();
+    let mut bench = Bench::new();
     let map = bench.map().encode().unwrap();
     let error = bench.launch("reduces", &map).unwrap_err();
     assert!(matches!(error, LaunchError::NotModelled(_)), "{error}");

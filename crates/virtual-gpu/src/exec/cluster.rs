@@ -12,11 +12,13 @@ use super::tally::Tally;
 use super::warp::Warp;
 use super::warpgroup::Warpgroup;
 use super::{complete, constants, messages};
-use crate::fault::{Fault, FaultKind};
+use crate::demangle::demangled;
+use crate::fault::{Fault, FaultKind, OtherAccess};
 use crate::memory::SharedMemory;
 use crate::memory::order::{Clock, GROUP, Readers};
 use crate::memory::races::Races;
 use crate::program::{Op, Semantics};
+use crate::ptx::lines::source_line;
 
 /// The state that a CPU thread needs to execute clusters, one after the other.
 #[derive(Debug)]
@@ -156,7 +158,7 @@ impl<'a> Machine<'a> {
         let rank = self.warps.iter().position(|warps| lasts(warps).is_some()).unwrap_or(0);
         let index = lasts(&self.warps[rank]).unwrap_or(0);
         let lane = self.warps[rank][index].live.trailing_zeros() as usize % 32;
-        self.fault(rank, index, LaneFault { lane, kind: FaultKind::Runaway { limit }, origin: None })
+        self.fault(rank, index, LaneFault { lane, kind: FaultKind::Runaway { limit }, origin: None, other: None })
     }
 
     /// Moves to the start of the cluster with this index in the grid.
@@ -283,7 +285,10 @@ impl<'a> Machine<'a> {
                 waiting += 1;
                 first.get_or_insert((rank, index));
                 if !self.at_barrier[rank][index] {
-                    details.push(format!("warp {index} at line {}", self.line_of(warp.pc)));
+                    let line = self.line_of(warp.pc);
+                    let source = source_line(self.env.run.text, line);
+                    let place = source.map_or_else(|| format!("line {line}"), |source| source.to_string());
+                    details.push(format!("warp {index} at {place}"));
                 }
             }
             details.extend(self.barriers[rank].iter().enumerate().filter_map(|(id, barrier)| barrier.describe(id)));
@@ -295,7 +300,7 @@ impl<'a> Machine<'a> {
             detail: details.join("; "),
         };
         let lane = self.warps[rank][index].live.trailing_zeros() as usize;
-        self.fault(rank, index, LaneFault { lane, kind, origin: None })
+        self.fault(rank, index, LaneFault { lane, kind, origin: None, other: None })
     }
 
     fn line_of(&self, pc: u32) -> u32 {
@@ -314,14 +319,35 @@ impl<'a> Machine<'a> {
         let line = self.line_of(pc);
         let [x, y, _] = run.launch.block;
         let thread = self.warps[rank][warp as usize].first_thread + lane as u32;
+        let other = fault.other.or_else(|| self.copy_at(&fault.kind)).map(|pc| {
+            let line = self.line_of(pc);
+            OtherAccess { line, instruction: run.text_of(line), source: source_line(run.text, line) }
+        });
         Box::new(Fault {
             kind: fault.kind,
-            kernel: run.kernel.name.clone(),
+            kernel: demangled(&run.kernel.name),
             file: run.file.to_owned(),
             line,
             instruction: run.text_of(line),
+            source: source_line(run.text, line),
+            other,
             block: self.blocks[rank],
             thread: [thread % x, thread / x % y, thread / (x * y)],
         })
+    }
+
+    /// Returns the instruction of an asynchronous copy that an access has met.
+    fn copy_at(&self, kind: &FaultKind) -> Option<u32> {
+        let &FaultKind::InFlight { address, .. } = kind else { return None };
+        let meets = |at: u32, bytes: u32| (u64::from(at)..u64::from(at) + u64::from(bytes)).contains(&address);
+        let bulk = self.env.transfers.iter().find(|transfer| {
+            let mut found = false;
+            transfer.uses(|_, rank, at, bytes| found |= rank == self.env.rank && meets(at, bytes));
+            found
+        });
+        let copies =
+            self.warps[self.env.rank].iter().flat_map(|warp| warp.copies.iter().chain(warp.groups.iter().flatten()));
+        let copy = copies.into_iter().find(|copy| meets(copy.to, copy.bytes));
+        bulk.map(|transfer| transfer.origin.pc).or(copy.map(|copy| copy.pc))
     }
 }

@@ -63,8 +63,9 @@ fn do_transfer(env: &mut Env<'_>, warps: &mut [Warp], transfer: &Transfer) -> St
         }
     });
     let rank = std::mem::replace(&mut env.rank, transfer.rank);
+    let pc = std::mem::replace(&mut env.pc, transfer.origin.pc);
     let result = move_bytes(env, &mut warps[0], transfer);
-    env.rank = rank;
+    (env.rank, env.pc) = (rank, pc);
     result?;
     // A warp that waits for the mbarrier is ordered after the copy. Here it is also ordered after everything that the
     // issuing warp has done by now, which the machine does not promise. A race may be missed, but false races are

@@ -8,7 +8,7 @@ use super::env::Env;
 use super::lane_fault::{LaneFault, Step};
 use super::lanes::{W32, W64, lanes_of, mask_where, w64};
 use super::warp::{Copy, Warp};
-use crate::fault::{Access, FaultKind};
+use crate::fault::Access;
 use crate::memory::races::Lane;
 use crate::program::{Address, NONE, Slot, Space, Ty};
 
@@ -42,7 +42,7 @@ pub(crate) fn issue(
         if let Some(flight) = &mut memory.flight {
             flight.begin(true, offsets.0[lane], bytes);
         }
-        warp.copies.push(Copy { to: offsets.0[lane], bytes, data, lane: lane as u32 });
+        warp.copies.push(Copy { to: offsets.0[lane], bytes, data, lane: lane as u32, pc: env.pc });
     }
     if env.run.options.counters {
         // One request, however it was split. Its shared side does not count as a store; a GPU's counters omit it, too.
@@ -114,9 +114,10 @@ fn arrive(warp: u32, env: &mut Env<'_>, copies: &[Copy]) -> Step<()> {
             flight.end(true, copy.to, copy.bytes);
         }
         if let Some(races) = &mut memory.races {
+            races.pc = copy.pc;
             races
                 .access((warp, copy.lane as Lane), Access::Write, copy.to, copy.bytes)
-                .map_err(|kind: FaultKind| LaneFault::at(copy.lane as usize, kind))?;
+                .map_err(|found| LaneFault::at(copy.lane as usize, found))?;
         }
         for (index, &word) in copy.data[..copy.bytes as usize / 4].iter().enumerate() {
             memory.store_word(copy.to + 4 * index as u32, word);

@@ -61,7 +61,7 @@ pub(crate) struct Env<'a> {
     pub atomic: bool,
     /// The number of strong accesses to global memory, with the current one.
     pub strong: Time,
-    /// The instruction of the current strong access.
+    /// The instruction that makes the current access.
     pub pc: u32,
     /// Whether the current load is through the read-only path.
     pub read_only: bool,

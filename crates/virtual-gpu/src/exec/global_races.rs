@@ -8,7 +8,7 @@ use super::env::Env;
 use super::lane_fault::{LaneFault, Step};
 use super::lanes::{W32, W64, lanes_of};
 use super::run::Run;
-use crate::fault::{Access, FaultKind};
+use crate::fault::{Access, FaultKind, Found};
 use crate::memory::accesses::Accessed;
 use crate::memory::flags::Flags;
 use crate::memory::global::Allocation;
@@ -92,7 +92,7 @@ fn note_reads(env: &mut Env<'_>, warp: u32, allocation: &Allocation, at: &W64, m
     let order = &races.order;
     let warps = u64::from(run.warps);
     let own = u64::from(order.block) * warps + u64::from(warp);
-    let read = Accessed { warp: own, lane: APART, strong: false, several: false, time: order.now };
+    let read = Accessed { warp: own, lane: APART, strong: false, several: false, time: order.now, pc: env.pc };
     let mut last = None;
     for lane in lanes_of(mask) {
         let address = at.0[lane];
@@ -123,7 +123,7 @@ fn check_readers(
     warp: u32,
     allocation: &Allocation,
     (address, bytes): (u64, u32),
-) -> Result<(), FaultKind> {
+) -> Result<(), Found> {
     let run = env.run;
     if !allocation.readers.is_of(run.number) || env.semantics.is_strong() {
         return Ok(());
@@ -139,14 +139,8 @@ fn check_readers(
         }
         let other_block = run.block_at(block);
         let (access, other_access, same_block) = (Access::Write, Access::Read, false);
-        return Err(FaultKind::GlobalRace {
-            address,
-            access,
-            other_access,
-            same_block,
-            other_block,
-            other_warp: other,
-        });
+        let kind = FaultKind::GlobalRace { address, access, other_access, same_block, other_block, other_warp: other };
+        return Err(kind.after(read.pc));
     }
     Ok(())
 }
@@ -176,10 +170,10 @@ fn check_reads(env: &Env<'_>, warp: u32, allocation: &Allocation, at: &W64, mask
 
 /// Returns the fault of a load through the read-only path.
 #[cold]
-fn read_only(run: &Run<'_>, written: Accessed, address: u64) -> FaultKind {
+fn read_only(run: &Run<'_>, written: Accessed, address: u64) -> Found {
     let warps = u64::from(run.warps);
     let (other_block, other_warp) = (run.block_at((written.warp / warps) as u32), (written.warp % warps) as u32);
-    FaultKind::ReadOnly { address, other_block, other_warp }
+    FaultKind::ReadOnly { address, other_block, other_warp }.after(written.pc)
 }
 
 /// Checks a store of one lane, before it happens. `words` is what it stores. Returns whether others stored the same.
@@ -210,7 +204,7 @@ fn check_writers(
     (warp, lane): (u32, usize),
     allocation: &Allocation,
     (address, bytes): (u64, u32),
-) -> Result<(), FaultKind> {
+) -> Result<(), Found> {
     if !allocation.writers.is_of(env.run.number) {
         return Ok(());
     }
@@ -252,13 +246,13 @@ pub(crate) fn note(
     bytes: u32,
     several: bool,
 ) {
-    let by = env.lane(lane);
+    let (by, pc) = (env.lane(lane), env.pc);
     let strong = env.semantics.is_strong() && env.semantics.wide;
     let Some(races) = &mut env.memories[env.rank].races else { return };
     races.order.used = true;
     let time = if strong { env.strong } else { races.order.now };
     let warp = u64::from(races.order.block) * u64::from(env.run.warps) + u64::from(warp);
-    let written = Accessed { warp, lane: by, strong, several, time };
+    let written = Accessed { warp, lane: by, strong, several, time, pc };
     for granule in granules(env.run, allocation, address, bytes) {
         allocation.writers.set((granule, env.run.global_shift), env.run.number, written, allocation.bytes);
     }
@@ -270,7 +264,7 @@ fn granules(run: &Run<'_>, allocation: &Allocation, address: u64, bytes: u32) ->
     offset >> run.global_shift..=(offset + u64::from(bytes) - 1) >> run.global_shift
 }
 
-fn check(run: &Run<'_>, races: &Races, by: Checked, written: Accessed, address: u64) -> Result<(), FaultKind> {
+fn check(run: &Run<'_>, races: &Races, by: Checked, written: Accessed, address: u64) -> Result<(), Found> {
     let Checked { access, warp, lane, strong } = by;
     let warps = u64::from(run.warps);
     let (block, other) = ((written.warp / warps) as u32, (written.warp % warps) as u32);
@@ -287,7 +281,7 @@ fn check(run: &Run<'_>, races: &Races, by: Checked, written: Accessed, address: 
         if other == warp {
             let apart = lane != APART && written.lane != APART && (lane != written.lane || lane == TOGETHER);
             return if apart && !order.is_synced(warp, written.time) {
-                Err(lane_race("global", address, (access, lane), (other_access, written.lane)))
+                Err(lane_race("global", address, (access, lane), (other_access, written.lane)).after(written.pc))
             } else {
                 Ok(())
             };
@@ -310,16 +304,11 @@ fn check(run: &Run<'_>, races: &Races, by: Checked, written: Accessed, address: 
     }
     let other_block = run.block_at(block);
     if by_barrier {
-        return Err(FaultKind::Unacquired { address, other_block, other_warp: other });
+        return Err(FaultKind::Unacquired { address, other_block, other_warp: other }.after(written.pc));
     }
-    Err(FaultKind::GlobalRace {
-        address,
-        access,
-        other_access,
-        same_block: block == order.block,
-        other_block,
-        other_warp: other,
-    })
+    let same_block = block == order.block;
+    Err(FaultKind::GlobalRace { address, access, other_access, same_block, other_block, other_warp: other }
+        .after(written.pc))
 }
 
 /// Returns whether a lane stores what is already there.

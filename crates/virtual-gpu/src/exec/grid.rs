@@ -12,6 +12,7 @@ use super::shuffle::Permutation;
 use super::tally::Tally;
 use super::{Launch, Loaded, Options};
 use crate::counters::Counters;
+use crate::demangle::demangled;
 use crate::fault::{Fault, LaunchError};
 use crate::gpu::Gpu;
 use crate::memory::GlobalMemory;
@@ -42,8 +43,9 @@ pub(crate) fn launch(
         .kernel(kernel)
         .ok_or_else(|| LaunchError::Refused(format!("there is no kernel `{kernel}` in {}", module.file)))?;
     if let Some(NotModelled { line, instruction }) = &kernel.not_modelled {
-        let (name, file) = (&kernel.name, &module.file);
-        return Err(LaunchError::NotModelled(format!("`{instruction}` in kernel {name} ({file}:{line})")));
+        let (name, file) = (demangled(&kernel.name), &module.file);
+        let source = module.source_line(*line).map_or_else(String::new, |source| format!("{source}, "));
+        return Err(LaunchError::NotModelled(format!("`{instruction}` in kernel {name} ({source}{file}:{line})")));
     }
     let mut run = prepare(gpu, memory, loaded, kernel, launch, options).map_err(LaunchError::Refused)?;
     check_cooperative(&run).map_err(LaunchError::Refused)?;

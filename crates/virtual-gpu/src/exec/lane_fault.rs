@@ -1,6 +1,6 @@
 //! Faults during a warp's execution, and where they happened.
 
-use crate::fault::FaultKind;
+use crate::fault::{FaultKind, Found};
 
 /// A fault, and the lane of the warp that caused it.
 #[derive(Debug)]
@@ -11,6 +11,8 @@ pub(crate) struct LaneFault {
     pub kind: FaultKind,
     /// The instruction that issued the access, if it is not the one being executed.
     pub origin: Option<Origin>,
+    /// The instruction of the other access of a race, if it is known.
+    pub other: Option<u32>,
 }
 
 /// An instruction of a thread of the cluster.
@@ -33,8 +35,9 @@ impl LaneFault {
     /// Attaches a fault to a lane.
     #[cold]
     #[allow(clippy::new_ret_no_self)]
-    pub fn at(lane: usize, kind: FaultKind) -> Box<Self> {
-        Box::new(Self { lane, kind, origin: None })
+    pub fn at(lane: usize, found: impl Into<Found>) -> Box<Self> {
+        let Found { kind, other } = found.into();
+        Box::new(Self { lane, kind, origin: None, other })
     }
 
     /// Attaches a fault to the first lane of a mask.

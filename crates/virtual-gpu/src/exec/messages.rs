@@ -37,7 +37,8 @@ pub(crate) fn store(env: &mut Env<'_>, warp: u32, allocation: &Allocation, addre
 #[inline(never)]
 fn record(env: &mut Env<'_>, warp: u32, (address, before): (u64, u32), word: u32) {
     let Some(races) = &mut env.memories[env.rank].races else { return };
-    let store = Store { before, block: races.order.block, warp, time: races.order.now, count: env.strong };
+    let (block, time, pc) = (races.order.block, races.order.now, env.pc);
+    let store = Store { before, block, warp, pc, time, count: env.strong };
     let mut messages = messages(env.run);
     if before == word {
         messages.forget(address);
@@ -107,7 +108,13 @@ fn replace(
         if !is_safe {
             words[index].0[lane] = store.before;
             let origin = Origin { rank, warp, pc: env.pc, lane };
-            env.stale.push(Stale { address, origin, other_block: store.block, other_warp: store.warp });
+            env.stale.push(Stale {
+                address,
+                origin,
+                other_block: store.block,
+                other_warp: store.warp,
+                other_pc: store.pc,
+            });
         }
     }
     // The next load finds the new data.
@@ -130,7 +137,7 @@ pub(crate) fn unpublished(env: &Env<'_>) -> Option<Box<LaneFault>> {
     let stale = env.stale.first()?;
     let other_block = env.run.block_at(stale.other_block);
     let kind = FaultKind::Unpublished { address: stale.address, other_block, other_warp: stale.other_warp };
-    let mut fault = LaneFault::at(stale.origin.lane, kind);
+    let mut fault = LaneFault::at(stale.origin.lane, kind.after(stale.other_pc));
     fault.origin = Some(stale.origin);
     Some(fault)
 }

@@ -12,4 +12,6 @@ pub(crate) struct Stale {
     pub other_block: u32,
     /// Warp of that block.
     pub other_warp: u32,
+    /// The instruction of that warp.
+    pub other_pc: u32,
 }

@@ -64,6 +64,7 @@ pub(crate) fn run<G: Groups>(warp: &mut Warp, env: &mut Env<'_>, board: usize) -
         }
         warp.executed += 1;
         let index = warp.pc;
+        env.pc = index;
         // The end of the text is an exit.
         let Some(instruction) = instructions.get(index as usize) else {
             if !warp.exit(warp.active) {

@@ -32,6 +32,8 @@ pub(crate) struct Copy {
     pub data: [u32; 4],
     /// Lane that issued it.
     pub lane: u32,
+    /// The instruction.
+    pub pc: u32,
 }
 
 /// The state of one warp.

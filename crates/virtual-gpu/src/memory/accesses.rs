@@ -34,6 +34,8 @@ pub(crate) struct Accessed {
     pub several: bool,
     /// The block's time, or for a strong write the number of strong accesses before.
     pub time: Time,
+    /// The instruction.
+    pub pc: u32,
 }
 
 impl Accessed {
@@ -42,8 +44,9 @@ impl Accessed {
         launch << 55 | self.warp << 31 | u64::from(self.lane) << 25 | flags << 23 | u64::from(self.time.min(END))
     }
 
-    fn unpack(bits: u64) -> Self {
+    fn unpack(bits: u64, pc: u32) -> Self {
         Self {
+            pc,
             warp: bits >> 31 & (WARPS - 1),
             lane: (bits >> 25 & 63) as Lane,
             strong: bits >> 24 & 1 == 1,
@@ -53,7 +56,21 @@ impl Accessed {
     }
 }
 
-type Page = OnceLock<Box<[AtomicU64]>>;
+/// Some granules. If several warps access one at the same time, the instruction may be of another one of them.
+#[derive(Debug)]
+struct Granules {
+    bits: [AtomicU64; PAGE],
+    pcs: [AtomicU32; PAGE],
+}
+
+impl Granules {
+    fn new() -> Box<Self> {
+        let (bits, pcs) = ([const { AtomicU64::new(0) }; PAGE], [const { AtomicU32::new(0) }; PAGE]);
+        Box::new(Self { bits, pcs })
+    }
+}
+
+type Page = OnceLock<Box<Granules>>;
 
 /// Accesses to an allocation: its last writers, or its readers.
 #[derive(Debug, Default)]
@@ -80,8 +97,9 @@ impl Accesses {
     #[inline(always)]
     pub fn get(&self, granule: u64, launch: u64) -> Option<Accessed> {
         let page = self.pages.get()?.get(granule as usize / PAGE)?.get()?;
-        let bits = page[granule as usize % PAGE].load(Acquire);
-        (bits >> 55 == launch).then(|| Accessed::unpack(bits))
+        let index = granule as usize % PAGE;
+        let bits = page.bits[index].load(Acquire);
+        (bits >> 55 == launch).then(|| Accessed::unpack(bits, page.pcs[index].load(Relaxed)))
     }
 
     /// Records an access of a granule of `1 << shift` bytes, after it has happened. The allocation has `bytes` bytes.
@@ -93,8 +111,9 @@ impl Accesses {
         let pages = self.pages.get_or_init(|| (0..(bytes as usize).div_ceil(PAGE)).map(|_| Page::new()).collect());
         // The smallest access of another kernel may be smaller.
         let Some(page) = pages.get(granule as usize / PAGE) else { return };
-        let page = page.get_or_init(|| (0..PAGE).map(|_| AtomicU64::new(0)).collect());
-        page[granule as usize % PAGE].store(accessed.pack(launch), Release);
+        let (page, index) = (page.get_or_init(Granules::new), granule as usize % PAGE);
+        page.pcs[index].store(accessed.pc, Relaxed);
+        page.bits[index].store(accessed.pack(launch), Release);
         if !self.is_of(launch) {
             self.last.store((launch as u32) << 2 | shift, Relaxed);
         }
@@ -104,7 +123,7 @@ impl Accesses {
     pub fn clear(&self) {
         self.last.store(0, Relaxed);
         let pages = self.pages.get().into_iter().flatten().filter_map(Page::get);
-        pages.flatten().for_each(|bits| bits.store(0, Relaxed));
+        pages.flat_map(|page| &page.bits).for_each(|bits| bits.store(0, Relaxed));
     }
 }
 
@@ -115,7 +134,7 @@ mod tests {
     #[test]
     fn an_access_comes_back_in_its_launch_only() {
         let accesses = Accesses::default();
-        let accessed = Accessed { warp: WARPS - 1, lane: 33, strong: true, several: false, time: END };
+        let accessed = Accessed { warp: WARPS - 1, lane: 33, strong: true, several: false, time: END, pc: 7 };
         accesses.set((1500, 2), LAUNCHES, accessed, 2000);
         assert_eq!(accesses.get(1500, LAUNCHES), Some(accessed));
         assert_eq!((accesses.get(1500, 1), accesses.get(1501, LAUNCHES)), (None, None));

@@ -17,6 +17,8 @@ pub(crate) struct Store {
     pub block: u32,
     /// Warp of the block.
     pub warp: u32,
+    /// The instruction.
+    pub pc: u32,
     /// The block's time.
     pub time: Time,
     /// The number of strong accesses of the launch, with this one.

@@ -13,6 +13,8 @@ struct Write {
     /// The moment before which the write happened; 0 if no fence is needed.
     before: Moment,
     warp: u32,
+    /// The instruction.
+    pc: u32,
 }
 
 /// The writes to a block's shared memory, and the fences since.
@@ -50,9 +52,9 @@ impl Proxies {
         self.now
     }
 
-    /// Records a store of `bytes` bytes.
-    pub fn write(&mut self, warp: u32, address: u32, bytes: u32) {
-        let write = Write { before: self.now + 1, warp };
+    /// Records a store of `bytes` bytes by an instruction of a warp.
+    pub fn write(&mut self, (warp, pc): (u32, u32), address: u32, bytes: u32) {
+        let write = Write { before: self.now + 1, warp, pc };
         self.words(address, bytes).fill(write);
     }
 
@@ -61,13 +63,14 @@ impl Proxies {
         self.words(address, bytes).fill(Write::default());
     }
 
-    /// Returns the warp that wrote some of these bytes before the copy was issued, if neither warp has fenced since.
-    pub fn untold(&self, reader: u32, asked: Moment, address: u32, bytes: u32) -> Option<u32> {
+    /// Returns the warp that wrote some of these bytes before the copy was issued, and its instruction, if neither warp has
+    /// fenced since.
+    pub fn untold(&self, reader: u32, asked: Moment, address: u32, bytes: u32) -> Option<(u32, u32)> {
         let told = self.fenced[reader as usize];
         let (first, last) = (address as usize / 4, (address + bytes - 1) as usize / 4);
         let untold =
             |write: &&Write| write.before <= asked && write.before > told.max(self.fenced[write.warp as usize]);
-        self.writes[first..=last].iter().find(untold).map(|write| write.warp)
+        self.writes[first..=last].iter().find(untold).map(|write| (write.warp, write.pc))
     }
 
     fn words(&mut self, address: u32, bytes: u32) -> &mut [Write] {

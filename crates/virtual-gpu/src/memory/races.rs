@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::order::{Clock, END, GROUP, Order, Readers, Time};
-use crate::fault::{Access, FaultKind};
+use crate::fault::{Access, FaultKind, Found};
 
 /// The lane or lanes that make an access.
 pub(crate) type Lane = u8;
@@ -21,10 +21,37 @@ pub(crate) const APART: Lane = 33;
 /// Bits of a read that hold the lane.
 const LANE_BITS: u32 = 6;
 
+/// The last read of a reader.
+#[derive(Debug, Clone, Copy, Default)]
+struct Read {
+    /// Its time and lane; 0 if there was none.
+    at: u32,
+    /// The instruction.
+    pc: u32,
+}
+
+impl Read {
+    fn new(time: Time, lane: Lane, pc: u32) -> Self {
+        Self { at: time << LANE_BITS | u32::from(lane), pc }
+    }
+
+    #[inline(always)]
+    fn time(self) -> Time {
+        self.at >> LANE_BITS
+    }
+
+    #[inline(always)]
+    fn lane(self) -> Lane {
+        (self.at & ((1 << LANE_BITS) - 1)) as Lane
+    }
+}
+
 #[derive(Debug, Clone, Copy, Default)]
 struct Write {
     /// 0 if never written.
     time: Time,
+    /// The instruction.
+    pc: u32,
     warp: u8,
     lane: Lane,
     atomic: bool,
@@ -43,8 +70,10 @@ pub(crate) struct Races {
     /// The order of the block's accesses.
     pub order: Order,
     writes: Vec<Write>,
-    /// Per granule and reader, the time of the last read and its lane.
-    reads: Vec<u32>,
+    /// Per granule and reader, the last read.
+    reads: Vec<Read>,
+    /// The instruction that makes the current access.
+    pub pc: u32,
     /// What the block's warps have published at barriers of the cluster.
     cluster: Clock,
 }
@@ -61,7 +90,8 @@ impl Races {
             shift,
             order: Order::new(readers, talks),
             writes: vec![Write::default(); granules],
-            reads: vec![0; granules * readers.count()],
+            reads: vec![Read::default(); granules * readers.count()],
+            pc: 0,
             cluster: Clock::default(),
         }
     }
@@ -70,12 +100,12 @@ impl Races {
     pub fn reset(&mut self, block: u32) {
         self.order.reset(block);
         self.writes.fill(Write::default());
-        self.reads.fill(0);
+        self.reads.fill(Read::default());
         self.cluster.clear();
     }
 
     /// Checks and records an access of `bytes` bytes at `address`.
-    pub fn access(&mut self, by: (u32, Lane), access: Access, address: u32, bytes: u32) -> Result<(), FaultKind> {
+    pub fn access(&mut self, by: (u32, Lane), access: Access, address: u32, bytes: u32) -> Result<(), Found> {
         for granule in (address >> self.shift)..=((address + bytes - 1) >> self.shift) {
             self.check(by, access, granule)?;
             self.note(by, access, granule);
@@ -84,24 +114,24 @@ impl Races {
     }
 
     /// Checks an access without recording it, when an asynchronous copy is issued.
-    pub fn check_only(&self, by: (u32, Lane), access: Access, address: u32, bytes: u32) -> Result<(), FaultKind> {
+    pub fn check_only(&self, by: (u32, Lane), access: Access, address: u32, bytes: u32) -> Result<(), Found> {
         (address >> self.shift..=(address + bytes - 1) >> self.shift)
             .try_for_each(|granule| self.check(by, access, granule))
     }
 
     /// Checks and records a volatile access, which only lanes of the same warp can race with: a warp that polls on
     /// purpose waits for another warp.
-    pub fn volatile(&mut self, by: (u32, Lane), access: Access, address: u32, bytes: u32) -> Result<(), FaultKind> {
+    pub fn volatile(&mut self, by: (u32, Lane), access: Access, address: u32, bytes: u32) -> Result<(), Found> {
         let (warp, lane) = by;
         for granule in (address >> self.shift)..=((address + bytes - 1) >> self.shift) {
             let write = self.writes[granule as usize];
             if u32::from(write.warp) == warp && self.are_lanes_apart(warp, lane, write.lane, write.time) {
-                return Err(self.lane_race(granule, (access, lane), (Access::Write, write.lane)));
+                return Err(self.lane_race(granule, (access, lane), (Access::Write, write.lane)).after(write.pc));
             }
             if access == Access::Write {
                 self.order.used = true;
-                let time = self.order.now;
-                self.writes[granule as usize] = Write { time, warp: warp as u8, lane, atomic: true, several: true };
+                let (time, pc) = (self.order.now, self.pc);
+                self.writes[granule as usize] = Write { time, pc, warp: warp as u8, lane, atomic: true, several: true };
             }
         }
         Ok(())
@@ -109,13 +139,13 @@ impl Races {
 
     /// Checks and records the read of `bytes` bytes at `address` by a product, which needs `warps` of one warpgroup to
     /// be ordered after the last write. It lasts until a warp has waited for the product.
-    pub fn read_by_product(&mut self, warps: Range<u32>, address: u32, bytes: u32) -> Result<(), FaultKind> {
+    pub fn read_by_product(&mut self, warps: Range<u32>, address: u32, bytes: u32) -> Result<(), Found> {
         let place = self.readers.products_of(warps.start) as usize;
         for granule in (address >> self.shift)..=((address + bytes - 1) >> self.shift) {
             for warp in warps.clone() {
                 self.check((warp, APART), Access::Read, granule)?;
             }
-            self.reads[granule as usize * self.places + place] = self.order.now << LANE_BITS | u32::from(APART);
+            self.reads[granule as usize * self.places + place] = Read::new(self.order.now, APART, self.pc);
         }
         Ok(())
     }
@@ -129,7 +159,7 @@ impl Races {
     pub fn read_by_several(&mut self, warp: u32, address: u32, bytes: u32) {
         for granule in (address >> self.shift)..=((address + bytes - 1) >> self.shift) {
             let read = &mut self.reads[granule as usize * self.places + warp as usize];
-            *read = *read >> LANE_BITS << LANE_BITS | u32::from(TOGETHER);
+            *read = Read::new(read.time(), TOGETHER, read.pc);
         }
     }
 
@@ -138,7 +168,8 @@ impl Races {
         self.order.used = true;
         for granule in (address >> self.shift)..=((address + bytes - 1) >> self.shift) {
             let write = &mut self.writes[granule as usize];
-            *write = Write { time: self.order.now, warp: warp as u8, lane, atomic: false, several: true };
+            let (time, pc) = (self.order.now, self.pc);
+            *write = Write { time, pc, warp: warp as u8, lane, atomic: false, several: true };
         }
     }
 
@@ -153,28 +184,28 @@ impl Races {
     }
 
     #[inline(always)]
-    fn check(&self, (warp, lane): (u32, Lane), access: Access, granule: u32) -> Result<(), FaultKind> {
+    fn check(&self, (warp, lane): (u32, Lane), access: Access, granule: u32) -> Result<(), Found> {
         let write = self.writes[granule as usize];
         let other = u32::from(write.warp);
         let harmless = write.atomic && access == Access::Atomic || write.several && access == Access::Read;
         if !harmless {
             let kind = if write.atomic { Access::Atomic } else { Access::Write };
             if !self.order.is_ordered(warp, other, write.time) {
-                return Err(self.race(granule, (access, warp), (kind, other)));
+                return Err(self.race(granule, (access, warp), (kind, other)).after(write.pc));
             }
             if other == warp && self.are_lanes_apart(warp, lane, write.lane, write.time) {
-                return Err(self.lane_race(granule, (access, lane), (kind, write.lane)));
+                return Err(self.lane_race(granule, (access, lane), (kind, write.lane)).after(write.pc));
             }
         }
         if access != Access::Read {
             let from = granule as usize * self.places;
             for (other, &read) in self.reads[from..from + self.places].iter().enumerate() {
-                let (time, by) = (read >> LANE_BITS, (read & ((1 << LANE_BITS) - 1)) as Lane);
+                let (time, by) = (read.time(), read.lane());
                 if !self.order.is_ordered(warp, other as u32, time) {
-                    return Err(self.race(granule, (access, warp), (Access::Read, other as u32)));
+                    return Err(self.race(granule, (access, warp), (Access::Read, other as u32)).after(read.pc));
                 }
                 if other == warp as usize && self.are_lanes_apart(warp, lane, by, time) {
-                    return Err(self.lane_race(granule, (access, lane), (Access::Read, by)));
+                    return Err(self.lane_race(granule, (access, lane), (Access::Read, by)).after(read.pc));
                 }
             }
         }
@@ -218,12 +249,12 @@ impl Races {
             let read = &mut self.reads[granule as usize * self.places + warp as usize];
             // `ldmatrix` reads its rows for all lanes at once, so no store can come in between.
             let lane = if lane == TOGETHER { APART } else { lane };
-            let same = *read >> LANE_BITS == time && (*read & ((1 << LANE_BITS) - 1)) as Lane != lane;
+            let same = read.time() == time && read.lane() != lane;
             let lane = if same && lane != APART { TOGETHER } else { lane };
-            *read = time << LANE_BITS | u32::from(lane);
+            *read = Read::new(time, lane, self.pc);
         } else {
             let atomic = access == Access::Atomic;
-            self.writes[granule as usize] = Write { time, warp: warp as u8, lane, atomic, several: false };
+            self.writes[granule as usize] = Write { time, pc: self.pc, warp: warp as u8, lane, atomic, several: false };
         }
     }
 

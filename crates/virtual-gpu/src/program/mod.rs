@@ -21,6 +21,9 @@ pub use matrix::*;
 pub use ops::*;
 pub use types::*;
 
+use crate::ptx::SourceLine;
+use crate::ptx::lines::source_line;
+
 /// An operand. Indices below [`CONSTANT`] are slots of the register file that the type implies. Others are constants of
 /// the same width.
 pub type Slot = u16;
@@ -68,6 +71,11 @@ pub struct Module {
 }
 
 impl Module {
+    /// Returns the line of the CUDA source from which the instruction on a line of the PTX comes, if the PTX has lines.
+    pub fn source_line(&self, line: u32) -> Option<SourceLine> {
+        source_line(&self.text, line)
+    }
+
     /// Returns the kernel called `name`.
     pub fn kernel(&self, name: &str) -> Option<&Kernel> {
         self.kernels.iter().find(|kernel| kernel.name == name)

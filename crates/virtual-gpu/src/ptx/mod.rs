@@ -3,11 +3,14 @@
 mod body;
 mod expression;
 mod lexer;
+pub(crate) mod lines;
 mod lower;
 mod operand;
 mod parser;
 mod syntax;
 mod variables;
+
+pub use lines::SourceLine;
 
 use crate::program::Module;
 

@@ -74,7 +74,6 @@ pub(crate) fn strong<'a>(
     };
     env.semantics = semantics;
     env.polled |= global != 0;
-    env.pc = warp.pc;
     if global != 0 {
         global_races::begin_strong(env, warp.index, writes);
     }

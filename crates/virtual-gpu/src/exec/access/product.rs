@@ -6,7 +6,7 @@ use super::shared::{check_flight, offsets_of};
 use crate::exec::env::Env;
 use crate::exec::lane_fault::{LaneFault, Step};
 use crate::exec::lanes::{LANES, lanes_of, w64};
-use crate::fault::{Access, FaultKind};
+use crate::fault::{Access, FaultKind, Found};
 use crate::memory::proxies::Moment;
 
 /// Bytes of a chunk.
@@ -30,20 +30,21 @@ pub(crate) fn read(env: &mut Env<'_>, warps: &Range<u32>, addresses: &[u32]) -> 
 }
 
 /// Checks and records the read of a chunk.
-fn check(env: &mut Env<'_>, warps: &Range<u32>, offset: u32) -> Result<(), FaultKind> {
-    let uninitialised = env.run.options.uninitialised;
+fn check(env: &mut Env<'_>, warps: &Range<u32>, offset: u32) -> Result<(), Found> {
+    let (uninitialised, pc) = (env.run.options.uninitialised, env.pc);
     let memory = &mut env.memories[env.rank];
     check_flight(memory, 0, (Access::Read, offset, CHUNK)).map_err(|fault| fault.kind)?;
     if uninitialised && !memory.is_initialised(offset, CHUNK) {
-        return Err(FaultKind::Uninitialised { space: "shared", address: offset.into(), bytes: CHUNK });
+        return Err(FaultKind::Uninitialised { space: "shared", address: offset.into(), bytes: CHUNK }.into());
     }
     if let Some(races) = &mut memory.races {
+        races.pc = pc;
         races.read_by_product(warps.clone(), offset, CHUNK)?;
     }
     let Some(proxies) = &memory.proxies else { return Ok(()) };
     for warp in warps.clone() {
-        if let Some(writer) = proxies.untold(warp, Moment::MAX, offset, CHUNK) {
-            return Err(FaultKind::Unfenced { address: offset.into(), warp, writer });
+        if let Some((writer, pc)) = proxies.untold(warp, Moment::MAX, offset, CHUNK) {
+            return Err(FaultKind::Unfenced { address: offset.into(), warp, writer }.after(pc));
         }
     }
     Ok(())

@@ -112,6 +112,9 @@ pub(super) fn write(warp: u32, env: &mut Env<'_>, at: &W64, mask: u32, width: Wi
         let races = env.run.options.races && rank == env.rank;
         let watched = env.run.options.races && env.asynchronous.is_none();
         let memory = &mut env.memories[rank];
+        if let Some(races) = &mut memory.races {
+            races.pc = env.pc;
+        }
         for lane in lanes_of(part) {
             let offset = offsets.0[lane];
             if watched {
@@ -155,8 +158,9 @@ fn check_proxy((warp, asked): (u32, Moment), env: &mut Env<'_>, offsets: &W32, m
     let Some(proxies) = &mut env.memories[env.rank].proxies else { return Ok(()) };
     for lane in lanes_of(mask) {
         let offset = offsets.0[lane];
-        if let Some(writer) = proxies.untold(warp, asked, offset, bytes) {
-            return Err(LaneFault::at(lane, FaultKind::Unfenced { address: offset.into(), warp, writer }));
+        if let Some((writer, pc)) = proxies.untold(warp, asked, offset, bytes) {
+            let kind = FaultKind::Unfenced { address: offset.into(), warp, writer };
+            return Err(LaneFault::at(lane, kind.after(pc)));
         }
     }
     Ok(())
@@ -166,11 +170,11 @@ fn check_proxy((warp, asked): (u32, Moment), env: &mut Env<'_>, offsets: &W32, m
 /// recorded.
 #[inline(always)]
 fn note_proxy(warp: u32, env: &mut Env<'_>, rank: usize, offsets: &W32, mask: u32, bytes: u32) {
-    let (own, asynchronous) = (rank == env.rank, env.asynchronous);
+    let (own, asynchronous, pc) = (rank == env.rank, env.asynchronous, env.pc);
     let Some(proxies) = &mut env.memories[rank].proxies else { return };
     for lane in lanes_of(mask) {
         if own && asynchronous.is_none() {
-            proxies.write(warp, offsets.0[lane], bytes);
+            proxies.write((warp, pc), offsets.0[lane], bytes);
         } else {
             proxies.mark_uninitialised(offsets.0[lane], bytes);
         }
@@ -232,6 +236,9 @@ pub(crate) fn check(
     // Asynchronous accesses are the copies themselves.
     let watched = env.asynchronous.is_none();
     let memory = &mut env.memories[rank];
+    if let Some(races) = &mut memory.races {
+        races.pc = env.pc;
+    }
     let mut last = None;
     for lane in lanes_of(mask) {
         let offset = offsets.0[lane];
