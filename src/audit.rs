@@ -164,7 +164,7 @@ impl Audit {
         let (params, hash) = (Params::new(), VariantHash::of(&family.template));
         let subject = Subject { family, params: &params, hash: &hash, artifact, workload, case: entry.case() };
         let seed = inputs::mix(self.seed, &["sanitize", &entry.name]);
-        Ok(sanitizer.check(subject, self.measuring, seed).await?)
+        Ok(sanitizer.check(subject, None, self.measuring, seed).await?)
     }
 
     /// Screens a corpus entry and runs its acceptance checks on the device. An error is the answer of the check that

@@ -211,6 +211,7 @@ impl Bench {
         }
         let (toolchain, limits) = (Toolchain::find_or_fetch()?, self.config.compile_limits());
         let compiler = Compiler::new(self.exe.clone(), toolchain, &self.device().arch, options, limits)?;
+        let compiler = compiler.for_device(self.device());
         self.compilers.push((options.to_owned(), compiler.clone()));
         Ok(compiler)
     }

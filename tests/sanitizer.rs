@@ -50,7 +50,7 @@ async fn sanitized(sanitizer: &mut Sanitizer, name: &str) -> Sanitized {
     let (family, workload, case) = (&entry.family, &entry.workload, entry.case());
     let hash = VariantHash::of(name);
     let subject = Subject { family, params: &Params::new(), hash: &hash, artifact: &artifact, workload, case };
-    sanitizer.check(subject, Config::default().measuring(), 7).await.unwrap()
+    sanitizer.check(subject, None, Config::default().measuring(), 7).await.unwrap()
 }
 
 /// A missing barrier may not show on a GPU for years. The check by order finds it at once.
@@ -94,6 +94,6 @@ fn a_result_that_is_wrong_only_on_the_gpu_is_attributed_to_the_machine_code() {
     let outcome = wrong.of_machine_code();
     assert_eq!(outcome.check(), Some(Check::MachineCode));
     insta::assert_snapshot!(outcome.message().unwrap(), @"relative error 1e-2; the virtual GPU computes the right output from the same PTX, so the machine code does not do what the PTX says");
-    let crashed = Outcome::Crashed { case: "c".into(), message: "illegal address".to_owned() };
+    let crashed = Outcome::Crashed { case: "c".into(), message: "illegal address".to_owned(), line: None };
     assert_eq!(crashed.clone().of_machine_code(), crashed);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Finding, Level, Pair, Runnable, Stage, Tools};
+use super::{Finding, Level, Pair, Runnable, Stage, Tools, sources};
 use crate::domain::device::DeviceInfo;
 use crate::domain::evaluation::{Evaluation, Measurement, Outcome};
 use crate::domain::plan::LaunchPlan;
@@ -96,7 +96,7 @@ pub async fn run(worker: &mut Worker, pair: &Pair, runnable: &Runnable, tools: &
         }
     }
     let wrong = (evaluation.outcome != Outcome::Measured).then(|| {
-        let finding = wrong(pair, runnable, Stage::Run, in_words(&evaluation.outcome));
+        let finding = failed(pair, tools, runnable, &evaluation.outcome);
         let is_note = matches!(evaluation.outcome, Outcome::OutOfMemory { .. } | Outcome::NotModelled { .. });
         Finding { level: if is_note { Level::Note } else { finding.level }, ..finding }
     });
@@ -128,11 +128,10 @@ pub async fn look_first(
         measuring: tools.measuring,
         seed: inputs::mix(SEED, &["first look", &family.name]),
     };
-    let found = |stage, message| wrong(pair, runnable, stage, message);
     match look.take(worker, within, None).await {
         Ok(()) => Ok(None),
-        Err(LookError::Variant { outcome, .. }) => Ok(Some((found(Stage::Run, in_words(&outcome)), Some(outcome)))),
-        Err(LookError::Machine(WorkerError::Oracle(problem))) => Ok(Some((found(Stage::Oracle, problem), None))),
+        Err(LookError::Variant { outcome, .. }) => Ok(Some((failed(pair, tools, runnable, &outcome), Some(outcome)))),
+        Err(LookError::Machine(WorkerError::Oracle(problem))) => Ok(Some((wrong(pair, runnable, Stage::Oracle, problem), None))),
         Err(LookError::Machine(error)) => Err(error),
     }
 }
@@ -143,6 +142,17 @@ fn wrong(pair: &Pair, runnable: &Runnable, stage: Stage, message: String) -> Fin
         family: Some(pair.family.name.clone()),
         cases: vec![runnable.case.name.clone()],
         ..Finding::new(Level::Wrong, stage, message)
+    }
+}
+
+/// Makes a finding of a kernel that failed when it was run, at the line of its template if that is known.
+fn failed(pair: &Pair, tools: &Tools, runnable: &Runnable, outcome: &Outcome) -> Finding {
+    let finding = wrong(pair, runnable, Stage::Run, in_words(outcome));
+    let Outcome::Crashed { line: Some(line), .. } = outcome else { return finding };
+    let specialization = pair.family.specialization(&runnable.case);
+    match sources::place_of((pair, tools), &specialization, &runnable.variant.params, *line) {
+        Some((file, line)) => Finding { file: Some(file), line: Some(line), ..finding },
+        None => finding,
     }
 }
 

@@ -109,6 +109,23 @@ pub fn compiler_errors(
     check.errors(&Source { variant, body: &body, specialization, cases: &[] }, error)
 }
 
+/// Returns the file and the line of the template, or of a fragment, from which a line of a rendered source comes. None if that
+/// cannot be told.
+pub(super) fn place_of(
+    (pair, tools): (&Pair, &Tools),
+    specialization: &Dims,
+    params: &Params,
+    line: u32,
+) -> Option<(String, usize)> {
+    let Pair { workload, family, places, .. } = pair;
+    let (renderer, dtype) = (&tools.renderer, workload.dtype);
+    let body = renderer.expanded(family, specialization, dtype, params).ok()?;
+    let line = (line as usize).checked_sub(LINES_BEFORE + 1)?;
+    let of_template = *lines::of_body(renderer, family, specialization, dtype, params, &body)?.get(line)?;
+    let place = places.get(of_template.checked_sub(1)?)?;
+    Some((place.file.display().to_string(), place.line))
+}
+
 struct SourceCheck<'a> {
     pair: &'a Pair,
     tools: &'a Tools,
@@ -250,7 +267,7 @@ impl<'a> SourceCheck<'a> {
         let space = Space { family, case, dtype: workload.dtype, device };
         let code = |params: &Params| {
             let variant = renderer.render(family, &family.specialization(case), workload.dtype, params).ok()?;
-            compiler.compile(&variant).ok().map(|artifact| artifact.ptx)
+            compiler.compile(&variant).ok().map(|artifact| artifact.code())
         };
         let launch = |params: &Params| {
             let plan = family.plan(params, case, workload.op, workload.dtype, device).ok()?;

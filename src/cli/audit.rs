@@ -129,7 +129,8 @@ async fn open(
     }
     let (toolchain, arch) = (toolchain().await?, worker.info().arch.clone());
     let compiler =
-        Compiler::new(own_executable()?, toolchain, &arch, &config.compile.options, config.compile_limits())?;
+        Compiler::new(own_executable()?, toolchain, &arch, &config.compile.options, config.compile_limits())?
+            .for_device(worker.info());
     self_check::arm(&mut worker, &compiler).await?;
     if worker.info().time_source() == TimeSource::Measured {
         let monitor = open_monitor(worker.info());

@@ -256,6 +256,7 @@ pub(super) async fn open(
     let mut worker = start_worker(choice, &config, claims).await?;
     let (exe, arch, limits) = (own_executable()?, worker.info().arch.clone(), config.compile_limits());
     let compiler = Compiler::new(exe.clone(), toolchain().await?, &arch, &config.compile.options, limits)?;
+    let compiler = compiler.for_device(worker.info());
     self_check::arm(&mut worker, &compiler).await?;
     let monitor = open_monitor(worker.info());
     if worker.info().time_source() == TimeSource::Measured {

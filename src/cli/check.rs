@@ -157,7 +157,8 @@ pub(super) async fn run(args: &Args, project: &Project, out: &mut impl Write) ->
 async fn tools(worker: &mut Worker, config: &Config) -> anyhow::Result<Tools> {
     let (exe, arch) = (own_executable()?, worker.info().arch.clone());
     let compiler =
-        Compiler::new(exe.clone(), toolchain().await?, &arch, &config.compile.options, config.compile_limits())?;
+        Compiler::new(exe.clone(), toolchain().await?, &arch, &config.compile.options, config.compile_limits())?
+            .for_device(worker.info());
     self_check::arm(worker, &compiler).await?;
     let device = worker.info().clone();
     Ok(Tools { renderer: Renderer::new(exe), compiler, device, measuring: config.measuring() })

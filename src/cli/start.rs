@@ -309,7 +309,7 @@ pub(super) async fn assemble(
     let is_recorded = worker.info().time_source() == TimeSource::Recorded;
     let compiler = match is_recorded {
         true => Compiler::of_recordings(config.compile_limits()),
-        false => start_compiler(&worker.info().arch, config).await?,
+        false => start_compiler(&worker.info().arch, config).await?.for_device(worker.info()),
     };
     // Files that a killed process left must be gone before the committed winners are read.
     target::prepare(&mut target)?;
@@ -324,7 +324,7 @@ pub(super) async fn assemble(
         self_check::arm(&mut worker, &compiler).await?;
     }
     ceilings::give(&mut worker, monitor.as_ref(), &compiler, &store).await?;
-    let sanitizer = open_sanitizer(worker.info(), config).await?;
+    let sanitizer = open_sanitizer(worker.info(), config).await?.map(|sanitizer| sanitizer.with_lines(&compiler));
     let explainer = open_explainer(worker.info(), config).await?;
     let is_shipped = |family: &&Family| shipped::is_unchanged(project.root(), &family.name);
     let shipped = families.iter().filter(is_shipped).map(|family| family.name.clone()).collect();

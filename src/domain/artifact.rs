@@ -77,6 +77,14 @@ impl Artifact {
         self.log.lines().filter(|line| line.contains("warning")).collect()
     }
 
+    /// Returns the PTX without the lines of the source, which are at the same places for the same code only by chance.
+    pub fn code(&self) -> String {
+        // The names of the files and of inlined functions follow the code.
+        let named = |line: &&str| line.trim_start().starts_with(".file") || line.trim_start().starts_with(".section");
+        let code = self.ptx.lines().take_while(|line| !named(line));
+        code.filter(|line| !line.trim_start().starts_with(".loc")).collect::<Vec<_>>().join("\n")
+    }
+
     /// Tells whether a kernel adds floating-point numbers with atomics. Such a sum depends on the order of its terms.
     pub fn adds_floats_with_atomics(&self) -> bool {
         let is_float = |part: &str| ["f16", "bf16", "f32", "f64", "f16x2", "bf16x2"].contains(&part);

@@ -37,6 +37,9 @@ pub enum Outcome {
         case: CaseName,
         /// The driver's error message.
         message: String,
+        /// The line of the variant's source, if the device knows it.
+        #[serde(default)]
+        line: Option<u32>,
     },
     /// The device did not answer in time.
     TimedOut {

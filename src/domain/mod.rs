@@ -16,6 +16,7 @@ pub mod corpus;
 pub mod correctness;
 pub mod cost;
 pub mod counters;
+pub mod cubin;
 pub mod device;
 pub mod dtype;
 pub mod effects;

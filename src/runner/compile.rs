@@ -14,6 +14,7 @@ use super::confine::Confinement;
 use super::toolchain::{Toolchain, cache_dir};
 use super::{instructions, ptxas_log, source_rules};
 use crate::domain::artifact::Artifact;
+use crate::domain::device::{DeviceInfo, TimingMode};
 use crate::domain::variant::{Params, Variant, VariantHash};
 use crate::secrets;
 
@@ -31,6 +32,8 @@ pub(super) const LINES: &str = "--generate-line-info";
 #[derive(Clone)]
 pub struct Compiler {
     kind: Kind,
+    /// Whether its PTX names the lines of the source.
+    lines: bool,
 }
 
 #[derive(Clone)]
@@ -98,13 +101,19 @@ impl Compiler {
         let (idle, cache) = (Mutex::new(vec![process]), ArtifactCache::new(cache_dir()?.join("artifacts")));
         let headers_id = toolchain.headers_id();
         let inner = Inner { exe, toolchain, description, headers_id, idle, cache, arch, options, limits };
-        Ok(Self { kind: Kind::Nvrtc(Arc::new(inner)) })
+        Ok(Self { kind: Kind::Nvrtc(Arc::new(inner)), lines: false })
+    }
+
+    /// Compiles for this device. On a virtual GPU, all PTX names the lines of its source, so that a fault can tell them. No
+    /// instruction changes, but the CUBIN has debug information.
+    pub fn for_device(self, device: &DeviceInfo) -> Self {
+        Self { lines: device.timing == TimingMode::Modelled, ..self }
     }
 
     /// Makes a compiler for the variants of a recording. They have no source, so it returns artifacts without code, and
     /// needs no NVRTC.
     pub fn of_recordings(limits: CompileLimits) -> Self {
-        Self { kind: Kind::OfRecordings(limits) }
+        Self { kind: Kind::OfRecordings(limits), lines: false }
     }
 
     /// Returns the executable from which its processes start; none for recordings.
@@ -149,36 +158,37 @@ impl Compiler {
 
     /// Compiles a variant, or takes it from the cache. Blocks for 0.1 to 1 s, so call it off the async threads.
     pub fn compile(&self, variant: &Variant) -> Result<Artifact, CompileError> {
-        self.compile_with(variant, None)
+        self.compile_with(variant, self.lines)
     }
 
     /// Compiles a variant in the same way, with the lines of its source in the PTX.
     pub fn compile_with_lines(&self, variant: &Variant) -> Result<Artifact, CompileError> {
-        self.compile_with(variant, Some(LINES))
+        self.compile_with(variant, true)
     }
 
-    fn compile_with(&self, variant: &Variant, option: Option<&str>) -> Result<Artifact, CompileError> {
+    fn compile_with(&self, variant: &Variant, lines: bool) -> Result<Artifact, CompileError> {
         let inner = match &self.kind {
             Kind::Nvrtc(inner) => inner,
             Kind::OfRecordings(_) => return Ok(without_code(variant)),
         };
         let Inner { description, headers_id, cache, arch, options, .. } = &**inner;
-        let options: Vec<String> = options.iter().cloned().chain(option.map(str::to_owned)).collect();
+        let mut given = options.clone();
+        given.extend(lines.then(|| LINES.to_owned()));
         let version = &description.version;
         source_rules::check_source(&variant.source).map_err(|log| CompileError::Rejected { log })?;
-        let key = ArtifactCache::key(&variant.source, &options, arch, version, headers_id);
+        let key = ArtifactCache::key(&variant.source, &given, arch, version, headers_id);
         if let Some(mut artifact) = cache.get(&key) {
             source_rules::check_ptx(&artifact.ptx).map_err(|log| CompileError::Rejected { log })?;
             instructions::count(&mut artifact);
             return Ok(artifact);
         }
         let started = Instant::now();
-        let (cubin, ptx, log) = inner.run(&variant.source, &options)?;
+        let (cubin, ptx, log) = inner.run(&variant.source, &given)?;
         source_rules::check_ptx(&ptx).map_err(|log| CompileError::Rejected { log })?;
         let mut artifact = Artifact {
             key,
             arch: arch.clone(),
-            options,
+            options: options.clone(),
             nvrtc: version.clone(),
             kernels: ptxas_log::parse(&log),
             cubin,

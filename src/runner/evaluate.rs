@@ -151,7 +151,7 @@ fn ended(case: &str, fault: Fault) -> Ended {
         Fault::Refused(message) => Ended::Outcome(Outcome::RejectedByCompiler { message }),
         Fault::NotModelled(message) => Ended::Outcome(Outcome::NotModelled { case: case.into(), message }),
         Fault::OutOfMemory(message) => Ended::Outcome(Outcome::OutOfMemory { case: case.into(), message }),
-        Fault::Crashed(message) => Ended::Outcome(Outcome::Crashed { case: case.into(), message }),
+        Fault::Crashed { message, line } => Ended::Outcome(Outcome::Crashed { case: case.into(), message, line }),
         Fault::TimedOut(message) => Ended::Outcome(Outcome::TimedOut { case: case.into(), message }),
         Fault::Broken(message) => Ended::Machine(message),
     }

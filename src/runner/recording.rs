@@ -105,7 +105,7 @@ fn outcome(failure: Failure, case: &Case) -> Outcome {
     let (case, message) = (case.name.clone(), format!("the recording says that it {}", failure.reason()));
     match failure {
         Failure::Compile => Outcome::RejectedByCompiler { message },
-        Failure::Runtime => Outcome::Crashed { case, message },
+        Failure::Runtime => Outcome::Crashed { case, message, line: None },
         Failure::TimedOut => Outcome::TimedOut { case, message },
         Failure::Wrong => Outcome::Wrong { case, check: Check::Accuracy, message },
     }

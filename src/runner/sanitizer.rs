@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
+use super::compile::Compiler;
 use super::device::DeviceChoice;
 use super::inputs::mix;
 use super::messages::{AcceptanceRequest, CaseRequest, PlannedCase};
@@ -19,7 +20,7 @@ use crate::domain::evaluation::Outcome;
 use crate::domain::family::Family;
 use crate::domain::measuring::Measuring;
 use crate::domain::op::Dims;
-use crate::domain::variant::{Params, VariantHash};
+use crate::domain::variant::{Params, Variant, VariantHash};
 use crate::domain::workload::{Case, Workload};
 
 /// The most hidden shapes. The virtual GPU executes each several times, with other orders of blocks and warps.
@@ -28,6 +29,8 @@ const MAX_HIDDEN: usize = 3;
 /// Checks kernels on a virtual GPU; see the module.
 pub struct Sanitizer {
     worker: Worker,
+    /// Compiles kernels once more, so that the virtual GPU can tell the lines of their sources.
+    compiler: Option<Compiler>,
     /// The findings so far. Cases with the same source share one.
     known: HashMap<VariantHash, Sanitized>,
 }
@@ -99,19 +102,29 @@ pub(super) async fn virtual_worker(
 impl Sanitizer {
     /// Starts a virtual GPU of the same architecture. The error says in one sentence why there is none.
     pub async fn start(exe: PathBuf, device: &DeviceInfo, timeouts: StepTimeouts) -> Result<Self, String> {
-        Ok(Self { worker: virtual_worker(exe, device, timeouts).await?, known: HashMap::new() })
+        Ok(Self { worker: virtual_worker(exe, device, timeouts).await?, compiler: None, known: HashMap::new() })
+    }
+
+    /// Lets it tell the lines of a kernel's source.
+    pub fn with_lines(self, compiler: &Compiler) -> Self {
+        Self { compiler: Some(compiler.clone()), ..self }
     }
 
     /// Checks a kernel on the virtual GPU, once for each source. An error means that the machine is at fault.
+    ///
+    /// `variant`: the kernel's source, if its lines are to be told.
     pub async fn check(
         &mut self,
         subject: Subject<'_>,
+        variant: Option<&Variant>,
         measuring: Measuring,
         seed: u64,
     ) -> Result<Sanitized, WorkerError> {
         if let Some(known) = self.known.get(subject.hash) {
             return Ok(known.clone());
         }
+        let lined = self.lined(variant).await;
+        let subject = Subject { artifact: lined.as_ref().unwrap_or(subject.artifact), ..subject };
         let sanitized = match self.request(subject, measuring, seed) {
             Err(reason) => Sanitized::Skipped(reason),
             Ok(request) => {
@@ -125,6 +138,12 @@ impl Sanitizer {
         };
         self.known.insert(subject.hash.clone(), sanitized.clone());
         Ok(sanitized)
+    }
+
+    /// Compiles a kernel with the lines of its source. None if that fails: it can be checked without lines.
+    async fn lined(&self, variant: Option<&Variant>) -> Option<Artifact> {
+        let (compiler, variant) = (self.compiler.clone()?, variant?.clone());
+        tokio::task::spawn_blocking(move || compiler.compile_with_lines(&variant).ok()).await.ok()?
     }
 
     fn request(&self, subject: Subject<'_>, measuring: Measuring, seed: u64) -> Result<AcceptanceRequest, String> {
@@ -161,7 +180,7 @@ fn interpret(outcome: Outcome, device: &DeviceInfo) -> Sanitized {
         Sanitized::Failed(Outcome::Wrong { case, check: Check::Sanitizer, message })
     };
     match outcome {
-        Outcome::Crashed { case, message }
+        Outcome::Crashed { case, message, .. }
         | Outcome::Wrong { case, message, .. }
         | Outcome::Cheated { case, message, .. } => failed(case, &message),
         // The virtual GPU finds kernels that never end. A busy machine may only be slow.

@@ -140,7 +140,7 @@ pub(super) async fn sanitize(
     let (family, artifact, workload) = (setup.family(family)?, &kernel.artifact, &setup.workload);
     let subject = Subject { family, params, hash, artifact, workload, case };
     let seed = inputs::mix(setup.options.seed, &["sanitize", hash.short()]);
-    Ok(sanitizer.lock().await.check(subject, setup.options.measuring, seed).await?)
+    Ok(sanitizer.lock().await.check(subject, Some(&kernel.variant), setup.options.measuring, seed).await?)
 }
 
 /// Makes the request. `draw`: what its shapes and inputs are drawn from.

@@ -4,6 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::pipeline::Compiled;
+use crate::domain::cubin;
 use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::origin::Purpose;
@@ -54,11 +55,13 @@ fn codes(compiled: &Compiled) -> impl Iterator<Item = (&CaseName, blake3::Hash)>
     requests.iter().filter_map(move |request| Some((&request.case.name, code(cubin?, request)?)))
 }
 
-fn code(cubin: &[u8], request: &CaseRequest) -> Option<blake3::Hash> {
+fn code(image: &[u8], request: &CaseRequest) -> Option<blake3::Hash> {
     let plan = serde_json::to_vec(&request.plan).ok()?;
     let mut hasher = blake3::Hasher::new();
-    // The CUBIN names its own size, so the name that follows it cannot be mistaken for a part of it.
-    hasher.update(cubin).update(request.case.name.as_bytes()).update(&plan);
+    for section in cubin::code(image) {
+        hasher.update(&(section.len() as u64).to_le_bytes()).update(section);
+    }
+    hasher.update(request.case.name.as_bytes()).update(&plan);
     Some(hasher.finalize())
 }
 
@@ -80,7 +83,7 @@ mod tests {
         duplicates.note(
             IterationId(1),
             &first,
-            &evaluation(Outcome::Crashed { case: CASES[0].into(), message: String::new() }, times(&CASES)),
+            &evaluation(Outcome::Crashed { case: CASES[0].into(), message: String::new(), line: None }, times(&CASES)),
         );
         assert!(!is_pruned(&duplicates, &same), "the first one crashed");
         duplicates.note(IterationId(2), &first, &evaluation(Outcome::Measured, times(&CASES[..1])));

@@ -84,7 +84,7 @@ fn evaluation(result: Result<&Recording, Failure>, case: &Case) -> Evaluation {
     let outcome = match result {
         Ok(_) => Outcome::Measured,
         Err(Failure::Compile) => Outcome::RejectedByCompiler { message },
-        Err(Failure::Runtime) => Outcome::Crashed { case: name, message },
+        Err(Failure::Runtime) => Outcome::Crashed { case: name, message, line: None },
         Err(Failure::TimedOut) => Outcome::TimedOut { case: name, message },
         Err(Failure::Wrong) => Outcome::Wrong { case: name, check: Check::Accuracy, message },
     };

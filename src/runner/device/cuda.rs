@@ -268,5 +268,5 @@ fn find(number: u32) -> Result<(sys::CUdevice, DeviceInfo), String> {
 
 /// Classifies an error of running work. After such an error, the context is lost.
 fn fault(error: &DriverError) -> Fault {
-    Fault::Crashed(describe(error))
+    Fault::Crashed { message: describe(error), line: None }
 }

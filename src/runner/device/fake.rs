@@ -385,7 +385,10 @@ impl Device for FakeDevice {
 
     fn launch(&mut self, work: &Work<'_>) -> Result<(), Fault> {
         match faults::of(work.plan) {
-            CRASH => Err(Fault::Crashed("an illegal memory access was encountered (made up)".to_owned())),
+            CRASH => Err(Fault::Crashed {
+                message: "an illegal memory access was encountered (made up)".to_owned(),
+                line: None,
+            }),
             HANG => loop {
                 std::thread::park();
             },

@@ -39,8 +39,13 @@ pub enum Fault {
     #[error("{0}")]
     OutOfMemory(String),
     /// The variant crashed. This process cannot use the device any more.
-    #[error("{0}")]
-    Crashed(String),
+    #[error("{message}")]
+    Crashed {
+        /// What happened.
+        message: String,
+        /// The line of the variant's source, if the device knows it.
+        line: Option<u32>,
+    },
     /// The variant does not end. The device is unharmed.
     #[error("{0}")]
     TimedOut(String),

@@ -12,7 +12,7 @@ use virtual_gpu::fault::{FaultKind, LaunchError};
 use virtual_gpu::gpu::Gpu;
 use virtual_gpu::model::{Limiter, Shape, model, model_supposing};
 use virtual_gpu::program::{self, Param};
-use virtual_gpu::ptx;
+use virtual_gpu::ptx::{self, SourceLine};
 use virtual_gpu::timing::Supposition;
 use virtual_gpu::{Fill, Loaded, MemoryError, Options, Swizzle, VirtualGpu};
 
@@ -21,6 +21,7 @@ use crate::domain::artifact::{Artifact, KernelResources};
 use crate::domain::device::{DeviceInfo, Peaks, TimingMode};
 use crate::domain::plan::{Arg, Launch, ScalarValue, TensorMap};
 use crate::domain::profile::{Cause, LaunchProfile, Profile, Units, Without};
+use crate::runner::nvrtc::SOURCE_NAME;
 use crate::runner::outputs::POISON;
 
 /// The fewest blocks in a sample. The executor samples symmetrically. So work that grows along the grid, as under a
@@ -293,8 +294,10 @@ impl Device for VirtualDevice {
             };
             let counters = self.execute(launch, work, &looking)?;
             if let Some(AbsentLane { line, lane, source }) = counters.absent_lane {
+                let own = self.loaded(work.module)?.0.module().source_line(line);
+                let place = own.map_or_else(|| format!("the variant's PTX:{line}"), |own| own.to_string());
                 self.noticed = Some(format!(
-                    "in kernel {}, the variant's PTX:{line}, a shuffle of lane {lane} reads lane {source}, which takes no part \
+                    "in kernel {}, {place}, a shuffle of lane {lane} reads lane {source}, which takes no part \
                      in it: its value is undefined",
                     launch.kernel
                 ));
@@ -398,12 +401,13 @@ fn limit(work: &Work<'_>) -> u64 {
 /// Classifies an error of a launch. None of them harms the device. A session still replaces the worker after a crash,
 /// because it treats every device alike.
 fn sort(kernel: &str, error: LaunchError) -> Fault {
+    let is_own = |line: &SourceLine| SOURCE_NAME.to_str() == Ok(&line.file);
     match error {
         LaunchError::Refused(reason) => Fault::Refused(format!("cannot launch `{kernel}`: {reason}")),
         LaunchError::NotModelled(_) => Fault::NotModelled(error.to_string()),
         LaunchError::Fault(fault) => match fault.kind {
             FaultKind::Runaway { .. } | FaultKind::Deadlock { .. } => Fault::TimedOut(fault.to_string()),
-            _ => Fault::Crashed(fault.to_string()),
+            _ => Fault::Crashed { message: fault.to_string(), line: fault.source.filter(is_own).map(|line| line.line) },
         },
     }
 }

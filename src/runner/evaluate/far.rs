@@ -200,7 +200,9 @@ impl FarCheck<'_> {
 
     fn ended(&self, fault: Fault) -> Ended {
         let fault = match fault {
-            Fault::Crashed(message) => Fault::Crashed(format!("{message}: does an offset in bytes overflow 32 bits?")),
+            Fault::Crashed { message, line } => {
+                Fault::Crashed { message: format!("{message}: does an offset in bytes overflow 32 bits?"), line }
+            }
             other => other,
         };
         ended(&self.far.planned.case.name, fault)

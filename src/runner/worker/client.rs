@@ -361,7 +361,7 @@ impl Worker {
         let limit = Limit::new(STEP_KEY, self.timeouts.step);
         let mut running = activity::begin(in_words(&step, &case), limit);
         let mut since = Instant::now();
-        let crashed = |case, message| FailedRequest::Variant(Outcome::Crashed { case, message });
+        let crashed = |case, message| FailedRequest::Variant(Outcome::Crashed { case, message, line: None });
         let Some(mut process) = self.process.take() else {
             return Err(crashed(case, "there was no worker".to_owned()));
         };
@@ -392,7 +392,7 @@ impl Worker {
                         }
                         WorkerReply::Broken(reason) => {
                             let message = format!("the device failed: {reason}");
-                            break FailedRequest::Device(Outcome::Crashed { case, message });
+                            break FailedRequest::Device(Outcome::Crashed { case, message, line: None });
                         }
                         WorkerReply::OracleFailed(problem) => {
                             self.process = Some(process);

@@ -147,7 +147,7 @@ fn carry_out(device: &mut dyn Device, call: &Call, inputs: &[Vec<u8>]) -> Result
         Fault::Refused(problem)
         | Fault::NotModelled(problem)
         | Fault::OutOfMemory(problem)
-        | Fault::Crashed(problem)
+        | Fault::Crashed { message: problem, .. }
         | Fault::TimedOut(problem) => {
             // The device takes it for a variant, and knows its kernel by the name for the linker.
             problem.replace(VARIANT, "the oracle's").replace(&call.entry, &call.name)
