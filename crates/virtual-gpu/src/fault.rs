@@ -1,6 +1,6 @@
 //! Faults of kernels, and where they happened.
 
-use crate::ptx::SourceLine;
+use crate::lines::SourceLine;
 
 /// A fault of a kernel, with the instruction, block and thread where it happened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -11,6 +11,7 @@ pub mod ptx;
 pub mod timing;
 
 mod exec;
+mod lines;
 mod memory;
 mod tensor_map;
 

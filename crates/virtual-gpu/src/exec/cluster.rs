@@ -14,11 +14,11 @@ use super::warpgroup::Warpgroup;
 use super::{complete, constants, messages};
 use crate::demangle::demangled;
 use crate::fault::{Fault, FaultKind, OtherAccess};
+use crate::lines::source_line;
 use crate::memory::SharedMemory;
 use crate::memory::order::{Clock, GROUP, Readers};
 use crate::memory::races::Races;
 use crate::program::{Op, Semantics};
-use crate::ptx::lines::source_line;
 
 /// The state that a CPU thread needs to execute clusters, one after the other.
 #[derive(Debug)]

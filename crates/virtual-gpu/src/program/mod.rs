@@ -21,8 +21,7 @@ pub use matrix::*;
 pub use ops::*;
 pub use types::*;
 
-use crate::ptx::SourceLine;
-use crate::ptx::lines::source_line;
+use crate::lines::{SourceLine, source_line};
 
 /// An operand. Indices below [`CONSTANT`] are slots of the register file that the type implies. Others are constants of
 /// the same width.

@@ -3,15 +3,13 @@
 mod body;
 mod expression;
 mod lexer;
-pub(crate) mod lines;
 mod lower;
 mod operand;
 mod parser;
 mod syntax;
 mod variables;
 
-pub use lines::SourceLine;
-
+pub use crate::lines::SourceLine;
 use crate::program::Module;
 
 /// Why a PTX text was not loaded: it is not valid PTX for this loader.

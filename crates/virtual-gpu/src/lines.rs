@@ -51,7 +51,7 @@ pub(crate) fn source_line(text: &str, line: u32) -> Option<SourceLine> {
 
 /// Reads `.loc 1 20 5, function_name $L__info_string0, inlined_at 1 30 9`: the location, and that of the call.
 fn location(directive: &str) -> Option<(Location<'_>, Option<Location<'_>>)> {
-    let rest = directive.strip_prefix(".loc")?;
+    let rest = directive.strip_prefix(".loc").filter(|rest| rest.starts_with(char::is_whitespace))?;
     let (location, call) = match rest.split_once(',') {
         Some((location, call)) => (location, call.split_once("inlined_at").map(|(_, call)| call)),
         None => (rest, None),
@@ -84,6 +84,7 @@ mod tests {
 	.param .u64 k_param_0
 )
 {
+	.local .align 4 .b8 	__local_depot0[28];
 	.loc	1 12 0
 	mov.u32 %r1, %tid.x;
 	.loc	1 14 9
