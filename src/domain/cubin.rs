@@ -20,7 +20,10 @@ fn sections(cubin: &[u8]) -> Option<Vec<&[u8]>> {
     }
     // ELF-64: where the section headers are, their size, their number, and which of them has the names.
     let (headers, size, count, names) = (number(40, 8)?, number(58, 2)?, number(60, 2)?, number(62, 2)?);
-    let header = |index: usize| headers.checked_add(index.checked_mul(size)?);
+    let header = |index: usize| {
+        let at = headers.checked_add(index.checked_mul(size)?)?;
+        cubin.get(at..at.checked_add(size)?).map(|_| at)
+    };
     let contents = |index: usize| {
         let at = header(index)?;
         let (is_empty, from) = (number(at + 4, 4)? == NO_BITS, number(at + 24, 8)?);

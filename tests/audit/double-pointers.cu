@@ -1,7 +1,7 @@
 /*
 about = "FP32 inputs, everything in double precision, the dot product through a table of device function pointers."
 kind = "honest"
-not_modelled = "the virtual GPU does not support calls of functions"
+not_modelled = "calls through pointers are not modelled"
 workload = "attention-fp32-large-d"
 case = { B = 1, H = 3, Sq = 44, Sk = 59, D = 60, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]

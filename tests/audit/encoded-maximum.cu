@@ -1,7 +1,6 @@
 /*
 about = "Three kernels: maxima by atomicMax on floats encoded as integers, the output with them, and one that zeroes the maxima again."
 kind = "honest"
-not_modelled = "the virtual GPU does not support calls of functions"
 workload = "attention-fp16-d64-full"
 case = { B = 2, H = 3, Sq = 45, Sk = 150, D = 44, CAUSAL = 0 }
 constants = ["D", "CAUSAL"]

@@ -1,7 +1,6 @@
 /*
 about = "Persistent blocks walk the tiles along a Hilbert curve, skip what lies outside, and print a line once in a while."
 kind = "honest"
-not_modelled = "the virtual GPU does not support calls of functions"
 workload = "gemm-fp16"
 constants = []
 case = { M = 210, N = 130, K = 300 }

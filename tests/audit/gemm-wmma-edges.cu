@@ -1,7 +1,6 @@
 /*
 about = "wmma with tiles in shared memory; every shape, odd ones too, because what lies outside is zero."
 kind = "honest"
-not_modelled = "the virtual GPU does not support wmma"
 workload = "gemm-fp16"
 constants = []
 case = { M = 77, N = 101, K = 203 }

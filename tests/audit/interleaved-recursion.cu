@@ -1,7 +1,6 @@
 /*
 about = "Four warps take every fourth key, and a recursive function merges them; with an assertion, same-value races and a rare printf."
 kind = "honest"
-not_modelled = "the virtual GPU does not support calls of functions"
 workload = "attention-fp16-d64-full"
 case = { B = 2, H = 2, Sq = 65, Sk = 99, D = 40, CAUSAL = 0 }
 constants = ["D", "CAUSAL"]

@@ -1,7 +1,6 @@
 /*
 about = "Two kernels: the first leaves the maximum and the logarithm of the sum apart, the second adds up values with finished weights."
 kind = "honest"
-not_modelled = "the virtual GPU does not support calls of functions"
 workload = "attention-fp16-d64-full"
 case = { B = 2, H = 2, Sq = 90, Sk = 75, D = 24, CAUSAL = 0 }
 constants = ["D", "CAUSAL"]

@@ -2,7 +2,7 @@
 about = "Calls itself 100,000 times with a frame of 4 KiB."
 kind = "broken"
 caught_by = ["crashed"]
-not_modelled = "the virtual GPU knows no calls of functions"
+not_modelled = "a function that calls itself too often is not modelled"
 workload = "attention-fp16-d64"
 case = { B = 1, H = 2, Sq = 97, Sk = 97, D = 32, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]

@@ -1,7 +1,6 @@
 /*
 about = "FP32 keys split over four blocks, which add to the output with float atomics, one after the other: each waits for the one before."
 kind = "honest"
-not_modelled = "the virtual GPU does not support calls of functions"
 workload = "attention-fp32-large-d"
 case = { B = 1, H = 2, Sq = 48, Sk = 100, D = 68, CAUSAL = 0 }
 constants = ["D", "CAUSAL"]

@@ -1,7 +1,6 @@
 /*
 about = "wmma fragments for both products; the accumulators go through shared memory to be rescaled."
 kind = "honest"
-not_modelled = "the virtual GPU does not support wmma"
 workload = "attention-fp16-d64-full"
 case = { B = 1, H = 4, Sq = 45, Sk = 70, D = 48, CAUSAL = 0 }
 constants = ["D", "CAUSAL"]

@@ -98,16 +98,28 @@ fn a_failed_assertion_is_told_with_its_text_and_line() {
     assert!(fault.to_string().starts_with("assertion `value < 5` failed (calls.cu:"), "{fault}");
 }
 
+#[test]
+fn a_function_may_call_itself_but_not_too_deep() {
+    let small: [u32; 32] = std::array::from_fn(|lane| lane as u32 % 7);
+    fn sum_to(x: u32) -> u32 {
+        if x < 2 { x } else { sum_to(x - 1) * x + sum_to(x - 2) }
+    }
+    assert_eq!(run(CALLS, "itself", Some(small)).unwrap(), small.map(sum_to));
+    let error = run(CALLS, "itself", Some([20; 32])).unwrap_err();
+    assert!(matches!(error, LaunchError::NotModelled(_)), "{error}");
+    assert!(error.to_string().starts_with("not modelled: `a function that calls itself more than 8 times`"), "{error}");
+}
+
 /// The other kernels of the same text were launched above.
 #[test]
 fn a_kernel_that_is_not_modelled_is_refused_when_it_is_launched() {
-    insta::assert_snapshot!(refusal(CALLS, "itself"), @"not modelled: `call.uni _Z6sum_toi, a function that calls itself` in kernel itself (k.ptx:586)");
+    insta::assert_snapshot!(refusal(CALLS, "pointed"), @"not modelled: `call %rd7` in kernel pointed (k.ptx:696)");
     let module = ptx::load("k.ptx", CALLS).unwrap();
     let refused: Vec<&str> =
         module.kernels.iter().filter(|it| it.not_modelled.is_some()).map(|it| it.name.as_str()).collect();
-    assert_eq!(refused, ["itself"]);
+    assert_eq!(refused, ["pointed"]);
     // A caller needs its parameters to pack the arguments.
-    assert_eq!(module.kernel("itself").map(|kernel| (kernel.params.len(), kernel.param_bytes)), Some((1, 8)));
+    assert_eq!(module.kernel("pointed").map(|kernel| (kernel.params.len(), kernel.param_bytes)), Some((1, 8)));
 }
 
 /// A text is wrong as a whole only if its syntax is.

@@ -105,7 +105,8 @@ pub(crate) fn mma(warp: &mut Warp, env: &Env<'_>, mma: &Mma, mask: u32) -> Step<
         (Ty::Tf32, Ty::F32, 4) => num::mma_m16n8k4_tf32(&[a[0], a[1]], &[b[0]], &c),
         (Ty::S4 | Ty::U4 | Ty::S8 | Ty::U8, Ty::S32, _) if mma.m == 8 || mma.a_ty.bits() == 4 => {
             let (a_count, steps) = (usize::from(mma.m) / 8, usize::from(mma.k) * mma.a_ty.bits() as usize / 128);
-            num::mma_integers(&a[..a_count * steps], &b[..steps], &c, [mma.a_ty, mma.b_ty].map(num::Elements::of))
+            let elements = [mma.a_ty, mma.b_ty].map(|ty| num::Elements { bits: ty.bits(), signed: ty.is_signed() });
+            num::mma_integers(&a[..a_count * steps], &b[..steps], &c, elements)
         }
         (Ty::S8 | Ty::U8, Ty::S32, 16) => {
             num::mma_m16n8k16_i8(&[a[0], a[1]], &[b[0]], &c, is_signed(mma.a_ty), is_signed(mma.b_ty))

@@ -199,7 +199,7 @@ fn execute_rare(warp: &mut Warp, env: &mut Env<'_>, instruction: &Instruction, i
             }
         }
         Op::ClusterArrive | Op::ClusterWait if mask != warp.live => {
-            return Err(unsupported(mask, "barrier.cluster by a part of a warp"));
+            return Err(unmodelled(mask, "barrier.cluster by a part of a warp"));
         }
         Op::ClusterArrive => {
             warp.cluster_arrivals += 1;
@@ -224,6 +224,9 @@ fn execute_rare(warp: &mut Warp, env: &mut Env<'_>, instruction: &Instruction, i
         }
         Op::Exit => return Ok(exit(warp, mask)),
         Op::Trap => return Err(LaneFault::of(mask, FaultKind::Trap)),
+        Op::TooDeep { deepest } => {
+            return Err(unmodelled(mask, &format!("a function that calls itself more than {deepest} times")));
+        }
         Op::Assert { .. } | Op::Print { .. } | Op::Malloc { .. } | Op::Free { .. } => {
             super::call::execute(warp, env, op, mask)?
         }
@@ -256,7 +259,7 @@ fn execute_rare(warp: &mut Warp, env: &mut Env<'_>, instruction: &Instruction, i
     Ok(Next::Fall)
 }
 
-fn unsupported(mask: u32, name: &str) -> Box<LaneFault> {
+fn unmodelled(mask: u32, name: &str) -> Box<LaneFault> {
     LaneFault::of(mask, FaultKind::NotModelled(name.to_owned()))
 }
 
@@ -269,7 +272,7 @@ fn barrier(warp: &mut Warp, op: BarOp, aligned: bool, index: u32, mask: u32) -> 
     if mask != warp.live {
         let (active, live) = (mask.count_ones(), warp.live.count_ones());
         if !aligned {
-            return Err(unsupported(mask, "barrier in divergent code without .aligned"));
+            return Err(unmodelled(mask, "barrier in divergent code without .aligned"));
         }
         return Err(LaneFault::of(mask, FaultKind::DivergentBarrier { active, live }));
     }

@@ -236,6 +236,7 @@ pub(crate) fn class_of(op: &Op) -> Class {
         Op::Branch { .. } | Op::BranchIndexed { .. } | Op::Exit => Class::Branch,
         Op::Fence { .. }
         | Op::Trap
+        | Op::TooDeep { .. }
         | Op::Assert { .. }
         | Op::Print { .. }
         | Op::Malloc { .. }

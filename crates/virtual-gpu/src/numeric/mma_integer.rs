@@ -6,7 +6,6 @@
 use super::integer::byte;
 use super::mma::Lanes;
 use super::mma_block::{Operand, Sums, each, multiply, rows, split};
-use crate::program::Ty;
 
 /// Multiplies 16 x 16 by 16 x 8, signed or unsigned bytes, and adds to s32 (PTX ISA 9.7.14.5.8).
 #[inline(always)]
@@ -63,11 +62,6 @@ pub struct Elements {
 }
 
 impl Elements {
-    /// Returns the elements of a type.
-    pub(crate) fn of(ty: Ty) -> Self {
-        Self { bits: ty.bits(), signed: ty.is_signed() }
-    }
-
     fn get(self, word: u32, index: u32) -> i32 {
         let high = word << (32 - self.bits * (index + 1));
         if self.signed { high as i32 >> (32 - self.bits) } else { (high >> (32 - self.bits)) as i32 }
@@ -76,22 +70,23 @@ impl Elements {
 
 /// Multiplies integers of the same size: 8 rows for one register of A for each of B, or 16 for two. Adds to s32 (PTX ISA
 /// 9.7.14.5.3, 9.7.14.5.10 and 9.7.14.5.11).
-pub fn mma_integers(a: &[Lanes], b: &[Lanes], c: &[Lanes; 4], [left, right]: [Elements; 2]) -> [Lanes; 4] {
+pub fn mma_integers(a: &[Lanes], b: &[Lanes], c: &[Lanes; 4], elements: [Elements; 2]) -> [Lanes; 4] {
     let mut d = *c;
     let halves = a.len() / b.len();
-    for lane in 0..32 {
-        for register in 0..2 * halves {
-            let (half, odd) = (register / 2, register % 2);
-            let (row, column) = (lane / 4, lane % 4 * 2 + odd);
-            let sum = &mut d[register][lane];
+    for (register, lanes) in d.iter_mut().enumerate().take(2 * halves) {
+        for (lane, sum) in lanes.iter_mut().enumerate() {
+            let (row, column) = (lane / 4, lane % 4 * 2 + register % 2);
             for (step, b) in b.iter().enumerate() {
-                for t in 0..4 {
-                    let (x, y) = (a[step * halves + half][4 * row + t], b[4 * column + t]);
-                    let products = (0..32 / left.bits).map(|index| left.get(x, index) * right.get(y, index));
-                    *sum = sum.wrapping_add(products.sum::<i32>() as u32);
-                }
+                let a = &a[step * halves + register / 2];
+                let products = (0..4).map(|t| product(a[4 * row + t], b[4 * column + t], elements));
+                *sum = sum.wrapping_add(products.sum::<i32>() as u32);
             }
         }
     }
     d
+}
+
+/// Returns the sum of the products of two words' elements.
+fn product(x: u32, y: u32, [left, right]: [Elements; 2]) -> i32 {
+    (0..32 / left.bits).map(|index| left.get(x, index) * right.get(y, index)).sum()
 }

@@ -178,6 +178,7 @@ fn warp(op: &Op) -> String {
         Op::BranchIndexed { targets, .. } => format!("brx {targets:?}"),
         Op::Exit => "exit".to_owned(),
         Op::Trap => "trap".to_owned(),
+        Op::TooDeep { .. } => "too_deep".to_owned(),
         Op::Assert { .. } => "assert".to_owned(),
         Op::Print { .. } => "print".to_owned(),
         Op::Malloc { .. } => "malloc".to_owned(),

@@ -301,6 +301,10 @@ pub enum Op {
     Free {
         address: Slot,
     },
+    /// A call of a function that is already called so often, which is not modelled.
+    TooDeep {
+        deepest: u32,
+    },
     /// A no-op here: `nanosleep`, `prefetch`, `brkpt`, `pmevent`, `griddepcontrol.launch_dependents`, `discard`,
     /// `setmaxnreg`.
     Nop,

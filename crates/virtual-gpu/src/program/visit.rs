@@ -226,6 +226,7 @@ impl Op {
             | Self::Branch { .. }
             | Self::Exit
             | Self::Trap
+            | Self::TooDeep { .. }
             | Self::Nop
             | Self::CpAsyncCommit
             | Self::CpAsyncWait { .. }

@@ -66,7 +66,13 @@ extern "C" __global__ void far(const float* in, int* out) {
 
 __device__ __noinline__ int sum_to(int x) { return x < 2 ? x : sum_to(x - 1) * x + sum_to(x - 2); }
 
-extern "C" __global__ void itself(int* out) { out[threadIdx.x] = sum_to(threadIdx.x); }
+extern "C" __global__ void itself(const int* in, int* out) { out[threadIdx.x] = sum_to(in[threadIdx.x]); }
+
+// Calls a function through a table of pointers.
+__device__ int thrice(int x) { return 3 * x; }
+__device__ int (*table[2])(int) = {twice, thrice};
+
+extern "C" __global__ void pointed(int* out) { out[threadIdx.x] = table[threadIdx.x % 2](threadIdx.x); }
 
 // All blocks wait for each other at the address of a cooperative launch, as in CUDA's cooperative groups.
 extern "C" __global__ void rounds(int* out) {

@@ -1,6 +1,6 @@
 //! Builds the instructions of a kernel over virtual registers.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::globals::Variables;
 use super::registers::Draft;
@@ -64,6 +64,8 @@ pub(super) struct Lowerer<'a> {
     pub(super) passed: HashMap<(u32, i64), Register>,
     /// The number of parameters and results of calls.
     pub(super) call_params: u32,
+    /// The results of calls that do not return.
+    pub(super) unreturned: HashSet<u32>,
     /// The functions that can be called.
     pub(super) functions: &'a HashMap<&'a str, &'a Function<'a>>,
     /// The functions that are being called, outermost first, each with the label at which it returns.
@@ -92,6 +94,7 @@ impl<'a> Lowerer<'a> {
             param_bytes: 0,
             passed: HashMap::new(),
             call_params: 0,
+            unreturned: HashSet::new(),
             functions: &variables.functions,
             calls: Vec::new(),
         }

@@ -79,6 +79,9 @@ impl Lowerer<'_> {
     ) -> Result<(), Problem> {
         for (index, d) in destinations.iter().enumerate().filter(|(_, d)| **d != Operand::Name("_", 0)) {
             let place = (number, offset + index as i64 * i64::from(ty.bytes()));
+            if self.unreturned.contains(&number) {
+                self.passed(place, ty);
+            }
             let passed = self.passed.get(&place).copied();
             let passed = passed.filter(|it| File::of(it.ty) == File::of(ty) && it.ty.bits() >= ty.bits());
             let passed = passed.ok_or_else(|| opcode.unsupported())?;

@@ -1,16 +1,19 @@
 //! Calls of functions that the compiler has not inlined: they are inlined here.
 //!
 //! Each call gets its own copy of the function's instructions and registers. So lanes that call on different paths reconverge as
-//! after any branch, and what the function may write is known. A function that calls itself, and a call through a pointer, are not
-//! modelled.
+//! after any branch, and what the function may write is known. A function that calls itself is inlined so deep; a thread that calls
+//! deeper, and a call through a pointer, are not modelled.
 
 use super::builder::Lowerer;
 use crate::program::Op;
 use crate::ptx::Problem;
-use crate::ptx::syntax::{Function, Operand, Variable, Written};
+use crate::ptx::syntax::{Function, Operand, Statement, Variable, Written};
 
 /// The most instructions of a kernel with those of the functions that it calls.
 const MAX_INSTRUCTIONS: usize = 1 << 18;
+
+/// How deep a function may call itself in one place, and in several. The number of copies doubles with each call in the latter.
+const DEEPEST: [usize; 2] = [64, 8];
 
 /// An error with its line.
 type Placed = (u32, Problem);
@@ -31,9 +34,6 @@ impl<'a> Lowerer<'a> {
         let here = |problem| (written.line, problem);
         let refused =
             |reason: &str| here(Problem::Unsupported(format!("{} {}{reason}", written.opcode, function.name)));
-        if self.calls.iter().any(|(name, _)| *name == function.name) {
-            return Err(refused(", a function that calls itself"));
-        }
         if self.draft.instructions.len() > MAX_INSTRUCTIONS {
             return Err(refused(", with too many instructions in all functions"));
         }
@@ -45,6 +45,12 @@ impl<'a> Lowerer<'a> {
         let [Some(results), Some(arguments)] = passed else { return Err(refused("")) };
         let end = self.new_label();
         self.begin(written).map_err(here)?;
+        let deepest = DEEPEST[usize::from(calls_of(function, function.name) > 1)];
+        if self.calls.iter().filter(|(name, _)| *name == function.name).count() >= deepest {
+            self.unreturned.extend(results.into_iter().map(|(_, number)| number));
+            self.emit(Op::TooDeep { deepest: deepest as u32 });
+            return Ok(());
+        }
         if let Some((register, negated)) = self.guard {
             self.guard = Some((register, !negated));
             self.emit(Op::Branch { target: end, uniform: false });
@@ -84,4 +90,13 @@ impl<'a> Lowerer<'a> {
         self.positions.push(0);
         self.positions.len() as u32 - 1
     }
+}
+
+/// Returns in how many places a function calls the one with a name.
+fn calls_of(function: &Function<'_>, name: &str) -> usize {
+    let calls = |statement: &&Statement<'_>| match statement {
+        Statement::Instruction(written) => written.operands.first() == Some(&Operand::Name(name, 0)),
+        _ => false,
+    };
+    function.body.iter().filter(calls).count()
 }
