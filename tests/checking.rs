@@ -245,6 +245,34 @@ fn a_wrong_output_is_shown_with_its_place() {
     ");
 }
 
+/// A virtual GPU knows the line of the rendered source, and so the one of the template.
+#[test]
+fn a_fault_is_shown_at_the_line_of_the_template() {
+    let sandbox = Sandbox::with_attention();
+    let template = "templates/kernels/attention-scalar/kernel.cu.tera";
+    sandbox.replace(template, "    if (!works) return;\n", "    if (!works) return;\n    o[1] = o[0];\n");
+    let text = std::fs::read_to_string(sandbox.path(template)).unwrap();
+    let line = text.lines().position(|line| line.contains("o[1] = o[0];")).unwrap() as u64 + 1;
+    let output = sandbox.optloop(&["check", "--device", "virtual", "--json", "small"]);
+    let checked: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let finding = &checked["findings"][0];
+    assert_eq!((&finding["file"], &finding["line"]), (&template.into(), &line.into()), "{checked}");
+    let message = finding["message"].as_str().unwrap();
+    assert!(message.starts_with("crashed: read of 2 uninitialised bytes at global address"), "{message}");
+    assert!(message.contains(" in kernel attention, variant.cu:"), "{message}");
+}
+
+/// What a virtual GPU does not model says nothing about the kernel.
+#[test]
+fn what_is_not_modelled_is_a_note() {
+    let sandbox = Sandbox::with_attention();
+    let reads =
+        "    if (!works) return;\n    { unsigned count; asm volatile(\"mov.u32 %0, %%pm0;\" : \"=r\"(count)); }\n";
+    sandbox.replace("templates/kernels/attention-scalar/kernel.cu.tera", "    if (!works) return;\n", reads);
+    let shown = checked_on_virtual(&sandbox);
+    assert!(shown.starts_with("0 note   attention-scalar on small: not modelled: `mov.u32 %pm0`"), "{shown}");
+}
+
 fn checked_on_virtual(sandbox: &Sandbox) -> String {
     let output = sandbox.optloop(&["check", "--device", "virtual", "small"]);
     format!("{} {}", output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())

@@ -57,8 +57,10 @@ fn planted(pair: &str) -> Fault {
     }
 }
 
-/// Every pair, with whether a kind of fault is that of its mistake.
-const PAIRS: [(&str, fn(&FaultKind) -> bool); 12] = [
+/// A pair, and whether a kind of fault is that of its mistake.
+type Pair = (&'static str, fn(&FaultKind) -> bool);
+
+const PAIRS: [Pair; 12] = [
     ("global_race", |kind| matches!(kind, FaultKind::GlobalRace { same_block: false, .. })),
     ("warp_race", |kind| matches!(kind, FaultKind::LaneRace { space: "shared", .. })),
     ("missing_fence", |kind| matches!(kind, FaultKind::GlobalRace { same_block: false, .. })),

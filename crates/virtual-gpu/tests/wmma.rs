@@ -89,8 +89,10 @@ fn byte(value: i32) -> Vec<u8> {
 
 #[test]
 fn products_of_tiles_are_those_of_the_matrices() {
+    // The kernel, its sizes, whether A, B and C are by rows, and how elements and sums are written.
     type Written = fn(i32) -> Vec<u8>;
-    let kernels: [(&str, [usize; 3], [bool; 3], Written, Written); 8] = [
+    type Product = (&'static str, [usize; 3], [bool; 3], Written, Written);
+    let kernels: [Product; 8] = [
         ("half_square", [16, 16, 16], [true, true, true], f16_bytes, f32_bytes),
         ("half_tall", [32, 8, 16], [false, false, false], f16_bytes, f16_bytes),
         ("half_flat", [8, 32, 16], [true, true, true], f16_bytes, f16_bytes),

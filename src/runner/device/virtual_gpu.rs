@@ -5,6 +5,7 @@
 //! blocks only, and turns the counts into a time.
 
 use std::collections::HashMap;
+use std::io::Write;
 use std::ops::Range;
 
 use virtual_gpu::counters::{AbsentLane, Counters, Traffic};
@@ -293,6 +294,10 @@ impl Device for VirtualDevice {
                 ..Options::default()
             };
             let counters = self.execute(launch, work, &looking)?;
+            // As the CUDA driver does. In a worker, nobody can mistake it for a reply.
+            for printed in counters.printed.values() {
+                let _ = std::io::stderr().write_all(printed.as_bytes());
+            }
             if let Some(AbsentLane { line, lane, source }) = counters.absent_lane {
                 let own = self.loaded(work.module)?.0.module().source_line(line);
                 let place = own.map_or_else(|| format!("the variant's PTX:{line}"), |own| own.to_string());
@@ -404,7 +409,7 @@ fn sort(kernel: &str, error: LaunchError) -> Fault {
     let is_own = |line: &SourceLine| SOURCE_NAME.to_str() == Ok(&line.file);
     match error {
         LaunchError::Refused(reason) => Fault::Refused(format!("cannot launch `{kernel}`: {reason}")),
-        LaunchError::NotModelled(_) => Fault::NotModelled(error.to_string()),
+        LaunchError::NotModelled(what) => Fault::NotModelled(what),
         LaunchError::Fault(fault) => match fault.kind {
             FaultKind::Runaway { .. } | FaultKind::Deadlock { .. } => Fault::TimedOut(fault.to_string()),
             _ => Fault::Crashed { message: fault.to_string(), line: fault.source.filter(is_own).map(|line| line.line) },
