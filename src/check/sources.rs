@@ -109,8 +109,8 @@ pub fn compiler_errors(
     check.errors(&Source { variant, body: &body, specialization, cases: &[] }, error)
 }
 
-/// Returns the file and the line of the template, or of a fragment, from which a line of a rendered source comes. None if that
-/// cannot be told.
+/// Returns the file and the line of the template, or of a fragment, from which a line of a rendered source comes. None
+/// if that cannot be told.
 pub(super) fn place_of(
     (pair, tools): (&Pair, &Tools),
     specialization: &Dims,

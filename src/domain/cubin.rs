@@ -4,8 +4,8 @@
 const ABOUT_CODE: [&str; 8] =
     [".debug", ".rela.debug", ".nv_debug", ".rela.nv_debug", ".note", ".strtab", ".symtab", ".shstrtab"];
 
-/// Returns the contents of the sections of a CUBIN that determine what it does, in order. Names, lines of the source and other
-/// debug information are left out. An image that is no ELF counts as one section.
+/// Returns the contents of the sections of a CUBIN that determine what it does, in order. Names, lines of the source
+/// and other debug information are left out. An image that is no ELF counts as one section.
 pub fn code(cubin: &[u8]) -> Vec<&[u8]> {
     sections(cubin).unwrap_or_else(|| vec![cubin])
 }

@@ -104,8 +104,8 @@ impl Compiler {
         Ok(Self { kind: Kind::Nvrtc(Arc::new(inner)), lines: false })
     }
 
-    /// Compiles for this device. On a virtual GPU, all PTX names the lines of its source, so that a fault can tell them. No
-    /// instruction changes, but the CUBIN has debug information.
+    /// Compiles for this device. On a virtual GPU, all PTX names the lines of its source, so that a fault can tell
+    /// them. No instruction changes, but the CUBIN has debug information.
     pub fn for_device(self, device: &DeviceInfo) -> Self {
         Self { lines: device.timing == TimingMode::Modelled, ..self }
     }

@@ -201,7 +201,8 @@ pub struct Counters {
     /// A shuffle that reads a lane which takes no part in it; None if there was none. It is noted even if nothing else is
     /// counted.
     pub absent_lane: Option<AbsentLane>,
-    /// What `printf` has printed, at most 1 MiB: per block, by its index in the grid. It is noted even if nothing else is counted.
+    /// What `printf` has printed, at most 1 MiB: per block, by its index in the grid. It is noted even if nothing else
+    /// is counted.
     pub printed: BTreeMap<u32, String>,
 }
 

@@ -1,7 +1,7 @@
 //! The names of kernels as they are written in C++.
 
-/// Returns the name that a mangled name stands for (Itanium C++ ABI): namespaces, classes and the function, without template
-/// arguments and parameters. Other names are returned as they are.
+/// Returns the name that a mangled name stands for (Itanium C++ ABI): namespaces, classes and the function, without
+/// template arguments and parameters. Other names are returned as they are.
 pub(crate) fn demangled(name: &str) -> String {
     name.strip_prefix("_Z").and_then(written).unwrap_or_else(|| name.to_owned())
 }

@@ -1,8 +1,8 @@
 //! Finds the line of the CUDA source from which an instruction comes.
 //!
-//! If the compiler is asked for lines (`-lineinfo`), its PTX has `.loc` directives. Each holds for the instructions after it, and
-//! names a file and a line. In an inlined function, it also names the call, which has a directive of its own before it. Only a
-//! fault needs a line, so the text is read then.
+//! If the compiler is asked for lines (`-lineinfo`), its PTX has `.loc` directives. Each holds for the instructions
+//! after it, and names a file and a line. In an inlined function, it also names the call, which has a directive of its
+//! own before it. Only a fault needs a line, so the text is read then.
 
 use std::collections::HashMap;
 
@@ -19,10 +19,11 @@ pub struct SourceLine {
 /// The number of a file, a line and a column.
 type Location<'a> = [&'a str; 3];
 
-/// Returns the line of the source from which the instruction on a line of a PTX text comes. None if the text does not tell.
+/// Returns the line of the source from which the instruction on a line of a PTX text comes. None if the text does not
+/// tell.
 ///
-/// In an inlined function it is the innermost line in the file of the kernel, or of the function that is being executed. So a
-/// fault in a header names the call in the user's own source.
+/// In an inlined function it is the innermost line in the file of the kernel, or of the function that is being
+/// executed. So a fault in a header names the call in the user's own source.
 pub(crate) fn source_line(text: &str, line: u32) -> Option<SourceLine> {
     let (mut calls, mut own, mut now) = (HashMap::<Location<'_>, Location<'_>>::new(), None, None);
     for written in text.lines().take(line as usize) {

@@ -1,5 +1,5 @@
-//! Thirteen kernels and their twins with a planted mistake, on PTX that NVRTC compiled with lines: every mistake is found at its
-//! line of the CUDA source, and no honest kernel is refused.
+//! Thirteen kernels and their twins with a planted mistake, on PTX that NVRTC compiled with lines: every mistake is
+//! found at its line of the CUDA source, and no honest kernel is refused.
 
 use virtual_gpu::fault::{Fault, FaultKind, LaunchError};
 use virtual_gpu::gpu::Gpu;
@@ -11,8 +11,8 @@ const PTX: &str = include_str!("ptx/pairs.ptx");
 /// Numbers in the input and in the output, no multiple of a block's threads.
 const COUNT: u64 = 250;
 
-/// Launches a kernel: 4 blocks of 64 threads, or what a pair needs. The result is the line of a shuffle that reads an absent
-/// lane, if there is one.
+/// Launches a kernel: 4 blocks of 64 threads, or what a pair needs. The result is the line of a shuffle that reads an
+/// absent lane, if there is one.
 fn launch(pair: &str, twin: &str, order: Option<u64>) -> Result<Option<u32>, LaunchError> {
     let mut gpu = VirtualGpu::new(Gpu::h200());
     let module = gpu.load(ptx::load("pairs.ptx", PTX).unwrap()).unwrap();

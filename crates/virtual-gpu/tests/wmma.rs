@@ -1,5 +1,5 @@
-//! Products of tiles (`wmma`) and of 4-bit integers, on PTX that NVRTC compiled. All numbers are small integers, so every type
-//! holds them, and every sum is exact.
+//! Products of tiles (`wmma`) and of 4-bit integers, on PTX that NVRTC compiled. All numbers are small integers, so
+//! every type holds them, and every sum is exact.
 
 use half::{bf16, f16};
 use virtual_gpu::gpu::Gpu;

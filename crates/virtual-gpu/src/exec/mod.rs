@@ -97,7 +97,8 @@ pub struct Options {
     pub order: Option<u64>,
     /// Whether the launch may begin before the previous one has ended (programmatic dependent launch).
     pub overlaps: bool,
-    /// Whether all blocks may wait for each other (`cudaLaunchCooperativeKernel`). They must be resident at the same time.
+    /// Whether all blocks may wait for each other (`cudaLaunchCooperativeKernel`). They must be resident at the same
+    /// time.
     pub cooperative: bool,
     /// CPU threads; None for all cores. Results do not depend on it.
     pub threads: Option<usize>,

@@ -41,8 +41,8 @@ struct Specification {
     conversion: char,
 }
 
-/// Returns what a lane prints, and how many arguments its format names. `arguments` is the generic address of the arguments,
-/// `text_at` reads texts.
+/// Returns what a lane prints, and how many arguments its format names. `arguments` is the generic address of the
+/// arguments, `text_at` reads texts.
 pub(super) fn printed(
     (warp, lane): (&Warp, usize),
     format: &str,

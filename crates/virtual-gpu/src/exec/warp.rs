@@ -141,7 +141,8 @@ impl Warp {
         self.pc == self.reconverge
     }
 
-    /// Resumes the lanes that were suspended last. Returns false when none can run: all have ended, or the rest gathers.
+    /// Resumes the lanes that were suspended last. Returns false when none can run: all have ended, or the rest
+    /// gathers.
     pub fn resume(&mut self) -> bool {
         while let Some(top) = self.next_suspended() {
             let mask = top.mask & self.live;
@@ -172,8 +173,8 @@ impl Warp {
         Some(self.suspended.remove(index))
     }
 
-    /// Lets the active lanes wait for the other `members`, which are on other paths (`bar.warp.sync`). Returns whether all have
-    /// come. If not, other lanes are active, if there are any that can run.
+    /// Lets the active lanes wait for the other `members`, which are on other paths (`bar.warp.sync`). Returns whether
+    /// all have come. If not, other lanes are active, if there are any that can run.
     pub fn gather(&mut self, members: u32) -> bool {
         let lanes = Suspended { pc: self.pc + 1, mask: self.active, reconverge: self.reconverge };
         self.gathering.push(Gathering { lanes, members });

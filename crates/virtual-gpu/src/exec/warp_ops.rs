@@ -162,8 +162,8 @@ pub(crate) fn elect(warp: &mut Warp, env: &mut Env<'_>, (d, p, members): (Slot, 
     Ok(())
 }
 
-/// `bar.warp.sync`. Lanes run in lock step here, so most have nothing to wait for. Those on different paths wait for each other.
-/// Returns false if no lane of the warp can run.
+/// `bar.warp.sync`. Lanes run in lock step here, so most have nothing to wait for. Those on different paths wait for
+/// each other. Returns false if no lane of the warp can run.
 pub(crate) fn warp_sync(warp: &mut Warp, env: &mut Env<'_>, members: Slot, mask: u32) -> Step<bool> {
     let wanted = env.get32(warp, members).0;
     let first = wanted[mask.trailing_zeros() as usize];

@@ -1,7 +1,7 @@
 //! The heap of the device, from which kernels allocate memory (`malloc`).
 //!
-//! Addresses are not reused, and memory that is freed counts as uninitialised. So a read after `free` is found, and no two
-//! allocations race.
+//! Addresses are not reused, and memory that is freed counts as uninitialised. So a read after `free` is found, and no
+//! two allocations race.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

@@ -63,8 +63,8 @@ impl Proxies {
         self.words(address, bytes).fill(Write::default());
     }
 
-    /// Returns the warp that wrote some of these bytes before the copy was issued, and its instruction, if neither warp has
-    /// fenced since.
+    /// Returns the warp that wrote some of these bytes before the copy was issued, and its instruction, if neither warp
+    /// has fenced since.
     pub fn untold(&self, reader: u32, asked: Moment, address: u32, bytes: u32) -> Option<(u32, u32)> {
         let told = self.fenced[reader as usize];
         let (first, last) = (address as usize / 4, (address + bytes - 1) as usize / 4);

@@ -159,7 +159,8 @@ pub struct NotModelled {
 }
 
 impl Kernel {
-    /// Returns whether blocks of the kernel may wait for each other at the address that a cooperative launch gives them.
+    /// Returns whether blocks of the kernel may wait for each other at the address that a cooperative launch gives
+    /// them.
     pub fn uses_grid_workspace(&self) -> bool {
         let is_workspace =
             |constant: &Constant| matches!(constant, Constant::Special(BlockSpecial::GridWorkspace { .. }));
@@ -253,14 +254,14 @@ pub enum BlockSpecial {
     DynamicSharedBytes,
     /// `%total_smem_size`
     TotalSharedBytes,
-    /// The low half of the address at which the blocks of a cooperative launch wait for each other (`%envreg2`), or the high
-    /// half (`%envreg1`); 0 in other launches
+    /// The low half of the address at which the blocks of a cooperative launch wait for each other (`%envreg2`), or the
+    /// high half (`%envreg1`); 0 in other launches
     GridWorkspace {
         /// Whether it is the high half.
         high: bool,
     },
-    /// A register that is always 0 here: the other ones of `%envreg{0..31}`, and the bounds of the shared memory that the
-    /// system reserves, of which there is none.
+    /// A register that is always 0 here: the other ones of `%envreg{0..31}`, and the bounds of the shared memory that
+    /// the system reserves, of which there is none.
     Zero,
 }
 

@@ -285,8 +285,8 @@ pub enum Op {
         line: Slot,
         function: Slot,
     },
-    /// A call of `vprintf`: `d` gets the number of arguments that the format names; it may be NONE. `arguments` is the generic
-    /// address of the arguments.
+    /// A call of `vprintf`: `d` gets the number of arguments that the format names; it may be NONE. `arguments` is the
+    /// generic address of the arguments.
     Print {
         d: Slot,
         format: Slot,

@@ -59,8 +59,8 @@ impl Problem {
 ///
 /// # Errors
 ///
-/// Fails at the first line that is wrong. An instruction that the loader does not know is no error: its kernel is refused
-/// when it is launched ([`crate::program::Kernel::not_modelled`]).
+/// Fails at the first line that is wrong. An instruction that the loader does not know is no error: its kernel is
+/// refused when it is launched ([`crate::program::Kernel::not_modelled`]).
 pub fn load(file: &str, text: &str) -> Result<Module, PtxError> {
     // NVRTC ends its text with a zero byte.
     let text = text.trim_end_matches('\0');

@@ -1,8 +1,8 @@
 //! Calls of functions that the compiler has not inlined: they are inlined here.
 //!
-//! Each call gets its own copy of the function's instructions and registers. So lanes that call on different paths reconverge as
-//! after any branch, and what the function may write is known. A function that calls itself is inlined so deep; a thread that calls
-//! deeper, and a call through a pointer, are not modelled.
+//! Each call gets its own copy of the function's instructions and registers. So lanes that call on different paths
+//! reconverge as after any branch, and what the function may write is known. A function that calls itself is inlined so
+//! deep; a thread that calls deeper, and a call through a pointer, are not modelled.
 
 use super::builder::Lowerer;
 use crate::program::Op;
@@ -12,7 +12,8 @@ use crate::ptx::syntax::{Function, Operand, Statement, Variable, Written};
 /// The most instructions of a kernel with those of the functions that it calls.
 const MAX_INSTRUCTIONS: usize = 1 << 18;
 
-/// How deep a function may call itself in one place, and in several. The number of copies doubles with each call in the latter.
+/// How deep a function may call itself in one place, and in several. The number of copies doubles with each call in the
+/// latter.
 const DEEPEST: [usize; 2] = [64, 8];
 
 /// An error with its line.

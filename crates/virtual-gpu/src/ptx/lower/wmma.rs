@@ -1,7 +1,7 @@
 //! `wmma`: products of whole tiles, whose fragments have no documented layout.
 //!
-//! Here they have that of `mma.sync`, so a product becomes some of those, and a load or a store of a fragment one of each of its
-//! registers. A shape of 8 rows is that of 8 columns, transposed.
+//! Here they have that of `mma.sync`, so a product becomes some of those, and a load or a store of a fragment one of
+//! each of its registers. A shape of 8 rows is that of 8 columns, transposed.
 
 use super::builder::Lowerer;
 use super::moves::space;
@@ -21,7 +21,8 @@ enum Role {
     Sums,
 }
 
-/// The place of a register of a fragment: what is added to the lane's group (`lane / 4`) and to its number in the group.
+/// The place of a register of a fragment: what is added to the lane's group (`lane / 4`) and to its number in the
+/// group.
 type Shift = (u32, u32);
 
 /// The rows, columns and depth of a product of tiles, and its element types.
@@ -134,7 +135,8 @@ impl Lowerer<'_> {
         let (m, n, k) = opcode.need(shape)?;
         let space = opcode.choose(space).unwrap_or(Space::Generic);
         let ty = opcode.element()?;
-        // The depth of a step depends on the type of A and B, which sums do not tell. Their layout does not depend on it.
+        // The depth of a step depends on the type of A and B, which sums do not tell. Their layout does not depend on
+        // it.
         let tiles = Tiles { m: m.into(), n: n.into(), k: k.into(), ty };
         if !is_known(tiles, role, ty) {
             return Err(opcode.unsupported());
