@@ -131,7 +131,9 @@ pub async fn look_first(
     match look.take(worker, within, None).await {
         Ok(()) => Ok(None),
         Err(LookError::Variant { outcome, .. }) => Ok(Some((failed(pair, tools, runnable, &outcome), Some(outcome)))),
-        Err(LookError::Machine(WorkerError::Oracle(problem))) => Ok(Some((wrong(pair, runnable, Stage::Oracle, problem), None))),
+        Err(LookError::Machine(WorkerError::Oracle(problem))) => {
+            Ok(Some((wrong(pair, runnable, Stage::Oracle, problem), None)))
+        }
         Err(LookError::Machine(error)) => Err(error),
     }
 }
