@@ -26,9 +26,10 @@ fn sections(cubin: &[u8]) -> Option<Vec<&[u8]>> {
     };
     let contents = |index: usize| {
         let at = header(index)?;
-        let (is_empty, from) = (number(at + 4, 4)? == NO_BITS, number(at + 24, 8)?);
-        let bytes = if is_empty { 0 } else { number(at + 32, 8)? };
-        cubin.get(from..from.checked_add(bytes)?)
+        let (from, bytes) = (number(at + 24, 8)?, number(at + 32, 8)?);
+        // Of static shared memory, there is only the size.
+        let is_empty = number(at + 4, 4)? == NO_BITS;
+        if is_empty { cubin.get(at + 32..at + 40) } else { cubin.get(from..from.checked_add(bytes)?) }
     };
     let all_names = contents(names)?;
     let mut found = Vec::new();
@@ -84,6 +85,18 @@ mod tests {
         assert_eq!(code(&plain), [b"code".as_slice(), b"12"]);
         assert_eq!(code(&plain), code(&lined));
         assert_ne!(code(&plain), code(&image(&[(".text.k", b"Code"), (".nv.constant0.k", b"12")])));
+    }
+
+    #[test]
+    fn more_shared_memory_is_another_code() {
+        let with = |bytes: &[u8]| {
+            let mut image = image(&[(".nv.shared.k", bytes), (".text.k", b"code")]);
+            let headers = usize::from_le_bytes(image[40..48].try_into().unwrap());
+            image[headers + 4] = NO_BITS as u8;
+            image
+        };
+        assert_eq!(code(&with(b"1234")), code(&with(b"5678")), "it has no contents");
+        assert_ne!(code(&with(b"1234")), code(&with(b"12345678")));
     }
 
     #[test]
