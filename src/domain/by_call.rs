@@ -83,7 +83,9 @@ impl ByCall {
         let record = OnRecord { calls, iterations };
         let calls: Vec<CallResult> = calls.iter().map(|(begun, ended)| record.result(begun, ended.as_ref())).collect();
         let usd: f64 = calls.iter().map(|call| call.usd).sum();
-        let refuted_usd = calls.iter().filter(|call| call.refuted_by.is_some()).map(|call| call.usd).sum();
+        let refuted = calls.iter().filter(|call| call.refuted_by.is_some());
+        // The sum of nothing is -0.
+        let refuted_usd = refuted.map(|call| call.usd).sum::<f64>() + 0.0;
         let lessons = lessons.map(|lessons| followed(lessons, iterations));
         Self { calls, usd, refuted_usd, refuted_share: (usd > 0.0).then(|| refuted_usd / usd), lessons }
     }
@@ -281,5 +283,7 @@ mod tests {
         assert_eq!(refuted(call(block(128), 2.0, 3.0, 1)), None, "it was not yet known");
         assert_eq!(refuted(call(block(128), 1.28, 1.5, 2)), None, "it may be noise");
         assert_eq!(refuted(call(block(256), 2.0, 3.0, 2)), None, "nothing has these values");
+        let none = ByCall::of(&[(call(block(256), 2.0, 3.0, 2), None)], &record.iterations, None);
+        assert!(none.refuted_usd.is_sign_positive(), "-0 would be shown");
     }
 }
