@@ -47,7 +47,7 @@ fn a_kernel_of_ones_own_that_fails_on_another_shape_is_told_the_shape_and_a_cons
     }
     let start = ["start", "--workload", "own", "--device", "virtual:h200", "--seed", "1", "--iterations", "1"];
     let (code, _, said) = call(&sandbox, &start);
-    assert!(code == 1 && said.starts_with("error: no variant of session 1 was correct"), "{said}");
+    assert!(code == 1 && said.starts_with("error: no variant of session 2 was correct"), "{said}");
     assert!(said.contains("which is not in the workload") && said.contains("'n % 4 == 0'"), "{said}");
     let report = sandbox.report();
     assert_eq!(report["advice"]["next"]["kind"], "mend", "{report}");
@@ -125,7 +125,7 @@ fn a_session_whose_variants_all_crash_fails_and_says_to_mend_the_kernel() {
     assert!(said.contains("crashed: race at shared address"), "{said}");
     let start = ["start", "--workload", "own", "--device", "virtual:h200", "--seed", "1", "--iterations", "1"];
     let (code, _, said) = call(&sandbox, &start);
-    assert!(code == 1 && said.contains("Iteration 1: crashed: race at shared"), "{code} {said}");
+    assert!(code == 1 && said.contains("Iteration 2: crashed: race at shared"), "{code} {said}");
     let (_, report, _) = call(&sandbox, &["report"]);
     assert!(report.contains("mend the kernel: every variant failed") && !report.contains("floors"), "{report}");
 }
