@@ -294,7 +294,7 @@ impl Device for VirtualDevice {
                 ..Options::default()
             };
             let counters = self.execute(launch, work, &looking)?;
-            // As the CUDA driver does. In a worker, nobody can mistake it for a reply.
+            // A worker sends its replies on standard output, so kernels print to standard error.
             for printed in counters.printed.values() {
                 let _ = std::io::stderr().write_all(printed.as_bytes());
             }
