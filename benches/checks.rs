@@ -10,7 +10,7 @@ use optloop::domain::op::{Dims, Dtype};
 use optloop::domain::workload::Tolerance;
 use optloop::ops;
 use optloop::runner::inputs;
-use optloop::runner::validate::Expectation;
+use optloop::runner::validate::{Expectation, Part};
 
 /// Checks that are timed.
 const TIMED: usize = 50;
@@ -59,7 +59,7 @@ fn held_out() {
             let values: Vec<Vec<f32>> = drawn.iter().map(|bytes| inputs::decode(bytes, Dtype::F16)).collect();
             decoding.push(start.elapsed());
             let start = Instant::now();
-            Expectation::of_few_rows(op, &dims, Dtype::F16, &values, 2e8, seed).expect("the oracle answers");
+            Expectation::of_part(Part::Few, (op, &dims, Dtype::F16), &values, 2e8, seed).expect("the oracle answers");
             answering.push(start.elapsed());
         }
         println!("m{m}n{n}k{k}: decode {}; oracle {}", summary(&mut decoding), summary(&mut answering));

@@ -40,6 +40,17 @@ pub struct Expectation {
     dtype: Dtype,
 }
 
+/// How many of the rows that the oracle can afford are compared with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// All of them, before a variant wins.
+    All,
+    /// About 1,000 rows of a large output, in a screening run: enough to tell whether a variant is worth a time.
+    Sample,
+    /// Some hundred at most: enough to tell this output from that of other inputs.
+    Few,
+}
+
 /// Which rows of an output are compared with the oracle.
 #[derive(Clone, Copy)]
 struct SampledRows {
@@ -74,34 +85,23 @@ impl Expectation {
         oracle_flop: f64,
         seed: u64,
     ) -> Result<Self, String> {
-        let rows = SampledRows { oracle_flop, least: MIN_ROWS, most_elements: usize::MAX, seed };
-        Self::of(op, dims, dtype, inputs, rows, &Probed::default())
+        Self::of_part(Part::All, (op, dims, dtype), inputs, oracle_flop, seed)
     }
 
-    /// Does the same with about 1,000 rows of a large output: enough to tell that a variant is worth a time. A variant that is
-    /// about to win is compared in full.
-    pub fn of_some_rows(
-        op: &dyn Op,
-        dims: &Dims,
-        dtype: Dtype,
+    /// Does the same for a part of these rows.
+    pub fn of_part(
+        part: Part,
+        (op, dims, dtype): (&dyn Op, &Dims, Dtype),
         inputs: &[Vec<f32>],
         oracle_flop: f64,
         seed: u64,
     ) -> Result<Self, String> {
-        let rows = SampledRows { oracle_flop, least: MIN_ROWS, most_elements: SOME_ELEMENTS, seed };
-        Self::of(op, dims, dtype, inputs, rows, &Probed::default())
-    }
-
-    /// Does the same with a few rows: enough to tell this output from that of other inputs.
-    pub fn of_few_rows(
-        op: &dyn Op,
-        dims: &Dims,
-        dtype: Dtype,
-        inputs: &[Vec<f32>],
-        oracle_flop: f64,
-        seed: u64,
-    ) -> Result<Self, String> {
-        let rows = SampledRows { oracle_flop, least: FEW_ROWS, most_elements: FEW_ELEMENTS, seed };
+        let (least, most_elements) = match part {
+            Part::All => (MIN_ROWS, usize::MAX),
+            Part::Sample => (MIN_ROWS, SOME_ELEMENTS),
+            Part::Few => (FEW_ROWS, FEW_ELEMENTS),
+        };
+        let rows = SampledRows { oracle_flop, least, most_elements, seed };
         Self::of(op, dims, dtype, inputs, rows, &Probed::default())
     }
 

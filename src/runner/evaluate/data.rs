@@ -6,7 +6,7 @@ use rand::{Rng, SeedableRng};
 use crate::domain::op::{Dims, Dtype, TensorSpec, Values};
 use crate::runner::device::Problem;
 use crate::runner::inputs;
-use crate::runner::validate::Expectation;
+use crate::runner::validate::{Expectation, Part};
 
 /// The bytes of every input, with the tensor's name.
 pub type Inputs = Vec<(String, Vec<u8>)>;
@@ -53,15 +53,13 @@ impl Data {
     /// Draws the inputs of a seed and computes the expected output. The latter is slow, at most `oracle_flop` in
     /// float64. The error is that of an oracle outside of optloop.
     pub fn new(problem: &Problem<'_>, oracle_flop: f64, seed: u64) -> Result<Self, String> {
-        let (Problem { op, dims, dtype, .. }, values) = (*problem, draw(problem, seed));
-        let expectation = Expectation::new(op, dims, dtype, &values, oracle_flop, seed)?;
-        Ok(Self { inputs: encode(problem, &values), expectation, seed, turned: None })
+        Self::compared_on(Part::All, problem, oracle_flop, seed)
     }
 
-    /// Does the same for a screening run, which compares fewer rows of a large output.
-    pub fn for_screening(problem: &Problem<'_>, oracle_flop: f64, seed: u64) -> Result<Self, String> {
+    /// Does the same for a part of the rows.
+    pub fn compared_on(part: Part, problem: &Problem<'_>, oracle_flop: f64, seed: u64) -> Result<Self, String> {
         let (Problem { op, dims, dtype, .. }, values) = (*problem, draw(problem, seed));
-        let expectation = Expectation::of_some_rows(op, dims, dtype, &values, oracle_flop, seed)?;
+        let expectation = Expectation::of_part(part, (op, dims, dtype), &values, oracle_flop, seed)?;
         Ok(Self { inputs: encode(problem, &values), expectation, seed, turned: None })
     }
 
@@ -87,7 +85,7 @@ impl Data {
         let tensors = input_tensors(problem).zip(&inputs);
         let values: Vec<Vec<f32>> = tensors.map(|(tensor, (_, bytes))| inputs::decode(bytes, tensor.dtype)).collect();
         let Problem { op, dims, dtype, .. } = *problem;
-        let expectation = Expectation::of_few_rows(op, dims, dtype, &values, oracle_flop, seed)?;
+        let expectation = Expectation::of_part(Part::Few, (op, dims, dtype), &values, oracle_flop, seed)?;
         Ok(Self { inputs, expectation, seed, turned })
     }
 }

@@ -13,8 +13,8 @@ use crate::runner::device::{Buffer, Device, Digest, Fault};
 /// The least bytes of inputs that stay. Fewer are uploaded as fast.
 const LEAST_BYTES: usize = 4 << 20;
 
-/// The share of the device's memory that they may take.
-const MEMORY_SHARE: u64 = 8;
+/// They may take the device's memory divided by this. A comparison, in another process, needs its own.
+const MEMORY_SHARE: u64 = 16;
 
 /// The inputs on a device; see the module.
 #[derive(Default)]
@@ -128,6 +128,7 @@ mod tests {
     use crate::runner::device::{FakeDevice, Problem};
     use crate::runner::evaluate::data::Data;
     use crate::runner::evaluate::sets::Rotation;
+    use crate::runner::validate::Part;
 
     /// Keys and values of 4 MiB each, and one query.
     fn dims() -> Dims {
@@ -150,7 +151,7 @@ mod tests {
         let problem = Problem { op, dims: &dims, dtype: Dtype::F16, compute: Compute::Dtype };
         let sets = Sets::allocate(&mut device, Some(&problem), &LaunchPlan::default(), Rotation::apart(2)).unwrap();
         let before = device.held()[1];
-        let data = Data::for_screening(&problem, 1e6, 1).unwrap();
+        let data = Data::compared_on(Part::Sample, &problem, 1e6, 1).unwrap();
         let turned = data.turned(&problem, 1e6, 2).unwrap();
         let of = |data: &Data| -> Vec<Vec<u8>> {
             let inputs = data.inputs.iter().map(|(_, bytes)| bytes.clone());

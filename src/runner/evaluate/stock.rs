@@ -10,6 +10,7 @@ use super::drawing::Ahead;
 use super::resident::Residents;
 use crate::runner::device::Problem;
 use crate::runner::memory;
+use crate::runner::validate::Part;
 
 /// The most bytes of inputs to keep: two sets of those of every case of the shipped workloads.
 const MAX_BYTES: usize = 4 << 30;
@@ -70,7 +71,10 @@ impl Stock {
             None => {
                 // Room is made first, to reuse the freed memory.
                 self.make_room(problem.bytes());
-                let drawn = self.later.take(&source).unwrap_or_else(|| Data::for_screening(problem, oracle_flop, seed));
+                let drawn = self
+                    .later
+                    .take(&source)
+                    .unwrap_or_else(|| Data::compared_on(Part::Sample, problem, oracle_flop, seed));
                 Arc::new(drawn.map_err(Ended::Oracle)?)
             }
         };
@@ -84,7 +88,7 @@ impl Stock {
     pub fn draw_ahead(&self, problem: &Problem<'_>, oracle_flop: f64, seed: u64) {
         let source = DataKey::of(problem, oracle_flop, seed);
         if !self.kept.borrow().iter().any(|(other, _)| *other == source) {
-            let draw = move |problem: &Problem<'_>| Data::for_screening(problem, oracle_flop, seed);
+            let draw = move |problem: &Problem<'_>| Data::compared_on(Part::Sample, problem, oracle_flop, seed);
             self.later.begin((source, 1), problem, self.most_bytes / AHEAD_SHARE, draw);
         }
     }
