@@ -199,6 +199,7 @@ impl Audit {
                 own: inputs::mix(self.seed, &["own", &entry.name]),
             },
             within: None,
+            drops_slow: false,
             explain: false,
         };
         Ok(trial.request())

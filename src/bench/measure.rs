@@ -18,7 +18,7 @@ use crate::domain::regime::Regime;
 use crate::domain::state::Load;
 use crate::domain::workload::Case;
 use crate::runner::baseline::BaselineProcess;
-use crate::runner::comparison::{self, BaselineEntry, ComparisonError, Entry, Terms, with_control};
+use crate::runner::comparison::{self, BaselineEntry, ComparisonError, Entry, Extent, Terms, with_control};
 use crate::runner::trial::{Seeds, Trial};
 use crate::single::{self, Claim, Ended, given_up};
 
@@ -156,7 +156,7 @@ impl Bench {
             input_seed: planned.input_seed,
             floor_ns: floor_ns(workload, &case, self.device()),
             screened_ns: None,
-            energy: planned.energy,
+            extent: Extent { energy: planned.energy, rounds_within: None },
             load: planned.load,
         };
         let entries = with_control(compiled.iter().map(|one| entry(one, iteration)).collect());
@@ -251,6 +251,7 @@ impl Bench {
             measuring: self.measuring,
             seeds: Seeds::alone(input_seed),
             within: None,
+            drops_slow: false,
             explain: false,
         }
     }

@@ -84,6 +84,7 @@ pub async fn run(worker: &mut Worker, pair: &Pair, runnable: &Runnable, tools: &
             own: inputs::mix(SEED + run, &["own", &family.name]),
         },
         within: None,
+        drops_slow: false,
         explain: false,
     };
     let mut evaluation = Evaluation::without_device(Outcome::Measured);

@@ -29,6 +29,19 @@ pub struct Proposal {
     pub origin: Origin,
 }
 
+impl Proposal {
+    /// Tells whether the search need not know how it does on every case if it is clearly slower on the first ones: it changes
+    /// parameters of a known family.
+    pub fn may_be_dropped(&self) -> bool {
+        use Origin::{Coverage, FamilyDefault, Move, Opening, Random, Remedy, WarmStart};
+        let is_of_search = match &self.origin {
+            FamilyDefault | Opening | Random | Move { .. } | Coverage { .. } | Remedy { .. } | WarmStart { .. } => true,
+            _ => false,
+        };
+        is_of_search && self.purpose == Purpose::Screening
+    }
+}
+
 /// A proposal before its source is rendered. Proposers that search a family's space make these.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Suggestion {

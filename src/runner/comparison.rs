@@ -2,7 +2,7 @@
 
 mod run;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use run::ComparisonRun;
 
@@ -35,10 +35,20 @@ pub struct Terms<'a> {
     pub floor_ns: f64,
     /// The challenger's median time in its screening run; `None` without one.
     pub screened_ns: Option<f64>,
-    /// Whether to measure the energy of the challenger and the baseline, which takes over a second.
-    pub energy: bool,
+    /// How far to go.
+    pub extent: Extent,
     /// How busy to keep the device.
     pub load: Load,
+}
+
+/// How far a comparison goes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Extent {
+    /// Whether to measure the energy of the challenger and the baseline, which takes over a second.
+    pub energy: bool,
+    /// The time after which no round begins, if there are enough for a ratio. None is no limit: rounds are played until the ratios
+    /// are precise, or as many as the settings allow.
+    pub rounds_within: Option<Duration>,
 }
 
 /// A variant that takes part.
@@ -116,10 +126,10 @@ pub async fn run(
     if let Some((entry, drawing)) = baseline.zip(drawing) {
         run.admit(entry, terms, l2_bytes, drawing).await;
     }
-    let played = run.play(&terms.measuring.policy).await?;
+    let played = run.play(&terms.measuring.policy, terms.extent.rounds_within).await?;
     // The energy of a replay would include what restores the tensors.
     let is_in_place = terms.workload.op.is_in_place(&terms.case.dims, terms.workload.dtype);
-    if terms.energy && !is_in_place {
+    if terms.extent.energy && !is_in_place {
         run.measure_energy().await?;
     }
     let others = run.others(own_pids);

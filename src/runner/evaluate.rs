@@ -96,9 +96,19 @@ fn run(
             break;
         }
         measurements.push(measure(device, &context, case, step)?);
+        if request.drops_slow && is_dropped(request, measurements) {
+            break;
+        }
         longest_s = f64::max(longest_s, started.elapsed().as_secs_f64() - begun_s);
     }
     Ok(())
+}
+
+/// Returns whether the variant is so slow on the cases so far that the others are left out.
+fn is_dropped(request: &EvaluateRequest, measurements: &[Measurement]) -> bool {
+    let pairs = measurements.iter().zip(&request.cases);
+    let times = pairs.filter_map(|(found, case)| Some((found.screening.as_ref()?.median_ns, case.incumbent_ns)));
+    request.measuring.policy.is_dropped(&times.collect::<Vec<_>>())
 }
 
 /// Adds what the device has noticed to the outcome of a variant that failed, and the likely reason if its output differs from

@@ -66,6 +66,7 @@ impl Explainer {
         let Subject { artifact, workload, .. } = subject;
         let cases = vec![subject.planned(self.worker.info(), measuring)?];
         let seeds = Seeds::alone(seed);
-        Ok(Trial { workload, artifact, cases, measuring, seeds, within: None, explain: true }.request())
+        Ok(Trial { workload, artifact, cases, measuring, seeds, within: None, drops_slow: false, explain: true }
+            .request())
     }
 }

@@ -86,6 +86,9 @@ pub struct EvaluateRequest {
     /// The time for all cases, in seconds. A case that may not end within it is not begun, except for the first one.
     /// `None` is no limit.
     pub within_s: Option<f64>,
+    /// Whether a variant is dropped once it is [far behind](crate::domain::verdict::Policy::is_dropped): it is not timed on the
+    /// cases that are left, and a case on which it is clearly slower ends without the check on held-out inputs.
+    pub drops_slow: bool,
     /// Whether a device that models its times also models them without each cause of lost time. Such times are for
     /// explanations, and are not confirmed. Other devices ignore it.
     pub explain: bool,

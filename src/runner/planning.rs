@@ -28,7 +28,9 @@ const ON_A_VIRTUAL_GPU: CheckLimits = CheckLimits { flop: 1e7, bytes: 2e6 };
 /// numbers may each have a block.
 const MAX_VIRTUAL_THREADS: u64 = 9_000_000;
 
-/// Fills in the plans of a suggestion, the case with the least work first, so that a wrong variant fails early.
+/// Fills in the plans of a suggestion. The first two cases may show that it is slow everywhere
+/// ([`Policy::is_dropped`](crate::domain::verdict::Policy::is_dropped)): the one that it is meant for, and the one whose work differs
+/// most from that. The others follow with the least work first, so that a wrong variant fails early.
 pub fn of_suggestion(
     family: &Family,
     suggestion: &Suggestion,
@@ -38,7 +40,19 @@ pub fn of_suggestion(
 ) -> Result<Vec<CaseRequest>, String> {
     let request = |case: &Case| of_case(family, &suggestion.params, case, workload, device, model_flop);
     let mut cases = suggestion.cases.iter().map(request).collect::<Result<Vec<_>, String>>()?;
-    cases.sort_by(|a, b| workload.op.work(&a.case.dims).total_cmp(&workload.op.work(&b.case.dims)));
+    let ln_work = |request: &CaseRequest| workload.op.work(&request.case.dims).max(1.0).ln();
+    cases.sort_by(|a, b| ln_work(a).total_cmp(&ln_work(b)));
+    if let Some(meant) = cases.iter().position(|request| request.case.name == suggestion.hypothesis.case) {
+        cases[..=meant].rotate_right(1);
+        let of_meant = ln_work(&cases[0]);
+        let distance = |request: &CaseRequest| (ln_work(request) - of_meant).abs();
+        // The others are in order, so the first or the last of them differs most.
+        if let [least, .., most] = &cases[1..]
+            && distance(most) > distance(least)
+        {
+            cases[1..].rotate_right(1);
+        }
+    }
     Ok(cases)
 }
 

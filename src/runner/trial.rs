@@ -28,6 +28,8 @@ pub struct Trial<'a> {
     pub seeds: Seeds,
     /// The time for all cases. None is no limit.
     pub within: Option<Duration>,
+    /// Whether a variant is dropped once it is far behind.
+    pub drops_slow: bool,
     /// Whether a device that models its times also models them without each cause of lost time.
     pub explain: bool,
 }
@@ -63,7 +65,7 @@ impl Trial<'_> {
 
     /// Returns the request for the device.
     pub fn request(self) -> EvaluateRequest {
-        let Self { workload, artifact, cases, measuring, seeds, within, explain } = self;
+        let Self { workload, artifact, cases, measuring, seeds, within, drops_slow, explain } = self;
         EvaluateRequest {
             artifact: artifact.clone(),
             op: workload.op.source(),
@@ -76,6 +78,7 @@ impl Trial<'_> {
             later_input_seed: seeds.later,
             own_seed: seeds.own,
             within_s: within.map(|within| within.as_secs_f64()),
+            drops_slow,
             explain,
         }
     }

@@ -15,7 +15,7 @@ use crate::domain::journal::Disqualified;
 use crate::domain::measuring::Measuring;
 use crate::domain::state::Load;
 use crate::runner::baseline::BaselineProcess;
-use crate::runner::comparison::{self, BaselineEntry, ComparisonError, Terms, with_control};
+use crate::runner::comparison::{self, BaselineEntry, ComparisonError, Extent, Terms, with_control};
 use crate::runner::inputs;
 
 /// The float64 work of a comparison's check, over that of a screening run's. Every participant has passed the check of
@@ -37,7 +37,7 @@ impl Evaluator {
         shelf: &mut Shelf,
         challenger: &CandidateKernel,
         mut others: Others,
-        energy: bool,
+        extent: Extent,
         disqualified: &mut Vec<Disqualified>,
     ) -> Result<Comparison, Setback> {
         self.comparisons += 1;
@@ -49,7 +49,7 @@ impl Evaluator {
             others.extend(stand_in.map(|participant| (Role::Baseline, participant)));
         }
         loop {
-            let (participant, outcome) = match self.run_comparison(state, challenger, &others, energy).await {
+            let (participant, outcome) = match self.run_comparison(state, challenger, &others, extent).await {
                 Ok(comparison) => return Ok(comparison),
                 Err(ComparisonError::Machine(error)) => {
                     return Err(anyhow::Error::new(error).context("Failed to run a comparison").into());
@@ -92,7 +92,7 @@ impl Evaluator {
         let alone = if outcome.check() == Some(Check::HeldOutInputs) {
             // A kernel that stops computing after thousands of executions fails only after the acceptance checks. No
             // other kernel ran when it failed, but an earlier one may have written into its workspace.
-            self.run_comparison(state, failed, &[], false).await.map(drop).map_err(Setback::from)
+            self.run_comparison(state, failed, &[], Extent::default()).await.map(drop).map_err(Setback::from)
         } else {
             self.accept(state, failed).await
         };
@@ -110,10 +110,10 @@ impl Evaluator {
         state: &SessionState,
         challenger: &CandidateKernel,
         others: &[(Role, CandidateKernel)],
-        energy: bool,
+        extent: Extent,
     ) -> Result<Comparison, ComparisonError> {
         let begun = Instant::now();
-        let compared = self.sample_in_turns(state, challenger, others, energy).await;
+        let compared = self.sample_in_turns(state, challenger, others, extent).await;
         let wall_s = begun.elapsed().as_secs_f64();
         self.steps.comparison_s += wall_s;
         compared.map(|comparison| Comparison { wall_s: Some(wall_s), ..comparison })
@@ -124,7 +124,7 @@ impl Evaluator {
         state: &SessionState,
         challenger: &CandidateKernel,
         others: &[(Role, CandidateKernel)],
-        energy: bool,
+        extent: Extent,
     ) -> Result<Comparison, ComparisonError> {
         let (setup, case) = (state.setup(), &challenger.request.case);
         let measuring = setup.options.measuring;
@@ -135,7 +135,7 @@ impl Evaluator {
             input_seed: inputs::mix(setup.options.seed, &["comparison", &self.comparisons.to_string()]),
             floor_ns: floor_ns(&setup.workload, case, &setup.device),
             screened_ns: challenger.candidate.screened_ns(),
-            energy,
+            extent,
             load: Load::Bursts,
         };
         let baseline_pid = self.baseline.as_ref().and_then(BaselineProcess::pid);

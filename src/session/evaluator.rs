@@ -25,6 +25,7 @@ use crate::domain::origin::{Origin, Purpose};
 use crate::domain::phase::StepTimes;
 use crate::domain::variant::VariantHash;
 use crate::runner::baseline::BaselineProcess;
+use crate::runner::comparison::Extent;
 use crate::runner::compile::CompileError;
 use crate::runner::inputs;
 use crate::runner::monitor::Monitor;
@@ -225,6 +226,7 @@ impl Evaluator {
                 own: inputs::mix(seed, &["own", &finished.to_string()]),
             },
             within: Some(within),
+            drops_slow: compiled.proposal.may_be_dropped() && setup.samples_times(),
             explain: false,
         };
         trial.run(&mut self.worker).await.context("Failed to evaluate a variant")
@@ -278,7 +280,7 @@ impl Evaluator {
         if !challenger.candidate.is_far_ahead_of(incumbent) {
             others.push((Role::Incumbent, shelf.candidate_kernel(state.setup(), incumbent.clone()).await?));
         }
-        self.compare(state, shelf, challenger, others, false, disqualified).await.map(Some)
+        self.compare(state, shelf, challenger, others, Extent::default(), disqualified).await.map(Some)
     }
 }
 

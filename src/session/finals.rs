@@ -28,6 +28,9 @@ const FINALS_SHARE: f64 = 0.2;
 /// The same where confirmations are dear, so that most candidates have to be confirmed by their finals.
 const CONFIRMING_FINALS_SHARE: f64 = 0.3;
 
+/// The least time for the rounds of a comparison.
+const MIN_ROUNDS_TIME: Duration = Duration::from_secs(1);
+
 /// How much a case needs its final. The greatest need comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Need {
@@ -54,6 +57,14 @@ impl SessionState {
         let cases = self.setup().workload.cases.iter();
         let all: Duration = cases.map(|case| self.time_of_final(&case.name, ENERGY_TIME)).sum();
         all <= self.setup().options.budget.wall.mul_f64(FINALS_SHARE)
+    }
+
+    /// Returns the time for the rounds of a comparison of a final. A final may hold two. One case whose clocks vary would otherwise
+    /// take the time of the others' finals: 15 s of 43 s for ten (H200, 2026-11-29, `optloop start --workload attention-fp16-models`).
+    pub fn rounds_of_final(&self) -> Duration {
+        let cases = self.setup().workload.cases.len().max(1) as u32;
+        let share = self.setup().options.budget.wall.mul_f64(self.finals_share());
+        (share / cases / 2).max(MIN_ROUNDS_TIME)
     }
 
     /// Tells whether one confirmation for each case would take more than the share of the budget that confirmations have.

@@ -171,13 +171,22 @@ impl Session<'_> {
         });
     }
 
-    /// Tells the observer that a variant was not timed on all of its cases, because the time ended.
+    /// Tells the observer that a variant was not timed on all of its cases, because the time ended. One that was dropped has the
+    /// verdicts that say why.
     fn tell_cut(&self, begun: &Begun, compiled: &Compiled, evaluation: &Evaluation) {
         let (done, of) = (evaluation.measurements.len(), compiled.cases.as_ref().map_or(0, Vec::len));
-        if evaluation.outcome == Outcome::Measured && done < of {
+        if evaluation.outcome == Outcome::Measured && done < of && !self.is_dropped(compiled, evaluation) {
             let what = &format!("iteration {}", begun.iteration);
             self.observer.event(&Event::CutShort { what, done: Some(done), of: Some(of), limit: BUDGET });
         }
+    }
+
+    /// Returns whether a variant was so slow on its first cases that it was not timed on the others.
+    fn is_dropped(&self, Compiled { proposal, .. }: &Compiled, evaluation: &Evaluation) -> bool {
+        let to_beat_ns = |case: &str| self.state.to_beat_ns(case, proposal.purpose);
+        let times = evaluation.measurements.iter();
+        let times = times.filter_map(|found| Some((found.screening.as_ref()?.median_ns, to_beat_ns(&found.case))));
+        proposal.may_be_dropped() && self.state.setup().policy().is_dropped(&times.collect::<Vec<_>>())
     }
 
     /// Returns the improvements of an iteration that is yet to be applied.

@@ -11,6 +11,7 @@ use crate::domain::comparison::{Comparison, Role, beating};
 use crate::domain::journal::Record;
 use crate::domain::record::Final;
 use crate::domain::verdict::{Verdict, judge_final};
+use crate::runner::comparison::Extent;
 
 impl Session<'_> {
     /// Holds the final of a case in one run: the incumbent, its near ties, the A/A control and the baseline. It settles
@@ -136,9 +137,11 @@ impl Session<'_> {
         for other in others {
             entered.push((role, self.shelf.candidate_kernel(self.state.setup(), other.clone()).await?));
         }
-        let (mut disqualified, energy) = (Vec::new(), self.state.finals_measure_energy());
+        let rounds_within = Some(self.state.rounds_of_final());
+        let extent = Extent { energy: self.state.finals_measure_energy(), rounds_within };
+        let mut disqualified = Vec::new();
         let (state, shelf) = (&self.state, &mut self.shelf);
-        let compared = self.evaluator.compare(state, shelf, challenger, entered, energy, &mut disqualified).await;
+        let compared = self.evaluator.compare(state, shelf, challenger, entered, extent, &mut disqualified).await;
         self.disqualify(&disqualified).await?;
         compared
     }

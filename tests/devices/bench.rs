@@ -194,6 +194,7 @@ impl Bench {
             later_input_seed: None,
             own_seed: 8,
             within_s: None,
+            drops_slow: false,
             explain: false,
         };
         self.worker.evaluate(request).await

@@ -1,9 +1,10 @@
 //! Runs a comparison: sample groups in turns, while the machine's state is watched.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use super::{BaselineEntry, ComparisonError, Entry, Terms};
-use crate::domain::comparison::{self, Participant, Progress, Role};
+use crate::domain::comparison::{self, MIN_ROUNDS, Participant, Progress, Role};
 use crate::domain::correctness::Correctness;
 use crate::domain::ids::IterationId;
 use crate::domain::machine::{MachineState, MachineSummary, Throttle, energy_per_launch_j};
@@ -130,13 +131,19 @@ impl<'a> ComparisonRun<'a> {
 
     /// Runs rounds until there are enough samples, and returns their number and size. Drift cancels in an even number
     /// of rounds.
-    pub(super) async fn play(&mut self, policy: &Policy) -> Result<Rounds, ComparisonError> {
+    pub(super) async fn play(
+        &mut self,
+        policy: &Policy,
+        rounds_within: Option<Duration>,
+    ) -> Result<Rounds, ComparisonError> {
         let (mut counted, mut throttled, mut mixed, mut discarded): (usize, usize, usize, usize) = (0, 0, 0, 0);
         self.size_groups(policy).await?;
         if self.load == Load::Sustained {
             self.settle().await?;
         }
-        while !counted.is_multiple_of(2) || !self.is_over(policy) {
+        let begun = Instant::now();
+        let is_late = |counted| counted >= MIN_ROUNDS && rounds_within.is_some_and(|most| begun.elapsed() >= most);
+        while !counted.is_multiple_of(2) || !(is_late(counted) || self.is_over(policy)) {
             let Some(turns) = self.round(counted).await? else { continue };
             if turns.iter().flatten().any(GroupResult::is_spoilt) {
                 (throttled, discarded) = (throttled + 1, discarded + 1);

@@ -25,6 +25,7 @@ const RIGHT: i32 = 0;
 const SLOW_FROM_MEMORY: i32 = 21;
 const WRONG: i32 = 1;
 const WRONG_LATER: i32 = 7;
+const STALE: i32 = 11;
 const WRITES_BESIDE: i32 = 8;
 const WRITES_INPUTS: i32 = 9;
 const RIGHT_AT_ENDS: i32 = 16;
@@ -40,7 +41,7 @@ const SCREENED: [(i32, &str, Check); 8] = [
     (WRITES_BESIDE, "wrong", Check::GuardRegions),
     (WRITES_INPUTS, "wrong", Check::Inputs),
     (10, "wrong", Check::Repeatable),
-    (11, "cheated", Check::HeldOutInputs),
+    (STALE, "cheated", Check::HeldOutInputs),
 ];
 
 /// Faults that pass screening and that the acceptance checks find.
@@ -113,6 +114,7 @@ fn evaluation(fault: i32, regime: Regime) -> EvaluateRequest {
         later_input_seed: None,
         own_seed: 8,
         within_s: None,
+        drops_slow: false,
         explain: false,
     }
 }
@@ -183,6 +185,25 @@ fn a_case_that_may_not_end_in_time_is_not_begun() {
     };
     assert_eq!((measured(Some(0.0)), measured(Some(3600.0)), measured(None)), (1, 3, 3));
     assert!(super::ends_within(Some(10.0), 5.0, 4.0) && !super::ends_within(Some(10.0), 5.0, 6.0));
+}
+
+/// A search need not know how a slow variant does on every case. Nobody chooses it, so its held-out inputs are left out, too.
+#[test]
+fn a_slow_variant_is_dropped_after_its_first_cases() {
+    let evaluated = |fault, drops_slow, to_beat_ns| {
+        let mut request = EvaluateRequest { drops_slow, ..evaluation(fault, Regime::Warm) };
+        request.cases[0].incumbent_ns = to_beat_ns;
+        request.cases = vec![request.cases[0].clone(); 4];
+        evaluate(&mut FakeDevice::new(), &request, &Stock::default(), &mut |_, _| {}).unwrap()
+    };
+    let alone = evaluated(RIGHT, false, None);
+    let ns = alone.measurements[0].screening.as_ref().unwrap().median_ns;
+    let cases = |drops_slow, share: f64| evaluated(RIGHT, drops_slow, Some(share * ns)).measurements.len();
+    assert_eq!([1.0, 0.6, 0.3].map(|share| cases(true, share)), [4, 2, 1]);
+    assert_eq!([1.0, 0.6, 0.3].map(|share| cases(false, share)), [4, 4, 4]);
+    assert_eq!(evaluated(RIGHT, true, None).measurements.len(), 4, "with nothing to beat");
+    let stale = |share: f64| evaluated(STALE, true, Some(share * ns)).outcome;
+    assert_eq!([1.0, 0.6].map(|share| stale(share).kind().to_owned()), ["cheated", "measured"]);
 }
 
 /// An earlier variant may have left the outputs of the inputs that both were given. Those of the second and third variant
