@@ -11,6 +11,7 @@
 //! * \[ampere\] Abdelkhalik et al., *Demystifying the Nvidia Ampere Architecture through Microbenchmarking and
 //!   Instruction-level Analysis* (arXiv 2208.11174).
 //! * \[recorded\] measured on an H200 with optloop, 2026-11-20.
+//! * \[cluster\] measured on an H200 with docs/measuring/cluster.cu, 2026-11-29.
 //! * \[fit\] fitted to the recorded H200 times, docs/model.md.
 //! * \[guess\] a plausible number; no result here depends on it much.
 //!
@@ -155,13 +156,29 @@ pub struct Latencies {
     pub memory: u16,
     /// Bulk (TMA) copy to shared memory.
     pub bulk_copy: u16,
+    /// What an access to the shared memory of another block of the cluster takes beyond one to the block's own.
+    pub remote_shared: u16,
+    /// Cycles for which a wavefront of such an access occupies the pipe of loads and stores.
+    pub remote_occupancy: u8,
     /// From the last arrival at a block barrier to the next instruction.
     pub barrier: u16,
+    /// From the last arrival at the barrier of a cluster to the next instruction, with few warps in a block.
+    pub cluster_barrier: u16,
+    /// The least that it takes for each warp of a block.
+    pub cluster_barrier_warp: u16,
     /// Issue slots of a branch, including the fetch of the next instructions.
     pub branch_issue: u8,
 }
 
+/// The barrier of a cluster takes no longer for this many warps in a block than for fewer.
+const FEW_WARPS: u32 = 7;
+
 impl Latencies {
+    /// Returns the cycles from the last arrival at the barrier of a cluster to the next instruction.
+    pub fn cluster_barrier(&self, warps: u32) -> u32 {
+        u32::from(self.cluster_barrier) + u32::from(self.cluster_barrier_warp) * warps.max(FEW_WARPS)
+    }
+
     /// Returns the extra latency of a load that misses L1.
     pub fn l1_miss(&self) -> u32 {
         u32::from(self.l2.saturating_sub(self.l1))

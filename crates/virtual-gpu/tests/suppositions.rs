@@ -20,6 +20,10 @@ struct Executed {
 /// Executes a kernel whose `body` runs 64 times. `%r1` is the thread, `%rd1` the address of the buffer, `%r9` the
 /// number of the pass.
 fn executed(blocks: u32, threads: u32, body: &str, suppose: bool) -> Executed {
+    in_clusters(1, blocks, threads, body, suppose)
+}
+
+fn in_clusters(cluster: u32, blocks: u32, threads: u32, body: &str, suppose: bool) -> Executed {
     let text = format!(
         ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 data)\n{{\n\
          .reg .b32 %r<30>;\n.reg .b64 %rd<30>;\n.reg .f32 %f<30>;\n.reg .pred %p<8>;\n\
@@ -34,7 +38,7 @@ fn executed(blocks: u32, threads: u32, body: &str, suppose: bool) -> Executed {
     gpu.fill(data, BYTES, 0).expect("it is that large");
     let args = [data.to_le_bytes().to_vec()];
     let block = [threads, 1, 1];
-    let launch = Launch { grid: [blocks, 1, 1], block, cluster: [1; 3], dynamic_shared_bytes: 0, args: &args };
+    let launch = Launch { grid: [blocks, 1, 1], block, cluster: [cluster, 1, 1], dynamic_shared_bytes: 0, args: &args };
     let options = Options { suppose, races: false, uninitialised: false, ..Options::default() };
     let counters = gpu.launch(&module, "k", &launch, &options).expect("it runs");
     let shape = Shape { blocks: blocks.into(), threads, registers: 32, shared_bytes: 4096, ..Shape::default() };
@@ -192,5 +196,32 @@ fn supposing_changes_neither_results_nor_counters() {
     assert_eq!(plain.counters.supposing(Supposition::NoBarriers), None, "it was not requested");
     for supposition in Supposition::ALL {
         assert!(supposing.ns(supposition) <= supposing.actual_ns(), "{supposition:?}");
+    }
+}
+
+/// Prices measured on an H200 (docs/measuring/cluster.cu): cycles of a step of a dependent chain.
+#[test]
+fn blocks_of_a_cluster_pay_for_what_they_do_together() {
+    let cycles = |cluster, threads, body: &str| {
+        let executed = in_clusters(cluster, cluster, threads, body, false);
+        executed.actual_ns() * Gpu::h200().clock_hz / 1e9 / 64.0
+    };
+    let load = |other| {
+        let body = format!(
+            "mov.u32 %r5, %cluster_ctarank;\nxor.b32 %r5, %r5, {other};\nmov.u32 %r2, tile;\n\
+             mapa.shared::cluster.u32 %r3, %r2, %r5;\nadd.u32 %r3, %r3, %r4;\n\
+             ld.shared::cluster.u32 %r4, [%r3];\nand.b32 %r4, %r4, 0;"
+        );
+        cycles(2, 32, &body)
+    };
+    let (own, remote) = (load(0), load(1));
+    assert!((150.0..250.0).contains(&(remote - own)), "{own:.0} and {remote:.0}: measured 174 more");
+    let barrier = |cluster, threads| cycles(cluster, threads, "barrier.cluster.arrive;\nbarrier.cluster.wait;");
+    for (threads, measured) in [(32, 346.0), (128, 363.0), (256, 380.0), (512, 489.0), (1024, 737.0)] {
+        let modelled = barrier(2, threads);
+        assert!(
+            (0.8..1.25).contains(&(modelled / measured)),
+            "{threads} threads: {modelled:.0}, measured {measured:.0}"
+        );
     }
 }

@@ -118,6 +118,11 @@ impl Env<'_> {
         }
     }
 
+    /// Returns the place of a warp of the block that is executing among those of the cluster.
+    pub fn place(&self, warp: &Warp) -> usize {
+        self.rank * self.run.warps as usize + warp.index as usize
+    }
+
     /// Returns whether every live warp of the cluster has arrived at its barrier this many times.
     pub fn has_cluster_arrived(&self, times: u64) -> bool {
         self.cluster_arrivals >= times

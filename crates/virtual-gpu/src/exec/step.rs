@@ -203,6 +203,7 @@ fn execute_rare(warp: &mut Warp, env: &mut Env<'_>, instruction: &Instruction, i
         }
         Op::ClusterArrive => {
             warp.cluster_arrivals += 1;
+            env.tally.arrive_at_cluster(env.place(warp), warp.cluster_arrivals);
             if let Some(races) = &mut env.memories[env.rank].races {
                 races.release_to_cluster(warp.index);
                 races.order.release_far(warp.index, &mut env.across);
@@ -212,6 +213,8 @@ fn execute_rare(warp: &mut Warp, env: &mut Env<'_>, instruction: &Instruction, i
             if !env.has_cluster_arrived(warp.cluster_arrivals) {
                 return Ok(Next::Pause(Pause::Waiting));
             }
+            let latency = env.run.gpu.latencies.cluster_barrier(env.run.warps);
+            env.tally.pass_cluster(env.place(warp), warp.cluster_arrivals, latency);
             if let Some(races) = &mut env.memories[env.rank].races {
                 races.acquire_from_cluster(warp.index);
                 races.order.acquire(warp.index, &env.across);

@@ -19,12 +19,32 @@ pub(crate) struct Dynamic {
     pub delay: u32,
 }
 
+/// When the last warp has arrived at the barrier of a cluster, for the current phase and the one before: a warp may arrive again
+/// before another one has continued.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ClusterArrivals([(u64, Times); 2]);
+
+impl ClusterArrivals {
+    /// Notes an arrival in a phase.
+    pub fn arrive(&mut self, phase: u64, at: Times) {
+        let latest = self.latest(phase).max(at);
+        self.0[phase as usize % 2] = (phase, latest);
+    }
+
+    /// Returns the latest arrival in a phase.
+    pub fn latest(&self, phase: u64) -> Times {
+        let (of, at) = self.0[phase as usize % 2];
+        if of == phase { at } else { Times::default() }
+    }
+}
+
 /// The warps of a cluster under one supposition.
 #[derive(Debug)]
 pub(crate) struct Supposed {
     supposition: Supposition,
     /// A scoreboard per warp of the cluster.
     boards: Vec<Scoreboard>,
+    arrivals: ClusterArrivals,
     /// Only times and the usage of units.
     counters: Counters,
 }
@@ -36,6 +56,7 @@ impl Supposed {
         let new = |&(supposition, _): &(Supposition, _)| Self {
             supposition,
             boards: boards.clone(),
+            arrivals: ClusterArrivals::default(),
             counters: Counters::default(),
         };
         run.supposed.iter().map(new).collect()
@@ -44,6 +65,7 @@ impl Supposed {
     /// Starts a block or a cluster.
     pub fn start_block(&mut self) {
         self.boards.iter_mut().for_each(Scoreboard::reset);
+        self.arrivals = ClusterArrivals::default();
     }
 
     /// Issues an instruction, at no cost if it is `free`.
@@ -66,13 +88,28 @@ impl Supposed {
     pub fn barrier(&mut self, arrived: &[usize], waiting: &[usize], latency: u32) {
         let latest = arrived.iter().map(|&board| self.boards[board].arrive()).reduce(Times::max).unwrap_or_default();
         for &board in waiting {
-            let own = self.boards[board].arrive();
-            self.boards[board].barrier(match self.supposition {
-                Supposition::NoBarriers => own,
-                Supposition::NoIdleWarps => own.after(latency),
-                _ => latest.after(latency),
-            });
+            self.pass(board, latest, latency);
         }
+    }
+
+    /// Notes that a board has arrived at the barrier of its cluster.
+    pub fn arrive_at_cluster(&mut self, board: usize, phase: u64) {
+        self.arrivals.arrive(phase, self.boards[board].arrive());
+    }
+
+    /// Continues a board after the barrier of its cluster.
+    pub fn pass_cluster(&mut self, board: usize, phase: u64, latency: u32) {
+        self.pass(board, self.arrivals.latest(phase), latency);
+    }
+
+    /// Continues a board after a barrier at which the last warp has arrived at `latest`.
+    fn pass(&mut self, board: usize, latest: Times, latency: u32) {
+        let own = self.boards[board].arrive();
+        self.boards[board].barrier(match self.supposition {
+            Supposition::NoBarriers => own,
+            Supposition::NoIdleWarps => own.after(latency),
+            _ => latest.after(latency),
+        });
     }
 
     /// Ends a block whose warps have these scoreboards.

@@ -2,8 +2,9 @@
 
 use super::lanes::{W64, lanes_of};
 use super::run::Run;
-use super::supposed::{Dynamic, Supposed};
+use super::supposed::{ClusterArrivals, Dynamic, Supposed};
 use crate::counters::{Class, Counters, Flop, Traffic};
+use crate::gpu::Latencies;
 use crate::program::{Binary, Op, Space, Ternary, Ty, Unary};
 use crate::timing::{Cache, Layout, SECTOR_BYTES, Scoreboard, Times, cost};
 
@@ -22,6 +23,8 @@ pub(crate) struct Tally {
     pub l1: Cache,
     /// A scoreboard per warp of the cluster; empty without counters.
     pub boards: Vec<Scoreboard>,
+    /// The arrivals at the barrier of the cluster.
+    arrivals: ClusterArrivals,
     /// The warps of the cluster under suppositions; mostly empty.
     pub supposed: Vec<Supposed>,
 }
@@ -46,6 +49,7 @@ impl Tally {
             dynamic: Dynamic::default(),
             l1: Cache::new(l1_bytes.max(crate::timing::LINE_BYTES * 16)),
             boards: vec![Scoreboard::new(Layout::of(run.kernel)); boards],
+            arrivals: ClusterArrivals::default(),
             supposed: Supposed::all(run),
         }
     }
@@ -54,6 +58,7 @@ impl Tally {
     pub fn start_block(&mut self) {
         self.l1.reset();
         self.boards.iter_mut().for_each(Scoreboard::reset);
+        self.arrivals = ClusterArrivals::default();
         self.supposed.iter_mut().for_each(Supposed::start_block);
     }
 
@@ -84,6 +89,13 @@ impl Tally {
     pub fn occupy_shared(&mut self, traffic: &Traffic) {
         self.dynamic.occupied = (traffic.units - 1) as u32;
         self.dynamic.conflicts = (traffic.units - traffic.ideal_units) as u32;
+    }
+
+    /// Records the cycles for which an access to the shared memory of another block occupies its pipe, and what it takes longer.
+    pub fn occupy_remote(&mut self, traffic: &Traffic, at: &Latencies) {
+        self.occupy_shared(traffic);
+        self.dynamic.occupied = traffic.units as u32 * u32::from(at.remote_occupancy) - 1;
+        self.dynamic.delay = at.remote_shared.into();
     }
 
     /// Returns the counts of accesses so far. [`Tally::restore`] takes them after accesses that no load or store made.
@@ -136,6 +148,22 @@ impl Tally {
         if !self.supposed.is_empty() {
             let arrived: Vec<usize> = arrived.iter().map(|&warp| board(warp)).collect();
             self.supposed.iter_mut().for_each(|supposed| supposed.barrier(&arrived, &waiting, latency));
+        }
+    }
+
+    /// Notes that the warp with this scoreboard has arrived at the barrier of its cluster for the `phase`th time.
+    pub fn arrive_at_cluster(&mut self, board: usize, phase: u64) {
+        if let Some(scoreboard) = self.boards.get(board) {
+            self.arrivals.arrive(phase, scoreboard.arrive());
+            self.supposed.iter_mut().for_each(|supposed| supposed.arrive_at_cluster(board, phase));
+        }
+    }
+
+    /// Lets the warp with this scoreboard continue after the barrier of its cluster, which takes `latency` cycles.
+    pub fn pass_cluster(&mut self, board: usize, phase: u64, latency: u32) {
+        if let Some(scoreboard) = self.boards.get_mut(board) {
+            scoreboard.barrier(self.arrivals.latest(phase).after(latency));
+            self.supposed.iter_mut().for_each(|supposed| supposed.pass_cluster(board, phase, latency));
         }
     }
 

@@ -163,9 +163,13 @@ impl Latencies {
             l1: 40,
             l2: 262,
             memory: 480,
-            bulk_copy: 600,  // [guess]
-            barrier: 20,     // [guess]
-            branch_issue: 4, // [guess]
+            bulk_copy: 600,           // [guess]
+            remote_shared: 185,       // [cluster]
+            remote_occupancy: 8,      // [cluster]
+            barrier: 20,              // [guess]
+            cluster_barrier: 240,     // [cluster]
+            cluster_barrier_warp: 15, // [cluster]
+            branch_issue: 4,          // [guess]
         }
     }
 }

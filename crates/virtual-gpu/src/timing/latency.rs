@@ -89,13 +89,14 @@ pub fn cost(op: &Op, gpu: &Gpu) -> Cost {
 fn memory_or_control(op: &Op, at: &Latencies) -> Cost {
     match op {
         Op::Ld { space, .. } => match space {
+            // The access itself tells whether the memory is another block's.
             Space::Shared | Space::SharedCluster => Cost::new(at.shared, Pipe::Lsu, 1, 1),
             Space::Param | Space::Const => Cost::FREE,
             _ => Cost::new(at.l1, Pipe::Lsu, 1, 1),
         },
         Op::LdMatrix { .. } => Cost::new(at.shared, Pipe::Lsu, 1, 1),
         Op::St { .. } | Op::StMatrix { .. } | Op::CpAsync { .. } => Cost::new(at.l1, Pipe::Lsu, 1, 1),
-        Op::Atom { space: Space::Shared, .. } => Cost::new(at.shared_atomic, Pipe::Lsu, 2, 1),
+        Op::Atom { space: Space::Shared | Space::SharedCluster, .. } => Cost::new(at.shared_atomic, Pipe::Lsu, 2, 1),
         Op::Atom { .. } => Cost::new(at.l2, Pipe::Lsu, 2, 1),
         Op::Bulk { .. } | Op::BulkTensor(_) => Cost::new(at.bulk_copy, Pipe::Lsu, 2, 1),
         Op::Mbarrier { .. } | Op::CpAsyncMbarrierArrive { .. } => Cost::new(at.shared, Pipe::Lsu, 1, 1),
@@ -134,6 +135,8 @@ fn compare(ty: Ty, at: &Latencies) -> Cost {
 fn special(ty: Ty, fast: bool, at: &Latencies) -> Cost {
     let one = Cost::new(at.mufu, Pipe::Mufu, 8, 1);
     match ty {
+        // Each half is an instruction of its own: 16.0 cycles a warp for two (H200, 2026-11-29, docs/measuring/cluster.cu).
+        Ty::F16x2 | Ty::Bf16x2 => Cost { latency: at.mufu + 8, ..one.chain(2) },
         // Newton steps in double precision around a single-precision start.
         Ty::F64 => Cost { latency: at.mufu + 8 * at.double, issue: 12, ..one },
         // Without `.ftz`, subnormal inputs are scaled: a comparison and two multiplications.
@@ -254,11 +257,13 @@ mod tests {
 
     #[test]
     fn fast_functions_are_one_instruction_and_exact_ones_several() {
-        let ex2 = |ftz| {
+        let ex2 = |ty, ftz| {
             let mods = Mods { ftz, ..Mods::default() };
-            cost(&Op::Unary { op: Unary::Ex2, ty: Ty::F32, mods, d: 0, a: 1 }, &Gpu::h200())
+            cost(&Op::Unary { op: Unary::Ex2, ty, mods, d: 0, a: 1 }, &Gpu::h200())
         };
-        assert_eq!((ex2(true).issue, ex2(false).issue), (1, 3));
+        assert_eq!((ex2(Ty::F32, true).issue, ex2(Ty::F32, false).issue), (1, 3));
+        let of_two = ex2(Ty::F16x2, false);
+        assert_eq!((of_two.issue, of_two.occupancy), (2, 2 * ex2(Ty::F32, true).occupancy), "halves save nothing");
     }
 
     #[test]

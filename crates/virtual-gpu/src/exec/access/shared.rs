@@ -1,6 +1,7 @@
 //! Shared memory of the block, or of another block of its cluster.
 
 use super::{Width, count_wavefronts, first_misaligned, misaligned, shift_down};
+use crate::counters::Traffic;
 use crate::exec::cluster_address::RANK_SHIFT;
 use crate::exec::env::Env;
 use crate::exec::lane_fault::{LaneFault, Step};
@@ -70,6 +71,16 @@ fn gather(offsets: &W32, plus: u32, load: impl Fn(u32) -> u32) -> W32 {
     w32!(lane => load(offsets.0[lane] + plus))
 }
 
+/// Records how long an access to the memory of a block of the cluster takes.
+#[inline(always)]
+fn occupy(env: &mut Env<'_>, rank: usize, traffic: &Traffic) {
+    if rank == env.rank {
+        env.tally.occupy_shared(traffic);
+    } else {
+        env.tally.occupy_remote(traffic, &env.run.gpu.latencies);
+    }
+}
+
 #[inline(always)]
 pub(super) fn read(warp: u32, env: &mut Env<'_>, at: &W64, mask: u32, width: Width, words: &mut [W32]) -> Step<()> {
     let mut rest = mask;
@@ -94,7 +105,7 @@ pub(super) fn read(warp: u32, env: &mut Env<'_>, at: &W64, mask: u32, width: Wid
         shift_down(&mut words[0], &offsets, width, part);
         if env.run.options.counters {
             let traffic = count_wavefronts(&offsets, part, width.bytes, Access::Read);
-            env.tally.occupy_shared(&traffic);
+            occupy(env, rank, &traffic);
             env.tally.counters.shared_load.add(&traffic);
         }
     }
@@ -145,7 +156,7 @@ pub(super) fn write(warp: u32, env: &mut Env<'_>, at: &W64, mask: u32, width: Wi
         note_proxy(warp, env, rank, &offsets, part, width.bytes);
         if env.run.options.counters {
             let traffic = count_wavefronts(&offsets, part, width.bytes, Access::Write);
-            env.tally.occupy_shared(&traffic);
+            occupy(env, rank, &traffic);
             env.tally.counters.shared_store.add(&traffic);
         }
     }
