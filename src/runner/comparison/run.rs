@@ -92,11 +92,13 @@ pub(super) struct ComparisonRun<'a> {
     load: Load,
     baseline: Option<BaselineEntry<'a>>,
     sides: Vec<Side>,
+    /// The lowest and the highest clock so far, in MHz.
+    clocks_mhz: Option<(u32, u32)>,
 }
 
 impl<'a> ComparisonRun<'a> {
     pub(super) fn new(worker: &'a mut Worker, monitor: Option<&'a Monitor>, case: &'a str, load: Load) -> Self {
-        Self { worker, monitor, case, load, baseline: None, sides: Vec::new() }
+        Self { worker, monitor, case, load, baseline: None, sides: Vec::new(), clocks_mhz: None }
     }
 
     /// Adds a variant.
@@ -152,7 +154,8 @@ impl<'a> ComparisonRun<'a> {
                 }
                 continue;
             }
-            if !state::alike(turns.iter().flatten().filter_map(|turn| turn.group.graph_node_ns)) {
+            let controls_ns = turns.iter().flatten().filter_map(|turn| turn.group.graph_node_ns);
+            if !state::alike(controls_ns, self.clock_spread()) {
                 (mixed, discarded) = (mixed + 1, discarded + 1);
                 if mixed > MAX_MIXED_ROUNDS {
                     self.separate(&turns)?;
@@ -179,7 +182,9 @@ impl<'a> ComparisonRun<'a> {
                 SideSource::Baseline => its_ns = control_ns,
             }
         }
-        let (Some(its_ns), Some(ns), true) = (its_ns, median(&ours_ns), state::alike(ours_ns.iter().copied())) else {
+        let (Some(its_ns), Some(ns), true) =
+            (its_ns, median(&ours_ns), state::alike(ours_ns.iter().copied(), self.clock_spread()))
+        else {
             return Err(two_speeds(&ours_ns));
         };
         tracing::warn!(
@@ -254,10 +259,19 @@ impl<'a> ComparisonRun<'a> {
             // so it is read after one group of each round, each time of another side.
             let is_turn = place == number % self.sides.len();
             let state = self.monitor.filter(|_| is_turn).map(Monitor::state);
+            if let Some(mhz) = state.as_ref().and_then(|state| state.sm_clock_mhz) {
+                let (least, most) = self.clocks_mhz.unwrap_or((mhz, mhz));
+                self.clocks_mhz = Some((least.min(mhz), most.max(mhz)));
+            }
             group.samples_ns.drain(..run_up);
             turns[place] = Some(GroupResult { group, state });
         }
         Ok(Some(turns))
+    }
+
+    /// Returns how many times its lowest clock the GPU's highest has been. 1 if it is not known.
+    fn clock_spread(&self) -> f64 {
+        self.clocks_mhz.map_or(1.0, |(least, most)| f64::from(most) / f64::from(least.max(1)))
     }
 
     /// Samples a side. Returns `None` if the side was the baseline and has failed.
