@@ -77,7 +77,8 @@ def flex(dims):
     queries, keys = dims["Sq"], dims["Sk"]
     if queries < FLEX_LEAST_QUERIES:
         raise graph_timing.Refused(f"it is compiled for each shape, so it is timed from {FLEX_LEAST_QUERIES} queries on")
-    return functools.partial(compiled_flex(), block_mask=causal_mask(queries, keys) if dims["CAUSAL"] == 1 else None)
+    mask = causal_mask(queries, keys) if dims["CAUSAL"] == 1 else None
+    return functools.partial(compiled_flex(), block_mask=mask, enable_gqa="Hkv" in dims)
 
 
 def backends():
@@ -127,7 +128,9 @@ class Attention(graph_timing.Case):
         return self.function(q, k, v)
 
     def sdpa(self, q, k, v):
-        return scaled_dot_product_attention(q, k, v, attn_mask=self.mask, is_causal=self.is_causal)
+        # A case names the heads of its keys only if several heads of queries share them.
+        shares = {"enable_gqa": True} if "Hkv" in self.dims else {}
+        return scaled_dot_product_attention(q, k, v, attn_mask=self.mask, is_causal=self.is_causal, **shares)
 
     @classmethod
     def compile_for(cls, dims, dtype, tensors):
@@ -139,7 +142,7 @@ class Attention(graph_timing.Case):
 
     def fa4(self):
         """Returns FlashAttention-4, which wants the rows of a sequence before its heads."""
-        if self.dtype != torch.float16:
+        if self.dtype not in (torch.float16, torch.bfloat16):
             raise graph_timing.Refused("it computes no FP32")
         from flash_attn.cute import flash_attn_func
 

@@ -26,7 +26,7 @@ use super::device::DeviceInfo;
 use super::expr::{Bindings, Expr, ExprError};
 use super::mechanism::Mechanism;
 use super::names::did_you_mean;
-use super::op::{Dims, Dtype, Op};
+use super::op::{DimDefault, Dims, Dtype, Op};
 use super::plan::LaunchPlan;
 use super::toml_text;
 use super::variant::Params;
@@ -82,6 +82,8 @@ pub struct Family {
     workspaces: Vec<WorkspaceRule>,
     tensor_maps: Vec<TensorMapRule>,
     launches: Vec<LaunchRule>,
+    /// What the op's optional dimensions are in a case that leaves them out.
+    implied: Vec<(&'static str, DimDefault)>,
 }
 
 /// One parameter of a search space.
@@ -196,7 +198,8 @@ impl Family {
         });
         limits::check(&draft, &notes);
         names::check(&draft, op, &notes);
-        let family = draft.into_family(manifest, template);
+        let optional = op.map(|op| op.optional_dims()).unwrap_or_default();
+        let family = draft.into_family(manifest, template, optional);
         let mistakes = notes.into_mistakes();
         family.filter(|_| mistakes.is_empty()).ok_or(mistakes)
     }
@@ -270,7 +273,8 @@ impl Family {
 
     /// Returns the dimensions of `case` that are rendered into the source.
     pub fn specialization(&self, case: &Case) -> Dims {
-        self.constants.iter().filter_map(|name| Some((name.clone(), *case.dims.get(name)?))).collect()
+        let sizes = self.sizes(case);
+        self.constants.iter().filter_map(|name| Some((name.clone(), *sizes.get(name)?))).collect()
     }
 
     /// Returns the integers that the template may use: specialization, parameters, and values derived from these alone.
@@ -400,9 +404,20 @@ impl Family {
         error.is_undefined_name() && !self.params.keys().all(|name| params.contains_key(name))
     }
 
+    /// Returns the dimensions of a case, with those that it leaves out.
+    fn sizes(&self, case: &Case) -> Dims {
+        let mut sizes = case.dims.clone();
+        for (name, default) in &self.implied {
+            if let Some(value) = default.of(&case.dims).filter(|_| !case.dims.contains_key(*name)) {
+                sizes.insert((*name).to_owned(), value);
+            }
+        }
+        sizes
+    }
+
     /// Returns everything that constraints may name: dimensions, limits of the device, parameters and derived values.
     fn bindings(&self, params: &Params, case: &Case, dtype: Dtype, device: &DeviceInfo) -> Result<Bindings, ExprError> {
-        let mut bindings = case.dims.clone();
+        let mut bindings = self.sizes(case);
         bindings.insert("elem_bytes".to_owned(), dtype.bytes() as i64);
         device.bind(&mut bindings);
         bindings.extend(params.clone());

@@ -121,6 +121,43 @@ pub struct DimSpec {
     pub range: (i64, i64),
 }
 
+/// A dimension that a case may leave out. A case never gives its default: it is taken away when a workload is read, so that equal
+/// cases have equal dimensions.
+#[derive(Debug, Clone, Copy)]
+pub struct OptionalDim {
+    /// Its name, meaning and range.
+    pub dim: DimSpec,
+    /// What it is in a case that leaves it out.
+    pub default: DimDefault,
+}
+
+/// What a dimension is that a case leaves out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DimDefault {
+    /// The same as another dimension.
+    Same(&'static str),
+    /// A number.
+    Fixed(i64),
+}
+
+impl DimDefault {
+    /// Returns its value among the dimensions of a case. None if the other dimension is missing.
+    pub fn of(self, dims: &Dims) -> Option<i64> {
+        match self {
+            Self::Same(other) => dims.get(other).copied(),
+            Self::Fixed(value) => Some(value),
+        }
+    }
+
+    /// Returns it as an expression.
+    pub fn text(self) -> String {
+        match self {
+            Self::Same(other) => other.to_owned(),
+            Self::Fixed(value) => value.to_string(),
+        }
+    }
+}
+
 /// Inputs unlike ordinary random ones, made from random ones.
 ///
 /// Its numbers and places are drawn from continuous distributions, and heads or rows get their own. So a kernel cannot
@@ -337,6 +374,11 @@ pub trait Op: Sync + Send {
 
     /// Returns the dimensions that every case must give.
     fn dims(&self) -> &'static [DimSpec];
+
+    /// Returns the dimensions that a case may leave out. A family that does not name one takes only cases without it.
+    fn optional_dims(&self) -> &'static [OptionalDim] {
+        &[]
+    }
 
     /// Refuses combinations of dimensions that are individually in range but invalid together. The error is one
     /// sentence.

@@ -34,10 +34,10 @@ impl Proposal {
     /// parameters of a known family.
     pub fn may_be_dropped(&self) -> bool {
         use Origin::{Coverage, FamilyDefault, Move, Opening, Random, Remedy, WarmStart};
-        let is_of_search = match &self.origin {
-            FamilyDefault | Opening | Random | Move { .. } | Coverage { .. } | Remedy { .. } | WarmStart { .. } => true,
-            _ => false,
-        };
+        let is_of_search = matches!(
+            &self.origin,
+            FamilyDefault | Opening | Random | Move { .. } | Coverage { .. } | Remedy { .. } | WarmStart { .. }
+        );
         is_of_search && self.purpose == Purpose::Screening
     }
 }

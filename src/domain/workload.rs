@@ -247,15 +247,17 @@ impl Case {
         }
         let mut dims = shared;
         dims.extend(own);
+        let known = || op.dims().iter().chain(op.optional_dims().iter().map(|optional| &optional.dim));
         for dim in dims.keys() {
-            if !op.dims().iter().any(|spec| spec.name == dim) {
-                let hint = did_you_mean(dim, op.dims().iter().map(|spec| spec.name));
+            if !known().any(|spec| spec.name == dim) {
+                let hint = did_you_mean(dim, known().map(|spec| spec.name));
                 return Err(format!("case `{name}`: op `{}` has no dimension `{dim}`{hint}", op.name()));
             }
         }
-        for spec in op.dims() {
+        for (place, spec) in known().enumerate() {
             let (lowest, highest) = spec.range;
             match dims.get(spec.name) {
+                None if place >= op.dims().len() => {}
                 None => return Err(format!("case `{name}` lacks `{}`, {}", spec.name, spec.about)),
                 Some(value) if !(lowest..=highest).contains(value) => {
                     return Err(format!(
@@ -264,6 +266,11 @@ impl Case {
                     ));
                 }
                 Some(_) => {}
+            }
+        }
+        for optional in op.optional_dims() {
+            if dims.get(optional.dim.name).copied() == optional.default.of(&dims) {
+                dims.shift_remove(optional.dim.name);
             }
         }
         op.check(&dims).map_err(|problem| format!("case `{name}`: {problem}"))?;
@@ -308,6 +315,18 @@ mod tests {
         let workload = Workload::parse(&VALID.replace("Sk = 4", "Sk = 4\nD = 4"), ops::find).unwrap();
         assert_eq!(workload.cases[0].dims["D"], 4);
         assert_eq!(workload.cases[0].dims["CAUSAL"], 0);
+    }
+
+    #[test]
+    fn a_case_never_has_the_default_of_an_optional_dimension() {
+        let dims = |own: &str| {
+            let text = VALID.replace("H = 1", &format!("H = 6\n{own}"));
+            Workload::parse(&text, ops::find).unwrap().cases[0].dims.clone()
+        };
+        assert_eq!(dims("Hkv = 6"), dims(""));
+        assert_eq!(dims("Hkv = 2")["Hkv"], 2);
+        insta::assert_snapshot!(error("H = 1", "H = 6\nHkv = 4"), @"case `small`: H = 6 must be a multiple of Hkv = 4");
+        insta::assert_snapshot!(error("H = 1", "H = 6\nHkv = 0"), @"case `small`: `Hkv` = 0 is out of range 1 to 65536");
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Scaled dot-product attention: `softmax(q kᵀ / √D) v`, per batch entry and head.
+//! Scaled dot-product attention: `softmax(q kᵀ / √D) v`, per batch entry and head. Several heads of queries may share keys and
+//! values.
 
 mod probes;
 mod shapes;
@@ -8,17 +9,19 @@ use rand::rngs::SmallRng;
 use rayon::prelude::*;
 
 use crate::domain::op::{
-    Axis, CheckLimits, DimSpec, Dims, Dtype, FarShape, Op, Probe, TensorRole, TensorSpec, Values, multiplied,
+    Axis, CheckLimits, DimDefault, DimSpec, Dims, Dtype, FarShape, Op, OptionalDim, Probe, TensorRole, TensorSpec,
+    Values, multiplied,
 };
 
-/// Attention over `q[B,H,Sq,D]`, `k[B,H,Sk,D]`, `v[B,H,Sk,D]` into `o[B,H,Sq,D]`.
+/// Attention over `q[B,H,Sq,D]`, `k[B,Hkv,Sk,D]`, `v[B,Hkv,Sk,D]` into `o[B,H,Sq,D]`. Head `h` of the queries uses head
+/// `h / (H / Hkv)` of the keys and values.
 ///
 /// With `CAUSAL` = 1, key `j` is visible to query `i` if `j <= i + (Sk - Sq)`: the last query sees every key.
 pub struct Attention;
 
 const DIMS: [DimSpec; 6] = [
     DimSpec { name: "B", about: "the batch size", range: (1, 1 << 16) },
-    DimSpec { name: "H", about: "the number of heads", range: (1, 1 << 16) },
+    DimSpec { name: "H", about: "the number of heads (of queries)", range: (1, 1 << 16) },
     DimSpec { name: "Sq", about: "the number of queries", range: (1, 1 << 20) },
     DimSpec { name: "Sk", about: "the number of keys", range: (1, 1 << 20) },
     DimSpec { name: "D", about: "the head dimension", range: (1, 8192) },
@@ -29,12 +32,17 @@ const DIMS: [DimSpec; 6] = [
     },
 ];
 
+const OPTIONAL_DIMS: [OptionalDim; 1] = [OptionalDim {
+    dim: DimSpec { name: "Hkv", about: "the number of heads of keys and values", range: (1, 1 << 16) },
+    default: DimDefault::Same("H"),
+}];
+
 /// Torch's own causal mask lets the first query see the first key only. optloop's lets the last query see every key, which
 /// is the same for as many queries as keys.
-const TORCH: &str = "F.scaled_dot_product_attention(q, k, v, is_causal=True) if CAUSAL == 1 and Sq == Sk \
+const TORCH: &str = "F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True) if CAUSAL == 1 and Sq == Sk \
     else F.scaled_dot_product_attention(q, k, v, attn_mask=torch.ones(Sq, Sk, dtype=torch.bool, device=q.device)\
-    .tril(Sk - Sq)) if CAUSAL == 1 \
-    else F.scaled_dot_product_attention(q, k, v)";
+    .tril(Sk - Sq), enable_gqa=True) if CAUSAL == 1 \
+    else F.scaled_dot_product_attention(q, k, v, enable_gqa=True)";
 
 /// Scaled cases change lengths by whole multiples of this. Tiles of kernels are powers of two up to 256 queries or
 /// keys, so the last tile stays as full as it was.
@@ -50,7 +58,10 @@ const FAR_HEADS: i64 = 60_000;
 
 /// The dimensions of a case as fields.
 struct Shape {
+    /// Heads of queries of all batch entries.
     heads: usize,
+    /// Heads of queries that share a head of keys and values.
+    ratio: usize,
     sq: usize,
     sk: usize,
     d: usize,
@@ -60,13 +71,35 @@ struct Shape {
 impl Shape {
     fn of(dims: &Dims) -> Self {
         let at = |name: &str| usize::try_from(dims[name]).expect("validated with the workload");
-        Self { heads: at("B") * at("H"), sq: at("Sq"), sk: at("Sk"), d: at("D"), causal: at("CAUSAL") == 1 }
+        Self {
+            heads: at("B") * at("H"),
+            ratio: usize::try_from(ratio(dims)).unwrap_or(1),
+            sq: at("Sq"),
+            sk: at("Sk"),
+            d: at("D"),
+            causal: at("CAUSAL") == 1,
+        }
+    }
+
+    /// Returns the heads of keys and values of all batch entries.
+    fn key_heads(&self) -> usize {
+        self.heads / self.ratio
+    }
+
+    /// Returns the place of the first element of the keys, or of the values, that a head of queries uses.
+    fn keys_of(&self, head: usize) -> usize {
+        head / self.ratio * self.sk * self.d
     }
 
     /// Returns the number of keys that query `i` sees.
     fn visible(&self, i: usize) -> usize {
         if self.causal { (i + 1 + self.sk - self.sq).min(self.sk) } else { self.sk }
     }
+}
+
+/// Returns how many heads of queries share a head of keys and values.
+fn ratio(dims: &Dims) -> i64 {
+    dims.get("Hkv").map_or(1, |key_heads| dims["H"] / key_heads)
 }
 
 impl Op for Attention {
@@ -78,9 +111,16 @@ impl Op for Attention {
         &DIMS
     }
 
+    fn optional_dims(&self) -> &'static [OptionalDim] {
+        &OPTIONAL_DIMS
+    }
+
     fn check(&self, dims: &Dims) -> Result<(), String> {
         if dims["CAUSAL"] == 1 && dims["Sq"] > dims["Sk"] {
             return Err("causal attention needs Sq <= Sk, or the first queries have no keys".to_owned());
+        }
+        if let Some(key_heads) = dims.get("Hkv").filter(|key_heads| dims["H"] % **key_heads != 0) {
+            return Err(format!("H = {} must be a multiple of Hkv = {key_heads}", dims["H"]));
         }
         let elements = ["B", "H", "Sk", "D"].iter().map(|name| dims[*name] as f64).product::<f64>();
         if elements.max(elements / dims["Sk"] as f64 * dims["Sq"] as f64) > f64::from(i32::MAX) {
@@ -91,18 +131,19 @@ impl Op for Attention {
 
     fn tensors(&self, dims: &Dims, dtype: Dtype) -> Vec<TensorSpec> {
         let at = |name: &str| usize::try_from(dims[name]).expect("validated with the workload");
-        let tensor = |name: &str, rows: usize, role: TensorRole| TensorSpec {
+        let key_heads = dims.get("Hkv").map_or("H", |_| "Hkv");
+        let tensor = |name: &str, (heads, rows): (&str, &str), role: TensorRole| TensorSpec {
             name: name.to_owned(),
             dtype,
-            shape: vec![at("B"), at("H"), rows, at("D")],
+            shape: vec![at("B"), at(heads), at(rows), at("D")],
             role,
             values: Values::Normal,
         };
         vec![
-            tensor("q", at("Sq"), TensorRole::Input),
-            tensor("k", at("Sk"), TensorRole::Input),
-            tensor("v", at("Sk"), TensorRole::Input),
-            tensor("o", at("Sq"), TensorRole::Output),
+            tensor("q", ("H", "Sq"), TensorRole::Input),
+            tensor("k", (key_heads, "Sk"), TensorRole::Input),
+            tensor("v", (key_heads, "Sk"), TensorRole::Input),
+            tensor("o", ("H", "Sq"), TensorRole::Output),
         ]
     }
 
@@ -126,9 +167,8 @@ impl Op for Attention {
     fn scaled(&self, dims: &Dims) -> Vec<Dims> {
         let scaled = |periods: i64| {
             let mut scaled = dims.clone();
-            for name in ["B", "H"] {
-                scaled[name] = dims[name].min(2);
-            }
+            scaled["B"] = dims["B"].min(2);
+            shapes::set_key_heads(&mut scaled, dims.get("Hkv").unwrap_or(&dims["H"]).min(&2), ratio(dims));
             for name in ["Sq", "Sk"] {
                 scaled[name] = dims[name].min(dims[name] % PERIOD + periods * PERIOD);
             }
@@ -144,6 +184,7 @@ impl Op for Attention {
     /// further keys lie before the first query, so the mean query sees more than `factor` times as many.
     fn resized(&self, dims: &Dims, axis: Axis, factor: f64) -> Option<Dims> {
         match axis {
+            Axis::Independent if dims.contains_key("Hkv") => multiplied(dims, "B", factor),
             Axis::Independent => multiplied(dims, "H", factor).or_else(|| multiplied(dims, "B", factor)),
             Axis::Sequential => multiplied(dims, "Sk", factor),
         }
@@ -166,7 +207,10 @@ impl Op for Attention {
     /// Many batch entries of two heads, with sequences so long that a grid has room for all heads.
     fn far(&self, dims: &Dims, dtype: Dtype) -> Option<FarShape> {
         let mut far = dims.clone();
-        far["H"] = dims["H"].min(2);
+        match dims.get("Hkv") {
+            Some(_) => shapes::set_key_heads(&mut far, &1, ratio(dims)),
+            None => far["H"] = dims["H"].min(2),
+        }
         let keys = (FAR_ELEMENTS / (FAR_HEADS * dims["D"].max(1)) / PERIOD + 1) * PERIOD;
         far["Sk"] = dims["Sk"].min(2 * PERIOD).max(keys);
         far["Sq"] = if dims["Sq"] == dims["Sk"] { far["Sk"] } else { dims["Sq"].min(far["Sk"]) };
@@ -186,7 +230,7 @@ impl Op for Attention {
         };
         let of_row = |&row: &usize| {
             let (head, i) = (row / shape.sq, row % shape.sq);
-            let keys = head * shape.sk * shape.d..(head + 1) * shape.sk * shape.d;
+            let keys = shape.keys_of(head)..shape.keys_of(head) + shape.sk * shape.d;
             let query = &q[row * shape.d..(row + 1) * shape.d];
             let scores = numerics::attention::scores(query, &k[keys.clone()], shape.d, shape.visible(i));
             let (weights, total) = numerics::attention::weights(&scores);
@@ -210,7 +254,7 @@ impl Op for Attention {
         let mut out = vec![0.0; rows.len() * shape.d];
         out.par_chunks_mut(shape.d).zip(rows).for_each(|(out, &row)| {
             let (head, i) = (row / shape.sq, row % shape.sq);
-            let keys = head * shape.sk * shape.d..(head + 1) * shape.sk * shape.d;
+            let keys = shape.keys_of(head)..shape.keys_of(head) + shape.sk * shape.d;
             let query = &q[row * shape.d..(row + 1) * shape.d];
             numerics::attention::row(query, &k[keys.clone()], &v[keys], shape.visible(i), out);
         });
@@ -231,13 +275,20 @@ mod tests {
             .collect()
     }
 
+    /// The same, with so many heads of keys and values.
+    fn shared(dims: Dims, key_heads: i64) -> Dims {
+        dims.into_iter().chain([("Hkv".to_owned(), key_heads)]).collect()
+    }
+
     /// A second implementation. It follows the definition, with the online softmax of Milakov and Gimelshein instead of
     /// two passes. It shares neither code nor algorithm with the oracle.
     fn online(dims: &Dims, inputs: &[Vec<f32>]) -> Vec<f64> {
         let at = |name: &str| dims[name] as usize;
         let (heads, sq, sk, d) = (at("B") * at("H"), at("Sq"), at("Sk"), at("D"));
+        let key_heads = dims.get("Hkv").map_or(at("H"), |heads| *heads as usize);
         let mut out = vec![0.0; heads * sq * d];
         for head in 0..heads {
+            let of_keys = head / at("H") * key_heads + head % at("H") * key_heads / at("H");
             for i in 0..sq {
                 let (mut highest, mut total) = (f64::NEG_INFINITY, 0.0);
                 let row = &mut out[(head * sq + i) * d..(head * sq + i + 1) * d];
@@ -248,14 +299,14 @@ mod tests {
                     let mut score = 0.0;
                     for c in 0..d {
                         score += f64::from(inputs[0][(head * sq + i) * d + c])
-                            * f64::from(inputs[1][(head * sk + j) * d + c]);
+                            * f64::from(inputs[1][(of_keys * sk + j) * d + c]);
                     }
                     score /= (d as f64).sqrt();
                     let new_highest = f64::max(highest, score);
                     let (keep, weight) = ((highest - new_highest).exp(), (score - new_highest).exp());
                     total = total * keep + weight;
                     for c in 0..d {
-                        row[c] = row[c] * keep + weight * f64::from(inputs[2][(head * sk + j) * d + c]);
+                        row[c] = row[c] * keep + weight * f64::from(inputs[2][(of_keys * sk + j) * d + c]);
                     }
                     highest = new_highest;
                 }
@@ -268,9 +319,14 @@ mod tests {
     #[test]
     fn the_oracle_agrees_with_a_second_implementation() {
         let mut rng = SmallRng::seed_from_u64(7);
-        for case in
-            [dims(1, 1, 4, 4, 4, 1), dims(2, 3, 33, 33, 20, 1), dims(1, 2, 5, 17, 9, 1), dims(2, 1, 1, 65, 64, 0)]
-        {
+        for case in [
+            dims(1, 1, 4, 4, 4, 1),
+            dims(2, 3, 33, 33, 20, 1),
+            dims(1, 2, 5, 17, 9, 1),
+            dims(2, 1, 1, 65, 64, 0),
+            shared(dims(2, 6, 9, 17, 8, 1), 2),
+            shared(dims(2, 4, 3, 5, 8, 0), 1),
+        ] {
             let inputs: Vec<Vec<f32>> = Attention.tensors(&case, Dtype::F32)[..3]
                 .iter()
                 .map(|tensor| (0..tensor.elements()).map(|_| rng.random_range(-3.0..3.0)).collect())
@@ -312,6 +368,8 @@ mod tests {
             dims(2, 2, 100, 50, 64, 0),
             dims(1, 32, 1, 8192, 128, 0),
             dims(1, 1, 1, 1, 8, 1),
+            shared(dims(2, 8, 128, 128, 64, 1), 2),
+            shared(dims(16, 32, 1, 4096, 128, 0), 8),
         ];
         for case in cases {
             assert_ne!(
@@ -322,6 +380,7 @@ mod tests {
             for other in (0..50).flat_map(|seed| Attention.hidden(&case, little, seed)) {
                 Attention.check(&other).unwrap();
                 assert!(other != case, "{other:?}");
+                assert_ne!(other.get("Hkv"), other.get("H"), "a default is left out: {other:?}");
                 assert!(Attention.flop(&other) <= little.flop.max(2.0 * Attention.flop(&case)), "{other:?}");
                 assert!(case["Sq"] > 1 || other["Sq"] == 1, "{other:?}");
             }

@@ -50,7 +50,7 @@ impl<'a> Checker<'a> {
 
 impl Places {
     fn of(family: &Family, case: &Case, dtype: Dtype, device: &DeviceInfo) -> Option<Self> {
-        let mut bindings: Bindings = case.dims.clone();
+        let mut bindings: Bindings = family.sizes(case);
         bindings.insert("elem_bytes".to_owned(), dtype.bytes() as i64);
         device.bind(&mut bindings);
         let first_param = bindings.len();

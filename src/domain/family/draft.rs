@@ -1,5 +1,7 @@
 //! A partially read manifest. The missing parts are reported as mistakes.
 
+use std::collections::HashSet;
+
 use indexmap::IndexMap;
 use toml::Spanned;
 use toml::de::DeTable;
@@ -10,7 +12,7 @@ use super::rules::WorkspaceRule;
 use super::{Constraint, Family, Opening, Param, content_hash_of};
 use crate::domain::compute::Compute;
 use crate::domain::expr::{ExpectedType, Expr};
-use crate::domain::op::Dtype;
+use crate::domain::op::{Dtype, OptionalDim};
 
 /// A manifest, each part of which may be missing.
 pub(super) struct Draft {
@@ -99,8 +101,24 @@ impl Draft {
         self.workspaces.iter().filter_map(|entry| entry.name.as_ref()).chain(maps)
     }
 
-    /// Makes the family. None if anything is missing.
-    pub(super) fn into_family(self, manifest: &str, template: String) -> Option<Family> {
+    /// Returns a constraint for each optional dimension that the manifest does not name: it takes cases without it only.
+    fn without_optional(&self, optional: &[OptionalDim]) -> Vec<Constraint> {
+        let constants = self.constants.iter().flatten().cloned();
+        let exprs = self.derived.values().flatten().chain(&self.exprs).flat_map(Expr::names);
+        let args = self.launches.iter().flat_map(|launch| launch.args.iter().cloned());
+        let named: HashSet<String> = constants.chain(exprs).chain(args).collect();
+        let unnamed = optional.iter().filter(|one| !named.contains(one.dim.name));
+        let constraint = |OptionalDim { dim, default }: &OptionalDim| {
+            let expr = Expr::parse(&format!("{} == {}", dim.name, default.text())).ok()?;
+            Some(Constraint { expr, why: format!("The family has no code for {} of its own.", dim.about) })
+        };
+        unnamed.filter_map(constraint).collect()
+    }
+
+    /// Makes the family of an op with these optional dimensions. None if anything is missing.
+    pub(super) fn into_family(self, manifest: &str, template: String, optional: &[OptionalDim]) -> Option<Family> {
+        let without_optional = self.without_optional(optional);
+        let constraints = self.constraints.into_iter().chain(without_optional.into_iter().map(Some));
         let named = |(name, value): (String, Option<Param>)| Some((name, value?));
         Some(Family {
             name: self.name?,
@@ -112,7 +130,7 @@ impl Draft {
             constants: self.constants?,
             headers: self.headers,
             params: self.params.into_iter().map(named).collect::<Option<_>>()?,
-            constraints: self.constraints.into_iter().collect::<Option<_>>()?,
+            constraints: constraints.collect::<Option<_>>()?,
             openings: self.openings.into_iter().collect::<Option<_>>()?,
             listed: None,
             content_hash: content_hash_of(manifest, &template),
@@ -122,6 +140,7 @@ impl Draft {
             workspaces: self.workspaces.into_iter().map(|entry| entry.rule).collect::<Option<_>>()?,
             tensor_maps: self.tensor_maps.into_iter().map(|map| map.entry.rule).collect::<Option<_>>()?,
             launches: self.launches.into_iter().map(|launch| launch.entry.rule).collect::<Option<_>>()?,
+            implied: optional.iter().map(|one| (one.dim.name, one.default)).collect(),
         })
     }
 }

@@ -26,7 +26,7 @@ impl OpNames {
         let dims: Dims = op.dims().iter().map(|dim| (dim.name.to_owned(), dim.range.0)).collect();
         Self {
             op: op.name(),
-            dims: op.dims().iter().map(|dim| dim.name).collect(),
+            dims: op.dims().iter().chain(op.optional_dims().iter().map(|it| &it.dim)).map(|dim| dim.name).collect(),
             tensors: op.tensors(&dims, Dtype::F16).into_iter().map(|tensor| tensor.name).collect(),
             scalars: op.scalars(&dims).into_iter().map(|(name, _)| name).collect(),
         }

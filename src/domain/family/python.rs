@@ -24,7 +24,7 @@ impl Family {
         if self.listed.is_some() {
             return Err(format!("family `{}` lists its configurations, which are no conditions", self.name));
         }
-        let mut numbers = case.dims.clone();
+        let mut numbers = self.sizes(case);
         numbers.insert("elem_bytes".to_owned(), dtype.bytes() as i64);
         device.bind(&mut numbers);
         let write = |expr: &Expr| {

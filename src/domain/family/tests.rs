@@ -152,6 +152,23 @@ fn openings_apply_by_dimensions_and_set_values_that_parameters_have() {
     assert_eq!(family("sm > 0", "BR = 64").unwrap_err(), "an opening sets `BR`, which is not a parameter");
 }
 
+/// A family from before the op had an optional dimension must not be tried where it would be wrong.
+#[test]
+fn a_family_takes_an_optional_dimension_only_if_it_names_it() {
+    let takes = |manifest: &str, key_heads: Option<i64>| {
+        let family = Family::parse_with_op(manifest, String::new(), ops::find).unwrap();
+        let dims = [("B", 1), ("H", 2), ("Sq", 100), ("Sk", 100), ("D", 128), ("CAUSAL", 0)];
+        let dims = dims.into_iter().chain(key_heads.map(|heads| ("Hkv", heads)));
+        let dims = dims.map(|(name, size)| (name.to_owned(), size)).collect();
+        let case = Case { name: "c".into(), dims, regime: Regime::Warm };
+        let device = DeviceInfo::of_arch("sm_90a").unwrap();
+        family.check(&family.defaults(), &case, Dtype::F16, &device).map_err(|error| error.to_string())
+    };
+    let named = MAPPED.replacen("elements = \"B * H\"", "elements = \"B * Hkv\"", 1);
+    assert_eq!([takes(MAPPED, None), takes(&named, None), takes(&named, Some(1))], [Ok(()), Ok(()), Ok(())]);
+    insta::assert_snapshot!(takes(MAPPED, Some(1)).unwrap_err(), @"`Hkv == H` does not hold: The family has no code for the number of heads of keys and values of its own.");
+}
+
 #[test]
 fn a_name_means_one_thing() {
     insta::assert_snapshot!(refused(r#"name = "k_map""#, r#"name = "BC""#), @"`BC` names two things: give the workspace or tensor map another name");

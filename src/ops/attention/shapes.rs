@@ -12,10 +12,23 @@ type Shape = (i64, i64, i64, i64);
 /// Sizes a little beyond 16 bits.
 const PAST_16_BITS: std::ops::Range<i64> = (1 << 16) + 1..(1 << 16) + 4096;
 
+/// Sets the heads of keys and values, with a number of query heads for each. Where that is one, the dimension is left out.
+pub fn set_key_heads(dims: &mut Dims, key_heads: &i64, ratio: i64) {
+    dims["H"] = key_heads * ratio;
+    if ratio == 1 {
+        dims.shift_remove("Hkv");
+    } else {
+        dims.insert("Hkv".to_owned(), *key_heads);
+    }
+}
+
+/// Heads of queries that share keys and values, in models.
+const RATIOS: [i64; 6] = [2, 3, 4, 5, 7, 8];
+
 /// Draws shapes, the most telling first: near the case, where a kernel's last tile ends one row later, shorter than a
 /// tile, and with very many keys. Then come shapes far from the case in random order, where a kernel's indices and
-/// loops run differently. The last ones keep the case's lengths, for kernels that allow no others. Head dimension and
-/// mask vary, too, for kernels that are not rendered for them.
+/// loops run differently. The last ones keep the case's lengths, for kernels that allow no others. Head dimension, mask and the
+/// number of heads that share keys vary, too, for kernels that are not rendered for them.
 pub fn hidden(dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
     let (sq, sk, d) = (dims["Sq"], dims["Sk"], dims["D"]);
     let mut drawn = [
@@ -43,21 +56,33 @@ pub fn hidden(dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
         (rng.random_range(3..12), rng.random_range(1..8), sq, sk),
     ];
     let all = [(3, 2, sq + 1, sk + 1), short(rng), long(rng)].into_iter().chain(drawn).chain(fallback);
+    let (of_case, is_shared) = (super::ratio(dims), dims.contains_key("Hkv"));
     let with = |(b, h, other_sq, sk): Shape| {
         let mut other = dims.clone();
         // A case with one query, as in decoding, has neighbours with one query: its kernels are made for that.
         let sq = if sq == 1 { 1 } else { other_sq };
-        for (name, size) in [("B", b), ("H", h), ("Sq", sq), ("Sk", sk)] {
+        for (name, size) in [("B", b), ("Sq", sq), ("Sk", sk)] {
             other[name] = size.max(1);
         }
+        set_key_heads(&mut other, &h.max(1), of_case);
         other
     };
     let mut all: Vec<Dims> = all.map(with).collect();
+    if is_shared {
+        // Every other shape has another ratio of heads, and some have none to share.
+        for other in all.iter_mut().step_by(2) {
+            let (key_heads, ratio) = (other["Hkv"], *choose(&[1, 2, 3, 5, 8], rng));
+            set_key_heads(other, &key_heads, ratio);
+        }
+    }
     let mut other_rows = all[4].clone();
     other_rows["D"] = *choose(&[d / 2 + 1, d + 1, d + 8, d * 2], rng);
     let mut other_mask = all[5].clone();
     other_mask["CAUSAL"] = 1 - dims["CAUSAL"];
-    all.splice(3..3, [other_rows, other_mask]);
+    let mut other_ratio = all[6].clone();
+    let key_heads = other_ratio["H"] / super::ratio(&other_ratio);
+    set_key_heads(&mut other_ratio, &key_heads, *choose(&RATIOS, rng));
+    all.splice(3..3, [other_rows, other_mask, other_ratio]);
     for other in &mut all {
         // Under a causal mask, every query needs a key.
         other["Sk"] = if other["CAUSAL"] == 1 { other["Sk"].max(other["Sq"]) } else { other["Sk"] };

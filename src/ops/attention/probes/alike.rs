@@ -40,8 +40,8 @@ pub fn ties(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Pr
 pub fn heads(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
     let shape = Shape::of(dims);
     let mut rng = SmallRng::seed_from_u64(seed);
-    for tensor in inputs.iter_mut() {
-        let one = tensor.len() / shape.heads;
+    for (tensor, heads) in inputs.iter_mut().zip([shape.heads, shape.key_heads(), shape.key_heads()]) {
+        let one = tensor.len() / heads;
         let (first, rest) = tensor.split_at_mut(one);
         rest.chunks_exact_mut(first.len()).for_each(|head| head.copy_from_slice(first));
     }
@@ -50,7 +50,7 @@ pub fn heads(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> P
     for head in 0..shape.heads {
         let j = rng.random_range(0..shape.sk);
         let i = query_that_sees(&shape, j, &mut rng);
-        let (of_query, of_key) = ((head * shape.sq + i) * shape.d, (head * shape.sk + j) * shape.d);
+        let (of_query, of_key) = ((head * shape.sq + i) * shape.d, shape.keys_of(head) + j * shape.d);
         // Large enough to change the output of a query that sees it by more than any tolerance.
         let factor = sign(&mut rng) * (shape.sk as f32).sqrt().max(8.0) * power_of_two(&mut rng, 0.0..2.0);
         match rng.random_range(0..3) {

@@ -51,7 +51,7 @@ pub fn limits(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> 
 /// The most heads with a NaN or an infinity.
 const MOST_HEADS: usize = 64;
 
-/// Some heads have one NaN or infinity among their queries, keys or values. Outputs that depend on it must not be
+/// Some heads of keys have one NaN or infinity among their queries, keys or values. Outputs that depend on it must not be
 /// finite, and no other head may be affected. Half of them have it among their keys, and there may be many: a kernel that
 /// computed every eighth exponential by a polynomial, without NaN, passed with eight heads (docs/measuring).
 pub fn not_finite(dims: &Dims, _dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
@@ -60,12 +60,14 @@ pub fn not_finite(dims: &Dims, _dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64
     let mut probed = Probed { rows: rows_of_heads(&shape, seed), ..Probed::default() };
     let [q, k, v] = inputs else { return probed };
     // At least one head stays clean, where there are several.
-    let most = if shape.heads > 1 { (shape.heads / 2).clamp(1, MOST_HEADS) } else { 1 };
-    for head in rand::seq::index::sample(&mut rng, shape.heads, most) {
+    let most = if shape.key_heads() > 1 { (shape.key_heads() / 2).clamp(1, MOST_HEADS) } else { 1 };
+    for of_keys in rand::seq::index::sample(&mut rng, shape.key_heads(), most) {
+        let group = of_keys * shape.ratio..(of_keys + 1) * shape.ratio;
+        let head = if shape.ratio == 1 { of_keys } else { rng.random_range(group.clone()) };
         // The first visible keys, so that every query depends on them.
         let (j, d) = (rng.random_range(0..shape.visible(0)), rng.random_range(0..shape.d));
         let i = query_that_sees(&shape, j, &mut rng);
-        let of_key = (head * shape.sk + j) * shape.d + d;
+        let of_key = shape.keys_of(head) + j * shape.d + d;
         match rng.random_range(0..6) {
             0..3 => k[of_key] = f32::NAN,
             3 => q[(head * shape.sq + i) * shape.d + d] = f32::NAN,
@@ -74,7 +76,8 @@ pub fn not_finite(dims: &Dims, _dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64
         }
         probed.rows.push(head * shape.sq + i);
         probed.rows.extend(rows_of(&shape, head, 2, &mut rng));
-        probed.unspecified.push(head * shape.sq..(head + 1) * shape.sq);
+        // A key or value reaches every query head that shares it.
+        probed.unspecified.push(group.start * shape.sq..group.end * shape.sq);
     }
     probed
 }

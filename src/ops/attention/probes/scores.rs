@@ -117,11 +117,9 @@ pub fn exception(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) 
     let heads = (shape.heads / 3).max(1);
     for head in rand::seq::index::sample(&mut rng, shape.heads, heads.min(MAX_EXCEPTIONS)) {
         let (queries, keys) = (shape.sq * shape.d, shape.sk * shape.d);
-        let mut inputs = Head {
-            q: &mut q[head * queries..(head + 1) * queries],
-            k: &mut k[head * keys..(head + 1) * keys],
-            v: &mut v[head * keys..(head + 1) * keys],
-        };
+        let of_keys = shape.keys_of(head);
+        let mut inputs =
+            Head { q: &mut q[head * queries..][..queries], k: &mut k[of_keys..][..keys], v: &mut v[of_keys..][..keys] };
         rows.extend(add_exception(&shape, &mut inputs, &mut rng).into_iter().map(|i| head * shape.sq + i));
         rows.extend(rows_of(&shape, head, 1, &mut rng));
     }
