@@ -229,6 +229,8 @@ pub struct FarShape {
     pub window: i64,
     /// Whether blocks of a grid with one axis take the indices in order, or backwards: no other dimension has tiles, too.
     pub is_in_order: bool,
+    /// Whether nobody has said that the indices are independent of each other. The oracle must show it first.
+    pub is_assumed: bool,
 }
 
 /// Elements of the largest tensor in either window of a far shape, at least.
@@ -241,8 +243,9 @@ const MOST_INDICES: usize = 256;
 const MOST_WHOLE_BYTES: usize = 64 << 20;
 
 impl FarShape {
-    /// Enlarges a dimension until the last indices of the largest tensor lie beyond 4 GiB, or beyond 2 GiB where an element has
-    /// two bytes: no tensor has 2^31 elements. None if other tensors would be too large, or if the dimension has no such size.
+    /// Enlarges a dimension until the last indices of the largest tensor lie beyond 4 GiB, or beyond 2^30 elements where these
+    /// have one or two bytes: no tensor has 2^31 elements. None if other tensors would be too large, or if the dimension has no
+    /// such size.
     pub fn along(op: &dyn Op, dims: &Dims, dim: &'static str, dtype: Dtype) -> Option<Self> {
         let sized = |size: i64| {
             let mut dims = dims.clone();
@@ -254,7 +257,7 @@ impl FarShape {
         let largest = one.iter().zip(&two).max_by_key(|pair| of_index(*pair))?;
         let (bytes, size) = (of_index(largest), largest.0.dtype.bytes());
         let boundary: usize = match size {
-            1 => return None,
+            1 => 1 << 30,
             2 => 1 << 31,
             _ => 1 << 32,
         };
@@ -268,7 +271,8 @@ impl FarShape {
         let tensors = op.tensors(&dims, dtype);
         let in_range = op.dims().iter().any(|it| it.name == dim && (it.range.0..=it.range.1).contains(&count));
         let is_fine = in_range && one.iter().zip(&two).zip(&tensors).all(|(pair, far)| is_fine(pair, far));
-        (is_fine && op.check(&dims).is_ok()).then_some(Self { dims, dim, window: window as i64, is_in_order: true })
+        let shape = Self { dims, dim, window: window as i64, is_in_order: true, is_assumed: false };
+        (is_fine && op.check(&shape.dims).is_ok()).then_some(shape)
     }
 }
 

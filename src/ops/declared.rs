@@ -73,6 +73,18 @@ impl Declared {
             .map_err(|problem| format!("{problem}, where `{dim}` is 1: a check may compute one index alone"))
     }
 
+    /// Returns the dimension that could be independent: the first extent of every output, and of inputs only the first.
+    fn leading(&self) -> Option<&'static str> {
+        let leads = |dim: &str| {
+            let has_elsewhere = |rule: &TensorRule| rule.shape.iter().skip(1).any(|expr| expr.names().contains(dim));
+            let is_first = |rule: &TensorRule| rule.begins_with(dim) || !rule.shape[0].names().contains(dim);
+            let of_outputs =
+                self.tensors.iter().filter(|rule| rule.role.is_written()).all(|rule| rule.begins_with(dim));
+            of_outputs && self.tensors.iter().all(|rule| is_first(rule) && !has_elsewhere(rule))
+        };
+        self.dims.iter().map(|dim| dim.name).find(|dim| leads(dim))
+    }
+
     /// Computes rows of each output from some indices of the independent dimension, and from nothing else.
     fn of_indices(
         &self,
@@ -184,7 +196,12 @@ impl Op for Declared {
     }
 
     fn far(&self, dims: &Dims, dtype: Dtype) -> Option<FarShape> {
-        FarShape::along(self, &shapes::small(self, dims), self.independent?, dtype)
+        let (dim, is_assumed) = match self.independent {
+            Some(dim) => (dim, false),
+            None => (self.leading()?, true),
+        };
+        let shape = FarShape::along(self, &shapes::small(self, dims), dim, dtype)?;
+        Some(FarShape { is_assumed, ..shape })
     }
 
     fn oracle_uses_device(&self) -> bool {

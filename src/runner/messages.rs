@@ -161,6 +161,8 @@ pub struct FarCase {
     pub window: i64,
     /// Whether the last blocks of the grid write the last indices, if the first ones write the first.
     pub ends_last: bool,
+    /// Whether the oracle must show first that the indices are independent of each other.
+    pub is_assumed: bool,
 }
 
 /// A part of the acceptance checks.

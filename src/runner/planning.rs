@@ -112,7 +112,7 @@ pub fn far(family: &Family, params: &Params, case: &Case, workload: &Workload, d
     if device.time_source() != TimeSource::Modelled || workload.op.is_in_place(&case.dims, workload.dtype) {
         return None;
     }
-    let FarShape { dims, dim, window, is_in_order } = workload.op.far(&case.dims, workload.dtype)?;
+    let FarShape { dims, dim, window, is_in_order, is_assumed } = workload.op.far(&case.dims, workload.dtype)?;
     let on = |dims: Dims| on_shape(family, params, dims, case, workload, device).ok().flatten();
     let planned = on(dims.clone())?;
     let grid = |planned: &PlannedCase| planned.plan.launches.last().map_or([1; 3], |launch| launch.grid);
@@ -132,7 +132,7 @@ pub fn far(family: &Family, params: &Params, case: &Case, workload: &Workload, d
     // Parts of a sum may be put together by any block.
     let has_workspaces = !planned.plan.workspaces.is_empty();
     let ends_last = !has_workspaces && along.contains(&true) && (has_own_axis || has_one_axis && is_in_order);
-    Some(FarCase { planned, dim: dim.to_owned(), window, ends_last })
+    Some(FarCase { planned, dim: dim.to_owned(), window, ends_last, is_assumed })
 }
 
 /// Fills in the plan of a variant on another shape than that of a case. Returns `None` if the same source is not valid

@@ -263,3 +263,27 @@ fn rows_of_the_smallest_whole_number_are_tried() {
     let said = with("0");
     assert!(said.contains("on runs of equal whole numbers: "), "{said}");
 }
+
+/// Adds a number to each row. The row comes from a multiplication.
+const ROW_OF_ELEMENT: &str = r"
+__global__ void own(const float* x, const float* bias, float* y, int rows, int cols) {
+    int i = blockIdx.x * 128 + threadIdx.x;
+    if (i < rows * cols) y[i] = x[i] + bias[ROW];
+}
+";
+
+#[test]
+fn the_oracle_shows_that_rows_are_independent_and_indices_beyond_24_bits_are_tried() {
+    let options = "--shape x=rows,cols --shape bias=rows --shape y=rows,cols --case rows=64,cols=48 --block 128 \
+                   --grid ceil_div(rows*cols,128)";
+    let with = |row: &str, oracle: &str| {
+        let oracle = format!("import numpy as np\ndef oracle(x, bias):\n    return {oracle}\n");
+        checked(&with_kernel(&ROW_OF_ELEMENT.replace("ROW", row), &oracle, ""), options)
+    };
+    assert_eq!(with("i / cols", "x + bias[:, None]").trim(), "0 ok     own on own: right on rows64cols48");
+    let said = with("(int)((i + 0.5f) * (1.0f / cols))", "x + bias[:, None]");
+    assert!(said.starts_with("1 ") && said.contains("or an index the 24 bits of a float?"), "{said}");
+    // Here, the windows at both ends do not tell what the kernel must write there.
+    let said = with("max(i / cols - 1, 0)", "x + bias[np.maximum(np.arange(len(bias)) - 1, 0), None]");
+    assert_eq!(said.trim(), "0 ok     own on own: right on rows64cols48");
+}
