@@ -142,6 +142,17 @@ impl Dtype {
         }
     }
 
+    /// Returns a whole number that an input keeps. `kept` has the slots of one element.
+    pub fn kept(self, kept: &[f32]) -> i64 {
+        let word = |value: &f32| i64::from(value.to_bits());
+        match (self, kept) {
+            (_, [low, high]) => word(low) | word(high) << 32,
+            (Self::U32, [value]) => word(value),
+            (Self::I32, [value]) => i64::from(value.to_bits() as i32),
+            _ => kept.first().map_or(0, |value| *value as i64),
+        }
+    }
+
     /// Keeps a whole number as an input keeps it. `kept` has the slots of one element.
     pub fn keep(self, number: i64, kept: &mut [f32]) {
         match kept {
@@ -396,7 +407,7 @@ mod tests {
                 let mut read = vec![0.0; dtype.slots()];
                 dtype.decode(&bytes, &mut read);
                 assert!(read.iter().zip(&kept).all(|(read, kept)| read.to_bits() == kept.to_bits()));
-                assert_eq!(dtype.numbers(&kept), [number as f64]);
+                assert_eq!((dtype.kept(&kept), &dtype.numbers(&kept)[..]), (number, &[number as f64][..]));
                 assert_eq!(dtype.number(dtype.decode_exactly(&bytes)[0]), number as f64);
             }
         }

@@ -182,14 +182,22 @@ pub enum Change {
         /// Draws its values. Those that it has are random ones.
         fill: fn(&TensorSpec, &mut [f32], u64),
     },
+    /// Several inputs by each other's values.
+    Together {
+        /// Whether there is anything to change.
+        is_of: fn(&[TensorSpec]) -> bool,
+        /// Changes the values of all inputs, which keep to what they mean.
+        fill: fn(&[TensorSpec], &mut [Vec<f32>], u64),
+    },
 }
 
 impl Change {
-    /// Returns whether it changes an input.
-    pub fn is_of(&self, tensor: &TensorSpec) -> bool {
+    /// Returns whether it changes any of an op's inputs.
+    pub fn is_of(&self, inputs: &[TensorSpec]) -> bool {
         match self {
-            Self::Numbers(_) => tensor.is_free(),
-            Self::Contents { is_of, .. } => is_of(tensor),
+            Self::Numbers(_) => inputs.iter().any(TensorSpec::is_free),
+            Self::Contents { is_of, .. } => inputs.iter().any(is_of),
+            Self::Together { is_of, .. } => is_of(inputs),
         }
     }
 }
@@ -429,6 +437,11 @@ pub trait Op: Sync + Send {
     /// Returns the probes that every winner must pass. None by default.
     fn probes(&self) -> &'static [Probe] {
         &[]
+    }
+
+    /// Returns the probe for shapes with more indices of a dimension than 16 bits count. None by default.
+    fn probe_of_length(&self) -> Option<&'static Probe> {
+        None
     }
 
     /// Returns shapes that no workload names, the most telling first. The same source is right on them where its

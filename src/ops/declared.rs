@@ -4,12 +4,14 @@
 //! has ops, each some hundred bytes.
 
 mod array_file;
+mod compared;
 mod contents;
 mod expression;
 mod launch;
 mod manifest;
 mod probes;
 mod property;
+mod rows;
 mod shapes;
 mod tensor;
 
@@ -189,6 +191,10 @@ impl Op for Declared {
 
     fn probes(&self) -> &'static [Probe] {
         &probes::PROBES
+    }
+
+    fn probe_of_length(&self) -> Option<&'static Probe> {
+        Some(&probes::EXTREMES)
     }
 
     fn hidden(&self, dims: &Dims, least: CheckLimits, seed: u64) -> Vec<Dims> {

@@ -62,13 +62,7 @@ fn sort(row: &mut [f32], dtype: Dtype) {
     if !dtype.is_kept_as_bits() {
         return row.sort_unstable_by(f32::total_cmp);
     }
-    // Exact: each was drawn as a whole number, of which the halves are kept.
-    let word = |value: &f32| i64::from(value.to_bits());
-    let mut numbers: Vec<i64> = match dtype {
-        Dtype::I64 => row.chunks_exact(2).map(|halves| word(&halves[0]) | word(&halves[1]) << 32).collect(),
-        Dtype::U32 => row.iter().map(word).collect(),
-        _ => row.iter().map(|value| i64::from(value.to_bits() as i32)).collect(),
-    };
+    let mut numbers: Vec<i64> = row.chunks_exact(dtype.slots()).map(|element| dtype.kept(element)).collect();
     numbers.sort_unstable();
     row.chunks_exact_mut(dtype.slots()).zip(numbers).for_each(|(value, number)| dtype.keep(number, value));
 }

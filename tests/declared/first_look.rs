@@ -264,6 +264,27 @@ fn rows_of_the_smallest_whole_number_are_tried() {
     assert!(said.contains("on runs of equal whole numbers: "), "{said}");
 }
 
+#[test]
+fn a_set_with_nearly_the_same_keys_is_tried() {
+    let source = r"
+__global__ void own(const long long* a, const long long* b, int* y, int n, int m) {
+    int i = blockIdx.x * 128 + threadIdx.x, hit = 0;
+    if (i >= n) return;
+    for (int j = 0; j < m; ++j) hit |= (KEY)a[i] == (KEY)b[j];
+    y[i] = hit;
+}
+";
+    let options = "--shape a=n --shape b=m --shape y=n --case n=200,m=50 --grid ceil_div(n,128) --block 128 \
+                   --contents a=integers:0:1099511627775 --contents b=integers:0:1099511627775";
+    let with = |key: &str| {
+        let oracle = "import numpy as np\ndef oracle(a, b):\n    return np.isin(a, b)\n";
+        checked(&with_kernel(&source.replace("KEY", key), oracle, ""), options)
+    };
+    assert_eq!(with("long long").trim(), "0 ok     own on own: right on n200m50");
+    let said = with("int");
+    assert!(said.starts_with("1 ") && said.contains("on values of other inputs: "), "{said}");
+}
+
 /// Adds a number to each row. The row comes from a multiplication.
 const ROW_OF_ELEMENT: &str = r"
 __global__ void own(const float* x, const float* bias, float* y, int rows, int cols) {
@@ -286,4 +307,56 @@ fn the_oracle_shows_that_rows_are_independent_and_indices_beyond_24_bits_are_tri
     // Here, the windows at both ends do not tell what the kernel must write there.
     let said = with("max(i / cols - 1, 0)", "x + bias[np.maximum(np.arange(len(bias)) - 1, 0), None]");
     assert_eq!(said.trim(), "0 ok     own on own: right on rows64cols48");
+}
+
+#[test]
+fn rows_in_narrow_bands_are_tried_and_pytorch_gelu_is_right() {
+    let found = |value: &str, oracle: &str| {
+        let source = EACH
+            .replace("128 + threadIdx.x", "32 + threadIdx.x")
+            .replace("x, float* y, int n", "x, float* y, int rows, int n");
+        let source = source.replace("(i >= n)", "(i >= n * rows)").replace("VALUE", value);
+        let oracle = format!("import math\nimport numpy as np\ndef oracle(x):\n    return {oracle}\n");
+        checked(
+            &with_kernel(&source, &oracle, ""),
+            "--shape x=rows,n --shape y=rows,n --case rows=40,n=64 --grid ceil_div(n*rows,32) --block 32",
+        )
+    };
+    let gelu = found("0.5f * v * (1.f + erff(v * 0.70710678f))", "x / 2 * np.vectorize(math.erfc)(-x / 2**0.5)");
+    assert!(gelu.starts_with("0 ok     own on own: right on rows40n64"), "{gelu}");
+    let said = found("v > 20.f ? v : logf(1.f + expf(v))", "np.logaddexp(0, x)");
+    assert!(said.starts_with("1 ") && said.contains("on rows in narrow bands: "), "{said}");
+}
+
+#[test]
+fn the_largest_number_of_a_long_row_is_often_near_its_end() {
+    let source = r"
+#include <cuda_fp16.h>
+__global__ void own(const __half* x, int* y, int rows, int n) {
+    int row = blockIdx.x, lane = threadIdx.x;
+    unsigned long long best = 0;
+    for (int i = lane; i < n; i += 32) {
+        unsigned bits = __half_as_ushort(x[(size_t)row * n + i]);
+        if (bits == 0x8000) bits = 0;
+        bits = bits & 0x8000 ? bits ^ 0xffff : bits | 0x8000;
+        unsigned long long key = (unsigned long long)bits << 32 | (KEY)(0xffffffffu - i);
+        if (key > best) best = key;
+    }
+    for (int d = 16; d; d /= 2) {
+        unsigned long long other = __shfl_xor_sync(~0u, best, d);
+        if (other > best) best = other;
+    }
+    if (lane == 0) y[row] = (KEY)(0xffffffffu - (unsigned)best);
+}
+";
+    let with = |key: &str| {
+        let sandbox = with_kernel(&source.replace("KEY", key), "def oracle(x):\n    return x.argmax(1)\n", "");
+        checked(
+            &sandbox,
+            "--independent rows --shape x=rows,n --shape y=rows --case rows=8,n=500 --grid rows --block 32",
+        )
+    };
+    assert_eq!(with("unsigned").trim(), "0 ok     own on own: right on rows8n500");
+    let said = with("unsigned short");
+    assert!(said.starts_with("1 ") && said.contains("on rows with their extremes near the end: "), "{said}");
 }

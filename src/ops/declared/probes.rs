@@ -3,7 +3,7 @@
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use super::contents;
+use super::{compared, contents, rows};
 use crate::domain::op::{Change, Dims, Dtype, Probe, Probed, TensorSpec};
 use crate::ops::draw::{limit, log_uniform_count, normal, power_of_two, sign};
 
@@ -20,7 +20,7 @@ const MOST_ZERO_RUNS: usize = 4;
 const ZEROS: u32 = 32;
 
 /// Every probe. None of them is zero everywhere: many ops divide by a norm, so the result would not be specified.
-pub const PROBES: [Probe; 15] = [
+pub const PROBES: [Probe; 18] = [
     Probe { name: "large numbers", change: Change::Numbers(large) },
     Probe { name: "very large numbers", change: Change::Numbers(very_large) },
     Probe { name: "small numbers", change: Change::Numbers(small) },
@@ -36,7 +36,16 @@ pub const PROBES: [Probe; 15] = [
     of_contents("masks with long runs", contents::is_mask, contents::mask),
     of_contents("sorted numbers with long runs", contents::is_sorted, contents::sorted),
     of_contents("runs near the bounds", contents::is_bounded, contents::bounded),
+    of_contents("rows in narrow bands", TensorSpec::is_free, rows::bands),
+    EXTREMES,
+    Probe {
+        name: "values of other inputs",
+        change: Change::Together { is_of: compared::are_compared, fill: compared::shared },
+    },
 ];
+
+/// An index of an extreme may be kept in too few bits, so that only rows longer than 65,536 show it.
+pub const EXTREMES: Probe = of_contents("rows with their extremes near the end", rows::has_extremes, rows::extremes);
 
 const fn of_contents(
     name: &'static str,

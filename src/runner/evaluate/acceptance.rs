@@ -36,6 +36,9 @@ const HIDDEN_SHARE: f64 = 0.1;
 /// The number of probes on each hidden shape.
 const HIDDEN_PROBES: usize = 4;
 
+/// How many indices 16 bits count.
+const COUNTED_BY_16_BITS: i64 = 1 << 16;
+
 /// The most threads of a hidden shape that gets probes on a virtual GPU, which takes a second for more. Other shapes get them.
 const MOST_PROBED_THREADS: u64 = 1 << 20;
 
@@ -180,7 +183,9 @@ impl AcceptanceChecks<'_> {
                     return Ok(());
                 }
                 let mut memory = Memory::new(&setup.problem, mix(seed, &["probes"]));
-                probes.by_ref().take(HIDDEN_PROBES).try_for_each(|probe| {
+                let of_length = self.probe_of_length(&setup.problem);
+                let others = HIDDEN_PROBES - usize::from(of_length.is_some());
+                of_length.into_iter().chain(probes.by_ref().take(others)).try_for_each(|probe| {
                     step(&hidden.case.name, &doing);
                     self.check_probe(setup, device, probe, &mut memory)
                 })
@@ -192,6 +197,13 @@ impl AcceptanceChecks<'_> {
             }
         }
         Ok(self.request.hidden.len())
+    }
+
+    /// Returns the probe that a problem gets for the length of its dimensions.
+    fn probe_of_length(&self, problem: &Problem<'_>) -> Option<&'static Probe> {
+        let is_long = problem.dims.values().any(|size| *size > COUNTED_BY_16_BITS);
+        let inputs: Vec<TensorSpec> = input_tensors(problem).collect();
+        self.op.probe_of_length().filter(|probe| is_long && probe.change.is_of(&inputs))
     }
 
     /// Checks a shape with offsets beyond 32 bits. Returns the number of outputs that were compared.
@@ -249,7 +261,8 @@ fn allowing_for_rounding(setup: &Setup<'_>, device: &mut dyn Device, data: &mut 
 pub(super) fn probes_of(problem: &Problem<'_>) -> Vec<Probe> {
     let of_mode = (problem.compute == Compute::Tf32).then_some(BELOW_F16);
     let probes = problem.op.probes().iter().copied().chain(of_mode);
-    probes.filter(|probe| input_tensors(problem).any(|tensor| probe.change.is_of(&tensor))).collect()
+    let inputs: Vec<TensorSpec> = input_tensors(problem).collect();
+    probes.filter(|probe| probe.change.is_of(&inputs)).collect()
 }
 
 /// Draws the values of a probe.
@@ -263,18 +276,25 @@ pub(super) fn probed(problem: &Problem<'_>, probe: &Probe, seed: u64) -> (Vec<Ve
 /// Turns random values into a probe.
 fn apply(problem: &Problem<'_>, probe: &Probe, seed: u64, values: &mut [Vec<f32>]) -> Probed {
     let tensors: Vec<TensorSpec> = input_tensors(problem).collect();
-    // A mask or a position keeps to what it means.
-    let places: Vec<usize> = (0..tensors.len()).filter(|at| probe.change.is_of(&tensors[*at])).collect();
+    let of = |is_of: &dyn Fn(&TensorSpec) -> bool| (0..tensors.len()).filter(|at| is_of(&tensors[*at])).collect();
     let change = match probe.change {
         Change::Numbers(change) => change,
-        Change::Contents { fill, .. } => {
+        Change::Contents { is_of, fill } => {
+            let places: Vec<usize> = of(&is_of);
             for at in places {
                 fill(&tensors[at], &mut values[at], mix(seed, &[&tensors[at].name]));
                 round(&mut values[at], tensors[at].dtype);
             }
             return Probed { is_beyond_domain: true, ..Probed::default() };
         }
+        Change::Together { fill, .. } => {
+            fill(&tensors, values, seed);
+            values.iter_mut().zip(&tensors).for_each(|(values, tensor)| round(values, tensor.dtype));
+            return Probed { is_beyond_domain: true, ..Probed::default() };
+        }
     };
+    // A mask or a position keeps to what it means.
+    let places: Vec<usize> = of(&TensorSpec::is_free);
     let mut free: Vec<Vec<f32>> = places.iter().map(|at| std::mem::take(&mut values[*at])).collect();
     let mut probed = change(problem.dims, problem.dtype, &mut free, seed);
     if probed.frees_integers {

@@ -1,0 +1,115 @@
+//! Probes of rows: all numbers of a row in a narrow band, and the extremes of a row near its end.
+
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+use crate::domain::op::{TensorSpec, Values};
+use crate::ops::draw::{log_uniform_count, power_of_two, sign};
+
+/// The part of a band's middle that lies on either side of it.
+const HALF_WIDTH: f32 = 1.0 / 16.0;
+
+/// Magnitudes of bands near zero, as powers of two: up to 2.5. Between 3 and 13, PyTorch's own GELU, 0.5 x (1 + erf(x / sqrt(2))),
+/// loses most digits of its result beside the 1. Beyond, the exact result is no normal number, either.
+const NEAR_ZERO: std::ops::Range<f32> = -5.0..1.3;
+
+/// Magnitudes of the others, from 14.4 to 64: an exponential still is a normal number, but is lost beside 1.
+const FAR_FROM_ZERO: std::ops::Range<f32> = 3.85..6.0;
+
+/// One of so many bands is near zero, where other probes look, too.
+const NEAR: u32 = 4;
+
+/// Rows that each lie in a band of their own. The errors of numbers of one size are hidden by larger numbers of the same row.
+pub(super) fn bands(tensor: &TensorSpec, values: &mut [f32], seed: u64) {
+    let mut rng = SmallRng::seed_from_u64(seed);
+    for row in values.chunks_mut(tensor.row_len().max(1)) {
+        let exponents = if rng.random_range(0..NEAR) == 0 { NEAR_ZERO } else { FAR_FROM_ZERO };
+        let middle = sign(&mut rng) * power_of_two(&mut rng, exponents);
+        row.iter_mut().for_each(|x| *x = middle * (1.0 + HALF_WIDTH * rng.random_range(-1.0..1.0_f32)));
+    }
+}
+
+/// Returns whether a row has a largest and a smallest element that may be at any place.
+pub(super) fn has_extremes(tensor: &TensorSpec) -> bool {
+    match tensor.values {
+        Values::Normal => tensor.is_free(),
+        Values::Uniform(..) | Values::Integers(..) | Values::Mask(_) => true,
+        Values::Sorted(..) | Values::Given(_) => false,
+    }
+}
+
+/// Rows with one largest and one smallest number, at distances from the end that are log-uniform.
+pub(super) fn extremes(tensor: &TensorSpec, values: &mut [f32], seed: u64) {
+    let mut rng = SmallRng::seed_from_u64(seed);
+    let (dtype, slots) = (tensor.dtype, tensor.dtype.slots());
+    for row in values.chunks_mut((tensor.row_len() * slots).max(1)) {
+        let length = row.len() / slots;
+        let mut place = || length - log_uniform_count(&mut rng, length);
+        let (smallest, largest) = (place(), place());
+        match tensor.values {
+            Values::Integers(from, to) => {
+                if to.saturating_sub(from) > 1 {
+                    // Another extreme could come first.
+                    let inner = |element: &mut [f32]| dtype.keep(dtype.kept(element).clamp(from + 1, to - 1), element);
+                    row.chunks_exact_mut(slots).for_each(inner);
+                }
+                let mut put = |number, place: usize| dtype.keep(number, &mut row[place * slots..][..slots]);
+                put(from, smallest);
+                put(to, largest);
+            }
+            Values::Mask(_) => {
+                row.fill(0.0);
+                dtype.keep(1, &mut row[largest * slots..][..slots]);
+            }
+            Values::Uniform(from, to) => (row[smallest], row[largest]) = (from, to),
+            _ => {
+                let beyond = row.iter().fold(1.0_f32, |most, x| most.max(x.abs())) * rng.random_range(1.25..4.0_f32);
+                (row[smallest], row[largest]) = (-beyond, beyond);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::op::{Dtype, TensorRole};
+
+    fn filled(dtype: Dtype, values: Values, length: usize, fill: fn(&TensorSpec, &mut [f32], u64)) -> Vec<f32> {
+        let (name, shape) = ("x".to_owned(), vec![100, length]);
+        let tensor = TensorSpec { name, dtype, shape, role: TensorRole::Input, values };
+        let mut drawn = vec![0.0; tensor.elements() * dtype.slots()];
+        fill(&tensor, &mut drawn, 3);
+        drawn
+    }
+
+    #[test]
+    fn each_row_is_in_a_band_of_one_sign_and_many_are_far_below_zero() {
+        let drawn = filled(Dtype::F32, Values::Normal, 64, bands);
+        let ends = |row: &[f32]| row.iter().fold((f32::MAX, f32::MIN), |(a, b), x| (a.min(*x), b.max(*x)));
+        let bands: Vec<(f32, f32)> = drawn.chunks(64).map(ends).collect();
+        assert!(bands.iter().all(|(a, b)| a * b > 0.0 && (b - a) < 0.13 * a.abs().max(b.abs())), "{bands:?}");
+        assert!(bands.iter().filter(|(a, b)| *a > -72.0 && *b < -13.0).count() > 20, "{bands:?}");
+    }
+
+    #[test]
+    fn the_largest_is_alone_and_often_near_the_end() {
+        for (dtype, values) in [
+            (Dtype::F16, Values::Normal),
+            (Dtype::F32, Values::Uniform(-1.0, 1.0)),
+            (Dtype::I64, Values::Integers(-5, 1 << 40)),
+            (Dtype::I8, Values::Integers(0, 1)),
+            (Dtype::Bool, Values::Mask(0.5)),
+        ] {
+            let drawn = filled(dtype, values, 70_000, extremes);
+            let place = |row: &[f32]| -> usize {
+                let numbers = dtype.numbers(row);
+                let most = numbers.iter().copied().fold(f64::MIN, f64::max);
+                assert_eq!(numbers.iter().filter(|x| **x == most).count(), 1);
+                numbers.iter().position(|x| *x == most).unwrap()
+            };
+            let beyond = drawn.chunks(70_000 * dtype.slots()).filter(|row| place(row) > 1 << 16).count();
+            assert!((50..95).contains(&beyond), "{dtype:?}: {beyond}");
+        }
+    }
+}
