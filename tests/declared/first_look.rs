@@ -360,3 +360,30 @@ __global__ void own(const __half* x, int* y, int rows, int n) {
     let said = with("unsigned short");
     assert!(said.starts_with("1 ") && said.contains("on rows with their extremes near the end: "), "{said}");
 }
+
+/// Divides by the largest number, and remembers it.
+const LARGEST: &str = r"
+__global__ void own(const float* x, float* y, float* most, int n) {
+    __shared__ float all[128];
+    float own = LEAST;
+    for (int i = threadIdx.x; i < n; i += 128) own = fmaxf(own, fabsf(x[i]));
+    all[threadIdx.x] = own;
+    __syncthreads();
+    for (int k = 0; k < 128; ++k) own = fmaxf(own, all[k]);
+    for (int i = threadIdx.x; i < n; i += 128) y[i] = x[i] / own;
+    __syncthreads();
+    if (threadIdx.x == 0) *most = own;
+}
+";
+
+#[test]
+fn what_an_execution_left_in_a_workspace_must_not_matter_on_other_inputs() {
+    let with = |least: &str| {
+        let oracle = "def oracle(x):\n    return x / max(abs(x).max(), 1e-30)\n";
+        let sandbox = with_kernel(&LARGEST.replace("LEAST", least), oracle, "");
+        checked(&sandbox, "--shape x=n --shape y=n --scratch most=1 --case n=3000 --grid 1 --block 128")
+    };
+    assert_eq!(with("1e-30f").trim(), "0 ok     own on own: right on n3000");
+    let said = with("fmaxf(*most, 1e-30f)");
+    assert!(said.starts_with("1 ") && said.contains("it uses what an execution on other inputs left there"), "{said}");
+}

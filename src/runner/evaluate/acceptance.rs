@@ -112,6 +112,7 @@ impl AcceptanceChecks<'_> {
     fn probe(&self, device: &mut dyn Device, module: Module, step: &mut Step<'_>) -> Result<usize, Ended> {
         self.on(device, module, &self.request.case, |setup, device| {
             let mut memory = Memory::new(&setup.problem, mix(self.request.input_seed, &["probes"]));
+            setup.reset(device)?;
             let mut probes = probes_of(&setup.problem);
             probes.shuffle(&mut SmallRng::seed_from_u64(mix(self.request.input_seed, &["order of probes"])));
             let bytes: usize = setup.problem.tensors().iter().map(TensorSpec::bytes).sum();
@@ -150,15 +151,29 @@ impl AcceptanceChecks<'_> {
             Err(_) if probed.is_beyond_domain => return Ok(()),
             Err(problem) => return Err(Ended::Oracle(problem)),
         };
-        let (output, uploaded) = setup.output_of(device, inputs, seed)?;
-        let mut checked = expectation.check(&output, setup.tolerance);
-        if matches!(checked, Err(Refusal { check: Check::Accuracy, .. })) {
-            let output = (&output[..], setup.tolerance);
-            expectation.allow_for_rounding((self.op, compute), dims, values, seed, output).map_err(Ended::Oracle)?;
-            checked = expectation.check(output.0, setup.tolerance);
+        let mut judge = |output: &[u8]| -> Result<Option<Refusal>, Ended> {
+            let mut checked = expectation.check(output, setup.tolerance);
+            if matches!(checked, Err(Refusal { check: Check::Accuracy, .. })) {
+                let output = (output, setup.tolerance);
+                expectation
+                    .allow_for_rounding((self.op, compute), dims, values, seed, output)
+                    .map_err(Ended::Oracle)?;
+                checked = expectation.check(output.0, setup.tolerance);
+            }
+            Ok(checked.err())
+        };
+        // The workspaces are as the last probe left them.
+        let (output, uploaded) = setup.next_output_of(device, inputs, seed)?;
+        if let Some(refusal) = judge(&output)? {
+            let has_workspaces = !setup.plan.workspaces.is_empty();
+            let is_of_workspaces = has_workspaces && judge(&setup.output_of(device, inputs, seed)?.0)?.is_none();
+            let why = if is_of_workspaces {
+                " (it is right if its workspaces are reset before, so it uses what an execution on other inputs left there)"
+            } else {
+                ""
+            };
+            return Err(setup.wrong(Check::Probe, format!("on {}: {refusal}{why}", probe.name)));
         }
-        let message = |refusal| format!("on {}: {refusal}", probe.name);
-        checked.map_err(|refusal: Refusal| setup.wrong(Check::Probe, message(refusal)))?;
         setup.inspect_once(device, &uploaded, seed)
     }
 

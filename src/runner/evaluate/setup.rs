@@ -116,6 +116,21 @@ impl<'a> Setup<'a> {
         Ok((self.output(device, place)?, uploaded))
     }
 
+    /// Does the same with the workspaces as earlier executions on other inputs left them.
+    pub fn next_output_of(
+        &self,
+        device: &mut dyn Device,
+        inputs: &Inputs,
+        seed: u64,
+    ) -> Result<(Vec<u8>, Uploaded), Ended> {
+        let uploaded = self.sets.upload(device, inputs).and_then(|()| self.sets.uploaded_inputs(device, inputs, 0));
+        let uploaded = uploaded.map_err(|fault| self.ended(fault))?;
+        self.poison_outputs(device)?;
+        let place = self.places(seed, "once")[0];
+        self.launch(device, place)?;
+        Ok((self.output(device, place)?, uploaded))
+    }
+
     /// Checks the inputs and guard regions after [`Setup::output_of`].
     pub fn inspect_once(&self, device: &mut dyn Device, uploaded: &Uploaded, seed: u64) -> Result<(), Ended> {
         self.inspect(device, uploaded, &self.places(seed, "once"))
