@@ -8,6 +8,7 @@ use crate::config::Config;
 use crate::domain::artifact::Artifact;
 use crate::domain::check::Check;
 use crate::domain::corpus::{self, CorpusEntry};
+use crate::domain::counted::counted;
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::domain::floor::Floor;
@@ -97,7 +98,7 @@ impl Audit {
         let (renderer, compiler) = (self.renderer.clone(), self.compiler.clone());
         let limit = Limit::new("compile.timeout", compiler.limits().timeout);
         let limit = limit.filter(|_| entries.len() == 1);
-        let _running = activity::begin(format!("compiling {} kernels", entries.len()), limit);
+        let _running = activity::begin(format!("compiling {}", counted(entries.len(), "kernel")), limit);
         let compile = move || entries.into_par_iter().map(|entry| compiled(&renderer, &compiler, entry)).collect();
         tokio::task::spawn_blocking(compile).await.context("Failed to compile in the background")?
     }

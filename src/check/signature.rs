@@ -1,5 +1,6 @@
 //! Compares the parameters of kernels, as the source has them, with the arguments of a launch plan.
 
+use crate::domain::counted::counted;
 use crate::domain::op::TensorSpec;
 use crate::domain::plan::{Arg, Launch, LaunchPlan, Scalar, ScalarValue};
 use crate::intake::{self, Kernel, Kind, Parameter};
@@ -24,8 +25,10 @@ fn of_launch(kernel: &Kernel, launch: &Launch, tensors: &[TensorSpec]) -> Vec<St
         let parameters: Vec<&str> = kernel.parameters.iter().map(|parameter| parameter.name.as_str()).collect();
         let args: Vec<&str> = launch.args.iter().map(name_of).collect();
         return vec![format!(
-            "`{name}` has {wanted} parameters ({}), but its launch passes {passed} arguments ({})",
+            "`{name}` has {} ({}), but its launch passes {} ({})",
+            counted(wanted, "parameter"),
             parameters.join(", "),
+            counted(passed, "argument"),
             args.join(", ")
         )];
     }

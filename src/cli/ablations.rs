@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use crate::domain::ablation::{Ablation, Removed, SourceLine, control_ns};
+use crate::domain::counted::counted;
 
 /// The most lines of each kind to print.
 const MAX_LINES: usize = 6;
@@ -23,7 +24,7 @@ pub fn print(case: &str, ablations: &[Ablation], columns: usize, out: &mut impl 
             writeln!(out, "{}", textwrap::fill(&of_line(line, control_ns), &indented))?;
         }
         if let Some(more @ 1..) = one.lines.len().checked_sub(MAX_LINES) {
-            writeln!(out, "    {more} more {}", if more == 1 { "line" } else { "lines" })?;
+            writeln!(out, "    {}", counted(more, "more line"))?;
         }
     }
     Ok(())

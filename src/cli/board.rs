@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::plan::count;
+use crate::domain::counted::counted;
 use crate::domain::device::TimeSource;
 use crate::domain::gain::{CaseGain, GainResult};
 use crate::domain::record::BaselineKind;
@@ -67,8 +67,8 @@ impl Board {
             None => format::usd(self.cost_usd),
         };
         let iterations = match self.max_iterations {
-            Some(most) => format!("{} of {}", self.finished, count(most as usize, "iteration")),
-            None => count(self.finished as usize, "iteration"),
+            Some(most) => format!("{} of {}", self.finished, counted(most as usize, "iteration")),
+            None => counted(self.finished as usize, "iteration"),
         };
         format!("{} of {}, {money}, {iterations}", span(elapsed), span(self.budget))
     }

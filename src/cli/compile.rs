@@ -13,6 +13,7 @@ use super::talk::say;
 use crate::catalog::Project;
 use crate::config::Config;
 use crate::domain::artifact::Artifact;
+use crate::domain::counted::counted;
 use crate::domain::device::DeviceInfo;
 use crate::domain::family::Family;
 use crate::domain::fit::Fit;
@@ -123,7 +124,7 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
         &config.compile.options,
         config.compile_limits(),
     )?;
-    let running = activity::begin(format!("compiling {} variants", variants.len()), None);
+    let running = activity::begin(format!("compiling {}", counted(variants.len(), "variant")), None);
     let rows: Vec<Row> = variants
         .into_par_iter()
         .map(|selected| Row {

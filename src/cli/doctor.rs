@@ -216,11 +216,10 @@ fn files(project: &Project) -> Finding {
     if !mistakes.is_empty() {
         return Broken(format!("{}. `optloop check` shows all mistakes", mistakes.join(". ")));
     }
-    let families = families.sound.len();
     Here(format!(
         "{} and {} in {}",
         counted(workloads.len(), "workload"),
-        if families == 1 { "1 family".to_owned() } else { format!("{families} families") },
+        counted(families.sound.len(), "family"),
         project.root().display()
     ))
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 
 use super::error::usage_sentence;
+use crate::domain::counted::counted;
 use crate::domain::escape::shell;
 use crate::shipped;
 use crate::vcs::Repo;
@@ -43,10 +44,10 @@ pub fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     let repository = if is_new { ", in a new git repository" } else { ", in the git repository around it" };
     writeln!(
         out,
-        "made a project in {} with {} workloads and {} families{repository}",
+        "made a project in {} with {} and {}{repository}",
         folder.display(),
-        count("kernels/workloads/", ".toml"),
-        count("templates/kernels/", "/family.toml")
+        counted(count("kernels/workloads/", ".toml"), "workload"),
+        counted(count("templates/kernels/", "/family.toml"), "family")
     )?;
     let there = if folder == Path::new(".") {
         String::new()

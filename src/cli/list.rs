@@ -7,11 +7,11 @@ use serde::Serialize;
 use super::error::{usage, usage_sentence};
 use super::listing::Format;
 use super::paragraph::paragraph;
-use super::plan::count;
 use super::screen::Screen;
 use super::table::Table;
 use crate::catalog::{Families, Project};
 use crate::domain::compute::Compute;
+use crate::domain::counted::counted;
 use crate::domain::device::DeviceInfo;
 use crate::domain::family::Family;
 use crate::domain::fit::Fit;
@@ -222,7 +222,7 @@ fn show(entries: &[Entry], screen: Screen, out: &mut impl Write) -> anyhow::Resu
         };
         let more = match entry.mistakes.len() {
             1 => String::new(),
-            all => format!(" (and {})", count(all - 1, "more mistake")),
+            all => format!(" (and {})", counted(all - 1, "more mistake")),
         };
         let first = &entry.mistakes[0];
         write!(out, "\n{}", paragraph("", 0, &format!("broken {kind} {}: {first}{more}", entry.name)))?;

@@ -10,6 +10,7 @@ use super::preflight::Coverage;
 use super::talk::say;
 use super::target;
 use crate::domain::budget::Budget;
+use crate::domain::counted::counted;
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::ids::CaseName;
 use crate::domain::workload::Workload;
@@ -86,7 +87,7 @@ impl Plan {
         let mut text = String::new();
         let cases: Vec<&str> = self.cases.iter().map(CaseName::as_str).collect();
         let mut line = |label: &str, value: &str| text.push_str(&paragraph(label, LABEL, value));
-        line("workload", &format!("{}: {} ({})", self.workload, count(cases.len(), "case"), cases.join(", ")));
+        line("workload", &format!("{}: {} ({})", self.workload, counted(cases.len(), "case"), cases.join(", ")));
         line("families", &self.families());
         line("device", &format!("{}; times are {}", self.device, self.time_source.name()));
         line("budget", &self.budget());
@@ -115,15 +116,10 @@ impl Plan {
 
     fn budget(&self) -> String {
         let cost = self.max_cost_usd.map(|most| format!(", at most {}", format::usd(most)));
-        let iterations = self.max_iterations.map(|most| format!(", at most {}", count(most as usize, "iteration")));
+        let iterations = self.max_iterations.map(|most| format!(", at most {}", counted(most as usize, "iteration")));
         let whole = humantime::format_duration(std::time::Duration::from_secs_f64(self.budget_s.round().max(0.0)));
         format!("{whole}{}{}", cost.unwrap_or_default(), iterations.unwrap_or_default())
     }
-}
-
-/// Returns a number of things: `1 case`, `2 cases`.
-pub(super) fn count(number: usize, thing: &str) -> String {
-    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
 }
 
 #[cfg(test)]

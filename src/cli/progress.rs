@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
+use crate::domain::counted::counted;
 use crate::domain::device::TimeSource;
 use crate::domain::evaluation::Outcome;
 use crate::domain::ids::CaseName;
@@ -16,7 +17,6 @@ use crate::session::{Event, Observer};
 
 use super::board::{self, Board, unit};
 use super::ending;
-use super::plan::count;
 use super::talk::{print_above, say, showable};
 
 /// Shows events.
@@ -111,8 +111,9 @@ impl<'a, W: Write> Progress<'a, W> {
                 self.show_view(seconds(*used_s));
                 say(&format!(
                     "session {session} continues (resumption {resumption}): {workload} on {device}, times are {}, \
-                     {finished} iterations, {} of {} and ${cost_usd:.2} used so far",
+                     {}, {} of {} and ${cost_usd:.2} used so far",
                     time_source.name(),
+                    counted(*finished as usize, "iteration"),
                     span(*used_s),
                     span(*budget_s)
                 ));
@@ -229,7 +230,7 @@ impl<'a, W: Write> Progress<'a, W> {
                 let word = if *status == Status::Finished { "ended" } else { status.name() };
                 say(&format!(
                     "session {session} {word} after {}, {} and ${cost_usd:.2}: {reason}",
-                    count(*iterations as usize, "iteration"),
+                    counted(*iterations as usize, "iteration"),
                     span(*wall_s)
                 ));
             }

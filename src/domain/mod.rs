@@ -15,6 +15,7 @@ pub mod conditions;
 pub mod corpus;
 pub mod correctness;
 pub mod cost;
+pub mod counted;
 pub mod counters;
 pub mod cubin;
 pub mod device;

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::counted::counted;
 use super::op::{Dims, show_dims};
 
 pub use cause::{Cause, Without};
@@ -141,7 +142,8 @@ impl Profile {
     /// Describes the shortcuts of the execution; none if it executed every block of the case itself.
     pub fn shortcuts(&self) -> Option<String> {
         let blocks = self.launches.iter().filter(|launch| launch.executed_blocks < launch.blocks).map(|launch| {
-            let compared = launch.rows_compared.map(|rows| format!(", {rows} rows of their output compared"));
+            let compared =
+                launch.rows_compared.map(|rows| format!(", {} of their output compared", counted(rows, "row")));
             let (executed, compared) = (launch.executed_blocks, compared.unwrap_or_default());
             format!("{}: {executed} of {} blocks counted{compared}", launch.kernel, launch.blocks)
         });

@@ -1,5 +1,7 @@
 //! Formats figures the same way in reports and on the command line.
 
+pub use crate::domain::counted::counted;
+
 /// The text in place of a missing figure.
 pub const NOTHING: &str = "-";
 
@@ -122,11 +124,6 @@ pub fn on_cases(some: usize, all: usize) -> String {
 pub fn capitalised(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
-}
-
-/// Counts things: `1 session`, `2 sessions`.
-pub fn counted(number: usize, thing: &str) -> String {
-    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
 }
 
 /// Formats a rate: `26313`, `7.2`.

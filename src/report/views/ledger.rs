@@ -3,6 +3,7 @@
 use super::format::{NOTHING, duration, times, usd};
 use super::markdown;
 use super::table::Table;
+use crate::domain::counted::counted;
 use crate::domain::device::TimeSource;
 use crate::domain::record::Status;
 use crate::report::ReportError;
@@ -11,7 +12,7 @@ use crate::report::contract::{Entry, Ledger, LedgerRow};
 /// Says what came of a session.
 pub(super) fn result(row: &LedgerRow) -> String {
     let status = if row.status == Status::Finished { String::new() } else { format!("{}, ", row.status.name()) };
-    let wins = format!("{} win{}", row.wins, if row.wins == 1 { "" } else { "s" });
+    let wins = counted(row.wins as usize, "win");
     let best = row.best_speedup.map_or_else(String::new, |best| {
         let run = match (row.time_source, row.best_speedup_ci) {
             (TimeSource::Modelled | TimeSource::Recorded, _) => "",
@@ -42,15 +43,14 @@ impl Ledger {
     /// Says what all sessions cost and gained.
     pub(super) fn sentence(&self) -> String {
         let each = self.usd_per_win.map(|usd_each| format!(", {} for each win", usd(usd_each))).unwrap_or_default();
-        let plural = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
         format!(
             "{} took {} and cost {} (GPU {}, language models {}), and found {}{each}.",
-            plural(self.sessions.len() as u64, "session"),
+            counted(self.sessions.len(), "session"),
             duration(self.wall_s),
             usd(self.total.total_usd()),
             usd(self.total.gpu_usd),
             usd(self.total.llm_usd),
-            plural(self.wins, "win")
+            counted(self.wins as usize, "win")
         )
     }
 
@@ -83,7 +83,7 @@ impl Ledger {
             usd(total.llm_usd),
             usd(total.total_usd()),
             usd(total.total_usd()),
-            format!("{} wins", self.wins),
+            counted(self.wins as usize, "win"),
         ]);
         let headings = [
             ">Session",

@@ -39,12 +39,12 @@ impl Expectation {
             (0, 0) => return Ok(()),
             (0, leaked) if self.is_beyond_domain => {
                 format!(
-                    "{leaked} elements are NaN or infinite, but the oracle's are finite. If an input is never infinite, say so \
+                    "{leaked} of the elements are NaN or infinite, but the oracle's are finite. If an input is never infinite, say so \
                      with its `values`, such as {{ uniform = [-4.0, 4.0] }}"
                 )
             }
-            (0, leaked) => format!("{leaked} elements are NaN or infinite, but depend on finite inputs only"),
-            (hidden, _) => format!("{hidden} elements are finite, but the exact result is NaN or infinite"),
+            (0, leaked) => format!("{leaked} of the elements are NaN or infinite, but depend on finite inputs only"),
+            (hidden, _) => format!("{hidden} of the elements are finite, but the exact result is NaN or infinite"),
         };
         Err(Refusal { check: Check::Finite, message })
     }

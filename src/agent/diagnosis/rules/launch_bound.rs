@@ -7,6 +7,7 @@
 use super::{Found, Rule, contradicts, supports};
 use crate::agent::diagnosis::remedy;
 use crate::agent::diagnosis::subject::Subject;
+use crate::domain::counted::counted;
 use crate::domain::finding::{Confidence, EvidenceSource, Remedy};
 
 pub(super) const RULE: Rule = Rule {
@@ -30,9 +31,10 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
     let mut evidence = vec![supports(
         EvidenceSource::Launch,
         format!(
-            "an empty kernel takes {:.2} us, and {launches} launch{} {:.0}% of the {:.2} us",
+            "an empty kernel takes {:.2} us, and {} {} {:.0}% of the {:.2} us",
             each_ns / 1e3,
-            if launches == 1 { " takes" } else { "es take" },
+            counted(launches, "launch"),
+            if launches == 1 { "takes" } else { "take" },
             100.0 * share,
             subject.time_ns / 1e3
         ),
@@ -49,7 +51,7 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
     let mut remedies = remedy::by_plan(
         subject,
         |plan| -(plan.launches.len() as f64),
-        |plan| format!("{} launches instead of {launches}", plan.launches.len()),
+        |plan| format!("{} instead of {launches}", counted(plan.launches.len(), "launch")),
     );
     if launches > 1 {
         remedies.push(fuse(launches));

@@ -5,6 +5,7 @@
 use super::{Found, MIN_GAIN, Rule, modelled, supports, without};
 use crate::agent::diagnosis::remedy;
 use crate::agent::diagnosis::subject::Subject;
+use crate::domain::counted::counted;
 use crate::domain::finding::{Confidence, EvidenceSource};
 use crate::domain::plan::LaunchPlan;
 use crate::domain::profile::Cause;
@@ -40,7 +41,9 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
         let waves = plan.ctas() as f64 / places;
         waves / waves.ceil()
     };
-    let blocks = |plan: &LaunchPlan| format!("{} blocks, {:.2} waves", plan.ctas(), plan.ctas() as f64 / places);
+    let blocks = |plan: &LaunchPlan| {
+        format!("{}, {:.2} waves", counted(plan.ctas() as usize, "block"), plan.ctas() as f64 / places)
+    };
     Some(Found {
         cause: format!(
             "the last of {:.0} waves of blocks fills {:.0}% of the device",

@@ -10,6 +10,7 @@
 use super::{Found, MIN_GAIN, Rule, contradicts, supports};
 use crate::agent::diagnosis::subject::{Point, Subject};
 use crate::agent::diagnosis::{alike, remedy};
+use crate::domain::counted::counted;
 use crate::domain::finding::{Confidence, EvidenceSource};
 use crate::domain::floor::{self, Limiter};
 use crate::domain::op::Dims;
@@ -56,10 +57,10 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
     if !leaves_idle(ctas, subject.device.sms) || is_one_tile(subject) {
         return None;
     }
-    let s = if ctas == 1 { "" } else { "s" };
+    let blocks_there = counted(ctas as usize, "block");
     let mut evidence = vec![supports(
         EvidenceSource::Launch,
-        format!("the largest launch has {ctas} block{s} for {sms} SMs, so {:.0}% of them are idle", 100.0 * idle),
+        format!("the largest launch has {blocks_there} for {sms} SMs, so {:.0}% of them are idle", 100.0 * idle),
     )];
     let fixed = fixed(subject);
     let fixed_ns = fixed.as_ref().map_or(0.0, |fixed| fixed.ns);
@@ -93,9 +94,9 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
     };
     let is_unknown = may_be_fixed && slower.is_none();
     let busy = |plan: &LaunchPlan| plan.ctas().min(sms) as f64;
-    let blocks = |plan: &LaunchPlan| format!("{} blocks instead of {ctas}", plan.ctas());
+    let blocks = |plan: &LaunchPlan| format!("{} instead of {ctas}", counted(plan.ctas() as usize, "block"));
     Some(Found {
-        cause: format!("the grid has {ctas} block{s} on {sms} SMs"),
+        cause: format!("the grid has {blocks_there} on {sms} SMs"),
         evidence,
         confidence,
         gain: if is_unknown { 1.0 } else { gain },

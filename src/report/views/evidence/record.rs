@@ -1,6 +1,7 @@
 //! What was measured, checked and spent.
 
 use super::{Section, short, shown};
+use crate::domain::counted::counted;
 use crate::domain::launched::LaunchedKernel;
 use crate::domain::variant::show_params;
 use crate::report::contract::{
@@ -68,8 +69,8 @@ pub(super) fn measuring(report: &Report) -> Section {
         .with("", Table::new(&headings, compared.clone().map(|(case, comparison)| held(case, comparison))));
     section.items.extend(report.winners_curse.map(|curse| {
         format!(
-            "From screening to the comparison, the times of {} winners changed by {} in the median and {} at worst.",
-            curse.winners,
+            "From screening to the comparison, the times of {} changed by {} in the median and {} at worst.",
+            counted(curse.winners as usize, "winner"),
             format::change(curse.median),
             format::change(curse.worst)
         )

@@ -1,5 +1,6 @@
 //! Why a winner is faster than another kernel, in one clause.
 
+use crate::domain::counted::counted;
 use crate::report::contract::{Count, Counts, CyclePart, Cycles, Lead, Parts};
 use crate::report::views::format::us;
 
@@ -15,7 +16,7 @@ pub(in crate::report::views) fn explanation(lead: &Lead) -> Option<String> {
     let ratio = lead.ratio.map_or(1.0, |ratio| ratio.estimate);
     let of_blocks = || {
         let [theirs, ours] = evidence.blocks.filter(|[theirs, ours]| theirs != ours)?;
-        Some(format!("{ours} blocks instead of {theirs}"))
+        Some(format!("{} instead of {theirs}", counted(ours as usize, "block")))
     };
     let of_parts = || evidence.ablation.as_ref().and_then(parts);
     let of_cycles = || evidence.cycles.as_ref().and_then(|cycles| self::cycles(cycles, ratio));

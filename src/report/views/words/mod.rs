@@ -84,7 +84,7 @@ pub(super) fn limit(case: &Case, report: &Report) -> String {
         }
         Some(Limit::Ceiling { of, share }) => format!("{of}: {} of the ceiling", super::format::percent(share)),
         Some(Limit::Launch { share }) => format!("launch: {} of the time", super::format::percent(share)),
-        Some(Limit::IdleSms { blocks }) => format!("{blocks} blocks on {} SMs", case.sms),
+        Some(Limit::IdleSms { blocks }) => format!("{} on {} SMs", counted(blocks as usize, "block"), case.sms),
         Some(Limit::Unknown) => "not known".to_owned(),
     }
 }
