@@ -7,6 +7,7 @@ use super::listing::Format;
 use super::screen::Screen;
 use super::table::{Table, figure};
 use crate::domain::call_record::{CallId, CallSummary, Transcript};
+use crate::domain::escape::is_unsafe;
 use crate::domain::ids::SessionId;
 use crate::domain::money::MicroUsd;
 use crate::report::format::counted;
@@ -111,8 +112,8 @@ fn print(transcript: &Transcript, format: Format, out: &mut impl Write) -> anyho
     Ok(())
 }
 
-/// Returns a text without control characters that a terminal would obey.
+/// Returns a text without characters that a terminal would obey.
 fn visible(text: &str) -> String {
     let masked = secrets::mask(text);
-    masked.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
+    masked.chars().filter(|c| !is_unsafe(*c) || matches!(c, '\n' | '\t')).collect()
 }

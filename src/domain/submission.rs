@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::escape::check_line;
 use super::ids::SessionId;
 
 /// The longest text in a request, in bytes. Names of workloads, families and branches are far shorter.
@@ -77,16 +78,10 @@ impl SessionRequest {
         let single = single.into_iter().filter_map(|(key, text)| Some((key, text.as_ref()?)));
         let listed = lists.into_iter().flat_map(|(key, list)| list.iter().map(move |text| (key, text)));
         for (key, text) in single.chain(listed) {
-            if text.is_empty()
-                || text.len() > MAX_TEXT_BYTES
-                || text.starts_with('-')
-                || text.contains(char::is_control)
-            {
-                return Err(format!(
-                    "`{key}` must have 1 to {MAX_TEXT_BYTES} bytes, must not begin with `-`, and must not contain \
-                     control characters"
-                ));
+            if text.is_empty() || text.len() > MAX_TEXT_BYTES || text.starts_with('-') {
+                return Err(format!("`{key}` must have 1 to {MAX_TEXT_BYTES} bytes, and must not begin with `-`"));
             }
+            check_line(&format!("`{key}`"), text)?;
         }
         Ok(())
     }
@@ -271,8 +266,8 @@ mod tests {
             request.arguments(),
             ["--workload=small", "--case=--trust", "--max-cost=0.5", "--seed=7", "--no-commit", "--no-stop"]
         );
-        insta::assert_snapshot!(request.check().unwrap_err(), @"`cases` must have 1 to 200 bytes, must not begin with `-`, and must not contain control characters");
-        for text in ["", "a\nb", &"x".repeat(201)] {
+        insta::assert_snapshot!(request.check().unwrap_err(), @"`cases` must have 1 to 200 bytes, and must not begin with `-`");
+        for text in ["", "a\nb", "a\u{202e}b", &"x".repeat(201)] {
             let request = SessionRequest { device: Some(text.to_owned()), ..SessionRequest::default() };
             assert!(request.check().is_err(), "{text:?}");
         }

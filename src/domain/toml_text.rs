@@ -4,7 +4,7 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::escape::check_line;
+use super::escape::{check_line, is_unsafe};
 use super::names::did_you_mean;
 
 /// Parses a document. The error is one sentence that begins with `line N:`. For an unknown key, it names the nearest
@@ -82,8 +82,8 @@ pub fn renamed_key(text: &str, renamed: &[(&str, &str)]) -> Option<String> {
 
 /// Returns a text as one line. Control characters, which a file may hide in a quoted name, become visible.
 pub fn one_line(text: String) -> String {
-    let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
-    if text.contains(char::is_control) { text.chars().map(shown).collect() } else { text }
+    let shown = |c: char| if is_unsafe(c) { c.escape_default().to_string() } else { c.to_string() };
+    if text.contains(is_unsafe) { text.chars().map(shown).collect() } else { text }
 }
 
 /// Splits serde's "unknown field `x`, expected one of `a`, `b`" into the key and the known ones.

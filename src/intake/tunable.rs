@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::source::{closing, identifier, line_of, split, words};
+use crate::domain::escape::is_unsafe;
 use crate::domain::names::is_identifier;
 
 /// A number that could have another value.
@@ -165,5 +166,5 @@ fn number(code: &str, at: usize, line_end: usize) -> Option<Range<usize>> {
 fn comment(rest: &str) -> Option<String> {
     let (_, comment) = rest.split_once("//")?;
     let comment = comment.trim().trim_end_matches('.');
-    (!comment.is_empty()).then(|| comment.chars().filter(|c| !c.is_control()).take(200).collect())
+    (!comment.is_empty()).then(|| comment.chars().filter(|c| !is_unsafe(*c)).take(200).collect())
 }

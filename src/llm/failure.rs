@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::partial::{Partial, Stop};
+use crate::domain::escape::is_unsafe;
 use crate::domain::model_error::CallErrorKind;
 
 /// The longest part of a server's message that is shown, in characters.
@@ -127,7 +128,7 @@ fn said(body: &str) -> String {
 /// Returns the beginning of a text in one line.
 pub(super) fn short(text: &str) -> String {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let shown: String = words.chars().filter(|c| !c.is_control()).take(MAX_MESSAGE_CHARS).collect();
+    let shown: String = words.chars().filter(|c| !is_unsafe(*c)).take(MAX_MESSAGE_CHARS).collect();
     if shown.len() < words.len() { format!("{shown}...") } else { shown.trim_end_matches('.').to_owned() }
 }
 

@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::frames::{self, Message};
+use crate::domain::escape::is_unsafe;
 use crate::secrets;
 
 /// How much of a child's standard error is kept. This includes its last line.
@@ -174,10 +175,10 @@ pub fn last_line_blocking(mut errors: impl Read) -> String {
     tail.last_line(secrets::mask_bytes)
 }
 
-/// Shortens a program's output to one line without control characters that move a terminal's cursor.
+/// Shortens a program's output to one line without characters that move a terminal's cursor or reorder text.
 pub fn sentence(text: &str) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-    line.chars().filter(|c| !c.is_control()).take(MAX_SENTENCE_CHARS).collect()
+    line.chars().filter(|c| !is_unsafe(*c)).take(MAX_SENTENCE_CHARS).collect()
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
+use crate::domain::escape::one_line;
 use crate::secrets;
 
 /// The protocol version of both sides, raised with every change to a message. They differ only if the executable was
@@ -199,6 +200,5 @@ fn digest<const BYTES: usize>(bytes: &[u8]) -> [u8; BYTES] {
 /// Shows the bytes that came in place of a header as a line of text.
 fn shown(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes).into_owned();
-    let line = text.trim_end().chars().map(|c| if c.is_control() { '\u{fffd}' } else { c });
-    line.collect()
+    one_line(text.trim_end())
 }

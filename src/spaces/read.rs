@@ -10,6 +10,7 @@ use super::decompress::json_bytes;
 use super::kernel_tuner::Cache;
 use super::space::RecordedSpace;
 use super::t4::Results;
+use crate::domain::escape::is_unsafe;
 
 /// The longest name for display.
 const MAX_NAME_CHARS: usize = 60;
@@ -71,5 +72,5 @@ fn name_of(path: &Path) -> String {
 
 /// Returns text for display: shortened, and without control characters.
 fn printable(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(MAX_NAME_CHARS).collect()
+    text.chars().filter(|c| !is_unsafe(*c)).take(MAX_NAME_CHARS).collect()
 }

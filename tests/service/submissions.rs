@@ -142,7 +142,8 @@ fn what_start_refuses_is_refused_in_the_same_words() {
     };
     insta::assert_snapshot!(refused(json!({ "workload": "smal" })), @"422 there is no workload `smal` (did you mean `small`?); kernels/workloads/ has: small");
     insta::assert_snapshot!(refused(json!({ "budget": "soon" })), @"422 --budget: `soon` is not a duration (expected number at 0): use one such as 10m or 4h");
-    insta::assert_snapshot!(refused(json!({ "cases": ["--trust"] })), @"422 `cases` must have 1 to 200 bytes, must not begin with `-`, and must not contain control characters");
+    insta::assert_snapshot!(refused(json!({ "cases": ["--trust"] })), @"422 `cases` must have 1 to 200 bytes, and must not begin with `-`");
+    insta::assert_snapshot!(refused(json!({ "commit_to": "main\u{202e}" })), @"422 `commit_to` has the control character U+202E: remove it");
     insta::assert_snapshot!(refused(json!({ "trust": true })), @"400 the body is not what is expected: unknown field `trust`, expected one of `workload`, `cases`, `families`, `budget`, `max_cost_usd`, `max_iterations`, `proposer`, `device`, `commit_to`, `no_commit`, `no_stop`, `seed` at line 1 column 58");
     insta::assert_snapshot!(refused(json!({ "device": "cuda:99" })), @"422 this service does not use the device `cuda:99`");
     let elsewhere = service.post(SUBMISSIONS, &json!({ "project": "/etc", "request": {} }));

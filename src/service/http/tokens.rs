@@ -11,6 +11,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use rand::TryRngCore;
 use rand::rngs::OsRng;
 
+use crate::domain::escape::is_unsafe;
 use crate::files;
 
 /// How every token begins, so that people and scanners recognise one.
@@ -117,7 +118,7 @@ impl Tokens {
 
 /// Makes a token. Returns it, and the line for the tokens file.
 pub fn new_token(name: &str, scope: Scope) -> anyhow::Result<(String, String)> {
-    if name.is_empty() || name.contains(|c: char| c.is_whitespace() || c.is_control() || c == '#') {
+    if name.is_empty() || name.contains(|c: char| c.is_whitespace() || is_unsafe(c) || c == '#') {
         bail!("`{name}` cannot be the name of a token: write it without blanks and without `#`");
     }
     let mut secret = [0; 32];
