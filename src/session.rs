@@ -60,6 +60,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 
 use crate::agent::Proposer;
+use crate::domain::device::TimeSource;
 use crate::domain::family::Family;
 use crate::domain::gain::CaseGain;
 use crate::domain::ids::{CaseName, SessionId};
@@ -309,12 +310,17 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Runs the session, and reports steps that take long while they run.
+    /// Runs the session, reports steps that take long while they run, and notes the time used.
     async fn live_aloud(self, past: Option<(Past, OwnCommits)>) -> End {
         let (channel, until) = (self.observer, self.deadline.at());
+        let used = past.as_ref().map_or(Duration::ZERO, |(past, _)| past.used);
+        let noting = clock::note_time(self.store.clone(), self.id, used);
+        // A recording is replayed in no time.
+        let is_noted = self.state.setup().device.time_source() != TimeSource::Recorded;
         tokio::select! {
             end = self.live(past) => end,
             never = channel.report_long_steps(until) => match never {},
+            never = noting, if is_noted => match never {},
         }
     }
 

@@ -65,7 +65,7 @@ impl Store {
         // Not computed from instants: clocks jump, and the time of a process's death is unknown.
         let row = sqlx::query(
             "SELECT s.asked, s.config, s.commit_to, s.kept_under,
-                    COALESCE(s.wall_s, COALESCE(r.used_s, 0)
+                    COALESCE(s.wall_s, MAX(COALESCE(s.used_s, 0.0), COALESCE(r.used_s, 0)
                         + (SELECT TOTAL(wall_s) FROM iterations
                            WHERE session_id = s.id AND ordinal > COALESCE(r.begun, 0))
                         + (SELECT TOTAL(c.wall_s) FROM counters c JOIN iterations i ON i.id = c.iteration_id
@@ -73,7 +73,7 @@ impl Store {
                         + (SELECT TOTAL(wall_s) FROM baseline_counters
                            WHERE session_id = s.id AND begun > COALESCE(r.begun, 0))
                         + (SELECT TOTAL(a.wall_s) FROM ablations a JOIN iterations i ON i.id = a.iteration_id
-                           WHERE i.session_id = s.id AND a.begun > COALESCE(r.begun, 0))) AS used_s
+                           WHERE i.session_id = s.id AND a.begun > COALESCE(r.begun, 0)))) AS used_s
              FROM sessions s LEFT JOIN resumptions r ON r.session_id = s.id
                   AND r.number = (SELECT MAX(number) FROM resumptions WHERE session_id = s.id)
              WHERE s.id = ?",

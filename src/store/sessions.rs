@@ -130,6 +130,16 @@ impl Store {
         Ok(())
     }
 
+    /// Notes the wall time that a running session has used, over all its resumptions.
+    pub async fn note_used(&self, session: SessionId, used: Duration) -> Result<(), StoreError> {
+        sqlx::query("UPDATE sessions SET used_s = ? WHERE id = ?")
+            .bind(used.as_secs_f64())
+            .bind(session)
+            .execute(&self.pool)
+            .await?;
+        Ok(())
+    }
+
     /// Returns the references under which sessions keep or have kept their winners, the oldest session first.
     pub async fn kept_under(&self) -> Result<Vec<(SessionId, String)>, StoreError> {
         let rows = sqlx::query("SELECT id, kept_under FROM sessions WHERE kept_under IS NOT NULL ORDER BY id")

@@ -534,6 +534,21 @@ async fn what_a_session_knew_is_rebuilt_from_its_record() {
     assert_eq!(learnt.finished.len(), 2, "what was wrong teaches no time");
 }
 
+#[tokio::test]
+async fn a_killed_session_has_used_the_time_that_was_noted_after_its_last_iteration() {
+    let scene = Scene::new().await;
+    let session = scene.session().await;
+    let used = async || scene.store.past(session).await.unwrap().used.as_secs_f64();
+    scene.measured(session, 64, None, 100_000.0, Verdict::Start).await;
+    scene.store.note_used(session, Duration::from_secs(2)).await.unwrap();
+    assert_eq!(used().await, 3.0, "its iteration ended after that");
+    scene.store.note_used(session, Duration::from_secs(40)).await.unwrap();
+    assert_eq!(used().await, 40.0);
+    scene.store.resume_session(session, Duration::from_secs(40), Duration::from_secs(60)).await.unwrap();
+    scene.measured(session, 128, None, 100_000.0, Verdict::Start).await;
+    assert_eq!(used().await, 43.0);
+}
+
 /// A session that is killed, resumed, interrupted and resumed again.
 #[tokio::test]
 async fn the_time_that_a_session_has_used_is_that_of_its_iterations_or_what_its_end_says() {

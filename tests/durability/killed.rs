@@ -131,3 +131,21 @@ fn a_session_killed_many_times_loses_and_duplicates_nothing() {
     let said = sandbox.fails(&["resume"]);
     assert_eq!(said, "1 error: every session is finished, so there is none to resume: `optloop start` begins another");
 }
+
+#[test]
+fn the_time_used_is_on_record_while_a_session_runs() {
+    let sandbox = project("");
+    let start = ["start", "--device", "fake", "--workload", "small", "--budget", "10m", "--no-stop", "--json"];
+    let session = Running::start(&sandbox, &start);
+    session.wait_for("started");
+    let noted = || Record::of(&sandbox).ask("SELECT CAST(used_s AS TEXT) FROM sessions WHERE used_s > 1");
+    while noted().is_empty() {
+        session.listen(Duration::from_millis(100));
+    }
+    session.kill();
+    let [noted] = &noted()[..] else { panic!("there is one session") };
+    let session = Running::start(&sandbox, &["resume", "--budget", "1s", "--json"]);
+    let (status, events, said) = session.end();
+    assert!(status.success(), "{said}");
+    assert!(events[0]["used_s"].as_f64().unwrap() >= noted.parse::<f64>().unwrap(), "{noted}: {events:?}");
+}
