@@ -67,6 +67,12 @@ pub enum Initial {
     Zero,
 }
 
+/// The largest grid and block along x, y and z on every supported architecture (CUDA C++ Programming Guide, "Technical
+/// Specifications per Compute Capability").
+pub const MAX_GRID: [u32; 3] = [i32::MAX.cast_unsigned(), 65535, 65535];
+/// See [`MAX_GRID`].
+pub const MAX_BLOCK: [u32; 3] = [1024, 1024, 64];
+
 /// One kernel launch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Launch {
@@ -93,6 +99,20 @@ impl Launch {
     /// Returns the number of blocks (CTAs).
     pub fn ctas(&self) -> u64 {
         self.grid.iter().fold(1, |ctas, &n| ctas.saturating_mul(u64::from(n)))
+    }
+
+    /// Refuses a grid, a block or a cluster that no device accepts. The error is one sentence.
+    fn check_sizes(&self) -> Result<(), String> {
+        let sizes = [("grid", self.grid, MAX_GRID), ("block", self.block, MAX_BLOCK)].into_iter();
+        for (what, sizes, most) in sizes.chain(self.cluster.map(|sizes| ("cluster", sizes, MAX_BLOCK))) {
+            if sizes.iter().zip(most).any(|(size, most)| !(1..=most).contains(size)) {
+                let (kernel, [x, y, z], [most_x, most_y, most_z]) = (&self.kernel, sizes, most);
+                return Err(format!(
+                    "its launch of `{kernel}` has a {what} of {x} x {y} x {z}, but it must be 1 x 1 x 1 to {most_x} x {most_y} x {most_z}"
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Returns the threads of a block.
@@ -153,6 +173,10 @@ impl LaunchPlan {
                 one_line(name)
             ));
         }
+        if self.launches.is_empty() {
+            return Err("it launches no kernel".to_owned());
+        }
+        self.launches.iter().try_for_each(Launch::check_sizes)?;
         self.launches.iter().flat_map(|launch| &launch.args).try_for_each(|arg| match arg {
             Arg::TensorMap(map) => map.check(tensors).map_err(|what| format!("tensor map `{}`: {what}", map.name)),
             Arg::Tensor(name) if !tensors.iter().any(|tensor| tensor.name == *name) => {
@@ -341,6 +365,10 @@ mod tests {
         assert_eq!(checked(|_, _| {}), Ok(()));
         let refused = |change: fn(&mut LaunchPlan, &mut TensorMap)| checked(change).unwrap_err();
         insta::assert_snapshot!(refused(|plan, _| plan.launches[0].programmatic = true), @"launch `tiled`: the first launch of a plan cannot be programmatic, because no launch precedes it");
+        insta::assert_snapshot!(refused(|plan, _| plan.launches[0].grid = [0; 3]), @"its launch of `tiled` has a grid of 0 x 0 x 0, but it must be 1 x 1 x 1 to 2147483647 x 65535 x 65535");
+        insta::assert_snapshot!(refused(|plan, _| plan.launches[0].block = [32, 1, 65]), @"its launch of `tiled` has a block of 32 x 1 x 65, but it must be 1 x 1 x 1 to 1024 x 1024 x 64");
+        insta::assert_snapshot!(refused(|plan, _| plan.launches[0].cluster = Some([2, 0, 1])), @"its launch of `tiled` has a cluster of 2 x 0 x 1, but it must be 1 x 1 x 1 to 1024 x 1024 x 64");
+        assert_eq!(LaunchPlan::default().check(&[]), Err("it launches no kernel".to_owned()));
         insta::assert_snapshot!(refused(|plan, _| plan.launches[0].kernel = "a\"); system(\"b".to_owned()), @r#"`a"); system("b` is no name of a kernel or workspace: use letters, digits and `_`"#);
         insta::assert_snapshot!(refused(|plan, _| plan.launches[0].args.push(Arg::Tensor("q\nx".to_owned()))), @"there is no tensor `q x`");
         insta::assert_snapshot!(refused(|plan, _| plan.launches[0].args.push(Arg::Workspace("w".to_owned()))), @"there is no workspace `w`");

@@ -8,7 +8,7 @@ use crate::domain::expr::{Bindings, Expr};
 use crate::domain::names::did_you_mean;
 use crate::domain::op::{Dtype, TensorSpec};
 use crate::domain::plan::{
-    self, Arg, Initial, Launch, MAX_BOX, MAX_MAP_SIZE, MAX_MAP_STRIDE_BYTES, Scalar, ScalarValue, TensorMap, Workspace,
+    self, Arg, Initial, Launch, MAX_BLOCK, MAX_BOX, MAX_GRID, MAX_MAP_SIZE, MAX_MAP_STRIDE_BYTES, Scalar, ScalarValue, TensorMap, Workspace,
 };
 
 /// The configurations to which an entry applies: all, or those for which an expression holds.
@@ -159,11 +159,6 @@ impl ArgScope<'_> {
         Ok(Arg::Scalar(Scalar { name: name.to_owned(), value }))
     }
 }
-
-/// The largest grid and block along x, y and z on every supported architecture (CUDA C++ Programming Guide, "Technical
-/// Specifications per Compute Capability").
-const MAX_GRID: [u32; 3] = [i32::MAX.cast_unsigned(), 65535, 65535];
-const MAX_BLOCK: [u32; 3] = [1024, 1024, 64];
 
 impl LaunchRule {
     /// Returns what is wrong with a launch that is the first of its manifest.
