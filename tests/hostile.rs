@@ -205,7 +205,9 @@ fn names_on_the_command_line_lead_nowhere() {
     insta::assert_snapshot!(start(&["--workload", "small", "--family", "../toy"]), @"2 error: there is no family `../toy`; templates/kernels/ has: toy");
     insta::assert_snapshot!(start(&["--workload", "-rf"]), @"2 error: unexpected argument '-r' found; run it with `--help` for a list");
     insta::assert_snapshot!(start(&["--worklaod", "small"]), @"2 error: unexpected argument '--worklaod' found; a similar argument exists: '--workload'; run it with `--help` for a list");
-    insta::assert_snapshot!(start(&["--iterations", "many"]), @"2 error: invalid value 'many' for '--iterations <N>': invalid digit found in string; run it with `--help` for a list");
+    insta::assert_snapshot!(start(&["--iterations", "many"]), @"2 error: invalid value 'many' for '--iterations <N>': use a whole number without a sign, such as 7");
+    insta::assert_snapshot!(start(&["--seed", "-1"]), @"2 error: invalid value '-1' for '--seed <SEED>': use a whole number without a sign, such as 7");
+    insta::assert_snapshot!(start(&["--seed", "18446744073709551616"]), @"2 error: invalid value '18446744073709551616' for '--seed <SEED>': it is too large");
     insta::assert_snapshot!(sandbox.fails(&["strat"]), @"2 error: there is no verb `strat` (did you mean `start`?); run it with `--help` for a list");
     insta::assert_snapshot!(sandbox.fails(&["show"]), @"2 error: the following required arguments were not provided: <ITERATION>; run it with `--help` for a list");
     insta::assert_snapshot!(sandbox.fails(&["report", "--format", "xml"]), @"2 error: invalid value 'xml' for '--format <FORMAT>': expected md, html, json or csv; run it with `--help` for a list");

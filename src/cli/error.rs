@@ -1,5 +1,6 @@
 //! Errors for the user: one sentence on standard error, and an exit code.
 
+use std::num::{IntErrorKind, ParseIntError};
 use std::process::ExitCode;
 
 use clap::CommandFactory;
@@ -26,6 +27,21 @@ fn unknown_verb(error: &clap::Error) -> Option<String> {
     Some(format!("error: there is no verb `{verb}`{hint}; run it with `--help` for a list"))
 }
 
+/// Explains a value that is no whole number, or one with a sign.
+fn not_whole(error: &clap::Error) -> Option<String> {
+    let problem: &ParseIntError = std::error::Error::source(error)?.downcast_ref()?;
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text),
+        _ => None,
+    };
+    let (argument, value) = (text(ContextKind::InvalidArg)?, text(ContextKind::InvalidValue)?);
+    let why = match problem.kind() {
+        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "it is too large",
+        _ => "use a whole number without a sign, such as 7",
+    };
+    Some(format!("error: invalid value '{value}' for '{argument}': {why}"))
+}
+
 /// Marks an error as a usage error.
 pub fn usage(error: impl Into<anyhow::Error>) -> anyhow::Error {
     Usage(format!("{:#}", error.into())).into()
@@ -42,8 +58,8 @@ pub fn report_clap(error: &clap::Error) -> ExitCode {
     if matches!(error.kind(), DisplayHelp | DisplayHelpOnMissingArgumentOrSubcommand | DisplayVersion) {
         error.exit();
     }
-    if let Some(unknown) = unknown_verb(error) {
-        super::talk::say(&unknown);
+    if let Some(explained) = unknown_verb(error).or_else(|| not_whole(error)) {
+        super::talk::say(&explained);
         return ExitCode::from(2);
     }
     let text = error.render().to_string();

@@ -80,7 +80,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use tracing::Level;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::prelude::*;
@@ -238,9 +238,21 @@ enum Verb {
     Guard(guard::Args),
 }
 
+/// Parses the command line. What begins like a number below zero is a value, so that its error says what to use instead.
+fn parsed() -> Result<Arguments, clap::Error> {
+    fn with_numbers(command: clap::Command) -> clap::Command {
+        let with_number = |arg: clap::Arg| {
+            let takes_values = arg.get_action().takes_values();
+            if takes_values { arg.allow_negative_numbers(true) } else { arg }
+        };
+        command.mut_args(with_number).mut_subcommands(with_numbers)
+    }
+    Arguments::from_arg_matches(&with_numbers(Arguments::command()).try_get_matches()?)
+}
+
 /// Runs the command and returns its exit code: 0, 1 for a failure, 2 for a usage error.
 pub fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let arguments = match parsed() {
         Ok(arguments) => arguments,
         Err(error) => return error::report_clap(&error),
     };

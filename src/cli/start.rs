@@ -62,11 +62,11 @@ pub struct Args {
     budget: Option<String>,
 
     /// Maximum cost in US dollars [default: no limit]
-    #[arg(long, value_name = "USD", allow_negative_numbers = true)]
+    #[arg(long, value_name = "USD")]
     max_cost: Option<f64>,
 
     /// Maximum number of iterations [default: no limit]
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N")]
     iterations: Option<u64>,
 
     /// Use all of the time, however little it promises [default: stop below stop.min_gain in config.toml]

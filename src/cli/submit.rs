@@ -63,7 +63,7 @@ pub struct Args {
     no_commit: bool,
 
     /// Start before submissions with a lower priority
-    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 0)]
     priority: i64,
 
     /// Project of the service [default: the one in the current folder]
