@@ -8,7 +8,8 @@ use crate::domain::expr::{Bindings, Expr};
 use crate::domain::names::did_you_mean;
 use crate::domain::op::{Dtype, TensorSpec};
 use crate::domain::plan::{
-    self, Arg, Initial, Launch, MAX_BLOCK, MAX_BOX, MAX_GRID, MAX_MAP_SIZE, MAX_MAP_STRIDE_BYTES, Scalar, ScalarValue, TensorMap, Workspace,
+    self, Arg, Initial, Launch, MAX_BLOCK, MAX_BOX, MAX_GRID, MAX_MAP_SIZE, MAX_MAP_STRIDE_BYTES, Scalar, ScalarValue,
+    TensorMap, Workspace,
 };
 
 /// The configurations to which an entry applies: all, or those for which an expression holds.
