@@ -453,6 +453,12 @@ pub trait Op: Sync + Send {
         Vec::new()
     }
 
+    /// Returns a shape with a tensor of more elements than a float counts, but with little else, for real GPUs. None if there is
+    /// none, as by default.
+    fn huge(&self, _dims: &Dims, _seed: u64) -> Option<Dims> {
+        None
+    }
+
     /// Returns a shape near the case whose offsets in bytes do not fit 32 bits. None if there is none with little work for each
     /// index of a dimension, as by default.
     fn far(&self, _dims: &Dims, _dtype: Dtype) -> Option<FarShape> {

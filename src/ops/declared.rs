@@ -201,6 +201,10 @@ impl Op for Declared {
         shapes::hidden(self, dims, least, seed)
     }
 
+    fn huge(&self, dims: &Dims, seed: u64) -> Option<Dims> {
+        shapes::huge(self, dims, seed)
+    }
+
     fn far(&self, dims: &Dims, dtype: Dtype) -> Option<FarShape> {
         let (dim, is_assumed) = match self.independent {
             Some(dim) => (dim, false),
@@ -324,6 +328,18 @@ mod tests {
         assert_eq!(whole[..3], [11.5, 22.5, 33.5]);
         let some = op.oracle(&dims, &inputs, &[19, 0, 7]).unwrap();
         assert_eq!(some, [&whole[57..], &whole[..3], &whole[21..24]].concat());
+    }
+
+    #[test]
+    fn a_huge_shape_has_more_elements_than_a_float_counts() {
+        let op = declared(ROW_SUM).unwrap();
+        for seed in 0..4 {
+            let huge = op.huge(&dims(100, 48), seed).unwrap();
+            assert!(huge["R"] * huge["N"] > 1 << 24 && op.bytes(&huge, Dtype::F32) < 2e8, "{huge:?}");
+        }
+        let short =
+            declared(&ROW_SUM.replace("about = \"rows\"", "about = \"rows\"\n        range = [1, 4096]")).unwrap();
+        assert_eq!(short.huge(&dims(100, 48), 1), None);
     }
 
     #[test]

@@ -28,6 +28,9 @@ const MOST_PROBED_NS: f64 = 10e6;
 /// odd factor in common.
 const SUPPORTING: usize = 2;
 
+/// Tensors of fewer bytes do not tell how long large ones take: an oracle takes some time for any.
+const TELLING_BYTES: f64 = 1e6;
+
 /// How long a constraint is looked for, after a kernel has failed. Each size that is tried takes seconds on a large shape.
 const ADVICE_TIME: Duration = Duration::from_secs(15);
 
@@ -93,18 +96,27 @@ impl FirstLook<'_> {
         let info = worker.info().clone();
         let again = known.and_then(|dims| self.planned(dims.clone(), &info));
         let drawn = planning::hidden(family, params, &case.case, workload, &info, mix(seed, &["shapes"]));
+        let bytes = |shape: &PlannedCase| workload.op.bytes(&shape.case.dims, workload.dtype);
         let mut passed = Vec::new();
+        // The longest that any shape took for a byte: most of it is the oracle's.
+        let mut slowest_s = 0.0_f64;
         for (place, shape) in again.iter().chain(&drawn).enumerate() {
             if place > 0 && left().is_none() {
                 return Ok(());
             }
+            let shape_begun = Instant::now();
             let hidden = AcceptanceRequest {
                 hidden: vec![shape.clone()],
                 input_seed: mix(seed, &["hidden", &place.to_string()]),
                 ..self.request(AcceptancePart::Hidden, probes)
             };
             match worker.accept(hidden).await {
-                Ok(_) => passed.push(&shape.case.dims),
+                Ok(_) => {
+                    passed.push(&shape.case.dims);
+                    if bytes(shape) > TELLING_BYTES {
+                        slowest_s = slowest_s.max(shape_begun.elapsed().as_secs_f64() / bytes(shape));
+                    }
+                }
                 Err(AskError::Variant(mut outcome)) => {
                     let dims = &shape.case.dims;
                     // A probe may be to blame, and not the shape.
@@ -128,6 +140,12 @@ impl FirstLook<'_> {
         if let Some(left) = left().filter(|_| probes) {
             let within_s = Some(left.as_secs_f64());
             Self::pass(worker, AcceptanceRequest { within_s, ..self.request(AcceptancePart::Probes, true) }).await?;
+        }
+        let has_time = |huge: &PlannedCase| left().is_some_and(|left| left.as_secs_f64() > slowest_s * bytes(huge));
+        let huge = planning::huge(family, params, &case.case, workload, &info, mix(seed, &["huge shape"]));
+        if let Some(huge) = huge.filter(has_time) {
+            let hidden = vec![huge];
+            Self::pass(worker, AcceptanceRequest { hidden, ..self.request(AcceptancePart::Hidden, false) }).await?;
         }
         Ok(())
     }

@@ -105,6 +105,21 @@ fn is_affordable(planned: &PlannedCase, device: &DeviceInfo) -> bool {
     device.time_source() == TimeSource::Measured || planned.plan.threads() <= MAX_VIRTUAL_THREADS
 }
 
+/// Fills in the plan of a shape with more elements than a float counts. Returns `None` if the op has none, if the same source is
+/// not valid there, or if the device is no real GPU.
+pub fn huge(
+    family: &Family,
+    params: &Params,
+    case: &Case,
+    workload: &Workload,
+    device: &DeviceInfo,
+    seed: u64,
+) -> Option<PlannedCase> {
+    let is_real = device.time_source() == TimeSource::Measured;
+    let dims = workload.op.huge(&case.dims, seed).filter(|_| is_real)?;
+    on_shape(family, params, dims, case, workload, device).ok().flatten()
+}
+
 /// Fills in the plan of a shape with offsets beyond 32 bits. Returns `None` if the op has none, if the same source is not valid
 /// there, or if the device does not model its times: a real one would need the memory, and its candidates are executed on a
 /// virtual one, too.

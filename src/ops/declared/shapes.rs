@@ -44,6 +44,13 @@ const LONG: [std::ops::Range<i64>; 4] = [1_050_000..1_100_000, MANY, 8_193..9_00
 /// The most of the other dimensions there.
 const NARROW: i64 = 16;
 
+/// The elements of the largest tensor where a float does not count them.
+const HUGE: std::ops::Range<i64> = 17_000_000..18_000_000;
+
+/// The most bytes and floating-point operations there, in float32: three such tensors.
+const HUGE_BYTES: f64 = 220e6;
+const HUGE_FLOP: f64 = 2e9;
+
 /// How a size is chosen.
 #[derive(Clone, Copy)]
 enum Size {
@@ -112,6 +119,35 @@ pub(super) fn hidden(op: &Declared, dims: &Dims, least: CheckLimits, seed: u64) 
     let place = MOST_TELLING.min(kept.len());
     kept.splice(place..place, long.into_iter().chain(many.filter(is_narrow)));
     kept
+}
+
+/// Returns narrow sizes with one dimension so long that the largest tensor has more elements than 24 bits count.
+pub(super) fn huge(op: &Declared, dims: &Dims, seed: u64) -> Option<Dims> {
+    let mut rng = SmallRng::seed_from_u64(seed);
+    let mut narrow = small(op, dims);
+    for dim in op.dims() {
+        narrow[dim.name] = narrow[dim.name].min(NARROW).max(dim.range.0);
+    }
+    let mut all: Vec<_> = op.dims().iter().collect();
+    all.shuffle(&mut rng);
+    let with = |dim: &DimSpec, size: i64| {
+        let mut other = narrow.clone();
+        other[dim.name] = size;
+        other
+    };
+    let elements = rng.random_range(HUGE);
+    all.into_iter().find_map(|dim| {
+        let (one, two) = (op.tensors(&with(dim, 1), Dtype::F32), op.tensors(&with(dim, 2), Dtype::F32));
+        let more = one.iter().zip(&two).map(|(one, two)| two.elements() - one.elements()).max()?;
+        let size = elements / (more as i64).max(1);
+        let other = with(dim, size);
+        let is_fine = more > 0
+            && (dim.range.0..=dim.range.1).contains(&size)
+            && op.check(&other).is_ok()
+            && op.bytes(&other, Dtype::F32) <= HUGE_BYTES
+            && op.flop(&other) <= HUGE_FLOP;
+        is_fine.then_some(other)
+    })
 }
 
 /// Returns the case with sizes that are checked quickly.
