@@ -108,7 +108,10 @@ fn chosen(mut names: Vec<String>, only: &[String]) -> Result<Vec<String>, String
         return Err(format!("there is no kernel `{name}`{hint} in tests/audit/"));
     }
     if names.is_empty() {
-        return Err("tests/audit/ contains no .cu file, so there is nothing to audit".to_owned());
+        return Err(
+            "tests/audit/ contains no .cu file, so there is nothing to audit: run it in a copy of optloop's repository"
+                .to_owned(),
+        );
     }
     names.retain(|name| only.is_empty() || only.contains(name));
     Ok(names)
