@@ -41,7 +41,7 @@ const FILES: [(&str, &str); 32] = [
     ("0029_estimates.sql", include_str!("../../migrations/0029_estimates.sql")),
     ("0030_single_sessions.sql", include_str!("../../migrations/0030_single_sessions.sql")),
     ("0031_not_modelled.sql", include_str!("../../migrations/0031_not_modelled.sql")),
-    ("0032_used_time.sql", include_str!("../../migrations/0032_used_time.sql")),
+    ("0033_used_time.sql", include_str!("../../migrations/0033_used_time.sql")),
 ];
 
 /// Every file of migrations/service/, in order: those of a service's queue.
