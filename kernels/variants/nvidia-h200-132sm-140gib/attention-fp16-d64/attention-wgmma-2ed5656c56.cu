@@ -1,6 +1,6 @@
 // attention-wgmma for f16, D=64 CAUSAL=1
-// WGS=2 SHARE=2 BC=64 STAGES=4 OVERLAP=1 PINGPONG=0 POLY=0 LAZY=0 SCHEDULE=0 GROUP=8 SHARED_OUT=1 MIN_BLOCKS=1
-// Attention on Hopper: o = softmax(q k^T * scale) v, for f16, with the tensor cores, the copy engine and the softmax at work at once.
+// WGS=2 SHARE=2 BC=64 STAGES=4 OVERLAP=1 PINGPONG=0 POLY=1 LAZY=0 SCHEDULE=0 GROUP=8 SHARED_OUT=1 MIN_BLOCKS=1
+// Attention on Hopper: o = softmax(q k^T * scale) v, for f16 and bf16, with the tensor cores, the copy engine and the softmax at work at once.
 //
 // Warp specialization (FlashAttention-3, Shah et al. 2024, arXiv 2407.08608): one warpgroup, the producer, only issues
 // tensor copies (TMA), and releases registers (setmaxnreg) to the consumers, warpgroups of 128 threads that own 64
@@ -30,7 +30,7 @@ constexpr int BC = 64;            // keys of a tile
 constexpr int STAGES = 4;         // slots for tiles of keys, and as many for values
 constexpr bool OVERLAP = 1;      // scores of a tile overlap with the values of the previous tile
 constexpr bool PINGPONG = 0;     // consumers take turns to start their products
-constexpr int POLY = 0;           // of 8 exponentials, those by polynomial
+constexpr int POLY = 1;           // of 8 exponentials, those by polynomial
 constexpr bool LAZY = 0;         // rescale only when the maximum has grown a lot
 constexpr int SCHEDULE = 0;       // 0: a block has one work item, 1: a fixed list, 2: takes the next item when it is done
 constexpr int GROUP = 8;          // heads that are processed at the same time
@@ -38,12 +38,13 @@ constexpr bool SHARED_OUT = 1;   // the output is stored through the memory of t
 
 constexpr int QGROUPS = WGS / SHARE;   // groups of 64 query rows of a block
 constexpr int BR = QGROUPS * 64;
-constexpr int KX = D / 16;             // steps along the head dimension in q k^T
+constexpr int COLUMNS = (D + 63) / 64;  // of 64 dimensions; the copy engine fills what is beyond D with zeros
+constexpr int KX = (D + 15) / 16;      // steps along the head dimension in q k^T
 constexpr int NS = BC / 2;             // scores of a thread
 constexpr int NP = BC / 16;            // steps along the keys in p v
 constexpr int NO = D / 2;              // outputs of a thread
-constexpr unsigned Q_BYTES = 64 * D * 2;  // of a group of rows
-constexpr unsigned TILE_BYTES = BC * D * 2;
+constexpr unsigned Q_BYTES = 64 * COLUMNS * 128;  // of a group of rows
+constexpr unsigned TILE_BYTES = BC * COLUMNS * 128;
 constexpr int PART = (NO + 4) * 128;   // floats that a warpgroup hands over when it shares keys
 // How much, in units of log2, the maximum may grow before outputs are rescaled: probabilities stay below 2^8, well inside FP16, and
 // sums are FP32.
@@ -96,17 +97,17 @@ __device__ inline void fence_proxy_async_shared() { asm volatile("fence.proxy.as
 __device__ inline void tma_prefetch(const TensorMap& map) { asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory"); }
 // Loads the box at these coordinates, innermost first, and signals its bytes to the mbarrier. Parts outside of the
 // tensor are filled with zeros.
-__device__ inline void tma_load_4d(unsigned to, const TensorMap& map, int x0, int x1, int x2, int x3, unsigned mbarrier) {
+__device__ inline void tma_load_3d(unsigned to, const TensorMap& map, int x0, int x1, int x2, unsigned mbarrier) {
     asm volatile(
-        "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];"
-        ::"r"(to), "l"(&map), "r"(x0), "r"(x1), "r"(x2), "r"(x3), "r"(mbarrier) : "memory");
+        "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];"
+        ::"r"(to), "l"(&map), "r"(x0), "r"(x1), "r"(x2), "r"(mbarrier) : "memory");
 }
 // Stores a box, except for the parts outside of the tensor. The threads that have filled the box must first call
 // fence_proxy_async_shared.
-__device__ inline void tma_store_4d(const TensorMap& map, int x0, int x1, int x2, int x3, unsigned from) {
+__device__ inline void tma_store_3d(const TensorMap& map, int x0, int x1, int x2, unsigned from) {
     asm volatile(
-        "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%1, %2, %3, %4}], [%5];"
-        ::"l"(&map), "r"(x0), "r"(x1), "r"(x2), "r"(x3), "r"(from) : "memory");
+        "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%1, %2, %3}], [%4];"
+        ::"l"(&map), "r"(x0), "r"(x1), "r"(x2), "r"(from) : "memory");
 }
 // The stores of a thread since the last commit are a group.
 __device__ inline void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
@@ -187,7 +188,7 @@ __device__ inline float quad_reduce_sum(float x) {
     return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
 
-// A box of the maps is 64 dimensions x rows x columns of 64 dimensions x one head.
+// A box of the maps is 64 dimensions x rows of one head.
 
 // 2^x for x < 127 (minus infinity gives 2^-126) without the special function units: x = n + f with |f| <= 1/2, a polynomial for 2^f (minimax in relative error, 8e-5,
 // a sixth of what rounding to FP16 does), times 2^n. A NaN stays one: max.NaN keeps it, and so does the product, but adding n to the exponent would not.
@@ -225,7 +226,7 @@ struct Work {
 
 extern "C" __global__ void __launch_bounds__(384, 1)
 attend(const __grid_constant__ TensorMap q_map, const __grid_constant__ TensorMap k_map, const __grid_constant__ TensorMap v_map,
-       const __grid_constant__ TensorMap o_map, unsigned* __restrict__ taken, int heads, int Sq, int Sk, float scale) {
+       const __grid_constant__ TensorMap o_map, unsigned* __restrict__ taken, int heads, int ratio, int Sq, int Sk, float scale) {
     extern __shared__ __align__(1024) unsigned char dynamic[];
     __shared__ __align__(8) unsigned long long barriers[4 * STAGES + 2 * QGROUPS + 4];
     __shared__ int upcoming[2];  // work items that the producer passes to the consumers
@@ -308,6 +309,7 @@ attend(const __grid_constant__ TensorMap q_map, const __grid_constant__ TensorMa
             while (number < works) {
                 if (SCHEDULE == 2) publish();
                 const Work w = work(number);
+                const int keys = w.head / ratio;  // the head of keys and values
                 // From the last tile to the first; values are needed one step after their keys.
                 for (int t = w.tiles - 1; t >= -1; --t) {
                     if (t >= 0) {
@@ -315,19 +317,25 @@ attend(const __grid_constant__ TensorMap q_map, const __grid_constant__ TensorMa
                             for (int g = 0; g < QGROUPS; ++g) {
                                 mbarrier_wait(q_empty(g), q_parity ^ 1);
                                 mbarrier_arrive_expect_tx(q_full(g), Q_BYTES);
-                                tma_load_4d(q_at + g * Q_BYTES, q_map, 0, w.row + g * 64, 0, w.head, q_full(g));
+#pragma unroll
+                                for (int c = 0; c < COLUMNS; ++c)
+                                    tma_load_3d(q_at + g * Q_BYTES + c * (64 * 128), q_map, c * 64, w.row + g * 64, w.head, q_full(g));
                             }
                             q_parity ^= 1;
                         }
                         mbarrier_wait(k_empty(kr.place), kr.parity ^ 1);
                         mbarrier_arrive_expect_tx(k_full(kr.place), TILE_BYTES);
-                        tma_load_4d(k_at + kr.place * TILE_BYTES, k_map, 0, t * BC, 0, w.head, k_full(kr.place));
+#pragma unroll
+                        for (int c = 0; c < COLUMNS; ++c)
+                            tma_load_3d(k_at + kr.place * TILE_BYTES + c * (BC * 128), k_map, c * 64, t * BC, keys, k_full(kr.place));
                         kr.next();
                     }
                     if (t < w.tiles - 1) {
                         mbarrier_wait(v_empty(vr.place), vr.parity ^ 1);
                         mbarrier_arrive_expect_tx(v_full(vr.place), TILE_BYTES);
-                        tma_load_4d(v_at + vr.place * TILE_BYTES, v_map, 0, (t + 1) * BC, 0, w.head, v_full(vr.place));
+#pragma unroll
+                        for (int c = 0; c < COLUMNS; ++c)
+                            tma_load_3d(v_at + vr.place * TILE_BYTES + c * (BC * 128), v_map, c * 64, (t + 1) * BC, keys, v_full(vr.place));
                         vr.next();
                     }
                 }
@@ -641,7 +649,8 @@ attend(const __grid_constant__ TensorMap q_map, const __grid_constant__ TensorMa
         fence_proxy_async_shared();
         warpgroup_sync(wg);
         if (warp == 0 && lane == 0) {
-            tma_store_4d(o_map, 0, w.row + group * 64, 0, w.head, my_o);
+#pragma unroll
+            for (int c = 0; c < COLUMNS; ++c) tma_store_3d(o_map, c * 64, w.row + group * 64, w.head, my_o + c * (64 * 128));
             tma_store_commit();
             // The memory is free when it has been read. The end of the launch guarantees that everything is written.
             tma_store_wait_read<0>();

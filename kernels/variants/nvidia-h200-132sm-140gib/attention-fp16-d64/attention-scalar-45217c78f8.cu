@@ -1,5 +1,5 @@
 // attention-scalar for f16, D=4 CAUSAL=1
-// BR=64 BC=64 THREADS=64 TPR=1 ROWS=1 KEYS=4 VEC=1 PAD=8 QREG=1 SKIP=0 UNROLL=1 MIN_BLOCKS=0
+// BR=64 BC=8 THREADS=256 TPR=1 ROWS=1 KEYS=4 VEC=1 PAD=0 QREG=1 SKIP=0 UNROLL=1 MIN_BLOCKS=4
 // Attention without tensor cores: o = softmax(q k^T * scale) v, one pass over the keys.
 //
 // A block owns BR consecutive queries of one head and walks the keys in tiles of BC, copied to shared memory. Softmax
@@ -9,13 +9,13 @@
 constexpr int D = 4;            // head dimension
 constexpr bool CAUSAL = 1;      // key j is visible to query i iff j <= i + Sk - Sq
 constexpr int BR = 64;           // query rows of a block
-constexpr int BC = 64;           // keys of a tile
-constexpr int THREADS = 64;     // threads of a block; all copy, the first WORKERS compute
+constexpr int BC = 8;           // keys of a tile
+constexpr int THREADS = 256;     // threads of a block; all copy, the first WORKERS compute
 constexpr int TPR = 1;           // threads that share a query row
 constexpr int ROWS = 1;          // query rows of a group of TPR threads
 constexpr int KEYS = 4;          // keys that a thread scores at once
 constexpr int VEC = 1;           // elements of one shared-memory load
-constexpr int PAD = 8;           // elements between rows in shared memory, against bank conflicts
+constexpr int PAD = 0;           // elements between rows in shared memory, against bank conflicts
 constexpr int UNROLL = 1;        // loads per row in one body of the score loop; all of them with QREG
 constexpr bool SKIP = 0;        // skip the keys that the causal mask hides
 constexpr bool QREG = 1;        // the query fragment lives in registers, not in shared memory
@@ -103,9 +103,9 @@ constexpr int CHUNKS = PART / VEC;  // its loads per row
 // addresses, so a group's load has no bank conflict, and all groups of a warp share it by broadcast.
 __device__ inline int dimension(int chunk) { return (chunk * TPR + (int)threadIdx.x % TPR) * VEC; }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, 4)
 attention(const Elem* __restrict__ q, const Elem* __restrict__ k, const Elem* __restrict__ v, Elem* __restrict__ o,
-          int Sq, int Sk, float scale) {
+          int ratio, int Sq, int Sk, float scale) {
     extern __shared__ __align__(16) unsigned char shared[];
     Elem* k_tile = reinterpret_cast<Elem*>(shared);
     Elem* v_tile = k_tile + BC * PITCH;
@@ -115,11 +115,11 @@ attention(const Elem* __restrict__ q, const Elem* __restrict__ k, const Elem* __
     // end.
     const int tile = SKIP ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
     const int block_row = tile * BR;
-    const size_t head = blockIdx.y;
+    const size_t head = blockIdx.y, keys_of = blockIdx.y / ratio;
     q += (head * Sq + block_row) * D;
     o += (head * Sq + block_row) * D;
-    k += head * Sk * D;
-    v += head * Sk * D;
+    k += keys_of * Sk * D;
+    v += keys_of * Sk * D;
 
     // The state of a thread before the first key. (Include this inside the kernel, which defines block_row, q and
     // q_tile.)
