@@ -225,6 +225,25 @@ pub struct CheckLimits {
     pub bytes: f64,
 }
 
+/// The most work and memory of a hidden case relative to the original case. A kernel with room and time for the case then has both
+/// for the hidden case.
+const MAX_HIDDEN_WORK: f64 = 2.0;
+
+/// The most work and memory of a hidden case of a large case. With tensors of 150 MB, the hidden shapes of one causal prefill of 8,192
+/// rows took over 26 s (H200, 2026-11-29, `optloop start --workload attention-prefill-bf16`). A far shape tests large offsets.
+const MOST_HIDDEN: CheckLimits = CheckLimits { flop: 2e11, bytes: 64.0 * 1024.0 * 1024.0 };
+
+impl CheckLimits {
+    /// Returns the limits of the hidden cases of a case with so much work and memory. These are the least.
+    #[must_use]
+    pub fn of_hidden(self, flop: f64, bytes: f64) -> Self {
+        Self {
+            flop: self.flop.max(MOST_HIDDEN.flop.min(MAX_HIDDEN_WORK * flop)),
+            bytes: self.bytes.max(MOST_HIDDEN.bytes.min(MAX_HIDDEN_WORK * bytes)),
+        }
+    }
+}
+
 /// A shape with a tensor so large that its offsets in bytes do not fit 32 bits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FarShape {

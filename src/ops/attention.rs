@@ -48,10 +48,6 @@ const TORCH: &str = "F.scaled_dot_product_attention(q, k, v, is_causal=True, ena
 /// keys, so the last tile stays as full as it was.
 const PERIOD: i64 = 256;
 
-/// The most work and memory of a hidden case relative to the original case. A kernel with room and time for the case
-/// then has both for the hidden case.
-const MAX_HIDDEN_WORK: f64 = 2.0;
-
 /// Elements of the tensors of a far shape, and the most heads that they may have: a grid has no more blocks along y.
 const FAR_ELEMENTS: i64 = 1 << 30;
 const FAR_HEADS: i64 = 60_000;
@@ -198,9 +194,8 @@ impl Op for Attention {
         let mut all = shapes::hidden(dims, &mut SmallRng::seed_from_u64(seed));
         // The ratio of sizes does not depend on the dtype.
         let bytes = |dims: &Dims| self.tensors(dims, Dtype::F32).iter().map(TensorSpec::bytes).sum::<usize>() as f64;
-        let most_flop = least.flop.max(MAX_HIDDEN_WORK * self.flop(dims));
-        let most_bytes = least.bytes.max(MAX_HIDDEN_WORK * bytes(dims));
-        all.retain(|other| other != dims && self.flop(other) <= most_flop && bytes(other) <= most_bytes);
+        let most = least.of_hidden(self.flop(dims), bytes(dims));
+        all.retain(|other| other != dims && self.flop(other) <= most.flop && bytes(other) <= most.bytes);
         all
     }
 

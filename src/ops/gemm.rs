@@ -29,10 +29,6 @@ const PERIOD: i64 = 256;
 /// The same for `K`. It is larger, so that a kernel's ring of tiles wraps around and a split sum has several parts.
 const SUM_PERIOD: i64 = 512;
 
-/// The most work and memory of a hidden case relative to the original case. A kernel with room and time for the case
-/// then has both for the hidden case.
-const MAX_HIDDEN_WORK: f64 = 2.0;
-
 /// The fewest columns of the output of a far shape. With fewer, it would need too many rows.
 const FAR_COLUMNS: i64 = 2048;
 
@@ -132,9 +128,8 @@ impl Op for Gemm {
     fn hidden(&self, dims: &Dims, least: CheckLimits, seed: u64) -> Vec<Dims> {
         let mut all = shapes::hidden(dims, &mut SmallRng::seed_from_u64(seed));
         let bytes = |dims: &Dims| self.bytes(dims, Dtype::F32);
-        let most_flop = least.flop.max(MAX_HIDDEN_WORK * self.flop(dims));
-        let most_bytes = least.bytes.max(MAX_HIDDEN_WORK * bytes(dims));
-        all.retain(|other| other != dims && self.flop(other) <= most_flop && bytes(other) <= most_bytes);
+        let most = least.of_hidden(self.flop(dims), bytes(dims));
+        all.retain(|other| other != dims && self.flop(other) <= most.flop && bytes(other) <= most.bytes);
         all
     }
 

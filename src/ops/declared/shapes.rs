@@ -13,9 +13,6 @@ use crate::domain::op::{CheckLimits, DimSpec, Dims, Dtype, Op};
 /// tile stays as full as it was. Smaller dimensions, such as a filter's, stay as they are.
 const PERIOD: i64 = 256;
 
-/// The most work and memory of a hidden case relative to the original case, as for optloop's own ops.
-const MAX_HIDDEN_WORK: f64 = 2.0;
-
 /// The largest size of a dimension in most hidden cases. It gives several tiles, checked in milliseconds.
 const MAX_SIDE: i64 = 1024;
 
@@ -98,8 +95,7 @@ pub(super) fn hidden(op: &Declared, dims: &Dims, least: CheckLimits, seed: u64) 
         rest.extend(op.dims().iter().map(|dim| changed(op, dims, size, |name| name == dim.name, &mut rng)));
     }
     rest.shuffle(&mut rng);
-    let most_flop = least.flop.max(MAX_HIDDEN_WORK * op.flop(dims));
-    let most_bytes = least.bytes.max(MAX_HIDDEN_WORK * bytes(dims));
+    let CheckLimits { flop: most_flop, bytes: most_bytes } = least.of_hidden(op.flop(dims), bytes(dims));
     let is_within = |other: &Dims, most_bytes: f64| {
         op.check(other).is_ok() && op.flop(other) <= most_flop && bytes(other) <= most_bytes
     };
