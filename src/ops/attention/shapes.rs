@@ -83,6 +83,14 @@ pub fn hidden(dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
     let key_heads = other_ratio["H"] / super::ratio(&other_ratio);
     set_key_heads(&mut other_ratio, &key_heads, *choose(&RATIOS, rng));
     all.splice(3..3, [other_rows, other_mask, other_ratio]);
+    // So small that every device has time for them: a ratio that is no power of two, and one beyond those of `RATIOS`, with many
+    // heads of keys.
+    let few = |(key_heads, ratio, length): (i64, i64, i64)| {
+        let mut other = with((2, key_heads, length, length));
+        set_key_heads(&mut other, &key_heads, ratio);
+        other
+    };
+    all.splice(0..0, [(3, 3, 5), (17, 16, 3)].map(few));
     for other in &mut all {
         // Under a causal mask, every query needs a key.
         other["Sk"] = if other["CAUSAL"] == 1 { other["Sk"].max(other["Sq"]) } else { other["Sk"] };
