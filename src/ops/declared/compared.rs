@@ -7,6 +7,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use crate::domain::op::{TensorSpec, Values};
+use crate::ops::draw::power_of_two;
 
 /// One of so many numbers stays as it is.
 const KEPT: u32 = 4;
@@ -57,6 +58,23 @@ pub(super) fn shared(tensors: &[TensorSpec], values: &mut [Vec<f32>], seed: u64)
             let place = if place < count && rng.random() { place } else { rng.random_range(0..count) };
             (&tensors[source], &before[source][place * slots..][..slots])
         };
+        // The distance of two equal rows is zero, and what is computed of nearly equal ones may be negative.
+        let row_len = tensor.row_len().max(1);
+        let as_long: Vec<usize> =
+            sources.iter().copied().filter(|other| tensors[*other].row_len() == row_len).collect();
+        if own == Kind::Free && !as_long.is_empty() && rng.random() {
+            for row in values[at].chunks_exact_mut(row_len) {
+                if rng.random_range(0..KEPT) == 0 {
+                    continue;
+                }
+                let source = &before[as_long[rng.random_range(0..as_long.len())]];
+                row.copy_from_slice(&source[rng.random_range(0..source.len() / row_len) * row_len..][..row_len]);
+                if rng.random() {
+                    row[rng.random_range(0..row_len)] *= 1.0 + power_of_two(&mut rng, -10.0..-1.0);
+                }
+            }
+            continue;
+        }
         for (place, element) in values[at].chunks_exact_mut(tensor.dtype.slots()).enumerate() {
             if rng.random_range(0..KEPT) == 0 {
                 continue;

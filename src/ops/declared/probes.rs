@@ -20,7 +20,7 @@ const MOST_ZERO_RUNS: usize = 4;
 const ZEROS: u32 = 32;
 
 /// Every probe. None of them is zero everywhere: many ops divide by a norm, so the result would not be specified.
-pub const PROBES: [Probe; 18] = [
+pub const PROBES: [Probe; 19] = [
     Probe { name: "large numbers", change: Change::Numbers(large) },
     Probe { name: "very large numbers", change: Change::Numbers(very_large) },
     Probe { name: "small numbers", change: Change::Numbers(small) },
@@ -37,6 +37,7 @@ pub const PROBES: [Probe; 18] = [
     of_contents("sorted numbers with long runs", contents::is_sorted, contents::sorted),
     of_contents("runs near the bounds", contents::is_bounded, contents::bounded),
     of_contents("rows in narrow bands", TensorSpec::is_free, rows::bands),
+    of_contents("rows far from zero", TensorSpec::is_free, rows::far),
     EXTREMES,
     Probe {
         name: "values of other inputs",

@@ -3,8 +3,8 @@
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use crate::domain::op::{TensorSpec, Values};
-use crate::ops::draw::{log_uniform_count, power_of_two, sign};
+use crate::domain::op::{Dtype, TensorSpec, Values};
+use crate::ops::draw::{limit, log_uniform_count, power_of_two, sign};
 
 /// The part of a band's middle that lies on either side of it.
 const HALF_WIDTH: f32 = 1.0 / 16.0;
@@ -27,6 +27,29 @@ pub(super) fn bands(tensor: &TensorSpec, values: &mut [f32], seed: u64) {
         let middle = sign(&mut rng) * power_of_two(&mut rng, exponents);
         row.iter_mut().for_each(|x| *x = middle * (1.0 + HALF_WIDTH * rng.random_range(-1.0..1.0_f32)));
     }
+}
+
+/// Rows that are wholly far on one side of zero, often all of them on the same: beyond what a kernel may take for the smallest or
+/// largest number, such as 1e4 or 1e10.
+pub(super) fn far(tensor: &TensorSpec, values: &mut [f32], seed: u64) {
+    let mut rng = SmallRng::seed_from_u64(seed);
+    // Third powers stay finite in FP32.
+    let exponents = match tensor.dtype {
+        Dtype::F16 => [9.0..15.0, 13.5..15.8],
+        dtype if dtype.is_float8() => [6.0..8.0, 6.0..8.0],
+        _ => [9.0..25.0, 25.0..37.0],
+    };
+    let band = |rng: &mut SmallRng| {
+        let of = usize::from(rng.random_range(0..NEAR) == 0);
+        sign(rng) * power_of_two(rng, exponents[of].clone())
+    };
+    // What is reduced may be a column, too.
+    let common = (rng.random_range(0..NEAR) == 0).then(|| band(&mut rng));
+    for row in values.chunks_mut(tensor.row_len().max(1)) {
+        let middle = common.unwrap_or_else(|| band(&mut rng));
+        row.iter_mut().for_each(|x| *x = middle * (1.0 + HALF_WIDTH * rng.random_range(-1.0..1.0_f32)));
+    }
+    limit(values, tensor.dtype);
 }
 
 /// Returns whether a row has a largest and a smallest element that may be at any place.
@@ -73,7 +96,7 @@ pub(super) fn extremes(tensor: &TensorSpec, values: &mut [f32], seed: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::op::{Dtype, TensorRole};
+    use crate::domain::op::TensorRole;
 
     fn filled(dtype: Dtype, values: Values, length: usize, fill: fn(&TensorSpec, &mut [f32], u64)) -> Vec<f32> {
         let (name, shape) = ("x".to_owned(), vec![100, length]);
@@ -90,6 +113,24 @@ mod tests {
         let bands: Vec<(f32, f32)> = drawn.chunks(64).map(ends).collect();
         assert!(bands.iter().all(|(a, b)| a * b > 0.0 && (b - a) < 0.13 * a.abs().max(b.abs())), "{bands:?}");
         assert!(bands.iter().filter(|(a, b)| *a > -72.0 && *b < -13.0).count() > 20, "{bands:?}");
+    }
+
+    #[test]
+    fn rows_are_beyond_what_a_kernel_may_begin_a_maximum_with() {
+        let beyond = |dtype, most: f32| {
+            let drawn = |seed| {
+                let (name, shape) = ("x".to_owned(), vec![8, 16]);
+                let tensor = TensorSpec { name, dtype, shape, role: TensorRole::Input, values: Values::Normal };
+                let mut drawn = vec![0.0; 128];
+                far(&tensor, &mut drawn, seed);
+                assert!(drawn.iter().all(|x| x.abs() > 400.0 && x.is_finite()), "{drawn:?}");
+                drawn
+            };
+            (0..20).filter(|seed| drawn(*seed).chunks(16).any(|row| row.iter().all(|x| *x < -most))).count()
+        };
+        let found = [(Dtype::F16, 1e4), (Dtype::F32, 65504.0), (Dtype::F32, 1e6), (Dtype::F32, 1e10)];
+        let found = found.map(|(dtype, most)| beyond(dtype, most));
+        assert!(found.iter().all(|seeds| *seeds >= 4), "{found:?} of 20 probes");
     }
 
     #[test]
