@@ -70,6 +70,8 @@ pub struct Claimed {
     pub text: String,
     /// The predicted range of the speed-up, low and high. None if nothing was predicted.
     pub predicted: Option<[f64; 2]>,
+    /// The same once the search has tuned the parameters of a new family.
+    pub tuned: Option<[f64; 2]>,
     /// What the speed-up is relative to, in words.
     pub over: String,
     /// The speed-up that was found.
@@ -231,6 +233,7 @@ impl Claimed {
         Self {
             text: hypothesis.claim.clone(),
             predicted: hypothesis.prediction.map(|range| [range.lo, range.hi]),
+            tuned: hypothesis.tuned,
             over: hypothesis.reference.describe(),
             actual: iteration.actual,
             score: iteration.score,

@@ -212,6 +212,7 @@ pub fn proposal(variant: &Variant, case: &Case, claim: Option<&Claim>, reference
                 strength: Strength::Prior,
                 model: None,
             }),
+            tuned: None,
             reference,
         },
         parent: None,

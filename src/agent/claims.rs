@@ -41,6 +41,7 @@ pub(super) fn of_change(
         mechanism: Mechanism::of_all(changes.iter().filter_map(params_of).map(|param| param.mechanism)),
         case: case.name.clone(),
         prediction,
+        tuned: None,
         reference: Reference::Iteration(from.iteration),
     }
 }
@@ -68,6 +69,7 @@ pub(super) fn of_warm_start(
         mechanism: Mechanism::Transfer,
         case: case.name.clone(),
         prediction,
+        tuned: None,
         reference: Reference::Iteration(fastest.iteration),
     }
 }
@@ -116,6 +118,7 @@ fn of_algorithm(
         mechanism: Mechanism::Algorithm,
         case: case.name.clone(),
         prediction,
+        tuned: None,
         reference: Reference::Iteration(from.iteration),
     }
 }

@@ -117,6 +117,7 @@ impl Approach {
             mechanism: self.mechanism,
             case: self.case.clone(),
             prediction: self.prediction(),
+            tuned: self.tuned(),
             reference,
         }
     }

@@ -21,6 +21,10 @@ pub struct Hypothesis {
     /// The predicted speed-up over the reference. None if nothing is predicted: then there is no claim to score.
     #[serde(rename = "predicted")]
     pub prediction: Option<Prediction>,
+    /// The predicted range of the speed-up once the search has tuned the parameters of a new family, low and high. None if nothing
+    /// is predicted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tuned: Option<[f64; 2]>,
     /// What the prediction is relative to.
     #[serde(flatten)]
     pub reference: Reference,
@@ -144,7 +148,7 @@ impl Score {
 impl Hypothesis {
     /// Makes a hypothesis that predicts nothing: it only says what is run, and why.
     pub fn without_claim(claim: String, evidence: String, case: CaseName, reference: Reference) -> Self {
-        Self { claim, evidence, mechanism: Mechanism::default(), case, prediction: None, reference }
+        Self { claim, evidence, mechanism: Mechanism::default(), case, prediction: None, tuned: None, reference }
     }
 
     /// Scores the hypothesis against the measured speed-up.
@@ -178,6 +182,7 @@ mod tests {
             mechanism: Mechanism::MemoryAccess,
             case: "b8h8s128".into(),
             prediction: Some(prediction),
+            tuned: None,
             reference: Reference::Iteration(IterationId(1)),
         };
         assert_eq!(claim.score(Some(1.4)), Score::InRange);

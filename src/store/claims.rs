@@ -16,12 +16,13 @@ pub(super) async fn record(
     iteration: IterationId,
     proposal: &Proposal,
 ) -> Result<(), StoreError> {
-    let Hypothesis { claim, evidence, mechanism, case, prediction, reference } = &proposal.hypothesis;
+    let Hypothesis { claim, evidence, mechanism, case, prediction, tuned, reference } = &proposal.hypothesis;
     let model = prediction.and_then(|prediction| prediction.model);
     sqlx::query(
         "INSERT INTO hypotheses (iteration_id, claim, evidence, kind, mechanism, case_name, predicted_median,
-                                 predicted_lo, predicted_hi, strength, model_mean, model_sd, relative_to, reference)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                                 predicted_lo, predicted_hi, strength, model_mean, model_sd, relative_to, reference,
+                                 tuned_lo, tuned_hi)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )
     .bind(iteration)
     .bind(text(claim))
@@ -37,6 +38,8 @@ pub(super) async fn record(
     .bind(model.map(|model| model.sd))
     .bind(reference.iteration())
     .bind(reference.name())
+    .bind(tuned.map(|[low, _]| low))
+    .bind(tuned.map(|[_, high]| high))
     .execute(&mut *connection)
     .await?;
     for change in proposal.origin.changes() {
@@ -80,8 +83,14 @@ pub(super) fn hypothesis(row: &SqliteRow) -> Result<Hypothesis, StoreError> {
         mechanism: required(name(row, "mechanism")?, "mechanism")?,
         case: row.try_get("case_name")?,
         prediction: prediction(row)?,
+        tuned: tuned(row)?,
         reference: reference(row)?,
     })
+}
+
+fn tuned(row: &SqliteRow) -> Result<Option<[f64; 2]>, StoreError> {
+    let (low, high): (Option<f64>, Option<f64>) = (row.try_get("tuned_lo")?, row.try_get("tuned_hi")?);
+    Ok(low.zip(high).map(|(low, high)| [low, high]))
 }
 
 fn prediction(row: &SqliteRow) -> Result<Option<Prediction>, StoreError> {

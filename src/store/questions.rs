@@ -178,7 +178,8 @@ impl Store {
                     i.cases, i.started_at, i.ended_at, i.outcome, i.outcome_case, i.outcome_message, i.outcome_check,
                     i.device_s, i.wall_s, i.waiting_s, i.screening_s, i.acceptance_s, i.sanitizer_s, i.comparison_s,
                     a.kernels, h.claim, h.evidence, h.mechanism, h.case_name, h.predicted_median, h.predicted_lo,
-                    h.predicted_hi, h.strength, h.model_mean, h.model_sd, h.relative_to, h.reference, h.actual, h.score,
+                    h.predicted_hi, h.strength, h.model_mean, h.model_sd, h.tuned_lo, h.tuned_hi, h.relative_to,
+                    h.reference, h.actual, h.score,
                     (SELECT TOTAL(seconds) FROM costs WHERE iteration_id = i.id AND kind = 'gpu') AS gpu_s,
                     (SELECT TOTAL(usd) FROM costs WHERE iteration_id = i.id AND kind = 'gpu') AS gpu_usd,
                     (SELECT TOTAL(usd) FROM costs WHERE iteration_id = i.id AND kind = 'llm') AS llm_usd

@@ -159,6 +159,7 @@ pub(crate) fn proposal(block: i64, parent: Option<IterationId>) -> Proposal {
             case: "b1h1s128".into(),
             mechanism: Mechanism::Threads,
             prediction: Some(prediction()),
+            tuned: Some([1.2, 1.6]),
             reference: parent.map_or(Reference::Incumbent, Reference::Iteration),
         },
         parent,

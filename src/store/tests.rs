@@ -237,6 +237,10 @@ async fn a_session_is_told_from_start_to_end() {
             "sd": 0.125
           }
         },
+        "tuned": [
+          1.2,
+          1.6
+        ],
         "reference": "iteration",
         "relative_to": 1
       },

@@ -90,6 +90,7 @@ pub(in crate::report) fn iteration(
         case: "b1h1s128".into(),
         mechanism: Mechanism::Threads,
         prediction: Some(Prediction { median: Some(1.25), lo: 1.1, hi: 1.5, strength: Strength::Weak, model: None }),
+        tuned: None,
         reference: parent.map_or(Reference::Incumbent, Reference::Iteration),
     };
     IterationRecord {
