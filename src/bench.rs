@@ -18,10 +18,9 @@ use crate::domain::conditions::Conditions;
 use crate::domain::device::DeviceInfo;
 use crate::domain::evaluation::Outcome;
 use crate::domain::ids::{CaseName, SessionId};
-use crate::domain::measuring::Measuring;
-use crate::domain::record::Environment;
 use crate::domain::regime::{self, Regime};
 use crate::domain::workload::{Case, Workload};
+use crate::evaluate::{Evaluator, Rejection};
 use crate::runner::activity::{self, Limit};
 use crate::runner::baseline::{BaselineProcess, BaselineProgram, fastest};
 use crate::runner::compile::{CompileError, Compiler};
@@ -29,12 +28,10 @@ use crate::runner::monitor::Monitor;
 use crate::runner::renderer::Renderer;
 use crate::runner::toolchain::Toolchain;
 use crate::runner::worker::Worker;
-use crate::single::Singles;
 use crate::store::Store;
 
 pub use evidence::Evidence;
 pub use measure::PlannedComparison;
-use rejection::Rejection;
 pub use subject::{Committed, KernelName, Subject};
 pub use subjects::Selection;
 
@@ -43,8 +40,7 @@ pub struct Bench {
     project: Project,
     config: Config,
     families: Families,
-    measuring: Measuring,
-    worker: Worker,
+    evaluator: Evaluator,
     monitor: Option<Monitor>,
     exe: PathBuf,
     renderer: Renderer,
@@ -53,8 +49,6 @@ pub struct Bench {
     baseline: Option<BaselineProcess>,
     /// The fastest backend of the baseline, by case and regime.
     backends: HashMap<(CaseName, Regime), Option<String>>,
-    /// Takes what is measured. None for a verb that puts nothing on record.
-    singles: Option<Singles>,
 }
 
 impl Bench {
@@ -70,43 +64,37 @@ impl Bench {
     ) -> anyhow::Result<Self> {
         Ok(Self {
             families: project.families()?,
-            measuring: config.measuring(),
+            evaluator: Evaluator::new(worker, config.measuring()),
             compilers: vec![(config.compile.options.clone(), compiler)],
             renderer: Renderer::new(exe.clone()),
             project: project.clone(),
             config,
             exe,
-            worker,
             monitor,
             baseline: None,
             backends: HashMap::new(),
-            singles: None,
         })
     }
 
     /// Has all that is measured of a workload put on record in a store, from now on. Returns the session of this record.
     pub async fn record_in(&mut self, store: Store, workload: &Workload) -> anyhow::Result<SessionId> {
-        let environment = Environment::here(self.device().clone(), &self.nvrtc_version(), None);
-        let mut singles = Singles::new(store, environment, &self.config)?;
-        let session = singles.session(workload).await.context("Failed to begin a record")?;
-        self.singles = Some(singles);
-        Ok(session)
+        let nvrtc = self.nvrtc_version();
+        self.evaluator.record_in(store, (&self.config, &nvrtc), workload).await
     }
 
-    /// Returns what was recorded.
-    pub fn record(&self) -> Option<&Singles> {
-        self.singles.as_ref()
+    /// Returns the evaluator of the kernels, with its record.
+    pub fn evaluator(&self) -> &Evaluator {
+        &self.evaluator
     }
 
     /// Returns the device.
     pub fn device(&self) -> &DeviceInfo {
-        self.worker.info()
+        self.evaluator.device()
     }
 
     /// Sets the number of samples of every participant. More are taken to fill its last rounds.
     pub fn take_samples(&mut self, samples: usize) {
-        let comparison = &mut self.measuring.policy.comparison;
-        (comparison.min_samples, comparison.max_samples) = (samples, samples);
+        self.evaluator.take_samples(samples);
     }
 
     /// Returns the versions of everything that the times depend on, by name.
@@ -151,7 +139,7 @@ impl Bench {
         }
         let key = workload.baseline.as_ref().ok_or_else(|| format!("workload `{}` defines none", workload.name))?;
         let (exe, root, settings) = (self.exe.clone(), self.project.root(), self.config.baseline_settings());
-        let program = BaselineProgram::of(exe, root, key, settings, device, self.measuring.min_sample_ns);
+        let program = BaselineProgram::of(exe, root, key, settings, device, self.evaluator.measuring().min_sample_ns);
         let process = program.map_err(|error| format!("it cannot be copied: {error}"))?.start().await?;
         process.hello().fits(self.device())?;
         self.baseline = Some(process.computing(workload.compute));
@@ -167,7 +155,7 @@ impl Bench {
         if self.backends.contains_key(&key) {
             return Ok(());
         }
-        let (workload, sampling) = (&subject.workload, self.measuring.baseline());
+        let (workload, sampling) = (&subject.workload, self.evaluator.measuring().baseline());
         let prepared = process.prepare(workload.op, workload.dtype, &case, l2_bytes, seed).await;
         let found = match prepared {
             Ok(backends) => {
@@ -188,7 +176,7 @@ impl Bench {
 
     /// Compiles a kernel that must compile.
     async fn compile(&mut self, subject: &Subject) -> anyhow::Result<Artifact> {
-        self.compiled(subject).await?.map_err(|rejection| anyhow!(rejection.sentence(subject)))
+        self.compiled(subject).await?.map_err(|rejection| anyhow!(rejection::sentence(&rejection, subject)))
     }
 
     /// Compiles a kernel. The outer error means that the machine is at fault.

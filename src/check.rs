@@ -18,7 +18,7 @@ use crate::domain::toml_text;
 use crate::runner::compile::Compiler;
 use crate::runner::renderer::Renderer;
 
-pub use running::{Run, check_oracle, look_first, run};
+pub use running::{check_oracle, judge, look_seed, seeds, wrong};
 pub use sources::{Checked, Pair, Rejected, Runnable, check_sources, compiler_errors};
 pub use tunables::code_without;
 

@@ -14,6 +14,7 @@ pub mod cli;
 pub mod config;
 pub mod domain;
 pub mod environment;
+pub mod evaluate;
 pub mod evaluated;
 pub mod export;
 pub mod files;

@@ -70,7 +70,7 @@ impl Bench {
 
     /// Returns the families that can compute a kernel's workload on the device.
     pub fn families_for(&self, subject: &Subject) -> Vec<&Family> {
-        self.families.sound.iter().filter(|family| family.fits(&subject.workload, self.worker.info())).collect()
+        self.families.sound.iter().filter(|family| family.fits(&subject.workload, self.device())).collect()
     }
 
     /// Evaluates a kernel on several cases. The first is its own, and must succeed.
@@ -85,7 +85,7 @@ impl Bench {
         for case in cases {
             let subject = Subject { request: case, ..subject.clone() };
             let trial = self.trial(&subject, artifact, input_seed);
-            let evaluation = trial.run(&mut self.worker).await.context("Failed to evaluate a kernel")?;
+            let evaluation = trial.run(self.evaluator.worker()).await.context("Failed to evaluate a kernel")?;
             match evaluation.outcome {
                 Outcome::Measured => measurements.extend(evaluation.measurements),
                 outcome if measurements.is_empty() => {
@@ -107,7 +107,7 @@ impl Bench {
         let flop = |case: &Case| workload.op.flop(&case.dims);
         let most = match self.device().replays() {
             true => MAX_WORK_FACTOR * flop(subject.case()),
-            false => self.measuring.model_flop,
+            false => self.evaluator.measuring().model_flop,
         };
         let same_source = |case: &&Case| {
             let other = case.name != subject.case().name && flop(case) <= most;
@@ -135,12 +135,12 @@ impl Bench {
             problem: Some(ProblemRequest { op, dtype, case }),
             seed: inputs::mix(seed, &["ablate"]),
         };
-        let min_sample_ns = self.measuring.min_sample_ns;
+        let min_sample_ns = self.evaluator.measuring().min_sample_ns;
         let lined = match self.device().replays() {
             true => Lined::of(self.compiler(&subject.options)?, &subject.variant).await,
             false => None,
         };
-        ablation::ablations(&mut self.worker, &request, lined.as_ref(), min_sample_ns)
+        ablation::ablations(self.evaluator.worker(), &request, lined.as_ref(), min_sample_ns)
             .await
             .context("Failed to ablate a kernel")
     }
@@ -154,7 +154,7 @@ impl Bench {
     ) -> anyhow::Result<Result<Profile, String>> {
         if !self.device().replays() {
             let trial = Trial { explain: true, ..self.trial(subject, artifact, seed) };
-            let evaluation = trial.run(&mut self.worker).await.context("Failed to explain a kernel")?;
+            let evaluation = trial.run(self.evaluator.worker()).await.context("Failed to explain a kernel")?;
             let profile = evaluation.measurements.into_iter().find_map(|found| found.profile);
             return Ok(profile.ok_or_else(|| failure(&subject.name, &subject.case().name, &evaluation.outcome)));
         }
@@ -162,7 +162,7 @@ impl Bench {
             return Ok(Err(format!("there is no family `{}`", subject.variant.family)));
         };
         let timeouts = self.config.worker_timeouts();
-        let mut explainer = match Explainer::start(self.exe.clone(), self.worker.info(), timeouts).await {
+        let mut explainer = match Explainer::start(self.exe.clone(), self.device(), timeouts).await {
             Ok(explainer) => explainer,
             Err(reason) => return Ok(Err(reason)),
         };
@@ -170,7 +170,8 @@ impl Bench {
         let (params, hash) = (&variant.params, &variant.hash);
         let subject = sanitizer::Subject { family, params, hash, artifact, workload, case };
         let seed = inputs::mix(seed, &["explain"]);
-        let explained = explainer.explain(subject, self.measuring, seed).await.context("Failed to explain a kernel")?;
+        let explained =
+            explainer.explain(subject, self.evaluator.measuring(), seed).await.context("Failed to explain a kernel")?;
         Ok(match explained {
             Explained::Profile(profile) => Ok(profile),
             Explained::Skipped(reason) => Err(reason),

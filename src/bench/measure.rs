@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 
-use super::{Bench, Rejection, Subject, failure};
+use super::{Bench, Subject, failure, rejection};
 use crate::domain::artifact::Artifact;
 use crate::domain::comparison::{Comparison, Participant, Role};
 use crate::domain::correctness::Correctness;
@@ -13,14 +13,14 @@ use crate::domain::floor::floor_ns;
 use crate::domain::hypothesis::Reference;
 use crate::domain::ids::IterationId;
 use crate::domain::origin::Purpose;
-use crate::domain::proposal::Proposal;
 use crate::domain::regime::Regime;
 use crate::domain::state::Load;
 use crate::domain::workload::Case;
+use crate::evaluate::{Found, Rejection, Said, Try};
 use crate::runner::baseline::BaselineProcess;
 use crate::runner::comparison::{self, BaselineEntry, ComparisonError, Entry, Extent, Terms, with_control};
 use crate::runner::trial::{Seeds, Trial};
-use crate::single::{self, Claim, Ended, given_up};
+use crate::single::{Claim, given_up};
 
 /// The plan of one comparison.
 pub struct PlannedComparison<'a> {
@@ -63,45 +63,17 @@ impl Bench {
     /// Measures the participants, and puts the result on record. A device that replays compares them, with the A/A control. Any
     /// other models one time for each. The error says why there is no time.
     pub async fn measure(&mut self, planned: &PlannedComparison<'_>) -> anyhow::Result<Comparison> {
-        let others = match self.device().replays() {
-            true => Vec::new(),
-            false => self.model_others(planned).await?,
-        };
-        let reference = reference(planned, &others);
-        let proposal = proposal(planned, reference);
-        let iteration = self.begin(planned.challenger, &proposal).await?;
-        let tried = match self.device().replays() {
-            true => self.compared(planned, iteration).await?,
-            false => self.modelled(planned, iteration, others).await?,
-        };
+        if !self.device().replays() {
+            return self.modelled(planned).await;
+        }
+        let Subject { workload, variant, .. } = planned.challenger;
+        let said = said(planned, reference(planned, &[]));
+        let open = self.evaluator.begin(workload, variant, planned.challenger.case(), said).await?;
+        let tried = self.compared(planned, open.iteration).await?;
         let actual = tried.comparison.as_ref().ok().and_then(over_reference);
-        self.conclude(planned.challenger, &proposal, iteration, &tried, actual).await?;
+        let kernel = planned.challenger.kernel(tried.compiled.as_ref());
+        self.evaluator.conclude(open, &kernel, &tried.evaluation, actual).await?;
         tried.comparison.map_err(|problem| anyhow!(problem))
-    }
-
-    /// Records an evaluation that begins, if anything is recorded.
-    async fn begin(&mut self, subject: &Subject, proposal: &Proposal) -> anyhow::Result<Option<IterationId>> {
-        let Some(singles) = &mut self.singles else { return Ok(None) };
-        Ok(Some(singles.begin(&subject.workload, proposal).await.context("Failed to record an evaluation")?))
-    }
-
-    async fn conclude(
-        &mut self,
-        subject: &Subject,
-        proposal: &Proposal,
-        iteration: Option<IterationId>,
-        tried: &Tried,
-        actual: Option<f64>,
-    ) -> anyhow::Result<()> {
-        let (Some(singles), Some(iteration)) = (&mut self.singles, iteration) else { return Ok(()) };
-        let ended = Ended {
-            compiled: tried.compiled.as_ref().map_err(|rejection| rejection.log.as_str()),
-            plan: Some(&subject.request.plan),
-            evaluation: &tried.evaluation,
-            actual,
-        };
-        let recorded = singles.conclude(iteration, (&subject.workload, proposal), ended).await;
-        recorded.context("Failed to record an evaluation")
     }
 
     /// Compiles the participants and compares them.
@@ -120,7 +92,7 @@ impl Bench {
                 Ok(artifact) => compiled.push((*role, other, artifact)),
                 Err(rejected) => {
                     let (_, _, own) = compiled.swap_remove(0);
-                    return Ok(Tried::without_other(own, rejected.sentence(other)));
+                    return Ok(Tried::without_other(own, rejection::sentence(&rejected, other)));
                 }
             }
         }
@@ -152,7 +124,7 @@ impl Bench {
         let terms = Terms {
             workload,
             case: &case,
-            measuring: self.measuring,
+            measuring: self.evaluator.measuring(),
             input_seed: planned.input_seed,
             floor_ns: floor_ns(workload, &case, self.device()),
             screened_ns: None,
@@ -163,10 +135,10 @@ impl Bench {
         let backend = self.backends.get(&(case.name.clone(), regime)).cloned().flatten();
         let backend = backend.filter(|_| planned.with_baseline);
         let pids: Vec<u32> =
-            self.worker.pid().into_iter().chain(self.baseline.as_ref().and_then(BaselineProcess::pid)).collect();
+            self.evaluator.pid().into_iter().chain(self.baseline.as_ref().and_then(BaselineProcess::pid)).collect();
         let baseline = self.baseline.as_mut().zip(backend);
         let baseline = baseline.map(|(process, backend)| BaselineEntry { process, backend });
-        let mut worker = self.worker.fresh().await.context("Failed to start a worker")?;
+        let mut worker = self.evaluator.worker().fresh().await.context("Failed to start a worker")?;
         match comparison::run(&mut worker, self.monitor.as_ref(), &pids, &terms, &entries, baseline).await {
             Ok(comparison) => Ok(Ok(comparison)),
             Err(ComparisonError::Machine(error)) => Err(error).context("Failed to run a comparison"),
@@ -183,34 +155,20 @@ impl Bench {
     async fn model_others(&mut self, planned: &PlannedComparison<'_>) -> anyhow::Result<Vec<Participant>> {
         let mut participants = Vec::with_capacity(planned.others.len());
         for (role, other) in planned.others {
-            let proposal = named(other, None, Reference::InitialKernel, planned.load);
-            let iteration = self.begin(other, &proposal).await?;
-            let (compiled, evaluation) = self.evaluated(other, planned.input_seed).await?;
-            let participant = compiled
-                .as_ref()
-                .map_err(|rejected| rejected.sentence(other))
-                .and_then(|_| modelled_participant(*role, other, &evaluation, iteration));
-            let tried = Tried { compiled, evaluation, comparison: Err(String::new()) };
-            self.conclude(other, &proposal, iteration, &tried, None).await?;
-            participants.push(participant.map_err(|problem| anyhow!(problem))?);
+            let said = Said { parent: other.iteration, purpose: purpose(planned.load), ..Said::NOTHING };
+            participants.push(self.model(*role, other, said, planned.input_seed).await?);
         }
         Ok(participants)
     }
 
     /// Models the challenger, and puts it beside the others.
-    async fn modelled(
-        &mut self,
-        planned: &PlannedComparison<'_>,
-        iteration: Option<IterationId>,
-        others: Vec<Participant>,
-    ) -> anyhow::Result<Tried> {
+    async fn modelled(&mut self, planned: &PlannedComparison<'_>) -> anyhow::Result<Comparison> {
+        let others = self.model_others(planned).await?;
         let PlannedComparison { challenger, regime, .. } = *planned;
-        let (compiled, evaluation) = self.evaluated(challenger, planned.input_seed).await?;
-        let own = match &compiled {
-            Ok(_) => modelled_participant(Role::Challenger, challenger, &evaluation, iteration),
-            Err(rejected) => Err(rejected.sentence(challenger)),
-        };
-        let comparison = own.map(|own| Comparison {
+        let over_ns = others.first().map(|other| other.timing.median_ns);
+        let said = Said { over_ns, ..said(planned, reference(planned, &others)) };
+        let own = self.model(Role::Challenger, challenger, said, planned.input_seed).await?;
+        Ok(Comparison {
             conditions: self.conditions(&challenger.workload, challenger.case(), regime),
             participants: std::iter::once(own).chain(others).collect(),
             group_size: 0,
@@ -219,41 +177,33 @@ impl Bench {
             floor_ns: Some(floor_ns(&challenger.workload, challenger.case(), self.device())),
             others: Vec::new(),
             wall_s: None,
-        });
-        Ok(Tried { compiled, evaluation, comparison })
+        })
     }
 
     /// Compiles a kernel, and checks and times it alone.
-    async fn evaluated(
+    async fn model(
         &mut self,
+        role: Role,
         subject: &Subject,
+        said: Said<'_>,
         input_seed: u64,
-    ) -> anyhow::Result<(Result<Artifact, Rejection>, Evaluation)> {
-        let artifact = match self.compiled(subject).await? {
-            Ok(artifact) => artifact,
-            Err(rejected) => {
-                let message = rejected.message.clone();
-                let evaluation = Evaluation::without_device(Outcome::RejectedByCompiler { message });
-                return Ok((Err(rejected), evaluation));
-            }
-        };
-        let trial = self.trial(subject, &artifact, input_seed);
-        let evaluation = trial.run(&mut self.worker).await.context("Failed to evaluate a kernel")?;
-        Ok((Ok(artifact), evaluation))
+    ) -> anyhow::Result<Participant> {
+        let compiled = self.compiled(subject).await?;
+        let how = Try { seeds: vec![Seeds::alone(input_seed)], look: None };
+        let found = self.evaluator.evaluate(&subject.kernel(compiled.as_ref()), said, how).await?;
+        if let Err(rejected) = &compiled {
+            bail!("{}", rejection::sentence(rejected, subject));
+        }
+        if let Some(problem) = found.oracle {
+            bail!("Failed to evaluate a kernel: {problem}");
+        }
+        modelled_participant(role, subject, &found).map_err(|problem| anyhow!(problem))
     }
 
     /// Returns the trial of a kernel on its case.
     pub(super) fn trial<'t>(&self, subject: &'t Subject, artifact: &'t Artifact, input_seed: u64) -> Trial<'t> {
-        Trial {
-            workload: &subject.workload,
-            artifact,
-            cases: vec![subject.request.clone()],
-            measuring: self.measuring,
-            seeds: Seeds::alone(input_seed),
-            within: None,
-            drops_slow: false,
-            explain: false,
-        }
+        let cases = vec![subject.request.clone()];
+        self.evaluator.trial(&subject.workload, artifact, cases, Seeds::alone(input_seed))
     }
 }
 
@@ -262,7 +212,7 @@ impl Tried {
         let message = rejected.message.clone();
         Self {
             evaluation: Evaluation::without_device(Outcome::RejectedByCompiler { message }),
-            comparison: Err(rejected.sentence(subject)),
+            comparison: Err(rejection::sentence(&rejected, subject)),
             compiled: Err(rejected),
         }
     }
@@ -304,16 +254,15 @@ fn reference(planned: &PlannedComparison<'_>, modelled: &[Participant]) -> Refer
     }
 }
 
-fn proposal(planned: &PlannedComparison<'_>, reference: Reference) -> Proposal {
-    named(planned.challenger, planned.claim, reference, planned.load)
+/// Returns what is said about the challenger before it is tried.
+fn said<'a>(planned: &PlannedComparison<'a>, reference: Reference) -> Said<'a> {
+    let parent = planned.challenger.iteration;
+    Said { claim: planned.claim, reference, parent, purpose: purpose(planned.load), over_ns: None }
 }
 
-/// Returns the proposal of a kernel that a person named.
-fn named(subject: &Subject, claim: Option<&Claim>, reference: Reference, load: Load) -> Proposal {
-    // Its times under sustained load are compared with no others.
-    let purpose = if load.is_bursts() { Purpose::Screening } else { Purpose::Experiment };
-    let proposal = single::proposal(&subject.variant, subject.case(), claim, reference);
-    Proposal { parent: subject.iteration, purpose, ..proposal }
+fn purpose(load: Load) -> Purpose {
+    // Times under sustained load are compared with no others.
+    if load.is_bursts() { Purpose::Screening } else { Purpose::Experiment }
 }
 
 /// Returns the challenger's speed-up over the first other kernel of a comparison, or else over the baseline.
@@ -325,21 +274,15 @@ fn over_reference(comparison: &Comparison) -> Option<f64> {
     }
 }
 
-fn modelled_participant(
-    role: Role,
-    subject: &Subject,
-    evaluation: &Evaluation,
-    iteration: Option<IterationId>,
-) -> Result<Participant, String> {
-    let measurement = evaluation.measurements.first().filter(|_| evaluation.outcome == Outcome::Measured);
-    let found = measurement.and_then(|found| Some((found.best_timing()?, found.correctness)));
-    let Some((timing, correctness)) = found else {
-        return Err(failure(&subject.name, &subject.case().name, &evaluation.outcome));
+fn modelled_participant(role: Role, subject: &Subject, found: &Found) -> Result<Participant, String> {
+    let measured = found.measured.as_ref().and_then(|found| Some((found.best_timing()?, found.correctness)));
+    let Some((timing, correctness)) = measured else {
+        return Err(failure(&subject.name, &subject.case().name, &found.evaluation.outcome));
     };
     Ok(Participant {
         role,
         name: subject.name.clone(),
-        iteration: subject.iteration.or(iteration),
+        iteration: subject.iteration.or(found.iteration),
         timing: timing.clone(),
         groups_ns: Vec::new(),
         correctness: Some(correctness),

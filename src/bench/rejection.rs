@@ -2,21 +2,12 @@
 
 use super::{Bench, Subject};
 use crate::check::{self, Finding, Pair, Tools};
+use crate::evaluate::Rejection;
 use crate::runner::compile::CompileError;
 
-/// Why a kernel does not compile.
-pub(super) struct Rejection {
-    /// The first error, at the user's file and line where they are known.
-    pub message: String,
-    /// The compiler's log.
-    pub log: String,
-}
-
-impl Rejection {
-    /// Returns a sentence that names the kernel.
-    pub fn sentence(&self, subject: &Subject) -> String {
-        format!("{} does not compile: {}", subject.name, self.message)
-    }
+/// Returns a sentence that names the kernel.
+pub(super) fn sentence(rejection: &Rejection, subject: &Subject) -> String {
+    format!("{} does not compile: {}", subject.name, rejection.message)
 }
 
 impl Bench {
@@ -43,7 +34,7 @@ impl Bench {
             renderer: self.renderer.clone(),
             compiler: compiler.clone(),
             device: self.device().clone(),
-            measuring: self.measuring,
+            measuring: self.evaluator.measuring(),
         };
         let places = self.project.places(family)?;
         let pair = Pair { workload: workload.clone(), family: family.clone(), places, configuration: None };

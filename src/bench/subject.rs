@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
+use crate::domain::artifact::Artifact;
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::sidecar::Sidecar;
 use crate::domain::variant::Variant;
 use crate::domain::workload::{Case, Workload};
+use crate::evaluate::{Kernel, Rejection};
 use crate::runner::messages::CaseRequest;
 
 /// The command line's name for a kernel.
@@ -95,6 +97,12 @@ impl Subject {
     /// Returns the case.
     pub fn case(&self) -> &Case {
         &self.request.case
+    }
+
+    /// Returns the kernel, compiled.
+    pub(super) fn kernel<'a>(&'a self, compiled: Result<&'a Artifact, &'a Rejection>) -> Kernel<'a> {
+        let Self { workload, variant, request, .. } = self;
+        Kernel { workload, variant, case: &request.case, planned: Ok(request), compiled }
     }
 
     /// Returns the name of a variant to show.

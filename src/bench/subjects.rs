@@ -273,7 +273,7 @@ impl Bench {
         case: &Case,
         workload: &Workload,
     ) -> anyhow::Result<CaseRequest> {
-        let model_flop = self.measuring.model_flop;
+        let model_flop = self.evaluator.measuring().model_flop;
         planning::of_case(family, params, case, workload, self.device(), model_flop).map_err(anyhow::Error::msg)
     }
 

@@ -1,19 +1,15 @@
-//! Checks what needs a device or an oracle: the kernels' outputs, and the oracles themselves.
+//! Checks what needs a device or an oracle: how kernels are run, what their outcomes say, and the oracles themselves.
 
 use std::time::Duration;
 
 use super::{Finding, Level, Pair, Runnable, Stage, Tools, sources};
 use crate::domain::device::DeviceInfo;
-use crate::domain::evaluation::{Evaluation, Measurement, Outcome};
-use crate::domain::plan::LaunchPlan;
+use crate::domain::evaluation::Outcome;
+use crate::domain::family::Family;
 use crate::domain::workload::Workload;
-use crate::runner::first_look::{FirstLook, LookError};
 use crate::runner::inputs;
-use crate::runner::messages::PlannedCase;
 use crate::runner::oracle;
-use crate::runner::planning;
-use crate::runner::trial::{Seeds, Trial};
-use crate::runner::worker::{Worker, WorkerError};
+use crate::runner::trial::Seeds;
 
 /// The longest call of an oracle that is not worth a note. A session calls it for every check of every case.
 const SLOW: Duration = Duration::from_secs(5);
@@ -48,98 +44,31 @@ pub fn check_oracle(workload: &Workload, device: &DeviceInfo) -> Vec<Finding> {
     }
 }
 
-/// What became of a configuration that was run.
-pub struct Run {
-    /// What the device found.
-    pub evaluation: Evaluation,
-    /// The plan with which it was launched. None if it cannot be filled in.
-    pub plan: Option<LaunchPlan>,
-    /// What is wrong, or that the device has too little memory. None if the output is right.
-    pub wrong: Option<Finding>,
+/// Returns the seeds of the runs of a configuration. A kernel whose result may depend on the order of its blocks has several.
+pub fn seeds(pair: &Pair, runnable: &Runnable) -> Vec<Seeds> {
+    let runs = if runnable.artifact.adds_floats_with_atomics() { ORDERED_RUNS } else { 1 };
+    let seeds = |run: u64| Seeds {
+        input: inputs::mix(SEED + run, &["check", &pair.workload.name]),
+        later: None,
+        own: inputs::mix(SEED + run, &["own", &pair.family.name]),
+    };
+    (0..runs).map(seeds).collect()
 }
 
-/// Runs a configuration on its case, and compares its output with the oracle. An error means that the machine is at fault.
-pub async fn run(worker: &mut Worker, pair: &Pair, runnable: &Runnable, tools: &Tools) -> Result<Run, WorkerError> {
-    let Pair { workload, family, .. } = pair;
-    let Runnable { case, variant, artifact } = runnable;
-    let model_flop = tools.measuring.model_flop;
-    let not_run = |stage, message: String| Run {
-        evaluation: Evaluation::without_device(Outcome::Pruned { message: message.clone() }),
-        plan: None,
-        wrong: Some(wrong(pair, runnable, stage, message)),
-    };
-    let planned = match planning::of_case(family, &variant.params, case, workload, worker.info(), model_flop) {
-        Ok(planned) => planned,
-        Err(problem) => return Ok(not_run(Stage::Launch, problem)),
-    };
-    let runs = if artifact.adds_floats_with_atomics() { ORDERED_RUNS } else { 1 };
-    let trial = |run: u64| Trial {
-        workload,
-        artifact,
-        cases: vec![planned.clone()],
-        measuring: tools.measuring,
-        seeds: Seeds {
-            input: inputs::mix(SEED + run, &["check", &workload.name]),
-            later: None,
-            own: inputs::mix(SEED + run, &["own", &family.name]),
-        },
-        within: None,
-        drops_slow: false,
-        explain: false,
-    };
-    let mut evaluation = Evaluation::without_device(Outcome::Measured);
-    for run in 0..runs {
-        if evaluation.outcome == Outcome::Measured {
-            evaluation = match trial(run).run(worker).await {
-                Err(WorkerError::Oracle(problem)) => return Ok(not_run(Stage::Oracle, problem)),
-                evaluated => evaluated?,
-            };
-        }
-    }
-    let wrong = (evaluation.outcome != Outcome::Measured).then(|| {
-        let finding = failed(pair, tools, runnable, &evaluation.outcome);
-        let is_note = matches!(evaluation.outcome, Outcome::OutOfMemory { .. } | Outcome::NotModelled { .. });
-        Finding { level: if is_note { Level::Note } else { finding.level }, ..finding }
-    });
-    Ok(Run { evaluation, plan: Some(planned.plan), wrong })
+/// Returns the seed of the first look at a family.
+pub fn look_seed(family: &Family) -> u64 {
+    inputs::mix(SEED, &["first look", &family.name])
 }
 
-/// Takes a first look at a configuration that was right on its case, `within` a time. Returns what is wrong, with the outcome of
-/// the variant if it is at fault.
-pub async fn look_first(
-    worker: &mut Worker,
-    pair: &Pair,
-    runnable: &Runnable,
-    tools: &Tools,
-    (measured, within): (&Measurement, Duration),
-) -> Result<Option<(Finding, Option<Outcome>)>, WorkerError> {
-    let Pair { workload, family, .. } = pair;
-    let Runnable { case, variant, artifact } = runnable;
-    let params = &variant.params;
-    let planned = planning::of_case(family, params, case, workload, worker.info(), tools.measuring.model_flop);
-    let Some((planned, timing)) = planned.ok().zip(measured.best_timing()) else { return Ok(None) };
-    let case = planned.scaled.unwrap_or(PlannedCase { case: planned.case, plan: planned.plan });
-    let look = FirstLook {
-        family,
-        params,
-        workload,
-        artifact,
-        case: &case,
-        screened_ns: timing.median_ns,
-        measuring: tools.measuring,
-        seed: inputs::mix(SEED, &["first look", &family.name]),
-    };
-    match look.take(worker, within, None).await {
-        Ok(()) => Ok(None),
-        Err(LookError::Variant { outcome, .. }) => Ok(Some((failed(pair, tools, runnable, &outcome), Some(outcome)))),
-        Err(LookError::Machine(WorkerError::Oracle(problem))) => {
-            Ok(Some((wrong(pair, runnable, Stage::Oracle, problem), None)))
-        }
-        Err(LookError::Machine(error)) => Err(error),
-    }
+/// Returns what the outcome of a configuration says is wrong, or that the device cannot tell. None if its output is right.
+pub fn judge(pair: &Pair, runnable: &Runnable, tools: &Tools, outcome: &Outcome) -> Option<Finding> {
+    let is_note = matches!(outcome, Outcome::OutOfMemory { .. } | Outcome::NotModelled { .. });
+    let level = if is_note { Level::Note } else { Level::Wrong };
+    (*outcome != Outcome::Measured).then(|| Finding { level, ..failed(pair, tools, runnable, outcome) })
 }
 
-fn wrong(pair: &Pair, runnable: &Runnable, stage: Stage, message: String) -> Finding {
+/// Makes a finding about a configuration on its case.
+pub fn wrong(pair: &Pair, runnable: &Runnable, stage: Stage, message: String) -> Finding {
     Finding {
         workload: Some(pair.workload.name.clone()),
         family: Some(pair.family.name.clone()),

@@ -30,7 +30,7 @@ use crate::evaluated::Evaluated;
 use crate::runner::compile::Compiler;
 use crate::runner::device::DeviceChoice;
 use crate::runner::self_check;
-use crate::single::{Claim, Singles};
+use crate::single::Claim;
 use crate::store::Store;
 
 /// The format of the JSON.
@@ -190,17 +190,14 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let store = claimed_store(project, &config, &mut claims).await?;
     let cases: Vec<CaseName> = wanted.iter().map(|one| one.challenger.case().name.clone()).collect();
     let workload = challenger.workload.clone().select(&cases).map_err(usage_sentence)?;
-    claims.note_session(bench.record_in(store.clone(), &workload).await?);
+    claims.note_session(bench.record_in(store, &workload).await?);
     let played = all(args, &mut bench, wanted, out).await;
     let recorded = end_record(&bench, played.as_ref().err()).await;
     let all = played?;
     recorded?;
     let versions = bench.versions();
     if args.json {
-        let mut evaluations = Vec::new();
-        for iteration in bench.record().map_or(&[][..], Singles::concluded) {
-            evaluations.push(Evaluated::read(&store, *iteration).await?);
-        }
+        let evaluations = bench.evaluator().evaluated().await?;
         let found = all.iter().flat_map(|repeats| repeats.comparisons.iter().zip(1..));
         let comparisons = found.map(|(comparison, repeat)| Found::of(comparison, repeat)).collect();
         let spreads = all.iter().flat_map(Repeats::spreads).collect();
@@ -236,9 +233,7 @@ async fn all(
 
 /// Ends the record, and says where it is.
 async fn end_record(bench: &Bench, error: Option<&anyhow::Error>) -> anyhow::Result<()> {
-    let Some(singles) = bench.record() else { return Ok(()) };
-    singles.end(error).await.context("Failed to end the record")?;
-    match singles.concluded() {
+    match bench.evaluator().end_record(error).await? {
         [] => {}
         [only] => say(&format!("on record as iteration {only}: `optloop show {only}`")),
         [first, .., last] => say(&format!("on record as iterations {first} to {last}: `optloop show {last}`")),

@@ -25,8 +25,8 @@ use crate::domain::device::TimeSource;
 use crate::domain::evaluation::Measurement;
 use crate::domain::ids::CaseName;
 use crate::domain::profile::Profile;
-use crate::domain::record::Environment;
 use crate::domain::variant::{Params, show_params};
+use crate::evaluate::Evaluator;
 use crate::evaluated::Evaluated;
 use crate::report::format::{self, counted};
 use crate::runner::activity;
@@ -34,7 +34,6 @@ use crate::runner::compile::Compiler;
 use crate::runner::renderer::Renderer;
 use crate::runner::self_check;
 use crate::runner::worker::Worker;
-use crate::single::Singles;
 
 /// The format of the JSON.
 const SCHEMA: &str = "optloop.check/1";
@@ -126,17 +125,15 @@ pub(super) async fn run(args: &Args, project: &Project, out: &mut impl Write) ->
         device = Some(worker.info().name.clone());
         let tools = tools(&mut worker, &config).await?;
         let store = claimed_store(project, &config, &mut claims).await?;
-        let environment = Environment::here(tools.device.clone(), tools.compiler.nvrtc_version(), None);
-        let singles = Singles::new(store, environment, &config)?;
+        let mut evaluator = Evaluator::new(worker, tools.measuring);
+        evaluator.record_all_in(store, &config, tools.compiler.nvrtc_version())?;
         let checked = all_sources(pairs, &tools).await?;
-        let mut running = Running { args, project, config: &config, tools: &tools, oracles: Vec::new(), singles };
-        let ran = running.all(&mut worker, checked, &mut result).await;
-        running.singles.end(ran.as_ref().err()).await.context("Failed to end the record")?;
+        let mut running = Running { args, project, config: &config, tools: &tools, oracles: Vec::new(), evaluator };
+        let ran = running.all(checked, &mut result).await;
+        running.evaluator.end_record(ran.as_ref().err()).await?;
         ran?;
         if args.json {
-            for iteration in running.singles.concluded() {
-                evaluations.push(Evaluated::read(running.singles.store(), *iteration).await?);
-            }
+            evaluations = running.evaluator.evaluated().await?;
         }
     }
     result.findings.sort_by_key(|finding| finding.level);

@@ -3,29 +3,24 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::Context;
-
 use super::{Args, Named, Result, Right};
 use crate::catalog::Project;
-use crate::check::{Checked, Finding, Level, Pair, Rejected, Run, Runnable, Stage, Tools, check_oracle};
+use crate::check::{Checked, Finding, Level, Pair, Rejected, Runnable, Stage, Tools, check_oracle, look_seed};
 use crate::cli::error::usage;
 use crate::cli::trust;
 use crate::config::{self, Config};
 use crate::domain::device::{DeviceInfo, TimeSource};
-use crate::domain::evaluation::{Evaluation, Measurement, Outcome};
-use crate::domain::hypothesis::Reference;
+use crate::domain::evaluation::Measurement;
+use crate::domain::family::Family;
 use crate::domain::ids::CaseName;
 use crate::domain::workload::Workload;
+use crate::evaluate::{Evaluator, Kernel, Look, Rejection, Said, Try};
 use crate::runner::activity;
-use crate::runner::worker::Worker;
+use crate::runner::planning;
 use crate::shipped;
-use crate::single::{self, Ended, Singles};
 
 /// The longest first look at a family, because a user waits for it.
 const LONGEST_LOOK: Duration = Duration::from_secs(15);
-
-/// The context of an error of the store.
-const UNRECORDED: &str = "Failed to record an evaluation";
 
 /// What runs kernels and oracles.
 pub(super) struct Running<'a> {
@@ -35,49 +30,38 @@ pub(super) struct Running<'a> {
     pub(super) tools: &'a Tools,
     /// The workloads whose oracle was called, and whether it works.
     pub(super) oracles: Vec<(String, bool)>,
-    /// Takes what is tried.
-    pub(super) singles: Singles,
+    /// Evaluates what compiles, and puts everything on record.
+    pub(super) evaluator: Evaluator,
 }
 
 impl Running<'_> {
     /// Runs every family whose sources were checked.
-    pub(super) async fn all(
-        &mut self,
-        worker: &mut Worker,
-        checked: Vec<(Pair, Checked)>,
-        result: &mut Result,
-    ) -> anyhow::Result<()> {
+    pub(super) async fn all(&mut self, checked: Vec<(Pair, Checked)>, result: &mut Result) -> anyhow::Result<()> {
         for (pair, Checked { found, runnable, rejected }) in checked {
             result.findings.extend(found);
             for one in &rejected {
                 self.record_rejected(&pair, one).await?;
             }
-            self.pair(worker, &pair, runnable, result).await?;
+            self.pair(&pair, runnable, result).await?;
         }
         Ok(())
     }
 
     /// Runs a family on the cases that it takes.
-    async fn pair(
-        &mut self,
-        worker: &mut Worker,
-        pair: &Pair,
-        runnable: Vec<Runnable>,
-        result: &mut Result,
-    ) -> anyhow::Result<()> {
+    async fn pair(&mut self, pair: &Pair, runnable: Vec<Runnable>, result: &mut Result) -> anyhow::Result<()> {
         if !self.has_oracle(&pair.workload, result).await? {
             return Ok(());
         }
         let mut left_out: Vec<CaseName> = runnable.iter().map(|one| one.case.name.clone()).collect();
-        let affordable = self.affordable(pair, runnable, worker.info());
+        let affordable = self.affordable(pair, runnable, self.evaluator.device());
         left_out.retain(|name| affordable.iter().all(|one| one.case.name != *name));
-        let time_source = worker.info().time_source();
+        let time_source = self.evaluator.device().time_source();
         let named = pair.configuration.clone().map(|params| Named { params, us: BTreeMap::new(), time_source });
         let (workload, family) = (pair.workload.name.clone(), pair.family.name.clone());
         let (cases, shortcuts) = (Vec::new(), BTreeMap::new());
         let mut right = Right { workload, family, cases, shortcuts, left_out, named };
         for one in affordable {
-            let (measured, findings) = self.evaluate(worker, pair, &one, right.cases.is_empty()).await?;
+            let (measured, findings) = self.evaluate(pair, &one, right.cases.is_empty()).await?;
             result.findings.extend(findings);
             if let Some(measured) = measured {
                 right.add(&one.case.name, &measured);
@@ -89,58 +73,53 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Runs a configuration on its case, and puts it on record. The case with the least work comes first, and gets a first look.
-    /// Returns the measurement if the output is right on the case, and what is wrong.
+    /// Has a configuration evaluated on its case. The case with the least work comes first, and gets a first look. Returns the
+    /// measurement if the output is right on the case, and what is wrong.
     async fn evaluate(
         &mut self,
-        worker: &mut Worker,
         pair: &Pair,
         one: &Runnable,
         is_first: bool,
     ) -> anyhow::Result<(Option<Measurement>, Vec<Finding>)> {
         let _running = activity::begin(format!("running {} on {}", pair.family.name, one.case.name), None);
-        let proposal = single::proposal(&one.variant, &one.case, None, Reference::InitialKernel);
-        let iteration = self.singles.begin(&pair.workload, &proposal).await.context(UNRECORDED)?;
-        let Run { mut evaluation, plan, wrong } = crate::check::run(worker, pair, one, self.tools).await?;
-        let mut findings: Vec<Finding> = wrong.into_iter().collect();
-        let measured = evaluation.measurements.first().filter(|_| findings.is_empty()).cloned();
-        if let Some(measured) = measured.as_ref().filter(|_| is_first)
-            && let Some((finding, outcome)) = self.look_first(worker, pair, one, measured).await?
-        {
-            findings.push(finding);
-            evaluation.outcome = outcome.unwrap_or(evaluation.outcome);
-        }
-        let ended = Ended { compiled: Ok(&one.artifact), plan: plan.as_ref(), evaluation: &evaluation, actual: None };
-        self.singles.conclude(iteration, (&pair.workload, &proposal), ended).await.context(UNRECORDED)?;
-        Ok((measured, findings))
+        let Pair { workload, family, .. } = pair;
+        let Runnable { case, variant, artifact } = one;
+        let (device, model_flop) = (self.evaluator.device(), self.evaluator.measuring().model_flop);
+        let planned = planning::of_case(family, &variant.params, case, workload, device, model_flop);
+        let kernel = Kernel {
+            workload,
+            variant,
+            case,
+            planned: planned.as_ref().map_err(String::as_str),
+            compiled: Ok(artifact),
+        };
+        let look = if is_first { self.look(family)? } else { None };
+        let how = Try { seeds: crate::check::seeds(pair, one), look };
+        let found = self.evaluator.evaluate(&kernel, Said::NOTHING, how).await?;
+        let wrong = match (&planned, &found.oracle) {
+            (Err(problem), _) => Some(crate::check::wrong(pair, one, Stage::Launch, problem.clone())),
+            (_, Some(problem)) => Some(crate::check::wrong(pair, one, Stage::Oracle, problem.clone())),
+            _ => crate::check::judge(pair, one, self.tools, &found.evaluation.outcome),
+        };
+        Ok((found.measured, wrong.into_iter().collect()))
     }
 
     /// Puts a configuration on record that does not compile.
     async fn record_rejected(&mut self, pair: &Pair, rejected: &Rejected) -> anyhow::Result<()> {
         let Rejected { case, variant, message, log } = rejected;
-        let proposal = single::proposal(variant, case, None, Reference::InitialKernel);
-        let iteration = self.singles.begin(&pair.workload, &proposal).await.context(UNRECORDED)?;
-        let outcome = Outcome::RejectedByCompiler { message: message.clone() };
-        let evaluation = Evaluation::without_device(outcome);
-        let ended = Ended { compiled: Err(log), plan: None, evaluation: &evaluation, actual: None };
-        self.singles.conclude(iteration, (&pair.workload, &proposal), ended).await.context(UNRECORDED)
+        let rejection = Rejection { message: message.clone(), log: log.clone() };
+        let kernel =
+            Kernel { workload: &pair.workload, variant, case, planned: Err("not compiled"), compiled: Err(&rejection) };
+        let how = Try { seeds: Vec::new(), look: None };
+        self.evaluator.evaluate(&kernel, Said::NOTHING, how).await.map(drop)
     }
 
-    /// Takes a first look at a family that optloop does not ship. Returns what is wrong.
-    async fn look_first(
-        &self,
-        worker: &mut Worker,
-        pair: &Pair,
-        one: &Runnable,
-        measured: &Measurement,
-    ) -> anyhow::Result<Option<(Finding, Option<Outcome>)>> {
+    /// Returns the first look at a family that optloop does not ship.
+    fn look<'f>(&self, family: &'f Family) -> anyhow::Result<Option<Look<'f>>> {
         let budget = config::duration("session.budget", &self.config.session.budget)?;
         let within = budget.mul_f64(self.config.validate.first_look_share).min(LONGEST_LOOK);
-        if within.is_zero() || shipped::is_unchanged(self.project.root(), &pair.family.name) {
-            return Ok(None);
-        }
-        let _running = activity::begin(format!("checking {} on other shapes", pair.family.name), None);
-        Ok(crate::check::look_first(worker, pair, one, self.tools, (measured, within)).await?)
+        let is_due = !within.is_zero() && !shipped::is_unchanged(self.project.root(), &family.name);
+        Ok(is_due.then(|| Look { family, within, seed: look_seed(family) }))
     }
 
     /// Returns the configurations to run. On a virtual GPU, and where the user names nothing, these are the lightest.
