@@ -20,6 +20,7 @@ pub mod export;
 pub mod files;
 pub mod intake;
 pub mod llm;
+pub mod mcp;
 pub mod ops;
 pub mod report;
 pub mod runner;

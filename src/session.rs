@@ -40,6 +40,7 @@ mod profiling;
 mod prospects;
 mod questions;
 mod record;
+mod requests;
 mod resume;
 mod scaling;
 mod score;
@@ -94,6 +95,7 @@ use first_looks::FirstLooks;
 use llm::Models;
 use meter::Time;
 use pipeline::{Assessed, Compiled, Pipeline};
+pub use requests::{Amounts, Answer, Ask, Door, Ended, Look, Offer, OnRecord, Requests, Standing, Told};
 use resume::OwnCommits;
 pub use setup::Options;
 use setup::SessionSetup;
@@ -134,6 +136,8 @@ pub struct Dependencies {
     pub explainer: Option<Explainer>,
     /// Answers for language models. None for a session without them.
     pub models: Option<Endpoint>,
+    /// Requests of clients, which propose. None for a session that searches by itself.
+    pub requests: Option<Requests>,
     /// Watches the device meanwhile, where NVML answers.
     pub monitor: Option<Monitor>,
     /// Reads hardware counters.
@@ -166,6 +170,7 @@ struct Session<'a> {
     /// How often a test of a cause was looked for.
     cause_tests: u64,
     models: Models,
+    requests: Option<Requests>,
     committer: Committer,
     baseline_program: Option<BaselineProgram>,
     /// The program of the baselines, until they are timed.
@@ -297,6 +302,7 @@ impl<'a> Session<'a> {
             checks_ahead: ChecksAhead::default(),
             cause_tests: 0,
             models: Models::new(parts.models),
+            requests: parts.requests,
             committer: Committer::new(parts.target),
             baseline_program: parts.baseline,
             baseline_start: None,
@@ -372,10 +378,16 @@ impl<'a> Session<'a> {
             self.learn_why().await?;
             self.check_ahead().await?;
             self.take_answers().await?;
+            // In the finals, nothing can be tried any more.
+            if phase == Phase::Search {
+                Box::pin(self.take_requests()).await?;
+            }
             match next_action(&self.state, &phase, &self.moment()) {
                 Action::Propose => self.propose()?,
                 Action::Ask(due) => self.ask_model(due).await?,
                 Action::AwaitAnswer { within } => self.await_answer(within).await?,
+                Action::AwaitRequest { within } => Box::pin(self.await_request(within)).await?,
+                Action::ConfirmSubmitted => Box::pin(self.confirm_submitted()).await?,
                 Action::Evaluate { within } => {
                     self.test_a_cause()?;
                     if let Some(next) = self.next_compiled(within).await? {
@@ -471,6 +483,7 @@ impl<'a> Session<'a> {
             under_way: self.pipeline.under_way(),
             may_ask: self.models.may_ask(),
             baselines: self.baselines(),
+            clients: self.clients(),
         }
     }
 

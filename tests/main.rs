@@ -4,6 +4,8 @@
 //! A scenario that needs its own process starts one. `cargo test --test integration devices::` runs the scenarios of
 //! one module.
 
+#[cfg(unix)]
+mod agents;
 mod audit;
 mod bad_input;
 #[cfg(unix)]

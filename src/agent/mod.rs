@@ -11,6 +11,7 @@ mod fault_injection;
 mod feasibility;
 mod forest;
 mod initial_design;
+mod interactive;
 mod likely;
 pub mod llm;
 mod local;
@@ -26,6 +27,7 @@ mod surrogate;
 #[cfg(test)]
 mod tests;
 
+pub use interactive::{Interactive, Tuning};
 pub use portfolio::Constants;
 pub use search_context::SearchContext;
 
@@ -62,6 +64,9 @@ pub const PORTFOLIO: &str = "portfolio";
 /// The name of the proposer that follows language models. Where they have nothing to try, it searches like `portfolio`.
 pub const LLM: &str = "llm";
 
+/// The name of the proposer of interactive sessions, in which clients propose. A session is started with it by `optloop mcp`.
+pub const INTERACTIVE: &str = "interactive";
+
 /// Makes a portfolio with given constants.
 pub fn portfolio(seed: u64, constants: Constants) -> Box<dyn Proposer> {
     Box::new(portfolio::Portfolio::new(PORTFOLIO, seed, constants))
@@ -76,6 +81,8 @@ pub fn proposer(name: &str, seed: u64) -> Result<Box<dyn Proposer>, String> {
         "bayes" => Ok(Box::new(bayes::Bayes::new(seed))),
         "evolution" => Ok(Box::new(evolution::Evolution::new(seed))),
         "random" => Ok(Box::new(random::Random::new(seed))),
+        // That of a session that is resumed without clients.
+        INTERACTIVE => Ok(Box::new(Interactive::new(seed, Tuning::default()))),
         FAULT_INJECTION => Ok(Box::new(fault_injection::FaultInjection::new(seed))),
         "drill" => Err(format!("the proposer `drill` was renamed to `{FAULT_INJECTION}` in optloop 0.2")),
         _ => {

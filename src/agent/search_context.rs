@@ -52,6 +52,11 @@ impl<'a> SearchContext<'a> {
         Self { likely, ..self.clone() }
     }
 
+    /// Returns the same context with one family to search.
+    pub(super) fn of_family(&self, family: &'a Family) -> Self {
+        Self { families: vec![family], ..self.clone() }
+    }
+
     /// Returns the same context, in which these configurations were proposed, too.
     pub fn with_drawn(self, drawn: &'a HashSet<ConfigurationId>) -> Self {
         Self { drawn: Some(drawn), ..self }

@@ -33,6 +33,12 @@ pub(super) const RESUME: &str = "Examples:
   optloop resume                the latest unfinished session
   optloop resume 12";
 
+pub(super) const MCP: &str = "Examples:
+  optloop mcp --budget 30m --case b1h1s512 --device virtual
+  claude mcp add optloop -- optloop --project ~/kernels mcp --budget 1h --max-cost 5.00
+
+A client starts it. docs/agents.md explains the tools.";
+
 pub(super) const BENCH: &str = "Examples:
   optloop bench attention-fp16-d64/b8h8s128 --repeat 10
   optloop bench 17 --against baseline

@@ -33,6 +33,7 @@ mod init;
 mod list;
 mod listing;
 mod manual;
+mod mcp;
 mod measured;
 mod models;
 mod notify;
@@ -140,6 +141,9 @@ enum Verb {
     /// Continue a session that was killed, was interrupted, or failed
     #[command(after_help = examples::RESUME)]
     Resume(resume::Args),
+    /// Serve a session to a coding agent over the Model Context Protocol
+    #[command(after_help = examples::MCP)]
+    Mcp(mcp::Args),
     /// Measure one kernel and compare it with its baseline or with other kernels
     #[command(after_help = examples::BENCH)]
     Bench(bench::Args),
@@ -293,6 +297,10 @@ pub fn main() -> ExitCode {
 }
 
 async fn run(arguments: Arguments) -> anyhow::Result<()> {
+    // Its standard output belongs to the protocol.
+    if let Verb::Mcp(args) = arguments.verb {
+        return mcp::run(args, &Project::find(arguments.project.as_deref()).map_err(error::usage)?).await;
+    }
     let mut out = secrets::Masked::new(std::io::stdout().lock());
     // These need no project.
     match &arguments.verb {
@@ -348,6 +356,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         }
         // These have already run by now: without a project, or as child processes without a runtime.
         Verb::Init(_)
+        | Verb::Mcp(_)
         | Verb::Completions(_)
         | Verb::Man(_)
         | Verb::Simulate(_)

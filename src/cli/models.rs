@@ -20,6 +20,10 @@ const CALLS_PER_APPROACH: f64 = 1.5;
 pub(super) fn terms(config: &Config, proposer: &str) -> anyhow::Result<Terms> {
     let llm = &config.llm;
     let is_asked = proposer == agent::LLM;
+    if proposer == agent::INTERACTIVE {
+        // Clients are not called. What they send is tried before anything else, and they correct it themselves.
+        return Ok(Terms { share: 1.0, sends_source: true, profiling: true, diagnosis: true, ..Terms::none() });
+    }
     if is_asked && !llm.is_on() {
         return Err(usage_sentence(
             "the proposer `llm` needs a language model: name one under [llm] in config.toml, as docs/models.md shows",

@@ -23,7 +23,7 @@ use super::target::{self, TargetArgs};
 use super::ticker::Ticker;
 use super::trust::{self, TrustArgs};
 use super::{own_executable, toolchain};
-use crate::agent;
+use crate::agent::{self, Interactive, Tuning};
 use crate::catalog::Project;
 use crate::claim::Claims;
 use crate::config::{self, Config, NotifyConfig};
@@ -31,7 +31,7 @@ use crate::domain::budget::Budget;
 use crate::domain::cost::Rate;
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::family::Family;
-use crate::domain::ids::CaseName;
+use crate::domain::ids::{CaseName, SessionId};
 use crate::domain::lessons::Lessons;
 use crate::domain::model_terms::Terms;
 use crate::domain::record::LeftOut;
@@ -50,7 +50,7 @@ use crate::runner::sanitizer::Sanitizer;
 use crate::runner::self_check;
 use crate::runner::worker::{Worker, WorkerError};
 use crate::service::check::Stage;
-use crate::session::{self, Dependencies, End, Options, Target};
+use crate::session::{self, Dependencies, End, Options, Requests, Target};
 use crate::shipped;
 use crate::store::{self, Store};
 
@@ -127,15 +127,93 @@ pub struct Args {
     trust: TrustArgs,
 }
 
+/// Arguments of an interactive session.
+#[derive(Debug, clap::Args)]
+pub struct Interacting {
+    /// Maximum wall time, with that in which clients think, such as 30m or 4h [default: session.budget in config.toml]
+    #[arg(long, allow_hyphen_values = true)]
+    budget: Option<String>,
+
+    /// Maximum cost of the device in US dollars [default: no limit]
+    #[arg(long, value_name = "USD", allow_negative_numbers = true)]
+    max_cost: Option<f64>,
+
+    /// Workload to optimise [default: session.workload in config.toml]
+    #[arg(long)]
+    workload: Option<String>,
+
+    /// Only this case of the workload; can be repeated [default: every case, or the lightest ones on a virtual GPU]
+    #[arg(long = "case", value_name = "CASE")]
+    cases: Vec<CaseName>,
+
+    /// Only this family to begin with; can be repeated [default: every family]
+    #[arg(long = "family", value_name = "FAMILY")]
+    families: Vec<String>,
+
+    /// Device: auto, cuda:N, virtual or virtual:NAME [default: session.device in config.toml]
+    #[arg(long)]
+    device: Option<String>,
+
+    #[command(flatten)]
+    target: TargetArgs,
+
+    #[command(flatten)]
+    trust: TrustArgs,
+}
+
 impl Args {
+    /// Makes the arguments of a session in which clients propose.
+    pub(super) fn interactive(asked: Interacting) -> Self {
+        let Interacting { budget, max_cost, workload, cases, families, device, target, trust } = asked;
+        Self {
+            budget,
+            max_cost,
+            iterations: None,
+            no_stop: true,
+            seed: None,
+            workload,
+            cases,
+            families,
+            device,
+            proposer: Some(agent::INTERACTIVE.to_owned()),
+            dry_run: false,
+            estimate: false,
+            json: false,
+            submission: None,
+            check: false,
+            target,
+            trust,
+        }
+    }
+
     /// Tells whether a service starts this session.
     pub(super) fn is_of_a_service(&self) -> bool {
         self.submission.is_some()
     }
 }
 
+/// The clients of a session that propose.
+pub(super) struct Clients<'a> {
+    /// What they have asked to be tuned.
+    pub(super) tuning: Tuning,
+    /// What they ask for.
+    pub(super) requests: Requests,
+    /// Begins to serve them.
+    pub(super) serve: Box<dyn FnOnce(&Dependencies, SessionId) + 'a>,
+}
+
 /// Runs a session and writes its report.
 pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
+    run_with(args, project, None, out).await
+}
+
+/// Runs a session, with clients if it has any, and writes its report.
+pub(super) async fn run_with(
+    args: &Args,
+    project: &Project,
+    clients: Option<Clients<'_>>,
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
     let config = Config::load(project.root()).map_err(usage)?;
     let ticker = Ticker::start();
     let mut options = options(args, &config)?;
@@ -143,7 +221,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
         let device = args.device.as_ref().unwrap_or(&config.session.device).parse().map_err(usage_sentence)?;
         return print_estimate(&config, &options, &device, out);
     }
-    let mut asked = asked(args, project, &config, options.seed)?;
+    let mut asked = asked(args, project, &config, (options.seed, clients.as_ref().map(|clients| &clients.tuning)))?;
     let target = target::choose(&args.target, project.root(), &config, &asked.device)?;
     let path = project.root().join(&config.store.path);
     store::check_path(&path).map_err(usage)?;
@@ -197,6 +275,10 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let mut progress = Progress::new(args.json, out);
     let id = session::begin(&mut parts, &options).await?;
     claims.note_session(id);
+    if let Some(Clients { requests, serve, .. }) = clients {
+        parts.requests = Some(requests);
+        serve(&parts, id);
+    }
     let end = session::run(id, parts, options, interrupt, &mut progress).await;
     conclude(end, progress.finish(), project, &config.notify, store, &workload).await
 }
@@ -257,7 +339,12 @@ pub(super) async fn conclude(
     failure.map_or(Ok(()), |failure| Err(anyhow::Error::msg(failure)))
 }
 
-fn asked(args: &Args, project: &Project, config: &Config, seed: u64) -> anyhow::Result<StartRequest> {
+fn asked(
+    args: &Args,
+    project: &Project,
+    config: &Config,
+    (seed, tuning): (u64, Option<&Tuning>),
+) -> anyhow::Result<StartRequest> {
     let defaults = &config.session;
     let device = args.device.as_ref().unwrap_or(&defaults.device).parse().map_err(usage_sentence)?;
     if let DeviceChoice::Replay(path) = &device {
@@ -288,7 +375,13 @@ fn asked(args: &Args, project: &Project, config: &Config, seed: u64) -> anyhow::
     }
     let mut families = families.sound;
     let proposer = args.proposer.as_ref().unwrap_or(&defaults.proposer);
-    let proposer = agent::proposer(proposer, seed).map_err(usage_sentence)?;
+    let proposer = match tuning {
+        Some(tuning) => Box::new(Interactive::new(seed, tuning.clone())),
+        None if proposer == agent::INTERACTIVE => {
+            return Err(usage_sentence("clients propose in an interactive session: `optloop mcp` starts one"));
+        }
+        None => agent::proposer(proposer, seed).map_err(usage_sentence)?,
+    };
     if proposer.name() == agent::FAULT_INJECTION {
         families.extend(project.planted_bugs().map_err(usage)?);
     }
@@ -344,6 +437,7 @@ pub(super) async fn assemble(
         shipped,
         explainer,
         models: models::open(project, config, terms)?,
+        requests: None,
         monitor,
         profiler,
         store,
@@ -460,6 +554,7 @@ pub(super) fn options_under(config: &Config, budget: Budget, seed: u64, proposer
         compilations: config.parallel_compilations(),
         compile_ahead: config.compiled_ahead(),
         seed,
+        draws_anew: proposer == agent::INTERACTIVE,
         config: models::with_prices(config, &llm)?,
         submission: None,
         llm,

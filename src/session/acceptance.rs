@@ -36,7 +36,12 @@ impl Evaluator {
             self.steps.acceptance_s += begun.elapsed().as_secs_f64();
             accepted?;
         }
-        let draw = state.meter().finished().to_string();
+        let finished = state.meter().finished();
+        // A client is told on which shape a check failed, so the next shapes must not follow from what it may know.
+        let draw = match state.setup().options.draws_anew {
+            true => format!("{finished} {}", rand::random::<u64>()),
+            false => finished.to_string(),
+        };
         let accepted = self.accept_drawn(state, challenger, &draw).await;
         if let Err(Setback::Variant(outcome)) = &accepted {
             self.failed.note(of, draw, outcome);

@@ -129,6 +129,11 @@ impl Calls {
         self.ready.iter().find(|ready| !ready.is_submitted)
     }
 
+    /// Tells whether the answer of a call waits to be tried.
+    pub fn is_ready(&self, call: CallId) -> bool {
+        self.ready.iter().any(|ready| ready.call == call)
+    }
+
     /// Returns the number of configurations that have not begun as iterations.
     pub fn waiting(&self) -> usize {
         self.ready.len()

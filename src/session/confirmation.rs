@@ -3,6 +3,7 @@
 use anyhow::Context;
 
 use super::Session;
+use super::case_state::Candidate;
 use super::decide::Due;
 use super::pipeline::Compiled;
 use crate::domain::hypothesis::{Hypothesis, Reference};
@@ -42,11 +43,12 @@ impl Session<'_> {
     /// Makes the hypothesis of a confirmation. It predicts nothing: the variant's time is known from the very screening
     /// run that the confirmation repeats.
     fn claim(&self, iteration: IterationId, case: &str) -> Option<Hypothesis> {
-        let candidate = self.state.case(case)?.candidate(iteration)?;
-        let ns = candidate.screened_ns()?;
-        let family = &self.state.history().iteration(iteration)?.family;
+        let finished = self.state.history().iteration(iteration)?;
+        // A modelled time leaves no candidate.
+        let screened_ns = self.state.case(case)?.candidate(iteration).and_then(Candidate::screened_ns);
+        let ns = screened_ns.or(finished.time_ns(case))?;
         Some(Hypothesis::without_claim(
-            format!("{family} is the fastest variant so far on {case}"),
+            format!("{} is to be the fastest variant on {case}", finished.family),
             format!("it took {:.2} us in iteration {iteration}", ns / 1e3),
             case.into(),
             Reference::Incumbent,

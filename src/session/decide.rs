@@ -99,6 +99,21 @@ pub(super) enum Baselines {
     Started,
 }
 
+/// The clients of a session, for the decision what comes next.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Clients {
+    /// The session has none, and searches by itself.
+    #[default]
+    None,
+    /// They may ask for more.
+    Present {
+        /// Whether an iteration waits to be confirmed.
+        has_submitted: bool,
+    },
+    /// They have ended the session, or have left.
+    Gone,
+}
+
 /// What may be done to confirm a variant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Confirming {
@@ -123,6 +138,8 @@ pub(super) struct Moment {
     pub may_ask: bool,
     /// How far the baselines are.
     pub baselines: Baselines,
+    /// The clients, if they propose.
+    pub clients: Clients,
 }
 
 /// The next thing to do.
@@ -137,6 +154,13 @@ pub(super) enum Action {
         /// The rest of the budget.
         within: Duration,
     },
+    /// Wait for a request of a client, for want of anything else to do.
+    AwaitRequest {
+        /// The rest of the budget.
+        within: Duration,
+    },
+    /// Confirm the oldest iteration that a client has submitted.
+    ConfirmSubmitted,
     /// Evaluate the oldest proposal as soon as it is compiled, if that is within the rest of the budget.
     Evaluate {
         /// The rest of the budget.
@@ -233,9 +257,11 @@ fn may_draw(state: &SessionState, moment: &Moment) -> bool {
 /// waits for requests, and before the search would end or wait.
 fn until_baselines(action: Action, moment: &Moment) -> Action {
     match (moment.baselines, &action) {
-        (Baselines::Started, _) | (Baselines::Starting, Action::EndSearch(_) | Action::AwaitAnswer { .. }) => {
-            Action::TimeBaselines
-        }
+        (Baselines::Started, _)
+        | (
+            Baselines::Starting,
+            Action::EndSearch(_) | Action::AwaitAnswer { .. } | Action::AwaitRequest { .. } | Action::ConfirmSubmitted,
+        ) => Action::TimeBaselines,
         _ => action,
     }
 }
@@ -247,6 +273,11 @@ fn search(state: &SessionState, moment: &Moment) -> Action {
     let kept = Reserve { time: closing_time, device_time: state.finals_device_time(), iterations: 0 };
     if let Some(stop) = state.meter().exhausted(&options.budget, time, &kept) {
         return Action::EndSearch(stop.reason().into());
+    }
+    match moment.clients {
+        Clients::Gone => return Action::EndSearch("its clients have ended it".into()),
+        Clients::Present { has_submitted: true } => return Action::ConfirmSubmitted,
+        Clients::Present { has_submitted: false } | Clients::None => {}
     }
     if let Some(due) = question_due(state, time, under_way.initial, moment.may_ask) {
         return Action::Ask(due);
@@ -262,6 +293,9 @@ fn search(state: &SessionState, moment: &Moment) -> Action {
     let within = state.meter().left(&options.budget, time, closing_time);
     if under_way.proposals == 0 && state.calls().open().len() > 0 {
         return Action::AwaitAnswer { within };
+    }
+    if under_way.proposals == 0 && moment.clients != Clients::None {
+        return Action::AwaitRequest { within };
     }
     if let Some(reason) = not_worth_it(state, moment, within) {
         return Action::EndSearch(Reason { text: reason.into(), early: Some(EarlyEnd::TooLittleLeft) });
@@ -292,7 +326,8 @@ fn beside_the_search(state: &SessionState, moment: &Moment, closing_time: Durati
 /// tried, so it is. Language models may have ideas that no earlier try tells of.
 fn not_worth_it(state: &SessionState, moment: &Moment, left: Duration) -> Option<String> {
     let options = &state.setup().options;
-    let has_ideas = moment.under_way.initial > 0 || moment.may_ask || state.calls().open().len() > 0;
+    let has_clients = moment.clients != Clients::None;
+    let has_ideas = has_clients || moment.under_way.initial > 0 || moment.may_ask || state.calls().open().len() > 0;
     let is_settled = state.cases().all(|(_, case)| case.best_candidate.is_none());
     if options.min_gain == 0.0 || options.budget.max_iterations.is_some() || has_ideas || !is_settled {
         return None;
@@ -355,7 +390,9 @@ fn due_confirmation(state: &SessionState, moment: &Moment, closing_time: Duratio
     if confirming(state, moment) == Confirming::No {
         return None;
     }
-    let pressed = moment.under_way.proposals == 0 || is_pressed(state, &moment.time, closing_time);
+    // While clients think, nothing is under way, and more may come.
+    let is_idle = moment.under_way.proposals == 0 && moment.clients == Clients::None;
+    let pressed = is_idle || is_pressed(state, &moment.time, closing_time);
     // There may be a faster family.
     let waits = moment.under_way.initial > 0 && !pressed;
     if !pressed && is_share_used(state, &moment.time) {

@@ -5,6 +5,7 @@
 
 mod attempts;
 mod explained;
+mod looks;
 mod lookups;
 mod machine_code;
 mod material;
@@ -20,14 +21,17 @@ use tokio::task::JoinHandle;
 use self::machine_code::MachineCode;
 use super::Session;
 use super::calls::Ready;
+use super::draws;
 use super::event::Event;
 use super::questions::{QuestionDue, is_turn};
-use crate::agent::diagnosis::{self, Diagnosis};
+use crate::agent::diagnosis::Diagnosis;
 use crate::agent::llm::answer;
 use crate::agent::llm::prompt::Prompt;
 use crate::domain::call_record::{CallBegun, CallEnded, CallOutcome};
 use crate::domain::cost::Spent;
+use crate::domain::history::Finished;
 use crate::domain::hypothesis::Reference;
+use crate::domain::ids::IterationId;
 use crate::domain::journal::Record;
 use crate::domain::model_call::{CallPurpose, ModelReply, ModelRequest};
 use crate::domain::model_error::{CallError, CallErrorKind};
@@ -154,11 +158,21 @@ impl Session<'_> {
     pub(super) fn propose(&mut self) -> anyhow::Result<()> {
         if is_turn(&self.state) {
             let suggestion = self.of_model()?;
+            let known = self.state.calls().next_ready().map(|ready| (ready.call, self.tried_in(ready)));
             self.state.note_submitted(suggestion.is_some());
+            if let Some((call, known)) = known.filter(|_| suggestion.is_none()) {
+                self.tell_known(call, known);
+            }
             // One that was tried before is dropped, and the next action decides again.
             return suggestion.map_or(Ok(()), |suggestion| self.pipeline.submit(suggestion, &mut self.state));
         }
         self.pipeline.propose(&mut self.state, self.explanations.findings())
+    }
+
+    /// Returns the iteration that has timed a configuration before.
+    fn tried_in(&self, ready: &Ready) -> Option<IterationId> {
+        let is_same = |one: &&Finished| one.family == ready.family && one.params == ready.params;
+        self.state.history().finished.iter().find(is_same).map(|one| one.iteration)
     }
 
     /// Returns the oldest configuration that a model proposed. None if it was tried before.
@@ -250,7 +264,7 @@ impl Session<'_> {
         self.end_call(&begun.model, ended(&begun, (&price, estimate), result, after)).await
     }
 
-    async fn end_call(&mut self, model: &str, ended: CallEnded) -> anyhow::Result<()> {
+    pub(super) async fn end_call(&mut self, model: &str, ended: CallEnded) -> anyhow::Result<()> {
         self.store.end_call(self.id, &ended).await.context("Failed to record the end of a call")?;
         // The store has a row of its own for the cost.
         self.state.apply(&Record::Booked(Spent { llm_usd: ended.spent().usd(), ..Spent::default() }));
@@ -292,14 +306,16 @@ impl Session<'_> {
         meter.affords_usd(&options.budget, &self.time(), self.state.finals_device_time(), reserve.usd())
     }
 
+    /// Returns the diagnosis of what is known now.
+    fn diagnosis(&self) -> Diagnosis {
+        draws::diagnosis(&self.state, self.explanations.findings())
+    }
+
     fn request(&self, due: &QuestionDue, machine_code: &MachineCode) -> anyhow::Result<ModelRequest> {
-        let setup = self.state.setup();
-        let terms = &setup.options.llm;
+        let terms = &self.state.setup().options.llm;
         let subject = &due.question.subject;
         let context = self.state.setup().search_context();
-        let findings = self.explanations.findings();
-        let diagnosis =
-            Diagnosis { findings, ..diagnosis::diagnose(self.state.history(), &setup.workload, &setup.device) };
+        let diagnosis = self.diagnosis();
         let purpose = subject.purpose();
         let Prompt { system, shared, request } =
             material::prompt(&self.state, (&context, machine_code), &diagnosis, subject, self.wall_left())

@@ -79,7 +79,7 @@ impl Session<'_> {
         if decisions.iter().any(|decision| decision.verdict == Verdict::Improved) {
             self.keep_winners().await?;
         }
-        Ok(())
+        self.tell_client(begun, compiled)
     }
 
     /// Records how long work took that belongs to no iteration.

@@ -45,6 +45,8 @@ pub struct Options {
     pub compile_ahead: usize,
     /// The seed of proposals and inputs.
     pub seed: u64,
+    /// Whether each acceptance check draws its shapes and inputs from nothing that a client may know.
+    pub draws_anew: bool,
     /// On which terms language models are used.
     pub llm: Terms,
     /// Every setting in force, for the record.

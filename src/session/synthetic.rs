@@ -76,6 +76,7 @@ pub(super) fn setup() -> SessionSetup {
             llm: Terms::none(),
             config: serde_json::Value::Null,
             submission: None,
+            draws_anew: false,
         },
     }
 }

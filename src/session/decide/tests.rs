@@ -29,6 +29,7 @@ fn moment(seconds: u64, proposals: usize) -> Moment {
         under_way: UnderWay { proposals, is_dry: false, ..UnderWay::default() },
         may_ask: false,
         baselines: Baselines::Known,
+        clients: Clients::None,
     }
 }
 

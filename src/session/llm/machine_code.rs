@@ -45,7 +45,7 @@ impl Session<'_> {
 }
 
 /// Cuts a listing at the end of a line.
-fn shortened(mut listing: String) -> String {
+pub(super) fn shortened(mut listing: String) -> String {
     if listing.len() > MOST_BYTES {
         let end = listing[..listing.floor_char_boundary(MOST_BYTES)].rfind('\n').unwrap_or_default();
         listing.truncate(end);

@@ -70,15 +70,16 @@ pub(super) fn prompt(
     }
 }
 
-struct Material<'a> {
-    state: &'a SessionState,
-    context: &'a SearchContext<'a>,
-    machine_code: &'a MachineCode,
-    diagnosis: &'a Diagnosis,
+pub(super) struct Material<'a> {
+    pub state: &'a SessionState,
+    pub context: &'a SearchContext<'a>,
+    pub machine_code: &'a MachineCode,
+    pub diagnosis: &'a Diagnosis,
 }
 
 impl Material<'_> {
-    fn task(&self) -> Task {
+    /// Describes the task.
+    pub fn task(&self) -> Task {
         let (workload, device) = (self.context.workload, self.context.device);
         let peaks = &device.peaks;
         let [begin, end] = MANUAL_MARKS;

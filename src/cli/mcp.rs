@@ -1,0 +1,118 @@
+//! `optloop mcp`: an interactive session whose clients speak the Model Context Protocol over standard input and output.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::error::usage;
+use super::existing_store;
+use super::start::{self, Clients, Interacting};
+use super::talk::say;
+use crate::agent::Tuning;
+use crate::catalog::Project;
+use crate::check::Tools;
+use crate::config::Config;
+use crate::domain::ids::SessionId;
+use crate::mcp::{Places, Server};
+use crate::secrets;
+use crate::session::{Dependencies, Door};
+
+/// How long a client may take to read how the session ended, and to leave.
+const LEAVING: Duration = Duration::from_secs(5);
+
+/// Arguments of `optloop mcp`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    session: Interacting,
+}
+
+/// A server that runs.
+struct Running {
+    session: SessionId,
+    task: JoinHandle<()>,
+}
+
+/// Runs a session and serves it. Everything but the protocol goes to standard error.
+pub(super) async fn run(args: Args, project: &Project) -> anyhow::Result<()> {
+    let config = Config::load(project.root()).map_err(usage)?;
+    let tuning = Tuning::default();
+    let (door, requests) = Door::new(tuning.clone());
+    let (tell_end, ended) = watch::channel(None);
+    let running: Arc<Mutex<Option<Running>>> = Arc::default();
+    let serve = {
+        let (running, project) = (Arc::clone(&running), project.clone());
+        move |parts: &Dependencies, session: SessionId| {
+            let server = server(parts, session, (project, &config), (door, ended));
+            let task = tokio::spawn(async move {
+                if let Err(problem) = server.serve_stdio().await {
+                    say(&format!("the connection to the client ended: {problem:#}"));
+                }
+            });
+            *running.lock().unwrap_or_else(PoisonError::into_inner) = Some(Running { session, task });
+        }
+    };
+    let clients = Clients { tuning, requests, serve: Box::new(serve) };
+    let mut out = secrets::Masked::new(std::io::stderr());
+    let asked = start::Args::interactive(args.session);
+    // On the heap: the future of a session is large.
+    let result = Box::pin(start::run_with(&asked, project, Some(clients), &mut out)).await;
+    let begun = running.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(Running { session, task }) = begun {
+        tell_end.send_replace(Some(end(project, session, result.as_ref().err()).await));
+        drop(tokio::time::timeout(LEAVING, task).await);
+    }
+    result
+}
+
+fn server(
+    parts: &Dependencies,
+    session: SessionId,
+    (project, config): (Project, &Config),
+    (door, ended): (Door, watch::Receiver<Option<Value>>),
+) -> Server {
+    let tools = Tools {
+        renderer: parts.renderer.clone(),
+        compiler: parts.compiler.clone(),
+        device: parts.worker.info().clone(),
+        measuring: config.measuring(),
+    };
+    let places = Places { project, workload: Arc::new(parts.workload.clone()), tools };
+    Server { door, store: parts.store.clone(), session, places, ended }
+}
+
+/// Describes how a session ended, for its clients.
+async fn end(project: &Project, session: SessionId, error: Option<&anyhow::Error>) -> Value {
+    let problem = error.map(|error| format!("{error:#}"));
+    match recorded(project, session).await {
+        Ok(mut end) => {
+            end["problem"] = json!(problem);
+            end
+        }
+        Err(unread) => json!({ "problem": problem.unwrap_or_else(|| format!("{unread:#}")) }),
+    }
+}
+
+async fn recorded(project: &Project, session: SessionId) -> anyhow::Result<Value> {
+    let store = existing_store(project).await?;
+    let summary = store.session(session).await?;
+    let mut winners = Vec::new();
+    for one in store.session_record(session).await?.iterations {
+        winners.extend(one.measurements.iter().filter_map(|found| {
+            let us = found.best_timing().map(|timing| timing.median_ns / 1e3);
+            let commit = found.commit.as_ref()?;
+            Some(json!({ "case": found.case, "iteration": one.id, "family": one.family, "us": us, "commit": commit }))
+        }));
+    }
+    store.close().await;
+    Ok(json!({
+        "session": session,
+        "status": summary.status,
+        "reason": summary.stop_reason,
+        "committed": winners,
+        "report": format!("optloop report {session}"),
+    }))
+}

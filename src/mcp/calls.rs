@@ -1,0 +1,381 @@
+//! Carries the tools out.
+
+use std::sync::{Mutex, PoisonError};
+
+use indexmap::IndexMap;
+use rmcp::ErrorData;
+use rmcp::model::{CallToolResult, JsonObject};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::Server;
+use super::arguments::{
+    Compare, Evaluate, History, MOST_CONFIGURATIONS, Nothing, OfIteration, Sass, Source, Tune, TuneStatus,
+};
+use super::results;
+use crate::domain::approach::Approach;
+use crate::domain::comparison::Comparison;
+use crate::domain::family::Family;
+use crate::domain::ids::{CaseName, IterationId};
+use crate::domain::record::CaseRecord;
+use crate::domain::variant::Params;
+use crate::evaluated::Evaluated;
+use crate::session::{Answer, Ask, Look, Offer, Standing, Told};
+use crate::store::{IterationDetail, StoreError};
+
+/// What a tool returns: its result with a short text. The error is a sentence for the client.
+type Result<T> = std::result::Result<T, String>;
+
+/// What a client is told once the session has ended.
+const ENDED: &str = "the session has ended";
+
+/// What a client is told of a fault of optloop.
+const UNEXPECTED: &str = "the session has answered something else";
+
+/// Where a kernel begins.
+struct Base {
+    family: String,
+    params: Params,
+}
+
+impl Server {
+    /// Carries a tool out for a client. The error is about a request that the protocol does not allow.
+    pub(super) async fn call(
+        &self,
+        name: &str,
+        arguments: JsonObject,
+        client: String,
+    ) -> std::result::Result<CallToolResult, ErrorData> {
+        let call = Call { server: self, client, standing: Mutex::default() };
+        let told = call.tool(name, arguments).await?;
+        let known = call.standing.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let standing = match known {
+            Some(standing) => standing,
+            None => {
+                call.ask(Ask::Look(Look::Standing))
+                    .await
+                    .map_err(|gone| ErrorData::internal_error(gone, None))?
+                    .standing
+            }
+        };
+        Ok(results::result(told, &standing))
+    }
+}
+
+/// A call of a tool.
+struct Call<'a> {
+    server: &'a Server,
+    /// The client's name.
+    client: String,
+    /// Where the session stood in its last answer.
+    standing: Mutex<Option<Standing>>,
+}
+
+impl Call<'_> {
+    async fn tool(&self, name: &str, arguments: JsonObject) -> std::result::Result<Result<(Value, String)>, ErrorData> {
+        Ok(match name {
+            "task" => self.task(parsed::<Nothing>(arguments)?).await,
+            "source" => self.source(parsed(arguments)?).await,
+            "evaluate" => self.evaluate(parsed(arguments)?).await,
+            "history" => self.history(parsed(arguments)?).await,
+            "compare" => self.compare(parsed(arguments)?).await,
+            "submit" => self.submit(parsed(arguments)?).await,
+            "diagnose" => self.diagnose(parsed(arguments)?).await,
+            "sass" => self.sass(parsed(arguments)?).await,
+            "experiment" => self.experiment(parsed(arguments)?).await,
+            "tune" => self.tune(parsed(arguments)?).await,
+            "tune_status" => self.tune_status(parsed(arguments)?).await,
+            "finish" => self.finish(parsed::<Nothing>(arguments)?).await,
+            _ => return Err(ErrorData::invalid_params(format!("there is no tool `{}`", name.escape_debug()), None)),
+        })
+    }
+
+    async fn ask(&self, ask: Ask) -> Result<Answer> {
+        let answer = self.server.door.ask(ask).await.map_err(|_| ENDED.to_owned())?;
+        *self.standing.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer.standing.clone());
+        Ok(answer)
+    }
+
+    async fn seen(&self, look: Look) -> Result<Value> {
+        match self.ask(Ask::Look(look)).await?.told? {
+            Told::Seen(value) => Ok(value),
+            Told::Evaluated(..) | Told::Known(_) => Err(UNEXPECTED.to_owned()),
+        }
+    }
+
+    /// Returns what a client asks to see, with the whole of it as text.
+    async fn shown(&self, look: Look) -> Result<(Value, String)> {
+        let value = self.seen(look).await?;
+        let text = serde_json::to_string_pretty(&value).unwrap_or_default();
+        Ok((value, text))
+    }
+
+    async fn task(&self, _: Nothing) -> Result<(Value, String)> {
+        self.shown(Look::Task).await
+    }
+
+    async fn source(&self, asked: Source) -> Result<(Value, String)> {
+        let look = match (asked.family, asked.iteration) {
+            (Some(family), None) => Look::Family(family),
+            (None, Some(iteration)) => Look::Source(IterationId(iteration)),
+            _ => return Err("name either a family or an iteration".to_owned()),
+        };
+        let value = self.seen(look).await?;
+        let of = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
+        let text = match value.get("template") {
+            Some(_) => format!("family.toml:\n{}\ntemplate:\n{}", of("manifest"), of("template")),
+            None => of("source"),
+        };
+        Ok((value, text))
+    }
+
+    async fn history(&self, asked: History) -> Result<(Value, String)> {
+        self.shown(Look::History(asked.case.map(CaseName::from))).await
+    }
+
+    async fn experiment(&self, asked: OfIteration) -> Result<(Value, String)> {
+        self.shown(Look::Experiments(IterationId(asked.iteration))).await
+    }
+
+    async fn sass(&self, asked: Sass) -> Result<(Value, String)> {
+        let lines = asked.lines.unwrap_or_else(|| "..".to_owned());
+        let value = self.seen(Look::MachineCode(IterationId(asked.iteration), lines)).await?;
+        let text = value["listing"].as_str().unwrap_or_default().to_owned();
+        Ok((value, text))
+    }
+
+    async fn tune(&self, asked: Tune) -> Result<(Value, String)> {
+        let Tune { family, configurations } = asked;
+        match self.ask(Ask::Tune { family, configurations }).await?.told? {
+            Told::Seen(value) => Ok((value, "the search has begun: `tune_status` shows what it finds".to_owned())),
+            Told::Evaluated(..) | Told::Known(_) => Err(UNEXPECTED.to_owned()),
+        }
+    }
+
+    async fn tune_status(&self, asked: TuneStatus) -> Result<(Value, String)> {
+        self.shown(Look::Tuned(asked.family)).await
+    }
+
+    async fn diagnose(&self, asked: OfIteration) -> Result<(Value, String)> {
+        let iteration = IterationId(asked.iteration);
+        let mut value = self.seen(Look::Findings(iteration)).await?;
+        let evaluated = Evaluated::read(&self.server.store, iteration).await.map_err(sentence)?;
+        for (case, found) in value["cases"].as_array_mut().into_iter().flatten().zip(&evaluated.cases) {
+            case["parts"] = json!(found.parts);
+            case["launches"] = json!(found.launches);
+            case["counters"] = json!(found.counters);
+            case["counts"] = json!(found.counts);
+        }
+        value["kernels"] = json!(evaluated.kernels);
+        let text = serde_json::to_string_pretty(&value).unwrap_or_default();
+        Ok((value, text))
+    }
+
+    async fn submit(&self, asked: OfIteration) -> Result<(Value, String)> {
+        match self.ask(Ask::Submit(IterationId(asked.iteration))).await?.told? {
+            Told::Evaluated(iteration, family) => self.evaluated(iteration, Some(*family)).await,
+            Told::Known(iteration) => {
+                let (value, text) = self.evaluated(iteration, None).await?;
+                Ok((value, format!("it is the incumbent on each of its cases, and has passed all checks\n{text}")))
+            }
+            Told::Seen(_) => Err(UNEXPECTED.to_owned()),
+        }
+    }
+
+    async fn evaluate(&self, asked: Evaluate) -> Result<(Value, String)> {
+        if asked.configurations.len() > MOST_CONFIGURATIONS {
+            return Err(format!("at most {MOST_CONFIGURATIONS} configurations are evaluated at once"));
+        }
+        let case = match (&asked.case, &self.server.places.workload.cases[..]) {
+            (Some(case), _) => CaseName::from(case.clone()),
+            (None, [only]) => only.name.clone(),
+            (None, _) => return Err("name the `case` of the claim: the session has several".to_owned()),
+        };
+        let base = match &asked.base {
+            Some(base) => Some(self.base(base).await?),
+            None => None,
+        };
+        let mut evaluations = Vec::new();
+        let mut texts = Vec::new();
+        let mut made: Option<String> = None;
+        let none = [IndexMap::new()];
+        let configurations = if asked.configurations.is_empty() { &none[..] } else { &asked.configurations };
+        for configuration in configurations {
+            let (form, family) = match &made {
+                // The first configuration has made the family.
+                Some(family) => ("parameters", family.clone()),
+                None => (form(&asked)?, base.as_ref().map_or_else(String::new, |base| base.family.clone())),
+            };
+            let offer = offer(&asked, (&case, form, &family), base.as_ref(), configuration, self.client.clone())?;
+            let (value, text) = match self.ask(Ask::Evaluate(Box::new(offer))).await?.told {
+                Ok(Told::Evaluated(iteration, family)) => {
+                    made = Some(family.name.clone());
+                    self.evaluated(iteration, Some(*family)).await?
+                }
+                Ok(Told::Known(iteration)) => {
+                    let (mut value, text) = self.evaluated(iteration, None).await?;
+                    made = value["family"].as_str().map(str::to_owned);
+                    value["was_known"] = json!(true);
+                    (value, format!("tried before: {text}"))
+                }
+                Ok(Told::Seen(_)) => return Err(UNEXPECTED.to_owned()),
+                Err(problem) => (json!({ "problem": problem, "params": configuration }), problem),
+            };
+            let is_hopeless = made.is_none() && form != "parameters";
+            evaluations.push(value);
+            texts.push(text);
+            if is_hopeless {
+                break;
+            }
+        }
+        match &evaluations[..] {
+            [only] if only.get("problem").is_some() => Err(texts.concat()),
+            _ => Ok((json!({ "evaluations": evaluations }), texts.join("\n"))),
+        }
+    }
+
+    /// Reads an evaluation from the record. `family`: that of the variant, if the lines of errors are to be found.
+    async fn evaluated(&self, iteration: IterationId, family: Option<Family>) -> Result<(Value, String)> {
+        let detail = self.detail(iteration).await?;
+        let evaluated = Evaluated::of(&self.server.store, &detail).await.map_err(sentence)?;
+        let errors = match family {
+            Some(family) => self.server.places.errors(&detail, family).await,
+            None => Vec::new(),
+        };
+        Ok((results::as_json(&evaluated, &errors), results::in_words(&evaluated, &errors)))
+    }
+
+    /// Reads an iteration of the session.
+    async fn detail(&self, iteration: IterationId) -> Result<IterationDetail> {
+        let detail = self.server.store.iteration(iteration).await.map_err(sentence)?;
+        match detail.iteration.session == self.server.session {
+            true => Ok(detail),
+            false => Err(format!("iteration {iteration} is not of this session")),
+        }
+    }
+
+    async fn base(&self, named: &str) -> Result<Base> {
+        match named.parse().map(IterationId) {
+            Ok(iteration) => {
+                let record = self.detail(iteration).await?.iteration;
+                Ok(Base { family: record.family, params: record.params })
+            }
+            Err(_) => Ok(Base { family: named.to_owned(), params: Params::default() }),
+        }
+    }
+
+    async fn compare(&self, asked: Compare) -> Result<(Value, String)> {
+        let own = self.detail(IterationId(asked.iteration)).await?.iteration;
+        let standing = self.ask(Ask::Look(Look::Standing)).await?.standing;
+        let mut cases = Vec::new();
+        let mut texts = Vec::new();
+        for found in &own.measurements {
+            let record = standing.record.iter().find(|one| one.case == found.case).map(|one| one.iteration);
+            let Some(with) = asked.with.map(IterationId).or(record) else { continue };
+            let other = self.detail(with).await?.iteration;
+            let Some(beside) = other.measurements.iter().find(|other| other.case == found.case) else { continue };
+            let Some((a, b)) = found.best_timing().zip(beside.best_timing()) else { continue };
+            let paired = paired((own.id, found), (with, beside));
+            let ratio = paired.map_or(b.median_ns / a.median_ns, |(ratio, ..)| ratio);
+            texts.push(format!("{}: {ratio:.4}x over iteration {with}", found.case));
+            cases.push(json!({
+                "case": found.case, "iteration": own.id, "us": a.median_ns / 1e3, "with": with, "with_us": b.median_ns / 1e3,
+                "ratio": ratio,
+                "ci": paired.map(|(_, ci, _)| ci),
+                "noise": paired.map(|(_, _, noise)| noise),
+                "is_confirmed": found.confirmation.is_some(),
+                "verdict": found.verdict,
+            }));
+        }
+        match cases.is_empty() {
+            true => Err(format!("iteration {} has no case with a time beside it", own.id)),
+            false => Ok((json!({ "cases": cases }), texts.join("\n"))),
+        }
+    }
+
+    /// Ends the session, and waits for its end.
+    async fn finish(&self, _: Nothing) -> Result<(Value, String)> {
+        self.ask(Ask::Finish).await?;
+        let mut ended = self.server.ended.clone();
+        let end = ended.wait_for(Option::is_some).await.map_err(|_| ENDED.to_owned())?.clone().unwrap_or(Value::Null);
+        let text = serde_json::to_string_pretty(&end).unwrap_or_default();
+        Ok((end, text))
+    }
+}
+
+fn parsed<A: DeserializeOwned>(arguments: JsonObject) -> std::result::Result<A, ErrorData> {
+    serde_json::from_value(Value::Object(arguments)).map_err(|error| ErrorData::invalid_params(error.to_string(), None))
+}
+
+fn sentence(error: StoreError) -> String {
+    error.to_string()
+}
+
+/// Returns the form of what a client sends.
+fn form(asked: &Evaluate) -> Result<&'static str> {
+    let edits = !asked.edits.is_empty() || !asked.manifest_edits.is_empty();
+    match (&asked.source, &asked.base, edits) {
+        (Some(_), _, true) => Err("`source` is a text of its own: leave out the edits".to_owned()),
+        (Some(_), Some(_), _) => Err("`source` is a text of its own: leave out `base`".to_owned()),
+        (Some(source), None, false) => {
+            Ok(if source.contains("<$") || source.contains("<%") { "family" } else { "kernel" })
+        }
+        (None, None, _) => Err("name a `base`, or give a `source` with its `manifest`".to_owned()),
+        (None, Some(_), true) => Ok("edits"),
+        (None, Some(_), false) => Ok("parameters"),
+    }
+}
+
+/// Puts a request into the form of a language model's answer.
+fn offer(
+    asked: &Evaluate,
+    (case, form, family): (&CaseName, &str, &str),
+    base: Option<&Base>,
+    configuration: &Params,
+    client: String,
+) -> Result<Offer> {
+    let mut parameters = base.map_or_else(Params::default, |base| base.params.clone());
+    parameters.extend(configuration.iter().map(|(name, value)| (name.clone(), *value)));
+    let approach: Approach = serde_json::from_value(json!({
+        "claim": asked.claim,
+        "mechanism": asked.mechanism,
+        "case": case,
+        "speedup_low": asked.speedup_low,
+        "speedup_high": asked.speedup_high,
+        "tuned_low": asked.tuned_low,
+        "tuned_high": asked.tuned_high,
+        "form": form,
+        "family": family,
+        "parameters": parameters,
+        "how": asked.about,
+    }))
+    .map_err(|error| error.to_string())?;
+    if approach.prediction().is_none() {
+        return Err("predict a range with `speedup_low` below `speedup_high`, such as 1.02 and 1.2".to_owned());
+    }
+    let code = json!({
+        "form": form,
+        "name": asked.name,
+        "about": asked.about,
+        "parameters": parameters,
+        "edits": asked.edits,
+        "manifest_edits": asked.manifest_edits,
+        "manifest": asked.manifest.clone().unwrap_or_default(),
+        "source": asked.source.clone().unwrap_or_default(),
+    });
+    Ok(Offer { client, approach, code })
+}
+
+/// Returns the ratio of two times that one run took in turns, with its interval and the noise.
+fn paired(a: (IterationId, &CaseRecord), b: (IterationId, &CaseRecord)) -> Option<(f64, [f64; 2], f64)> {
+    let of = |held: &Comparison, other: IterationId| {
+        let other = held.participants.iter().skip(1).find(|one| one.iteration == Some(other))?;
+        let ratio = held.over_challenger(other)?;
+        Some((ratio.estimate, [ratio.interval.lo, ratio.interval.hi], held.noise()))
+    };
+    let own = a.1.comparison.as_ref().and_then(|held| of(held, b.0));
+    own.or_else(|| {
+        let (ratio, [lo, hi], noise) = b.1.comparison.as_ref().and_then(|held| of(held, a.0))?;
+        Some((1.0 / ratio, [1.0 / hi, 1.0 / lo], noise))
+    })
+}

@@ -1,0 +1,216 @@
+//! Shows clients of an interactive session what is known, as JSON. What a prompt tells a model has the same sources.
+
+use serde_json::{Value, json};
+
+use super::attempts;
+use super::explained::findings_of;
+use super::machine_code::shortened;
+use super::material::Material;
+use crate::agent::llm::answer;
+use crate::agent::llm::prompt::Task;
+use crate::domain::approach::Form;
+use crate::domain::floor::Floor;
+use crate::domain::history::Finished;
+use crate::domain::ids::{CaseName, IterationId};
+use crate::domain::origin::{Origin, Purpose};
+use crate::runner::sass::{self, Lines};
+use crate::session::Session;
+use crate::session::requests::Look;
+
+/// The configurations of a family that are listed, the fastest first.
+const LISTED: usize = 20;
+
+/// The latest attempts that are listed.
+const ATTEMPTS: usize = 60;
+
+impl Session<'_> {
+    /// Shows a client what it asks to see. The error is a sentence.
+    pub(in crate::session) async fn look(&self, look: &Look) -> Result<Value, String> {
+        match look {
+            Look::Standing => Ok(Value::Null),
+            Look::Task => self.task(),
+            Look::Family(family) => self.family_source(family),
+            Look::Source(iteration) => self.rendered(*iteration).await,
+            Look::History(case) => Ok(self.attempts(case.as_ref())),
+            Look::Findings(iteration) => self.found(*iteration),
+            Look::MachineCode(iteration, lines) => self.listed(*iteration, lines).await,
+            Look::Experiments(iteration) => self.experimented(*iteration),
+            Look::Tuned(family) => Ok(self.tuned(family)),
+        }
+    }
+
+    fn task(&self) -> Result<Value, String> {
+        let setup = self.state.setup();
+        let context = setup.search_context();
+        let diagnosis = self.diagnosis();
+        let machine_code = Default::default();
+        let material =
+            Material { state: &self.state, context: &context, machine_code: &machine_code, diagnosis: &diagnosis };
+        let Task { workload, op, dtype, about, device, contract, manual, .. } = material.task();
+        let history = self.state.history();
+        let cases = context.workload.cases.iter().map(|case| {
+            let floor = Floor::of(context.workload, case, context.device);
+            json!({
+                "case": case.name,
+                "dims": case.dims,
+                "floor_us": floor.ns / 1e3,
+                "floor_set_by": floor.limiter.name(),
+                "fastest_us": history.fastest(&case.name).map(|(_, ns)| ns / 1e3),
+            })
+        });
+        let families = context.families.iter().map(|family| {
+            let values: serde_json::Map<String, Value> =
+                family.params.iter().map(|(name, param)| (name.clone(), json!(param.values))).collect();
+            json!({ "family": family.name, "about": family.about, "parameters": values })
+        });
+        Ok(json!({
+            "workload": workload, "op": op, "dtype": dtype, "about": about, "device": device, "contract": contract,
+            "times": setup.device.time_source(),
+            "cases": cases.collect::<Vec<_>>(),
+            "families": families.collect::<Vec<_>>(),
+            "manual": manual,
+            "forms": Form::ALL.map(Form::name),
+            "code": answer::code_form().schema,
+        }))
+    }
+
+    fn family_source(&self, name: &str) -> Result<Value, String> {
+        let setup = self.state.setup();
+        let found = setup.families.iter().find(|family| family.name == name);
+        let found = found.ok_or_else(|| {
+            let known: Vec<&str> = setup.searched.iter().map(String::as_str).collect();
+            format!("there is no family `{name}`; there are: {}", known.join(", "))
+        })?;
+        let defaults: serde_json::Map<String, Value> =
+            found.params.iter().map(|(name, param)| (name.clone(), json!(param.default))).collect();
+        Ok(json!({
+            "family": found.name, "manifest": found.manifest, "template": numbered(&found.template), "defaults": defaults,
+        }))
+    }
+
+    async fn rendered(&self, iteration: IterationId) -> Result<Value, String> {
+        self.is_own(iteration).await?;
+        let (variant, _) = self.store.launched(iteration).await.map_err(|error| error.to_string())?;
+        Ok(json!({
+            "iteration": iteration, "family": variant.family, "params": variant.params, "source": numbered(&variant.source),
+        }))
+    }
+
+    /// Refuses an iteration of another session: a client sees its own only.
+    async fn is_own(&self, iteration: IterationId) -> Result<(), String> {
+        let detail = self.store.iteration(iteration).await.map_err(|error| error.to_string())?;
+        match detail.iteration.session == self.id {
+            true => Ok(()),
+            false => Err(format!("iteration {iteration} is not of this session")),
+        }
+    }
+
+    fn attempts(&self, case: Option<&CaseName>) -> Value {
+        let (setup, history) = (self.state.setup(), self.state.history());
+        let is_attempt = |one: &&Finished| {
+            matches!(one.origin, Origin::Model { .. })
+                && one.purpose == Purpose::Screening
+                && case.is_none_or(|case| one.hypothesis.case == *case)
+        };
+        let of_clients: Vec<&Finished> = history.finished.iter().filter(is_attempt).collect();
+        let latest = &of_clients[of_clients.len().saturating_sub(ATTEMPTS)..];
+        let attempts = latest.iter().map(|one| {
+            let hypothesis = &one.hypothesis;
+            json!({
+                "iteration": one.iteration,
+                "case": hypothesis.case,
+                "claim": hypothesis.claim,
+                "family": one.family,
+                "params": one.params,
+                "predicted": hypothesis.prediction.map(|range| [range.lo, range.hi]),
+                "over": hypothesis.reference.describe(),
+                "us": one.times.iter().map(|time| (time.case.to_string(), json!(time.median_ns / 1e3)))
+                    .collect::<serde_json::Map<_, _>>(),
+                "ratio_to_base": crate::domain::refuted::ln_speedup(history, one).map(f64::exp),
+            })
+        });
+        let failed =
+            self.state.calls().failed().map(|failed| json!({ "claim": failed.claim, "problem": failed.problem }));
+        let context = setup.search_context();
+        let cases: Vec<&CaseName> = setup
+            .workload
+            .cases
+            .iter()
+            .map(|one| &one.name)
+            .filter(|name| case.is_none_or(|case| case == *name))
+            .collect();
+        let lessons = setup.options.llm.lessons.as_ref().map(|lessons| lessons.sentences()).unwrap_or_default();
+        json!({
+            "attempts": attempts.collect::<Vec<_>>(),
+            "failed": failed.collect::<Vec<_>>(),
+            "fastest": attempts::fastest(history, &context.families, &cases),
+            "lessons": lessons,
+        })
+    }
+
+    fn found(&self, iteration: IterationId) -> Result<Value, String> {
+        let context = self.state.setup().search_context();
+        let finished = self.timed(iteration)?;
+        let cases = finished.times.iter().map(|time| {
+            let findings = findings_of(&self.state, &context, finished, &time.case);
+            json!({ "case": time.case, "us": time.median_ns / 1e3, "findings": findings })
+        });
+        Ok(json!({ "iteration": iteration, "cases": cases.collect::<Vec<_>>() }))
+    }
+
+    async fn listed(&self, iteration: IterationId, lines: &str) -> Result<Value, String> {
+        let lines = Lines::parse(lines)?;
+        self.timed(iteration)?;
+        let (variant, _) = self.store.launched(iteration).await.map_err(|error| error.to_string())?;
+        let listing = sass::of_variant(self.shelf.compiler(), variant, lines).await?;
+        Ok(json!({ "iteration": iteration, "listing": shortened(listing) }))
+    }
+
+    fn experimented(&self, iteration: IterationId) -> Result<Value, String> {
+        let (history, finished) = (self.state.history(), self.timed(iteration)?);
+        let ablations = finished.times.iter().map(|time| {
+            json!({ "case": time.case, "us": time.median_ns / 1e3,
+                    "without": history.ablations_of(&finished.hash, &time.case) })
+        });
+        let scaled = history.experiments.iter().filter(|one| one.scaling.of == iteration);
+        let scaled =
+            scaled.map(|one| json!({ "case": one.scaling.case_name(), "us": one.time_ns / 1e3, "blocks": one.ctas }));
+        Ok(json!({
+            "iteration": iteration,
+            "ablations": ablations.collect::<Vec<_>>(),
+            "scaled": scaled.collect::<Vec<_>>(),
+        }))
+    }
+
+    fn tuned(&self, family: &str) -> Value {
+        let (setup, history) = (self.state.setup(), self.state.history());
+        let left = self.tuning().and_then(|tuning| tuning.now()).filter(|tuned| tuned.family == family);
+        let cases = setup.workload.cases.iter().map(|case| {
+            let leaders = history.leaders_of_family(family, &case.name, usize::MAX);
+            let fastest = leaders
+                .iter()
+                .take(LISTED)
+                .map(|(one, ns)| json!({ "iteration": one.iteration, "us": ns / 1e3, "params": one.params }));
+            json!({ "case": case.name, "timed": leaders.len(), "fastest": fastest.collect::<Vec<_>>() })
+        });
+        let of_family = setup.family(family).ok();
+        let names: Vec<&CaseName> = setup.workload.cases.iter().map(|case| &case.name).collect();
+        json!({
+            "family": family,
+            "left": left.map_or(0, |tuned| tuned.left),
+            "cases": cases.collect::<Vec<_>>(),
+            "effects": of_family.map(|of| attempts::fastest(history, &[of], &names)),
+        })
+    }
+
+    fn timed(&self, iteration: IterationId) -> Result<&Finished, String> {
+        let found = self.state.history().iteration(iteration);
+        found.ok_or_else(|| format!("iteration {iteration} has no correct time in this session"))
+    }
+}
+
+/// Puts its number before each line of a text.
+fn numbered(text: &str) -> String {
+    let width = text.lines().count().to_string().len();
+    text.lines().zip(1..).map(|(line, number)| format!("{number:>width$}  {line}\n")).collect()
+}

@@ -1,0 +1,451 @@
+//! Requests of clients outside the session: kernels to evaluate, iterations to submit, and questions about what is known.
+//!
+//! A kernel is recorded as an answer that no call asked for. So it takes the path of the code of a language model: the same
+//! rules, the same record, the same place in a resumed session. Requests are taken between the session's own steps.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use anyhow::Context;
+use serde::Serialize;
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+
+use super::Session;
+use super::decide::{Clients, Due};
+use super::pipeline::Compiled;
+use crate::agent::Tuning;
+use crate::agent::llm::answer;
+use crate::domain::approach::Approach;
+use crate::domain::call_record::{CallBegun, CallEnded, CallId, CallOutcome, CallSubject};
+use crate::domain::device::TimeSource;
+use crate::domain::family::Family;
+use crate::domain::ids::{CaseName, IterationId};
+use crate::domain::journal::{Begun, Record};
+use crate::domain::model_call::{CallPurpose, ModelRequest};
+use crate::domain::money::MicroUsd;
+use crate::domain::origin::{Origin, Purpose};
+use crate::store::NewCall;
+
+/// The requests that may wait. Further ones wait in their clients.
+const MOST_WAITING: usize = 64;
+
+/// The most configurations that one request to tune may try.
+const MOST_TUNED: u64 = 1000;
+
+/// What a client asks for.
+pub enum Ask {
+    /// To evaluate a kernel.
+    Evaluate(Box<Offer>),
+    /// To confirm an iteration now: the acceptance checks on shapes and inputs that are drawn for it, and the comparison with the
+    /// incumbent.
+    Submit(IterationId),
+    /// To search the parameters of a family.
+    Tune {
+        /// The family.
+        family: String,
+        /// How many configurations to try.
+        configurations: u64,
+    },
+    /// To see something.
+    Look(Look),
+    /// To end the session: finals, commit and report.
+    Finish,
+}
+
+/// A kernel that a client offers.
+pub struct Offer {
+    /// The client's name.
+    pub client: String,
+    /// What it claims.
+    pub approach: Approach,
+    /// The code, in the form of a language model's answer.
+    pub code: Value,
+}
+
+/// What a client may see.
+pub enum Look {
+    /// Where the session stands, and nothing else.
+    Standing,
+    /// The op, the cases, the device and the families.
+    Task,
+    /// The manifest and the template of a family.
+    Family(String),
+    /// The rendered source of an iteration.
+    Source(IterationId),
+    /// What was tried on a case, or on all.
+    History(Option<CaseName>),
+    /// The findings about an iteration.
+    Findings(IterationId),
+    /// The machine code of lines of an iteration's source.
+    MachineCode(IterationId, String),
+    /// The times of an iteration without kinds of instructions, and on scaled cases.
+    Experiments(IterationId),
+    /// What tuning has found.
+    Tuned(String),
+}
+
+/// An answer.
+pub struct Answer {
+    /// What was asked for. The error is a sentence for the client.
+    pub told: Result<Told, String>,
+    /// Where the session stands.
+    pub standing: Standing,
+}
+
+/// What a client is told.
+#[derive(Clone)]
+pub enum Told {
+    /// A kernel was evaluated, in this iteration.
+    Evaluated(IterationId, Box<Family>),
+    /// The kernel was evaluated before, in this iteration.
+    Known(IterationId),
+    /// What it asked to see.
+    Seen(Value),
+}
+
+/// What is used, what is left, and the record of each case.
+#[derive(Debug, Clone, Serialize)]
+pub struct Standing {
+    /// What the session has used.
+    pub spent: Amounts,
+    /// What is left of its budget. Null where there is no limit.
+    pub left: Amounts,
+    /// The fastest variant of each case.
+    pub record: Vec<OnRecord>,
+}
+
+/// Amounts of a budget.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Amounts {
+    /// Seconds.
+    pub seconds: Option<f64>,
+    /// US dollars.
+    pub usd: Option<f64>,
+    /// Iterations.
+    pub iterations: Option<u64>,
+}
+
+/// The fastest variant of a case.
+#[derive(Debug, Clone, Serialize)]
+pub struct OnRecord {
+    /// The case.
+    pub case: CaseName,
+    /// Its iteration.
+    pub iteration: IterationId,
+    /// Its family.
+    pub family: String,
+    /// Its time, in microseconds.
+    pub us: f64,
+    /// Where the time comes from.
+    pub time_source: TimeSource,
+    /// Whether it is the incumbent: confirmed, and committed at the end of the session if the session has found it.
+    pub is_confirmed: bool,
+}
+
+/// A request with the place of its answer.
+pub struct Request {
+    ask: Ask,
+    reply: oneshot::Sender<Answer>,
+}
+
+/// Takes requests to a session. Clones share it. The session ends once all are dropped.
+#[derive(Clone)]
+pub struct Door(mpsc::Sender<Request>);
+
+/// The session has ended.
+#[derive(Debug, thiserror::Error)]
+#[error("the session has ended")]
+pub struct Ended;
+
+impl Door {
+    /// Makes a door to a session that is about to begin, and the session's side of it. `tuning` is shared with the proposer.
+    pub fn new(tuning: Tuning) -> (Self, Requests) {
+        let (sender, receiver) = mpsc::channel(MOST_WAITING);
+        let requests = Requests {
+            receiver,
+            offered: HashMap::new(),
+            submitted: VecDeque::new(),
+            confirming: None,
+            is_over: false,
+            tuning,
+        };
+        (Self(sender), requests)
+    }
+
+    /// Asks the session, and waits for its answer. A request whose future is dropped before it is taken up is not carried out.
+    pub async fn ask(&self, ask: Ask) -> Result<Answer, Ended> {
+        let (reply, answer) = oneshot::channel();
+        self.0.send(Request { ask, reply }).await.map_err(|_| Ended)?;
+        answer.await.map_err(|_| Ended)
+    }
+}
+
+/// The session's side of a door.
+pub struct Requests {
+    receiver: mpsc::Receiver<Request>,
+    /// Kernels that are being compiled or evaluated.
+    offered: HashMap<CallId, oneshot::Sender<Answer>>,
+    /// Iterations that are to be confirmed.
+    submitted: VecDeque<(IterationId, oneshot::Sender<Answer>)>,
+    /// The one that is being confirmed.
+    confirming: Option<(IterationId, oneshot::Sender<Answer>)>,
+    /// Whether no more requests are to come.
+    is_over: bool,
+    tuning: Tuning,
+}
+
+impl Requests {
+    /// Returns what the clients want.
+    pub(super) fn clients(&self) -> Clients {
+        let waits = self.offered.values().any(|reply| !reply.is_closed());
+        match self.is_over && !waits && self.submitted.is_empty() {
+            true => Clients::Gone,
+            false => Clients::Present { has_submitted: !self.submitted.is_empty() },
+        }
+    }
+}
+
+impl Session<'_> {
+    pub(super) fn clients(&self) -> Clients {
+        self.requests.as_ref().map_or(Clients::None, Requests::clients)
+    }
+
+    /// Takes the requests that wait.
+    pub(super) async fn take_requests(&mut self) -> anyhow::Result<()> {
+        while let Some(requests) = &mut self.requests {
+            match requests.receiver.try_recv() {
+                Ok(request) => self.take_request(request).await?,
+                Err(mpsc::error::TryRecvError::Empty) => break,
+                Err(mpsc::error::TryRecvError::Disconnected) => {
+                    requests.is_over = true;
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for a request when nothing else is left to do. Does nothing once the time is over, or if the user stops the session.
+    pub(super) async fn await_request(&mut self, within: Duration) -> anyhow::Result<()> {
+        let mut interrupt = self.interrupt.clone();
+        let Some(requests) = &mut self.requests else { return Ok(()) };
+        let request = tokio::select! {
+            request = requests.receiver.recv() => request,
+            () = interrupt.reached(1) => return Ok(()),
+            () = tokio::time::sleep(within) => return Ok(()),
+        };
+        match request {
+            Some(request) => self.take_request(request).await,
+            None => {
+                requests.is_over = true;
+                Ok(())
+            }
+        }
+    }
+
+    async fn take_request(&mut self, Request { ask, reply }: Request) -> anyhow::Result<()> {
+        // Its client has cancelled it.
+        if reply.is_closed() {
+            return Ok(());
+        }
+        let told = match ask {
+            Ask::Evaluate(offer) => return self.take_offer(*offer, reply).await,
+            Ask::Submit(iteration) => match (self.submittable(iteration), &mut self.requests) {
+                (Ok(()), Some(requests)) => {
+                    requests.submitted.push_back((iteration, reply));
+                    return Ok(());
+                }
+                (Err(told), _) => told,
+                (Ok(()), None) => return Ok(()),
+            },
+            Ask::Tune { family, configurations } => self.tune(family, configurations),
+            Ask::Look(look) => self.look(&look).await.map(Told::Seen),
+            Ask::Finish => {
+                self.requests.iter_mut().for_each(|requests| requests.is_over = true);
+                Ok(Told::Seen(Value::Null))
+            }
+        };
+        self.reply(reply, told);
+        Ok(())
+    }
+
+    fn reply(&self, reply: oneshot::Sender<Answer>, told: Result<Told, String>) {
+        // A client may have left.
+        drop(reply.send(Answer { told, standing: self.standing() }));
+    }
+
+    /// Records a kernel as an answer, and has it tried.
+    async fn take_offer(&mut self, offer: Offer, reply: oneshot::Sender<Answer>) -> anyhow::Result<()> {
+        let call = self.record_offer(offer).await?;
+        if self.state.calls().is_ready(call) {
+            if let Some(requests) = &mut self.requests {
+                requests.offered.insert(call, reply);
+            }
+        } else {
+            self.reply(reply, Err(self.last_problem()));
+        }
+        Ok(())
+    }
+
+    async fn record_offer(&mut self, offer: Offer) -> anyhow::Result<CallId> {
+        let Offer { client, approach, code } = offer;
+        let after = self.state.meter().finished();
+        let request = ModelRequest {
+            purpose: CallPurpose::Code,
+            ordinal: self.state.calls().ordinal(CallPurpose::Code),
+            model: client.clone(),
+            system: String::new(),
+            cached: String::new(),
+            prompt: "(the client has offered this without being asked)".to_owned(),
+            answer: answer::code_form(),
+            max_output_tokens: 0,
+            temperature: None,
+        };
+        let subject = CallSubject::Code { approach: Box::new(approach) };
+        let new = NewCall { request: &request, subject: &subject, reserve: MicroUsd::ZERO, is_retry: false, after };
+        let call = self.store.begin_call(self.id, &new).await.context("Failed to record what a client offers")?;
+        let begun = CallBegun {
+            call,
+            ordinal: request.ordinal,
+            model: client.clone(),
+            subject,
+            reserve: MicroUsd::ZERO,
+            after,
+            is_retry: false,
+        };
+        self.state.apply(&Record::CallBegun(Box::new(begun)));
+        let ended = CallEnded {
+            call,
+            outcome: CallOutcome::Answered { text: code.to_string(), answer: code },
+            cost: MicroUsd::ZERO,
+            cost_is_known: true,
+            estimate: None,
+            usage: None,
+            latency_ms: 0,
+            attempts: 1,
+            after,
+        };
+        self.end_call(&client, ended).await?;
+        Ok(call)
+    }
+
+    /// Returns why what was offered last is not tried.
+    fn last_problem(&self) -> String {
+        self.state.calls().failed().next().map_or_else(String::new, |failed| failed.problem.clone())
+    }
+
+    /// Answers an offer whose configuration was tried before. To be called once that is noted.
+    pub(super) fn tell_known(&mut self, call: CallId, known: Option<IterationId>) {
+        let reply = self.requests.as_mut().and_then(|requests| requests.offered.remove(&call));
+        let told = known.map(Told::Known).ok_or_else(|| self.last_problem());
+        reply.into_iter().for_each(|reply| self.reply(reply, told.clone()));
+    }
+
+    /// Answers the client whose kernel or submission an iteration has tried.
+    pub(super) fn tell_client(&mut self, begun: &Begun, compiled: &Compiled) -> anyhow::Result<()> {
+        let Some(requests) = &mut self.requests else { return Ok(()) };
+        let reply = match (&begun.origin, begun.purpose) {
+            (Origin::Model { call, .. }, Purpose::Screening) => requests.offered.remove(call),
+            (_, Purpose::Confirmation) => {
+                let is_own = |(of, _): &mut (IterationId, _)| Some(*of) == compiled.proposal.parent;
+                requests.confirming.take_if(is_own).map(|(_, reply)| reply)
+            }
+            _ => None,
+        };
+        if let Some(reply) = reply {
+            let family = self.state.setup().family(&begun.family)?.clone();
+            self.reply(reply, Ok(Told::Evaluated(begun.iteration, Box::new(family))));
+        }
+        Ok(())
+    }
+
+    /// Tells whether an iteration may be confirmed. The error is what its client is told instead.
+    fn submittable(&self, iteration: IterationId) -> Result<(), Result<Told, String>> {
+        let Some(finished) = self.state.history().iteration(iteration) else {
+            return Err(Err(format!(
+                "iteration {iteration} has no correct time in this session, so it cannot be submitted"
+            )));
+        };
+        let holds = |case: &CaseName| {
+            self.state.history().incumbents.get(case).is_some_and(|incumbent| incumbent.hash == finished.hash)
+        };
+        // It has passed everything already.
+        match finished.times.iter().all(|time| holds(&time.case)) {
+            true => Err(Ok(Told::Known(iteration))),
+            false => Ok(()),
+        }
+    }
+
+    /// Confirms the oldest iteration that was submitted.
+    pub(super) async fn confirm_submitted(&mut self) -> anyhow::Result<()> {
+        let Some((iteration, reply)) = self.requests.as_mut().and_then(|requests| requests.submitted.pop_front())
+        else {
+            return Ok(());
+        };
+        let times = self.state.history().iteration(iteration).map(|finished| finished.times.clone());
+        let cases = times.unwrap_or_default().into_iter().map(|time| (iteration, time.case));
+        let due = Due { candidates: cases.collect() };
+        self.requests.iter_mut().for_each(|requests| drop(requests.confirming.take()));
+        if due.candidates.is_empty() {
+            self.reply(reply, Err(format!("iteration {iteration} was disqualified meanwhile")));
+            return Ok(());
+        }
+        if let Some(requests) = &mut self.requests {
+            requests.confirming = Some((iteration, reply));
+        }
+        let prepared = self.deadline.clone().within(self.confirmation(&due)).await;
+        self.iterate_prepared(prepared).await
+    }
+
+    fn tune(&mut self, family: String, configurations: u64) -> Result<Told, String> {
+        let setup = self.state.setup();
+        if !setup.is_searched(&family) {
+            let known: Vec<&str> = setup.searched.iter().map(String::as_str).collect();
+            return Err(format!(
+                "`{family}` cannot be tuned: it is no family of this session, or none of its variants was right yet; there \
+                 are: {}",
+                known.join(", ")
+            ));
+        }
+        let configurations = configurations.clamp(1, MOST_TUNED);
+        if let Some(requests) = &self.requests {
+            requests.tuning.begin(family.clone(), configurations);
+        }
+        self.pipeline.refill();
+        Ok(Told::Seen(serde_json::json!({ "family": family, "configurations": configurations })))
+    }
+
+    /// Returns what is being tuned.
+    pub(super) fn tuning(&self) -> Option<&Tuning> {
+        self.requests.as_ref().map(|requests| &requests.tuning)
+    }
+
+    /// Returns where the session stands.
+    fn standing(&self) -> Standing {
+        let (meter, budget, time) = (self.state.meter(), &self.state.setup().options.budget, self.time());
+        let (usd, finished) = (meter.spent(&time).total_usd(), meter.finished());
+        let spent =
+            Amounts { seconds: Some(meter.elapsed(&time).as_secs_f64()), usd: Some(usd), iterations: Some(finished) };
+        let left = Amounts {
+            seconds: Some(self.wall_left().as_secs_f64()),
+            usd: budget.max_cost_usd.map(|most| (most - usd).max(0.0)),
+            iterations: budget.max_iterations.map(|most| most.saturating_sub(finished)),
+        };
+        let time_source = self.state.setup().device.time_source();
+        let on_record = |case: &CaseName| {
+            let history = self.state.history();
+            let (fastest, ns) = history.fastest(case)?;
+            Some(OnRecord {
+                case: case.clone(),
+                iteration: fastest.iteration,
+                family: fastest.family.clone(),
+                us: ns / 1e3,
+                time_source,
+                is_confirmed: history.incumbents.get(case).is_some_and(|incumbent| incumbent.hash == fastest.hash),
+            })
+        };
+        let cases = self.state.setup().workload.cases.iter();
+        Standing { spent, left, record: cases.filter_map(|case| on_record(&case.name)).collect() }
+    }
+}

@@ -1,0 +1,201 @@
+//! Interactive sessions: coding agents as clients of `optloop mcp`, in real processes over standard input and output.
+
+mod client;
+
+use serde_json::{Value, json};
+
+use self::client::Client;
+use crate::common::Sandbox;
+
+/// An evaluation of edits of a family, with a claim.
+fn edits(base: &str, search: &str, replace: &str, configurations: &Value) -> Value {
+    json!({
+        "claim": format!("{replace} is faster"), "speedup_low": 1.01, "speedup_high": 1.5, "base": base, "name": "a change",
+        "edits": [{ "search": search, "replace": replace }], "configurations": configurations,
+    })
+}
+
+#[test]
+fn a_kernel_goes_from_the_task_to_a_commit() {
+    let sandbox = Sandbox::with_attention();
+    let mut client = Client::start(&sandbox, &["--case", "s64", "--device", "virtual", "--budget", "5m"]);
+    let tools = client.request("tools/list", json!({}))["result"]["tools"].as_array().unwrap().clone();
+    let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    assert_eq!(
+        names,
+        [
+            "task",
+            "source",
+            "evaluate",
+            "history",
+            "compare",
+            "submit",
+            "diagnose",
+            "sass",
+            "experiment",
+            "tune",
+            "tune_status",
+            "finish"
+        ]
+    );
+    for tool in &tools {
+        assert!(tool["inputSchema"]["type"] == "object" && tool["outputSchema"]["type"] == "object", "{tool}");
+    }
+
+    let task = client.gets("task", json!({}));
+    assert_eq!((&task["workload"], &task["times"]), (&json!("small"), &json!("modelled")));
+    assert!(task["cases"][0]["floor_us"].as_f64().unwrap() > 0.0, "{task}");
+    assert!(task["contract"].as_str().unwrap().contains("- `q`: "), "{task}");
+    let source = client.gets("source", json!({ "family": "attention-scalar" }));
+    let template = source["template"].as_str().unwrap();
+    let shared = "    extern __shared__ __align__(16) unsigned char shared[];";
+    let line = 1 + template.lines().position(|line| line.ends_with(shared)).unwrap();
+
+    // A mistake is shown at its line of the template.
+    let broken = edits("attention-scalar", shared, "    int nothing = missing;\n", &json!([]));
+    let broken = client.gets("evaluate", broken)["evaluations"][0].clone();
+    let mistake = broken["errors"].as_array().unwrap().iter().find(|error| error["line"] == line).unwrap();
+    assert!(mistake["message"].as_str().unwrap().contains("identifier \"missing\" is undefined"), "{broken}");
+    assert!(mistake["file"].as_str().unwrap().starts_with("template of llm-a-change-"), "{broken}");
+    // One that computes something else is shown with its shape.
+    let wrong = edits(
+        "attention-scalar",
+        "o += (head * Sq + block_row) * D;",
+        "o += (head * Sq + block_row) * D; scale *= 2;",
+        &json!([]),
+    );
+    let wrong = client.gets("evaluate", wrong)["evaluations"][0].clone();
+    assert_eq!((&wrong["failure"]["outcome"], &wrong["failure"]["dims"]["Sq"]), (&json!("wrong"), &json!(64)));
+
+    // A real change, in two configurations.
+    let fast = json!([{ "BR": 16, "THREADS": 64, "TPR": 4, "BC": 32 }, { "BR": 8, "TPR": 4, "THREADS": 32 }]);
+    let edited = edits(
+        "attention-scalar",
+        "copy_rows<D, PITCH, THREADS>(k_tile",
+        "copy_rows<D, PITCH, (THREADS)>(k_tile",
+        &fast,
+    );
+    let evaluated = client.call("evaluate", edited);
+    let evaluations = evaluated.result["evaluations"].as_array().unwrap();
+    let [own, refused] = &evaluations[..] else { panic!("{}", evaluated.text) };
+    assert_eq!(refused["problem"], "`BR` = 8 is not one of [1, 4, 16, 32, 64]", "{}", evaluated.text);
+    assert_eq!(own["cases"][0]["verdict"], "improved", "{}", evaluated.text);
+    assert_eq!(own["claim"]["predicted"], json!([1.01, 1.5]));
+    let iteration = own["iteration"].as_i64().unwrap();
+    let record = &evaluated.structured["record"][0];
+    assert_eq!((&record["iteration"], &record["is_confirmed"]), (&json!(iteration), &json!(true)));
+
+    let about = json!({ "iteration": iteration });
+    let diagnosis = client.gets("diagnose", about.clone());
+    assert!(!diagnosis["cases"][0]["parts"].as_array().unwrap().is_empty(), "{diagnosis}");
+    assert_eq!(client.gets("experiment", about.clone())["ablations"][0]["case"], "s64");
+    assert!(client.gets("source", about.clone())["source"].as_str().unwrap().contains("(THREADS)>(k_tile"));
+    let initial = json!({ "iteration": iteration, "with": 1 });
+    assert!(client.gets("compare", initial)["cases"][0]["ratio"].as_f64().unwrap() > 1.0);
+    let attempts = client.gets("history", json!({ "case": "s64" }));
+    assert_eq!(attempts["attempts"][0]["iteration"], iteration);
+    assert_eq!(attempts["failed"].as_array().unwrap().len(), 3, "{attempts}");
+    assert!(client.call("submit", about).text.starts_with("it is the incumbent on each of its cases"));
+    let family = own["family"].as_str().unwrap();
+    client.gets("tune", json!({ "family": family, "configurations": 2 }));
+    assert!(client.gets("tune_status", json!({ "family": family }))["left"].as_u64().unwrap() <= 2);
+    drop(client.call("sass", json!({ "iteration": iteration, "lines": "1..50" })));
+
+    let end = client.gets("finish", json!({}));
+    let commit = end["committed"][0]["commit"].as_str().unwrap();
+    assert!(sandbox.git(&["log", "--format=%H"]).starts_with(commit), "{end}");
+    assert!(sandbox.path(&format!("templates/kernels/{family}/family.toml")).exists(), "the family is committed, too");
+    assert_eq!(client.leave(), Some(0));
+    // The record is the one that every verb reads.
+    let shown: Value = serde_json::from_str(&sandbox.succeeds(&["show", &iteration.to_string(), "--json"])).unwrap();
+    assert_eq!(shown["iteration"]["hypothesis"]["claim"], "copy_rows<D, PITCH, (THREADS)>(k_tile is faster");
+}
+
+/// On a device that samples times, an iteration is confirmed when it is submitted, in a comparison.
+#[test]
+fn a_submission_is_compared_and_a_client_that_leaves_ends_the_session() {
+    let sandbox = Sandbox::new();
+    let mut client = Client::start(&sandbox, &["--case", "s64", "--device", "fake", "--budget", "5m"]);
+    client.gets("task", json!({}));
+    let faster = json!({
+        "claim": "smaller tiles", "speedup_low": 1.1, "speedup_high": 9.0, "base": "toy",
+        "configurations": [{ "TILE": 8, "THREADS": 64 }],
+    });
+    let own = client.gets("evaluate", faster)["evaluations"][0].clone();
+    let iteration = own["iteration"].as_i64().unwrap();
+    let submitted = client.gets("submit", json!({ "iteration": iteration }));
+    let case = &submitted["cases"][0];
+    assert_eq!((&case["verdict"], &case["confirmed"]), (&json!("improved"), &json!(true)), "{submitted}");
+    assert!(case["over_base"]["ci"][0].as_f64().unwrap() > 1.0, "one run has timed both: {submitted}");
+    let confirmation = submitted["iteration"].as_i64().unwrap();
+    let compared = client.gets("compare", json!({ "iteration": confirmation, "with": 1 }));
+    assert!(compared["cases"][0]["noise"].is_number(), "{compared}");
+    // The same kernel is not measured twice.
+    let again = json!({
+        "claim": "again", "speedup_low": 1.0, "speedup_high": 1.1, "base": "toy",
+        "configurations": [{ "TILE": 8, "THREADS": 64 }],
+    });
+    let again = client.gets("evaluate", again)["evaluations"][0].clone();
+    assert_eq!((&again["iteration"], &again["was_known"]), (&json!(iteration), &json!(true)));
+    assert_eq!(client.leave(), Some(0));
+    assert!(sandbox.git(&["log", "--format=%s"]).contains("s64"), "what has won is committed");
+    let sessions = sandbox.succeeds(&["sessions", "--json"]);
+    assert!(sessions.contains("its clients have ended it"), "{sessions}");
+}
+
+/// What a client sends obeys the rules of a language model's code.
+#[test]
+fn what_a_client_sends_is_data() {
+    let sandbox = Sandbox::new();
+    let before = sandbox.git(&["ls-files"]);
+    let mut client = Client::start(&sandbox, &["--case", "s64", "--device", "fake", "--budget", "5m"]);
+    let new = |manifest: &str, source: &str| json!({ "claim": "c", "speedup_low": 1.1, "speedup_high": 1.5, "name": "../../../etc", "manifest": manifest, "source": source });
+    let manifest = crate::common::MANIFEST;
+    let huge = "x".repeat(200 << 10);
+    for (arguments, refusal) in [
+        (new(manifest, "<% include \"../../../config.toml\" %> <$ TILE $>"), "the template uses `include`"),
+        (new(manifest, &huge), "the source has 204800 bytes"),
+        (new(&huge, "int x;"), "the manifest has 204800 bytes"),
+        (new(&manifest.replace("attention", "other"), "int x;"), "its op is `other`"),
+        (json!({ "claim": "c", "speedup_low": 2.0, "speedup_high": 1.0, "base": "toy" }), "predict a range"),
+        (
+            json!({ "claim": "c", "speedup_low": 1.0, "speedup_high": 2.0, "base": "../toy" }),
+            "there is no family `../toy`",
+        ),
+        (json!({ "claim": "c", "speedup_low": 1.0, "speedup_high": 2.0, "base": "999" }), "iteration 999"),
+        (json!({ "claim": "c", "speedup_low": 1.0, "speedup_high": 2.0 }), "name a `base`"),
+        (
+            json!({ "claim": "c", "speedup_low": 1.0, "speedup_high": 2.0, "base": "toy", "seed": 1 }),
+            "unknown field `seed`",
+        ),
+        (json!({ "claim": "c", "speedup_low": 1.0, "speedup_high": 2.0, "base": "toy", "case": "s128" }), "case"),
+        (
+            json!({ "claim": "c", "speedup_low": 1.0, "speedup_high": 2.0, "base": "toy", "configurations": vec![json!({}); 9] }),
+            "at most 8 configurations",
+        ),
+    ] {
+        let said = client.is_refused("evaluate", arguments.clone());
+        assert!(said.contains(refusal), "{refusal}: {said}");
+    }
+    // A header of the machine is no part of a kernel.
+    let reads = new(manifest, "#include \"/etc/passwd\"\nextern \"C\" __global__ void toy() {}");
+    let outcome = client.gets("evaluate", reads)["evaluations"][0]["failure"]["outcome"].clone();
+    assert_eq!(outcome, "rejected_by_compiler");
+    for (tool, arguments, refusal) in [
+        ("write", json!({}), "there is no tool `write`"),
+        ("source", json!({ "family": "../../config" }), "there is no family"),
+        ("source", json!({}), "name either a family or an iteration"),
+        ("submit", json!({ "iteration": 999 }), "iteration 999 has no correct time"),
+        ("tune", json!({ "family": "nobody", "configurations": 1 }), "`nobody` cannot be tuned"),
+        ("tune", json!({ "family": "toy", "configurations": -1 }), "invalid value"),
+        ("compare", json!({ "iteration": "1; DROP TABLE iterations" }), "invalid type"),
+    ] {
+        let said = client.is_refused(tool, arguments);
+        assert!(said.contains(refusal), "{tool}: {said}");
+    }
+    // A line that is too long is dropped, and the connection stays.
+    client.send(&json!({ "jsonrpc": "2.0", "id": 0, "method": "tools/call", "params": "x".repeat(2 << 20) }));
+    client.gets("task", json!({}));
+    assert_eq!(client.leave(), Some(0));
+    assert_eq!(sandbox.git(&["ls-files"]), before, "nothing was written into the project");
+}
