@@ -274,7 +274,16 @@ impl Evaluator {
         cases: Vec<CaseRequest>,
         seeds: Seeds,
     ) -> Trial<'t> {
-        Trial { workload, artifact, cases, measuring: self.measuring, seeds, within: None, drops_slow: false, explain: false }
+        Trial {
+            workload,
+            artifact,
+            cases,
+            measuring: self.measuring,
+            seeds,
+            within: None,
+            drops_slow: false,
+            explain: false,
+        }
     }
 
     /// Records an evaluation that begins, if anything is recorded: before the device is touched.
