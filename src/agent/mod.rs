@@ -27,7 +27,7 @@ mod surrogate;
 #[cfg(test)]
 mod tests;
 
-pub use interactive::{Interactive, Tuning};
+pub use interactive::{Interactive, Tuned, Tuning};
 pub use portfolio::Constants;
 pub use search_context::SearchContext;
 

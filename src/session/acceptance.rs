@@ -36,12 +36,7 @@ impl Evaluator {
             self.steps.acceptance_s += begun.elapsed().as_secs_f64();
             accepted?;
         }
-        let finished = state.meter().finished();
-        // A client is told on which shape a check failed, so the next shapes must not follow from what it may know.
-        let draw = match state.setup().options.draws_anew {
-            true => format!("{finished} {}", rand::random::<u64>()),
-            false => finished.to_string(),
-        };
+        let draw = draw(state.meter().finished(), state.setup().options.draws_anew);
         let accepted = self.accept_drawn(state, challenger, &draw).await;
         if let Err(Setback::Variant(outcome)) = &accepted {
             self.failed.note(of, draw, outcome);
@@ -131,6 +126,12 @@ impl Evaluator {
     }
 }
 
+/// Returns what shapes and inputs are drawn from, after so many iterations. A client is told on which shape a check failed, so the
+/// next shapes must not follow from anything that it may know.
+fn draw(finished: u64, is_anew: bool) -> String {
+    if is_anew { format!("{finished} {}", rand::random::<u64>()) } else { finished.to_string() }
+}
+
 /// Checks a kernel of a real GPU on a virtual one.
 pub(super) async fn sanitize(
     sanitizer: Option<SharedSanitizer>,
@@ -198,6 +199,12 @@ fn limit_of(baseline_error: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_session_with_clients_draws_other_shapes_each_time() {
+        assert_eq!(draw(3, false), draw(3, false), "a seed tries the same shapes");
+        assert_ne!(draw(3, true), draw(3, true));
+    }
 
     /// A sum of 1e8 numbers was refused on an H200 for an error of 5.7e-8, because torch's own was 4e-8.
     #[test]

@@ -9,7 +9,9 @@ use futures::future::{Either, select};
 use super::Session;
 use super::decide::{Confirming, MOST_LEFT_OUT, Moment, confirming, room_meanwhile};
 use super::draws::{self, Draws};
+use super::llm::View;
 use super::pipeline::{Assessed, Pipeline};
+use super::requests::answering;
 use super::state::SessionState;
 use crate::domain::device::TimeSource;
 use crate::domain::evaluation::Evaluation;
@@ -29,7 +31,10 @@ impl Session<'_> {
         let _waiting = self.pipeline.waiting();
         let begun = Instant::now();
         let any_order = self.state.setup().takes_any_order();
+        let view =
+            View::of(&self.requests, (&self.state, &self.store, self.id), &self.shelf, &self.explanations, self.clock);
         let next = tokio::select! {
+            never = answering(self.requests.as_mut(), view.as_ref()) => match never {},
             next = self.pipeline.next(&self.state, any_order) => next,
             () = interrupt.reached(1) => Ok(None),
             () = tokio::time::sleep(within) => Ok(None),
@@ -52,6 +57,8 @@ impl Session<'_> {
             && self.state.confirmations_are_dear();
         let mut draws = Draws::default();
         self.pipeline.note_evaluation();
+        let view =
+            View::of(&self.requests, (&self.state, &self.store, self.id), &self.shelf, &self.explanations, self.clock);
         let (evaluated, prepared) = {
             let (state, shelf, interrupt) = (&self.state, &mut self.shelf, &self.interrupt);
             let (pipeline, findings) = (&mut self.pipeline, self.explanations.findings());
@@ -65,7 +72,10 @@ impl Session<'_> {
             };
             let evaluate = self.evaluator.evaluate(state, shelf, begun.iteration, &assessed, left, confirming);
             let prepare = prepare(pipeline, state, findings, room, &mut draws);
-            beside(self.deadline.within(evaluate), prepare, state.setup().takes_any_order()).await
+            tokio::select! {
+                never = answering(self.requests.as_mut(), view.as_ref()) => match never {},
+                done = beside(self.deadline.within(evaluate), prepare, state.setup().takes_any_order()) => done,
+            }
         };
         prepared?;
         for drawn in draws.into_drawn() {

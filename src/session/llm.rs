@@ -18,6 +18,7 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::task::JoinHandle;
 
+pub(super) use self::looks::View;
 use self::machine_code::MachineCode;
 use super::Session;
 use super::calls::Ready;

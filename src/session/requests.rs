@@ -4,6 +4,7 @@
 //! rules, the same record, the same place in a resumed session. Requests are taken between the session's own steps.
 
 use std::collections::{HashMap, VecDeque};
+use std::convert::Infallible;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -13,9 +14,10 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::Session;
 use super::decide::{Clients, Due};
+use super::llm::View;
 use super::pipeline::Compiled;
-use crate::agent::Tuning;
 use crate::agent::llm::answer;
+use crate::agent::{Tuned, Tuning};
 use crate::domain::approach::Approach;
 use crate::domain::call_record::{CallBegun, CallEnded, CallId, CallOutcome, CallSubject};
 use crate::domain::device::TimeSource;
@@ -146,8 +148,11 @@ pub struct OnRecord {
 /// A request with the place of its answer.
 pub struct Request {
     ask: Ask,
-    reply: oneshot::Sender<Answer>,
+    reply: Reply,
 }
+
+/// Where an answer goes.
+pub(super) type Reply = oneshot::Sender<Answer>;
 
 /// Takes requests to a session. Clones share it. The session ends once all are dropped.
 #[derive(Clone)]
@@ -164,6 +169,7 @@ impl Door {
         let (sender, receiver) = mpsc::channel(MOST_WAITING);
         let requests = Requests {
             receiver,
+            waiting: VecDeque::new(),
             offered: HashMap::new(),
             submitted: VecDeque::new(),
             confirming: None,
@@ -184,12 +190,14 @@ impl Door {
 /// The session's side of a door.
 pub struct Requests {
     receiver: mpsc::Receiver<Request>,
+    /// Those that came while the device was busy, and that need the session.
+    waiting: VecDeque<Request>,
     /// Kernels that are being compiled or evaluated.
-    offered: HashMap<CallId, oneshot::Sender<Answer>>,
+    offered: HashMap<CallId, Reply>,
     /// Iterations that are to be confirmed.
-    submitted: VecDeque<(IterationId, oneshot::Sender<Answer>)>,
+    submitted: VecDeque<(IterationId, Reply)>,
     /// The one that is being confirmed.
-    confirming: Option<(IterationId, oneshot::Sender<Answer>)>,
+    confirming: Option<(IterationId, Reply)>,
     /// Whether no more requests are to come.
     is_over: bool,
     tuning: Tuning,
@@ -204,6 +212,46 @@ impl Requests {
             false => Clients::Present { has_submitted: !self.submitted.is_empty() },
         }
     }
+
+    /// Returns what is being tuned.
+    pub(super) fn tuned(&self) -> Option<Tuned> {
+        self.tuning.now()
+    }
+
+    /// Returns the next request that has come, if there is one.
+    fn next(&mut self) -> Option<Request> {
+        self.waiting.pop_front().or_else(|| match self.receiver.try_recv() {
+            Ok(request) => Some(request),
+            Err(mpsc::error::TryRecvError::Empty) => None,
+            Err(mpsc::error::TryRecvError::Disconnected) => {
+                self.is_over = true;
+                None
+            }
+        })
+    }
+
+    /// Answers questions while the session is busy, from what it knew when it began. Everything else waits. Never ends.
+    async fn answer(&mut self, view: &View<'_>) -> Infallible {
+        while self.waiting.len() < MOST_WAITING {
+            match self.receiver.recv().await {
+                Some(Request { ask: Ask::Look(look), reply }) => view.answer(look, reply),
+                Some(other) => self.waiting.push_back(other),
+                None => {
+                    self.is_over = true;
+                    break;
+                }
+            }
+        }
+        std::future::pending().await
+    }
+}
+
+/// Answers the questions of clients while the session is busy. Never ends.
+pub(super) async fn answering(requests: Option<&mut Requests>, view: Option<&View<'_>>) -> Infallible {
+    match requests.zip(view) {
+        Some((requests, view)) => requests.answer(view).await,
+        None => std::future::pending().await,
+    }
 }
 
 impl Session<'_> {
@@ -211,17 +259,15 @@ impl Session<'_> {
         self.requests.as_ref().map_or(Clients::None, Requests::clients)
     }
 
+    /// Returns what clients may see now. None without clients.
+    fn view(&self) -> Option<View<'_>> {
+        View::of(&self.requests, (&self.state, &self.store, self.id), &self.shelf, &self.explanations, self.clock)
+    }
+
     /// Takes the requests that wait.
     pub(super) async fn take_requests(&mut self) -> anyhow::Result<()> {
-        while let Some(requests) = &mut self.requests {
-            match requests.receiver.try_recv() {
-                Ok(request) => self.take_request(request).await?,
-                Err(mpsc::error::TryRecvError::Empty) => break,
-                Err(mpsc::error::TryRecvError::Disconnected) => {
-                    requests.is_over = true;
-                    break;
-                }
-            }
+        while let Some(request) = self.requests.as_mut().and_then(Requests::next) {
+            self.take_request(request).await?;
         }
         Ok(())
     }
@@ -230,6 +276,9 @@ impl Session<'_> {
     pub(super) async fn await_request(&mut self, within: Duration) -> anyhow::Result<()> {
         let mut interrupt = self.interrupt.clone();
         let Some(requests) = &mut self.requests else { return Ok(()) };
+        if let Some(request) = requests.next() {
+            return self.take_request(request).await;
+        }
         let request = tokio::select! {
             request = requests.receiver.recv() => request,
             () = interrupt.reached(1) => return Ok(()),
@@ -250,6 +299,12 @@ impl Session<'_> {
             return Ok(());
         }
         let told = match ask {
+            Ask::Look(look) => {
+                if let Some(view) = self.view() {
+                    view.answer(look, reply);
+                }
+                return Ok(());
+            }
             Ask::Evaluate(offer) => return self.take_offer(*offer, reply).await,
             Ask::Submit(iteration) => match (self.submittable(iteration), &mut self.requests) {
                 (Ok(()), Some(requests)) => {
@@ -260,7 +315,6 @@ impl Session<'_> {
                 (Ok(()), None) => return Ok(()),
             },
             Ask::Tune { family, configurations } => self.tune(family, configurations),
-            Ask::Look(look) => self.look(&look).await.map(Told::Seen),
             Ask::Finish => {
                 self.requests.iter_mut().for_each(|requests| requests.is_over = true);
                 Ok(Told::Seen(Value::Null))
@@ -270,13 +324,14 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn reply(&self, reply: oneshot::Sender<Answer>, told: Result<Told, String>) {
+    fn reply(&self, reply: Reply, told: Result<Told, String>) {
+        let Some(standing) = self.view().map(|view| view.standing()) else { return };
         // A client may have left.
-        drop(reply.send(Answer { told, standing: self.standing() }));
+        drop(reply.send(Answer { told, standing }));
     }
 
     /// Records a kernel as an answer, and has it tried.
-    async fn take_offer(&mut self, offer: Offer, reply: oneshot::Sender<Answer>) -> anyhow::Result<()> {
+    async fn take_offer(&mut self, offer: Offer, reply: Reply) -> anyhow::Result<()> {
         let call = self.record_offer(offer).await?;
         if self.state.calls().is_ready(call) {
             if let Some(requests) = &mut self.requests {
@@ -414,38 +469,5 @@ impl Session<'_> {
         }
         self.pipeline.refill();
         Ok(Told::Seen(serde_json::json!({ "family": family, "configurations": configurations })))
-    }
-
-    /// Returns what is being tuned.
-    pub(super) fn tuning(&self) -> Option<&Tuning> {
-        self.requests.as_ref().map(|requests| &requests.tuning)
-    }
-
-    /// Returns where the session stands.
-    fn standing(&self) -> Standing {
-        let (meter, budget, time) = (self.state.meter(), &self.state.setup().options.budget, self.time());
-        let (usd, finished) = (meter.spent(&time).total_usd(), meter.finished());
-        let spent =
-            Amounts { seconds: Some(meter.elapsed(&time).as_secs_f64()), usd: Some(usd), iterations: Some(finished) };
-        let left = Amounts {
-            seconds: Some(self.wall_left().as_secs_f64()),
-            usd: budget.max_cost_usd.map(|most| (most - usd).max(0.0)),
-            iterations: budget.max_iterations.map(|most| most.saturating_sub(finished)),
-        };
-        let time_source = self.state.setup().device.time_source();
-        let on_record = |case: &CaseName| {
-            let history = self.state.history();
-            let (fastest, ns) = history.fastest(case)?;
-            Some(OnRecord {
-                case: case.clone(),
-                iteration: fastest.iteration,
-                family: fastest.family.clone(),
-                us: ns / 1e3,
-                time_source,
-                is_confirmed: history.incumbents.get(case).is_some_and(|incumbent| incumbent.hash == fastest.hash),
-            })
-        };
-        let cases = self.state.setup().workload.cases.iter();
-        Standing { spent, left, record: cases.filter_map(|case| on_record(&case.name)).collect() }
     }
 }

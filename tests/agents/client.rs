@@ -106,6 +106,12 @@ impl Client {
         input.flush().unwrap();
     }
 
+    /// Kills the server, as a machine that loses power does.
+    pub fn kill(mut self) {
+        self.server.kill().unwrap();
+        self.server.wait().unwrap();
+    }
+
     /// Leaves, and waits for the server. Returns its exit code.
     pub fn leave(mut self) -> Option<i32> {
         self.input.take();

@@ -199,3 +199,28 @@ fn what_a_client_sends_is_data() {
     assert_eq!(client.leave(), Some(0));
     assert_eq!(sandbox.git(&["ls-files"]), before, "nothing was written into the project");
 }
+
+/// What was evaluated is on record once, whoever is killed, and what had won is committed by the resumption.
+#[test]
+fn nothing_is_lost_or_doubled_when_the_server_is_killed() {
+    let sandbox = Sandbox::new();
+    let mut client = Client::start(&sandbox, &["--case", "s64", "--device", "fake", "--budget", "5m"]);
+    let faster = edits(
+        "toy",
+        "q[threadIdx.x * D] + FAULT",
+        "FAULT + q[threadIdx.x * D]",
+        &json!([{ "TILE": 8, "THREADS": 64 }, { "TILE": 16, "THREADS": 64 }]),
+    );
+    let evaluated = client.gets("evaluate", faster)["evaluations"].clone();
+    let iteration = evaluated[0]["iteration"].as_i64().unwrap();
+    assert_eq!(client.gets("submit", json!({ "iteration": iteration }))["cases"][0]["verdict"], "improved");
+    client.kill();
+    sandbox.succeeds(&["resume"]);
+    assert!(sandbox.git(&["log", "--format=%s"]).contains("s64"), "what has won is committed");
+    let history: Value = serde_json::from_str(&sandbox.succeeds(&["history", "--json"])).unwrap();
+    let of_clients =
+        history["iterations"].as_array().unwrap().iter().filter(|one| one["claim"] == evaluated[0]["claim"]["text"]);
+    assert_eq!(of_clients.count(), 2, "{history}");
+    let calls: Value = serde_json::from_str(&sandbox.succeeds(&["calls", "--json"])).unwrap();
+    assert_eq!(calls.as_array().unwrap().len(), 2, "{calls}");
+}

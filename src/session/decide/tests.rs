@@ -773,3 +773,20 @@ fn a_step_that_fails_is_not_tried_again() {
     assert!(walk(&mut told, None).is_some());
     assert_eq!(walk(&mut told, None), None);
 }
+
+#[test]
+fn a_session_waits_for_its_clients_until_they_leave() {
+    let mut told = Told::new(setup());
+    told.screened(0, Purpose::Initial, [100, 100]);
+    told.screened(1, Purpose::Screening, [50, 50]);
+    let with = |clients, proposals| {
+        let under_way = UnderWay { proposals, is_dry: true, ..UnderWay::default() };
+        next_action(&told.state, &Phase::Search, &Moment { clients, under_way, ..moment(10, proposals) })
+    };
+    let idle = Clients::Present { has_submitted: false };
+    assert!(matches!(with(idle, 0), Action::AwaitRequest { .. }), "no candidate is confirmed, because more may come");
+    assert!(matches!(with(Clients::None, 0), Action::Confirm(_)), "nothing else comes");
+    assert!(matches!(with(idle, 1), Action::Evaluate { .. }));
+    assert_eq!(with(Clients::Present { has_submitted: true }, 1), Action::ConfirmSubmitted);
+    assert_eq!(with(Clients::Gone, 1), Action::EndSearch("its clients have ended it".into()));
+}

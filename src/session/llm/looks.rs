@@ -1,21 +1,31 @@
 //! Shows clients of an interactive session what is known, as JSON. What a prompt tells a model has the same sources.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::attempts;
 use super::explained::findings_of;
 use super::machine_code::shortened;
 use super::material::Material;
+use crate::agent::Tuned;
 use crate::agent::llm::answer;
 use crate::agent::llm::prompt::Task;
 use crate::domain::approach::Form;
+use crate::domain::finding::Finding;
 use crate::domain::floor::Floor;
 use crate::domain::history::Finished;
-use crate::domain::ids::{CaseName, IterationId};
+use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::origin::{Origin, Purpose};
+use crate::runner::compile::Compiler;
 use crate::runner::sass::{self, Lines};
-use crate::session::Session;
-use crate::session::requests::Look;
+use crate::session::clock::Clock;
+use crate::session::draws;
+use crate::session::explanations::Explanations;
+use crate::session::requests::{Amounts, Answer, Look, OnRecord, Reply, Requests, Standing, Told};
+use crate::session::shelf::Shelf;
+use crate::session::state::SessionState;
+use crate::store::Store;
 
 /// The configurations of a family that are listed, the fastest first.
 const LISTED: usize = 20;
@@ -23,29 +33,92 @@ const LISTED: usize = 20;
 /// The latest attempts that are listed.
 const ATTEMPTS: usize = 60;
 
-impl Session<'_> {
-    /// Shows a client what it asks to see. The error is a sentence.
-    pub(in crate::session) async fn look(&self, look: &Look) -> Result<Value, String> {
-        match look {
+/// What clients may see: the session's knowledge at a moment.
+pub(in crate::session) struct View<'a> {
+    state: &'a SessionState,
+    store: &'a Store,
+    session: SessionId,
+    compiler: Compiler,
+    /// Those about explained variants.
+    findings: Vec<Finding>,
+    /// What is being tuned.
+    tuned: Option<Tuned>,
+    clock: Clock,
+}
+
+impl<'a> View<'a> {
+    /// Returns what clients may see now. None without clients.
+    pub fn of(
+        requests: &Option<Requests>,
+        (state, store, session): (&'a SessionState, &'a Store, SessionId),
+        shelf: &Shelf,
+        explanations: &Explanations,
+        clock: Clock,
+    ) -> Option<Self> {
+        let tuned = requests.as_ref()?.tuned();
+        let (compiler, findings) = (shelf.compiler(), explanations.findings());
+        Some(Self { state, store, session, compiler, findings, tuned, clock })
+    }
+
+    /// Answers what a client asks to see. What takes long is looked up in the background.
+    pub fn answer(&self, look: Look, reply: Reply) {
+        let standing = self.standing();
+        let told = match look {
             Look::Standing => Ok(Value::Null),
             Look::Task => self.task(),
-            Look::Family(family) => self.family_source(family),
-            Look::Source(iteration) => self.rendered(*iteration).await,
+            Look::Family(family) => self.family_source(&family),
             Look::History(case) => Ok(self.attempts(case.as_ref())),
-            Look::Findings(iteration) => self.found(*iteration),
-            Look::MachineCode(iteration, lines) => self.listed(*iteration, lines).await,
-            Look::Experiments(iteration) => self.experimented(*iteration),
-            Look::Tuned(family) => Ok(self.tuned(family)),
-        }
+            Look::Findings(iteration) => self.found(iteration),
+            Look::Experiments(iteration) => self.experimented(iteration),
+            Look::Tuned(family) => Ok(self.tuned(&family)),
+            Look::Source(_) | Look::MachineCode(..) => {
+                let (store, session, compiler) = (self.store.clone(), self.session, self.compiler.clone());
+                tokio::spawn(async move {
+                    let told = looked_up(&store, session, compiler, look).await;
+                    drop(reply.send(Answer { told: told.map(Told::Seen), standing }));
+                });
+                return;
+            }
+        };
+        // The client may have left.
+        drop(reply.send(Answer { told: told.map(Told::Seen), standing }));
+    }
+
+    /// Returns where the session stands.
+    pub fn standing(&self) -> Standing {
+        let (meter, budget, time) = (self.state.meter(), &self.state.setup().options.budget, self.clock.time());
+        let (usd, finished) = (meter.spent(&time).total_usd(), meter.finished());
+        let spent =
+            Amounts { seconds: Some(meter.elapsed(&time).as_secs_f64()), usd: Some(usd), iterations: Some(finished) };
+        let left = Amounts {
+            seconds: Some(meter.left(budget, &time, Duration::ZERO).as_secs_f64()),
+            usd: budget.max_cost_usd.map(|most| (most - usd).max(0.0)),
+            iterations: budget.max_iterations.map(|most| most.saturating_sub(finished)),
+        };
+        let time_source = self.state.setup().device.time_source();
+        let on_record = |case: &CaseName| {
+            let history = self.state.history();
+            let (fastest, ns) = history.fastest(case)?;
+            Some(OnRecord {
+                case: case.clone(),
+                iteration: fastest.iteration,
+                family: fastest.family.clone(),
+                us: ns / 1e3,
+                time_source,
+                is_confirmed: history.incumbents.get(case).is_some_and(|incumbent| incumbent.hash == fastest.hash),
+            })
+        };
+        let cases = self.state.setup().workload.cases.iter();
+        Standing { spent, left, record: cases.filter_map(|case| on_record(&case.name)).collect() }
     }
 
     fn task(&self) -> Result<Value, String> {
         let setup = self.state.setup();
         let context = setup.search_context();
-        let diagnosis = self.diagnosis();
+        let diagnosis = draws::diagnosis(self.state, self.findings.clone());
         let machine_code = Default::default();
         let material =
-            Material { state: &self.state, context: &context, machine_code: &machine_code, diagnosis: &diagnosis };
+            Material { state: self.state, context: &context, machine_code: &machine_code, diagnosis: &diagnosis };
         let Task { workload, op, dtype, about, device, contract, manual, .. } = material.task();
         let history = self.state.history();
         let cases = context.workload.cases.iter().map(|case| {
@@ -86,23 +159,6 @@ impl Session<'_> {
         Ok(json!({
             "family": found.name, "manifest": found.manifest, "template": numbered(&found.template), "defaults": defaults,
         }))
-    }
-
-    async fn rendered(&self, iteration: IterationId) -> Result<Value, String> {
-        self.is_own(iteration).await?;
-        let (variant, _) = self.store.launched(iteration).await.map_err(|error| error.to_string())?;
-        Ok(json!({
-            "iteration": iteration, "family": variant.family, "params": variant.params, "source": numbered(&variant.source),
-        }))
-    }
-
-    /// Refuses an iteration of another session: a client sees its own only.
-    async fn is_own(&self, iteration: IterationId) -> Result<(), String> {
-        let detail = self.store.iteration(iteration).await.map_err(|error| error.to_string())?;
-        match detail.iteration.session == self.id {
-            true => Ok(()),
-            false => Err(format!("iteration {iteration} is not of this session")),
-        }
     }
 
     fn attempts(&self, case: Option<&CaseName>) -> Value {
@@ -152,18 +208,10 @@ impl Session<'_> {
         let context = self.state.setup().search_context();
         let finished = self.timed(iteration)?;
         let cases = finished.times.iter().map(|time| {
-            let findings = findings_of(&self.state, &context, finished, &time.case);
+            let findings = findings_of(self.state, &context, finished, &time.case);
             json!({ "case": time.case, "us": time.median_ns / 1e3, "findings": findings })
         });
         Ok(json!({ "iteration": iteration, "cases": cases.collect::<Vec<_>>() }))
-    }
-
-    async fn listed(&self, iteration: IterationId, lines: &str) -> Result<Value, String> {
-        let lines = Lines::parse(lines)?;
-        self.timed(iteration)?;
-        let (variant, _) = self.store.launched(iteration).await.map_err(|error| error.to_string())?;
-        let listing = sass::of_variant(self.shelf.compiler(), variant, lines).await?;
-        Ok(json!({ "iteration": iteration, "listing": shortened(listing) }))
     }
 
     fn experimented(&self, iteration: IterationId) -> Result<Value, String> {
@@ -184,7 +232,7 @@ impl Session<'_> {
 
     fn tuned(&self, family: &str) -> Value {
         let (setup, history) = (self.state.setup(), self.state.history());
-        let left = self.tuning().and_then(|tuning| tuning.now()).filter(|tuned| tuned.family == family);
+        let left = self.tuned.as_ref().filter(|tuned| tuned.family == family);
         let cases = setup.workload.cases.iter().map(|case| {
             let leaders = history.leaders_of_family(family, &case.name, usize::MAX);
             let fastest = leaders
@@ -207,6 +255,26 @@ impl Session<'_> {
         let found = self.state.history().iteration(iteration);
         found.ok_or_else(|| format!("iteration {iteration} has no correct time in this session"))
     }
+}
+
+/// Looks up what the record or the compiler has to tell of an iteration. A client sees those of its session only.
+async fn looked_up(store: &Store, session: SessionId, compiler: Compiler, look: Look) -> Result<Value, String> {
+    let (iteration, lines) = match look {
+        Look::Source(iteration) => (iteration, None),
+        Look::MachineCode(iteration, lines) => (iteration, Some(Lines::parse(&lines)?)),
+        _ => return Err("this is not looked up".to_owned()),
+    };
+    let detail = store.iteration(iteration).await.map_err(|error| error.to_string())?;
+    if detail.iteration.session != session {
+        return Err(format!("iteration {iteration} is not of this session"));
+    }
+    let (variant, _) = store.launched(iteration).await.map_err(|error| error.to_string())?;
+    let Some(lines) = lines else {
+        let (family, params, source) = (variant.family, variant.params, numbered(&variant.source));
+        return Ok(json!({ "iteration": iteration, "family": family, "params": params, "source": source }));
+    };
+    let listing = sass::of_variant(compiler, variant, lines).await?;
+    Ok(json!({ "iteration": iteration, "listing": shortened(listing) }))
 }
 
 /// Puts its number before each line of a text.
