@@ -9,8 +9,10 @@ mod places;
 mod results;
 mod tools;
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, Implementation, ListToolsResult, PaginatedRequestParams,
@@ -19,6 +21,8 @@ use rmcp::model::{
 use rmcp::service::{QuitReason, RequestContext, RoleServer};
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::stdio;
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{ErrorData, ServiceExt};
 use serde_json::Value;
 use tokio::sync::watch;
@@ -31,7 +35,7 @@ use crate::store::Store;
 pub use places::Places;
 
 /// The longest request, in bytes. The largest template and manifest that the rules allow have 160 KB.
-const MAX_REQUEST_BYTES: usize = 1 << 20;
+pub const MAX_REQUEST_BYTES: usize = 1 << 20;
 
 /// The longest name of a client, in characters.
 const MAX_CLIENT_CHARS: usize = 40;
@@ -72,6 +76,20 @@ impl Server {
             QuitReason::JoinError(error) => Err(error.into()),
             _ => Ok(()),
         }
+    }
+}
+
+impl Server {
+    /// Returns what serves any number of clients over HTTP, at `/mcp`. Each request stands alone.
+    pub fn router(self) -> Router {
+        let mut config = StreamableHttpServerConfig::default();
+        config.legacy_session_mode = false;
+        config.json_response = true;
+        // The guard before it checks the names of hosts.
+        config.allowed_hosts = Vec::new();
+        let sessions = Arc::new(LocalSessionManager::default());
+        let service = StreamableHttpService::new(move || Ok(self.clone()), sessions, config);
+        Router::new().nest_service("/mcp", service)
     }
 }
 

@@ -1,13 +1,16 @@
 //! `optloop mcp`: an interactive session whose clients speak the Model Context Protocol over standard input and output.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::error::usage;
+use super::error::{usage, usage_sentence};
 use super::existing_store;
 use super::start::{self, Clients, Interacting};
 use super::talk::say;
@@ -16,8 +19,9 @@ use crate::catalog::Project;
 use crate::check::Tools;
 use crate::config::Config;
 use crate::domain::ids::SessionId;
-use crate::mcp::{Places, Server};
+use crate::mcp::{MAX_REQUEST_BYTES, Places, Server};
 use crate::secrets;
+use crate::service::{SingleSession, serve_session};
 use crate::session::{Dependencies, Door};
 
 /// How long a client may take to read how the session ended, and to leave.
@@ -26,6 +30,14 @@ const LEAVING: Duration = Duration::from_secs(5);
 /// Arguments of `optloop mcp`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    /// Serve any number of clients over HTTP, at this address and port of loopback, in place of one on standard input and output
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+
+    /// Let in only clients with a token of the scope `run` from this file (`optloop serve --new-token`)
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    tokens: Option<PathBuf>,
+
     #[command(flatten)]
     session: Interacting,
 }
@@ -42,14 +54,27 @@ pub(super) async fn run(args: Args, project: &Project) -> anyhow::Result<()> {
     let tuning = Tuning::default();
     let (door, requests) = Door::new(tuning.clone());
     let (tell_end, ended) = watch::channel(None);
+    let (stop, stopping) = watch::channel(false);
+    let listener = match args.listen {
+        Some(address) => Some(listen(address).await?),
+        None => None,
+    };
+    let tokens = args.tokens;
     let running: Arc<Mutex<Option<Running>>> = Arc::default();
     let serve = {
         let (running, project) = (Arc::clone(&running), project.clone());
         move |parts: &Dependencies, session: SessionId| {
             let server = server(parts, session, (project, &config), (door, ended));
             let task = tokio::spawn(async move {
-                if let Err(problem) = server.serve_stdio().await {
-                    say(&format!("the connection to the client ended: {problem:#}"));
+                let served = match listener {
+                    Some(listener) => {
+                        let (router, max_body_bytes) = (server.router(), MAX_REQUEST_BYTES);
+                        serve_session(SingleSession { listener, tokens, router, max_body_bytes }, stopping).await
+                    }
+                    None => server.serve_stdio().await,
+                };
+                if let Err(problem) = served {
+                    say(&format!("the clients are no longer served: {problem:#}"));
                 }
             });
             *running.lock().unwrap_or_else(PoisonError::into_inner) = Some(Running { session, task });
@@ -63,9 +88,22 @@ pub(super) async fn run(args: Args, project: &Project) -> anyhow::Result<()> {
     let begun = running.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(Running { session, task }) = begun {
         tell_end.send_replace(Some(end(project, session, result.as_ref().err()).await));
+        // Answers that are on their way are sent before connections are closed.
+        stop.send_replace(true);
         drop(tokio::time::timeout(LEAVING, task).await);
     }
     result
+}
+
+/// Listens before the session begins, so that a wrong address costs nothing.
+async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    if !address.ip().is_loopback() {
+        return Err(usage_sentence(format!("{address} can be reached by others: listen on 127.0.0.1")));
+    }
+    let listener = TcpListener::bind(address).await;
+    let listener = listener.map_err(|error| usage_sentence(format!("--listen {address}: {error}")))?;
+    say(&format!("clients: http://{}/mcp", listener.local_addr()?));
+    Ok(listener)
 }
 
 fn server(

@@ -19,6 +19,7 @@ mod readers;
 mod schedule;
 pub mod session;
 mod settle;
+mod single;
 mod supervisor;
 mod verb;
 
@@ -46,6 +47,10 @@ use http::tokens::Tokens;
 use metrics::Metrics;
 use projects::Projects;
 pub use schedule::Room;
+pub use single::{SingleSession, serve_session};
+
+/// The largest body of a request. A submission has less than a KiB.
+const MAX_BODY_BYTES: usize = 64 << 10;
 
 /// How a service is set up.
 #[derive(Debug)]
@@ -124,6 +129,7 @@ pub async fn serve(
         refusals: Refusals::default(),
         metrics,
         body_timeout: options.client_timeout,
+        max_body_bytes: MAX_BODY_BYTES,
     };
     let queue = tokio::spawn(supervisor::run(Arc::clone(&app)));
     let served = http::server::serve(listener, connections, router(&app, rules), app.stopping.subscribe());

@@ -1,6 +1,7 @@
 //! Interactive sessions: coding agents as clients of `optloop mcp`, in real processes over standard input and output.
 
 mod client;
+mod http;
 
 use serde_json::{Value, json};
 
@@ -218,8 +219,7 @@ fn nothing_is_lost_or_doubled_when_the_server_is_killed() {
     sandbox.succeeds(&["resume"]);
     assert!(sandbox.git(&["log", "--format=%s"]).contains("s64"), "what has won is committed");
     let history: Value = serde_json::from_str(&sandbox.succeeds(&["history", "--json"])).unwrap();
-    let of_clients =
-        history["iterations"].as_array().unwrap().iter().filter(|one| one["claim"] == evaluated[0]["claim"]["text"]);
+    let of_clients = history.as_array().unwrap().iter().filter(|one| one["claim"] == evaluated[0]["claim"]["text"]);
     assert_eq!(of_clients.count(), 2, "{history}");
     let calls: Value = serde_json::from_str(&sandbox.succeeds(&["calls", "--json"])).unwrap();
     assert_eq!(calls.as_array().unwrap().len(), 2, "{calls}");

@@ -35,7 +35,7 @@ pub fn router() -> Router<Arc<App>> {
 }
 
 /// Refuses a client whose token does not reach.
-async fn require(scope: Option<Scope>, request: Request, next: Next) -> Response {
+pub(super) async fn require(scope: Option<Scope>, request: Request, next: Next) -> Response {
     let Some(scope) = scope else { return next.run(request).await };
     match request.extensions().get::<Client>() {
         Some(client) if client.scope >= scope => next.run(request).await,

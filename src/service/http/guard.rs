@@ -21,9 +21,6 @@ use super::tokens::{Client, Tokens};
 use crate::service::error::ApiError;
 use crate::service::metrics::Metrics;
 
-/// The largest body. A submission has less than a KiB.
-const MAX_BODY_BYTES: usize = 64 << 10;
-
 /// The policy of answers that are not pages: nothing in them runs, loads or is framed.
 const POLICY: &str = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox";
 
@@ -47,6 +44,8 @@ pub struct Guard {
     pub metrics: Arc<Metrics>,
     /// The longest time in which a body must arrive.
     pub body_timeout: Duration,
+    /// The largest body.
+    pub max_body_bytes: usize,
 }
 
 /// Checks a request, passes it on, and completes the answer.
@@ -102,7 +101,7 @@ async fn admit(guard: &Guard, address: &str, request: Request) -> Result<Request
     if let Some(client) = client {
         parts.extensions.insert(client);
     }
-    Ok(Request::from_parts(parts, received(body, guard.body_timeout).await?))
+    Ok(Request::from_parts(parts, received(body, guard.body_timeout, guard.max_body_bytes).await?))
 }
 
 fn too_many(reason: &str) -> ApiError {
@@ -129,13 +128,12 @@ fn network(address: Option<IpAddr>) -> String {
 }
 
 /// Receives a whole body, so that no handler waits for a slow client.
-async fn received(body: Body, timeout: Duration) -> Result<Body, ApiError> {
-    let too_large =
-        || ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body has more than {MAX_BODY_BYTES} bytes"));
-    if body.size_hint().lower() > MAX_BODY_BYTES as u64 {
+async fn received(body: Body, timeout: Duration, most: usize) -> Result<Body, ApiError> {
+    let too_large = || ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body has more than {most} bytes"));
+    if body.size_hint().lower() > most as u64 {
         return Err(too_large());
     }
-    match tokio::time::timeout(timeout, to_bytes(body, MAX_BODY_BYTES)).await {
+    match tokio::time::timeout(timeout, to_bytes(body, most)).await {
         Ok(Ok(bytes)) => Ok(bytes.into()),
         Ok(Err(_)) => Err(too_large()),
         Err(_) => Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time")),
