@@ -7,6 +7,7 @@
 mod ablating;
 mod ablation_order;
 mod acceptance;
+mod asked;
 mod baseline_start;
 mod baselines;
 mod beaten;
@@ -53,6 +54,7 @@ mod stopping;
 #[cfg(test)]
 mod synthetic;
 mod target;
+mod view;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -81,6 +83,7 @@ use crate::runner::sanitizer::Sanitizer;
 use crate::runner::worker::Worker;
 use crate::store::{NewSession, Past, Store};
 
+pub use asked::{Amounts, Answer, Ask, Look, Offer, OnRecord, Standing, Told};
 use baseline_start::BaselineStart;
 use checks_ahead::ChecksAhead;
 use clock::Clock;
@@ -95,7 +98,7 @@ use first_looks::FirstLooks;
 use llm::Models;
 use meter::Time;
 use pipeline::{Assessed, Compiled, Pipeline};
-pub use requests::{Amounts, Answer, Ask, Door, Ended, Look, Offer, OnRecord, Requests, Standing, Told};
+pub use requests::{Door, Ended, Requests};
 use resume::OwnCommits;
 pub use setup::Options;
 use setup::SessionSetup;

@@ -9,10 +9,10 @@ use futures::future::{Either, select};
 use super::Session;
 use super::decide::{Confirming, MOST_LEFT_OUT, Moment, confirming, room_meanwhile};
 use super::draws::{self, Draws};
-use super::llm::View;
 use super::pipeline::{Assessed, Pipeline};
-use super::requests::answering;
+use super::requests::{Requests, answering};
 use super::state::SessionState;
+use super::view::View;
 use crate::domain::device::TimeSource;
 use crate::domain::evaluation::Evaluation;
 use crate::domain::finding::Finding;
@@ -31,8 +31,13 @@ impl Session<'_> {
         let _waiting = self.pipeline.waiting();
         let begun = Instant::now();
         let any_order = self.state.setup().takes_any_order();
-        let view =
-            View::of(&self.requests, (&self.state, &self.store, self.id), &self.shelf, &self.explanations, self.clock);
+        let view = View::of(
+            self.requests.as_ref().map(Requests::tuned),
+            (&self.state, &self.store, self.id),
+            &self.shelf,
+            &self.explanations,
+            self.clock,
+        );
         let next = tokio::select! {
             never = answering(self.requests.as_mut(), view.as_ref()) => match never {},
             next = self.pipeline.next(&self.state, any_order) => next,
@@ -57,8 +62,13 @@ impl Session<'_> {
             && self.state.confirmations_are_dear();
         let mut draws = Draws::default();
         self.pipeline.note_evaluation();
-        let view =
-            View::of(&self.requests, (&self.state, &self.store, self.id), &self.shelf, &self.explanations, self.clock);
+        let view = View::of(
+            self.requests.as_ref().map(Requests::tuned),
+            (&self.state, &self.store, self.id),
+            &self.shelf,
+            &self.explanations,
+            self.clock,
+        );
         let (evaluated, prepared) = {
             let (state, shelf, interrupt) = (&self.state, &mut self.shelf, &self.interrupt);
             let (pipeline, findings) = (&mut self.pipeline, self.explanations.findings());

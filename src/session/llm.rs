@@ -3,9 +3,8 @@
 //! A call is recorded before it is sent and when its answer is taken. Answers are taken between iterations only. So the
 //! course of a session depends on the number of iterations after which an answer came, which a cassette records.
 
-mod attempts;
+pub(super) mod attempts;
 mod explained;
-mod looks;
 mod lookups;
 mod machine_code;
 mod material;
@@ -18,8 +17,10 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::task::JoinHandle;
 
-pub(super) use self::looks::View;
+pub(super) use self::explained::findings_of;
 use self::machine_code::MachineCode;
+pub(super) use self::machine_code::shortened;
+pub(super) use self::material::Material;
 use super::Session;
 use super::calls::Ready;
 use super::draws;

@@ -8,20 +8,17 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use anyhow::Context;
-use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use super::Session;
+use super::asked::{Answer, Ask, Offer, Reply, Told};
 use super::decide::{Clients, Due};
-use super::llm::View;
 use super::pipeline::Compiled;
+use super::view::View;
 use crate::agent::llm::answer;
 use crate::agent::{Tuned, Tuning};
-use crate::domain::approach::Approach;
 use crate::domain::call_record::{CallBegun, CallEnded, CallId, CallOutcome, CallSubject};
-use crate::domain::device::TimeSource;
-use crate::domain::family::Family;
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::journal::{Begun, Record};
 use crate::domain::model_call::{CallPurpose, ModelRequest};
@@ -35,124 +32,11 @@ const MOST_WAITING: usize = 64;
 /// The most configurations that one request to tune may try.
 const MOST_TUNED: u64 = 1000;
 
-/// What a client asks for.
-pub enum Ask {
-    /// To evaluate a kernel.
-    Evaluate(Box<Offer>),
-    /// To confirm an iteration now: the acceptance checks on shapes and inputs that are drawn for it, and the comparison with the
-    /// incumbent.
-    Submit(IterationId),
-    /// To search the parameters of a family.
-    Tune {
-        /// The family.
-        family: String,
-        /// How many configurations to try.
-        configurations: u64,
-    },
-    /// To see something.
-    Look(Look),
-    /// To end the session: finals, commit and report.
-    Finish,
-}
-
-/// A kernel that a client offers.
-pub struct Offer {
-    /// The client's name.
-    pub client: String,
-    /// What it claims.
-    pub approach: Approach,
-    /// The code, in the form of a language model's answer.
-    pub code: Value,
-}
-
-/// What a client may see.
-pub enum Look {
-    /// Where the session stands, and nothing else.
-    Standing,
-    /// The op, the cases, the device and the families.
-    Task,
-    /// The manifest and the template of a family.
-    Family(String),
-    /// The rendered source of an iteration.
-    Source(IterationId),
-    /// What was tried on a case, or on all.
-    History(Option<CaseName>),
-    /// The findings about an iteration.
-    Findings(IterationId),
-    /// The machine code of lines of an iteration's source.
-    MachineCode(IterationId, String),
-    /// The times of an iteration without kinds of instructions, and on scaled cases.
-    Experiments(IterationId),
-    /// What tuning has found.
-    Tuned(String),
-}
-
-/// An answer.
-pub struct Answer {
-    /// What was asked for. The error is a sentence for the client.
-    pub told: Result<Told, String>,
-    /// Where the session stands.
-    pub standing: Standing,
-}
-
-/// What a client is told.
-#[derive(Clone)]
-pub enum Told {
-    /// A kernel was evaluated, in this iteration.
-    Evaluated(IterationId, Box<Family>),
-    /// The kernel was evaluated before, in this iteration.
-    Known(IterationId),
-    /// What it asked to see.
-    Seen(Value),
-}
-
-/// What is used, what is left, and the record of each case.
-#[derive(Debug, Clone, Serialize)]
-pub struct Standing {
-    /// What the session has used.
-    pub spent: Amounts,
-    /// What is left of its budget. Null where there is no limit.
-    pub left: Amounts,
-    /// The fastest variant of each case.
-    pub record: Vec<OnRecord>,
-}
-
-/// Amounts of a budget.
-#[derive(Debug, Clone, Copy, Serialize)]
-pub struct Amounts {
-    /// Seconds.
-    pub seconds: Option<f64>,
-    /// US dollars.
-    pub usd: Option<f64>,
-    /// Iterations.
-    pub iterations: Option<u64>,
-}
-
-/// The fastest variant of a case.
-#[derive(Debug, Clone, Serialize)]
-pub struct OnRecord {
-    /// The case.
-    pub case: CaseName,
-    /// Its iteration.
-    pub iteration: IterationId,
-    /// Its family.
-    pub family: String,
-    /// Its time, in microseconds.
-    pub us: f64,
-    /// Where the time comes from.
-    pub time_source: TimeSource,
-    /// Whether it is the incumbent: confirmed, and committed at the end of the session if the session has found it.
-    pub is_confirmed: bool,
-}
-
 /// A request with the place of its answer.
 pub struct Request {
     ask: Ask,
     reply: Reply,
 }
-
-/// Where an answer goes.
-pub(super) type Reply = oneshot::Sender<Answer>;
 
 /// Takes requests to a session. Clones share it. The session ends once all are dropped.
 #[derive(Clone)]
@@ -261,7 +145,13 @@ impl Session<'_> {
 
     /// Returns what clients may see now. None without clients.
     fn view(&self) -> Option<View<'_>> {
-        View::of(&self.requests, (&self.state, &self.store, self.id), &self.shelf, &self.explanations, self.clock)
+        View::of(
+            self.requests.as_ref().map(Requests::tuned),
+            (&self.state, &self.store, self.id),
+            &self.shelf,
+            &self.explanations,
+            self.clock,
+        )
     }
 
     /// Takes the requests that wait.

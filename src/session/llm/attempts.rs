@@ -28,7 +28,7 @@ const EFFECTS: usize = 6;
 const MIN_PAIRS: usize = 2;
 
 /// Returns what models proposed and what was measured of it, the latest last. Empty if nothing was.
-pub(super) fn proposals(history: &History) -> String {
+pub(in crate::session) fn proposals(history: &History) -> String {
     let is_proposal = |one: &&Finished| {
         matches!(one.origin, Origin::Model { .. }) && one.purpose != Purpose::Confirmation && !one.times.is_empty()
     };
@@ -76,7 +76,7 @@ fn parts(time: &CaseTime) -> String {
 }
 
 /// Returns the fastest configurations of each family on the cases, and the effects of its parameters.
-pub(super) fn fastest(history: &History, families: &[&Family], cases: &[&CaseName]) -> String {
+pub(in crate::session) fn fastest(history: &History, families: &[&Family], cases: &[&CaseName]) -> String {
     let mut text = String::new();
     for case in cases {
         let trials = history.trials(case);

@@ -9,7 +9,7 @@ use crate::session::findings::{self, Evidence};
 use crate::session::state::SessionState;
 
 /// Returns the findings about a variant on a case, by what its own run has counted.
-pub(super) fn findings_of(
+pub(in crate::session) fn findings_of(
     state: &SessionState,
     context: &SearchContext<'_>,
     finished: &Finished,

@@ -11,7 +11,7 @@ use crate::session::Session;
 const MOST_BYTES: usize = 16_000;
 
 /// The machine code for each request, or the sentence why there is none.
-pub(super) type MachineCode = HashMap<String, String>;
+pub(in crate::session) type MachineCode = HashMap<String, String>;
 
 impl Session<'_> {
     /// Looks up all machine code that a question asks to see, as far as the session's time allows. It is a form of the source, so it
@@ -45,7 +45,7 @@ impl Session<'_> {
 }
 
 /// Cuts a listing at the end of a line.
-pub(super) fn shortened(mut listing: String) -> String {
+pub(in crate::session) fn shortened(mut listing: String) -> String {
     if listing.len() > MOST_BYTES {
         let end = listing[..listing.floor_char_boundary(MOST_BYTES)].rfind('\n').unwrap_or_default();
         listing.truncate(end);

@@ -70,7 +70,7 @@ pub(super) fn prompt(
     }
 }
 
-pub(super) struct Material<'a> {
+pub(in crate::session) struct Material<'a> {
     pub state: &'a SessionState,
     pub context: &'a SearchContext<'a>,
     pub machine_code: &'a MachineCode,

@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::attempts;
-use super::explained::findings_of;
-use super::machine_code::shortened;
-use super::material::Material;
+use super::asked::{Amounts, Answer, Look, OnRecord, Reply, Standing, Told};
+use super::clock::Clock;
+use super::draws;
+use super::explanations::Explanations;
+use super::llm::{Material, attempts, findings_of, shortened};
+use super::shelf::Shelf;
+use super::state::SessionState;
 use crate::agent::Tuned;
 use crate::agent::llm::answer;
 use crate::agent::llm::prompt::Task;
@@ -19,12 +22,6 @@ use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::origin::{Origin, Purpose};
 use crate::runner::compile::Compiler;
 use crate::runner::sass::{self, Lines};
-use crate::session::clock::Clock;
-use crate::session::draws;
-use crate::session::explanations::Explanations;
-use crate::session::requests::{Amounts, Answer, Look, OnRecord, Reply, Requests, Standing, Told};
-use crate::session::shelf::Shelf;
-use crate::session::state::SessionState;
 use crate::store::Store;
 
 /// The configurations of a family that are listed, the fastest first.
@@ -34,7 +31,7 @@ const LISTED: usize = 20;
 const ATTEMPTS: usize = 60;
 
 /// What clients may see: the session's knowledge at a moment.
-pub(in crate::session) struct View<'a> {
+pub(super) struct View<'a> {
     state: &'a SessionState,
     store: &'a Store,
     session: SessionId,
@@ -47,15 +44,15 @@ pub(in crate::session) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Returns what clients may see now. None without clients.
+    /// Returns what clients may see now. `tuned`: what is being tuned; None without clients, who see nothing.
     pub fn of(
-        requests: &Option<Requests>,
+        tuned: Option<Option<Tuned>>,
         (state, store, session): (&'a SessionState, &'a Store, SessionId),
         shelf: &Shelf,
         explanations: &Explanations,
         clock: Clock,
     ) -> Option<Self> {
-        let tuned = requests.as_ref()?.tuned();
+        let tuned = tuned?;
         let (compiler, findings) = (shelf.compiler(), explanations.findings());
         Some(Self { state, store, session, compiler, findings, tuned, clock })
     }
