@@ -66,7 +66,10 @@ impl Proposer for Interactive {
         history: &History,
         under_way: usize,
     ) -> Result<Option<Suggestion>, String> {
-        match self.initial_design.next(context, history, under_way)? {
+        // The defaults of all families would take the device for minutes where times are modelled. Clients choose.
+        let initial = context.family(&context.workload.initial_kernel);
+        let design = initial.map_or_else(|| context.clone(), |family| context.of_family(family));
+        match self.initial_design.next(&design, history, under_way)? {
             Next::Suggestion(suggestion) => return Ok(Some(*suggestion)),
             Next::Wait => return Ok(None),
             Next::Done => {}

@@ -192,6 +192,9 @@ impl Args {
     }
 }
 
+/// Begins to serve the clients of a session that has begun.
+pub(super) type Serve<'a> = Box<dyn FnOnce(&Dependencies, SessionId) + 'a>;
+
 /// The clients of a session that propose.
 pub(super) struct Clients<'a> {
     /// What they have asked to be tuned.
@@ -199,7 +202,7 @@ pub(super) struct Clients<'a> {
     /// What they ask for.
     pub(super) requests: Requests,
     /// Begins to serve them.
-    pub(super) serve: Box<dyn FnOnce(&Dependencies, SessionId) + 'a>,
+    pub(super) serve: Serve<'a>,
 }
 
 /// Runs a session and writes its report.
