@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 use super::hypothesis::{Hypothesis, Reference};
-use super::ids::CaseName;
+use super::ids::{CaseName, IterationId};
 use super::mechanism::Mechanism;
 use super::prediction::{Prediction, Strength};
 
@@ -82,6 +82,9 @@ pub struct Approach {
     /// fastest configuration on the case, or their defaults.
     #[serde(default)]
     pub parameters: IndexMap<String, i64>,
+    /// The iteration with which the prediction is compared, if a client names one. None for the rule of `speedup_low`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over: Option<IterationId>,
     /// How to write it, for the second call.
     #[serde(default)]
     pub how: String,

@@ -36,6 +36,8 @@ const UNEXPECTED: &str = "the session has answered something else";
 struct Base {
     family: String,
     params: Params,
+    /// The iteration with which its claim is compared. None for the fastest of the family.
+    over: Option<IterationId>,
 }
 
 impl Server {
@@ -191,6 +193,7 @@ impl Call<'_> {
             (None, [only]) => only.name.clone(),
             (None, _) => return Err("name the `case` of the claim: the session has several".to_owned()),
         };
+        let mut over = None;
         let base = match &asked.base {
             Some(base) => Some(self.base(base).await?),
             None => None,
@@ -206,10 +209,12 @@ impl Call<'_> {
                 Some(family) => ("parameters", family.clone()),
                 None => (form(&asked)?, base.as_ref().map_or_else(String::new, |base| base.family.clone())),
             };
-            let offer = offer(&asked, (&case, form, &family), base.as_ref(), configuration, self.client.clone())?;
+            let offer = offer(&asked, (&case, form, &family, over), base.as_ref(), configuration, self.client.clone())?;
             let (value, text) = match self.ask(Ask::Evaluate(Box::new(offer))).await?.told {
                 Ok(Told::Evaluated(iteration, family)) => {
                     made = Some(family.name.clone());
+                    // All configurations have the reference of the first, and not the first.
+                    over = over.or(self.detail(iteration).await?.iteration.hypothesis.reference.iteration());
                     self.evaluated(iteration, Some(*family)).await?
                 }
                 Ok(Told::Known(iteration)) => {
@@ -258,9 +263,9 @@ impl Call<'_> {
         match named.parse().map(IterationId) {
             Ok(iteration) => {
                 let record = self.detail(iteration).await?.iteration;
-                Ok(Base { family: record.family, params: record.params })
+                Ok(Base { family: record.family, params: record.params, over: Some(iteration) })
             }
-            Err(_) => Ok(Base { family: named.to_owned(), params: Params::default() }),
+            Err(_) => Ok(Base { family: named.to_owned(), params: Params::default(), over: None }),
         }
     }
 
@@ -329,7 +334,7 @@ fn form(asked: &Evaluate) -> Result<&'static str> {
 /// Puts a request into the form of a language model's answer.
 fn offer(
     asked: &Evaluate,
-    (case, form, family): (&CaseName, &str, &str),
+    (case, form, family, over): (&CaseName, &str, &str, Option<IterationId>),
     base: Option<&Base>,
     configuration: &Params,
     client: String,
@@ -348,6 +353,7 @@ fn offer(
         "family": family,
         "parameters": parameters,
         "how": asked.about,
+        "over": over.or(base.and_then(|base| base.over)),
     }))
     .map_err(|error| error.to_string())?;
     if approach.prediction().is_none() {

@@ -191,7 +191,9 @@ impl Session<'_> {
             return Ok(None);
         }
         let base = approach.base().and_then(|base| history.leaders_of_family(base, &case.name, 1).pop());
-        let fastest = base.or_else(|| history.fastest(&case.name)).map(|(fastest, _)| fastest.iteration);
+        let named = approach.over.and_then(|over| history.iteration(over));
+        let fastest = || base.or_else(|| history.fastest(&case.name)).map(|(fastest, _)| fastest.iteration);
+        let fastest = named.map(|named| named.iteration).or_else(fastest);
         let reference = fastest.map_or(Reference::Incumbent, Reference::Iteration);
         let origin = Origin::Model { call: *call, model: model.clone(), form: approach.form };
         let hypothesis = approach.hypothesis(model, reference);

@@ -213,6 +213,8 @@ fn nothing_is_lost_or_doubled_when_the_server_is_killed() {
         &json!([{ "TILE": 8, "THREADS": 64 }, { "TILE": 16, "THREADS": 64 }]),
     );
     let evaluated = client.gets("evaluate", faster)["evaluations"].clone();
+    let over = [&evaluated[0], &evaluated[1]].map(|one| one["claim"]["over"].as_str().unwrap());
+    assert_eq!(over, ["iteration 1"; 2], "the first configuration is not the base of the second: {evaluated}");
     let iteration = evaluated[0]["iteration"].as_i64().unwrap();
     assert_eq!(client.gets("submit", json!({ "iteration": iteration }))["cases"][0]["verdict"], "improved");
     client.kill();
