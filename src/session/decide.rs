@@ -233,7 +233,7 @@ pub(super) fn room_meanwhile(state: &SessionState, moment: &Moment) -> usize {
 /// Returns whether the proposer is asked while the device evaluates. Modelled times take so long that this would gain
 /// nothing.
 fn draws_meanwhile(state: &SessionState, moment: &Moment) -> bool {
-    let has_models = moment.may_ask || state.calls().open().len() > 0 || is_turn(state);
+    let has_models = moment.may_ask || state.calls().open().len() > 0 || is_turn(state, moment.under_way.proposals);
     state.setup().samples_times() && !has_models
 }
 
@@ -282,7 +282,9 @@ fn search(state: &SessionState, moment: &Moment) -> Action {
     if let Some(due) = question_due(state, time, under_way.initial, moment.may_ask) {
         return Action::Ask(due);
     }
-    if under_way.proposals < depth(state, state.meter().finished()) && (may_draw(state, moment) || is_turn(state)) {
+    if under_way.proposals < depth(state, state.meter().finished())
+        && (may_draw(state, moment) || is_turn(state, under_way.proposals))
+    {
         return Action::Propose;
     }
     if moment.baselines == Baselines::Known

@@ -158,7 +158,7 @@ impl Session<'_> {
 
     /// Asks the proposer for a variant, or takes one that a model proposed if it is its turn.
     pub(super) fn propose(&mut self) -> anyhow::Result<()> {
-        if is_turn(&self.state) {
+        if is_turn(&self.state, self.pipeline.under_way().proposals) {
             let suggestion = self.of_model()?;
             let known = self.state.calls().next_ready().map(|ready| (ready.call, self.tried_in(ready)));
             self.state.note_submitted(suggestion.is_some());

@@ -76,8 +76,10 @@ fn has_room(state: &SessionState) -> bool {
 }
 
 /// Tells whether it is the turn of a configuration that a model proposed. With other proposers, models have a share.
-pub(super) fn is_turn(state: &SessionState) -> bool {
+/// It waits for the first result, with which it is compared. `proposals`: those under way.
+pub(super) fn is_turn(state: &SessionState, proposals: usize) -> bool {
     let (calls, finished) = (state.calls(), state.meter().finished());
     let share = state.setup().options.llm.share;
-    calls.next_ready().is_some() && calls.iterations() as f64 <= share * (finished + 1) as f64
+    let has_reference = finished > 0 || proposals == 0;
+    has_reference && calls.next_ready().is_some() && calls.iterations() as f64 <= share * (finished + 1) as f64
 }
