@@ -34,7 +34,7 @@ pub struct Args {
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
 
-    /// Let in only clients with a token of the scope `run` from this file (`optloop serve --new-token`)
+    /// Let in only clients with a token of the scope `run` from this file (`optloop serve --new-token NAME`)
     #[arg(long, value_name = "FILE", requires = "listen")]
     tokens: Option<PathBuf>,
 
