@@ -38,11 +38,10 @@ const OPTIONAL_DIMS: [OptionalDim; 1] = [OptionalDim {
 }];
 
 /// Torch's own causal mask lets the first query see the first key only. optloop's lets the last query see every key, which
-/// is the same for as many queries as keys.
-const TORCH: &str = "F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True) if CAUSAL == 1 and Sq == Sk \
-    else F.scaled_dot_product_attention(q, k, v, attn_mask=torch.ones(Sq, Sk, dtype=torch.bool, device=q.device)\
-    .tril(Sk - Sq), enable_gqa=True) if CAUSAL == 1 \
-    else F.scaled_dot_product_attention(q, k, v, enable_gqa=True)";
+/// is the same for as many queries as keys. Torch has shared heads since 2.5.
+const TORCH: &str = "F.scaled_dot_product_attention(q, k, v, **({'is_causal': True} if CAUSAL == 1 and Sq == Sk \
+    else {'attn_mask': torch.ones(Sq, Sk, dtype=torch.bool, device=q.device).tril(Sk - Sq)} if CAUSAL == 1 \
+    else {}), **({} if q.shape[1] == k.shape[1] else {'enable_gqa': True}))";
 
 /// Scaled cases change lengths by whole multiples of this. Tiles of kernels are powers of two up to 256 queries or
 /// keys, so the last tile stays as full as it was.

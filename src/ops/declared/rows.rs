@@ -30,19 +30,16 @@ pub(super) fn bands(tensor: &TensorSpec, values: &mut [f32], seed: u64) {
 }
 
 /// Rows that are wholly far on one side of zero, often all of them on the same: beyond what a kernel may take for the smallest or
-/// largest number, such as 1e4 or 1e10.
+/// largest number, such as 1e4.
 pub(super) fn far(tensor: &TensorSpec, values: &mut [f32], seed: u64) {
     let mut rng = SmallRng::seed_from_u64(seed);
-    // Third powers stay finite in FP32.
+    // As of very large numbers, fifth powers stay finite in FP32.
     let exponents = match tensor.dtype {
-        Dtype::F16 => [9.0..15.0, 13.5..15.8],
-        dtype if dtype.is_float8() => [6.0..8.0, 6.0..8.0],
-        _ => [9.0..25.0, 25.0..37.0],
+        Dtype::F16 => 9.0..15.8,
+        dtype if dtype.is_float8() => 6.0..8.0,
+        _ => 9.0..24.9,
     };
-    let band = |rng: &mut SmallRng| {
-        let of = usize::from(rng.random_range(0..NEAR) == 0);
-        sign(rng) * power_of_two(rng, exponents[of].clone())
-    };
+    let band = |rng: &mut SmallRng| sign(rng) * power_of_two(rng, exponents.clone());
     // What is reduced may be a column, too.
     let common = (rng.random_range(0..NEAR) == 0).then(|| band(&mut rng));
     for row in values.chunks_mut(tensor.row_len().max(1)) {
@@ -128,7 +125,7 @@ mod tests {
             };
             (0..20).filter(|seed| drawn(*seed).chunks(16).any(|row| row.iter().all(|x| *x < -most))).count()
         };
-        let found = [(Dtype::F16, 1e4), (Dtype::F32, 65504.0), (Dtype::F32, 1e6), (Dtype::F32, 1e10)];
+        let found = [(Dtype::F16, 1e4), (Dtype::F32, 65504.0), (Dtype::F32, 1e6)];
         let found = found.map(|(dtype, most)| beyond(dtype, most));
         assert!(found.iter().all(|seeds| *seeds >= 4), "{found:?} of 20 probes");
     }
