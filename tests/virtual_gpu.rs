@@ -126,7 +126,7 @@ fn heavy_cases_take_part_when_named_and_the_report_says_what_was_not_executed() 
 /// The smaller case has four heads, the case itself sixteen.
 #[test]
 fn a_fault_that_occurs_only_on_the_actual_case_is_found() {
-    let head = "const size_t head = blockIdx.y;";
+    let head = "const size_t head = blockIdx.y";
     let refusals = [
         ("if (blockIdx.y > 6) return;", "% of its blocks were executed, and they wrote"),
         ("if (blockIdx.y > 6 && blockIdx.y < 15) v += D;", "on the case itself, relative error"),
