@@ -229,8 +229,8 @@ pub struct CheckLimits {
 /// for the hidden case.
 const MAX_HIDDEN_WORK: f64 = 2.0;
 
-/// The most work and memory of a hidden case of a large case. With tensors of 150 MB, the hidden shapes of one causal prefill of 8,192
-/// rows took over 26 s (H200, 2026-11-29, `optloop start --workload attention-prefill-bf16`). A far shape tests large offsets.
+/// The most work and memory of a hidden case, however large the case is. The hidden shapes of a causal prefill of 8,192 rows took over
+/// 26 s without this limit (H200, 2026-11-29, `optloop start --workload attention-prefill-bf16`). Far shapes test large offsets.
 const MOST_HIDDEN: CheckLimits = CheckLimits { flop: 2e11, bytes: 64.0 * 1024.0 * 1024.0 };
 
 impl CheckLimits {
@@ -256,7 +256,7 @@ pub struct FarShape {
     pub window: i64,
     /// Whether blocks of a grid with one axis take the indices in order, or backwards: no other dimension has tiles, too.
     pub is_in_order: bool,
-    /// Whether nobody has said that the indices are independent of each other. The oracle must show it first.
+    /// Whether the op does not declare that the indices are independent of each other, so that the oracle must show it.
     pub is_assumed: bool,
 }
 

@@ -83,7 +83,7 @@ fn clients_with_tokens_share_a_session() {
 
     let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
     assert_eq!(served.post(None, &list).0, 401);
-    assert_eq!(served.post(Some(&read), &list).0, 403, "whoever proposes uses the device");
+    assert_eq!(served.post(Some(&read), &list).0, 403, "a token that may only read cannot propose");
     assert!(served.post(Some(&run), &list).1.contains("\"evaluate\""));
     served.call(&run, "task", json!({}));
     let propose = |tile: i64| {

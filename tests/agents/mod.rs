@@ -187,7 +187,7 @@ fn what_a_client_sends_is_data() {
         ("source", json!({ "family": "../../config" }), "there is no family"),
         ("source", json!({}), "name either a family or an iteration"),
         ("submit", json!({ "iteration": 999 }), "iteration 999 has no correct time"),
-        ("tune", json!({ "family": "nobody", "configurations": 1 }), "`nobody` cannot be tuned"),
+        ("tune", json!({ "family": "unknown", "configurations": 1 }), "`unknown` cannot be tuned"),
         ("tune", json!({ "family": "toy", "configurations": -1 }), "invalid value"),
         ("compare", json!({ "iteration": "1; DROP TABLE iterations" }), "invalid type"),
     ] {
@@ -201,7 +201,7 @@ fn what_a_client_sends_is_data() {
     assert_eq!(sandbox.git(&["ls-files"]), before, "nothing was written into the project");
 }
 
-/// What was evaluated is on record once, whoever is killed, and what had won is committed by the resumption.
+/// After a kill, each evaluation is on record once, and `resume` commits the winners.
 #[test]
 fn nothing_is_lost_or_doubled_when_the_server_is_killed() {
     let sandbox = Sandbox::new();
