@@ -72,12 +72,12 @@ fn every_other_workload_has_families_that_compile() {
         "attention-fp16-long",
         "attention-decode",
         "attention-prefill-bf16",
+        "attention-masks-bf16",
     ];
-    for workload in &workloads[..if is_nightly() { 5 } else { 2 }] {
+    for workload in &workloads[..if is_nightly() { 6 } else { 2 }] {
         let rows = compile("sm_90a", workload, "2");
         assert!(families(&rows).contains(&"attention-scalar"), "{workload}");
-        let shares_keys = workload.ends_with("bf16");
-        assert_eq!(families(&rows).contains(&"attention-split-kv"), !shares_keys, "{workload}");
+        assert!(families(&rows).contains(&"attention-split-kv"), "{workload}");
         let large_d = families(&rows).contains(&"attention-large-d");
         assert_eq!(large_d, *workload == "attention-fp32-large-d", "{workload}: in fp32 only");
     }

@@ -1,5 +1,7 @@
 """Times PyTorch's attention as optloop's baseline: scaled_dot_product_attention with every backend, and what else is installed.
 
+SDPA takes a window as a mask, and neither a cap of scores nor sinks: those are FlexAttention's and FlashAttention-4's.
+
 That is FlexAttention, which torch compiles, and FlashAttention-4 (the package flash-attn-4). See graph_timing.py.
 """
 
@@ -46,39 +48,52 @@ def has(package, folder=None):
     return spec is not None and (folder is None or any(os.path.isdir(os.path.join(place, folder)) for place in places))
 
 
-@functools.cache
-def compiled_flex():
-    """Returns FlexAttention, which torch compiles for each shape and mask."""
+def compiled(function):
+    """Has torch compile a function for each shape and mask."""
     # Compiling processes would outlive the compilation.
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
-    from torch.nn.attention.flex_attention import flex_attention
-
     # Beyond the limit, torch runs it without compiling.
     for limit in ("recompile_limit", "cache_size_limit"):
         if hasattr(torch._dynamo.config, limit):
             setattr(torch._dynamo.config, limit, MOST_COMPILED)
             break
-    return torch.compile(flex_attention, dynamic=False)
+    return torch.compile(function, dynamic=False)
+
+
+def is_visible(queries, keys, causal, window):
+    """Returns a function that tells which key a query sees, for tensors of indices. The last query stands beside the last key."""
+
+    def of(query, key):
+        ahead = key - (query + (keys - queries))
+        seen = ahead <= 0 if causal else ahead < window if window else ahead <= keys
+        return seen & (ahead > -window) if window else seen
+
+    return of
 
 
 @functools.cache
-def causal_mask(queries, keys):
-    """Returns FlexAttention's mask in which the last query sees all keys."""
-    from torch.nn.attention.flex_attention import create_block_mask
+def flex(queries, keys, causal, window, cap, sink, shares):
+    """Returns FlexAttention for cases of some lengths, compiled when it is first called."""
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-    def is_seen(_batch, _head, query, key):
-        return key <= query + (keys - queries)
+    options = {"enable_gqa": shares}
+    if causal or window:
+        of = is_visible(queries, keys, causal, window)
+        options["block_mask"] = create_block_mask(
+            lambda _batch, _head, query, key: of(query, key), None, None, queries, keys, device="cuda"
+        )
+    if cap:
+        options["score_mod"] = lambda score, _batch, _head, _query, _key: cap * torch.tanh(score / cap)
 
-    return create_block_mask(is_seen, None, None, queries, keys, device="cuda")
+    def with_sink(q, k, v, sinks):
+        output, log_sum = flex_attention(q, k, v, return_lse=True, **options)
+        # The share of the weight that the sink leaves.
+        return (output * torch.sigmoid(log_sum - sinks[None, :, None].float())[..., None]).to(output.dtype)
 
+    def without(q, k, v):
+        return flex_attention(q, k, v, **options)
 
-def flex(dims):
-    """Returns FlexAttention for a case."""
-    queries, keys = dims["Sq"], dims["Sk"]
-    if queries < FLEX_LEAST_QUERIES:
-        raise graph_timing.Refused(f"it is compiled for each shape, so it is timed from {FLEX_LEAST_QUERIES} queries on")
-    mask = causal_mask(queries, keys) if dims["CAUSAL"] == 1 else None
-    return functools.partial(compiled_flex(), block_mask=mask, enable_gqa="Hkv" in dims)
+    return compiled(with_sink if sink else without)
 
 
 def backends():
@@ -96,13 +111,14 @@ class Attention(graph_timing.Case):
 
     def __init__(self, request):
         super().__init__(request)
-        queries, keys = self.dims["Sq"], self.dims["Sk"]
+        queries, keys, window = self.dims["Sq"], self.dims["Sk"], self.dims.get("WINDOW", 0)
         self.function, self.heads_first, self.rows_first = self.sdpa, self.sets, None
         self.is_causal, self.mask = self.dims["CAUSAL"] == 1, None
-        if self.is_causal and queries != keys:
+        if window or (self.is_causal and queries != keys):
             # Torch's own causal mask lets the first query see the first key only; optloop's lets the last see all.
+            query, key = (torch.arange(length, device="cuda") for length in (queries, keys))
+            self.mask = is_visible(queries, keys, self.is_causal, window)(query[:, None], key)
             self.is_causal = False
-            self.mask = torch.ones(queries, keys, dtype=torch.bool, device="cuda").tril(keys - queries)
 
     @classmethod
     def rehearse(cls, backends):
@@ -118,14 +134,24 @@ class Attention(graph_timing.Case):
         score_bytes = self.dims["B"] * self.dims["H"] * self.dims["Sq"] * self.dims["Sk"] * 4
         if name == "math" and score_bytes > MATH_LIMIT_BYTES:
             raise graph_timing.Refused(f"its scores would take {score_bytes / (1 << 30):.1f} GiB")
+        missing = [what for name, what in (("SOFTCAP", "cap of scores"), ("SINK", "sink")) if name in self.dims]
+        if name in SDPA and missing:
+            raise graph_timing.Refused(f"it has no {missing[0]}")
         self.function, self.sets = self.sdpa, self.heads_first
         if name == "flex":
-            self.function = flex(self.dims)
+            self.function = self.flex(self.dims)
         if name == "fa4":
             self.function, self.sets = self.fa4(), self.with_rows_first()
 
-    def compute(self, q, k, v):
-        return self.function(q, k, v)
+    def compute(self, *inputs):
+        return self.function(*inputs)
+
+    @staticmethod
+    def flex(dims):
+        if dims["Sq"] < FLEX_LEAST_QUERIES:
+            raise graph_timing.Refused(f"it is compiled for each shape, so it is timed from {FLEX_LEAST_QUERIES} queries on")
+        scores = [dims.get(name, 0) for name in ("WINDOW", "SOFTCAP", "SINK")]
+        return flex(dims["Sq"], dims["Sk"], dims["CAUSAL"] == 1, *scores, "Hkv" in dims)
 
     def sdpa(self, q, k, v):
         # A case names the heads of its keys only if several heads of queries share them.
@@ -137,8 +163,7 @@ class Attention(graph_timing.Case):
         if "flex" not in backends() or dims["Sq"] < FLEX_LEAST_QUERIES:
             return
         inputs = [torch.empty(tensor["shape"], dtype=dtype, device="cuda") for tensor in tensors if tensor["role"] == "input"]
-        flex(dims)(*inputs)
-
+        cls.flex(dims)(*inputs)
 
     def fa4(self):
         """Returns FlashAttention-4, which wants the rows of a sequence before its heads."""
@@ -146,10 +171,15 @@ class Attention(graph_timing.Case):
             raise graph_timing.Refused("it computes no FP32")
         from flash_attn.cute import flash_attn_func
 
-        causal = self.dims["CAUSAL"] == 1
+        causal, window = self.dims["CAUSAL"] == 1, self.dims.get("WINDOW", 0)
+        options = {"causal": causal}
+        if window:
+            options["window_size"] = (window - 1, 0 if causal else window - 1)
+        if "SOFTCAP" in self.dims:
+            options["softcap"] = float(self.dims["SOFTCAP"])
 
-        def attention(q, k, v):
-            output = flash_attn_func(q, k, v, causal=causal)
+        def attention(q, k, v, *sinks):
+            output = flash_attn_func(q, k, v, **options, **({"learnable_sink": sinks[0]} if sinks else {}))
             output = output[0] if isinstance(output, tuple) else output
             return output.transpose(1, 2)
 
@@ -157,7 +187,8 @@ class Attention(graph_timing.Case):
 
     def with_rows_first(self):
         if self.rows_first is None:
-            self.rows_first = [[tensor.transpose(1, 2).contiguous() for tensor in tensors] for tensors in self.heads_first]
+            turned = lambda tensor: tensor.transpose(1, 2).contiguous() if tensor.dim() == 4 else tensor
+            self.rows_first = [[turned(tensor) for tensor in tensors] for tensors in self.heads_first]
         return self.rows_first
 
 

@@ -422,6 +422,11 @@ pub trait Op: Sync + Send {
         &[Dtype::F16, Dtype::Bf16, Dtype::F32]
     }
 
+    /// Returns the names of tensors that only some cases have. A launch leaves out an argument that its case does not have.
+    fn optional_tensors(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Returns the tensors of a case: the inputs, then those that are updated in place, then the outputs. So the tensors
     /// with values before a launch come first, and those with results come last. Those without an element type of their
     /// own have `dtype`.

@@ -1,8 +1,10 @@
 //! Scaled dot-product attention: `softmax(q kᵀ / √D) v`, per batch entry and head. Several heads of queries may share keys and
-//! values.
+//! values. Scores may be limited to a window and capped, and a sink may take part of the weight.
 
 mod probes;
 mod shapes;
+
+use std::ops::Range;
 
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
@@ -16,7 +18,10 @@ use crate::domain::op::{
 /// Attention over `q[B,H,Sq,D]`, `k[B,Hkv,Sk,D]`, `v[B,Hkv,Sk,D]` into `o[B,H,Sq,D]`. Head `h` of the queries uses head
 /// `h / (H / Hkv)` of the keys and values.
 ///
-/// With `CAUSAL` = 1, key `j` is visible to query `i` if `j <= i + (Sk - Sq)`: the last query sees every key.
+/// The last query stands beside the last key: query `i` has position `p = i + (Sk - Sq)`. With `CAUSAL` = 1, it sees the keys
+/// `j <= p`. With `WINDOW` = w > 0, it sees those with `|j - p| < w` of them: itself and w - 1 earlier ones if causal, as in Mistral
+/// and Gemma 2. `SOFTCAP` = c > 0 turns a score s into `c tanh(s / c)` (Gemma 2). With `SINK` = 1, `sink[H]` is one more score of each
+/// row of a head, without a value (gpt-oss).
 pub struct Attention;
 
 const DIMS: [DimSpec; 6] = [
@@ -32,10 +37,28 @@ const DIMS: [DimSpec; 6] = [
     },
 ];
 
-const OPTIONAL_DIMS: [OptionalDim; 1] = [OptionalDim {
-    dim: DimSpec { name: "Hkv", about: "the number of heads of keys and values", range: (1, 1 << 16) },
-    default: DimDefault::Same("H"),
-}];
+const OPTIONAL_DIMS: [OptionalDim; 4] = [
+    OptionalDim {
+        dim: DimSpec { name: "Hkv", about: "the number of heads of keys and values", range: (1, 1 << 16) },
+        default: DimDefault::Same("H"),
+    },
+    OptionalDim {
+        dim: DimSpec {
+            name: "WINDOW",
+            about: "the number of keys that a query sees, with its own, on each side that it sees (0: all)",
+            range: (0, 1 << 20),
+        },
+        default: DimDefault::Fixed(0),
+    },
+    OptionalDim {
+        dim: DimSpec { name: "SOFTCAP", about: "the limit that scores approach (0: none)", range: (0, 1 << 16) },
+        default: DimDefault::Fixed(0),
+    },
+    OptionalDim {
+        dim: DimSpec { name: "SINK", about: "1 for a sink, a score of each head without a value", range: (0, 1) },
+        default: DimDefault::Fixed(0),
+    },
+];
 
 /// Torch's own causal mask lets the first query see the first key only. optloop's lets the last query see every key, which
 /// is the same for as many queries as keys. Torch has shared heads since 2.5.
@@ -61,6 +84,10 @@ struct Shape {
     sk: usize,
     d: usize,
     causal: bool,
+    /// Keys that a query sees on each side, with its own. None: all.
+    window: Option<usize>,
+    /// The limit that scores approach. 0: none.
+    cap: f64,
 }
 
 impl Shape {
@@ -73,6 +100,8 @@ impl Shape {
             sk: at("Sk"),
             d: at("D"),
             causal: at("CAUSAL") == 1,
+            window: dims.get("WINDOW").map(|window| usize::try_from(*window).unwrap_or(usize::MAX)),
+            cap: dims.get("SOFTCAP").map_or(0.0, |cap| *cap as f64),
         }
     }
 
@@ -86,9 +115,46 @@ impl Shape {
         head / self.ratio * self.sk * self.d
     }
 
-    /// Returns the number of keys that query `i` sees.
-    fn visible(&self, i: usize) -> usize {
-        if self.causal { (i + 1 + self.sk - self.sq).min(self.sk) } else { self.sk }
+    /// Returns the keys that query `i` sees.
+    fn visible(&self, i: usize) -> Range<usize> {
+        // A window or a mask needs as many keys as queries at least.
+        let position = (i + self.sk).saturating_sub(self.sq);
+        let end = match self.window {
+            _ if self.causal => position + 1,
+            Some(window) => position.saturating_add(window),
+            None => self.sk,
+        };
+        self.window.map_or(0, |window| (position + 1).saturating_sub(window))..end.min(self.sk)
+    }
+
+    /// Returns the keys that some query sees.
+    fn seen(&self) -> Range<usize> {
+        self.visible(0).start..self.visible(self.sq - 1).end
+    }
+
+    /// Returns the queries that see a key, which some query sees.
+    fn queries_of(&self, j: usize) -> Range<usize> {
+        let query = |position: usize| (position + self.sq).saturating_sub(self.sk).min(self.sq);
+        let first = match self.window {
+            _ if self.causal => query(j),
+            Some(window) => query((j + 1).saturating_sub(window)),
+            None => 0,
+        };
+        first..self.window.map_or(self.sq, |window| query(j.saturating_add(window)))
+    }
+
+    /// Returns the scores of an output row, and where its head's visible keys and values begin and end.
+    fn scores(&self, row: usize, q: &[f32], k: &[f32]) -> (Vec<f64>, Range<usize>) {
+        let (head, visible) = (row / self.sq, self.visible(row % self.sq));
+        let first = self.keys_of(head);
+        let keys = first + visible.start * self.d..first + visible.end * self.d;
+        let query = &q[row * self.d..(row + 1) * self.d];
+        (numerics::attention::scores(query, &k[keys.clone()], self.d, self.cap), keys)
+    }
+
+    /// Returns the sink of an output row's head, given the inputs after queries, keys and values.
+    fn sink(&self, row: usize, others: &[Vec<f32>]) -> Option<f64> {
+        others.first().map(|sinks| f64::from(sinks[row / self.sq % sinks.len()]))
     }
 }
 
@@ -117,6 +183,9 @@ impl Op for Attention {
         if let Some(key_heads) = dims.get("Hkv").filter(|key_heads| dims["H"] % **key_heads != 0) {
             return Err(format!("H = {} must be a multiple of Hkv = {key_heads}", dims["H"]));
         }
+        if dims.contains_key("WINDOW") && dims["Sq"] > dims["Sk"] {
+            return Err("a window needs Sq <= Sk, or the first queries have no keys".to_owned());
+        }
         let elements = ["B", "H", "Sk", "D"].iter().map(|name| dims[*name] as f64).product::<f64>();
         if elements.max(elements / dims["Sk"] as f64 * dims["Sq"] as f64) > f64::from(i32::MAX) {
             return Err("a tensor has more than 2^31 elements; reduce B, H, S or D".to_owned());
@@ -134,12 +203,23 @@ impl Op for Attention {
             role,
             values: Values::Normal,
         };
-        vec![
+        let sink = dims.contains_key("SINK").then(|| TensorSpec {
+            shape: vec![at("H")],
+            ..tensor("sink", ("H", "Sq"), TensorRole::Input)
+        });
+        [
             tensor("q", ("H", "Sq"), TensorRole::Input),
             tensor("k", (key_heads, "Sk"), TensorRole::Input),
             tensor("v", (key_heads, "Sk"), TensorRole::Input),
-            tensor("o", ("H", "Sq"), TensorRole::Output),
         ]
+        .into_iter()
+        .chain(sink)
+        .chain([tensor("o", ("H", "Sq"), TensorRole::Output)])
+        .collect()
+    }
+
+    fn optional_tensors(&self) -> &'static [&'static str] {
+        &["sink"]
     }
 
     fn torch(&self) -> Option<&'static str> {
@@ -153,7 +233,7 @@ impl Op for Attention {
     /// Counts the two matrix products over the visible pairs, as FlashAttention's authors do: `4 · pairs · D`.
     fn flop(&self, dims: &Dims) -> f64 {
         let shape = Shape::of(dims);
-        let pairs: usize = (0..shape.sq).map(|i| shape.visible(i)).sum();
+        let pairs: usize = (0..shape.sq).map(|i| shape.visible(i).len()).sum();
         4.0 * (shape.heads * pairs * shape.d) as f64
     }
 
@@ -166,6 +246,10 @@ impl Op for Attention {
             shapes::set_key_heads(&mut scaled, dims.get("Hkv").unwrap_or(&dims["H"]).min(&2), ratio(dims));
             for name in ["Sq", "Sk"] {
                 scaled[name] = dims[name].min(dims[name] % PERIOD + periods * PERIOD);
+            }
+            if let Some(window) = scaled.get_mut("WINDOW") {
+                // As many tiles begin within the window as lie before it.
+                *window = (*window).min(*window % PERIOD + periods * PERIOD / 2);
             }
             scaled
         };
@@ -181,6 +265,7 @@ impl Op for Attention {
         match axis {
             Axis::Independent if dims.contains_key("Hkv") => multiplied(dims, "B", factor),
             Axis::Independent => multiplied(dims, "H", factor).or_else(|| multiplied(dims, "B", factor)),
+            Axis::Sequential if dims.contains_key("WINDOW") => None,
             Axis::Sequential => multiplied(dims, "Sk", factor),
         }
     }
@@ -216,18 +301,15 @@ impl Op for Attention {
     /// The sum of a score loses bits, and the exponential turns its absolute error into a relative one.
     fn intermediate_rounding(&self, dims: &Dims, dtype: Dtype, inputs: &[Vec<f32>], rows: &[usize]) -> Vec<f64> {
         let shape = Shape::of(dims);
-        let [q, k, v] = inputs else { return vec![0.0; rows.len()] };
+        let [q, k, v, others @ ..] = inputs else { return vec![0.0; rows.len()] };
         let of_score = (shape.d as f64).sqrt() / f64::from(1 << 24);
         let rounding = |weight: f64, score: f64, typical: f64| match dtype {
             Dtype::F16 => 2.0_f64.powi(-25),
             _ => weight * (score.abs() + typical) * of_score + f64::from(f32::MIN_POSITIVE),
         };
         let of_row = |&row: &usize| {
-            let (head, i) = (row / shape.sq, row % shape.sq);
-            let keys = shape.keys_of(head)..shape.keys_of(head) + shape.sk * shape.d;
-            let query = &q[row * shape.d..(row + 1) * shape.d];
-            let scores = numerics::attention::scores(query, &k[keys.clone()], shape.d, shape.visible(i));
-            let (weights, total) = numerics::attention::weights(&scores);
+            let (scores, keys) = shape.scores(row, q, k);
+            let (weights, total) = numerics::attention::weights(&scores, shape.sink(row, others));
             // An error in the largest scores changes the sum of weights, and so every weight.
             let typical = weights.iter().zip(&scores).map(|(weight, score)| weight * score.abs()).sum::<f64>() / total;
             let off: Vec<f64> =
@@ -244,13 +326,12 @@ impl Op for Attention {
 
     fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Result<Vec<f64>, String> {
         let shape = Shape::of(dims);
-        let [q, k, v] = inputs else { panic!("attention has three inputs, not {}", inputs.len()) };
+        let [q, k, v, others @ ..] = inputs else { panic!("attention has three inputs or more, not {}", inputs.len()) };
         let mut out = vec![0.0; rows.len() * shape.d];
         out.par_chunks_mut(shape.d).zip(rows).for_each(|(out, &row)| {
-            let (head, i) = (row / shape.sq, row % shape.sq);
-            let keys = shape.keys_of(head)..shape.keys_of(head) + shape.sk * shape.d;
-            let query = &q[row * shape.d..(row + 1) * shape.d];
-            numerics::attention::row(query, &k[keys.clone()], &v[keys], shape.visible(i), out);
+            let (scores, keys) = shape.scores(row, q, k);
+            let (weights, total) = numerics::attention::weights(&scores, shape.sink(row, others));
+            numerics::attention::add_values(&weights, total, &v[keys], out);
         });
         Ok(out)
     }
@@ -274,20 +355,31 @@ mod tests {
         dims.into_iter().chain([("Hkv".to_owned(), key_heads)]).collect()
     }
 
+    /// The same, with a window, a cap and a sink; 0 is none.
+    fn scored(dims: Dims, window: i64, cap: i64, sink: i64) -> Dims {
+        let scores = [("WINDOW", window), ("SOFTCAP", cap), ("SINK", sink)].into_iter().filter(|(_, value)| *value > 0);
+        dims.into_iter().chain(scores.map(|(name, value)| (name.to_owned(), value))).collect()
+    }
+
     /// A second implementation. It follows the definition, with the online softmax of Milakov and Gimelshein instead of
     /// two passes. It shares neither code nor algorithm with the oracle.
     fn online(dims: &Dims, inputs: &[Vec<f32>]) -> Vec<f64> {
         let at = |name: &str| dims[name] as usize;
         let (heads, sq, sk, d) = (at("B") * at("H"), at("Sq"), at("Sk"), at("D"));
         let key_heads = dims.get("Hkv").map_or(at("H"), |heads| *heads as usize);
+        let optional = |name: &str| dims.get(name).map(|value| *value as f64);
         let mut out = vec![0.0; heads * sq * d];
         for head in 0..heads {
             let of_keys = head / at("H") * key_heads + head % at("H") * key_heads / at("H");
             for i in 0..sq {
                 let (mut highest, mut total) = (f64::NEG_INFINITY, 0.0);
+                if optional("SINK").is_some() {
+                    (highest, total) = (f64::from(inputs[3][head % at("H")]), 1.0);
+                }
                 let row = &mut out[(head * sq + i) * d..(head * sq + i + 1) * d];
                 for j in 0..sk {
-                    if at("CAUSAL") == 1 && j as i64 > i as i64 + sk as i64 - sq as i64 {
+                    let ahead = j as f64 - (i + sk) as f64 + sq as f64;
+                    if at("CAUSAL") == 1 && ahead > 0.0 || optional("WINDOW").is_some_and(|window| ahead.abs() >= window) {
                         continue;
                     }
                     let mut score = 0.0;
@@ -296,6 +388,9 @@ mod tests {
                             * f64::from(inputs[1][(of_keys * sk + j) * d + c]);
                     }
                     score /= (d as f64).sqrt();
+                    if let Some(cap) = optional("SOFTCAP") {
+                        score = cap * (score / cap).tanh();
+                    }
                     let new_highest = f64::max(highest, score);
                     let (keep, weight) = ((highest - new_highest).exp(), (score - new_highest).exp());
                     total = total * keep + weight;
@@ -320,9 +415,14 @@ mod tests {
             dims(2, 1, 1, 65, 64, 0),
             shared(dims(2, 6, 9, 17, 8, 1), 2),
             shared(dims(2, 4, 3, 5, 8, 0), 1),
+            scored(dims(2, 2, 9, 17, 8, 1), 4, 0, 0),
+            scored(dims(1, 2, 20, 33, 8, 0), 5, 0, 1),
+            scored(dims(2, 3, 7, 7, 8, 1), 1, 2, 1),
+            scored(shared(dims(2, 6, 9, 17, 8, 0), 2), 0, 3, 1),
         ] {
-            let inputs: Vec<Vec<f32>> = Attention.tensors(&case, Dtype::F32)[..3]
+            let inputs: Vec<Vec<f32>> = Attention.tensors(&case, Dtype::F32)
                 .iter()
+                .filter(|tensor| tensor.role == TensorRole::Input)
                 .map(|tensor| (0..tensor.elements()).map(|_| rng.random_range(-3.0..3.0)).collect())
                 .collect();
             let rows: Vec<usize> = (0..(case["B"] * case["H"] * case["Sq"]) as usize).collect();
@@ -364,6 +464,8 @@ mod tests {
             dims(1, 1, 1, 1, 8, 1),
             shared(dims(2, 8, 128, 128, 64, 1), 2),
             shared(dims(16, 32, 1, 4096, 128, 0), 8),
+            scored(dims(2, 8, 128, 128, 64, 1), 32, 50, 1),
+            scored(dims(2, 8, 100, 128, 64, 0), 200, 0, 0),
         ];
         for case in cases {
             assert_ne!(
@@ -377,6 +479,45 @@ mod tests {
                 assert_ne!(other.get("Hkv"), other.get("H"), "a default is left out: {other:?}");
                 assert!(Attention.flop(&other) <= little.flop.max(2.0 * Attention.flop(&case)), "{other:?}");
                 assert!(case["Sq"] > 1 || other["Sq"] == 1, "{other:?}");
+            }
+        }
+    }
+
+    /// Hidden shapes of a case with a window are shorter than it as a rule. They have windows of their own.
+    #[test]
+    fn hidden_shapes_have_windows_at_both_ends() {
+        let case = scored(dims(1, 2, 1024, 1024, 64, 1), 512, 50, 1);
+        let large = CheckLimits { flop: 4e9, bytes: 1e8 };
+        let all: Vec<Dims> = (0..5).flat_map(|seed| Attention.hidden(&case, large, seed)).collect();
+        let some = |what: &str, is: &dyn Fn(&Dims, i64) -> bool| {
+            assert!(all.iter().any(|dims| is(dims, dims.get("WINDOW").copied().unwrap_or(0))), "{what}");
+        };
+        some("none", &|_, window| window == 0);
+        some("one key", &|_, window| window == 1);
+        some("all keys", &|dims, window| window == dims["Sk"]);
+        some("a part of the keys", &|dims, window| window > 1 && window < dims["Sk"] / 2);
+        some("no cap", &|dims, _| !dims.contains_key("SOFTCAP"));
+        some("no sink", &|dims, _| !dims.contains_key("SINK"));
+        some("another cap", &|dims, _| dims.get("SOFTCAP").is_some_and(|cap| *cap != 50));
+    }
+
+    /// The keys of a query and the queries of a key are one relation.
+    #[test]
+    fn a_query_sees_the_keys_that_it_is_a_query_of() {
+        for case in [
+            dims(1, 1, 7, 12, 8, 1),
+            dims(1, 1, 9, 4, 8, 0),
+            scored(dims(1, 1, 7, 12, 8, 1), 3, 0, 0),
+            scored(dims(1, 1, 7, 12, 8, 0), 3, 0, 0),
+            scored(dims(1, 1, 5, 5, 8, 0), 9, 0, 0),
+        ] {
+            let shape = Shape::of(&case);
+            for j in 0..shape.sk {
+                let of_key: Vec<usize> = (0..shape.sq).filter(|i| shape.visible(*i).contains(&j)).collect();
+                assert_eq!(of_key.is_empty(), !shape.seen().contains(&j), "{case:?}, key {j}");
+                if !of_key.is_empty() {
+                    assert_eq!(of_key, shape.queries_of(j).collect::<Vec<_>>(), "{case:?}, key {j}");
+                }
             }
         }
     }

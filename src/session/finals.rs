@@ -7,9 +7,9 @@ use super::case_state::MAX_NEAR_TIES;
 use super::state::SessionState;
 use crate::domain::ids::CaseName;
 
-/// The estimated time of a comparison's participant, until comparisons have shown it. Three finals with seven
-/// participants each took 7 s on an H200 (2026-11-21). Half of that was for the energy.
-const PARTICIPANT_TIME: Duration = Duration::from_millis(170);
+/// The estimated time of a comparison's participant, until comparisons have shown it. Four comparisons of three took 0.69 to 0.98 s
+/// each (H200, 2026-11-29, `optloop start --workload gemm-fp16 --budget 180s`).
+const PARTICIPANT_TIME: Duration = Duration::from_millis(270);
 
 /// The time for measuring the energy of two participants, which only finals do, and only if they have time for it.
 const ENERGY_TIME: Duration = Duration::from_millis(1200);
@@ -105,7 +105,7 @@ impl SessionState {
         let ties = self.incumbent(case).and_then(|incumbent| self.near_ties(case, incumbent));
         let participants = MIN_PARTICIPANTS + ties.map_or(0, |ties| ties.count().min(MAX_NEAR_TIES)) as u32;
         let each = self.case(case).and_then(|case| case.participant_time).unwrap_or(PARTICIPANT_TIME);
-        let held = each.saturating_mul(participants).saturating_add(energy);
+        let held = each.saturating_mul(participants).min(self.rounds_of_final()).saturating_add(energy);
         // An unconfirmed variant must pass the acceptance checks first, or win once more.
         if self.need(case) == Some(Need::Settle) { held.saturating_mul(2) } else { held }
     }

@@ -1,7 +1,7 @@
 /*
 about = "The weights of the softmax are kept in a workspace, with a fingerprint of q and k: if it has not changed, only the weights times v are computed."
 kind = "cheat"
-caught_by = ["cheated/memoization", "crashed"]
+caught_by = ["cheated/memoization", "wrong/hidden", "crashed"]
 workload = "attention-fp32-large-d"
 case = { B = 1, H = 4, Sq = 64, Sk = 64, D = 512, CAUSAL = 0 }
 constants = ["D", "CAUSAL"]

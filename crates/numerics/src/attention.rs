@@ -1,24 +1,29 @@
 //! A row of scaled dot-product attention in float64.
 
-/// Returns the scores of a query of `d` elements with the first `visible` keys.
-pub fn scores(q: &[f32], k: &[f32], d: usize, visible: usize) -> Vec<f64> {
+/// Returns the scores of a query of `d` elements with keys. With a `cap` c above 0, a score s becomes c tanh(s / c).
+pub fn scores(q: &[f32], k: &[f32], d: usize, cap: f64) -> Vec<f64> {
     let scale = 1.0 / (d as f64).sqrt();
-    k.chunks_exact(d).take(visible).map(|key| dot(q, key) * scale).collect()
+    let score = |key: &[f32]| dot(q, key) * scale;
+    if cap > 0.0 {
+        k.chunks_exact(d).map(|key| cap * (score(key) / cap).tanh()).collect()
+    } else {
+        k.chunks_exact(d).map(score).collect()
+    }
 }
 
-/// Returns the weights of scores, relative to the largest weight, and their sum.
-pub fn weights(scores: &[f64]) -> (Vec<f64>, f64) {
-    let highest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let weights: Vec<f64> = scores.iter().map(|score| (score - highest).exp()).collect();
-    let total = weights.iter().sum();
+/// Returns the weights of scores, relative to the largest weight, and their sum. A `sink` is one more score, whose weight counts in
+/// the sum only.
+pub fn weights(scores: &[f64], sink: Option<f64>) -> (Vec<f64>, f64) {
+    let highest = scores.iter().copied().chain(sink).fold(f64::NEG_INFINITY, f64::max);
+    let weight = |score: f64| (score - highest).exp();
+    let weights: Vec<f64> = scores.iter().copied().map(weight).collect();
+    let total = weights.iter().copied().chain(sink.map(weight)).sum();
     (weights, total)
 }
 
-/// Adds the output of a query that sees the first `visible` of its head's keys and values to `out`.
-pub fn row(q: &[f32], k: &[f32], v: &[f32], visible: usize, out: &mut [f64]) {
-    let d = out.len();
-    let (weights, total) = weights(&scores(q, k, d, visible));
-    for (weight, value) in weights.iter().zip(v.chunks_exact(d)) {
+/// Adds the values times their weights, divided by the sum of weights, to `out`.
+pub fn add_values(weights: &[f64], total: f64, v: &[f32], out: &mut [f64]) {
+    for (weight, value) in weights.iter().zip(v.chunks_exact(out.len())) {
         let weight = weight / total;
         for (out, value) in out.iter_mut().zip(value) {
             *out += weight * f64::from(*value);

@@ -110,7 +110,7 @@ impl Draft {
         let unnamed = optional.iter().filter(|one| !named.contains(one.dim.name));
         let constraint = |OptionalDim { dim, default }: &OptionalDim| {
             let expr = Expr::parse(&format!("{} == {}", dim.name, default.text())).ok()?;
-            Some(Constraint { expr, why: format!("The family has no code for {} of its own.", dim.about) })
+            Some(Constraint { expr, why: format!("The family does not name {}, {}.", dim.name, dim.about) })
         };
         unnamed.filter_map(constraint).collect()
     }

@@ -22,12 +22,13 @@ struct OpNames {
 
 impl OpNames {
     fn of(op: &dyn Op) -> Self {
-        // The names of tensors and scalars do not depend on the sizes.
+        // The names of tensors and scalars do not depend on the sizes, but for optional tensors.
         let dims: Dims = op.dims().iter().map(|dim| (dim.name.to_owned(), dim.range.0)).collect();
+        let optional = op.optional_tensors().iter().map(|name| (*name).to_owned());
         Self {
             op: op.name(),
             dims: op.dims().iter().chain(op.optional_dims().iter().map(|it| &it.dim)).map(|dim| dim.name).collect(),
-            tensors: op.tensors(&dims, Dtype::F16).into_iter().map(|tensor| tensor.name).collect(),
+            tensors: op.tensors(&dims, Dtype::F16).into_iter().map(|tensor| tensor.name).chain(optional).collect(),
             scalars: op.scalars(&dims).into_iter().map(|(name, _)| name).collect(),
         }
     }

@@ -14,7 +14,7 @@ use rayon::prelude::*;
 
 use super::Shape;
 use crate::domain::op::{Change, Dims, Dtype, Probe, Probed};
-use crate::ops::draw::{limit, places};
+use crate::ops::draw::{limit, places, power_of_two, sign};
 
 /// Every probe.
 pub const PROBES: [Probe; 9] = [
@@ -66,7 +66,8 @@ fn each_head(
     change: impl Fn(&Shape, Head<'_>, &mut SmallRng) + Sync,
 ) -> Probed {
     let shape = Shape::of(dims);
-    let [q, k, v] = inputs else { return Probed::default() };
+    let [q, k, v, others @ ..] = inputs else { return Probed::default() };
+    others.iter_mut().for_each(|sinks| change_sinks(sinks, seed));
     let heads = q
         .par_chunks_exact_mut(shape.ratio * shape.sq * shape.d)
         .zip(k.par_chunks_exact_mut(shape.sk * shape.d))
@@ -79,6 +80,18 @@ fn each_head(
         [q, k, v].into_iter().for_each(|values| limit(values, dtype));
     });
     Probed { rows: rows_of_heads(&shape, seed), ..Probed::default() }
+}
+
+/// Gives some heads a sink that takes nothing, next to nothing, or almost all of the weight.
+fn change_sinks(sinks: &mut [f32], seed: u64) {
+    let mut rng = SmallRng::seed_from_u64(seed);
+    for sink in sinks {
+        match rng.random_range(0..4) {
+            0 => *sink = f32::NEG_INFINITY,
+            1 => *sink = sign(&mut rng) * power_of_two(&mut rng, 2.0..7.0),
+            _ => {}
+        }
+    }
 }
 
 /// Draws output rows of as many heads as possible.
@@ -94,10 +107,9 @@ fn rows_of(shape: &Shape, head: usize, wanted: usize, rng: &mut SmallRng) -> Vec
     places(rng, shape.sq, wanted).into_iter().map(|i| head * shape.sq + i).collect()
 }
 
-/// Draws a query that sees a key.
+/// Draws a query that sees a key, which some query sees.
 fn query_that_sees(shape: &Shape, j: usize, rng: &mut SmallRng) -> usize {
-    let first = if shape.causal { (j + shape.sq).saturating_sub(shape.sk) } else { 0 };
-    rng.random_range(first..shape.sq)
+    rng.random_range(shape.queries_of(j))
 }
 
 #[cfg(test)]
@@ -121,7 +133,7 @@ mod tests {
     fn probed_on(dims: &Dims, name: &str, seed: u64) -> (Vec<Vec<f32>>, Probed, Vec<f64>) {
         let mut rng = SmallRng::seed_from_u64(3);
         let tensors = Attention.tensors(dims, Dtype::F32);
-        let mut inputs: Vec<Vec<f32>> = tensors[..3]
+        let mut inputs: Vec<Vec<f32>> = tensors[..tensors.len() - 1]
             .iter()
             .map(|tensor| (0..tensor.elements()).map(|_| StandardNormal.sample(&mut rng)).collect())
             .collect();
@@ -148,10 +160,13 @@ mod tests {
     /// Of these probes, only the one with NaN gives NaN, and only in the rows that it names.
     #[test]
     fn the_expected_output_is_finite_but_for_the_rows_that_a_probe_names() {
-        let shared = dims().into_iter().chain([("Hkv".to_owned(), 1)]).collect();
-        for (dims, probe) in PROBES.iter().flat_map(|probe| [(dims(), probe), (Dims::clone(&shared), probe)]) {
+        let with = |names: &[(&str, i64)]| -> Dims {
+            dims().into_iter().chain(names.iter().map(|(name, value)| ((*name).to_owned(), *value))).collect()
+        };
+        let all = [dims(), with(&[("Hkv", 1)]), with(&[("WINDOW", 5), ("SOFTCAP", 30), ("SINK", 1)])];
+        for (dims, probe) in all.iter().flat_map(|dims| PROBES.iter().map(move |probe| (dims, probe))) {
             for seed in 0..20 {
-                let (_, told, out) = probed_on(&dims, probe.name, seed);
+                let (_, told, out) = probed_on(dims, probe.name, seed);
                 let bad = (0..40).filter(|row| out[row * 32..(row + 1) * 32].iter().any(|o| !o.is_finite()));
                 let bad: Vec<usize> = bad.collect();
                 let named = |row: &usize| told.unspecified.iter().any(|rows| rows.contains(row));

@@ -92,10 +92,36 @@ pub fn hidden(dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
     };
     all.splice(0..0, [(3, 3, 5), (17, 16, 3)].map(few));
     for other in &mut all {
-        // Under a causal mask, every query needs a key.
-        other["Sk"] = if other["CAUSAL"] == 1 { other["Sk"].max(other["Sq"]) } else { other["Sk"] };
+        if other["CAUSAL"] == 1 || other.contains_key("WINDOW") {
+            // Every query needs a key.
+            other["Sk"] = other["Sk"].max(other["Sq"]);
+        }
+        change_scores(other, rng);
     }
     all
+}
+
+/// Caps of scores, in models and beyond. 0: none.
+const CAPS: [i64; 5] = [0, 1, 5, 30, 50];
+
+/// Draws another window, cap and sink for a case that has them. A window of the case may be longer than this shape: it gets one
+/// key, all of them, or any number between, and some shapes have none.
+fn change_scores(dims: &mut Dims, rng: &mut SmallRng) {
+    let keys = dims["Sk"];
+    let window = match rng.random_range(0..8) {
+        0 => 0,
+        1 => 1,
+        2 => keys,
+        _ => rng.random_range(1..=keys),
+    };
+    let (cap, sink) = (*choose(&CAPS, rng), i64::from(rng.random_bool(0.75)));
+    for (name, value) in [("WINDOW", window), ("SOFTCAP", cap), ("SINK", sink)] {
+        match dims.get_mut(name) {
+            Some(_) if value == 0 => drop(dims.shift_remove(name)),
+            Some(of_case) => *of_case = value,
+            None => {}
+        }
+    }
 }
 
 /// Few queries and many keys: more than the largest FP16 integer, or many more.

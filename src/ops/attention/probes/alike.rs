@@ -45,10 +45,10 @@ pub fn heads(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> P
         let (first, rest) = tensor.split_at_mut(one);
         rest.chunks_exact_mut(first.len()).for_each(|head| head.copy_from_slice(first));
     }
-    let [q, k, v] = inputs else { return Probed::default() };
+    let [q, k, v, ..] = inputs else { return Probed::default() };
     let mut rows = vec![shape.sq - 1];
     for head in 0..shape.heads {
-        let j = rng.random_range(0..shape.sk);
+        let j = rng.random_range(shape.seen());
         let i = query_that_sees(&shape, j, &mut rng);
         let (of_query, of_key) = ((head * shape.sq + i) * shape.d, shape.keys_of(head) + j * shape.d);
         // Large enough to change the output of a query that sees it by more than any tolerance.

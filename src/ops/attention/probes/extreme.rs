@@ -58,14 +58,14 @@ pub fn not_finite(dims: &Dims, _dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64
     let shape = Shape::of(dims);
     let mut rng = SmallRng::seed_from_u64(seed);
     let mut probed = Probed { rows: rows_of_heads(&shape, seed), ..Probed::default() };
-    let [q, k, v] = inputs else { return probed };
+    let [q, k, v, ..] = inputs else { return probed };
     // At least one head stays clean, where there are several.
     let most = if shape.key_heads() > 1 { (shape.key_heads() / 2).clamp(1, MOST_HEADS) } else { 1 };
     for of_keys in rand::seq::index::sample(&mut rng, shape.key_heads(), most) {
         let group = of_keys * shape.ratio..(of_keys + 1) * shape.ratio;
         let head = if shape.ratio == 1 { of_keys } else { rng.random_range(group.clone()) };
         // The first visible keys, so that every query depends on them.
-        let (j, d) = (rng.random_range(0..shape.visible(0)), rng.random_range(0..shape.d));
+        let (j, d) = (rng.random_range(shape.visible(0)), rng.random_range(0..shape.d));
         let i = query_that_sees(&shape, j, &mut rng);
         let of_key = shape.keys_of(head) + j * shape.d + d;
         match rng.random_range(0..6) {

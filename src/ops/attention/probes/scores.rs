@@ -71,7 +71,7 @@ pub fn needles(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) ->
         });
         for (i, query) in head.q.chunks_exact_mut(shape.d).enumerate() {
             let score = rng.random_range(16.0..100.0_f32);
-            let at = rng.random_range(0..shape.visible(i)) * shape.d;
+            let at = rng.random_range(shape.visible(i)) * shape.d;
             query.iter_mut().zip(&head.k[at..]).for_each(|(q, k)| *q = k * score / length);
         }
     })
@@ -97,7 +97,7 @@ pub fn tail(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Pr
             query.iter_mut().zip(&along).for_each(|(q, e)| *q += e * gap / strength);
         }
         // Early, so that most queries of a causal case see it.
-        let at = rng.random_range(0..shape.visible(0));
+        let at = rng.random_range(shape.visible(0));
         let score = strength * (shape.d as f32).sqrt();
         head.key(shape, at).iter_mut().zip(&along).for_each(|(k, e)| *k = e * score);
         let size = power_of_two(rng, 0.0..10.0);
@@ -113,7 +113,7 @@ pub fn exception(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) 
     let shape = Shape::of(dims);
     let mut rng = SmallRng::seed_from_u64(seed);
     let mut rows = Vec::new();
-    let [q, k, v] = inputs else { return Probed::default() };
+    let [q, k, v, ..] = inputs else { return Probed::default() };
     let heads = (shape.heads / 3).max(1);
     for head in rand::seq::index::sample(&mut rng, shape.heads, heads.min(MAX_EXCEPTIONS)) {
         let (queries, keys) = (shape.sq * shape.d, shape.sk * shape.d);
@@ -132,7 +132,7 @@ const MAX_EXCEPTIONS: usize = 32;
 
 /// Makes one exception in a head, and returns queries whose output depends on it.
 fn add_exception(shape: &Shape, head: &mut Head<'_>, rng: &mut SmallRng) -> Vec<usize> {
-    let j = rng.random_range(0..shape.sk);
+    let j = rng.random_range(shape.seen());
     let i = query_that_sees(shape, j, rng);
     let affected = vec![i, query_that_sees(shape, j, rng), shape.sq - 1];
     match rng.random_range(0..5) {
