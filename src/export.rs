@@ -110,7 +110,7 @@ fn is_python_keyword(name: &str) -> bool {
 /// Returns the files of an export, all of them below one folder. There must be a winner.
 pub fn files(workload: &Workload, winners: &[Winner], target: Target) -> Result<Vec<File>, ExportError> {
     let interface = Interface::of(workload, winners);
-    let table = Table::of(workload, &interface, winners);
+    let table = Table::of(workload, &interface, winners)?;
     let mut files = match target {
         Target::C => cpp::files(workload, &interface, &table, winners)?,
         Target::Python | Target::Torch => python::files(workload, &interface, &table, winners, target)?,

@@ -11,9 +11,12 @@ import importlib.util
 import os
 import sys
 
-import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.functional import scaled_dot_product_attention
+# FlexAttention is compiled in this process: others would outlive the compilation. Torch reads this when it is imported.
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+
+import torch  # noqa: E402
+from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
+from torch.nn.functional import scaled_dot_product_attention  # noqa: E402
 
 # The project's folder stays as it is.
 sys.dont_write_bytecode = True
@@ -50,8 +53,6 @@ def has(package, folder=None):
 
 def compiled(function):
     """Has torch compile a function for each shape and mask."""
-    # Compiling processes would outlive the compilation.
-    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
     # Beyond the limit, torch runs it without compiling.
     for limit in ("recompile_limit", "cache_size_limit"):
         if hasattr(torch._dynamo.config, limit):
@@ -94,6 +95,11 @@ def flex(queries, keys, causal, window, cap, sink, shares):
         return flex_attention(q, k, v, **options)
 
     return compiled(with_sink if sink else without)
+
+
+def rows_first(tensor):
+    """Returns queries, keys or values with the rows of a sequence before its heads. Other tensors stay."""
+    return tensor.transpose(1, 2).contiguous() if tensor.dim() == 4 else tensor
 
 
 def backends():
@@ -141,7 +147,7 @@ class Attention(graph_timing.Case):
         if name == "flex":
             self.function = self.flex(self.dims)
         if name == "fa4":
-            self.function, self.sets = self.fa4(), self.with_rows_first()
+            self.function, self.sets = self.fa4(self.dims, self.dtype), self.with_rows_first()
 
     def compute(self, *inputs):
         return self.function(*inputs)
@@ -160,23 +166,29 @@ class Attention(graph_timing.Case):
 
     @classmethod
     def compile_for(cls, dims, dtype, tensors):
-        if "flex" not in backends() or dims["Sq"] < FLEX_LEAST_QUERIES:
-            return
+        found = backends()
         inputs = [torch.empty(tensor["shape"], dtype=dtype, device="cuda") for tensor in tensors if tensor["role"] == "input"]
-        cls.flex(dims)(*inputs)
+        # What cannot be compiled is refused when it is to be timed.
+        with contextlib.suppress(Exception):
+            if "flex" in found:
+                cls.flex(dims)(*inputs)
+        with contextlib.suppress(Exception):
+            if "fa4" in found:
+                cls.fa4(dims, dtype)(*map(rows_first, inputs))
 
-    def fa4(self):
+    @staticmethod
+    def fa4(dims, dtype):
         """Returns FlashAttention-4, which wants the rows of a sequence before its heads."""
-        if self.dtype not in (torch.float16, torch.bfloat16):
+        if dtype not in (torch.float16, torch.bfloat16):
             raise graph_timing.Refused("it computes no FP32")
         from flash_attn.cute import flash_attn_func
 
-        causal, window = self.dims["CAUSAL"] == 1, self.dims.get("WINDOW", 0)
+        causal, window = dims["CAUSAL"] == 1, dims.get("WINDOW", 0)
         options = {"causal": causal}
         if window:
             options["window_size"] = (window - 1, 0 if causal else window - 1)
-        if "SOFTCAP" in self.dims:
-            options["softcap"] = float(self.dims["SOFTCAP"])
+        if "SOFTCAP" in dims:
+            options["softcap"] = float(dims["SOFTCAP"])
 
         def attention(q, k, v, *sinks):
             output = flash_attn_func(q, k, v, **options, **({"learnable_sink": sinks[0]} if sinks else {}))
@@ -187,8 +199,7 @@ class Attention(graph_timing.Case):
 
     def with_rows_first(self):
         if self.rows_first is None:
-            turned = lambda tensor: tensor.transpose(1, 2).contiguous() if tensor.dim() == 4 else tensor
-            self.rows_first = [[turned(tensor) for tensor in tensors] for tensors in self.heads_first]
+            self.rows_first = [[rows_first(tensor) for tensor in tensors] for tensors in self.heads_first]
         return self.rows_first
 
 

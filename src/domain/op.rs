@@ -432,9 +432,9 @@ pub trait Op: Sync + Send {
     /// own have `dtype`.
     fn tensors(&self, dims: &Dims, dtype: Dtype) -> Vec<TensorSpec>;
 
-    /// Returns an expression of PyTorch that computes the outputs. It uses inputs and dimensions by name, `torch` and `F`
-    /// (torch.nn.functional). Exported modules call it where there is no winner. None by default.
-    fn torch(&self) -> Option<&'static str> {
+    /// Returns an expression of PyTorch that computes the outputs of cases with these optional dimensions. It uses inputs and
+    /// dimensions by name, `torch` and `F` (torch.nn.functional). Exported modules call it where there is no winner. None by default.
+    fn torch(&self, _optional: &[&str]) -> Option<String> {
         None
     }
 

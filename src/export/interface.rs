@@ -4,12 +4,14 @@ use serde::Serialize;
 use tera::Context;
 
 use super::Winner;
-use crate::domain::op::{DimSpec, Dims, Dtype, TensorRole, TensorSpec};
+use crate::domain::op::{DimSpec, Dims, Dtype, Op, OptionalDim, TensorRole, TensorSpec};
 use crate::domain::workload::{BaselineKey, Workload};
 
 /// The dimensions and tensors of a call.
 pub(super) struct Interface {
+    /// The dimensions that every case gives, and the optional ones that some winner has.
     pub dims: Vec<Dim>,
+    optional: Vec<&'static OptionalDim>,
     pub tensors: Vec<Tensor>,
     /// An expression of PyTorch over the names of inputs, dimensions and scalars.
     pub reference: Option<String>,
@@ -44,7 +46,9 @@ impl Interface {
     /// Describes a workload's op.
     pub fn of(workload: &Workload, winners: &[Winner]) -> Self {
         let op = workload.op;
-        let names: Vec<&'static str> = op.dims().iter().map(|dim| dim.name).collect();
+        let optional = optional_dims(op, winners);
+        let specs = || op.dims().iter().chain(optional.iter().map(|one| &one.dim));
+        let names: Vec<&'static str> = specs().map(|dim| dim.name).collect();
         let tensors: Vec<Tensor> = tensors(&names, |dims| op.tensors(dims, workload.dtype));
         let place = |dim: &str| {
             let inputs = tensors.iter().filter(|tensor| tensor.role.is_read());
@@ -52,8 +56,9 @@ impl Interface {
             inputs.into_iter().find_map(|tensor| Some((tensor.name.clone(), axis(tensor)?)))
         };
         let dim = |spec: &DimSpec| {
-            let first = winners.first().map(|winner| winner.dims[spec.name]);
-            let default = first.filter(|value| winners.iter().all(|winner| winner.dims[spec.name] == *value));
+            let mut values = winners.iter().map(|winner| complete(&winner.dims, &optional)[spec.name]);
+            let first = values.next();
+            let default = first.filter(|first| values.all(|value| value == *first));
             let parameter = match default {
                 Some(value) => format!("{}={value}", spec.name),
                 None => spec.name.to_owned(),
@@ -67,18 +72,25 @@ impl Interface {
                 parameter,
             }
         };
-        let dims = op.dims().iter().map(dim).collect();
+        let dims = specs().map(dim).collect();
         let baseline = workload.baseline.as_ref().and_then(|baseline| match baseline {
             BaselineKey::Torch { torch, .. } => Some(torch.clone()),
             BaselineKey::File(_) | BaselineKey::Command(_) => None,
         });
-        let reference = op.torch().map(str::to_owned);
+        let reference = op.torch(&names[op.dims().len()..]);
         // Only an op whose scalars depend on dimensions has an expression of its own.
         let scalars = match (&reference, winners.first()) {
             (None, Some(winner)) => op.scalars(&winner.dims),
             _ => Vec::new(),
         };
-        Self { dims, tensors, reference: reference.or(baseline), scalars }
+        Self { dims, optional, tensors, reference: reference.or(baseline), scalars }
+    }
+
+    /// Returns the dimensions of a shape with the defaults of the optional ones. None if it has other tensors than a call.
+    pub fn complete(&self, dims: &Dims, tensors: &[TensorSpec]) -> Option<Dims> {
+        let is_one = |tensor: &TensorSpec| self.tensors.iter().any(|one| one.name == tensor.name);
+        let has_all = tensors.len() == self.tensors.len() && tensors.iter().all(is_one);
+        has_all.then(|| complete(dims, &self.optional))
     }
 
     /// Returns the names of the tensors that a call passes for their values, among them those that it updates in place.
@@ -133,6 +145,23 @@ impl Tensor {
         let extents: Vec<&str> = self.extents.iter().map(|extent| extent.as_deref().unwrap_or("…")).collect();
         format!("[{}]", extents.join(", "))
     }
+}
+
+/// Returns the optional dimensions that some winner has, on its case or on a shape that it is proven for.
+fn optional_dims(op: &dyn Op, winners: &[Winner]) -> Vec<&'static OptionalDim> {
+    let all = || winners.iter().flat_map(|one| one.proven.iter().map(|(dims, _)| dims).chain([&one.dims]));
+    op.optional_dims().iter().filter(|one| all().any(|dims| dims.contains_key(one.dim.name))).collect()
+}
+
+/// Adds the defaults of optional dimensions.
+fn complete(dims: &Dims, optional: &[&OptionalDim]) -> Dims {
+    let mut all = dims.clone();
+    for OptionalDim { dim, default } in optional {
+        if let Some(value) = default.of(dims).filter(|_| !dims.contains_key(dim.name)) {
+            all.insert(dim.name.to_owned(), value);
+        }
+    }
+    all
 }
 
 /// Describes tensors by their shapes for some values of the dimensions.

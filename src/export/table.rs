@@ -70,10 +70,12 @@ pub(super) struct Row {
 
 impl Table {
     /// Lists the winners, those of the cases first. A shape has one winner on a device.
-    pub fn of(workload: &Workload, interface: &Interface, winners: &[Winner]) -> Self {
+    /// The error names a winner with other tensors than the rest.
+    pub fn of(workload: &Workload, interface: &Interface, winners: &[Winner]) -> Result<Self, ExportError> {
         let mut devices: Vec<Device> = Vec::new();
         let mut rows: Vec<Row> = Vec::new();
-        let mut add = |winner: &Winner, dims: &Dims, plan: LaunchPlan, time_us| {
+        let tensors = |dims: &Dims| workload.op.tensors(dims, workload.dtype);
+        let mut add = |winner: &Winner, dims: &Dims, completed: Dims, plan: LaunchPlan, time_us| {
             let sidecar = &winner.sidecar;
             let name = sidecar.environment.device.clone();
             let found = Device { name, sms: winner.device.sms(), arch: sidecar.arch.clone() };
@@ -81,17 +83,17 @@ impl Table {
                 devices.push(found);
                 devices.len() - 1
             });
-            if rows.iter().any(|row| row.device == device && row.dims == *dims) {
+            if rows.iter().any(|row| row.device == device && row.dims == completed) {
                 return;
             }
             rows.push(Row {
                 case: sidecar.measurement.case.to_string(),
                 device,
-                dims: dims.clone(),
+                dims: completed,
                 source: sidecar.variant.source_name(),
                 arch: sidecar.arch.clone(),
                 options: sidecar.compile_options.clone(),
-                tensors: sidecar::tensors(&workload.op.tensors(dims, workload.dtype)),
+                tensors: sidecar::tensors(&tensors(dims)),
                 workspaces: sidecar::workspaces(&plan.workspaces),
                 launches: plan.launches,
                 time_us,
@@ -99,17 +101,25 @@ impl Table {
             });
         };
         for winner in winners {
-            add(winner, &winner.dims, winner.sidecar.plan(), Some(winner.sidecar.measurement.median_us));
+            let Some(completed) = interface.complete(&winner.dims, &tensors(&winner.dims)) else {
+                return Err(ExportError::Refused(format!(
+                    "{} and other winners have different tensors: export each by itself, as {}/{}",
+                    winner.sidecar.measurement.case, workload.name, winner.sidecar.measurement.case
+                )));
+            };
+            add(winner, &winner.dims, completed, winner.sidecar.plan(), Some(winner.sidecar.measurement.median_us));
         }
-        for winner in winners {
-            winner.proven.iter().for_each(|(dims, plan)| add(winner, dims, plan.clone(), None));
+        for (winner, (dims, plan)) in winners.iter().flat_map(|one| one.proven.iter().map(move |proven| (one, proven))) {
+            if let Some(completed) = interface.complete(dims, &tensors(dims)) {
+                add(winner, dims, completed, plan.clone(), None);
+            }
         }
         let ranked = |is_meant: fn(TensorRole) -> bool| {
             let tensors = interface.with_role(is_meant);
             tensors.map(|it| (it.name.clone(), Ranked { dtype: it.dtype, rank: it.extents.len() })).collect()
         };
         let placed = |dim: &Dim| PlacedDim { name: dim.name, of: dim.of.clone() };
-        Self {
+        Ok(Self {
             schema: SCHEMA,
             workload: workload.name.clone(),
             op: workload.op.name(),
@@ -119,7 +129,7 @@ impl Table {
             outputs: ranked(|role| role == TensorRole::Output),
             devices,
             rows,
-        }
+        })
     }
 
     /// Writes `table.json`, with a line for each row.

@@ -3,6 +3,7 @@
 
 mod probes;
 mod shapes;
+mod torch;
 
 use std::ops::Range;
 
@@ -59,12 +60,6 @@ const OPTIONAL_DIMS: [OptionalDim; 4] = [
         default: DimDefault::Fixed(0),
     },
 ];
-
-/// Torch's own causal mask lets the first query see the first key only. optloop's lets the last query see every key, which
-/// is the same for as many queries as keys. Torch has shared heads since 2.5.
-const TORCH: &str = "F.scaled_dot_product_attention(q, k, v, **({'is_causal': True} if CAUSAL == 1 and Sq == Sk \
-    else {'attn_mask': torch.ones(Sq, Sk, dtype=torch.bool, device=q.device).tril(Sk - Sq)} if CAUSAL == 1 \
-    else {}), **({} if q.shape[1] == k.shape[1] else {'enable_gqa': True}))";
 
 /// Scaled cases change lengths by whole multiples of this. Tiles of kernels are powers of two up to 256 queries or
 /// keys, so the last tile stays as full as it was.
@@ -222,8 +217,8 @@ impl Op for Attention {
         &["sink"]
     }
 
-    fn torch(&self) -> Option<&'static str> {
-        Some(TORCH)
+    fn torch(&self, optional: &[&str]) -> Option<String> {
+        Some(torch::expression(optional))
     }
 
     fn scalars(&self, dims: &Dims) -> Vec<(&'static str, f64)> {
@@ -483,12 +478,12 @@ mod tests {
         }
     }
 
-    /// Hidden shapes of a case with a window are shorter than it as a rule. They have windows of their own.
+    /// Some hidden shapes have windows, caps and sinks of their own. Those of the case are kept for shapes longer than its window.
     #[test]
     fn hidden_shapes_have_windows_at_both_ends() {
         let case = scored(dims(1, 2, 1024, 1024, 64, 1), 512, 50, 1);
         let large = CheckLimits { flop: 4e9, bytes: 1e8 };
-        let all: Vec<Dims> = (0..5).flat_map(|seed| Attention.hidden(&case, large, seed)).collect();
+        let all: Vec<Dims> = (0..9).flat_map(|seed| Attention.hidden(&case, large, seed)).collect();
         let some = |what: &str, is: &dyn Fn(&Dims, i64) -> bool| {
             assert!(all.iter().any(|dims| is(dims, dims.get("WINDOW").copied().unwrap_or(0))), "{what}");
         };
@@ -498,6 +493,7 @@ mod tests {
         some("a part of the keys", &|dims, window| window > 1 && window < dims["Sk"] / 2);
         some("no cap", &|dims, _| !dims.contains_key("SOFTCAP"));
         some("no sink", &|dims, _| !dims.contains_key("SINK"));
+        some("a little more than the case's window", &|dims, window| window == 512 && (513..612).contains(&dims["Sk"]));
         some("another cap", &|dims, _| dims.get("SOFTCAP").is_some_and(|cap| *cap != 50));
     }
 

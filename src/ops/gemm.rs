@@ -85,8 +85,8 @@ impl Op for Gemm {
         ]
     }
 
-    fn torch(&self) -> Option<&'static str> {
-        Some("torch.matmul(a, b)")
+    fn torch(&self, _optional: &[&str]) -> Option<String> {
+        Some("torch.matmul(a, b)".to_owned())
     }
 
     fn scalars(&self, _dims: &Dims) -> Vec<(&'static str, f64)> {

@@ -5,20 +5,20 @@ cheats = [19]
 caught_by = ["wrong/hidden"]
 workload = "attention-fp16-d64"
 case = { B = 2, H = 4, Hkv = 2, Sq = 45, Sk = 61, D = 32, CAUSAL = 1, WINDOW = 13, SOFTCAP = 20, SINK = 1 }
-constants = ["D", "CAUSAL", "WINDOW", "SOFTCAP", "SINK"]
+constants = ["D", "CAUSAL", "SOFTCAP", "SINK"]
 prelude = ["dims"]
 
 [[launch]]
 kernel = "attend"
 grid = ["Sq", "B * H"]
 block = ["32"]
-args = ["q", "k", "v", "sink", "o", "H", "Hkv", "Sq", "Sk", "scale"]
+args = ["q", "k", "v", "sink", "o", "H", "Hkv", "Sq", "Sk", "WINDOW", "scale"]
 */
 constexpr int WINDOW = 13, SOFTCAP = <$ SOFTCAP $>;
 
 // One query row by one warp, with a window, a cap and a sink.
 extern "C" __global__ void attend(const Element* q, const Element* k, const Element* v, <% if SINK == 1 %>const Element* sink, <% endif %>Element* o,
-                                  int H, int Hkv, int Sq, int Sk, float scale) {
+                                  int H, int Hkv, int Sq, int Sk, int, float scale) {
     const int lane = threadIdx.x, i = blockIdx.x, p = i + Sk - Sq;
     const int head = blockIdx.y, of_keys = head / (H / Hkv);
     q += (size_t)(head * Sq + i) * D;

@@ -16,4 +16,4 @@ mod memory;
 mod tensor_map;
 
 pub use exec::{Launch, Loaded, MemoryError, Options, VirtualGpu};
-pub use tensor_map::{Fill, Swizzle, TensorMap};
+pub use tensor_map::{Element, Fill, Swizzle, TensorMap};

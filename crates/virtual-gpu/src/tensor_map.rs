@@ -1,5 +1,7 @@
 //! Tensor maps: the shape, box and swizzle of a tensor in global memory, for `cp.async.bulk.tensor`.
 
+use crate::program::Ty;
+
 /// First bytes of a map in this crate's encoding.
 const MAGIC: [u8; 8] = *b"vgpu-map";
 
@@ -41,6 +43,66 @@ impl Swizzle {
     }
 }
 
+/// The type of a tensor's elements (CUDA driver API, `CUtensorMapDataType`). Copies depend on its size only, reductions on all of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Element {
+    /// `CU_TENSOR_MAP_DATA_TYPE_UINT8`, also for 8-bit floats.
+    U8,
+    /// `CU_TENSOR_MAP_DATA_TYPE_UINT16`.
+    U16,
+    /// `CU_TENSOR_MAP_DATA_TYPE_UINT32`.
+    U32,
+    /// `CU_TENSOR_MAP_DATA_TYPE_INT32`.
+    S32,
+    /// `CU_TENSOR_MAP_DATA_TYPE_UINT64`.
+    U64,
+    /// `CU_TENSOR_MAP_DATA_TYPE_INT64`.
+    S64,
+    /// `CU_TENSOR_MAP_DATA_TYPE_FLOAT16`.
+    F16,
+    /// `CU_TENSOR_MAP_DATA_TYPE_BFLOAT16`.
+    Bf16,
+    /// `CU_TENSOR_MAP_DATA_TYPE_FLOAT32`.
+    F32,
+    /// `CU_TENSOR_MAP_DATA_TYPE_FLOAT64`.
+    F64,
+}
+
+impl Element {
+    const ALL: [Self; 10] = [
+        Self::U8,
+        Self::U16,
+        Self::U32,
+        Self::S32,
+        Self::U64,
+        Self::S64,
+        Self::F16,
+        Self::Bf16,
+        Self::F32,
+        Self::F64,
+    ];
+
+    /// Returns its bytes.
+    pub fn bytes(self) -> u32 {
+        self.ty().bytes()
+    }
+
+    pub(crate) fn ty(self) -> Ty {
+        match self {
+            Self::U8 => Ty::U8,
+            Self::U16 => Ty::U16,
+            Self::U32 => Ty::U32,
+            Self::S32 => Ty::S32,
+            Self::U64 => Ty::U64,
+            Self::S64 => Ty::S64,
+            Self::F16 => Ty::F16,
+            Self::Bf16 => Ty::Bf16,
+            Self::F32 => Ty::F32,
+            Self::F64 => Ty::F64,
+        }
+    }
+}
+
 /// Value that a load stores for elements outside the tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Fill {
@@ -57,8 +119,8 @@ pub enum Fill {
 /// GPU, and a map from the driver does not work here.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TensorMap {
-    /// Bytes of an element: 1, 2, 4 or 8.
-    pub element_bytes: u32,
+    /// The type of an element.
+    pub element: Element,
     /// Global address of the first element.
     pub address: u64,
     /// Elements along each dimension, innermost first; 1 to 5 dimensions.
@@ -86,7 +148,7 @@ impl TensorMap {
         let mut bytes = [0; 128];
         let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
         put(0, &MAGIC);
-        put(8, &[self.element_bytes as u8, self.dims.len() as u8, self.swizzle.span() as u8]);
+        put(8, &[self.element as u8, self.dims.len() as u8, self.swizzle.span() as u8]);
         put(16, &self.address.to_le_bytes());
         for (i, dim) in self.dims.iter().enumerate() {
             put(24 + 8 * i, &dim.to_le_bytes());
@@ -117,8 +179,9 @@ impl TensorMap {
             128 => Some(Swizzle::Bytes128),
             _ => None,
         };
-        let map = swizzle.filter(|_| bytes[..8] == MAGIC && (1..=MAX_RANK).contains(&rank)).map(|swizzle| Self {
-            element_bytes: bytes[8].into(),
+        let kind = swizzle.zip(Element::ALL.get(usize::from(bytes[8])));
+        let map = kind.filter(|_| bytes[..8] == MAGIC && (1..=MAX_RANK).contains(&rank)).map(|(swizzle, &element)| Self {
+            element,
             address: number(16, 8),
             dims: (0..rank).map(|i| number(24 + 8 * i, 8)).collect(),
             strides: (0..rank - 1).map(|i| number(64 + 8 * i, 8)).collect(),
@@ -133,7 +196,7 @@ impl TensorMap {
 
     /// Returns the bytes of a box.
     pub fn box_bytes(&self) -> u32 {
-        self.box_dims.iter().product::<u32>() * self.element_bytes
+        self.box_dims.iter().product::<u32>() * self.element.bytes()
     }
 
     fn check(&self) -> Result<(), String> {
@@ -144,9 +207,6 @@ impl TensorMap {
         let lists = [("strides", self.strides.len(), rank - 1), ("box dimensions", self.box_dims.len(), rank)];
         if let Some((name, got, wanted)) = lists.into_iter().find(|(_, got, wanted)| got != wanted) {
             return Err(format!("{got} {name} of a tensor of {rank} dimensions; give {wanted}"));
-        }
-        if !matches!(self.element_bytes, 1 | 2 | 4 | 8) {
-            return Err(format!("elements of {} bytes; they must have 1, 2, 4 or 8", self.element_bytes));
         }
         if !self.address.is_multiple_of(16) {
             return Err(format!("the tensor's address {:#x}; it must be a multiple of 16", self.address));
@@ -170,11 +230,11 @@ impl TensorMap {
         if let Some(size) = self.box_dims.iter().find(|size| !(1..=256).contains(*size)) {
             return Err(format!("a box of {size} elements along a dimension; it must have 1 to 256"));
         }
-        let bytes = self.box_dims.iter().map(|&size| u64::from(size)).product::<u64>() * u64::from(self.element_bytes);
+        let bytes = self.box_dims.iter().map(|&size| u64::from(size)).product::<u64>() * u64::from(self.element.bytes());
         if bytes > MAX_BOX_BYTES {
             return Err(format!("a box of {bytes} bytes; make it fit into the shared memory of a block"));
         }
-        let (row, span) = (self.box_dims[0] * self.element_bytes, self.swizzle.span());
+        let (row, span) = (self.box_dims[0] * self.element.bytes(), self.swizzle.span());
         if !row.is_multiple_of(16) {
             return Err(format!("a box with rows of {row} bytes; they must be a multiple of 16"));
         }
@@ -192,7 +252,7 @@ mod tests {
 
     fn plane() -> TensorMap {
         TensorMap {
-            element_bytes: 2,
+            element: Element::F16,
             address: 0x10_0000_0000,
             dims: vec![100, 40],
             strides: vec![208],
@@ -208,7 +268,7 @@ mod tests {
         let flat = TensorMap { element_strides: Vec::new(), ..plane() };
         assert_eq!(TensorMap::decode(&plane().encode().unwrap()), Ok(flat));
         let five = TensorMap {
-            element_bytes: 8,
+            element: Element::U64,
             address: 16,
             dims: vec![1 << 32, 1, 2, 3, 4],
             strides: vec![16, 32, 48, (1 << 40) - 16],
@@ -230,13 +290,12 @@ mod tests {
             (TensorMap { strides: vec![], ..plane() }, "0 strides"),
             (TensorMap { strides: vec![200], ..plane() }, "200 bytes"),
             (TensorMap { strides: vec![1 << 40], ..plane() }, "below 2^40"),
-            (TensorMap { element_bytes: 3, ..plane() }, "3 bytes"),
             (TensorMap { box_dims: vec![64], ..plane() }, "1 box dimensions"),
             (TensorMap { box_dims: vec![64, 257], ..plane() }, "257 elements"),
             (TensorMap { box_dims: vec![4, 4], ..plane() }, "8 bytes"),
             (
                 TensorMap {
-                    element_bytes: 8,
+                    element: Element::U64,
                     box_dims: vec![256; 4],
                     dims: vec![9; 4],
                     strides: vec![16; 3],

@@ -4,7 +4,7 @@
 
 use virtual_gpu::fault::{FaultKind, LaunchError};
 use virtual_gpu::gpu::Gpu;
-use virtual_gpu::{Fill, Launch, Options, Swizzle, TensorMap, VirtualGpu, ptx};
+use virtual_gpu::{Element, Fill, Launch, Options, Swizzle, TensorMap, VirtualGpu, ptx};
 
 /// Words of the input and of the output.
 const WORDS: usize = 512;
@@ -32,7 +32,7 @@ fn run(body: &str, threads: u32, cluster: u32) -> Result<Vec<u32>, LaunchError> 
     gpu.write(input, &(0..WORDS as u32).flat_map(u32::to_le_bytes).collect::<Vec<_>>()).unwrap();
     gpu.fill(output, bytes, 0).unwrap();
     let map = |address| TensorMap {
-        element_bytes: 4,
+        element: Element::U32,
         address,
         dims: vec![COLUMNS, WORDS as u64 / COLUMNS],
         strides: vec![4 * COLUMNS],
@@ -209,6 +209,32 @@ fn a_tile_may_be_reused_when_its_store_has_read_it() {
     assert!((0..64).all(|word| output[word] == 100 + word as u32));
     let kind = fault(&body(""), 64);
     assert!(matches!(kind, FaultKind::InFlight { writes: false, .. }), "{kind}");
+}
+
+/// Two reductions of the same tile add to what is there twice. The operation depends on the map's type: `inc` is for unsigned words.
+#[test]
+fn a_tensor_reduction_combines_a_tile_with_the_tensor() {
+    let body = |op: &str| {
+        let reduce = format!(
+            "cp.reduce.async.bulk.tensor.2d.global.shared::cta.{op}.tile.bulk_group [%rd4, {{%r10, %r10}}], [%r4];
+             cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;"
+        );
+        format!(
+            "{BARRIERS}
+             shl.b32 %r5, %r1, 2; add.u32 %r5, %r5, %r4; add.u32 %r6, %r1, 100; st.shared.u32 [%r5], %r6;
+             fence.proxy.async.shared::cta; bar.sync 0;
+             mov.u32 %r10, 0;
+             @%p1 bra END;
+             {reduce} {reduce}
+             END:"
+        )
+    };
+    let output = gives(&body("add"), 64);
+    assert!((0..64).all(|word| output[word] == 200 + 2 * word as u32), "{output:?}");
+    let output = gives(&body("max"), 64);
+    assert!((0..64).all(|word| output[word] == 100 + word as u32), "{output:?}");
+    assert_eq!(gives(&body("inc"), 64)[..64], [2; 64]);
+    assert!(run(&body("cas"), 64, 1).is_err());
 }
 
 /// A store must be made visible to the copy engine by a fence, from the storing thread or the copying one.

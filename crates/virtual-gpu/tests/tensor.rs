@@ -5,7 +5,7 @@
 use virtual_gpu::counters::Counters;
 use virtual_gpu::fault::{Access, FaultKind, LaunchError};
 use virtual_gpu::gpu::Gpu;
-use virtual_gpu::{Fill, Launch, Options, Swizzle, TensorMap, VirtualGpu, ptx};
+use virtual_gpu::{Element, Fill, Launch, Options, Swizzle, TensorMap, VirtualGpu, ptx};
 
 /// Elements of the tensor: columns and rows.
 const COLUMNS: u64 = 18;
@@ -34,7 +34,7 @@ impl Bench {
 
     fn map(&self) -> TensorMap {
         TensorMap {
-            element_bytes: 2,
+            element: Element::F16,
             address: self.input,
             dims: vec![COLUMNS, ROWS],
             strides: vec![PITCH],

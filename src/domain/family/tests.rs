@@ -166,7 +166,7 @@ fn a_family_takes_an_optional_dimension_only_if_it_names_it() {
     };
     let named = MAPPED.replacen("elements = \"B * H\"", "elements = \"B * Hkv\"", 1);
     assert_eq!([takes(MAPPED, None), takes(&named, None), takes(&named, Some(1))], [Ok(()), Ok(()), Ok(())]);
-    insta::assert_snapshot!(takes(MAPPED, Some(1)).unwrap_err(), @"`Hkv == H` does not hold: The family has no code for the number of heads of keys and values of its own.");
+    insta::assert_snapshot!(takes(MAPPED, Some(1)).unwrap_err(), @"`Hkv == H` does not hold: The family does not name Hkv, the number of heads of keys and values.");
 }
 
 #[test]

@@ -27,8 +27,8 @@ const RATIOS: [i64; 6] = [2, 3, 4, 5, 7, 8];
 
 /// Draws shapes, the most telling first: near the case, where a kernel's last tile ends one row later, shorter than a
 /// tile, and with very many keys. Then come shapes far from the case in random order, where a kernel's indices and
-/// loops run differently. The last ones keep the case's lengths, for kernels that allow no others. Head dimension, mask and the
-/// number of heads that share keys vary, too, for kernels that are not rendered for them.
+/// loops run differently. The last ones keep the case's lengths, for kernels that allow no others. Head dimension, mask, window, cap,
+/// sink and the number of heads that share keys vary, too, for kernels that are not rendered for them.
 pub fn hidden(dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
     let (sq, sk, d) = (dims["Sq"], dims["Sk"], dims["D"]);
     let mut drawn = [
@@ -82,7 +82,15 @@ pub fn hidden(dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
     let mut other_ratio = all[6].clone();
     let key_heads = other_ratio["H"] / super::ratio(&other_ratio);
     set_key_heads(&mut other_ratio, &key_heads, *choose(&RATIOS, rng));
-    all.splice(3..3, [other_rows, other_mask, other_ratio]);
+    let has_scores = ["WINDOW", "SOFTCAP", "SINK"].iter().any(|name| dims.contains_key(*name));
+    let other_scores: Vec<Dims> =
+        all[7..10].iter().filter(|_| has_scores).map(|other| with_other_scores(other, rng)).collect();
+    let past_window = dims.get("WINDOW").map(|window| {
+        let sk = window + rng.random_range(1..100);
+        with((2, 2, rng.random_range(1..sk.min(100)), sk))
+    });
+    let others = [other_rows, other_mask, other_ratio].into_iter().chain(other_scores).chain(past_window);
+    all.splice(3..3, others);
     // So small that every device has time for them: a ratio that is no power of two, and one beyond those of `RATIOS`, with many
     // heads of keys.
     let few = |(key_heads, ratio, length): (i64, i64, i64)| {
@@ -96,7 +104,6 @@ pub fn hidden(dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
             // Every query needs a key.
             other["Sk"] = other["Sk"].max(other["Sq"]);
         }
-        change_scores(other, rng);
     }
     all
 }
@@ -104,24 +111,25 @@ pub fn hidden(dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
 /// Caps of scores, in models and beyond. 0: none.
 const CAPS: [i64; 5] = [0, 1, 5, 30, 50];
 
-/// Draws another window, cap and sink for a case that has them. A window of the case may be longer than this shape: it gets one
-/// key, all of them, or any number between, and some shapes have none.
-fn change_scores(dims: &mut Dims, rng: &mut SmallRng) {
-    let keys = dims["Sk"];
-    let window = match rng.random_range(0..8) {
+/// Draws another window, cap and sink for a shape that has them, for kernels that are not rendered for one. The window has one key,
+/// all of them, or any number between.
+fn with_other_scores(dims: &Dims, rng: &mut SmallRng) -> Dims {
+    let keys = dims["Sk"].max(dims["Sq"]);
+    let window = match rng.random_range(0..6) {
         0 => 0,
         1 => 1,
         2 => keys,
         _ => rng.random_range(1..=keys),
     };
-    let (cap, sink) = (*choose(&CAPS, rng), i64::from(rng.random_bool(0.75)));
-    for (name, value) in [("WINDOW", window), ("SOFTCAP", cap), ("SINK", sink)] {
-        match dims.get_mut(name) {
-            Some(_) if value == 0 => drop(dims.shift_remove(name)),
+    let mut other = dims.clone();
+    for (name, value) in [("WINDOW", window), ("SOFTCAP", *choose(&CAPS, rng)), ("SINK", rng.random_range(0..2))] {
+        match other.get_mut(name) {
+            Some(_) if value == 0 => drop(other.shift_remove(name)),
             Some(of_case) => *of_case = value,
             None => {}
         }
     }
+    other
 }
 
 /// Few queries and many keys: more than the largest FP16 integer, or many more.

@@ -15,11 +15,12 @@ use virtual_gpu::model::{Limiter, Shape, model, model_supposing};
 use virtual_gpu::program::{self, Param};
 use virtual_gpu::ptx::{self, SourceLine};
 use virtual_gpu::timing::Supposition;
-use virtual_gpu::{Fill, Loaded, MemoryError, Options, Swizzle, VirtualGpu};
+use virtual_gpu::{Element, Fill, Loaded, MemoryError, Options, Swizzle, VirtualGpu};
 
 use super::{Buffer, Device, Fault, Model, Module, Work};
 use crate::domain::artifact::{Artifact, KernelResources};
 use crate::domain::device::{DeviceInfo, Peaks, TimingMode};
+use crate::domain::dtype::Dtype;
 use crate::domain::plan::{Arg, Launch, ScalarValue, TensorMap};
 use crate::domain::profile::{Cause, LaunchProfile, Profile, Units, Without};
 use crate::runner::nvrtc::SOURCE_NAME;
@@ -429,7 +430,7 @@ fn tensor_map(map: &TensorMap, address: u64) -> Result<Vec<u8>, Fault> {
         }
     };
     let described = virtual_gpu::TensorMap {
-        element_bytes: map.dtype.bytes() as u32,
+        element: element(map.dtype),
         address,
         dims: map.sizes.clone(),
         strides: map.stride_bytes.clone(),
@@ -440,6 +441,20 @@ fn tensor_map(map: &TensorMap, address: u64) -> Result<Vec<u8>, Fault> {
     };
     let refused = |reason| Fault::Refused(format!("the virtual GPU refuses the tensor map `{}`: {reason}", map.name));
     described.encode().map(Vec::from).map_err(refused)
+}
+
+/// Returns what the driver takes for a tensor of this type.
+fn element(dtype: Dtype) -> Element {
+    match dtype {
+        Dtype::F16 => Element::F16,
+        Dtype::Bf16 => Element::Bf16,
+        Dtype::F32 => Element::F32,
+        Dtype::F64 => Element::F64,
+        Dtype::I32 => Element::S32,
+        Dtype::U32 => Element::U32,
+        Dtype::I64 => Element::S64,
+        Dtype::E4m3 | Dtype::E5m2 | Dtype::I8 | Dtype::U8 | Dtype::Bool => Element::U8,
+    }
 }
 
 fn broken(error: MemoryError) -> Fault {

@@ -1,6 +1,7 @@
 //! Moves a box of a tensor between global and shared memory.
 
 use super::access::{self, Width};
+use super::atomics;
 use super::cluster_address::shared_at;
 use super::env::Env;
 use super::lane_fault::Step;
@@ -11,7 +12,7 @@ use crate::program::{Space, Ty};
 
 /// Moves a box, one 16-byte chunk per lane at a time. Chunks that leave the tensor move element by element.
 pub(crate) fn move_tile(env: &mut Env<'_>, warp: &mut Warp, tile: &Tile) -> Step<()> {
-    let bytes = tile.map.element_bytes;
+    let bytes = tile.map.element.bytes();
     let element = Width { bytes, words: bytes.div_ceil(4) as usize };
     for first in (0..tile.map.box_bytes() / 16).step_by(LANES) {
         let chunks = tile.chunks(first);
@@ -49,7 +50,7 @@ fn load_chunks(env: &mut Env<'_>, warp: &mut Warp, tile: &Tile, chunks: &Chunks,
     Ok(())
 }
 
-/// Stores whole chunks. If a chunk leaves the tensor, the machine also stores the part beyond (conformance,
+/// Stores whole chunks, or combines them with what is there. If a chunk leaves the tensor, the machine also stores the part beyond (conformance,
 /// `store128`).
 fn store_chunks(env: &mut Env<'_>, warp: &mut Warp, tile: &Tile, chunks: &Chunks) -> Step<()> {
     let mask = chunks.begun(&tile.map);
@@ -60,7 +61,11 @@ fn store_chunks(env: &mut Env<'_>, warp: &mut Warp, tile: &Tile, chunks: &Chunks
     let mut words = [W32::splat(0); access::MAX_WORDS];
     let (space, from) = shared_chunks(env, chunks, tile.ranks[0]);
     access::read(warp, env, space, &from, mask, width, &mut words)?;
-    access::write(warp, env, Space::Global, &chunks.global(0), mask, width, &words)
+    let to = chunks.global(0);
+    match tile.reduce {
+        None => access::write(warp, env, Space::Global, &to, mask, width, &words),
+        Some(reduce) => atomics::reduce_chunks(warp.index, env, reduce, &to, mask, &words),
+    }
 }
 
 /// Returns the space and the addresses of the chunks in a block's shared memory.

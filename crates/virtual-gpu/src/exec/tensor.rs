@@ -11,8 +11,8 @@ use super::tile::Tile;
 use super::transfer::Moved;
 use super::warp::Warp;
 use crate::fault::FaultKind;
-use crate::program::{BulkTensor, LOCAL_WINDOW, SHARED_WINDOW, Space, Ty};
-use crate::tensor_map::TensorMap;
+use crate::program::{AtomOp, BulkTensor, LOCAL_WINDOW, SHARED_WINDOW, Space, Ty};
+use crate::tensor_map::{Element, TensorMap};
 
 /// Required alignment of a tile's shared address, in bytes (PTX ISA, cp.async.bulk.tensor).
 const TILE_ALIGNMENT: u64 = 128;
@@ -22,9 +22,6 @@ const CHUNKS: &str = "a tensor copy begins at a multiple of 16 bytes in a row";
 
 /// Queues a copy for every active lane.
 pub(crate) fn issue(warp: &mut Warp, env: &mut Env<'_>, copy: &BulkTensor, mask: u32) -> Step<()> {
-    if copy.reduce.is_some() {
-        return Err(LaneFault::of(mask, FaultKind::NotModelled("cp.reduce.async.bulk.tensor".to_owned())));
-    }
     if copy.prefetch {
         return Ok(());
     }
@@ -46,7 +43,7 @@ pub(crate) fn issue(warp: &mut Warp, env: &mut Env<'_>, copy: &BulkTensor, mask:
             *to = i64::from(env.get32(warp, slot).0[lane] as i32);
         }
         // Otherwise an H200 reports an illegal instruction; the PTX ISA does not say so.
-        if coordinates[0] * i64::from(map.element_bytes) % 16 != 0 {
+        if coordinates[0] * i64::from(map.element.bytes()) % 16 != 0 {
             return Err(invalid(lane, format!("a first coordinate of {}: {CHUNKS}", coordinates[0])));
         }
         // The same holds for stores that begin before the tensor.
@@ -63,12 +60,27 @@ pub(crate) fn issue(warp: &mut Warp, env: &mut Env<'_>, copy: &BulkTensor, mask:
         };
         // The whole box counts, including elements outside the tensor.
         let bytes = map.box_bytes();
-        let tile = Tile { map, coordinates, load: copy.load, ranks, offset };
+        let reduce = match copy.reduce {
+            Some(op) => Some((op, reduced_type(op, map.element).map_err(|message| invalid(lane, message))?)),
+            None => None,
+        };
+        let tile = Tile { map, coordinates, load: copy.load, reduce, ranks, offset };
         let mut transfer = new_transfer((warp, lane), env, Moved::Tile(tile), bytes);
         transfer.mbarriers = mbarriers;
         queue(env, transfer)?;
     }
     Ok(())
+}
+
+/// Returns the type in which elements are combined. The error says that there is no such reduction (PTX ISA,
+/// cp.reduce.async.bulk.tensor).
+fn reduced_type(op: AtomOp, element: Element) -> Result<Ty, String> {
+    let ty = match (op, element.ty()) {
+        (AtomOp::And | AtomOp::Or | AtomOp::Xor, Ty::U32 | Ty::S32) => Ty::B32,
+        (AtomOp::And | AtomOp::Or | AtomOp::Xor, Ty::U64 | Ty::S64) => Ty::B64,
+        (_, ty) => ty,
+    };
+    if op.takes(ty, true) { Ok(ty) } else { Err(format!("a tensor of {element:?} has no reduction by {op:?}")) }
 }
 
 /// Reads the tensor map at a generic address.

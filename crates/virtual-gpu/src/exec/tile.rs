@@ -4,6 +4,7 @@
 //! Elements outside the tensor are loaded as zero and not stored.
 
 use super::lanes::{LANES, W64, lanes_of, w64};
+use crate::program::{AtomOp, Ty};
 use crate::tensor_map::TensorMap;
 
 /// A box of a tensor and its place in shared memory.
@@ -15,6 +16,8 @@ pub(crate) struct Tile {
     pub coordinates: [i64; 5],
     /// Whether global memory is the source.
     pub load: bool,
+    /// How elements of a store are combined with those in global memory; None to replace them.
+    pub reduce: Option<(AtomOp, Ty)>,
     /// The blocks: the receivers of a load, or the one source of a store.
     pub ranks: Vec<usize>,
     /// The offset in the blocks' shared memory.
@@ -42,8 +45,8 @@ impl Tile {
     /// Finds the 32 chunks from the `first`-th on.
     pub fn chunks(&self, first: u32) -> Chunks {
         let map = &self.map;
-        let per_row = map.box_dims[0] * map.element_bytes / 16;
-        let elements = i64::from(16 / map.element_bytes);
+        let per_row = map.box_dims[0] * map.element.bytes() / 16;
+        let elements = i64::from(16 / map.element.bytes());
         let mut chunks =
             Chunks { mask: 0, whole: 0, global: W64::splat(0), column: [0; LANES], row_inside: 0, offset: [0; LANES] };
         let count = (map.box_bytes() / 16 - first).min(LANES as u32);
@@ -58,7 +61,7 @@ impl Tile {
                 rows_in = rows_in.wrapping_add(at.wrapping_mul(map.strides[axis - 1] as i64));
             }
             let column = self.coordinates[0] + i64::from(chunk % per_row) * elements;
-            let address = map.address.wrapping_add_signed(rows_in.wrapping_add(column * i64::from(map.element_bytes)));
+            let address = map.address.wrapping_add_signed(rows_in.wrapping_add(column * i64::from(map.element.bytes())));
             let all = inside && column >= 0 && column + elements <= map.dims[0] as i64 && address.is_multiple_of(16);
             chunks.mask |= 1 << lane;
             chunks.whole |= u32::from(all) << lane;

@@ -2,6 +2,7 @@
 
 use super::Slot;
 use super::arithmetic::Bool;
+use super::types::Ty;
 
 /// State space of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -106,6 +107,25 @@ pub enum AtomOp {
     Cas,
     Inc,
     Dec,
+}
+
+impl AtomOp {
+    /// Returns whether PTX has this operation on this type (ISA, `atom`; `bulk` for `cp.reduce.async.bulk`).
+    pub(crate) fn takes(self, ty: Ty, bulk: bool) -> bool {
+        match self {
+            Self::Add => matches!(
+                ty,
+                Ty::U32 | Ty::S32 | Ty::U64 | Ty::S64 | Ty::F16 | Ty::F16x2 | Ty::Bf16 | Ty::Bf16x2 | Ty::F32 | Ty::F64
+            ),
+            Self::Min | Self::Max => {
+                matches!(ty, Ty::U32 | Ty::S32 | Ty::U64 | Ty::S64) || bulk && matches!(ty, Ty::F16 | Ty::Bf16)
+            }
+            Self::And | Self::Or | Self::Xor => matches!(ty, Ty::B32 | Ty::B64),
+            Self::Exch => matches!(ty, Ty::B32 | Ty::B64),
+            Self::Cas => matches!(ty, Ty::B16 | Ty::B32 | Ty::B64),
+            Self::Inc | Self::Dec => ty == Ty::U32,
+        }
+    }
 }
 
 /// Mode of `shfl.sync`.

@@ -3,7 +3,7 @@
 use virtual_gpu::counters::Counters;
 use virtual_gpu::gpu::Gpu;
 use virtual_gpu::program::Module;
-use virtual_gpu::{Fill, Launch, Options, Swizzle, TensorMap, VirtualGpu};
+use virtual_gpu::{Element, Fill, Launch, Options, Swizzle, TensorMap, VirtualGpu};
 
 use super::suite::{Arg, Case, Manifest, Map};
 use super::tables;
@@ -51,7 +51,13 @@ fn encode(map: &Map, address: u64) -> Result<[u8; 128], String> {
     let wide = |numbers: &[u32]| numbers.iter().map(|&number| u64::from(number)).collect();
     let swizzle = [Swizzle::None, Swizzle::Bytes32, Swizzle::Bytes64, Swizzle::Bytes128];
     let map = TensorMap {
-        element_bytes: map.element,
+        element: match map.element {
+            1 => Element::U8,
+            2 => Element::U16,
+            4 => Element::U32,
+            8 => Element::U64,
+            other => return Err(format!("cases.json has a tensor with elements of {other} bytes")),
+        },
         address,
         dims: wide(&map.dims),
         strides: wide(&map.strides),

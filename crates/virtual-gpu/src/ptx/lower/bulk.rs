@@ -2,7 +2,6 @@
 
 use super::asynchronous::{count, without_last};
 use super::builder::Lowerer;
-use super::memory::is_atomic;
 use super::opcode::Opcode;
 use super::operand::{exactly, padded};
 use crate::program::{Address, AtomOp, BulkOp, BulkTensor, NONE, Op, Slot, Space, Ty};
@@ -95,7 +94,7 @@ impl Lowerer<'_> {
         let op = opcode.need(reduction)?;
         opcode.take("noftz");
         let ty = opcode.ty()?;
-        if way != Way::SharedToGlobal || !is_atomic(op, ty, true) {
+        if way != Way::SharedToGlobal || !op.takes(ty, true) {
             return Err(opcode.unsupported());
         }
         let [to, from, bytes] = exactly(operands)?;

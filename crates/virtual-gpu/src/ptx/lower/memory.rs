@@ -202,7 +202,7 @@ impl Lowerer<'_> {
         };
         let sources = if op == AtomOp::Cas { 2 } else { 1 };
         // A cache policy may follow.
-        if operands.len() < 1 + sources || operands.len() > 2 + sources || !is_atomic(op, ty, false) {
+        if operands.len() < 1 + sources || operands.len() > 2 + sources || !op.takes(ty, false) {
             return Err(opcode.unsupported());
         }
         if let Operand::Vector(_) = &operands[1] {
@@ -241,23 +241,6 @@ fn vector(part: &str) -> Option<u8> {
 /// Returns whether a lane would move more than 32 bytes at once, which no machine does.
 fn too_wide(ty: Ty, count: u8) -> bool {
     ty.bytes() * u32::from(count) > 32
-}
-
-/// Returns whether PTX has this operation on this type (ISA, `atom`; `bulk` for `cp.reduce.async.bulk`).
-pub(super) fn is_atomic(op: AtomOp, ty: Ty, bulk: bool) -> bool {
-    match op {
-        AtomOp::Add => matches!(
-            ty,
-            Ty::U32 | Ty::S32 | Ty::U64 | Ty::S64 | Ty::F16 | Ty::F16x2 | Ty::Bf16 | Ty::Bf16x2 | Ty::F32 | Ty::F64
-        ),
-        AtomOp::Min | AtomOp::Max => {
-            matches!(ty, Ty::U32 | Ty::S32 | Ty::U64 | Ty::S64) || bulk && matches!(ty, Ty::F16 | Ty::Bf16)
-        }
-        AtomOp::And | AtomOp::Or | AtomOp::Xor => matches!(ty, Ty::B32 | Ty::B64),
-        AtomOp::Exch => matches!(ty, Ty::B32 | Ty::B64),
-        AtomOp::Cas => matches!(ty, Ty::B16 | Ty::B32 | Ty::B64),
-        AtomOp::Inc | AtomOp::Dec => ty == Ty::U32,
-    }
 }
 
 pub(super) fn atom_op(part: &str) -> Option<AtomOp> {
