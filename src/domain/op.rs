@@ -422,7 +422,7 @@ pub trait Op: Sync + Send {
         &[Dtype::F16, Dtype::Bf16, Dtype::F32]
     }
 
-    /// Returns the names of tensors that only some cases have. A launch leaves out an argument that its case does not have.
+    /// Returns the names of tensors that only some cases have.
     fn optional_tensors(&self) -> &'static [&'static str] {
         &[]
     }

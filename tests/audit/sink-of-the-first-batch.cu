@@ -9,6 +9,14 @@ prelude = ["dims"]
 
 [[launch]]
 kernel = "attend"
+when = "SINK == 0"
+grid = ["Sq", "B * H"]
+block = ["32"]
+args = ["q", "k", "v", "o", "H", "Hkv", "Sq", "Sk", "scale"]
+
+[[launch]]
+kernel = "attend"
+when = "SINK == 1"
 grid = ["Sq", "B * H"]
 block = ["32"]
 args = ["q", "k", "v", "sink", "o", "H", "Hkv", "Sq", "Sk", "scale"]

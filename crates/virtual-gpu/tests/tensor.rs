@@ -146,12 +146,3 @@ fn a_map_of_more_than_the_allocation_is_found() {
     let kind = bench.fault("waits", &map);
     assert!(matches!(kind, FaultKind::OutOfBounds { access: Access::Read, space: "global", .. }), "{kind}");
 }
-
-#[test]
-fn reductions_are_refused_by_name() {
-    let mut bench = Bench::new();
-    let map = bench.map().encode().unwrap();
-    let error = bench.launch("reduces", &map).unwrap_err();
-    assert!(matches!(error, LaunchError::NotModelled(_)), "{error}");
-    assert!(error.to_string().starts_with("not modelled: `cp.reduce.async.bulk.tensor` in kernel reduces"), "{error}");
-}

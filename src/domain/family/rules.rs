@@ -109,8 +109,6 @@ impl TensorMapRule {
 pub(super) struct ArgScope<'a> {
     pub(super) bindings: &'a Bindings,
     pub(super) tensors: &'a [TensorSpec],
-    /// The names of tensors that only some cases have.
-    pub(super) optional_tensors: &'a [&'static str],
     pub(super) scalars: &'a [(&'static str, f64)],
     pub(super) workspaces: &'a [Workspace],
     pub(super) tensor_maps: &'a [&'a TensorMapRule],
@@ -130,13 +128,7 @@ impl ArgScope<'_> {
         Ok(())
     }
 
-    /// Returns an argument. None if the case does not have that tensor.
-    fn resolve(&self, name: &str) -> Result<Option<Arg>, ConfigurationError> {
-        let is_tensor = self.tensors.iter().any(|tensor| tensor.name == name);
-        if !is_tensor && self.optional_tensors.contains(&name) { Ok(None) } else { self.present(name).map(Some) }
-    }
-
-    fn present(&self, name: &str) -> Result<Arg, ConfigurationError> {
+    fn resolve(&self, name: &str) -> Result<Arg, ConfigurationError> {
         if self.tensors.iter().any(|tensor| tensor.name == name) {
             return Ok(Arg::Tensor(name.to_owned()));
         }
@@ -200,7 +192,7 @@ impl LaunchRule {
             })?,
             cluster: self.cluster.as_deref().map(|exprs| extents("cluster", exprs, MAX_BLOCK)).transpose()?,
             programmatic: self.programmatic,
-            args: self.args.iter().filter_map(|name| scope.resolve(name).transpose()).collect::<Result<_, _>>()?,
+            args: self.args.iter().map(|name| scope.resolve(name)).collect::<Result<_, _>>()?,
         })
     }
 }

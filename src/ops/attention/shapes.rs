@@ -83,13 +83,13 @@ pub fn hidden(dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
     let key_heads = other_ratio["H"] / super::ratio(&other_ratio);
     set_key_heads(&mut other_ratio, &key_heads, *choose(&RATIOS, rng));
     let has_scores = ["WINDOW", "SOFTCAP", "SINK"].iter().any(|name| dims.contains_key(*name));
-    let other_scores: Vec<Dims> =
-        all[7..10].iter().filter(|_| has_scores).map(|other| with_other_scores(other, rng)).collect();
+    let of_other_scores = |_| with_other_scores(&with((2, 2, rng.random_range(1..40), 40)), rng);
+    let other_scores: Vec<Dims> = (0..2).filter(|_| has_scores).map(of_other_scores).collect();
     let past_window = dims.get("WINDOW").map(|window| {
         let sk = window + rng.random_range(1..100);
         with((2, 2, rng.random_range(1..sk.min(100)), sk))
     });
-    let others = [other_rows, other_mask, other_ratio].into_iter().chain(other_scores).chain(past_window);
+    let others = other_scores.into_iter().chain(past_window).chain([other_rows, other_mask, other_ratio]);
     all.splice(3..3, others);
     // So small that every device has time for them: a ratio that is no power of two, and one beyond those of `RATIOS`, with many
     // heads of keys.
