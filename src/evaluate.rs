@@ -22,7 +22,7 @@ use crate::domain::variant::Variant;
 use crate::domain::workload::{Case, Workload};
 use crate::evaluated::Evaluated;
 use crate::runner::first_look::{FirstLook, LookError};
-use crate::runner::messages::{CaseRequest, PlannedCase};
+use crate::runner::messages::{CaseRequest, PlannedCase, Skipped};
 use crate::runner::trial::{Seeds, Trial};
 use crate::runner::worker::{Worker, WorkerError};
 use crate::single::{self, Claim, Ended, Singles};
@@ -111,6 +111,8 @@ pub struct Found {
     pub measured: Option<Measurement>,
     /// Why the oracle cannot tell what is right, if it cannot.
     pub oracle: Option<String>,
+    /// The hidden shapes on which the first look could not check it.
+    pub skipped: Vec<Skipped>,
 }
 
 impl Evaluator {
@@ -202,6 +204,7 @@ impl Evaluator {
             evaluation: Evaluation::without_device(outcome),
             measured: None,
             oracle: None,
+            skipped: Vec::new(),
         };
         let (artifact, request) = match (kernel.compiled, kernel.planned) {
             (Ok(artifact), Ok(request)) => (artifact, request),
@@ -225,7 +228,7 @@ impl Evaluator {
             }
         }
         let measured = evaluation.measurements.first().filter(|_| evaluation.outcome == Outcome::Measured).cloned();
-        let mut found = Found { iteration: None, evaluation, measured, oracle: None };
+        let mut found = Found { iteration: None, evaluation, measured, oracle: None, skipped: Vec::new() };
         if let Some(look) = look {
             self.look_first((kernel, artifact, request), look, &mut found).await?;
         }
@@ -253,7 +256,10 @@ impl Evaluator {
             seed,
         };
         match look.take(&mut self.worker, within, None).await {
-            Ok(()) => Ok(()),
+            Ok(skipped) => {
+                found.skipped = skipped;
+                Ok(())
+            }
             Err(LookError::Variant { outcome, .. }) => {
                 found.evaluation.outcome = outcome;
                 Ok(())

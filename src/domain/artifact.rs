@@ -26,6 +26,12 @@ pub struct Artifact {
     pub compile_ms: f64,
 }
 
+/// The bits of a fraction that are zero in a constant of few bits: 11 are left.
+const LONG_BITS: u32 = 12;
+
+/// What numbers may be compared with.
+const COMPARED: std::ops::RangeInclusive<f32> = 1e-3..=4096.0;
+
 /// Resources of one kernel, as `ptxas` reports them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelResources {
@@ -96,6 +102,19 @@ impl Artifact {
         })
     }
 
+    /// Returns the numbers of FP32 in the code, without a sign, that few bits hold: an oracle has the same. One such as 0.1 differs in
+    /// FP64, and so does what is beside it.
+    pub fn short_constants(&self) -> Vec<f32> {
+        let digits = |word: &str| word.strip_prefix("0f").and_then(|word| u32::from_str_radix(word.get(..8)?, 16).ok());
+        let words = self.ptx.split(|c: char| !c.is_ascii_alphanumeric()).filter_map(digits);
+        let is_short = |bits: &u32| bits & ((1 << LONG_BITS) - 1) == 0;
+        let numbers = words.filter(is_short).map(|bits| f32::from_bits(bits).abs());
+        let mut found: Vec<f32> = numbers.filter(|number| COMPARED.contains(number)).collect();
+        found.sort_by(f32::total_cmp);
+        found.dedup();
+        found
+    }
+
     /// Returns the resources of the kernel called `name`.
     pub fn kernel(&self, name: &str) -> Option<&KernelResources> {
         self.kernels.iter().find(|kernel| kernel.name == name)
@@ -106,15 +125,21 @@ impl Artifact {
 mod tests {
     use super::*;
 
+    fn artifact(ptx: String) -> Artifact {
+        let (cubin, kernels, log) = (Vec::new(), Vec::new(), String::new());
+        let [key, arch, nvrtc] = [String::new(), String::new(), String::new()];
+        Artifact { key, arch, options: Vec::new(), nvrtc, cubin, ptx, kernels, log, compile_ms: 0.0 }
+    }
+
+    #[test]
+    fn constants_of_few_bits_are_found_in_the_code() {
+        let ptx = "setp.gt.f32 %p1, %f1, 0f40C00000;\nmul.f32 %f2, %f1, 0f3DCCCCCD;\nadd.f32 %f3, %f2, 0fC0C00000;\n";
+        assert_eq!(artifact(ptx.to_owned()).short_constants(), [6.0], "0.1 has many bits");
+    }
+
     #[test]
     fn only_floating_point_sums_depend_on_the_order_of_atomics() {
-        let adds = |ptx: &str| {
-            let (cubin, kernels, log) = (Vec::new(), Vec::new(), String::new());
-            let [key, arch, nvrtc] = [String::new(), String::new(), String::new()];
-            let ptx = format!("\t@%p1 {ptx} [%rd1], %r1;\n");
-            Artifact { key, arch, options: Vec::new(), nvrtc, cubin, ptx, kernels, log, compile_ms: 0.0 }
-                .adds_floats_with_atomics()
-        };
+        let adds = |ptx: &str| artifact(format!("\t@%p1 {ptx} [%rd1], %r1;\n")).adds_floats_with_atomics();
         assert!(
             ["red.global.add.f32", "atom.shared.add.noftz.f16x2", "red.relaxed.gpu.global.add.f64"].map(adds)
                 == [true; 3]

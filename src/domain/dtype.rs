@@ -113,6 +113,11 @@ impl Dtype {
         matches!(self, Self::I8 | Self::U8 | Self::I32 | Self::U32 | Self::I64 | Self::Bool)
     }
 
+    /// Returns whether it is one that fractions are rounded to on purpose: where one ends on a tie is a matter of rounding.
+    pub fn is_quantised(self) -> bool {
+        matches!(self, Self::I8 | Self::U8) || self.is_float8()
+    }
+
     /// Returns whether the value of an input is kept as its bits, because an F32 does not hold every whole number of this type.
     pub fn is_kept_as_bits(self) -> bool {
         matches!(self, Self::I32 | Self::U32 | Self::I64)

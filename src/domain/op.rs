@@ -189,6 +189,23 @@ pub enum Change {
         /// Changes the values of all inputs, which keep to what they mean.
         fill: fn(&[TensorSpec], &mut [Vec<f32>], u64),
     },
+    /// All inputs, with numbers as large as an op can bear.
+    Magnitudes {
+        /// Whether there is anything to change.
+        is_of: fn(&[TensorSpec]) -> bool,
+        /// Returns magnitudes as powers of two, the largest first. The last one is used even if the op does not say that it bears
+        /// it.
+        magnitudes: fn(&[TensorSpec]) -> Vec<f32>,
+        /// Changes the values of all inputs, which keep to what they mean.
+        fill: fn(&[TensorSpec], &mut [Vec<f32>], f32, u64),
+    },
+    /// Several inputs, with numbers that a kernel may compare with others: those that are equal, and constants of the kernel.
+    Special {
+        /// Whether there is anything to change.
+        is_of: fn(&[TensorSpec]) -> bool,
+        /// Changes the values of all inputs, which keep to what they mean.
+        fill: fn(&[TensorSpec], &mut [Vec<f32>], &[f32], u64),
+    },
 }
 
 impl Change {
@@ -197,7 +214,9 @@ impl Change {
         match self {
             Self::Numbers(_) => inputs.iter().any(TensorSpec::is_free),
             Self::Contents { is_of, .. } => inputs.iter().any(is_of),
-            Self::Together { is_of, .. } => is_of(inputs),
+            Self::Together { is_of, .. } | Self::Magnitudes { is_of, .. } | Self::Special { is_of, .. } => {
+                is_of(inputs)
+            }
         }
     }
 }
@@ -214,6 +233,8 @@ pub struct Probed {
     pub is_beyond_domain: bool,
     /// Whether whole numbers in the output are unspecified, too: the op may convert NaN to one.
     pub frees_integers: bool,
+    /// Whether the inputs lie exactly where the result may jump, so that a deviation is no matter of rounding the inputs.
+    pub is_at_jumps: bool,
 }
 
 /// The work and memory that a device can always spend on a check, however small the case is.
@@ -503,9 +524,20 @@ pub trait Op: Sync + Send {
     /// Only an oracle outside of optloop can fail. The error is one sentence that names the op.
     fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Result<Vec<f64>, String>;
 
+    /// Returns whether an FP32 kernel may be expected to bear inputs whose exact result is given for some rows: no power of a free
+    /// input overflows in it. True by default.
+    fn bears(&self, _dims: &Dims, _dtype: Dtype, _inputs: &[Vec<f32>], _exact: (&[usize], &[f64])) -> bool {
+        true
+    }
+
     /// Returns whether the oracle runs on the device that executes the kernels. It must not run while one is timed.
     fn oracle_uses_device(&self) -> bool {
         false
+    }
+
+    /// Returns the most terms that a sum of a case may have, if its floating-point operations do not say so: 1 by default.
+    fn longest_sum(&self, _dims: &Dims, _dtype: Dtype) -> f64 {
+        1.0
     }
 
     /// Returns the fewest bytes that device memory must move: each input read once, each output written once, and what is

@@ -104,6 +104,22 @@ pub struct OracleCall<'a> {
     pub outputs: Vec<(TensorSpec, Vec<usize>)>,
     /// The launch of an oracle in CUDA. None for one in Python.
     pub launch: Option<OracleLaunch>,
+    /// Whether the numbers of free inputs are [stretched].
+    pub is_stretched: bool,
+}
+
+/// How many times as many exponents F64 has as F32.
+const EXPONENTS: i32 = 8;
+
+/// Raises a number to the eighth power, with its sign. What overflows in F64 with such numbers overflows in F32 with the numbers
+/// themselves: powers of them, but not what is added up or multiplied by constants.
+pub fn stretched(number: f64) -> f64 {
+    number.powi(EXPONENTS).copysign(number)
+}
+
+/// Returns whether a tensor's numbers are stretched. Others keep to what they mean.
+pub fn is_stretchable(tensor: &TensorSpec) -> bool {
+    tensor.is_free()
 }
 
 /// An oracle outside of optloop, such as a Python program.

@@ -13,7 +13,11 @@ mod probes;
 mod property;
 mod rows;
 mod shapes;
+mod sides;
+mod special;
 mod tensor;
+
+use std::iter;
 
 use self::launch::LaunchRule;
 use self::property::Property;
@@ -93,6 +97,7 @@ impl Declared {
         (dims, dim): (&Dims, &str),
         inputs: &[Vec<f32>],
         (indices, rows): (&[usize], Vec<Vec<usize>>),
+        is_stretched: bool,
     ) -> Result<Vec<f64>, String> {
         let count = dims[dim] as usize;
         let mut part = dims.clone();
@@ -105,17 +110,53 @@ impl Declared {
         let cuts: Vec<Option<Vec<f32>>> =
             rules.zip(inputs).map(|(rule, values)| rule.begins_with(dim).then(|| cut(values))).collect();
         let values = cuts.iter().zip(inputs).map(|(cut, whole)| cut.as_deref().unwrap_or(whole)).collect();
-        self.compute(&part, values, rows)
+        self.compute(&part, values, rows, is_stretched)
     }
 
     /// Computes rows of each output.
-    fn compute(&self, dims: &Dims, values: Vec<&[f32]>, rows: Vec<Vec<usize>>) -> Result<Vec<f64>, String> {
+    fn compute(
+        &self,
+        dims: &Dims,
+        values: Vec<&[f32]>,
+        rows: Vec<Vec<usize>>,
+        is_stretched: bool,
+    ) -> Result<Vec<f64>, String> {
         let outputs = self.outputs(dims, Dtype::F32).into_iter().zip(rows).collect();
         let inputs = self.inputs(dims, Dtype::F32).into_iter().zip(values).collect();
         let failed = |problem: String| format!("the oracle of op `{}` failed: {problem}", self.name);
         let launch = self.launch.as_ref().map(|launch| launch.of(dims)).transpose().map_err(failed)?;
-        let call = OracleCall { dims, scalars: &self.scalars, inputs, outputs, launch };
+        let call = OracleCall { dims, scalars: &self.scalars, inputs, outputs, launch, is_stretched };
         self.oracle.compute(&call).map_err(failed)
+    }
+
+    /// Computes rows, numbered through all outputs. With an independent dimension, only the indices that have one of the rows are computed.
+    fn computed(
+        &self,
+        dims: &Dims,
+        inputs: &[Vec<f32>],
+        rows: &[usize],
+        is_stretched: bool,
+    ) -> Result<Vec<f64>, String> {
+        let outputs = self.outputs(dims, Dtype::F32);
+        let rows = of_each(&outputs, rows);
+        let Some(dim) = self.independent else {
+            return self.compute(dims, inputs.iter().map(Vec::as_slice).collect(), rows, is_stretched);
+        };
+        let count = dims[dim] as usize;
+        let rows_of_one: Vec<usize> = outputs.iter().map(|output| output.rows() / count).collect();
+        let of_output = |(rows, rows_of_one): (&Vec<usize>, &usize)| -> Vec<usize> {
+            rows.iter().map(|row| row / rows_of_one).collect()
+        };
+        let mut indices: Vec<usize> = rows.iter().zip(&rows_of_one).flat_map(of_output).collect();
+        indices.sort_unstable();
+        indices.dedup();
+        let place = |row: usize, rows_of_one: usize| {
+            let index = indices.binary_search(&(row / rows_of_one)).expect("every row's index is computed");
+            index * rows_of_one + row % rows_of_one
+        };
+        let places = rows.into_iter().zip(rows_of_one);
+        let places = places.map(|(rows, of_one)| rows.into_iter().map(|row| place(row, of_one)).collect()).collect();
+        self.of_indices((dims, dim), inputs, (&indices, places), is_stretched)
     }
 }
 
@@ -218,28 +259,28 @@ impl Op for Declared {
         self.oracle.uses_device()
     }
 
-    /// With an independent dimension, only the indices that have one of the rows are computed.
     fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Result<Vec<f64>, String> {
-        let outputs = self.outputs(dims, Dtype::F32);
-        let rows = of_each(&outputs, rows);
-        let Some(dim) = self.independent else {
-            return self.compute(dims, inputs.iter().map(Vec::as_slice).collect(), rows);
+        self.computed(dims, inputs, rows, false)
+    }
+
+    /// All elements along a dimension, or all of an input for each of the outputs. The floating-point operations are often unknown.
+    fn longest_sum(&self, dims: &Dims, dtype: Dtype) -> f64 {
+        let most = |tensors: Vec<TensorSpec>| tensors.iter().map(TensorSpec::elements).max().unwrap_or(1) as f64;
+        let dependent = dims.iter().filter(|(name, _)| self.independent != Some(name.as_str()));
+        let longest = dependent.map(|(_, size)| *size as f64).fold(1.0, f64::max);
+        longest.max(most(self.inputs(dims, dtype)) / most(self.outputs(dims, dtype)))
+    }
+
+    fn bears(&self, dims: &Dims, dtype: Dtype, inputs: &[Vec<f32>], (rows, exact): (&[usize], &[f64])) -> bool {
+        let Ok(stretched) = self.computed(dims, inputs, rows, true) else { return false };
+        let outputs = self.outputs(dims, dtype);
+        let of_rows = outputs.iter().zip(of_each(&outputs, rows));
+        let dtypes = of_rows.flat_map(|(output, rows)| iter::repeat_n(output.dtype, rows.len() * output.row_len()));
+        // What is divided by a number that has overflowed is zero.
+        let is_borne = |((stretched, exact), dtype): ((&f64, &f64), Dtype)| {
+            dtype.is_integer() || stretched.is_finite() && exact.is_finite() && (*stretched == 0.0) == (*exact == 0.0)
         };
-        let count = dims[dim] as usize;
-        let rows_of_one: Vec<usize> = outputs.iter().map(|output| output.rows() / count).collect();
-        let of_output = |(rows, rows_of_one): (&Vec<usize>, &usize)| -> Vec<usize> {
-            rows.iter().map(|row| row / rows_of_one).collect()
-        };
-        let mut indices: Vec<usize> = rows.iter().zip(&rows_of_one).flat_map(of_output).collect();
-        indices.sort_unstable();
-        indices.dedup();
-        let place = |row: usize, rows_of_one: usize| {
-            let index = indices.binary_search(&(row / rows_of_one)).expect("every row's index is computed");
-            index * rows_of_one + row % rows_of_one
-        };
-        let places = rows.into_iter().zip(rows_of_one);
-        let places = places.map(|(rows, of_one)| rows.into_iter().map(|row| place(row, of_one)).collect()).collect();
-        self.of_indices((dims, dim), inputs, (&indices, places))
+        stretched.iter().zip(exact).zip(dtypes).all(is_borne)
     }
 }
 

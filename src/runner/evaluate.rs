@@ -5,6 +5,8 @@ mod arena;
 mod below_f16;
 mod case_run;
 mod data;
+#[cfg(test)]
+mod declared;
 mod drawing;
 #[cfg(test)]
 mod emulation;
@@ -42,6 +44,8 @@ pub(super) type Step<'a> = dyn FnMut(&str, &str) + 'a;
 pub(super) enum Ended {
     /// The variant failed: an outcome.
     Outcome(Outcome),
+    /// The variant had not ended when its time was over: an outcome, unless it has much more to do than on its case.
+    TooLong(Outcome),
     /// The op's oracle failed, so nothing is known about the variant.
     Oracle(String),
     /// The machine failed, through no fault of the variant.
@@ -62,7 +66,7 @@ pub fn evaluate(
     let mut measurements = Vec::with_capacity(request.cases.len());
     let outcome = match run(device, request, stock, step, &mut measurements) {
         Ok(()) => Outcome::Measured,
-        Err(Ended::Outcome(outcome)) => explained(outcome, device, &request.artifact),
+        Err(Ended::Outcome(outcome) | Ended::TooLong(outcome)) => explained(outcome, device, &request.artifact),
         Err(ended) => return Err(ended),
     };
     Ok(Evaluation { outcome, measurements, device_s: started.elapsed().as_secs_f64() })
@@ -75,7 +79,9 @@ pub(super) fn accept(
     step: &mut Step<'_>,
 ) -> Result<Accepted, Ended> {
     acceptance::accept(device, request, step).map_err(|ended| match ended {
-        Ended::Outcome(outcome) => Ended::Outcome(explained(outcome, device, &request.artifact)),
+        Ended::Outcome(outcome) | Ended::TooLong(outcome) => {
+            Ended::Outcome(explained(outcome, device, &request.artifact))
+        }
         other => other,
     })
 }
@@ -163,6 +169,7 @@ fn ended(case: &str, fault: Fault) -> Ended {
         Fault::OutOfMemory(message) => Ended::Outcome(Outcome::OutOfMemory { case: case.into(), message }),
         Fault::Crashed { message, line } => Ended::Outcome(Outcome::Crashed { case: case.into(), message, line }),
         Fault::TimedOut(message) => Ended::Outcome(Outcome::TimedOut { case: case.into(), message }),
+        Fault::TooLong(message) => Ended::TooLong(Outcome::TimedOut { case: case.into(), message }),
         Fault::Broken(message) => Ended::Machine(message),
     }
 }

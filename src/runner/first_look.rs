@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use self::rule::{Known, Rule};
 use super::inputs::mix;
-use super::messages::{AcceptancePart, AcceptanceRequest, PlannedCase};
+use super::messages::{AcceptancePart, AcceptanceRequest, Accepted, PlannedCase, Skipped};
 use super::planning;
 use super::worker::{AskError, Worker, WorkerError};
 use crate::domain::artifact::Artifact;
-use crate::domain::device::DeviceInfo;
+use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::evaluation::Outcome;
 use crate::domain::family::Family;
 use crate::domain::measuring::Measuring;
@@ -85,10 +85,15 @@ impl From<WorkerError> for LookError {
 
 impl FirstLook<'_> {
     /// Checks the kernel on hidden shapes and then on probes, as far as `within` allows, but on one shape at least: on
-    /// `known`, if another kernel of the family has failed there.
+    /// `known`, if another kernel of the family has failed there. Returns the shapes on which it could not be checked.
     ///
     /// The outcome of a kernel that fails names the shape. If none was known, it proposes a constraint that excludes it.
-    pub async fn take(&self, worker: &mut Worker, within: Duration, known: Option<&Dims>) -> Result<(), LookError> {
+    pub async fn take(
+        &self,
+        worker: &mut Worker,
+        within: Duration,
+        known: Option<&Dims>,
+    ) -> Result<Vec<Skipped>, LookError> {
         let begun = Instant::now();
         let left = || within.checked_sub(begun.elapsed()).filter(|left| !left.is_zero());
         let probes = self.screened_ns <= MOST_PROBED_NS;
@@ -97,12 +102,12 @@ impl FirstLook<'_> {
         let again = known.and_then(|dims| self.planned(dims.clone(), &info));
         let drawn = planning::hidden(family, params, &case.case, workload, &info, mix(seed, &["shapes"]));
         let bytes = |shape: &PlannedCase| workload.op.bytes(&shape.case.dims, workload.dtype);
-        let mut passed = Vec::new();
+        let (mut passed, mut skipped) = (Vec::new(), Vec::new());
         // The longest that any shape took for a byte: most of it is the oracle's.
         let mut slowest_s = 0.0_f64;
         for (place, shape) in again.iter().chain(&drawn).enumerate() {
             if place > 0 && left().is_none() {
-                return Ok(());
+                return Ok(skipped);
             }
             let shape_begun = Instant::now();
             let hidden = AcceptanceRequest {
@@ -111,11 +116,15 @@ impl FirstLook<'_> {
                 ..self.request(AcceptancePart::Hidden, probes)
             };
             match worker.accept(hidden).await {
+                Ok(accepted) if !accepted.skipped.is_empty() => skipped.extend(accepted.skipped),
                 Ok(_) => {
                     passed.push(&shape.case.dims);
                     if bytes(shape) > TELLING_BYTES {
                         slowest_s = slowest_s.max(shape_begun.elapsed().as_secs_f64() / bytes(shape));
                     }
+                }
+                Err(AskError::Variant(Outcome::TimedOut { message, .. })) if self.is_slow(&shape.case.dims, worker) => {
+                    skipped.push(Skipped { dims: shape.case.dims.clone(), why: message });
                 }
                 Err(AskError::Variant(mut outcome)) => {
                     let dims = &shape.case.dims;
@@ -133,8 +142,9 @@ impl FirstLook<'_> {
                 Err(AskError::Machine(error)) => return Err(error.into()),
             }
         }
-        if let Some(far) = planning::far(family, params, &case.case, workload, &info).filter(|_| left().is_some()) {
-            let far = AcceptanceRequest { far: Some(far), ..self.request(AcceptancePart::Hidden, false) };
+        let far = planning::far(family, params, &case.case, workload, &info);
+        if !far.is_empty() && left().is_some() {
+            let far = AcceptanceRequest { far, ..self.request(AcceptancePart::Hidden, false) };
             Self::pass(worker, far).await?;
         }
         if let Some(left) = left().filter(|_| probes) {
@@ -144,15 +154,28 @@ impl FirstLook<'_> {
         let has_time = |huge: &PlannedCase| left().is_some_and(|left| left.as_secs_f64() > slowest_s * bytes(huge));
         let huge = planning::huge(family, params, &case.case, workload, &info, mix(seed, &["huge shape"]));
         if let Some(huge) = huge.filter(has_time) {
-            let hidden = vec![huge];
-            Self::pass(worker, AcceptanceRequest { hidden, ..self.request(AcceptancePart::Hidden, false) }).await?;
+            let dims = huge.case.dims.clone();
+            let request = AcceptanceRequest { hidden: vec![huge], ..self.request(AcceptancePart::Hidden, false) };
+            match Self::pass(worker, request).await {
+                Ok(accepted) => skipped.extend(accepted.skipped),
+                Err(LookError::Variant { outcome: Outcome::TimedOut { message, .. }, .. }) => {
+                    skipped.push(Skipped { dims, why: message });
+                }
+                Err(error) => return Err(error),
+            }
         }
-        Ok(())
+        Ok(skipped)
     }
 
-    async fn pass(worker: &mut Worker, request: AcceptanceRequest) -> Result<(), LookError> {
+    /// Returns whether a kernel that does not end in time on a shape may only be slow. A virtual GPU tells by itself.
+    fn is_slow(&self, dims: &Dims, worker: &Worker) -> bool {
+        let is_real = worker.info().time_source() == TimeSource::Measured;
+        is_real && planning::is_longer(self.workload.op, dims, &self.case.case.dims)
+    }
+
+    async fn pass(worker: &mut Worker, request: AcceptanceRequest) -> Result<Accepted, LookError> {
         match worker.accept(request).await {
-            Ok(_) => Ok(()),
+            Ok(accepted) => Ok(accepted),
             Err(AskError::Variant(outcome)) => Err(LookError::Variant { outcome, on: None }),
             Err(AskError::Machine(error)) => Err(error.into()),
         }
@@ -169,7 +192,7 @@ impl FirstLook<'_> {
             accuracy: workload.tolerance,
             case: case.clone(),
             hidden: Vec::new(),
-            far: None,
+            far: Vec::new(),
             probes,
             only: Some(part),
             within_s: None,
@@ -254,7 +277,7 @@ impl FirstLook<'_> {
         let Some(shape) = self.planned(dims, worker.info()) else { return Ok(None) };
         let request = AcceptanceRequest { hidden: vec![shape], ..self.request(AcceptancePart::Hidden, false) };
         match worker.accept(request).await {
-            Ok(_) => Ok(Some(true)),
+            Ok(accepted) => Ok(accepted.skipped.is_empty().then_some(true)),
             Err(AskError::Variant(_)) => Ok(Some(false)),
             Err(AskError::Machine(WorkerError::Oracle(_))) => Ok(None),
             Err(AskError::Machine(error)) => Err(error),

@@ -28,7 +28,7 @@ use crate::secrets;
 
 /// The protocol version of both sides, raised with every change to a message. They differ only if the executable was
 /// replaced during a session.
-pub const VERSION: u32 = 23;
+pub const VERSION: u32 = 24;
 
 /// The longest payload. A CUBIN with its PTX is below 1 MiB; no message of optloop comes near this limit.
 pub const MAX_PAYLOAD_BYTES: u32 = 64 << 20;

@@ -11,7 +11,7 @@ use crate::domain::device::DeviceInfo;
 use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::domain::ids::CaseName;
 use crate::domain::measuring::Measuring;
-use crate::domain::op::{Dtype, OpSource};
+use crate::domain::op::{Dims, Dtype, OpSource, show_dims};
 use crate::domain::plan::LaunchPlan;
 use crate::domain::timing::Timing;
 use crate::domain::workload::{Case, Tolerance};
@@ -136,8 +136,8 @@ pub struct AcceptanceRequest {
     pub case: PlannedCase,
     /// Cases that are not in the workload.
     pub hidden: Vec<PlannedCase>,
-    /// A shape with offsets beyond 32 bits, on a device that models its times.
-    pub far: Option<FarCase>,
+    /// Shapes of which only the ends are computed, on a device that models its times.
+    pub far: Vec<FarCase>,
     /// Whether to check inputs unlike ordinary random ones, too.
     pub probes: bool,
     /// The only checks to run. `None` runs all that a winner must pass.
@@ -150,7 +150,8 @@ pub struct AcceptanceRequest {
     pub input_seed: u64,
 }
 
-/// A shape whose offsets in bytes do not fit 32 bits, with the variant's plan for it.
+/// A shape of which only the ends are computed, with the variant's plan for it: its offsets in bytes do not fit 32 bits, or its grid
+/// has stopped growing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FarCase {
     /// The shape.
@@ -161,6 +162,8 @@ pub struct FarCase {
     pub window: i64,
     /// Whether the last blocks of the grid write the last indices, if the first ones write the first.
     pub ends_last: bool,
+    /// Whether the grid has stopped growing: its blocks must do the work of several.
+    pub is_capped: bool,
     /// Whether the oracle must show first that the indices are independent of each other.
     pub is_assumed: bool,
 }
@@ -298,6 +301,7 @@ impl Message for WorkerReply {
             Self::Evaluated(Evaluation { outcome, .. }) | Self::Failed(outcome) => {
                 outcome.message_mut().into_iter().collect()
             }
+            Self::Accepted(Accepted { skipped, .. }) => skipped.iter_mut().map(|skipped| &mut skipped.why).collect(),
             // These hold numbers, and names of optloop or of the workload.
             Self::Hello(Ok(_))
             | Self::Opened(Ok(()))
@@ -306,7 +310,6 @@ impl Message for WorkerReply {
             | Self::Launch
             | Self::Replay { .. }
             | Self::StepResumed
-            | Self::Accepted(_)
             | Self::Entered(_)
             | Self::Sampled(_)
             | Self::Checked(_)
@@ -316,12 +319,29 @@ impl Message for WorkerReply {
 }
 
 /// The results of the acceptance checks of a variant that passed them.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Accepted {
     /// Number of output checks that it passed.
     pub outputs: usize,
+    /// The hidden shapes on which it could not be checked.
+    pub skipped: Vec<Skipped>,
     /// Its time on held-out inputs over its time on repeated inputs; `None` where times are modelled.
     pub slowdown: Option<f64>,
+}
+
+/// A hidden shape on which a variant could not be checked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Skipped {
+    /// The sizes.
+    pub dims: Dims,
+    /// Why, as part of a sentence.
+    pub why: String,
+}
+
+impl std::fmt::Display for Skipped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "not checked on {}: {}", show_dims(&self.dims), self.why)
+    }
 }
 
 /// A group of samples that a participant took in its turn.

@@ -6,7 +6,7 @@
 use super::messages::{CaseRequest, FarCase, PlannedCase};
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::family::Family;
-use crate::domain::op::{CheckLimits, Dims, FarShape, independent_dims};
+use crate::domain::op::{CheckLimits, Dims, FarShape, Op, independent_dims};
 use crate::domain::plan::LaunchPlan;
 use crate::domain::proposal::Suggestion;
 use crate::domain::space::Space;
@@ -120,34 +120,95 @@ pub fn huge(
     on_shape(family, params, dims, case, workload, device).ok().flatten()
 }
 
-/// Fills in the plan of a shape with offsets beyond 32 bits. Returns `None` if the op has none, if the same source is not valid
-/// there, or if the device does not model its times: a real one would need the memory, and its candidates are executed on a
-/// virtual one, too.
-pub fn far(family: &Family, params: &Params, case: &Case, workload: &Workload, device: &DeviceInfo) -> Option<FarCase> {
+/// Fills in the plans of shapes of which only the ends are computed: one with offsets beyond 32 bits, and one where the grid has
+/// stopped growing. None if the op has none, if the same source is not valid there, or if the device does not model its times: a
+/// real one would need the memory, and its candidates are executed on a virtual one, too.
+pub fn far(family: &Family, params: &Params, case: &Case, workload: &Workload, device: &DeviceInfo) -> Vec<FarCase> {
     if device.time_source() != TimeSource::Modelled || workload.op.is_in_place(&case.dims, workload.dtype) {
-        return None;
+        return Vec::new();
     }
-    let FarShape { dims, dim, window, is_in_order, is_assumed } = workload.op.far(&case.dims, workload.dtype)?;
+    let Some(shape) = workload.op.far(&case.dims, workload.dtype) else { return Vec::new() };
     let on = |dims: Dims| on_shape(family, params, dims, case, workload, device).ok().flatten();
-    let planned = on(dims.clone())?;
-    let grid = |planned: &PlannedCase| planned.plan.launches.last().map_or([1; 3], |launch| launch.grid);
-    // Along which axes a grid changes with a dimension.
-    let changes = |name: &str, size: i64| -> Option<[bool; 3]> {
+    let ends = Ends { workload, shape: &shape, on: &on };
+    ends.capped().into_iter().chain(ends.far()).collect()
+}
+
+/// The ends of a shape that is long in one dimension.
+struct Ends<'a> {
+    workload: &'a Workload,
+    shape: &'a FarShape,
+    /// Fills in the plan of other sizes.
+    on: &'a dyn Fn(Dims) -> Option<PlannedCase>,
+}
+
+impl Ends<'_> {
+    fn with(&self, dims: &Dims, name: &str, size: i64) -> Option<PlannedCase> {
         let mut dims = dims.clone();
         dims.insert(name.to_owned(), size);
-        let (own, other) = (grid(&planned), grid(&on(dims)?));
-        Some(std::array::from_fn(|axis| own[axis] != other[axis]))
-    };
-    let along = changes(dim, dims[dim] / 2).unwrap_or_default();
-    let independent = independent_dims(workload.op, workload.dtype);
-    let others = dims.iter().filter(|(name, _)| *name != dim && !independent.contains(&name.as_str()));
-    let by_others: Vec<[bool; 3]> = others.filter_map(|(name, size)| changes(name, size * 2)).collect();
-    let has_own_axis = (0..3).any(|axis| along[axis] && by_others.iter().all(|changed| !changed[axis]));
-    let has_one_axis = grid(&planned)[1..] == [1, 1];
-    // Parts of a sum may be put together by any block.
-    let has_workspaces = !planned.plan.workspaces.is_empty();
-    let ends_last = !has_workspaces && along.contains(&true) && (has_own_axis || has_one_axis && is_in_order);
-    Some(FarCase { planned, dim: dim.to_owned(), window, ends_last, is_assumed })
+        (self.on)(dims)
+    }
+
+    /// Returns the plan for a number of indices of the long dimension.
+    fn sized(&self, size: i64) -> Option<PlannedCase> {
+        self.with(&self.shape.dims, self.shape.dim, size)
+    }
+
+    fn far(&self) -> Option<FarCase> {
+        let size = self.shape.dims[self.shape.dim];
+        Some(self.case(self.sized(size)?, size / 2, false))
+    }
+
+    /// Returns a shape with twice as many indices as a grid with a largest size has blocks for. If each block takes the next ones
+    /// after as many blocks as there are, the last block takes the last indices.
+    fn capped(&self) -> Option<FarCase> {
+        let grid_of = |size: i64| Some(grid(&self.sized(size)?));
+        let (mut smaller, mut larger) = (1, self.shape.dims[self.shape.dim]);
+        let most = grid_of(larger)?;
+        let axis = (0..3).find(|axis| grid_of(smaller).is_some_and(|grid| grid[*axis] < most[*axis]))?;
+        if grid_of(larger / 2)? != most {
+            return None;
+        }
+        while larger - smaller > 1 {
+            let middle = smaller + (larger - smaller) / 2;
+            if grid_of(middle)? == most { larger = middle } else { smaller = middle }
+        }
+        // All blocks but the last one are for the smaller size.
+        let of_all = smaller + smaller / i64::from(most[axis] - 1).max(1);
+        let size = 2 * of_all;
+        let planned = self.sized(size).filter(|planned| planned.plan.threads() <= MAX_VIRTUAL_THREADS)?;
+        Some(self.case(planned, 1, true)).filter(|far| far.ends_last && size > 2 * self.shape.window)
+    }
+
+    /// Makes the check of a shape. Its grid is compared with that of another size.
+    fn case(&self, planned: PlannedCase, other: i64, is_capped: bool) -> FarCase {
+        let FarShape { dim, window, is_in_order, is_assumed, .. } = *self.shape;
+        let dims = &planned.case.dims;
+        // Along which axes a grid changes with a dimension.
+        let changes = |name: &str, size: i64| -> Option<[bool; 3]> {
+            let (own, other) = (grid(&planned), grid(&self.with(dims, name, size)?));
+            Some(std::array::from_fn(|axis| own[axis] != other[axis]))
+        };
+        let along = changes(dim, other).unwrap_or_default();
+        let independent = independent_dims(self.workload.op, self.workload.dtype);
+        let others = dims.iter().filter(|(name, _)| *name != dim && !independent.contains(&name.as_str()));
+        let by_others: Vec<[bool; 3]> = others.filter_map(|(name, size)| changes(name, size * 2)).collect();
+        let has_own_axis = (0..3).any(|axis| along[axis] && by_others.iter().all(|changed| !changed[axis]));
+        let has_one_axis = grid(&planned)[1..] == [1, 1];
+        // Parts of a sum may be put together by any block.
+        let has_workspaces = !planned.plan.workspaces.is_empty();
+        let ends_last = !has_workspaces && along.contains(&true) && (has_own_axis || has_one_axis && is_in_order);
+        FarCase { planned, dim: dim.to_owned(), window, ends_last, is_capped, is_assumed }
+    }
+}
+
+fn grid(planned: &PlannedCase) -> [u32; 3] {
+    planned.plan.launches.last().map_or([1; 3], |launch| launch.grid)
+}
+
+/// Returns whether a shape has so much more work than a case, or a dimension so much longer, that a slow kernel may not end there.
+pub fn is_longer(op: &dyn Op, dims: &Dims, own: &Dims) -> bool {
+    let has_longer = dims.iter().any(|(name, size)| own.get(name).is_some_and(|own| *size >= 2 * own));
+    has_longer || op.work(dims) >= 2.0 * op.work(own)
 }
 
 /// Fills in the plan of a variant on another shape than that of a case. Returns `None` if the same source is not valid

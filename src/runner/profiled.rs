@@ -27,7 +27,9 @@ pub fn run(choice: &DeviceChoice, request: &Path) -> anyhow::Result<()> {
 fn launch(device: &mut dyn Device, request: &LaunchRequest) -> anyhow::Result<()> {
     match execute(device, request, EXECUTIONS) {
         Ok(()) => Ok(()),
-        Err(Ended::Outcome(outcome)) => bail!("{}", outcome.message().unwrap_or(outcome.kind())),
+        Err(Ended::Outcome(outcome) | Ended::TooLong(outcome)) => {
+            bail!("{}", outcome.message().unwrap_or(outcome.kind()))
+        }
         Err(Ended::Oracle(message) | Ended::Machine(message)) => bail!("{message}"),
     }
 }

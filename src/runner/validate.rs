@@ -35,6 +35,8 @@ pub struct Expectation {
     has_large: bool,
     /// Whether each row is measured against its own scale, because the scales of rows differ on purpose.
     own_scale: bool,
+    /// Whether rounding the inputs does not excuse a jump of the result: they lie exactly where it may be.
+    is_at_jumps: bool,
     /// Whether whole numbers must be equal: where all inputs are whole numbers, no kernel has anything to round.
     is_exact: bool,
     dtype: Dtype,
@@ -159,6 +161,7 @@ impl Expectation {
             is_beyond_domain,
             has_large: false,
             own_scale: false,
+            is_at_jumps: probed.is_at_jumps,
             is_exact: op.inputs(dims, dtype).iter().all(|input| input.dtype.is_integer()),
             dtype,
         };
@@ -166,6 +169,12 @@ impl Expectation {
             |at: usize| expectation.oracle_of(at).iter().any(|r| is_large(*r, expectation.output_of(at).dtype));
         let has_large = (0..expectation.rows.len()).any(is_large);
         Ok(Self { has_large, ..expectation })
+    }
+
+    /// Returns whether an FP32 kernel may be expected to bear the inputs.
+    pub fn is_borne_by(&self, op: &dyn Op, dims: &Dims, inputs: &[Vec<f32>]) -> bool {
+        let rows: Vec<usize> = self.rows.iter().map(|compared| compared.row).collect();
+        op.bears(dims, self.dtype, inputs, (&rows, &self.oracle))
     }
 
     /// Returns the oracle's values of the compared row at a place in the list.

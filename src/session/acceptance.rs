@@ -75,8 +75,12 @@ impl Evaluator {
         let accepted = accepted?;
         let (iteration, case) = (challenger.candidate.iteration, challenger.case());
         tracing::debug!("iteration {iteration} passed the acceptance checks on {case}: {accepted:?}");
+        for skipped in &accepted.skipped {
+            tracing::warn!("iteration {iteration} was {skipped}");
+        }
         let proven = self.proven.entry(challenger.kernel.variant.hash.clone()).or_default();
-        let new: Vec<Dims> = shapes.into_iter().filter(|shape| !proven.contains(shape)).collect();
+        let is_checked = |shape: &Dims| accepted.skipped.iter().all(|skipped| skipped.dims != *shape);
+        let new: Vec<Dims> = shapes.into_iter().filter(|shape| is_checked(shape) && !proven.contains(shape)).collect();
         proven.extend(new);
         Ok(())
     }
@@ -168,7 +172,7 @@ fn request(state: &SessionState, challenger: &CandidateKernel, draw: &str) -> an
         accuracy: accuracy(state, &request.case.name),
         case,
         hidden,
-        far: None,
+        far: Vec::new(),
         probes: true,
         only: None,
         within_s: None,

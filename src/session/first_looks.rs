@@ -72,7 +72,10 @@ impl FirstLooks {
         let took = begun.elapsed();
         self.left = self.left.saturating_sub(took);
         match looked {
-            Ok(()) => {
+            Ok(skipped) => {
+                for skipped in skipped {
+                    tracing::warn!("{} was {skipped}", variant.family);
+                }
                 self.passed.insert(variant.family.clone());
             }
             Err(LookError::Variant { outcome, on }) => {

@@ -134,7 +134,7 @@ impl Bench {
             tolerance: TOLERANCE,
             accuracy: TOLERANCE,
             hidden: hidden.collect(),
-            far: None,
+            far: Vec::new(),
             probes: true,
             only: None,
             within_s: None,

@@ -16,6 +16,7 @@ use crate::domain::ids::CaseName;
 use crate::domain::workload::Workload;
 use crate::evaluate::{Evaluator, Kernel, Look, Rejection, Said, Try};
 use crate::runner::activity;
+use crate::runner::messages::Skipped;
 use crate::runner::planning;
 use crate::shipped;
 
@@ -101,7 +102,11 @@ impl Running<'_> {
             (_, Some(problem)) => Some(crate::check::wrong(pair, one, Stage::Oracle, problem.clone())),
             _ => crate::check::judge(pair, one, self.tools, &found.evaluation.outcome),
         };
-        Ok((found.measured, wrong.into_iter().collect()))
+        let note = |skipped: &Skipped| Finding {
+            level: Level::Note,
+            ..crate::check::wrong(pair, one, Stage::Run, skipped.to_string())
+        };
+        Ok((found.measured, wrong.into_iter().chain(found.skipped.iter().map(note)).collect()))
     }
 
     /// Puts a configuration on record that does not compile.

@@ -3,7 +3,7 @@
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use super::{compared, contents, rows};
+use super::{compared, contents, rows, sides, special};
 use crate::domain::op::{Change, Dims, Dtype, Probe, Probed, TensorSpec};
 use crate::ops::draw::{limit, log_uniform_count, normal, power_of_two, sign};
 
@@ -20,7 +20,7 @@ const MOST_ZERO_RUNS: usize = 4;
 const ZEROS: u32 = 32;
 
 /// Every probe. None of them is zero everywhere: many ops divide by a norm, so the result would not be specified.
-pub const PROBES: [Probe; 19] = [
+pub const PROBES: [Probe; 25] = [
     Probe { name: "large numbers", change: Change::Numbers(large) },
     Probe { name: "very large numbers", change: Change::Numbers(very_large) },
     Probe { name: "small numbers", change: Change::Numbers(small) },
@@ -43,6 +43,12 @@ pub const PROBES: [Probe; 19] = [
         name: "values of other inputs",
         change: Change::Together { is_of: compared::are_compared, fill: compared::shared },
     },
+    on_sides("inputs far below zero", sides::have_sides, sides::below),
+    on_sides("inputs far above zero", sides::have_sides, sides::above),
+    on_sides("inputs far from zero on either side", sides::have_two_sides, sides::opposite),
+    of_special("special numbers", special::of_both_signs),
+    of_special("special numbers above zero", special::above_zero),
+    of_special("rows of few different numbers", special::few),
 ];
 
 /// An index of an extreme may be kept in too few bits, so that only rows longer than 65,536 show it.
@@ -54,6 +60,18 @@ const fn of_contents(
     fill: fn(&TensorSpec, &mut [f32], u64),
 ) -> Probe {
     Probe { name, change: Change::Contents { is_of, fill } }
+}
+
+const fn on_sides(
+    name: &'static str,
+    is_of: fn(&[TensorSpec]) -> bool,
+    fill: fn(&[TensorSpec], &mut [Vec<f32>], f32, u64),
+) -> Probe {
+    Probe { name, change: Change::Magnitudes { is_of, magnitudes: sides::magnitudes, fill } }
+}
+
+const fn of_special(name: &'static str, fill: fn(&[TensorSpec], &mut [Vec<f32>], &[f32], u64)) -> Probe {
+    Probe { name, change: Change::Special { is_of: special::are_numbers, fill } }
 }
 
 fn change(

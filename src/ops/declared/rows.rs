@@ -19,9 +19,6 @@ const FAR_FROM_ZERO: std::ops::Range<f32> = 3.85..6.0;
 /// One of so many bands is near zero, where other probes look, too.
 const NEAR: u32 = 4;
 
-/// In one of so many probes, all rows are in the same band: a column may be reduced, too.
-const SAME_BAND: u32 = 4;
-
 /// Rows that each lie in a band of their own. The errors of numbers of one size are hidden by larger numbers of the same row.
 pub(super) fn bands(tensor: &TensorSpec, values: &mut [f32], seed: u64) {
     let mut rng = SmallRng::seed_from_u64(seed);
@@ -37,7 +34,7 @@ fn fill_band(row: &mut [f32], middle: f32, rng: &mut SmallRng) {
     row.iter_mut().for_each(|x| *x = middle * (1.0 + HALF_WIDTH * rng.random_range(-1.0..1.0_f32)));
 }
 
-/// Rows whose numbers are all far from zero, on one side: beyond a start value such as 1e4 of a minimum or maximum.
+/// Rows whose numbers are all far from zero, each on a side of its own: beyond a start value such as 1e4 of a minimum or maximum.
 pub(super) fn far(tensor: &TensorSpec, values: &mut [f32], seed: u64) {
     let mut rng = SmallRng::seed_from_u64(seed);
     // Fifth powers stay finite in FP32, as in the probe of very large numbers.
@@ -46,10 +43,8 @@ pub(super) fn far(tensor: &TensorSpec, values: &mut [f32], seed: u64) {
         dtype if dtype.is_float8() => 6.0..8.0,
         _ => 9.0..24.9,
     };
-    let band = |rng: &mut SmallRng| sign(rng) * power_of_two(rng, exponents.clone());
-    let common = (rng.random_range(0..SAME_BAND) == 0).then(|| band(&mut rng));
     for row in values.chunks_mut(tensor.row_len().max(1)) {
-        let middle = common.unwrap_or_else(|| band(&mut rng));
+        let middle = sign(&mut rng) * power_of_two(&mut rng, exponents.clone());
         fill_band(row, middle, &mut rng);
     }
     limit(values, tensor.dtype);

@@ -49,6 +49,9 @@ pub enum Fault {
     /// The variant does not end. The device is unharmed.
     #[error("{0}")]
     TimedOut(String),
+    /// The variant had not ended after as much work as there is time for. The device is unharmed.
+    #[error("{0}")]
+    TooLong(String),
     /// The machine, not the variant, is at fault.
     #[error("{0}")]
     Broken(String),

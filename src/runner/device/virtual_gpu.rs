@@ -400,7 +400,7 @@ fn cause_of(supposition: Supposition) -> Cause {
 }
 
 fn limit(work: &Work<'_>) -> u64 {
-    let flop = work.problem.map_or(0.0, |problem| problem.op.flop(problem.dims));
+    let flop = work.problem.map_or(0.0, |problem| problem.op.executed_flop(problem.dims));
     ((flop * INSTRUCTIONS_PER_FLOP) as u64).max(MIN_INSTRUCTIONS)
 }
 
@@ -412,7 +412,8 @@ fn sort(kernel: &str, error: LaunchError) -> Fault {
         LaunchError::Refused(reason) => Fault::Refused(format!("cannot launch `{kernel}`: {reason}")),
         LaunchError::NotModelled(what) => Fault::NotModelled(what),
         LaunchError::Fault(fault) => match fault.kind {
-            FaultKind::Runaway { .. } | FaultKind::Deadlock { .. } => Fault::TimedOut(fault.to_string()),
+            FaultKind::Runaway { .. } => Fault::TooLong(fault.to_string()),
+            FaultKind::Deadlock { .. } => Fault::TimedOut(fault.to_string()),
             _ => Fault::Crashed { message: fault.to_string(), line: fault.source.filter(is_own).map(|line| line.line) },
         },
     }

@@ -20,10 +20,11 @@ use crate::domain::op::{Change, Dims, Op, Probe, Probed, TensorSpec, show_dims};
 use crate::runner::device::{Device, Module, Problem};
 use crate::runner::inputs::{mix, round};
 use crate::runner::messages::{
-    AcceptancePart, AcceptanceRequest, Accepted, FarCase, HIDDEN_STEP, PlannedCase, on_hidden_shape,
+    AcceptancePart, AcceptanceRequest, Accepted, FarCase, HIDDEN_STEP, PlannedCase, Skipped, on_hidden_shape,
 };
 use crate::runner::ops;
 use crate::runner::outputs::{Outputs, Refusal};
+use crate::runner::planning;
 use crate::runner::validate::Expectation;
 
 /// The float64 work of one probe, relative to a check on random inputs. A probe names the rows that it targets, and
@@ -63,16 +64,18 @@ pub fn accept(device: &mut dyn Device, request: &AcceptanceRequest, step: &mut S
     }
     step(name, "load");
     // The module stays loaded, because state kept from one input must not corrupt the next output.
-    let outputs = with_module(device, name, &request.artifact, |device, module| {
+    let (outputs, skipped) = with_module(device, name, &request.artifact, |device, module| {
         let probes = request.probes && is_asked(AcceptancePart::Probes);
         let probed = if probes { checks.probe(device, module, step)? } else { 0 };
         let hidden = is_asked(AcceptancePart::Hidden);
-        let hidden = if hidden { checks.check_hidden(device, module, step)? } else { 0 };
-        let far = request.far.iter().filter(|_| is_asked(AcceptancePart::Hidden));
-        Ok(probed + hidden + far.map(|far| checks.check_far(device, module, far, step)).sum::<Result<usize, _>>()?)
+        let skipped = if hidden { checks.check_hidden(device, module, step)? } else { Vec::new() };
+        let checked = if hidden { request.hidden.len() - skipped.len() } else { 0 };
+        let far = request.far.iter().filter(|_| hidden);
+        let far = far.map(|far| checks.check_far(device, module, far, step)).sum::<Result<usize, _>>()?;
+        Ok((probed + checked + far, skipped))
     })?;
     let slowdown = if is_all { memoization::check(device, op, request, step)? } else { None };
-    Ok(Accepted { outputs: usize::from(is_all) + outputs, slowdown })
+    Ok(Accepted { outputs: usize::from(is_all) + outputs, skipped, slowdown })
 }
 
 /// Buffers reused for all probes of a case, because allocating takes longer than drawing.
@@ -128,7 +131,7 @@ impl AcceptanceChecks<'_> {
         })
     }
 
-    /// Checks the output of a probe. A deviation that rounding alone would cause is allowed.
+    /// Checks the output of a probe, with numbers as large as the op bears if that is what it is about.
     fn check_probe(
         &self,
         setup: &Setup<'_>,
@@ -136,21 +139,43 @@ impl AcceptanceChecks<'_> {
         probe: &Probe,
         memory: &mut Memory,
     ) -> Result<(), Ended> {
+        let (magnitudes, constants) = (magnitudes_of(&setup.problem, probe), self.request.artifact.short_constants());
+        for (place, magnitude) in magnitudes.iter().enumerate() {
+            let around = Around { magnitude: *magnitude, constants: &constants };
+            if self.check_drawn(setup, device, (probe, around, place + 1 == magnitudes.len()), memory)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the output of a probe at a magnitude. A deviation that rounding alone would cause is allowed. Returns whether the op
+    /// bears such numbers. All ops bear the last ones.
+    fn check_drawn(
+        &self,
+        setup: &Setup<'_>,
+        device: &mut dyn Device,
+        (probe, around, is_last): (&Probe, Around<'_>, bool),
+        memory: &mut Memory,
+    ) -> Result<bool, Ended> {
         let problem = &setup.problem;
         let shape: Vec<String> = problem.dims.values().map(i64::to_string).collect();
         let seed = mix(self.request.input_seed, &["probe", probe.name, &shape.join(" ")]);
         let Memory { random, values, inputs } = memory;
         values.iter_mut().zip(random).for_each(|(values, random)| values.copy_from_slice(random));
-        let probed = apply(problem, probe, seed, values);
-        encode_into(problem, values, inputs);
+        let probed = apply(problem, (probe, around), seed, values);
         let oracle_flop = self.request.measuring.oracle_flop * PROBE_SHARE;
         let Problem { op, dims, dtype, compute } = *problem;
         let mut expectation = match Expectation::of_probe(op, dims, dtype, values, oracle_flop, seed, &probed) {
             Ok(expectation) => expectation,
             // It need not know what to make of such inputs.
-            Err(_) if probed.is_beyond_domain => return Ok(()),
+            Err(_) if probed.is_beyond_domain => return Ok(is_last),
             Err(problem) => return Err(Ended::Oracle(problem)),
         };
+        if !is_last && !expectation.is_borne_by(op, dims, values) {
+            return Ok(false);
+        }
+        encode_into(problem, values, inputs);
         let mut judge = |output: &[u8]| -> Result<Option<Refusal>, Ended> {
             let mut checked = expectation.check(output, setup.tolerance);
             if matches!(checked, Err(Refusal { check: Check::Accuracy, .. })) {
@@ -165,6 +190,10 @@ impl AcceptanceChecks<'_> {
         // The workspaces are as the last probe left them.
         let (output, uploaded) = setup.next_output_of(device, inputs, seed)?;
         if let Some(refusal) = judge(&output)? {
+            if !is_last && refusal.check == Check::Finite {
+                // Something exceeds the range of FP32, which is not specified.
+                return Ok(false);
+            }
             let has_workspaces = !setup.plan.workspaces.is_empty();
             let is_of_workspaces = has_workspaces && judge(&setup.output_of(device, inputs, seed)?.0)?.is_none();
             let why = if is_of_workspaces {
@@ -174,11 +203,18 @@ impl AcceptanceChecks<'_> {
             };
             return Err(setup.wrong(Check::Probe, format!("on {}: {refusal}{why}", probe.name)));
         }
-        setup.inspect_once(device, &uploaded, seed)
+        setup.inspect_once(device, &uploaded, seed)?;
+        Ok(true)
     }
 
-    /// Checks the shapes that are not in the workload, on ordinary inputs and on some probes. Returns their number.
-    fn check_hidden(&self, device: &mut dyn Device, module: Module, step: &mut Step<'_>) -> Result<usize, Ended> {
+    /// Checks the shapes that are not in the workload, on ordinary inputs and on some probes. Returns those on which it cannot.
+    fn check_hidden(
+        &self,
+        device: &mut dyn Device,
+        module: Module,
+        step: &mut Step<'_>,
+    ) -> Result<Vec<Skipped>, Ended> {
+        let mut skipped = Vec::new();
         // Each probe takes its turn, on several of the shapes.
         let mut probes = probes_of(&self.problem(&self.request.case.case.dims));
         probes.shuffle(&mut SmallRng::seed_from_u64(self.request.input_seed));
@@ -206,12 +242,22 @@ impl AcceptanceChecks<'_> {
                 })
             });
             match checked {
-                // The device has too little memory for this shape, which says nothing about the kernel.
-                Err(Ended::Outcome(Outcome::OutOfMemory { .. })) => {}
+                // The device has too little memory for this shape, or too little time, which says nothing about the kernel.
+                Err(Ended::Outcome(Outcome::OutOfMemory { message, .. })) => {
+                    skipped.push(Skipped { dims: hidden.case.dims.clone(), why: message });
+                }
+                Err(Ended::TooLong(Outcome::TimedOut { message, .. })) if self.is_longer(hidden) => {
+                    skipped.push(Skipped { dims: hidden.case.dims.clone(), why: message });
+                }
                 checked => checked.map_err(|ended| on_hidden(ended, &dims))?,
             }
         }
-        Ok(self.request.hidden.len())
+        Ok(skipped)
+    }
+
+    /// Returns whether a slow kernel may take far longer on a shape than on the case.
+    fn is_longer(&self, hidden: &PlannedCase) -> bool {
+        planning::is_longer(self.op, &hidden.case.dims, &self.request.case.case.dims)
     }
 
     /// Returns the probe that a problem gets for the length of its dimensions.
@@ -280,16 +326,33 @@ pub(super) fn probes_of(problem: &Problem<'_>) -> Vec<Probe> {
     probes.filter(|probe| probe.change.is_of(&inputs)).collect()
 }
 
+/// What a probe's numbers may depend on, besides the seed.
+#[derive(Clone, Copy)]
+pub(super) struct Around<'a> {
+    /// How large they are, as a power of two.
+    pub magnitude: f32,
+    /// What the kernel may compare them with.
+    pub constants: &'a [f32],
+}
+
+/// Returns the magnitudes of a probe's numbers, in the order to try them. Most probes have one, which means nothing.
+pub(super) fn magnitudes_of(problem: &Problem<'_>, probe: &Probe) -> Vec<f32> {
+    match probe.change {
+        Change::Magnitudes { magnitudes, .. } => magnitudes(&input_tensors(problem).collect::<Vec<_>>()),
+        Change::Numbers(_) | Change::Contents { .. } | Change::Together { .. } | Change::Special { .. } => vec![0.0],
+    }
+}
+
 /// Draws the values of a probe.
 #[cfg(test)]
-pub(super) fn probed(problem: &Problem<'_>, probe: &Probe, seed: u64) -> (Vec<Vec<f32>>, Probed) {
+pub(super) fn probed(problem: &Problem<'_>, probe: (&Probe, Around<'_>), seed: u64) -> (Vec<Vec<f32>>, Probed) {
     let mut values = draw(problem, seed);
     let probed = apply(problem, probe, seed, &mut values);
     (values, probed)
 }
 
 /// Turns random values into a probe.
-fn apply(problem: &Problem<'_>, probe: &Probe, seed: u64, values: &mut [Vec<f32>]) -> Probed {
+fn apply(problem: &Problem<'_>, (probe, around): (&Probe, Around<'_>), seed: u64, values: &mut [Vec<f32>]) -> Probed {
     let tensors: Vec<TensorSpec> = input_tensors(problem).collect();
     let of = |is_of: &dyn Fn(&TensorSpec) -> bool| (0..tensors.len()).filter(|at| is_of(&tensors[*at])).collect();
     let change = match probe.change {
@@ -304,8 +367,17 @@ fn apply(problem: &Problem<'_>, probe: &Probe, seed: u64, values: &mut [Vec<f32>
         }
         Change::Together { fill, .. } => {
             fill(&tensors, values, seed);
-            values.iter_mut().zip(&tensors).for_each(|(values, tensor)| round(values, tensor.dtype));
-            return Probed { is_beyond_domain: true, ..Probed::default() };
+            return together(&tensors, values);
+        }
+        Change::Magnitudes { fill, .. } => {
+            fill(&tensors, values, around.magnitude, seed);
+            return together(&tensors, values);
+        }
+        Change::Special { fill, .. } => {
+            fill(&tensors, values, around.constants, seed);
+            // A quantised number may end on a tie.
+            let is_at_jumps = !problem.outputs().iter().any(|output| output.dtype.is_quantised());
+            return Probed { is_at_jumps, ..together(&tensors, values) };
         }
     };
     // A mask or a position keeps to what it means.
@@ -325,6 +397,12 @@ fn apply(problem: &Problem<'_>, probe: &Probe, seed: u64, values: &mut [Vec<f32>
     probed
 }
 
+/// Rounds the values of all inputs, which may be outside of what the op is made for.
+fn together(tensors: &[TensorSpec], values: &mut [Vec<f32>]) -> Probed {
+    values.iter_mut().zip(tensors).for_each(|(values, tensor)| round(values, tensor.dtype));
+    Probed { is_beyond_domain: true, ..Probed::default() }
+}
+
 /// Adds to the end of a check on which shape it ended, and that the shape is not in the workload.
 fn on_hidden(ended: Ended, dims: &str) -> Ended {
     let named = |message: &str| on_hidden_shape(dims, message);
@@ -332,7 +410,7 @@ fn on_hidden(ended: Ended, dims: &str) -> Ended {
         Ended::Outcome(Outcome::Wrong { case, message, .. }) => {
             Ended::Outcome(Outcome::Wrong { case, check: Check::Hidden, message: named(&message) })
         }
-        Ended::Outcome(mut outcome) => {
+        Ended::Outcome(mut outcome) | Ended::TooLong(mut outcome) => {
             if let Some(message) = outcome.message_mut() {
                 *message = named(message);
             }

@@ -2,7 +2,7 @@
 
 use half::{bf16, f16};
 
-use super::acceptance::{probed, probes_of};
+use super::acceptance::{Around, probed, probes_of};
 use crate::domain::compute::Compute;
 use crate::domain::op::{Dims, Dtype};
 use crate::domain::synthetic::repeats;
@@ -15,6 +15,9 @@ use crate::runner::validate::Expectation;
 
 /// Number of draws of each probe.
 const SEEDS: u64 = 2;
+
+/// What the probes of attention do not depend on.
+const AROUND: Around<'_> = Around { magnitude: 0.0, constants: &[] };
 
 /// The arithmetic of a kernel.
 #[derive(Clone, Copy)]
@@ -114,7 +117,7 @@ fn judge(
     let problem = Problem { op, dims, dtype, compute };
     let judged = probes_of(&problem).into_iter().flat_map(|probe| {
         (0..SEEDS).map(move |seed| {
-            let (values, told) = probed(&problem, &probe, seed);
+            let (values, told) = probed(&problem, (&probe, AROUND), seed);
             let output = encode(&attention(dims, &values, dtype, how), dtype);
             let mut expectation = Expectation::of_probe(op, dims, dtype, &values, 1e12, seed, &told).unwrap();
             let checked = expectation.check(&output, tolerance).or_else(|_| {

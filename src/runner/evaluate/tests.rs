@@ -135,7 +135,7 @@ fn participant(fault: i32, regime: Regime) -> EnterRequest {
 
 fn outcome<T: std::fmt::Debug>(answer: Result<T, Ended>) -> Outcome {
     match answer.unwrap_err() {
-        Ended::Outcome(outcome) => outcome,
+        Ended::Outcome(outcome) | Ended::TooLong(outcome) => outcome,
         Ended::Oracle(message) | Ended::Machine(message) => panic!("{message}"),
     }
 }
@@ -370,7 +370,7 @@ fn acceptance(fault: i32, regime: Regime) -> AcceptanceRequest {
         accuracy,
         case,
         hidden,
-        far: None,
+        far: Vec::new(),
         probes: true,
         only: None,
         within_s: None,

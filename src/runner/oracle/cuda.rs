@@ -16,7 +16,7 @@ use self::source::{Compiled, Parameter};
 use super::{LIMIT_NAME, TIME_LIMIT};
 use crate::domain::device::DeviceInfo;
 use crate::domain::op::{Dtype, TensorSpec};
-use crate::domain::oracle::{Oracle, OracleArg, OracleCall, OracleLaunch, OracleType, OracleValue};
+use crate::domain::oracle::{Oracle, OracleArg, OracleCall, OracleLaunch, OracleType, OracleValue, is_stretchable};
 use crate::runner::device::{self, DeviceChoice};
 use crate::runner::inputs;
 use crate::runner::subprocess::{Limits, Subprocess};
@@ -153,7 +153,9 @@ fn tensors(call: &OracleCall<'_>) -> Vec<Tensor> {
     let tensor = |spec: &TensorSpec, is_read| {
         let rows = rows_of(&spec.name);
         let kind = OracleType::of(spec.dtype);
-        Tensor { name: spec.name.clone(), kind, elements: spec.elements(), row_len: spec.row_len(), is_read, rows }
+        let (name, elements, row_len) = (spec.name.clone(), spec.elements(), spec.row_len());
+        let is_stretched = call.is_stretched && is_read && is_stretchable(spec);
+        Tensor { name, kind, elements, row_len, is_read, is_stretched, rows }
     };
     let read = call.inputs.iter().map(|(spec, _)| tensor(spec, true));
     let is_read = |name: &str| call.inputs.iter().any(|(input, _)| input.name == name);

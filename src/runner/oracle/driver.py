@@ -143,7 +143,8 @@ def main():
             size = numpy.dtype(sent).itemsize
             for extent in tensor["shape"]:
                 size *= extent
-            values[tensor["name"]] = numpy.frombuffer(requests.read(size), sent).reshape(tensor["shape"]).astype(kind)
+            value = numpy.frombuffer(requests.read(size), sent).reshape(tensor["shape"]).astype(kind)
+            values[tensor["name"]] = numpy.sign(value) * value**8 if tensor["stretched"] else value
         wanted = request["outputs"]
         only_rows = "rows" in parameters and "rows" not in values and len(wanted) == 1
         if only_rows:
@@ -151,7 +152,9 @@ def main():
         # A name such as `in` cannot be a parameter.
         values = {name + "_" * keyword.iskeyword(name): value for name, value in values.items()}
         try:
-            with numpy.errstate(all="ignore"):
+            # A number that no integer holds becomes any integer.
+            is_stretched = any(tensor["stretched"] for tensor in request["inputs"])
+            with numpy.errstate(all="ignore", invalid="raise" if is_stretched else "ignore"):
                 results = outputs(numpy, function(**arguments(parameters, values)), wanted, only_rows)
             del values
             # An empty array has no bytes to view.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{LIMIT_NAME, TIME_LIMIT};
 use crate::domain::op::{Dims, Dtype, TensorSpec};
-use crate::domain::oracle::{Oracle, OracleCall, OracleType};
+use crate::domain::oracle::{Oracle, OracleCall, OracleType, is_stretchable};
 use crate::runner::baseline::guard::SIGNAL_CODE;
 use crate::runner::child;
 use crate::runner::confine::Reach;
@@ -76,12 +76,14 @@ struct Input<'a> {
     shape: &'a [usize],
     /// Which type the function gets.
     kind: OracleType,
+    /// Whether it gets the eighth powers of the numbers.
+    stretched: bool,
 }
 
 impl<'a> Input<'a> {
-    fn of(tensor: &'a TensorSpec) -> Self {
+    fn of(tensor: &'a TensorSpec, is_stretched: bool) -> Self {
         let TensorSpec { name, shape, dtype, .. } = tensor;
-        Self { name, shape, kind: OracleType::of(*dtype) }
+        Self { name, shape, kind: OracleType::of(*dtype), stretched: is_stretched && is_stretchable(tensor) }
     }
 }
 
@@ -183,7 +185,7 @@ impl Process {
     /// Returns the answer, and the first line that the function has printed so far.
     fn call(&mut self, call: &OracleCall<'_>) -> Result<(Vec<f64>, Option<String>), Failure> {
         let scalars = call.scalars.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
-        let inputs = call.inputs.iter().map(|(tensor, _)| Input::of(tensor)).collect();
+        let inputs = call.inputs.iter().map(|(tensor, _)| Input::of(tensor, call.is_stretched)).collect();
         let outputs = call.outputs.iter().map(Output::of).collect();
         let request = Request { dims: call.dims, scalars, inputs, outputs };
         let line = serde_json::to_string(&request).map_err(|error| Failure::Refused(error.to_string()))? + "\n";

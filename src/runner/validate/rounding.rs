@@ -16,6 +16,13 @@ const DIRECTIONS: usize = 4;
 /// 10,000, the errors of an honest kernel are four times a typical one.
 const ALLOWED_MOVES: f64 = 8.0;
 
+/// The error of an FP32 sum of random terms that are added one after the other, for the square root of their number: twice the usual
+/// estimate, because a row may be the worst of many. (Higham, Accuracy and Stability of Numerical Algorithms, 2002, chapter 4.)
+const RANDOM_SUM_ROUNDING: f64 = 2.0 / (1_u64 << 24) as f64;
+
+/// A part of such a move. It shows how far an output moves without its jumps.
+const SMALL_MOVE: f32 = 1.0 / 16.0;
+
 /// The part of the final sum that an FP32 addition may lose. It loses up to 2^-24 of the running sum, rounded to
 /// nearest. On average the running sum is half of the final one.
 const SUM_ROUNDING: f64 = 1.0 / (1_u64 << 26) as f64;
@@ -55,29 +62,42 @@ impl Expectation {
         };
         let mut moved: Vec<Vec<f32>> = inputs.iter().zip(&of_inputs).map(fixed_or_empty).collect();
         for direction in 0..DIRECTIONS + usize::from(is_truncated) {
-            for (tensor, ((moved, values), rounding)) in moved.iter_mut().zip(inputs).zip(&of_inputs).enumerate() {
-                let seed = mix(seed, &["move", &direction.to_string(), &tensor.to_string()]);
-                move_tensor(moved, values, *rounding, direction, seed);
-            }
-            let other = op.oracle(dims, &moved, &rows)?;
-            let mut other = &other[..];
+            let mut by = |part: f32| {
+                for (tensor, ((moved, values), rounding)) in moved.iter_mut().zip(inputs).zip(&of_inputs).enumerate() {
+                    let seed = mix(seed, &["move", &direction.to_string(), &tensor.to_string()]);
+                    move_tensor(moved, values, rounding.map(|rounding| part * rounding), direction, seed);
+                }
+                op.oracle(dims, &moved, &rows)
+            };
+            let far = by(1.0)?;
+            // A jump is as far in either.
+            let near = if self.is_at_jumps { Some(by(SMALL_MOVE)?) } else { None };
+            let mut at = 0;
             for (allowance, oracle) in allowances.iter_mut().zip(&oracle) {
-                let (row, rest) = other.split_at(oracle.len());
-                other = rest;
-                let squares = row.iter().zip(*oracle).map(|(o, r)| (o - r).powi(2));
+                let row = at..at + oracle.len();
+                at = row.end;
+                let moves: Vec<f64> = match &near {
+                    Some(near) => {
+                        far[row.clone()].iter().zip(&near[row]).map(|(far, near)| steady(far - near)).collect()
+                    }
+                    None => far[row].iter().zip(*oracle).map(|(far, exact)| far - exact).collect(),
+                };
+                let squares = moves.iter().map(|moved| moved.powi(2));
                 let distance = squares.filter(|square| square.is_finite()).sum::<f64>().sqrt();
                 *allowance = allowance.max(ALLOWED_MOVES * distance);
             }
         }
         // Where all terms of a sum are alike, every addition may round in the same direction.
         let terms = op.flop(dims) / 2.0 / self.outputs.elements() as f64;
+        let of_random = RANDOM_SUM_ROUNDING * op.longest_sum(dims, self.dtype).sqrt();
+        let of_sum = of_random.max(terms * SUM_ROUNDING);
         let intermediate = op.intermediate_rounding(dims, self.dtype, inputs, &rows);
         let mut all = self.allowances.clone();
         all.resize(self.rows.len(), 0.0);
         for (((at, allowance), intermediate), oracle) in places.iter().zip(allowances).zip(intermediate).zip(oracle) {
             let length = oracle.iter().filter(|r| r.is_finite()).map(|r| r * r).sum::<f64>().sqrt();
             let least = least_rounding(self.output_of(*at).dtype) * (oracle.len() as f64).sqrt();
-            all[*at] = allowance + intermediate + least + terms * SUM_ROUNDING * length;
+            all[*at] = allowance + intermediate + least + of_sum * length;
         }
         self.allowances = all;
         Ok(())
@@ -91,6 +111,11 @@ impl Expectation {
         let errors = self.row_errors(output).into_iter().enumerate();
         errors.filter_map(|(at, error)| (!is_within(error)).then_some(at)).collect()
     }
+}
+
+/// Returns how far an output moves that differs by this between a whole move and a small one.
+fn steady(difference: f64) -> f64 {
+    difference / (1.0 - f64::from(SMALL_MOVE))
 }
 
 /// Moves a tensor in a direction. The last one truncates to TF32.

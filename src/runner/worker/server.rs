@@ -86,7 +86,7 @@ fn answer(
         WorkerRequest::Time(request) => time(device, &request, &mut step).map(WorkerReply::Timed),
     };
     answered.unwrap_or_else(|ended| match ended {
-        Ended::Outcome(outcome) => WorkerReply::Failed(outcome),
+        Ended::Outcome(outcome) | Ended::TooLong(outcome) => WorkerReply::Failed(outcome),
         Ended::Oracle(problem) => WorkerReply::OracleFailed(problem),
         Ended::Machine(message) => WorkerReply::Broken(message),
     })

@@ -7,7 +7,7 @@ use std::sync::mpsc::Receiver;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::artifact::Artifact;
-use crate::domain::oracle::{OracleLaunch, OracleType, OracleValue};
+use crate::domain::oracle::{OracleLaunch, OracleType, OracleValue, stretched};
 use crate::domain::plan::{Arg, Launch, LaunchPlan, Scalar, ScalarValue};
 use crate::runner::child;
 use crate::runner::device::{self, Buffer, Device, DeviceChoice, Fault, Work};
@@ -63,6 +63,8 @@ pub struct Tensor {
     pub row_len: usize,
     /// Whether its values follow the call.
     pub is_read: bool,
+    /// Whether the kernel gets the [stretched] values.
+    pub is_stretched: bool,
     /// The rows to send back. None if the kernel only reads it.
     pub rows: Option<Vec<usize>>,
 }
@@ -148,7 +150,8 @@ fn carry_out(device: &mut dyn Device, call: &Call, inputs: &[Vec<u8>]) -> Result
         | Fault::NotModelled(problem)
         | Fault::OutOfMemory(problem)
         | Fault::Crashed { message: problem, .. }
-        | Fault::TimedOut(problem) => {
+        | Fault::TimedOut(problem)
+        | Fault::TooLong(problem) => {
             // The device takes it for a variant, and knows its kernel by the name for the linker.
             problem.replace(VARIANT, "the oracle's").replace(&call.entry, &call.name)
         }
@@ -186,7 +189,13 @@ fn allocate(device: &mut dyn Device, call: &Call, inputs: &[Vec<u8>]) -> Result<
         let buffer = device.alloc(tensor.elements * tensor.element_bytes())?;
         // Those with values come first.
         match values.next() {
-            Some(values) => device.write(buffer, &widened(values, tensor.kind, tensor.is_float()))?,
+            Some(values) => {
+                let mut values = widened(values, tensor.kind, tensor.is_float());
+                if tensor.is_stretched {
+                    stretch(&mut values);
+                }
+                device.write(buffer, &values)?;
+            }
             None => device.poison(buffer, POISON)?,
         }
         buffers.insert(tensor.name.clone(), buffer);
@@ -236,6 +245,14 @@ fn widened(values: &[u8], kind: OracleType, is_float: bool) -> Vec<u8> {
     widened
 }
 
+/// Stretches doubles.
+fn stretch(bytes: &mut [u8]) {
+    for element in bytes.chunks_exact_mut(size_of::<f64>()) {
+        let number = f64::from_le_bytes((&*element).try_into().expect("a chunk has 8 bytes"));
+        element.copy_from_slice(&stretched(number).to_le_bytes());
+    }
+}
+
 fn launch(call: &Call) -> Launch {
     let OracleLaunch { grid, block, args, .. } = &call.launch;
     let scalar = |name: &String, value| Arg::Scalar(Scalar { name: name.clone(), value });
@@ -280,7 +297,7 @@ mod tests {
 
     fn output(elements: usize, row_len: usize) -> Tensor {
         let (name, kind) = ("y".to_owned(), OracleType::Float);
-        Tensor { name, kind, elements, row_len, is_read: false, rows: Some(vec![0]) }
+        Tensor { name, kind, elements, row_len, is_read: false, is_stretched: false, rows: Some(vec![0]) }
     }
 
     #[test]
