@@ -170,6 +170,9 @@ pub struct Probe {
     pub change: Change,
 }
 
+/// Changes the values of all inputs, given constants of the kernel and a seed.
+pub type FillAround = fn(&[TensorSpec], &mut [Vec<f32>], &[f32], u64);
+
 /// What a probe changes of the random values of inputs.
 #[derive(Debug, Clone, Copy)]
 pub enum Change {
@@ -204,7 +207,7 @@ pub enum Change {
         /// Whether there is anything to change.
         is_of: fn(&[TensorSpec]) -> bool,
         /// Changes the values of all inputs, which keep to what they mean.
-        fill: fn(&[TensorSpec], &mut [Vec<f32>], &[f32], u64),
+        fill: FillAround,
     },
 }
 

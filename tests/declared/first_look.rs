@@ -1,7 +1,7 @@
 //! The first look at a kernel of one's own: hidden shapes and probes in `check` and in a session, and what a check says that ran.
 
 use super::{call, project};
-use crate::common::Sandbox;
+use crate::common::{Sandbox, is_nightly};
 
 /// Makes a project that takes first looks, with a kernel and its oracle.
 fn with_kernel(source: &str, oracle: &str, config: &str) -> Sandbox {
@@ -224,7 +224,8 @@ fn large_values_may_not_be_clamped() {
     let right = found("v * v * v * v * v / (1.f + fabsf(v * v * v * v * v))", "x**5 / (1 + abs(x**5))");
     assert!(right.starts_with("0 ok     own on own: right on n2000"), "{right}");
     let wrong = found("2.f * fminf(fmaxf(v, -1e6f), 1e6f)", "2 * x");
-    assert!(wrong.starts_with("1 ") && wrong.contains("on very large numbers: "), "{wrong}");
+    let is_named = wrong.contains("on very large numbers: ") || wrong.contains("on inputs far above zero: ");
+    assert!(wrong.starts_with("1 ") && is_named, "{wrong}");
 }
 
 #[test]
@@ -386,4 +387,102 @@ fn what_an_execution_left_in_a_workspace_must_not_matter_on_other_inputs() {
     assert_eq!(with("1e-30f").trim(), "0 ok     own on own: right on n3000");
     let said = with("fmaxf(*most, 1e-30f)");
     assert!(said.starts_with("1 ") && said.contains("it uses what an execution on other inputs left there"), "{said}");
+}
+
+/// The largest number of a column, which may begin at a number.
+const COLUMN: &str = r"
+__global__ void own(const float* x, float* y, int rows, int cols) {
+    int c = blockIdx.x * 64 + threadIdx.x;
+    if (c >= cols) return;
+    float most = FIRST;
+    for (int r = 0; r < rows; ++r) most = fmaxf(most, x[(size_t)r * cols + c]);
+    y[c] = most;
+}
+";
+
+#[test]
+fn whole_inputs_far_below_zero_are_tried_as_far_as_the_oracle_bears_them() {
+    let with = |first: &str| {
+        let sandbox = with_kernel(&COLUMN.replace("FIRST", first), "def oracle(x):\n    return x.max(0)\n", "");
+        checked(
+            &sandbox,
+            "--shape x=rows,cols --shape y=cols --case rows=30,cols=48 --grid ceil_div(cols,64) --block 64",
+        )
+    };
+    assert_eq!(with("-__int_as_float(0x7f800000)").trim(), "0 ok     own on own: right on rows30cols48");
+    let said = with("-1e20f");
+    assert!(said.starts_with("1 ") && said.contains("on inputs far below zero: "), "{said}");
+}
+
+#[test]
+fn a_number_that_equals_what_it_is_compared_with_is_tried() {
+    let oracle = "import numpy as np\ndef oracle(x):\n    return np.where(x >= 3, 6, x)\n";
+    let with = |value: &str| {
+        let sandbox = with_kernel(&EACH.replace("VALUE", value), oracle, "");
+        checked(&sandbox, "--shape x=n --shape y=n --case n=2000 --grid ceil_div(n,128) --block 128")
+    };
+    let said = with("v > 3.f ? 6.f : v");
+    assert!(said.starts_with("1 ") && said.contains("on special numbers"), "{said}");
+}
+
+#[test]
+fn a_grid_with_a_largest_size_needs_blocks_that_go_on() {
+    let with = |body: &str| {
+        let source = format!(
+            "__global__ void own(const float* x, float* y, int n) {{\n    int i = blockIdx.x * 256 + threadIdx.x;\n    {body}\n}}\n"
+        );
+        let sandbox = with_kernel(&source, RELU, "");
+        checked(&sandbox, "--shape x=n --shape y=n --case n=2000 --grid min(ceil_div(n,256),16384) --block 256")
+    };
+    let right = with("for (; i < n; i += gridDim.x * 256) y[i] = fmaxf(x[i], 0.f);");
+    assert_eq!(right.trim(), "0 ok     own on own: right on n2000");
+    let said = with("if (i < n) y[i] = fmaxf(x[i], 0.f);");
+    assert!(said.starts_with("1 ") && said.contains("where the grid has its largest size?"), "{said}");
+}
+
+/// Compares each number with all others, in one thread.
+const SLOW: &str = r"
+__global__ void own(const float* x, int* y, int n) {
+    for (int i = 0; i < n; ++i) {
+        int rank = 0;
+        for (int j = 0; j < n; ++j) rank += x[j] < x[i];
+        y[i] = rank;
+    }
+}
+";
+
+/// A minute of a CPU core.
+#[test]
+fn a_hidden_shape_on_which_a_kernel_takes_too_long_is_said_and_not_wrong() {
+    if !is_nightly() {
+        return;
+    }
+    let oracle = "import numpy as np\ndef oracle(x):\n    return np.searchsorted(np.sort(x), x)\n";
+    let sandbox = with_kernel(SLOW, oracle, "");
+    let said = checked(&sandbox, "--shape x=n --shape y=n --case n=100 --grid 1 --block 1");
+    assert!(said.starts_with("0 ") && said.contains("not checked on n="), "{said}");
+}
+
+/// Adds up a row in one thread, one number after the other.
+const MEAN: &str = r"
+__global__ void own(const float* x, float* y, int rows, int n) {
+    int row = blockIdx.x * 32 + threadIdx.x;
+    if (row >= rows) return;
+    float sum = 0.f;
+    for (int i = 0; i < n; ++i) sum += expf(x[(size_t)row * n + i]);
+    for (int i = 0; i < n; ++i) y[(size_t)row * n + i] = expf(x[(size_t)row * n + i]) / sum;
+}
+";
+
+#[test]
+fn a_sum_in_one_thread_may_round_as_fp32_does_on_long_rows() {
+    if !is_nightly() {
+        return;
+    }
+    let oracle = "import numpy as np\ndef oracle(x):\n    e = np.exp(x)\n    return e / e.sum(1, keepdims=True)\n";
+    let sandbox = with_kernel(MEAN, oracle, "");
+    let options = "--independent rows --shape x=rows,n --shape y=rows,n --case rows=4,n=500 --grid ceil_div(rows,32) \
+                   --block 32 --contents x=uniform:-4:4";
+    let said = checked(&sandbox, options);
+    assert!(said.starts_with("0 ok     own on own: right on rows4n500"), "{said}");
 }

@@ -48,7 +48,11 @@ fn imported(sandbox: &Sandbox, import: &[&str], name: &str) -> String {
     let (code, _, said) = call(sandbox, &start);
     assert_eq!(code, 0, "{said}");
     let report = sandbox.report();
-    assert!(report["cases"][0]["speedup_over_start"].as_f64().unwrap() > 1.0, "{}", report["cases"][0]);
+    assert!(
+        report["cases"][0]["speedup_over_start"].as_f64().unwrap() > 1.0,
+        "{}",
+        call(sandbox, &["history", "--json"]).1
+    );
     assert!(sandbox.git(&["log", "-1", "--format=%s"]).starts_with(&format!("{name}: ")));
     shown
 }

@@ -4,7 +4,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::{compared, contents, rows, sides, special};
-use crate::domain::op::{Change, Dims, Dtype, Probe, Probed, TensorSpec};
+use crate::domain::op::{Change, Dims, Dtype, FillAround, Probe, Probed, TensorSpec};
 use crate::ops::draw::{limit, log_uniform_count, normal, power_of_two, sign};
 
 /// The most infinite elements of an input.
@@ -70,7 +70,7 @@ const fn on_sides(
     Probe { name, change: Change::Magnitudes { is_of, magnitudes: sides::magnitudes, fill } }
 }
 
-const fn of_special(name: &'static str, fill: fn(&[TensorSpec], &mut [Vec<f32>], &[f32], u64)) -> Probe {
+const fn of_special(name: &'static str, fill: FillAround) -> Probe {
     Probe { name, change: Change::Special { is_of: special::are_numbers, fill } }
 }
 

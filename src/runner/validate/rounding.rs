@@ -88,8 +88,10 @@ impl Expectation {
             }
         }
         // Where all terms of a sum are alike, every addition may round in the same direction.
+        let longest = op.longest_sum(dims, self.dtype);
         let terms = op.flop(dims) / 2.0 / self.outputs.elements() as f64;
-        let of_random = RANDOM_SUM_ROUNDING * op.longest_sum(dims, self.dtype).sqrt();
+        let terms = if self.is_at_jumps { terms.max(longest) } else { terms };
+        let of_random = RANDOM_SUM_ROUNDING * longest.sqrt();
         let of_sum = of_random.max(terms * SUM_ROUNDING);
         let intermediate = op.intermediate_rounding(dims, self.dtype, inputs, &rows);
         let mut all = self.allowances.clone();
