@@ -25,9 +25,8 @@ use self::table::Table;
 
 pub use proven::proven;
 
-/// Tensors and workspaces of a launch begin at a multiple of this many bytes. optloop's own buffers do. Kernels read at most
-/// 32 bytes at once, and a line of the cache has 128.
-const ALIGNMENT_BYTES: usize = 128;
+/// Tensors and workspaces of a launch begin at a multiple of this many bytes, as in every check (docs/correctness.md).
+const ALIGNMENT_BYTES: usize = 256;
 
 const TEMPLATES: [(&str, &str); 5] = [
     ("launcher.h", include_str!("../templates/export/launcher.h.tera")),

@@ -178,7 +178,7 @@ fn places(row: &Row) -> (Vec<(&str, usize)>, usize) {
     for initial in [Initial::Zero, Initial::Undefined] {
         for (name, workspace) in row.workspaces.iter().filter(|(_, workspace)| workspace.initial == initial) {
             places.push((name.as_str(), size));
-            size += workspace.bytes.next_multiple_of(2 * ALIGNMENT_BYTES);
+            size += workspace.bytes.next_multiple_of(ALIGNMENT_BYTES);
         }
     }
     (places, size)

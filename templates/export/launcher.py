@@ -5,8 +5,8 @@ from ctypes import c_void_p
 from . import driver
 from .table import FOLDER
 
-# Tensors and scratch memory begin at a multiple of this many bytes. Kernels read 16 bytes at once and more.
-ALIGNMENT = 128
+# Tensors and scratch memory begin at a multiple of this many bytes, as in every check of the winners.
+ALIGNMENT = 256
 
 
 class Launcher:
@@ -54,5 +54,5 @@ def places(workspaces, initial):
     for name, workspace in workspaces.items():
         if workspace["initial"] == initial:
             found[name] = size
-            size += -(-workspace["bytes"] // 256) * 256
+            size += -(-workspace["bytes"] // ALIGNMENT) * ALIGNMENT
     return size, found

@@ -62,7 +62,7 @@ def strided(tensors):
     tensors[1].dense = False
 
 def misplaced(tensors):
-    tensors[2].address += 64
+    tensors[2].address += 128
 
 def single(tensors):
     tensors[0].dtype = torch.float32
