@@ -82,8 +82,16 @@ impl KernelName {
             }
             return Ok(Self::Winner { workload: workload.to_owned(), case: case.into() });
         }
-        let (family, params) = text.split_once(':').unwrap_or((text, ""));
-        let params = params.split(',').filter(|param| !param.is_empty()).map(param).collect::<Result<Vec<_>, _>>()?;
+        let Some((family, params)) = text.split_once(':') else {
+            return Ok(Self::Configuration { family: text.to_owned(), params: Vec::new() });
+        };
+        if family.is_empty() || params.split(',').any(str::is_empty) {
+            return Err(format!(
+                "`{text}` lacks a name before the colon or a parameter between its commas: write FAMILY, or \
+                 FAMILY:NAME=NUMBER,NAME=NUMBER"
+            ));
+        }
+        let params = params.split(',').map(param).collect::<Result<Vec<_>, _>>()?;
         Ok(Self::Configuration { family: family.to_owned(), params })
     }
 }
@@ -129,6 +137,10 @@ mod tests {
         };
         assert_eq!(KernelName::parse("attention-scalar"), Ok(configuration(&[])));
         assert_eq!(KernelName::parse("attention-scalar:BR=64,BC=32"), Ok(configuration(&[("BR", 64), ("BC", 32)])));
+        for incomplete in ["attention-scalar:", "attention-scalar:,", "attention-scalar:BR=64,", ":BR=64"] {
+            let said = KernelName::parse(incomplete).unwrap_err();
+            assert!(said.contains("write FAMILY, or FAMILY:NAME=NUMBER"), "{said}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
+use reqwest::Response;
 use serde_json::Value;
 use tokio::time::sleep;
 
@@ -40,9 +41,19 @@ pub async fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
 pub(super) async fn follow(client: &Client, id: SubmissionId, json: bool, out: &mut impl Write) -> anyhow::Result<()> {
     let path = format!("/submissions/{id}/events");
     let (mut last, mut tries) = (0, 0);
+    // Where there is no service, none is waited for.
+    let mut first = Some(client.stream(&path, last).await?);
     loop {
         let before = last;
-        match listen(client, &path, &mut last, json, out).await {
+        let response = match first.take() {
+            Some(response) => Ok(response),
+            None => client.stream(&path, last).await,
+        };
+        let listened = match response {
+            Ok(response) => listen(response, &mut last, json, out).await,
+            Err(error) => Err(error),
+        };
+        match listened {
             Ok(true) => return Ok(()),
             Err(error) if error.is::<Usage>() || error.is::<std::io::Error>() || tries >= MAX_TRIES => {
                 return Err(error);
@@ -58,9 +69,8 @@ pub(super) async fn follow(client: &Client, id: SubmissionId, json: bool, out: &
     }
 }
 
-/// Prints events from `last` on. Returns whether the submission is over.
-async fn listen(client: &Client, path: &str, last: &mut u64, json: bool, out: &mut impl Write) -> anyhow::Result<bool> {
-    let mut response = client.stream(path, *last).await?;
+/// Prints the events of a stream, and keeps the number of the last one. Returns whether the submission is over.
+async fn listen(mut response: Response, last: &mut u64, json: bool, out: &mut impl Write) -> anyhow::Result<bool> {
     let mut received = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(|error| anyhow::anyhow!(error))? {
         received.extend_from_slice(&chunk);
