@@ -18,6 +18,7 @@ pub use sections::{
 };
 
 use crate::domain::comparison::MIN_ROUNDS;
+use crate::domain::expected::in_words;
 use crate::domain::measuring::Measuring;
 use crate::domain::sampling::{MIN_SAMPLES, Sampling};
 use crate::domain::toml_text;
@@ -98,7 +99,7 @@ impl Config {
 
     /// Reads and checks the configuration of a session that a store recorded.
     pub fn recorded(config: serde_json::Value) -> Result<Self, String> {
-        let config: Self = serde_json::from_value(config).map_err(|error| error.to_string())?;
+        let config: Self = serde_json::from_value(config).map_err(|error| in_words(&error.to_string()))?;
         config.check().map_err(|error| toml_text::one_line(error.to_string()))?;
         Ok(config)
     }

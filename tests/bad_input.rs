@@ -49,7 +49,7 @@ fn malformed_files_are_named_with_the_line() {
     insta::assert_snapshot!(start(&sandbox, &[]), @"2 error: PROJECT/kernels/workloads/small.toml: line 5: string values must be quoted, expected literal string");
     sandbox.write("kernels/workloads/small.toml", common::WORKLOAD);
     sandbox.replace("templates/kernels/toy/family.toml", "requires_sm = 80", "requires_sm = \"80\"");
-    insta::assert_snapshot!(start(&sandbox, &[]), @r#"2 error: PROJECT/templates/kernels/toy/family.toml: line 6: invalid type: string "80", expected u32"#);
+    insta::assert_snapshot!(start(&sandbox, &[]), @r#"2 error: PROJECT/templates/kernels/toy/family.toml: line 6: must be a whole number from 0, but is the text "80""#);
 }
 
 #[test]

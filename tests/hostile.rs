@@ -166,7 +166,7 @@ fn depth_is_bounded() {
     assert!(said.contains("Expression exceeds maximum complexity"), "{said:.300}");
 
     sandbox.write("deep.json", &"[".repeat(500_000));
-    insta::assert_snapshot!(sandbox.fails(&["compare", "deep.json", "deep.json"]), @"2 error: deep.json is not the sidecar of a winner: invalid type: sequence, expected a string at line 1 column 1");
+    insta::assert_snapshot!(sandbox.fails(&["compare", "deep.json", "deep.json"]), @"2 error: deep.json is not the sidecar of a winner: must be a text, but is a list at line 1 column 1");
 }
 
 #[test]
@@ -228,9 +228,9 @@ fn numbers_at_the_edges_are_refused() {
         refused(&sandbox, Path::new("/nowhere"))
     };
     insta::assert_snapshot!(case("Sq = 64", "Sq = 9223372036854775807"), @"2 error: PROJECT/kernels/workloads/small.toml: case `s64`: `Sq` = 9223372036854775807 is out of range 1 to 1048576");
-    insta::assert_snapshot!(case("Sq = 64", "Sq = 9223372036854775808"), @"2 error: PROJECT/kernels/workloads/small.toml: line 14: invalid value: integer `9223372036854775808`, expected i64");
+    insta::assert_snapshot!(case("Sq = 64", "Sq = 9223372036854775808"), @"2 error: PROJECT/kernels/workloads/small.toml: line 14: must be a whole number from -2^63 to 2^63 - 1, but is 9223372036854775808");
     insta::assert_snapshot!(case("Sq = 64", "Sq = -9223372036854775808"), @"2 error: PROJECT/kernels/workloads/small.toml: case `s64`: `Sq` = -9223372036854775808 is out of range 1 to 1048576");
-    insta::assert_snapshot!(case("Sq = 64", "Sq = 1e3"), @"2 error: PROJECT/kernels/workloads/small.toml: line 14: invalid type: floating point `1000.0`, expected i64");
+    insta::assert_snapshot!(case("Sq = 64", "Sq = 1e3"), @"2 error: PROJECT/kernels/workloads/small.toml: line 14: must be a whole number, but is 1000.0");
     insta::assert_snapshot!(case("relative_l2 = 1e-3", "relative_l2 = nan"), @"2 error: PROJECT/kernels/workloads/small.toml: tolerance: both values must be between 0 and 0.5");
     let sandbox = Sandbox::new();
     let manifest = |from: &str, to: &str| {
@@ -240,5 +240,5 @@ fn numbers_at_the_edges_are_refused() {
     };
     insta::assert_snapshot!(manifest("values = [0]\ndefault = 0", "values = [9223372036854775807]\ndefault = 9223372036854775807"), @"2 error: family `toy` has no launch plan on case `s4d4`: argument `FAULT` = 9223372036854775807 does not fit an int");
     insta::assert_snapshot!(manifest("TILE * THREADS <= 8192", "TILE * 9223372036854775807 <= 8192"), @"2 error: family `toy`: expression `TILE * 9223372036854775807 <= 8192`: Multiplication overflow: 64 * 9223372036854775807 (line 1, position 6)");
-    insta::assert_snapshot!(manifest("requires_sm = 80", "requires_sm = -1"), @"2 error: PROJECT/templates/kernels/toy/family.toml: line 6: invalid value: integer `-1`, expected u32");
+    insta::assert_snapshot!(manifest("requires_sm = 80", "requires_sm = -1"), @"2 error: PROJECT/templates/kernels/toy/family.toml: line 6: must be a whole number from 0 to 2^32 - 1, but is -1");
 }

@@ -23,6 +23,7 @@ pub mod dtype;
 pub mod effects;
 pub mod escape;
 pub mod evaluation;
+pub mod expected;
 pub mod experiment;
 pub mod expr;
 pub mod family;

@@ -11,6 +11,7 @@ use super::conditions::Conditions;
 use super::device::TimeSource;
 use super::escape;
 use super::evaluation::Measurement;
+use super::expected::in_words;
 use super::ids::CaseName;
 use super::op::{Dims, Dtype, TensorRole, TensorSpec};
 use super::plan::{Initial, Launch, LaunchPlan, Workspace};
@@ -228,7 +229,7 @@ pub struct SidecarEnvironment {
 impl Sidecar {
     /// Parses the text of the file. Errors are one sentence without the file's name.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let sidecar: Self = serde_json::from_str(text).map_err(|error| one_line(error.to_string()))?;
+        let sidecar: Self = serde_json::from_str(text).map_err(|error| one_line(in_words(&error.to_string())))?;
         let texts: serde_json::Value = serde_json::from_str(text).map_err(|error| one_line(error.to_string()))?;
         check_lines("a text", &texts).map_err(one_line)?;
         // It names a file of an export.

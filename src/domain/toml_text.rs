@@ -5,6 +5,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::escape::{check_line, is_unsafe};
+use super::expected::in_words;
 use super::names::did_you_mean;
 
 /// Parses a document. The error is one sentence that begins with `line N:`. For an unknown key, it names the nearest
@@ -47,6 +48,7 @@ fn find_broken(text: &str, key: &str, value: &Spanned<DeValue<'_>>, found: &mut 
 pub fn describe(text: &str, error: &toml::de::Error) -> String {
     let message = error.message().lines().next().unwrap_or("is malformed").to_owned();
     let hint = unknown_key(&message).map(|(key, known)| did_you_mean(key, known)).unwrap_or_default();
+    let message = in_words(&message);
     match error.span() {
         Some(span) => at(text, span.start, &format!("{message}{hint}")),
         None => format!("{message}{hint}"),
@@ -108,7 +110,7 @@ mod tests {
         assert_eq!(parse::<Table>("tolerance = 1.5").unwrap().tolerance, 1.5);
         let error = |text| parse::<Table>(text).unwrap_err();
         insta::assert_snapshot!(error("\n\ntolerence = 1.0"), @"line 3: unknown field `tolerence`, expected `tolerance` (did you mean `tolerance`?)");
-        insta::assert_snapshot!(error("tolerance = \"x\""), @r#"line 1: invalid type: string "x", expected f64"#);
+        insta::assert_snapshot!(error("tolerance = \"x\""), @r#"line 1: must be a number, but is the text "x""#);
         insta::assert_snapshot!(error("tolerance = "), @"line 1: string values must be quoted, expected literal string");
         insta::assert_snapshot!(error(""), @"line 1: missing field `tolerance`");
     }

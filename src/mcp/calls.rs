@@ -15,6 +15,7 @@ use super::arguments::{
 use super::results;
 use crate::domain::approach::Approach;
 use crate::domain::comparison::Comparison;
+use crate::domain::expected::in_words;
 use crate::domain::family::Family;
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::record::CaseRecord;
@@ -309,7 +310,11 @@ impl Call<'_> {
 }
 
 fn parsed<A: DeserializeOwned>(arguments: JsonObject) -> std::result::Result<A, ErrorData> {
-    serde_json::from_value(Value::Object(arguments)).map_err(|error| ErrorData::invalid_params(error.to_string(), None))
+    serde_json::from_value(Value::Object(arguments)).map_err(|error| {
+        let said = in_words(&error.to_string());
+        let argument = if said.starts_with("must be") { "an argument " } else { "" };
+        ErrorData::invalid_params(format!("{argument}{said}"), None)
+    })
 }
 
 fn sentence(error: StoreError) -> String {

@@ -45,6 +45,17 @@ fn a_submission_runs_a_session_and_its_results_can_be_read() {
     assert!(wrong.status == 400 && wrong.error().contains("`one`"), "{wrong:?}");
     let unknown = get("sessions/1/iterations?verdct=x");
     assert!(unknown.status == 400 && unknown.error().contains("unknown field `verdct`"), "{unknown:?}");
+    for path in [
+        "compare?what=iterations&a=1&b=2&case=%00",
+        "iterations?case=%0a",
+        "sessions/1/iterations?family=x%7F",
+        "sessions?x=%00",
+        "iterations/1%00/diff",
+    ] {
+        let refused = get(path);
+        assert!(refused.status == 400 && refused.error().contains("control character"), "{path}: {refused:?}");
+    }
+    assert_eq!(service.get("/api/v1/projects/p%00/sessions").status, 400);
 }
 
 #[test]

@@ -36,7 +36,10 @@ fn a_session_is_handed_in_followed_listed_and_cancelled_from_a_terminal() {
     insta::assert_snapshot!(call(&["cancel", "2"]), @"2 error: submission 2 is cancelled, and it is over already");
     insta::assert_snapshot!(call(&["submit", "--on", "q"]), @"2 error: this service has no project `q` (GET /api/v1/projects lists them)");
     drop(service);
-    let lost = sandbox.command(&["queue", "--service", "http://127.0.0.1:1"]).output().unwrap();
-    let said = String::from_utf8(lost.stderr).unwrap();
-    assert!(said.starts_with("error: no service answers at http://127.0.0.1:1/: `optloop serve` starts one"), "{said}");
+    for verb in [&["queue"][..], &["tail", "1"]] {
+        let lost = sandbox.command(verb).args(["--service", "http://127.0.0.1:1"]).output().unwrap();
+        let said = String::from_utf8(lost.stderr).unwrap();
+        let expected = "error: no service answers at http://127.0.0.1:1/: `optloop serve` starts one";
+        assert!(said.starts_with(expected) && said.lines().count() == 1, "{verb:?}: {said}");
+    }
 }

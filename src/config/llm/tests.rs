@@ -61,7 +61,7 @@ fn mistakes_are_one_sentence_that_names_the_key() {
     insta::assert_snapshot!(llm("record = '../a'"), @"llm.record must stay inside the project: use a path without `..`, or an absolute one");
     insta::assert_snapshot!(error("[llm.prices.m]\ninput = -1\noutput = 1"), @r#"llm.prices."m": prices must be between 0 and 1000000 US dollars per million tokens"#);
     insta::assert_snapshot!(error("[llm.prices.m]\ninput = 1"), @"line 1: missing field `output`");
-    insta::assert_snapshot!(error("[llm]\nkey_env = 'A_KEY'\nmax_output_tokens = 'x'"), @r#"line 3: invalid type: string "x", expected u32"#);
+    insta::assert_snapshot!(error("[llm]\nkey_env = 'A_KEY'\nmax_output_tokens = 'x'"), @r#"line 3: must be a whole number from 0, but is the text "x""#);
 }
 
 #[test]

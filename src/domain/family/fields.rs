@@ -95,7 +95,7 @@ impl<'t> Notes<'t> {
         match value.into_inner() {
             DeValue::Table(table) => Some(Fields::of(self, start, table)),
             other => {
-                self.add_at(start, &format!("invalid type: {}, expected a table", other.type_str()));
+                self.add_at(start, &format!("must be a table, but is {}", kind_of(&other)));
                 None
             }
         }
@@ -186,8 +186,8 @@ impl<'n, 't> Fields<'n, 't> {
                 vec![None]
             }
             other => {
-                let kind = other.type_str();
-                notes.add_at(start, &format!("invalid type: {kind}, expected tables, each below a line [[{key}]]"));
+                let kind = kind_of(&other);
+                notes.add_at(start, &format!("must be tables, each below a line [[{key}]], but is {kind}"));
                 vec![None]
             }
         }
@@ -218,5 +218,17 @@ fn expected(known: &[&str]) -> String {
         _ => {
             format!("expected one of {}", known.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", "))
         }
+    }
+}
+
+/// Returns what a value is.
+fn kind_of(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "a text",
+        DeValue::Integer(_) | DeValue::Float(_) => "a number",
+        DeValue::Boolean(_) => "true or false",
+        DeValue::Datetime(_) => "a date",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a table",
     }
 }

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use super::Imported;
 use super::python;
 use super::tuning::dtype;
+use crate::domain::expected::in_words;
 use crate::intake::{Kind, Wanted, kernels};
 
 /// The names by which a reference's types of PyTorch are less exact than the oracle's.
@@ -75,7 +76,8 @@ enum Input {
 
 /// Reads a definition. The error is one sentence.
 pub fn definition(text: &str) -> Result<Definition, String> {
-    serde_json::from_str(text).map_err(|error| format!("as a definition of flashinfer-bench, {error}"))
+    serde_json::from_str(text)
+        .map_err(|error| format!("as a definition of flashinfer-bench, {}", in_words(&error.to_string())))
 }
 
 /// Reads workloads: a line of JSON for each, by itself or in a trace. The error names the line.

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::python;
 use super::tuning::{Access, Argument, ArgumentValue, Grid, Tuning, TuningSource, dtype};
+use crate::domain::expected::in_words;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -84,7 +85,8 @@ struct GivenArgument {
 
 /// Reads a T1 file. The error is one sentence.
 pub fn t1(text: &str) -> Result<Tuning, String> {
-    let file: File = serde_json::from_str(text).map_err(|error| format!("as a T1 file, {error}"))?;
+    let file: File =
+        serde_json::from_str(text).map_err(|error| format!("as a T1 file, {}", in_words(&error.to_string())))?;
     let (space, kernel) = (file.configuration_space, file.kernel_specification);
     let mut problems = Vec::new();
     if !kernel.language.eq_ignore_ascii_case("CUDA") {

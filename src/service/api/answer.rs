@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::domain::expected::in_words;
 use crate::secrets;
 use crate::service::error::ApiError;
 
@@ -25,7 +26,8 @@ pub fn json_with<T: Serialize>(status: StatusCode, value: &T) -> Result<Response
 /// Reads the body of a request. Only JSON is accepted, which pages of other sites cannot send without asking first.
 pub fn body<T: DeserializeOwned>(headers: &HeaderMap, body: &Bytes) -> Result<T, ApiError> {
     check_type(headers)?;
-    serde_json::from_slice(body).map_err(|error| ApiError::bad(format!("the body is not what is expected: {error}")))
+    serde_json::from_slice(body)
+        .map_err(|error| ApiError::bad(format!("the body is not what is expected: {}", in_words(&error.to_string()))))
 }
 
 /// Refuses a request whose body has another type.

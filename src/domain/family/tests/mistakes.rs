@@ -61,16 +61,16 @@ fn every_unknown_missing_or_mistyped_key_is_reported() {
     insta::assert_snapshot!(mistakes(manifest), @r#"
     line 1: missing field `about`
     line 5: unknown variant `bf61`, expected one of `f16`, `bf16`, `f32`, `f64`, `e4m3`, `e5m2`, `i8`, `u8`, `i32`, `u32`, `i64`, `bool` (did you mean `bf16`?)
-    line 6: invalid type: string "sm_90", expected u32
-    line 19: invalid type: integer, expected a table
-    line 9: invalid type: floating point `128.0`, expected i64
+    line 6: must be a whole number from 0, but is the text "sm_90"
+    line 19: must be a table, but is a number
+    line 9: must be a whole number, but is 128.0
     line 8: missing field `expect`
     line 12: unknown variant `tile`, expected one of `tile_size`, `work_split`, `threads`, `occupancy`, `pipelining`, `memory_access`, `data_reuse`, `arithmetic`, `scheduling`, `several`, `transfer`, `algorithm`, `unspecified` (did you mean `tile_size`?)
     line 13: missing field `about`
     line 13: missing field `expect`
     line 16: unknown variant `higher`, expected `more` or `less`
     line 17: unknown field `range`, expected one of `values`, `default`, `about`, `expect`, `helps`, `mechanism`
-    line 21: invalid type: integer `32`, expected a string
+    line 21: must be a text, but is 32
     line 22: missing field `why`
     line 28: unknown variant `poison`, expected `undefined` or `zero`
     line 29: `launch` is one table: write [[launch]], with two brackets on either side
