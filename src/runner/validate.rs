@@ -35,7 +35,7 @@ pub struct Expectation {
     has_large: bool,
     /// Whether each row is measured against its own scale, because the scales of rows differ on purpose.
     own_scale: bool,
-    /// Whether rounding the inputs does not excuse a jump of the result: they lie exactly where it may be. Many are equal.
+    /// Whether rounding the inputs does not excuse a jump of the result: they lie exactly where it may be.
     is_at_jumps: bool,
     /// Whether whole numbers must be equal: where all inputs are whole numbers, no kernel has anything to round.
     is_exact: bool,

@@ -20,6 +20,9 @@ const ALLOWED_MOVES: f64 = 8.0;
 /// estimate, because a row may be the worst of many. (Higham, Accuracy and Stability of Numerical Algorithms, 2002, chapter 4.)
 const RANDOM_SUM_ROUNDING: f64 = 2.0 / (1_u64 << 24) as f64;
 
+/// The most that the sums of a probe may lose if no manifest says how many terms they have. More would hide mistakes.
+const MOST_SUM_ROUNDING: f64 = 1e-3;
+
 /// A part of such a move. It shows how far an output moves without its jumps.
 const SMALL_MOVE: f32 = 1.0 / 16.0;
 
@@ -87,12 +90,15 @@ impl Expectation {
                 *allowance = allowance.max(ALLOWED_MOVES * distance);
             }
         }
-        // Where all terms of a sum are alike, every addition may round in the same direction.
+        // Where all terms of a sum are alike, or one is far larger than the others, every addition may round in the same direction.
         let longest = op.longest_sum(dims, self.dtype);
+        let of_longest = if self.own_scale {
+            (longest * SUM_ROUNDING).min(MOST_SUM_ROUNDING)
+        } else {
+            RANDOM_SUM_ROUNDING * longest.sqrt()
+        };
         let terms = op.flop(dims) / 2.0 / self.outputs.elements() as f64;
-        let terms = if self.is_at_jumps { terms.max(longest) } else { terms };
-        let of_random = RANDOM_SUM_ROUNDING * longest.sqrt();
-        let of_sum = of_random.max(terms * SUM_ROUNDING);
+        let of_sum = of_longest.max(terms * SUM_ROUNDING);
         let intermediate = op.intermediate_rounding(dims, self.dtype, inputs, &rows);
         let mut all = self.allowances.clone();
         all.resize(self.rows.len(), 0.0);
