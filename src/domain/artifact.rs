@@ -102,6 +102,16 @@ impl Artifact {
         })
     }
 
+    /// Tells whether a kernel converts floating-point numbers to integers, which hold fewer.
+    pub fn converts_to_integers(&self) -> bool {
+        let is = |part: &str, kinds: &[char]| part.starts_with(kinds) && part[1..].parse::<u32>().is_ok();
+        self.ptx.split_whitespace().filter(|word| word.starts_with("cvt.")).any(|word| {
+            let mut types = word.rsplit('.');
+            let (from, to) = (types.next().unwrap_or_default(), types.next().unwrap_or_default());
+            is(from, &['f']) && is(to, &['s', 'u'])
+        })
+    }
+
     /// Returns the numbers of FP32 in the code, without a sign, that few bits hold: an oracle has the same. One such as 0.1 differs in
     /// FP64, and so does what is beside it.
     pub fn short_constants(&self) -> Vec<f32> {
@@ -135,6 +145,13 @@ mod tests {
     fn constants_of_few_bits_are_found_in_the_code() {
         let ptx = "setp.gt.f32 %p1, %f1, 0f40C00000;\nmul.f32 %f2, %f1, 0f3DCCCCCD;\nadd.f32 %f3, %f2, 0fC0C00000;\n";
         assert_eq!(artifact(ptx.to_owned()).short_constants(), [6.0], "0.1 has many bits");
+    }
+
+    #[test]
+    fn conversions_to_integers_are_told_from_others() {
+        let converts = |ptx: &str| artifact(format!("\t{ptx} %r1, %f1;\n")).converts_to_integers();
+        assert!(["cvt.rzi.s32.f32", "cvt.rmi.ftz.u64.f32", "cvt.rni.s32.f64"].map(converts) == [true; 3]);
+        assert!(["cvt.rmi.f32.f32", "cvt.rn.f32.s32", "cvt.u64.u32", "cvt.f32.f16"].map(converts) == [false; 4]);
     }
 
     #[test]

@@ -139,7 +139,12 @@ impl AcceptanceChecks<'_> {
         probe: &Probe,
         memory: &mut Memory,
     ) -> Result<(), Ended> {
-        let (magnitudes, constants) = (magnitudes_of(&setup.problem, probe), self.request.artifact.short_constants());
+        let (artifact, mut magnitudes) = (&self.request.artifact, magnitudes_of(&setup.problem, probe));
+        if artifact.converts_to_integers() {
+            // The oracle does not tell what an integer holds.
+            magnitudes.drain(..magnitudes.len() - 1);
+        }
+        let constants = artifact.short_constants();
         for (place, magnitude) in magnitudes.iter().enumerate() {
             let around = Around { magnitude: *magnitude, constants: &constants };
             if self.check_drawn(setup, device, (probe, around, place + 1 == magnitudes.len()), memory)? {
