@@ -3,6 +3,8 @@
 //! The session is the judge: it evaluates, compares and commits. A client sends kernels and questions, and gets the record. Nothing
 //! here changes what is measured or how.
 
+mod activity;
+mod agent;
 mod arguments;
 mod calls;
 mod places;
@@ -32,6 +34,8 @@ use crate::domain::ids::SessionId;
 use crate::session::Door;
 use crate::store::Store;
 
+pub use activity::Activity;
+pub use agent::Agent;
 pub use places::Places;
 
 /// The longest request, in bytes. The largest template and manifest that the rules allow have 160 KB.
@@ -64,6 +68,8 @@ pub struct Server {
     pub places: Places,
     /// How the session ended. None while it runs.
     pub ended: watch::Receiver<Option<Value>>,
+    /// What clients have done.
+    pub activity: Arc<Activity>,
 }
 
 impl Server {

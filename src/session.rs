@@ -35,6 +35,7 @@ mod gains;
 mod iteration;
 mod llm;
 mod meter;
+mod on_request;
 mod paths;
 mod pipeline;
 mod profiling;
@@ -83,7 +84,7 @@ use crate::runner::sanitizer::Sanitizer;
 use crate::runner::worker::Worker;
 use crate::store::{NewSession, Past, Store};
 
-pub use asked::{Amounts, Answer, Ask, Look, Offer, OnRecord, Standing, Told};
+pub use asked::{Amounts, Answer, Ask, Look, Offer, OnRecord, Standing, Told, Versus};
 use baseline_start::BaselineStart;
 use checks_ahead::ChecksAhead;
 use clock::Clock;
@@ -381,10 +382,7 @@ impl<'a> Session<'a> {
             self.learn_why().await?;
             self.check_ahead().await?;
             self.take_answers().await?;
-            // In the finals, nothing can be tried any more.
-            if phase == Phase::Search {
-                Box::pin(self.take_requests()).await?;
-            }
+            Box::pin(self.take_requests()).await?;
             match next_action(&self.state, &phase, &self.moment()) {
                 Action::Propose => self.propose()?,
                 Action::Ask(due) => self.ask_model(due).await?,
@@ -420,6 +418,8 @@ impl<'a> Session<'a> {
                     }
                 }
                 Action::EndSearch(reason) => {
+                    // In the finals, nothing can be tried any more. Clients that wait learn it at once.
+                    self.requests = None;
                     self.tell_too_slow();
                     self.ask_about_compared();
                     phase = Phase::Finals { queue: self.state.finals(), held: false, reason };

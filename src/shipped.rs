@@ -18,6 +18,13 @@ static FOLDERS: [(&str, Dir<'_>); 3] = [
 /// What git leaves alone in a project.
 const IGNORED: &str = "# The database, the reports and the locks of optloop.\n/.optloop/\n";
 
+/// The files that tell coding agents about a project: their paths and their texts.
+pub const FOR_AGENTS: [(&str, &str); 3] = [
+    ("AGENTS.md", include_str!("../templates/agents/AGENTS.md")),
+    (".mcp.json", include_str!("../templates/agents/mcp.json")),
+    (".claude/skills/optloop/SKILL.md", include_str!("../templates/agents/SKILL.md")),
+];
+
 /// Returns the files of a new project: their paths, with `/`, and their texts. They are sorted by folder.
 pub fn files() -> Vec<(String, &'static str)> {
     let mut files = vec![("config.toml".to_owned(), CONFIG), (".gitignore".to_owned(), IGNORED)];

@@ -12,7 +12,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use items::{of_baseline, of_interpreter, of_models, of_notify, of_oracle, of_project, of_recording, of_store};
+pub use items::{
+    of_agent, of_baseline, of_interpreter, of_models, of_notify, of_oracle, of_project, of_recording, of_store,
+};
 pub use known::Consents;
 
 /// One choice of a project.
@@ -63,6 +65,9 @@ pub enum Kind {
     /// Cassettes outside the project.
     #[serde(rename = "llm.record")]
     Cassettes,
+    /// The coding agent that proposes.
+    #[serde(rename = "session.proposer")]
+    Agent,
     /// The program that is told the end of a session.
     #[serde(rename = "notify.command")]
     NotifyCommand,
@@ -145,6 +150,7 @@ impl fmt::Display for Item {
             Kind::Cassettes => {
                 write!(f, "cassettes outside the project, {} (llm.record or llm.replay)", show(&self.command))
             }
+            Kind::Agent => write!(f, "the agent `{}` (session.proposer in config.toml)", show(&self.command)),
             Kind::NotifyCommand => {
                 write!(
                     f,

@@ -6,12 +6,17 @@ use tempfile::TempDir;
 
 /// Runs a program of Python, confined to the system's files, its own installation and a folder.
 fn confined(folder: &TempDir, code: &str) -> Output {
+    confined_with(folder, &[], code)
+}
+
+/// Does the same with more arguments of `optloop confined`.
+fn confined_with(folder: &TempDir, more: &[&str], code: &str) -> Output {
     let asked =
         Command::new("python3").args(["-c", "import sys; print(sys.executable, sys.base_prefix, sep='\\n')"]).output();
     let told = String::from_utf8(asked.unwrap().stdout).unwrap();
     let [python, installation] = told.lines().collect::<Vec<_>>()[..] else { panic!("{told}") };
     let mut command = Command::new(env!("CARGO_BIN_EXE_optloop"));
-    command.args(["confined", "--write", "/dev/shm", "--write"]).arg(folder.path());
+    command.arg("confined").args(more).args(["--write", "/dev/shm", "--write"]).arg(folder.path());
     for readable in ["/usr", "/lib", "/lib64", "/bin", "/etc", "/opt", "/proc", "/dev/null", installation] {
         command.args(["--read", readable]);
     }
@@ -112,4 +117,64 @@ fn an_honest_program_runs_confined() {
     let output = confined(&folder, HONEST);
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(said, "done\n");
+}
+
+/// What a coding agent that may reach one port does and cannot do. The port, another one and a local service are its arguments.
+const CONVERSATION: &str = r#"
+import os, socket, subprocess, threading
+own, other, service = int(os.environ["OWN"]), int(os.environ["OTHER"]), os.environ["SERVICE"]
+assert socket.create_connection(("127.0.0.1", own)).recv(2) == b"hi"
+a, b = socket.socketpair()
+a.sendmsg([b"x"])
+assert b.recv(1) == b"x"
+os.chmod("mine", 0o777)
+subprocess.run(["git", "init", "--quiet", "notes"], check=True)
+
+def attempt(name, call):
+    try:
+        call()
+        print(name)
+    except (PermissionError, ConnectionResetError):
+        pass
+
+def to(port, kind=socket.SOCK_STREAM, protocol=0):
+    socket.socket(socket.AF_INET, kind, protocol).connect(("127.0.0.1", port))
+
+attempt("another port", lambda: to(other))
+attempt("MPTCP", lambda: to(other, protocol=262))
+attempt("UDP", lambda: to(own, socket.SOCK_DGRAM))
+attempt("a raw socket", lambda: to(own, socket.SOCK_RAW, 1))
+attempt("TCP fast open", lambda: socket.socket().sendto(b"x", 0x20000000, ("127.0.0.1", other)))
+attempt("TCP fast open in a message", lambda: socket.socket().sendmsg([b"x"], [], 0x20000000, ("127.0.0.1", other)))
+attempt("a local service", lambda: socket.socket(socket.AF_UNIX).connect(service))
+attempt("a pair of datagrams", lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].connect(service))
+attempt("a listener", lambda: socket.socket().bind(("127.0.0.1", 0)))
+print("done")
+"#;
+
+#[test]
+fn an_agent_reaches_its_server_and_no_other() {
+    use std::io::Write;
+    use std::os::unix::fs::PermissionsExt;
+    let folder = TempDir::new().unwrap();
+    let (mine, service) = (folder.path().join("mine"), folder.path().join("service"));
+    std::fs::write(&mine, "text").unwrap();
+    std::fs::set_permissions(&mine, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let listen = || std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let (own, other, _service) = (listen(), listen(), std::os::unix::net::UnixListener::bind(&service).unwrap());
+    let port = |listener: &std::net::TcpListener| listener.local_addr().unwrap().port().to_string();
+    let code = CONVERSATION
+        .replace("os.environ[\"OWN\"]", &format!("'{}'", port(&own)))
+        .replace("os.environ[\"OTHER\"]", &format!("'{}'", port(&other)))
+        .replace("os.environ[\"SERVICE\"]", &format!("'{}'", service.display()));
+    let greeted = port(&own);
+    std::thread::spawn(move || own.incoming().for_each(|client| client.unwrap().write_all(b"hi").unwrap()));
+    let output = confined_with(&folder, &["--port", &greeted], &code);
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(said, "done\n");
+    assert_eq!(
+        mine.metadata().unwrap().permissions().mode() & 0o777,
+        0o600,
+        "it was only told that the mode is another"
+    );
 }

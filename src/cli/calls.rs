@@ -6,9 +6,11 @@ use super::error::usage_sentence;
 use super::listing::Format;
 use super::screen::Screen;
 use super::table::{Table, figure};
+use crate::domain::agent_run::AgentRun;
 use crate::domain::call_record::{CallId, CallSummary, Transcript};
-use crate::domain::escape::is_unsafe;
+use crate::domain::escape::{is_unsafe, one_line};
 use crate::domain::ids::SessionId;
+use crate::domain::model_call::Usage;
 use crate::domain::money::MicroUsd;
 use crate::report::format::counted;
 use crate::secrets;
@@ -23,6 +25,10 @@ pub struct Args {
     /// Number of the session [default: the latest]
     #[arg(long)]
     session: Option<SessionId>,
+
+    /// List the runs of the coding agent that proposed in the session instead
+    #[arg(long, conflicts_with = "call")]
+    agent: bool,
 
     #[command(flatten)]
     format: Format,
@@ -40,6 +46,9 @@ pub(super) async fn run(args: &Args, store: &Store, screen: Screen, out: &mut im
         Some(id) => store.session(id).await?,
         None => store.latest_session().await?,
     };
+    if args.agent {
+        return list_runs(&store.agent_runs(session.id).await?, session.id, (args.format, screen), out);
+    }
     let calls = store.calls(session.id).await?;
     let calls: Vec<CallSummary> = calls.iter().map(|(begun, ended)| CallSummary::of(begun, ended.as_ref())).collect();
     if args.format.write(&calls, out)? {
@@ -56,8 +65,7 @@ fn list(calls: &[CallSummary], screen: Screen, out: &mut impl Write) -> anyhow::
     let mut table =
         Table::new(&[">call", "purpose", "?model", "status", ">input", "?>cached", ">output", ">cost", "?>s", "about"]);
     for call in calls {
-        let tokens =
-            |of: fn(&crate::domain::model_call::Usage) -> u64| figure(call.usage.as_ref().map(of), |n| n.to_string());
+        let tokens = |of: fn(&Usage) -> u64| figure(call.usage.as_ref().map(of), |n| n.to_string());
         let cost = match call.estimate_micro_usd {
             _ if call.cost_is_known => call.cost_micro_usd.to_string(),
             Some(estimate) => format!("about {estimate}"),
@@ -86,6 +94,40 @@ fn list(calls: &[CallSummary], screen: Screen, out: &mut impl Write) -> anyhow::
         let (most, count) = (sum(&unknown), unknown.len());
         writeln!(text, "and about {about} for {count} whose cost is unknown: at most {most}")?;
     }
+    screen.show(&text, out)?;
+    Ok(())
+}
+
+/// Lists the runs of a coding agent.
+fn list_runs(
+    runs: &[AgentRun],
+    session: SessionId,
+    (format, screen): (Format, Screen),
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
+    if format.write(runs, out)? {
+        return Ok(());
+    }
+    if runs.is_empty() {
+        writeln!(out, "session {session} has started no agent")?;
+        return Ok(());
+    }
+    let mut table = Table::new(&[">run", "ended", ">s", ">kernels", ">input", ">output", ">cost", "said"]);
+    for run in runs {
+        let tokens = |of: fn(&Usage) -> u64| figure(run.usage.as_ref().map(of), |n| n.to_string());
+        table.row([
+            run.run.to_string(),
+            run.exit_code.map_or_else(|| "by optloop".to_owned(), |code| format!("exit code {code}")),
+            format!("{:.0}", run.wall_s),
+            run.evaluations.to_string(),
+            tokens(Usage::prompt_tokens),
+            tokens(|usage| usage.output_tokens),
+            run.cost.map_or_else(|| "unknown".to_owned(), |cost| cost.to_string()),
+            run.said.lines().rfind(|line| !line.trim().is_empty()).map(one_line).unwrap_or_default(),
+        ]);
+    }
+    let mut text = Vec::new();
+    table.print_on(screen, &mut text)?;
     screen.show(&text, out)?;
     Ok(())
 }

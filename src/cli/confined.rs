@@ -1,10 +1,10 @@
-//! `optloop confined`: becomes a program that reaches few files and no network.
+//! `optloop confined`: becomes a program that reaches few files, and no network or little of it.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::talk::say;
-use crate::runner::confine::{self, Reach};
+use crate::runner::confine::{self, Network, Reach};
 
 /// Arguments of `optloop confined`.
 #[derive(Debug, clap::Args)]
@@ -16,6 +16,14 @@ pub struct Args {
     /// A file or folder that the program may also write (repeat for more)
     #[arg(long = "write", value_name = "PATH")]
     writable: Vec<PathBuf>,
+
+    /// A port of TCP that the program may connect to
+    #[arg(long, value_name = "PORT", conflicts_with = "network")]
+    port: Option<u16>,
+
+    /// The program may connect to any address of the internet protocol
+    #[arg(long)]
+    network: bool,
 
     /// The program and its arguments
     #[arg(last = true, required = true)]
@@ -34,7 +42,8 @@ pub fn run(args: &Args) -> ExitCode {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::setsid();
     // What does not hold here is no error: `optloop doctor` reports it.
-    confine::to_reach(&Reach { readable: args.readable.clone(), writable: args.writable.clone() });
+    let network = if args.network { Some(Network::All) } else { args.port.map(Network::Port) };
+    confine::to_reach(&Reach { readable: args.readable.clone(), writable: args.writable.clone(), network });
     let error = std::process::Command::new(program).args(arguments).exec();
     say(&format!("`{program}` cannot be run: {error}"));
     ExitCode::from(NOT_RUN)

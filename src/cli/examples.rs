@@ -27,7 +27,8 @@ pub(super) const START: &str = "Examples:
   optloop start --budget 10m
   optloop start --workload gemm-fp16 --budget 4h --max-cost 5.00
   optloop start --case b8h8s128 --case b1h1s512 --family attention-split-kv
-  optloop start --device virtual --budget 2m --seed 1";
+  optloop start --device virtual --budget 2m --seed 1
+  optloop start --budget 1h --proposer agent:my-agent --agent-env MY_API_KEY --agent-network";
 
 pub(super) const RESUME: &str = "Examples:
   optloop resume                the latest unfinished session
@@ -38,6 +39,11 @@ pub(super) const MCP: &str = "Examples:
   claude mcp add optloop -- optloop --project ~/kernels mcp --budget 1h --max-cost 5.00
 
 A client starts it. docs/agents.md explains the tools.";
+
+pub(super) const SKILL: &str = "Examples:
+  optloop skill                 nothing is overwritten
+
+docs/agents.md explains the files.";
 
 pub(super) const BENCH: &str = "Examples:
   optloop bench attention-fp16-d64/b8h8s128 --repeat 10

@@ -91,7 +91,7 @@ fn merge_ignored(folder: &Path) -> anyhow::Result<bool> {
 }
 
 /// Writes a file that is not there yet.
-fn write_new(path: &Path, text: &str) -> anyhow::Result<()> {
+pub(super) fn write_new(path: &Path, text: &str) -> anyhow::Result<()> {
     let write = || -> std::io::Result<()> {
         fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
         fs::File::create_new(path)?.write_all(text.as_bytes())

@@ -1,5 +1,6 @@
 //! `optloop mcp`: an interactive session whose clients speak the Model Context Protocol over standard input and output.
 
+use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 use super::error::{usage, usage_sentence};
@@ -50,41 +51,59 @@ struct Running {
 
 /// Runs a session and serves it. Everything but the protocol goes to standard error.
 pub(super) async fn run(args: Args, project: &Project) -> anyhow::Result<()> {
-    let config = Config::load(project.root()).map_err(usage)?;
-    let tuning = Tuning::default();
-    let (door, requests) = Door::new(tuning.clone());
-    let (tell_end, ended) = watch::channel(None);
-    let (stop, stopping) = watch::channel(false);
     let listener = match args.listen {
         Some(address) => Some(listen(address).await?),
         None => None,
     };
     let tokens = args.tokens;
+    let serve = move |server: Server, stopping| async move {
+        let served = match listener {
+            Some(listener) => serve_http(&server, listener, tokens, stopping).await,
+            None => server.serve_stdio().await,
+        };
+        if let Err(problem) = served {
+            say(&format!("the clients are no longer served: {problem:#}"));
+        }
+    };
+    let mut out = secrets::Masked::new(std::io::stderr());
+    host(&start::Args::interactive(args.session), project, Hosting::default(), serve, &mut out).await
+}
+
+/// How a session is hosted.
+#[derive(Default)]
+pub(super) struct Hosting {
+    /// What `finish` tells at once. None if it waits for the end of the session.
+    pub(super) end: Option<Value>,
+    /// Ends once nothing is to be recorded any more.
+    pub(super) recorded: Option<oneshot::Receiver<()>>,
+}
+
+/// Runs a session, and has it served from its beginning to its end: `serve` gets what answers its clients, and what is true once
+/// it should stop.
+pub(super) async fn host<F: Future<Output = ()> + Send + 'static>(
+    asked: &start::Args,
+    project: &Project,
+    hosting: Hosting,
+    serve: impl FnOnce(Server, watch::Receiver<bool>) -> F,
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
+    let config = Config::load(project.root()).map_err(usage)?;
+    let tuning = Tuning::default();
+    let (door, requests) = Door::new(tuning.clone());
+    let (tell_end, ended) = watch::channel(hosting.end);
+    let (stop, stopping) = watch::channel(false);
     let running: Arc<Mutex<Option<Running>>> = Arc::default();
     let serve = {
         let (running, project) = (Arc::clone(&running), project.clone());
         move |parts: &Dependencies, session: SessionId| {
             let server = server(parts, session, (project, &config), (door, ended));
-            let task = tokio::spawn(async move {
-                let served = match listener {
-                    Some(listener) => {
-                        let (router, max_body_bytes) = (server.router(), MAX_REQUEST_BYTES);
-                        serve_session(SingleSession { listener, tokens, router, max_body_bytes }, stopping).await
-                    }
-                    None => server.serve_stdio().await,
-                };
-                if let Err(problem) = served {
-                    say(&format!("the clients are no longer served: {problem:#}"));
-                }
-            });
+            let task = tokio::spawn(serve(server, stopping));
             *running.lock().unwrap_or_else(PoisonError::into_inner) = Some(Running { session, task });
         }
     };
-    let clients = Clients { tuning, requests, serve: Box::new(serve) };
-    let mut out = secrets::Masked::new(std::io::stderr());
-    let asked = start::Args::interactive(args.session);
+    let clients = Clients { tuning, requests, serve: Box::new(serve), recorded: hosting.recorded };
     // On the heap: the future of a session is large.
-    let result = Box::pin(start::run_with(&asked, project, Some(clients), &mut out)).await;
+    let result = Box::pin(start::run_with(asked, project, Some(clients), out)).await;
     let begun = running.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(Running { session, task }) = begun {
         tell_end.send_replace(Some(end(project, session, result.as_ref().err()).await));
@@ -93,6 +112,17 @@ pub(super) async fn run(args: Args, project: &Project) -> anyhow::Result<()> {
         drop(tokio::time::timeout(LEAVING, task).await);
     }
     result
+}
+
+/// Serves clients over HTTP until `stopping` is true.
+pub(super) async fn serve_http(
+    server: &Server,
+    listener: TcpListener,
+    tokens: Option<PathBuf>,
+    stopping: watch::Receiver<bool>,
+) -> anyhow::Result<()> {
+    let (router, max_body_bytes) = (server.clone().router(), MAX_REQUEST_BYTES);
+    serve_session(SingleSession { listener, tokens, router, max_body_bytes }, stopping).await
 }
 
 /// Listens before the session begins, so that a wrong address costs nothing.
@@ -119,7 +149,7 @@ fn server(
         measuring: config.measuring(),
     };
     let places = Places { project, workload: Arc::new(parts.workload.clone()), tools };
-    Server { door, store: parts.store.clone(), session, places, ended }
+    Server { door, store: parts.store.clone(), session, places, ended, activity: Arc::default() }
 }
 
 /// Describes how a session ended, for its clients.

@@ -3,6 +3,7 @@
 mod ablations;
 mod add;
 mod addition;
+mod agent;
 mod audit;
 mod backup;
 mod bench;
@@ -60,6 +61,7 @@ mod sessions;
 mod show;
 mod signals;
 mod simulate;
+mod skill;
 mod space;
 mod staging;
 mod start;
@@ -144,6 +146,9 @@ enum Verb {
     /// Serve a session to a coding agent over the Model Context Protocol
     #[command(after_help = examples::MCP)]
     Mcp(mcp::Args),
+    /// Tell coding agents about this project: AGENTS.md, a skill, and how to reach `optloop mcp`
+    #[command(after_help = examples::SKILL)]
+    Skill(skill::Args),
     /// Measure one kernel and compare it with its baseline or with other kernels
     #[command(after_help = examples::BENCH)]
     Bench(bench::Args),
@@ -325,6 +330,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Verb::Reproduce(args) => or_stop(aloud(reproduce::run(args, &project, &mut out))).await,
         Verb::Remeasure(args) => or_stop(aloud(remeasure::run(args, &project, &mut out))).await,
         Verb::Audit(args) => or_stop(aloud(audit::run(args, &project, &mut out))).await,
+        Verb::Skill(args) => skill::run(args, &project, &mut out),
         Verb::Add(args) => aloud(async { add::run(args, &project, &mut out) }).await,
         Verb::Import(args) => aloud(async { import::run(args, &project, &mut out) }).await,
         Verb::Export(args) => export::run(args, &project, &mut out),

@@ -2,8 +2,12 @@
 
 use std::io::Write;
 
-use anyhow::Context;
+use std::time::Duration;
 
+use anyhow::Context;
+use tokio::sync::oneshot;
+
+use super::agent::{AgentArgs, command as agent_command};
 use super::ceilings;
 use super::ending;
 use super::error::{usage, usage_sentence};
@@ -53,6 +57,7 @@ use crate::service::check::Stage;
 use crate::session::{self, Dependencies, End, Options, Requests, Target};
 use crate::shipped;
 use crate::store::{self, Store};
+use crate::trust::of_agent;
 
 /// Arguments of `optloop start`.
 #[derive(Debug, clap::Args)]
@@ -94,11 +99,14 @@ pub struct Args {
     #[arg(long)]
     device: Option<String>,
 
-    /// Proposer: portfolio, local, bayes, evolution, llm (language models, docs/models.md), random, or
-    /// fault-injection, which adds broken kernels to test that sessions survive them [default: session.proposer in
-    /// config.toml]
+    /// Proposer: portfolio, local, bayes, evolution, llm (language models, docs/models.md), agent:COMMAND (a coding agent,
+    /// docs/agents.md), random, or fault-injection, which adds broken kernels to test that sessions survive them [default:
+    /// session.proposer in config.toml]
     #[arg(long)]
     proposer: Option<String>,
+
+    #[command(flatten)]
+    agent: AgentArgs,
 
     /// Print what the session would do, and exit: no file is written and no budget is spent
     #[arg(long, conflicts_with = "estimate")]
@@ -176,6 +184,7 @@ impl Args {
             families,
             device,
             proposer: Some(agent::INTERACTIVE.to_owned()),
+            agent: AgentArgs::default(),
             dry_run: false,
             estimate: false,
             json: false,
@@ -186,11 +195,30 @@ impl Args {
         }
     }
 
+    /// Returns what is said about an agent.
+    pub(super) fn agent(&self) -> &AgentArgs {
+        &self.agent
+    }
+
+    /// Returns the most that the session may cost, in US dollars. None for no limit.
+    pub(super) fn max_cost(&self) -> Option<f64> {
+        self.max_cost
+    }
+
+    /// Returns the name of the proposer. An agent that is started is a client of an interactive session.
+    fn proposer<'a>(&'a self, config: &'a Config) -> anyhow::Result<&'a str> {
+        let named = self.proposer.as_ref().unwrap_or(&config.session.proposer);
+        Ok(if agent_command(named)?.is_some() { agent::INTERACTIVE } else { named })
+    }
+
     /// Tells whether a service starts this session.
     pub(super) fn is_of_a_service(&self) -> bool {
         self.submission.is_some()
     }
 }
+
+/// How long the record of what clients did may take, once the session is over.
+const RECORDING: Duration = Duration::from_secs(45);
 
 /// Begins to serve the clients of a session that has begun.
 pub(super) type Serve<'a> = Box<dyn FnOnce(&Dependencies, SessionId) + 'a>;
@@ -203,11 +231,25 @@ pub(super) struct Clients<'a> {
     pub(super) requests: Requests,
     /// Begins to serve them.
     pub(super) serve: Serve<'a>,
+    /// Ends once all that they do is on record. None if nothing else is.
+    pub(super) recorded: Option<oneshot::Receiver<()>>,
 }
 
 /// Runs a session and writes its report.
 pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
-    run_with(args, project, None, out).await
+    let config = Config::load(project.root()).map_err(usage)?;
+    let command = agent_command(args.proposer.as_ref().unwrap_or(&config.session.proposer))?;
+    args.agent.check(command.is_some())?;
+    match command {
+        // A service has many users, and runs no program that one of them names.
+        Some(_) if args.is_of_a_service() || args.check => Err(usage_sentence(
+            "a service starts no agent: use `optloop start`, or `optloop mcp` for an agent that runs already",
+        )),
+        Some(command) if !args.dry_run && !args.estimate => {
+            Box::pin(super::agent::run(args, command, project, &config, out)).await
+        }
+        _ => run_with(args, project, None, out).await,
+    }
 }
 
 /// Runs a session, with clients if it has any, and writes its report.
@@ -233,6 +275,9 @@ pub(super) async fn run_with(
     }
     trust::check_places(project, &config, &args.trust)?;
     trust::admit(project, &args.trust, trust::of_session(project, &config, &asked.workload, &asked.device)?)?;
+    if args.proposer.is_none() {
+        trust::admit(project, &args.trust, of_agent(project.root(), &config).map_err(usage)?)?;
+    }
     if args.check {
         return submission::say_passed(Stage::Trust, out);
     }
@@ -278,11 +323,17 @@ pub(super) async fn run_with(
     let mut progress = Progress::new(args.json, out);
     let id = session::begin(&mut parts, &options).await?;
     claims.note_session(id);
-    if let Some(Clients { requests, serve, .. }) = clients {
+    let mut recorded = None;
+    if let Some(Clients { requests, serve, recorded: of_clients, .. }) = clients {
         parts.requests = Some(requests);
+        recorded = of_clients;
         serve(&parts, id);
     }
     let end = session::run(id, parts, options, interrupt, &mut progress).await;
+    if let Some(recorded) = recorded {
+        // It ends with the session's search, long before.
+        drop(tokio::time::timeout(RECORDING, recorded).await);
+    }
     conclude(end, progress.finish(), project, &config.notify, store, &workload).await
 }
 
@@ -363,7 +414,7 @@ fn asked(
         if args.device.is_none() {
             trust::admit_recording(project, &args.trust, path)?;
         }
-        let proposer = args.proposer.as_ref().unwrap_or(&defaults.proposer);
+        let proposer = args.proposer(config)?;
         return replayed::asked(Recording::open(path).map_err(usage_sentence)?, proposer, seed);
     }
     let workload = project.workload(args.workload.as_ref().unwrap_or(&defaults.workload)).map_err(usage)?;
@@ -377,9 +428,12 @@ fn asked(
         left_out.push(LeftOut { family: broken.name.clone(), reason: broken.first() });
     }
     let mut families = families.sound;
-    let proposer = args.proposer.as_ref().unwrap_or(&defaults.proposer);
+    let named = args.proposer.as_ref().unwrap_or(&defaults.proposer);
+    let proposer = args.proposer(config)?;
     let proposer = match tuning {
         Some(tuning) => Box::new(Interactive::new(seed, tuning.clone())),
+        // Only for a plan.
+        None if proposer != named => Box::new(Interactive::new(seed, Tuning::default())),
         None if proposer == agent::INTERACTIVE => {
             return Err(usage_sentence("clients propose in an interactive session: `optloop mcp` starts one"));
         }
@@ -531,9 +585,9 @@ fn options(args: &Args, config: &Config) -> anyhow::Result<Options> {
         return Err(usage_sentence("--iterations must be a number from 1 to 1000000000"));
     }
     let budget = Budget { wall, max_cost_usd: args.max_cost, max_iterations: args.iterations };
-    let proposer = args.proposer.as_ref().unwrap_or(&config.session.proposer);
+    let proposer = args.proposer(config)?;
     let mut config = config.clone();
-    if args.no_stop {
+    if args.no_stop || proposer == agent::INTERACTIVE {
         config.stop.min_gain = 0.0;
     }
     let config = &config;

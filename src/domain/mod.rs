@@ -1,6 +1,7 @@
 //! Plain data and pure rules, without database, device or runtime.
 
 pub mod ablation;
+pub mod agent_run;
 pub mod approach;
 pub mod artifact;
 pub mod attempt;

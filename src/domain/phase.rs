@@ -47,6 +47,8 @@ pub enum Phase {
     Baselines,
     /// The final of a case was held.
     Final,
+    /// Two iterations were compared because a client has asked for it.
+    Comparison,
     /// Winners were committed.
     Commits,
 }
@@ -57,6 +59,7 @@ impl Phase {
         match self {
             Self::Baselines => "baselines",
             Self::Final => "final",
+            Self::Comparison => "comparison",
             Self::Commits => "commits",
         }
     }

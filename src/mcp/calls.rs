@@ -1,5 +1,6 @@
 //! Carries the tools out.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
 use indexmap::IndexMap;
@@ -21,7 +22,7 @@ use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::record::CaseRecord;
 use crate::domain::variant::Params;
 use crate::evaluated::Evaluated;
-use crate::session::{Answer, Ask, Look, Offer, Standing, Told};
+use crate::session::{Answer, Ask, Look, Offer, Standing, Told, Versus};
 use crate::store::{IterationDetail, StoreError};
 
 /// What a tool returns: its result with a short text. The error is a sentence for the client.
@@ -51,16 +52,13 @@ impl Server {
     ) -> std::result::Result<CallToolResult, ErrorData> {
         let call = Call { server: self, client, standing: Mutex::default() };
         let told = call.tool(name, arguments).await?;
-        let known = call.standing.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let standing = match known {
-            Some(standing) => standing,
-            None => {
-                call.ask(Ask::Look(Look::Standing))
-                    .await
-                    .map_err(|gone| ErrorData::internal_error(gone, None))?
-                    .standing
-            }
-        };
+        let known = || call.standing.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if known().is_none() {
+            // Once the search is over, the last answer to anybody tells.
+            drop(call.ask(Ask::Look(Look::Standing)).await);
+        }
+        let standing = known().or_else(|| self.activity.last_standing());
+        let standing = standing.ok_or_else(|| ErrorData::internal_error(ENDED, None))?;
         Ok(results::result(told, &standing))
     }
 }
@@ -96,13 +94,14 @@ impl Call<'_> {
     async fn ask(&self, ask: Ask) -> Result<Answer> {
         let answer = self.server.door.ask(ask).await.map_err(|_| ENDED.to_owned())?;
         *self.standing.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer.standing.clone());
+        self.server.activity.note(answer.standing.clone());
         Ok(answer)
     }
 
     async fn seen(&self, look: Look) -> Result<Value> {
         match self.ask(Ask::Look(look)).await?.told? {
             Told::Seen(value) => Ok(value),
-            Told::Evaluated(..) | Told::Known(_) => Err(UNEXPECTED.to_owned()),
+            Told::Evaluated(..) | Told::Known(_) | Told::Compared(_) => Err(UNEXPECTED.to_owned()),
         }
     }
 
@@ -137,7 +136,13 @@ impl Call<'_> {
     }
 
     async fn experiment(&self, asked: OfIteration) -> Result<(Value, String)> {
-        self.shown(Look::Experiments(IterationId(asked.iteration))).await
+        match self.ask(Ask::Experiment(IterationId(asked.iteration))).await?.told? {
+            Told::Seen(value) => {
+                let text = serde_json::to_string_pretty(&value).unwrap_or_default();
+                Ok((value, text))
+            }
+            Told::Evaluated(..) | Told::Known(_) | Told::Compared(_) => Err(UNEXPECTED.to_owned()),
+        }
     }
 
     async fn sass(&self, asked: Sass) -> Result<(Value, String)> {
@@ -151,7 +156,7 @@ impl Call<'_> {
         let Tune { family, configurations } = asked;
         match self.ask(Ask::Tune { family, configurations }).await?.told? {
             Told::Seen(value) => Ok((value, "the search has begun: `tune_status` shows what it finds".to_owned())),
-            Told::Evaluated(..) | Told::Known(_) => Err(UNEXPECTED.to_owned()),
+            Told::Evaluated(..) | Told::Known(_) | Told::Compared(_) => Err(UNEXPECTED.to_owned()),
         }
     }
 
@@ -181,7 +186,7 @@ impl Call<'_> {
                 let (value, text) = self.evaluated(iteration, None).await?;
                 Ok((value, format!("it is the incumbent on each of its cases, and has passed all checks\n{text}")))
             }
-            Told::Seen(_) => Err(UNEXPECTED.to_owned()),
+            Told::Seen(_) | Told::Compared(_) => Err(UNEXPECTED.to_owned()),
         }
     }
 
@@ -213,6 +218,7 @@ impl Call<'_> {
             let offer = offer(&asked, (&case, form, &family, over), base.as_ref(), configuration, self.client.clone())?;
             let (value, text) = match self.ask(Ask::Evaluate(Box::new(offer))).await?.told {
                 Ok(Told::Evaluated(iteration, family)) => {
+                    self.server.activity.evaluated.fetch_add(1, Ordering::Relaxed);
                     made = Some(family.name.clone());
                     // All configurations have the reference of the first, and not the first.
                     over = over.or(self.detail(iteration).await?.iteration.hypothesis.reference.iteration());
@@ -224,7 +230,7 @@ impl Call<'_> {
                     value["was_known"] = json!(true);
                     (value, format!("tried before: {text}"))
                 }
-                Ok(Told::Seen(_)) => return Err(UNEXPECTED.to_owned()),
+                Ok(Told::Seen(_) | Told::Compared(_)) => return Err(UNEXPECTED.to_owned()),
                 Err(problem) => (json!({ "problem": problem, "params": configuration }), problem),
             };
             let is_hopeless = made.is_none() && form != "parameters";
@@ -281,9 +287,15 @@ impl Call<'_> {
             let other = self.detail(with).await?.iteration;
             let Some(beside) = other.measurements.iter().find(|other| other.case == found.case) else { continue };
             let Some((a, b)) = found.best_timing().zip(beside.best_timing()) else { continue };
-            let paired = paired((own.id, found), (with, beside));
+            let recorded = paired((own.id, found), (with, beside));
+            let paired = match recorded {
+                Some(paired) => Some(paired),
+                None => self.taken_in_turns(own.id, with, &found.case).await?,
+            };
             let ratio = paired.map_or(b.median_ns / a.median_ns, |(ratio, ..)| ratio);
-            texts.push(format!("{}: {ratio:.4}x over iteration {with}", found.case));
+            let interval = paired.map(|(_, [lo, hi], noise)| format!(" ({lo:.4} to {hi:.4}, noise {noise:.4})"));
+            let interval = interval.unwrap_or_default();
+            texts.push(format!("{}: {ratio:.4}x over iteration {with}{interval}", found.case));
             cases.push(json!({
                 "case": found.case, "iteration": own.id, "us": a.median_ns / 1e3, "with": with, "with_us": b.median_ns / 1e3,
                 "ratio": ratio,
@@ -299,9 +311,25 @@ impl Call<'_> {
         }
     }
 
+    /// Has two iterations take turns on a case. None where times do not vary. Returns the ratio with its interval and the noise.
+    async fn taken_in_turns(
+        &self,
+        iteration: IterationId,
+        with: IterationId,
+        case: &CaseName,
+    ) -> Result<Option<(f64, [f64; 2], f64)>> {
+        let versus = Versus { iteration, with, case: case.clone() };
+        match self.ask(Ask::Compare(versus)).await?.told? {
+            Told::Compared(compared) => Ok(compared.and_then(|compared| ratio(&compared, with))),
+            Told::Evaluated(..) | Told::Known(_) | Told::Seen(_) => Err(UNEXPECTED.to_owned()),
+        }
+    }
+
     /// Ends the session, and waits for its end.
     async fn finish(&self, _: Nothing) -> Result<(Value, String)> {
-        self.ask(Ask::Finish).await?;
+        self.server.activity.has_finished.store(true, Ordering::Relaxed);
+        // A session whose search is over takes no requests, and ends by itself.
+        drop(self.ask(Ask::Finish).await);
         let mut ended = self.server.ended.clone();
         let end = ended.wait_for(Option::is_some).await.map_err(|_| ENDED.to_owned())?.clone().unwrap_or(Value::Null);
         let text = serde_json::to_string_pretty(&end).unwrap_or_default();
@@ -377,16 +405,18 @@ fn offer(
     Ok(Offer { client, approach, code })
 }
 
+/// Returns the ratio of a participant's time to the challenger's, with its interval and the noise.
+fn ratio(held: &Comparison, other: IterationId) -> Option<(f64, [f64; 2], f64)> {
+    let other = held.participants.iter().skip(1).find(|one| one.iteration == Some(other))?;
+    let ratio = held.over_challenger(other)?;
+    Some((ratio.estimate, [ratio.interval.lo, ratio.interval.hi], held.noise()))
+}
+
 /// Returns the ratio of two times that one run took in turns, with its interval and the noise.
 fn paired(a: (IterationId, &CaseRecord), b: (IterationId, &CaseRecord)) -> Option<(f64, [f64; 2], f64)> {
-    let of = |held: &Comparison, other: IterationId| {
-        let other = held.participants.iter().skip(1).find(|one| one.iteration == Some(other))?;
-        let ratio = held.over_challenger(other)?;
-        Some((ratio.estimate, [ratio.interval.lo, ratio.interval.hi], held.noise()))
-    };
-    let own = a.1.comparison.as_ref().and_then(|held| of(held, b.0));
+    let own = a.1.comparison.as_ref().and_then(|held| ratio(held, b.0));
     own.or_else(|| {
-        let (ratio, [lo, hi], noise) = b.1.comparison.as_ref().and_then(|held| of(held, a.0))?;
+        let (ratio, [lo, hi], noise) = b.1.comparison.as_ref().and_then(|held| ratio(held, a.0))?;
         Some((1.0 / ratio, [1.0 / hi, 1.0 / lo], noise))
     })
 }

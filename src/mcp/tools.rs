@@ -27,9 +27,10 @@ static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             "What was tried in this session: claims with predicted and actual speed-ups, failures, the fastest configurations of \
              each family, and lessons of earlier sessions.",
         ),
-        reads::<Compare>(
+        runs::<Compare>(
             "compare",
-            "Two iterations side by side: the ratio of their times, with interval and noise where one run timed both in turns.",
+            "Two iterations side by side: the ratio of their times, with interval and noise. Where none was on record, the device times \
+             both in turns, for some seconds of the budget. A difference within the noise is none.",
         ),
         runs::<OfIteration>(
             "submit",
@@ -41,10 +42,10 @@ static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             "Why an iteration is slow: findings with their evidence, the parts of its time beside those of its base, and counters.",
         ),
         reads::<Sass>("sass", "The machine code of lines of an iteration's rendered source. Needs NVIDIA's nvdisasm."),
-        reads::<OfIteration>(
+        runs::<OfIteration>(
             "experiment",
-            "The times of an iteration without its loads, products or barriers, and on smaller and larger cases, as far as the \
-             session has taken them.",
+            "The times of an iteration without its loads, products or barriers, and on smaller and larger cases. What is not on record \
+             is taken now, for some seconds of the budget.",
         ),
         runs::<Tune>(
             "tune",

@@ -154,7 +154,7 @@ impl BaselineProgram {
         let Settings { python, env, read, write, timeout } = settings;
         let python = interpreter(&project, &python);
         let paths = |paths: Vec<String>| paths.iter().map(|path| project.join(path)).collect();
-        let added = Reach { readable: paths(read), writable: paths(write) };
+        let added = Reach { readable: paths(read), writable: paths(write), network: None };
         let own = tempfile::Builder::new().prefix("optloop-baseline-").tempdir()?;
         let own_cache = || blake3::hash(project.as_os_str().as_encoded_bytes()).to_hex()[..16].to_owned();
         let (command, folder, copies, cache) = match key {

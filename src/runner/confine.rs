@@ -60,9 +60,20 @@ pub struct Reach {
     pub readable: Vec<PathBuf>,
     /// Files and folders that it may also write.
     pub writable: Vec<PathBuf>,
+    /// What it reaches over the network. None for a program that only computes.
+    pub network: Option<Network>,
 }
 
-/// Permanently confines this process and everything that it will start to the files of a [`Reach`], without network.
+/// What a program that converses reaches over the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Network {
+    /// A server of TCP at this port, and nothing else.
+    Port(u16),
+    /// Every address of the internet protocol. No local service that acts for its callers: those listen on local sockets.
+    All,
+}
+
+/// Permanently confines this process and everything that it will start to the files and the network of a [`Reach`].
 ///
 /// Call this while the process has one thread. A program keeps the file system of the machine, so this takes Landlock
 /// and seccomp alone.
@@ -72,7 +83,7 @@ pub fn to_reach(reach: &Reach) -> Confinement {
     // Without capabilities, root is a user like others. With them it could read the memory and the environment of any
     // process, which Landlock alone does not prevent (CAP_PERFMON, Linux 6.18). A process without any drops none.
     let _ = capabilities::keep_those_for_files();
-    Confinement { namespaces, landlock: landlock::allow(reach), seccomp: deny_reaching_out() }
+    Confinement { namespaces, landlock: landlock::allow(reach), seccomp: deny_reaching_out(reach.network) }
 }
 
 /// Confines nothing: only Linux has the mechanisms.
@@ -108,7 +119,7 @@ fn allow_computing() -> Result<(), String> {
 }
 
 #[cfg(all(target_os = "linux", not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
-fn deny_reaching_out() -> Result<(), String> {
+fn deny_reaching_out(_: Option<Network>) -> Result<(), String> {
     allow_computing()
 }
 

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::confine::Reach;
+use super::confine::{Network, Reach};
 use super::reach;
 use super::toolchain::cache_dir;
 use crate::environment;
@@ -42,15 +42,8 @@ impl GuardedProgram<'_> {
         let Some((program, arguments)) = command.split_first() else {
             return Err("the command is empty".to_owned());
         };
-        let mut command = Command::new(exe);
-        command.args(["guard", "--"]).arg(exe).arg("confined").current_dir(folder);
-        let Reach { readable, writable } = reach::of(program, folder, own, cache, added);
-        for (option, paths) in [("--read", readable), ("--write", writable)] {
-            for path in paths {
-                command.arg(option).arg(path);
-            }
-        }
-        command.args(["--", program]).args(arguments);
+        let mut command = confined(exe, folder, &reach::of(program, folder, own, cache, added));
+        command.arg(program).args(arguments);
         environment::limit(&mut command);
         command.envs(env.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
         // Python would write compiled files next to the program, which were not part of what the user trusted.
@@ -71,11 +64,29 @@ impl GuardedProgram<'_> {
         ] {
             command.env(variable, folder);
         }
-        // A Ctrl-C at the terminal must reach the session, and not kill the program.
-        #[cfg(unix)]
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
         Ok(command)
     }
+}
+
+/// Returns the command that guards and confines a program in a folder. The program and its arguments are to be added.
+pub(super) fn confined(exe: &Path, folder: &Path, reach: &Reach) -> Command {
+    let mut command = Command::new(exe);
+    command.args(["guard", "--"]).arg(exe).arg("confined").current_dir(folder);
+    for (option, paths) in [("--read", &reach.readable), ("--write", &reach.writable)] {
+        for path in paths {
+            command.arg(option).arg(path);
+        }
+    }
+    match reach.network {
+        None => {}
+        Some(Network::Port(port)) => drop(command.arg("--port").arg(port.to_string())),
+        Some(Network::All) => drop(command.arg("--network")),
+    }
+    command.arg("--");
+    // A Ctrl-C at the terminal must reach the session, and not kill the program.
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    command
 }
 
 /// Asks a guard to end its program.

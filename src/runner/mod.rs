@@ -6,6 +6,7 @@
 
 pub mod ablation;
 pub mod activity;
+pub mod agent_program;
 pub mod baseline;
 mod benchmark;
 mod cache;

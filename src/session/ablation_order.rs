@@ -85,7 +85,7 @@ impl SessionState {
     }
 
     /// Returns whether variants may be ablated. If the first one cannot be, no other one can.
-    fn may_ablate(&self) -> bool {
+    pub fn may_ablate(&self) -> bool {
         let works = |ablated: &Ablated| ablation::control_ns(&ablated.ablations).is_some();
         self.setup().options.ablations_share > 0.0
             && self.setup().samples_times()
@@ -105,7 +105,7 @@ impl SessionState {
     }
 
     /// Returns the estimated time of the ablations of one variant.
-    fn ablation_time(&self) -> Duration {
+    pub fn ablation_time(&self) -> Duration {
         match u32::try_from(self.history().ablations.len()) {
             Ok(variants @ 1..) => self.ablated() / variants,
             _ => ABLATIONS_TIME,

@@ -5,6 +5,7 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 use crate::domain::approach::Approach;
+use crate::domain::comparison::Comparison;
 use crate::domain::device::TimeSource;
 use crate::domain::family::Family;
 use crate::domain::ids::{CaseName, IterationId};
@@ -23,10 +24,25 @@ pub enum Ask {
         /// How many configurations to try.
         configurations: u64,
     },
+    /// To have two iterations take turns on a case.
+    Compare(Versus),
+    /// To time an iteration without kinds of instructions and on scaled cases, as far as that is not known.
+    Experiment(IterationId),
     /// To see something.
     Look(Look),
     /// To end the session: finals, commit and report.
     Finish,
+}
+
+/// Two iterations that are to be compared on a case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Versus {
+    /// The one in question.
+    pub iteration: IterationId,
+    /// The other one.
+    pub with: IterationId,
+    /// The case.
+    pub case: CaseName,
 }
 
 /// A kernel that a client offers.
@@ -76,6 +92,8 @@ pub enum Told {
     Evaluated(IterationId, Box<Family>),
     /// The kernel was evaluated before, in this iteration.
     Known(IterationId),
+    /// Two iterations were compared. None where times do not vary.
+    Compared(Option<Box<Comparison>>),
     /// What it asked to see.
     Seen(Value),
 }

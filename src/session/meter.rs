@@ -141,6 +141,12 @@ impl Meter {
         }
     }
 
+    /// Returns the estimated time of a screening run on one case.
+    pub fn screening_time(&self) -> Duration {
+        let (taken, cases) = self.screenings;
+        taken.checked_div(cases).unwrap_or(CONFIRMATION_TIME)
+    }
+
     /// Returns the time of all confirmations so far.
     pub fn confirmed(&self) -> Duration {
         self.confirmations.0

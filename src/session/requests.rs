@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use super::Session;
-use super::asked::{Answer, Ask, Offer, Reply, Told};
+use super::asked::{Answer, Ask, Look, Offer, Reply, Told};
 use super::decide::{Clients, Due};
 use super::pipeline::Compiled;
 use super::view::View;
@@ -68,6 +68,16 @@ impl Door {
         let (reply, answer) = oneshot::channel();
         self.0.send(Request { ask, reply }).await.map_err(|_| Ended)?;
         answer.await.map_err(|_| Ended)
+    }
+
+    /// Waits until the session takes no more requests, because its search is over.
+    pub async fn closed(&self) {
+        self.0.closed().await;
+    }
+
+    /// Tells whether the session takes no more requests.
+    pub fn is_closed(&self) -> bool {
+        self.0.is_closed()
     }
 }
 
@@ -203,6 +213,17 @@ impl Session<'_> {
                 }
                 (Err(told), _) => told,
                 (Ok(()), None) => return Ok(()),
+            },
+            Ask::Compare(versus) => self.compare_on_request(&versus).await?,
+            Ask::Experiment(iteration) => match self.experiment_on_request(iteration).await? {
+                Ok(()) => match self.view() {
+                    Some(view) => {
+                        view.answer(Look::Experiments(iteration), reply);
+                        return Ok(());
+                    }
+                    None => return Ok(()),
+                },
+                Err(problem) => Err(problem),
             },
             Ask::Tune { family, configurations } => self.tune(family, configurations),
             Ask::Finish => {

@@ -101,6 +101,13 @@ impl SessionState {
         })
     }
 
+    /// Returns the next experiment with an iteration that is open, on the case where it is furthest from the floor.
+    pub fn experiment_with(&self, iteration: IterationId) -> Option<ExperimentDue> {
+        let variant = self.history().iteration(iteration)?;
+        let (case, _) = self.furthest(|_, case| variant.time_ns(case).map(|_| variant))?;
+        OF_INCUMBENT.iter().find_map(|(axis, factor)| self.open(variant, case, *axis, *factor))
+    }
+
     /// Returns an experiment, unless it has begun before, is too large, or the variant is not valid there.
     fn open(&self, variant: &Finished, case: &CaseName, axis: Axis, factor: f64) -> Option<ExperimentDue> {
         let scaling = Scaling { of: variant.iteration, case: case.clone(), axis, factor };

@@ -4,6 +4,7 @@
 //! the schema keep finished rows from changing.
 
 mod ablations;
+mod agent_runs;
 mod artifacts;
 mod backup;
 mod baseline_counters;

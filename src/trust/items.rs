@@ -21,6 +21,7 @@ pub fn of_project(project: &Path, config: &Config, workloads: &[Workload]) -> an
     items.extend(of_interpreter(project, config)?);
     items.extend(additions(project, config));
     items.extend(of_models(project, config));
+    items.extend(of_agent(project, config)?);
     items.extend(of_notify(project, config)?);
     for workload in workloads {
         items.extend(oracle(project, config, workload)?);
@@ -124,6 +125,14 @@ pub fn of_models(project: &Path, config: &Config) -> Vec<Item> {
         folders.filter(|path| !project.canonicalize().is_ok_and(|project| Path::new(path).starts_with(project)));
     items.extend(outside.map(|path| item(Kind::Cassettes, vec![path.clone()])));
     items
+}
+
+/// Returns the coding agent that the project wants to propose. It is a program, which costs what its model costs.
+pub fn of_agent(project: &Path, config: &Config) -> anyhow::Result<Option<Item>> {
+    let Some(command) = config.session.proposer.strip_prefix("agent:") else { return Ok(None) };
+    let command = shlex::split(command).unwrap_or_else(|| vec![command.to_owned()]);
+    let files = files::named(project, &command)?;
+    Ok(Some(Item { kind: Kind::Agent, workload: String::new(), command, files }))
 }
 
 /// Returns who is told the end of a session: a program runs with the user's rights, and an address learns of the work.

@@ -2,6 +2,7 @@
 
 mod client;
 mod http;
+mod proposer;
 
 use serde_json::{Value, json};
 

@@ -83,6 +83,7 @@ fn seconds(record: &SessionRecord, totals: &Totals) -> Seconds {
     for time in &record.phases {
         match time.phase {
             Phase::Baselines => seconds.baselines += time.wall_s,
+            Phase::Comparison => seconds.comparisons += time.wall_s,
             Phase::Commits => seconds.commits += time.wall_s,
             Phase::Final => {
                 seconds.acceptance += time.steps.acceptance_s;

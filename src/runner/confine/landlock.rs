@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use super::Reach;
+use super::{Network, Reach};
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus,
-    Scope, path_beneath_rules,
+    ABI, Access, AccessFs, AccessNet, BitFlags, NetPort, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError,
+    RulesetStatus, Scope, path_beneath_rules,
 };
 
 /// The newest rules requested: files and devices, TCP, signals and abstract sockets (Linux 6.12). An older kernel
@@ -14,13 +14,13 @@ const NEWEST: ABI = ABI::V6;
 
 /// Denies this process all files but those below `folder`, which it may read, and all TCP ports.
 pub fn allow_reading(folder: Option<&Path>) -> Result<(), String> {
-    restrict(folder, AccessFs::ReadFile | AccessFs::ReadDir, None::<&Path>)
+    restrict(folder, AccessFs::ReadFile | AccessFs::ReadDir, None::<&Path>, None)
 }
 
-/// Denies this process and everything that it will start all files except those of a [`Reach`], and all TCP ports. It
-/// may execute what it may read, and use devices.
+/// Denies this process and everything that it will start all files and TCP ports except those of a [`Reach`]. It may execute
+/// what it may read, and use devices. It never listens.
 pub fn allow(reach: &Reach) -> Result<(), String> {
-    restrict(&reach.readable, AccessFs::from_read(NEWEST), &reach.writable)
+    restrict(&reach.readable, AccessFs::from_read(NEWEST), &reach.writable, reach.network)
 }
 
 /// Paths that do not exist are left out.
@@ -28,13 +28,21 @@ fn restrict<P: AsRef<Path>, Q: AsRef<Path>>(
     readable: impl IntoIterator<Item = P>,
     reading: BitFlags<AccessFs>,
     writable: impl IntoIterator<Item = Q>,
+    network: Option<Network>,
 ) -> Result<(), String> {
+    let (denied, port) = match network {
+        None => (AccessNet::from_all(NEWEST), None),
+        Some(Network::Port(port)) => (AccessNet::from_all(NEWEST), Some(port)),
+        Some(Network::All) => (AccessNet::BindTcp.into(), None),
+    };
     let enforce = || {
         let rules = Ruleset::default()
             .handle_access(AccessFs::from_all(NEWEST))?
-            .handle_access(AccessNet::from_all(NEWEST))?
+            .handle_access(denied)?
             .scope(Scope::from_all(NEWEST))?
             .create()?;
+        let rules =
+            rules.add_rules(port.map(|port| Ok::<_, RulesetError>(NetPort::new(port, AccessNet::ConnectTcp))))?;
         let rules = rules.add_rules(path_beneath_rules(readable, reading))?;
         rules.add_rules(path_beneath_rules(writable, AccessFs::from_all(NEWEST)))?.restrict_self()
     };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::Network;
 use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule, TargetArch,
@@ -112,24 +113,26 @@ const NAMESPACES: u64 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWCGROUP) as u64;
 
-/// Calls that no program that only computes needs, and calls that would bypass the other limits: the network, other
-/// processes, the kernel's own interfaces. Even connections to a local service are refused, because it may act for its
+/// Calls with which a program reaches others. Even connections to a local service are refused, because it may act for its
 /// callers, as Docker's does.
-const REACHING_OUT: &[libc::c_long] = &[
+const CONVERSING: &[libc::c_long] = &[
     libc::SYS_connect,
     // A message may have an address, and may carry descriptors. Both are in memory, where a filter cannot read them.
     libc::SYS_sendmsg,
     libc::SYS_sendmmsg,
+];
+
+/// Calls that change the mode or the owner of a file. Landlock does not check them, nor other attributes. A descriptor that may
+/// only be read allows them, too. So not even a program's own files can be changed. PyTorch 2.11 needs none of these calls,
+/// with torch.compile, autotuning, NVRTC and CUDA graphs (H200, 2026-11-28).
+const RIGHTS: &[libc::c_long] =
+    &[libc::SYS_fchmod, libc::SYS_fchmodat, libc::SYS_fchmodat2, libc::SYS_fchown, libc::SYS_fchownat];
+
+/// Calls that no confined program needs, and calls that would bypass the other limits: attributes of files, other processes, the
+/// kernel's own interfaces.
+const REACHING_OUT: &[libc::c_long] = &[
     libc::SYS_inotify_add_watch,
     libc::SYS_fanotify_init,
-    // Landlock does not check changes to the permissions and attributes of a file. A descriptor that may only be read
-    // allows them, too. So not even a program's own files can be changed. PyTorch 2.11 needs none of these calls, with
-    // torch.compile, autotuning, NVRTC and CUDA graphs (H200, 2026-11-28).
-    libc::SYS_fchmod,
-    libc::SYS_fchmodat,
-    libc::SYS_fchmodat2,
-    libc::SYS_fchown,
-    libc::SYS_fchownat,
     libc::SYS_setxattr,
     libc::SYS_lsetxattr,
     libc::SYS_fsetxattr,
@@ -206,15 +209,37 @@ const OLDER_RIGHTS: &[libc::c_long] = &[libc::SYS_chmod, libc::SYS_chown, libc::
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER_RIGHTS: &[libc::c_long] = &[];
 
-/// Denies this process, and everything that it will start, the network and the system calls that bypass other limits.
-pub fn deny_reaching_out() -> Result<(), String> {
+/// Denies this process, and everything that it will start, the system calls that bypass other limits, and the network beyond
+/// what it may reach.
+pub fn deny_reaching_out(network: Option<Network>) -> Result<(), String> {
     hide_clone3()?;
-    let mut rules: Rules = REACHING_OUT.iter().chain(OLDER_RIGHTS).map(|call| (*call, Vec::new())).collect();
+    let rights: Rules = RIGHTS.iter().chain(OLDER_RIGHTS).map(|call| (*call, Vec::new())).collect();
+    // What converses uses git, npm and editors, which stop where a mode cannot be set. They are told that it was.
+    let told = if network.is_some() { SeccompAction::Errno(0) } else { SeccompAction::Errno(libc::EPERM as u32) };
+    install(with_x32(rights), told, SeccompAction::Allow)?;
+    let mut rules: Rules = REACHING_OUT.iter().map(|call| (*call, Vec::new())).collect();
     let is_other = |argument| when_short(argument, SeccompCmpOp::Ne, 0);
-    // The CUDA driver opens and binds a local socket when it starts (H200, driver 580.159.04). It connects to nothing.
-    rules.insert(libc::SYS_socket, vec![when_short(0, SeccompCmpOp::Ne, libc::AF_UNIX as u64)?]);
-    // A datagram to an address, which is the fifth argument.
-    rules.insert(libc::SYS_sendto, vec![when(4, SeccompCmpOp::Ne, 0)?]);
+    // A datagram to an address, which is the fifth argument. A connection's data has none.
+    let mut addressed = vec![when(4, SeccompCmpOp::Ne, 0)?];
+    match network {
+        None => {
+            rules.extend(CONVERSING.iter().map(|call| (*call, Vec::new())));
+            // The CUDA driver opens and binds a local socket when it starts (H200, driver 580.159.04). It connects to nothing.
+            rules.insert(libc::SYS_socket, vec![when_short(0, SeccompCmpOp::Ne, libc::AF_UNIX as u64)?]);
+        }
+        Some(network) => {
+            rules.extend(sockets(network)?);
+            if network == Network::All {
+                addressed.clear();
+            }
+            // Opens a connection past Landlock.
+            let fast = |argument| when_short(argument, SeccompCmpOp::MaskedEq(MSG_FASTOPEN), MSG_FASTOPEN);
+            rules.insert(libc::SYS_sendmsg, vec![fast(2)?]);
+            rules.insert(libc::SYS_sendmmsg, vec![fast(3)?]);
+            addressed.push(fast(3)?);
+        }
+    }
+    rules.insert(libc::SYS_sendto, addressed);
     // Limits, priorities and memory of other processes. 0 stands for the caller.
     rules.insert(libc::SYS_prlimit64, vec![is_other(0)?]);
     rules.insert(libc::SYS_setpriority, vec![is_other(0)?, is_other(1)?]);
@@ -227,6 +252,51 @@ pub fn deny_reaching_out() -> Result<(), String> {
     let attributes = FILE_ATTRIBUTES.iter().map(|request| when_short(1, SeccompCmpOp::Eq, *request));
     rules.insert(libc::SYS_ioctl, attributes.collect::<Result<_, _>>()?);
     install(with_x32(rules), SeccompAction::Errno(libc::EPERM as u32), SeccompAction::Allow)
+}
+
+/// The flag of a message that opens its connection.
+const MSG_FASTOPEN: u64 = libc::MSG_FASTOPEN as u64;
+
+/// The bits of a socket's type that are no flags.
+const TYPE: u64 = 0xf;
+
+/// Returns the sockets that are denied to a program that converses: local ones, which lead to services of this machine, and all
+/// that Landlock does not know. Pairs that are connected from the beginning stay, which connect a program with its children.
+fn sockets(network: Network) -> Result<Rules, String> {
+    let is = |argument, value: libc::c_int| condition(argument, SeccompCmpOp::Eq, value as u64);
+    let is_not = |argument, value: libc::c_int| condition(argument, SeccompCmpOp::Ne, value as u64);
+    let types = |allowed: &[libc::c_int]| {
+        let denied = (0..=TYPE).filter(|kind| !allowed.iter().any(|one| *one as u64 == *kind));
+        denied.map(|kind| condition(1, SeccompCmpOp::MaskedEq(TYPE), kind)).collect::<Vec<_>>()
+    };
+    let mut denied = Vec::new();
+    match network {
+        Network::Port(_) => {
+            denied.push(vec![is_not(0, libc::AF_INET)?, is_not(0, libc::AF_INET6)?]);
+            // Landlock limits TCP alone, and not its kin.
+            denied.push(vec![is_not(2, 0)?, is_not(2, libc::IPPROTO_TCP)?]);
+            for kind in types(&[libc::SOCK_STREAM]) {
+                denied.push(vec![kind?]);
+            }
+        }
+        Network::All => {
+            denied.push(vec![is_not(0, libc::AF_INET)?, is_not(0, libc::AF_INET6)?, is_not(0, libc::AF_NETLINK)?]);
+            // The C library asks for the addresses of this machine before it looks a name up.
+            denied.push(vec![is(0, libc::AF_NETLINK)?, is_not(2, libc::NETLINK_ROUTE)?]);
+            for kind in types(&[libc::SOCK_STREAM, libc::SOCK_DGRAM]) {
+                denied.push(vec![is_not(0, libc::AF_NETLINK)?, kind?]);
+            }
+        }
+    }
+    let denied = denied.into_iter().map(|conditions| SeccompRule::new(conditions).map_err(wrong));
+    // A pair of datagram sockets could be connected to something else.
+    let pairs = types(&[libc::SOCK_STREAM, libc::SOCK_SEQPACKET]);
+    let pairs = pairs.into_iter().map(|kind| SeccompRule::new(vec![kind?]).map_err(wrong));
+    Ok([
+        (libc::SYS_socket, denied.collect::<Result<_, _>>()?),
+        (libc::SYS_socketpair, pairs.collect::<Result<_, _>>()?),
+    ]
+    .into())
 }
 
 /// Adds the numbers that the same calls have in the x32 ABI, where a kernel has it: those with a bit more, and those of its
@@ -252,6 +322,11 @@ fn when(argument: u8, comparison: SeccompCmpOp, value: u64) -> Result<SeccompRul
 /// Makes a rule on the lower half of an argument, which is all that the kernel reads of it.
 fn when_short(argument: u8, comparison: SeccompCmpOp, value: u64) -> Result<SeccompRule, String> {
     rule(argument, SeccompCmpArgLen::Dword, comparison, value)
+}
+
+/// Makes a condition on the lower half of an argument, for a rule of several.
+fn condition(argument: u8, comparison: SeccompCmpOp, value: u64) -> Result<SeccompCondition, String> {
+    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, comparison, value).map_err(wrong)
 }
 
 fn rule(argument: u8, length: SeccompCmpArgLen, comparison: SeccompCmpOp, value: u64) -> Result<SeccompRule, String> {

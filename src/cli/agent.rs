@@ -1,0 +1,106 @@
+//! `optloop start --proposer agent:COMMAND`: a session in which a coding agent proposes that optloop starts.
+
+use std::io::Write;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+use super::error::usage_sentence;
+use super::mcp::{self, Hosting};
+use super::own_executable;
+use super::start;
+use super::talk::say;
+use crate::catalog::Project;
+use crate::config::Config;
+use crate::mcp::{Agent, Server};
+use crate::runner::agent_program::AgentProgram;
+use crate::runner::confine::Network;
+use crate::service::http::tokens::{self, Scope};
+
+/// How a proposer begins that is an agent.
+const PREFIX: &str = "agent:";
+
+/// Arguments about an agent.
+#[derive(Debug, Default, Clone, clap::Args)]
+pub struct AgentArgs {
+    /// With `--proposer agent:COMMAND`: a variable of your environment that the agent gets, such as the key of its model; can be
+    /// repeated
+    #[arg(long = "agent-env", value_name = "NAME")]
+    env: Vec<String>,
+
+    /// With `--proposer agent:COMMAND`: let the agent reach the internet, as its model needs
+    #[arg(long)]
+    agent_network: bool,
+}
+
+/// Returns the command of an agent that is to propose. None for any other proposer.
+pub(super) fn command(proposer: &str) -> anyhow::Result<Option<Vec<String>>> {
+    let Some(command) = proposer.strip_prefix(PREFIX) else { return Ok(None) };
+    match shlex::split(command) {
+        Some(words) if !words.is_empty() => Ok(Some(words)),
+        Some(_) => Err(usage_sentence("the agent has no command: write --proposer 'agent:claude -p'")),
+        None => Err(usage_sentence(format!("`{command}` has a quote that does not end: close it"))),
+    }
+}
+
+impl AgentArgs {
+    /// Refuses arguments that have no effect.
+    pub(super) fn check(&self, has_agent: bool) -> anyhow::Result<()> {
+        match has_agent || (self.env.is_empty() && !self.agent_network) {
+            true => Ok(()),
+            false => Err(usage_sentence(
+                "--agent-env and --agent-network are about an agent: name it with --proposer agent:COMMAND",
+            )),
+        }
+    }
+}
+
+/// Runs a session with an agent, and writes its report.
+pub(super) async fn run(
+    args: &start::Args,
+    command: Vec<String>,
+    project: &Project,
+    config: &Config,
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
+    let AgentArgs { env, agent_network } = args.agent().clone();
+    if let Some(unset) = env.iter().find(|name| std::env::var_os(name).is_none()) {
+        return Err(usage_sentence(format!("--agent-env {unset}: there is no such variable: set it, or leave it out")));
+    }
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("Failed to listen for the agent")?;
+    let address = listener.local_addr().context("Failed to listen for the agent")?;
+    let network = if agent_network { Network::All } else { Network::Port(address.port()) };
+    let hidden = hidden(project, config);
+    let program = AgentProgram::new(own_executable()?, command, env, network, &hidden).map_err(usage_sentence)?;
+    let (token, line) = tokens::new_token("agent", Scope::Run)?;
+    // Only its hash is on the disk.
+    let mut known = tempfile::NamedTempFile::new().context("Failed to write the agent's token")?;
+    writeln!(known, "{line}").context("Failed to write the agent's token")?;
+    let (done, recorded) = oneshot::channel();
+    let agent = Agent { program, address, token, max_cost_usd: args.max_cost(), say };
+    let serve = move |server: Server, stopping| async move {
+        let served = mcp::serve_http(&server, listener, Some(known.path().to_owned()), stopping);
+        let drive = async {
+            agent.drive(&server).await;
+            // Nobody waits if the session has failed.
+            let _ = done.send(());
+        };
+        if let (Err(problem), ()) = tokio::join!(served, drive) {
+            say(&format!("the agent is no longer served: {problem:#}"));
+        }
+    };
+    // The agent would wait for an end that waits for it.
+    let end = json!({ "status": "ending", "next": "the finals, the commit and the report; end now" });
+    mcp::host(args, project, Hosting { end: Some(end), recorded: Some(recorded) }, serve, out).await
+}
+
+/// What the agent must not see: the project, and its store wherever it is.
+fn hidden(project: &Project, config: &Config) -> Vec<PathBuf> {
+    let store = project.root().join(&config.store.path);
+    let folder = store.parent().map(PathBuf::from);
+    [Some(project.root().to_owned()), folder].into_iter().flatten().collect()
+}
