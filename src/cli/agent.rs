@@ -68,6 +68,7 @@ pub(super) async fn run(
     out: &mut impl Write,
 ) -> anyhow::Result<()> {
     let AgentArgs { env, agent_network } = args.agent().clone();
+    let command = from_here(command)?;
     if let Some(unset) = env.iter().find(|name| std::env::var_os(name).is_none()) {
         return Err(usage_sentence(format!("--agent-env {unset}: there is no such variable: set it, or leave it out")));
     }
@@ -96,6 +97,14 @@ pub(super) async fn run(
     // The agent would wait for an end that waits for it.
     let end = json!({ "status": "ending", "next": "the finals, the commit and the report; end now" });
     mcp::host(args, project, Hosting { end: Some(end), recorded: Some(recorded) }, serve, out).await
+}
+
+/// Returns a command that means the same in another folder: the path of its program begins at the root.
+fn from_here(mut command: Vec<String>) -> anyhow::Result<Vec<String>> {
+    if let Some(program) = command.first_mut().filter(|program| program.contains('/')) {
+        *program = std::path::absolute(&*program).context("Failed to find the agent")?.display().to_string();
+    }
+    Ok(command)
 }
 
 /// What the agent must not see: the project, and its store wherever it is.

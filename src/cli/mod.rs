@@ -301,10 +301,19 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// Makes a large future on the heap, and apart from its caller: without optimisation, one function with the futures of all verbs
+/// takes 3 MB of the stack.
+fn apart<'f, F: Future<Output = anyhow::Result<()>> + 'f>(
+    make: impl FnOnce() -> F,
+) -> std::pin::Pin<Box<dyn Future<Output = anyhow::Result<()>> + 'f>> {
+    Box::pin(make())
+}
+
 async fn run(arguments: Arguments) -> anyhow::Result<()> {
     // Its standard output belongs to the protocol.
     if let Verb::Mcp(args) = arguments.verb {
-        return mcp::run(args, &Project::find(arguments.project.as_deref()).map_err(error::usage)?).await;
+        let project = Project::find(arguments.project.as_deref()).map_err(error::usage)?;
+        return apart(|| mcp::run(args, &project)).await;
     }
     let mut out = secrets::Masked::new(std::io::stdout().lock());
     // These need no project.
@@ -323,18 +332,22 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     }
     let project = Project::find(arguments.project.as_deref()).map_err(error::usage)?;
     match &arguments.verb {
-        Verb::Start(args) => submission::later(args.is_of_a_service(), start::run(args, &project, &mut out).await),
-        Verb::Resume(args) => submission::later(args.is_of_a_service(), resume::run(args, &project, &mut out).await),
-        Verb::Bench(args) => or_stop(aloud(bench::run(args, &project, &mut out))).await,
-        Verb::Diagnose(args) => or_stop(aloud(diagnose::run(args, &project, &mut out))).await,
-        Verb::Reproduce(args) => or_stop(aloud(reproduce::run(args, &project, &mut out))).await,
-        Verb::Remeasure(args) => or_stop(aloud(remeasure::run(args, &project, &mut out))).await,
-        Verb::Audit(args) => or_stop(aloud(audit::run(args, &project, &mut out))).await,
+        Verb::Start(args) => {
+            submission::later(args.is_of_a_service(), apart(|| start::run(args, &project, &mut out)).await)
+        }
+        Verb::Resume(args) => {
+            submission::later(args.is_of_a_service(), apart(|| resume::run(args, &project, &mut out)).await)
+        }
+        Verb::Bench(args) => apart(|| or_stop(aloud(bench::run(args, &project, &mut out)))).await,
+        Verb::Diagnose(args) => apart(|| or_stop(aloud(diagnose::run(args, &project, &mut out)))).await,
+        Verb::Reproduce(args) => apart(|| or_stop(aloud(reproduce::run(args, &project, &mut out)))).await,
+        Verb::Remeasure(args) => apart(|| or_stop(aloud(remeasure::run(args, &project, &mut out)))).await,
+        Verb::Audit(args) => apart(|| or_stop(aloud(audit::run(args, &project, &mut out)))).await,
         Verb::Skill(args) => skill::run(args, &project, &mut out),
         Verb::Add(args) => aloud(async { add::run(args, &project, &mut out) }).await,
         Verb::Import(args) => aloud(async { import::run(args, &project, &mut out) }).await,
         Verb::Export(args) => export::run(args, &project, &mut out),
-        Verb::Check(args) => or_stop(aloud(check::run(args, &project, &mut out))).await,
+        Verb::Check(args) => apart(|| or_stop(aloud(check::run(args, &project, &mut out)))).await,
         Verb::List(args) => list::run(args, &project, Screen::of_stdout(), &mut out),
         Verb::Compile(args) => aloud(async { compile::run(args, &project, &mut out) }).await,
         Verb::Report(args) => report::run(args, &project, &existing_store(&project).await?, &mut out).await,
@@ -355,7 +368,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         }
         Verb::Backup(args) => backup::run(args, &existing_store(&project).await?, &mut out).await,
         Verb::Compare(args) => compare::run(args, &project, &mut out).await,
-        Verb::Doctor(args) => or_stop(aloud(doctor::run(args, &project, &mut out))).await,
+        Verb::Doctor(args) => apart(|| or_stop(aloud(doctor::run(args, &project, &mut out)))).await,
         Verb::Trust(args) => trust::run(args, &project, &mut out),
         Verb::Space(space::Args { action: space::Action::Export(args) }) => {
             space::export(args, &project, &existing_store(&project).await?, &mut out).await

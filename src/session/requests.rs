@@ -214,8 +214,9 @@ impl Session<'_> {
                 (Err(told), _) => told,
                 (Ok(()), None) => return Ok(()),
             },
-            Ask::Compare(versus) => self.compare_on_request(&versus).await?,
-            Ask::Experiment(iteration) => match self.experiment_on_request(iteration).await? {
+            // On the heap: both futures are large.
+            Ask::Compare(versus) => Box::pin(self.compare_on_request(&versus)).await?,
+            Ask::Experiment(iteration) => match Box::pin(self.experiment_on_request(iteration)).await? {
                 Ok(()) => match self.view() {
                     Some(view) => {
                         view.answer(Look::Experiments(iteration), reply);

@@ -45,7 +45,7 @@ fn an_agent_proposes_in_its_own_folder_until_it_ends_the_session() {
     std::fs::write(&program, include_str!("agent.py")).unwrap();
     let project = sandbox.path("").canonicalize().unwrap();
     let port = other.local_addr().unwrap().port();
-    let command = format!("'{}' '{}' '{}' {port}", python(), program.display(), project.display());
+    let command = format!("'{}' '{}' 'project={}' {port}", python(), program.display(), project.display());
     let named = ["--budget", "5m", "--agent-env", "OPTLOOP_TEST_NAMED", "--agent-env", "OPTLOOP_TEST_PASSWORD"];
     let said = session(&sandbox, &command, &named[..4]);
     assert!(said.contains("run 1 of the agent has failed (exit code 3)"), "{said}");
@@ -82,18 +82,20 @@ fn an_agent_is_ended_by_the_budget_and_given_up_without_kernels() {
 #[test]
 fn agents_that_cannot_be_run_are_refused() {
     let sandbox = Sandbox::new();
-    let mut refused = |arguments: &[&str]| sandbox.fails(&[&["start", "--device", "fake"], arguments].concat());
-    insta::assert_snapshot!(refused(&["--proposer", "agent:"]), @"");
-    insta::assert_snapshot!(refused(&["--proposer", "agent:'a"]), @"");
-    insta::assert_snapshot!(refused(&["--proposer", "random", "--agent-network"]), @"");
-    insta::assert_snapshot!(refused(&["--proposer", "agent:true", "--agent-env", "NO_SUCH_VARIABLE"]), @"");
+    let refused = |arguments: &[&str]| {
+        sandbox.fails(&[&["start", "--device", "fake", "--workload", "small"], arguments].concat())
+    };
+    insta::assert_snapshot!(refused(&["--proposer", "agent:"]), @"2 error: the agent has no command: write --proposer 'agent:claude -p'");
+    insta::assert_snapshot!(refused(&["--proposer", "agent:'a"]), @"2 error: `'a` has a quote that does not end: close it");
+    insta::assert_snapshot!(refused(&["--proposer", "random", "--agent-network"]), @"2 error: --agent-env and --agent-network are about an agent: name it with --proposer agent:COMMAND");
+    insta::assert_snapshot!(refused(&["--proposer", "agent:true", "--agent-env", "NO_SUCH_VARIABLE"]), @"2 error: --agent-env NO_SUCH_VARIABLE: there is no such variable: set it, or leave it out");
     let own = format!("agent:{}", sandbox.path("agent.sh").display());
     sandbox.write("agent.sh", "#!/bin/sh\n");
     let said = refused(&["--proposer", &own]);
     assert!(said.starts_with("2 error: the agent may read ") && said.contains("must not see"), "{said}");
     // What a project names needs consent.
     sandbox.replace("config.toml", "proposer = 'local'", "proposer = 'agent:true'");
-    insta::assert_snapshot!(refused(&[]), @"");
+    insta::assert_snapshot!(refused(&[]), @"2 error: this project chooses what you have not trusted: the agent `true` (session.proposer in config.toml); `optloop trust` shows it and asks, `--trust` trusts it");
     let listed = sandbox.succeeds(&["trust", "--yes"]);
     assert!(listed.contains("the agent `true` (session.proposer in config.toml): new"), "{listed}");
 }

@@ -42,7 +42,7 @@ impl Project {
         let exe = env!("CARGO_BIN_EXE_optloop").into();
         let (folder, timeout) = (self.0.path().to_owned(), Duration::from_secs(120));
         let (copies, cache, env, own) = (None, "tests".to_owned(), Vec::new(), Arc::new(TempDir::new().unwrap()));
-        let added = Reach { readable: Vec::new(), writable: vec![folder.clone()] };
+        let added = Reach { readable: Vec::new(), writable: vec![folder.clone()], network: None };
         BaselineProgram {
             exe,
             command,
