@@ -87,18 +87,6 @@ impl Client {
         called.result
     }
 
-    /// Calls a tool that must fail. Returns the sentence.
-    pub fn is_refused(&mut self, tool: &str, arguments: Value) -> String {
-        let response = self.request("tools/call", json!({ "name": tool, "arguments": arguments }));
-        match response.get("error") {
-            Some(error) => error["message"].as_str().unwrap().to_owned(),
-            None => {
-                assert_eq!(response["result"]["isError"], true, "{response}");
-                response["result"]["structuredContent"]["result"]["problem"].as_str().unwrap().to_owned()
-            }
-        }
-    }
-
     /// Sends a message without waiting.
     pub fn send(&mut self, message: &Value) {
         let input = self.input.as_mut().unwrap();

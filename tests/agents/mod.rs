@@ -1,5 +1,6 @@
 //! Interactive sessions: coding agents as clients of `optloop mcp`, in real processes over standard input and output.
 
+mod attacks;
 mod client;
 mod http;
 mod proposer;
@@ -143,63 +144,6 @@ fn a_submission_is_compared_and_a_client_that_leaves_ends_the_session() {
     assert!(sandbox.git(&["log", "--format=%s"]).contains("s64"), "what has won is committed");
     let sessions = sandbox.succeeds(&["sessions", "--json"]);
     assert!(sessions.contains("its clients have ended it"), "{sessions}");
-}
-
-/// What a client sends obeys the rules of a language model's code.
-#[test]
-fn what_a_client_sends_is_data() {
-    let sandbox = Sandbox::new();
-    let before = sandbox.git(&["ls-files"]);
-    let mut client = Client::start(&sandbox, &["--case", "s64", "--device", "fake", "--budget", "5m"]);
-    let new = |manifest: &str, source: &str| json!({ "claim": "c", "speedup_low": 1.1, "speedup_high": 1.5, "name": "../../../etc", "manifest": manifest, "source": source });
-    let manifest = crate::common::MANIFEST;
-    let huge = "x".repeat(200 << 10);
-    for (arguments, refusal) in [
-        (new(manifest, "<% include \"../../../config.toml\" %> <$ TILE $>"), "the template uses `include`"),
-        (new(manifest, &huge), "the source has 204800 bytes"),
-        (new(&huge, "int x;"), "the manifest has 204800 bytes"),
-        (new(&manifest.replace("attention", "other"), "int x;"), "its op is `other`"),
-        (json!({ "claim": "c", "speedup_low": 2.0, "speedup_high": 1.0, "base": "toy" }), "predict a range"),
-        (
-            json!({ "claim": "c", "speedup_low": 1.0, "speedup_high": 2.0, "base": "../toy" }),
-            "there is no family `../toy`",
-        ),
-        (json!({ "claim": "c", "speedup_low": 1.0, "speedup_high": 2.0, "base": "999" }), "iteration 999"),
-        (json!({ "claim": "c", "speedup_low": 1.0, "speedup_high": 2.0 }), "name a `base`"),
-        (
-            json!({ "claim": "c", "speedup_low": 1.0, "speedup_high": 2.0, "base": "toy", "seed": 1 }),
-            "unknown field `seed`",
-        ),
-        (json!({ "claim": "c", "speedup_low": 1.0, "speedup_high": 2.0, "base": "toy", "case": "s128" }), "case"),
-        (
-            json!({ "claim": "c", "speedup_low": 1.0, "speedup_high": 2.0, "base": "toy", "configurations": vec![json!({}); 9] }),
-            "at most 8 configurations",
-        ),
-    ] {
-        let said = client.is_refused("evaluate", arguments.clone());
-        assert!(said.contains(refusal), "{refusal}: {said}");
-    }
-    // A header of the machine is no part of a kernel.
-    let reads = new(manifest, "#include \"/etc/passwd\"\nextern \"C\" __global__ void toy() {}");
-    let outcome = client.gets("evaluate", reads)["evaluations"][0]["failure"]["outcome"].clone();
-    assert_eq!(outcome, "rejected_by_compiler");
-    for (tool, arguments, refusal) in [
-        ("write", json!({}), "there is no tool `write`"),
-        ("source", json!({ "family": "../../config" }), "there is no family"),
-        ("source", json!({}), "name either a family or an iteration"),
-        ("submit", json!({ "iteration": 999 }), "iteration 999 has no correct time"),
-        ("tune", json!({ "family": "unknown", "configurations": 1 }), "`unknown` cannot be tuned"),
-        ("tune", json!({ "family": "toy", "configurations": -1 }), "must be a whole number from 0"),
-        ("compare", json!({ "iteration": "1; DROP TABLE iterations" }), "must be a whole number, but is the text"),
-    ] {
-        let said = client.is_refused(tool, arguments);
-        assert!(said.contains(refusal), "{tool}: {said}");
-    }
-    // A line that is too long is dropped, and the connection stays.
-    client.send(&json!({ "jsonrpc": "2.0", "id": 0, "method": "tools/call", "params": "x".repeat(2 << 20) }));
-    client.gets("task", json!({}));
-    assert_eq!(client.leave(), Some(0));
-    assert_eq!(sandbox.git(&["ls-files"]), before, "nothing was written into the project");
 }
 
 /// After a kill, each evaluation is on record once, and `resume` commits the winners.
