@@ -284,3 +284,92 @@ fn names_and_claims_are_only_text() {
     let committed = sandbox.git(&["show", "--stat=200", "--format=%B"]);
     assert!(!committed.contains('\u{1b}') && !committed.contains('\u{202e}'), "{committed}");
 }
+
+/// The corpus of docs/audit.md as a client would send it: those of its kernels that share a case.
+const CASE: &str = "case = { B = 1, H = 2, Sq = 97, Sk = 97, D = 32, CAUSAL = 1 }";
+
+/// Those that the gate sends: a cached answer, a plan for two heads only, and the honest kernel with the same source.
+const SENTINELS: [&str; 3] = ["cached-by-pointer", "fixed-heads", "plain"];
+
+/// Returns a kernel of the corpus as the arguments of an evaluation, and whether it is honest. None for one of another workload or
+/// case, or one that a virtual GPU cannot show.
+fn of_corpus(path: &std::path::Path) -> Option<(Value, bool)> {
+    const OWN_KEYS: [&str; 9] =
+        ["about", "kind", "cheats", "caught_by", "not_measured", "workload", "regime", "case", "prelude"];
+    let text = std::fs::read_to_string(path).unwrap();
+    let (head, source) = text.strip_prefix("/*")?.split_once("*/")?;
+    let mut manifest: toml::Table = toml::from_str(head).unwrap();
+    let is_of_case = head.contains(CASE) && manifest["workload"].as_str() == Some("attention-fp16-d64");
+    if !is_of_case || manifest.contains_key("not_modelled") {
+        return None;
+    }
+    let is_honest = manifest["kind"].as_str() == Some("honest");
+    let prelude = |name: &toml::Value| {
+        std::fs::read_to_string(path.with_file_name("prelude").join(format!("{}.cu", name.as_str().unwrap()))).unwrap()
+    };
+    let preludes: Vec<String> =
+        manifest.get("prelude").and_then(|list| list.as_array()).into_iter().flatten().map(prelude).collect();
+    OWN_KEYS.iter().for_each(|key| drop(manifest.remove(*key)));
+    for (key, value) in [("name", "sent"), ("op", "attention"), ("about", "A kernel of the corpus.")] {
+        manifest.insert(key.to_owned(), value.into());
+    }
+    manifest.insert("dtypes".to_owned(), vec!["f16"].into());
+    manifest.entry("requires_sm").or_insert(80.into());
+    manifest.insert("params".to_owned(), toml::Table::new().into());
+    let (manifest, source) = (toml::to_string(&manifest).unwrap(), format!("{}\n{source}", preludes.join("\n")));
+    let name = path.file_stem().unwrap().to_str().unwrap();
+    let arguments = json!({
+        "claim": name, "name": name, "speedup_low": 1.1, "speedup_high": 9.0, "manifest": manifest, "source": source,
+    });
+    Some((arguments, is_honest))
+}
+
+#[test]
+fn no_cheat_of_the_corpus_is_accepted_and_no_honest_kernel_is_refused() {
+    let workload = "name = \"small\"\nabout = \"One case.\"\nop = \"attention\"\ndtype = \"f16\"\ninitial_kernel = \"toy\"\n\
+                    tolerance = { relative_l2 = 1e-3, worst_row = 4e-3 }\n[[case]]\nname = \"c\"\n\
+                    B = 1\nH = 2\nSq = 97\nSk = 97\nD = 32\nCAUSAL = 1\n";
+    let sandbox = Sandbox::with_families(workload, &["attention-scalar"]);
+    sandbox.write("config.toml", "[worker]\nstep_timeout = '20s'\n[benchmark]\nmax_confirmation = '3s'\n");
+    let mut client = Client::start(&sandbox, &["--device", "virtual", "--budget", "1h"]);
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/audit");
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| {
+        let is_sentinel = SENTINELS.iter().any(|name| path.file_stem().is_some_and(|stem| stem == *name));
+        path.extension().is_some_and(|ending| ending == "cu") && (is_nightly() || is_sentinel)
+    });
+    files.sort();
+    let (mut cheats, mut honest) = (0, 0);
+    for (arguments, is_honest) in files.iter().filter_map(|path| of_corpus(path)) {
+        let called = client.call("evaluate", arguments.clone());
+        let evaluated = &called.result["evaluations"][0];
+        let mut verdicts = vec![evaluated["cases"][0]["verdict"].clone()];
+        let has_passed = !called.is_error && evaluated["failure"].is_null() && evaluated["iteration"].is_i64();
+        if has_passed {
+            // One that is no faster has not been tried on other shapes and inputs yet.
+            let submitted = client.call("submit", json!({ "iteration": evaluated["iteration"] }));
+            verdicts.push(submitted.result["cases"][0]["verdict"].clone());
+        }
+        let is_accepted = verdicts.iter().any(|verdict| verdict == "improved");
+        if is_honest {
+            honest += 1;
+            // Another one of the corpus compiles to the same code.
+            if called.text.contains(": pruned: it has the machine code and the launches of iteration") {
+                continue;
+            }
+            assert!(
+                has_passed && verdicts.iter().all(|verdict| verdict != "rejected"),
+                "{}: {}",
+                arguments["name"],
+                called.text
+            );
+        } else {
+            cheats += 1;
+            assert!(!is_accepted, "{} is accepted: {}", arguments["name"], called.text);
+        }
+    }
+    eprintln!("{cheats} cheats, {honest} honest kernels");
+    assert!(if is_nightly() { cheats >= 20 && honest >= 10 } else { cheats == 2 && honest == 1 }, "{cheats} {honest}");
+    client.gets("finish", json!({}));
+    assert_eq!(client.leave(), Some(0));
+}

@@ -113,10 +113,11 @@ impl Existing<'_> {
             return Err(problems.join("; "));
         }
         let (own, own_space) = (normalised(&family.template), family.params.keys().collect::<Vec<_>>());
-        let same = self
-            .families
-            .iter()
-            .find(|other| normalised(&other.template) == own && other.params.keys().collect::<Vec<_>>() == own_space);
+        let own_plan = plan(&family);
+        let same = self.families.iter().find(|other| {
+            let has_space = other.params.keys().collect::<Vec<_>>() == own_space;
+            has_space && normalised(&other.template) == own && plan(other) == own_plan
+        });
         match same {
             Some(other) => Err(format!("it is the same as the family `{}` except for blanks and comments", other.name)),
             None => Ok(family),
@@ -252,6 +253,13 @@ fn check_family(family: &Family) -> Vec<String> {
         problems.push(format!("at most {MAX_LAUNCHES} launches and as many workspaces are allowed"));
     }
     problems
+}
+
+/// Returns what a manifest says of how kernels are launched. A source with another grid is another kernel.
+fn plan(family: &Family) -> Option<toml::Table> {
+    let mut table: toml::Table = toml::from_str(&family.manifest).ok()?;
+    ["name", "about", "params", "constraint"].iter().for_each(|key| drop(table.remove(*key)));
+    Some(table)
 }
 
 /// Returns a source without comments and blanks, to find near-duplicates.
