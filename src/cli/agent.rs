@@ -9,7 +9,8 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-use super::error::usage_sentence;
+use super::agent_args::{self, AgentArgs};
+use super::error::{usage, usage_sentence};
 use super::mcp::{self, Hosting};
 use super::own_executable;
 use super::start;
@@ -21,46 +22,23 @@ use crate::runner::agent_program::AgentProgram;
 use crate::runner::confine::Network;
 use crate::service::http::tokens::{self, Scope};
 
-/// How a proposer begins that is an agent.
-const PREFIX: &str = "agent:";
-
-/// Arguments about an agent.
-#[derive(Debug, Default, Clone, clap::Args)]
-pub struct AgentArgs {
-    /// With `--proposer agent:COMMAND`: a variable of your environment that the agent gets, such as the key of its model; can be
-    /// repeated
-    #[arg(long = "agent-env", value_name = "NAME")]
-    env: Vec<String>,
-
-    /// With `--proposer agent:COMMAND`: let the agent reach the internet, as its model needs
-    #[arg(long)]
-    agent_network: bool,
-}
-
-/// Returns the command of an agent that is to propose. None for any other proposer.
-pub(super) fn command(proposer: &str) -> anyhow::Result<Option<Vec<String>>> {
-    let Some(command) = proposer.strip_prefix(PREFIX) else { return Ok(None) };
-    match shlex::split(command) {
-        Some(words) if !words.is_empty() => Ok(Some(words)),
-        Some(_) => Err(usage_sentence("the agent has no command: write --proposer 'agent:claude -p'")),
-        None => Err(usage_sentence(format!("`{command}` has a quote that does not end: close it"))),
-    }
-}
-
-impl AgentArgs {
-    /// Refuses arguments that have no effect.
-    pub(super) fn check(&self, has_agent: bool) -> anyhow::Result<()> {
-        match has_agent || (self.env.is_empty() && !self.agent_network) {
-            true => Ok(()),
-            false => Err(usage_sentence(
-                "--agent-env and --agent-network are about an agent: name it with --proposer agent:COMMAND",
-            )),
-        }
+/// Runs a session, with an agent if one is to propose.
+pub(super) async fn start(args: &start::Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
+    let config = Config::load(project.root()).map_err(usage)?;
+    let command = agent_args::command(args.named_proposer(&config))?;
+    args.agent().check(command.is_some())?;
+    match command {
+        // A service has many users, and runs no program that one of them names.
+        Some(_) if args.is_asked_by_a_service() => Err(usage_sentence(
+            "a service starts no agent: use `optloop start`, or `optloop mcp` for an agent that runs already",
+        )),
+        Some(command) if args.runs() => Box::pin(run(args, command, project, &config, out)).await,
+        _ => start::run_with(args, project, None, out).await,
     }
 }
 
 /// Runs a session with an agent, and writes its report.
-pub(super) async fn run(
+async fn run(
     args: &start::Args,
     command: Vec<String>,
     project: &Project,

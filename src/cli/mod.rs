@@ -4,6 +4,7 @@ mod ablations;
 mod add;
 mod addition;
 mod agent;
+mod agent_args;
 mod audit;
 mod backup;
 mod bench;
@@ -333,7 +334,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let project = Project::find(arguments.project.as_deref()).map_err(error::usage)?;
     match &arguments.verb {
         Verb::Start(args) => {
-            submission::later(args.is_of_a_service(), apart(|| start::run(args, &project, &mut out)).await)
+            submission::later(args.is_of_a_service(), apart(|| agent::start(args, &project, &mut out)).await)
         }
         Verb::Resume(args) => {
             submission::later(args.is_of_a_service(), apart(|| resume::run(args, &project, &mut out)).await)

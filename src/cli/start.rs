@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::sync::oneshot;
 
-use super::agent::{AgentArgs, command as agent_command};
+use super::agent_args::{self, AgentArgs};
 use super::ceilings;
 use super::ending;
 use super::error::{usage, usage_sentence};
@@ -207,8 +207,23 @@ impl Args {
 
     /// Returns the name of the proposer. An agent that is started is a client of an interactive session.
     fn proposer<'a>(&'a self, config: &'a Config) -> anyhow::Result<&'a str> {
-        let named = self.proposer.as_ref().unwrap_or(&config.session.proposer);
-        Ok(if agent_command(named)?.is_some() { agent::INTERACTIVE } else { named })
+        let named = self.named_proposer(config);
+        Ok(if agent_args::command(named)?.is_some() { agent::INTERACTIVE } else { named })
+    }
+
+    /// Returns the proposer that the user or the project has named.
+    pub(super) fn named_proposer<'a>(&'a self, config: &'a Config) -> &'a str {
+        self.proposer.as_ref().unwrap_or(&config.session.proposer)
+    }
+
+    /// Tells whether a service asks, for itself or for a session.
+    pub(super) fn is_asked_by_a_service(&self) -> bool {
+        self.check || self.is_of_a_service()
+    }
+
+    /// Tells whether a session is to run, and not only to be described.
+    pub(super) fn runs(&self) -> bool {
+        !self.dry_run && !self.estimate
     }
 
     /// Tells whether a service starts this session.
@@ -233,23 +248,6 @@ pub(super) struct Clients<'a> {
     pub(super) serve: Serve<'a>,
     /// Ends once all that they do is on record. None if nothing else is.
     pub(super) recorded: Option<oneshot::Receiver<()>>,
-}
-
-/// Runs a session and writes its report.
-pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
-    let config = Config::load(project.root()).map_err(usage)?;
-    let command = agent_command(args.proposer.as_ref().unwrap_or(&config.session.proposer))?;
-    args.agent.check(command.is_some())?;
-    match command {
-        // A service has many users, and runs no program that one of them names.
-        Some(_) if args.is_of_a_service() || args.check => Err(usage_sentence(
-            "a service starts no agent: use `optloop start`, or `optloop mcp` for an agent that runs already",
-        )),
-        Some(command) if !args.dry_run && !args.estimate => {
-            Box::pin(super::agent::run(args, command, project, &config, out)).await
-        }
-        _ => run_with(args, project, None, out).await,
-    }
 }
 
 /// Runs a session, with clients if it has any, and writes its report.

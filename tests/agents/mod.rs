@@ -171,3 +171,25 @@ fn nothing_is_lost_or_doubled_when_the_server_is_killed() {
     let calls: Value = serde_json::from_str(&sandbox.succeeds(&["calls", "--json"])).unwrap();
     assert_eq!(calls.as_array().unwrap().len(), 2, "{calls}");
 }
+
+#[test]
+fn a_skill_is_written_and_no_file_is_overwritten() {
+    let sandbox = Sandbox::new();
+    sandbox.write(".mcp.json", "{}");
+    let said = sandbox.succeeds(&["skill"]);
+    assert_eq!(
+        said,
+        "wrote AGENTS.md\nkept .mcp.json, which is there already\nwrote .claude/skills/optloop/SKILL.md\n"
+    );
+    let read = |name: &str| std::fs::read_to_string(sandbox.path(name)).unwrap();
+    assert_eq!(read(".mcp.json"), "{}");
+    assert!(read(".claude/skills/optloop/SKILL.md").starts_with("---\nname: optloop\ndescription: "));
+    sandbox.write("AGENTS.md", "mine");
+    assert_eq!(sandbox.succeeds(&["skill"]).matches("kept").count(), 3);
+    assert_eq!(read("AGENTS.md"), "mine");
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::remove_dir_all(sandbox.path(".claude")).unwrap();
+    std::os::unix::fs::symlink(outside.path(), sandbox.path(".claude")).unwrap();
+    assert!(sandbox.fails(&["skill"]).contains("is a link out of the project"));
+    assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
+}

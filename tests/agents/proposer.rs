@@ -89,6 +89,8 @@ fn agents_that_cannot_be_run_are_refused() {
     insta::assert_snapshot!(refused(&["--proposer", "agent:'a"]), @"2 error: `'a` has a quote that does not end: close it");
     insta::assert_snapshot!(refused(&["--proposer", "random", "--agent-network"]), @"2 error: --agent-env and --agent-network are about an agent: name it with --proposer agent:COMMAND");
     insta::assert_snapshot!(refused(&["--proposer", "agent:true", "--agent-env", "NO_SUCH_VARIABLE"]), @"2 error: --agent-env NO_SUCH_VARIABLE: there is no such variable: set it, or leave it out");
+    let said = refused(&["--proposer", "agent:true", "--check"]);
+    assert!(said.starts_with("2 error: a service starts no agent"), "a token of a service runs no commands: {said}");
     let own = format!("agent:{}", sandbox.path("agent.sh").display());
     sandbox.write("agent.sh", "#!/bin/sh\n");
     let said = refused(&["--proposer", &own]);
