@@ -57,7 +57,8 @@ enum Language {
 pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
     let (workload, cases) = selected(project, &args.what)?;
     let winners = winners(project, &workload, &cases)?;
-    let has_expression = matches!(&workload.baseline, Some(BaselineKey::Torch { .. })) && workload.op.torch(&[]).is_none();
+    let has_expression =
+        matches!(&workload.baseline, Some(BaselineKey::Torch { .. })) && workload.op.torch(&[]).is_none();
     if matches!(args.to, Language::Torch) && has_expression {
         // The module calls PyTorch with the workload's expression, which is a program that the project chooses.
         let config = Config::load(project.root()).map_err(usage)?;

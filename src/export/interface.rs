@@ -216,8 +216,11 @@ fn affine(names: &[&str], factors: &[i64], constant: i64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::table::Table;
     use super::*;
     use crate::domain::op::Values;
+    use crate::domain::sidecar::tests::sidecar;
+    use crate::ops;
 
     #[test]
     fn extents_are_read_from_shapes() {
@@ -238,5 +241,44 @@ mod tests {
         };
         let shown: Vec<String> = tensors(&["H", "W", "F"], shapes).iter().map(Tensor::shape).collect();
         assert_eq!(shown, ["[H + F - 1, 2 * W]", "[F, 1]", "[…, W]"]);
+    }
+
+    fn winner(dims: &[(&str, i64)]) -> Winner {
+        let dims: Dims = dims.iter().map(|(name, size)| ((*name).to_owned(), *size)).collect();
+        let device = "nvidia-h200-132sm-140gib".parse().unwrap();
+        Winner { device, sidecar: sidecar(), source: String::new(), dims, proven: Vec::new() }
+    }
+
+    /// A case that leaves a dimension out has its default, which a call must be able to say.
+    #[test]
+    fn optional_dimensions_of_some_winners_are_those_of_a_call() {
+        let plain = [("B", 1), ("H", 4), ("Sq", 8), ("Sk", 8), ("D", 64), ("CAUSAL", 1)];
+        let with = |more: &[(&'static str, i64)]| winner(&[&plain[..], more].concat());
+        let text = r#"
+            name = "w"
+            about = "A test workload."
+            op = "attention"
+            dtype = "f16"
+            initial_kernel = "attention-scalar"
+            tolerance = { relative_l2 = 1e-3, worst_row = 4e-3 }
+            case = [{ name = "c", B = 1, H = 1, Sq = 4, Sk = 4, D = 64, CAUSAL = 1 }]
+        "#;
+        let workload = Workload::parse(text, ops::find).unwrap();
+
+        let winners = [with(&[]), with(&[("Hkv", 2), ("WINDOW", 4)])];
+        let interface = Interface::of(&workload, &winners);
+        let dim = |name: &str| interface.dims.iter().find(|dim| dim.name == name).unwrap();
+        assert_eq!(dim("Hkv").of, Some(("k".to_owned(), 1)));
+        assert_eq!((dim("WINDOW").of.clone(), &*dim("WINDOW").parameter), (None, "WINDOW"));
+        let tensors = workload.op.tensors(&winners[0].dims, Dtype::F16);
+        let completed = interface.complete(&winners[0].dims, &tensors).unwrap();
+        assert_eq!((completed["Hkv"], completed["WINDOW"]), (4, 0));
+        assert!(interface.reference.unwrap().contains("WINDOW > 0"));
+
+        let with_sink = [with(&[]), with(&[("SINK", 1)])];
+        let interface = Interface::of(&workload, &with_sink);
+        assert_eq!(interface.inputs(), ["q", "k", "v", "sink"]);
+        let Err(refused) = Table::of(&workload, &interface, &with_sink) else { panic!("they have other tensors") };
+        insta::assert_snapshot!(refused, @"b1 and other winners have different tensors: export each by itself, as w/b1");
     }
 }

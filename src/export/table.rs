@@ -109,7 +109,8 @@ impl Table {
             };
             add(winner, &winner.dims, completed, winner.sidecar.plan(), Some(winner.sidecar.measurement.median_us));
         }
-        for (winner, (dims, plan)) in winners.iter().flat_map(|one| one.proven.iter().map(move |proven| (one, proven))) {
+        for (winner, (dims, plan)) in winners.iter().flat_map(|one| one.proven.iter().map(move |proven| (one, proven)))
+        {
             if let Some(completed) = interface.complete(dims, &tensors(dims)) {
                 add(winner, dims, completed, plan.clone(), None);
             }

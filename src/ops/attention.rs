@@ -198,10 +198,9 @@ impl Op for Attention {
             role,
             values: Values::Normal,
         };
-        let sink = dims.contains_key("SINK").then(|| TensorSpec {
-            shape: vec![at("H")],
-            ..tensor("sink", ("H", "Sq"), TensorRole::Input)
-        });
+        let sink = dims
+            .contains_key("SINK")
+            .then(|| TensorSpec { shape: vec![at("H")], ..tensor("sink", ("H", "Sq"), TensorRole::Input) });
         [
             tensor("q", ("H", "Sq"), TensorRole::Input),
             tensor("k", (key_heads, "Sk"), TensorRole::Input),
@@ -374,7 +373,9 @@ mod tests {
                 let row = &mut out[(head * sq + i) * d..(head * sq + i + 1) * d];
                 for j in 0..sk {
                     let ahead = j as f64 - (i + sk) as f64 + sq as f64;
-                    if at("CAUSAL") == 1 && ahead > 0.0 || optional("WINDOW").is_some_and(|window| ahead.abs() >= window) {
+                    if at("CAUSAL") == 1 && ahead > 0.0
+                        || optional("WINDOW").is_some_and(|window| ahead.abs() >= window)
+                    {
                         continue;
                     }
                     let mut score = 0.0;
@@ -415,7 +416,8 @@ mod tests {
             scored(dims(2, 3, 7, 7, 8, 1), 1, 2, 1),
             scored(shared(dims(2, 6, 9, 17, 8, 0), 2), 0, 3, 1),
         ] {
-            let inputs: Vec<Vec<f32>> = Attention.tensors(&case, Dtype::F32)
+            let inputs: Vec<Vec<f32>> = Attention
+                .tensors(&case, Dtype::F32)
                 .iter()
                 .filter(|tensor| tensor.role == TensorRole::Input)
                 .map(|tensor| (0..tensor.elements()).map(|_| rng.random_range(-3.0..3.0)).collect())

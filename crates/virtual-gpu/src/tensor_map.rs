@@ -69,18 +69,8 @@ pub enum Element {
 }
 
 impl Element {
-    const ALL: [Self; 10] = [
-        Self::U8,
-        Self::U16,
-        Self::U32,
-        Self::S32,
-        Self::U64,
-        Self::S64,
-        Self::F16,
-        Self::Bf16,
-        Self::F32,
-        Self::F64,
-    ];
+    const ALL: [Self; 10] =
+        [Self::U8, Self::U16, Self::U32, Self::S32, Self::U64, Self::S64, Self::F16, Self::Bf16, Self::F32, Self::F64];
 
     /// Returns its bytes.
     pub fn bytes(self) -> u32 {
@@ -180,16 +170,17 @@ impl TensorMap {
             _ => None,
         };
         let kind = swizzle.zip(Element::ALL.get(usize::from(bytes[8])));
-        let map = kind.filter(|_| bytes[..8] == MAGIC && (1..=MAX_RANK).contains(&rank)).map(|(swizzle, &element)| Self {
-            element,
-            address: number(16, 8),
-            dims: (0..rank).map(|i| number(24 + 8 * i, 8)).collect(),
-            strides: (0..rank - 1).map(|i| number(64 + 8 * i, 8)).collect(),
-            box_dims: (0..rank).map(|i| number(96 + 2 * i, 2) as u32).collect(),
-            element_strides: Vec::new(),
-            swizzle,
-            fill: Fill::Zeros,
-        });
+        let map =
+            kind.filter(|_| bytes[..8] == MAGIC && (1..=MAX_RANK).contains(&rank)).map(|(swizzle, &element)| Self {
+                element,
+                address: number(16, 8),
+                dims: (0..rank).map(|i| number(24 + 8 * i, 8)).collect(),
+                strides: (0..rank - 1).map(|i| number(64 + 8 * i, 8)).collect(),
+                box_dims: (0..rank).map(|i| number(96 + 2 * i, 2) as u32).collect(),
+                element_strides: Vec::new(),
+                swizzle,
+                fill: Fill::Zeros,
+            });
         map.filter(|map| map.check().is_ok())
             .ok_or_else(|| "these 128 bytes are not a tensor map; pass the result of TensorMap::encode".to_owned())
     }
@@ -230,7 +221,8 @@ impl TensorMap {
         if let Some(size) = self.box_dims.iter().find(|size| !(1..=256).contains(*size)) {
             return Err(format!("a box of {size} elements along a dimension; it must have 1 to 256"));
         }
-        let bytes = self.box_dims.iter().map(|&size| u64::from(size)).product::<u64>() * u64::from(self.element.bytes());
+        let bytes =
+            self.box_dims.iter().map(|&size| u64::from(size)).product::<u64>() * u64::from(self.element.bytes());
         if bytes > MAX_BOX_BYTES {
             return Err(format!("a box of {bytes} bytes; make it fit into the shared memory of a block"));
         }

@@ -61,7 +61,8 @@ impl Tile {
                 rows_in = rows_in.wrapping_add(at.wrapping_mul(map.strides[axis - 1] as i64));
             }
             let column = self.coordinates[0] + i64::from(chunk % per_row) * elements;
-            let address = map.address.wrapping_add_signed(rows_in.wrapping_add(column * i64::from(map.element.bytes())));
+            let address =
+                map.address.wrapping_add_signed(rows_in.wrapping_add(column * i64::from(map.element.bytes())));
             let all = inside && column >= 0 && column + elements <= map.dims[0] as i64 && address.is_multiple_of(16);
             chunks.mask |= 1 << lane;
             chunks.whole |= u32::from(all) << lane;
