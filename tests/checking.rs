@@ -229,7 +229,11 @@ fn a_list_says_which_family_takes_which_case_and_why_others_do_not() {
 fn a_wrong_output_is_shown_with_its_place() {
     let sandbox = Sandbox::with_attention();
     insta::assert_snapshot!(checked_on_virtual(&sandbox), @"0 ok     attention-scalar on small: right on s4d4, s64, s128");
-    sandbox.replace("templates/kernels/attention-scalar/kernel.cu.tera", "((CAUSAL || WINDOW > 0) &&", "((!CAUSAL || WINDOW > 0) &&");
+    sandbox.replace(
+        "templates/kernels/attention-scalar/kernel.cu.tera",
+        "((CAUSAL || WINDOW > 0) &&",
+        "((!CAUSAL || WINDOW > 0) &&",
+    );
     insta::assert_snapshot!(checked_on_virtual(&sandbox), @"
     1 wrong  attention-scalar on small: wrong: relative error 7.02e-1 over the output
            (tolerance 1e-3), 1.04e0 in its worst row 0 (tolerance 4e-3); element 0

@@ -321,6 +321,7 @@ impl Family {
         let scope = ArgScope {
             bindings: &bindings,
             tensors: &tensors,
+            optional_tensors: op.optional_tensors(),
             scalars: &op.scalars(&case.dims),
             workspaces: &workspaces,
             tensor_maps: &tensor_maps,

@@ -109,6 +109,8 @@ impl TensorMapRule {
 pub(super) struct ArgScope<'a> {
     pub(super) bindings: &'a Bindings,
     pub(super) tensors: &'a [TensorSpec],
+    /// The names of tensors that only some cases have.
+    pub(super) optional_tensors: &'a [&'static str],
     pub(super) scalars: &'a [(&'static str, f64)],
     pub(super) workspaces: &'a [Workspace],
     pub(super) tensor_maps: &'a [&'a TensorMapRule],
@@ -142,6 +144,11 @@ impl ArgScope<'_> {
             return Err(ConfigurationError::Manifest(format!(
                 "launch argument `{name}` is omitted if `{}` is false: give the launch the same `when`",
                 when.text()
+            )));
+        }
+        if self.optional_tensors.contains(&name) {
+            return Err(ConfigurationError::Manifest(format!(
+                "launch argument `{name}` is a tensor that this case does not have: give the launch a `when`"
             )));
         }
         let value = if let Some((_, value)) = self.scalars.iter().find(|(scalar, _)| *scalar == name) {
