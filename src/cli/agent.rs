@@ -74,7 +74,7 @@ async fn run(
     };
     // The agent would wait for an end that waits for it.
     let end = json!({ "status": "ending", "next": "the finals, the commit and the report; end now" });
-    mcp::host(args, project, Hosting { end: Some(end), recorded: Some(recorded) }, serve, out).await
+    mcp::host(args, project, Hosting { end: Some(end), recorded: Some(recorded), lingers: false }, serve, out).await
 }
 
 /// Returns a command that means the same in another folder: the path of its program begins at the root.

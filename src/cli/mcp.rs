@@ -28,6 +28,10 @@ use crate::session::{Dependencies, Door};
 /// How long a client may take to read how the session ended, and to leave.
 const LEAVING: Duration = Duration::from_secs(5);
 
+/// How long a session over HTTP is served beyond its end. A client may look a tool up again to check the result of `finish`, as the
+/// official client in Python does.
+const LINGERING: Duration = Duration::from_secs(3);
+
 /// Arguments of `optloop mcp`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -55,7 +59,7 @@ pub(super) async fn run(args: Args, project: &Project) -> anyhow::Result<()> {
         Some(address) => Some(listen(address).await?),
         None => None,
     };
-    let tokens = args.tokens;
+    let (tokens, lingers) = (args.tokens, listener.is_some());
     let serve = move |server: Server, stopping| async move {
         let served = match listener {
             Some(listener) => serve_http(&server, listener, tokens, stopping).await,
@@ -66,7 +70,8 @@ pub(super) async fn run(args: Args, project: &Project) -> anyhow::Result<()> {
         }
     };
     let mut out = secrets::Masked::new(std::io::stderr());
-    host(&start::Args::interactive(args.session), project, Hosting::default(), serve, &mut out).await
+    let hosting = Hosting { lingers, ..Hosting::default() };
+    host(&start::Args::interactive(args.session), project, hosting, serve, &mut out).await
 }
 
 /// How a session is hosted.
@@ -76,6 +81,8 @@ pub(super) struct Hosting {
     pub(super) end: Option<Value>,
     /// Ends once nothing is to be recorded any more.
     pub(super) recorded: Option<oneshot::Receiver<()>>,
+    /// Whether clients are served for a while beyond the end.
+    pub(super) lingers: bool,
 }
 
 /// Runs a session, and has it served from its beginning to its end: `serve` gets what answers its clients, and what is true once
@@ -107,6 +114,9 @@ pub(super) async fn host<F: Future<Output = ()> + Send + 'static>(
     let begun = running.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(Running { session, task }) = begun {
         tell_end.send_replace(Some(end(project, session, result.as_ref().err()).await));
+        if hosting.lingers {
+            tokio::time::sleep(LINGERING).await;
+        }
         // Answers that are on their way are sent before connections are closed.
         stop.send_replace(true);
         drop(tokio::time::timeout(LEAVING, task).await);

@@ -4,7 +4,7 @@ use serde::Serialize;
 use tera::Context;
 
 use super::Winner;
-use crate::domain::op::{DimSpec, Dims, Dtype, Op, OptionalDim, TensorRole, TensorSpec};
+use crate::domain::op::{DimDefault, DimSpec, Dims, Dtype, Op, OptionalDim, TensorRole, TensorSpec};
 use crate::domain::workload::{BaselineKey, Workload};
 
 /// The dimensions and tensors of a call.
@@ -91,6 +91,11 @@ impl Interface {
         let is_one = |tensor: &TensorSpec| self.tensors.iter().any(|one| one.name == tensor.name);
         let has_all = tensors.len() == self.tensors.len() && tensors.iter().all(is_one);
         has_all.then(|| complete(dims, &self.optional))
+    }
+
+    /// Returns what a dimension is where a shape leaves it out. None if every shape gives it.
+    pub fn default_of(&self, dim: &str) -> Option<DimDefault> {
+        self.optional.iter().find(|one| one.dim.name == dim).map(|one| one.default)
     }
 
     /// Returns the names of the tensors that a call passes for their values, among them those that it updates in place.

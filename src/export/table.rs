@@ -2,11 +2,12 @@
 
 use indexmap::IndexMap;
 use serde::Serialize;
+use serde_json::Value;
 
 use super::interface::{Dim, Interface};
 use super::{ExportError, Winner};
 use crate::domain::compute::Compute;
-use crate::domain::op::{Dims, Dtype, TensorRole};
+use crate::domain::op::{DimDefault, Dims, Dtype, TensorRole};
 use crate::domain::plan::{Launch, LaunchPlan};
 use crate::domain::sidecar::{self, SidecarTensor, SidecarWorkspace};
 use crate::domain::workload::Workload;
@@ -34,6 +35,9 @@ pub(super) struct Table {
 struct PlacedDim {
     name: &'static str,
     of: Option<(String, usize)>,
+    /// What it is where a shape leaves it out: a number, or the name of another dimension.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    default: Option<Value>,
 }
 
 #[derive(Serialize)]
@@ -119,7 +123,14 @@ impl Table {
             let tensors = interface.with_role(is_meant);
             tensors.map(|it| (it.name.clone(), Ranked { dtype: it.dtype, rank: it.extents.len() })).collect()
         };
-        let placed = |dim: &Dim| PlacedDim { name: dim.name, of: dim.of.clone() };
+        let placed = |dim: &Dim| PlacedDim {
+            name: dim.name,
+            of: dim.of.clone(),
+            default: interface.default_of(dim.name).map(|default| match default {
+                DimDefault::Same(other) => other.into(),
+                DimDefault::Fixed(value) => value.into(),
+            }),
+        };
         Ok(Self {
             schema: SCHEMA,
             workload: workload.name.clone(),

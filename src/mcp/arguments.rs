@@ -44,8 +44,8 @@ pub(super) struct Edit {
 pub(super) struct Evaluate {
     /// What is faster and why, in one sentence
     pub claim: String,
-    /// 10% quantile of the speed-up on the case: over the base family's fastest configuration, or else over the fastest variant of
-    /// the case
+    /// 10% quantile of the speed-up on the case: over `base`, if it is an iteration; over the fastest configuration of `base`, if it
+    /// is a family; else over the fastest variant of the case
     pub speedup_low: f64,
     /// 90% quantile of the same
     pub speedup_high: f64,

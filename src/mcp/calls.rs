@@ -21,6 +21,7 @@ use crate::domain::family::Family;
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::record::CaseRecord;
 use crate::domain::variant::Params;
+use crate::domain::verdict::Verdict;
 use crate::evaluated::Evaluated;
 use crate::session::{Answer, Ask, Look, Offer, Standing, Told, Versus};
 use crate::store::{IterationDetail, StoreError};
@@ -107,9 +108,7 @@ impl Call<'_> {
 
     /// Returns what a client asks to see, with the whole of it as text.
     async fn shown(&self, look: Look) -> Result<(Value, String)> {
-        let value = self.seen(look).await?;
-        let text = serde_json::to_string_pretty(&value).unwrap_or_default();
-        Ok((value, text))
+        Ok(whole(self.seen(look).await?))
     }
 
     async fn task(&self, _: Nothing) -> Result<(Value, String)> {
@@ -137,10 +136,7 @@ impl Call<'_> {
 
     async fn experiment(&self, asked: OfIteration) -> Result<(Value, String)> {
         match self.ask(Ask::Experiment(IterationId(asked.iteration))).await?.told? {
-            Told::Seen(value) => {
-                let text = serde_json::to_string_pretty(&value).unwrap_or_default();
-                Ok((value, text))
-            }
+            Told::Seen(value) => Ok(whole(value)),
             Told::Evaluated(..) | Told::Known(_) | Told::Compared(_) => Err(UNEXPECTED.to_owned()),
         }
     }
@@ -175,13 +171,15 @@ impl Call<'_> {
             case["counts"] = json!(found.counts);
         }
         value["kernels"] = json!(evaluated.kernels);
-        let text = serde_json::to_string_pretty(&value).unwrap_or_default();
-        Ok((value, text))
+        Ok(whole(value))
     }
 
     async fn submit(&self, asked: OfIteration) -> Result<(Value, String)> {
         match self.ask(Ask::Submit(IterationId(asked.iteration))).await?.told? {
-            Told::Evaluated(iteration, family) => self.evaluated(iteration, Some(*family)).await,
+            Told::Evaluated(iteration, family) => {
+                let (value, text) = self.evaluated(iteration, Some(*family)).await?;
+                Ok((value, format!("{text}\n{}", outcome_of(&self.detail(iteration).await?))))
+            }
             Told::Known(iteration) => {
                 let (value, text) = self.evaluated(iteration, None).await?;
                 Ok((value, format!("it is the incumbent on each of its cases, and has passed all checks\n{text}")))
@@ -231,7 +229,11 @@ impl Call<'_> {
                     (value, format!("tried before: {text}"))
                 }
                 Ok(Told::Seen(_) | Told::Compared(_)) => return Err(UNEXPECTED.to_owned()),
-                Err(problem) => (json!({ "problem": problem, "params": configuration }), problem),
+                Err(problem) => {
+                    let named = configuration.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>();
+                    let of = if named.is_empty() { String::new() } else { format!("{}: ", named.join(",")) };
+                    (json!({ "problem": problem, "params": configuration }), format!("{of}{problem}"))
+                }
             };
             let is_hopeless = made.is_none() && form != "parameters";
             evaluations.push(value);
@@ -284,6 +286,10 @@ impl Call<'_> {
         for found in &own.measurements {
             let record = standing.record.iter().find(|one| one.case == found.case).map(|one| one.iteration);
             let Some(with) = asked.with.map(IterationId).or(record) else { continue };
+            // A client may ask for a comparison with itself, which shows the noise.
+            if with == own.id && asked.with.is_none() {
+                return Err(format!("iteration {with} is the fastest itself: name another one in `with`"));
+            }
             let other = self.detail(with).await?.iteration;
             let Some(beside) = other.measurements.iter().find(|other| other.case == found.case) else { continue };
             let Some((a, b)) = found.best_timing().zip(beside.best_timing()) else { continue };
@@ -340,9 +346,34 @@ impl Call<'_> {
 fn parsed<A: DeserializeOwned>(arguments: JsonObject) -> std::result::Result<A, ErrorData> {
     serde_json::from_value(Value::Object(arguments)).map_err(|error| {
         let said = in_words(&error.to_string());
-        let argument = if said.starts_with("must be") { "an argument " } else { "" };
-        ErrorData::invalid_params(format!("{argument}{said}"), None)
+        let told = match said.strip_prefix("missing field ") {
+            Some(field) => format!("the argument {field} is missing"),
+            None if said.starts_with("must be") => format!("an argument {said}"),
+            None => said,
+        };
+        ErrorData::invalid_params(told, None)
     })
+}
+
+/// Returns a result with the whole of it as text.
+fn whole(value: Value) -> (Value, String) {
+    let value = results::compact(value);
+    let text = value.to_string();
+    (value, text)
+}
+
+/// Says what becomes of a submission.
+fn outcome_of(submitted: &IterationDetail) -> String {
+    let verdicts = submitted.iteration.measurements.iter().filter_map(|found| Some((&found.case, found.verdict?)));
+    let lines = verdicts.map(|(case, verdict)| match verdict {
+        Verdict::Start | Verdict::Improved => {
+            format!("{case}: it is the incumbent now, which `finish` commits unless a faster one is confirmed")
+        }
+        Verdict::Tied => format!("{case}: the incumbent stays: this one is not faster by more than the noise and 1%"),
+        Verdict::Regressed => format!("{case}: the incumbent stays: this one is slower"),
+        Verdict::Rejected => format!("{case}: the incumbent stays: this one must not be used"),
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 fn sentence(error: StoreError) -> String {

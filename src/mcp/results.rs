@@ -43,6 +43,31 @@ fn standing_in_words(standing: &Standing) -> String {
     format!("{left}record: {}", if record.is_empty() { "none yet".to_owned() } else { record.join(", ") })
 }
 
+/// Leaves out what is empty, and rounds numbers: a client pays for each character.
+pub(super) fn compact(value: Value) -> Value {
+    let is_empty = |value: &Value| match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::String(text) => text.is_empty(),
+        Value::Bool(_) | Value::Number(_) => false,
+    };
+    match value {
+        Value::Object(fields) => {
+            let fields = fields.into_iter().map(|(key, value)| (key, compact(value)));
+            Value::Object(fields.filter(|(_, value)| !is_empty(value)).collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(compact).collect()),
+        Value::Number(number) if number.is_f64() => rounded(number.as_f64().unwrap_or_default()),
+        other => other,
+    }
+}
+
+/// Rounds to five digits.
+fn rounded(number: f64) -> Value {
+    format!("{number:.4e}").parse::<f64>().map_or(Value::Null, |number| json!(number))
+}
+
 /// Sums up an evaluation in a line or two.
 pub(super) fn in_words(evaluated: &Evaluated, errors: &[Value]) -> String {
     let name = format!("iteration {} (`{}`)", evaluated.iteration, evaluated.family);
@@ -64,7 +89,8 @@ pub(super) fn in_words(evaluated: &Evaluated, errors: &[Value]) -> String {
         format!(", {:.3}x over {of}", over.ratio)
     };
     let times = evaluated.cases.iter().filter_map(|case| {
-        let verdict = case.verdict.map(|verdict| format!(", {}", verdict.name())).unwrap_or_default();
+        let verdict =
+            case.verdict.map(|verdict| format!("; beside the incumbent: {}", verdict.name())).unwrap_or_default();
         let (base, record) = (over(&case.over_base, "its base"), over(&case.over_record, "the record"));
         Some(format!("{} {:.3} us{base}{record}{verdict}", case.case, case.us?))
     });

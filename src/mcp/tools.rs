@@ -44,8 +44,8 @@ static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
         reads::<Sass>("sass", "The machine code of lines of an iteration's rendered source. Needs NVIDIA's nvdisasm."),
         runs::<OfIteration>(
             "experiment",
-            "The times of an iteration without its loads, products or barriers, and on smaller and larger cases. What is not on record \
-             is taken now, for some seconds of the budget.",
+            "The times of an iteration on smaller and larger cases, and, on a GPU, without its loads, products or barriers. What is not on \
+             record is taken now, for some seconds of the budget.",
         ),
         runs::<Tune>(
             "tune",
@@ -82,40 +82,16 @@ fn tool<A: JsonSchema + 'static>(name: &'static str, description: &'static str) 
 
 /// The schema of every result: what was asked for, beside what is used, what is left, and the record of each case.
 static OUTPUT: LazyLock<Arc<JsonObject>> = LazyLock::new(|| {
-    let amounts = |about: &str| {
-        json!({
-            "type": "object",
-            "description": about,
-            "properties": {
-                "seconds": { "type": ["number", "null"] },
-                "usd": { "type": ["number", "null"] },
-                "iterations": { "type": ["integer", "null"] }
-            }
-        })
-    };
-    let record = json!({
-        "type": "array",
-        "description": "the fastest variant of each case",
-        "items": {
-            "type": "object",
-            "properties": {
-                "case": { "type": "string" },
-                "iteration": { "type": "integer" },
-                "family": { "type": "string" },
-                "us": { "type": "number", "description": "its time, in microseconds" },
-                "time_source": { "type": "string", "description": "measured on a GPU, or modelled by a virtual one" },
-                "is_confirmed": { "type": "boolean" }
-            },
-            "required": ["case", "iteration", "us"]
-        }
-    });
     let schema = json!({
         "type": "object",
         "properties": {
             "result": { "type": ["object", "null"], "description": "what was asked for" },
-            "spent": amounts("what the session has used"),
-            "left": amounts("what is left of its budget; null where there is no limit"),
-            "record": record
+            "spent": { "type": "object", "description": "seconds, usd and iterations that the session has used" },
+            "left": { "type": "object", "description": "the same that is left of its budget; null where there is no limit" },
+            "record": {
+                "type": "array",
+                "description": "the fastest variant of each case: case, iteration, family, us, time_source, is_confirmed"
+            }
         },
         "required": ["result", "spent", "left", "record"]
     });

@@ -12,9 +12,7 @@ use super::llm::{Material, attempts, findings_of, shortened};
 use super::shelf::Shelf;
 use super::state::SessionState;
 use crate::agent::Tuned;
-use crate::agent::llm::answer;
 use crate::agent::llm::prompt::Task;
-use crate::domain::approach::Form;
 use crate::domain::finding::Finding;
 use crate::domain::floor::Floor;
 use crate::domain::history::Finished;
@@ -139,8 +137,6 @@ impl<'a> View<'a> {
             "cases": cases.collect::<Vec<_>>(),
             "families": families.collect::<Vec<_>>(),
             "manual": manual,
-            "forms": Form::ALL.map(Form::name),
-            "code": answer::code_form().schema,
         }))
     }
 

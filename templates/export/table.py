@@ -35,13 +35,22 @@ class Table:
             found[dim["name"]] = given[dim["name"]] if tensor is None else shapes[tensor[0]][tensor[1]]
         return found
 
+    def complete(self, dims):
+        """Returns dimensions with those that may be left out: a number, or the same as another dimension."""
+        found = dict(dims)
+        for dim in self.dims_known:
+            if dim["name"] not in found and "default" in dim:
+                default = dim["default"]
+                found[dim["name"]] = dims.get(default) if isinstance(default, str) else default
+        return found
+
     def rows_of(self, device):
         """Returns the rows for a device, by their dimensions."""
         return self.rows.get((device.name, device.sms, *device.capability), {})
 
     def find(self, device, dims, tensors):
         """Returns the row for a device, dimensions, and the dtype and shape of each tensor by name, or None."""
-        row = self.rows_of(device).get(shape(dims))
+        row = self.rows_of(device).get(shape(self.complete(dims)))
         if row is None:
             return None
         for name, (dtype, extents) in tensors.items():
@@ -58,4 +67,4 @@ def key(name, sms, arch):
 
 
 def shape(dims):
-    return tuple((name, int(size)) for name, size in sorted(dims.items()))
+    return tuple((name, size if size is None else int(size)) for name, size in sorted(dims.items()))
