@@ -150,6 +150,7 @@ attempt("TCP fast open in a message", lambda: socket.socket().sendmsg([b"x"], []
 attempt("a local service", lambda: socket.socket(socket.AF_UNIX).connect(service))
 attempt("a pair of datagrams", lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].connect(service))
 attempt("a listener", lambda: socket.socket().bind(("127.0.0.1", 0)))
+attempt("a listener without an address", lambda: socket.socket().listen())
 print("done")
 "#;
 

@@ -1,6 +1,7 @@
 //! What an agent is given: its brief, and the configurations of the usual clients.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -42,12 +43,19 @@ impl Brief<'_> {
     /// Writes everything into the agent's folder. Returns the path of the brief.
     pub fn write(&self, folder: &Path) -> anyhow::Result<PathBuf> {
         let brief = folder.join("BRIEF.md");
-        let write = |path: &Path, text: String| fs::write(path, text).context("Failed to write the agent's brief");
-        write(&brief, self.text()?)?;
-        write(&folder.join(".mcp.json"), self.for_claude_code())?;
         let codex = folder.join(".codex");
-        fs::create_dir_all(&codex).context("Failed to write the agent's brief")?;
-        write(&codex.join("config.toml"), self.for_codex())?;
+        let place = || {
+            remove(&codex)?;
+            fs::create_dir(&codex)
+        };
+        place().context("Failed to write the agent's brief")?;
+        for (path, text) in [
+            (&brief, self.text()?),
+            (&folder.join(".mcp.json"), self.for_claude_code()),
+            (&codex.join("config.toml"), self.for_codex()),
+        ] {
+            write_anew(path, &text).context("Failed to write the agent's brief")?;
+        }
         Ok(brief)
     }
 
@@ -81,6 +89,23 @@ impl Brief<'_> {
     }
 }
 
+/// Writes a file in place of whatever an earlier run of the agent has put there: a link would lead out of its folder, and a pipe would
+/// never end. Nothing of that run is left that could change the folder meanwhile.
+fn write_anew(path: &Path, text: &str) -> io::Result<()> {
+    remove(path)?;
+    File::options().write(true).create_new(true).open(path)?.write_all(text.as_bytes())
+}
+
+/// Removes what is at a path, if there is anything. A link is removed, and not what it leads to.
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,5 +130,25 @@ mod tests {
         assert_eq!(claude["mcpServers"]["optloop"]["headers"]["Authorization"], "Bearer optloop_secret");
         let codex: toml::Table = toml::from_str(&read(".codex/config.toml")).unwrap();
         assert_eq!(codex["mcp_servers"]["optloop"]["url"].as_str(), Some(url));
+    }
+
+    /// A run may have put links and pipes where the next one's files go.
+    #[test]
+    fn what_an_earlier_run_has_left_is_replaced_and_not_followed() {
+        let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let victim = outside.path().join("victim");
+        fs::write(&victim, "untouched").unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let made = std::process::Command::new("mkfifo").arg(at("BRIEF.md")).status().unwrap();
+        assert!(made.success());
+        std::os::unix::fs::symlink(&victim, at(".mcp.json")).unwrap();
+        std::os::unix::fs::symlink(outside.path(), at(".codex")).unwrap();
+        let left = Amounts { seconds: Some(60.0), usd: None, iterations: None };
+        let brief =
+            Brief { run: 2, idle: 1, workload: "small", url: "http://127.0.0.1:1/mcp", token: "t", left: &left };
+        assert!(fs::read_to_string(brief.write(folder.path()).unwrap()).unwrap().contains("This is run 2."));
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "untouched");
+        assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1, "nothing is written outside");
+        assert!(at(".codex").symlink_metadata().unwrap().is_dir());
     }
 }

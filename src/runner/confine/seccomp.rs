@@ -231,6 +231,9 @@ pub fn deny_reaching_out(network: Option<Network>) -> Result<(), String> {
             rules.extend(sockets(network)?);
             if network == Network::All {
                 addressed.clear();
+            } else {
+                // A socket without an address gets one of every network when it listens, which Landlock does not check.
+                rules.insert(libc::SYS_listen, Vec::new());
             }
             // Opens a connection past Landlock.
             let fast = |argument| when_short(argument, SeccompCmpOp::MaskedEq(MSG_FASTOPEN), MSG_FASTOPEN);
