@@ -501,6 +501,12 @@ pub trait Op: Sync + Send {
         Vec::new()
     }
 
+    /// Returns small shapes with all remainders that sizes have by the tiles of kernels, in addition to the hidden ones. None by
+    /// default. The caller must check them, too.
+    fn remainders(&self, _dims: &Dims, _seed: u64) -> Vec<Dims> {
+        Vec::new()
+    }
+
     /// Returns a shape with a tensor of more elements than a float counts, but with little else, for real GPUs. None if there is
     /// none, as by default.
     fn huge(&self, _dims: &Dims, _seed: u64) -> Option<Dims> {

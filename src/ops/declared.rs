@@ -242,6 +242,10 @@ impl Op for Declared {
         shapes::hidden(self, dims, least, seed)
     }
 
+    fn remainders(&self, dims: &Dims, seed: u64) -> Vec<Dims> {
+        shapes::remainders(self, dims, seed)
+    }
+
     fn huge(&self, dims: &Dims, seed: u64) -> Option<Dims> {
         shapes::huge(self, dims, seed)
     }

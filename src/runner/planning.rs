@@ -98,6 +98,14 @@ pub fn hidden(
             Err(problem) => tracing::debug!("{} has an unusable hidden shape: {problem}", family.name),
         }
     }
+    for dims in workload.op.remainders(&case.dims, seed) {
+        if hidden.iter().any(|planned| planned.case.dims == dims) {
+            continue;
+        }
+        if let Ok(planned) = on_shape(family, params, dims, case, workload, device) {
+            hidden.extend(planned.filter(|planned| is_affordable(planned, device)));
+        }
+    }
     hidden
 }
 

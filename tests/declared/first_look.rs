@@ -414,6 +414,29 @@ fn whole_inputs_far_below_zero_are_tried_as_far_as_the_oracle_bears_them() {
     assert!(said.starts_with("1 ") && said.contains("on inputs far below zero: "), "{said}");
 }
 
+/// Adds up a row in tiles of 128 numbers, and loses a last one of LOST.
+const TILES: &str = r"
+__global__ void own(const float* x, float* y, int rows, int n) {
+    float sum = 0;
+    for (int first = 0; first < n; first += 128)
+        for (int i = first + threadIdx.x; i < min(n, first + 128) && n - first != LOST; i += 32) sum += x[(size_t)blockIdx.x * n + i];
+    for (int other = 16; other; other /= 2) sum += __shfl_xor_sync(~0u, sum, other);
+    if (threadIdx.x == 0) y[blockIdx.x] = sum;
+}
+";
+
+#[test]
+fn every_power_of_two_is_left_in_a_last_tile() {
+    let with = |lost: &str| {
+        let sandbox = with_kernel(&TILES.replace("LOST", lost), "def oracle(x):\n    return x.sum(1)\n", "");
+        let shapes = "--independent rows --shape x=rows,n --shape y=rows --case rows=8,n=1024";
+        checked(&sandbox, &format!("{shapes} --grid rows --block 32"))
+    };
+    assert_eq!(with("0").trim(), "0 ok     own on own: right on rows8n1024");
+    let said = with("64");
+    assert!(said.starts_with("1 ") && said.contains("which is not in the workload"), "{said}");
+}
+
 #[test]
 fn a_number_that_equals_what_it_is_compared_with_is_tried() {
     let oracle = "import numpy as np\ndef oracle(x):\n    return np.where(x >= 3, 6, x)\n";
