@@ -155,22 +155,26 @@ fn openings_apply_by_dimensions_and_set_values_that_parameters_have() {
 /// A family from before the op had an optional dimension must not be tried where it would be wrong.
 #[test]
 fn a_family_takes_an_optional_dimension_only_if_it_names_it() {
-    let planned = |manifest: &str, key_heads: Option<i64>| {
+    let with = |manifest: &str, key_heads: Option<i64>, plans: bool| {
         let family = Family::parse_with_op(manifest, String::new(), ops::find).unwrap();
         let dims = [("B", 1), ("H", 2), ("Sq", 100), ("Sk", 100), ("D", 128), ("CAUSAL", 0)];
         let dims = dims.into_iter().chain(key_heads.map(|heads| ("Hkv", heads)));
         let dims = dims.map(|(name, size)| (name.to_owned(), size)).collect();
         let case = Case { name: "c".into(), dims, regime: Regime::Warm };
         let device = DeviceInfo::of_arch("sm_90a").unwrap();
-        let op = ops::find("attention").unwrap();
-        family.plan(&family.defaults(), &case, op, Dtype::F16, &device).map_err(|error| error.to_string())
+        let (op, params) = (ops::find("attention").unwrap(), family.defaults());
+        family.check(&params, &case, Dtype::F16, &device).map_err(|error| error.to_string())?;
+        match plans {
+            true => family.plan(&params, &case, op, Dtype::F16, &device).map(drop).map_err(|error| error.to_string()),
+            false => Ok(()),
+        }
     };
-    let takes = |manifest: &str, key_heads: Option<i64>| planned(manifest, key_heads).map(drop);
+    let takes = |manifest: &str, key_heads: Option<i64>| with(manifest, key_heads, false);
     let named = MAPPED.replacen("elements = \"B * H\"", "elements = \"B * Hkv\"", 1);
     assert_eq!([takes(MAPPED, None), takes(&named, None), takes(&named, Some(1))], [Ok(()), Ok(()), Ok(())]);
     insta::assert_snapshot!(takes(MAPPED, Some(1)).unwrap_err(), @"`Hkv == H` does not hold: The family does not name Hkv, the number of heads of keys and values.");
     let always = MAPPED.replacen(r#"args = ["k_map""#, r#"args = ["sink", "k_map""#, 1);
-    insta::assert_snapshot!(takes(&always, None).unwrap_err(), @"launch argument `sink` is a tensor that this case does not have: give the launch a `when`");
+    insta::assert_snapshot!(with(&always, None, true).unwrap_err(), @"launch argument `sink` is a tensor that this case does not have: give the launch a `when`");
 }
 
 #[test]

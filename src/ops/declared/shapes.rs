@@ -67,6 +67,9 @@ const SIZES: [Size; 7] =
 /// much in the last tile.
 const TILES: std::ops::RangeInclusive<u32> = 1..=8;
 
+/// Sizes beyond what an array of 4,096 numbers holds, and within one of 8,192.
+const BEYOND_ARRAYS: std::ops::RangeInclusive<i64> = 4_097..=8_192;
+
 /// A multiple of most tiles: they are powers of two. A kernel may take no elements of the last tile if it is whole.
 const WHOLE_TILES: i64 = 1024;
 
@@ -122,7 +125,7 @@ pub(super) fn hidden(op: &Declared, dims: &Dims, least: CheckLimits, seed: u64) 
 }
 
 /// Returns small shapes: for each power of two up to the largest tile, all dimensions but the independent one are multiples of it and
-/// of no larger one, and in one shape they are 1. Among shapes drawn at random, a kernel that loses half a tile passed five times of
+/// of no larger one, in one shape they are 1, and then each of them is longer than many an array. Among shapes drawn at random, a kernel that loses half a tile passed five times of
 /// six (2026-11-30, on a virtual H200).
 pub(super) fn remainders(op: &Declared, dims: &Dims, seed: u64) -> Vec<Dims> {
     let mut rng = SmallRng::seed_from_u64(seed);
@@ -135,7 +138,16 @@ pub(super) fn remainders(op: &Declared, dims: &Dims, seed: u64) -> Vec<Dims> {
         }
         other
     };
-    let all: Vec<Dims> = sizes.map(shape).collect();
+    let mut all: Vec<Dims> = sizes.map(shape).collect();
+    for dim in op.dims().iter().filter(|dim| is_dependent(dim.name)) {
+        let mut other = small(op, dims);
+        for one in op.dims() {
+            let most = if is_dependent(one.name) { NARROW } else { FEW };
+            other[one.name] = other[one.name].min(most).max(one.range.0);
+        }
+        other[dim.name] = rng.random_range(BEYOND_ARRAYS).clamp(dim.range.0, dim.range.1);
+        all.push(other);
+    }
     all.into_iter().filter(|other| other != dims && op.bytes(other, Dtype::F32) <= MAX_BYTES).collect()
 }
 
