@@ -435,6 +435,11 @@ pub trait Op: Sync + Send {
         &[]
     }
 
+    /// Returns all dimensions, first those that every case must give.
+    fn all_dims(&self) -> Vec<&'static DimSpec> {
+        self.dims().iter().chain(self.optional_dims().iter().map(|optional| &optional.dim)).collect()
+    }
+
     /// Refuses combinations of dimensions that are individually in range but invalid together. The error is one
     /// sentence.
     fn check(&self, _dims: &Dims) -> Result<(), String> {

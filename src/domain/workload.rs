@@ -247,14 +247,14 @@ impl Case {
         }
         let mut dims = shared;
         dims.extend(own);
-        let known = || op.dims().iter().chain(op.optional_dims().iter().map(|optional| &optional.dim));
+        let known = op.all_dims();
         for dim in dims.keys() {
-            if !known().any(|spec| spec.name == dim) {
-                let hint = did_you_mean(dim, known().map(|spec| spec.name));
+            if !known.iter().any(|spec| spec.name == dim) {
+                let hint = did_you_mean(dim, known.iter().map(|spec| spec.name));
                 return Err(format!("case `{name}`: op `{}` has no dimension `{dim}`{hint}", op.name()));
             }
         }
-        for (place, spec) in known().enumerate() {
+        for (place, spec) in known.iter().enumerate() {
             let (lowest, highest) = spec.range;
             match dims.get(spec.name) {
                 None if place >= op.dims().len() => {}

@@ -14,8 +14,8 @@ use crate::domain::variant::Params;
 use crate::domain::workload::{Case, Workload};
 
 /// The most hidden cases of the acceptance checks. Each costs an allocation and two oracle runs, and the op lists the
-/// most telling ones first.
-const MAX_HIDDEN: usize = 8;
+/// most telling ones first. Remainders, which are small, come in addition.
+pub const MAX_HIDDEN: usize = 8;
 
 /// The work and memory that a real GPU can spend on a hidden case, however small the case is. A naive kernel takes some
 /// 50 ms for it.

@@ -26,8 +26,7 @@ use crate::domain::workload::{Case, Workload};
 /// The most hidden shapes. The virtual GPU executes each several times, with other orders of blocks and warps.
 const MAX_HIDDEN: usize = 3;
 
-/// The most work of one of them. They were up to twice the case's, and took 10 to 25 s of a core for each source with head dimensions
-/// from 96 to 192 (16 cores beside an H200, 2026-11-29, `optloop start --workload attention-prefill-bf16`). Finals waited for them.
+/// The most work of one of them. Races show on small shapes, too, and finals wait for this check.
 const MAX_HIDDEN_FLOP: f64 = 2e7;
 
 /// Checks kernels on a virtual GPU; see the module.

@@ -27,7 +27,7 @@ impl OpNames {
         let optional = op.optional_tensors().iter().map(|name| (*name).to_owned());
         Self {
             op: op.name(),
-            dims: op.dims().iter().chain(op.optional_dims().iter().map(|it| &it.dim)).map(|dim| dim.name).collect(),
+            dims: op.all_dims().into_iter().map(|dim| dim.name).collect(),
             tensors: op.tensors(&dims, Dtype::F16).into_iter().map(|tensor| tensor.name).chain(optional).collect(),
             scalars: op.scalars(&dims).into_iter().map(|(name, _)| name).collect(),
         }

@@ -82,9 +82,9 @@ pub fn hidden(dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
     let mut other_ratio = all[6].clone();
     let key_heads = other_ratio["H"] / super::ratio(&other_ratio);
     set_key_heads(&mut other_ratio, &key_heads, *choose(&RATIOS, rng));
-    let has_scores = ["WINDOW", "SOFTCAP", "SINK"].iter().any(|name| dims.contains_key(*name));
-    let of_other_scores = |_| with_other_scores(&with((2, 2, rng.random_range(1..40), 40)), rng);
-    let other_scores: Vec<Dims> = (0..2).filter(|_| has_scores).map(of_other_scores).collect();
+    let of_scores = ["WINDOW", "SOFTCAP", "SINK"].into_iter().filter(|name| dims.contains_key(*name));
+    let other_scores: Vec<Dims> =
+        of_scores.map(|name| with_another(name, &with((2, 2, rng.random_range(1..40), 40)), rng)).collect();
     let past_window = dims.get("WINDOW").map(|window| {
         let sk = window + rng.random_range(1..100);
         with((2, 2, rng.random_range(1..sk.min(100)), sk))
@@ -111,23 +111,23 @@ pub fn hidden(dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
 /// Caps of scores, in models and beyond. 0: none.
 const CAPS: [i64; 5] = [0, 1, 5, 30, 50];
 
-/// Draws another window, cap and sink for a shape that has them, for kernels that are not rendered for one. The window has one key,
-/// all of them, or any number between.
-fn with_other_scores(dims: &Dims, rng: &mut SmallRng) -> Dims {
+/// Draws another window, cap or sink for a shape that has it, for kernels that are not rendered for one. The others stay, because
+/// the kernel may be rendered for those. A window has one key, all of them, or any number between.
+fn with_another(name: &str, dims: &Dims, rng: &mut SmallRng) -> Dims {
     let keys = dims["Sk"].max(dims["Sq"]);
-    let window = match rng.random_range(0..6) {
-        0 => 0,
-        1 => 1,
-        2 => keys,
-        _ => rng.random_range(1..=keys),
+    let value = match (name, rng.random_range(0..6)) {
+        ("WINDOW", 0) => 0,
+        ("WINDOW", 1) => 1,
+        ("WINDOW", 2) => keys,
+        ("WINDOW", _) => rng.random_range(1..=keys),
+        ("SOFTCAP", _) => *choose(&CAPS, rng),
+        _ => 0,
     };
     let mut other = dims.clone();
-    for (name, value) in [("WINDOW", window), ("SOFTCAP", *choose(&CAPS, rng)), ("SINK", rng.random_range(0..2))] {
-        match other.get_mut(name) {
-            Some(_) if value == 0 => drop(other.shift_remove(name)),
-            Some(of_case) => *of_case = value,
-            None => {}
-        }
+    if value == 0 {
+        other.shift_remove(name);
+    } else {
+        other[name] = value;
     }
     other
 }

@@ -37,9 +37,6 @@ const HIDDEN_SHARE: f64 = 0.1;
 /// The number of probes on each hidden shape.
 const HIDDEN_PROBES: usize = 4;
 
-/// The hidden shapes that get probes. The many small ones after them differ in their last tiles only.
-const PROBED_SHAPES: usize = 8;
-
 /// How many indices 16 bits count.
 const COUNTED_BY_16_BITS: i64 = 1 << 16;
 
@@ -232,7 +229,8 @@ impl AcceptanceChecks<'_> {
             let doing = format!("{HIDDEN_STEP}{dims}");
             step(&hidden.case.name, &doing);
             let is_dear = device.as_model().is_some() && hidden.plan.threads() > MOST_PROBED_THREADS;
-            let is_probed = self.request.probes && place < PROBED_SHAPES && !is_dear;
+            // The many small ones after the most telling shapes differ in their last tiles only.
+            let is_probed = self.request.probes && place < planning::MAX_HIDDEN && !is_dear;
             let checked = self.on(device, module, hidden, |setup, device| {
                 let seed = mix(self.request.input_seed, &["hidden", &dims]);
                 let oracle_flop = self.request.measuring.oracle_flop * HIDDEN_SHARE;

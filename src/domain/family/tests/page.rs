@@ -68,8 +68,7 @@ fn the_page_has_every_name_that_an_op_or_a_device_gives() {
     let mut names: Vec<String> =
         ["elem_bytes", "smem_limit", "max_threads", "sms", "sm", "DTYPE"].map(str::to_owned).into();
     for op in ops::ALL {
-        let optional = op.optional_dims().iter().map(|optional| &optional.dim);
-        let dims: Dims = op.dims().iter().chain(optional).map(|dim| (dim.name.to_owned(), 8)).collect();
+        let dims: Dims = op.all_dims().into_iter().map(|dim| (dim.name.to_owned(), 8)).collect();
         names.push(op.name().to_owned());
         names.extend(dims.keys().cloned());
         names.extend(op.scalars(&dims).into_iter().map(|(name, _)| name.to_owned()));
