@@ -34,6 +34,13 @@ pub enum Ask {
     Finish,
 }
 
+impl Ask {
+    /// Tells whether the session answers by using the device at once, instead of planning to.
+    pub(super) fn uses_device(&self) -> bool {
+        matches!(self, Self::Compare(_) | Self::Experiment(_))
+    }
+}
+
 /// Two iterations that are to be compared on a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Versus {

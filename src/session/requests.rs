@@ -164,10 +164,15 @@ impl Session<'_> {
         )
     }
 
-    /// Takes the requests that wait.
+    /// Takes the requests that wait, up to the first one that has used the device. While it did, others have come, and kernels that
+    /// were offered earlier would never have their turn.
     pub(super) async fn take_requests(&mut self) -> anyhow::Result<()> {
         while let Some(request) = self.requests.as_mut().and_then(Requests::next) {
+            let uses_device = request.ask.uses_device();
             self.take_request(request).await?;
+            if uses_device {
+                break;
+            }
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
@@ -133,6 +134,29 @@ fn clients_with_tokens_share_a_session() {
     let end = served.call(&*run, "finish", json!({}));
     assert_eq!(end["committed"][0]["case"], "s64", "{end}");
     assert!(served.server.wait().unwrap().success());
+}
+
+/// A kernel is evaluated while two clients ask for comparisons without end.
+#[test]
+fn comparisons_do_not_keep_kernels_waiting() {
+    let sandbox = Sandbox::new();
+    let served = Served::start(&sandbox, &["--budget", "5m"]);
+    let first = served.call(None, "evaluate", evaluation(json!({ "TILE": 64, "THREADS": 64 })));
+    let own = first["evaluations"][0]["iteration"].clone();
+    let is_evaluated = AtomicBool::new(false);
+    let compare = || {
+        let until_then = |_: &usize| !is_evaluated.load(Ordering::Relaxed);
+        let turns = (0..100).take_while(until_then);
+        turns.map(|_| served.call(None, "compare", json!({ "iteration": own, "with": own }))).count()
+    };
+    std::thread::scope(|scope| {
+        let clients = [scope.spawn(compare), scope.spawn(compare)];
+        served.call(None, "evaluate", evaluation(json!({ "TILE": 8, "THREADS": 64 })));
+        is_evaluated.store(true, Ordering::Relaxed);
+        for client in clients {
+            assert!(client.join().unwrap() < 100, "the kernel had to wait until the comparisons had ended");
+        }
+    });
 }
 
 /// Eight clients compare a kernel with itself, propose kernels of their own, and submit one that is the same for all, at once. None
