@@ -91,7 +91,8 @@ pub fn limits(
     let of_tensors = tensors.iter().map(|tensor| peaks.flops(tensor.dtype, compute));
     let flops = of_tensors.fold(peaks.flops(dtype, compute), f64::max);
     let bytes_of = |roles: &[TensorRole]| -> f64 {
-        tensors.iter().filter(|tensor| roles.contains(&tensor.role)).map(|tensor| needed_bytes(tensor, &tensors)).sum()
+        let meant = tensors.iter().filter(|tensor| roles.contains(&tensor.role));
+        meant.map(|tensor| needed_bytes(op.needed_elements(dims, tensor), tensor, &tensors)).sum()
     };
     let l2_bytes = device.l2_bytes as f64;
     let in_place_bytes = bytes_of(&[TensorRole::InPlace]);
@@ -119,19 +120,19 @@ pub fn limits(
     ]
 }
 
-/// Returns the bytes of a tensor that every kernel reads or writes.
+/// Returns the bytes of a tensor that every kernel reads or writes. `elements`: those on which results depend.
 ///
 /// Where whole numbers may be indices, as of a gather, they may choose what is read of the other inputs: at most as much as the
 /// outputs have.
-fn needed_bytes(tensor: &TensorSpec, all: &[TensorSpec]) -> f64 {
+fn needed_bytes(elements: usize, tensor: &TensorSpec, all: &[TensorSpec]) -> f64 {
     let is_index = |other: &TensorSpec| other.role.is_read() && other.dtype.is_integer() && other.dtype != Dtype::Bool;
     let may_be_chosen = tensor.role == TensorRole::Input && !tensor.dtype.is_integer() && all.iter().any(is_index);
     if !may_be_chosen {
-        return tensor.bytes() as f64;
+        return (elements * tensor.dtype.bytes()) as f64;
     }
     let written = all.iter().filter(|other| other.role.is_written());
     let written_elements: usize = written.map(TensorSpec::elements).sum();
-    (tensor.elements().min(written_elements) * tensor.dtype.bytes()) as f64
+    (elements.min(written_elements) * tensor.dtype.bytes()) as f64
 }
 
 /// Returns the time in nanoseconds that a case's transfers take at least, from memory or from L2.

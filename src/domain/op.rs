@@ -11,6 +11,17 @@ pub use super::dtype::Dtype;
 /// The sizes of one case, by dimension name (`B`, `H`, `Sq`…). Flags such as `CAUSAL` are 0 or 1.
 pub type Dims = IndexMap<String, i64>;
 
+/// Adds the dimensions that a case leaves out, by their defaults.
+pub fn completed<'a>(dims: &Dims, optional: impl IntoIterator<Item = (&'a str, DimDefault)>) -> Dims {
+    let mut all = dims.clone();
+    for (name, default) in optional {
+        if let Some(value) = default.of(dims).filter(|_| !dims.contains_key(name)) {
+            all.insert(name.to_owned(), value);
+        }
+    }
+    all
+}
+
 /// Renders sizes as `B=2 Sq=64`, for display.
 pub fn show_dims(dims: &Dims) -> String {
     dims.iter().map(|(name, size)| format!("{name}={size}")).collect::<Vec<_>>().join(" ")
@@ -554,11 +565,17 @@ pub trait Op: Sync + Send {
         1.0
     }
 
+    /// Returns the elements of a tensor on which results depend: all of them by default.
+    fn needed_elements(&self, _dims: &Dims, tensor: &TensorSpec) -> usize {
+        tensor.elements()
+    }
+
     /// Returns the fewest bytes that device memory must move: each input read once, each output written once, and what is
     /// updated in place both.
     fn bytes(&self, dims: &Dims, dtype: Dtype) -> f64 {
         let moved = |role: TensorRole| f64::from(u8::from(role.is_read()) + u8::from(role.is_written()));
-        self.tensors(dims, dtype).iter().map(|tensor| tensor.bytes() as f64 * moved(tensor.role)).sum()
+        let needed = |tensor: &TensorSpec| (self.needed_elements(dims, tensor) * tensor.dtype.bytes()) as f64;
+        self.tensors(dims, dtype).iter().map(|tensor| needed(tensor) * moved(tensor.role)).sum()
     }
 
     /// Returns how much a CPU has to do for a case: its floating-point operations, or its elements if they are more.
