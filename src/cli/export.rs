@@ -190,7 +190,7 @@ fn winner(
     check_options(&sidecar.compile_options).map_err(|problem| anyhow!("{shown}: {problem}"))?;
     sidecar.plan().check(&tensors).map_err(|problem| anyhow!("{shown}: {problem}"))?;
     let family = families.iter().find(|family| family.name == sidecar.variant.family);
-    let proven = family.map(|family| export::proven(&sidecar, &dims, (family, workload), &device)).unwrap_or_default();
+    let proven = export::proven(&sidecar, &dims, (family, workload), &device);
     Ok(Winner { device, sidecar, source, dims, proven })
 }
 

@@ -11,6 +11,7 @@ use std::sync::LazyLock;
 use indexmap::{IndexMap, IndexSet};
 use rhai::packages::{ArithmeticPackage, LogicPackage, Package};
 use rhai::{AST, ASTNode, Dynamic, Engine, EvalAltResult, Scope};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use self::direct::{Direct, Name, NoValue, Value};
 use super::names::did_you_mean;
@@ -122,6 +123,25 @@ fn round_up(a: i64, to: i64) -> Result<i64, Box<EvalAltResult>> {
 
 fn is_pow2(a: i64) -> bool {
     a > 0 && a & (a - 1) == 0
+}
+
+/// Two expressions are equal if their texts are.
+impl PartialEq for Expr {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Serialize for Expr {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text)
+    }
+}
+
+impl<'de> Deserialize<'de> for Expr {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::parse(&String::deserialize(deserializer)?).map_err(de::Error::custom)
+    }
 }
 
 impl Expr {

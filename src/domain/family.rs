@@ -7,6 +7,7 @@ mod fields;
 mod limits;
 mod listed;
 mod names;
+mod plan_rules;
 mod python;
 mod rules;
 #[cfg(test)]
@@ -19,14 +20,14 @@ use serde::Deserialize;
 
 use draft::Draft;
 use fields::Notes;
-use rules::{ArgScope, LaunchRule, TensorMapRule, When, WorkspaceRule};
+use plan_rules::Entries;
 
 use super::compute::Compute;
 use super::device::DeviceInfo;
 use super::expr::{Bindings, Expr, ExprError};
 use super::mechanism::Mechanism;
 use super::names::did_you_mean;
-use super::op::{DimDefault, Dims, Dtype, Op};
+use super::op::{self, DimDefault, Dims, Dtype, Op};
 use super::plan::LaunchPlan;
 use super::toml_text;
 use super::variant::Params;
@@ -34,16 +35,14 @@ use super::workload::{Case, Workload};
 
 pub use checker::Checker;
 pub use listed::Listed;
-pub use python::InPython;
+pub use plan_rules::PlanRules;
+pub use python::{InPython, LaunchInPython, PlanInPython, WorkspaceInPython};
 
 /// The folder of the fragments that families share, next to the families' folders.
 pub const FRAGMENTS_FOLDER: &str = "common";
 
 /// The longest file of a family, in bytes, as for every file of a project.
 pub const MAX_FILE_BYTES: usize = 1 << 20;
-
-/// The most bytes of all workspaces of a plan. A virtual GPU has them in the host's memory.
-const MAX_WORKSPACE_BYTES: usize = 8 << 30;
 
 /// A CUDA source template with all that is needed to instantiate and launch it.
 #[derive(Debug, Clone)]
@@ -79,9 +78,7 @@ pub struct Family {
     /// A hash of every byte of the manifest and the template, and so of every included fragment.
     pub content_hash: String,
     derived: IndexMap<String, Expr>,
-    workspaces: Vec<WorkspaceRule>,
-    tensor_maps: Vec<TensorMapRule>,
-    launches: Vec<LaunchRule>,
+    entries: Entries,
     /// What the op's optional dimensions are in a case that leaves them out.
     implied: Vec<(&'static str, DimDefault)>,
 }
@@ -206,7 +203,7 @@ impl Family {
 
     /// Returns the numbers of launches and of workspaces in the manifest.
     pub fn plan_entries(&self) -> (usize, usize) {
-        (self.launches.len(), self.workspaces.len())
+        (self.entries.launches.len(), self.entries.workspaces.len())
     }
 
     /// Returns the family's default configuration.
@@ -305,40 +302,17 @@ impl Family {
         device: &DeviceInfo,
     ) -> Result<LaunchPlan, ConfigurationError> {
         let bindings = self.valid_bindings(params, case, dtype, device)?;
-        let (workspaces, no_workspaces) = applicable(&self.workspaces, |rule| &rule.when, &bindings)?;
-        let (tensor_maps, no_maps) = applicable(&self.tensor_maps, |rule| &rule.when, &bindings)?;
-        let (launches, _) = applicable(&self.launches, |rule| &rule.when, &bindings)?;
-        if launches.is_empty() {
-            return Err(ConfigurationError::Manifest(
-                "every [[launch]] is omitted by its `when`: at least one must remain".to_owned(),
-            ));
+        self.entries.fill(&bindings, (op, dtype), &case.dims)
+    }
+
+    /// Returns the rules for the launches of any configuration, without the search space.
+    pub fn plan_rules(&self) -> PlanRules {
+        PlanRules {
+            constants: self.constants.clone(),
+            derived: self.derived.clone(),
+            constraints: self.constraints.iter().map(|constraint| constraint.expr.clone()).collect(),
+            entries: self.entries.clone(),
         }
-        let workspaces = workspaces.iter().map(|rule| rule.fill(&bindings)).collect::<Result<Vec<_>, _>>()?;
-        let no_workspaces = no_workspaces.iter().map(|rule| (rule.name.as_str(), &rule.when));
-        let left_out: Vec<_> =
-            no_workspaces.chain(no_maps.iter().map(|rule| (rule.name.as_str(), &rule.when))).collect();
-        let tensors = op.tensors(&case.dims, dtype);
-        let scope = ArgScope {
-            bindings: &bindings,
-            tensors: &tensors,
-            optional_tensors: op.optional_tensors(),
-            scalars: &op.scalars(&case.dims),
-            workspaces: &workspaces,
-            tensor_maps: &tensor_maps,
-            left_out: &left_out,
-        };
-        let own = self.workspaces.iter().map(|rule| &rule.name).chain(self.tensor_maps.iter().map(|rule| &rule.name));
-        own.into_iter().try_for_each(|name| scope.check_free(name))?;
-        let launches = launches.iter().map(|rule| rule.fill(&scope)).collect::<Result<Vec<_>, _>>()?;
-        let plan = LaunchPlan { workspaces, launches };
-        plan.check(&tensors).map_err(ConfigurationError::Manifest)?;
-        let bytes = plan.workspaces.iter().fold(0_usize, |sum, workspace| sum.saturating_add(workspace.bytes));
-        if bytes > MAX_WORKSPACE_BYTES {
-            return Err(ConfigurationError::Manifest(format!(
-                "its workspaces have {bytes} bytes together, and at most {MAX_WORKSPACE_BYTES} are allowed"
-            )));
-        }
-        Ok(plan)
     }
 
     /// Tells whether a configuration satisfies every constraint on a case and device. If it lacks some parameters, only
@@ -407,13 +381,7 @@ impl Family {
 
     /// Returns the dimensions of a case, with those that it leaves out.
     fn sizes(&self, case: &Case) -> Dims {
-        let mut sizes = case.dims.clone();
-        for (name, default) in &self.implied {
-            if let Some(value) = default.of(&case.dims).filter(|_| !case.dims.contains_key(*name)) {
-                sizes.insert((*name).to_owned(), value);
-            }
-        }
-        sizes
+        op::completed(&case.dims, self.implied.iter().copied())
     }
 
     /// Returns everything that constraints may name: dimensions, limits of the device, parameters and derived values.
@@ -439,17 +407,4 @@ fn content_hash_of(manifest: &str, template: &str) -> String {
     // The length separates the manifest from the template.
     hasher.update(&manifest.len().to_le_bytes()).update(manifest.as_bytes()).update(template.as_bytes());
     hasher.finalize().to_hex().to_string()
-}
-
-/// Separates the entries of a manifest that apply to a configuration from those that do not.
-fn applicable<'a, Rule>(
-    rules: &'a [Rule],
-    when: impl Fn(&Rule) -> &When,
-    bindings: &Bindings,
-) -> Result<(Vec<&'a Rule>, Vec<&'a Rule>), ConfigurationError> {
-    let (mut applicable, mut left_out) = (Vec::new(), Vec::new());
-    for rule in rules {
-        if when(rule).holds(bindings)? { applicable.push(rule) } else { left_out.push(rule) }
-    }
-    Ok((applicable, left_out))
 }

@@ -12,6 +12,7 @@ use super::device::TimeSource;
 use super::escape;
 use super::evaluation::Measurement;
 use super::expected::in_words;
+use super::family::PlanRules;
 use super::ids::CaseName;
 use super::op::{Dims, Dtype, TensorRole, TensorSpec};
 use super::plan::{Initial, Launch, LaunchPlan, Workspace};
@@ -65,6 +66,9 @@ pub struct Sidecar {
     /// files, and where the checks ran before the session was resumed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub proven_for: Vec<Dims>,
+    /// The rules by which its launches follow from the dimensions. None in older files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rules: Option<PlanRules>,
 }
 
 /// A tensor, dense and row-major.
@@ -276,7 +280,11 @@ impl Sidecar {
 
     /// Renders the text of the file.
     pub fn to_json(&self) -> serde_json::Result<String> {
-        Ok(serde_json::to_string_pretty(self)? + "\n")
+        let text = serde_json::to_string_pretty(&Self { rules: None, ..self.clone() })? + "\n";
+        let Some(rules) = &self.rules else { return Ok(text) };
+        // On one line: they are for programs.
+        let open = text.strip_suffix("\n}\n").unwrap_or(&text);
+        Ok(format!("{open},\n  \"rules\": {}\n}}\n", serde_json::to_string(rules)?))
     }
 
     /// Returns how to launch the winner.
@@ -397,6 +405,7 @@ pub(crate) mod tests {
                 optloop: "0.1.0".to_owned(),
             },
             proven_for: Vec::new(),
+            rules: None,
         }
     }
 

@@ -13,6 +13,7 @@ use super::state::SessionState;
 use super::target::{NoCommit, Target};
 use crate::domain::comparison::Role;
 use crate::domain::conditions::Conditions;
+use crate::domain::family::Family;
 use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::journal::Record;
 use crate::domain::origin::Origin;
@@ -346,5 +347,6 @@ fn sidecar(setup: &SessionSetup, kernel: &Kernel, candidate: &Candidate, timing:
             optloop: env!("CARGO_PKG_VERSION").to_owned(),
         },
         proven_for: Vec::new(),
+        rules: setup.family(&variant.family).ok().map(Family::plan_rules),
     })
 }

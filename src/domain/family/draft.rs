@@ -8,6 +8,7 @@ use toml::de::DeTable;
 
 use super::entries::{self, LaunchEntry, MapEntry, Named};
 use super::fields::{Fields, Notes};
+use super::plan_rules::Entries;
 use super::rules::WorkspaceRule;
 use super::{Constraint, Family, Opening, Param, content_hash_of};
 use crate::domain::compute::Compute;
@@ -137,9 +138,11 @@ impl Draft {
             template,
             manifest: manifest.to_owned(),
             derived: self.derived.into_iter().map(|(name, expr)| Some((name, expr?))).collect::<Option<_>>()?,
-            workspaces: self.workspaces.into_iter().map(|entry| entry.rule).collect::<Option<_>>()?,
-            tensor_maps: self.tensor_maps.into_iter().map(|map| map.entry.rule).collect::<Option<_>>()?,
-            launches: self.launches.into_iter().map(|launch| launch.entry.rule).collect::<Option<_>>()?,
+            entries: Entries {
+                workspaces: self.workspaces.into_iter().map(|entry| entry.rule).collect::<Option<_>>()?,
+                tensor_maps: self.tensor_maps.into_iter().map(|map| map.entry.rule).collect::<Option<_>>()?,
+                launches: self.launches.into_iter().map(|launch| launch.entry.rule).collect::<Option<_>>()?,
+            },
             implied: optional.iter().map(|one| (one.dim.name, one.default)).collect(),
         })
     }

@@ -3,6 +3,8 @@
 //!
 //! Each entry may have a `when`. Where it does not hold, the plan omits the entry.
 
+use serde::{Deserialize, Serialize};
+
 use super::ConfigurationError;
 use crate::domain::expr::{Bindings, Expr};
 use crate::domain::names::did_you_mean;
@@ -13,10 +15,15 @@ use crate::domain::plan::{
 };
 
 /// The configurations to which an entry applies: all, or those for which an expression holds.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
 pub(super) struct When(pub(super) Option<Expr>);
 
 impl When {
+    fn is_always(&self) -> bool {
+        self.0.is_none()
+    }
+
     pub(super) fn holds(&self, bindings: &Bindings) -> Result<bool, ConfigurationError> {
         self.0.as_ref().map_or(Ok(true), |expr| expr.flag(bindings)).map_err(ConfigurationError::from)
     }
@@ -26,30 +33,36 @@ impl When {
     }
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct WorkspaceRule {
     pub(super) name: String,
+    #[serde(default, skip_serializing_if = "When::is_always")]
     pub(super) when: When,
     pub(super) dtype: Dtype,
     pub(super) elements: Expr,
     pub(super) initial: Initial,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct LaunchRule {
     pub(super) kernel: String,
+    #[serde(default, skip_serializing_if = "When::is_always")]
     pub(super) when: When,
     pub(super) grid: Vec<Expr>,
     pub(super) block: Vec<Expr>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) shared: Option<Expr>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) cluster: Option<Vec<Expr>>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) programmatic: bool,
     pub(super) args: Vec<String>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct TensorMapRule {
     pub(super) name: String,
+    #[serde(default, skip_serializing_if = "When::is_always")]
     pub(super) when: When,
     pub(super) tensor: String,
     pub(super) sizes: Vec<Expr>,
