@@ -5,6 +5,7 @@
 
 mod cpp;
 mod interface;
+mod plans;
 mod proven;
 mod python;
 mod table;
@@ -28,11 +29,13 @@ pub use proven::proven;
 /// Tensors and workspaces of a launch begin at a multiple of this many bytes, as in every check (docs/correctness.md).
 const ALIGNMENT_BYTES: usize = 256;
 
-const TEMPLATES: [(&str, &str); 5] = [
+const TEMPLATES: [(&str, &str); 7] = [
     ("launcher.h", include_str!("../templates/export/launcher.h.tera")),
     ("launcher.cpp", include_str!("../templates/export/launcher.cpp.tera")),
+    ("plans.py", include_str!("../templates/export/plans.py.tera")),
     ("python.py", include_str!("../templates/export/python.py.tera")),
     ("torch.py", include_str!("../templates/export/torch.py.tera")),
+    ("sdpa.py", include_str!("../templates/export/sdpa.py.tera")),
     ("README.md", include_str!("../templates/export/README.md.tera")),
 ];
 
@@ -116,6 +119,7 @@ pub fn files(workload: &Workload, winners: &[Winner], target: Target) -> Result<
     };
     let mut context = context(workload, &interface);
     context.insert("target", target.name());
+    context.insert("is_sdpa", &python::masks(workload, &interface).is_some());
     context.insert("rows", &table.described());
     context.insert("devices", &table.devices);
     context.insert("nvrtc", &table.nvrtc(winners));

@@ -3,7 +3,7 @@
     python3 docs/measuring/check_export.py attention-fp16-d64 gemm-fp16 --exports DIR
     python3 docs/measuring/check_export.py attention-fp16-d64 --optloop target/release/optloop
 
-DIR has the folders `<workload>-torch`, `<workload>-python` and `<workload>-c` of `optloop export`. Without them, optloop makes
+It also checks shapes between those of the table, and views. DIR has the folders `<workload>-torch`, `<workload>-python` and `<workload>-c` of `optloop export`. Without them, optloop makes
 them. A result is compared with PyTorch in float64, or in the op's own dtype where that takes too much memory. Times are those of
 CUDA graph replays, timed as optloop and its baselines do (kernels/baselines/graph_timing.py). Exits with 1 if a result is wrong.
 """
@@ -240,6 +240,54 @@ def check_fallback(folder, checks):
         except Exception as problem:  # noqa: BLE001
             checks.expect(f"{module.__name__}, {what}", False, f"{type(problem).__name__}: {graph_timing.sentence(problem)}")
     print(f"  fallbacks checked: {', '.join(others)}", flush=True)
+
+
+def check_between(folder, checks):
+    """Checks shapes between those of the table: near the ends of each range, and at random; dense, and as views of a model's."""
+    module = imported(folder)
+    table, plans = importlib.import_module(f"{module.__name__}.table"), importlib.import_module(f"{module.__name__}.plans")
+    if not hasattr(module, "reference"):
+        return
+    device = driver_of(module).device(torch.cuda.current_device())
+    used, launched, views, random = counted_launches(module), 0, 0, __import__("random").Random(1)
+    for plan in module.TABLE.plans.get(table.place(device), []):
+        for end in ("low", "high", "random", "random"):
+            dims = between(plan, table.NEAR, end, random)
+            if dims is None:
+                continue
+            described = plans.tensors(**dims)
+            inputs = [made(tensor) for tensor in described.values() if tensor["role"] == "input"]
+            given = {dim["name"]: dims[dim["name"]] for dim in module.TABLE.dims_known if dim["of"] is None}
+            if sum(tensor.numel() for tensor in inputs) > 1 << 28:
+                continue
+            wanted = as_list(module.reference(*inputs, **dims))
+            as_views = [tensor.transpose(1, 2).contiguous().transpose(1, 2) if tensor.dim() == 4 else tensor for tensor in inputs]
+            for what, tensors in (("dense", inputs), ("views", as_views)):
+                used.clear()
+                found = as_list(getattr(module, module.__name__)(*tensors, **given))
+                difference = error(found, wanted)
+                checks.expect(f"{plan['case']} at {dims}, {what}", difference < 4e-3, f"relative error {difference:.2e}")
+                launched, views = launched + (bool(used) and what == "dense"), views + (bool(used) and what == "views")
+            torch.cuda.empty_cache()
+    print(f"  between: a winner was launched on {launched} dense shapes and {views} of views; {module.stats()}", flush=True)
+
+
+def between(plan, near, end, random):
+    """Returns dimensions near those of a plan's case and within its ranges. None if their ratios cannot be kept."""
+    dims = {name: low for name, (low, high) in plan["ranges"].items()}
+    for name, at in plan["at"].items():
+        low, high = plan["ranges"][name]
+        low, high = max(low, -(-at // near)), min(high, at * near)
+        dims[name] = {"low": low, "high": high, "random": random.randint(low, high)}[end]
+    if dims.get("Hkv") and dims["H"] % dims["Hkv"]:
+        dims["Hkv"] = dims["H"]
+    if dims.get("CAUSAL") and dims["Sk"] < dims["Sq"]:
+        dims["Sk"] = dims["Sq"]
+    return dims if all(low <= dims[name] <= high for name, (low, high) in plan["ranges"].items()) else None
+
+
+def driver_of(module):
+    return importlib.import_module(f"{module.__name__}.driver")
 
 
 def transposed(tensor):
@@ -481,6 +529,7 @@ def main():
                     torch_folder = folder
                     check_torch(folder, checks, end)
                     check_fallback(folder, checks)
+                    check_between(folder, checks)
                 elif target == "c":
                     check_c(folder, torch_folder, checks)
                 else:

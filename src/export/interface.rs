@@ -4,7 +4,7 @@ use serde::Serialize;
 use tera::Context;
 
 use super::Winner;
-use crate::domain::op::{DimDefault, DimSpec, Dims, Dtype, Op, OptionalDim, TensorRole, TensorSpec};
+use crate::domain::op::{DimDefault, DimSpec, Dims, Dtype, Op, OptionalDim, TensorRole, TensorSpec, completed};
 use crate::domain::workload::{BaselineKey, Workload};
 
 /// The dimensions and tensors of a call.
@@ -160,13 +160,7 @@ fn optional_dims(op: &dyn Op, winners: &[Winner]) -> Vec<&'static OptionalDim> {
 
 /// Adds the defaults of optional dimensions.
 fn complete(dims: &Dims, optional: &[&OptionalDim]) -> Dims {
-    let mut all = dims.clone();
-    for OptionalDim { dim, default } in optional {
-        if let Some(value) = default.of(dims).filter(|_| !dims.contains_key(dim.name)) {
-            all.insert(dim.name.to_owned(), value);
-        }
-    }
-    all
+    completed(dims, optional.iter().map(|one| (one.dim.name, one.default)))
 }
 
 /// Describes tensors by their shapes for some values of the dimensions.

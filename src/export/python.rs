@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::interface::{Interface, Tensor};
+use super::plans;
 use super::table::Table;
 use super::{ExportError, File, Target, Winner, context, is_python_keyword, module_name, rendered};
 use crate::domain::op::TensorRole;
@@ -32,11 +33,17 @@ pub(super) fn files(
         file("__init__.py", entry(workload, interface, target)?),
         file("driver.py", DRIVER.to_owned()),
         file("launcher.py", LAUNCHER.to_owned()),
+        file("plans.py", plans::module(workload, interface, table, winners)?),
         file("table.py", TABLE.to_owned()),
         file("table.json", table.to_json()?),
     ];
     if target == Target::Torch {
         files.push(file("zeroed.py", ZEROED.to_owned()));
+        if let Some(masks) = masks(workload, interface) {
+            let mut context = context(workload, interface);
+            context.insert("masks", &masks);
+            files.push(file("sdpa.py", rendered("sdpa.py", &context)?));
+        }
     }
     // Cases with the same source share the file.
     let sources: BTreeMap<String, &str> =
@@ -80,6 +87,8 @@ fn entry(workload: &Workload, interface: &Interface, target: Target) -> Result<S
     context.insert("call", &format!("_call({})", [&inputs[..], &given[..]].concat().join(", ")));
     context.insert("schema", &schema(interface));
     context.insert("output_shapes", &output_shapes(interface));
+    context.insert("alike", &alike(interface));
+    context.insert("is_sdpa", &masks(workload, interface).is_some());
     let elsewhere = match interface.reference {
         Some(_) => "Elsewhere, it falls back to `reference`.",
         None => "Where there is no winner, it raises an error.",
@@ -89,6 +98,25 @@ fn entry(workload: &Workload, interface: &Interface, target: Target) -> Result<S
         Target::Torch => rendered("torch.py", &context),
         Target::C | Target::Python => rendered("python.py", &context),
     }
+}
+
+/// Returns the optional dimensions that are 0 where a winner computes what PyTorch's scaled_dot_product_attention does. None if no
+/// winner does.
+pub(super) fn masks(workload: &Workload, interface: &Interface) -> Option<Vec<&'static str>> {
+    let given = || interface.given().into_iter().map(|dim| dim.name);
+    let is_attention = workload.op.name() == "attention" && interface.inputs() == ["q", "k", "v"];
+    (is_attention && given().any(|name| name == "CAUSAL")).then(|| given().filter(|name| *name != "CAUSAL").collect())
+}
+
+/// Returns each output with the first input that has its shape and dtype in every case.
+fn alike(interface: &Interface) -> Vec<(&str, &str)> {
+    let outputs = interface.with_role(|role| role == TensorRole::Output);
+    let like = |output: &Tensor| {
+        let mut inputs = interface.with_role(|role| role == TensorRole::Input);
+        let is_known = output.extents.iter().all(Option::is_some);
+        inputs.find(|input| is_known && input.extents == output.extents && input.dtype == output.dtype)
+    };
+    outputs.filter_map(|output| Some((output.name.as_str(), like(output)?.name.as_str()))).collect()
 }
 
 /// Writes the signature of the op in PyTorch's schema language.

@@ -54,6 +54,15 @@ pub(super) struct Device {
     pub arch: String,
 }
 
+impl Device {
+    /// Returns that of a winner.
+    pub fn of(winner: &Winner) -> Self {
+        let sidecar = &winner.sidecar;
+        let name = sidecar.environment.device.clone();
+        Self { name, sms: winner.device.sms(), arch: sidecar.arch.clone() }
+    }
+}
+
 /// A winner on one device and one shape.
 #[derive(Serialize)]
 pub(super) struct Row {
@@ -81,8 +90,7 @@ impl Table {
         let tensors = |dims: &Dims| workload.op.tensors(dims, workload.dtype);
         let mut add = |winner: &Winner, dims: &Dims, completed: Dims, plan: LaunchPlan, time_us| {
             let sidecar = &winner.sidecar;
-            let name = sidecar.environment.device.clone();
-            let found = Device { name, sms: winner.device.sms(), arch: sidecar.arch.clone() };
+            let found = Device::of(winner);
             let device = devices.iter().position(|device| *device == found).unwrap_or_else(|| {
                 devices.push(found);
                 devices.len() - 1

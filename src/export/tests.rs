@@ -7,6 +7,8 @@ use pulldown_cmark::{Event, Options, Parser};
 
 use super::{File, Target, Winner, files};
 use crate::domain::compute::Compute;
+use crate::domain::device::{DeviceInfo, DeviceKey};
+use crate::domain::family::PlanRules;
 use crate::domain::op::{DimSpec, Dims, Dtype, Op, TensorRole, TensorSpec, Values};
 use crate::domain::plan::{Arg, Initial, Launch};
 use crate::domain::sidecar::{Sidecar, SidecarWorkspace, tensors, tests::sidecar};
@@ -123,12 +125,95 @@ def tree(text):
 for hostile, harmless in json.load(sys.stdin):
     assert tree(hostile) == tree(harmless), hostile
 ";
-    let all = [pairs(Target::Python, "__init__.py"), pairs(Target::Torch, "__init__.py")].concat();
+    let plans = HOSTILE.map(|text| (plans(text, "TWICE"), plans("Harmless", "TWICE"))).to_vec();
+    let all = [pairs(Target::Python, "__init__.py"), pairs(Target::Torch, "__init__.py"), plans].concat();
     let mut python = Command::new("python3");
     let mut python = python.args(["-c", code]).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     python.stdin.take().unwrap().write_all(serde_json::to_string(&all).unwrap().as_bytes()).unwrap();
     let output = python.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Exports a winner that is proven on two shapes, with texts of a stranger in its case, source and rules. Returns its `plans.py`.
+fn plans(text: &str, derived: &str) -> String {
+    let dims = vec![
+        DimSpec { name: "N", about: "size", range: (1, 64) },
+        DimSpec { name: "MODE", about: "mode", range: (0, 3) },
+    ];
+    let op: &'static dyn Op = Box::leak(Box::new(StrangeOp(Box::leak(dims.into_boxed_slice()))));
+    let shape = |n: i64| -> Dims { [("N".to_owned(), n), ("MODE".to_owned(), 2)].into() };
+    let workload = Workload {
+        name: "strange".to_owned(),
+        about: text.to_owned(),
+        op,
+        dtype: Dtype::F32,
+        compute: Compute::Dtype,
+        tolerance: Tolerance { relative_l2: 1e-3, worst_row: 1e-3 },
+        initial_kernel: "strange".to_owned(),
+        baseline: None,
+        cases: vec![Case { name: "n8".into(), dims: shape(8), regime: Default::default() }],
+    };
+    let mut sidecar: Sidecar = sidecar();
+    sidecar.compile_options = vec![text.to_owned()];
+    sidecar.measurement.case = text.into();
+    sidecar.variant.family = text.to_owned();
+    sidecar.variant.params.clear();
+    sidecar.tensors = tensors(&op.tensors(&shape(8), Dtype::F32));
+    sidecar.workspaces.clear();
+    let rules = serde_json::json!({
+        "constants": ["MODE"], "derived": { derived: "N * MODE" }, "constraints": ["N > 1 && MODE == 2"],
+        "launches": [{ "kernel": "k", "grid": ["N + MODE"], "block": ["32"], "args": ["x", "y", derived, "N"] }],
+    });
+    let rules: PlanRules = serde_json::from_value(rules).unwrap();
+    let device: DeviceKey = "nvidia-h200-132sm-140gib".parse().unwrap();
+    let info = DeviceInfo::of_arch(&sidecar.arch).unwrap();
+    let plan = |n: i64| rules.plan(&sidecar.variant.params, &shape(n), (op, Dtype::F32), &info).unwrap();
+    sidecar.launches = plan(8).launches;
+    let proven = vec![(shape(20), plan(20))];
+    sidecar.rules = Some(rules);
+    let winner = Winner { device, sidecar, source: String::new(), dims: shape(8), proven };
+    let files = files(&workload, &[winner], Target::Python).unwrap();
+    files.into_iter().find(|file| file.path.ends_with("plans.py")).unwrap().text
+}
+
+#[test]
+fn launches_are_functions_of_the_dimensions_that_are_no_constants() {
+    let text = plans("Harmless", "TWICE");
+    let (function, _) = text.split_once("# Each source").unwrap();
+    insta::assert_snapshot!(function, @r#"
+    """The launches of winners on other shapes than those of table.json, as functions of the dimensions."""
+
+
+    def launch_0(N):
+        """Launches Harmless-00ff.cu. Returns None for dimensions that it cannot compute."""
+        TWICE = (N * 2)
+        if not ((N > 1) and (2 == 2)):
+            return None
+        return {
+            "workspaces": {
+            },
+            "launches": [
+                {
+                    "kernel": "k",
+                    "grid": [(N + 2), 1, 1],
+                    "block": [32, 1, 1],
+                    "shared_bytes": 0,
+                    "cluster": None,
+                    "programmatic": False,
+                    "args": [
+                        {"tensor": "x"},
+                        {"tensor": "y"},
+                        {"scalar": {"name": "TWICE", "type": "i32", "value": TWICE}},
+                        {"scalar": {"name": "N", "type": "i32", "value": N}},
+                    ],
+                },
+            ],
+        }
+    "#);
+    assert!(text.contains(r#""ranges": {"N": (8, 20), "MODE": (2, 2)}"#), "{text}");
+    for hostile in HOSTILE {
+        assert!(plans("Harmless", hostile).contains("PLANS = [\n]"), "no text of a sidecar is a name");
+    }
 }
 
 #[test]

@@ -15,6 +15,10 @@ from dataclasses import dataclass
 
 # Numbers of cuda.h.
 MAP_DTYPES = {"f16": 6, "bf16": 9, "f32": 7, "f64": 8, "i32": 3, "u32": 2, "i64": 5}
+# Bytes of an element.
+SIZES = {
+    "f16": 2, "bf16": 2, "f32": 4, "f64": 8, "e4m3": 1, "e5m2": 1, "i8": 1, "u8": 1, "i32": 4, "u32": 4, "i64": 8, "bool": 1,
+}
 # Copies do not interpret bytes, so every 8-bit type is this one.
 MAP_BYTES = 0
 MAP_SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}

@@ -1,5 +1,6 @@
 """Launches a winner: a row of the table, compiled and loaded on one device."""
 
+import threading
 from ctypes import c_void_p
 
 from . import driver
@@ -7,17 +8,37 @@ from .table import FOLDER
 
 # Tensors and scratch memory begin at a multiple of this many bytes, as in every check of the winners.
 ALIGNMENT = 256
+# What the copy engine needs of a tensor's address and strides (CUDA driver API, "cuTensorMapEncodeTiled").
+MAP_ALIGNMENT = 16
+MAX_STRIDE = 1 << 40
+
+_modules = {}
+_lock = threading.Lock()
+
+
+def module(row):
+    """Returns the compiled source of a row on the current device. The first call compiles, which takes seconds."""
+    wanted = driver.current_device(), row["source"], row["arch"], *row["options"]
+    with _lock:
+        if wanted not in _modules:
+            source = (FOLDER / "kernels" / row["source"]).read_text()
+            _modules[wanted] = driver.load(driver.compile(source, (f"-arch={row['arch']}", *row["options"])))
+        return _modules[wanted]
+
+
+def is_loaded(row):
+    """Tells whether the source of a row is compiled and loaded on the current device."""
+    return (driver.current_device(), row["source"], row["arch"], *row["options"]) in _modules
 
 
 class Launcher:
-    """A winner on the device that is current when it is made. Making one compiles, which takes seconds."""
+    """A winner on the device that is current when it is made."""
 
     def __init__(self, row):
-        source = (FOLDER / "kernels" / row["source"]).read_text()
-        module = driver.load(driver.compile(source, (f"-arch={row['arch']}", *row["options"])))
+        loaded = module(row)
         self.row = row
         self.launches = [
-            (launch, driver.kernel(module, launch), driver.launch_attributes(launch)) for launch in row["launches"]
+            (launch, driver.kernel(loaded, launch), driver.launch_attributes(launch)) for launch in row["launches"]
         ]
         # Bytes of zeroed memory, which every launch leaves zeroed, and of memory with any contents.
         self.zeroed_bytes, self.zeroed = places(row["workspaces"], "zero")
@@ -56,3 +77,63 @@ def places(workspaces, initial):
             found[name] = size
             size += -(-workspace["bytes"] // ALIGNMENT) * ALIGNMENT
     return size, found
+
+
+def viewed(row, strides):
+    """Returns a row for tensors that are not dense, or not at a multiple of ALIGNMENT. `strides` has theirs by name, in elements.
+
+    Only the copy engine takes such tensors, by their tensor maps. None if a kernel gets one of them by its address.
+    """
+    launches = []
+    for launch in row["launches"]:
+        args = []
+        for argument in launch["args"]:
+            (kind, content), = argument.items()
+            if kind == "tensor" and content in strides:
+                return None
+            if kind == "tensor_map" and content["tensor"] in strides:
+                name = content["tensor"]
+                content = restrided(content, row["tensors"][name]["shape"], strides[name])
+                if content is None:
+                    return None
+            args.append({kind: content})
+        launches.append({**launch, "args": args})
+    return {**row, "launches": launches}
+
+
+def restrided(described, shape, strides):
+    """Returns a tensor map for a tensor with other strides. None if the copy engine cannot walk it."""
+    size = driver.SIZES[described["dtype"]]
+    steps = [1, *(stride // size for stride in described["stride_bytes"])]
+    found = [walked(count, step, shape, strides) for count, step in zip(described["sizes"], steps)]
+    if None in found or found[0] != 1:
+        return None
+    stride_bytes = [stride * size for stride in found[1:]]
+    if any(stride % MAP_ALIGNMENT or not 0 < stride < MAX_STRIDE for stride in stride_bytes):
+        return None
+    return {**described, "stride_bytes": stride_bytes}
+
+
+def walked(count, step, shape, strides):
+    """Returns the stride of a walk of `count` steps, each over `step` elements of a dense tensor of this shape, in a tensor with
+    these strides. None if it has no single stride."""
+    if count == 1:
+        return step
+    dense, found, continued = 1, None, None
+    for extent, stride in zip(reversed(shape), reversed(strides)):
+        if extent == 1:
+            continue
+        end = dense * extent
+        if found is None and step < end:
+            # The walk begins in this dimension.
+            if step % dense:
+                return None
+            found = stride * (step // dense)
+        elif found is not None and stride != continued:
+            return None
+        if found is not None and step * count <= end:
+            return found
+        if found is not None and end % step:
+            return None
+        dense, continued = end, stride * extent
+    return None

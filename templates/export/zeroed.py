@@ -1,4 +1,4 @@
-"""Zeroed scratch memory for a winner. Its kernels leave the memory zeroed, so it is zeroed only once."""
+"""Zeroed scratch memory for winners. Their kernels leave the memory zeroed, so it is zeroed only once."""
 
 import threading
 

@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from math import prod
 
 sys.dont_write_bytecode = True
 
@@ -13,21 +14,28 @@ class Tensor:
 
     def __init__(self, shape, dtype="float16", offset=0):
         Tensor.made += 1
-        self.shape, self.dtype, self.dense = tuple(shape), dtype, True
+        self.shape, self.dtype = tuple(shape), dtype
+        self.strides = self.dense()
         self.address = Tensor.made * 4096 + offset
 
     def data_ptr(self):
         return self.address
 
+    def dense(self):
+        return tuple(prod(self.shape[axis + 1:]) for axis in range(len(self.shape)))
+
     def is_contiguous(self):
-        return self.dense
+        return self.strides == self.dense()
+
+    def stride(self):
+        return self.strides
 
 
 class Fake:
     """What is asked of the driver."""
 
     def __init__(self, driver, name="NVIDIA H200", sms=132, capability=(9, 0)):
-        self.launched, self.compiled, self.allocated, self.capturing = [], [], [], 0
+        self.launched, self.compiled, self.allocated, self.capturing, self.maps = [], [], [], 0, {}
         self.device = driver.Device(name, sms, capability)
         driver.current_device = lambda: 0
         driver.device = lambda number: self.device
@@ -37,8 +45,12 @@ class Fake:
         driver.capture = lambda stream: self.capturing
         driver.allocate_zeroed = self.allocate
         driver.number = lambda scalar: scalar["value"]
-        driver.tensor_map = lambda described, address: f"map of {address}"
+        driver.tensor_map = self.tensor_map
         driver.enqueue = self.enqueue
+
+    def tensor_map(self, described, address):
+        self.maps[described["name"]] = described
+        return f"map of {address}"
 
     def allocate(self, size):
         assert not self.capturing, "nothing is allocated during a capture"
@@ -46,6 +58,7 @@ class Fake:
         return 1 << 30
 
     def enqueue(self, function, launch, attributes, values, stream):
+        self.grid = launch["grid"]
         self.launched.append((function, [getattr(value, "value", value) for value in values], stream))
 
 

@@ -94,6 +94,7 @@ fn a_python_package_launches_where_there_is_a_winner_and_nowhere_else() {
     attention_fp16_long/kernels/attention-wgmma-816716dbb0.cu
     attention_fp16_long/kernels/attention-wgmma-8f659eb3a7.cu
     attention_fp16_long/launcher.py
+    attention_fp16_long/plans.py
     attention_fp16_long/table.json
     attention_fp16_long/table.py
     export.json

@@ -30,21 +30,49 @@ assert "-arch=sm_90a" in fake.compiled[0]
 # Another case is another winner.
 assert call(causal=0)[0] and len(fake.compiled) == 2
 
+# The copy engine takes other strides, and other addresses.
+def rows_first(tensors):
+    """The rows of a head lie apart, as in a model: [batch, rows, heads, dimensions]. With one batch, one map walks all heads."""
+    for tensor in tensors.values():
+        tensor.shape, tensor.strides = (1, 32, 8192, 128), (1 << 25, 128, 32 * 128, 1)
+    tensors["k"].address += 16
+
+found, launched, tensors = call(change=rows_first)
+assert found and fake.maps["k_map"]["stride_bytes"] == [8192, 128, 256], fake.maps
+assert launched[0][1][1] == f"map of {tensors['k'].address}"
+
+# A source is launched on other shapes, between those on which it was checked.
+def between(tensors, length=2000):
+    for tensor in tensors.values():
+        tensor.shape = (3, 12, length, 64)
+        tensor.strides = tensor.dense()
+
+found, launched, _ = call(causal=0, change=between)
+assert found and launched[0][1][5:9] == [36, 1, 2000, 2000] and fake.grid == [132, 1, 1], (launched, fake.grid)
+assert fake.maps["q_map"]["sizes"] == [64, 2000, 36] and fake.maps["q_map"]["stride_bytes"] == [128, 2000 * 128], fake.maps
+for length in [999, 5000]:
+    assert not call(causal=0, change=lambda tensors: between(tensors, length))[0], "it is not proven, or far from its case"
+
 # Everywhere else, nothing is launched.
 def misplaced(tensors):
-    tensors["k"] = Tensor((4, 16, 4096, 128), offset=128)
+    tensors["k"] = Tensor((4, 16, 4096, 128), offset=8)
 
 def strided(tensors):
-    tensors["v"].dense = False
+    """One map cannot walk all heads of several batches."""
+    tensors["v"].strides = (16 * 4096 * 128, 128, 16 * 128, 1)
+
+def scattered(tensors):
+    tensors["v"].strides = (16 * 4096 * 128, 4096 * 128, 1, 4096)
 
 def single(tensors):
     tensors["q"].dtype = "float32"
 
 def short(tensors):
     tensors["o"].shape = (4, 16, 1, 128)
+    tensors["o"].strides = tensors["o"].dense()
 
 for refused in [dict(length=4095), dict(heads=17), dict(causal=2), dict(change=misplaced), dict(change=strided),
-                dict(change=single), dict(change=short)]:
+                dict(change=scattered), dict(change=single), dict(change=short)]:
     found, launched, _ = call(**refused)
     assert not found and not launched, refused
 for other in [("NVIDIA H100 80GB HBM3", 132, (9, 0)), ("NVIDIA H200", 66, (9, 0)), ("NVIDIA H200", 132, (10, 0))]:

@@ -34,7 +34,7 @@ assert computed and not launched and "call load() first" in str(said[0].message)
 torch.capturing = False
 
 attention.load()
-assert len(fake.compiled) == 14, "every winner is loaded, and one of them for nine shapes"
+assert len(fake.compiled) == 5, "every source is loaded, and one of them for two winners"
 computed, launched = call()
 assert not computed and launched[0][0] == "attend", (computed, launched)
 
@@ -59,10 +59,11 @@ def on_the_cpu(tensors):
         tensor.is_cuda = False
 
 def strided(tensors):
-    tensors[1].dense = False
+    """One map cannot walk all heads of several batches."""
+    tensors[1].strides = (16 * 4096 * 128, 128, 16 * 128, 1)
 
 def misplaced(tensors):
-    tensors[2].address += 128
+    tensors[2].address += 8
 
 def single(tensors):
     tensors[0].dtype = torch.float32
@@ -75,6 +76,42 @@ for refused in [dict(length=100), dict(change=on_the_cpu), dict(change=strided),
     computed, launched = call(**refused)
     assert computed == ["sdpa causal"] and not launched, (refused, computed)
 assert call(length=100, causal=0) == (["sdpa"], [])
+
+counted = attention.stats()
+assert counted["the strides of k"] == 1 and counted["v begins at no multiple of 16 bytes"] == 1, counted
+assert counted["a gradient is needed"] == 1 and counted["b4h16s4096d128-causal: attention-wgmma-2c8b8e0a8a.cu"] > 1, counted
+
+# A model's tensors are views, and its output has their layout.
+fake.launched.clear()
+views = [torch.Tensor((1, 8192, 32, 128)).transpose(1, 2) for _ in "qkv"]
+output = op(*views, 1)
+assert output.shape == (1, 32, 8192, 128) and output.stride() == views[0].stride() and fake.launched, output.stride()
+assert fake.maps["o_map"]["stride_bytes"] == [8192, 128, 256], fake.maps
+assert attention._op.fake(*views, 1).stride() == output.stride()
+
+
+class Model:
+    """Calls PyTorch's function, as models do."""
+
+    def forward(self, *tensors, **named):
+        return torch.nn.functional.scaled_dot_product_attention(*tensors, **named)
+
+
+model, original = Model(), torch.nn.functional.scaled_dot_product_attention
+installed = attention.install(model)
+for named, calls in [({"is_causal": True}, []), ({"attn_mask": views[0]}, ["sdpa masked"]), ({"scale": 1.0}, ["sdpa"])]:
+    torch.calls.clear()
+    model.forward(*views, **named)
+    assert torch.calls == calls and torch.nn.functional.scaled_dot_product_attention is original, (named, torch.calls)
+assert attention.stats()["it has a mask"] == 1
+# Where there is no winner, PyTorch's own function is called, and not its replacement.
+torch.calls.clear()
+model.forward(*[torch.Tensor((1, 2, 3, 64)) for _ in "qkv"])
+assert torch.calls == ["sdpa"]
+installed.remove()
+torch.calls.clear()
+model.forward(*views, is_causal=True)
+assert torch.calls == ["sdpa causal"]
 
 # Queries see what optloop's causal mask says, and not what PyTorch's does.
 torch.calls.clear()

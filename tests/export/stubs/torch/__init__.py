@@ -11,20 +11,39 @@ float16, bfloat16, float32, float64, float8_e4m3fn, float8_e5m2, int8, uint8, in
     "float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "int8", "uint8", "int32", "uint32", "int64", "bool")
 
 
+def dense(shape):
+    return tuple(prod(shape[axis + 1:]) for axis in range(len(shape)))
+
+
 class Tensor:
     made = 0
 
     def __init__(self, shape, dtype=float16):
         Tensor.made += 1
         self.shape, self.dtype = tuple(shape), dtype
-        self.address, self.dense, self.is_cuda, self.requires_grad = Tensor.made << 20, True, True, False
+        self.address, self.is_cuda, self.requires_grad = Tensor.made << 20, True, False
+        self.strides = dense(self.shape)
         self.device = types.SimpleNamespace(index=0)
 
     def data_ptr(self):
         return self.address
 
     def is_contiguous(self):
-        return self.dense
+        return self.strides == dense(self.shape)
+
+    def stride(self):
+        return self.strides
+
+    def dim(self):
+        return len(self.shape)
+
+    def transpose(self, a, b):
+        """Exchanges two axes. It is another tensor with the same memory."""
+        axes = list(range(len(self.shape)))
+        axes[a], axes[b] = axes[b], axes[a]
+        other = Tensor([self.shape[axis] for axis in axes], self.dtype)
+        other.strides, other.address = tuple(self.strides[axis] for axis in axes), self.address
+        return other
 
     def contiguous(self):
         return self
@@ -37,12 +56,13 @@ class Tensor:
 
     def reshape(self, shape):
         assert prod(shape) == prod(self.shape), (shape, self.shape)
-        self.shape = tuple(shape)
+        self.shape, self.strides = tuple(shape), dense(shape)
         return self
 
     def copy_(self, other):
         assert other.shape == self.shape, (other.shape, self.shape)
         calls.append(f"copy to {self.address}")
+        return self
 
     def __mul__(self, factor):
         return Tensor(self.shape, self.dtype)
@@ -72,8 +92,15 @@ def zeros(size, dtype, device):
     return Tensor([size], dtype)
 
 
-def empty_like(tensor):
-    return Tensor(tensor.shape, tensor.dtype)
+def empty_like(tensor, device=None):
+    """Makes a tensor whose axes lie in memory in the same order."""
+    order = sorted(range(len(tensor.shape)), key=lambda axis: -tensor.strides[axis])
+    made, step = Tensor(tensor.shape, tensor.dtype), 1
+    strides = {}
+    for axis in reversed(order):
+        strides[axis], step = step, step * tensor.shape[axis]
+    made.strides = tuple(strides[axis] for axis in range(len(order)))
+    return made
 
 
 def is_grad_enabled():
@@ -101,7 +128,10 @@ cuda = types.SimpleNamespace(
 )
 
 
-def scaled_dot_product_attention(q, k, v, attn_mask=None, is_causal=False):
+compiler = types.SimpleNamespace(is_compiling=lambda: False)
+
+
+def scaled_dot_product_attention(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
     calls.append("sdpa masked" if attn_mask is not None else "sdpa causal" if is_causal else "sdpa")
     return Tensor(q.shape, q.dtype)
 
