@@ -571,14 +571,21 @@ fn a_message_by_strong_stores_needs_a_fence_of_the_writer() {
     let flag = "st.volatile.global.u32 [%rd1+128], %r10;";
     let count = "red.global.add.u32 [%rd1+128], 1;";
     let (load, add) = ("ld.volatile.global.u32 %r4, [%rd1+128];", "atom.global.or.b32 %r4, [%rd1+128], 0;");
-    for (fence, publish, poll) in [("", flag, load), ("", count, load), ("", count, add), ("membar.cta;", flag, load)] {
-        let fault = fault(&message(fence, publish, poll), 4, 32);
-        assert!(matches!(fault.kind, FaultKind::Unpublished { other_block: [0, 0, 0], .. }), "{fault}");
-        assert_eq!((&fault.instruction[..], fault.block[0]), ("ld.volatile.global.u32 %r5, [%rd1+256];", 1), "{fault}");
+    let exchange = "atom.global.exch.b32 %r5, [%rd1+256], %r6;";
+    // The data may be of atomics, too.
+    let stores = |body: &str| [body.to_owned(), body.replace("st.volatile.global.u32 [%rd1+256], %r6;", exchange)];
+    for (publish, poll) in [(flag, load), (count, load), (count, add), (flag, add)] {
+        for body in ["", "membar.cta;"].iter().flat_map(|fence| stores(&message(fence, publish, poll))) {
+            let fault = fault(&body, 4, 32);
+            let place = (&fault.instruction[..], fault.block[0]);
+            assert!(matches!(fault.kind, FaultKind::Unpublished { other_block: [0, 0, 0], .. }), "{fault}: {body}");
+            assert_eq!(place, ("ld.volatile.global.u32 %r5, [%rd1+256];", 1), "{fault}: {body}");
+        }
+        stores(&message("membar.gl;", publish, poll)).iter().for_each(|body| is_clean(body, 4, 32));
     }
-    for (publish, poll) in [(flag, load), (count, load), (count, add)] {
-        is_clean(&message("membar.gl;", publish, poll), 4, 32);
-    }
+    // Who has seen the data before the flag does not see older ones afterwards.
+    let first = "V: ld.volatile.global.u32 %r5, [%rd1+256]; setp.ne.u32 %p3, %r5, 7; @%p3 bra V; W:";
+    is_clean(&message("", flag, load).replace("W: ld", &format!("{first} ld")).replacen("bra W", "bra V", 1), 4, 32);
     is_clean(&message("", "st.release.gpu.global.u32 [%rd1+128], %r10;", load), 4, 32);
     // Who finds the old data polls again, so each word may be a message of its own.
     let polled = message("", flag, load)
@@ -587,6 +594,24 @@ fn a_message_by_strong_stores_needs_a_fence_of_the_writer() {
     let mut kernel = Kernel::new(&polled);
     let words = kernel.words(4, 32, None);
     assert_eq!(&words[512 + 128..][..4], 7u32.to_le_bytes());
+}
+
+/// A plain load may find an old line in L1, in the thread that has read the flag as well as behind a barrier.
+#[test]
+fn a_plain_load_after_a_flag_needs_a_fence_of_the_reader() {
+    let (flag, exchange) = ("st.volatile.global.u32 [%rd1+128], %r10;", "atom.global.exch.b32 %r5, [%rd1+128], %r10;");
+    let (load, add) = ("ld.volatile.global.u32 %r4, [%rd1+128];", "atom.global.or.b32 %r4, [%rd1+128], 0;");
+    for (publish, poll) in [(flag, load), (exchange, load), (flag, add), (exchange, add)] {
+        let plain = |poll: &str| {
+            message("membar.gl;", publish, poll).replace("ld.volatile.global.u32 %r5, ", "ld.global.u32 %r5, ")
+        };
+        let fault = fault(&plain(poll), 4, 32);
+        assert!(matches!(fault.kind, FaultKind::Unacquired { other_block: [0, 0, 0], .. }), "{fault}");
+        is_clean(&plain(&format!("{poll} membar.gl;")), 4, 32);
+    }
+    let acquired =
+        message("", "st.release.gpu.global.u32 [%rd1+128], %r10;", "ld.acquire.gpu.global.u32 %r4, [%rd1+128];");
+    is_clean(&acquired.replace("ld.volatile.global.u32 %r5, ", "ld.global.u32 %r5, "), 4, 32);
 }
 
 #[test]

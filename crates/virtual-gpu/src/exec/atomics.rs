@@ -231,6 +231,7 @@ fn update_global(
     if env.run.options.counters {
         allocation.touch(address);
     }
+    let words = messages::words(env, allocation, address, bytes);
     // A block that polls by atomics changes nothing.
     let changed = std::cell::Cell::new(false);
     let f = |old| {
@@ -258,7 +259,7 @@ fn update_global(
     };
     env.wrote |= changed.get();
     if env.run.options.races {
-        messages::atomic(env, warp, address & !3);
+        messages::atomic(env, warp, allocation, words);
         global_races::note(env, warp, (allocation, lane), address, bytes, false);
     }
     Ok(old)

@@ -288,17 +288,14 @@ fn check(run: &Run<'_>, races: &Races, by: Checked, written: Accessed, address: 
         }
     }
     let is_weak_load = access == Access::Read && !strong;
-    let (ordered, by_barrier) = if block == order.block {
-        (order.is_ordered(warp, other, written.time), false)
-    } else if written.strong {
-        (written.time <= order.strong(warp), false)
-    } else {
-        match order.is_ordered_far(warp, (block, other), written.time) {
-            Ordered::Yes => (true, false),
-            Ordered::ByBarrier => (!is_weak_load, true),
-            Ordered::No => (false, false),
-        }
+    let dependence = match (block == order.block, written.strong) {
+        (true, _) if order.is_ordered(warp, other, written.time) => Ordered::Yes,
+        (true, _) => Ordered::No,
+        (false, true) => order.is_ordered_strong(warp, written.time),
+        (false, false) => order.is_ordered_far(warp, (block, other), written.time),
     };
+    let by_barrier = dependence == Ordered::ByBarrier;
+    let ordered = dependence == Ordered::Yes || by_barrier && !is_weak_load;
     if ordered || run.talks && flags(run).is_full() {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! Messages between blocks whose writer has no fence: a strong store of data, and then a flag.
+//! Messages between blocks whose writer has no fence: a strong store or an atomic of data, and then a flag.
 //!
 //! Strong accesses do not race, so their order alone does not tell data from a flag that is polled. But without a fence,
 //! a machine may show the flag before the data. So a block that has seen the flag first loads the old data. If it polls,
@@ -38,7 +38,7 @@ pub(crate) fn store(env: &mut Env<'_>, warp: u32, allocation: &Allocation, addre
 fn record(env: &mut Env<'_>, warp: u32, (address, before): (u64, u32), word: u32) {
     let Some(races) = &mut env.memories[env.rank].races else { return };
     let (block, time, pc) = (races.order.block, races.order.now, env.pc);
-    let store = Store { before, block, warp, pc, time, count: env.strong };
+    let store = Store { before, block, warp, pc, time, count: env.strong, is_atomic: false };
     let mut messages = messages(env.run);
     if before == word {
         messages.forget(address);
@@ -47,17 +47,30 @@ fn record(env: &mut Env<'_>, warp: u32, (address, before): (u64, u32), word: u32
     }
 }
 
-/// Records an atomic on a word, after it has happened. A reduction is taken to see what is there, too.
-pub(crate) fn atomic(env: &mut Env<'_>, warp: u32, address: u64) {
-    if !env.run.talks || !env.run.options.races {
-        return;
+/// Returns the words at which an atomic on up to eight bytes is looked at, with their values: none where blocks do not talk.
+pub(crate) fn words(env: &Env<'_>, allocation: &Allocation, address: u64, bytes: u32) -> [Option<(u64, u32)>; 2] {
+    let talks = env.run.talks && env.run.options.races;
+    let word = |index: u64| {
+        let address = (address & !3) + 4 * index;
+        (talks && index < u64::from(bytes.div_ceil(4))).then(|| (address, allocation.load_word(address)))
+    };
+    [word(0), word(1)]
+}
+
+/// Records an atomic on words that had these values, after it has happened. A reduction is taken to see what is there, too.
+pub(crate) fn atomic(env: &mut Env<'_>, warp: u32, allocation: &Allocation, words: [Option<(u64, u32)>; 2]) {
+    let (rank, count, pc, wide) = (env.rank, env.strong, env.pc, env.semantics.wide);
+    for (address, before) in words.into_iter().flatten() {
+        let Some(races) = &mut env.memories[rank].races else { return };
+        let mut messages = messages(env.run);
+        env.stale.retain(|stale| (stale.origin.rank, stale.origin.warp, stale.address) != (rank, warp, address));
+        messages.reach(address);
+        races.order.heard.note_changes(address, &messages);
+        let (block, time) = (races.order.block, races.order.now);
+        let store = Store { before, block, warp, pc, time, count, is_atomic: true };
+        let is_changed = wide && allocation.load_word(address) != before;
+        messages.atomic(address, (block, count), is_changed.then_some(store));
     }
-    let Some(races) = &mut env.memories[env.rank].races else { return };
-    let mut messages = messages(env.run);
-    let rank = env.rank;
-    env.stale.retain(|stale| (stale.origin.rank, stale.origin.warp, stale.address) != (rank, warp, address));
-    races.order.heard.note_atomics(address, &messages);
-    messages.atomic(address, races.order.block, env.strong);
 }
 
 /// Puts old data in the place of what the lanes of `mask` have loaded, `count` words each, where the machine may.
@@ -101,7 +114,11 @@ fn replace(
     let known = env.stale.len();
     for (lane, index) in lanes_of(mask).flat_map(|lane| (0..count).map(move |index| (lane, index))) {
         let address = address_of(lane, index);
-        let Some(store) = messages.get(address).filter(|store| races.order.heard.is_after(store)) else { continue };
+        let Some(store) = messages.get(address) else { continue };
+        if !races.order.heard.is_after(address, store) {
+            races.order.heard.note_word(address, store);
+            continue;
+        }
         let other = (store.block, store.warp);
         let is_safe = store.block == races.order.block
             || races.order.is_ordered_for_strong(warp, other, store.time, &global_races::flags(run));
@@ -122,7 +139,7 @@ fn replace(
     let warps = u64::from(run.warps);
     for lane in lanes_of(mask) {
         let address = address_of(lane, 0);
-        races.order.heard.note_atomics(address, &messages);
+        races.order.heard.note_changes(address, &messages);
         if let Some(written) = allocation.writers.get((at.0[lane] - allocation.base) >> run.global_shift, run.number)
             && written.strong
             && !env.stale.iter().any(|stale| is_own(stale) && stale.address == address)

@@ -1,14 +1,15 @@
-//! Strong stores to global memory that no fence has published: what was there before, and who has seen what was stored later.
+//! Strong stores and atomics in global memory that no fence has published: what was there before, and who has seen what was stored
+//! later.
 
 use std::collections::HashMap;
 
 use super::foreign::Time;
 
-/// The most stores, and the most atomics on a word. Later ones are not recorded.
+/// The most stores, and the most changes of a word by atomics and of all words. Later ones are not recorded.
 const MAX_STORES: usize = 1 << 20;
-const MAX_ATOMICS: usize = 1 << 12;
+const MAX_CHANGES: usize = 1 << 12;
 
-/// A strong store of a word.
+/// A strong store of a word, or an atomic that has changed it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Store {
     /// The word before.
@@ -23,14 +24,27 @@ pub(crate) struct Store {
     pub time: Time,
     /// The number of strong accesses of the launch, with this one.
     pub count: Time,
+    /// Whether it was an atomic, which continues what was there.
+    pub is_atomic: bool,
+}
+
+/// What the current value of a word continues, oldest first: a strong store, and the atomics after it.
+#[derive(Debug, Default)]
+struct Log {
+    /// Blocks, and counts of strong accesses.
+    changes: Vec<(u32, Time)>,
+    /// The first that the value continues. The others are of values that a store has replaced.
+    first: usize,
 }
 
 /// The stores of a launch whose old values may still be seen.
 #[derive(Debug, Default)]
 pub(crate) struct Messages {
     stores: HashMap<u64, Store>,
-    /// The atomics on each word since there are such stores: blocks, and counts of strong accesses.
-    atomics: HashMap<u64, Vec<(u32, Time)>>,
+    /// The words with atomics since there are such stores.
+    logs: HashMap<u64, Log>,
+    /// The changes in all logs.
+    changes: usize,
 }
 
 impl Messages {
@@ -56,14 +70,32 @@ impl Messages {
         self.stores.remove(&address);
     }
 
-    /// Records an atomic of a block. It finds the current value, and so do all after it.
-    pub fn atomic(&mut self, address: u64, block: u32, count: Time) {
-        self.forget(address);
-        if !self.is_empty() {
-            let atomics = self.atomics.entry(address).or_default();
-            if atomics.len() < MAX_ATOMICS {
-                atomics.push((block, count));
-            }
+    /// Notes that an atomic comes to an address. It finds the current value, which may be that of a store, and so do all after it.
+    pub fn reach(&mut self, address: u64) {
+        if let Some(store) = self.stores.remove(&address)
+            && !store.is_atomic
+        {
+            let log = self.logs.entry(address).or_default();
+            log.first = log.changes.len();
+            self.change(address, store.block, store.count);
+        }
+    }
+
+    /// Records an atomic of a block, and what it has changed.
+    pub fn atomic(&mut self, address: u64, (block, count): (u32, Time), changed: Option<Store>) {
+        if changed.is_some() || !self.is_empty() {
+            self.change(address, block, count);
+        }
+        if let Some(store) = changed {
+            self.store(address, store);
+        }
+    }
+
+    fn change(&mut self, address: u64, block: u32, count: Time) {
+        let log = self.logs.entry(address).or_default();
+        if log.changes.len() < MAX_CHANGES && self.changes < MAX_STORES {
+            log.changes.push((block, count));
+            self.changes += 1;
         }
     }
 }
@@ -72,20 +104,24 @@ impl Messages {
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     counts: HashMap<u32, Time>,
-    /// How many atomics on each word it has seen.
-    atomics: HashMap<u64, usize>,
+    /// How many changes of each word it has seen.
+    changes: HashMap<u64, usize>,
+    /// The stores whose new values it has loaded. It never sees an older one again.
+    words: HashMap<u64, Time>,
 }
 
 impl Heard {
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.counts.clear();
-        self.atomics.clear();
+        self.changes.clear();
+        self.words.clear();
     }
 
-    /// Returns whether the block has seen something that a block stored later.
-    pub fn is_after(&self, store: &Store) -> bool {
-        self.counts.get(&store.block).is_some_and(|&count| count > store.count)
+    /// Returns whether the block has seen something that a block stored later, but not what it stored here.
+    pub fn is_after(&self, address: u64, store: &Store) -> bool {
+        let is_later = self.counts.get(&store.block).is_some_and(|&count| count > store.count);
+        is_later && self.words.get(&address).is_none_or(|&count| count < store.count)
     }
 
     /// Notes what the block sees of a block.
@@ -94,10 +130,17 @@ impl Heard {
         *latest = count.max(*latest);
     }
 
-    /// Notes the atomics on a word that the block sees.
-    pub fn note_atomics(&mut self, address: u64, messages: &Messages) {
-        let Some(atomics) = messages.atomics.get(&address) else { return };
-        let seen = self.atomics.insert(address, atomics.len()).unwrap_or(0);
-        atomics[seen.min(atomics.len())..].iter().for_each(|&(block, count)| self.note(block, count));
+    /// Notes that the block has loaded what a store has left.
+    pub fn note_word(&mut self, address: u64, store: &Store) {
+        if self.words.len() < MAX_STORES {
+            self.words.insert(address, store.count);
+        }
+    }
+
+    /// Notes the changes of a word that the block sees.
+    pub fn note_changes(&mut self, address: u64, messages: &Messages) {
+        let Some(Log { changes, first }) = messages.logs.get(&address) else { return };
+        let seen = self.changes.insert(address, changes.len()).unwrap_or(0).max(*first);
+        changes[seen.min(changes.len())..].iter().for_each(|&(block, count)| self.note(block, count));
     }
 }

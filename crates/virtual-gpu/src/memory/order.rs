@@ -66,6 +66,8 @@ pub(crate) struct Far {
     pub barred: Foreign,
     /// The number of strong accesses to global memory at the last strong read.
     pub strong: Time,
+    /// The same at the last strong read with a fence after it.
+    pub acquired: Time,
 }
 
 impl Far {
@@ -82,6 +84,7 @@ impl Far {
         self.unfenced.join(&other.unfenced);
         self.barred.join(&other.barred);
         self.strong = self.strong.max(other.strong);
+        self.acquired = self.acquired.max(other.acquired);
     }
 }
 
@@ -89,7 +92,7 @@ impl Far {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ordered {
     Yes,
-    /// Only by a barrier, which does not order a plain load.
+    /// Only by a barrier, or by a flag without a fence, which does not order a plain load.
     ByBarrier,
     No,
 }
@@ -222,9 +225,14 @@ impl Order {
         self.is_ordered_far(warp, other, time) != Ordered::No || time <= known.time(other.0, other.1) || flags.is_full()
     }
 
-    /// Returns the number of strong accesses that are ordered before the warp's next access.
-    pub fn strong(&self, warp: u32) -> Time {
-        self.far.get(warp as usize).map_or(0, |far| far.strong)
+    /// Returns how the strong write with a number is ordered before the warp's next access. A plain load needs a fence after the
+    /// strong read, as it needs one behind a barrier.
+    pub fn is_ordered_strong(&self, warp: u32, time: Time) -> Ordered {
+        match self.far.get(warp as usize) {
+            Some(far) if time <= far.acquired => Ordered::Yes,
+            Some(far) if time <= far.strong => Ordered::ByBarrier,
+            _ => Ordered::No,
+        }
     }
 
     /// Orders the lanes of a warp: `bar.warp.sync`, and other instructions at which they wait for each other.
@@ -298,6 +306,7 @@ impl Order {
     pub fn learn(&mut self, warp: u32, flags: &Flags) {
         let block = self.block;
         let Some(far) = self.far.get_mut(warp as usize) else { return };
+        far.acquired = far.strong;
         for seen in [&mut far.seen, &mut far.unfenced] {
             if !seen.is_empty() {
                 flags.expand(&std::mem::take(seen), block, &mut far.foreign);
