@@ -247,6 +247,9 @@ pub struct Probed {
     pub is_beyond_domain: bool,
     /// Whether whole numbers in the output are unspecified, too: the op may convert NaN to one.
     pub frees_integers: bool,
+    /// Whether they are specified only where the oracle gives the same with the largest finite numbers in place of infinite ones: it
+    /// compares them, and does not compute with them.
+    pub frees_computed_integers: bool,
     /// Whether the inputs lie exactly where the result may jump, so that a deviation is no matter of rounding the inputs.
     pub is_at_jumps: bool,
 }

@@ -12,6 +12,7 @@ mod manifest;
 mod probes;
 mod property;
 mod rows;
+mod scales;
 mod shapes;
 mod sides;
 mod special;

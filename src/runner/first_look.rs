@@ -13,7 +13,7 @@ use super::messages::{AcceptancePart, AcceptanceRequest, Accepted, PlannedCase, 
 use super::planning;
 use super::worker::{AskError, Worker, WorkerError};
 use crate::domain::artifact::Artifact;
-use crate::domain::device::{DeviceInfo, TimeSource};
+use crate::domain::device::DeviceInfo;
 use crate::domain::evaluation::Outcome;
 use crate::domain::family::Family;
 use crate::domain::measuring::Measuring;
@@ -123,7 +123,9 @@ impl FirstLook<'_> {
                         slowest_s = slowest_s.max(shape_begun.elapsed().as_secs_f64() / bytes(shape));
                     }
                 }
-                Err(AskError::Variant(Outcome::TimedOut { message, .. })) if self.is_slow(&shape.case.dims, worker) => {
+                Err(AskError::Variant(Outcome::TimedOut { message, .. }))
+                    if self.is_slow(&shape.case.dims, &message, &info) =>
+                {
                     skipped.push(Skipped { dims: shape.case.dims.clone(), why: message });
                 }
                 Err(AskError::Variant(mut outcome)) => {
@@ -167,10 +169,9 @@ impl FirstLook<'_> {
         Ok(skipped)
     }
 
-    /// Returns whether a kernel that does not end in time on a shape may only be slow. A virtual GPU tells by itself.
-    fn is_slow(&self, dims: &Dims, worker: &Worker) -> bool {
-        let is_real = worker.info().time_source() == TimeSource::Measured;
-        is_real && planning::is_longer(self.workload.op, dims, &self.case.case.dims)
+    /// Returns whether a kernel that does not end in time on a shape may only be slow.
+    fn is_slow(&self, dims: &Dims, message: &str, device: &DeviceInfo) -> bool {
+        planning::may_be_slow(message, device) && planning::is_longer(self.workload.op, dims, &self.case.case.dims)
     }
 
     async fn pass(worker: &mut Worker, request: AcceptanceRequest) -> Result<Accepted, LookError> {

@@ -142,6 +142,11 @@ impl Expectation {
         rows.sort_unstable();
         rows.dedup();
         let oracle = op.oracle(dims, inputs, &rows)?;
+        let mut unspecified = probed.unspecified.clone();
+        if probed.frees_computed_integers && outputs.iter().any(|output| output.dtype.is_integer()) {
+            let finite = finite::without_infinities(inputs, &op.inputs(dims, dtype));
+            unspecified.extend(finite::computed(&outputs, &rows, &oracle, &op.oracle(dims, &finite, &rows)?));
+        }
         let mut end = 0;
         let compared = |row| {
             let (output, Output { row_len, .. }) = outputs.of_row(row);
@@ -151,7 +156,7 @@ impl Expectation {
         let rows: Vec<ComparedRow> = rows.into_iter().map(compared).collect();
         let least = |row: &ComparedRow| least_of_row(outputs.of_row(row.row).1.dtype, row.oracle.len());
         let allowances = rows.iter().map(least).collect();
-        let (unspecified, is_beyond_domain) = (probed.unspecified.clone(), probed.is_beyond_domain);
+        let is_beyond_domain = probed.is_beyond_domain;
         let expectation = Self {
             outputs,
             rows,

@@ -7,14 +7,15 @@ use super::failed_checks::FailedCheck;
 use super::setup::SessionSetup;
 use super::shelf::{CandidateKernel, Kernel};
 use super::state::SessionState;
-use crate::domain::evaluation::Evaluation;
-use crate::domain::op::Dims;
+use crate::domain::evaluation::{Evaluation, Outcome};
+use crate::domain::op::{Dims, Op, show_dims};
 use crate::domain::variant::{Variant, VariantHash};
 use crate::domain::workload::{Case, Tolerance};
 use crate::runner::inputs;
-use crate::runner::messages::{AcceptanceRequest, PlannedCase};
+use crate::runner::messages::{AcceptanceRequest, Accepted, PlannedCase, Skipped, on_hidden_shape};
 use crate::runner::planning;
 use crate::runner::sanitizer::{Sanitized, Subject};
+use crate::runner::worker::AskError;
 
 /// The largest error of a variant, over the baseline's own. The two are measured on different inputs. The errors of one
 /// FP32 kernel on four cases lay between 2.7e-7 and 3.1e-7 (H200, 2026-11-20, `optloop start --workload
@@ -32,7 +33,7 @@ impl Evaluator {
         if let Some(FailedCheck { draw, part }) = self.failed.of(of.0, of.1).cloned() {
             let again = AcceptanceRequest { only: Some(part), ..request(state, challenger, &draw)? };
             let begun = Instant::now();
-            let accepted = self.worker.accept(again).await;
+            let accepted = self.accept_in_time(state, again).await;
             self.steps.acceptance_s += begun.elapsed().as_secs_f64();
             accepted?;
         }
@@ -70,7 +71,7 @@ impl Evaluator {
         let shapes: Vec<Dims> =
             [&request.case].into_iter().chain(&request.hidden).map(|it| it.case.dims.clone()).collect();
         let begun = Instant::now();
-        let accepted = self.worker.accept(request).await;
+        let accepted = self.accept_in_time(state, request).await;
         self.steps.acceptance_s += begun.elapsed().as_secs_f64();
         let accepted = accepted?;
         let (iteration, case) = (challenger.candidate.iteration, challenger.case());
@@ -83,6 +84,35 @@ impl Evaluator {
         let new: Vec<Dims> = shapes.into_iter().filter(|shape| is_checked(shape) && !proven.contains(shape)).collect();
         proven.extend(new);
         Ok(())
+    }
+
+    /// Runs acceptance checks. A hidden shape with far more to do than the case, on which the kernel does not end in time, is
+    /// skipped, and so are those with as much to do: nobody knows whether it would have ended.
+    async fn accept_in_time(
+        &mut self,
+        state: &SessionState,
+        mut request: AcceptanceRequest,
+    ) -> Result<Accepted, AskError> {
+        let (op, device) = (state.setup().workload.op, &state.setup().device);
+        let mut too_long = Vec::new();
+        loop {
+            let accepted = match self.worker.accept(request.clone()).await {
+                Err(AskError::Variant(Outcome::TimedOut { case, message })) => {
+                    let slow = if planning::may_be_slow(&message, device) {
+                        slow(op, &mut request, &message)
+                    } else {
+                        Vec::new()
+                    };
+                    if !slow.is_empty() {
+                        too_long.extend(slow);
+                        continue;
+                    }
+                    Err(AskError::Variant(Outcome::TimedOut { case, message }))
+                }
+                accepted => accepted,
+            };
+            return accepted.map(|accepted| Accepted { skipped: [too_long, accepted.skipped].concat(), ..accepted });
+        }
     }
 
     /// Checks a challenger on a virtual GPU, on the CPU.
@@ -128,6 +158,22 @@ impl Evaluator {
         }
         Ok(())
     }
+}
+
+/// Takes the hidden shape out of a request on which a kernel took too long, and those with as much to do. Takes none if the
+/// message names none, or one that has no more to do than the case.
+fn slow(op: &dyn Op, request: &mut AcceptanceRequest, message: &str) -> Vec<Skipped> {
+    let own = &request.case.case.dims;
+    let is_named = |shape: &PlannedCase| message.starts_with(&on_hidden_shape(&show_dims(&shape.case.dims), ""));
+    let is_longer = |shape: &PlannedCase| planning::is_longer(op, &shape.case.dims, own);
+    let Some(named) = request.hidden.iter().find(|shape| is_named(shape) && is_longer(shape)) else {
+        return Vec::new();
+    };
+    let work = op.work(&named.case.dims);
+    let is_slow = |shape: &PlannedCase| is_named(shape) || is_longer(shape) && op.work(&shape.case.dims) >= work;
+    let (slow, rest): (Vec<_>, Vec<_>) = request.hidden.iter().cloned().partition(is_slow);
+    request.hidden = rest;
+    slow.into_iter().map(|shape| Skipped { dims: shape.case.dims, why: message.to_owned() }).collect()
 }
 
 /// Returns what shapes and inputs are drawn from, after so many iterations. A client is told on which shape a check failed, so the

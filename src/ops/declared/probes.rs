@@ -3,7 +3,7 @@
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use super::{compared, contents, rows, sides, special};
+use super::{compared, contents, rows, scales, sides, special};
 use crate::domain::op::{Change, Dims, Dtype, FillAround, Probe, Probed, TensorSpec};
 use crate::ops::draw::{limit, log_uniform_count, normal, power_of_two, sign};
 
@@ -20,7 +20,7 @@ const MOST_ZERO_RUNS: usize = 4;
 const ZEROS: u32 = 32;
 
 /// Every probe. None of them is zero everywhere: many ops divide by a norm, so the result would not be specified.
-pub const PROBES: [Probe; 25] = [
+pub const PROBES: [Probe; 30] = [
     Probe { name: "large numbers", change: Change::Numbers(large) },
     Probe { name: "very large numbers", change: Change::Numbers(very_large) },
     Probe { name: "small numbers", change: Change::Numbers(small) },
@@ -38,6 +38,14 @@ pub const PROBES: [Probe; 25] = [
     of_contents("runs near the bounds", contents::is_bounded, contents::bounded),
     of_contents("rows in narrow bands", TensorSpec::is_free, rows::bands),
     of_contents("rows far from zero", TensorSpec::is_free, rows::far),
+    of_contents("rows with zeros of either sign at one end", TensorSpec::is_free, rows::zeros_at_end),
+    of_contents("rows of infinite numbers", rows::may_be_infinite, rows::infinite),
+    Probe {
+        name: "an input with a large mean",
+        change: Change::Together { is_of: scales::have_means, fill: scales::far_from_zero },
+    },
+    of_scales("rows of tiny numbers", scales::tiny_rows),
+    of_scales("tiny numbers", scales::tiny),
     EXTREMES,
     Probe {
         name: "values of other inputs",
@@ -68,6 +76,10 @@ const fn on_sides(
     fill: fn(&[TensorSpec], &mut [Vec<f32>], f32, u64),
 ) -> Probe {
     Probe { name, change: Change::Magnitudes { is_of, magnitudes: sides::magnitudes, fill } }
+}
+
+const fn of_scales(name: &'static str, fill: fn(&[TensorSpec], &mut [Vec<f32>], f32, u64)) -> Probe {
+    Probe { name, change: Change::Magnitudes { is_of: scales::have_scales, magnitudes: scales::magnitudes, fill } }
 }
 
 const fn of_special(name: &'static str, fill: FillAround) -> Probe {

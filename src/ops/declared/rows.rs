@@ -1,4 +1,4 @@
-//! Probes of rows: all numbers of a row in a narrow band, and the extremes of a row near its end.
+//! Probes of rows: all numbers of a row in a narrow band, and the extremes of a row: near its end, zeros of either sign, or infinite.
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -48,6 +48,40 @@ pub(super) fn far(tensor: &TensorSpec, values: &mut [f32], seed: u64) {
         fill_band(row, middle, &mut rng);
     }
     limit(values, tensor.dtype);
+}
+
+/// One of so many numbers of a row is zero.
+const ZEROS: u32 = 8;
+
+/// Rows on one side of zero, with zeros of either sign. They are equal, so the first of them is the first extreme, but their bits differ.
+pub(super) fn zeros_at_end(tensor: &TensorSpec, values: &mut [f32], seed: u64) {
+    let mut rng = SmallRng::seed_from_u64(seed);
+    for row in values.chunks_mut(tensor.row_len().max(1)) {
+        let side = sign(&mut rng);
+        for x in row {
+            let is_zero = rng.random_range(0..ZEROS) == 0;
+            *x = if is_zero { 0.0 * sign(&mut rng) } else { side * x.abs() };
+        }
+    }
+}
+
+/// One of so many rows is infinite everywhere.
+const INFINITE: u32 = 4;
+
+/// Returns whether whole rows may be infinite.
+pub(super) fn may_be_infinite(tensor: &TensorSpec) -> bool {
+    tensor.is_free() && tensor.dtype.has_infinity()
+}
+
+/// Rows that are infinite everywhere, as padding is: no number is above what the search of a maximum begins with.
+pub(super) fn infinite(tensor: &TensorSpec, values: &mut [f32], seed: u64) {
+    let mut rng = SmallRng::seed_from_u64(seed);
+    for row in values.chunks_mut(tensor.row_len().max(1)) {
+        let side = sign(&mut rng);
+        if rng.random_range(0..INFINITE) == 0 {
+            row.fill(side * f32::INFINITY);
+        }
+    }
 }
 
 /// Returns whether a row has a largest and a smallest element that may be at any place.
@@ -129,6 +163,21 @@ mod tests {
         let found = [(Dtype::F16, 1e4), (Dtype::F32, 65504.0), (Dtype::F32, 1e6)];
         let found = found.map(|(dtype, most)| beyond(dtype, most));
         assert!(found.iter().all(|seeds| *seeds >= 4), "{found:?} of 20 probes");
+    }
+
+    #[test]
+    fn rows_end_with_zeros_of_either_sign_or_are_infinite() {
+        let drawn = filled(Dtype::F32, Values::Normal, 64, |tensor, values, seed| {
+            values.iter_mut().enumerate().for_each(|(at, x)| *x = at as f32 - 3000.5);
+            zeros_at_end(tensor, values, seed);
+        });
+        let is_one_sided = |row: &[f32]| row.iter().all(|x| *x <= 0.0) || row.iter().all(|x| *x >= 0.0);
+        assert!(drawn.chunks(64).all(is_one_sided));
+        let zeros = |bits: u32| drawn.iter().filter(|x| x.to_bits() == bits).count();
+        assert!(zeros(0) > 200 && zeros(1 << 31) > 200);
+        let drawn = filled(Dtype::F16, Values::Normal, 64, infinite);
+        let all = |number: f32| drawn.chunks(64).filter(|row| row.iter().all(|x| *x == number)).count();
+        assert!(all(f32::INFINITY) > 5 && all(f32::NEG_INFINITY) > 5 && all(0.0) > 50);
     }
 
     #[test]

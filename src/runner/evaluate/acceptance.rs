@@ -37,6 +37,9 @@ const HIDDEN_SHARE: f64 = 0.1;
 /// The number of probes on each hidden shape.
 const HIDDEN_PROBES: usize = 4;
 
+/// The largest magnitude, as a power of two, of numbers that a kernel converts to integers of 32 bits.
+const BELOW_INTEGERS: f32 = 30.9;
+
 /// How many indices 16 bits count.
 const COUNTED_BY_16_BITS: i64 = 1 << 16;
 
@@ -140,9 +143,10 @@ impl AcceptanceChecks<'_> {
         memory: &mut Memory,
     ) -> Result<(), Ended> {
         let (artifact, mut magnitudes) = (&self.request.artifact, magnitudes_of(&setup.problem, probe));
-        if artifact.converts_to_integers() {
+        if let Some(least) = magnitudes.last().copied().filter(|least| *least > 0.0 && artifact.converts_to_integers())
+        {
             // The oracle does not tell what an integer holds.
-            magnitudes.drain(..magnitudes.len() - 1);
+            magnitudes = vec![BELOW_INTEGERS.max(least), least];
         }
         let constants = artifact.short_constants();
         for (place, magnitude) in magnitudes.iter().enumerate() {
@@ -370,7 +374,8 @@ fn apply(problem: &Problem<'_>, (probe, around): (&Probe, Around<'_>), seed: u64
                 fill(&tensors[at], &mut values[at], mix(seed, &[&tensors[at].name]));
                 round(&mut values[at], tensors[at].dtype);
             }
-            return Probed { is_beyond_domain: true, ..Probed::default() };
+            let frees_computed_integers = values.iter().flatten().any(|x| x.is_infinite());
+            return Probed { is_beyond_domain: true, frees_computed_integers, ..Probed::default() };
         }
         Change::Together { fill, .. } => {
             fill(&tensors, values, seed);
