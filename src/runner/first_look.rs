@@ -126,7 +126,7 @@ impl FirstLook<'_> {
                 Err(AskError::Variant(Outcome::TimedOut { message, .. }))
                     if self.is_slow(&shape.case.dims, &message, &info) =>
                 {
-                    skipped.push(Skipped { dims: shape.case.dims.clone(), why: message });
+                    skipped.push(Skipped::on(shape.case.dims.clone(), &message));
                 }
                 Err(AskError::Variant(mut outcome)) => {
                     let dims = &shape.case.dims;
@@ -161,7 +161,7 @@ impl FirstLook<'_> {
             match Self::pass(worker, request).await {
                 Ok(accepted) => skipped.extend(accepted.skipped),
                 Err(LookError::Variant { outcome: Outcome::TimedOut { message, .. }, .. }) => {
-                    skipped.push(Skipped { dims, why: message });
+                    skipped.push(Skipped::on(dims, &message));
                 }
                 Err(error) => return Err(error),
             }

@@ -338,6 +338,14 @@ pub struct Skipped {
     pub why: String,
 }
 
+impl Skipped {
+    /// Makes one of a message that may name the shape.
+    pub fn on(dims: Dims, message: &str) -> Self {
+        let named = on_hidden_shape(&show_dims(&dims), "");
+        Self { why: message.strip_prefix(&named).unwrap_or(message).to_owned(), dims }
+    }
+}
+
 impl std::fmt::Display for Skipped {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "not checked on {}: {}", show_dims(&self.dims), self.why)

@@ -93,24 +93,20 @@ impl Evaluator {
         state: &SessionState,
         mut request: AcceptanceRequest,
     ) -> Result<Accepted, AskError> {
-        let (op, device) = (state.setup().workload.op, &state.setup().device);
+        let setup = state.setup();
+        let own = request.case.case.dims.clone();
         let mut too_long = Vec::new();
         loop {
-            let accepted = match self.worker.accept(request.clone()).await {
-                Err(AskError::Variant(Outcome::TimedOut { case, message })) => {
-                    let slow = if planning::may_be_slow(&message, device) {
-                        slow(op, &mut request, &message)
-                    } else {
-                        Vec::new()
-                    };
-                    if !slow.is_empty() {
-                        too_long.extend(slow);
-                        continue;
-                    }
-                    Err(AskError::Variant(Outcome::TimedOut { case, message }))
+            let accepted = self.worker.accept(request.clone()).await;
+            if let Err(AskError::Variant(Outcome::TimedOut { message, .. })) = &accepted
+                && planning::may_be_slow(message, &setup.device)
+            {
+                let slow = take_slow(setup.workload.op, &own, &mut request.hidden, message);
+                if !slow.is_empty() {
+                    too_long.extend(slow);
+                    continue;
                 }
-                accepted => accepted,
-            };
+            }
             return accepted.map(|accepted| Accepted { skipped: [too_long, accepted.skipped].concat(), ..accepted });
         }
     }
@@ -160,20 +156,20 @@ impl Evaluator {
     }
 }
 
-/// Takes the hidden shape out of a request on which a kernel took too long, and those with as much to do. Takes none if the
+/// Takes the hidden shape away on which a kernel took too long, and those with as much to do. Takes none if the
 /// message names none, or one that has no more to do than the case.
-fn slow(op: &dyn Op, request: &mut AcceptanceRequest, message: &str) -> Vec<Skipped> {
-    let own = &request.case.case.dims;
+fn take_slow(op: &dyn Op, own: &Dims, hidden: &mut Vec<PlannedCase>, message: &str) -> Vec<Skipped> {
     let is_named = |shape: &PlannedCase| message.starts_with(&on_hidden_shape(&show_dims(&shape.case.dims), ""));
     let is_longer = |shape: &PlannedCase| planning::is_longer(op, &shape.case.dims, own);
-    let Some(named) = request.hidden.iter().find(|shape| is_named(shape) && is_longer(shape)) else {
+    let Some(named) = hidden.iter().find(|shape| is_named(shape) && is_longer(shape)) else {
         return Vec::new();
     };
-    let work = op.work(&named.case.dims);
+    let (work, named) = (op.work(&named.case.dims), named.case.dims.clone());
     let is_slow = |shape: &PlannedCase| is_named(shape) || is_longer(shape) && op.work(&shape.case.dims) >= work;
-    let (slow, rest): (Vec<_>, Vec<_>) = request.hidden.iter().cloned().partition(is_slow);
-    request.hidden = rest;
-    slow.into_iter().map(|shape| Skipped { dims: shape.case.dims, why: message.to_owned() }).collect()
+    let (slow, rest): (Vec<_>, Vec<_>) = hidden.drain(..).partition(is_slow);
+    *hidden = rest;
+    let why = Skipped::on(named, message).why;
+    slow.into_iter().map(|shape| Skipped { dims: shape.case.dims, why: why.clone() }).collect()
 }
 
 /// Returns what shapes and inputs are drawn from, after so many iterations. A client is told on which shape a check failed, so the
@@ -249,6 +245,31 @@ fn limit_of(baseline_error: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::plan::LaunchPlan;
+    use crate::domain::regime::Regime;
+
+    #[test]
+    fn a_shape_that_takes_too_long_and_larger_ones_are_skipped_unless_they_are_like_the_case() {
+        let op = crate::ops::find("gemm").unwrap();
+        let shape = |m: i64| PlannedCase {
+            case: Case {
+                name: "own".into(),
+                dims: [("M", m), ("N", 64), ("K", 64)].map(|(name, size)| (name.to_owned(), size)).into(),
+                regime: Regime::default(),
+            },
+            plan: LaunchPlan::default(),
+        };
+        let hidden = || [3, 1000, 65, 4000, 500].map(shape).to_vec();
+        let message = |m: i64| on_hidden_shape(&show_dims(&shape(m).case.dims), "`launch` took over 10s");
+        let mut left = hidden();
+        let skipped = take_slow(op, &shape(64).case.dims, &mut left, &message(1000));
+        assert_eq!(left.iter().map(|shape| shape.case.dims["M"]).collect::<Vec<_>>(), [3, 65, 500]);
+        assert_eq!(skipped.iter().map(|skipped| skipped.dims["M"]).collect::<Vec<_>>(), [1000, 4000]);
+        assert_eq!(skipped[1].why, "`launch` took over 10s");
+        for other in [message(65), "`launch` took over 10s".to_owned()] {
+            assert_eq!(take_slow(op, &shape(64).case.dims, &mut hidden(), &other), []);
+        }
+    }
 
     #[test]
     fn a_session_with_clients_draws_other_shapes_each_time() {

@@ -15,6 +15,7 @@ use crate::runner::validate::Expectation;
 const ROWS: usize = 24;
 const COLUMNS: usize = 40;
 const TOLERANCE: Tolerance = Tolerance { relative_l2: 1e-5, worst_row: 4e-5 };
+const COARSE: Tolerance = Tolerance { relative_l2: 2e-3, worst_row: 8e-3 };
 
 /// What is computed of one row or column.
 type Function<T> = fn(&[T]) -> T;
@@ -67,6 +68,16 @@ impl Oracle for Reduction {
 
 /// Returns the first probe that a kernel does not pass, with the reason.
 fn failed(along: Along, exact: Function<f64>, kernel: Function<f32>) -> Option<(&'static str, Refusal)> {
+    failed_with([Dtype::F32; 2], along, exact, kernel)
+}
+
+/// Does the same for element types of the input and the output.
+fn failed_with(
+    [dtype, of_output]: [Dtype; 2],
+    along: Along,
+    exact: Function<f64>,
+    kernel: Function<f32>,
+) -> Option<(&'static str, Refusal)> {
     let shape = match along {
         Along::Rows => r#"["R"]"#,
         Along::Columns => r#"["C"]"#,
@@ -74,30 +85,32 @@ fn failed(along: Along, exact: Function<f64>, kernel: Function<f32>) -> Option<(
     };
     let manifest = format!(
         "name = 'some'\nabout = 'Some.'\noracle = 'oracle.py'\nflop = '0'\n[dims.R]\nabout = 'rows'\n[dims.C]\n\
-         about = 'columns'\n[tensors.x]\nrole = 'input'\nshape = ['R', 'C']\n[tensors.y]\nrole = 'output'\nshape = {shape}\n"
+         about = 'columns'\n[tensors.x]\nrole = 'input'\nshape = ['R', 'C']\n[tensors.y]\nrole = 'output'\nshape = {shape}\ndtype = '{}'\n",
+        of_output.name()
     );
     let (oracle, python, files) = (String::new(), String::new(), Vec::new());
     let source = DeclaredSource { manifest, oracle, python, files };
     let op = Declared::parse(source, Box::new(Reduction { along, exact })).map_err(|all| all.join("; ")).unwrap();
     let op: &'static Declared = Box::leak(Box::new(op));
     let dims: Dims = [("R", ROWS), ("C", COLUMNS)].map(|(name, size)| (name.to_owned(), size as i64)).into();
-    let problem = Problem { op, dims: &dims, dtype: Dtype::F32, compute: Compute::Dtype };
+    let problem = Problem { op, dims: &dims, dtype, compute: Compute::Dtype };
+    let tolerance = if dtype == Dtype::F32 { TOLERANCE } else { COARSE };
     probes_of(&problem).into_iter().find_map(|probe| {
         let magnitudes = magnitudes_of(&problem, &probe);
         for (place, magnitude) in magnitudes.iter().enumerate() {
             let around = Around { magnitude: *magnitude, constants: &[6.0] };
             let (values, told) = probed(&problem, (&probe, around), 7);
             let mut expectation =
-                Expectation::of_probe(op, &dims, Dtype::F32, &values, 1e12, 7, &told).expect("the oracle bears all");
+                Expectation::of_probe(op, &dims, dtype, &values, 1e12, 7, &told).expect("the oracle bears all");
             let is_last = place + 1 == magnitudes.len();
             if !is_last && !expectation.is_borne_by(op, &dims, &values) {
                 continue;
             }
-            let output = encode(&reduced(along, &values[0], kernel), Dtype::F32);
-            let checked = expectation.check(&output, &TOLERANCE).or_else(|_| {
+            let output = encode(&reduced(along, &values[0], kernel), of_output);
+            let checked = expectation.check(&output, &tolerance).or_else(|_| {
                 let compute = Compute::Dtype;
-                expectation.allow_for_rounding((op, compute), &dims, &values, 7, (&output, &TOLERANCE)).unwrap();
-                expectation.check(&output, &TOLERANCE)
+                expectation.allow_for_rounding((op, compute), &dims, &values, 7, (&output, &tolerance)).unwrap();
+                expectation.check(&output, &tolerance)
             });
             match checked {
                 Err(refusal) if !is_last && refusal.check == Check::Finite => {}
@@ -274,4 +287,132 @@ fn what_is_wrong_only_at_a_special_number_or_between_equal_ones_fails_a_probe() 
         assert!(failed(along, exact, wrong).is_some(), "{what} passes");
         assert_eq!(failed(along, exact, honest), None, "{what}, but honest");
     }
+}
+
+/// A row's variance, of which the mean is subtracted first.
+fn variance<T: Copy + std::iter::Sum + std::ops::Sub<Output = T> + std::ops::Mul<Output = T>>(x: &[T], one: T) -> T {
+    let mean = x.iter().copied().sum::<T>() * one;
+    x.iter().map(|x| (*x - mean) * (*x - mean)).sum::<T>() * one
+}
+
+const PART: f32 = 1.0 / COLUMNS as f32;
+
+#[test]
+fn a_variance_keeps_its_digits_beside_a_large_mean_and_so_do_sums() {
+    let exact = |x: &[f64]| variance(x, 1.0 / COLUMNS as f64);
+    let one_pass = |x: &[f32]| {
+        let (sum, squares) = x.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
+        squares * PART - (sum * PART) * (sum * PART)
+    };
+    let welford = |x: &[f32]| {
+        let (mut mean, mut sum) = (0.0, 0.0);
+        for (at, x) in x.iter().enumerate() {
+            let distance = x - mean;
+            mean += distance / (at + 1) as f32;
+            sum += distance * (x - mean);
+        }
+        sum * PART
+    };
+    let (found, _) = failed(Along::Rows, exact, one_pass).expect("it passes");
+    assert!(found.contains("mean"), "{found}");
+    assert_eq!(failed(Along::Rows, exact, |x| variance(x, PART)), None, "two passes");
+    assert_eq!(failed(Along::Rows, exact, welford), None, "one pass that subtracts the mean so far");
+    assert_eq!(failed(Along::Columns, exact_sum, |x| x.iter().sum()), None, "a sum");
+    let shifted: Function<f64> = |x| (x[0] - most(x)).exp() / x.iter().map(|y| (y - most(x)).exp()).sum::<f64>();
+    let softmax: Function<f32> = |x| {
+        let most = x.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        (x[0] - most).exp() / x.iter().map(|y| (y - most).exp()).sum::<f32>()
+    };
+    assert_eq!(failed(Along::Rows, shifted, softmax), None, "a softmax");
+}
+
+fn exact_sum(x: &[f64]) -> f64 {
+    x.iter().sum()
+}
+
+fn squares(x: &[f32]) -> f32 {
+    x.iter().map(|x| x * x).sum()
+}
+
+#[test]
+fn tiny_rows_show_another_epsilon_where_the_op_bears_them() {
+    let cases: [Case; 3] = [
+        (
+            "1e-12 beside the squares",
+            Along::Rows,
+            |x| x[0] / x.iter().map(|x| x * x).sum::<f64>().sqrt().max(1e-12),
+            |x| x[0] / (squares(x) + 1e-12).sqrt(),
+            |x| x[0] / squares(x).sqrt().max(1e-12),
+        ),
+        (
+            "1e-7 in place of 1e-12",
+            Along::Columns,
+            |x| x[0] / x.iter().map(|x| x * x).sum::<f64>().sqrt().max(1e-12),
+            |x| x[0] / squares(x).sqrt().max(1e-7),
+            |x| x[0] / squares(x).sqrt().max(1e-12),
+        ),
+        (
+            "a number that is not zero",
+            Along::Elements,
+            |x| f64::from(u8::from(x[0] != 0.0)),
+            |x| f32::from(u8::from(x[0].abs() > 1e-12)),
+            |x| f32::from(u8::from(x[0] != 0.0)),
+        ),
+    ];
+    for (what, along, exact, wrong, honest) in cases {
+        assert!(failed(along, exact, wrong).is_some(), "{what} passes");
+        assert_eq!(failed(along, exact, honest), None, "{what}, but honest");
+    }
+    // Third powers underflow beyond 2^-42.
+    let skewness = failed(
+        Along::Rows,
+        |x| x.iter().map(|x| x.powi(3)).sum::<f64>() / x.iter().map(|x| x * x).sum::<f64>().powf(1.5),
+        |x| x.iter().map(|x| x.powi(3)).sum::<f32>() / squares(x).powf(1.5),
+    );
+    assert_eq!(skewness, None);
+    // The oracle itself has no digits left near zero.
+    let exact: Function<f64> = |x| if x[0] > 0.0 { x[0] } else { x[0].exp() - 1.0 };
+    assert_eq!(failed(Along::Elements, exact, |x| if x[0] > 0.0 { x[0] } else { x[0].exp_m1() }), None);
+}
+
+/// The first place of a row's largest number, of those above a start value. The start's place is given.
+fn first_of_most(x: &[f32], start: f32, place: f32) -> f32 {
+    let better =
+        |(most, at): (f32, f32), (place, x): (usize, &f32)| if *x > most { (*x, place as f32) } else { (most, at) };
+    x.iter().enumerate().fold((start, place), better).1
+}
+
+#[test]
+fn the_place_of_an_extreme_is_the_first_one_among_zeros_of_either_sign_and_in_infinite_rows() {
+    let exact: Function<f64> = |x| {
+        let most = most(x);
+        x.iter().position(|x| *x == most).unwrap_or(0) as f64
+    };
+    for output in [Dtype::I8, Dtype::F32] {
+        let failed = |kernel: Function<f32>| failed_with([Dtype::F32, output], Along::Rows, exact, kernel);
+        assert_eq!(failed(|x| first_of_most(x, f32::NEG_INFINITY, 0.0)), None);
+        let (found, _) = failed(|x| first_of_most(x, f32::NEG_INFINITY, -1.0)).expect("no place passes");
+        assert_eq!(found, "rows of infinite numbers");
+        let (found, _) = failed(|x| {
+            let keys = x.iter().map(|x| if x.is_sign_negative() { !x.to_bits() } else { x.to_bits() | 1 << 31 });
+            let keys: Vec<u32> = keys.collect();
+            keys.iter().enumerate().fold(0, |best, (at, key)| if *key > keys[best] { at } else { best }) as f32
+        })
+        .expect("a key passes that puts -0 before 0");
+        assert_eq!(found, "rows with zeros of either sign at one end");
+    }
+    // What is computed from infinite numbers may become any whole number.
+    let exact: Function<f64> = |x| (x[0] - x[1]).clamp(-100.0, 100.0).round_ties_even();
+    let kernel: Function<f32> =
+        |x| if (x[0] - x[1]).is_nan() { 77.0 } else { (x[0] - x[1]).clamp(-100.0, 100.0).round_ties_even() };
+    assert_eq!(failed_with([Dtype::F32, Dtype::I8], Along::Elements, exact, kernel), None);
+}
+
+#[test]
+fn a_result_beyond_fp16_is_infinite_and_not_the_largest_number() {
+    let exact: Function<f64> = |x| x[0] * x[1];
+    let failed = |kernel: Function<f32>| failed_with([Dtype::F16; 2], Along::Elements, exact, kernel);
+    assert_eq!(failed(|x| x[0] * x[1]), None);
+    let (_, refusal) = failed(|x| (x[0] * x[1]).clamp(-65504.0, 65504.0)).expect("a clamp passes");
+    assert!(refusal.to_string().contains("are finite, but the exact result is NaN or infinite"), "{refusal}");
 }

@@ -1,5 +1,7 @@
 //! Runs one cluster of blocks (without clusters: one block) from start to end: schedules warps and detects deadlocks.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use super::barrier::{BARRIERS, Barrier};
 use super::dispatch::{self, Level};
 use super::draws::Draws;
@@ -39,7 +41,14 @@ pub(crate) struct Machine<'a> {
     shuffle: Option<Shuffle>,
     /// Whether a warp used up its slice in the last pass, because it may be polling.
     polls: bool,
+    /// Digests of where the warps were after the last turns, the last one first.
+    places: [u64; PLACES],
+    /// How many turns in a row have led to another place.
+    advanced: usize,
 }
+
+/// The turns after which a block that polls is where it was before, at most: it may poll several words.
+const PLACES: usize = 4;
 
 impl<'a> Machine<'a> {
     /// Makes a runner for a launch.
@@ -88,6 +97,8 @@ impl<'a> Machine<'a> {
             turns: Vec::new(),
             shuffle: None,
             polls: false,
+            places: [0; PLACES],
+            advanced: 0,
         }
     }
 
@@ -151,6 +162,20 @@ impl<'a> Machine<'a> {
         self.env.draws.has_drawn()
     }
 
+    /// Returns whether the last turn was one of up to `most` in a row that led somewhere: a cluster that polls comes back to where it
+    /// was. One that draws work does not count, so that others get theirs.
+    pub fn advances(&mut self, most: usize) -> bool {
+        let mut hasher = DefaultHasher::new();
+        self.warps.iter().flatten().for_each(|warp| (warp.pc, warp.is_done()).hash(&mut hasher));
+        self.at_barrier.hash(&mut hasher);
+        let place = hasher.finish();
+        let is_new = !self.places.contains(&place);
+        self.places.rotate_right(1);
+        self.places[0] = place;
+        self.advanced = if is_new && !self.has_drawn() && self.advanced < most { self.advanced + 1 } else { 0 };
+        self.advanced > 0
+    }
+
     /// Returns the fault of a cluster that waits for something that does not happen.
     pub fn runaway(&self) -> Box<Fault> {
         let limit = self.env.run.options.instruction_limit;
@@ -168,6 +193,7 @@ impl<'a> Machine<'a> {
             self.env.tally.start_block();
         }
         self.shuffle = run.options.order.map(|seed| Shuffle::new(seed, cluster));
+        (self.places, self.advanced) = ([0; PLACES], 0);
         self.env.interrupted = false;
         self.env.interrupts = run.options.order.filter(|_| run.kernel.talks).map(|seed| Shuffle::new(!seed, cluster));
         self.turns.clear();

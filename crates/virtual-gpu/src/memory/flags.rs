@@ -103,10 +103,14 @@ impl Flags {
 
     /// Adds to `known` what a block learns from the flags that it has seen.
     pub fn expand(&self, seen: &Seen, own: u32, known: &mut Foreign) {
+        // Words that a warp has stored together come with the same knowledge.
+        let mut last: Option<&Foreign> = None;
         for &(address, first, end) in &seen.0 {
             let Some(flag) = self.flags.get(&address) else { continue };
             for entry in &flag.log[first.min(flag.log.len())..end.min(flag.log.len())] {
-                known.join(&entry.foreign);
+                if !last.replace(&entry.foreign).is_some_and(|last| last.is_same(&entry.foreign)) {
+                    known.join(&entry.foreign);
+                }
                 if entry.block != own {
                     known.insert(entry.block, &entry.times);
                 }

@@ -23,13 +23,29 @@ impl Foreign {
         times.and_then(|times| times.get(warp as usize)).copied().unwrap_or(0)
     }
 
+    /// Returns whether both are the same by their addresses.
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Some(own), Some(other)) => Arc::ptr_eq(own, other),
+            (None, None) => true,
+            _ => false,
+        }
+    }
+
     /// Adds another warp's knowledge.
     pub fn join(&mut self, other: &Self) {
         match (&mut self.0, &other.0) {
             (_, None) => {}
             (None, Some(_)) => *self = other.clone(),
             (Some(own), Some(other)) if Arc::ptr_eq(own, other) => {}
-            (Some(_), Some(other)) => other.iter().for_each(|(block, times)| self.insert(*block, times)),
+            (Some(own), Some(other)) => {
+                // Blocks of a chain know almost the same of thousands of others.
+                let is_known = |(block, times): &(&u32, &Arc<[Time]>)| {
+                    own.get(*block).is_some_and(|known| Arc::ptr_eq(known, times))
+                };
+                let new: Vec<(&u32, &Arc<[Time]>)> = other.iter().filter(|entry| !is_known(entry)).collect();
+                new.into_iter().for_each(|(block, times)| self.insert(*block, times));
+            }
         }
     }
 
