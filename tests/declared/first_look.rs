@@ -414,6 +414,45 @@ fn whole_inputs_far_below_zero_are_tried_as_far_as_the_oracle_bears_them() {
     assert!(said.starts_with("1 ") && said.contains("on inputs far below zero: "), "{said}");
 }
 
+/// Normalises a column, with a bias. PASSES counts how often it reads the numbers for their variance.
+const NORM: &str = r"
+__global__ void own(const float* x, const float* bias, float* y, int rows, int cols) {
+    int c = blockIdx.x * 32 + threadIdx.x;
+    if (c >= cols) return;
+    float sum = 0.f, squares = 0.f, of_differences = 0.f;
+    for (int r = 0; r < rows; ++r) {
+        float v = x[(size_t)r * cols + c];
+        sum += v;
+        squares += v * v;
+    }
+    float mean = sum / rows;
+    for (int r = 0; r < rows; ++r) {
+        float v = x[(size_t)r * cols + c] - mean;
+        of_differences += v * v;
+    }
+    float scale = rsqrtf(fmaxf(PASSES == 1 ? squares / rows - mean * mean : of_differences / rows, 0.f) + 1e-5f);
+    for (int r = 0; r < rows; ++r) {
+        size_t at = (size_t)r * cols + c;
+        y[at] = (x[at] - mean) * scale + bias[c];
+    }
+}
+";
+
+/// Where the squares overflow, the bias is all that is left, and the oracle bears what no FP32 kernel does.
+#[test]
+fn a_variance_of_two_passes_is_right_beside_a_large_mean_and_a_difference_of_means_is_not() {
+    let oracle =
+        "import numpy as np\ndef oracle(x, bias):\n    return (x - x.mean(0)) / np.sqrt(x.var(0) + 1e-5) + bias\n";
+    let with = |passes: &str| {
+        let sandbox = with_kernel(&NORM.replace("PASSES", passes), oracle, "");
+        let shapes = "--shape x=rows,cols --shape bias=cols --shape y=rows,cols --case rows=60,cols=48";
+        checked(&sandbox, &format!("{shapes} --grid ceil_div(cols,32) --block 32"))
+    };
+    assert_eq!(with("2").trim(), "0 ok     own on own: right on rows60cols48");
+    let said = with("1");
+    assert!(said.starts_with("1 ") && said.contains("mean: "), "{said}");
+}
+
 /// Adds up a row in tiles of 128 numbers, and loses a last one of LOST.
 const TILES: &str = r"
 __global__ void own(const float* x, float* y, int rows, int n) {

@@ -152,9 +152,12 @@ def main():
         # A name such as `in` cannot be a parameter.
         values = {name + "_" * keyword.iskeyword(name): value for name, value in values.items()}
         try:
-            # A number that no integer holds becomes any integer.
-            is_stretched = any(tensor["stretched"] for tensor in request["inputs"])
-            with numpy.errstate(all="ignore", invalid="raise" if is_stretched else "ignore"):
+            # A number that no integer holds becomes any integer. What divides by a sum that has overflowed goes on without a trace,
+            # and so does what adds to a product that has underflowed. Of large numbers, exponentials underflow.
+            stretched = [values[tensor["name"]] for tensor in request["inputs"] if tensor["stretched"]]
+            is_tiny = any(value.size and numpy.abs(value).max() < 1 for value in stretched)
+            on = "raise" if stretched else "ignore"
+            with numpy.errstate(all="ignore", invalid=on, over=on, under="raise" if is_tiny else "ignore"):
                 results = outputs(numpy, function(**arguments(parameters, values)), wanted, only_rows)
             del values
             # An empty array has no bytes to view.
