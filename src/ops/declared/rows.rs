@@ -65,7 +65,7 @@ pub(super) fn zeros_at_end(tensor: &TensorSpec, values: &mut [f32], seed: u64) {
     }
 }
 
-/// One of so many rows is infinite everywhere.
+/// One of so many rows is infinite everywhere, and one in part.
 const INFINITE: u32 = 4;
 
 /// Returns whether whole rows may be infinite.
@@ -73,13 +73,16 @@ pub(super) fn may_be_infinite(tensor: &TensorSpec) -> bool {
     tensor.is_free() && tensor.dtype.has_infinity()
 }
 
-/// Rows that are infinite everywhere, as padding is: no number is above what the search of a maximum begins with.
+/// Rows that are infinite everywhere, as padding is: no number is above what the search of a maximum begins with. In others, every
+/// second number is, so that many threads begin with one.
 pub(super) fn infinite(tensor: &TensorSpec, values: &mut [f32], seed: u64) {
     let mut rng = SmallRng::seed_from_u64(seed);
     for row in values.chunks_mut(tensor.row_len().max(1)) {
         let side = sign(&mut rng);
-        if rng.random_range(0..INFINITE) == 0 {
-            row.fill(side * f32::INFINITY);
+        match rng.random_range(0..INFINITE) {
+            0 => row.fill(side * f32::INFINITY),
+            1 => row.iter_mut().filter(|_| rng.random()).for_each(|x| *x = f32::NEG_INFINITY),
+            _ => {}
         }
     }
 }
@@ -177,7 +180,8 @@ mod tests {
         assert!(zeros(0) > 200 && zeros(1 << 31) > 200);
         let drawn = filled(Dtype::F16, Values::Normal, 64, infinite);
         let all = |number: f32| drawn.chunks(64).filter(|row| row.iter().all(|x| *x == number)).count();
-        assert!(all(f32::INFINITY) > 5 && all(f32::NEG_INFINITY) > 5 && all(0.0) > 50);
+        assert!(all(f32::INFINITY) > 5 && all(f32::NEG_INFINITY) > 5 && all(0.0) > 30);
+        assert!(drawn.chunks(64).any(|row| row.contains(&0.0) && row.contains(&f32::NEG_INFINITY)));
     }
 
     #[test]

@@ -409,6 +409,32 @@ fn the_place_of_an_extreme_is_the_first_one_among_zeros_of_either_sign_and_in_in
 }
 
 #[test]
+fn a_softmax_bears_a_row_that_begins_with_minus_infinity() {
+    let exact: Function<f64> = |x| {
+        let most = most(x);
+        most + x.iter().map(|x| (x - most).exp()).sum::<f64>().ln()
+    };
+    let rescale: Function<f32> = |x| {
+        let (most, sum) = x.iter().fold((f32::NEG_INFINITY, 0.0_f32), |(most, sum), x| {
+            let larger = most.max(*x);
+            (larger, sum * (most - larger).exp() + (x - larger).exp())
+        });
+        most + sum.ln()
+    };
+    let guarded: Function<f32> = |x| {
+        let (most, sum) = x.iter().fold((f32::NEG_INFINITY, 0.0_f32), |(most, sum), x| {
+            let larger = most.max(*x);
+            let part = if larger == f32::NEG_INFINITY { 0.0 } else { (x - larger).exp() };
+            (larger, if most == f32::NEG_INFINITY { part } else { sum * (most - larger).exp() + part })
+        });
+        most + sum.ln()
+    };
+    assert_eq!(failed(Along::Rows, exact, guarded), None);
+    let (_, refusal) = failed(Along::Rows, exact, rescale).expect("NaN passes");
+    assert_eq!(refusal.check, Check::Finite, "{refusal}");
+}
+
+#[test]
 fn a_result_beyond_fp16_is_infinite_and_not_the_largest_number() {
     let exact: Function<f64> = |x| x[0] * x[1];
     let failed = |kernel: Function<f32>| failed_with([Dtype::F16; 2], Along::Elements, exact, kernel);

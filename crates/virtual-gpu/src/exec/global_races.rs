@@ -14,6 +14,7 @@ use crate::memory::flags::Flags;
 use crate::memory::global::Allocation;
 use crate::memory::order::Ordered;
 use crate::memory::races::{APART, Lane, Races, TOGETHER, lane_race};
+use crate::program::{AtomOp, Op};
 
 /// An access to global memory that is checked.
 #[derive(Debug, Clone, Copy)]
@@ -294,8 +295,10 @@ fn check(run: &Run<'_>, races: &Races, by: Checked, written: Accessed, address: 
         (false, true) => order.is_ordered_strong(warp, written.time),
         (false, false) => order.is_ordered_far(warp, (block, other), written.time),
     };
-    let by_barrier = dependence == Ordered::ByBarrier;
-    let ordered = dependence == Ordered::Yes || by_barrier && !is_weak_load;
+    // A loop that exchanges a value if it is still there may begin with any, also where the exchange has an address of its own.
+    let needs_fence = is_weak_load && !is_exchange(run, written);
+    let by_barrier = dependence == Ordered::ByBarrier && needs_fence;
+    let ordered = dependence != Ordered::No && !by_barrier;
     if ordered || run.talks && flags(run).is_full() {
         return Ok(());
     }
@@ -306,6 +309,12 @@ fn check(run: &Run<'_>, races: &Races, by: Checked, written: Accessed, address: 
     let same_block = block == order.block;
     Err(FaultKind::GlobalRace { address, access, other_access, same_block, other_block, other_warp: other }
         .after(written.pc))
+}
+
+/// Returns whether a write was a comparison and exchange.
+fn is_exchange(run: &Run<'_>, written: Accessed) -> bool {
+    let instruction = run.kernel.instructions.get(written.pc as usize);
+    instruction.is_some_and(|instruction| matches!(instruction.op, Op::Atom { op: AtomOp::Cas, .. }))
 }
 
 /// Returns whether a lane stores what is already there.
