@@ -11,7 +11,7 @@ use self::rule::{Known, Rule};
 use super::inputs::mix;
 use super::messages::{AcceptancePart, AcceptanceRequest, Accepted, PlannedCase, Skipped};
 use super::planning;
-use super::worker::{AskError, Worker, WorkerError};
+use super::worker::{AskError, Worker, WorkerError, may_be_slow};
 use crate::domain::artifact::Artifact;
 use crate::domain::device::DeviceInfo;
 use crate::domain::evaluation::Outcome;
@@ -171,7 +171,7 @@ impl FirstLook<'_> {
 
     /// Returns whether a kernel that does not end in time on a shape may only be slow.
     fn is_slow(&self, dims: &Dims, message: &str, device: &DeviceInfo) -> bool {
-        planning::may_be_slow(message, device) && planning::is_longer(self.workload.op, dims, &self.case.case.dims)
+        may_be_slow(message, device) && planning::is_longer(self.workload.op, dims, &self.case.case.dims)
     }
 
     async fn pass(worker: &mut Worker, request: AcceptanceRequest) -> Result<Accepted, LookError> {

@@ -4,7 +4,6 @@
 //! Sessions, the audit and `bench` all use it, so that they make the same requests. It is pure: no device is touched.
 
 use super::messages::{CaseRequest, FarCase, PlannedCase};
-use super::worker::STEP_KEY;
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::family::Family;
 use crate::domain::op::{CheckLimits, Dims, FarShape, Op, independent_dims};
@@ -218,12 +217,6 @@ fn grid(planned: &PlannedCase) -> [u32; 3] {
 pub fn is_longer(op: &dyn Op, dims: &Dims, own: &Dims) -> bool {
     let has_longer = dims.iter().any(|(name, size)| own.get(name).is_some_and(|own| *size >= 2 * own));
     has_longer || op.work(dims) >= 2.0 * op.work(own)
-}
-
-/// Returns whether a kernel that did not end in time may only be slow. A virtual GPU counts what the kernel has to do, and says so
-/// itself, unless the CPU took too long for that.
-pub fn may_be_slow(message: &str, device: &DeviceInfo) -> bool {
-    device.time_source() == TimeSource::Measured || message.contains(STEP_KEY)
 }
 
 /// Fills in the plan of a variant on another shape than that of a case. Returns `None` if the same source is not valid

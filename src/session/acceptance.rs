@@ -15,7 +15,7 @@ use crate::runner::inputs;
 use crate::runner::messages::{AcceptanceRequest, Accepted, PlannedCase, Skipped, on_hidden_shape};
 use crate::runner::planning;
 use crate::runner::sanitizer::{Sanitized, Subject};
-use crate::runner::worker::AskError;
+use crate::runner::worker::{AskError, may_be_slow};
 
 /// The largest error of a variant, over the baseline's own. The two are measured on different inputs. The errors of one
 /// FP32 kernel on four cases lay between 2.7e-7 and 3.1e-7 (H200, 2026-11-20, `optloop start --workload
@@ -99,7 +99,7 @@ impl Evaluator {
         loop {
             let accepted = self.worker.accept(request.clone()).await;
             if let Err(AskError::Variant(Outcome::TimedOut { message, .. })) = &accepted
-                && planning::may_be_slow(message, &setup.device)
+                && may_be_slow(message, &setup.device)
             {
                 let slow = take_slow(setup.workload.op, &own, &mut request.hidden, message);
                 if !slow.is_empty() {

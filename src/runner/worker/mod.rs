@@ -15,6 +15,6 @@ mod watched;
 pub use client::Worker;
 pub use error::{AskError, WorkerError};
 pub(super) use process::STEP_KEY;
-pub use process::StepTimeouts;
+pub use process::{StepTimeouts, may_be_slow};
 pub use server::serve;
 pub(in crate::runner) use server::serve_over;

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use super::WorkerError;
 use super::watched::REPORT_INTERVAL;
 use crate::domain::artifact::Artifact;
-use crate::domain::device::DeviceInfo;
+use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::environment;
 use crate::runner::activity::{self, Limit};
 use crate::runner::child;
@@ -67,6 +67,12 @@ pub(in crate::runner) const STEP_KEY: &str = "worker.step_timeout";
 
 /// The key of [`StepTimeouts::launch`] in config.toml.
 const LAUNCH_KEY: &str = "worker.launch_timeout";
+
+/// Returns whether a kernel that did not end in time may only be slow. A virtual GPU counts what the kernel has to do, and says so
+/// itself, unless the CPU took too long for that.
+pub fn may_be_slow(message: &str, device: &DeviceInfo) -> bool {
+    device.time_source() == TimeSource::Measured || message.contains(STEP_KEY)
+}
 
 impl StepTimeouts {
     /// Returns the key in config.toml that sets a deadline: a launch may have a step's.
