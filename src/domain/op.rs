@@ -252,6 +252,8 @@ pub struct Probed {
     pub frees_computed_integers: bool,
     /// Whether the inputs lie exactly where the result may jump, so that a deviation is no matter of rounding the inputs.
     pub is_at_jumps: bool,
+    /// Whether the inputs are so near to zero that a kernel may lose them beside a one: `exp(x) - 1` is no fault.
+    pub is_beside_one: bool,
 }
 
 /// The work and memory that a device can always spend on a check, however small the case is.

@@ -154,7 +154,11 @@ impl Expectation {
             ComparedRow { row, output, oracle: end - row_len..end }
         };
         let rows: Vec<ComparedRow> = rows.into_iter().map(compared).collect();
-        let least = |row: &ComparedRow| least_of_row(outputs.of_row(row.row).1.dtype, row.oracle.len());
+        let beside_one = if probed.is_beside_one { rounding::BESIDE_ONE } else { 0.0 };
+        let least = |row: &ComparedRow| {
+            let of_dtype = least_of_row(outputs.of_row(row.row).1.dtype, row.oracle.len());
+            of_dtype.max(beside_one * (row.oracle.len() as f64).sqrt())
+        };
         let allowances = rows.iter().map(least).collect();
         let is_beyond_domain = probed.is_beyond_domain;
         let expectation = Self {

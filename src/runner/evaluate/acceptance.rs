@@ -383,7 +383,7 @@ fn apply(problem: &Problem<'_>, (probe, around): (&Probe, Around<'_>), seed: u64
         }
         Change::Magnitudes { fill, .. } => {
             fill(&tensors, values, around.magnitude, seed);
-            return together(&tensors, values);
+            return Probed { is_beside_one: around.magnitude < 0.0, ..together(&tensors, values) };
         }
         Change::Special { fill, .. } => {
             fill(&tensors, values, around.constants, seed);

@@ -160,6 +160,9 @@ fn rounding(dtype: Dtype, compute: Compute) -> f32 {
     }
 }
 
+/// What is lost of a number that is added to one in FP32 and comes out again, as in `exp(x) - 1`, with two bits for what fast functions lose.
+pub(super) const BESIDE_ONE: f64 = 1.0 / (1 << 22) as f64;
+
 /// Returns what a row may be off by for the rounding of its numbers near zero, in a check without a probe. An 8-bit float has so
 /// few exponents that ordinary numbers come near its smallest.
 pub(super) fn least_of_row(dtype: Dtype, length: usize) -> f64 {
