@@ -11,6 +11,8 @@ ALIGNMENT = 256
 # What the copy engine needs of a tensor's address and strides (CUDA driver API, "cuTensorMapEncodeTiled").
 MAP_ALIGNMENT = 16
 MAX_STRIDE = 1 << 40
+# Addresses for which a tensor map is kept: an allocator gives the same ones again and again.
+MAPS_KEPT = 256
 
 _modules = {}
 _lock = threading.Lock()
@@ -38,7 +40,8 @@ class Launcher:
         loaded = module(row)
         self.row = row
         self.launches = [
-            (launch, driver.kernel(loaded, launch), driver.launch_attributes(launch)) for launch in row["launches"]
+            (launch, driver.kernel(loaded, launch), driver.launch_attributes(launch), list(map(argument, launch["args"])))
+            for launch in row["launches"]
         ]
         # Bytes of zeroed memory, which every launch leaves zeroed, and of memory with any contents.
         self.zeroed_bytes, self.zeroed = places(row["workspaces"], "zero")
@@ -54,19 +57,36 @@ class Launcher:
             **{name: zeroed + place for name, place in self.zeroed.items()},
             **{name: scratch + place for name, place in self.scratch.items()},
         }
-        for launch, kernel, attributes in self.launches:
-            values = [value(argument, addresses) for argument in launch["args"]]
-            driver.enqueue(kernel, launch, attributes, values, stream)
+        for launch, kernel, attributes, arguments in self.launches:
+            driver.enqueue(kernel, launch, attributes, [value(addresses) for value in arguments], stream)
 
 
-def value(argument, addresses):
-    """Returns an argument as a kernel takes it."""
-    (kind, content), = argument.items()
+def argument(described):
+    """Returns a function of the addresses that gives an argument as a kernel takes it."""
+    (kind, content), = described.items()
     if kind == "scalar":
-        return driver.number(content)
+        number = driver.number(content)
+        return lambda addresses: number
     if kind == "tensor_map":
-        return driver.tensor_map(content, addresses[content["tensor"]])
-    return c_void_p(addresses[content])
+        return MapArgument(content)
+    return lambda addresses: c_void_p(addresses[content])
+
+
+class MapArgument:
+    """A tensor map, which is encoded once for each address."""
+
+    def __init__(self, described):
+        self.described, self.encoded = described, {}
+
+    def __call__(self, addresses):
+        address = addresses[self.described["tensor"]]
+        found = self.encoded.get(address)
+        if found is None:
+            found = driver.tensor_map(self.described, address)
+            if len(self.encoded) >= MAPS_KEPT:
+                self.encoded.clear()
+            self.encoded[address] = found
+        return found
 
 
 def places(workspaces, initial):

@@ -56,7 +56,7 @@ fake.capturing, torch.stream = 0, 0
 
 def on_the_cpu(tensors):
     for tensor in tensors:
-        tensor.is_cuda = False
+        tensor.is_cuda, tensor.device = False, torch.Device(None)
 
 def strided(tensors):
     """One map cannot walk all heads of several batches."""

@@ -18,12 +18,13 @@ def call(rows, change=lambda x: None):
     return x, small.small(index, x), list(torch.calls), list(fake.launched)
 
 
-assert small._op.mutates_args == ("x",), small._op.mutates_args
+assert small._op.schema == "(Tensor index, Tensor(a0!) x) -> (Tensor, Tensor)", small._op.schema
 
 # A winner gets the address of the tensor itself, and the op returns only what it made.
 small.load()
 x, outputs, copied, launched = call(8)
 assert not copied and launched[0][1][0] == x.address, (copied, launched)
+assert torch.changed == [x], "autograd knows of the change"
 assert [one.shape for one in outputs] == [(8, 64), (8, 1)] and outputs[0].address == launched[0][1][2]
 
 

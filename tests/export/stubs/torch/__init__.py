@@ -3,6 +3,7 @@
 import contextlib
 import sys
 import types
+from collections import namedtuple
 from math import prod
 
 calls = []
@@ -15,6 +16,9 @@ def dense(shape):
     return tuple(prod(shape[axis + 1:]) for axis in range(len(shape)))
 
 
+Device = namedtuple("Device", "index")
+
+
 class Tensor:
     made = 0
 
@@ -23,7 +27,7 @@ class Tensor:
         self.shape, self.dtype = tuple(shape), dtype
         self.address, self.is_cuda, self.requires_grad = Tensor.made << 20, True, False
         self.strides = dense(self.shape)
-        self.device = types.SimpleNamespace(index=0)
+        self.device = Device(0)
 
     def data_ptr(self):
         return self.address
@@ -107,19 +111,35 @@ def is_grad_enabled():
     return True
 
 
+class Library:
+    def __init__(self, name, kind):
+        self.name = name
+
+    def define(self, schema, tags):
+        name, arguments = schema.split("(", 1)
+        op = types.SimpleNamespace(default=Op(f"{self.name}::{name}", "(" + arguments))
+        setattr(ops, self.name, types.SimpleNamespace(**{name: op}))
+
+    def impl(self, name, function, key):
+        getattr(getattr(ops, self.name), name).default.function = function
+
+
 class Op:
-    def __init__(self, name, mutates_args, schema, function):
-        self.name, self.mutates_args, self.schema, self.function = name, mutates_args, schema, function
+    def __init__(self, name, schema):
+        self.name, self.schema = name, schema
 
     def __call__(self, *arguments):
         return self.function(*arguments)
 
-    def register_fake(self, function):
-        self.fake = function
+
+def register_fake(name, function, lib):
+    getattr(getattr(ops, lib.name), name.split("::")[1]).default.fake = function
 
 
-library = types.SimpleNamespace(
-    custom_op=lambda name, mutates_args, schema: lambda function: Op(name, mutates_args, schema, function))
+Tag, ops = types.SimpleNamespace(pt2_compliant_tag=None), types.SimpleNamespace()
+library = types.SimpleNamespace(Library=Library, register_fake=register_fake)
+changed = []
+autograd = types.SimpleNamespace(graph=types.SimpleNamespace(increment_version=changed.append))
 cuda = types.SimpleNamespace(
     device=lambda _: contextlib.nullcontext(),
     current_device=lambda: 0,

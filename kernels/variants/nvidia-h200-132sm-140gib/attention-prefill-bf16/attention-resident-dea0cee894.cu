@@ -1,5 +1,5 @@
 // attention-resident for bf16, D=64 CAUSAL=0 Sk=197
-// WGS=2 PASSES=1 KEYS=128 CHUNK=64 MIN_BLOCKS=1
+// WGS=1 PASSES=2 KEYS=256 CHUNK=128 MIN_BLOCKS=2
 // Attention on Hopper for short sequences: o = softmax(q k^T * scale) v, for f16.
 //
 // All keys and values of a head fit in shared memory. So there is no ring and no warp specialization: one thread issues
@@ -19,10 +19,10 @@
 #include <cuda_fp16.h>
 
 constexpr bool CAUSAL = 0;       // key j is visible to query i iff j <= i + Sk - Sq
-constexpr int WGS = 2;            // warpgroups
-constexpr int PASSES = 1;         // sets of 64 rows per warpgroup
-constexpr int KEYS = 128;           // keys whose scores are in registers at once
-constexpr int CHUNK = 64;          // keys of a copy, and of a product
+constexpr int WGS = 1;            // warpgroups
+constexpr int PASSES = 2;         // sets of 64 rows per warpgroup
+constexpr int KEYS = 256;           // keys whose scores are in registers at once
+constexpr int CHUNK = 128;          // keys of a copy, and of a product
 
 constexpr int D = 64;                  // head dimension
 constexpr int Sk = 197;             // keys of a head, known here: a single tile has no loop and no rescaling, and full tiles no masks
@@ -81,17 +81,17 @@ __device__ inline void fence_proxy_async_shared() { asm volatile("fence.proxy.as
 __device__ inline void tma_prefetch(const TensorMap& map) { asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory"); }
 // Loads the box at these coordinates, innermost first, and signals its bytes to the mbarrier. Parts outside of the
 // tensor are filled with zeros.
-__device__ inline void tma_load_3d(unsigned to, const TensorMap& map, int x0, int x1, int x2, unsigned mbarrier) {
+__device__ inline void tma_load_4d(unsigned to, const TensorMap& map, int x0, int x1, int x2, int x3, unsigned mbarrier) {
     asm volatile(
-        "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];"
-        ::"r"(to), "l"(&map), "r"(x0), "r"(x1), "r"(x2), "r"(mbarrier) : "memory");
+        "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];"
+        ::"r"(to), "l"(&map), "r"(x0), "r"(x1), "r"(x2), "r"(x3), "r"(mbarrier) : "memory");
 }
 // Stores a box, except for the parts outside of the tensor. The threads that have filled the box must first call
 // fence_proxy_async_shared.
-__device__ inline void tma_store_3d(const TensorMap& map, int x0, int x1, int x2, unsigned from) {
+__device__ inline void tma_store_4d(const TensorMap& map, int x0, int x1, int x2, int x3, unsigned from) {
     asm volatile(
-        "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%1, %2, %3}], [%4];"
-        ::"l"(&map), "r"(x0), "r"(x1), "r"(x2), "r"(from) : "memory");
+        "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%1, %2, %3, %4}], [%5];"
+        ::"l"(&map), "r"(x0), "r"(x1), "r"(x2), "r"(x3), "r"(from) : "memory");
 }
 // The stores of a thread since the last commit are a group.
 __device__ inline void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
@@ -122,15 +122,15 @@ __device__ inline void wgmma_fence_operand(float (&x)[N]) {
 #pragma unroll
     for (int i = 0; i < N; ++i) asm volatile("" : "+f"(x[i])::"memory");
 }
-// d (64 x 64) = a b over 16 terms, or += with ADD. Both are in shared memory, with the terms along
+// d (64 x 128) = a b over 16 terms, or += with ADD. Both are in shared memory, with the terms along
 // their rows, or across them if they are transposed. These are template parameters, because the instruction takes
 // constants.
 template <int ADD, int A_TRANSPOSED, int B_TRANSPOSED>
-__device__ inline void wgmma_ss(float (&d)[32], unsigned long long a, unsigned long long b) {
+__device__ inline void wgmma_ss(float (&d)[64], unsigned long long a, unsigned long long b) {
     asm volatile(
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
-        "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, %32, %33, %34, 1, 1, %35, %36;"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+        "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, %64, %65, %66, 1, 1, %67, %68;"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
         : "l"(a), "l"(b), "n"(ADD), "n"(A_TRANSPOSED), "n"(B_TRANSPOSED));
 }
 // d (64 x 64) += a b over 16 terms: a is in registers, with the layout of the sums of a product. b
@@ -165,15 +165,15 @@ __device__ inline float quad_reduce_sum(float x) {
     return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
 
-// A box is 64 dimensions x rows x one head.
-__device__ inline void fetch(unsigned to, const TensorMap& map, int row, int head, unsigned mbarrier, unsigned bytes) {
+// A box is 64 dimensions x rows x one head of one batch. The maps have both apart, so that tensors may have any strides.
+__device__ inline void fetch(unsigned to, const TensorMap& map, int row, int head, int batch, unsigned mbarrier, unsigned bytes) {
     mbarrier_arrive_expect_tx(mbarrier, bytes);
-    tma_load_3d(to, map, 0, row, head, mbarrier);
+    tma_load_4d(to, map, 0, row, head, batch, mbarrier);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 1)
+extern "C" __global__ void __launch_bounds__(128, 2)
 attend(const __grid_constant__ TensorMap q_map, const __grid_constant__ TensorMap k_map, const __grid_constant__ TensorMap v_map,
-       const __grid_constant__ TensorMap o_map, int Sq, float scale) {
+       const __grid_constant__ TensorMap o_map, int H, int Sq, float scale) {
     extern __shared__ __align__(1024) unsigned char dynamic[];
     __shared__ __align__(8) unsigned long long barriers[2 * ALL_CHUNKS + GROUPS];
     const unsigned bars = shared_address(barriers);
@@ -189,7 +189,7 @@ attend(const __grid_constant__ TensorMap q_map, const __grid_constant__ TensorMa
     // shortest up, which pairs long blocks with short ones. Without a mask, the blocks of a head start together and
     // load the same keys at the same time.
     const int blocks = CAUSAL ? gridDim.y : gridDim.x, number = CAUSAL ? blockIdx.y : blockIdx.x;
-    const int head = CAUSAL ? blockIdx.x : blockIdx.y;
+    const int head_of_all = CAUSAL ? blockIdx.x : blockIdx.y, batch = head_of_all / H, head = head_of_all % H;
     const int block_row = (!CAUSAL ? number : 2 * number < blocks ? blocks - 1 - number : number - (blocks + 1) / 2) * BR;
     // Tiles of KEYS keys that the rows before `end` see.
     const auto tiles_before = [&](int end) { return CAUSAL ? (min(Sk, end + Sk - Sq) + KEYS - 1) / KEYS : TILES; };
@@ -210,10 +210,10 @@ attend(const __grid_constant__ TensorMap q_map, const __grid_constant__ TensorMa
         const int chunks = tiles_before(block_row + BR) * CHUNKS;
         // Rows that do not exist are not loaded: no thread waits for them, so their copies could outlive the block.
         const auto fetch_queries = [&](int g) {
-            if (block_row + g * 64 < Sq) fetch(q_at + g * Q_BYTES, q_map, block_row + g * 64, head, q_full(g), Q_BYTES);
+            if (block_row + g * 64 < Sq) fetch(q_at + g * Q_BYTES, q_map, block_row + g * 64, head, batch, q_full(g), Q_BYTES);
         };
         const auto fetch_keys = [&](int c) {
-            if (c < chunks) fetch(k_at + c * CHUNK_BYTES, k_map, c * CHUNK, head, k_full(c), CHUNK_BYTES);
+            if (c < chunks) fetch(k_at + c * CHUNK_BYTES, k_map, c * CHUNK, head, batch, k_full(c), CHUNK_BYTES);
         };
         fetch_queries(0);
         fetch_keys(0);
@@ -223,7 +223,7 @@ attend(const __grid_constant__ TensorMap q_map, const __grid_constant__ TensorMa
         for (int c = 1; c < ALL_CHUNKS; ++c) fetch_keys(c);
 #pragma unroll
         for (int c = 0; c < ALL_CHUNKS; ++c)
-            if (c < chunks) fetch(v_at + c * CHUNK_BYTES, v_map, c * CHUNK, head, v_full(c), CHUNK_BYTES);
+            if (c < chunks) fetch(v_at + c * CHUNK_BYTES, v_map, c * CHUNK, head, batch, v_full(c), CHUNK_BYTES);
 #pragma unroll
         for (int g = WGS; g < GROUPS; ++g) fetch_queries(g);
     }
@@ -352,7 +352,7 @@ attend(const __grid_constant__ TensorMap q_map, const __grid_constant__ TensorMa
         fence_proxy_async_shared();
         warpgroup_sync(wg);
         if (threadIdx.x % 128 == 0) {
-            tma_store_3d(o_map, 0, row, head, my_q);
+            tma_store_4d(o_map, 0, row, head, batch, my_q);
             tma_store_commit();
         }
     }

@@ -81,17 +81,17 @@ __device__ inline void fence_proxy_async_shared() { asm volatile("fence.proxy.as
 __device__ inline void tma_prefetch(const TensorMap& map) { asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory"); }
 // Loads the box at these coordinates, innermost first, and signals its bytes to the mbarrier. Parts outside of the
 // tensor are filled with zeros.
-__device__ inline void tma_load_3d(unsigned to, const TensorMap& map, int x0, int x1, int x2, unsigned mbarrier) {
+__device__ inline void tma_load_4d(unsigned to, const TensorMap& map, int x0, int x1, int x2, int x3, unsigned mbarrier) {
     asm volatile(
-        "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];"
-        ::"r"(to), "l"(&map), "r"(x0), "r"(x1), "r"(x2), "r"(mbarrier) : "memory");
+        "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];"
+        ::"r"(to), "l"(&map), "r"(x0), "r"(x1), "r"(x2), "r"(x3), "r"(mbarrier) : "memory");
 }
 // Stores a box, except for the parts outside of the tensor. The threads that have filled the box must first call
 // fence_proxy_async_shared.
-__device__ inline void tma_store_3d(const TensorMap& map, int x0, int x1, int x2, unsigned from) {
+__device__ inline void tma_store_4d(const TensorMap& map, int x0, int x1, int x2, int x3, unsigned from) {
     asm volatile(
-        "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%1, %2, %3}], [%4];"
-        ::"l"(&map), "r"(x0), "r"(x1), "r"(x2), "r"(from) : "memory");
+        "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%1, %2, %3, %4}], [%5];"
+        ::"l"(&map), "r"(x0), "r"(x1), "r"(x2), "r"(x3), "r"(from) : "memory");
 }
 // The stores of a thread since the last commit are a group.
 __device__ inline void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
@@ -165,15 +165,15 @@ __device__ inline float quad_reduce_sum(float x) {
     return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
 
-// A box is 64 dimensions x rows x one head.
-__device__ inline void fetch(unsigned to, const TensorMap& map, int row, int head, unsigned mbarrier, unsigned bytes) {
+// A box is 64 dimensions x rows x one head of one batch. The maps have both apart, so that tensors may have any strides.
+__device__ inline void fetch(unsigned to, const TensorMap& map, int row, int head, int batch, unsigned mbarrier, unsigned bytes) {
     mbarrier_arrive_expect_tx(mbarrier, bytes);
-    tma_load_3d(to, map, 0, row, head, mbarrier);
+    tma_load_4d(to, map, 0, row, head, batch, mbarrier);
 }
 
 extern "C" __global__ void __launch_bounds__(128, 2)
 attend(const __grid_constant__ TensorMap q_map, const __grid_constant__ TensorMap k_map, const __grid_constant__ TensorMap v_map,
-       const __grid_constant__ TensorMap o_map, int Sq, float scale) {
+       const __grid_constant__ TensorMap o_map, int H, int Sq, float scale) {
     extern __shared__ __align__(1024) unsigned char dynamic[];
     __shared__ __align__(8) unsigned long long barriers[2 * ALL_CHUNKS + GROUPS];
     const unsigned bars = shared_address(barriers);
@@ -189,7 +189,7 @@ attend(const __grid_constant__ TensorMap q_map, const __grid_constant__ TensorMa
     // shortest up, which pairs long blocks with short ones. Without a mask, the blocks of a head start together and
     // load the same keys at the same time.
     const int blocks = CAUSAL ? gridDim.y : gridDim.x, number = CAUSAL ? blockIdx.y : blockIdx.x;
-    const int head = CAUSAL ? blockIdx.x : blockIdx.y;
+    const int head_of_all = CAUSAL ? blockIdx.x : blockIdx.y, batch = head_of_all / H, head = head_of_all % H;
     const int block_row = (!CAUSAL ? number : 2 * number < blocks ? blocks - 1 - number : number - (blocks + 1) / 2) * BR;
     // Tiles of KEYS keys that the rows before `end` see.
     const auto tiles_before = [&](int end) { return CAUSAL ? (min(Sk, end + Sk - Sq) + KEYS - 1) / KEYS : TILES; };
@@ -210,10 +210,10 @@ attend(const __grid_constant__ TensorMap q_map, const __grid_constant__ TensorMa
         const int chunks = tiles_before(block_row + BR) * CHUNKS;
         // Rows that do not exist are not loaded: no thread waits for them, so their copies could outlive the block.
         const auto fetch_queries = [&](int g) {
-            if (block_row + g * 64 < Sq) fetch(q_at + g * Q_BYTES, q_map, block_row + g * 64, head, q_full(g), Q_BYTES);
+            if (block_row + g * 64 < Sq) fetch(q_at + g * Q_BYTES, q_map, block_row + g * 64, head, batch, q_full(g), Q_BYTES);
         };
         const auto fetch_keys = [&](int c) {
-            if (c < chunks) fetch(k_at + c * CHUNK_BYTES, k_map, c * CHUNK, head, k_full(c), CHUNK_BYTES);
+            if (c < chunks) fetch(k_at + c * CHUNK_BYTES, k_map, c * CHUNK, head, batch, k_full(c), CHUNK_BYTES);
         };
         fetch_queries(0);
         fetch_keys(0);
@@ -223,7 +223,7 @@ attend(const __grid_constant__ TensorMap q_map, const __grid_constant__ TensorMa
         for (int c = 1; c < ALL_CHUNKS; ++c) fetch_keys(c);
 #pragma unroll
         for (int c = 0; c < ALL_CHUNKS; ++c)
-            if (c < chunks) fetch(v_at + c * CHUNK_BYTES, v_map, c * CHUNK, head, v_full(c), CHUNK_BYTES);
+            if (c < chunks) fetch(v_at + c * CHUNK_BYTES, v_map, c * CHUNK, head, batch, v_full(c), CHUNK_BYTES);
 #pragma unroll
         for (int g = WGS; g < GROUPS; ++g) fetch_queries(g);
     }
@@ -352,7 +352,7 @@ attend(const __grid_constant__ TensorMap q_map, const __grid_constant__ TensorMa
         fence_proxy_async_shared();
         warpgroup_sync(wg);
         if (threadIdx.x % 128 == 0) {
-            tma_store_3d(o_map, 0, row, head, my_q);
+            tma_store_4d(o_map, 0, row, head, batch, my_q);
             tma_store_commit();
         }
     }
