@@ -22,6 +22,7 @@ pub mod fake_worker;
 pub mod first_look;
 pub mod frames;
 mod guarded;
+pub mod headers;
 pub mod inputs;
 mod instructions;
 mod memory;

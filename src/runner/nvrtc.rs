@@ -12,6 +12,8 @@ use std::ptr;
 use anyhow::Context;
 use libloading::Library;
 
+use super::headers;
+
 type Program = *mut c_void;
 type Status = c_int;
 
@@ -133,9 +135,15 @@ impl Nvrtc {
 
     fn program<'a>(&'a self, source: &'a CStr) -> Result<ProgramGuard<'a>, NvrtcError> {
         let mut handle = ptr::null_mut();
-        // SAFETY: `handle` is writable, the source is a C string, and no headers are passed.
+        let text = |what: &str| CString::new(what).map_err(|_| NvrtcError::Broken("a header has a NUL byte".to_owned()));
+        let headers = headers::given().map(|(name, of)| Ok((text(name)?, text(of)?))).collect::<Result<Vec<_>, _>>()?;
+        let texts: Vec<_> = headers.iter().map(|(_, text)| text.as_ptr()).collect();
+        let names: Vec<_> = headers.iter().map(|(name, _)| name.as_ptr()).collect();
+        let count = c_int::try_from(names.len()).map_err(|_| NvrtcError::Broken("too many headers".to_owned()))?;
+        // SAFETY: `handle` is writable, the source is a C string, and both lists have `count` C strings. NVRTC copies them.
         let status = unsafe {
-            (self.functions.create)(&mut handle, source.as_ptr(), SOURCE_NAME.as_ptr(), 0, ptr::null(), ptr::null())
+            let (create, source, name) = (self.functions.create, source.as_ptr(), SOURCE_NAME.as_ptr());
+            create(&mut handle, source, name, count, texts.as_ptr(), names.as_ptr())
         };
         if status != NVRTC_SUCCESS {
             return Err(NvrtcError::Broken(self.explain(status)));

@@ -9,45 +9,7 @@ mod scanner;
 mod tests;
 
 use self::scanner::{Directive, Scanner};
-
-/// Headers that kernels need, by name: from the CUDA toolkit, or built into NVRTC.
-const HEADERS: [&str; 32] = [
-    "assert.h",
-    "cassert",
-    "cfloat",
-    "climits",
-    "cmath",
-    "cooperative_groups.h",
-    "cstddef",
-    "cstdint",
-    "cuComplex.h",
-    "cuda.h",
-    "cuda_awbarrier.h",
-    "cuda_awbarrier_primitives.h",
-    "cuda_bf16.h",
-    "cuda_fp16.h",
-    "cuda_fp4.h",
-    "cuda_fp6.h",
-    "cuda_fp8.h",
-    "cuda_pipeline.h",
-    "cuda_pipeline_primitives.h",
-    "cuda_runtime.h",
-    "device_launch_parameters.h",
-    "float.h",
-    "initializer_list",
-    "limits",
-    "limits.h",
-    "math.h",
-    "math_constants.h",
-    "mma.h",
-    "stddef.h",
-    "stdint.h",
-    "type_traits",
-    "vector_types.h",
-];
-
-/// Folders of the toolkit whose headers are all meant for kernels.
-const FOLDERS: [&str; 3] = ["cooperative_groups/", "cuda/", "cuda/std/"];
+use super::headers::{HEADERS, is_allowed};
 
 /// Directives that read no file. All others are refused, except `#include` of an allowed header.
 const DIRECTIVES: [&str; 15] = [
@@ -128,21 +90,11 @@ fn check_include(line: usize, operand: &str) -> Result<(), String> {
     if is_allowed(header) {
         return Ok(());
     }
-    let known = HEADERS.join(", ");
+    let known = HEADERS.iter().map(|header| header.name).collect::<Vec<_>>().join(", ");
     Err(format!(
         "variant.cu({line}): error: source rules: `{header}` is not one of the headers that a kernel may include: \
          {known}, and those in cooperative_groups/ and cuda/"
     ))
-}
-
-fn is_allowed(header: &str) -> bool {
-    let plain = |part: &str| {
-        !part.is_empty()
-            && part.chars().all(|c| c.is_ascii_alphanumeric() || "_.".contains(c))
-            && !part.starts_with('.')
-    };
-    let in_folder = FOLDERS.iter().any(|folder| header.starts_with(folder)) && header.split('/').all(plain);
-    HEADERS.contains(&header) || in_folder
 }
 
 fn refusal(line: usize, what: &str) -> String {

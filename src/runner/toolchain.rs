@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
+use super::headers;
+
 /// The location of NVRTC and the headers.
 #[derive(Debug, Clone)]
 pub struct Toolchain {
@@ -88,9 +90,12 @@ impl Toolchain {
         ))
     }
 
-    /// Returns an identifier of these headers.
+    /// Returns an identifier of these headers, and of those that optloop ships.
     pub fn headers_id(&self) -> String {
         let mut hasher = blake3::Hasher::new();
+        for (name, text) in headers::given() {
+            hasher.update(name.as_bytes()).update(&[0]).update(text.as_bytes()).update(&[0]);
+        }
         for text in VERSIONS.map(|file| fs::read(self.include.join(file)).unwrap_or_default()) {
             hasher.update(&(text.len() as u64).to_le_bytes());
             hasher.update(&text);

@@ -72,11 +72,14 @@ fn answer(mut child: Child, request: String) -> Result<(String, String), String>
     let (input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (done, is_done) = mpsc::channel();
     thread::spawn(move || {
-        // A program that does not read may have said why.
-        let _ = input.map(|mut input| input.write_all(request.as_bytes()));
+        // The guard takes the end of the input for that of optloop, so it stays open until the answer is there. A program that
+        // does not read may have said why.
+        let mut input = input;
+        let _ = input.as_mut().map(|input| input.write_all(request.as_bytes()));
         let mut text = Vec::new();
         let _ = output.map(|output| output.take(MAX_BYTES).read_to_end(&mut text));
         let _ = done.send(String::from_utf8_lossy(&text).into_owned());
+        drop(input);
     });
     let last_line = thread::spawn(move || errors.map(child::last_line_blocking).unwrap_or_default());
     let text = is_done.recv_timeout(TIME_LIMIT);
