@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use super::addition::{Addition, name, named, read, shown};
 use super::given::Given;
 use crate::catalog::Project;
-use crate::intake::{Draft, Reading, Wanted, instantiate};
+use crate::intake::{Draft, Reading, Wanted};
+use crate::runner::headers;
 
 /// Arguments of `optloop add`.
 #[derive(Debug, clap::Args)]
@@ -23,16 +24,24 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
     let given = &args.given;
     let file = shown(&args.kernel_file);
     let kernel = given.kernel.as_deref();
-    let source = instantiate(&read(&args.kernel_file)?, kernel, &given.templates.iter().cloned().collect());
-    let source = source.map_err(|mistakes| named(&file, &mistakes))?;
+    let source = read(&args.kernel_file)?;
+    let folder = args.kernel_file.parent().unwrap_or(Path::new("."));
     let scratch: Vec<&str> = given.scratch.iter().map(|(name, _)| name.as_str()).collect();
     let inputs: Vec<&str> = given.inputs.iter().map(String::as_str).collect();
-    let reading = Reading { text: &source, lines_before: 0, kernel, scratch: &scratch, inputs: &inputs };
+    let own_header = |path: &str| read(&folder.join(path)).ok();
+    let reading = Reading {
+        kernel,
+        templates: &given.templates,
+        scratch: &scratch,
+        inputs: &inputs,
+        is_header: headers::is_allowed,
+        own_header: &own_header,
+        ..Reading::of(&source)
+    };
     let draft = Draft::read(reading).map_err(|mistakes| named(&file, &mistakes))?;
     let (oracle, oracle_kernel) = given.oracle()?.unzip();
     let wanted = given.wanted(name(given.name.as_deref(), &file)?);
     let addition = Addition {
-        folder: args.kernel_file.parent().unwrap_or(Path::new(".")).to_owned(),
         draft,
         wanted: Wanted { oracle_kernel: oracle_kernel.flatten(), ..wanted },
         oracle,

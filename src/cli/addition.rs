@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context;
 
@@ -12,7 +12,7 @@ use super::tried::Tried;
 use crate::catalog::Project;
 use crate::config::Config;
 use crate::domain::names::is_file_name;
-use crate::intake::{Draft, Texts, Wanted, texts};
+use crate::intake::{Draft, Texts, Wanted, texts, without_gaps};
 use crate::runner::activity;
 
 /// The longest source, as for any file of a project.
@@ -28,8 +28,6 @@ const LINES_BEFORE: usize = 2;
 pub(super) struct Addition {
     /// The name of the file that it is from, for messages.
     pub file: String,
-    /// The folder of its headers.
-    pub folder: PathBuf,
     /// What the source says.
     pub draft: Draft,
     /// What it cannot say.
@@ -51,8 +49,7 @@ impl Addition {
         let sizes = self.wanted.op.as_ref().map(|op| project.op(op).map_err(usage_sentence)).transpose()?;
         let sizes: Option<Vec<&str>> = sizes.map(|op| op.dims().iter().map(|dim| dim.name).collect());
         let made = |wanted: &Wanted| texts(draft, wanted, sizes.as_deref()).map_err(|mistakes| named(file, &mistakes));
-        let header = |path: &str| read(&self.folder.join(path));
-        let staging = Staging::new(project, (file, draft, &self.wanted, self.oracle.as_deref()), header)?;
+        let staging = Staging::new(project, (draft, &self.wanted, self.oracle.as_deref()))?;
         staging.refuse_what_is_there(project, &self.wanted)?;
         let first = made(&self.wanted)?;
         let (workload, family) = staging.read(&first, &self.wanted)?;
@@ -63,7 +60,11 @@ impl Addition {
         };
         let mut wanted = std::mem::take(&mut self.wanted);
         tried.note(&mut wanted, &first);
-        let last = texts(&self.draft, &wanted, sizes.as_deref()).map_err(|mistakes| named(&self.file, &mistakes))?;
+        let mut last =
+            texts(&self.draft, &wanted, sizes.as_deref()).map_err(|mistakes| named(&self.file, &mistakes))?;
+        if !self.draft.left_out.is_empty() {
+            last.template = without_gaps(&last.template);
+        }
         staging.read(&last, &wanted)?;
         staging.copy_to(project, &wanted)?;
         tell((&self.file, &self.draft), &last, &tried, &wanted, out)
@@ -71,19 +72,21 @@ impl Addition {
 
     /// Names everything that a launch needs and that was not given.
     fn check_complete(&self) -> anyhow::Result<()> {
+        let mistakes = &self.draft.mistakes;
         let mut missing = self.wanted.missing(&self.draft);
         if self.wanted.op.is_none() && self.oracle.is_none() {
             let why = self.no_oracle.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
             missing.push(format!("--oracle FILE (a Python function or a CUDA kernel that computes the output{why})"));
         }
-        if missing.is_empty() {
-            return Ok(());
-        }
-        Err(usage_sentence(format!(
-            "{} does not say everything that a launch needs; add {}",
-            self.file,
-            missing.join(", ")
-        )))
+        let missing = match &missing[..] {
+            [] if mistakes.is_empty() => return Ok(()),
+            [] => None,
+            missing => {
+                Some(format!("{} does not say everything that a launch needs; add {}", self.file, missing.join(", ")))
+            }
+        };
+        let mistakes = (!mistakes.is_empty()).then(|| format!("{}: {}", self.file, mistakes.join("; ")));
+        Err(usage_sentence(mistakes.into_iter().chain(missing).collect::<Vec<_>>().join("; ")))
     }
 }
 
@@ -124,8 +127,18 @@ fn in_users_file(problem: &str, file: &str, draft: &Draft) -> String {
         let line = line.parse::<usize>().ok()?.checked_sub(LINES_BEFORE + draft.lines_before)?;
         Some(format!("{file}({line}){rest}"))
     };
-    let shifted = if draft.includes.is_empty() { shifted() } else { None };
-    shifted.unwrap_or_else(|| format!("{file}: {problem}"))
+    let shifted = if draft.headers.is_empty() { shifted() } else { None };
+    let problem = shifted.unwrap_or_else(|| format!("{file}: {problem}"));
+    let left_out: Vec<&str> =
+        draft.left_out.iter().filter(|left| left.is_include).map(|left| left.what.as_str()).collect();
+    if left_out.is_empty() {
+        return problem;
+    }
+    format!(
+        "{problem} (left out of the source: {}, which a kernel may not include or which {} not there)",
+        left_out.join(", "),
+        if left_out.len() == 1 { "is" } else { "are" }
+    )
 }
 
 fn tell(
@@ -138,6 +151,16 @@ fn tell(
     let name = &wanted.name;
     let what = if wanted.op.is_some() { "workload and family" } else { "op, workload and family" };
     writeln!(out, "added {file} as {what} `{name}`")?;
+    for (what, is_include) in [("includes", true), ("code of the host", false)] {
+        let left = draft.left_out.iter().filter(|left| left.is_include == is_include);
+        let left: Vec<&str> = left.map(|left| left.what.as_str()).collect();
+        if !left.is_empty() {
+            writeln!(out, "  left out, {what}: {}", left.join(", "))?;
+        }
+    }
+    for name in &draft.moved {
+        writeln!(out, "  {name} is an argument now, in place of constant memory")?;
+    }
     for (tunable, values) in &texts.parameters {
         let values = values.iter().map(i64::to_string).collect::<Vec<_>>().join(" ");
         writeln!(out, "  {} ({}): {values}", tunable.name, tunable.origin())?;

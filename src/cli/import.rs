@@ -12,11 +12,9 @@ use super::talk::say;
 use super::trust::{TrustArgs, admit};
 use crate::catalog::Project;
 use crate::config::Config;
-use crate::intake::{
-    Draft, Imported, Reading, Tuning, TuningSource, Wanted, definition, instantiate, script, t1, workloads,
-};
-use crate::runner::activity;
+use crate::intake::{Draft, Imported, Reading, Tuning, TuningSource, Wanted, definition, script, t1, workloads};
 use crate::runner::tuner_script::recorded_call;
+use crate::runner::{activity, headers};
 use crate::trust;
 
 /// Arguments of `optloop import`.
@@ -72,18 +70,27 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
     let Understood { imported, source: (source_name, folder), stem } = understood;
     let kernel = given.kernel.as_deref().or(imported.kernel.as_deref());
     let wrong = |mistakes: Vec<String>| named(&source_name, &mistakes);
-    let source = instantiate(&imported.source, kernel, &given.templates.iter().cloned().collect()).map_err(wrong)?;
     let (oracle, oracle_kernel) = given.oracle()?.unzip();
     let wanted = given.over(&imported, name(given.name.as_deref(), &stem)?);
     let wanted = Wanted { oracle_kernel: oracle_kernel.flatten(), ..wanted };
     let scratch: Vec<&str> = wanted.scratch.keys().map(String::as_str).collect();
     let inputs: Vec<&str> = wanted.inputs.iter().map(String::as_str).collect();
     let lines_before = imported.lines_before;
-    let reading = Reading { text: &source, lines_before, kernel, scratch: &scratch, inputs: &inputs };
+    let own_header = |path: &str| read(&folder.join(path)).ok();
+    let reading = Reading {
+        lines_before,
+        kernel,
+        templates: &given.templates,
+        scratch: &scratch,
+        inputs: &inputs,
+        is_header: headers::is_allowed,
+        own_header: &own_header,
+        ..Reading::of(&imported.source)
+    };
     let draft = Draft::read(reading).map_err(wrong)?;
     let oracle = oracle.or(imported.oracle);
     let (no_oracle, arch) = (imported.no_oracle, given.arch.clone());
-    Addition { file: source_name, folder, draft, wanted, oracle, no_oracle, arch }.run(project, out)?;
+    Addition { file: source_name, draft, wanted, oracle, no_oracle, arch }.run(project, out)?;
     imported.notes.iter().for_each(|note| say(&format!("note: {note}")));
     Ok(())
 }

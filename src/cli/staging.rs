@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Context;
 
-use super::error::{usage, usage_sentence};
+use super::error::usage_sentence;
 use crate::catalog::Project;
 use crate::domain::family::Family;
 use crate::domain::workload::Workload;
@@ -22,12 +22,8 @@ pub(super) struct Staging {
 }
 
 impl Staging {
-    /// Makes one for a kernel of a user's file. `read` reads a header of the source by the path with which it includes it.
-    pub fn new(
-        project: &Project,
-        (file, draft, wanted, oracle): (&str, &Draft, &Wanted, Option<&str>),
-        read: impl Fn(&str) -> anyhow::Result<String>,
-    ) -> anyhow::Result<Self> {
+    /// Makes one for a kernel of a user's file.
+    pub fn new(project: &Project, (draft, wanted, oracle): (&Draft, &Wanted, Option<&str>)) -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new().prefix("optloop-add-").tempdir()?;
         fs::copy(project.root().join("config.toml"), folder.path().join("config.toml"))?;
         if let Some(op) = wanted.op.as_ref().filter(|op| project.root().join(OPS_FOLDER).join(op).is_dir()) {
@@ -37,15 +33,7 @@ impl Staging {
                 fs::copy(entry.path(), to.join(entry.file_name()))?;
             }
         }
-        let header = |(path, line): &(String, usize)| -> anyhow::Result<(String, String)> {
-            let text = read(path).with_context(|| format!("{file}: line {line} includes `{path}`"));
-            Ok((path.clone(), text.map_err(usage)?))
-        };
-        Ok(Self {
-            folder,
-            oracle: oracle.map(str::to_owned),
-            headers: draft.includes.iter().map(header).collect::<anyhow::Result<_>>()?,
-        })
+        Ok(Self { folder, oracle: oracle.map(str::to_owned), headers: draft.headers.clone() })
     }
 
     /// Returns the paths of the new files.
@@ -84,7 +72,10 @@ impl Staging {
                 "family.toml" => &texts.family,
                 "kernel.cu.tera" => &texts.template,
                 _ if file.starts_with("kernels/workloads/") => &texts.workload,
-                _ => self.headers.iter().find(|(path, _)| file.ends_with(path)).map_or("", |(_, text)| text),
+                _ => {
+                    let path = file.split_once("/include/").map_or(file, |(_, path)| path);
+                    self.headers.iter().find(|(other, _)| other == path).map_or("", |(_, text)| text)
+                }
             }
         };
         for file in self.files(wanted) {

@@ -117,6 +117,11 @@ impl Tried {
             let is_refused =
                 |value: &i64| self.refused.iter().any(|(name, refused, _)| name == &tunable.name && refused == value);
             if self.idle.contains(&tunable.name) {
+                // The launch still needs the only value.
+                if wanted.names().contains(&tunable.name) {
+                    wanted.values.insert(tunable.name.clone(), vec![tunable.value]);
+                    continue;
+                }
                 wanted.values.shift_remove(&tunable.name);
                 let why = "no other value compiles and changes the machine code";
                 wanted.fixed.insert(tunable.name.clone(), why.to_owned());

@@ -313,11 +313,9 @@ pub enum ScalarValue {
     I32(i32),
     /// A C `float`.
     F32(f32),
-    /// A C `long long`. Only oracles take it, so no file has it.
-    #[serde(skip)]
+    /// A C `long long`.
     I64(i64),
-    /// A C `double`. Only oracles take it, so no file has it.
-    #[serde(skip)]
+    /// A C `double`.
     F64(f64),
 }
 

@@ -196,9 +196,9 @@ fn argument(arg: &Arg, places: &[(&str, usize)]) -> String {
             ScalarValue::I32(value) => format!("number({value})"),
             // Nine digits tell every float from its neighbours.
             ScalarValue::F32(value) => format!("number({value:.8e}f)"),
-            // Winners have none.
-            ScalarValue::I64(value) => format!("number({value})"),
-            ScalarValue::F64(value) => format!("number({value:e})"),
+            ScalarValue::I64(value) => format!("long_number({value})"),
+            // 17 digits tell every double from its neighbours.
+            ScalarValue::F64(value) => format!("double_number({value:.16e})"),
         },
         Arg::TensorMap(map) => tensor_map(map),
     }

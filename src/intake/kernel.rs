@@ -1,5 +1,7 @@
 //! Finds kernels and their parameters.
 
+use super::aliases::Aliases;
+use super::scan::Scan;
 use super::source::{closing, identifier, line_of, split, words};
 use crate::domain::op::Dtype;
 
@@ -10,8 +12,10 @@ pub struct Kernel {
     pub name: String,
     /// Its parameters, in order.
     pub parameters: Vec<Parameter>,
-    /// Where its declaration begins, in bytes.
+    /// Where its declaration begins, in bytes, after the header of a template.
     pub at: usize,
+    /// Where its parameters end: the place of the closing bracket.
+    pub parameters_end: usize,
     /// The line of its name.
     pub line: usize,
     /// Whether its name is that of C, so that it can be launched by it.
@@ -46,7 +50,7 @@ pub enum Kind {
         /// Its element type.
         dtype: Dtype,
     },
-    /// A size, as a 32-bit integer.
+    /// A size, as an integer.
     Size,
     /// A floating-point constant.
     Scalar,
@@ -61,12 +65,6 @@ impl Kernel {
             match named.map(|parameter| (parameter.kind, parameter)) {
                 Some((Some(Kind::Tensor { is_output: true, dtype }), parameter)) => {
                     parameter.kind = Some(Kind::Scratch { dtype });
-                }
-                // No tensor holds such numbers, but scratch memory is only bytes.
-                Some((None, parameter))
-                    if ["unsigned long long*", "uint64_t*"].contains(&parameter.type_text.as_str()) =>
-                {
-                    parameter.kind = Some(Kind::Scratch { dtype: Dtype::I64 });
                 }
                 Some((None, parameter)) => mistakes.push(format!("--scratch {name}: {}", remedy(parameter))),
                 _ => {
@@ -131,16 +129,17 @@ fn remedy(parameter: &Parameter) -> String {
         true => format!(
             "`{found}` is not supported: use a pointer to float, double, __half, __nv_bfloat16, __nv_fp8_e4m3, int, unsigned, long long, unsigned char or bool"
         ),
-        false => format!("`{found}` is not supported: use int for a size, or float for a constant"),
+        false => format!("`{found}` is not supported: use an integer for a size, or float or double for a constant"),
     }
 }
 
 /// Finds every kernel that has a body.
-pub(super) fn find(code: &str) -> Vec<Kernel> {
-    words(code, "__global__").filter_map(|at| kernel(code, at)).collect()
+pub(super) fn find(scan: &Scan, aliases: &Aliases) -> Vec<Kernel> {
+    words(&scan.plain, "__global__").filter_map(|at| kernel(scan, aliases, at)).collect()
 }
 
-fn kernel(code: &str, global: usize) -> Option<Kernel> {
+fn kernel(scan: &Scan, aliases: &Aliases, global: usize) -> Option<Kernel> {
+    let code = scan.plain.as_str();
     let mut at = global + "__global__".len();
     let (name, name_at, open) = loop {
         let rest = &code[at..];
@@ -162,16 +161,20 @@ fn kernel(code: &str, global: usize) -> Option<Kernel> {
     if !code[close..].trim_start().starts_with('{') {
         return None;
     }
-    let begin = code[..global].rfind([';', '}', '{', '#']).map_or(0, |before| before + 1);
+    let begin = code[..global].rfind([';', '}', '{']).map_or(0, |before| before + 1);
+    let begin = scan.item_at(global).map_or(begin, |item| item.span.start);
     let before = &code[begin..global];
     let is_extern_c = before.contains("extern") && before.contains("\"C\"") || is_in_extern_block(code, global);
+    let is_template = words(before, "template").next().is_some();
+    let parameters = split(&code[open + 1..close - 1]).into_iter().filter_map(|text| parameter(text, aliases));
     Some(Kernel {
         name: name.to_owned(),
-        parameters: split(&code[open + 1..close - 1]).into_iter().filter_map(parameter).collect(),
-        at: global,
+        parameters: parameters.collect(),
+        at: if is_template { global } else { begin },
+        parameters_end: close - 1,
         line: line_of(code, name_at),
         is_extern_c,
-        is_template: before.contains("template"),
+        is_template,
     })
 }
 
@@ -183,51 +186,92 @@ fn is_in_extern_block(code: &str, at: usize) -> bool {
     })
 }
 
-fn parameter(text: &str) -> Option<Parameter> {
+fn parameter(text: &str, aliases: &Aliases) -> Option<Parameter> {
     let text = text.split_once('=').map_or(text, |(before, _)| before).trim();
+    // An array is passed as the address of its first element.
+    let (text, is_array) = text.split_once('[').map_or((text, false), |(before, _)| (before.trim_end(), true));
     let name_at = text.rfind(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).map_or(0, |before| before + 1);
-    let (type_text, name) = text.split_at(name_at);
+    let (written, name) = text.split_at(name_at);
     if name.is_empty() || name == "void" {
         return None;
     }
-    let words: Vec<&str> = type_text
-        .split(|c: char| c.is_whitespace() || c == '*')
-        .filter(|word| !word.is_empty() && !word.starts_with("__restrict") && *word != "__grid_constant__")
-        .collect();
+    let resolved = aliases.resolve(written) + if is_array { "*" } else { "" };
+    // What is behind the asterisk is about the pointer.
+    let (pointee, stars) = resolved
+        .split_once('*')
+        .map_or((resolved.as_str(), 0), |(before, after)| (before, 1 + after.matches('*').count()));
+    let is_dropped = |word: &&str| {
+        word.starts_with("__restrict")
+            || ["__grid_constant__", "restrict", "volatile", "struct", "register"].contains(word)
+    };
+    let words: Vec<&str> = pointee.split_whitespace().filter(|word| !is_dropped(word)).collect();
     let is_const = words.contains(&"const");
-    let base: Vec<&str> =
-        words.iter().copied().filter(|word| !["const", "volatile", "struct"].contains(word)).collect();
-    let kind = match type_text.matches('*').count() {
+    let base: Vec<&str> = words.into_iter().filter(|word| *word != "const").collect();
+    let base: Vec<&str> = base.iter().map(|word| word.rsplit("::").next().unwrap_or(word)).collect();
+    let kind = match stars {
         0 => plain(&base),
         1 => element(&base).map(|dtype| Kind::Tensor { dtype, is_output: !is_const }),
         _ => None,
     };
-    let shown = type_text.split_whitespace().collect::<Vec<_>>().join(" ").replace(" *", "*");
+    let shown = resolved.split_whitespace().collect::<Vec<_>>().join(" ").replace(" *", "*");
     Some(Parameter { name: name.to_owned(), type_text: shown, kind })
 }
 
 fn element(base: &[&str]) -> Option<Dtype> {
     match base {
-        ["float" | "float2" | "float4"] => Some(Dtype::F32),
-        ["double" | "double2"] => Some(Dtype::F64),
+        ["float" | "float2" | "float3" | "float4" | "cuComplex" | "cuFloatComplex"] => Some(Dtype::F32),
+        ["double" | "double2" | "double3" | "double4"] => Some(Dtype::F64),
         ["half" | "__half" | "half2" | "__half2"] => Some(Dtype::F16),
         ["nv_bfloat16" | "__nv_bfloat16" | "nv_bfloat162" | "__nv_bfloat162"] => Some(Dtype::Bf16),
         ["__nv_fp8_e4m3" | "__nv_fp8x2_e4m3" | "__nv_fp8x4_e4m3"] => Some(Dtype::E4m3),
         ["__nv_fp8_e5m2" | "__nv_fp8x2_e5m2" | "__nv_fp8x4_e5m2"] => Some(Dtype::E5m2),
-        ["int" | "int2" | "int4" | "int32_t"] => Some(Dtype::I32),
-        ["unsigned" | "uint" | "uint2" | "uint4" | "uint32_t"] | ["unsigned", "int"] => Some(Dtype::U32),
-        ["long" | "int64_t"] | ["long", "long"] => Some(Dtype::I64),
-        ["uint8_t" | "uchar" | "uchar2" | "uchar4"] | ["unsigned", "char"] => Some(Dtype::U8),
-        ["char" | "int8_t" | "char2" | "char4"] | ["signed", "char"] => Some(Dtype::I8),
+        ["int" | "int2" | "int3" | "int4" | "int32_t"] => Some(Dtype::I32),
+        ["unsigned" | "uint" | "uint2" | "uint3" | "uint4" | "uint32_t"] => Some(Dtype::U32),
+        ["unsigned", "int"] => Some(Dtype::U32),
+        ["uint8_t" | "uchar" | "uchar2" | "uchar3" | "uchar4"] | ["unsigned", "char"] => Some(Dtype::U8),
+        ["char" | "int8_t" | "char2" | "char3" | "char4"] | ["signed", "char"] => Some(Dtype::I8),
         ["bool"] => Some(Dtype::Bool),
+        // No tensor is unsigned with 64 bits, but such numbers have the same bytes.
+        base if is_long(base) => Some(Dtype::I64),
         _ => None,
     }
 }
 
 fn plain(base: &[&str]) -> Option<Kind> {
     match base {
-        ["int" | "unsigned" | "int32_t" | "uint32_t"] | ["unsigned", "int"] => Some(Kind::Size),
-        ["float"] => Some(Kind::Scalar),
+        ["int" | "unsigned" | "uint" | "int32_t" | "uint32_t" | "bool"] | ["unsigned", "int"] => Some(Kind::Size),
+        ["float" | "double"] => Some(Kind::Scalar),
+        base if is_long(base) => Some(Kind::Size),
         _ => None,
+    }
+}
+
+/// Tells whether a type is an integer of 64 bits.
+fn is_long(base: &[&str]) -> bool {
+    let named = ["int64_t", "uint64_t", "size_t", "ssize_t", "ptrdiff_t", "intptr_t", "uintptr_t", "ulong"];
+    match base {
+        [only] if named.contains(only) => true,
+        words => {
+            words.contains(&"long") && words.iter().all(|word| ["long", "unsigned", "signed", "int"].contains(word))
+        }
+    }
+}
+
+impl Parameter {
+    /// Returns the least and the greatest value of a size, if its type limits it: a condition is 0 or 1.
+    pub fn range(&self) -> Option<(i64, i64)> {
+        let is_flag = self.kind == Some(Kind::Size) && self.type_text.split_whitespace().any(|word| word == "bool");
+        is_flag.then_some((0, 1))
+    }
+
+    /// Returns the type that a manifest names in front of an argument: none for 32 bits.
+    pub fn wide_type(&self) -> Option<&'static str> {
+        let words: Vec<&str> = self.type_text.split_whitespace().filter(|word| *word != "const").collect();
+        let words: Vec<&str> = words.iter().map(|word| word.rsplit("::").next().unwrap_or(word)).collect();
+        match self.kind? {
+            Kind::Size if is_long(&words) => Some("long long"),
+            Kind::Scalar if words == ["double"] => Some("double"),
+            _ => None,
+        }
     }
 }

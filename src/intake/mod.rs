@@ -3,9 +3,13 @@
 //! It reads text and returns text. [`Draft`] is what the source says, [`Wanted`] is what it cannot say, and [`texts`]
 //! makes the files. Compiling and writing them is up to the caller.
 
+mod aliases;
+mod constant_memory;
+mod host;
 mod imports;
 mod kernel;
 mod oracle;
+mod scan;
 mod source;
 mod template;
 mod texts;
@@ -13,38 +17,54 @@ mod tolerance;
 mod tunable;
 mod wanted;
 
+pub use host::LeftOut;
 pub use imports::{Definition, Imported, Tuning, TuningSource, definition, script, t1, workloads};
 pub use kernel::{Kernel, Kind, Parameter};
 pub use oracle::OracleKernel;
-pub use template::instantiate;
-pub use texts::{Texts, texts};
+pub use texts::{Texts, texts, without_gaps};
 pub use tunable::{Place, Tunable};
 pub use wanted::{CaseSizes, Wanted};
 
+use aliases::Aliases;
+use host::File;
+use scan::Scan;
+
 use crate::domain::names::did_you_mean;
+
+/// The most headers of a source's own.
+const MAX_HEADERS: usize = 64;
 
 /// Finds the kernels of a source.
 pub fn kernels(text: &str) -> Vec<Kernel> {
-    kernel::find(&source::without_comments(text))
+    let scan = Scan::of(text);
+    kernel::find(&scan, &Aliases::of(text, &scan))
 }
 
 /// What a source says: its kernel and what can be made tunable.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Draft {
-    /// The text of the source.
+    /// The text of the source, without what the kernel does not need, on the same lines.
     pub text: String,
     /// The kernel to launch.
     pub kernel: Kernel,
     /// What can be made tunable, in the order of the source.
     pub tunables: Vec<Tunable>,
-    /// Files that the source includes by a path of the user's own, with the line of each.
-    pub includes: Vec<(String, usize)>,
+    /// The source's own headers, by the path with which it includes them, without what the kernel does not need.
+    pub headers: Vec<(String, String)>,
+    /// What was left out.
+    pub left_out: Vec<LeftOut>,
+    /// The constant memory that is a parameter of the kernel now.
+    pub moved: Vec<String>,
+    /// What keeps the kernel from being launched, a sentence for each.
+    pub mistakes: Vec<String>,
     /// The lines of the text before the user's own. All other numbers of lines begin after them.
     pub lines_before: usize,
+    /// Whether blocks may have any size, because the kernel asks for it.
+    pub asks_block_size: bool,
 }
 
 /// Which text to read, and how.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub struct Reading<'a> {
     /// The text of the source.
     pub text: &'a str,
@@ -52,51 +72,144 @@ pub struct Reading<'a> {
     pub lines_before: usize,
     /// The kernel to launch, if the source has several.
     pub kernel: Option<&'a str>,
+    /// The values of template parameters, and other types for names of types.
+    pub templates: &'a [(String, String)],
     /// The pointers to scratch memory.
     pub scratch: &'a [&'a str],
     /// The pointers that are inputs, whether they are const or not.
     pub inputs: &'a [&'a str],
+    /// Tells whether a kernel may include a header of that name.
+    pub is_header: fn(&str) -> bool,
+    /// Returns the text of a header of the source's own, by its path from the source's folder.
+    pub own_header: &'a dyn Fn(&str) -> Option<String>,
+}
+
+impl<'a> Reading<'a> {
+    /// Reads a text that has no headers of its own.
+    pub fn of(text: &'a str) -> Self {
+        Self {
+            text,
+            lines_before: 0,
+            kernel: None,
+            templates: &[],
+            scratch: &[],
+            inputs: &[],
+            is_header: |_| true,
+            own_header: &|_| None,
+        }
+    }
 }
 
 impl Draft {
-    /// Reads a source. The error has a sentence for each mistake.
+    /// Reads a source. The error has a sentence for each mistake, if there is no kernel to say more about.
     pub fn read(reading: Reading<'_>) -> Result<Self, Vec<String>> {
-        let Reading { text, lines_before, kernel: wanted, scratch, inputs } = reading;
-        let code = source::without_comments(text);
-        if let Some(line) = source::host_code(&code) {
+        let Reading { lines_before, kernel: wanted, .. } = reading;
+        let (text, mut mistakes) = template::instantiate(reading.text, wanted, reading.templates);
+        let name = chosen(&text, wanted)?.name;
+        let mut files = vec![File::new("", text)];
+        own_headers(&mut files, reading);
+        let reached = host::reached(&files, &name);
+        let macros = host::device_macros(&files);
+        let kernel = chosen(&files[0].text, Some(&name))?;
+        let moved = constant_memory::moved(&files, &kernel, &reached).unwrap_or_else(|problems| {
+            mistakes.extend(problems);
+            constant_memory::Moved { text: files[0].text.clone(), names: Vec::new() }
+        });
+        files[0] = File::new("", moved.text);
+        let (mut headers, mut left_out) = (Vec::new(), Vec::new());
+        for file in &files {
+            let is_own = |name: &str| files.iter().any(|other| other.path == name);
+            let is_there = |name: &str, is_quoted: bool| {
+                (reading.is_header)(name) || is_quoted && (is_own(&beside(&file.path, name)) || is_own(name))
+            };
+            let (text, left) = host::without_host(file, &reached, &macros, is_there);
+            headers.push((file.path.clone(), text));
+            left_out.extend(left);
+        }
+        let (_, text) = headers.remove(0);
+        let mut chosen = chosen(&text, Some(&name))?;
+        if let Some(line) = source::host_code(&Scan::of(&text).plain) {
             let line = line.saturating_sub(lines_before);
-            return Err(vec![format!(
+            mistakes.push(format!(
                 "line {line}: host code: remove `main` and launches with <<<...>>>, because optloop launches the kernel"
-            )]);
+            ));
         }
-        let kernels = kernel::find(&code);
-        let names = || kernels.iter().map(|kernel| kernel.name.as_str());
-        let chosen = match (wanted, &kernels[..]) {
-            (_, []) => return Err(vec!["it has no `__global__` kernel".to_owned()]),
-            (None, [only]) => only,
-            (None, several) => {
-                let all = several.iter().map(|kernel| kernel.name.as_str()).collect::<Vec<_>>().join(", ");
-                return Err(vec![format!("it has the kernels {all}: choose one with --kernel")]);
-            }
-            (Some(name), all) => match all.iter().find(|kernel| kernel.name == name) {
-                Some(found) => found,
-                None => return Err(vec![format!("it has no kernel `{name}`{}", did_you_mean(name, names()))]),
-            },
-        };
-        let mut chosen = chosen.clone();
+        let text = without_words(&text, &mut chosen);
         chosen.line = chosen.line.saturating_sub(lines_before);
-        chosen.set_scratch(scratch)?;
-        chosen.set_inputs(inputs)?;
-        let mistakes = chosen.mistakes();
-        if !mistakes.is_empty() {
-            return Err(mistakes);
-        }
-        let mut tunables = tunable::find(text, &code);
+        mistakes.extend(chosen.set_scratch(reading.scratch).err().unwrap_or_default());
+        mistakes.extend(chosen.set_inputs(reading.inputs).err().unwrap_or_default());
+        mistakes.extend(chosen.mistakes());
+        let mut tunables = tunable::find(&text, &source::without_comments(&text));
         tunables.iter_mut().for_each(|tunable| tunable.move_up(lines_before));
-        let mut includes = source::own_includes(text);
-        includes.iter_mut().for_each(|(_, line)| *line = line.saturating_sub(lines_before));
-        Ok(Self { text: text.to_owned(), kernel: chosen, tunables, includes, lines_before })
+        let asks_block_size = reached.contains("blockDim");
+        let moved = moved.names;
+        Ok(Self { text, kernel: chosen, tunables, headers, left_out, moved, mistakes, lines_before, asks_block_size })
     }
+}
+
+/// Finds the kernel to launch.
+fn chosen(text: &str, wanted: Option<&str>) -> Result<Kernel, Vec<String>> {
+    let kernels = kernels(text);
+    let names = || kernels.iter().map(|kernel| kernel.name.as_str());
+    match (wanted, &kernels[..]) {
+        (_, []) => Err(vec!["it has no `__global__` kernel".to_owned()]),
+        (None, [only]) => Ok(only.clone()),
+        (None, several) => {
+            let all = several.iter().map(|kernel| kernel.name.as_str()).collect::<Vec<_>>().join(", ");
+            Err(vec![format!("it has the kernels {all}: choose one with --kernel")])
+        }
+        (Some(name), all) => match all.iter().find(|kernel| kernel.name == name) {
+            Some(found) => Ok(found.clone()),
+            None => Err(vec![format!("it has no kernel `{name}`{}", did_you_mean(name, names()))]),
+        },
+    }
+}
+
+/// Reads the source's own headers, and those that they include.
+fn own_headers(files: &mut Vec<File>, reading: Reading<'_>) {
+    let mut at = 0;
+    while at < files.len() && files.len() < MAX_HEADERS {
+        let from = files[at].path.clone();
+        let directives = files[at].scan.directives.iter().filter(|directive| directive.name == "include");
+        let included = directives.filter_map(|directive| host::included(&directive.rest));
+        let names: Vec<String> =
+            included.filter(|(_, is_quoted)| *is_quoted).map(|(name, _)| name.to_owned()).collect();
+        for name in names {
+            for path in [beside(&from, &name), name] {
+                if files.iter().any(|file| file.path == path) {
+                    break;
+                }
+                // A stranger's source must not bring the user's other files into the project.
+                let leads_out =
+                    path.starts_with('/') || path.contains('\\') || path.split('/').any(|part| part == "..");
+                if let Some(text) = (!leads_out).then(|| (reading.own_header)(&path)).flatten() {
+                    files.push(File::new(&path, text));
+                    break;
+                }
+            }
+        }
+        at += 1;
+    }
+}
+
+/// Returns the path of a file that another one includes from its own folder.
+fn beside(path: &str, name: &str) -> String {
+    path.rsplit_once('/').map_or_else(|| name.to_owned(), |(folder, _)| format!("{folder}/{name}"))
+}
+
+/// Takes the words `static` and `inline` from a kernel, whose name must be that of C.
+fn without_words(text: &str, kernel: &mut Kernel) -> String {
+    let (mut text, from) = (text.to_owned(), kernel.at);
+    for word in ["static", "inline", "__forceinline__"] {
+        let end = from + text[from..].find('(').unwrap_or_default();
+        let places: Vec<usize> = source::words(&text[from..end], word).collect();
+        for at in places.into_iter().rev() {
+            let after = from + at + word.len();
+            let blanks = text[after..].len() - text[after..].trim_start_matches(' ').len();
+            text.replace_range(from + at..after + blanks, "");
+        }
+    }
+    text
 }
 
 #[cfg(test)]
@@ -105,7 +218,8 @@ mod tests {
     use crate::domain::op::Dtype;
 
     fn read(text: &str) -> Result<Draft, String> {
-        Draft::read(Reading { text, ..Reading::default() }).map_err(|mistakes| mistakes.join("; "))
+        let draft = Draft::read(Reading::of(text)).map_err(|mistakes| mistakes.join("; "))?;
+        if draft.mistakes.is_empty() { Ok(draft) } else { Err(draft.mistakes.join("; ")) }
     }
 
     #[test]

@@ -55,16 +55,6 @@ pub(super) fn line_of(text: &str, at: usize) -> usize {
     text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
-/// Returns the files that a source includes in quotes, with their lines.
-pub(super) fn own_includes(text: &str) -> Vec<(String, usize)> {
-    let included = |line: &str| -> Option<String> {
-        let rest = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?.trim_start();
-        let (file, _) = rest.strip_prefix('"')?.split_once('"')?;
-        Some(file.to_owned())
-    };
-    text.lines().enumerate().filter_map(|(at, line)| Some((included(line)?, at + 1))).collect()
-}
-
 /// Returns the line of a `main` function or of a launch, if there is one.
 pub(super) fn host_code(code: &str) -> Option<usize> {
     let is_function = |at: &usize| code[at + "main".len()..].trim_start().starts_with('(');

@@ -5,11 +5,14 @@ use std::fmt::Write as _;
 use indexmap::{IndexMap, IndexSet};
 
 use super::tolerance::{self, Tolerance};
-use super::{Draft, Kind, OracleKernel, Place, Tunable, Wanted};
+use super::{Draft, Kind, OracleKernel, Parameter, Place, Tunable, Wanted};
 use crate::domain::escape::one_line;
 use crate::domain::expr::Expr;
 use crate::domain::names::is_identifier;
 use crate::domain::op::{Dtype, TensorRole};
+
+/// Names of expressions that no family gives (docs/family.md).
+const BOUND: [&str; 5] = ["elem_bytes", "smem_limit", "max_threads", "sms", "sm"];
 
 /// The folder of a family's headers.
 const HEADERS: &str = "include";
@@ -57,21 +60,21 @@ pub fn texts(draft: &Draft, wanted: &Wanted, sizes: Option<&[&str]>) -> Result<T
     for tunable in &draft.tunables {
         if dims.contains(&tunable.name) {
             constants.push(tunable.clone());
+        } else if tunable.place == Place::Imported && !wanted.values.contains_key(&tunable.name) {
+            // What a tool defines beside its parameters.
         } else if let Some(why) = not_a_choice(tunable, wanted) {
             left_out.push((tunable.clone(), why));
         } else {
             parameters.push((tunable.clone(), values(tunable, wanted)));
         }
     }
+    for tunable in launch_parameters(draft, wanted, &dims) {
+        let values = values(&tunable, wanted);
+        parameters.push((tunable, values));
+    }
     mistakes.extend(unfit_options(draft, wanted, &parameters));
     for tag in ["<$", "<%", "<#"].into_iter().filter(|tag| draft.text.contains(tag)) {
         mistakes.push(format!("the source contains `{tag}`, which begins a tag of a template: put a blank in between"));
-    }
-    // A stranger's source must not bring the user's other files into the project.
-    let leads_out =
-        |file: &str| file.starts_with('/') || file.contains('\\') || file.split('/').any(|part| part == "..");
-    for (file, line) in draft.includes.iter().filter(|(file, _)| leads_out(file)) {
-        mistakes.push(format!("line {line}: `{file}` is not below the source's folder: include a file that is"));
     }
     if !mistakes.is_empty() {
         return Err(mistakes);
@@ -140,6 +143,16 @@ fn dims(draft: &Draft, wanted: &Wanted, mistakes: &mut Vec<String>) -> IndexSet<
             }
         }
     }
+    if dims.is_empty()
+        && let Some((tensor, shape)) = wanted.shapes.first()
+    {
+        let shape = shape.join(",");
+        mistakes.push(format!(
+            "--shape {tensor}={shape}: no tensor has a dimension: name an extent, such as --shape {tensor}=n with --case \
+             n={shape}, and add --constraint 'n == {shape}' if the kernel is for that size only"
+        ));
+        return dims;
+    }
     for (at, case) in wanted.cases.iter().enumerate() {
         let source = |dim: &String| sources.get(dim).map_or("a parameter of the kernel", String::as_str);
         let lacking: Vec<String> = dims
@@ -152,6 +165,53 @@ fn dims(draft: &Draft, wanted: &Wanted, mistakes: &mut Vec<String>) -> IndexSet<
         }
     }
     dims
+}
+
+/// Returns the numbers of the launch that are to be searched and that the source does not have: threads of a block, if the
+/// kernel asks for their number, and others for which there are values.
+fn launch_parameters(draft: &Draft, wanted: &Wanted, dims: &IndexSet<String>) -> Vec<Tunable> {
+    let is_known = |name: &str| {
+        dims.contains(name) || BOUND.contains(&name) || draft.tunables.iter().any(|tunable| tunable.name == name)
+    };
+    let mut found: Vec<Tunable> = Vec::new();
+    for name in wanted.launch_names() {
+        let given = wanted.values.get(&name);
+        let place = wanted.block.iter().position(|extent| names_in(extent).contains(&name));
+        let is_asked = draft.asks_block_size && place.is_some();
+        if is_known(&name) || !(is_asked || given.is_some()) || found.iter().any(|other| other.name == name) {
+            continue;
+        }
+        let usual = match (place, wanted.block.len()) {
+            (Some(0), 1) => 256,
+            (Some(0), _) => 32,
+            (Some(1), _) => 8,
+            _ => 1,
+        };
+        let value = match given {
+            Some(values) if !values.contains(&usual) => values.first().copied().unwrap_or(usual),
+            _ => usual,
+        };
+        found.push(Tunable::of_launch(&name, value));
+    }
+    found
+}
+
+/// Returns a template without the gaps that code for the host has left.
+pub fn without_gaps(template: &str) -> String {
+    let mut made = String::with_capacity(template.len());
+    let mut blank = 1;
+    for line in template.split_inclusive('\n') {
+        blank = if line.trim().is_empty() { blank + 1 } else { 0 };
+        if blank < 2 {
+            made.push_str(line);
+        }
+    }
+    made.truncate(made.trim_end().len());
+    made + "\n"
+}
+
+fn names_in(expression: &str) -> Vec<String> {
+    Expr::parse(expression).map(|expr| expr.names().into_iter().collect()).unwrap_or_default()
 }
 
 fn not_a_choice(tunable: &Tunable, wanted: &Wanted) -> Option<String> {
@@ -175,8 +235,8 @@ fn values(tunable: &Tunable, wanted: &Wanted) -> Vec<i64> {
     let value = tunable.value;
     let mut values = match wanted.values.get(&tunable.name) {
         Some(values) => values.clone(),
-        None if is_in_block(&tunable.name, wanted) && wanted.block.len() > 1 => SIDES.to_vec(),
-        None if is_in_block(&tunable.name, wanted) => THREADS.to_vec(),
+        None if is_extent(&tunable.name, wanted) && wanted.block.len() > 1 => SIDES.to_vec(),
+        None if is_extent(&tunable.name, wanted) => THREADS.to_vec(),
         None if tunable.place == Place::Unroll => UNROLL.to_vec(),
         None if value == 0 => vec![0, 1],
         // It may be a flag or a factor.
@@ -191,13 +251,19 @@ fn values(tunable: &Tunable, wanted: &Wanted) -> Vec<i64> {
     values
 }
 
+/// Tells whether a number is an extent of a block, rather than a part of one.
+fn is_extent(name: &str, wanted: &Wanted) -> bool {
+    wanted.block.iter().any(|extent| extent.trim() == name)
+}
+
 fn is_in_block(name: &str, wanted: &Wanted) -> bool {
     wanted.block.iter().any(|extent| Expr::parse(extent).is_ok_and(|expr| expr.names().contains(name)))
 }
 
 /// Replaces the numbers by tags, and makes the kernel's name that of C.
 fn template<'a>(draft: &'a Draft, wanted: &Wanted, tunables: impl Iterator<Item = &'a Tunable>) -> String {
-    let mut edits: Vec<_> = tunables.map(|it| (it.span.clone(), format!("<$ {} $>", it.name))).collect();
+    let in_source = tunables.filter(|tunable| tunable.place != Place::Launch);
+    let mut edits: Vec<_> = in_source.map(|it| (it.span.clone(), format!("<$ {} $>", it.name))).collect();
     if !draft.kernel.is_extern_c {
         edits.push((draft.kernel.at..draft.kernel.at, "extern \"C\" ".to_owned()));
     }
@@ -266,7 +332,9 @@ impl Names<'_> {
         }
         for dim in *dims {
             let _ = write!(text, "\n[dims.{dim}]\nabout = {}\n", quoted(&format!("the size `{dim}`")));
-            if let Some((least, most)) = wanted.ranges.get(dim) {
+            let parameter = draft.kernel.parameters.iter().find(|parameter| parameter.name == **dim);
+            let range = wanted.ranges.get(dim).copied().or_else(|| parameter?.range());
+            if let Some((least, most)) = range {
                 let _ = writeln!(text, "range = [{least}, {most}]");
             }
         }
@@ -345,7 +413,7 @@ impl Names<'_> {
             self.compute(),
             list(&constants)
         );
-        if !draft.includes.is_empty() {
+        if !draft.headers.is_empty() {
             let _ = writeln!(text, "headers = [\"{HEADERS}\"]");
         }
         if parameters.is_empty() {
@@ -399,7 +467,11 @@ impl Names<'_> {
                  args = [\"{output}\", \"{ZERO}{output}\"]\n"
             );
         }
-        let args: Vec<String> = draft.kernel.parameters.iter().map(|parameter| parameter.name.clone()).collect();
+        let arg = |parameter: &Parameter| match parameter.wide_type() {
+            Some(wide) => format!("{wide} {}", parameter.name),
+            None => parameter.name.clone(),
+        };
+        let args: Vec<String> = draft.kernel.parameters.iter().map(arg).collect();
         let _ = write!(
             text,
             "\n[[launch]]\nkernel = {}\ngrid = {}\nblock = {}\nargs = {}\n",

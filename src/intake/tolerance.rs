@@ -90,7 +90,7 @@ mod tests {
     use crate::intake::Reading;
 
     fn reason(text: &str, shapes: [(&str, &str); 2]) -> String {
-        let draft = Draft::read(Reading { text, ..Reading::default() }).unwrap();
+        let draft = Draft::read(Reading::of(text)).unwrap();
         let shapes = shapes.map(|(name, side)| (name.to_owned(), vec![side.to_owned()]));
         let cases = vec![[("n".to_owned(), 1 << 26)].into()];
         let Tolerance { reason, relative_l2, worst_row } =

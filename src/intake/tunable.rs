@@ -36,13 +36,20 @@ pub enum Place {
     LaunchBounds,
     /// A parameter of an imported file
     Imported,
+    /// A number of the launch, which the source does not have
+    Launch,
 }
 
 impl Tunable {
+    /// Makes a number of the launch, which the source does not have.
+    pub(super) fn of_launch(name: &str, value: i64) -> Self {
+        Self { name: name.to_owned(), place: Place::Launch, value, span: 0..0, line: 0, comment: None }
+    }
+
     /// Says in words where the source has it.
     pub fn origin(&self) -> String {
         match self.place {
-            Place::Imported => self.place.words().to_owned(),
+            Place::Imported | Place::Launch => self.place.words().to_owned(),
             place => format!("{} in line {}", place.words(), self.line),
         }
     }
@@ -65,6 +72,7 @@ impl Place {
             Self::Unroll => "an unroll factor",
             Self::LaunchBounds => "the blocks of launch bounds",
             Self::Imported => "a parameter of the imported file",
+            Self::Launch => "a number of the launch",
         }
     }
 }

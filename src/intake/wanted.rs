@@ -80,6 +80,13 @@ impl Wanted {
         exprs.filter_map(|text| Expr::parse(text).ok()).flat_map(|expr| expr.names()).collect()
     }
 
+    /// Returns the names in all expressions of a family: those of the launch, of constraints and of scratch memory.
+    pub fn names(&self) -> Vec<String> {
+        let others = self.constraints.iter().chain(self.scratch.values());
+        let exprs = others.filter_map(|text| Expr::parse(text).ok()).flat_map(|expr| expr.names());
+        self.launch_names().into_iter().chain(exprs).collect()
+    }
+
     /// Parses `x=R,N` into a tensor's name and its shape.
     pub fn shape(text: &str) -> Result<(String, Vec<String>), String> {
         let (name, shape) = text.split_once('=').ok_or_else(|| format!("`{text}`: write NAME=EXTENT,EXTENT"))?;

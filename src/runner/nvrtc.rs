@@ -135,7 +135,8 @@ impl Nvrtc {
 
     fn program<'a>(&'a self, source: &'a CStr) -> Result<ProgramGuard<'a>, NvrtcError> {
         let mut handle = ptr::null_mut();
-        let text = |what: &str| CString::new(what).map_err(|_| NvrtcError::Broken("a header has a NUL byte".to_owned()));
+        let text =
+            |what: &str| CString::new(what).map_err(|_| NvrtcError::Broken("a header has a NUL byte".to_owned()));
         let headers = headers::given().map(|(name, of)| Ok((text(name)?, text(of)?))).collect::<Result<Vec<_>, _>>()?;
         let texts: Vec<_> = headers.iter().map(|(_, text)| text.as_ptr()).collect();
         let names: Vec<_> = headers.iter().map(|(name, _)| name.as_ptr()).collect();

@@ -10,7 +10,7 @@ import math
 import os
 import pathlib
 import sys
-from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_uint, c_uint64, c_void_p
 from dataclasses import dataclass
 
 # Numbers of cuda.h.
@@ -177,7 +177,7 @@ def enqueue(function, launch, attributes, values, stream):
 
 def number(scalar):
     """Returns a number as a kernel takes it."""
-    return {"i32": c_int, "f32": c_float}[scalar["type"]](scalar["value"])
+    return {"i32": c_int, "f32": c_float, "i64": c_int64, "f64": c_double}[scalar["type"]](scalar["value"])
 
 
 def tensor_map(described, address):

@@ -143,7 +143,8 @@ impl ArgScope<'_> {
         Ok(())
     }
 
-    fn resolve(&self, name: &str) -> Result<Arg, ConfigurationError> {
+    fn resolve(&self, arg: &str) -> Result<Arg, ConfigurationError> {
+        let (wide, name) = typed(arg);
         if self.tensors.iter().any(|tensor| tensor.name == name) {
             return Ok(Arg::Tensor(name.to_owned()));
         }
@@ -165,7 +166,9 @@ impl ArgScope<'_> {
             )));
         }
         let value = if let Some((_, value)) = self.scalars.iter().find(|(scalar, _)| *scalar == name) {
-            ScalarValue::F32(*value as f32)
+            if wide == Some(Wide::Double) { ScalarValue::F64(*value) } else { ScalarValue::F32(*value as f32) }
+        } else if let Some(value) = self.bindings.get(name).filter(|_| wide == Some(Wide::LongLong)) {
+            ScalarValue::I64(*value)
         } else if let Some(value) = self.bindings.get(name) {
             let value = i32::try_from(*value).map_err(|_| {
                 ConfigurationError::Manifest(format!("argument `{name}` = {value} does not fit an int"))
@@ -179,6 +182,20 @@ impl ArgScope<'_> {
         };
         Ok(Arg::Scalar(Scalar { name: name.to_owned(), value }))
     }
+}
+
+/// A type of 64 bits in front of an argument's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wide {
+    Double,
+    LongLong,
+}
+
+/// Splits an argument into its type, if it is one of 64 bits, and its name: `double eps`, `long long N`.
+pub(super) fn typed(arg: &str) -> (Option<Wide>, &str) {
+    let types = [("double ", Wide::Double), ("long long ", Wide::LongLong)];
+    let found = types.into_iter().find_map(|(prefix, wide)| Some((Some(wide), arg.strip_prefix(prefix)?.trim())));
+    found.unwrap_or((None, arg))
 }
 
 impl LaunchRule {

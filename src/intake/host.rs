@@ -1,0 +1,250 @@
+//! Leaves out what a kernel does not need: code for the host, and includes that only it needs.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+use super::scan::{Item, ItemKind, Scan};
+use super::source::{identifier, line_of, words};
+
+/// A file of a source: the kernel's own, or one of its headers.
+pub(super) struct File {
+    /// The path with which it is included. Empty for the kernel's own.
+    pub path: String,
+    /// Its text.
+    pub text: String,
+    /// What it consists of.
+    pub scan: Scan,
+}
+
+/// What was left out of a source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// A function, a declaration or an include, as the source has it.
+    pub what: String,
+    /// Whether it is an include.
+    pub is_include: bool,
+}
+
+/// Parts of the standard library that only a host has.
+const HOST_STANDARD: [&str; 28] = [
+    "vector",
+    "string",
+    "cout",
+    "cerr",
+    "endl",
+    "unique_ptr",
+    "shared_ptr",
+    "make_unique",
+    "chrono",
+    "map",
+    "unordered_map",
+    "function",
+    "ostream",
+    "istream",
+    "stringstream",
+    "ofstream",
+    "ifstream",
+    "mt19937",
+    "random_device",
+    "thread",
+    "mutex",
+    "sort",
+    "runtime_error",
+    "exception",
+    "ostringstream",
+    "set",
+    "default_random_engine",
+    "normal_distribution",
+];
+
+/// Namespaces of libraries that only a host has, or that optloop does not let a kernel include.
+const LIBRARIES: [&str; 8] = ["torch", "at", "c10", "py", "pybind11", "thrust", "boost", "cub"];
+
+/// Beginnings of the names of the runtime's functions and types. A capital follows.
+const RUNTIME: [&str; 6] = ["cuda", "cublas", "cudnn", "curand", "cufft", "hip"];
+
+/// Words that make a function one of the device.
+const DEVICE: [&str; 2] = ["__device__", "__global__"];
+
+impl File {
+    /// Scans a file.
+    pub fn new(path: &str, text: String) -> Self {
+        Self { path: path.to_owned(), scan: Scan::of(&text), text }
+    }
+
+    fn text_of(&self, item: &Item) -> &str {
+        &self.scan.plain[item.span.clone()]
+    }
+
+    fn head_of(&self, item: &Item) -> &str {
+        &self.scan.plain[item.span.start..item.head_end.max(item.span.start)]
+    }
+
+    /// Tells whether an item is there for the host only, if the kernel does not reach it.
+    fn is_for_host(&self, item: &Item) -> bool {
+        mentions_host(self.text_of(item))
+    }
+}
+
+/// Returns the names of all that a kernel reaches, directly or not.
+pub(super) fn reached(files: &[File], kernel: &str) -> HashSet<String> {
+    let mut texts: HashMap<&str, Vec<&str>> = HashMap::new();
+    let mut open = Vec::new();
+    for file in files {
+        for item in &file.scan.items {
+            let text = file.text_of(item);
+            texts.entry(item.name.as_str()).or_default().push(text);
+            let is_kernel = item.kind == ItemKind::Function && item.name == kernel;
+            // Types, variables and operators stay, unless they are the host's.
+            let stays = item.kind != ItemKind::Function || item.name == "operator";
+            if is_kernel || stays && !file.is_for_host(item) {
+                open.push(text);
+            }
+        }
+        for directive in file.scan.directives.iter().filter(|directive| directive.name == "define") {
+            texts.entry(identifier(&directive.rest, 0)).or_default().push(&directive.rest);
+        }
+    }
+    let mut reached = HashSet::new();
+    while let Some(text) = open.pop() {
+        for word in identifiers(text) {
+            if reached.insert(word.to_owned()) {
+                open.extend(texts.get(word).into_iter().flatten());
+            }
+        }
+    }
+    reached
+}
+
+/// Returns the names of functions other than the kernel that use a name, among those that the kernel reaches.
+pub(super) fn users<'a>(files: &'a [File], (kernel, name): (&str, &str), reached: &HashSet<String>) -> Vec<&'a str> {
+    let functions = files.iter().flat_map(|file| file.scan.items.iter().map(move |item| (file, item)));
+    let functions = functions.filter(|(_, item)| item.kind == ItemKind::Function && item.name != kernel);
+    let using = functions
+        .filter(|(file, item)| reached.contains(&item.name) && words(file.text_of(item), name).next().is_some());
+    using.map(|(_, item)| item.name.as_str()).collect()
+}
+
+/// Returns a file without what is left out, on the same lines. `is_there` tells whether an include can stay.
+pub(super) fn without_host(
+    file: &File,
+    reached: &HashSet<String>,
+    device_macros: &HashSet<String>,
+    is_there: impl Fn(&str, bool) -> bool,
+) -> (String, Vec<LeftOut>) {
+    let (mut spans, mut left_out): (Vec<Range<usize>>, Vec<LeftOut>) = (Vec::new(), Vec::new());
+    for directive in file.scan.directives.iter().filter(|directive| directive.name == "include") {
+        if let Some((name, is_quoted)) = included(&directive.rest)
+            && !is_there(name, is_quoted)
+        {
+            spans.push(directive.span.clone());
+            let what = if is_quoted { format!("\"{name}\"") } else { format!("<{name}>") };
+            left_out.push(LeftOut { what, is_include: true });
+        }
+    }
+    let items = file.scan.items.iter().filter(|_| file.scan.is_complete);
+    for item in items.filter(|item| is_left_out(file, item, reached, device_macros)) {
+        spans.push(item.span.clone());
+        let what = if item.name.is_empty() {
+            format!("line {}", line_of(&file.text, item.span.start))
+        } else {
+            item.name.clone()
+        };
+        if !left_out.iter().any(|other| other.what == what) {
+            left_out.push(LeftOut { what, is_include: false });
+        }
+    }
+    for (open, close) in file.scan.unnamed.iter().filter(|_| file.scan.is_complete) {
+        // A kernel in a namespace without a name cannot be found by its own.
+        spans.extend([open.clone(), *close..close + 1]);
+    }
+    (blanked(&file.text, spans), left_out)
+}
+
+/// Returns a text in which places are blank. Lines stay.
+pub(super) fn blanked(text: &str, mut spans: Vec<Range<usize>>) -> String {
+    spans.sort_by_key(|span| std::cmp::Reverse(span.start));
+    let mut text = text.to_owned();
+    for span in spans {
+        let lines = text[span.clone()].matches('\n').count();
+        text.replace_range(span, &"\n".repeat(lines));
+    }
+    text
+}
+
+fn is_left_out(file: &File, item: &Item, reached: &HashSet<String>, device_macros: &HashSet<String>) -> bool {
+    let is_reached = reached.contains(&item.name);
+    if item.kind != ItemKind::Function {
+        return !is_reached && file.is_for_host(item);
+    }
+    let head: Vec<&str> = identifiers(file.head_of(item)).collect();
+    let is_device = head.iter().any(|word| DEVICE.contains(word) || device_macros.contains(*word));
+    // An annotation of another header may look like this. `operator` is reached by its sign.
+    let may_be_device = head.iter().any(|word| is_upper(word)) || head.contains(&"constexpr");
+    if item.name == "operator" {
+        return !is_device && !may_be_device;
+    }
+    match is_reached {
+        true => !is_device && !may_be_device,
+        false => !is_device || file.is_for_host(item),
+    }
+}
+
+fn is_upper(word: &str) -> bool {
+    word.len() > 3 && word.contains("DEVICE") && !word.bytes().any(|byte| byte.is_ascii_lowercase())
+}
+
+/// Returns the macros that stand for words of the device, such as `HD` for `__host__ __device__`.
+pub(super) fn device_macros(files: &[File]) -> HashSet<String> {
+    let mut found = HashSet::new();
+    // A macro may stand for another one.
+    for _ in 0..4 {
+        for directive in files.iter().flat_map(|file| &file.scan.directives).filter(|it| it.name == "define") {
+            let name = identifier(&directive.rest, 0);
+            let mut body = identifiers(&directive.rest[name.len()..]);
+            if body.any(|word| DEVICE.contains(&word) || found.contains(word)) {
+                found.insert(name.to_owned());
+            }
+        }
+    }
+    found
+}
+
+/// Returns the file that an include names, and whether it is in quotes.
+pub(super) fn included(rest: &str) -> Option<(&str, bool)> {
+    match rest.chars().next()? {
+        '"' => Some((rest[1..].split_once('"')?.0, true)),
+        '<' => Some((rest[1..].split_once('>')?.0, false)),
+        _ => None,
+    }
+}
+
+/// Tells whether a text has something that only a host has.
+pub(super) fn mentions_host(text: &str) -> bool {
+    if text.contains("<<<") {
+        return true;
+    }
+    let mut previous = "";
+    let mut place = 0;
+    for word in identifiers(text) {
+        let at = place + text[place..].find(word).unwrap_or(0);
+        let is_scoped = text[place..at].trim() == "::";
+        place = at + word.len();
+        let is_standard = previous == "std" && is_scoped && HOST_STANDARD.contains(&word);
+        let is_library = LIBRARIES.contains(&word) && text[place..].trim_start().starts_with("::");
+        let is_runtime = RUNTIME.iter().any(|prefix| {
+            word.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()))
+        });
+        if is_standard || is_library || is_runtime || word == "FILE" {
+            return true;
+        }
+        previous = word;
+    }
+    false
+}
+
+/// Returns the identifiers of a text, in order.
+fn identifiers(text: &str) -> impl Iterator<Item = &str> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.split(move |c| !is_part(c)).filter(|word| word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'))
+}
