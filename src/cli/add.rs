@@ -21,7 +21,7 @@ pub struct Args {
 
 /// Adds a kernel. Everything is checked and compiled before anything is written.
 pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
-    let given = &args.given;
+    let (given, oracle) = args.given.with_oracle()?;
     let file = shown(&args.kernel_file);
     let kernel = given.kernel.as_deref();
     let source = read(&args.kernel_file)?;
@@ -38,9 +38,12 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
         own_header: &own_header,
         ..Reading::of(&source)
     };
-    let draft = Draft::read(reading).map_err(|mistakes| named(&file, &mistakes))?;
-    let (oracle, oracle_kernel) = given.oracle()?.unzip();
-    let wanted = given.wanted(name(given.name.as_deref(), &file)?);
+    let mut draft = Draft::read(reading).map_err(|mistakes| named(&file, &mistakes))?;
+    let mut wanted = given.wanted(name(given.name.as_deref(), &file)?);
+    if let Some(oracle) = &oracle {
+        draft.fit(&oracle.notes, &given.given_shapes(), &mut wanted);
+    }
+    let (oracle, oracle_kernel) = oracle.map(|oracle| (oracle.text, oracle.kernel)).unzip();
     let addition = Addition {
         draft,
         wanted: Wanted { oracle_kernel: oracle_kernel.flatten(), ..wanted },

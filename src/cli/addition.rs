@@ -44,6 +44,7 @@ impl Addition {
     /// Adds it. Everything is checked and compiled before anything is written.
     pub fn run(mut self, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
         let config = Config::load(project.root()).map_err(usage)?;
+        self.draft.complete(&mut self.wanted);
         self.check_complete()?;
         let Self { file, draft, .. } = &self;
         let sizes = self.wanted.op.as_ref().map(|op| project.op(op).map_err(usage_sentence)).transpose()?;
@@ -72,7 +73,7 @@ impl Addition {
 
     /// Names everything that a launch needs and that was not given.
     fn check_complete(&self) -> anyhow::Result<()> {
-        let mistakes = &self.draft.mistakes;
+        let mistakes = self.draft.mistakes();
         let mut missing = self.wanted.missing(&self.draft);
         if self.wanted.op.is_none() && self.oracle.is_none() {
             let why = self.no_oracle.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
@@ -158,7 +159,7 @@ fn tell(
             writeln!(out, "  left out, {what}: {}", left.join(", "))?;
         }
     }
-    for name in &draft.moved {
+    for (name, _) in &draft.moved {
         writeln!(out, "  {name} is an argument now, in place of constant memory")?;
     }
     for (tunable, values) in &texts.parameters {

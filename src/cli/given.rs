@@ -1,18 +1,42 @@
 //! The options that say what a source cannot: those of `optloop add` and `optloop import`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
+
+use clap::Parser;
+use indexmap::IndexMap;
 
 use super::addition::{named, read, shown};
 use super::error::usage_sentence;
 use crate::domain::compute::Compute;
 use crate::domain::oracle::OracleLanguage;
-use crate::intake::{CaseSizes, Imported, OracleKernel, Wanted};
+use crate::intake::{CaseSizes, Imported, OracleKernel, OracleNotes, Wanted};
 
 /// The work of an op whose work is not given.
 const NO_WORK: &str = "0";
 
+/// The architecture for which most users compile.
+const ARCH: &str = "sm_90a";
+
+/// The options in the file of an oracle.
+#[derive(clap::Parser)]
+struct InFile {
+    #[command(flatten)]
+    given: Given,
+}
+
+/// An oracle that a user names.
+pub(super) struct GivenOracle {
+    /// Its text.
+    pub text: String,
+    /// How it is launched, if it is in CUDA.
+    pub kernel: Option<OracleKernel>,
+    /// What it says about its kernel.
+    pub notes: OracleNotes,
+}
+
 /// What a source cannot say.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(super) struct Given {
     /// Python file with a function `oracle`, or CUDA source (.cu) with a kernel, that computes the output in float64
     /// (docs/workload.md)
@@ -119,8 +143,13 @@ pub(super) struct Given {
     pub(super) templates: Vec<(String, String)>,
 
     /// Architecture to compile for
-    #[arg(long, default_value = "sm_90a")]
+    #[arg(long, default_value = ARCH)]
     pub(super) arch: String,
+}
+
+/// Returns both, the later ones in place of others of their names.
+fn by_name<T>(first: Vec<(String, T)>, later: Vec<(String, T)>) -> Vec<(String, T)> {
+    first.into_iter().chain(later).collect::<IndexMap<_, _>>().into_iter().collect()
 }
 
 fn template(text: &str) -> Result<(String, String), String> {
@@ -168,24 +197,75 @@ impl Given {
         }
     }
 
-    /// Reads the oracle that the user names. One in CUDA has a launch, of which its source gives the arguments.
-    pub fn oracle(&self) -> anyhow::Result<Option<(String, Option<OracleKernel>)>> {
-        let Some(path) = &self.oracle else { return Ok(None) };
+    /// Reads the oracle that the user names, and the options that its file gives where the command line gives no other. One in
+    /// CUDA has a launch, of which its source gives the arguments.
+    pub fn with_oracle(&self) -> anyhow::Result<(Self, Option<GivenOracle>)> {
+        let Some(path) = &self.oracle else { return Ok((self.clone(), None)) };
         let (text, file) = (read(path)?, shown(path));
         if OracleLanguage::of_file(&file) != Some(OracleLanguage::Cuda) {
-            if self.oracle_grid.is_some() || self.oracle_block.is_some() {
+            let notes = OracleNotes::read(&text).map_err(|problem| named(&file, &[problem]))?;
+            let words = ["optloop add", "--oracle"].map(OsString::from).into_iter().chain([path.into()]);
+            let parsed = InFile::try_parse_from(words.chain(notes.options.iter().map(OsString::from)));
+            let parsed = parsed.map_err(|error| {
+                let said = error.to_string();
+                let said = said.lines().next().unwrap_or_default().trim_start_matches("error: ");
+                named(&file, &[format!("`optloop`: {said}")])
+            })?;
+            let given = self.over(parsed.given);
+            if given.oracle_grid.is_some() || given.oracle_block.is_some() {
                 let why = "--oracle-grid and --oracle-block launch an oracle in CUDA";
                 return Err(usage_sentence(format!("{why}, and {file} is no .cu file: leave them out")));
             }
-            return Ok(Some((text, None)));
+            return Ok((given, Some(GivenOracle { text, kernel: None, notes })));
         }
         let extents = |text: &Option<String>| text.as_deref().map(Wanted::extents).unwrap_or_default();
         let kernel = OracleKernel::read(&text, extents(&self.oracle_grid), extents(&self.oracle_block));
-        Ok(Some((text, Some(kernel.map_err(|problem| named(&file, &[problem]))?))))
+        let kernel = Some(kernel.map_err(|problem| named(&file, &[problem]))?);
+        Ok((self.clone(), Some(GivenOracle { text, kernel, notes: OracleNotes::default() })))
+    }
+
+    /// Returns the tensors whose shapes are options.
+    pub fn given_shapes(&self) -> Vec<&str> {
+        self.shapes.iter().map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// Returns these options, and others where these do not say the same.
+    fn over(&self, other: Self) -> Self {
+        let own = self.clone();
+        let either = |own: String, other: String, usual: &str| if own == usual { other } else { own };
+        let all = |own: Vec<String>, other: Vec<String>| -> Vec<String> { other.into_iter().chain(own).collect() };
+        Self {
+            oracle: own.oracle,
+            oracle_grid: own.oracle_grid.or(other.oracle_grid),
+            oracle_block: own.oracle_block.or(other.oracle_block),
+            op: own.op.or(other.op),
+            name: own.name.or(other.name),
+            kernel: own.kernel.or(other.kernel),
+            shapes: by_name(other.shapes, own.shapes),
+            cases: if own.cases.is_empty() { other.cases } else { own.cases },
+            scalars: by_name(other.scalars, own.scalars),
+            contents: by_name(other.contents, own.contents),
+            inputs: all(own.inputs, other.inputs),
+            in_place: all(own.in_place, other.in_place),
+            zeroed: all(own.zeroed, other.zeroed),
+            scratch: by_name(other.scratch, own.scratch),
+            grid: either(own.grid, other.grid, ""),
+            block: either(own.block, other.block, ""),
+            shared: own.shared.or(other.shared),
+            flop: either(own.flop, other.flop, NO_WORK),
+            independent: own.independent.or(other.independent),
+            values: by_name(other.values, own.values),
+            constraints: all(own.constraints, other.constraints),
+            compute: if own.compute.is_dtype() { other.compute } else { own.compute },
+            torch: own.torch.or(other.torch),
+            baselines: by_name(other.baselines, own.baselines),
+            templates: by_name(other.templates, own.templates),
+            arch: either(own.arch, other.arch, ARCH),
+        }
     }
 
     /// Returns what an imported file says, where the user says nothing else. Cases get the sizes that they leave out.
-    pub fn over(&self, imported: &Imported, name: String) -> Wanted {
+    pub fn over_file(&self, imported: &Imported, name: String) -> Wanted {
         let (own, file) = (self.wanted(name), imported.wanted.clone());
         let mut sizes = file.cases.first().cloned().unwrap_or_default();
         let fixed = file.ranges.iter().filter(|(_, (least, most))| least == most);

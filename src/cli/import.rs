@@ -12,13 +12,15 @@ use super::talk::say;
 use super::trust::{TrustArgs, admit};
 use crate::catalog::Project;
 use crate::config::Config;
-use crate::intake::{Draft, Imported, Reading, Tuning, TuningSource, Wanted, definition, script, t1, workloads};
+use crate::intake::{
+    Draft, Imported, OracleNotes, Reading, Tuning, TuningSource, Wanted, definition, script, t1, workloads,
+};
 use crate::runner::tuner_script::recorded_call;
 use crate::runner::{activity, headers};
 use crate::trust;
 
 /// Arguments of `optloop import`.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub struct Args {
     /// The file: a T1 file (.json), a Python script of Kernel Tuner (.py), or a definition of flashinfer-bench (.json)
     file: PathBuf,
@@ -36,6 +38,10 @@ pub struct Args {
 
     #[command(flatten)]
     trust: TrustArgs,
+
+    /// Arguments for a script of Kernel Tuner, after --
+    #[arg(last = true, value_name = "ARGUMENT")]
+    arguments: Vec<String>,
 }
 
 /// A file that was understood, with the source that belongs to it.
@@ -49,6 +55,8 @@ struct Understood {
 
 /// Imports a file. Everything is checked and compiled before anything is written.
 pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
+    let (given, given_oracle) = args.given.with_oracle()?;
+    let args = &Args { given, ..args.clone() };
     let Args { file, given, .. } = args;
     if given.op.is_some() {
         return Err(usage_sentence(
@@ -56,13 +64,14 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
         ));
     }
     let text = read(file)?;
+    let notes = given_oracle.as_ref().map(|oracle| &oracle.notes);
     let understood = match file.extension().and_then(|extension| extension.to_str()) {
         Some("py") => {
             let config = Config::load(project.root()).map_err(usage)?;
-            args.tuning(args.run_script(&config, project)?)
+            args.tuning(args.run_script(&config, project)?, notes)
         }
         Some("json") => match kind(&text).map_err(|problem| about(file, &problem))? {
-            Kind::T1 => args.tuning(t1(&text).map_err(|problem| about(file, &problem))?),
+            Kind::T1 => args.tuning(t1(&text).map_err(|problem| about(file, &problem))?, notes),
             Kind::Definition => args.definition(&text),
         },
         _ => Err(about(file, "its name ends neither in .json (T1, flashinfer-bench) nor in .py (Kernel Tuner)")),
@@ -70,11 +79,11 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
     let Understood { imported, source: (source_name, folder), stem } = understood;
     let kernel = given.kernel.as_deref().or(imported.kernel.as_deref());
     let wrong = |mistakes: Vec<String>| named(&source_name, &mistakes);
-    let (oracle, oracle_kernel) = given.oracle()?.unzip();
-    let wanted = given.over(&imported, name(given.name.as_deref(), &stem)?);
-    let wanted = Wanted { oracle_kernel: oracle_kernel.flatten(), ..wanted };
-    let scratch: Vec<&str> = wanted.scratch.keys().map(String::as_str).collect();
-    let inputs: Vec<&str> = wanted.inputs.iter().map(String::as_str).collect();
+    let mut wanted = given.over_file(&imported, name(given.name.as_deref(), &stem)?);
+    let scratch: Vec<String> = wanted.scratch.keys().cloned().collect();
+    let inputs = wanted.inputs.clone();
+    let scratch: Vec<&str> = scratch.iter().map(String::as_str).collect();
+    let inputs: Vec<&str> = inputs.iter().map(String::as_str).collect();
     let lines_before = imported.lines_before;
     let own_header = |path: &str| read(&folder.join(path)).ok();
     let reading = Reading {
@@ -87,7 +96,12 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
         own_header: &own_header,
         ..Reading::of(&imported.source)
     };
-    let draft = Draft::read(reading).map_err(wrong)?;
+    let mut draft = Draft::read(reading).map_err(wrong)?;
+    if let Some(oracle) = &given_oracle {
+        draft.fit(&oracle.notes, &given.given_shapes(), &mut wanted);
+    }
+    let (oracle, oracle_kernel) = given_oracle.map(|oracle| (oracle.text, oracle.kernel)).unzip();
+    let wanted = Wanted { oracle_kernel: oracle_kernel.flatten(), ..wanted };
     let oracle = oracle.or(imported.oracle);
     let (no_oracle, arch) = (imported.no_oracle, given.arch.clone());
     Addition { file: source_name, draft, wanted, oracle, no_oracle, arch }.run(project, out)?;
@@ -133,14 +147,25 @@ impl Args {
         admit(project, &self.trust, trust::of_interpreter(project.root(), config).map_err(usage)?)?;
         let call = {
             let _running = activity::begin("running the script up to its call of tune_kernel", None);
-            recorded_call(&self.file, self.given.kernel.as_deref(), python)
+            recorded_call(&self.file, &self.arguments, self.given.kernel.as_deref(), python)
         };
         let call = call.map_err(|problem| about(&self.file, &problem))?;
         script(&call).map_err(|problem| about(&self.file, &problem))
     }
 
+    /// Returns what the user says beside the file, with the shapes in the annotations of the oracle.
+    fn given_wanted(&self, oracle: Option<&OracleNotes>) -> Wanted {
+        let mut wanted = self.given.wanted(String::new());
+        for parameter in oracle.iter().flat_map(|notes| &notes.parameters) {
+            if let Some(shape) = &parameter.shape {
+                wanted.shapes.entry(parameter.name.clone()).or_insert_with(|| shape.clone());
+            }
+        }
+        wanted
+    }
+
     /// Understands a tuning problem of Kernel Tuner.
-    fn tuning(&self, tuning: Tuning) -> anyhow::Result<Understood> {
+    fn tuning(&self, tuning: Tuning, oracle: Option<&OracleNotes>) -> anyhow::Result<Understood> {
         let file = shown(&self.file);
         let beside = self.file.parent().unwrap_or(Path::new("."));
         let (text, path) = match (&self.kernel_file, &tuning.source) {
@@ -156,7 +181,9 @@ impl Args {
             Some(path) => (shown(path), path.parent().unwrap_or(beside).to_owned()),
             None => (file.clone(), beside.to_owned()),
         };
-        let imported = tuning.import(&text, &self.given.wanted(String::new()));
+        let own_header = |path: &str| read(&source.1.join(path)).ok();
+        let reading = Reading { is_header: headers::is_allowed, own_header: &own_header, ..Reading::of(&text) };
+        let imported = tuning.import(reading, &self.given_wanted(oracle), oracle);
         let imported = imported.map_err(|mistakes| named(&file, &mistakes))?;
         Ok(Understood { imported, source, stem: file })
     }

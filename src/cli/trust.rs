@@ -31,7 +31,7 @@ pub struct Args {
 }
 
 /// An argument of every verb that runs what a project chooses.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub struct TrustArgs {
     /// Trust what this project chooses to run, as `optloop trust --yes` does (for scripts)
     #[arg(long)]

@@ -11,15 +11,15 @@ use super::source::line_of;
 pub(super) struct Moved {
     /// The text, on the same lines.
     pub text: String,
-    /// The names of the new parameters.
-    pub names: Vec<String>,
+    /// The new parameters, each with its extents.
+    pub parameters: Vec<(String, Vec<String>)>,
 }
 
 /// Makes parameters of the kernel of the constant memory that it uses and that has no value in the source. The error has a
 /// sentence for what cannot be moved.
 pub(super) fn moved(files: &[File], kernel: &Kernel, reached: &HashSet<String>) -> Result<Moved, Vec<String>> {
     let own = &files[0];
-    let (mut spans, mut parameters, mut names, mut mistakes) = (Vec::new(), String::new(), Vec::new(), Vec::new());
+    let (mut spans, mut parameters, mut moved, mut mistakes) = (Vec::new(), String::new(), Vec::new(), Vec::new());
     for item in own.scan.items.iter().filter(|item| item.kind == ItemKind::Other && reached.contains(&item.name)) {
         let declared = &own.scan.plain[item.span.clone()];
         if !declared.contains("__constant__") || declared.contains(['=', '{']) {
@@ -38,9 +38,9 @@ pub(super) fn moved(files: &[File], kernel: &Kernel, reached: &HashSet<String>) 
         let words: Vec<&str> =
             words.filter(|word| !["__constant__", "static", "extern", "__device__"].contains(word)).collect();
         let is_const = words.contains(&"const");
-        let comma = if kernel.parameters.is_empty() && names.is_empty() { "" } else { ", " };
+        let comma = if kernel.parameters.is_empty() && moved.is_empty() { "" } else { ", " };
         parameters += &format!("{comma}{}{}", if is_const { "" } else { "const " }, words.join(" "));
-        names.push(item.name.clone());
+        moved.push((item.name.clone(), extents(&words.join(" "))));
         spans.push(item.span.clone());
     }
     if !mistakes.is_empty() {
@@ -50,5 +50,20 @@ pub(super) fn moved(files: &[File], kernel: &Kernel, reached: &HashSet<String>) 
     text.insert_str(kernel.parameters_end, &parameters);
     let shift = |place: usize| if place >= kernel.parameters_end { place + parameters.len() } else { place };
     let spans = spans.into_iter().map(|span| shift(span.start)..shift(span.end)).collect();
-    Ok(Moved { text: blanked(&text, spans), names })
+    Ok(Moved { text: blanked(&text, spans), parameters: moved })
+}
+
+/// Returns the extents of an array, with one more for the numbers of a vector such as `float2`.
+fn extents(declared: &str) -> Vec<String> {
+    let mut extents: Vec<String> = Vec::new();
+    for part in declared.split('[').skip(1) {
+        extents.extend(part.split(']').next().map(|extent| extent.trim().to_owned()));
+    }
+    let before = declared.split('[').next().unwrap_or_default();
+    let mut words = before.split_whitespace().rev().skip(1);
+    let lanes = words.next().and_then(|word| word.chars().next_back()).filter(char::is_ascii_digit);
+    if !extents.is_empty() {
+        extents.extend(lanes.map(|lanes| lanes.to_string()));
+    }
+    extents
 }

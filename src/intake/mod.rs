@@ -8,6 +8,7 @@ mod constant_memory;
 mod host;
 mod imports;
 mod kernel;
+mod literal;
 mod oracle;
 mod scan;
 mod source;
@@ -15,12 +16,13 @@ mod template;
 mod texts;
 mod tolerance;
 mod tunable;
+mod uses;
 mod wanted;
 
 pub use host::LeftOut;
 pub use imports::{Definition, Imported, Tuning, TuningSource, definition, script, t1, workloads};
 pub use kernel::{Kernel, Kind, Parameter};
-pub use oracle::OracleKernel;
+pub use oracle::{OracleKernel, OracleNotes};
 pub use texts::{Texts, texts, without_gaps};
 pub use tunable::{Place, Tunable};
 pub use wanted::{CaseSizes, Wanted};
@@ -29,6 +31,7 @@ use aliases::Aliases;
 use host::File;
 use scan::Scan;
 
+use crate::domain::expr::Expr;
 use crate::domain::names::did_you_mean;
 
 /// The most headers of a source's own.
@@ -53,10 +56,10 @@ pub struct Draft {
     pub headers: Vec<(String, String)>,
     /// What was left out.
     pub left_out: Vec<LeftOut>,
-    /// The constant memory that is a parameter of the kernel now.
-    pub moved: Vec<String>,
-    /// What keeps the kernel from being launched, a sentence for each.
-    pub mistakes: Vec<String>,
+    /// The constant memory that is a parameter of the kernel now, with its extents.
+    pub moved: Vec<(String, Vec<String>)>,
+    /// What keeps the source from being read, a sentence for each.
+    problems: Vec<String>,
     /// The lines of the text before the user's own. All other numbers of lines begin after them.
     pub lines_before: usize,
     /// Whether blocks may have any size, because the kernel asks for it.
@@ -104,16 +107,16 @@ impl Draft {
     /// Reads a source. The error has a sentence for each mistake, if there is no kernel to say more about.
     pub fn read(reading: Reading<'_>) -> Result<Self, Vec<String>> {
         let Reading { lines_before, kernel: wanted, .. } = reading;
-        let (text, mut mistakes) = template::instantiate(reading.text, wanted, reading.templates);
+        let (text, mut problems) = template::instantiate(reading.text, wanted, reading.templates);
         let name = chosen(&text, wanted)?.name;
         let mut files = vec![File::new("", text)];
         own_headers(&mut files, reading);
         let reached = host::reached(&files, &name);
         let macros = host::device_macros(&files);
         let kernel = chosen(&files[0].text, Some(&name))?;
-        let moved = constant_memory::moved(&files, &kernel, &reached).unwrap_or_else(|problems| {
-            mistakes.extend(problems);
-            constant_memory::Moved { text: files[0].text.clone(), names: Vec::new() }
+        let moved = constant_memory::moved(&files, &kernel, &reached).unwrap_or_else(|found| {
+            problems.extend(found);
+            constant_memory::Moved { text: files[0].text.clone(), parameters: Vec::new() }
         });
         files[0] = File::new("", moved.text);
         let (mut headers, mut left_out) = (Vec::new(), Vec::new());
@@ -130,20 +133,118 @@ impl Draft {
         let mut chosen = chosen(&text, Some(&name))?;
         if let Some(line) = source::host_code(&Scan::of(&text).plain) {
             let line = line.saturating_sub(lines_before);
-            mistakes.push(format!(
+            problems.push(format!(
                 "line {line}: host code: remove `main` and launches with <<<...>>>, because optloop launches the kernel"
             ));
         }
         let text = without_words(&text, &mut chosen);
         chosen.line = chosen.line.saturating_sub(lines_before);
-        mistakes.extend(chosen.set_scratch(reading.scratch).err().unwrap_or_default());
-        mistakes.extend(chosen.set_inputs(reading.inputs).err().unwrap_or_default());
-        mistakes.extend(chosen.mistakes());
+        problems.extend(chosen.set_scratch(reading.scratch).err().unwrap_or_default());
+        set_only_read(&mut chosen, &text, reading.scratch);
+        problems.extend(chosen.set_inputs(reading.inputs).err().unwrap_or_default());
         let mut tunables = tunable::find(&text, &source::without_comments(&text));
         tunables.iter_mut().for_each(|tunable| tunable.move_up(lines_before));
         let asks_block_size = reached.contains("blockDim");
-        let moved = moved.names;
-        Ok(Self { text, kernel: chosen, tunables, headers, left_out, moved, mistakes, lines_before, asks_block_size })
+        let moved = moved.parameters;
+        Ok(Self { text, kernel: chosen, tunables, headers, left_out, moved, problems, lines_before, asks_block_size })
+    }
+
+    /// Returns what keeps the kernel from being launched, a sentence for each.
+    pub fn mistakes(&self) -> Vec<String> {
+        self.problems.iter().cloned().chain(self.kernel.mistakes()).collect()
+    }
+
+    /// Makes inputs of the pointers that the oracle takes. Where the kernel would have no output then, they are updated in
+    /// place, as `wanted` says afterwards. Shapes and scalars of the oracle's file are for what has none.
+    /// Shapes that are `given` stay.
+    pub fn fit(&mut self, notes: &OracleNotes, given: &[&str], wanted: &mut Wanted) {
+        let taken: Vec<&str> = notes.parameters.iter().map(|parameter| parameter.name.as_str()).collect();
+        let is_other =
+            |name: &str| [&wanted.in_place, &wanted.zeroed].into_iter().any(|names| names.iter().any(|it| it == name));
+        let outputs: Vec<&str> = self.outputs().map(|(name, _)| name).collect();
+        let read: Vec<String> = outputs
+            .iter()
+            .filter(|name| taken.contains(name) && !is_other(name))
+            .map(|name| (*name).to_owned())
+            .collect();
+        if read.len() < outputs.len() {
+            let read: Vec<&str> = read.iter().map(String::as_str).collect();
+            // They were found among the pointers.
+            let _ = self.kernel.set_inputs(&read);
+        } else {
+            wanted.in_place.extend(read);
+        }
+        for parameter in &notes.parameters {
+            let name = &parameter.name;
+            let is_free = self.tensors().any(|tensor| tensor == name) && !given.contains(&name.as_str());
+            if let Some(shape) = parameter.shape.as_ref().filter(|_| is_free) {
+                wanted.shapes.insert(name.clone(), shape.clone());
+            }
+            if let Some(default) = parameter.default.filter(|_| self.scalars().any(|scalar| scalar == name)) {
+                wanted.scalars.entry(name.clone()).or_insert(default);
+            }
+        }
+        // Those in place come first, as the oracle returns them.
+        let is_in_place = |name: &&String| wanted.in_place.contains(name);
+        let outputs: Vec<String> = self.outputs().map(|(name, _)| name.to_owned()).collect();
+        let ordered: Vec<String> = outputs
+            .iter()
+            .filter(is_in_place)
+            .chain(outputs.iter().filter(|name| !is_in_place(name)))
+            .cloned()
+            .collect();
+        for (name, shape) in ordered.into_iter().zip(&notes.outputs).filter(|(name, _)| !given.contains(&name.as_str()))
+        {
+            wanted.shapes.insert(name, shape.clone());
+        }
+    }
+
+    /// Takes what the source itself says of shapes and sizes: the extents of constant memory, and the values of names that
+    /// are dimensions.
+    pub fn complete(&self, wanted: &mut Wanted) {
+        for (name, extents) in self.moved.iter().filter(|(_, extents)| !extents.is_empty()) {
+            if extents.iter().all(|extent| Expr::parse(extent).is_ok()) {
+                wanted.shapes.entry(name.clone()).or_insert_with(|| extents.clone());
+            }
+        }
+        let value =
+            |name: &String| self.tunables.iter().find(|tunable| tunable.name == *name).map(|tunable| tunable.value);
+        let names: Vec<String> = wanted
+            .shapes
+            .values()
+            .flatten()
+            .filter_map(|extent| Expr::parse(extent).ok())
+            .flat_map(|expr| expr.names())
+            .collect();
+        let known: Vec<(String, i64)> = names.iter().filter_map(|name| Some((name.clone(), value(name)?))).collect();
+        let is_size =
+            |name: &String| known.iter().any(|(known, _)| known == name) || self.sizes().any(|size| size == name);
+        if wanted.cases.is_empty() && !known.is_empty() && self.sizes().count() == 0 && names.iter().all(is_size) {
+            wanted.cases.push(CaseSizes::new());
+        }
+        for case in &mut wanted.cases {
+            for (name, value) in &known {
+                case.entry(name.clone()).or_insert(*value);
+            }
+        }
+    }
+}
+
+/// Makes inputs of the pointers through which the kernel surely writes nothing, unless none would be left.
+fn set_only_read(kernel: &mut Kernel, text: &str, scratch: &[&str]) {
+    let scan = Scan::of(text);
+    let Some(item) = scan.item_at(kernel.at) else { return };
+    let body = &scan.plain[item.head_end..item.span.end];
+    let written = kernel.parameters.iter().filter(|parameter| {
+        matches!(parameter.kind, Some(Kind::Tensor { is_output: true, .. }))
+            && !scratch.contains(&parameter.name.as_str())
+    });
+    let (read, others): (Vec<&str>, Vec<&str>) =
+        written.map(|parameter| parameter.name.as_str()).partition(|name| uses::only_reads(body, name));
+    if !others.is_empty() {
+        let read: Vec<String> = read.into_iter().map(str::to_owned).collect();
+        // They were found among the pointers.
+        let _ = kernel.set_inputs(&read.iter().map(String::as_str).collect::<Vec<_>>());
     }
 }
 
@@ -219,7 +320,7 @@ mod tests {
 
     fn read(text: &str) -> Result<Draft, String> {
         let draft = Draft::read(Reading::of(text)).map_err(|mistakes| mistakes.join("; "))?;
-        if draft.mistakes.is_empty() { Ok(draft) } else { Err(draft.mistakes.join("; ")) }
+        if draft.mistakes().is_empty() { Ok(draft) } else { Err(draft.mistakes().join("; ")) }
     }
 
     #[test]

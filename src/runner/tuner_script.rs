@@ -32,8 +32,13 @@ struct Failed {
     error: Option<String>,
 }
 
-/// Returns the call as JSON text. `kernel` names the kernel, if the script tunes several. The error is one sentence.
-pub fn recorded_call(script: &Path, kernel: Option<&str>, python: &str) -> Result<String, String> {
+/// Returns the call as JSON text. `arguments` are those of the script, and `kernel` names the kernel, if the script tunes several. The error is one sentence.
+pub fn recorded_call(
+    script: &Path,
+    arguments: &[String],
+    kernel: Option<&str>,
+    python: &str,
+) -> Result<String, String> {
     let script = script.canonicalize().map_err(|error| format!("{} cannot be read: {error}", script.display()))?;
     let folder = script.parent().ok_or("it has no folder")?;
     let exe = std::env::current_exe().map_err(|error| format!("optloop's executable is not known: {error}"))?;
@@ -53,7 +58,7 @@ pub fn recorded_call(script: &Path, kernel: Option<&str>, python: &str) -> Resul
     let mut command = guarded.command()?;
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().map_err(|error| format!("`{python}` cannot be run: {error}"))?;
-    let request = json!({ "file": script, "kernel": kernel }).to_string();
+    let request = json!({ "file": script, "arguments": arguments, "kernel": kernel }).to_string();
     let (text, last_line) = answer(child, request + "\n")?;
     if text.is_empty() {
         let line = child::sentence(&last_line);

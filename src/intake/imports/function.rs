@@ -27,7 +27,7 @@ impl Function {
         let renamed = self.inputs.iter().filter(|(name, place)| name.as_str() != parameter(place));
         let mut body: Vec<String> = renamed.map(|(name, place)| format!("{name} = {}", parameter(place))).collect();
         for (name, number) in &self.numbers {
-            let value = extents.named(&number.to_string()).unwrap_or_else(|_| number.to_string());
+            let value = extents.named(*number).map_or_else(|| number.to_string(), str::to_owned);
             match extents.sizes.contains_key(&value) {
                 true => takes.push(value.clone()),
                 false => notes.push(format!("the oracle has `{name}` = {value} for every size")),

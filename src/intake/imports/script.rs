@@ -23,6 +23,7 @@ struct Call {
     compiler_options: Vec<String>,
     defines: IndexMap<String, String>,
     arguments: Vec<GivenArgument>,
+    constants: IndexMap<String, GivenArgument>,
     oracle: Option<Function>,
     no_oracle: Option<String>,
     verifies: bool,
@@ -37,6 +38,8 @@ struct GivenArgument {
     least: Option<f64>,
     most: Option<f64>,
     is_output: Option<bool>,
+    #[serde(default)]
+    is_sorted: bool,
 }
 
 /// Reads a call. The error is one sentence.
@@ -74,6 +77,8 @@ pub fn script(json: &str) -> Result<Tuning, String> {
         block_names: call.block_size_names,
         shared: call.shared,
         arguments: call.arguments.into_iter().map(GivenArgument::read).collect(),
+        constants: call.constants.into_iter().map(|(name, argument)| (name, argument.read())).collect(),
+        types_are_loose: false,
         oracle: call.oracle,
         no_oracle: call.no_oracle,
         problems,
@@ -105,7 +110,10 @@ impl GivenArgument {
         let (least, most) = (self.least?, self.most?);
         match dtype? {
             Dtype::Bool => None,
-            dtype if dtype.is_integer() => Some(format!("{{ integers = [{}, {}] }}", least as i64, most as i64)),
+            dtype if dtype.is_integer() => {
+                let kind = if self.is_sorted { "sorted" } else { "integers" };
+                Some(format!("{{ {kind} = [{}, {}] }}", least as i64, most as i64))
+            }
             // Numbers without a sign may be sizes or the arguments of a root.
             _ if least >= 0.0 && most > least => {
                 Some(format!("{{ uniform = [{:?}, {:?}] }}", least as f32, most as f32))

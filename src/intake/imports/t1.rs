@@ -1,5 +1,6 @@
 //! T1, the input format of the autotuning community: one JSON file with a kernel and its search space.
 
+use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -74,6 +75,7 @@ struct Axes {
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct GivenArgument {
+    name: Option<String>,
     #[serde(rename = "Type")]
     kind: String,
     memory_type: String,
@@ -90,7 +92,7 @@ pub fn t1(text: &str) -> Result<Tuning, String> {
     let (space, kernel) = (file.configuration_space, file.kernel_specification);
     let mut problems = Vec::new();
     if !kernel.language.eq_ignore_ascii_case("CUDA") {
-        problems.push(format!("its language is {}, but only CUDA is supported", kernel.language));
+        return Err(format!("its language is {}, but only CUDA is supported", kernel.language));
     }
     let params = space.tuning_parameters.iter().filter_map(|parameter| match parameter.values() {
         Ok(values) => Some((parameter.name.clone(), values)),
@@ -103,9 +105,14 @@ pub fn t1(text: &str) -> Result<Tuning, String> {
     let whole = |value: &Value| value.as_i64().or_else(|| value.as_bool().map(i64::from));
     let default = |parameter: &Parameter| Some((parameter.name.clone(), whole(parameter.default.as_ref()?)?));
     let defaults = space.tuning_parameters.iter().filter_map(default).collect();
-    let mut arguments = Vec::new();
+    let (mut arguments, mut constants) = (Vec::new(), IndexMap::new());
     for (at, argument) in kernel.arguments.iter().enumerate() {
         match argument.read() {
+            // As in Kernel Tuner, the kernel gets it, and it is copied into constant memory.
+            Ok(read) if argument.mem_type.as_deref() == Some("Constant") => {
+                constants.extend(argument.name.clone().map(|name| (name, read.clone())));
+                arguments.push(read);
+            }
             Ok(argument) => arguments.push(argument),
             Err(problem) => problems.push(format!("argument {}: {problem}", at + 1)),
         }
@@ -142,6 +149,8 @@ pub fn t1(text: &str) -> Result<Tuning, String> {
         block_names: ["block_size_x", "block_size_y", "block_size_z"].map(str::to_owned).into(),
         shared: (kernel.shared_memory > 0).then(|| kernel.shared_memory.to_string()),
         arguments,
+        constants,
+        types_are_loose: true,
         oracle: None,
         no_oracle: Some("a T1 file has none".to_owned()),
         problems,
@@ -187,9 +196,6 @@ impl Parameter {
 
 impl GivenArgument {
     fn read(&self) -> Result<Argument, String> {
-        if self.mem_type.as_deref() == Some("Constant") {
-            return Err("constant memory is not supported: pass the data as an argument of the kernel".to_owned());
-        }
         let value = match self.memory_type.as_str() {
             "Scalar" => ArgumentValue::Number(self.fill_value.ok_or("a scalar needs a FillValue")?),
             "Vector" => ArgumentValue::Tensor {

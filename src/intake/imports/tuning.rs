@@ -10,7 +10,8 @@ use super::extents::Extents;
 use super::function::Function;
 use super::python;
 use crate::domain::op::Dtype;
-use crate::intake::{Kernel, Kind, Wanted, kernels};
+use crate::intake::source::{without_comments, words};
+use crate::intake::{Draft, Kernel, Kind, OracleNotes, Reading, Wanted, kernels};
 
 /// Threads of a block along x if no parameter says it, as in Kernel Tuner.
 const DEFAULT_THREADS: &str = "256";
@@ -50,6 +51,10 @@ pub struct Tuning {
     pub(super) shared: Option<String>,
     /// The arguments, in the kernel's order.
     pub(super) arguments: Vec<Argument>,
+    /// What the tool copies into constant memory, by its name.
+    pub(super) constants: IndexMap<String, Argument>,
+    /// Whether the types of arguments may be those of the kernel, as in files whose types no tool checks.
+    pub(super) types_are_loose: bool,
     /// The function that computes the outputs, by the names of the script.
     pub(super) oracle: Option<Function>,
     /// Why there is none.
@@ -112,25 +117,34 @@ impl Access {
 }
 
 impl Tuning {
-    /// Makes what `optloop add` needs. `text` is the source, and `given` what the user says beside the file. The error
-    /// has a sentence for everything that cannot be imported.
-    pub fn import(self, text: &str, given: &Wanted) -> Result<Imported, Vec<String>> {
+    /// Makes what `optloop add` needs. `reading` has the source, `given` is what the user says beside the file, and `oracle` what
+    /// the file of the user's oracle says. The error has a sentence for everything that cannot be imported.
+    pub fn import(
+        mut self,
+        reading: Reading<'_>,
+        given: &Wanted,
+        oracle: Option<&OracleNotes>,
+    ) -> Result<Imported, Vec<String>> {
         if !self.problems.is_empty() {
             return Err(self.problems);
         }
         let mut mistakes = Vec::new();
-        let found = kernels(text).into_iter().find(|kernel| kernel.name == self.kernel);
-        let Some(kernel) = found else {
-            mistakes.push(format!("the source has no kernel `{}`", self.kernel));
-            return Err(mistakes);
-        };
+        let text = reading.text;
+        if !kernels(text).iter().any(|kernel| kernel.name == self.kernel) {
+            return Err(vec![format!("the source has no kernel `{}`", self.kernel)]);
+        }
+        let draft = Draft::read(Reading { kernel: Some(&self.kernel), ..reading })?;
+        let kernel = draft.kernel.clone();
+        self.place_constants(&draft);
         self.check_arguments(&kernel, &mut mistakes);
         if !mistakes.is_empty() {
             return Err(mistakes);
         }
         let mut wanted = Wanted { flop: "0".to_owned(), ..Wanted::default() };
         let mut notes = self.notes.clone();
-        let extents = self.extents(&kernel, given);
+        let taken: Vec<&str> =
+            oracle.iter().flat_map(|notes| &notes.parameters).map(|parameter| parameter.name.as_str()).collect();
+        let extents = self.extents(&draft, given, &taken);
         self.arguments_into(&kernel, (&extents, given), &mut wanted, (&mut notes, &mut mistakes));
         mistakes.extend(self.launch_into(&extents, given, &mut wanted).err());
         self.conditions_into(&extents, &mut wanted, (&mut notes, &mut mistakes));
@@ -142,12 +156,21 @@ impl Tuning {
         }
         wanted.cases = vec![extents.sizes.iter().map(|(name, size)| (name.clone(), *size)).collect()];
         let constants = self.params.iter().filter(|(name, _)| extents.sizes.contains_key(*name));
-        let constants: IndexMap<String, i64> = constants.map(|(name, values)| (name.clone(), values[0])).collect();
+        let constants: IndexMap<String, i64> = constants.map(|(name, _)| (name.clone(), extents.sizes[name])).collect();
+        for (name, values) in
+            self.params.iter().filter(|(name, values)| constants.contains_key(*name) && values.len() > 1)
+        {
+            let (value, values) = (extents.sizes[name], values.len());
+            notes.push(format!(
+                "`{name}` is a dimension with the size {value}, because the result depends on it: its {values} values are cases"
+            ));
+        }
         let tuned = self.params.iter().filter(|(name, _)| !constants.contains_key(*name));
         wanted.values = tuned.map(|(name, values)| (name.clone(), values.clone())).collect();
         let defaults = default_values(&wanted, &self.defaults).map_err(|mistake| vec![mistake])?;
-        let defined: Vec<String> =
-            constants.iter().chain(&defaults).map(|(name, value)| format!("#define {name} {value}\n")).collect();
+        let mut defined: Vec<String> =
+            constants.iter().chain(&defaults).map(|(name, value)| definition(name, *value)).collect();
+        defined.extend(self.usual_definitions(text));
         let oracle = self.oracle.as_ref().map(|function| function.text(&kernel, &extents, &mut notes));
         Ok(Imported {
             source: format!("{}{text}", defined.concat()),
@@ -158,6 +181,33 @@ impl Tuning {
             no_oracle: self.no_oracle,
             notes,
         })
+    }
+
+    /// Puts what is copied into constant memory in the places of the parameters that this memory has become.
+    fn place_constants(&mut self, draft: &Draft) {
+        for (name, _) in &draft.moved {
+            if let Some(argument) = self.constants.shift_remove(name) {
+                self.arguments.push(argument);
+            }
+        }
+    }
+
+    /// Returns what Kernel Tuner defines beside the parameters: that it tunes, and the threads of a block that no parameter
+    /// says, where the source asks for them.
+    fn usual_definitions(&self, text: &str) -> Vec<String> {
+        let code = without_comments(text);
+        let asks = |name: &str| words(&code, name).next().is_some();
+        let mut defined = Vec::new();
+        if asks("kernel_tuner") {
+            defined.push(definition("kernel_tuner", 1));
+        }
+        for (axis, name) in self.block_names.iter().enumerate() {
+            if !self.params.contains_key(name) && asks(name) {
+                let threads = if axis == 0 { DEFAULT_THREADS } else { "1" };
+                defined.push(format!("#define {name} {threads}\n"));
+            }
+        }
+        defined
     }
 
     fn check_arguments(&self, kernel: &Kernel, mistakes: &mut Vec<String>) {
@@ -173,7 +223,7 @@ impl Tuning {
             let is_pointer = parameter.type_text.contains('*');
             match (&argument.value, parameter.kind) {
                 (ArgumentValue::Tensor { .. }, Some(Kind::Tensor { dtype, .. }))
-                    if argument.dtype.is_none_or(|given| !is_alike(given, dtype)) =>
+                    if !self.types_are_loose && argument.dtype.is_none_or(|given| !is_alike(given, dtype)) =>
                 {
                     let (given, taken) = (&argument.type_name, &parameter.type_text);
                     mistakes.push(format!("{what} of type {given}, but the parameter `{name}` is `{taken}`"));
@@ -193,10 +243,11 @@ impl Tuning {
         }
     }
 
-    /// Finds the dimensions: the sizes that the kernel gets, and constants that are extents.
-    fn extents(&self, kernel: &Kernel, given: &Wanted) -> Extents {
+    /// Finds the dimensions: the sizes that the kernel gets, numbers of the source and parameters that are extents or that
+    /// extents depend on, and parameters that the oracle takes.
+    fn extents(&self, draft: &Draft, given: &Wanted, taken: &[&str]) -> Extents {
         let mut sizes = IndexMap::new();
-        for (parameter, argument) in kernel.parameters.iter().zip(&self.arguments) {
+        for (parameter, argument) in draft.kernel.parameters.iter().zip(&self.arguments) {
             if let (Some(Kind::Size), ArgumentValue::Number(value)) = (parameter.kind, &argument.value) {
                 sizes.insert(parameter.name.clone(), *value as i64);
             }
@@ -209,23 +260,34 @@ impl Tuning {
             ArgumentValue::Tensor { shape, .. } => Some(shape),
             ArgumentValue::Number(_) => None,
         });
-        let used: Vec<&String> = shapes.flatten().chain(&problem).collect();
-        for (name, values) in &self.params {
-            if let [only] = values[..]
-                && !self.block_names.contains(name)
-                && !sizes.values().any(|size| *size == only)
-                && used.iter().any(|text| **text == *name || text.parse() == Ok(only))
-            {
-                sizes.insert(name.clone(), only);
+        let shapes: Vec<&String> = shapes.flatten().chain(given.shapes.values().flatten()).collect();
+        let used: Vec<&String> = shapes.iter().copied().chain(&problem).collect();
+        let is_number = |value: i64| used.iter().any(|text| text.parse() == Ok(value));
+        for (name, values) in self.params.iter().filter(|(name, _)| !self.block_names.contains(name)) {
+            let is_extent = match values[..] {
+                [only] => {
+                    let is_named = sizes.values().any(|size| *size == only);
+                    !is_named && (is_number(only) || used.iter().any(|text| text == &name))
+                }
+                _ => false,
+            };
+            let is_part = shapes.iter().any(|text| words(text, name).next().is_some());
+            if is_extent || is_part || taken.contains(&name.as_str()) {
+                let most = values.iter().copied().max().unwrap_or_default();
+                sizes.insert(name.clone(), self.defaults.get(name).copied().unwrap_or(most));
+            }
+        }
+        for tunable in draft.tunables.iter().filter(|tunable| !self.params.contains_key(&tunable.name)) {
+            let is_part = given.shapes.values().flatten().any(|text| words(text, &tunable.name).next().is_some());
+            let is_extent = tunable.value > 1 && is_number(tunable.value);
+            if !sizes.contains_key(&tunable.name) && (is_part || is_extent || taken.contains(&tunable.name.as_str())) {
+                sizes.insert(tunable.name.clone(), tunable.value);
             }
         }
         for case in given.cases.iter().take(1) {
-            sizes.extend(
-                case.iter()
-                    .filter(|(name, _)| !sizes.contains_key(*name))
-                    .map(|(name, size)| (name.clone(), *size))
-                    .collect::<Vec<_>>(),
-            );
+            for (name, size) in case {
+                sizes.entry(name.clone()).or_insert(*size);
+            }
         }
         Extents { sizes, problem }
     }
@@ -255,10 +317,9 @@ impl Tuning {
                     if given.shapes.contains_key(name) || given.scratch.contains_key(name) {
                         continue;
                     }
-                    let shape: Result<Vec<String>, String> = shape.iter().map(|extent| extents.named(extent)).collect();
-                    match shape {
-                        Ok(shape) => {
-                            if shape.iter().any(|extent| extent != "1" && !extents.sizes.contains_key(extent)) {
+                    match extents.shape(shape) {
+                        Ok((shape, is_guess)) => {
+                            if is_guess {
                                 let shape = shape.join(", ");
                                 notes.push(format!("the shape of `{name}` is a guess: {shape}; --shape gives another"));
                             }
@@ -282,20 +343,22 @@ impl Tuning {
         if !given.grid.is_empty() {
             return Ok(());
         }
-        let named =
-            |text: &String| extents.named(text).map_err(|problem| format!("the grid: {problem}: give --grid …"));
+        let axis = |at: usize, text: &String| {
+            extents.on_axis(at, text).map_err(|problem| format!("the grid: {problem}: give --grid …"))
+        };
         let divided = |(size, by): (String, String)| if by == "1" { size } else { format!("ceil_div({size}, {by})") };
         wanted.grid = match &self.grid {
             Grid::Blocks(blocks) => blocks.iter().map(number).collect::<Result<_, _>>()?,
             Grid::Threads(threads) => {
-                let threads = threads.iter().map(named).collect::<Result<Vec<_>, _>>()?;
+                let threads =
+                    threads.iter().enumerate().map(|(at, text)| axis(at, text)).collect::<Result<Vec<_>, _>>()?;
                 let blocks = wanted.block.iter().cloned().chain(std::iter::repeat("1".to_owned()));
                 threads.into_iter().zip(blocks).map(divided).collect()
             }
             Grid::Divided { size, divisors } => {
                 let mut grid = Vec::new();
-                for (axis, (size, divisors)) in size.iter().zip(divisors).enumerate() {
-                    grid.push(divided((named(size)?, self.divisor(axis, divisors.as_deref(), extents)?)));
+                for (at, (size, divisors)) in size.iter().zip(divisors).enumerate() {
+                    grid.push(divided((axis(at, size)?, self.divisor(at, divisors.as_deref(), extents)?)));
                 }
                 grid
             }
@@ -351,6 +414,14 @@ impl Tuning {
                 Err(problem) => mistakes.push(format!("condition `{text}`: {problem}")),
             }
         }
+    }
+}
+
+/// Writes a definition. A factor of unrolling must be a constant of the language for a `#pragma`.
+fn definition(name: &str, value: i64) -> String {
+    match name.contains("loop_unroll_factor") {
+        true => format!("constexpr int {name} = {value};\n"),
+        false => format!("#define {name} {value}\n"),
     }
 }
 

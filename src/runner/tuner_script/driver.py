@@ -24,6 +24,8 @@ PARAMETERS = (
     "iterations block_size_names"
 ).split()
 
+GPU_LIBRARIES = {"pycuda", "cupy", "cupyx", "cuda", "pyopencl", "numba", "hip", "pyhip"}
+
 NARROW = {"float32", "float16", "single", "half"}
 
 
@@ -36,11 +38,31 @@ def finish(**what):
 
 def describe(error, file):
     text = str(error).strip().splitlines()
+    if isinstance(error, ImportError) and str(error.name).split(".")[0] in GPU_LIBRARIES:
+        return f"it uses {error.name}, which needs a GPU: optloop runs scripts without one, so make its arrays with numpy"
     said = type(error).__name__ + (": " + text[0] if text else "")
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     if isinstance(error, SyntaxError):
         said, lines = f"SyntaxError: {error.msg}", [error.lineno]
     return f"{said} (line {lines[-1]})" if lines else said
+
+
+class Anything:
+    """What a part of Kernel Tuner is, and what it returns: a class, a function or a module that does nothing."""
+
+    def __init__(self, *arguments, **options):
+        pass
+
+    def __call__(self, *arguments, **options):
+        return self
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
+    def __mro_entries__(self, bases):
+        return (Anything,)
 
 
 class Stub(types.ModuleType):
@@ -49,7 +71,7 @@ class Stub(types.ModuleType):
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
-        return lambda *arguments, **options: None
+        return Anything()
 
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -90,9 +112,9 @@ def told(call, names, line):
     if answer is not None and not isinstance(answer, (list, tuple)):
         problems.append("`answer` is not a list")
         answer = None
-    for option in ("cmem_args", "texmem_args"):
-        if call.get(option):
-            problems.append(f"`{option}` is not supported: pass the data as an argument of the kernel")
+    if call.get("texmem_args"):
+        problems.append("`texmem_args` is not supported: read the data from an argument of the kernel, without a texture")
+    constants = call.get("cmem_args") or {}
     source, file = source_of(call.get("kernel_source"), problems)
     values = call.get("tune_params")
     if not isinstance(values, dict):
@@ -122,6 +144,7 @@ def told(call, names, line):
         "compiler_options": [str(one) for one in call.get("compiler_options") or []],
         "defines": {str(name): str(value) for name, value in (call.get("defines") or {}).items()},
         "arguments": [argument(place, one, answer, problems) for place, one in enumerate(arguments)],
+        "constants": {str(name): argument(name, one, None, problems) for name, one in constants.items()},
         "oracle": oracle,
         "no_oracle": no_oracle,
         "verifies": call.get("verify") is not None,
@@ -135,6 +158,10 @@ def source_of(source, problems):
         source = source[0]
     if isinstance(source, os.PathLike):
         source = str(source)
+    if callable(source):
+        problems.append("`kernel_source` is a function that writes a source for each configuration: write one source in which "
+                        "the parameters are macros")
+        return "", None
     if not isinstance(source, str):
         problems.append("`kernel_source` is neither the text nor the file of a kernel")
         return "", None
@@ -212,11 +239,13 @@ def argument(place, value, answer, problems):
             "shape": list(value.shape),
             "least": float(value.min()) if is_number else None,
             "most": float(value.max()) if is_number else None,
-            "is_output": is_output,
+            "is_output": False if isinstance(place, str) else is_output,
+            "is_sorted": bool(is_number) and value.ndim == 1 and value.size > 2 and bool((value[1:] >= value[:-1]).all()),
         }
     if isinstance(value, (numpy.generic, int, float)):
         return {"dtype": getattr(getattr(value, "dtype", None), "name", None), "value": float(value)}
-    problems.append(f"argument {place + 1} is a {type(value).__name__}, but only arrays and numbers of numpy are supported")
+    what = f"`{place}` of `cmem_args`" if isinstance(place, str) else f"argument {place + 1}"
+    problems.append(f"{what} is a {type(value).__name__}, but only arrays and numbers of numpy are supported")
     return {"dtype": None, "value": 0.0}
 
 
@@ -272,6 +301,10 @@ class Slice:
             node = bound[0].value
         if not isinstance(node, (ast.List, ast.Tuple)) or len(node.elts) != len(self.answer):
             raise Unsupported("`answer` is not written as a list")
+        for place, (argument, value) in enumerate(zip(self.arguments, self.answer)):
+            if value is not None and numpy.size(value) != numpy.size(argument):
+                raise Unsupported(f"`answer` has {numpy.size(value)} numbers for argument {place + 1}, which has "
+                                  f"{numpy.size(argument)}")
         if any(isinstance(one, FromKernel) for one in self.answer):
             raise Unsupported("`answer` comes from run_kernel")
         return [one for one, value in zip(node.elts, self.answer) if value is not None]
@@ -383,7 +416,7 @@ class FromKernel(numpy.ndarray):
 
 sys.meta_path.insert(0, Finder())
 sys.path[0] = os.path.dirname(FILE)
-sys.argv = [FILE]
+sys.argv = [FILE, *request["arguments"]]
 try:
     with open(FILE, encoding="utf-8") as script:
         text = script.read()

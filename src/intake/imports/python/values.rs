@@ -41,6 +41,7 @@ impl Python {
                 };
                 over.values_with(bound)?.into_iter().map(one).collect()
             }
+            Self::Both("+", first, second) => Ok([first.values_with(bound)?, second.values_with(bound)?].concat()),
             _ => Err("it is not a list of whole numbers".to_owned()),
         }
     }

@@ -144,6 +144,8 @@ fn called(name: &str, arguments: &[Python], items: Items<'_>) -> Result<String, 
         // Numbers are whole already.
         "int" => "",
         "min" | "max" if arguments.len() == 2 => name,
+        // Of the values of a parameter that shapes depend on, which has one.
+        "min" | "max" if arguments.len() == 1 => "",
         _ => return Err(format!("the function `{name}` is not supported")),
     };
     let arguments = arguments.iter().map(|one| one.number(items)).collect::<Result<Vec<_>, _>>()?;
