@@ -216,6 +216,8 @@ impl Draft {
             .filter_map(|extent| Expr::parse(extent).ok())
             .flat_map(|expr| expr.names())
             .collect();
+        let of_cases = wanted.cases.iter().flat_map(CaseSizes::keys).cloned();
+        let names: Vec<String> = names.into_iter().chain(of_cases).collect();
         let known: Vec<(String, i64)> = names.iter().filter_map(|name| Some((name.clone(), value(name)?))).collect();
         let is_size =
             |name: &String| known.iter().any(|(known, _)| known == name) || self.sizes().any(|size| size == name);

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use indexmap::{IndexMap, IndexSet};
 
 use super::tolerance::{self, Tolerance};
-use super::{Draft, Kind, OracleKernel, Parameter, Place, Tunable, Wanted};
+use super::{CaseSizes, Draft, Kind, OracleKernel, Parameter, Place, Tunable, Wanted};
 use crate::domain::escape::one_line;
 use crate::domain::expr::Expr;
 use crate::domain::names::is_identifier;
@@ -143,6 +143,10 @@ fn dims(draft: &Draft, wanted: &Wanted, mistakes: &mut Vec<String>) -> IndexSet<
             }
         }
     }
+    // A number of the source whose size a case gives is a dimension, too.
+    let numbers = |name: &&String| draft.tunables.iter().any(|tunable| tunable.name == **name);
+    let given = wanted.cases.iter().flat_map(CaseSizes::keys).filter(numbers);
+    dims.extend(given.cloned().collect::<Vec<_>>());
     if dims.is_empty()
         && let Some((tensor, shape)) = wanted.shapes.first()
     {

@@ -7,7 +7,7 @@ use super::Imported;
 use super::python;
 use super::tuning::dtype;
 use crate::domain::expected::in_words;
-use crate::intake::{Kind, Wanted, kernels};
+use crate::intake::{Kernel, Kind, Wanted, kernels};
 
 /// The names by which a reference's types of PyTorch are less exact than the oracle's.
 const NARROW: &str = r#"import torch
@@ -125,14 +125,15 @@ impl Definition {
             wanted.shapes.insert(name.clone(), shape);
         }
         self.check_kernel(source, kernel, &mut mistakes);
+        let used = self.used_axes(source, kernel);
         wanted.inputs =
             self.inputs.iter().filter(|(_, tensor)| tensor.shape.is_some()).map(|(name, _)| name.clone()).collect();
         for (name, axis) in &self.axes {
-            if let Axis::Const { value } = axis {
+            if let (Axis::Const { value }, true) = (axis, used.contains(&name)) {
                 wanted.ranges.insert(name.clone(), (*value, *value));
             }
         }
-        self.cases(workloads, &mut wanted, &mut mistakes);
+        self.cases(workloads, &used, &mut wanted, &mut mistakes);
         self.scalars(workloads, given, &mut wanted, &mut mistakes);
         let random =
             |(name, tensor): &(&String, &Tensor)| tensor.shape.is_some() && !given.contents.contains_key(*name);
@@ -193,10 +194,25 @@ impl Definition {
         }
     }
 
-    fn cases(&self, workloads: &[Workload], wanted: &mut Wanted, mistakes: &mut Vec<String>) {
+    /// Returns the axes that a tensor or a parameter of the kernel has. No check needs the others.
+    fn used_axes(&self, source: &str, kernel: Option<&str>) -> Vec<&String> {
+        let found: Vec<Kernel> =
+            kernels(source).into_iter().filter(|found| kernel.is_none_or(|name| name == found.name)).collect();
+        let is_extent = |axis: &String| {
+            let mut shapes =
+                self.inputs.values().chain(self.outputs.values()).filter_map(|tensor| tensor.shape.as_ref());
+            shapes.any(|shape| shape.contains(axis))
+        };
+        let is_taken =
+            |axis: &String| found.iter().flat_map(|kernel| &kernel.parameters).any(|parameter| parameter.name == *axis);
+        let is_condition = |axis: &String| self.constraints.iter().flatten().any(|text| text.contains(axis.as_str()));
+        self.axes.keys().filter(|axis| is_extent(axis) || is_taken(axis) || is_condition(axis)).collect()
+    }
+
+    fn cases(&self, workloads: &[Workload], used: &[&String], wanted: &mut Wanted, mistakes: &mut Vec<String>) {
         for (at, workload) in workloads.iter().enumerate() {
             let mut sizes = IndexMap::new();
-            for (name, axis) in &self.axes {
+            for (name, axis) in self.axes.iter().filter(|(name, _)| used.contains(name)) {
                 match (axis, workload.axes.get(name)) {
                     (Axis::Const { value }, _) => drop(sizes.insert(name.clone(), *value)),
                     (Axis::Var, Some(size)) => drop(sizes.insert(name.clone(), *size)),

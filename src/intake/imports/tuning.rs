@@ -10,6 +10,8 @@ use super::extents::Extents;
 use super::function::Function;
 use super::python;
 use crate::domain::op::Dtype;
+use crate::intake::host::{blanked, included};
+use crate::intake::scan::Scan;
 use crate::intake::source::{without_comments, words};
 use crate::intake::{Draft, Kernel, Kind, OracleNotes, Reading, Wanted, kernels};
 
@@ -88,6 +90,8 @@ pub(super) struct Argument {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ArgumentValue {
+    /// The file does not say what the kernel gets.
+    Unknown,
     Number(f64),
     Tensor {
         /// The extents, in Python.
@@ -133,7 +137,9 @@ impl Tuning {
         if !kernels(text).iter().any(|kernel| kernel.name == self.kernel) {
             return Err(vec![format!("the source has no kernel `{}`", self.kernel)]);
         }
-        let draft = Draft::read(Reading { kernel: Some(&self.kernel), ..reading })?;
+        let (before, text) = with_defined(text, reading.own_header);
+        let whole = format!("{before}{text}");
+        let draft = Draft::read(Reading { kernel: Some(&self.kernel), text: &whole, ..reading })?;
         let kernel = draft.kernel.clone();
         self.place_constants(&draft);
         self.check_arguments(&kernel, &mut mistakes);
@@ -170,11 +176,11 @@ impl Tuning {
         let defaults = default_values(&wanted, &self.defaults).map_err(|mistake| vec![mistake])?;
         let mut defined: Vec<String> =
             constants.iter().chain(&defaults).map(|(name, value)| definition(name, *value)).collect();
-        defined.extend(self.usual_definitions(text));
+        defined.extend(self.usual_definitions(&whole));
         let oracle = self.oracle.as_ref().map(|function| function.text(&kernel, &extents, &mut notes));
         Ok(Imported {
-            source: format!("{}{text}", defined.concat()),
-            lines_before: defined.len(),
+            source: format!("{}{before}{text}", defined.concat()),
+            lines_before: defined.len() + before.matches('\n').count(),
             kernel: Some(self.kernel),
             wanted,
             oracle,
@@ -185,10 +191,13 @@ impl Tuning {
 
     /// Puts what is copied into constant memory in the places of the parameters that this memory has become.
     fn place_constants(&mut self, draft: &Draft) {
+        let unknown = || Argument { dtype: None, type_name: String::new(), value: ArgumentValue::Unknown };
+        if self.arguments.is_empty() {
+            let own = draft.kernel.parameters.len() - draft.moved.len();
+            self.arguments = std::iter::repeat_with(unknown).take(own).collect();
+        }
         for (name, _) in &draft.moved {
-            if let Some(argument) = self.constants.shift_remove(name) {
-                self.arguments.push(argument);
-            }
+            self.arguments.push(self.constants.shift_remove(name).unwrap_or_else(unknown));
         }
     }
 
@@ -256,9 +265,18 @@ impl Tuning {
             Grid::Divided { size, .. } => size.clone(),
             Grid::Blocks(_) | Grid::Threads(_) => Vec::new(),
         };
+        let unknown = draft.kernel.parameters.iter().zip(&self.arguments).filter(|(parameter, argument)| {
+            parameter.kind == Some(Kind::Size) && argument.value == ArgumentValue::Unknown
+        });
+        // The only size of a problem is the only one that its kernel gets.
+        if let ([(parameter, _)], [only]) = (&unknown.collect::<Vec<_>>()[..], &problem[..])
+            && let Ok(size) = only.trim().parse()
+        {
+            sizes.insert(parameter.name.clone(), size);
+        }
         let shapes = self.arguments.iter().filter_map(|argument| match &argument.value {
             ArgumentValue::Tensor { shape, .. } => Some(shape),
-            ArgumentValue::Number(_) => None,
+            ArgumentValue::Number(_) | ArgumentValue::Unknown => None,
         });
         let shapes: Vec<&String> = shapes.flatten().chain(given.shapes.values().flatten()).collect();
         let used: Vec<&String> = shapes.iter().copied().chain(&problem).collect();
@@ -415,6 +433,23 @@ impl Tuning {
             }
         }
     }
+}
+
+/// Splits a source into its own headers that only define numbers, and the rest without their includes. Numbers in them may be
+/// sizes.
+fn with_defined(text: &str, own_header: &dyn Fn(&str) -> Option<String>) -> (String, String) {
+    let scan = Scan::of(text);
+    let (mut before, mut spans) = (String::new(), Vec::new());
+    for directive in scan.directives.iter().filter(|directive| directive.name == "include") {
+        let own = included(&directive.rest).filter(|(_, is_quoted)| *is_quoted);
+        let header = own.and_then(|(name, _)| own_header(name)).filter(|header| Scan::of(header).items.is_empty());
+        if let Some(header) = header {
+            before += header.trim_end();
+            before.push('\n');
+            spans.push(directive.span.clone());
+        }
+    }
+    (before, blanked(text, spans))
 }
 
 /// Writes a definition. A factor of unrolling must be a constant of the language for a `#pragma`.

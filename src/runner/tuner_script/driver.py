@@ -232,6 +232,9 @@ def argument(place, value, answer, problems):
     is_output = None
     if answer is not None:
         is_output = place < len(answer) and answer[place] is not None
+    what = f"`{place}` of `cmem_args`" if isinstance(place, str) else f"argument {place + 1}"
+    if isinstance(value, numpy.ndarray) and not value.size:
+        problems.append(f"{what} is an array without elements")
     if isinstance(value, numpy.ndarray):
         is_number = value.size and value.dtype.kind in "biuf"
         return {
@@ -244,7 +247,6 @@ def argument(place, value, answer, problems):
         }
     if isinstance(value, (numpy.generic, int, float)):
         return {"dtype": getattr(getattr(value, "dtype", None), "name", None), "value": float(value)}
-    what = f"`{place}` of `cmem_args`" if isinstance(place, str) else f"argument {place + 1}"
     problems.append(f"{what} is a {type(value).__name__}, but only arrays and numbers of numpy are supported")
     return {"dtype": None, "value": 0.0}
 
