@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use crate::common::{Sandbox, TEMPLATE};
+use optloop::runner::headers::HEADERS;
 use optloop::runner::toolchain::Toolchain;
 use tempfile::TempDir;
 
@@ -72,6 +73,24 @@ fn kernels_may_use_cooperative_groups_wmma_the_standard_library_and_printf() {
     nosy.write("mma.h", "#error the project's\n");
     nosy.write("templates/kernels/toy/kernel.cu.tera", &format!("#include \"mma.h\"\n{TEMPLATE}"));
     nosy.succeeds(&COMPILE);
+}
+
+/// One list has all headers. Each opens, and has what its name says.
+#[test]
+fn every_header_on_the_list_opens() {
+    let sandbox = Sandbox::new();
+    let includes: String = HEADERS.iter().map(|header| format!("#include <{}>\n", header.name)).collect();
+    let uses =
+        "static_assert(sizeof(int64_t) == 8 && sizeof(std::uint8_t) == 1 && INT32_MAX == 2147483647 && SIZE_MAX > 0);
+static_assert(std::is_same<float, std::remove_const<const float>::type>::value);
+static_assert(std::numeric_limits<float>::max() == FLT_MAX && CHAR_BIT == 8 && sizeof(CUtensorMap) == 128);
+extern \"C\" __global__ void uses(float* x) {
+    assert(*x == *x);
+    *x = std::sqrt(*x) + float(M_PI + DBL_EPSILON) + (*x < INFINITY ? 1 : 2);
+}
+";
+    sandbox.write("templates/kernels/toy/kernel.cu.tera", &format!("{includes}{uses}{TEMPLATE}"));
+    sandbox.succeeds(&COMPILE);
 }
 
 #[test]

@@ -28,12 +28,14 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
     let folder = args.kernel_file.parent().unwrap_or(Path::new("."));
     let scratch: Vec<&str> = given.scratch.iter().map(|(name, _)| name.as_str()).collect();
     let inputs: Vec<&str> = given.inputs.iter().map(String::as_str).collect();
+    let written: Vec<&str> = given.in_place.iter().chain(&given.zeroed).map(String::as_str).collect();
     let own_header = |path: &str| read(&folder.join(path)).ok();
     let reading = Reading {
         kernel,
         templates: &given.templates,
         scratch: &scratch,
         inputs: &inputs,
+        written: &written,
         is_header: headers::is_allowed,
         own_header: &own_header,
         ..Reading::of(&source)
@@ -50,6 +52,7 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
         oracle,
         no_oracle: None,
         arch: given.arch.clone(),
+        force: given.force,
         file,
     };
     addition.run(project, out)

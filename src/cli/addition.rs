@@ -38,6 +38,8 @@ pub(super) struct Addition {
     pub no_oracle: Option<String>,
     /// The architecture to compile for.
     pub arch: String,
+    /// Whether files of an earlier addition are replaced.
+    pub force: bool,
 }
 
 impl Addition {
@@ -51,7 +53,9 @@ impl Addition {
         let sizes: Option<Vec<&str>> = sizes.map(|op| op.dims().iter().map(|dim| dim.name).collect());
         let made = |wanted: &Wanted| texts(draft, wanted, sizes.as_deref()).map_err(|mistakes| named(file, &mistakes));
         let staging = Staging::new(project, (draft, &self.wanted, self.oracle.as_deref()))?;
-        staging.refuse_what_is_there(project, &self.wanted)?;
+        if !self.force {
+            staging.refuse_what_is_there(project, &self.wanted)?;
+        }
         let first = made(&self.wanted)?;
         let (workload, family) = staging.read(&first, &self.wanted)?;
         let tried = {
@@ -173,6 +177,10 @@ fn tell(
         let is_compilers = problem.starts_with(COMPILED_FILE);
         let problem = if is_compilers { in_users_file(problem, file, draft) } else { problem.clone() };
         writeln!(out, "  {tunable} = {value} is left out: {problem}")?;
+    }
+    if tried.adds_floats_with_atomics {
+        let rule = "the same inputs must give the same bytes, so add in a fixed order (docs/correctness.md)";
+        writeln!(out, "  it adds floating-point numbers with atomics, in the order in which blocks arrive: {rule}")?;
     }
     if texts.parameters.is_empty() {
         writeln!(out, "  nothing in the source can be tuned: make block sizes, tiles or unroll factors #defines")?;

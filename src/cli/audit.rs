@@ -68,6 +68,11 @@ struct Printed<'a> {
 /// Replays the corpus and prints the results. Fails if a kernel gets an answer that its file does not name.
 pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
     let config = Config::load(project.root()).map_err(usage)?;
+    if project.corpus_names().map_err(usage)?.is_empty() {
+        return Err(usage_sentence(
+            "there is no kernel in tests/audit/: optloop audit tests optloop's own checks, so run it in a clone of its repository",
+        ));
+    }
     let names = chosen(project.corpus_names().map_err(usage)?, &args.only).map_err(usage_sentence)?;
     let entries = project.corpus(&names).map_err(usage)?;
     let choice = device::to_execute(args.device.as_deref(), &config)?;
@@ -106,12 +111,6 @@ fn chosen(mut names: Vec<String>, only: &[String]) -> Result<Vec<String>, String
     if let Some(name) = only.iter().find(|name| !names.contains(name)) {
         let hint = did_you_mean(name, names.iter().map(String::as_str));
         return Err(format!("there is no kernel `{name}`{hint} in tests/audit/"));
-    }
-    if names.is_empty() {
-        return Err(
-            "tests/audit/ contains no .cu file, so there is nothing to audit: run it in a copy of optloop's repository"
-                .to_owned(),
-        );
     }
     names.retain(|name| only.is_empty() || only.contains(name));
     Ok(names)

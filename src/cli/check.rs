@@ -144,6 +144,7 @@ pub(super) async fn run(args: &Args, project: &Project, out: &mut impl Write) ->
         result.print(out)?;
     }
     match result.findings.iter().filter(|finding| finding.level == Level::Wrong).count() {
+        0 if result.right.is_empty() => bail!("no case was checked"),
         0 => Ok(()),
         1 => bail!("1 thing is wrong"),
         all => bail!("{all} things are wrong"),

@@ -145,6 +145,10 @@ pub(super) struct Given {
     /// Architecture to compile for
     #[arg(long, default_value = ARCH)]
     pub(super) arch: String,
+
+    /// Replace the files of an earlier addition of that name
+    #[arg(long)]
+    pub(super) force: bool,
 }
 
 /// Returns both, the later ones in place of others of their names.
@@ -261,6 +265,7 @@ impl Given {
             baselines: by_name(other.baselines, own.baselines),
             templates: by_name(other.templates, own.templates),
             arch: either(own.arch, other.arch, ARCH),
+            force: own.force || other.force,
         }
     }
 

@@ -84,6 +84,8 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
     let inputs = wanted.inputs.clone();
     let scratch: Vec<&str> = scratch.iter().map(String::as_str).collect();
     let inputs: Vec<&str> = inputs.iter().map(String::as_str).collect();
+    let written = [&wanted.in_place[..], &wanted.zeroed[..]].concat();
+    let written: Vec<&str> = written.iter().map(String::as_str).collect();
     let lines_before = imported.lines_before;
     let own_header = |path: &str| read(&folder.join(path)).ok();
     let reading = Reading {
@@ -92,6 +94,7 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
         templates: &given.templates,
         scratch: &scratch,
         inputs: &inputs,
+        written: &written,
         is_header: headers::is_allowed,
         own_header: &own_header,
         ..Reading::of(&imported.source)
@@ -103,8 +106,8 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
     let (oracle, oracle_kernel) = given_oracle.map(|oracle| (oracle.text, oracle.kernel)).unzip();
     let wanted = Wanted { oracle_kernel: oracle_kernel.flatten(), ..wanted };
     let oracle = oracle.or(imported.oracle);
-    let (no_oracle, arch) = (imported.no_oracle, given.arch.clone());
-    Addition { file: source_name, draft, wanted, oracle, no_oracle, arch }.run(project, out)?;
+    let (no_oracle, arch, force) = (imported.no_oracle, given.arch.clone(), given.force);
+    Addition { file: source_name, draft, wanted, oracle, no_oracle, arch, force }.run(project, out)?;
     imported.notes.iter().for_each(|note| say(&format!("note: {note}")));
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
@@ -58,7 +58,7 @@ impl Staging {
         match files.iter().find(|file| project.root().join(file).symlink_metadata().is_ok()) {
             None => Ok(()),
             Some(file) => Err(usage_sentence(format!(
-                "{file} exists already, and nothing is overwritten: --name gives the kernel another name"
+                "{file} exists already: --force replaces what an earlier addition made, and --name gives the kernel another name"
             ))),
         }
     }
@@ -93,20 +93,32 @@ impl Staging {
         Ok((workload, families.family(&wanted.name).map_err(plain)?.clone()))
     }
 
-    /// Writes the files into the project: all of them, or none.
+    /// Writes the files into the project: all of them, or none. Those that are there are replaced.
     pub fn copy_to(&self, project: &Project, wanted: &Wanted) -> anyhow::Result<()> {
-        let mut created = Vec::new();
-        for file in self.files(wanted) {
-            let path = project.root().join(&file);
-            let mut copy = || -> std::io::Result<()> {
-                fs::create_dir_all(path.parent().unwrap_or(project.root()))?;
-                let mut new = fs::File::create_new(&path)?;
-                created.push(path.clone());
-                new.write_all(&fs::read(self.folder.path().join(&file))?)?;
-                new.sync_all()
+        let files = self.files(wanted);
+        let mut before: Vec<(PathBuf, Option<Vec<u8>>)> = Vec::new();
+        for file in &files {
+            let path = project.root().join(file);
+            let there = fs::read(&path).ok();
+            before.push((path.clone(), there));
+            let copy = || -> std::io::Result<()> {
+                let folder = path.parent().unwrap_or(project.root());
+                fs::create_dir_all(folder)?;
+                // A link must not lead elsewhere, so the new file takes its place.
+                let mut new = tempfile::NamedTempFile::new_in(folder)?;
+                new.write_all(&fs::read(self.folder.path().join(file))?)?;
+                new.as_file().sync_all()?;
+                new.as_file().set_permissions(fs::metadata(self.folder.path().join(file))?.permissions())?;
+                new.persist(&path).map_err(|error| error.error)?;
+                Ok(())
             };
             if let Err(error) = copy() {
-                created.iter().for_each(|path| remove(path, project.root()));
+                for (path, text) in &before {
+                    match text {
+                        Some(text) => drop(fs::write(path, text)),
+                        None => remove(path, project.root()),
+                    }
+                }
                 return Err(error).with_context(|| format!("Failed to write {}", path.display()));
             }
         }

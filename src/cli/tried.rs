@@ -5,6 +5,7 @@ use rayon::prelude::*;
 use super::own_executable;
 use crate::check::code_without;
 use crate::config::Config;
+use crate::domain::artifact::Artifact;
 use crate::domain::device::DeviceInfo;
 use crate::domain::family::{ConfigurationError, Family, Param};
 use crate::domain::space::Space;
@@ -29,6 +30,8 @@ pub(super) struct Tried {
     pub idle: Vec<String>,
     /// The values that do not compile, or have the machine code of another one, with the reason.
     pub refused: Vec<(String, i64, String)>,
+    /// Whether it adds floating-point numbers with atomics, as it is.
+    pub adds_floats_with_atomics: bool,
 }
 
 impl Tried {
@@ -49,16 +52,19 @@ impl Tried {
         let compiler = compiler.map_err(text)?;
         let Some(case) = workload.cases.first() else { return Err("it has no case".to_owned()) };
         let space = Space { family, case, dtype: workload.dtype, device: &device };
-        let ptx = |params: &Params| -> Result<String, String> {
+        let artifact = |params: &Params| -> Result<Artifact, String> {
             let variant = renderer.render(family, &family.specialization(case), workload.dtype, params)?;
-            compiler.compile(&variant).map(|artifact| artifact.ptx).map_err(|error| error.to_string())
+            compiler.compile(&variant).map_err(|error| error.to_string())
         };
+        let ptx = |params: &Params| artifact(params).map(|artifact| artifact.ptx);
         let defaults = family.defaults();
         for case in &workload.cases {
             let plan = family.plan(&defaults, case, workload.op, workload.dtype, &device);
             plan.map_err(|problem| format!("case `{}`: {problem}", case.name))?;
         }
-        let as_it_is = ptx(&defaults)?;
+        let as_it_is = artifact(&defaults)?;
+        let adds_floats_with_atomics = as_it_is.adds_floats_with_atomics();
+        let as_it_is = as_it_is.ptx;
         let tries: Vec<(&Tunable, i64)> = texts
             .parameters
             .iter()
@@ -108,7 +114,7 @@ impl Tried {
                 idle.push(name.clone());
             }
         }
-        Ok(Self { idle, refused })
+        Ok(Self { idle, refused, adds_floats_with_atomics })
     }
 
     /// Leaves out what was tried in vain.

@@ -48,6 +48,19 @@ fn first_part(text: &str) -> (&str, &str) {
 /// Names that Windows reserves for devices in every folder.
 const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "com", "lpt"];
 
+/// The most characters of a name of files.
+pub const MAX_NAME: usize = 64;
+
+/// Returns a name of files with at most [`MAX_NAME`] characters: the beginning of a longer one, and a hash of all of it.
+pub fn shortened(name: &str) -> String {
+    if name.len() <= MAX_NAME {
+        return name.to_owned();
+    }
+    let hash = &blake3::hash(name.as_bytes()).to_hex()[..8];
+    let begin: String = name.chars().take(MAX_NAME - 1 - hash.len()).collect();
+    format!("{}-{hash}", begin.trim_end_matches('-'))
+}
+
 /// Tells whether a name can name a file or folder on every system and cannot be mistaken for an option.
 pub fn is_file_name(name: &str) -> bool {
     let safe = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';

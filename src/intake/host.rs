@@ -105,7 +105,7 @@ pub(super) fn reached(files: &[File], kernel: &str) -> HashSet<String> {
             texts.entry(identifier(&directive.rest, 0)).or_default().push(&directive.rest);
         }
     }
-    let mut reached = HashSet::new();
+    let mut reached = HashSet::from([kernel.to_owned()]);
     while let Some(text) = open.pop() {
         for word in identifiers(text) {
             if reached.insert(word.to_owned()) {
@@ -125,11 +125,12 @@ pub(super) fn users<'a>(files: &'a [File], (kernel, name): (&str, &str), reached
     using.map(|(_, item)| item.name.as_str()).collect()
 }
 
-/// Returns a file without what is left out, on the same lines. `is_there` tells whether an include can stay.
+/// Returns a file without what is left out, on the same lines. `gone` are names that became parameters of the kernel, so that no
+/// other one can use them. `is_there` tells whether an include can stay.
 pub(super) fn without_host(
     file: &File,
     reached: &HashSet<String>,
-    device_macros: &HashSet<String>,
+    (device_macros, gone): (&HashSet<String>, &[&str]),
     is_there: impl Fn(&str, bool) -> bool,
 ) -> (String, Vec<LeftOut>) {
     let (mut spans, mut left_out): (Vec<Range<usize>>, Vec<LeftOut>) = (Vec::new(), Vec::new());
@@ -143,7 +144,11 @@ pub(super) fn without_host(
         }
     }
     let items = file.scan.items.iter().filter(|_| file.scan.is_complete);
-    for item in items.filter(|item| is_left_out(file, item, reached, device_macros)) {
+    let uses_gone = |item: &Item| {
+        let is_other = item.kind == ItemKind::Function && !reached.contains(&item.name);
+        is_other && gone.iter().any(|name| words(file.text_of(item), name).next().is_some())
+    };
+    for item in items.filter(|item| uses_gone(item) || is_left_out(file, item, reached, device_macros)) {
         spans.push(item.span.clone());
         let what = if item.name.is_empty() {
             format!("line {}", line_of(&file.text, item.span.start))

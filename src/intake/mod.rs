@@ -81,6 +81,8 @@ pub struct Reading<'a> {
     pub scratch: &'a [&'a str],
     /// The pointers that are inputs, whether they are const or not.
     pub inputs: &'a [&'a str],
+    /// The pointers through which the kernel writes, even if it seems not to.
+    pub written: &'a [&'a str],
     /// Tells whether a kernel may include a header of that name.
     pub is_header: fn(&str) -> bool,
     /// Returns the text of a header of the source's own, by its path from the source's folder.
@@ -97,6 +99,7 @@ impl<'a> Reading<'a> {
             templates: &[],
             scratch: &[],
             inputs: &[],
+            written: &[],
             is_header: |_| true,
             own_header: &|_| None,
         }
@@ -118,14 +121,15 @@ impl Draft {
             problems.extend(found);
             constant_memory::Moved { text: files[0].text.clone(), parameters: Vec::new() }
         });
-        files[0] = File::new("", moved.text);
+        files[0] = File::new("", moved.text.clone());
         let (mut headers, mut left_out) = (Vec::new(), Vec::new());
         for file in &files {
             let is_own = |name: &str| files.iter().any(|other| other.path == name);
             let is_there = |name: &str, is_quoted: bool| {
                 (reading.is_header)(name) || is_quoted && (is_own(&beside(&file.path, name)) || is_own(name))
             };
-            let (text, left) = host::without_host(file, &reached, &macros, is_there);
+            let gone: Vec<&str> = moved.parameters.iter().map(|(name, _)| name.as_str()).collect();
+            let (text, left) = host::without_host(file, &reached, (&macros, &gone), is_there);
             headers.push((file.path.clone(), text));
             left_out.extend(left);
         }
@@ -140,7 +144,7 @@ impl Draft {
         let text = without_words(&text, &mut chosen);
         chosen.line = chosen.line.saturating_sub(lines_before);
         problems.extend(chosen.set_scratch(reading.scratch).err().unwrap_or_default());
-        set_only_read(&mut chosen, &text, reading.scratch);
+        set_only_read(&mut chosen, &text, &[reading.scratch, reading.written].concat());
         problems.extend(chosen.set_inputs(reading.inputs).err().unwrap_or_default());
         let mut tunables = tunable::find(&text, &source::without_comments(&text));
         tunables.iter_mut().for_each(|tunable| tunable.move_up(lines_before));
@@ -233,16 +237,16 @@ impl Draft {
 }
 
 /// Makes inputs of the pointers through which the kernel surely writes nothing, unless none would be left.
-fn set_only_read(kernel: &mut Kernel, text: &str, scratch: &[&str]) {
+fn set_only_read(kernel: &mut Kernel, text: &str, written: &[&str]) {
     let scan = Scan::of(text);
     let Some(item) = scan.item_at(kernel.at) else { return };
     let body = &scan.plain[item.head_end..item.span.end];
-    let written = kernel.parameters.iter().filter(|parameter| {
+    let open = kernel.parameters.iter().filter(|parameter| {
         matches!(parameter.kind, Some(Kind::Tensor { is_output: true, .. }))
-            && !scratch.contains(&parameter.name.as_str())
+            && !written.contains(&parameter.name.as_str())
     });
     let (read, others): (Vec<&str>, Vec<&str>) =
-        written.map(|parameter| parameter.name.as_str()).partition(|name| uses::only_reads(body, name));
+        open.map(|parameter| parameter.name.as_str()).partition(|name| uses::only_reads(body, name));
     if !others.is_empty() {
         let read: Vec<String> = read.into_iter().map(str::to_owned).collect();
         // They were found among the pointers.

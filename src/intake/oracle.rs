@@ -55,6 +55,9 @@ pub struct OracleParameter {
     pub default: Option<f64>,
 }
 
+/// Stands for a comma in a string.
+const COMMA: char = '\u{1}';
+
 /// The name of the dictionary.
 const DICTIONARY: &str = "optloop";
 
@@ -67,7 +70,7 @@ impl OracleNotes {
         };
         let open = at + "def oracle".len();
         let Some(close) = closing(text, open) else { return Ok(notes) };
-        notes.parameters = split(&text[open + 1..close - 1]).into_iter().filter_map(parameter).collect();
+        notes.parameters = parameters(&text[open + 1..close - 1]).iter().filter_map(|text| parameter(text)).collect();
         if let Some(returned) = text[close..].trim_start().strip_prefix("->") {
             let returned = Literal::read(returned);
             notes.outputs = match returned {
@@ -93,11 +96,30 @@ fn extents(shape: &str) -> Vec<String> {
     split(shape).into_iter().map(str::to_owned).collect()
 }
 
+/// Splits parameters at the commas that are in no string.
+fn parameters(text: &str) -> Vec<String> {
+    let mut quote = None;
+    let masked = text.chars().map(|c| match (quote, c) {
+        (None, '"' | '\'') => {
+            quote = Some(c);
+            c
+        }
+        (Some(open), _) if open == c => {
+            quote = None;
+            c
+        }
+        (Some(_), ',') => COMMA,
+        _ => c,
+    });
+    let masked: String = masked.collect();
+    split(&masked).into_iter().map(|part| part.replace(COMMA, ",")).collect()
+}
+
 fn parameter(text: &str) -> Option<OracleParameter> {
     let (declared, default) = text.split_once('=').map_or((text, None), |(before, after)| (before, Some(after.trim())));
     let (name, annotation) = declared.split_once(':').map_or((declared, None), |(name, it)| (name, Some(it.trim())));
     let name = name.trim();
-    if name.starts_with('*') || name == "/" || name == "rows" {
+    if name.starts_with('*') || name == "/" || ["rows", "row_numbers"].contains(&name) {
         return None;
     }
     let shape = annotation.and_then(|annotation| match Literal::read(annotation) {

@@ -8,7 +8,7 @@ use super::tolerance::{self, Tolerance};
 use super::{CaseSizes, Draft, Kind, OracleKernel, Parameter, Place, Tunable, Wanted};
 use crate::domain::escape::one_line;
 use crate::domain::expr::Expr;
-use crate::domain::names::is_identifier;
+use crate::domain::names::{is_identifier, shortened};
 use crate::domain::op::{Dtype, TensorRole};
 
 /// Names of expressions that no family gives (docs/family.md).
@@ -398,7 +398,7 @@ impl Names<'_> {
         for case in &wanted.cases {
             let name: String =
                 case.iter().map(|(dim, size)| format!("{}{size}", dim.to_lowercase().replace('_', "-"))).collect();
-            let _ = write!(text, "\n[[case]]\nname = {}\n", quoted(&name));
+            let _ = write!(text, "\n[[case]]\nname = {}\n", quoted(&shortened(&name)));
             for (dim, size) in case {
                 let _ = writeln!(text, "{dim} = {size}");
             }

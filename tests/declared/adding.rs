@@ -153,12 +153,12 @@ fn what_a_kernel_lacks_is_said_at_once_and_nothing_is_written() {
     insta::assert_snapshot!(refused(LAYER_NORM, &[&all[..], &["--baseline", "quack=f.g(x)"]].concat()), @"error: the following required arguments were not provided: --torch <EXPRESSION>; run it with `--help` for a list");
     insta::assert_snapshot!(refused(LAYER_NORM, &[&REST[..2], &["--shape", "w=M"], &REST[4..], &["--case", "R=4"]].concat()), @"error: layer_norm.cu: case 1: it lacks N (from a parameter of the kernel), M (from --shape w=M)");
     insta::assert_snapshot!(refused(LAYER_NORM, &[&REST[..8], &["--grid", "rows", "--block", "THREADS", "--case", "R=4,N=512"]].concat()), @"error: --grid `rows`: there is no `rows`");
-    insta::assert_snapshot!(with("#include \"reduce.h\"", "int main() { return 0; }"), @"error: layer_norm.cu: line 1: host code: remove `main` and launches with <<<...>>>, because optloop launches the kernel");
-    insta::assert_snapshot!(with("int N", "size_t N"), @"error: layer_norm.cu: line 8: parameter `N` of `layer_norm`: `size_t` is not supported: use int for a size, or float for a constant");
+    insta::assert_snapshot!(with("#include \"reduce.h\"", "int main() { return 0; }"), @r#"error: layer_norm.cu(13): error: identifier "block_sum" is undefined"#);
+    insta::assert_snapshot!(with("int N", "short N"), @"error: layer_norm.cu: line 8: parameter `N` of `layer_norm`: `short` is not supported: use an integer for a size, or float or double for a constant");
     insta::assert_snapshot!(with("__global__ void", "template <int N> __global__ void"), @"error: layer_norm.cu: line 8: the template parameter `N` has no value: add --template N=16");
-    insta::assert_snapshot!(with("reduce.h", "../reduce.h"), @"error: layer_norm.cu: line 1 includes `../reduce.h`: Failed to read mine/../reduce.h: No such file or directory (os error 2)");
-    insta::assert_snapshot!(with("reduce.h", "/etc/passwd"), @"error: layer_norm.cu: line 1: `/etc/passwd` is not below the source's folder: include a file that is");
-    insta::assert_snapshot!(with("reduce.h", "other.h"), @"error: layer_norm.cu: line 1 includes `other.h`: Failed to read mine/other.h: No such file or directory (os error 2)");
+    insta::assert_snapshot!(with("reduce.h", "../reduce.h"), @r#"error: layer_norm.cu(13): error: identifier "block_sum" is undefined (left out of the source: "../reduce.h", which a kernel may not include or which is not there)"#);
+    insta::assert_snapshot!(with("reduce.h", "/etc/passwd"), @r#"error: layer_norm.cu(13): error: identifier "block_sum" is undefined (left out of the source: "/etc/passwd", which a kernel may not include or which is not there)"#);
+    insta::assert_snapshot!(with("reduce.h", "other.h"), @r#"error: layer_norm.cu(13): error: identifier "block_sum" is undefined (left out of the source: "other.h", which a kernel may not include or which is not there)"#);
     insta::assert_snapshot!(with("#include \"reduce.h\"", REDUCE.replace("value;\n}", "value\n}").trim()), @r#"error: layer_norm.cu(11): error: expected a ";""#);
 }
 
@@ -296,4 +296,146 @@ fn of_several_large_outputs_only_some_rows_are_compared() {
     let checked = &sandbox.report()["correctness"][0];
     assert!(checked["rows_checked"].as_f64() > Some(0.0), "{checked}");
     assert!(checked["rows_checked"].as_f64() < checked["rows"].as_f64(), "{checked}");
+}
+
+/// A file as people write it: with its test, and with names for types.
+const WITH_ITS_TEST: &str = r#"#include <iostream>
+#include <vector>
+#include <cstdint>
+#include "helper_cuda.h"
+#include "taps.h"
+using namespace std;
+typedef float real;
+#define HD __host__ __device__ __forceinline__
+struct Timer { cudaEvent_t a; Timer() { cudaEventCreate(&a); } };
+namespace helper { template <typename T> HD T twice(T x) { return T(2) * x; } }
+namespace {
+template <typename T> __global__ static void smooth(const T* __restrict x, T* const y, size_t n, double scale, bool mirrored) {
+    size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    real sum = 0;
+    for (int k = 0; k < K; ++k) {
+        long long at = (long long)i + (mirrored ? K / 2 - k : k - K / 2);
+        if (at >= 0 && at < (long long)n) sum += taps[k] * x[at];
+    }
+    y[i] = helper::twice(sum) * scale;
+}
+}
+__global__ void other(int* x) { x[0] = cub::something; }
+static bool is_right(const std::vector<real>& a, const real* b) { return a[0] == b[0]; }
+void launch(real* x, real* y, size_t n) { smooth<real><<<n / 256, 256>>>(x, y, n, 1.0, false); }
+int main(int argc, char** argv) {
+    launch(nullptr, nullptr, 1 << 20);
+    cout << "done" << endl;
+}
+"#;
+
+const SMOOTH_ORACLE: &str = r#"import numpy as np
+
+optloop = {
+    "template": {"T": "real"},
+    "case": [{"n": 1000, "mirrored": 0}, "n=999, mirrored=1"],
+    "grid": "ceil_div(n, THREADS)",
+    "block": "THREADS",
+}
+
+def oracle(x: "n", taps, n, mirrored, scale=0.3) -> "n":
+    return 2 * scale * np.convolve(x, taps if mirrored else taps[::-1], "same")
+"#;
+
+#[test]
+fn a_file_with_its_test_comes_in_as_it_is() {
+    let sandbox = project();
+    let taps = "#pragma once\n__constant__ float taps[K];\nvoid fill() { cudaMemcpyToSymbol(taps, 0, 0); }\n";
+    let text = WITH_ITS_TEST
+        .replace("#include \"taps.h\"\n", "#define K 5\n__constant__ real taps[K];\n#include \"fill.h\"\n");
+    sandbox.write("mine/smooth.cu", &text);
+    sandbox.write(
+        "mine/fill.h",
+        &taps.lines().filter(|line| !line.contains("__constant__")).collect::<Vec<_>>().join("\n"),
+    );
+    sandbox.write("mine/smooth.py", SMOOTH_ORACLE);
+    let add =
+        ["add", "mine/smooth.cu", "--kernel", "smooth", "--oracle", "mine/smooth.py", "--values", "THREADS=64,128"];
+    let (code, shown, said) = call(&sandbox, &add);
+    assert_eq!(code, 0, "{said}");
+    insta::assert_snapshot!(shown, @r#"
+    added smooth.cu as op, workload and family `smooth`
+      left out, includes: <iostream>, <vector>, "helper_cuda.h"
+      left out, code of the host: Timer, other, is_right, launch, main, fill
+      taps is an argument now, in place of constant memory
+      THREADS (a number of the launch): 64 128
+    next: git add kernels templates && git commit, then optloop start --workload smooth --budget 5m
+    "#);
+    let text = |file: &str| std::fs::read_to_string(sandbox.path(file)).unwrap();
+    insta::assert_snapshot!(text("templates/kernels/smooth/kernel.cu.tera"), @r#"
+    #include <cstdint>
+
+    #define K <$ K $>
+
+    #include "fill.h"
+    using namespace std;
+    typedef float real;
+    #define HD __host__ __device__ __forceinline__
+
+    namespace helper { template <typename T> HD T twice(T x) { return T(2) * x; } }
+
+    using T = real; extern "C" __global__ void smooth(const T* __restrict x, T* const y, size_t n, double scale, bool mirrored, const real taps[K]) {
+        size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
+        if (i >= n) return;
+        real sum = 0;
+        for (int k = 0; k < K; ++k) {
+            long long at = (long long)i + (mirrored ? K / 2 - k : k - K / 2);
+            if (at >= 0 && at < (long long)n) sum += taps[k] * x[at];
+        }
+        y[i] = helper::twice(sum) * scale;
+    }
+    "#);
+    let family = text("templates/kernels/smooth/family.toml");
+    insta::assert_snapshot!(family.lines().find(|line| line.starts_with("args")).unwrap(), @r#"args = ["x", "y", "long long n", "double scale", "mirrored", "taps"]"#);
+    let (code, checked, said) = call(&sandbox, &["check", "smooth", "--device", "virtual:h200", "--trust"]);
+    assert_eq!(code, 0, "{checked}{said}");
+    let (code, _, said) = call(&sandbox, &add);
+    assert_eq!(code, 2);
+    insta::assert_snapshot!(said, @"error: kernels/workloads/smooth.toml exists already: --force replaces what an earlier addition made, and --name gives the kernel another name");
+    let (code, _, said) = call(&sandbox, &[&add[..], &["--force"]].concat());
+    assert_eq!(code, 0, "{said}");
+}
+
+/// What a number is for decides what else is tried.
+#[test]
+fn numbers_of_a_launch_are_what_they_are_for() {
+    let sandbox = project();
+    sandbox.write("mine/mm.py", "def oracle(a, b):\n    return a @ b\n");
+    let kernel = "__global__ void mm(const float* a, const float* b, float* c, int M, int N, int K) {\n    \
+                  int at = blockIdx.x * TX * TILE + threadIdx.x * TILE;\n    for (int i = at; i < at + TILE && i < M * N; ++i) {\n        \
+                  float sum = 0.f;\n        for (int k = 0; k < K; ++k) sum += a[i / N * K + k] * b[k * N + i % N];\n        \
+                  c[i] = sum;\n    }\n}\n";
+    let options = "--oracle mine/mm.py --shape a=M,K --shape b=K,N --shape c=M,N --case M=4,N=8,K=8 --force";
+    let added = |defined: &str, rest: &str| {
+        sandbox.write("mine/mm.cu", &format!("{defined}{kernel}"));
+        let add = format!("add mine/mm.cu {options} {rest}");
+        let (code, shown, said) = call(&sandbox, &add.split(' ').collect::<Vec<_>>());
+        if code == 0 {
+            shown.lines().filter(|line| line.starts_with("  ")).collect::<Vec<_>>().join("\n")
+        } else {
+            said
+        }
+    };
+    let defined = "#define BM 64\n#define TILE 4\n#define TX (BM / TILE)\n";
+    insta::assert_snapshot!(added(defined, "--grid ceil_div(M*N,BM) --block BM/TILE"), @r"
+      BM (a #define in line 1): 16 32 64 128 256
+      TILE (a #define in line 2): 1 2 4 8 16
+    ");
+    let defined = "#define TX 32\n#define TILE 4\n";
+    insta::assert_snapshot!(added(defined, "--grid ceil_div(M*N,TX*TILE) --block TX --values TX=32 --values TILE=4"), @r"
+      TX (a #define in line 1): 32
+      TILE (a #define in line 2): 4
+    ");
+    insta::assert_snapshot!(added(defined, "--grid 1 --block THREADS"), @"error: --block `THREADS`: there is no `THREADS`");
+    let fixed = "add mine/fixed.cu --oracle mine/mm.py --shape a=64 --shape c=64 --case n=64 --grid 1 --block 64";
+    sandbox
+        .write("mine/fixed.cu", "__global__ void fixed(const float* a, float* c) { c[threadIdx.x] = a[threadIdx.x]; }");
+    let (_, _, said) = call(&sandbox, &fixed.split(' ').collect::<Vec<_>>());
+    insta::assert_snapshot!(said, @"error: fixed.cu: --shape a=64: no tensor has a dimension: name an extent, such as --shape a=n with --case n=64, and add --constraint 'n == 64' if the kernel is for that size only");
 }

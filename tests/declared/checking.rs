@@ -17,7 +17,7 @@ fn an_oracle_runs_with_consent_only_and_the_rest_is_checked_without() {
     let sandbox = project();
     let (code, found, _) = call(&sandbox, &["check", "small", "--device", "virtual"]);
     insta::assert_snapshot!(format!("{code} {found}"), @"
-    0 note   small: nothing was run, because you have not trusted the oracle of
+    1 note   small: nothing was run, because you have not trusted the oracle of
            workload `small`'s op, `python3 kernels/ops/rms-norm/oracle.py`:
            `optloop trust` shows it and asks
     ");

@@ -7,6 +7,7 @@ use super::Imported;
 use super::python;
 use super::tuning::dtype;
 use crate::domain::expected::in_words;
+use crate::domain::names::{MAX_NAME, shortened};
 use crate::intake::{Kernel, Kind, Wanted, kernels};
 
 /// The names by which a reference's types of PyTorch are less exact than the oracle's.
@@ -34,8 +35,15 @@ pub struct Definition {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 enum Axis {
-    Const { value: i64 },
+    Const {
+        value: i64,
+    },
     Var,
+    /// A number that others determine, in Python.
+    Expr {
+        #[serde(alias = "expr", alias = "value")]
+        expression: String,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -99,7 +107,7 @@ impl Definition {
     /// Returns its name, as a name of files.
     pub fn file_name(&self) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-        self.name.chars().map(plain).collect()
+        shortened(&self.name.chars().map(plain).collect::<String>())
     }
 
     /// Makes what `optloop add` needs, with a kernel's source. The error has a sentence for everything that cannot be
@@ -121,11 +129,25 @@ impl Definition {
             if dtype(&tensor.dtype).is_none() {
                 mistakes.push(format!("tensor `{name}` is of type {}, which is not supported", tensor.dtype));
             }
-            let shape = if shape.is_empty() { vec!["1".to_owned()] } else { shape.clone() };
-            wanted.shapes.insert(name.clone(), shape);
+            let extents = shape.iter().map(|axis| self.extent(axis, &mut mistakes));
+            let extents: Vec<String> = if shape.is_empty() { vec!["1".to_owned()] } else { extents.collect() };
+            wanted.shapes.insert(name.clone(), extents);
         }
         self.check_kernel(source, kernel, &mut mistakes);
         let used = self.used_axes(source, kernel);
+        for (name, axis) in &self.axes {
+            if let Axis::Expr { expression } = axis
+                && kernels(source).iter().flat_map(|kernel| &kernel.parameters).any(|parameter| parameter.name == *name)
+            {
+                mistakes.push(format!(
+                    "the kernel takes the axis `{name}`, which is `{expression}`: compute it in the kernel"
+                ));
+            }
+        }
+        let name = self.name.to_lowercase();
+        if name.len() > MAX_NAME {
+            notes.push(format!("`{}` is called `{}` here", self.name, self.file_name()));
+        }
         wanted.inputs =
             self.inputs.iter().filter(|(_, tensor)| tensor.shape.is_some()).map(|(name, _)| name.clone()).collect();
         for (name, axis) in &self.axes {
@@ -133,7 +155,7 @@ impl Definition {
                 wanted.ranges.insert(name.clone(), (*value, *value));
             }
         }
-        self.cases(workloads, &used, &mut wanted, &mut mistakes);
+        self.cases(workloads, &used, &mut wanted, (&mut notes, &mut mistakes));
         self.scalars(workloads, given, &mut wanted, &mut mistakes);
         let random =
             |(name, tensor): &(&String, &Tensor)| tensor.shape.is_some() && !given.contents.contains_key(*name);
@@ -206,10 +228,36 @@ impl Definition {
         let is_taken =
             |axis: &String| found.iter().flat_map(|kernel| &kernel.parameters).any(|parameter| parameter.name == *axis);
         let is_condition = |axis: &String| self.constraints.iter().flatten().any(|text| text.contains(axis.as_str()));
-        self.axes.keys().filter(|axis| is_extent(axis) || is_taken(axis) || is_condition(axis)).collect()
+        let is_part = |axis: &String| {
+            let exprs = self.axes.values().filter_map(|other| match other {
+                Axis::Expr { expression } => Some(expression),
+                _ => None,
+            });
+            exprs.into_iter().any(|text| text.contains(axis.as_str()))
+        };
+        let names = self.axes.iter().filter(|(_, axis)| !matches!(axis, Axis::Expr { .. })).map(|(name, _)| name);
+        names.filter(|axis| is_extent(axis) || is_taken(axis) || is_condition(axis) || is_part(axis)).collect()
     }
 
-    fn cases(&self, workloads: &[Workload], used: &[&String], wanted: &mut Wanted, mistakes: &mut Vec<String>) {
+    /// Returns the extent along an axis.
+    fn extent(&self, axis: &str, mistakes: &mut Vec<String>) -> String {
+        let Some(Axis::Expr { expression }) = self.axes.get(axis) else { return axis.to_owned() };
+        let written = python::parse(expression).and_then(|parsed| parsed.number(&|_, _| None));
+        written.unwrap_or_else(|problem| {
+            mistakes.push(format!("axis `{axis}`: `{expression}`: {problem}"));
+            axis.to_owned()
+        })
+    }
+
+    /// Makes a case of each workload. Those of the same sizes are one case, which a note says.
+    fn cases(
+        &self,
+        workloads: &[Workload],
+        used: &[&String],
+        wanted: &mut Wanted,
+        (notes, mistakes): (&mut Vec<String>, &mut Vec<String>),
+    ) {
+        let mut alike = Vec::new();
         for (at, workload) in workloads.iter().enumerate() {
             let mut sizes = IndexMap::new();
             for (name, axis) in self.axes.iter().filter(|(name, _)| used.contains(name)) {
@@ -217,11 +265,22 @@ impl Definition {
                     (Axis::Const { value }, _) => drop(sizes.insert(name.clone(), *value)),
                     (Axis::Var, Some(size)) => drop(sizes.insert(name.clone(), *size)),
                     (Axis::Var, None) => mistakes.push(format!("workload {} does not say the axis `{name}`", at + 1)),
+                    (Axis::Expr { .. }, _) => {}
                 }
             }
-            if !wanted.cases.contains(&sizes) {
+            if wanted.cases.contains(&sizes) {
+                alike.push((at + 1).to_string());
+            } else {
                 wanted.cases.push(sizes);
             }
+        }
+        if !alike.is_empty() {
+            notes.push(format!(
+                "{} of {} workloads have the sizes of an earlier one, and are no cases of their own: {}",
+                alike.len(),
+                workloads.len(),
+                alike.join(", ")
+            ));
         }
     }
 

@@ -108,7 +108,9 @@ def output(numpy, result, wanted, only_rows):
         raise ValueError(f"it returned {result.dtype}, which is not exact enough: compute in float64")
     expected = [len(rows), shape[-1]] if only_rows else shape
     if without_ones(result.shape) != without_ones(expected):
-        what = "the rows have" if only_rows else "the output has"
+        what = "the output has"
+        if only_rows:
+            what = f"its parameter `{only_rows}` numbers the rows of all dimensions but the last, so they have"
         raise ValueError(f"it returned the shape {list(result.shape)}, but {what} {expected}")
     if only_rows:
         result = result.reshape(expected)
@@ -146,9 +148,11 @@ def main():
             value = numpy.frombuffer(requests.read(size), sent).reshape(tensor["shape"]).astype(kind)
             values[tensor["name"]] = numpy.sign(value) * value**8 if tensor["stretched"] else value
         wanted = request["outputs"]
-        only_rows = "rows" in parameters and "rows" not in values and len(wanted) == 1
+        # An op may have something called `rows`.
+        asked = [name for name in ("row_numbers", "rows") if name in parameters and name not in values]
+        only_rows = asked[0] if asked and len(wanted) == 1 else None
         if only_rows:
-            values["rows"] = numpy.array(wanted[0]["rows"], dtype=numpy.int64)
+            values[only_rows] = numpy.array(wanted[0]["rows"], dtype=numpy.int64)
         # A name such as `in` cannot be a parameter.
         values = {name + "_" * keyword.iskeyword(name): value for name, value in values.items()}
         try:
