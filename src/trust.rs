@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 pub use items::{
     of_agent, of_baseline, of_interpreter, of_models, of_notify, of_oracle, of_project, of_recording, of_store,
 };
-pub use known::Consents;
+pub use known::{Consents, Edited};
 
 /// One choice of a project.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

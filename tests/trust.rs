@@ -186,3 +186,38 @@ fn a_store_outside_the_project_needs_trust() {
     said(&sandbox, &[&START[..], &["--trust"]].concat());
     assert!(store.is_file());
 }
+
+#[test]
+fn edits_of_a_named_file_need_no_new_consent_until_head_changes() {
+    let sandbox = with_baseline(r#"["sh", "evil.sh"]"#);
+    let commit = |subject: &str| {
+        sandbox.git(&["add", "--all"]);
+        sandbox.git(&["commit", "--quiet", "--message", subject]);
+    };
+    let is_trusted = || {
+        let output = sandbox.optloop(&["trust"]);
+        String::from_utf8_lossy(&output.stdout).ends_with("all of it is trusted\n")
+    };
+    commit("a baseline");
+    let edit = |text: &str| sandbox.write("evil.sh", text);
+    sandbox.succeeds(&["trust", "--yes"]);
+    edit("echo 1\n");
+    assert!(!is_trusted(), "never the default");
+    let file = sandbox.path("evil.sh").display().to_string();
+    let shown = sandbox.succeeds(&["trust", "--yes", "--while-editing", &file]);
+    assert!(shown.ends_with("trusted until HEAD changes, whatever it contains: evil.sh\n"), "{shown}");
+    edit("echo 2\n");
+    assert!(is_trusted());
+    sandbox.write(
+        "kernels/workloads/small.toml",
+        &WORKLOAD.replace("dtype =", "baseline = [\"sh\", \"evil.sh\", \"b\"]\ndtype ="),
+    );
+    assert!(!is_trusted(), "the command is another one");
+    sandbox.write(
+        "kernels/workloads/small.toml",
+        &WORKLOAD.replace("dtype =", "baseline = [\"sh\", \"evil.sh\"]\ndtype ="),
+    );
+    commit("other contents");
+    assert!(!is_trusted());
+    insta::assert_snapshot!(sandbox.fails(&["trust", "--while-editing", "/etc/passwd"]), @"2 error: --while-editing /etc/passwd: it is not in the project");
+}

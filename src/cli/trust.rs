@@ -12,7 +12,8 @@ use crate::config::Config;
 use crate::domain::workload::Workload;
 use crate::files;
 use crate::runner::device::DeviceChoice;
-use crate::trust::{self, ConsentState, Consents, Item};
+use crate::trust::{self, ConsentState, Consents, Edited, Item};
+use crate::vcs::Repo;
 
 /// Arguments of `optloop trust`.
 #[derive(Debug, clap::Args)]
@@ -24,6 +25,10 @@ pub struct Args {
     /// List what is trusted in all projects
     #[arg(long, conflicts_with_all = ["yes", "revoke"])]
     list: bool,
+
+    /// Your own file of a trusted program, such as an oracle: its edits need no new consent until HEAD changes (repeat for more)
+    #[arg(long = "while-editing", value_name = "FILE", conflicts_with_all = ["list", "revoke"])]
+    edited: Vec<PathBuf>,
 
     /// Withdraw all trust from this project
     #[arg(long, conflicts_with = "yes")]
@@ -61,25 +66,51 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
     for (name, _) in broken {
         say(&format!("workload `{name}` is broken, so what it runs is not listed: `optloop check {name}` explains it"));
     }
+    let head = head(project);
+    let edited =
+        args.edited.iter().map(|file| edited(&root, file, head.as_deref())).collect::<anyhow::Result<Vec<_>>>()?;
     let mut items = trust::of_project(project.root(), &config, &workloads).map_err(usage)?;
     if items.is_empty() {
         return Ok(writeln!(out, "there is nothing to trust: this project runs only programs shipped with optloop")?);
     }
     items.retain(|item| {
-        let standing = known.standing(&root, item);
+        let standing = known.standing(&root, item, head.as_deref());
         // A closed output is reported when it is flushed.
         let _ = print(item, &standing, out);
         standing != ConsentState::Trusted
     });
     out.flush()?;
+    let files: Vec<String> = edited.iter().map(|edited| edited.file.clone()).collect();
+    let remember = |known: &mut Consents, out: &mut dyn Write| -> anyhow::Result<()> {
+        edited.into_iter().try_for_each(|edited| known.edit(edited))?;
+        files.iter().try_for_each(|file| writeln!(out, "trusted until HEAD changes, whatever it contains: {file}"))?;
+        Ok(())
+    };
     if items.is_empty() {
-        return Ok(writeln!(out, "all of it is trusted")?);
+        writeln!(out, "all of it is trusted")?;
+        return remember(&mut known, out);
     }
     if !args.yes && !agrees()? {
         return Err(usage_sentence("nothing was trusted"));
     }
     known.add(&root, &items)?;
-    Ok(writeln!(out, "trusted: {} of {}", items.len(), root.display())?)
+    writeln!(out, "trusted: {} of {}", items.len(), root.display())?;
+    remember(&mut known, out)
+}
+
+/// Returns the commit of HEAD, if the project has one.
+fn head(project: &Project) -> Option<String> {
+    Repo::discover(project.root()).ok()?.head().map(|commit| commit.0)
+}
+
+/// Names a file of the project that its user edits.
+fn edited(root: &Path, file: &Path, head: Option<&str>) -> anyhow::Result<Edited> {
+    let wrong = |why: &str| usage_sentence(format!("--while-editing {}: {why}", file.display()));
+    let head = head.ok_or_else(|| wrong("the project has no commit yet, which it would hold until the next one"))?;
+    let path = file.canonicalize().map_err(|_| wrong("there is no such file"))?;
+    let path = path.strip_prefix(root).map_err(|_| wrong("it is not in the project"))?;
+    let (project, file) = (root.to_owned(), path.to_string_lossy().into_owned());
+    Ok(Edited { project, file, head: head.to_owned() })
 }
 
 /// Refuses to continue unless the user has agreed to all of these, before or with `--trust`.
@@ -90,7 +121,8 @@ pub(super) fn admit(project: &Project, args: &TrustArgs, items: impl IntoIterato
     }
     let (root, mut known) = (root(project)?, Consents::load().map_err(usage)?);
     let mut refused = Vec::new();
-    items.retain(|item| match known.standing(&root, item) {
+    let head = head(project);
+    items.retain(|item| match known.standing(&root, item, head.as_deref()) {
         ConsentState::Trusted => false,
         ConsentState::New => {
             refused.push(item.to_string());
@@ -161,7 +193,8 @@ pub(super) fn of_session(
 /// Returns whether the user has agreed to an item, before or with `--trust`.
 pub(super) fn is_trusted(project: &Project, item: &Item) -> bool {
     let known = root(project).and_then(|root| Ok((root, Consents::load()?)));
-    known.is_ok_and(|(root, known)| known.standing(&root, item) == ConsentState::Trusted)
+    let head = head(project);
+    known.is_ok_and(|(root, known)| known.standing(&root, item, head.as_deref()) == ConsentState::Trusted)
 }
 
 /// Asks at the terminal.
@@ -191,6 +224,10 @@ fn print(item: &Item, standing: &ConsentState, out: &mut impl Write) -> io::Resu
 fn list(known: &Consents, out: &mut impl Write) -> anyhow::Result<()> {
     for entry in known.entries() {
         writeln!(out, "{}: {}", showable(&entry.project.display().to_string()), showable(&entry.item.to_string()))?;
+    }
+    for edited in known.edited() {
+        let (project, file) = (edited.project.display().to_string(), &edited.file);
+        writeln!(out, "{}: {} while HEAD is {:.10}", showable(&project), showable(file), edited.head)?;
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use indexmap::IndexMap;
 
+use super::host::File;
 use super::scan::{ItemKind, Scan};
 use super::source::identifier;
 
@@ -25,7 +26,9 @@ impl Aliases {
     /// Finds them. Of several definitions, such as in the branches of an `#if`, the first one counts.
     pub fn of(text: &str, scan: &Scan) -> Self {
         let mut found = Self::default();
-        for directive in scan.directives.iter().filter(|directive| directive.name == "define") {
+        let is_active = |place: usize| scan.is_active(place);
+        let defines = scan.directives.iter().filter(|directive| directive.name == "define");
+        for directive in defines.filter(|directive| is_active(directive.span.start)) {
             let name = identifier(&directive.rest, 0);
             let value = &directive.rest[name.len()..];
             if value.starts_with(char::is_whitespace) {
@@ -39,7 +42,8 @@ impl Aliases {
                 found.add(name, value.trim(), at);
             }
         }
-        for item in scan.items.iter().filter(|item| item.kind == ItemKind::Other) {
+        let others = scan.items.iter().filter(|item| item.kind == ItemKind::Other);
+        for item in others.filter(|item| is_active(item.span.start)) {
             let declared = &scan.plain[item.span.clone()];
             let first = identifier(declared, 0);
             let end = declared.trim_end_matches(';').trim_end().len();
@@ -53,6 +57,17 @@ impl Aliases {
                 let value = declared[first.len()..end - item.name.len()].trim();
                 let at = item.span.start + first.len() + declared[first.len()..].find(value).unwrap_or(0);
                 found.add(&item.name, value, at);
+            }
+        }
+        found
+    }
+
+    /// Finds those of several files. The first file counts most.
+    pub fn of_all(files: &[File]) -> Self {
+        let mut found = Self::default();
+        for file in files {
+            for (name, alias) in Self::of(&file.text, &file.scan).0 {
+                found.0.entry(name).or_insert(alias);
             }
         }
         found

@@ -72,6 +72,12 @@ impl File {
         Self { path: path.to_owned(), scan: Scan::of(&text), text }
     }
 
+    /// Scans a header of other files.
+    pub fn header(path: &str, text: String, others: &[Self]) -> Self {
+        let defined: Vec<&str> = others.iter().flat_map(|file| file.scan.defined()).collect();
+        Self { path: path.to_owned(), scan: Scan::after(&text, &defined), text }
+    }
+
     fn text_of(&self, item: &Item) -> &str {
         &self.scan.plain[item.span.clone()]
     }
@@ -82,8 +88,22 @@ impl File {
 
     /// Tells whether an item is there for the host only, if the kernel does not reach it.
     fn is_for_host(&self, item: &Item) -> bool {
-        mentions_host(self.text_of(item))
+        mentions_host(self.text_of(item)) || item.kind == ItemKind::Other && is_host_variable(self.text_of(item))
     }
+}
+
+/// Tells whether a declaration is that of a variable of the host: neither constant nor in the memory of a device.
+fn is_host_variable(declared: &str) -> bool {
+    let head = declared.split(['=', '{']).next().unwrap_or_default();
+    let words: Vec<&str> = identifiers(head).collect();
+    let is_no_variable =
+        |word: &&str| ["using", "typedef", "template", "static_assert", "friend", "asm", "namespace"].contains(word);
+    let is_device = words
+        .iter()
+        .any(|word| ["__device__", "__constant__", "__shared__", "__managed__", "constexpr"].contains(word));
+    let is_constant = words.contains(&"const") && !head.contains('*');
+    // A macro that stands for itself is one word with its arguments.
+    words.len() > 1 && !head.contains('(') && !words.first().is_some_and(is_no_variable) && !is_device && !is_constant
 }
 
 /// Returns the names of all that a kernel reaches, directly or not.
@@ -222,6 +242,53 @@ pub(super) fn included(rest: &str) -> Option<(&str, bool)> {
         '<' => Some((rest[1..].split_once('>')?.0, false)),
         _ => None,
     }
+}
+
+/// Names that nvcc knows without an include, or that headers of the host bring along, each with the header that has it.
+const IMPLIED: [(&[&str], &[&str]); 6] = [
+    (
+        &["math.h", "cmath"],
+        &["INFINITY", "NAN", "M_PI", "M_SQRT2", "M_SQRT1_2", "M_2_SQRTPI", "M_LOG2E", "M_LN2", "M_PI_2"],
+    ),
+    (&["float.h", "cfloat"], &["FLT_MAX", "FLT_MIN", "FLT_EPSILON", "DBL_MAX", "DBL_MIN", "DBL_EPSILON"]),
+    (&["limits.h", "climits"], &["INT_MAX", "INT_MIN", "UINT_MAX", "LLONG_MAX", "CHAR_BIT"]),
+    (
+        &["stdint.h", "cstdint"],
+        &[
+            "int8_t",
+            "uint8_t",
+            "int16_t",
+            "uint16_t",
+            "int32_t",
+            "uint32_t",
+            "int64_t",
+            "uint64_t",
+            "uintptr_t",
+            "SIZE_MAX",
+        ],
+    ),
+    (&["cuda_fp16.h"], &["half", "__half", "half2", "__half2"]),
+    (&["cuda_bf16.h"], &["__nv_bfloat16", "nv_bfloat16", "__nv_bfloat162", "nv_bfloat162"]),
+];
+
+/// Returns the headers that texts need without including them.
+pub(super) fn implied_includes<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<&'static str> {
+    let scans: Vec<Scan> = texts.map(Scan::of).collect();
+    let includes = |name: &str| {
+        let directives = scans.iter().flat_map(|scan| &scan.directives).filter(|directive| directive.name == "include");
+        directives.into_iter().any(|directive| included(&directive.rest).is_some_and(|(other, _)| other == name))
+    };
+    let used: HashSet<&str> = scans
+        .iter()
+        .flat_map(|scan| {
+            let defined = scan.directives.iter().filter(|directive| directive.name == "define");
+            identifiers(&scan.plain).chain(defined.flat_map(|directive| identifiers(&directive.rest).skip(1)))
+        })
+        .collect();
+    let is_needed = |(headers, names): &(&[&str], &[&str])| {
+        names.iter().any(|name| used.contains(name)) && !headers.iter().any(|header| includes(header))
+    };
+    IMPLIED.into_iter().filter(is_needed).map(|(headers, _)| headers[0]).collect()
 }
 
 /// Tells whether a text has something that only a host has.

@@ -111,12 +111,13 @@ impl Draft {
     pub fn read(reading: Reading<'_>) -> Result<Self, Vec<String>> {
         let Reading { lines_before, kernel: wanted, .. } = reading;
         let (text, mut problems) = template::instantiate(reading.text, wanted, reading.templates);
-        let name = chosen(&text, wanted)?.name;
         let mut files = vec![File::new("", text)];
         own_headers(&mut files, reading);
+        let aliases = Aliases::of_all(&files);
+        let name = chosen(&files[0].text, wanted, &aliases)?.name;
         let reached = host::reached(&files, &name);
         let macros = host::device_macros(&files);
-        let kernel = chosen(&files[0].text, Some(&name))?;
+        let kernel = chosen(&files[0].text, Some(&name), &aliases)?;
         let moved = constant_memory::moved(&files, &kernel, &reached).unwrap_or_else(|found| {
             problems.extend(found);
             constant_memory::Moved { text: files[0].text.clone(), parameters: Vec::new() }
@@ -134,7 +135,11 @@ impl Draft {
             left_out.extend(left);
         }
         let (_, text) = headers.remove(0);
-        let mut chosen = chosen(&text, Some(&name))?;
+        let implied = host::implied_includes(headers.iter().map(|(_, text)| text.as_str()).chain([text.as_str()]));
+        let lines_before = lines_before + implied.len();
+        let before: String = implied.iter().map(|header| format!("#include <{header}>\n")).collect();
+        let text = format!("{before}{text}");
+        let mut chosen = chosen(&text, Some(&name), &aliases)?;
         if let Some(line) = source::host_code(&Scan::of(&text).plain) {
             let line = line.saturating_sub(lines_before);
             problems.push(format!(
@@ -148,7 +153,7 @@ impl Draft {
         problems.extend(chosen.set_inputs(reading.inputs).err().unwrap_or_default());
         let mut tunables = tunable::find(&text, &source::without_comments(&text));
         tunables.iter_mut().for_each(|tunable| tunable.move_up(lines_before));
-        let asks_block_size = reached.contains("blockDim");
+        let asks_block_size = ["blockDim", "this_thread_block"].into_iter().any(|word| reached.contains(word));
         let moved = moved.parameters;
         Ok(Self { text, kernel: chosen, tunables, headers, left_out, moved, problems, lines_before, asks_block_size })
     }
@@ -255,8 +260,8 @@ fn set_only_read(kernel: &mut Kernel, text: &str, written: &[&str]) {
 }
 
 /// Finds the kernel to launch.
-fn chosen(text: &str, wanted: Option<&str>) -> Result<Kernel, Vec<String>> {
-    let kernels = kernels(text);
+fn chosen(text: &str, wanted: Option<&str>, aliases: &Aliases) -> Result<Kernel, Vec<String>> {
+    let kernels = kernel::find(&Scan::of(text), aliases);
     let names = || kernels.iter().map(|kernel| kernel.name.as_str());
     match (wanted, &kernels[..]) {
         (_, []) => Err(vec!["it has no `__global__` kernel".to_owned()]),
@@ -290,7 +295,8 @@ fn own_headers(files: &mut Vec<File>, reading: Reading<'_>) {
                 let leads_out =
                     path.starts_with('/') || path.contains('\\') || path.split('/').any(|part| part == "..");
                 if let Some(text) = (!leads_out).then(|| (reading.own_header)(&path)).flatten() {
-                    files.push(File::new(&path, text));
+                    let header = File::header(&path, text, files);
+                    files.push(header);
                     break;
                 }
             }
@@ -387,7 +393,7 @@ mod tests {
     #[test]
     fn tensors_of_several_types_and_outputs_are_declared() {
         let text = "#include <cuda_fp8.h>\n#define T 64\n__global__ void pick(const __nv_fp8_e4m3* x, const int* at, \
-                    const double* w, bool* found, unsigned* counts, float* y, int n) { y[T] = 1; }";
+                    const double* w, bool* found, unsigned* counts, float* y, int n) { y[T] = 1; found[0] = 1; ++counts[0]; }";
         let draft = read(text).unwrap();
         let shape = |tensor: &str| (tensor.to_owned(), vec!["n".to_owned(), "4".to_owned()]);
         let wanted = Wanted {

@@ -15,6 +15,8 @@ pub(super) struct Scan {
     pub items: Vec<Item>,
     /// The braces of namespaces without a name, with the word before the first one.
     pub unnamed: Vec<(Range<usize>, usize)>,
+    /// The places that no compilation reads: branches of conditions that are known to be false.
+    pub inactive: Vec<Range<usize>>,
     /// Whether every bracket is closed. Where one is not, items may be missing.
     pub is_complete: bool,
 }
@@ -77,6 +79,17 @@ const AFTER_PARAMETERS: [&str; 8] =
 impl Scan {
     /// Scans a text.
     pub fn of(text: &str) -> Self {
+        Self::after(text, &[])
+    }
+
+    /// Returns the names of the macros that it defines.
+    pub fn defined(&self) -> Vec<&str> {
+        let defines = self.directives.iter().filter(|directive| directive.name == "define");
+        defines.map(|directive| identifier(&directive.rest, 0)).collect()
+    }
+
+    /// Scans a text that others include, which have defined macros.
+    pub fn after(text: &str, defined: &[&str]) -> Self {
         let mut plain = without_comments(text);
         let directives = directives(text, &plain);
         let mut bytes = std::mem::take(&mut plain).into_bytes();
@@ -85,10 +98,16 @@ impl Scan {
         }
         // Whole lines of the text were replaced.
         let plain = String::from_utf8_lossy(&bytes).into_owned();
-        let mut scan = Self { plain, directives, items: Vec::new(), unnamed: Vec::new(), is_complete: true };
+        let inactive = inactive(&directives, defined, plain.len());
+        let mut scan = Self { plain, directives, items: Vec::new(), unnamed: Vec::new(), inactive, is_complete: true };
         let end = scan.plain.len();
         scan.read(0, end);
         scan
+    }
+
+    /// Tells whether a place is in a branch that may be read.
+    pub fn is_active(&self, place: usize) -> bool {
+        !self.inactive.iter().any(|span| span.contains(&place))
     }
 
     /// Returns the item that a place is in.
@@ -172,6 +191,76 @@ impl Scan {
             (None, None) => (ItemKind::Other, variable_name(text).to_owned()),
         };
         self.items.push(Item { span, head_end, kind, name });
+    }
+}
+
+/// Finds the branches of conditions on macros that are known to be false: `#ifdef` and `defined` of names that the text does not
+/// define, and `#if 0`.
+fn inactive(directives: &[Directive], defined: &[&str], end: usize) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut defined: Vec<&str> = defined.to_vec();
+    // For each open condition: where its branch begins, whether that is read, and whether an earlier branch surely was.
+    let mut open: Vec<(usize, Option<bool>, Option<bool>)> = Vec::new();
+    for directive in directives {
+        let is = |word: &str| directive.name == word;
+        if is("define") {
+            defined.push(identifier(&directive.rest, 0));
+            continue;
+        }
+        if is("elif") || is("else") || is("endif") {
+            let Some((from, value, before)) = open.pop() else { continue };
+            if value == Some(false) {
+                found.push(from..directive.span.start);
+            }
+            // Some(true) once a branch was read, None if one may have been.
+            let taken = match (before, value) {
+                (Some(true), _) | (_, Some(true)) => Some(true),
+                (None, _) | (_, None) => None,
+                _ => Some(false),
+            };
+            if !is("endif") {
+                let own = if is("else") { Some(true) } else { condition(&directive.rest, &defined) };
+                let value = match taken {
+                    Some(true) => Some(false),
+                    Some(false) => own,
+                    None => own.filter(|own| !own),
+                };
+                open.push((directive.span.end, value, taken));
+            }
+        } else if is("if") || is("ifdef") || is("ifndef") {
+            let name = identifier(&directive.rest, 0);
+            let value = match directive.name.as_str() {
+                "ifdef" => is_defined(name, &defined),
+                "ifndef" => is_defined(name, &defined).map(|defined| !defined),
+                _ => condition(&directive.rest, &defined),
+            };
+            open.push((directive.span.end, value, Some(false)));
+        }
+    }
+    found.extend(open.into_iter().filter(|(_, value, _)| *value == Some(false)).map(|(from, ..)| from..end));
+    found
+}
+
+/// Returns the value of a condition, if it is known.
+fn condition(text: &str, defined: &[&str]) -> Option<bool> {
+    let text = text.trim();
+    if let Some(rest) = text.strip_prefix('!') {
+        return condition(rest, defined).map(|value| !value);
+    }
+    match text.strip_prefix("defined") {
+        Some(rest) => {
+            let name = rest.trim().trim_start_matches('(').trim_end_matches(')').trim();
+            (identifier(name, 0) == name).then(|| is_defined(name, defined)).flatten()
+        }
+        None => text.parse::<i64>().ok().map(|value| value != 0),
+    }
+}
+
+/// Tells whether a macro is defined. Names with underscores may be the compiler's.
+fn is_defined(name: &str, defined: &[&str]) -> Option<bool> {
+    match defined.contains(&name) {
+        true => Some(true),
+        false => (!name.starts_with("__")).then_some(false),
     }
 }
 

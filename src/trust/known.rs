@@ -16,6 +16,18 @@ use crate::files;
 pub struct Consents {
     path: PathBuf,
     entries: Vec<Entry>,
+    edited: Vec<Edited>,
+}
+
+/// A file that its user edits: its contents need no new consent while HEAD stays.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Edited {
+    /// The project's folder, with links resolved.
+    pub project: PathBuf,
+    /// The file's path in the project.
+    pub file: String,
+    /// The commit of HEAD when the user agreed.
+    pub head: String,
 }
 
 /// One consent.
@@ -32,6 +44,8 @@ pub struct Entry {
 struct ConsentFile {
     #[serde(default)]
     trusted: Vec<Entry>,
+    #[serde(default)]
+    edited: Vec<Edited>,
 }
 
 impl Consents {
@@ -41,12 +55,12 @@ impl Consents {
         let base = dirs::state_dir().or_else(dirs::data_local_dir);
         let path = base.context("There is no state folder: set XDG_STATE_HOME or HOME")?.join("optloop/trust.toml");
         if !path.exists() {
-            return Ok(Self { path, entries: Vec::new() });
+            return Ok(Self { path, entries: Vec::new(), edited: Vec::new() });
         }
         let text: ConsentFile = toml_text::parse(&files::read(&path)?).map_err(|problem| {
             anyhow::anyhow!("{}: {problem}: correct it, or remove it and trust the projects again", path.display())
         })?;
-        Ok(Self { path, entries: text.trusted })
+        Ok(Self { path, entries: text.trusted, edited: text.edited })
     }
 
     /// Returns every consent.
@@ -54,9 +68,37 @@ impl Consents {
         &self.entries
     }
 
-    /// Compares an item of a project with what the user has agreed to there.
-    pub fn standing(&self, project: &Path, item: &Item) -> ConsentState {
-        standing(item, self.entries.iter().filter(|entry| entry.project == project).map(|entry| &entry.item))
+    /// Returns the files that their user edits.
+    pub fn edited(&self) -> &[Edited] {
+        &self.edited
+    }
+
+    /// Compares an item of a project with what the user has agreed to there. `head` is the commit of HEAD: while it stays, the
+    /// contents of a file that the user edits do not count.
+    pub fn standing(&self, project: &Path, item: &Item, head: Option<&str>) -> ConsentState {
+        let trusted = || self.entries.iter().filter(|entry| entry.project == project).map(|entry| &entry.item);
+        let is_edited = |file: &str| {
+            let own = self.edited.iter().filter(|edited| edited.project == project && edited.file == file);
+            own.into_iter().any(|edited| Some(edited.head.as_str()) == head)
+        };
+        let found = standing(item, trusted());
+        if !matches!(found, ConsentState::Changed(_)) || !item.files.keys().any(|file| is_edited(file)) {
+            return found;
+        }
+        let without = |item: &Item| -> Item {
+            let mut item = item.clone();
+            item.files.iter_mut().filter(|(file, _)| is_edited(file)).for_each(|(_, hash)| hash.clear());
+            item
+        };
+        let trusted: Vec<Item> = trusted().map(without).collect();
+        standing(&without(item), trusted.iter())
+    }
+
+    /// Remembers that the user edits a file, and writes the consents.
+    pub fn edit(&mut self, edited: Edited) -> anyhow::Result<()> {
+        self.edited.retain(|other| (&other.project, &other.file) != (&edited.project, &edited.file));
+        self.edited.push(edited);
+        self.save()
     }
 
     /// Adds items of a project, and writes the file.
@@ -70,8 +112,9 @@ impl Consents {
     pub fn revoke(&mut self, project: &Path) -> anyhow::Result<usize> {
         let before = self.entries.len();
         self.entries.retain(|entry| entry.project != project);
-        let removed = before - self.entries.len();
-        if removed > 0 {
+        let (removed, edited) = (before - self.entries.len(), self.edited.len());
+        self.edited.retain(|edited| edited.project != project);
+        if removed > 0 || edited > self.edited.len() {
             self.save()?;
         }
         Ok(removed)
@@ -82,7 +125,7 @@ impl Consents {
         let write = || -> anyhow::Result<()> {
             let folder = self.path.parent().unwrap_or(Path::new("."));
             fs::create_dir_all(folder)?;
-            let text = toml::to_string(&ConsentFile { trusted: self.entries.clone() })?;
+            let text = toml::to_string(&ConsentFile { trusted: self.entries.clone(), edited: self.edited.clone() })?;
             let mut file = tempfile::NamedTempFile::new_in(folder)?;
             file.write_all(text.as_bytes())?;
             file.persist(&self.path)?;

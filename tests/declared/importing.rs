@@ -403,7 +403,7 @@ const BLUR_ORACLE: &str = "import numpy as np
 
 optloop = {\"case\": \"filter_width=3\"}
 
-def oracle(input: \"image_height, image_width + filter_width - 1\", d_filter: \"filter_width\", image_width, filter_width):
+def oracle(input: \"image_height, image_width + filter_width - 1\", d_filter: \"filter_width\", image_width, filter_width) -> \"image_height, image_width\":
     return sum(input[:, i:i + image_width] * d_filter[i] for i in range(filter_width))
 ";
 
@@ -452,7 +452,7 @@ kernel_tuner.tune_kernel('blur', 'blur.cu', (width, 48), arguments, parameters, 
 
     [tensors.output]
     role = "output"
-    shape = ["image_height * image_width"]
+    shape = ["image_height", "image_width"]
 
     [tensors.input]
     role = "input"
