@@ -355,8 +355,8 @@ mod tests {
         let text = "#define TILE 16   // rows of a tile.\n# define  STAGES (2)\n#define MACRO(x) 3\n#define SUM 1 + 2\n\
                     constexpr int K = 8; int other = 3;\nstatic const unsigned M = 4u;\nconstexpr float F = 2;\nint global = 5;\n\
                     // #define OLD 1\n__global__ void k(float* y) {\n    #pragma unroll 4\n    for (;;) {}\n#pragma unroll\n}";
-        let found = read(text).unwrap().tunables;
-        let shown: Vec<String> = found
+        let Draft { text, tunables, .. } = read(text).unwrap();
+        let shown: Vec<String> = tunables
             .iter()
             .map(|it| format!("{} {} {:?} {:?} {}", it.name, it.value, it.place, it.comment, &text[it.span.clone()]))
             .collect();
@@ -367,6 +367,30 @@ mod tests {
         M 4 Constant None 4
         UNROLL_11 4 Unroll None 4
         "#);
+    }
+
+    #[test]
+    fn what_the_host_needs_is_left_out_and_what_nvcc_knows_is_included() {
+        let text = "#define BF16\n#if defined(HALF)\ntypedef half real;\n#elif defined(BF16)\ntypedef __nv_bfloat16 real;\n#else\n\
+                    typedef float real;\n#endif\nsize_t space = 0;\nvoid* handle;\nconstexpr int N = 4;\n\
+                    __global__ void k(const real* x, real* y, uint64_t n) { y[N] = x[0] < INFINITY ? x[n] : x[1]; }\n";
+        let draft = read(text).unwrap();
+        assert_eq!(draft.kernel.dtype(), Dtype::Bf16);
+        let left: Vec<&str> = draft.left_out.iter().map(|left| left.what.as_str()).collect();
+        assert_eq!(left, ["space", "handle"]);
+        let first: Vec<&str> = draft.text.lines().take(5).collect();
+        assert_eq!(
+            first,
+            ["math.h", "stdint.h", "cuda_fp16.h", "cuda_bf16.h"]
+                .map(|it| format!("#include <{it}>"))
+                .as_slice()
+                .iter()
+                .map(String::as_str)
+                .chain(["#define BF16"])
+                .collect::<Vec<_>>()
+        );
+        assert_eq!((draft.kernel.line, draft.tunables[0].line), (12, 11));
+        assert_eq!(draft.kernel.parameters[2].wide_type(), Some("long long"));
     }
 
     #[test]
