@@ -2,7 +2,7 @@
 
 use super::aliases::Aliases;
 use super::scan::Scan;
-use super::source::{closing, identifier, line_of, split, words};
+use super::source::{closing, identifier, last_word_at, line_of, split, words};
 use crate::domain::op::Dtype;
 
 /// A kernel of a source.
@@ -190,7 +190,7 @@ fn parameter(text: &str, aliases: &Aliases) -> Option<Parameter> {
     let text = text.split_once('=').map_or(text, |(before, _)| before).trim();
     // An array is passed as the address of its first element.
     let (text, is_array) = text.split_once('[').map_or((text, false), |(before, _)| (before.trim_end(), true));
-    let name_at = text.rfind(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).map_or(0, |before| before + 1);
+    let name_at = last_word_at(text);
     let (written, name) = text.split_at(name_at);
     if name.is_empty() || name == "void" {
         return None;

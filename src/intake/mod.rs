@@ -327,6 +327,8 @@ fn without_words(text: &str, kernel: &mut Kernel) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::domain::op::Dtype;
 
@@ -367,6 +369,17 @@ mod tests {
         M 4 Constant None 4
         UNROLL_11 4 Unroll None 4
         "#);
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_sources_never_panic(
+            parts in proptest::collection::vec("[a-z<>(){}\\[\\];:=#*&,\"'\\\\ \n]{0,8}|\\PC{0,4}|#if |#endif\n|#define |template <|struct |__global__ void k|__constant__ |def oracle\\(|optloop = ", 0..24)
+        ) {
+            let text = parts.concat();
+            let _ = (Draft::read(Reading::of(&text)), OracleNotes::read(&text));
+            let _ = Draft::read(Reading::of(&format!("{text}\n__global__ void kernel(float* y) {{ y[0] = 1; }}\n")));
+        }
     }
 
     #[test]

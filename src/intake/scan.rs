@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::source::{closing, identifier, without_comments, words};
+use super::source::{closing, identifier, last_word_at, without_comments, words};
 
 /// What a source consists of. All places are bytes of its text.
 #[derive(Debug, Clone)]
@@ -333,7 +333,7 @@ pub(super) fn function_name(head: &str) -> Option<&str> {
                 }
                 // The arguments of a specialization.
                 let before = if before.ends_with('>') { before.split('<').next()?.trim_end() } else { before };
-                let name_at = before.rfind(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).map_or(0, |it| it + 1);
+                let name_at = last_word_at(before);
                 let name = &before[name_at..];
                 if name.is_empty() {
                     return None;
@@ -403,7 +403,7 @@ pub(super) fn after_angles(text: &str) -> Option<usize> {
 /// Returns the name that a declaration of something else ends with, before its extents or value. Empty if there is none.
 fn variable_name(text: &str) -> &str {
     let declared = text.split(['=', '[', ';', '{']).next().unwrap_or_default().trim_end();
-    let at = declared.rfind(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).map_or(0, |before| before + 1);
+    let at = last_word_at(declared);
     &declared[at..]
 }
 

@@ -69,6 +69,12 @@ pub(super) fn identifier(code: &str, at: usize) -> &str {
     &rest[..end]
 }
 
+/// Returns where the identifier begins with which a text ends: its length if there is none.
+pub(super) fn last_word_at(text: &str) -> usize {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.char_indices().rev().take_while(|(_, c)| is_part(*c)).last().map_or(text.len(), |(at, _)| at)
+}
+
 /// Returns the places where a word stands by itself.
 pub(super) fn words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     let is_part = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');

@@ -163,7 +163,7 @@ fn in_statement(code: &str, line: &str, from: usize) -> Option<Found> {
 
 /// Returns the place of a number that is followed by nothing but the end of the statement or line.
 fn number(code: &str, at: usize, line_end: usize) -> Option<Range<usize>> {
-    let rest = &code[at..line_end];
+    let rest = code.get(at..line_end)?;
     let trimmed = rest.trim_start().trim_start_matches('(');
     let start = at + rest.len() - trimmed.len();
     let digits = trimmed.find(|c: char| !c.is_ascii_digit()).unwrap_or(trimmed.len());
