@@ -219,12 +219,13 @@ impl Writer<'_> {
             Arg::Scalar(scalar) if !is_identifier(&scalar.name) => return None,
             Arg::TensorMap(map) if !is_identifier(&map.name) => return None,
             Arg::Scalar(scalar) => {
+                let whole = |value: String| self.open.get(&scalar.name).cloned().unwrap_or(value);
                 let (of_type, value) = match scalar.value {
-                    ScalarValue::I32(value) => {
-                        ("i32", self.open.get(&scalar.name).cloned().unwrap_or_else(|| value.to_string()))
-                    }
+                    ScalarValue::I32(value) => ("i32", whole(value.to_string())),
+                    ScalarValue::I64(value) => ("i64", whole(value.to_string())),
                     ScalarValue::F32(value) if value.is_finite() => ("f32", format!("{value:?}")),
-                    ScalarValue::F32(_) | ScalarValue::I64(_) | ScalarValue::F64(_) => return None,
+                    ScalarValue::F64(value) if value.is_finite() => ("f64", format!("{value:?}")),
+                    ScalarValue::F32(_) | ScalarValue::F64(_) => return None,
                 };
                 format!(
                     "{{\"scalar\": {{\"name\": \"{}\", \"type\": \"{of_type}\", \"value\": {value}}}}}",
