@@ -528,6 +528,19 @@ mod tests {
         }
     }
 
+    /// Three batch entries of other ratios were too much work for a virtual GPU, so a kernel that lost the key of a last tile of one row
+    /// was called right.
+    #[test]
+    fn one_hidden_shape_has_one_row_more_and_little_work() {
+        let limits = CheckLimits { flop: 1e7, bytes: 2e6 };
+        for case in [shared(dims(1, 8, 256, 256, 64, 1), 2), shared(dims(2, 32, 256, 256, 128, 1), 8)] {
+            for seed in 0..20 {
+                let all = Attention.hidden(&case, limits, seed);
+                assert!(all[..8].iter().any(|other| other["Sq"] == 257 && other["Sk"] == 257), "{all:?}");
+            }
+        }
+    }
+
     /// The shapes of a few seeds include odd ones, ones of every divisibility that kernels depend on, many heads, and
     /// more rows than 16 bits can index.
     #[test]

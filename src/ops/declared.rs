@@ -509,6 +509,21 @@ mod tests {
         }
     }
 
+    /// A vector path that held 8,192 elements in registers, or that lost the rest of a whole tile, was called right six times of eight.
+    #[test]
+    fn small_shapes_have_long_rows_of_whole_vectors_and_whole_tiles_beside_a_part_of_one() {
+        let unlimited = ROW_SUM.replace("range = [1, 4096]", "").replace("independent = \"R\"", "");
+        let op = declared(&unlimited).unwrap();
+        for seed in 0..20 {
+            let all = op.remainders(&dims(256, 256), seed);
+            let has = |is_meant: fn(&Dims) -> bool| all.iter().any(is_meant);
+            assert!(has(|other| other["N"] > 16_384 && other["N"] % 32 == 16), "{all:?}");
+            assert!(has(|other| other["R"] > 16_384 && other["R"] % 32 == 16), "{all:?}");
+            assert!(has(|other| other["R"] == 128 && other["N"] % 16 == 8), "{all:?}");
+            assert!(has(|other| other["N"] == 128 && other["R"] % 32 == 16), "{all:?}");
+        }
+    }
+
     #[test]
     fn hidden_shapes_of_large_cases_are_small() {
         let op = declared(&ROW_SUM.replace("shape = [\"R\", \"N\"]", "shape = [\"R\", \"N\", \"N\"]")).unwrap();

@@ -244,6 +244,19 @@ mod tests {
         }
     }
 
+    /// A fast path for whole tiles lost the last 8 terms of sums, and was called right three times of three.
+    #[test]
+    fn hidden_shapes_have_whole_tiles_with_a_part_of_a_tile_of_terms() {
+        let of_a_virtual_gpu = CheckLimits { flop: 1e7, bytes: 2e6 };
+        for seed in 0..20 {
+            let all = Gemm.hidden(&dims(256, 256, 256), of_a_virtual_gpu, seed);
+            for factor in [8, 16] {
+                let is_meant = |(m, n, k): (i64, i64, i64)| m % 128 == 0 && n % 128 == 0 && k % (2 * factor) == factor;
+                assert!(all[..5].iter().any(|other| is_meant(sizes(other))), "{factor}: {all:?}");
+            }
+        }
+    }
+
     #[test]
     fn a_matrix_that_no_int_can_index_is_refused() {
         assert_eq!(Gemm.check(&dims(1 << 15, 1 << 15, 1 << 15)), Ok(()));

@@ -83,6 +83,9 @@ impl From<WorkerError> for LookError {
     }
 }
 
+/// The shapes that are checked before the many small ones.
+const BEFORE_SMALL: usize = 2;
+
 impl FirstLook<'_> {
     /// Checks the kernel on hidden shapes and then on probes, as far as `within` allows, but on one shape at least: on
     /// `known`, if another kernel of the family has failed there. Returns the shapes on which it could not be checked.
@@ -105,11 +108,19 @@ impl FirstLook<'_> {
         let (mut passed, mut skipped) = (Vec::new(), Vec::new());
         // The longest that any shape took for a byte: most of it is the oracle's.
         let mut slowest_s = 0.0_f64;
-        for (place, shape) in again.iter().chain(&drawn).enumerate() {
+        // The many small ones, which differ in their last tiles only, take little time and are not probed. The larger ones may take all
+        // of it.
+        let (telling, small) = drawn.split_at(planning::MAX_HIDDEN.min(drawn.len()));
+        let (first, rest) = telling.split_at(BEFORE_SMALL.min(telling.len()));
+        let is_small = [(first, false), (small, true), (rest, false)];
+        let shapes =
+            is_small.into_iter().flat_map(|(shapes, is_small)| shapes.iter().map(move |shape| (shape, is_small)));
+        for (place, (shape, is_small)) in again.iter().map(|shape| (shape, false)).chain(shapes).enumerate() {
             if place > 0 && left().is_none() {
                 return Ok(skipped);
             }
             let shape_begun = Instant::now();
+            let probes = probes && !is_small;
             let hidden = AcceptanceRequest {
                 hidden: vec![shape.clone()],
                 input_seed: mix(seed, &["hidden", &place.to_string()]),

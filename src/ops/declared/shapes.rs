@@ -29,7 +29,13 @@ const FEW: i64 = 3;
 const MANY: std::ops::Range<i64> = 65_600..70_000;
 
 /// Shapes that come before the long and narrow ones.
-const MOST_TELLING: usize = 3;
+const MOST_TELLING: usize = 4;
+
+/// Elements of the widest vector load in 8 bits. Kernels may have a path of their own for sizes that are multiples of it.
+const VECTOR: i64 = 16;
+
+/// A size with whole tiles of most kernels, where another one has not.
+const WHOLE: i64 = 128;
 
 /// The most bytes of a shape that is narrow and long, in float32.
 const MANY_BYTES: f64 = 9e6;
@@ -70,6 +76,9 @@ const TILES: std::ops::RangeInclusive<u32> = 1..=8;
 /// Sizes beyond what an array of 4,096 numbers holds, and within one of 8,192.
 const BEYOND_ARRAYS: std::ops::RangeInclusive<i64> = 4_097..=8_192;
 
+/// Sizes beyond what 1,024 threads hold in 16 registers each.
+const BEYOND_REGISTERS: std::ops::RangeInclusive<i64> = 16_385..=32_768;
+
 /// A multiple of most tiles: they are powers of two. A kernel may take no elements of the last tile if it is whole.
 const WHOLE_TILES: i64 = 1024;
 
@@ -108,7 +117,9 @@ pub(super) fn hidden(op: &Declared, dims: &Dims, least: CheckLimits, seed: u64) 
     };
     let is_quick = |other: &Dims| is_within(other, most_bytes.min(least.bytes));
     first.extend(whole_tiles(op, dims, &mut rng).into_iter().find(is_quick));
-    first.extend(larger(op, dims, &mut rng).into_iter().find(is_quick));
+    first.extend(larger(op, dims, |size| 2 * size + 1, &mut rng).into_iter().find(is_quick));
+    // Vector loads allow this one, and nothing larger.
+    first.extend(larger(op, dims, |size| (2 * size / VECTOR | 1) * VECTOR, &mut rng).into_iter().find(is_quick));
     let is_narrow = |other: &Dims| is_within(other, MANY_BYTES.max(least.bytes));
     let long = long(op, dims, &mut rng).into_iter().find(is_narrow);
     let first = first.into_iter().chain(rest).filter(|other| is_within(other, most_bytes));
@@ -125,7 +136,7 @@ pub(super) fn hidden(op: &Declared, dims: &Dims, least: CheckLimits, seed: u64) 
 }
 
 /// Returns small shapes: for each power of two up to the largest tile, all dimensions but the independent one are multiples of it and
-/// of no larger one, in one shape they are 1, and then each of them is longer than many an array. Among shapes drawn at random, a kernel that loses half a tile passed five times of
+/// of no larger one, in one shape they are 1, then each of them is longer than many an array, and ends a tile early where the others have whole ones. Among shapes drawn at random, a kernel that loses half a tile passed five times of
 /// six (2026-11-30, on a virtual H200).
 pub(super) fn remainders(op: &Declared, dims: &Dims, seed: u64) -> Vec<Dims> {
     let mut rng = SmallRng::seed_from_u64(seed);
@@ -139,14 +150,24 @@ pub(super) fn remainders(op: &Declared, dims: &Dims, seed: u64) -> Vec<Dims> {
         other
     };
     let mut all: Vec<Dims> = sizes.map(shape).collect();
-    for dim in op.dims().iter().filter(|dim| is_dependent(dim.name)) {
-        let mut other = small(op, dims);
-        for one in op.dims() {
-            let most = if is_dependent(one.name) { NARROW } else { FEW };
-            other[one.name] = other[one.name].min(most).max(one.range.0);
+    let dependent: Vec<&DimSpec> = op.dims().iter().filter(|dim| is_dependent(dim.name)).collect();
+    for dim in &dependent {
+        let with = |most: i64, size: i64| {
+            let mut other = small(op, dims);
+            for one in op.dims() {
+                let most = if is_dependent(one.name) { most } else { FEW };
+                other[one.name] = other[one.name].min(most).max(one.range.0);
+            }
+            other[dim.name] = size.clamp(dim.range.0, dim.range.1);
+            other
+        };
+        let [arrays, registers] = [BEYOND_ARRAYS, BEYOND_REGISTERS].map(|beyond| rng.random_range(beyond));
+        let of_vectors = |size: i64| (size / VECTOR | 1) * VECTOR;
+        all.extend([arrays, of_vectors(arrays), of_vectors(registers)].map(|size| with(NARROW, size)));
+        // A fast path for whole tiles must take the rest of another dimension, too.
+        if dependent.len() > 1 {
+            all.extend([8, VECTOR].map(|factor| with(WHOLE, (rng.random_range(0..4) * 2 + 1) * factor)));
         }
-        other[dim.name] = rng.random_range(BEYOND_ARRAYS).clamp(dim.range.0, dim.range.1);
-        all.push(other);
     }
     all.into_iter().filter(|other| other != dims && op.bytes(other, Dtype::F32) <= MAX_BYTES).collect()
 }
@@ -214,7 +235,7 @@ fn changed(op: &Declared, dims: &Dims, size: Size, is_meant: impl Fn(&str) -> bo
 
 /// Returns shapes with over twice the case's size in every dimension but the independent one, or in one of them. A kernel may
 /// hold a row in an array of fixed length, or take as many threads.
-fn larger(op: &Declared, dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
+fn larger(op: &Declared, dims: &Dims, size: impl Fn(i64) -> i64, rng: &mut SmallRng) -> Vec<Dims> {
     let mut small = small(op, dims);
     // The others may be large.
     if let Some(independent) = op.independent.and_then(|dim| small.get_mut(dim)) {
@@ -223,7 +244,7 @@ fn larger(op: &Declared, dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
     let with = |meant: &[&DimSpec]| {
         let mut other = small.clone();
         other.extend(
-            meant.iter().map(|dim| (dim.name.to_owned(), (2 * dims[dim.name] + 1).clamp(dim.range.0, dim.range.1))),
+            meant.iter().map(|dim| (dim.name.to_owned(), size(dims[dim.name]).clamp(dim.range.0, dim.range.1))),
         );
         other
     };

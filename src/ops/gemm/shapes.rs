@@ -19,7 +19,7 @@ fn many_tiles(rng: &mut SmallRng) -> (i64, i64, i64) {
 }
 
 /// Draws sizes, the most telling first. They end a tile one element sooner or later, are odd, are multiples of a small
-/// number and of no larger one, have a single row or column, or more elements than 16 bits count. Kernels that load 16
+/// number and of no larger one, have whole tiles with a part of a tile of terms, have a single row or column, or more elements than 16 bits count. Kernels that load 16
 /// bytes at a time allow only multiples of 8.
 pub fn hidden(dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
     let (m, n, k) = (dims["M"].min(MAX_SIDE), dims["N"].min(MAX_SIDE), dims["K"].min(MAX_TERMS));
@@ -29,7 +29,13 @@ pub fn hidden(dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
     let [tiles, more_tiles] = [many_tiles(rng), many_tiles(rng)];
     let mut multiple =
         |factor: i64, most: i64| (rng.random_range(0..(most.max(128) / factor).max(2) / 2) * 2 + 1) * factor;
-    let first = [(m + 1, n + 1, k + 1), (multiple(2, m), multiple(2, n), multiple(2, k)), tiles];
+    // A fast path for whole tiles must take the last terms of a sum, too.
+    let mut whole_tiles = |factor: i64| {
+        let terms = multiple(factor, 128);
+        if terms % (4 * factor) == factor { (256, 128, terms) } else { (128, 256, terms) }
+    };
+    let [whole, more_whole] = [whole_tiles(8), whole_tiles(16)];
+    let first = [(m + 1, n + 1, k + 1), whole, (multiple(2, m), multiple(2, n), multiple(2, k)), more_whole, tiles];
     let mut drawn = [
         (m + 1, multiple(8, n), multiple(8, k)),
         (odd_m, odd_n, odd_k),
