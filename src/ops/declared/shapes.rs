@@ -119,7 +119,7 @@ pub(super) fn hidden(op: &Declared, dims: &Dims, least: CheckLimits, seed: u64) 
     first.extend(whole_tiles(op, dims, &mut rng).into_iter().find(is_quick));
     first.extend(larger(op, dims, |size| 2 * size + 1, &mut rng).into_iter().find(is_quick));
     // Vector loads allow this one, and nothing larger.
-    first.extend(larger(op, dims, |size| (2 * size / VECTOR | 1) * VECTOR, &mut rng).into_iter().find(is_quick));
+    first.extend(larger(op, dims, |size| of_vectors(2 * size + VECTOR), &mut rng).into_iter().find(is_quick));
     let is_narrow = |other: &Dims| is_within(other, MANY_BYTES.max(least.bytes));
     let long = long(op, dims, &mut rng).into_iter().find(is_narrow);
     let first = first.into_iter().chain(rest).filter(|other| is_within(other, most_bytes));
@@ -162,7 +162,6 @@ pub(super) fn remainders(op: &Declared, dims: &Dims, seed: u64) -> Vec<Dims> {
             other
         };
         let [arrays, registers] = [BEYOND_ARRAYS, BEYOND_REGISTERS].map(|beyond| rng.random_range(beyond));
-        let of_vectors = |size: i64| (size / VECTOR | 1) * VECTOR;
         all.extend([arrays, of_vectors(arrays), of_vectors(registers)].map(|size| with(NARROW, size)));
         // A fast path for whole tiles must take the rest of another dimension, too.
         if dependent.len() > 1 {
@@ -214,6 +213,11 @@ pub(super) fn small(op: &Declared, dims: &Dims) -> Dims {
         *side /= 2;
     }
     small
+}
+
+/// Returns a multiple of whole vectors near a size, and of no larger power of two.
+fn of_vectors(size: i64) -> i64 {
+    (size / (2 * VECTOR) * 2 + 1) * VECTOR
 }
 
 fn changed(op: &Declared, dims: &Dims, size: Size, is_meant: impl Fn(&str) -> bool, rng: &mut SmallRng) -> Dims {
