@@ -209,7 +209,7 @@ fn names_on_the_command_line_lead_nowhere() {
     insta::assert_snapshot!(start(&["--seed", "-1"]), @"2 error: invalid value '-1' for '--seed <SEED>': use a whole number without a sign, such as 7");
     insta::assert_snapshot!(start(&["--seed", "18446744073709551616"]), @"2 error: invalid value '18446744073709551616' for '--seed <SEED>': it is too large");
     let without = Sandbox::without_repository();
-    insta::assert_snapshot!(without.fails(&["audit", "--device", "virtual"]), @"2 error: tests/audit/ contains no .cu file, so there is nothing to audit: run it in a copy of optloop's repository");
+    insta::assert_snapshot!(without.fails(&["audit", "--device", "virtual"]), @"2 error: there is no kernel in tests/audit/: optloop audit tests optloop's own checks, so run it in a clone of its repository");
     insta::assert_snapshot!(sandbox.fails(&["strat"]), @"2 error: there is no verb `strat` (did you mean `start`?); run it with `--help` for a list");
     insta::assert_snapshot!(sandbox.fails(&["show"]), @"2 error: the following required arguments were not provided: <ITERATION>; run it with `--help` for a list");
     insta::assert_snapshot!(sandbox.fails(&["report", "--format", "xml"]), @"2 error: invalid value 'xml' for '--format <FORMAT>': expected md, html, json or csv; run it with `--help` for a list");

@@ -190,7 +190,7 @@ fn mistakes_in_the_corpus_are_one_sentence() {
     let sandbox = Sandbox::without_repository();
     let audit = |sandbox: &Sandbox| sandbox.fails(&["audit", "--device", "virtual"]);
     sandbox.write("tests/audit/note.txt", "not a kernel");
-    insta::assert_snapshot!(audit(&sandbox), @"2 error: tests/audit/ contains no .cu file, so there is nothing to audit: run it in a copy of optloop's repository");
+    insta::assert_snapshot!(audit(&sandbox), @"2 error: there is no kernel in tests/audit/: optloop audit tests optloop's own checks, so run it in a clone of its repository");
     let told = |text: &str| {
         sandbox.write("tests/audit/a.cu", text);
         audit(&sandbox)
