@@ -87,7 +87,7 @@ impl Evaluator {
     }
 
     /// Runs acceptance checks. A hidden shape with far more to do than the case, on which the kernel does not end in time, is
-    /// skipped, and so are those with as much to do: nobody knows whether it would have ended.
+    /// skipped, as are all others with at least as much to do.
     async fn accept_in_time(
         &mut self,
         state: &SessionState,

@@ -12,7 +12,7 @@ FOLDER = pathlib.Path(__file__).parent
 # Shapes whose launches are kept. A sequence that grows has a new shape at each step.
 KEPT = 1024
 
-# A winner is as fast on dimensions near those of its case, and nobody has timed it elsewhere. Each may differ by this factor.
+# Winners are timed on their cases alone. So each dimension may differ from that of the case by this factor at most.
 NEAR = 4
 
 # The largest grid along x, y and z (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").

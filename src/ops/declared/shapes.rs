@@ -136,8 +136,9 @@ pub(super) fn hidden(op: &Declared, dims: &Dims, least: CheckLimits, seed: u64) 
 }
 
 /// Returns small shapes: for each power of two up to the largest tile, all dimensions but the independent one are multiples of it and
-/// of no larger one, in one shape they are 1, then each of them is longer than many an array, and ends a tile early where the others have whole ones. Among shapes drawn at random, a kernel that loses half a tile passed five times of
-/// six (2026-11-30, on a virtual H200).
+/// of no larger one, in one shape they are 1, then each of them is longer than many an array, and ends within a tile where the
+/// others have whole ones. Among shapes drawn at random, a kernel that loses half a tile passed five times of six (2026-11-30, on a
+/// virtual H200).
 pub(super) fn remainders(op: &Declared, dims: &Dims, seed: u64) -> Vec<Dims> {
     let mut rng = SmallRng::seed_from_u64(seed);
     let is_dependent = |name: &str| op.independent != Some(name);
