@@ -1,7 +1,7 @@
 //! Reads the entries of a manifest: parameters, constraints, workspaces, tensor maps and launches.
 
 use super::fields::{Fields, Notes};
-use super::rules::{LaunchRule, TensorMapRule, When, WorkspaceRule, typed};
+use super::rules::{LaunchRule, TensorMapRule, When, WorkspaceRule, if_present, typed};
 use super::{Constraint, Opening, Param};
 use crate::domain::expr::{ExpectedType, Expr};
 use crate::domain::finding::RULES;
@@ -155,7 +155,7 @@ pub(super) fn launch(mut fields: Fields<'_, '_>) -> LaunchEntry {
     let block = block.and_then(|texts| extents(&fields, &shown, "block", &texts));
     let cluster = cluster.and_then(|texts| extents(&fields, &shown, "cluster", &texts));
     fields.finish();
-    let names = args.iter().flatten().map(|arg| typed(arg).1.to_owned()).collect();
+    let names = args.iter().flatten().map(|arg| if_present(typed(arg).1).0.to_owned()).collect();
     let rule = || {
         Some(LaunchRule {
             kernel: kernel.clone()?,

@@ -143,7 +143,18 @@ impl ArgScope<'_> {
         Ok(())
     }
 
-    fn resolve(&self, arg: &str) -> Result<Arg, ConfigurationError> {
+    /// Returns what an argument names. None for a tensor with a question mark that the case does not have.
+    fn resolve(&self, arg: &str) -> Result<Option<Arg>, ConfigurationError> {
+        match if_present(arg) {
+            (name, true) if !self.optional_tensors.contains(&name) => Err(ConfigurationError::Manifest(format!(
+                "launch argument `{arg}`: only a tensor that some cases lack may have a question mark"
+            ))),
+            (name, true) if !self.tensors.iter().any(|tensor| tensor.name == name) => Ok(None),
+            (name, _) => self.named(name).map(Some),
+        }
+    }
+
+    fn named(&self, arg: &str) -> Result<Arg, ConfigurationError> {
         let (wide, name) = typed(arg);
         if self.tensors.iter().any(|tensor| tensor.name == name) {
             return Ok(Arg::Tensor(name.to_owned()));
@@ -162,7 +173,8 @@ impl ArgScope<'_> {
         }
         if self.optional_tensors.contains(&name) {
             return Err(ConfigurationError::Manifest(format!(
-                "launch argument `{name}` is a tensor that this case does not have: give the launch a `when`"
+                "launch argument `{name}` is a tensor that this case does not have: write `{name}?` if the kernel has it where a \
+                 case does"
             )));
         }
         let value = if let Some((_, value)) = self.scalars.iter().find(|(scalar, _)| *scalar == name) {
@@ -198,6 +210,11 @@ pub(super) fn typed(arg: &str) -> (Option<Wide>, &str) {
     found.unwrap_or((None, arg))
 }
 
+/// Splits an argument into its name and whether it is passed only where the case has a tensor of that name: `sink?`.
+pub(super) fn if_present(arg: &str) -> (&str, bool) {
+    arg.strip_suffix('?').map_or((arg, false), |name| (name, true))
+}
+
 impl LaunchRule {
     /// Returns what is wrong with a launch that is the first of its manifest.
     pub(super) fn check_first(&self) -> Option<String> {
@@ -229,7 +246,7 @@ impl LaunchRule {
             })?,
             cluster: self.cluster.as_deref().map(|exprs| extents("cluster", exprs, MAX_BLOCK)).transpose()?,
             programmatic: self.programmatic,
-            args: self.args.iter().map(|name| scope.resolve(name)).collect::<Result<_, _>>()?,
+            args: self.args.iter().filter_map(|name| scope.resolve(name).transpose()).collect::<Result<_, _>>()?,
         })
     }
 }

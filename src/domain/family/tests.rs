@@ -174,7 +174,11 @@ fn a_family_takes_an_optional_dimension_only_if_it_names_it() {
     assert_eq!([takes(MAPPED, None), takes(&named, None), takes(&named, Some(1))], [Ok(()), Ok(()), Ok(())]);
     insta::assert_snapshot!(takes(MAPPED, Some(1)).unwrap_err(), @"`Hkv == H` does not hold: The family does not name Hkv, the number of heads of keys and values.");
     let always = MAPPED.replacen(r#"args = ["k_map""#, r#"args = ["sink", "k_map""#, 1);
-    insta::assert_snapshot!(with(&always, None, true).unwrap_err(), @"launch argument `sink` is a tensor that this case does not have: give the launch a `when`");
+    insta::assert_snapshot!(with(&always, None, true).unwrap_err(), @"launch argument `sink` is a tensor that this case does not have: write `sink?` if the kernel has it where a case does");
+    let sometimes = always.replacen("sink", "sink?", 1);
+    assert_eq!(with(&sometimes, None, true), Ok(()));
+    let other = always.replacen("sink", "k?", 1);
+    insta::assert_snapshot!(with(&other, None, true).unwrap_err(), @"launch argument `k?`: only a tensor that some cases lack may have a question mark");
 }
 
 #[test]
