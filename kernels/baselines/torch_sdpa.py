@@ -1,8 +1,10 @@
 """Times PyTorch's attention as optloop's baseline: scaled_dot_product_attention with every backend, and what else is installed.
 
-SDPA takes a window as a mask, and neither a cap of scores nor sinks: those are FlexAttention's and FlashAttention-4's.
+SDPA takes a window or lengths as a mask, and neither a cap of scores nor sinks: those are FlexAttention's and FlashAttention-4's.
+Where keys are in pages, its call gathers them first.
 
-That is FlexAttention, which torch compiles, and FlashAttention-4 (the package flash-attn-4). See graph_timing.py.
+What else is installed is FlexAttention, which torch compiles, FlashAttention-4 (the package flash-attn-4) and, for one query,
+FlashInfer (flashinfer-python), whose plan is made before it is timed. See graph_timing.py.
 """
 
 import contextlib
@@ -37,6 +39,8 @@ REHEARSED_QUERIES = [64, 128]
 MATH_LIMIT_BYTES = 2 << 30
 # FlexAttention is compiled for each shape, which takes seconds. Shorter sequences are over in microseconds.
 FLEX_LEAST_QUERIES = 1024
+# What FlashInfer's documentation recommends.
+FLASHINFER_WORKSPACE_BYTES = 128 << 20
 # Shapes that FlexAttention is compiled for in one process.
 MOST_COMPILED = 512
 
@@ -109,6 +113,8 @@ def backends():
         found["flex"] = contextlib.nullcontext
     if has("flash_attn", "cute"):
         found["fa4"] = contextlib.nullcontext
+    if has("flashinfer"):
+        found["flashinfer"] = contextlib.nullcontext
     return found
 
 
@@ -120,11 +126,27 @@ class Attention(graph_timing.Case):
         queries, keys, window = self.dims["Sq"], self.dims["Sk"], self.dims.get("WINDOW", 0)
         self.function, self.heads_first, self.rows_first = self.sdpa, self.sets, None
         self.is_causal, self.mask = self.dims["CAUSAL"] == 1, None
-        if window or (self.is_causal and queries != keys):
+        self.names = [tensor["name"] for tensor in self.inputs]
+        if "lengths" in self.names:
+            self.mask, self.is_causal = self.mask_of_lengths(self.named(self.sets[0])["lengths"]), False
+        elif window or (self.is_causal and queries != keys):
             # Torch's own causal mask lets the first query see the first key only; optloop's lets the last see all.
             query, key = (torch.arange(length, device="cuda") for length in (queries, keys))
             self.mask = is_visible(queries, keys, self.is_causal, window)(query[:, None], key)
             self.is_causal = False
+
+    def named(self, tensors):
+        return dict(zip(self.names, tensors))
+
+    def mask_of_lengths(self, lengths):
+        """Returns which key each query sees, where batch entries have lengths of their own."""
+        key = torch.arange(self.dims["Sk"], device="cuda")
+        query = torch.arange(self.dims["Sq"], device="cuda")[:, None]
+        seen = [
+            is_visible(self.dims["Sq"], length, self.dims["CAUSAL"] == 1, self.dims.get("WINDOW", 0))(query, key) & (key < length)
+            for length in lengths.tolist()
+        ]
+        return torch.stack(seen)[:, None]
 
     @classmethod
     def rehearse(cls, backends):
@@ -148,18 +170,26 @@ class Attention(graph_timing.Case):
             self.function = self.flex(self.dims)
         if name == "fa4":
             self.function, self.sets = self.fa4(self.dims, self.dtype), self.with_rows_first()
+        if name == "flashinfer":
+            self.function = self.flashinfer()
 
     def compute(self, *inputs):
         return self.function(*inputs)
 
     @staticmethod
     def flex(dims):
+        if "LENGTHS" in dims:
+            raise graph_timing.Refused("it has no lengths without a mask of blocks for each batch")
         if dims["Sq"] < FLEX_LEAST_QUERIES:
             raise graph_timing.Refused(f"it is compiled for each shape, so it is timed from {FLEX_LEAST_QUERIES} queries on")
         scores = [dims.get(name, 0) for name in ("WINDOW", "SOFTCAP", "SINK")]
         return flex(dims["Sq"], dims["Sk"], dims["CAUSAL"] == 1, *scores, "Hkv" in dims)
 
-    def sdpa(self, q, k, v):
+    def sdpa(self, q, k, v, *others):
+        if "PAGE" in self.dims:
+            shape = (self.dims["B"], self.dims["Sk"], *k.shape[2:])
+            table = self.named((q, k, v, *others))["page_table"]
+            k, v = (pages[table].reshape(shape).transpose(1, 2) for pages in (k, v))
         # A case names the heads of its keys only if several heads of queries share them.
         shares = {"enable_gqa": True} if "Hkv" in self.dims else {}
         return scaled_dot_product_attention(q, k, v, attn_mask=self.mask, is_causal=self.is_causal, **shares)
@@ -181,6 +211,8 @@ class Attention(graph_timing.Case):
         """Returns FlashAttention-4, which wants the rows of a sequence before its heads."""
         if dtype not in (torch.float16, torch.bfloat16):
             raise graph_timing.Refused("it computes no FP32")
+        if "LENGTHS" in dims:
+            raise graph_timing.Refused("its lengths and pages are not timed here")
         from flash_attn.cute import flash_attn_func
 
         causal, window = dims["CAUSAL"] == 1, dims.get("WINDOW", 0)
@@ -194,6 +226,43 @@ class Attention(graph_timing.Case):
             output = flash_attn_func(q, k, v, **options, **({"learnable_sink": sinks[0]} if sinks else {}))
             output = output[0] if isinstance(output, tuple) else output
             return output.transpose(1, 2)
+
+        return attention
+
+    def flashinfer(self):
+        """Returns FlashInfer's decoding with what it plans for these lengths. Keys that are not in pages are one page each."""
+        dims = self.dims
+        if dims["Sq"] != 1 or self.dtype not in (torch.float16, torch.bfloat16) or "SINK" in dims:
+            raise graph_timing.Refused("it decodes one query in FP16 or BF16, without sinks")
+        from flashinfer import BatchDecodeWithPagedKVCacheWrapper
+
+        named = self.named(self.sets[0])
+        entries, page = dims["B"], dims.get("PAGE", dims["Sk"])
+        lengths = named["lengths"].tolist() if "lengths" in named else [dims["Sk"]] * entries
+        counts = torch.tensor([-(-length // page) for length in lengths], dtype=torch.int32)
+        indptr = torch.cat([torch.zeros(1, dtype=torch.int32), counts.cumsum(0, dtype=torch.int32)]).cuda()
+        table = named.get("page_table", torch.arange(entries, dtype=torch.int32, device="cuda")[:, None])
+        indices = torch.cat([row[:count] for row, count in zip(table, counts.tolist())])
+        last = torch.tensor([(length - 1) % page + 1 for length in lengths], dtype=torch.int32, device="cuda")
+        wrapper = BatchDecodeWithPagedKVCacheWrapper(
+            torch.empty(FLASHINFER_WORKSPACE_BYTES, dtype=torch.uint8, device="cuda"),
+            "NHD" if "PAGE" in dims else "HND",
+            use_cuda_graph=True,
+            use_tensor_cores=True,
+            paged_kv_indptr_buffer=indptr.clone(),
+            paged_kv_indices_buffer=indices.clone(),
+            paged_kv_last_page_len_buffer=last.clone(),
+        )
+        heads = dims.get("Hkv", dims["H"])
+        options = {"window_left": dims["WINDOW"] - 1} if "WINDOW" in dims else {}
+        if "SOFTCAP" in dims:
+            options["logits_soft_cap"] = float(dims["SOFTCAP"])
+        wrapper.plan(
+            indptr, indices, last, dims["H"], heads, dims["D"], page, q_data_type=self.dtype, kv_data_type=self.dtype, **options
+        )
+
+        def attention(q, k, v, *_others):
+            return wrapper.run(q[:, :, 0], (k, v))[:, :, None]
 
         return attention
 

@@ -72,10 +72,25 @@ pub enum Values {
     Integers(i64, i64),
     /// Whole numbers from the first to the last, in rising order along the last dimension.
     Sorted(i64, i64),
+    /// Whole numbers at equal distances from the first to the last, in random order ([`spread`]).
+    Spread(i64, i64),
     /// One with this probability, otherwise zero.
     Mask(f32),
     /// The numbers of a file as the element type keeps them, in row-major order.
     Given(&'static [f32]),
+}
+
+impl Values {
+    /// Returns whether a part of the values, or all of them in another order, may not be what they mean.
+    pub fn are_one_whole(self) -> bool {
+        matches!(self, Self::Sorted(..) | Self::Spread(..) | Self::Given(_))
+    }
+}
+
+/// Returns so many whole numbers at equal distances from the first to the last, rounded down. One alone is the last.
+pub fn spread(from: i64, to: i64, count: usize) -> impl Iterator<Item = i64> {
+    let last = count.saturating_sub(1) as i64;
+    (0..=last).map(move |i| if last == 0 { to } else { from + (to - from) * i / last })
 }
 
 /// One tensor of a case, dense and row-major.
@@ -189,6 +204,8 @@ pub type FillAround = fn(&[TensorSpec], &mut [Vec<f32>], &[f32], u64);
 pub enum Change {
     /// The inputs that may hold any number, in the order of [`Op::tensors`]. The result is rounded to the dtype afterwards.
     Numbers(fn(&Dims, Dtype, &mut [Vec<f32>], u64) -> Probed),
+    /// The same of an op that has other inputs, too. It gets them all, and leaves the others as they are.
+    Among(fn(&Dims, Dtype, &mut [Vec<f32>], u64) -> Probed),
     /// Each input of a kind, by itself.
     Contents {
         /// Whether an input is of the kind.
@@ -226,7 +243,7 @@ impl Change {
     /// Returns whether it changes any of an op's inputs.
     pub fn is_of(&self, inputs: &[TensorSpec]) -> bool {
         match self {
-            Self::Numbers(_) => inputs.iter().any(TensorSpec::is_free),
+            Self::Numbers(_) | Self::Among(_) => inputs.iter().any(TensorSpec::is_free),
             Self::Contents { is_of, .. } => inputs.iter().any(is_of),
             Self::Together { is_of, .. } | Self::Magnitudes { is_of, .. } | Self::Special { is_of, .. } => {
                 is_of(inputs)

@@ -1,6 +1,8 @@
 //! Scaled dot-product attention: `softmax(q kᵀ / √D) v`, per batch entry and head. Several heads of queries may share keys and
-//! values. Scores may be limited to a window and capped, and a sink may take part of the weight.
+//! values. Scores may be limited to a window and capped, and a sink may take part of the weight. Batch entries may have keys of
+//! different numbers, which may lie in pages.
 
+mod cache;
 mod probes;
 mod shapes;
 mod torch;
@@ -13,8 +15,9 @@ use rayon::prelude::*;
 
 use crate::domain::op::{
     Axis, CheckLimits, DimDefault, DimSpec, Dims, Dtype, FarShape, Op, OptionalDim, Probe, TensorRole, TensorSpec,
-    Values, multiplied,
+    Values, multiplied, spread,
 };
+use cache::Inputs;
 
 /// Attention over `q[B,H,Sq,D]`, `k[B,Hkv,Sk,D]`, `v[B,Hkv,Sk,D]` into `o[B,H,Sq,D]`. Head `h` of the queries uses head
 /// `h / (H / Hkv)` of the keys and values.
@@ -23,6 +26,11 @@ use crate::domain::op::{
 /// `j <= p`. With `WINDOW` = w > 0, it sees those with `|j - p| < w` of them: itself and w - 1 earlier ones if causal, as in Mistral
 /// and Gemma 2. `SOFTCAP` = c > 0 turns a score s into `c tanh(s / c)` (Gemma 2). With `SINK` = 1, `sink[H]` is one more score of each
 /// row of a head, without a value (gpt-oss).
+///
+/// With `LENGTHS` = n > 0, batch entry b has `lengths[b]` keys of at most Sk, and what lies behind them means nothing. The last query
+/// stands beside the last of these. Lengths are drawn at equal distances from n to Sk. A query that sees no key gives 0.
+/// With `PAGE` = s > 0, keys and values are `[pages,s,Hkv,D]`, as in vLLM and FlashInfer, and key j of batch entry b is row j % s of the
+/// page `page_table[b, j / s]`.
 pub struct Attention;
 
 const DIMS: [DimSpec; 6] = [
@@ -38,7 +46,7 @@ const DIMS: [DimSpec; 6] = [
     },
 ];
 
-const OPTIONAL_DIMS: [OptionalDim; 4] = [
+const OPTIONAL_DIMS: [OptionalDim; 6] = [
     OptionalDim {
         dim: DimSpec { name: "Hkv", about: "the number of heads of keys and values", range: (1, 1 << 16) },
         default: DimDefault::Same("H"),
@@ -59,6 +67,18 @@ const OPTIONAL_DIMS: [OptionalDim; 4] = [
         dim: DimSpec { name: "SINK", about: "1 for a sink, a score of each head without a value", range: (0, 1) },
         default: DimDefault::Fixed(0),
     },
+    OptionalDim {
+        dim: DimSpec {
+            name: "LENGTHS",
+            about: "the fewest keys of a batch entry, where each has a number of its own, up to Sk (0: each has Sk)",
+            range: (0, 1 << 20),
+        },
+        default: DimDefault::Fixed(0),
+    },
+    OptionalDim {
+        dim: DimSpec { name: "PAGE", about: "the keys of a page (0: keys are not in pages)", range: (0, 1 << 20) },
+        default: DimDefault::Fixed(0),
+    },
 ];
 
 /// Scaled cases change lengths by whole multiples of this. Tiles of kernels are powers of two up to 256 queries or
@@ -70,13 +90,19 @@ const FAR_ELEMENTS: i64 = 1 << 30;
 const FAR_HEADS: i64 = 60_000;
 
 /// The dimensions of a case as fields.
+#[derive(Clone, Copy)]
 struct Shape {
     /// Heads of queries of all batch entries.
     heads: usize,
+    /// Heads of queries of a batch entry.
+    heads_of_entry: usize,
     /// Heads of queries that share a head of keys and values.
     ratio: usize,
     sq: usize,
+    /// Keys that a batch entry has room for.
     sk: usize,
+    /// Keys that it has.
+    length: usize,
     d: usize,
     causal: bool,
     /// Keys that a query sees on each side, with its own. None: all.
@@ -90,9 +116,11 @@ impl Shape {
         let at = |name: &str| usize::try_from(dims[name]).expect("validated with the workload");
         Self {
             heads: at("B") * at("H"),
+            heads_of_entry: at("H"),
             ratio: usize::try_from(ratio(dims)).unwrap_or(1),
             sq: at("Sq"),
             sk: at("Sk"),
+            length: at("Sk"),
             d: at("D"),
             causal: at("CAUSAL") == 1,
             window: dims.get("WINDOW").map(|window| usize::try_from(*window).unwrap_or(usize::MAX)),
@@ -105,21 +133,28 @@ impl Shape {
         self.heads / self.ratio
     }
 
-    /// Returns the place of the first element of the keys, or of the values, that a head of queries uses.
+    /// Returns the place of the first element of the keys, or of the values, that a head of queries uses, where they are not in pages.
     fn keys_of(&self, head: usize) -> usize {
         head / self.ratio * self.sk * self.d
     }
 
+    /// Returns the same with so many keys.
+    fn with(self, length: usize) -> Self {
+        Self { length, ..self }
+    }
+
     /// Returns the keys that query `i` sees.
     fn visible(&self, i: usize) -> Range<usize> {
-        // A window or a mask needs as many keys as queries at least.
-        let position = (i + self.sk).saturating_sub(self.sq);
+        // Below 0 if there are more queries than keys: the first of them see none.
+        let position = (i + self.length) as i64 - self.sq as i64;
         let end = match self.window {
             _ if self.causal => position + 1,
-            Some(window) => position.saturating_add(window),
-            None => self.sk,
+            Some(window) => position.saturating_add(window as i64),
+            None => self.length as i64,
         };
-        self.window.map_or(0, |window| (position + 1).saturating_sub(window))..end.min(self.sk)
+        let end = end.clamp(0, self.length as i64);
+        let begin = self.window.map_or(0, |window| (position + 1).saturating_sub(window as i64).clamp(0, end));
+        begin as usize..end as usize
     }
 
     /// Returns the keys that some query sees.
@@ -129,7 +164,7 @@ impl Shape {
 
     /// Returns the queries that see a key, which some query sees.
     fn queries_of(&self, j: usize) -> Range<usize> {
-        let query = |position: usize| (position + self.sq).saturating_sub(self.sk).min(self.sq);
+        let query = |position: usize| position.saturating_add(self.sq).saturating_sub(self.length).min(self.sq);
         let first = match self.window {
             _ if self.causal => query(j),
             Some(window) => query((j + 1).saturating_sub(window)),
@@ -138,19 +173,17 @@ impl Shape {
         first..self.window.map_or(self.sq, |window| query(j.saturating_add(window)))
     }
 
-    /// Returns the scores of an output row, and where its head's visible keys and values begin and end.
-    fn scores(&self, row: usize, q: &[f32], k: &[f32]) -> (Vec<f64>, Range<usize>) {
-        let (head, visible) = (row / self.sq, self.visible(row % self.sq));
-        let first = self.keys_of(head);
-        let keys = first + visible.start * self.d..first + visible.end * self.d;
-        let query = &q[row * self.d..(row + 1) * self.d];
-        (numerics::attention::scores(query, &k[keys.clone()], self.d, self.cap), keys)
+    /// Returns the pairs of queries and keys of a head that see each other.
+    fn pairs(&self) -> usize {
+        (0..self.sq).map(|i| self.visible(i).len()).sum()
     }
+}
 
-    /// Returns the sink of an output row's head, given the inputs after queries, keys and values.
-    fn sink(&self, row: usize, others: &[Vec<f32>]) -> Option<f64> {
-        others.first().map(|sinks| f64::from(sinks[row / self.sq % sinks.len()]))
-    }
+/// Returns how many keys each batch entry has, in any order.
+fn lengths(dims: &Dims) -> Vec<usize> {
+    let (entries, sk) = (usize::try_from(dims["B"]).unwrap_or(0), dims["Sk"]);
+    let least = dims.get("LENGTHS").copied().unwrap_or(sk);
+    spread(least, sk, entries).map(|length| usize::try_from(length).unwrap_or(0)).collect()
 }
 
 /// Returns how many heads of queries share a head of keys and values.
@@ -181,8 +214,33 @@ impl Op for Attention {
         if dims.contains_key("WINDOW") && dims["Sq"] > dims["Sk"] {
             return Err("a window needs Sq <= Sk, or the first queries have no keys".to_owned());
         }
-        let elements = ["B", "H", "Sk", "D"].iter().map(|name| dims[*name] as f64).product::<f64>();
-        if elements.max(elements / dims["Sk"] as f64 * dims["Sq"] as f64) > f64::from(i32::MAX) {
+        let least = dims.get("LENGTHS").copied();
+        if let Some(least) = least.filter(|least| *least > dims["Sk"]) {
+            return Err(format!(
+                "LENGTHS = {least} must not be more than Sk = {}: no batch entry has more keys",
+                dims["Sk"]
+            ));
+        }
+        let is_masked = dims["CAUSAL"] == 1 || dims.contains_key("WINDOW");
+        if let Some(least) = least.filter(|least| is_masked && dims["Sq"] > *least) {
+            return Err(format!(
+                "LENGTHS = {least} must be Sq = {} at least, or the first queries have no keys",
+                dims["Sq"]
+            ));
+        }
+        if let Some(page) = dims.get("PAGE") {
+            if least.is_none() {
+                return Err("PAGE needs LENGTHS: pages are of a cache whose batch entries have lengths (LENGTHS = Sk if all are \
+                            full)"
+                    .to_owned());
+            }
+            if dims["Sk"] % page != 0 {
+                return Err(format!("Sk = {} must be a multiple of PAGE = {page}", dims["Sk"]));
+            }
+        }
+        let key_heads = if dims.contains_key("Hkv") { "Hkv" } else { "H" };
+        let elements = |names: [&str; 4]| names.into_iter().map(|name| dims[name] as f64).product::<f64>();
+        if elements(["B", "H", "Sq", "D"]).max(elements(["B", key_heads, "Sk", "D"])) > f64::from(i32::MAX) {
             return Err("a tensor has more than 2^31 elements; reduce B, H, S or D".to_owned());
         }
         Ok(())
@@ -190,30 +248,39 @@ impl Op for Attention {
 
     fn tensors(&self, dims: &Dims, dtype: Dtype) -> Vec<TensorSpec> {
         let at = |name: &str| usize::try_from(dims[name]).expect("validated with the workload");
-        let key_heads = dims.get("Hkv").map_or("H", |_| "Hkv");
-        let tensor = |name: &str, (heads, rows): (&str, &str), role: TensorRole| TensorSpec {
+        let (entries, heads, key_heads) = (at("B"), at("H"), dims.get("Hkv").map_or_else(|| at("H"), |_| at("Hkv")));
+        let tensor = |name: &str, shape: &[usize], role: TensorRole| TensorSpec {
             name: name.to_owned(),
             dtype,
-            shape: vec![at("B"), at(heads), at(rows), at("D")],
+            shape: shape.to_vec(),
             role,
             values: Values::Normal,
         };
-        let sink = dims
-            .contains_key("SINK")
-            .then(|| TensorSpec { shape: vec![at("H")], ..tensor("sink", ("H", "Sq"), TensorRole::Input) });
-        [
-            tensor("q", ("H", "Sq"), TensorRole::Input),
-            tensor("k", (key_heads, "Sk"), TensorRole::Input),
-            tensor("v", (key_heads, "Sk"), TensorRole::Input),
-        ]
-        .into_iter()
-        .chain(sink)
-        .chain([tensor("o", ("H", "Sq"), TensorRole::Output)])
-        .collect()
+        let input = |name: &str, shape: &[usize]| tensor(name, shape, TensorRole::Input);
+        let indices = |name: &str, shape: &[usize], values: Values| TensorSpec {
+            dtype: Dtype::I32,
+            values,
+            ..input(name, shape)
+        };
+        let (queries, pages) = ([entries, heads, at("Sq"), at("D")], dims.get("PAGE").map(|_| at("Sk") / at("PAGE")));
+        let keys = match pages {
+            Some(pages) => [entries * pages, at("PAGE"), key_heads, at("D")],
+            None => [entries, key_heads, at("Sk"), at("D")],
+        };
+        let mut all = vec![input("q", &queries), input("k", &keys), input("v", &keys)];
+        all.extend(dims.get("LENGTHS").map(|least| indices("lengths", &[entries], Values::Spread(*least, dims["Sk"]))));
+        all.extend(pages.map(|pages| {
+            // Each page has one place.
+            let last = (entries * pages).saturating_sub(1) as i64;
+            indices("page_table", &[entries, pages], Values::Spread(0, last))
+        }));
+        all.extend(dims.contains_key("SINK").then(|| input("sink", &[heads])));
+        all.push(tensor("o", &queries, TensorRole::Output));
+        all
     }
 
     fn optional_tensors(&self) -> &'static [&'static str] {
-        &["sink"]
+        &["lengths", "page_table", "sink"]
     }
 
     fn torch(&self, optional: &[&str]) -> Option<String> {
@@ -227,14 +294,21 @@ impl Op for Attention {
     /// Counts the two matrix products over the visible pairs, as FlashAttention's authors do: `4 · pairs · D`.
     fn flop(&self, dims: &Dims) -> f64 {
         let shape = Shape::of(dims);
-        let pairs: usize = (0..shape.sq).map(|i| shape.visible(i).len()).sum();
-        4.0 * (shape.heads * pairs * shape.d) as f64
+        let mut lengths = lengths(dims);
+        lengths.sort_unstable();
+        let pairs = |of_one: &[usize]| of_one.len() * shape.with(of_one[0]).pairs();
+        let pairs: usize = lengths.chunk_by(|a, b| a == b).map(pairs).sum();
+        4.0 * (shape.heads_of_entry * pairs * shape.d) as f64
     }
 
-    /// No query sees the keys before the first window.
+    /// No query sees the keys before the first window, nor what is behind the length of a batch entry.
     fn needed_elements(&self, dims: &Dims, tensor: &TensorSpec) -> usize {
+        let shape = Shape::of(dims);
         match &*tensor.name {
-            "k" | "v" => tensor.elements() / tensor.shape[2] * Shape::of(dims).seen().len(),
+            "k" | "v" => {
+                let seen: usize = lengths(dims).into_iter().map(|length| shape.with(length).seen().len()).sum();
+                seen * (shape.heads_of_entry / shape.ratio) * shape.d
+            }
             _ => tensor.elements(),
         }
     }
@@ -253,6 +327,10 @@ impl Op for Attention {
                 // As many tiles begin within the window as lie before it.
                 *window = (*window).min(*window % PERIOD + periods * PERIOD / 2);
             }
+            if let Some(least) = scaled.get("LENGTHS") {
+                // As long a part of the longest one.
+                scaled["LENGTHS"] = (least * scaled["Sk"] / dims["Sk"]).max(1);
+            }
             scaled
         };
         let mut all: Vec<Dims> = [1, 2, 4, 8, 16].map(scaled).into();
@@ -267,7 +345,7 @@ impl Op for Attention {
         match axis {
             Axis::Independent if dims.contains_key("Hkv") => multiplied(dims, "B", factor),
             Axis::Independent => multiplied(dims, "H", factor).or_else(|| multiplied(dims, "B", factor)),
-            Axis::Sequential if dims.contains_key("WINDOW") => None,
+            Axis::Sequential if dims.contains_key("WINDOW") || dims.contains_key("LENGTHS") => None,
             Axis::Sequential => multiplied(dims, "Sk", factor),
         }
     }
@@ -285,8 +363,12 @@ impl Op for Attention {
         all
     }
 
-    /// Many batch entries of two heads, with sequences so long that a grid has room for all heads.
+    /// Many batch entries of two heads, with sequences so long that a grid has room for all heads. Keys in pages are not in the
+    /// order of batch entries.
     fn far(&self, dims: &Dims, dtype: Dtype) -> Option<FarShape> {
+        if dims.contains_key("LENGTHS") {
+            return None;
+        }
         let mut far = dims.clone();
         match dims.get("Hkv") {
             Some(_) => shapes::set_key_heads(&mut far, &1, ratio(dims)),
@@ -303,20 +385,20 @@ impl Op for Attention {
     /// The sum of a score loses bits, and the exponential turns its absolute error into a relative one.
     fn intermediate_rounding(&self, dims: &Dims, dtype: Dtype, inputs: &[Vec<f32>], rows: &[usize]) -> Vec<f64> {
         let shape = Shape::of(dims);
-        let [q, k, v, others @ ..] = inputs else { return vec![0.0; rows.len()] };
+        let inputs = Inputs::of(dims, inputs);
         let of_score = (shape.d as f64).sqrt() / f64::from(1 << 24);
         let rounding = |weight: f64, score: f64, typical: f64| match dtype {
             Dtype::F16 => 2.0_f64.powi(-25),
             _ => weight * (score.abs() + typical) * of_score + f64::from(f32::MIN_POSITIVE),
         };
         let of_row = |&row: &usize| {
-            let (scores, keys) = shape.scores(row, q, k);
-            let (weights, total) = numerics::attention::weights(&scores, shape.sink(row, others));
+            let (scores, values) = inputs.scores_and_values(row);
+            let (weights, total) = numerics::attention::weights(&scores, inputs.sink(row));
             // An error in the largest scores changes the sum of weights, and so every weight.
             let typical = weights.iter().zip(&scores).map(|(weight, score)| weight * score.abs()).sum::<f64>() / total;
             let off: Vec<f64> =
                 weights.iter().zip(&scores).map(|(weight, score)| rounding(*weight, *score, typical)).collect();
-            let sums = numerics::attention::absolute_sums(&off, &v[keys], shape.d);
+            let sums = numerics::attention::absolute_sums(&off, &values, shape.d);
             // Products of weights and values may be lost, too, if they are that small.
             let lost = f64::from(f32::MIN_POSITIVE) * weights.len() as f64 * (shape.d as f64).sqrt();
             let off = (sums.iter().map(|sum| sum * sum).sum::<f64>().sqrt() + lost) / total;
@@ -327,13 +409,13 @@ impl Op for Attention {
     }
 
     fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Result<Vec<f64>, String> {
-        let shape = Shape::of(dims);
-        let [q, k, v, others @ ..] = inputs else { panic!("attention has three inputs or more, not {}", inputs.len()) };
-        let mut out = vec![0.0; rows.len() * shape.d];
-        out.par_chunks_mut(shape.d).zip(rows).for_each(|(out, &row)| {
-            let (scores, keys) = shape.scores(row, q, k);
-            let (weights, total) = numerics::attention::weights(&scores, shape.sink(row, others));
-            numerics::attention::add_values(&weights, total, &v[keys], out);
+        let inputs = Inputs::of(dims, inputs);
+        let d = inputs.shape.d;
+        let mut out = vec![0.0; rows.len() * d];
+        out.par_chunks_mut(d).zip(rows).for_each(|(out, &row)| {
+            let (scores, values) = inputs.scores_and_values(row);
+            let (weights, total) = numerics::attention::weights(&scores, inputs.sink(row));
+            numerics::attention::add_values(&weights, total, &values, out);
         });
         Ok(out)
     }
@@ -343,6 +425,7 @@ impl Op for Attention {
 mod tests {
     use super::*;
     use rand::rngs::SmallRng;
+    use rand::seq::SliceRandom;
     use rand::{Rng, SeedableRng};
 
     fn dims(b: i64, h: i64, sq: i64, sk: i64, d: i64, causal: i64) -> Dims {
@@ -363,6 +446,29 @@ mod tests {
         dims.into_iter().chain(scores.map(|(name, value)| (name.to_owned(), value))).collect()
     }
 
+    /// The same, with lengths and pages; 0 is none.
+    fn ragged(dims: Dims, least: i64, page: i64) -> Dims {
+        let of_cache = [("LENGTHS", least), ("PAGE", page)].into_iter().filter(|(_, value)| *value > 0);
+        dims.into_iter().chain(of_cache.map(|(name, value)| (name.to_owned(), value))).collect()
+    }
+
+    /// Draws inputs.
+    pub(super) fn drawn(dims: &Dims, rng: &mut SmallRng) -> Vec<Vec<f32>> {
+        let draw = |tensor: TensorSpec| -> Vec<f32> {
+            let Values::Spread(from, to) = tensor.values else {
+                return (0..tensor.elements()).map(|_| rng.random_range(-3.0..3.0)).collect();
+            };
+            let mut numbers: Vec<i64> = spread(from, to, tensor.elements()).collect();
+            numbers.shuffle(rng);
+            let mut values = vec![0.0; numbers.len()];
+            values.iter_mut().zip(numbers).for_each(|(value, number)| {
+                tensor.dtype.keep(number, std::slice::from_mut(value));
+            });
+            values
+        };
+        Attention.inputs(dims, Dtype::F32).into_iter().map(draw).collect()
+    }
+
     /// A second implementation. It follows the definition, with the online softmax of Milakov and Gimelshein instead of
     /// two passes. It shares neither code nor algorithm with the oracle.
     fn online(dims: &Dims, inputs: &[Vec<f32>]) -> Vec<f64> {
@@ -370,17 +476,28 @@ mod tests {
         let (heads, sq, sk, d) = (at("B") * at("H"), at("Sq"), at("Sk"), at("D"));
         let key_heads = dims.get("Hkv").map_or(at("H"), |heads| *heads as usize);
         let optional = |name: &str| dims.get(name).map(|value| *value as f64);
+        let names: Vec<String> = Attention.tensors(dims, Dtype::F32).into_iter().map(|tensor| tensor.name).collect();
+        let input = |name: &str| names.iter().position(|it| it == name).map(|place| &inputs[place]);
+        let number = |name: &str, place: usize| input(name).map(|it| Dtype::I32.kept(&it[place..=place]) as usize);
         let mut out = vec![0.0; heads * sq * d];
         for head in 0..heads {
-            let of_keys = head / at("H") * key_heads + head % at("H") * key_heads / at("H");
+            let (entry, key_head) = (head / at("H"), head % at("H") * key_heads / at("H"));
+            let length = number("lengths", entry).unwrap_or(sk);
+            let row_of = |j: usize| match dims.get("PAGE").map(|page| *page as usize) {
+                None => (entry * key_heads + key_head) * sk + j,
+                Some(page) => {
+                    let number = number("page_table", entry * (sk / page) + j / page).unwrap();
+                    (number * page + j % page) * key_heads + key_head
+                }
+            };
             for i in 0..sq {
                 let (mut highest, mut total) = (f64::NEG_INFINITY, 0.0);
                 if optional("SINK").is_some() {
-                    (highest, total) = (f64::from(inputs[3][head % at("H")]), 1.0);
+                    (highest, total) = (f64::from(input("sink").unwrap()[head % at("H")]), 1.0);
                 }
                 let row = &mut out[(head * sq + i) * d..(head * sq + i + 1) * d];
-                for j in 0..sk {
-                    let ahead = j as f64 - (i + sk) as f64 + sq as f64;
+                for j in 0..length {
+                    let ahead = j as f64 - (i + length) as f64 + sq as f64;
                     if at("CAUSAL") == 1 && ahead > 0.0
                         || optional("WINDOW").is_some_and(|window| ahead.abs() >= window)
                     {
@@ -388,8 +505,8 @@ mod tests {
                     }
                     let mut score = 0.0;
                     for c in 0..d {
-                        score += f64::from(inputs[0][(head * sq + i) * d + c])
-                            * f64::from(inputs[1][(of_keys * sk + j) * d + c]);
+                        score +=
+                            f64::from(inputs[0][(head * sq + i) * d + c]) * f64::from(inputs[1][row_of(j) * d + c]);
                     }
                     score /= (d as f64).sqrt();
                     if let Some(cap) = optional("SOFTCAP") {
@@ -399,11 +516,13 @@ mod tests {
                     let (keep, weight) = ((highest - new_highest).exp(), (score - new_highest).exp());
                     total = total * keep + weight;
                     for c in 0..d {
-                        row[c] = row[c] * keep + weight * f64::from(inputs[2][(of_keys * sk + j) * d + c]);
+                        row[c] = row[c] * keep + weight * f64::from(inputs[2][row_of(j) * d + c]);
                     }
                     highest = new_highest;
                 }
-                row.iter_mut().for_each(|value| *value /= total);
+                if total > 0.0 {
+                    row.iter_mut().for_each(|value| *value /= total);
+                }
             }
         }
         out
@@ -423,13 +542,15 @@ mod tests {
             scored(dims(1, 2, 20, 33, 8, 0), 5, 0, 1),
             scored(dims(2, 3, 7, 7, 8, 1), 1, 2, 1),
             scored(shared(dims(2, 6, 9, 17, 8, 0), 2), 0, 3, 1),
+            ragged(dims(3, 2, 4, 20, 8, 1), 4, 0),
+            ragged(scored(shared(dims(3, 4, 1, 24, 8, 1), 2), 5, 3, 1), 1, 8),
+            ragged(shared(dims(2, 6, 3, 12, 8, 0), 2), 12, 4),
         ] {
-            let inputs: Vec<Vec<f32>> = Attention
-                .tensors(&case, Dtype::F32)
-                .iter()
-                .filter(|tensor| tensor.role == TensorRole::Input)
-                .map(|tensor| (0..tensor.elements()).map(|_| rng.random_range(-3.0..3.0)).collect())
-                .collect();
+            let mut inputs = drawn(&case, &mut rng);
+            if case.contains_key("LENGTHS") {
+                // One batch entry has fewer keys than queries.
+                Dtype::I32.keep(1, &mut inputs[3][..1]);
+            }
             let rows: Vec<usize> = (0..(case["B"] * case["H"] * case["Sq"]) as usize).collect();
             let oracle = Attention.oracle(&case, &inputs, &rows).unwrap();
             for (a, b) in oracle.iter().zip(online(&case, &inputs)) {
@@ -471,6 +592,8 @@ mod tests {
             shared(dims(16, 32, 1, 4096, 128, 0), 8),
             scored(dims(2, 8, 128, 128, 64, 1), 32, 50, 1),
             scored(dims(2, 8, 100, 128, 64, 0), 200, 0, 0),
+            ragged(shared(dims(8, 8, 1, 256, 64, 0), 2), 20, 16),
+            ragged(dims(4, 2, 5, 100, 64, 1), 100, 0),
         ];
         for case in cases {
             assert_ne!(

@@ -2,11 +2,12 @@
 
 use numerics::random::fill_normal;
 use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rayon::prelude::*;
 
 use super::threads;
-use crate::domain::op::{Dtype, TensorSpec, Values};
+use crate::domain::op::{Dtype, TensorSpec, Values, spread};
 
 /// Elements per random stream. It is the unit of parallel generation. A change would change the inputs of every seed.
 const CHUNK: usize = 1 << 14;
@@ -22,6 +23,12 @@ pub fn draw(tensor: &TensorSpec, seed: u64) -> Vec<f32> {
         let mut rng = SmallRng::seed_from_u64(stream_seed.wrapping_add(chunk as u64));
         fill(values, tensor, &mut rng);
     });
+    if let Values::Spread(from, to) = tensor.values {
+        let mut numbers: Vec<i64> = spread(from, to, tensor.elements()).collect();
+        numbers.shuffle(&mut SmallRng::seed_from_u64(stream_seed));
+        let elements = values.chunks_exact_mut(tensor.dtype.slots());
+        elements.zip(numbers).for_each(|(value, number)| tensor.dtype.keep(number, value));
+    }
     if let Values::Sorted(..) = tensor.values {
         values.par_chunks_mut((tensor.row_len() * tensor.dtype.slots()).max(1)).for_each(|row| sort(row, tensor.dtype));
     }
@@ -48,8 +55,8 @@ fn fill(values: &mut [f32], tensor: &TensorSpec, rng: &mut SmallRng) {
                 _ => elements.for_each(|value| dtype.keep(rng.random_range(from..=to), value)),
             }
         }
-        // Nothing is drawn.
-        Values::Given(_) => {}
+        // Nothing is drawn here.
+        Values::Given(_) | Values::Spread(..) => {}
         Values::Mask(share) => {
             let elements = values.chunks_exact_mut(dtype.slots());
             elements.for_each(|value| dtype.keep(i64::from(rng.random::<f32>() < share), value));

@@ -6,27 +6,33 @@
 
 mod alike;
 mod extreme;
+mod ragged;
 mod scores;
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use rayon::prelude::*;
 
-use super::Shape;
-use crate::domain::op::{Change, Dims, Dtype, Probe, Probed};
+use super::cache::{Inputs, Unpaged};
+use super::{Attention, Shape};
+use crate::domain::op::{Change, Dims, Dtype, Op, Probe, Probed};
 use crate::ops::draw::{limit, places, power_of_two, sign};
 
 /// Every probe.
-pub const PROBES: [Probe; 9] = [
-    Probe { name: "a mixture of scales, offsets and outliers", change: Change::Numbers(scores::mixture) },
-    Probe { name: "an exception among ordinary inputs", change: Change::Numbers(scores::exception) },
-    Probe { name: "needles", change: Change::Numbers(scores::needles) },
-    Probe { name: "a tail of small weights", change: Change::Numbers(scores::tail) },
-    Probe { name: "shifted scores", change: Change::Numbers(scores::shifted) },
-    Probe { name: "tied keys and queries", change: Change::Numbers(alike::ties) },
-    Probe { name: "heads that are almost equal", change: Change::Numbers(alike::heads) },
-    Probe { name: "values at the limits of the dtype", change: Change::Numbers(extreme::limits) },
-    Probe { name: "NaN and infinity", change: Change::Numbers(extreme::not_finite) },
+pub const PROBES: [Probe; 10] = [
+    Probe { name: "a mixture of scales, offsets and outliers", change: Change::Among(scores::mixture) },
+    Probe { name: "an exception among ordinary inputs", change: Change::Among(scores::exception) },
+    Probe { name: "needles", change: Change::Among(scores::needles) },
+    Probe { name: "a tail of small weights", change: Change::Among(scores::tail) },
+    Probe { name: "shifted scores", change: Change::Among(scores::shifted) },
+    Probe { name: "tied keys and queries", change: Change::Among(alike::ties) },
+    Probe { name: "heads that are almost equal", change: Change::Among(alike::heads) },
+    Probe { name: "values at the limits of the dtype", change: Change::Among(extreme::limits) },
+    Probe { name: "NaN and infinity", change: Change::Among(extreme::not_finite) },
+    Probe {
+        name: "lengths from none to all, with NaN behind them",
+        change: Change::Together { is_of: ragged::has_lengths, fill: ragged::fill },
+    },
 ];
 
 /// Output rows of each head that are always compared, if there are few heads.
@@ -56,6 +62,29 @@ impl Head<'_> {
     }
 }
 
+/// Changes inputs whose keys and values are in the order of batch entries, heads and keys, also where they are in pages, and limits
+/// them to finite values of the dtype unless they are to be infinite.
+fn change_in_order(
+    dims: &Dims,
+    limited: Option<Dtype>,
+    inputs: &mut [Vec<f32>],
+    change: impl FnOnce(&mut [Vec<f32>], &dyn Fn(usize) -> Shape) -> Probed,
+) -> Probed {
+    let unpaged = Unpaged::of(dims, inputs);
+    let shapes: Vec<Shape> = {
+        let (inputs, shape) = (Inputs::of(dims, inputs), Shape::of(dims));
+        (0..shape.heads).step_by(shape.heads_of_entry).map(|head| inputs.shape_of(head)).collect()
+    };
+    let probed = change(inputs, &|head| shapes[head / shapes[0].heads_of_entry]);
+    if let Some(dtype) = limited {
+        let tensors = Attention.inputs(dims, dtype);
+        let free = inputs.iter_mut().zip(&tensors).filter(|(_, tensor)| tensor.is_free() && tensor.name != "sink");
+        free.for_each(|(values, _)| limit(values, dtype));
+    }
+    unpaged.restore(inputs);
+    probed
+}
+
 /// Changes every head of keys and values with one of the query heads that share them, each with its own random generator, and
 /// limits the result to finite values of the dtype.
 fn each_head(
@@ -66,20 +95,26 @@ fn each_head(
     change: impl Fn(&Shape, Head<'_>, &mut SmallRng) + Sync,
 ) -> Probed {
     let shape = Shape::of(dims);
-    let [q, k, v, others @ ..] = inputs else { return Probed::default() };
-    others.iter_mut().for_each(|sinks| change_sinks(sinks, seed));
-    let heads = q
-        .par_chunks_exact_mut(shape.ratio * shape.sq * shape.d)
-        .zip(k.par_chunks_exact_mut(shape.sk * shape.d))
-        .zip(v.par_chunks_exact_mut(shape.sk * shape.d));
-    heads.enumerate().for_each(|(head, ((q, k), v))| {
-        let mut rng = SmallRng::seed_from_u64(seed.wrapping_add(head as u64 + 1));
-        let of_head = shape.sq * shape.d;
-        let one = if shape.ratio == 1 { 0 } else { rng.random_range(0..shape.ratio) };
-        change(&shape, Head { q: &mut q[one * of_head..][..of_head], k: &mut *k, v: &mut *v }, &mut rng);
-        [q, k, v].into_iter().for_each(|values| limit(values, dtype));
-    });
-    Probed { rows: rows_of_heads(&shape, seed), ..Probed::default() }
+    if let Some(sinks) = inputs.last_mut().filter(|_| dims.contains_key("SINK")) {
+        change_sinks(sinks, seed);
+    }
+    change_in_order(dims, Some(dtype), inputs, |inputs, shape_of| {
+        let [q, k, v, ..] = inputs else { return Probed::default() };
+        let shapes: Vec<Shape> = (0..shape.key_heads()).map(|head| shape_of(head * shape.ratio)).collect();
+        let heads = q
+            .par_chunks_exact_mut(shape.ratio * shape.sq * shape.d)
+            .zip(k.par_chunks_exact_mut(shape.sk * shape.d))
+            .zip(v.par_chunks_exact_mut(shape.sk * shape.d))
+            .zip(&shapes);
+        heads.enumerate().for_each(|(head, (((q, k), v), shape))| {
+            let mut rng = SmallRng::seed_from_u64(seed.wrapping_add(head as u64 + 1));
+            let (of_head, of_keys) = (shape.sq * shape.d, shape.length * shape.d);
+            let one = if shape.ratio == 1 { 0 } else { rng.random_range(0..shape.ratio) };
+            let q = &mut q[one * of_head..][..of_head];
+            change(shape, Head { q, k: &mut k[..of_keys], v: &mut v[..of_keys] }, &mut rng);
+        });
+        Probed { rows: rows_of_heads(&shape, seed), ..Probed::default() }
+    })
 }
 
 /// Gives some heads a sink that takes nothing, next to nothing, or almost all of the weight.
@@ -132,21 +167,27 @@ mod tests {
 
     fn probed_on(dims: &Dims, name: &str, seed: u64) -> (Vec<Vec<f32>>, Probed, Vec<f64>) {
         let mut rng = SmallRng::seed_from_u64(3);
-        let tensors = Attention.tensors(dims, Dtype::F32);
-        let mut inputs: Vec<Vec<f32>> = tensors[..tensors.len() - 1]
-            .iter()
-            .map(|tensor| (0..tensor.elements()).map(|_| StandardNormal.sample(&mut rng)).collect())
-            .collect();
+        let tensors = Attention.inputs(dims, Dtype::F32);
+        let mut inputs = super::super::tests::drawn(dims, &mut rng);
+        for (values, _) in inputs.iter_mut().zip(&tensors).filter(|(_, tensor)| tensor.is_free()) {
+            values.iter_mut().for_each(|value| *value = StandardNormal.sample(&mut rng));
+        }
         let probe = PROBES.iter().find(|probe| probe.name == name).unwrap();
-        let Change::Numbers(change) = probe.change else { unreachable!("{name}") };
-        let probed = change(dims, Dtype::F16, &mut inputs, seed);
+        let probed = match probe.change {
+            Change::Among(change) => change(dims, Dtype::F16, &mut inputs, seed),
+            Change::Together { fill, .. } => {
+                fill(&tensors, &mut inputs, seed);
+                Probed { rows: vec![0], ..Probed::default() }
+            }
+            _ => unreachable!("{name}"),
+        };
         let out = Attention.oracle(dims, &inputs, &(0..40).collect::<Vec<_>>()).unwrap();
         (inputs, probed, out)
     }
 
     #[test]
     fn the_same_seed_makes_the_same_probe_and_another_seed_another_one() {
-        for probe in PROBES {
+        for probe in PROBES.iter().filter(|probe| probe.change.is_of(&Attention.inputs(&dims(), Dtype::F16))) {
             let (inputs, told, _) = probed(probe.name, 5);
             let again = probed(probe.name, 5);
             // NaN is not equal to itself.
@@ -163,7 +204,13 @@ mod tests {
         let with = |names: &[(&str, i64)]| -> Dims {
             dims().into_iter().chain(names.iter().map(|(name, value)| ((*name).to_owned(), *value))).collect()
         };
-        let all = [dims(), with(&[("Hkv", 1)]), with(&[("WINDOW", 5), ("SOFTCAP", 30), ("SINK", 1)])];
+        let all = [
+            dims(),
+            with(&[("Hkv", 1)]),
+            with(&[("WINDOW", 5), ("SOFTCAP", 30), ("SINK", 1)]),
+            with(&[("B", 2), ("H", 1), ("LENGTHS", 21), ("SINK", 1)]),
+            with(&[("B", 2), ("H", 1), ("LENGTHS", 25), ("PAGE", 10)]),
+        ];
         for (dims, probe) in all.iter().flat_map(|dims| PROBES.iter().map(move |probe| (dims, probe))) {
             for seed in 0..20 {
                 let (_, told, out) = probed_on(dims, probe.name, seed);

@@ -103,12 +103,29 @@ pub fn hidden(dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
     };
     all.splice(0..0, [(2, 3, 3, 5), (1, 5, 16, 3)].map(few));
     for other in &mut all {
-        if other["CAUSAL"] == 1 || other.contains_key("WINDOW") {
+        let is_masked = other["CAUSAL"] == 1 || other.contains_key("WINDOW");
+        if is_masked {
             // Every query needs a key.
             other["Sk"] = other["Sk"].max(other["Sq"]);
         }
+        if let Some(page) = other.get("PAGE") {
+            other["Sk"] = other["Sk"].div_euclid(*page).max(1) * page;
+            other["Sq"] = other["Sq"].min(other["Sk"]);
+        }
+        if other.contains_key("LENGTHS") {
+            other["LENGTHS"] = least_length(if is_masked { other["Sq"] } else { 1 }, other["Sk"], rng);
+        }
     }
     all
+}
+
+/// Draws the length of the shortest batch entry: as short as can be, as long as the longest one, or any.
+fn least_length(least: i64, most: i64, rng: &mut SmallRng) -> i64 {
+    match rng.random_range(0..4) {
+        0 => least,
+        1 => most,
+        _ => rng.random_range(least..=most),
+    }
 }
 
 /// Caps of scores, in models and beyond. 0: none.

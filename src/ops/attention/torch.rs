@@ -9,6 +9,9 @@ const PLAIN: &str = "F.scaled_dot_product_attention(q, k, v, **({'is_causal': Tr
 /// Returns the expression for cases that give these of the optional dimensions.
 pub fn expression(optional: &[&str]) -> String {
     let has = |name: &str| optional.contains(&name);
+    if has("LENGTHS") {
+        return of_cache(&has);
+    }
     if !has("WINDOW") && !has("SOFTCAP") && !has("SINK") {
         return PLAIN.to_owned();
     }
@@ -19,9 +22,40 @@ pub fn expression(optional: &[&str]) -> String {
              **({{}} if q.shape[1] == k.shape[1] else {{'enable_gqa': True}}))"
         );
     }
-    // SDPA has neither caps nor sinks.
-    let repeated = |name: &str| format!("{name}.repeat_interleave(H // {name}.shape[1], 1).float()");
-    let scores = format!("(q.float() @ {}.transpose(-2, -1)) / D ** 0.5", repeated("k"));
+    of_scores(("k", "v"), &mask, &has)
+}
+
+/// Returns the expression for batch entries with lengths of their own. An entry without keys gives 0. What is behind the lengths may be
+/// NaN, and the table for pages may have any numbers there.
+fn of_cache(has: &dyn Fn(&str) -> bool) -> String {
+    let positions = "torch.arange(Sk, device=q.device)";
+    let is_key = format!("({positions} < lengths[:, None])");
+    let rows = |name: &str| {
+        let pages =
+            format!("{name}[page_table.clamp(0, {name}.shape[0] - 1).long()].reshape(B, Sk, -1, D).transpose(1, 2)");
+        let rows = if has("PAGE") { pages } else { name.to_owned() };
+        format!("{rows}.masked_fill(~{is_key}[:, None, :, None], 0)")
+    };
+    // How far a key lies ahead of a query.
+    let ahead = format!(
+        "({positions}[None, None] - torch.arange(Sq, device=q.device)[None, :, None] - lengths[:, None, None] + Sq)"
+    );
+    let window = format!(" & ({ahead}.abs() < (WINDOW if WINDOW > 0 else Sq + Sk + 1))");
+    let window = if has("WINDOW") { window } else { String::new() };
+    let mask = format!("({is_key}[:, None] & ({ahead} <= (0 if CAUSAL == 1 else Sq + Sk)){window})[:, None]");
+    let (k, v) = (rows("k"), rows("v"));
+    let output = if has("SOFTCAP") || has("SINK") {
+        of_scores((&k, &v), &mask, has)
+    } else {
+        format!("F.scaled_dot_product_attention(q, {k}, {v}, attn_mask={mask}, enable_gqa=True)")
+    };
+    format!("torch.where((lengths > 0)[:, None, None, None], {output}, 0)")
+}
+
+/// Returns the expression with scores, where SDPA has neither caps nor sinks.
+fn of_scores((k, v): (&str, &str), mask: &str, has: &dyn Fn(&str) -> bool) -> String {
+    let repeated = |rows: &str| format!("(lambda it: it.repeat_interleave(H // it.shape[1], 1).float())({rows})");
+    let scores = format!("(q.float() @ {}.transpose(-2, -1)) / D ** 0.5", repeated(k));
     let capped = if has("SOFTCAP") {
         format!("({scores} if SOFTCAP == 0 else SOFTCAP * torch.tanh({scores} / SOFTCAP))")
     } else {
@@ -34,7 +68,7 @@ pub fn expression(optional: &[&str]) -> String {
     } else {
         format!("{masked}.softmax(-1)")
     };
-    format!("({weights} @ {}).to(q.dtype)", repeated("v"))
+    format!("({weights} @ {}).to(q.dtype)", repeated(v))
 }
 
 /// Returns the mask of visible keys.

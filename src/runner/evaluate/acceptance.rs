@@ -350,7 +350,11 @@ pub(super) struct Around<'a> {
 pub(super) fn magnitudes_of(problem: &Problem<'_>, probe: &Probe) -> Vec<f32> {
     match probe.change {
         Change::Magnitudes { magnitudes, .. } => magnitudes(&input_tensors(problem).collect::<Vec<_>>()),
-        Change::Numbers(_) | Change::Contents { .. } | Change::Together { .. } | Change::Special { .. } => vec![0.0],
+        Change::Numbers(_)
+        | Change::Among(_)
+        | Change::Contents { .. }
+        | Change::Together { .. }
+        | Change::Special { .. } => vec![0.0],
     }
 }
 
@@ -366,8 +370,10 @@ pub(super) fn probed(problem: &Problem<'_>, probe: (&Probe, Around<'_>), seed: u
 fn apply(problem: &Problem<'_>, (probe, around): (&Probe, Around<'_>), seed: u64, values: &mut [Vec<f32>]) -> Probed {
     let tensors: Vec<TensorSpec> = input_tensors(problem).collect();
     let of = |is_of: &dyn Fn(&TensorSpec) -> bool| (0..tensors.len()).filter(|at| is_of(&tensors[*at])).collect();
-    let change = match probe.change {
-        Change::Numbers(change) => change,
+    let (change, places): (_, Vec<usize>) = match probe.change {
+        // A mask or a position keeps to what it means.
+        Change::Numbers(change) => (change, of(&TensorSpec::is_free)),
+        Change::Among(change) => (change, (0..tensors.len()).collect()),
         Change::Contents { is_of, fill } => {
             let places: Vec<usize> = of(&is_of);
             for at in places {
@@ -392,8 +398,6 @@ fn apply(problem: &Problem<'_>, (probe, around): (&Probe, Around<'_>), seed: u64
             return Probed { is_at_jumps, ..together(&tensors, values) };
         }
     };
-    // A mask or a position keeps to what it means.
-    let places: Vec<usize> = of(&TensorSpec::is_free);
     let mut free: Vec<Vec<f32>> = places.iter().map(|at| std::mem::take(&mut values[*at])).collect();
     let mut probed = change(problem.dims, problem.dtype, &mut free, seed);
     if probed.frees_integers {

@@ -3,7 +3,7 @@
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use crate::domain::op::{Dims, Dtype, TensorSpec, Values};
+use crate::domain::op::{Dims, Dtype, TensorSpec};
 use crate::runner::device::Problem;
 use crate::runner::inputs;
 use crate::runner::validate::{Expectation, Part};
@@ -69,11 +69,11 @@ impl Data {
     }
 
     /// Rotates every input by an amount drawn from the seed. This takes a fraction of the time of drawing new inputs, which
-    /// only a sorted input needs. One from a file stays as it is. Only a few rows have an expected output.
+    /// only inputs need that are one whole. One from a file stays as it is. Only a few rows have an expected output.
     pub fn turned(&self, problem: &Problem<'_>, oracle_flop: f64, seed: u64) -> Result<Self, String> {
         let mut rng = SmallRng::seed_from_u64(seed);
         let turn = |(tensor, (name, bytes)): (TensorSpec, &(String, Vec<u8>))| {
-            if let Values::Sorted(..) | Values::Given(_) = tensor.values {
+            if tensor.values.are_one_whole() {
                 return ((name.clone(), inputs::encode(&inputs::draw(&tensor, seed), tensor.dtype)), None);
             }
             let turn = rng.random_range(0..tensor.elements()) * tensor.dtype.bytes();

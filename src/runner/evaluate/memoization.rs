@@ -20,7 +20,7 @@ use super::setup::Setup;
 use super::{Ended, Step, replays};
 use crate::domain::check::Check;
 use crate::domain::device::DeviceInfo;
-use crate::domain::op::{Op, TensorSpec, Values};
+use crate::domain::op::{Op, TensorSpec};
 use crate::domain::plan::LaunchPlan;
 use crate::domain::regime::Regime;
 use crate::domain::statistics::median;
@@ -287,7 +287,7 @@ impl Runner<'_> {
 impl Pool {
     fn new(problem: &Problem<'_>, seed: u64) -> Self {
         let mut pools: Vec<TensorSpec> = Vec::new();
-        for tensor in input_tensors(problem).filter(|tensor| !is_sorted(tensor)) {
+        for tensor in input_tensors(problem).filter(|tensor| !tensor.values.are_one_whole()) {
             let elements = tensor.elements() + POOL_SPARE;
             match pools.iter_mut().find(|pool| is_alike(pool, &tensor)) {
                 Some(pool) => pool.shape[0] = pool.shape[0].max(elements),
@@ -308,7 +308,7 @@ impl Pool {
 
     /// Returns a tensor's contents.
     fn bytes(&self, tensor: &TensorSpec, from: usize) -> Cow<'_, [u8]> {
-        match self.kinds.iter().find(|(pool, _)| is_alike(pool, tensor) && !is_sorted(tensor)) {
+        match self.kinds.iter().find(|(pool, _)| is_alike(pool, tensor) && !tensor.values.are_one_whole()) {
             Some((_, bytes)) => Cow::Borrowed(&bytes[from * tensor.dtype.bytes()..][..tensor.bytes()]),
             None => Cow::Owned(encode(&draw(tensor, from as u64), tensor.dtype)),
         }
@@ -324,11 +324,6 @@ impl Pool {
 /// Tells whether the values of two inputs have the same distribution.
 fn is_alike(a: &TensorSpec, b: &TensorSpec) -> bool {
     a.dtype == b.dtype && a.values == b.values
-}
-
-/// Tells whether a part of a tensor's values would not be in order.
-fn is_sorted(tensor: &TensorSpec) -> bool {
-    matches!(tensor.values, Values::Sorted(..))
 }
 
 #[cfg(test)]

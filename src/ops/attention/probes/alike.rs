@@ -5,23 +5,23 @@ use rand::{Rng, SeedableRng};
 
 use super::super::Shape;
 use super::scores::scale;
-use super::{each_head, query_that_sees};
+use super::{change_in_order, each_head, query_that_sees};
 use crate::domain::op::{Dims, Dtype, Probed};
-use crate::ops::draw::{limit, log_uniform_count, power_of_two, sign};
+use crate::ops::draw::{log_uniform_count, power_of_two, sign};
 
 /// The keys of a head are copies of a few rows, in random order, and so are its queries. In some heads all keys are
 /// equal: the output is then the mean of the visible values, so that a missing or unmasked key shows in every query. In
 /// others, one key differs from the rest, or some rows differ from their neighbours in a single element.
 pub fn ties(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
     each_head(dims, dtype, inputs, seed, |shape, mut head, rng| {
-        let kinds = if rng.random() { 1 } else { log_uniform_count(rng, shape.sk) };
+        let kinds = if rng.random() { 1 } else { log_uniform_count(rng, shape.length) };
         duplicate_rows(head.k, shape.d, kinds, rng);
         if rng.random() {
             let queries = log_uniform_count(rng, shape.sq);
             duplicate_rows(head.q, shape.d, queries, rng);
         }
         if rng.random_bool(0.3) {
-            let j = rng.random_range(0..shape.sk);
+            let j = rng.random_range(0..shape.length);
             scale(head.key(shape, j), sign(rng) * power_of_two(rng, -1.0..3.0));
         }
         if rng.random() {
@@ -30,7 +30,7 @@ pub fn ties(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Pr
             }
         }
         if rng.random_bool(0.2) {
-            let values = log_uniform_count(rng, shape.sk);
+            let values = log_uniform_count(rng, shape.length);
             duplicate_rows(head.v, shape.d, values, rng);
         }
     })
@@ -38,38 +38,40 @@ pub fn ties(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Pr
 
 /// All heads are copies of the first, except for a single key, value or query at a random place of each.
 pub fn heads(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
-    let shape = Shape::of(dims);
-    let mut rng = SmallRng::seed_from_u64(seed);
-    for (tensor, heads) in inputs.iter_mut().zip([shape.heads, shape.key_heads(), shape.key_heads()]) {
-        let one = tensor.len() / heads;
-        let (first, rest) = tensor.split_at_mut(one);
-        rest.chunks_exact_mut(first.len()).for_each(|head| head.copy_from_slice(first));
-    }
-    let [q, k, v, ..] = inputs else { return Probed::default() };
-    let mut rows = vec![shape.sq - 1];
-    for head in 0..shape.heads {
-        let j = rng.random_range(shape.seen());
-        let i = query_that_sees(&shape, j, &mut rng);
-        let (of_query, of_key) = ((head * shape.sq + i) * shape.d, shape.keys_of(head) + j * shape.d);
-        // Large enough to change the output of a query that sees it by more than any tolerance.
-        let factor = sign(&mut rng) * (shape.sk as f32).sqrt().max(8.0) * power_of_two(&mut rng, 0.0..2.0);
-        match rng.random_range(0..3) {
-            0 => scale(&mut q[of_query..of_query + shape.d], -2.0),
-            1 => {
-                // The query points at the key, so that the key counts.
-                let (query, key) = (&q[of_query..of_query + shape.d], &mut k[of_key..of_key + shape.d]);
-                let squares = query.iter().map(|x| x * x).sum::<f32>().max(1e-3);
-                let score = rng.random_range(8.0..32.0_f32) * (shape.d as f32).sqrt();
-                key.iter_mut().zip(query).for_each(|(k, q)| *k = q * score / squares);
+    change_in_order(dims, Some(dtype), inputs, |inputs, shape_of| {
+        let shape = Shape::of(dims);
+        let mut rng = SmallRng::seed_from_u64(seed);
+        for (tensor, heads) in inputs.iter_mut().zip([shape.heads, shape.key_heads(), shape.key_heads()]) {
+            let one = tensor.len() / heads;
+            let (first, rest) = tensor.split_at_mut(one);
+            rest.chunks_exact_mut(first.len()).for_each(|head| head.copy_from_slice(first));
+        }
+        let [q, k, v, ..] = inputs else { return Probed::default() };
+        let mut rows = vec![shape.sq - 1];
+        for head in 0..shape.heads {
+            let shape = shape_of(head);
+            let j = rng.random_range(shape.seen());
+            let i = query_that_sees(&shape, j, &mut rng);
+            let (of_query, of_key) = ((head * shape.sq + i) * shape.d, shape.keys_of(head) + j * shape.d);
+            // Large enough to change the output of a query that sees it by more than any tolerance.
+            let factor = sign(&mut rng) * (shape.length as f32).sqrt().max(8.0) * power_of_two(&mut rng, 0.0..2.0);
+            match rng.random_range(0..3) {
+                0 => scale(&mut q[of_query..of_query + shape.d], -2.0),
+                1 => {
+                    // The query points at the key, so that the key counts.
+                    let (query, key) = (&q[of_query..of_query + shape.d], &mut k[of_key..of_key + shape.d]);
+                    let squares = query.iter().map(|x| x * x).sum::<f32>().max(1e-3);
+                    let score = rng.random_range(8.0..32.0_f32) * (shape.d as f32).sqrt();
+                    key.iter_mut().zip(query).for_each(|(k, q)| *k = q * score / squares);
+                }
+                _ => scale(&mut v[of_key..of_key + shape.d], factor),
             }
-            _ => scale(&mut v[of_key..of_key + shape.d], factor),
+            if rows.len() < super::MAX_ROWS {
+                rows.push(head * shape.sq + i);
+            }
         }
-        if rows.len() < super::MAX_ROWS {
-            rows.push(head * shape.sq + i);
-        }
-    }
-    inputs.iter_mut().for_each(|values| limit(values, dtype));
-    Probed { rows, ..Probed::default() }
+        Probed { rows, ..Probed::default() }
+    })
 }
 
 /// Changes one element of some rows by a large amount.

@@ -5,7 +5,7 @@ use rand::{Rng, SeedableRng};
 
 use super::super::Shape;
 use super::scores::scale;
-use super::{each_head, query_that_sees, rows_of, rows_of_heads};
+use super::{change_in_order, each_head, query_that_sees, rows_of, rows_of_heads};
 use crate::domain::op::{Dims, Dtype, Probed};
 use crate::ops::draw::{power_of_two, sign};
 
@@ -55,29 +55,32 @@ const MOST_HEADS: usize = 64;
 /// finite, and no other head may be affected. Half of them have it among their keys, and there may be many: a kernel that
 /// computed every eighth exponential by a polynomial, without NaN, passed with eight heads (docs/measuring).
 pub fn not_finite(dims: &Dims, _dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
-    let shape = Shape::of(dims);
-    let mut rng = SmallRng::seed_from_u64(seed);
-    let mut probed = Probed { rows: rows_of_heads(&shape, seed), ..Probed::default() };
-    let [q, k, v, ..] = inputs else { return probed };
-    // At least one head stays clean, where there are several.
-    let most = if shape.key_heads() > 1 { (shape.key_heads() / 2).clamp(1, MOST_HEADS) } else { 1 };
-    for of_keys in rand::seq::index::sample(&mut rng, shape.key_heads(), most) {
-        let group = of_keys * shape.ratio..(of_keys + 1) * shape.ratio;
-        let head = if shape.ratio == 1 { of_keys } else { rng.random_range(group.clone()) };
-        // The first visible keys, so that every query depends on them.
-        let (j, d) = (rng.random_range(shape.visible(0)), rng.random_range(0..shape.d));
-        let i = query_that_sees(&shape, j, &mut rng);
-        let of_key = shape.keys_of(head) + j * shape.d + d;
-        match rng.random_range(0..6) {
-            0..3 => k[of_key] = f32::NAN,
-            3 => q[(head * shape.sq + i) * shape.d + d] = f32::NAN,
-            4 => v[of_key] = f32::NAN,
-            _ => v[of_key] = sign(&mut rng) * f32::INFINITY,
+    change_in_order(dims, None, inputs, |inputs, shape_of| {
+        let shape = Shape::of(dims);
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let mut probed = Probed { rows: rows_of_heads(&shape, seed), ..Probed::default() };
+        let [q, k, v, ..] = inputs else { return probed };
+        // At least one head stays clean, where there are several.
+        let most = if shape.key_heads() > 1 { (shape.key_heads() / 2).clamp(1, MOST_HEADS) } else { 1 };
+        for of_keys in rand::seq::index::sample(&mut rng, shape.key_heads(), most) {
+            let group = of_keys * shape.ratio..(of_keys + 1) * shape.ratio;
+            let head = if shape.ratio == 1 { of_keys } else { rng.random_range(group.clone()) };
+            let shape = shape_of(head);
+            // The first visible keys, so that every query depends on them.
+            let (j, d) = (rng.random_range(shape.visible(0)), rng.random_range(0..shape.d));
+            let i = query_that_sees(&shape, j, &mut rng);
+            let of_key = shape.keys_of(head) + j * shape.d + d;
+            match rng.random_range(0..6) {
+                0..3 => k[of_key] = f32::NAN,
+                3 => q[(head * shape.sq + i) * shape.d + d] = f32::NAN,
+                4 => v[of_key] = f32::NAN,
+                _ => v[of_key] = sign(&mut rng) * f32::INFINITY,
+            }
+            probed.rows.push(head * shape.sq + i);
+            probed.rows.extend(rows_of(&shape, head, 2, &mut rng));
+            // A key or value reaches every query head that shares it.
+            probed.unspecified.push(group.start * shape.sq..group.end * shape.sq);
         }
-        probed.rows.push(head * shape.sq + i);
-        probed.rows.extend(rows_of(&shape, head, 2, &mut rng));
-        // A key or value reaches every query head that shares it.
-        probed.unspecified.push(group.start * shape.sq..group.end * shape.sq);
-    }
-    probed
+        probed
+    })
 }

@@ -4,9 +4,9 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::super::Shape;
-use super::{Head, each_head, query_that_sees, rows_of};
+use super::{Head, change_in_order, each_head, query_that_sees, rows_of};
 use crate::domain::op::{Dims, Dtype, Probed};
-use crate::ops::draw::{direction, limit, log_uniform_count, normal, places, power_of_two, sign};
+use crate::ops::draw::{direction, log_uniform_count, normal, places, power_of_two, sign};
 
 /// The share of heads, or of rows, that get a property.
 const FREQUENT: f64 = 0.5;
@@ -23,7 +23,7 @@ pub fn mixture(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) ->
         scale(head.v, power_of_two(rng, -8.0..8.0));
         let offset = if rng.random_bool(FREQUENT) { sign(rng) * power_of_two(rng, 1.0..7.0) } else { 0.0 };
         let slope = if rng.random_bool(FREQUENT) { sign(rng) * power_of_two(rng, 1.0..6.0) } else { 0.0 };
-        shift(shape, &mut head, rng, |j| offset + slope * (j as f32 / shape.sk as f32 - 0.5));
+        shift(shape, &mut head, rng, |j| offset + slope * (j as f32 / shape.length as f32 - 0.5));
         if rng.random_bool(OCCASIONAL) {
             let mean = power_of_two(rng, -4.0..4.0) * sign(rng);
             head.v.iter_mut().for_each(|x| *x += mean);
@@ -52,7 +52,7 @@ pub fn shifted(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) ->
         scale(head.k, power_of_two(rng, noise));
         let of_values = if rng.random() { 12.0..15.0 } else { -8.0..8.0 };
         scale(head.v, power_of_two(rng, of_values));
-        shift(shape, &mut head, rng, |j| offset + slope * j as f32 / shape.sk as f32);
+        shift(shape, &mut head, rng, |j| offset + slope * j as f32 / shape.length as f32);
     })
 }
 
@@ -110,21 +110,25 @@ pub fn tail(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Pr
 /// Ordinary inputs with one exception at a random place in some of the heads: a large key, query or value, a key that
 /// one query points at, or a few neighbouring keys with large scores.
 pub fn exception(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
-    let shape = Shape::of(dims);
-    let mut rng = SmallRng::seed_from_u64(seed);
-    let mut rows = Vec::new();
-    let [q, k, v, ..] = inputs else { return Probed::default() };
-    let heads = (shape.heads / 3).max(1);
-    for head in rand::seq::index::sample(&mut rng, shape.heads, heads.min(MAX_EXCEPTIONS)) {
-        let (queries, keys) = (shape.sq * shape.d, shape.sk * shape.d);
-        let of_keys = shape.keys_of(head);
-        let mut inputs =
-            Head { q: &mut q[head * queries..][..queries], k: &mut k[of_keys..][..keys], v: &mut v[of_keys..][..keys] };
-        rows.extend(add_exception(&shape, &mut inputs, &mut rng).into_iter().map(|i| head * shape.sq + i));
-        rows.extend(rows_of(&shape, head, 1, &mut rng));
-    }
-    inputs.iter_mut().for_each(|values| limit(values, dtype));
-    Probed { rows, ..Probed::default() }
+    change_in_order(dims, Some(dtype), inputs, |inputs, shape_of| {
+        let shape = Shape::of(dims);
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let mut rows = Vec::new();
+        let [q, k, v, ..] = inputs else { return Probed::default() };
+        let heads = (shape.heads / 3).max(1);
+        for head in rand::seq::index::sample(&mut rng, shape.heads, heads.min(MAX_EXCEPTIONS)) {
+            let (shape, queries) = (shape_of(head), shape.sq * shape.d);
+            let (of_keys, keys) = (shape.keys_of(head), shape.length * shape.d);
+            let mut inputs = Head {
+                q: &mut q[head * queries..][..queries],
+                k: &mut k[of_keys..][..keys],
+                v: &mut v[of_keys..][..keys],
+            };
+            rows.extend(add_exception(&shape, &mut inputs, &mut rng).into_iter().map(|i| head * shape.sq + i));
+            rows.extend(rows_of(&shape, head, 1, &mut rng));
+        }
+        Probed { rows, ..Probed::default() }
+    })
 }
 
 /// The most heads with an exception.
@@ -141,7 +145,7 @@ fn add_exception(shape: &Shape, head: &mut Head<'_>, rng: &mut SmallRng) -> Vec<
         2 => scale(head.query(shape, i), power_of_two(rng, 2.0..8.0)),
         3 => point(shape, head, i, j, rng.random_range(16.0..200.0)),
         _ => {
-            let last = shape.sk.min(j + rng.random_range(2..40));
+            let last = shape.length.min(j + rng.random_range(2..40));
             let factor = power_of_two(rng, 2.0..6.0);
             (j..last).for_each(|j| scale(head.key(shape, j), factor));
         }
@@ -190,7 +194,7 @@ fn rescale_dimensions(shape: &Shape, head: &mut Head<'_>, dtype: Dtype, rng: &mu
 
 /// Enlarges some keys, values and queries, and sets some values to zero.
 fn outliers(shape: &Shape, head: &mut Head<'_>, rng: &mut SmallRng) {
-    for j in places(rng, shape.sk, 2) {
+    for j in places(rng, shape.length, 2) {
         if rng.random_bool(OCCASIONAL) {
             scale(head.key(shape, j), power_of_two(rng, 1.0..5.0));
         }
