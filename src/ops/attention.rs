@@ -29,7 +29,7 @@ use cache::Inputs;
 ///
 /// With `LENGTHS` = n > 0, batch entry b has `lengths[b]` keys of at most Sk, and what lies behind them means nothing. The last query
 /// stands beside the last of these. Lengths are drawn at equal distances from n to Sk. A query that sees no key gives 0.
-/// With `PAGE` = s > 0, keys and values are `[pages,s,Hkv,D]`, as in vLLM and FlashInfer, and key j of batch entry b is row j % s of the
+/// With `PAGE` = s > 0, keys and values are `[PAGES,s,Hkv,D]`, as in vLLM and FlashInfer, and key j of batch entry b is row j % s of the
 /// page `page_table[b, j / s]`.
 pub struct Attention;
 
@@ -46,7 +46,7 @@ const DIMS: [DimSpec; 6] = [
     },
 ];
 
-const OPTIONAL_DIMS: [OptionalDim; 6] = [
+const OPTIONAL_DIMS: [OptionalDim; 7] = [
     OptionalDim {
         dim: DimSpec { name: "Hkv", about: "the number of heads of keys and values", range: (1, 1 << 16) },
         default: DimDefault::Same("H"),
@@ -77,6 +77,10 @@ const OPTIONAL_DIMS: [OptionalDim; 6] = [
     },
     OptionalDim {
         dim: DimSpec { name: "PAGE", about: "the keys of a page (0: keys are not in pages)", range: (0, 1 << 20) },
+        default: DimDefault::Fixed(0),
+    },
+    OptionalDim {
+        dim: DimSpec { name: "PAGES", about: "the pages of the cache, used or not (with PAGE)", range: (0, 1 << 24) },
         default: DimDefault::Fixed(0),
     },
 ];
@@ -179,6 +183,11 @@ impl Shape {
     }
 }
 
+/// Returns how many pages batch entries have room for. 0 if keys are not in pages.
+fn places(dims: &Dims) -> i64 {
+    dims.get("PAGE").map_or(0, |page| dims["B"] * (dims["Sk"] / page.max(&1)))
+}
+
 /// Returns how many keys each batch entry has, in any order.
 fn lengths(dims: &Dims) -> Vec<usize> {
     let (entries, sk) = (usize::try_from(dims["B"]).unwrap_or(0), dims["Sk"]);
@@ -238,9 +247,17 @@ impl Op for Attention {
                 return Err(format!("Sk = {} must be a multiple of PAGE = {page}", dims["Sk"]));
             }
         }
+        let (pages, least) = (dims.get("PAGES").copied().unwrap_or(0), places(dims));
+        if pages < least || (pages > 0 && least == 0) {
+            return Err(format!("PAGES = {pages} must be B * Sk / PAGE = {least} at least, and 0 without PAGE"));
+        }
         let key_heads = if dims.contains_key("Hkv") { "Hkv" } else { "H" };
         let elements = |names: [&str; 4]| names.into_iter().map(|name| dims[name] as f64).product::<f64>();
-        if elements(["B", "H", "Sq", "D"]).max(elements(["B", key_heads, "Sk", "D"])) > f64::from(i32::MAX) {
+        let keys = match dims.contains_key("PAGE") {
+            true => elements(["PAGES", "PAGE", key_heads, "D"]),
+            false => elements(["B", key_heads, "Sk", "D"]),
+        };
+        if elements(["B", "H", "Sq", "D"]).max(keys) > f64::from(i32::MAX) {
             return Err("a tensor has more than 2^31 elements; reduce B, H, S or D".to_owned());
         }
         Ok(())
@@ -264,15 +281,14 @@ impl Op for Attention {
         };
         let (queries, pages) = ([entries, heads, at("Sq"), at("D")], dims.get("PAGE").map(|_| at("Sk") / at("PAGE")));
         let keys = match pages {
-            Some(pages) => [entries * pages, at("PAGE"), key_heads, at("D")],
+            Some(_) => [at("PAGES"), at("PAGE"), key_heads, at("D")],
             None => [entries, key_heads, at("Sk"), at("D")],
         };
         let mut all = vec![input("q", &queries), input("k", &keys), input("v", &keys)];
         all.extend(dims.get("LENGTHS").map(|least| indices("lengths", &[entries], Values::Spread(*least, dims["Sk"]))));
         all.extend(pages.map(|pages| {
-            // Each page has one place.
-            let last = (entries * pages).saturating_sub(1) as i64;
-            indices("page_table", &[entries, pages], Values::Spread(0, last))
+            // No page has two places.
+            indices("page_table", &[entries, pages], Values::Spread(0, dims["PAGES"] - 1))
         }));
         all.extend(dims.contains_key("SINK").then(|| input("sink", &[heads])));
         all.push(tensor("o", &queries, TensorRole::Output));
@@ -331,6 +347,10 @@ impl Op for Attention {
                 // As long a part of the longest one.
                 scaled["LENGTHS"] = (least * scaled["Sk"] / dims["Sk"]).max(1);
             }
+            if let Some(pages) = dims.get("PAGES") {
+                // A few that no batch entry has, if there were any.
+                scaled["PAGES"] = places(&scaled) + (pages - places(dims)).min(2);
+            }
             scaled
         };
         let mut all: Vec<Dims> = [1, 2, 4, 8, 16].map(scaled).into();
@@ -343,6 +363,11 @@ impl Op for Attention {
     /// further keys lie before the first query, so the mean query sees more than `factor` times as many.
     fn resized(&self, dims: &Dims, axis: Axis, factor: f64) -> Option<Dims> {
         match axis {
+            Axis::Independent if dims.contains_key("PAGES") => {
+                let mut resized = multiplied(dims, "B", factor)?;
+                resized["PAGES"] = places(&resized) + dims["PAGES"] - places(dims);
+                Some(resized)
+            }
             Axis::Independent if dims.contains_key("Hkv") => multiplied(dims, "B", factor),
             Axis::Independent => multiplied(dims, "H", factor).or_else(|| multiplied(dims, "B", factor)),
             Axis::Sequential if dims.contains_key("WINDOW") || dims.contains_key("LENGTHS") => None,
@@ -448,7 +473,13 @@ mod tests {
 
     /// The same, with lengths and pages; 0 is none.
     fn ragged(dims: Dims, least: i64, page: i64) -> Dims {
-        let of_cache = [("LENGTHS", least), ("PAGE", page)].into_iter().filter(|(_, value)| *value > 0);
+        let of_cache = [
+            ("LENGTHS", least),
+            ("PAGE", page),
+            ("PAGES", if page > 0 { dims["B"] * dims["Sk"] / page + 1 } else { 0 }),
+        ]
+        .into_iter()
+        .filter(|(_, value)| *value > 0);
         dims.into_iter().chain(of_cache.map(|(name, value)| (name.to_owned(), value))).collect()
     }
 

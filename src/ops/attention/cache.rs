@@ -122,7 +122,7 @@ impl Unpaged {
     fn change(&self, inputs: &mut [Vec<f32>], copy: impl Fn(&mut [&mut [f32]], &[&[f32]], usize, usize)) {
         let Some(rows) = &self.rows else { return };
         for tensor in &mut inputs[1..3] {
-            let old = std::mem::replace(tensor, vec![0.0; tensor.len()]);
+            let old = tensor.clone();
             let (mut to, from): (Vec<&mut [f32]>, Vec<&[f32]>) =
                 (tensor.chunks_exact_mut(self.d).collect(), old.chunks_exact(self.d).collect());
             rows.iter().enumerate().for_each(|(place, row)| copy(&mut to, &from, place, *row));

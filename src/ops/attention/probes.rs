@@ -209,7 +209,7 @@ mod tests {
             with(&[("Hkv", 1)]),
             with(&[("WINDOW", 5), ("SOFTCAP", 30), ("SINK", 1)]),
             with(&[("B", 2), ("H", 1), ("LENGTHS", 21), ("SINK", 1)]),
-            with(&[("B", 2), ("H", 1), ("LENGTHS", 25), ("PAGE", 10)]),
+            with(&[("B", 2), ("H", 1), ("LENGTHS", 25), ("PAGE", 10), ("PAGES", 8)]),
         ];
         for (dims, probe) in all.iter().flat_map(|dims| PROBES.iter().map(move |probe| (dims, probe))) {
             for seed in 0..20 {

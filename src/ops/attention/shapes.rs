@@ -111,6 +111,7 @@ pub fn hidden(dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
         if let Some(page) = other.get("PAGE") {
             other["Sk"] = other["Sk"].div_euclid(*page).max(1) * page;
             other["Sq"] = other["Sq"].min(other["Sk"]);
+            other["PAGES"] = super::places(other) + rng.random_range(0..3);
         }
         if other.contains_key("LENGTHS") {
             other["LENGTHS"] = least_length(if is_masked { other["Sq"] } else { 1 }, other["Sk"], rng);

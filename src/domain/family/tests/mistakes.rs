@@ -156,7 +156,7 @@ fn every_mistake_in_an_expression_is_reported() {
     expression `B == 1`: gives a bool, not an integer
     derived value `SMEM` uses `LATER`, which is not defined before it: move it up
     expression `TILE * H`: there is no `TILE` (did you mean `TILES`?)
-    expression `BC <= 64 && STAGES > 1`: there is no `STAGES` (did you mean `PAGE`?)
+    expression `BC <= 64 && STAGES > 1`: there is no `STAGES` (did you mean `PAGES`?)
     expression `B * HEADS`: there is no `HEADS` (did you mean `H`?)
     expression `SPLITS > 1`: there is no `SPLITS`
     expression `SK`: there is no `SK`
