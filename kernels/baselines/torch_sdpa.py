@@ -249,6 +249,8 @@ class Attention(graph_timing.Case):
             "NHD" if "PAGE" in dims else "HND",
             use_cuda_graph=True,
             use_tensor_cores=True,
+            # By default it chooses a kernel for prefill on Hopper, which took over four times as long (H200, 2026-11-30).
+            backend="fa2",
             paged_kv_indptr_buffer=indptr.clone(),
             paged_kv_indices_buffer=indices.clone(),
             paged_kv_last_page_len_buffer=last.clone(),
