@@ -82,6 +82,7 @@ fn every_header_on_the_list_opens() {
     let includes: String = HEADERS.iter().map(|header| format!("#include <{}>\n", header.name)).collect();
     let uses =
         "static_assert(sizeof(int64_t) == 8 && sizeof(std::uint8_t) == 1 && INT32_MAX == 2147483647 && SIZE_MAX > 0);
+static_assert(sizeof(uint) == 4 && sizeof(ushort) == 2);
 static_assert(std::is_same<float, std::remove_const<const float>::type>::value);
 static_assert(std::numeric_limits<float>::max() == FLT_MAX && CHAR_BIT == 8 && sizeof(CUtensorMap) == 128);
 extern \"C\" __global__ void uses(float* x) {

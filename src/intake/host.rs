@@ -245,7 +245,7 @@ pub(super) fn included(rest: &str) -> Option<(&str, bool)> {
 }
 
 /// Names that nvcc knows without an include, or that headers of the host bring along, each with the header that has it.
-const IMPLIED: [(&[&str], &[&str]); 6] = [
+const IMPLIED: [(&[&str], &[&str]); 7] = [
     (
         &["math.h", "cmath"],
         &["INFINITY", "NAN", "M_PI", "M_SQRT2", "M_SQRT1_2", "M_2_SQRTPI", "M_LOG2E", "M_LN2", "M_PI_2"],
@@ -267,6 +267,7 @@ const IMPLIED: [(&[&str], &[&str]); 6] = [
             "SIZE_MAX",
         ],
     ),
+    (&["sys/types.h"], &["uint", "ushort", "ulong"]),
     (&["cuda_fp16.h"], &["half", "__half", "half2", "__half2"]),
     (&["cuda_bf16.h"], &["__nv_bfloat16", "nv_bfloat16", "__nv_bfloat162", "nv_bfloat162"]),
 ];

@@ -42,6 +42,13 @@ const FLOAT: &str = "#pragma once
 /// The limits of integers, which are macros.
 const LIMITS: &str = "#pragma once\n#include <cuda/std/climits>\n";
 
+/// Short names of integers. The host's headers, which nvcc includes, have them.
+const TYPES: &str = "#pragma once
+typedef unsigned short ushort;
+typedef unsigned int uint;
+typedef unsigned long ulong;
+";
+
 /// What kernels need of the driver's header. The rest of it is for the host, and NVRTC does not compile it.
 const DRIVER: &str = "#pragma once
 typedef struct alignas(64) CUtensorMap_st { unsigned long long opaque[16]; } CUtensorMap;
@@ -90,7 +97,7 @@ using namespace ::cuda::std;
 ";
 
 /// The headers, by name.
-pub const HEADERS: [Header; 33] = [
+pub const HEADERS: [Header; 34] = [
     shipped("assert.h", Some(BUILT_IN)),
     shipped("cassert", Some(BUILT_IN)),
     shipped("cfloat", Some(FLOAT)),
@@ -121,6 +128,7 @@ pub const HEADERS: [Header; 33] = [
     of_the_toolkit("mma.h"),
     shipped("stddef.h", standard!("cstddef")),
     shipped("stdint.h", standard!("cstdint")),
+    shipped("sys/types.h", Some(TYPES)),
     shipped("type_traits", standard!("type_traits")),
     shipped("utility", standard!("utility")),
     of_the_toolkit("vector_types.h"),
