@@ -90,6 +90,20 @@ impl Dtype {
         }
     }
 
+    /// Returns the difference between one and the next larger number; 0 for whole numbers, whose sums are exact.
+    pub fn epsilon(self) -> f64 {
+        let bits = match self {
+            Self::F16 => 10,
+            Self::Bf16 => 7,
+            Self::F32 => 23,
+            Self::F64 => 52,
+            Self::E4m3 => 3,
+            Self::E5m2 => 2,
+            _ => return 0.0,
+        };
+        2.0_f64.powi(-bits)
+    }
+
     /// Returns the name that manifests, workloads and templates use.
     pub fn name(self) -> &'static str {
         match self {

@@ -4,6 +4,7 @@ pub mod ablation;
 pub mod agent_run;
 pub mod approach;
 pub mod artifact;
+pub mod atomic_sums;
 pub mod attempt;
 pub mod budget;
 pub mod by_call;

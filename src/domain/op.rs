@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
+pub use super::atomic_sums::AtomicSums;
 pub use super::dtype::Dtype;
 
 /// The sizes of one case, by dimension name (`B`, `H`, `Sq`…). Flags such as `CAUSAL` are 0 or 1.
@@ -575,6 +576,12 @@ pub trait Op: Sync + Send {
     /// input overflows in it. True by default.
     fn bears(&self, _dims: &Dims, _dtype: Dtype, _inputs: &[Vec<f32>], _exact: (&[usize], &[f64])) -> bool {
         true
+    }
+
+    /// Returns how far two executions may differ on an output whose floating-point sums may have any order. None if the same
+    /// inputs must give the same bytes.
+    fn atomic_sums(&self, _output: &str) -> Option<AtomicSums> {
+        None
     }
 
     /// Returns whether the oracle runs on the device that executes the kernels. It must not run while one is timed.

@@ -25,7 +25,8 @@ use self::property::Property;
 use self::tensor::TensorRule;
 use crate::domain::expr::Expr;
 use crate::domain::op::{
-    Axis, CheckLimits, DeclaredSource, DimSpec, Dims, Dtype, FarShape, Op, OpSource, Probe, TensorSpec, multiplied,
+    AtomicSums, Axis, CheckLimits, DeclaredSource, DimSpec, Dims, Dtype, FarShape, Op, OpSource, Probe, TensorSpec,
+    multiplied,
 };
 use crate::domain::oracle::{Oracle, OracleCall};
 
@@ -258,6 +259,10 @@ impl Op for Declared {
         };
         let shape = FarShape::along(self, &shapes::small(self, dims), dim, dtype)?;
         Some(FarShape { is_assumed, ..shape })
+    }
+
+    fn atomic_sums(&self, output: &str) -> Option<AtomicSums> {
+        self.tensors.iter().find(|rule| rule.name == output)?.atomic_sums
     }
 
     fn oracle_uses_device(&self) -> bool {

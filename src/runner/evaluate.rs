@@ -29,6 +29,7 @@ use super::messages::{AcceptanceRequest, Accepted, CaseRequest, EvaluateRequest}
 use crate::domain::artifact::Artifact;
 use crate::domain::check::Check;
 use crate::domain::evaluation::{Evaluation, Measurement, Outcome};
+use crate::domain::op::OpSource;
 use crate::runner::ops;
 
 pub(super) use arena::Arena;
@@ -66,7 +67,9 @@ pub fn evaluate(
     let mut measurements = Vec::with_capacity(request.cases.len());
     let outcome = match run(device, request, stock, step, &mut measurements) {
         Ok(()) => Outcome::Measured,
-        Err(Ended::Outcome(outcome) | Ended::TooLong(outcome)) => explained(outcome, device, &request.artifact),
+        Err(Ended::Outcome(outcome) | Ended::TooLong(outcome)) => {
+            explained(outcome, device, (&request.op, &request.artifact))
+        }
         Err(ended) => return Err(ended),
     };
     Ok(Evaluation { outcome, measurements, device_s: started.elapsed().as_secs_f64() })
@@ -80,7 +83,7 @@ pub(super) fn accept(
 ) -> Result<Accepted, Ended> {
     acceptance::accept(device, request, step).map_err(|ended| match ended {
         Ended::Outcome(outcome) | Ended::TooLong(outcome) => {
-            Ended::Outcome(explained(outcome, device, &request.artifact))
+            Ended::Outcome(explained(outcome, device, (&request.op, &request.artifact)))
         }
         other => other,
     })
@@ -119,7 +122,7 @@ fn is_dropped(request: &EvaluateRequest, measurements: &[Measurement]) -> bool {
 
 /// Adds what the device has noticed to the outcome of a variant that failed, and the likely reason if its output differs from
 /// one execution to the next.
-fn explained(mut outcome: Outcome, device: &dyn Device, artifact: &Artifact) -> Outcome {
+fn explained(mut outcome: Outcome, device: &dyn Device, (op, artifact): (&OpSource, &Artifact)) -> Outcome {
     if let Some((message, noticed)) = outcome.message_mut().zip(device.noticed()) {
         message.push_str(&format!("; {noticed}"));
     }
@@ -132,6 +135,9 @@ fn explained(mut outcome: Outcome, device: &dyn Device, artifact: &Artifact) -> 
              let each block write its part, and the last block add the parts in a fixed order, as examples/sum of \
              optloop does",
         );
+        if matches!(op, OpSource::Declared(_)) {
+            message.push_str(", or let a tensor differ within bounds (--atomic-sums of optloop add)");
+        }
     }
     outcome
 }

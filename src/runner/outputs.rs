@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::threads;
 use crate::domain::check::Check;
-use crate::domain::op::{Dims, Dtype, Op, TensorSpec};
+use crate::domain::op::{AtomicSums, Dims, Dtype, Op, TensorSpec};
 
 /// The byte that fills outputs before a check. All bits set make a NaN that no arithmetic of any floating-point dtype
 /// produces, so any poison that is left was not overwritten.
@@ -36,6 +36,8 @@ pub struct Outputs {
 pub struct Output {
     /// Element type.
     pub dtype: Dtype,
+    /// How far two executions may differ. None if they must give the same bytes.
+    pub atomic_sums: Option<AtomicSums>,
     /// Elements of a row.
     pub row_len: usize,
     /// Its rows.
@@ -51,6 +53,7 @@ impl Outputs {
         let place = |tensor: TensorSpec| {
             let output = Output {
                 dtype: tensor.dtype,
+                atomic_sums: op.atomic_sums(&tensor.name),
                 row_len: tensor.row_len(),
                 rows: row..row + tensor.rows(),
                 bytes: byte..byte + tensor.bytes(),

@@ -2,6 +2,7 @@
 
 mod deviation;
 mod finite;
+mod order;
 mod parts;
 mod rounding;
 mod rows;
@@ -12,6 +13,7 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
 use self::finite::is_large;
+use self::order::Spread;
 use self::rounding::least_of_row;
 use self::rows::{FEW_ELEMENTS, FEW_ROWS, MIN_ROWS, SOME_ELEMENTS, choose_rows};
 use super::outputs::{Output, Outputs, Refusal};
@@ -25,6 +27,8 @@ pub struct Expectation {
     outputs: Outputs,
     rows: Vec<ComparedRow>,
     oracle: Vec<f64>,
+    /// How far two executions may differ.
+    spread: Spread,
     /// Deviation from the oracle that each row may have beyond any tolerance; empty for none.
     allowances: Vec<f64>,
     /// Output rows with NaN or infinity among their inputs.
@@ -142,6 +146,7 @@ impl Expectation {
         rows.sort_unstable();
         rows.dedup();
         let oracle = op.oracle(dims, inputs, &rows)?;
+        let spread = Spread::of((op, dims, dtype), inputs, &outputs, &rows)?;
         let mut unspecified = probed.unspecified.clone();
         if probed.frees_computed_integers && outputs.iter().any(|output| output.dtype.is_integer()) {
             let finite = finite::without_infinities(inputs, &op.inputs(dims, dtype));
@@ -165,6 +170,7 @@ impl Expectation {
             outputs,
             rows,
             oracle,
+            spread,
             allowances,
             unspecified,
             is_beyond_domain,

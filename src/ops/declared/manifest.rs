@@ -10,7 +10,7 @@ use super::tensor::{Bound, TensorRule, ValuesRule, ValuesText};
 use super::{Declared, expression};
 use crate::domain::expr::Expr;
 use crate::domain::names::{did_you_mean, is_file_name, is_identifier};
-use crate::domain::op::{DeclaredSource, DimSpec, Dtype, InputFile, TensorRole, Values};
+use crate::domain::op::{AtomicSums, DeclaredSource, DimSpec, Dtype, InputFile, TensorRole, Values};
 use crate::domain::oracle::{Oracle, OracleLanguage};
 use crate::domain::toml_text;
 
@@ -49,6 +49,7 @@ struct Tensor {
     shape: Vec<String>,
     dtype: Option<Dtype>,
     values: Option<ValuesText>,
+    atomic_sums: Option<AtomicSums>,
 }
 
 fn parse(text: &str) -> Result<File, Vec<String>> {
@@ -167,7 +168,8 @@ pub(super) fn read(source: DeclaredSource, oracle: Box<dyn Oracle>) -> Result<De
             }
         };
         mistakes.extend(check_values(tensor).err().map(|problem| format!("{what}: {problem}")));
-        tensors.push(TensorRule { name: leak(name), shape, role: tensor.role, dtype: tensor.dtype, values });
+        let Tensor { role, dtype, atomic_sums, .. } = *tensor;
+        tensors.push(TensorRule { name: leak(name), shape, role, dtype, values, atomic_sums });
     }
     // Inputs come first, as in every op.
     tensors.sort_by_key(|tensor| tensor.role);
@@ -235,6 +237,12 @@ fn dim_spec(name: &str, dim: &Dim, mistakes: &mut Vec<String>) -> DimSpec {
 fn check_values(tensor: &Tensor) -> Result<(), String> {
     let is_integer = tensor.dtype.is_some_and(Dtype::is_integer);
     match &tensor.values {
+        _ if tensor.atomic_sums.is_some() && !tensor.role.is_written() => {
+            Err("only outputs have `atomic_sums`".to_owned())
+        }
+        _ if tensor.atomic_sums.is_some() && is_integer => {
+            Err("sums of whole numbers are the same in any order: leave out `atomic_sums`".to_owned())
+        }
         Some(_) if !tensor.role.is_read() => Err("only inputs have `values`".to_owned()),
         None if tensor.role.is_read() && tensor.dtype.is_some_and(Dtype::is_kept_as_bits) => {
             Err("say which whole numbers it holds, such as values = { integers = [0, \"N - 1\"] }".to_owned())

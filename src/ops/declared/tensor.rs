@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::array_file::Array;
 use crate::domain::expr::Expr;
-use crate::domain::op::{Dims, Dtype, TensorRole, TensorSpec, Values};
+use crate::domain::op::{AtomicSums, Dims, Dtype, TensorRole, TensorSpec, Values};
 
 /// The most elements of a tensor, because kernels index with 32-bit integers.
 const MAX_ELEMENTS: i64 = 1 << 31;
@@ -17,6 +17,8 @@ pub(super) struct TensorRule {
     /// Its element type, if it is not the workload's.
     pub dtype: Option<Dtype>,
     pub values: ValuesRule,
+    /// How far two executions may differ, if its sums may have any order.
+    pub atomic_sums: Option<AtomicSums>,
 }
 
 /// How `op.toml` says what an input contains.

@@ -110,7 +110,7 @@ impl AcceptanceChecks<'_> {
             let data = Data::new(&setup.problem, measuring.oracle_flop, mix(*input_seed, &["accuracy"]))
                 .map_err(Ended::Oracle)?;
             let seen = Setup { tolerance: accuracy, ..*setup }.check_once(device, &data)?;
-            setup.check_again(device, &seen)
+            setup.check_again(device, &seen, &data)
         })
     }
 
@@ -240,7 +240,7 @@ impl AcceptanceChecks<'_> {
                 let oracle_flop = self.request.measuring.oracle_flop * HIDDEN_SHARE;
                 let mut data = Data::new(&setup.problem, oracle_flop, seed).map_err(Ended::Oracle)?;
                 let seen = allowing_for_rounding(setup, device, &mut data)?;
-                setup.check_again(device, &seen)?;
+                setup.check_again(device, &seen, &data)?;
                 if !is_probed {
                     return Ok(());
                 }

@@ -1,5 +1,7 @@
 //! A variant on a case, with everything it needs on the device, and the checks of its outputs.
 
+use std::mem;
+
 use super::data::{Data, Inputs};
 use super::resident::Residents;
 use super::sets::{Sets, Uploaded};
@@ -37,12 +39,33 @@ pub struct Setup<'a> {
 
 /// An output that was found correct.
 pub struct VerifiedOutput {
-    /// The digest of each tensor. The same inputs must give the same bytes again.
-    pub digests: Vec<Digest>,
+    /// What it is.
+    pub execution: Execution,
     /// The inputs.
     pub uploaded: Uploaded,
     /// The error.
     pub correctness: Correctness,
+}
+
+/// The output of an execution, for a comparison with that of another one on the same inputs.
+pub struct Execution {
+    /// The digest of each tensor.
+    digests: Vec<Digest>,
+    /// The elements that may differ within bounds.
+    sums: Vec<f64>,
+}
+
+impl Execution {
+    /// Refuses another output than that of an earlier execution on the same inputs. Tensors whose sums may have any order need
+    /// not have the same bytes.
+    fn check_same(&self, earlier: &Self, data: &Data) -> Result<(), Refusal> {
+        let mut pairs = self.digests.iter().zip(&earlier.digests).zip(data.expectation.may_differ());
+        if pairs.any(|((digest, earlier), may_differ)| digest != earlier && !may_differ) {
+            let message = "the same inputs gave a different output".to_owned();
+            return Err(Refusal { check: Check::Repeatable, message });
+        }
+        data.expectation.check_order(&earlier.sums, &self.sums)
+    }
 }
 
 impl<'a> Setup<'a> {
@@ -86,27 +109,46 @@ impl<'a> Setup<'a> {
         self.reset(device)?;
         self.launch(device, place)?;
         let checked = self.checked_output(device, place, data)?;
-        let correctness = checked.map_err(|Refusal { check, message }| self.wrong(check, message))?;
+        let (correctness, sums) = checked.map_err(|Refusal { check, message }| self.wrong(check, message))?;
         self.inspect_once(device, &uploaded, data.seed)?;
-        Ok(VerifiedOutput { digests: self.output_digests(device, place)?, uploaded, correctness })
+        let execution = Execution { digests: self.output_digests(device, place)?, sums };
+        Ok(VerifiedOutput { execution, uploaded, correctness })
     }
 
     /// Checks the output of the set at `place`. Of a large one, the device tells whether it is finite, and only what is
-    /// compared is read.
+    /// compared is read. Returns the elements that may differ within bounds, too.
     fn checked_output(
         &self,
         device: &mut dyn Device,
         place: usize,
         data: &Data,
-    ) -> Result<Result<Correctness, Refusal>, Ended> {
-        if let Some(parts) = data.expectation.compared_parts() {
+    ) -> Result<Result<(Correctness, Vec<f64>), Refusal>, Ended> {
+        let expectation = &data.expectation;
+        if let Some(parts) = expectation.compared_parts() {
             let read =
                 self.sets.output_parts(device, &self.problem, place, &parts).map_err(|fault| self.ended(fault))?;
             if let Some(bytes) = read {
-                return Ok(data.expectation.check_parts(&bytes, self.tolerance));
+                let checked = expectation.check_parts(&bytes, self.tolerance);
+                return Ok(checked.map(|found| (found, expectation.sums(&bytes))));
             }
         }
-        Ok(data.expectation.check(&self.output(device, place)?, self.tolerance))
+        let bytes = self.output(device, place)?;
+        let checked = expectation.check(&bytes, self.tolerance);
+        Ok(checked.map(|found| (found, expectation.sums(&bytes))))
+    }
+
+    /// Returns the output of the set at `place`. What need not have the bytes of other executions must be right by itself.
+    fn execution(
+        &self,
+        device: &mut dyn Device,
+        place: usize,
+        data: &Data,
+    ) -> Result<Result<Execution, Refusal>, Ended> {
+        let may_differ = data.expectation.may_differ().any(|may_differ| may_differ);
+        let checked = may_differ.then(|| self.checked_output(device, place, data)).transpose()?;
+        let sums = checked.transpose().map(|checked| checked.map(|(_, sums)| sums).unwrap_or_default());
+        let digests = self.output_digests(device, place)?;
+        Ok(sums.map(|sums| Execution { digests, sums }))
     }
 
     /// Uploads the inputs of a seed, executes the plan once on one set, and returns its output.
@@ -138,14 +180,16 @@ impl<'a> Setup<'a> {
 
     /// Executes the plan again after [`Setup::check_once`], on every set, with the workspaces as the executions before
     /// left them. The same inputs must give the same output again, and in other buffers.
-    pub fn check_again(&self, device: &mut dyn Device, seen: &VerifiedOutput) -> Result<(), Ended> {
+    pub fn check_again(&self, device: &mut dyn Device, seen: &VerifiedOutput, data: &Data) -> Result<(), Ended> {
         self.poison_outputs(device)?;
         for place in self.sets.places() {
-            device.launch(&self.works()[place]).map_err(|fault| self.ended(fault))?;
-            if self.output_digests(device, place)? != seen.digests {
-                let message = "the same inputs gave a different output in the next execution, or in other buffers";
-                return Err(self.wrong(Check::Repeatable, message.to_owned()));
-            }
+            self.launch(device, place)?;
+            let execution = self.execution(device, place, data)?;
+            execution.and_then(|execution| execution.check_same(&seen.execution, data)).map_err(
+                |Refusal { check, message }| {
+                    self.wrong(check, format!("{message} in the next execution, or in other buffers"))
+                },
+            )?;
         }
         Ok(())
     }
@@ -195,7 +239,7 @@ impl<'a> Setup<'a> {
         self.check_outputs(device, seen, data, &places)
     }
 
-    /// Checks the outputs of timed executions. Every set has the same inputs, so every output must equal `seen`. A
+    /// Checks the outputs of timed executions. Every set has the same inputs, so every output must be that of `seen`. A
     /// kernel that was right in the check but is wrong when timed is a cheat.
     pub fn check_outputs(
         &self,
@@ -205,15 +249,14 @@ impl<'a> Setup<'a> {
         places: &[usize],
     ) -> Result<(), Ended> {
         for place in places {
-            if self.output_digests(device, *place)? == seen.digests {
-                continue;
-            }
+            let execution = self.execution(device, *place, data)?;
+            let compared = execution.and_then(|execution| execution.check_same(&seen.execution, data));
+            let Err(difference) = compared else { continue };
             self.checked_output(device, *place, data)?.map_err(|refusal| {
                 let message = format!("correct when checked, but wrong when timed: {refusal}");
                 self.cheated(Check::Timed, message)
             })?;
-            let message = "the same inputs gave a different output when it was timed".to_owned();
-            return Err(self.wrong(Check::Repeatable, message));
+            return Err(self.wrong(difference.check, format!("{difference} when it was timed")));
         }
         Ok(())
     }
@@ -244,7 +287,7 @@ impl<'a> Setup<'a> {
         if let Some(prepared) = prepared {
             self.poison_outputs(device)?;
             self.replay(device, prepared.capture)?;
-            replayed = places.iter().map(|place| self.output_digests(device, *place)).collect::<Result<_, _>>()?;
+            replayed = places.iter().map(|place| self.execution(device, *place, data)).collect::<Result<_, _>>()?;
         }
         let was_alone = prepared.is_some_and(|it| it.executions == 1 && benchmark::is_long(it.replay_ns));
         if !was_alone {
@@ -252,15 +295,16 @@ impl<'a> Setup<'a> {
             self.launch(device, places[0])?;
         }
         let checked = self.checked_output(device, places[0], data)?;
-        let mut checked = checked.map(drop).map_err(|refusal| refusal.to_string());
-        if checked.is_ok() {
-            let digests = self.output_digests(device, places[0])?;
-            if replayed.iter().any(|replayed| *replayed != digests) {
+        let mut checked = checked.map(|(_, sums)| sums).map_err(|refusal| refusal.to_string());
+        if let Ok(sums) = &mut checked {
+            let alone = Execution { digests: self.output_digests(device, places[0])?, sums: mem::take(sums) };
+            let is_same = |replayed: Result<Execution, Refusal>| replayed?.check_same(&alone, data);
+            if replayed.into_iter().map(is_same).any(|compared| compared.is_err()) {
                 checked = Err("a replay gives a different output than a single execution".to_owned());
             }
         }
         let message = |what| format!("correct when timed, but wrong on other inputs in the same memory: {what}");
-        checked.map_err(|what| self.cheated(Check::HeldOutInputs, message(what)))?;
+        checked.map(drop).map_err(|what| self.cheated(Check::HeldOutInputs, message(what)))?;
         self.inspect(device, &uploaded, &places)
     }
 

@@ -4,8 +4,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::domain::atomic_sums::magnitudes;
 use crate::domain::device::DeviceInfo;
-use crate::domain::op::{Dtype, Op, OpSource, TensorSpec};
+use crate::domain::op::{AtomicSums, Dtype, Op, OpSource, TensorSpec};
 use crate::domain::workload::{Case, Workload};
 use crate::ops::Declared;
 use crate::runner::inputs;
@@ -14,6 +15,9 @@ use crate::runner::outputs::Outputs;
 
 /// Rows of each output to compute.
 const ROWS: usize = 16;
+
+/// The part of a sum that an oracle may lose to rounding in float64.
+const ORACLE_ROUNDING: f64 = 1e-9;
 
 /// What was observed while an oracle was called.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -62,6 +66,7 @@ fn checked(workload: &Workload, op: &Declared) -> Result<Duration, String> {
         return Err(named(least, format!("the oracle of op `{op}` returned {value} for ordinary random inputs")));
     }
     check_in_place(workload, op, (least, &first)).map_err(|problem| named(least, problem))?;
+    check_products(workload, op, (least, &first)).map_err(|problem| named(least, problem))?;
     let has = op.check_properties(&least.dims, workload.dtype, &inputs_of(op, workload.dtype, least));
     has.map_err(|problem| named(least, problem))?;
     if least.name != most.name {
@@ -97,6 +102,34 @@ fn check_in_place(workload: &Workload, op: &Declared, (case, values): (&Case, &[
                 "a kernel that does not write `{name}` would pass: the oracle of op `{op}` changes it by {:.1e} of its \
                  size, and the tolerance is {least:.0e}; reduce the tolerance, or give inputs `values` that change it more",
                 change / size
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses an output that is declared as sums of products of the inputs, if the oracle returns less for their absolute values.
+/// `values` are those of [`rows_of`].
+fn check_products(workload: &Workload, op: &Declared, (case, values): (&Case, &[f64])) -> Result<(), String> {
+    let dtype = workload.dtype;
+    let outputs = Outputs::of(op, &case.dims, dtype);
+    if !outputs.iter().any(|output| output.atomic_sums == Some(AtomicSums::Products)) {
+        return Ok(());
+    }
+    let dtypes = op.inputs(&case.dims, dtype).into_iter().map(|tensor| tensor.dtype);
+    let inputs = magnitudes(&inputs_of(op, dtype, case), dtypes);
+    let rows: Vec<usize> = outputs.iter().flat_map(|output| rows_of(&output.rows)).collect();
+    let sums = op.oracle(&case.dims, &inputs, &rows)?;
+    let mut pairs = sums.iter().zip(values);
+    for (output, tensor) in outputs.iter().zip(op.outputs(&case.dims, dtype)) {
+        let count = rows_of(&output.rows).len() * output.row_len;
+        let is_less = |(sum, exact): &(&f64, &f64)| **sum < exact.abs() * (1.0 - ORACLE_ROUNDING);
+        let less = pairs.by_ref().take(count).filter(is_less).count();
+        if output.atomic_sums == Some(AtomicSums::Products) && less > 0 {
+            let name = tensor.name;
+            return Err(format!(
+                "the elements of `{name}` are declared as sums of products of inputs, but the oracle returns less for the \
+                 absolute values of the inputs: declare atomic_sums = \"tolerance\" (--atomic-sums {name})"
             ));
         }
     }
