@@ -12,7 +12,7 @@ use super::tried::Tried;
 use crate::catalog::Project;
 use crate::config::Config;
 use crate::domain::names::is_file_name;
-use crate::intake::{Draft, Texts, Wanted, texts, without_gaps};
+use crate::intake::{Draft, Geometry, Texts, Wanted, texts, without_gaps};
 use crate::runner::activity;
 
 /// The longest source, as for any file of a project.
@@ -47,6 +47,7 @@ impl Addition {
     pub fn run(mut self, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
         let config = Config::load(project.root()).map_err(usage)?;
         self.draft.complete(&mut self.wanted);
+        let geometry = self.proposed();
         self.check_complete()?;
         let Self { file, draft, .. } = &self;
         let sizes = self.wanted.op.as_ref().map(|op| project.op(op).map_err(usage_sentence)).transpose()?;
@@ -72,7 +73,17 @@ impl Addition {
         }
         staging.read(&last, &wanted)?;
         staging.copy_to(project, &wanted)?;
-        tell((&self.file, &self.draft), &last, &tried, &wanted, out)
+        tell((&self.file, &self.draft), (&last, geometry.as_ref()), &tried, &wanted, out)
+    }
+
+    /// Takes the grid from the source, and the block too if it is not given, where there is no choice.
+    fn proposed(&mut self) -> Option<Geometry> {
+        let geometry = self.wanted.grid.is_empty().then(|| Geometry::of(&self.draft, &self.wanted)).flatten()?;
+        self.wanted.grid = geometry.grid.clone();
+        if self.wanted.block.is_empty() {
+            self.wanted.block = geometry.block.clone();
+        }
+        Some(geometry)
     }
 
     /// Names everything that a launch needs and that was not given.
@@ -146,9 +157,21 @@ fn in_users_file(problem: &str, file: &str, draft: &Draft) -> String {
     )
 }
 
+/// Returns what a kernel must keep to that adds floating-point numbers with atomics.
+fn rule(draft: &Draft, wanted: &Wanted) -> String {
+    let free: Vec<&str> = wanted.atomic_sums.keys().map(String::as_str).collect();
+    if !free.is_empty() {
+        return format!("two runs may differ in {}, and in nothing else (docs/correctness.md)", free.join(" and "));
+    }
+    let outputs = draft.outputs().filter(|(_, dtype)| !dtype.is_integer());
+    let options: Vec<String> = outputs.map(|(name, _)| format!("--atomic-sums {name}")).collect();
+    let or = if options.is_empty() { String::new() } else { format!(", or declare {}", options.join(" or ")) };
+    format!("the same inputs must give the same bytes, so add in a fixed order{or} (docs/correctness.md)")
+}
+
 fn tell(
     (file, draft): (&str, &Draft),
-    texts: &Texts,
+    (texts, geometry): (&Texts, Option<&Geometry>),
     tried: &Tried,
     wanted: &Wanted,
     out: &mut impl Write,
@@ -166,6 +189,10 @@ fn tell(
     for (name, _) in &draft.moved {
         writeln!(out, "  {name} is an argument now, in place of constant memory")?;
     }
+    if let Some(Geometry { from, .. }) = geometry {
+        let (grid, block, from) = (wanted.grid.join(", "), wanted.block.join(", "), from.join(" and "));
+        writeln!(out, "  launched with --grid '{grid}' --block '{block}', because the kernel compares {from}")?;
+    }
     for (tunable, values) in &texts.parameters {
         let values = values.iter().map(i64::to_string).collect::<Vec<_>>().join(" ");
         writeln!(out, "  {} ({}): {values}", tunable.name, tunable.origin())?;
@@ -179,8 +206,11 @@ fn tell(
         writeln!(out, "  {tunable} = {value} is left out: {problem}")?;
     }
     if tried.adds_floats_with_atomics {
-        let rule = "the same inputs must give the same bytes, so add in a fixed order (docs/correctness.md)";
-        writeln!(out, "  it adds floating-point numbers with atomics, in the order in which blocks arrive: {rule}")?;
+        writeln!(
+            out,
+            "  it adds floating-point numbers with atomics, in the order in which blocks arrive: {}",
+            rule(draft, wanted)
+        )?;
     }
     if texts.parameters.is_empty() {
         writeln!(out, "  nothing in the source can be tuned: make block sizes, tiles or unroll factors #defines")?;

@@ -1,16 +1,18 @@
 //! The options that say what a source cannot: those of `optloop add` and `optloop import`.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Parser;
 use indexmap::IndexMap;
 
 use super::addition::{named, read, shown};
 use super::error::usage_sentence;
+use crate::domain::atomic_sums::AtomicSums;
 use crate::domain::compute::Compute;
+use crate::domain::names::is_identifier;
 use crate::domain::oracle::OracleLanguage;
-use crate::intake::{CaseSizes, Imported, OracleKernel, OracleNotes, Wanted};
+use crate::intake::{CaseSizes, Imported, OracleKernel, OracleNotes, Wanted, with_oracle};
 
 /// The work of an op whose work is not given.
 const NO_WORK: &str = "0";
@@ -38,8 +40,8 @@ pub(super) struct GivenOracle {
 /// What a source cannot say.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Given {
-    /// Python file with a function `oracle`, or CUDA source (.cu) with a kernel, that computes the output in float64
-    /// (docs/workload.md)
+    /// Python file with a function `oracle`, a function of another name (rope.py:rope), or CUDA source (.cu) with a kernel,
+    /// that computes the output in float64 (docs/workload.md)
     #[arg(long, value_name = "FILE")]
     pub(super) oracle: Option<PathBuf>,
 
@@ -52,7 +54,7 @@ pub(super) struct Given {
     pub(super) oracle_block: Option<String>,
 
     /// Op that the kernel computes, if it exists already
-    #[arg(long, value_name = "OP", conflicts_with_all = ["oracle", "shapes", "inputs", "in_place", "contents", "zeroed", "scalars", "independent", "flop"])]
+    #[arg(long, value_name = "OP", conflicts_with_all = ["oracle", "shapes", "inputs", "in_place", "contents", "zeroed", "atomic_sums", "scalars", "independent", "flop"])]
     pub(super) op: Option<String>,
 
     /// Name of the new workload, family and op [default: that of the source file]
@@ -91,6 +93,12 @@ pub(super) struct Given {
     /// Output that the kernel adds to, so that it must be zeroed first (repeat for more)
     #[arg(long = "zero", value_name = "TENSOR")]
     pub(super) zeroed: Vec<String>,
+
+    /// Output whose floating-point sums may have any order, as with atomics: two runs need not have the same bytes there. Each
+    /// must be within the tolerance, and with =products, where the terms are products of inputs, they differ by n eps Σ|x| at
+    /// most (repeat for more)
+    #[arg(long = "atomic-sums", value_name = "TENSOR", value_parser = AtomicSums::parse)]
+    pub(super) atomic_sums: Vec<(String, AtomicSums)>,
 
     /// Scratch memory of the kernel with its elements, such as partial=1024. It is zeroed once, so a kernel leaves counters
     /// at zero (repeat for more)
@@ -151,6 +159,15 @@ pub(super) struct Given {
     pub(super) force: bool,
 }
 
+/// Splits `rope.py:rope` into a file and a function.
+fn function_of(path: &Path) -> (&Path, Option<&str>) {
+    let parts = path.to_str().filter(|_| !path.exists()).and_then(|path| path.rsplit_once(':'));
+    match parts.filter(|(file, function)| file.ends_with(".py") && is_identifier(function)) {
+        Some((file, function)) => (Path::new(file), Some(function)),
+        None => (path, None),
+    }
+}
+
 /// Returns both, the later ones in place of others of their names.
 fn by_name<T>(first: Vec<(String, T)>, later: Vec<(String, T)>) -> Vec<(String, T)> {
     first.into_iter().chain(later).collect::<IndexMap<_, _>>().into_iter().collect()
@@ -184,6 +201,7 @@ impl Given {
             in_place: self.in_place.clone(),
             contents: self.contents.iter().cloned().collect(),
             zeroed: self.zeroed.clone(),
+            atomic_sums: self.atomic_sums.iter().cloned().collect(),
             scratch: self.scratch.iter().cloned().collect(),
             scalars: self.scalars.iter().cloned().collect(),
             grid: Wanted::extents(&self.grid),
@@ -205,9 +223,10 @@ impl Given {
     /// CUDA has a launch, of which its source gives the arguments.
     pub fn with_oracle(&self) -> anyhow::Result<(Self, Option<GivenOracle>)> {
         let Some(path) = &self.oracle else { return Ok((self.clone(), None)) };
+        let (path, function) = function_of(path);
         let (text, file) = (read(path)?, shown(path));
         if OracleLanguage::of_file(&file) != Some(OracleLanguage::Cuda) {
-            let notes = OracleNotes::read(&text).map_err(|problem| named(&file, &[problem]))?;
+            let notes = OracleNotes::read(&text, function).map_err(|problem| named(&file, &[problem]))?;
             let words = ["optloop add", "--oracle"].map(OsString::from).into_iter().chain([path.into()]);
             let parsed = InFile::try_parse_from(words.chain(notes.options.iter().map(OsString::from)));
             let parsed = parsed.map_err(|error| {
@@ -220,6 +239,7 @@ impl Given {
                 let why = "--oracle-grid and --oracle-block launch an oracle in CUDA";
                 return Err(usage_sentence(format!("{why}, and {file} is no .cu file: leave them out")));
             }
+            let text = with_oracle(&text, &notes.function);
             return Ok((given, Some(GivenOracle { text, kernel: None, notes })));
         }
         let extents = |text: &Option<String>| text.as_deref().map(Wanted::extents).unwrap_or_default();
@@ -252,6 +272,7 @@ impl Given {
             inputs: all(own.inputs, other.inputs),
             in_place: all(own.in_place, other.in_place),
             zeroed: all(own.zeroed, other.zeroed),
+            atomic_sums: by_name(other.atomic_sums, own.atomic_sums),
             scratch: by_name(other.scratch, own.scratch),
             grid: either(own.grid, other.grid, ""),
             block: either(own.block, other.block, ""),

@@ -22,6 +22,8 @@ pub struct Kernel {
     pub is_extern_c: bool,
     /// Whether it is a template, which has no machine code of its own.
     pub is_template: bool,
+    /// The most threads of a block, if its launch bounds are a number.
+    pub most_threads: Option<i64>,
 }
 
 /// A parameter of a kernel.
@@ -175,7 +177,15 @@ fn kernel(scan: &Scan, aliases: &Aliases, global: usize) -> Option<Kernel> {
         line: line_of(code, name_at),
         is_extern_c,
         is_template,
+        most_threads: most_threads(&code[begin..open]),
     })
+}
+
+/// Returns the first of the launch bounds before the name of a kernel, if it is a number.
+fn most_threads(before: &str) -> Option<i64> {
+    let open = words(before, "__launch_bounds__").next()? + "__launch_bounds__".len();
+    let bounds = before[open..].trim_start().strip_prefix('(')?;
+    bounds.split([',', ')']).next()?.trim().parse().ok()
 }
 
 /// Tells whether a place is in the braces of an `extern "C"`.

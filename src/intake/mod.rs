@@ -5,6 +5,7 @@
 
 mod aliases;
 mod constant_memory;
+mod geometry;
 mod host;
 mod imports;
 mod kernel;
@@ -19,10 +20,11 @@ mod tunable;
 mod uses;
 mod wanted;
 
+pub use geometry::Geometry;
 pub use host::LeftOut;
 pub use imports::{Definition, Imported, Tuning, TuningSource, definition, script, t1, workloads};
 pub use kernel::{Kernel, Kind, Parameter};
-pub use oracle::{OracleKernel, OracleNotes};
+pub use oracle::{OracleKernel, OracleNotes, with_oracle};
 pub use texts::{Texts, texts, without_gaps};
 pub use tunable::{Place, Tunable};
 pub use wanted::{CaseSizes, Wanted};
@@ -377,7 +379,7 @@ mod tests {
             parts in proptest::collection::vec("[a-z<>(){}\\[\\];:=#*&,\"'\\\\ \n]{0,8}|\\PC{0,4}|#if |#endif\n|#define |template <|struct |__global__ void k|__constant__ |def oracle\\(|optloop = ", 0..24)
         ) {
             let text = parts.concat();
-            let _ = (Draft::read(Reading::of(&text)), OracleNotes::read(&text));
+            let _ = (Draft::read(Reading::of(&text)), OracleNotes::read(&text, None));
             let _ = Draft::read(Reading::of(&format!("{text}\n__global__ void kernel(float* y) {{ y[0] = 1; }}\n")));
         }
     }

@@ -3,6 +3,7 @@
 use super::kernels;
 use super::literal::Literal;
 use super::source::{closing, split};
+use crate::domain::names::did_you_mean;
 
 /// How the kernel of an oracle is launched.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -36,6 +37,8 @@ impl OracleKernel {
 /// dictionary `optloop`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct OracleNotes {
+    /// The name of the function. Empty if there is none.
+    pub function: String,
     /// The parameters of the function, in order.
     pub parameters: Vec<OracleParameter>,
     /// The shapes of the outputs, in order, if they are annotated.
@@ -58,17 +61,56 @@ pub struct OracleParameter {
 /// Stands for a comma in a string.
 const COMMA: char = '\u{1}';
 
+/// The name of the function that computes the outputs.
+const FUNCTION: &str = "oracle";
+
+/// The names by which types of PyTorch are less exact than those of an oracle.
+pub(super) const EXACT_TORCH: &str = r#"import torch
+
+# An oracle computes in float64, whatever types it names.
+torch.float32 = torch.float16 = torch.bfloat16 = torch.float = torch.half = torch.float64
+torch.Tensor.float = torch.Tensor.half = torch.Tensor.bfloat16 = torch.Tensor.double
+torch.set_default_dtype(torch.float64)
+
+"#;
+
+/// Calls a function of PyTorch, with its parameters.
+const OF_TORCH: &str = r#"
+
+
+def oracle(**given):
+    is_array = lambda value: getattr(value, "shape", ())
+    return FUNCTION(**{name: torch.from_numpy(value) if is_array(value) else value for name, value in given.items()})
+
+
+oracle.__wrapped__ = FUNCTION
+"#;
+
 /// The name of the dictionary.
 const DICTIONARY: &str = "optloop";
 
 impl OracleNotes {
-    /// Reads the text of an oracle in Python, without running it. The error is one sentence.
-    pub fn read(text: &str) -> Result<Self, String> {
+    /// Reads the text of an oracle in Python, without running it: what it says of `function`, if its name is given. The error
+    /// is one sentence.
+    pub fn read(text: &str, function: Option<&str>) -> Result<Self, String> {
         let mut notes = Self { options: options(text)?, ..Self::default() };
-        let Some(at) = text.lines().scan(0, line_at(text)).find(|at| text[*at..].starts_with("def oracle(")) else {
-            return Ok(notes);
+        let functions: Vec<(&str, usize)> = functions(text).collect();
+        let has_other = text.lines().any(|line| line.starts_with(FUNCTION));
+        let chosen = match (function, &functions[..]) {
+            (None, [only]) if !has_other => Some(only),
+            (name, all) => all.iter().find(|(other, _)| *other == name.unwrap_or(FUNCTION)),
         };
-        let open = at + "def oracle".len();
+        let Some((name, at)) = chosen else {
+            return match function {
+                Some(name) => Err(format!(
+                    "there is no function `{name}`{}",
+                    did_you_mean(name, functions.iter().map(|(it, _)| *it))
+                )),
+                None => Ok(notes),
+            };
+        };
+        notes.function = (*name).to_owned();
+        let open = at + "def ".len() + name.len();
         let Some(close) = closing(text, open) else { return Ok(notes) };
         notes.parameters = parameters(&text[open + 1..close - 1]).iter().filter_map(|text| parameter(text)).collect();
         if let Some(returned) = text[close..].trim_start().strip_prefix("->") {
@@ -81,6 +123,30 @@ impl OracleNotes {
         }
         Ok(notes)
     }
+}
+
+/// Returns the text of an oracle whose function is called `oracle`, and gets tensors of PyTorch in float64 if it uses that.
+pub fn with_oracle(text: &str, function: &str) -> String {
+    if [FUNCTION, ""].contains(&function) {
+        return text.to_owned();
+    }
+    let is_torch = |line: &str| ["import torch", "from torch"].iter().any(|import| line.starts_with(import));
+    if !text.lines().any(is_torch) {
+        return format!("{}\n\n\noracle = {function}\n", text.trim_end());
+    }
+    // It must stay the first statement.
+    let (future, rest): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with("from __future__"));
+    let future: String = future.iter().map(|line| format!("{line}\n")).collect();
+    format!("{future}{EXACT_TORCH}{}{}", rest.join("\n").trim_end(), OF_TORCH.replace("FUNCTION", function))
+}
+
+/// Returns the functions of a file with the places of their definitions.
+fn functions(text: &str) -> impl Iterator<Item = (&str, usize)> {
+    let definition = |at: usize| {
+        let (name, _) = text[at..].strip_prefix("def ")?.split_once('(')?;
+        Some((name, at))
+    };
+    text.lines().scan(0, line_at(text)).filter_map(definition)
 }
 
 /// Returns where each line begins.
@@ -169,7 +235,7 @@ mod tests {
         let text = "import numpy as np\n\noptloop = {  # as on the command line\n    'case': [{'R': 4, 'N': 512}, \"R=8,N=64\"],\n    \
                     \"grid\": 'R', 'values': {'THREADS': [32, 64]},\n    'input': ['x'], 'scalar': {'a': -1.5e-3,},\n}\n\n\
                     def oracle(x: \"R, N\", in_: 'N', eps=1e-5, rows=None) -> (\"R, N\", 'R'):\n    return x\n";
-        let notes = OracleNotes::read(text).unwrap();
+        let notes = OracleNotes::read(text, None).unwrap();
         insta::assert_snapshot!(notes.options.join(" "), @"--case R=4,N=512 --case R=8,N=64 --grid R --values THREADS=32,64 --input x --scalar a=-1.5e-3");
         let shown = notes.parameters.iter().map(|it| format!("{} {:?} {:?}", it.name, it.shape, it.default));
         insta::assert_snapshot!(shown.collect::<Vec<_>>().join("\n"), @r#"
@@ -178,9 +244,22 @@ mod tests {
         eps None Some(1e-5)
         "#);
         assert_eq!(notes.outputs, [vec!["R", "N"], vec!["R"]]);
-        let wrong = |text: &str| OracleNotes::read(text).unwrap_err();
+        let wrong = |text: &str| OracleNotes::read(text, None).unwrap_err();
         insta::assert_snapshot!(wrong("optloop = {'grid': ceil(1)}"), @"`optloop`: `ceil(1)}` is no string, number, list or dictionary");
         insta::assert_snapshot!(wrong("optloop = {'grid' 'R'}"), @"`optloop`: `gridR` has no value");
+        let of = |name| OracleNotes::read("def a(x): 0\ndef rope(q: 'B, D', base=1e4): 0", name);
+        assert_eq!(of(Some("rope")).unwrap().parameters.len(), 2);
+        assert_eq!(of(None).unwrap().function, "", "any of them may be meant");
+        insta::assert_snapshot!(of(Some("ropes")).unwrap_err(), @"there is no function `ropes` (did you mean `rope`?)");
         insta::assert_snapshot!(wrong("optloop = ['grid']"), @"`optloop`: write a dictionary whose keys are options of optloop add");
+    }
+
+    #[test]
+    fn a_function_of_pytorch_becomes_an_oracle_in_float64() {
+        assert_eq!(with_oracle("def f(x):\n    return x\n", "f"), "def f(x):\n    return x\n\n\noracle = f\n");
+        let text = with_oracle("from __future__ import annotations\nimport torch\ndef f(x): return x", "f");
+        assert!(text.starts_with("from __future__ import annotations\nimport torch\n\n# An oracle"), "{text}");
+        assert!(text.contains("return f(**{name: torch.from_numpy(value)") && text.ends_with("__wrapped__ = f\n"));
+        assert_eq!(with_oracle("def oracle(x): return x", "oracle"), "def oracle(x): return x");
     }
 }

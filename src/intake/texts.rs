@@ -65,11 +65,11 @@ pub fn texts(draft: &Draft, wanted: &Wanted, sizes: Option<&[&str]>) -> Result<T
         } else if let Some(why) = not_a_choice(tunable, wanted) {
             left_out.push((tunable.clone(), why));
         } else {
-            parameters.push((tunable.clone(), values(tunable, wanted)));
+            parameters.push((tunable.clone(), values(tunable, (draft, wanted))));
         }
     }
     for tunable in launch_parameters(draft, wanted, &dims) {
-        let values = values(&tunable, wanted);
+        let values = values(&tunable, (draft, wanted));
         parameters.push((tunable, values));
     }
     mistakes.extend(unfit_options(draft, wanted, &parameters));
@@ -98,6 +98,9 @@ fn unfit_options(draft: &Draft, wanted: &Wanted, parameters: &[(Tunable, Vec<i64
     }
     for name in wanted.zeroed.iter().filter(|name| !draft.outputs().any(|(output, _)| output == **name)) {
         mistakes.push(format!("--zero {name}: the kernel has no output of that name"));
+    }
+    for name in wanted.atomic_sums.keys().filter(|name| !draft.outputs().any(|(output, _)| output == **name)) {
+        mistakes.push(format!("--atomic-sums {name}: the kernel has no output of that name"));
     }
     for name in &wanted.in_place {
         if !draft.outputs().any(|(output, _)| output == *name) {
@@ -185,10 +188,11 @@ fn launch_parameters(draft: &Draft, wanted: &Wanted, dims: &IndexSet<String>) ->
         if is_known(&name) || !(is_asked || given.is_some()) || found.iter().any(|other| other.name == name) {
             continue;
         }
+        let most = draft.kernel.most_threads.unwrap_or(i64::MAX).max(1);
         let usual = match (place, wanted.block.len()) {
-            (Some(0), 1) => 256,
-            (Some(0), _) => 32,
-            (Some(1), _) => 8,
+            (Some(0), 1) => most.min(256),
+            (Some(0), _) => most.min(32),
+            (Some(1), _) => (most / 32).clamp(1, 8),
             _ => 1,
         };
         let value = match given {
@@ -235,12 +239,15 @@ fn not_a_choice(tunable: &Tunable, wanted: &Wanted) -> Option<String> {
 }
 
 /// Returns the values to search, in order.
-fn values(tunable: &Tunable, wanted: &Wanted) -> Vec<i64> {
+fn values(tunable: &Tunable, (draft, wanted): (&Draft, &Wanted)) -> Vec<i64> {
     let value = tunable.value;
     let mut values = match wanted.values.get(&tunable.name) {
         Some(values) => values.clone(),
-        None if is_extent(&tunable.name, wanted) && wanted.block.len() > 1 => SIDES.to_vec(),
-        None if is_extent(&tunable.name, wanted) => THREADS.to_vec(),
+        None if is_extent(&tunable.name, wanted) => {
+            let usual = if wanted.block.len() > 1 { &SIDES[..] } else { &THREADS[..] };
+            let most = draft.kernel.most_threads.unwrap_or(i64::MAX);
+            usual.iter().copied().filter(|threads| *threads <= most).collect()
+        }
         None if tunable.place == Place::Unroll => UNROLL.to_vec(),
         None if value == 0 => vec![0, 1],
         // It may be a flag or a factor.
@@ -364,6 +371,9 @@ impl Names<'_> {
                 if dtype != draft.kernel.dtype() || dtype.is_integer() {
                     let _ = writeln!(text, "dtype = \"{}\"", dtype.name());
                 }
+                if let Some(bound) = wanted.atomic_sums.get(name) {
+                    let _ = writeln!(text, "atomic_sums = \"{}\"", bound.name());
+                }
                 if let Some(contents) = wanted.contents.get(name) {
                     let _ = writeln!(text, "values = {contents}");
                 }
@@ -451,6 +461,11 @@ impl Names<'_> {
             "\n[[constraint]]\nexpr = {}\nwhy = \"The device limits the threads of a block.\"\n",
             quoted(&format!("{} <= max_threads", product(&wanted.block)))
         );
+        if let Some(most) = draft.kernel.most_threads {
+            let expr = quoted(&format!("{} <= {most}", product(&wanted.block)));
+            let _ =
+                write!(text, "\n[[constraint]]\nexpr = {expr}\nwhy = \"Its launch bounds allow no more threads.\"\n");
+        }
         for constraint in &wanted.constraints {
             let why = "The kernel needs it, as its user said.";
             let _ = write!(text, "\n[[constraint]]\nexpr = {}\nwhy = {}\n", quoted(constraint), quoted(why));

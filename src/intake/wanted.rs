@@ -4,6 +4,7 @@ use indexmap::IndexMap;
 
 use super::source::split;
 use super::{Draft, Kind, OracleKernel};
+use crate::domain::atomic_sums::AtomicSums;
 use crate::domain::compute::Compute;
 use crate::domain::expr::Expr;
 use crate::domain::names::is_identifier;
@@ -30,6 +31,8 @@ pub struct Wanted {
     pub in_place: Vec<String>,
     /// The outputs that are zeroed before the kernel runs.
     pub zeroed: Vec<String>,
+    /// The outputs whose floating-point sums may have any order.
+    pub atomic_sums: IndexMap<String, AtomicSums>,
     /// The elements of scratch memory, as expressions. It is zeroed once, before the first launch.
     pub scratch: IndexMap<String, String>,
     /// The values of scalars.
@@ -168,11 +171,16 @@ impl Wanted {
         for scalar in draft.scalars().filter(|scalar| is_new && !self.scalars.contains_key(*scalar)) {
             missing.push(format!("--scalar {scalar}=1.0 (the value of `{scalar}`)"));
         }
+        let threads = match (self.block.first(), draft.asks_block_size) {
+            (Some(threads), _) => threads,
+            (None, true) => "THREADS",
+            (None, false) => "256",
+        };
         if self.grid.is_empty() {
-            missing.push(format!("--grid 'ceil_div({example}, 256)' (the number of blocks)"));
+            missing.push(format!("--grid 'ceil_div({example}, {threads})' (the number of blocks)"));
         }
         if self.block.is_empty() {
-            missing.push("--block 256 (the threads of a block)".to_owned());
+            missing.push(format!("--block {threads} (the threads of a block)"));
         }
         if let Some(OracleKernel { grid, block, .. }) = &self.oracle_kernel {
             if grid.is_empty() {

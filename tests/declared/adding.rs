@@ -335,11 +335,9 @@ const SMOOTH_ORACLE: &str = r#"import numpy as np
 optloop = {
     "template": {"T": "real"},
     "case": [{"n": 1000, "mirrored": 0}, "n=999, mirrored=1"],
-    "grid": "ceil_div(n, THREADS)",
-    "block": "THREADS",
 }
 
-def oracle(x: "n", taps, n, mirrored, scale=0.3) -> "n":
+def smooth(x: "n", taps, n, mirrored, scale=0.3) -> "n":
     return 2 * scale * np.convolve(x, taps if mirrored else taps[::-1], "same")
 "#;
 
@@ -355,8 +353,16 @@ fn a_file_with_its_test_comes_in_as_it_is() {
         &taps.lines().filter(|line| !line.contains("__constant__")).collect::<Vec<_>>().join("\n"),
     );
     sandbox.write("mine/smooth.py", SMOOTH_ORACLE);
-    let add =
-        ["add", "mine/smooth.cu", "--kernel", "smooth", "--oracle", "mine/smooth.py", "--values", "THREADS=64,128"];
+    let add = [
+        "add",
+        "mine/smooth.cu",
+        "--kernel",
+        "smooth",
+        "--oracle",
+        "mine/smooth.py:smooth",
+        "--values",
+        "THREADS=64,128",
+    ];
     let (code, shown, said) = call(&sandbox, &add);
     assert_eq!(code, 0, "{said}");
     insta::assert_snapshot!(shown, @r#"
@@ -364,6 +370,7 @@ fn a_file_with_its_test_comes_in_as_it_is() {
       left out, includes: <iostream>, <vector>, "helper_cuda.h"
       left out, code of the host: Timer, other, is_right, launch, main, fill
       taps is an argument now, in place of constant memory
+      launched with --grid 'ceil_div(n, THREADS)' --block 'THREADS', because the kernel compares i < n
       THREADS (a number of the launch): 64 128
     next: git add kernels templates && git commit, then optloop start --workload smooth --budget 5m
     "#);

@@ -109,6 +109,40 @@ fn a_kernel_that_adds_with_atomics_is_run_until_its_output_differs() {
            was timed: it adds floating-point numbers with atomics, so the sum
            depends on the order in which blocks and warps run; let each block write
            its part, and the last block add the parts in a fixed order, as
-           examples/sum of optloop does (n5000)
+           examples/sum of optloop does, or let a tensor differ within bounds
+           (--atomic-sums of optloop add) (n5000)
     ");
+}
+
+/// The second output has the same bytes in every run, or the ticket of each block in its last bits.
+#[test]
+fn only_a_tensor_whose_sums_are_free_may_differ_from_run_to_run() {
+    let sandbox = project();
+    let kernel = "__device__ unsigned tickets;\n#define TICKETS 0\n\
+                  __global__ void total(const float* x, const float* w, float* y, float* z, int n) {\n    \
+                  int at = blockIdx.x * 32 + threadIdx.x;\n    if (at < n) z[at] = x[at];\n    \
+                  float sum = at < n ? x[at] * w[at] : 0.f;\n    \
+                  for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);\n    \
+                  if (threadIdx.x) return;\n    atomicAdd(y, sum);\n    \
+                  if (TICKETS) z[at] = x[at] * (1 + 1.2e-7f * (atomicAdd(&tickets, 1u) % 4));\n}\n";
+    sandbox.write(
+        "mine/total.py",
+        "def oracle(x: 'n', w: 'n') -> ('1', 'n'):\n    return (x * w).sum(keepdims=True), x\n",
+    );
+    let add = "add mine/total.cu --oracle mine/total.py --zero y --case n=5000 --grid ceil_div(n,32) --block 32 --force \
+               --contents x=uniform:0:1 --contents w=uniform:0:1";
+    let checked = |kernel: &str, bound: &str| {
+        sandbox.write("mine/total.cu", kernel);
+        let options = add.split_whitespace().chain(["--atomic-sums", bound]);
+        let (code, told, said) = call(&sandbox, &options.collect::<Vec<_>>());
+        assert_eq!(code, 0, "{said}");
+        assert!(told.contains("two runs may differ in y, and in nothing else (docs/correctness.md)"), "{told}");
+        let (code, found, _) = call(&sandbox, &["check", "total", "--device", "virtual", "--trust"]);
+        format!("{code} {}", found.split_whitespace().collect::<Vec<_>>().join(" "))
+    };
+    insta::assert_snapshot!(checked(kernel, "y=products"), @"0 ok total on total: right on n5000");
+    let tickets = kernel.replace("TICKETS 0", "TICKETS 1");
+    insta::assert_snapshot!(checked(&tickets, "y"), @"1 wrong total on total: wrong: the same inputs gave a different output when it was timed: it adds floating-point numbers with atomics, so the sum depends on the order in which blocks and warps run; let each block write its part, and the last block add the parts in a fixed order, as examples/sum of optloop does, or let a tensor differ within bounds (--atomic-sums of optloop add) (n5000)");
+    sandbox.replace("mine/total.py", "(x * w)", "-(x * w)");
+    insta::assert_snapshot!(checked(kernel, "y=products"), @r#"1 wrong total: case `n5000`: the elements of `y` are declared as sums of products of inputs, but the oracle returns less for the absolute values of the inputs: declare atomic_sums = "tolerance" (--atomic-sums y)"#);
 }

@@ -8,17 +8,8 @@ use super::python;
 use super::tuning::dtype;
 use crate::domain::expected::in_words;
 use crate::domain::names::{MAX_NAME, shortened};
+use crate::intake::oracle::EXACT_TORCH;
 use crate::intake::{Kernel, Kind, Wanted, kernels};
-
-/// The names by which a reference's types of PyTorch are less exact than the oracle's.
-const NARROW: &str = r#"import torch
-
-# The reference computes in float64, whatever types it names.
-torch.float32 = torch.float16 = torch.bfloat16 = torch.float = torch.half = torch.float64
-torch.Tensor.float = torch.Tensor.half = torch.Tensor.bfloat16 = torch.Tensor.double
-torch.set_default_dtype(torch.float64)
-
-"#;
 
 /// A definition: the shapes and types of tensors, and a reference.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -320,7 +311,7 @@ impl Definition {
         let outputs: Vec<String> = self.outputs.keys().map(|name| format!("{name:?}")).collect();
         let mut text = format!("# Made of the reference of the definition `{}` of flashinfer-bench.\n", self.name);
         if is_torch {
-            text += NARROW;
+            text += EXACT_TORCH;
         }
         text += self.reference.trim_end();
         text += &format!("\n\n\ndef oracle({}):\n", names.join(", "));
