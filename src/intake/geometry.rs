@@ -34,8 +34,9 @@ struct Axis {
     from: Option<String>,
 }
 
-/// The longest body in which macros are still replaced, in bytes: some double with each level.
-const MAX_EXPANDED: usize = 1 << 17;
+/// The longest body that is read, with its macros, and the longest bound, in bytes. Names may stand for ever more of others.
+const MAX_BODY: usize = 1 << 15;
+const MAX_BOUND: usize = 1 << 10;
 
 /// What a kernel's body says.
 struct Body<'a> {
@@ -56,6 +57,9 @@ impl Geometry {
         let is_tunable = |name: &str| draft.tunables.iter().any(|tunable| tunable.name == name);
         let is_number = |text: &str| text.parse::<i64>().is_ok_and(|number| number > 0) || is_tunable(text);
         let text = &with_loops(&scan.plain[item.head_end..item.span.end], draft);
+        if text.len() > MAX_BODY {
+            return None;
+        }
         let of_cases = wanted.cases.iter().flat_map(|case| case.keys().cloned());
         let known = draft.sizes().map(str::to_owned).chain(of_cases).collect();
         let body = Body { text, values: values(text), known, is_number: &is_number };
@@ -95,8 +99,12 @@ impl Body<'_> {
             None if !self.has("threadIdx", axis) => Some("1".to_owned()),
             None => None,
         };
-        let index = |name: &'_ String| Some((name.clone(), self.index(self.value(name)?, axis)?));
-        let indices: Vec<(String, Index)> = self.values.keys().filter_map(index).collect();
+        let index = |(name, values): (&String, &Vec<String>)| {
+            let [value] = &values[..] else { return None };
+            let index = self.index(value, axis)?;
+            (!self.is_changed(name)).then(|| (name.clone(), index))
+        };
+        let indices: Vec<(String, Index)> = self.values.iter().filter_map(index).collect();
         let [(name, Index { per_block, threads })] = &indices[..] else {
             // Blocks have one place on this axis.
             let is_single = indices.is_empty() && !self.has("blockIdx", axis) && !self.has("gridDim", axis);
@@ -166,7 +174,10 @@ impl Body<'_> {
                 .iter()
                 .any(|name| value.strip_prefix(name).is_some_and(is_one_axis))
         };
-        replaced(value, |name| self.value(name).filter(|value| is_alias(value)).map(str::to_owned))
+        replaced(value, |name| {
+            let [value] = &self.values.get(name)?[..] else { return None };
+            (is_alias(value) && !self.is_changed(name)).then(|| value.clone())
+        })
     }
 
     /// Returns the only number of elements that the kernel compares an index with, over the names of a launch.
@@ -231,6 +242,9 @@ impl Body<'_> {
             if next == bound {
                 return Some(spaced(&bound));
             }
+            if next.len() > MAX_BOUND {
+                return None;
+            }
             bound = next;
         }
         None
@@ -251,7 +265,7 @@ fn with_loops(body: &str, draft: &Draft) -> String {
         let parameters = split(&rest[name.len() + 1..close - 1]);
         let meant = rest[close..].replace('\\', " ");
         loop {
-            let Some(at) = words(&body, name).next().filter(|_| body.len() < MAX_EXPANDED) else { break };
+            let Some(at) = words(&body, name).next().filter(|_| body.len() < MAX_BODY) else { break };
             let open = at + name.len();
             let Some(end) = body[open..].starts_with('(').then(|| closing(&body, open)).flatten() else { break };
             let arguments: Vec<&str> = split(&body[open + 1..end - 1]);
@@ -451,5 +465,20 @@ mod tests {
         ] {
             assert_eq!(of(&body, ""), "", "{body}");
         }
+    }
+
+    #[test]
+    fn launch_bounds_limit_the_threads_that_are_tried() {
+        let text = "__global__ void __launch_bounds__(128) k(const float* x, float* y, int n) {
+            int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = x[i]; }";
+        let draft = Draft::read(Reading::of(text)).unwrap();
+        let Geometry { grid, block, .. } = Geometry::of(&draft, &Wanted::default()).unwrap();
+        let shapes = ["x", "y"].map(|name| (name.to_owned(), vec!["n".to_owned()])).into();
+        let cases = vec![Wanted::case("n=9").unwrap()];
+        let wanted = Wanted { name: "k".to_owned(), grid, block, shapes, cases, ..Wanted::default() };
+        let made = crate::intake::texts(&draft, &wanted, None).unwrap();
+        let (threads, values) = &made.parameters[0];
+        assert_eq!((threads.value, &values[..]), (128, &[32, 64, 128][..]));
+        assert!(made.family.contains("expr = \"THREADS <= 128\""), "{}", made.family);
     }
 }

@@ -379,7 +379,8 @@ mod tests {
             parts in proptest::collection::vec("[a-z<>(){}\\[\\];:=#*&,\"'\\\\ \n]{0,8}|\\PC{0,4}|#if |#endif\n|#define |template <|struct |__global__ void k|__constant__ |def oracle\\(|optloop = ", 0..24)
         ) {
             let text = parts.concat();
-            let _ = (Draft::read(Reading::of(&text)), OracleNotes::read(&text, None));
+            let draft = Draft::read(Reading::of(&text));
+            let _ = (draft.map(|draft| Geometry::of(&draft, &Wanted::default())), OracleNotes::read(&text, None));
             let _ = Draft::read(Reading::of(&format!("{text}\n__global__ void kernel(float* y) {{ y[0] = 1; }}\n")));
         }
     }

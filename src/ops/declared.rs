@@ -426,6 +426,9 @@ mod tests {
         insta::assert_snapshot!(error("values = { uniform = [1, 0] }"), @"tensor `x`: its values are uniform from 1 to 0, which must be finite and rising");
         insta::assert_snapshot!(error("values = { mask = 2.0 }"), @"tensor `x`: its mask is 2, which is no share: use a number from 0 to 1");
         insta::assert_snapshot!(error("dtype = \"i32\"\nvalues = { integers = [0, \"M\"] }"), @"tensor `x`: its values: expression `M`: there is no dimension `M`");
+        insta::assert_snapshot!(error("atomic_sums = \"tolerance\""), @"tensor `x`: only outputs have `atomic_sums`");
+        let y = ROW_SUM.replace("role = \"output\"", "role = \"output\"\ndtype = \"i32\"\natomic_sums = \"products\"");
+        insta::assert_snapshot!(declared(&y).err().unwrap(), @"tensor `y`: sums of whole numbers are the same in any order: leave out `atomic_sums`");
         insta::assert_snapshot!(error("values = { odd = 1 }"), @"line 17: unknown variant `odd`, expected one of `normal`, `uniform`, `integers`, `sorted`, `mask`, `file`, `tensor`");
         let indices = with("dtype = \"i32\"\nvalues = { integers = [\"1 - N\", \"N - 1\"] }").unwrap();
         assert_eq!(indices.tensors(&dims(2, 5), Dtype::F32)[0].values, Values::Integers(-4, 4));
