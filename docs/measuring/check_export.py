@@ -43,7 +43,7 @@ class Exported:
         tensors = row["tensors"].values()
         size = sum(math.prod(it["shape"]) * graph_timing.DTYPES[it["dtype"]].itemsize for it in tensors)
         count = graph_timing.sets_of(row["regime"], size, l2_bytes)
-        first = [made(tensor) for tensor in tensors if tensor["role"] == "input"]
+        first = [made(name, tensor, row["dims"]) for name, tensor in row["tensors"].items() if tensor["role"] == "input"]
         self.sets = [first] + [[tensor.clone() for tensor in first] for _ in range(count - 1)]
         self.given = [row["dims"][dim["name"]] for dim in module.TABLE.dims_known if dim["of"] is None]
 
@@ -71,8 +71,12 @@ def size(row):
     return math.prod(max(1, extent) for extent in row["dims"].values())
 
 
-def made(tensor):
+def made(name, tensor, dims):
     dtype = graph_timing.DTYPES[tensor["dtype"]]
+    if name == "page_table":
+        return torch.randperm(dims["PAGES"], device="cuda")[: math.prod(tensor["shape"])].to(dtype).reshape(tensor["shape"])
+    if name == "lengths":
+        return torch.linspace(dims["LENGTHS"], dims["Sk"], math.prod(tensor["shape"]), device="cuda").to(dtype)
     if dtype.is_floating_point:
         return torch.randn(tensor["shape"], device="cuda").to(dtype)
     return torch.randint(0, 2, tensor["shape"], device="cuda").to(dtype)
@@ -222,7 +226,7 @@ def check_fallback(folder, checks):
     row = min((row for rows in module.TABLE.rows.values() for row in rows.values()),
               key=lambda row: size(row))
     given = [row["dims"][dim["name"]] for dim in module.TABLE.dims_known if dim["of"] is None]
-    inputs = [made(tensor) for tensor in row["tensors"].values() if tensor["role"] == "input"]
+    inputs = [made(name, it, row["dims"]) for name, it in row["tensors"].items() if it["role"] == "input"]
     others = {
         "another layout": [transposed(tensor) for tensor in inputs],
         "the CPU": [tensor.cpu() for tensor in inputs],
@@ -256,7 +260,7 @@ def check_between(folder, checks):
             if dims is None:
                 continue
             described = plans.tensors(**dims)
-            inputs = [made(tensor) for tensor in described.values() if tensor["role"] == "input"]
+            inputs = [made(name, it, dims) for name, it in described.items() if it["role"] == "input"]
             given = {dim["name"]: dims[dim["name"]] for dim in module.TABLE.dims_known if dim["of"] is None}
             if sum(tensor.numel() for tensor in inputs) > 1 << 28:
                 continue
@@ -302,7 +306,7 @@ def check_python(folder, checks):
     torch.zeros(1, device="cuda")
     rows = [row for row in module.TABLE.rows_of(driver.device(driver.current_device())).values() if row["time_us"]]
     for row in sorted(rows, key=lambda row: size(row))[:4]:
-        tensors = {name: made(tensor) for name, tensor in row["tensors"].items()}
+        tensors = {name: made(name, tensor, row["dims"]) for name, tensor in row["tensors"].items()}
         outputs = [name for name, tensor in row["tensors"].items() if tensor["role"] == "output"]
         for name in outputs:
             tensors[name].fill_(0)
@@ -364,7 +368,7 @@ def check_c(folder, torch_folder, checks):
     row = max(rows, key=lambda row: (len(row["launches"]), len(row["workspaces"]), -size(row)))
     with tempfile.TemporaryDirectory() as work:
         work = pathlib.Path(work)
-        inputs = {name: made(it) for name, it in row["tensors"].items() if it["role"] == "input"}
+        inputs = {name: made(name, it, row["dims"]) for name, it in row["tensors"].items() if it["role"] == "input"}
         for name, tensor in inputs.items():
             (work / name).write_bytes(tensor.cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
         (work / "main.cpp").write_text(program(header.stem, row))

@@ -6,7 +6,7 @@
 
 use super::compute::Compute;
 use super::device::DeviceInfo;
-use super::op::{Dims, Dtype, Op, TensorRole, TensorSpec};
+use super::op::{Dims, Dtype, Op, OpSource, TensorRole, TensorSpec};
 use super::regime::Regime;
 use super::workload::{Case, Workload};
 
@@ -92,7 +92,7 @@ pub fn limits(
     let flops = of_tensors.fold(peaks.flops(dtype, compute), f64::max);
     let bytes_of = |roles: &[TensorRole]| -> f64 {
         let meant = tensors.iter().filter(|tensor| roles.contains(&tensor.role));
-        meant.map(|tensor| needed_bytes(op.needed_elements(dims, tensor), tensor, &tensors)).sum()
+        meant.map(|tensor| needed_bytes(op, op.needed_elements(dims, tensor), tensor, &tensors)).sum()
     };
     let l2_bytes = device.l2_bytes as f64;
     let in_place_bytes = bytes_of(&[TensorRole::InPlace]);
@@ -123,11 +123,11 @@ pub fn limits(
 /// Returns the bytes of a tensor that every kernel reads or writes. `elements`: those on which results depend.
 ///
 /// Where whole numbers may be indices, as of a gather, they may choose what is read of the other inputs: at most as much as the
-/// outputs have.
-fn needed_bytes(elements: usize, tensor: &TensorSpec, all: &[TensorSpec]) -> f64 {
+/// outputs have. An op of optloop knows what its indices choose.
+fn needed_bytes(op: &dyn Op, elements: usize, tensor: &TensorSpec, all: &[TensorSpec]) -> f64 {
     let is_index = |other: &TensorSpec| other.role.is_read() && other.dtype.is_integer() && other.dtype != Dtype::Bool;
     let may_be_chosen = tensor.role == TensorRole::Input && !tensor.dtype.is_integer() && all.iter().any(is_index);
-    if !may_be_chosen {
+    if !may_be_chosen || matches!(op.source(), OpSource::BuiltIn(_)) {
         return (elements * tensor.dtype.bytes()) as f64;
     }
     let written = all.iter().filter(|other| other.role.is_written());
@@ -253,6 +253,24 @@ mod tests {
         assert_eq!(op.bytes(&dims, Dtype::F32), 40e6);
         assert_eq!((floor(Regime::Warm).ns, floor(Regime::Warm).limiter), (20_000.0, Limiter::Memory));
         assert_eq!((floor(Regime::Cold).ns, floor(Regime::Cold).limiter), (10_000.0, Limiter::Memory));
+    }
+
+    /// A cache in pages seemed to need no more than the output has.
+    #[test]
+    fn pages_in_use_must_be_read() {
+        let dims: Dims =
+            [("B", 64), ("H", 8), ("Hkv", 1), ("Sq", 1), ("Sk", 2048), ("D", 128), ("CAUSAL", 0), ("LENGTHS", 1024)]
+                .into_iter()
+                .chain([("PAGE", 64), ("PAGES", 9999)])
+                .map(|(name, size)| (name.to_owned(), size))
+                .collect();
+        let op = ops::find("attention").unwrap();
+        let floor = Floor::of_problem((op, Dtype::Bf16, Compute::Dtype), &dims, Regime::Cold, &device());
+        // Keys and values of 1,536 keys in the mean, queries, lengths and the table.
+        let keys: i64 = (0..64).map(|i| 1024 + 1024 * i / 63).sum();
+        let bytes = 2.0 * 256.0 * keys as f64 + 64.0 * (8.0 * 256.0 + 4.0 + 128.0);
+        assert_eq!(floor.limiter, Limiter::Memory);
+        assert!((floor.ns - bytes / device().peaks.memory_bytes_per_s * 1e9).abs() < 1.0, "{floor:?}");
     }
 
     /// 64 rows of 128 elements from a table of 50,000: 32 KB are read, not 25.6 MB.
