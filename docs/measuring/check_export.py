@@ -45,10 +45,10 @@ class Exported:
         count = graph_timing.sets_of(row["regime"], size, l2_bytes)
         first = [made(name, tensor, row["dims"]) for name, tensor in row["tensors"].items() if tensor["role"] == "input"]
         self.sets = [first] + [[tensor.clone() for tensor in first] for _ in range(count - 1)]
-        self.given = [row["dims"][dim["name"]] for dim in module.TABLE.dims_known if dim["of"] is None]
+        self.given = {dim["name"]: row["dims"][dim["name"]] for dim in module.TABLE.dims_known if dim["of"] is None}
 
     def __call__(self, *inputs):
-        return self.op(*inputs, *self.given)
+        return self.op(*inputs, **self.given)
 
     def call(self, index, outputs):
         index %= len(self.sets)
@@ -76,7 +76,7 @@ def made(name, tensor, dims):
     if name == "page_table":
         return torch.randperm(dims["PAGES"], device="cuda")[: math.prod(tensor["shape"])].to(dtype).reshape(tensor["shape"])
     if name == "lengths":
-        return torch.linspace(dims["LENGTHS"], dims["Sk"], math.prod(tensor["shape"]), device="cuda").to(dtype)
+        return torch.linspace(dims.get("SHORTEST", dims["Sk"]), dims["Sk"], math.prod(tensor["shape"]), device="cuda").to(dtype)
     if dtype.is_floating_point:
         return torch.randn(tensor["shape"], device="cuda").to(dtype)
     return torch.randint(0, 2, tensor["shape"], device="cuda").to(dtype)
@@ -202,7 +202,7 @@ def check_row(module, row, name, tools):
         else:
             found, by = float("nan"), "nothing"
         used.clear()
-        again = error(compiled(*inputs, *case.given), first)
+        again = error(compiled(*inputs, **case.given), first)
         right = again < limit and used == [row["number"]]
         checks.expect(f"{name}, torch.compile", right, f"relative error {again:.2e}, launched {used}")
         replayed = error(captured(lambda: case(*inputs)), first)
@@ -225,7 +225,7 @@ def check_fallback(folder, checks):
     op = getattr(module, module.__name__)
     row = min((row for rows in module.TABLE.rows.values() for row in rows.values()),
               key=lambda row: size(row))
-    given = [row["dims"][dim["name"]] for dim in module.TABLE.dims_known if dim["of"] is None]
+    given = {dim["name"]: row["dims"][dim["name"]] for dim in module.TABLE.dims_known if dim["of"] is None}
     inputs = [made(name, it, row["dims"]) for name, it in row["tensors"].items() if it["role"] == "input"]
     others = {
         "another layout": [transposed(tensor) for tensor in inputs],
@@ -235,8 +235,8 @@ def check_fallback(folder, checks):
     }
     for what, tensors in others.items():
         try:
-            found = as_list(op(*tensors, *given))
-            wanted = as_list(op(*inputs, *given))
+            found = as_list(op(*tensors, **given))
+            wanted = as_list(op(*inputs, **given))
             difference = error([one.detach().cuda() for one in found], wanted)
             checks.expect(f"{module.__name__}, {what}", difference < 4e-3, f"relative error {difference:.2e}")
             if what == "gradients":
@@ -386,9 +386,9 @@ def check_c(folder, torch_folder, checks):
         checks.expect(f"{header.stem}, the program", ran.returncode == 0, f"{ran.returncode} {ran.stdout} {ran.stderr}"[-2000:])
         if ran.returncode != 0:
             return
-        given = [row["dims"][dim["name"]] for dim in module.TABLE.dims_known if dim["of"] is None]
+        given = {dim["name"]: row["dims"][dim["name"]] for dim in module.TABLE.dims_known if dim["of"] is None}
         with torch.no_grad():
-            wanted = as_list(getattr(module, module.__name__)(*inputs.values(), *given))
+            wanted = as_list(getattr(module, module.__name__)(*inputs.values(), **given))
         outputs = [name for name, it in row["tensors"].items() if it["role"] == "output"]
         for name, one in zip(outputs, wanted, strict=True):
             raw = torch.frombuffer(bytearray((work / name).read_bytes()), dtype=torch.uint8)

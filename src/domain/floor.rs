@@ -259,9 +259,9 @@ mod tests {
     #[test]
     fn pages_in_use_must_be_read() {
         let dims: Dims =
-            [("B", 64), ("H", 8), ("Hkv", 1), ("Sq", 1), ("Sk", 2048), ("D", 128), ("CAUSAL", 0), ("LENGTHS", 1024)]
+            [("B", 64), ("H", 8), ("Hkv", 1), ("Sq", 1), ("Sk", 2048), ("D", 128), ("CAUSAL", 0), ("LENGTHS", 1)]
                 .into_iter()
-                .chain([("PAGE", 64), ("PAGES", 9999)])
+                .chain([("SHORTEST", 1024), ("PAGE", 64), ("PAGES", 9999)])
                 .map(|(name, size)| (name.to_owned(), size))
                 .collect();
         let op = ops::find("attention").unwrap();

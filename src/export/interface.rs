@@ -38,7 +38,8 @@ pub(super) struct Tensor {
     pub name: String,
     pub role: TensorRole,
     pub dtype: Dtype,
-    /// Its extents as expressions over dimensions, in the syntax of Python and of C. None for one that is not affine.
+    /// Its extents as expressions over dimensions, in the syntax of Python. None for one that is neither a sum of multiples nor
+    /// a quotient.
     pub extents: Vec<Option<String>>,
 }
 
@@ -173,17 +174,31 @@ fn tensors(names: &[&'static str], at: impl Fn(&Dims) -> Vec<TensorSpec>) -> Vec
     let base = at(&dims(&near));
     let moved: Vec<Vec<TensorSpec>> =
         (0..names.len()).map(|moved| at(&dims(&|place| near(place) + i64::from(place == moved)))).collect();
+    // An extent that is no sum is one at some of these: a quotient, say, is 0 near the first point.
     let distant = |place: usize| 211 + 10 * place as i64;
-    let far = at(&dims(&distant));
+    let stretched = |of: usize| move |place: usize| distant(place) * if place == of { 37 } else { 1 };
+    let points: Vec<(Dims, Vec<TensorSpec>)> = (0..=names.len())
+        .map(|of| {
+            let dims = dims(&stretched(of));
+            let specs = at(&dims);
+            (dims, specs)
+        })
+        .collect();
     let describe = |(index, tensor): (usize, &TensorSpec)| {
         let extent = |axis: usize| {
             let value = |specs: &[TensorSpec]| specs[index].shape[axis] as i64;
+            let is_everywhere = |of: &dyn Fn(&Dims) -> i64| points.iter().all(|(dims, specs)| of(dims) == value(specs));
             let factors: Vec<i64> = moved.iter().map(|specs| value(specs) - value(&base)).collect();
             let sum = |values: &dyn Fn(usize) -> i64| -> i64 {
                 factors.iter().enumerate().map(|(place, factor)| factor * values(place)).sum()
             };
             let constant = value(&base) - sum(&near);
-            (constant + sum(&distant) == value(&far)).then(|| affine(names, &factors, constant))
+            if is_everywhere(&|dims| constant + sum(&|place| dims[names[place]])) {
+                return Some(affine(names, &factors, constant));
+            }
+            let pairs = names.iter().flat_map(|a| names.iter().map(move |b| (a, b)));
+            let quotient = pairs.into_iter().find(|(a, b)| is_everywhere(&|dims| dims[**a] / dims[**b]));
+            quotient.map(|(a, b)| format!("{a} // {b}"))
         };
         let extents = (0..tensor.shape.len()).map(extent).collect();
         Tensor { name: tensor.name.clone(), role: tensor.role, dtype: tensor.dtype, extents }
@@ -236,10 +251,11 @@ mod tests {
                 tensor("image", TensorRole::Input, vec![at("H") + at("F") - 1, 2 * at("W")]),
                 tensor("filter", TensorRole::Input, vec![at("F"), 1]),
                 tensor("out", TensorRole::Output, vec![at("H") / 8, at("W")]),
+                tensor("pages", TensorRole::Output, vec![at("H") / at("F"), at("W")]),
             ]
         };
         let shown: Vec<String> = tensors(&["H", "W", "F"], shapes).iter().map(Tensor::shape).collect();
-        assert_eq!(shown, ["[H + F - 1, 2 * W]", "[F, 1]", "[…, W]"]);
+        assert_eq!(shown, ["[H + F - 1, 2 * W]", "[F, 1]", "[…, W]", "[H // F, W]"]);
     }
 
     fn winner(dims: &[(&str, i64)]) -> Winner {

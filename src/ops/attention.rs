@@ -27,8 +27,8 @@ use cache::Inputs;
 /// and Gemma 2. `SOFTCAP` = c > 0 turns a score s into `c tanh(s / c)` (Gemma 2). With `SINK` = 1, `sink[H]` is one more score of each
 /// row of a head, without a value (gpt-oss).
 ///
-/// With `LENGTHS` = n > 0, batch entry b has `lengths[b]` keys of at most Sk, and what lies behind them means nothing. The last query
-/// stands beside the last of these. Lengths are drawn at equal distances from n to Sk. A query that sees no key gives 0.
+/// With `LENGTHS` = 1, batch entry b has `lengths[b]` keys of at most Sk, and what lies behind them means nothing. The last query
+/// stands beside the last of these. Lengths are drawn at equal distances from `SHORTEST` to Sk. A query that sees no key gives 0.
 /// With `PAGE` = s > 0, keys and values are `[PAGES,s,Hkv,D]`, as in vLLM and FlashInfer, and key j of batch entry b is row j % s of the
 /// page `page_table[b, j / s]`.
 pub struct Attention;
@@ -46,7 +46,7 @@ const DIMS: [DimSpec; 6] = [
     },
 ];
 
-const OPTIONAL_DIMS: [OptionalDim; 7] = [
+const OPTIONAL_DIMS: [OptionalDim; 8] = [
     OptionalDim {
         dim: DimSpec { name: "Hkv", about: "the number of heads of keys and values", range: (1, 1 << 16) },
         default: DimDefault::Same("H"),
@@ -70,10 +70,14 @@ const OPTIONAL_DIMS: [OptionalDim; 7] = [
     OptionalDim {
         dim: DimSpec {
             name: "LENGTHS",
-            about: "the fewest keys of a batch entry, where each has a number of its own, up to Sk (0: each has Sk)",
-            range: (0, 1 << 20),
+            about: "1 if each batch entry has a number of keys of its own, up to Sk (0: each has Sk)",
+            range: (0, 1),
         },
         default: DimDefault::Fixed(0),
+    },
+    OptionalDim {
+        dim: DimSpec { name: "SHORTEST", about: "the fewest keys of a batch entry, with LENGTHS", range: (1, 1 << 20) },
+        default: DimDefault::Same("Sk"),
     },
     OptionalDim {
         dim: DimSpec { name: "PAGE", about: "the keys of a page (0: keys are not in pages)", range: (0, 1 << 20) },
@@ -188,11 +192,15 @@ fn places(dims: &Dims) -> i64 {
     dims.get("PAGE").map_or(0, |page| dims["B"] * (dims["Sk"] / page.max(&1)))
 }
 
+/// Returns the fewest keys of a batch entry.
+fn shortest(dims: &Dims) -> i64 {
+    dims.get("SHORTEST").copied().unwrap_or(dims["Sk"])
+}
+
 /// Returns how many keys each batch entry has, in any order.
 fn lengths(dims: &Dims) -> Vec<usize> {
     let (entries, sk) = (usize::try_from(dims["B"]).unwrap_or(0), dims["Sk"]);
-    let least = dims.get("LENGTHS").copied().unwrap_or(sk);
-    spread(least, sk, entries).map(|length| usize::try_from(length).unwrap_or(0)).collect()
+    spread(shortest(dims), sk, entries).map(|length| usize::try_from(length).unwrap_or(0)).collect()
 }
 
 /// Returns how many heads of queries share a head of keys and values.
@@ -223,25 +231,19 @@ impl Op for Attention {
         if dims.contains_key("WINDOW") && dims["Sq"] > dims["Sk"] {
             return Err("a window needs Sq <= Sk, or the first queries have no keys".to_owned());
         }
-        let least = dims.get("LENGTHS").copied();
-        if let Some(least) = least.filter(|least| *least > dims["Sk"]) {
-            return Err(format!(
-                "LENGTHS = {least} must not be more than Sk = {}: no batch entry has more keys",
-                dims["Sk"]
-            ));
+        let shortest = shortest(dims);
+        if !dims.contains_key("LENGTHS") && dims.contains_key("SHORTEST") {
+            return Err(format!("SHORTEST = {shortest} needs LENGTHS = 1"));
         }
-        let is_masked = dims["CAUSAL"] == 1 || dims.contains_key("WINDOW");
-        if let Some(least) = least.filter(|least| is_masked && dims["Sq"] > *least) {
-            return Err(format!(
-                "LENGTHS = {least} must be Sq = {} at least, or the first queries have no keys",
-                dims["Sq"]
-            ));
+        if shortest > dims["Sk"] {
+            return Err(format!("SHORTEST = {shortest} must not be more than Sk = {}", dims["Sk"]));
+        }
+        if (dims["CAUSAL"] == 1 || dims.contains_key("WINDOW")) && dims["Sq"] > shortest {
+            return Err(format!("SHORTEST = {shortest} must be Sq = {} at least, or queries have no keys", dims["Sq"]));
         }
         if let Some(page) = dims.get("PAGE") {
-            if least.is_none() {
-                return Err("PAGE needs LENGTHS: pages are of a cache whose batch entries have lengths (LENGTHS = Sk if all are \
-                            full)"
-                    .to_owned());
+            if !dims.contains_key("LENGTHS") {
+                return Err("PAGE needs LENGTHS = 1: a cache in pages has the lengths of its batch entries".to_owned());
             }
             if dims["Sk"] % page != 0 {
                 return Err(format!("Sk = {} must be a multiple of PAGE = {page}", dims["Sk"]));
@@ -285,7 +287,9 @@ impl Op for Attention {
             None => [entries, key_heads, at("Sk"), at("D")],
         };
         let mut all = vec![input("q", &queries), input("k", &keys), input("v", &keys)];
-        all.extend(dims.get("LENGTHS").map(|least| indices("lengths", &[entries], Values::Spread(*least, dims["Sk"]))));
+        all.extend(
+            dims.get("LENGTHS").map(|_| indices("lengths", &[entries], Values::Spread(shortest(dims), dims["Sk"]))),
+        );
         all.extend(pages.map(|pages| {
             // No page has two places.
             indices("page_table", &[entries, pages], Values::Spread(0, dims["PAGES"] - 1))
@@ -343,9 +347,9 @@ impl Op for Attention {
                 // As many tiles begin within the window as lie before it.
                 *window = (*window).min(*window % PERIOD + periods * PERIOD / 2);
             }
-            if let Some(least) = scaled.get("LENGTHS") {
+            if let Some(least) = dims.get("SHORTEST") {
                 // As long a part of the longest one.
-                scaled["LENGTHS"] = (least * scaled["Sk"] / dims["Sk"]).max(1);
+                scaled["SHORTEST"] = (least * scaled["Sk"] / dims["Sk"]).max(1);
             }
             if let Some(pages) = dims.get("PAGES") {
                 // A few that no batch entry has, if there were any.
@@ -474,7 +478,8 @@ mod tests {
     /// The same, with lengths and pages; 0 is none.
     fn ragged(dims: Dims, least: i64, page: i64) -> Dims {
         let of_cache = [
-            ("LENGTHS", least),
+            ("LENGTHS", 1),
+            ("SHORTEST", if least < dims["Sk"] { least } else { 0 }),
             ("PAGE", page),
             ("PAGES", if page > 0 { dims["B"] * dims["Sk"] / page + 1 } else { 0 }),
         ]

@@ -1,7 +1,7 @@
 /*
 about = "Takes the sinks of a batch entry behind the last head for those of the first."
 kind = "broken"
-caught_by = ["crashed"]
+caught_by = ["crashed", "wrong/accuracy"]
 workload = "attention-fp16-d64"
 case = { B = 2, H = 4, Hkv = 2, Sq = 45, Sk = 61, D = 32, CAUSAL = 1, WINDOW = 13, SOFTCAP = 20, SINK = 1 }
 constants = ["D", "CAUSAL", "SOFTCAP", "SINK"]

@@ -208,8 +208,8 @@ mod tests {
             dims(),
             with(&[("Hkv", 1)]),
             with(&[("WINDOW", 5), ("SOFTCAP", 30), ("SINK", 1)]),
-            with(&[("B", 2), ("H", 1), ("LENGTHS", 21), ("SINK", 1)]),
-            with(&[("B", 2), ("H", 1), ("LENGTHS", 25), ("PAGE", 10), ("PAGES", 8)]),
+            with(&[("B", 2), ("H", 1), ("LENGTHS", 1), ("SHORTEST", 21), ("SINK", 1)]),
+            with(&[("B", 2), ("H", 1), ("LENGTHS", 1), ("SHORTEST", 25), ("PAGE", 10), ("PAGES", 8)]),
         ];
         for (dims, probe) in all.iter().flat_map(|dims| PROBES.iter().map(move |probe| (dims, probe))) {
             for seed in 0..20 {

@@ -114,7 +114,11 @@ pub fn hidden(dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
             other["PAGES"] = super::places(other) + rng.random_range(0..3);
         }
         if other.contains_key("LENGTHS") {
-            other["LENGTHS"] = least_length(if is_masked { other["Sq"] } else { 1 }, other["Sk"], rng);
+            let least = least_length(if is_masked { other["Sq"] } else { 1 }, other["Sk"], rng);
+            other.shift_remove("SHORTEST");
+            if least < other["Sk"] {
+                other.insert("SHORTEST".to_owned(), least);
+            }
         }
     }
     all
