@@ -30,7 +30,7 @@ fn a_dry_run_says_what_a_session_would_do_and_writes_nothing() {
     assert!(output.status.success());
     let root = sandbox.path("").canonicalize().unwrap().display().to_string();
     // The folder's name has a length of its own, so the lines are joined.
-    let said = String::from_utf8(output.stderr).unwrap().replace(&root, "ROOT");
+    let said = String::from_utf8(output.stdout).unwrap().replace(&root, "ROOT");
     let said = said.replace(&sandbox.path("").display().to_string(), "ROOT/").replace("\n          ", " ");
     insta::assert_snapshot!(said, @"
     workload  small: 3 cases (s4d4, s64, s128)
@@ -63,25 +63,28 @@ fn a_session_that_is_piped_prints_plain_lines_and_ends_with_a_table() {
     let sandbox = Sandbox::new();
     let output = sandbox.optloop(&START);
     assert!(output.status.success());
+    let shown = String::from_utf8(output.stdout).unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(!said.contains('\u{1b}') && !said.contains('\r'), "{said}");
+    assert!(!shown.contains('\u{1b}') && !said.contains('\u{1b}') && !said.contains('\r'), "{said}");
     assert!(!said.contains("nothing timed yet") && !said.contains("nothing is timed yet"), "{said}");
     let lines: Vec<&str> = said.lines().collect();
     let place = |start: &str| {
         lines.iter().position(|line| line.starts_with(start)).unwrap_or_else(|| panic!("{start}: {said}"))
     };
-    let (plan, first) = (place("workload  small: 3 cases (s4d4, s64, s128)"), place("session 1: small on fake device"));
-    assert!(plan < first && first < place("#1 "), "{said}");
+    assert!(place("session 1: small on fake device") < place("#1 "), "{said}");
     assert!(
         lines.iter().any(|line| line.starts_with("#2 ") && line.contains(", $0.00, 2 of 20 iterations]")),
         "{said}"
     );
-    let (committed, table, ended) =
-        (place("committed "), place("case "), place("session 1 ended after 20 iterations, "));
-    assert!(committed < table && table + 4 == ended, "{said}");
-    assert!(lines[ended + 1].starts_with("report: "), "{said}");
+    let ended = place("session 1 ended after 20 iterations, ");
+    assert!(place("committed ") < ended && lines[ended + 1].starts_with("report: "), "{said}");
+    // What is under way goes to standard error, the plan and the table to standard output.
+    let shown: Vec<&str> = shown.lines().collect();
+    let table = shown.iter().position(|line| line.starts_with("case ")).unwrap_or_else(|| panic!("{shown:?}"));
+    assert!(shown[0].starts_with("workload  small: 3 cases (s4d4, s64, s128)"), "{shown:?}");
+    assert_eq!(table + 4, shown.len(), "{shown:?}");
     let report = sandbox.report();
-    for (line, case) in lines[table + 1..ended].iter().zip(["s4d4", "s64", "s128"]) {
+    for (line, case) in shown[table + 1..].iter().zip(["s4d4", "s64", "s128"]) {
         let reported = report["cases"].as_array().unwrap().iter().find(|reported| reported["case"] == case).unwrap();
         let improved = reported["change"]["improved"] == true;
         let told = if improved { line.ends_with("× faster") } else { line.ends_with(" unchanged") };

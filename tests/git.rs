@@ -184,7 +184,8 @@ fn another_branch_gets_the_commit_without_being_checked_out() {
     let output = sandbox.optloop(&[&START[..], &["--case", "s128", "--commit-to", "kernels/fake"]].concat());
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
-    let plan = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let plan = String::from_utf8_lossy(&output.stdout);
+    let plan = plan.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(plan.contains("winners one commit at the end, to the new branch kernels/fake of "), "{said}");
     assert!(said.contains(" to kernels/fake: s128\n"), "{said}");
     assert_eq!((work(&sandbox), sandbox.git(&["rev-parse", "HEAD"])), (before, head.clone()));
@@ -220,7 +221,8 @@ fn without_commits_git_stays_as_it_is() {
     let output = sandbox.session("20", &["--case", "s128", "--no-commit"]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
-    assert!(said.contains("winners   only to the store (--no-commit"), "{said}");
+    let plan = String::from_utf8_lossy(&output.stdout);
+    assert!(plan.contains("winners   only to the store (--no-commit"), "{plan}");
     assert!(!said.contains("not committed"), "it is what the user wants: {said}");
     assert_eq!((everything(), sandbox.git(&["status", "--porcelain"])), (before, String::new()));
     let report = sandbox.report();

@@ -7,6 +7,7 @@ use crate::domain::counted::counted;
 use crate::domain::device::TimeSource;
 use crate::domain::gain::{CaseGain, GainResult};
 use crate::domain::record::BaselineKind;
+use crate::domain::variant::show_params;
 use crate::report::format;
 
 /// The width of the view.
@@ -77,6 +78,7 @@ impl Board {
     pub(super) fn text(&self, elapsed: Duration, now: Option<(&[String], Duration)>) -> String {
         let mut lines = vec![self.used(elapsed)];
         lines.extend(self.table());
+        lines.extend(self.best());
         if let Some((steps, since)) = now {
             lines.push(format!("now: {} for {}", steps.join(": "), span(since)));
         }
@@ -85,14 +87,30 @@ impl Board {
         lines.join("\n")
     }
 
+    /// Returns the best configuration of the case at the top, in as many lines as it takes.
+    fn best(&self) -> Vec<String> {
+        let Some(gain) = self.cases_in_order().into_iter().next() else { return Vec::new() };
+        let (Some(family), Some(iteration)) = (&gain.family, gain.iteration) else { return Vec::new() };
+        let text = format!("best of {}: #{iteration} {family} {}", gain.case, show_params(&gain.params));
+        textwrap::wrap(&text, textwrap::Options::new(WIDTH).subsequent_indent("  "))
+            .into_iter()
+            .map(Into::into)
+            .collect()
+    }
+
+    /// Improved cases come first, the latest of them at the top.
+    fn cases_in_order(&self) -> Vec<&CaseGain> {
+        let (mut shown, rest): (Vec<&CaseGain>, Vec<&CaseGain>) =
+            self.cases.iter().partition(|gain| gain.result == GainResult::Improved);
+        shown.extend(rest);
+        shown
+    }
+
     fn table(&self) -> Vec<String> {
         if self.cases.is_empty() {
             return vec!["nothing is timed yet".to_owned()];
         }
-        // Improved cases come first, the latest of them at the top.
-        let (mut shown, rest): (Vec<&CaseGain>, Vec<&CaseGain>) =
-            self.cases.iter().partition(|gain| gain.result == GainResult::Improved);
-        shown.extend(rest);
+        let mut shown = self.cases_in_order();
         let more = shown.len().saturating_sub(MAX_CASES);
         shown.truncate(MAX_CASES);
         let now = self.times.map_or("us", unit);
@@ -154,6 +172,8 @@ pub(super) fn span(duration: Duration) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::domain::ids::IterationId;
+    use crate::domain::variant::Params;
 
     /// Makes the gain of a case, whose time was divided by `gain`.
     pub(in crate::cli) fn gain(case: &str, gain: f64, ratio: Option<f64>) -> CaseGain {
@@ -162,7 +182,9 @@ pub(super) mod tests {
             initial_us: Some(2272.17),
             before_us: None,
             now_us: Some(2272.17 / gain),
-            iteration: None,
+            iteration: Some(IterationId(3)),
+            family: Some("tiled".to_owned()),
+            params: Params::from_iter([("TILE".to_owned(), 64)]),
             gain: Some(gain),
             gain_ci: Some([gain * 0.99, gain * 1.01]),
             baseline: ratio.map(|_| "flash".to_owned()),
@@ -210,6 +232,7 @@ pub(super) mod tests {
           b4h16s4096d128-caus...         11.01      206×     1.17×  flash
           b1h1s128                      2272.2     1.00×         -
           b1h1s64                       2272.2     1.00×   0.0210×  flash
+        best of b8h8s128: #3 tiled TILE=64
         now: iteration 42: timing b1h1s64 for 12s
         #41 1 tied: TILE=64 TILE=64 TILE=64 TILE=64 TILE=64 TILE=64 TILE=64 TILE=64 T...
         #40 1 tied: TILE=64 TILE=64 TILE=64 TILE=64 TILE=64 TILE=64 TILE=64 TILE=64 T...
@@ -236,6 +259,7 @@ pub(super) mod tests {
           c21                           2272.2     1.00×         -
           c20                           2272.2     1.00×         -
           and 16 more
+        best of c4: #3 tiled TILE=64
         ");
     }
 }

@@ -239,7 +239,7 @@ fn result(row: &HistoryRow) -> &str {
     match (row.outcome.as_deref(), row.verdict) {
         (None, _) => "unfinished",
         (Some(kind), None) if kind == Outcome::Measured.kind() => row.time_source.name(),
-        (Some(kind), Some(verdict)) if kind == Outcome::Measured.kind() => verdict.name(),
+        (Some(kind), Some(verdict)) if kind == Outcome::Measured.kind() => verdict.word(row.replayed),
         (Some(kind), _) => kind,
     }
 }
@@ -269,7 +269,7 @@ fn print(rows: &[HistoryRow], session: Option<&Listed>, screen: Screen, out: &mu
         table.row(number.chain(of_session).chain(cells));
         let paint = match row.verdict {
             Some(Verdict::Start) => None,
-            Some(Verdict::Improved) => Some(Paint::Good),
+            Some(Verdict::Improved) => (!row.replayed).then_some(Paint::Good),
             Some(Verdict::Rejected) => Some(Paint::Bad),
             Some(Verdict::Tied | Verdict::Regressed) => Some(Paint::Faint),
             None if row.outcome.is_none() || row.best_ns.is_some() => Some(Paint::Faint),

@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use super::paragraph::paragraph;
 use super::preflight::Coverage;
-use super::talk::say;
 use super::target;
 use crate::domain::budget::Budget;
 use crate::domain::counted::counted;
@@ -72,14 +71,11 @@ impl Plan {
         }
     }
 
-    /// Shows the plan: as JSON on standard output, or as text on standard error.
+    /// Shows the plan on standard output, as JSON or as text.
     pub(super) fn show(&self, json: bool, out: &mut impl Write) -> anyhow::Result<()> {
-        if json {
-            // A closed output is reported by the events.
-            let _ = writeln!(out, "{}", serde_json::to_string(self)?);
-            return Ok(());
-        }
-        self.text().lines().for_each(say);
+        let text = if json { serde_json::to_string(self)? + "\n" } else { self.text() };
+        // A closed output is reported by the events.
+        let _ = write!(out, "{text}").and_then(|()| out.flush());
         Ok(())
     }
 

@@ -9,7 +9,9 @@ use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use crate::domain::counted::counted;
 use crate::domain::device::TimeSource;
 use crate::domain::evaluation::Outcome;
+use crate::domain::gain::CaseGain;
 use crate::domain::ids::CaseName;
+use crate::domain::origin::Origin;
 use crate::domain::record::Status;
 use crate::domain::verdict::Decision;
 use crate::runner::activity;
@@ -30,7 +32,7 @@ pub struct Progress<'a, W: Write> {
 }
 
 impl<'a, W: Write> Progress<'a, W> {
-    /// Shows events as JSON on `out`, or as text on standard error.
+    /// Shows events as JSON on `out`. As text, what is under way goes to standard error, and the table of the end to `out`.
     pub fn new(json: bool, out: &'a mut W) -> Self {
         let view = if json { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
         Self { json, out, view, board: Arc::default(), times: TimeSource::Measured, failure: None }
@@ -80,6 +82,16 @@ impl<'a, W: Write> Progress<'a, W> {
     fn note_used(&self, finished: u64, cost_usd: f64) {
         let mut board = self.board();
         (board.finished, board.cost_usd) = (finished, cost_usd);
+    }
+
+    /// Writes the table of the end to standard output. The live view is over: what is written past it would be erased.
+    fn write_table(&mut self, cases: &[CaseGain]) {
+        print_above(None);
+        self.view.finish_and_clear();
+        let table = showable_lines(&ending::table(cases, self.times));
+        if let Err(error) = write!(self.out, "{table}").and_then(|()| self.out.flush()) {
+            self.failure.get_or_insert(error);
+        }
     }
 
     fn tell(&mut self, event: &Event<'_>) {
@@ -163,9 +175,19 @@ impl<'a, W: Write> Progress<'a, W> {
             // The verb has said it before the session began.
             Event::FamilyLeftOut { .. } => {}
             Event::NoBaseline { reason } => say(&format!("no baseline: {reason}")),
-            Event::Iteration { iteration, finished, outcome, hypothesis, decisions, wins, elapsed_s, cost_usd } => {
+            Event::Iteration {
+                iteration,
+                finished,
+                outcome,
+                hypothesis,
+                origin,
+                decisions,
+                wins,
+                elapsed_s,
+                cost_usd,
+            } => {
                 self.note_used(*finished, *cost_usd);
-                let how = verdicts(outcome, decisions, self.times);
+                let how = verdicts(outcome, origin, decisions, self.times);
                 self.board().note_verdict(format!("#{iteration} {how}: {}", hypothesis.claim));
                 let status = self.board().used(seconds(*elapsed_s));
                 let failed = !matches!(outcome, Outcome::Measured | Outcome::Pruned { .. });
@@ -225,8 +247,7 @@ impl<'a, W: Write> Progress<'a, W> {
                 say(&format!("{}: not committed: {reason}; {kept}", list(cases)));
             }
             Event::Ended { session, status, reason, iterations, wall_s, cost_usd, cases } => {
-                let table = ending::table(cases, self.times);
-                table.lines().for_each(say);
+                self.write_table(cases);
                 let word = if *status == Status::Finished { "ended" } else { status.name() };
                 say(&format!(
                     "session {session} {word} after {}, {} and ${cost_usd:.2}: {reason}",
@@ -253,6 +274,11 @@ impl<W: Write> Observer for Progress<'_, W> {
     }
 }
 
+/// Returns lines as a terminal may show them.
+fn showable_lines(text: &str) -> String {
+    text.lines().map(|line| showable(line) + "\n").collect()
+}
+
 /// Lists cases.
 fn list(cases: &[CaseName]) -> String {
     cases.iter().map(CaseName::as_str).collect::<Vec<_>>().join(", ")
@@ -260,16 +286,17 @@ fn list(cases: &[CaseName]) -> String {
 
 /// Returns how an iteration ended, with its verdicts: `2 improved, 1 tied`. On one case, it says how fast the variant was:
 /// `regressed (0.79x)`.
-fn verdicts(outcome: &Outcome, decisions: &[Decision], times: TimeSource) -> String {
+fn verdicts(outcome: &Outcome, origin: &Origin, decisions: &[Decision], times: TimeSource) -> String {
+    let word = |one: &Decision| one.verdict.word(origin.is_committed_winner_of(&one.case));
     match decisions {
         _ if !matches!(outcome, Outcome::Measured) => return outcome.kind().to_owned(),
         [] => return times.name().to_owned(),
-        [Decision { verdict, speedup: Some(speedup), .. }] => return format!("{} ({speedup:.3}x)", verdict.name()),
+        [one @ Decision { speedup: Some(speedup), .. }] => return format!("{} ({speedup:.3}x)", word(one)),
         _ => {}
     }
     let mut counts: Vec<(&str, usize)> = Vec::new();
     for decision in decisions {
-        let name = decision.verdict.name();
+        let name = word(decision);
         match counts.iter_mut().find(|(other, _)| *other == name) {
             Some((_, count)) => *count += 1,
             None => counts.push((name, 1)),

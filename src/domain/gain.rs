@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::ids::{CaseName, IterationId};
 use super::record::BaselineKind;
+use super::variant::Params;
 
 /// The gain below which a variant is slower than the committed winner, beyond the noise of two runs.
 pub const SLOWER: f64 = 0.97;
@@ -21,6 +22,10 @@ pub struct CaseGain {
     pub now_us: Option<f64>,
     /// The iteration that measured the best variant.
     pub iteration: Option<IterationId>,
+    /// The family of the best variant.
+    pub family: Option<String>,
+    /// The parameters of the best variant. Empty without one.
+    pub params: Params,
     /// The speed-up of the best variant over the committed winner, else over the first correct variant.
     pub gain: Option<f64>,
     /// The 95% interval of the gain, if one run timed both.

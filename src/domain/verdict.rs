@@ -36,6 +36,15 @@ impl Verdict {
             Self::Rejected => "rejected",
         }
     }
+
+    /// Returns the word for people. `is_replayed` says that an earlier session has committed the configuration for the case:
+    /// measuring it again improves nothing.
+    pub fn word(self, is_replayed: bool) -> &'static str {
+        match self {
+            Self::Improved if is_replayed => "measured again",
+            _ => self.name(),
+        }
+    }
 }
 
 /// When a faster time counts.

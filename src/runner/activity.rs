@@ -118,16 +118,21 @@ impl UnderWay {
     }
 }
 
-/// Describes steps in a line, such as `iteration 12: timing s64 for 20 s, 34 s in all (worker.step_timeout ends it
-/// after 90 s)`.
+/// Describes steps in a line, such as `iteration 12 for 34 s: timing s64 for 20 s (worker.step_timeout ends it after
+/// 90 s)`. A step that has just begun has no time of its own.
 pub fn line(names: &[String], for_s: f64, all_s: f64, limit: Option<(&str, f64)>) -> String {
-    let what = names.join(": ");
-    let all = if all_s - for_s >= 1.0 { format!(", {all_s:.0} s in all") } else { String::new() };
+    let (outer, inner) = names.split_first().map_or(("", &names[..]), |(outer, inner)| (outer.as_str(), inner));
+    let what = match (inner, all_s - for_s >= 0.5) {
+        ([], _) => format!("{outer} for {all_s:.0} s"),
+        (_, false) => format!("{} for {for_s:.0} s", names.join(": ")),
+        (_, true) if for_s < 0.5 => format!("{outer} for {all_s:.0} s: {}", inner.join(": ")),
+        (_, true) => format!("{outer} for {all_s:.0} s: {} for {for_s:.0} s", inner.join(": ")),
+    };
     let end = match limit {
         Some((key, after_s)) => format!("{key} ends it after {after_s:.0} s"),
         None => "no limit ends it; Ctrl-C does".to_owned(),
     };
-    format!("{what} for {for_s:.0} s{all} ({end})")
+    format!("{what} ({end})")
 }
 
 /// How often long waits are reported.
@@ -176,7 +181,8 @@ mod tests {
     fn a_progress_line_has_the_steps_their_duration_and_the_limit() {
         let begun = Instant::now();
         let told = |steps: &[Step], at: u32| UnderWay::of(steps).unwrap().line(begun + at * SECOND);
-        insta::assert_snapshot!(told(&steps(begun), 34), @"iteration 12: timing b1h1s512 for 20 s, 34 s in all (worker.step_timeout ends it after 90 s)");
+        insta::assert_snapshot!(told(&steps(begun), 34), @"iteration 12 for 34 s: timing b1h1s512 for 20 s (worker.step_timeout ends it after 90 s)");
+        insta::assert_snapshot!(told(&steps(begun), 14), @"iteration 12 for 14 s: timing b1h1s512 (worker.step_timeout ends it after 90 s)");
         insta::assert_snapshot!(told(&steps(begun)[..1], 20), @"iteration 12 for 20 s (no limit ends it; Ctrl-C does)");
         assert_eq!(UnderWay::of(&[]), None);
     }

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::time::Instant;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::BUDGET;
 use crate::domain::call_record::CallId;
@@ -14,6 +14,7 @@ use crate::domain::gain::CaseGain;
 use crate::domain::hypothesis::Hypothesis;
 use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::model_call::CallPurpose;
+use crate::domain::origin::Origin;
 use crate::domain::record::Status;
 use crate::domain::statistics::Ratio;
 use crate::domain::verdict::Decision;
@@ -155,6 +156,9 @@ pub enum Event<'a> {
         outcome: &'a Outcome,
         /// The claim that it tested.
         hypothesis: &'a Hypothesis,
+        /// Where its configuration came from.
+        #[serde(serialize_with = "kind")]
+        origin: &'a Origin,
         /// The decision on each case.
         decisions: &'a [Decision],
         /// On how many cases it is a win: an improvement that the session has found itself.
@@ -383,6 +387,11 @@ impl<'a> Channel<'a> {
             }
         }
     }
+}
+
+/// Writes the kind of an origin.
+fn kind<S: Serializer>(origin: &&Origin, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(origin.name())
 }
 
 /// Counts the user's requests to stop. After one, the session finishes the iteration in flight. After two, it abandons

@@ -10,7 +10,7 @@ use crate::domain::gain::{CaseGain, GainResult, SLOWER};
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::record::{Baseline, BaselineKind};
 use crate::domain::statistics::Ratio;
-use crate::domain::variant::VariantHash;
+use crate::domain::variant::{Params, VariantHash};
 
 /// The best variant of a case, with the comparison that gave its time.
 struct Best<'a> {
@@ -80,6 +80,8 @@ impl SessionState {
             before_us: case.before.as_ref().map(|before| before.ns / 1e3),
             now_us: best.as_ref().map(|best| best.ns / 1e3),
             iteration: best.as_ref().map(|best| best.iteration),
+            family: None,
+            params: Params::default(),
             gain: gain.map(|gain| gain.estimate),
             gain_ci: gain.and_then(|gain| gain.interval),
             baseline: beside.as_ref().map(|beside| beside.name.clone()),
@@ -94,7 +96,7 @@ impl SessionState {
             },
         };
         let is_slower = is_new && gain.is_some_and(|gain| gain.estimate < SLOWER);
-        match self.unconfirmed_best(name, case, (is_slower, known.now_us)) {
+        let gain = match self.unconfirmed_best(name, case, (is_slower, known.now_us)) {
             Some(Unconfirmed { us, iteration, is_committed }) => CaseGain {
                 before_us: if is_committed { Some(us) } else { known.before_us },
                 now_us: Some(us),
@@ -107,6 +109,15 @@ impl SessionState {
                 ..known
             },
             None => known,
+        };
+        self.with_configuration(gain)
+    }
+
+    /// Adds the configuration of the best variant to a gain.
+    fn with_configuration(&self, gain: CaseGain) -> CaseGain {
+        match gain.iteration.and_then(|iteration| self.history().iteration(iteration)) {
+            Some(best) => CaseGain { family: Some(best.family.clone()), params: best.params.clone(), ..gain },
+            None => gain,
         }
     }
 

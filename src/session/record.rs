@@ -164,6 +164,7 @@ impl Session<'_> {
             finished: meter.finished(),
             outcome,
             hypothesis: &begun.hypothesis,
+            origin: &begun.origin,
             decisions,
             wins: improvements.iter().filter(|improvement| improvement.gain == Gain::Win).count(),
             elapsed_s: meter.elapsed(&time).as_secs_f64(),

@@ -11,6 +11,7 @@ use crate::domain::device::TimeSource;
 use crate::domain::hypothesis::Score;
 use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::op::Dims;
+use crate::domain::origin::Origin;
 use crate::domain::regime::Regime;
 use crate::domain::sampling::MIN_SAMPLES;
 use crate::domain::state::Graphs;
@@ -27,6 +28,8 @@ pub struct HistoryRow {
     pub session: SessionId,
     /// Where its configuration comes from, such as `move` or `model`.
     pub origin: String,
+    /// Whether an earlier session has committed the configuration for this case.
+    pub replayed: bool,
     /// The variant's family.
     pub family: String,
     /// The variant's parameters.
@@ -117,7 +120,8 @@ impl Store {
         };
         select_page(&mut query, filter, numbers, since);
         query.push(
-            ") SELECT i.id, i.session_id, i.origin_kind, i.family, i.params, i.hash, i.outcome, i.outcome_message,
+            ") SELECT i.id, i.session_id, i.origin_kind,
+                    IIF(i.origin_kind = 'committed_winner', i.origin, NULL) AS earlier, i.family, i.params, i.hash, i.outcome, i.outcome_message,
                     m.case_name, m.best_ns, m.confirmation_median_ns IS NOT NULL AS confirmed, m.speedup,
                     COALESCE((SELECT 'rejected' FROM disqualifications d
                               WHERE d.iteration_id = m.iteration_id AND d.case_name = m.case_name), m.verdict) AS stands,
@@ -227,7 +231,11 @@ fn history_row(row: &SqliteRow) -> Result<HistoryRow, StoreError> {
     };
     let samples: Option<usize> = count(row, "samples")?;
     let is_shown = samples.is_some_and(|samples| samples >= MIN_SAMPLES);
+    let case: Option<CaseName> = row.try_get("case_name")?;
+    let earlier: Option<String> = row.try_get("earlier")?;
+    let earlier: Option<Origin> = earlier.and_then(|text| serde_json::from_str(&text).ok());
     Ok(HistoryRow {
+        replayed: earlier.zip(case.as_ref()).is_some_and(|(origin, case)| origin.is_committed_winner_of(case)),
         iteration: row.try_get("id")?,
         session: row.try_get("session_id")?,
         origin: row.try_get("origin_kind")?,
@@ -236,7 +244,7 @@ fn history_row(row: &SqliteRow) -> Result<HistoryRow, StoreError> {
         hash: VariantHash(row.try_get("hash")?),
         outcome: row.try_get("outcome")?,
         message: row.try_get("outcome_message")?,
-        case: row.try_get("case_name")?,
+        case,
         best_ns: row.try_get("best_ns")?,
         time_source: required(name(row, "time_source")?, "time_source")?,
         best_ci_ns: ends("best_lo", "best_hi")?.filter(|_| is_shown),

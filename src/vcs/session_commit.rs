@@ -20,6 +20,10 @@ use crate::domain::sidecar::Sidecar;
 use crate::domain::state::Graphs;
 use crate::domain::variant::{VariantHash, show_params};
 
+/// Marks the time of the initial kernel where no winner was committed before, and where one was, but was not measured again.
+const NONE_BEFORE: &str = "*";
+const NOT_MEASURED: &str = "+";
+
 /// The winners of a session that are kept under its reference, ready to be committed.
 #[derive(Debug)]
 pub struct SessionCommit<'a> {
@@ -180,16 +184,22 @@ impl SessionCommit<'_> {
     fn text(&self, winners: &[Ready<'_>], new_families: &[&str]) -> Text {
         let summary = self.summary(winners);
         let is_modelled = self.time_source == TimeSource::Modelled;
-        let mut message = format!("{summary}\n\n{}\n", table(winners, is_modelled));
+        let mut message = format!("{summary}\n\n{}", table(winners, is_modelled));
         let mut line = |text: String| {
             // Writing to a string cannot fail.
             let _ = writeln!(message, "{text}");
         };
-        if winners.iter().any(|(winner, _)| winner.gain.before_us.is_none()) {
-            line("* the initial kernel: no winner was committed before".to_owned());
-        }
-        if !is_modelled && winners.iter().any(|(winner, _)| !winner.gain.is_paired()) {
-            line("~ ratio across two runs; all others are from a single run".to_owned());
+        let has = |mark: &str| winners.iter().any(|(winner, _)| winner.mark() == mark);
+        let notes = [
+            (has(NONE_BEFORE), "* the initial kernel: no winner was committed before"),
+            (has(NOT_MEASURED), "+ the initial kernel: the committed winner was not measured"),
+            (
+                !is_modelled && winners.iter().any(|(winner, _)| !winner.gain.is_paired()),
+                "~ ratio across two runs; all others are from a single run",
+            ),
+        ];
+        for (place, (_, note)) in notes.iter().filter(|(applies, _)| *applies).enumerate() {
+            line(format!("{}{note}", if place == 0 { "\n" } else { "" }));
         }
         let graphs = if self.graphs.is_alone() { "" } else { ", other graphs loaded" };
         line(format!("\nDevice:  {}, {}{graphs}", git(self.device_name), self.time_source.name()));
@@ -220,6 +230,15 @@ impl SessionCommit<'_> {
 }
 
 impl SessionWinner {
+    /// Returns what stands before the time that the winner has beaten, if that is the initial kernel's.
+    fn mark(&self) -> &'static str {
+        match (self.gain.before_us, self.beaten.is_empty()) {
+            (Some(_), _) => "",
+            (None, true) => NONE_BEFORE,
+            (None, false) => NOT_MEASURED,
+        }
+    }
+
     /// Describes the winner in the form that [`super::found::told`] reads.
     fn describe(&self, files: &WinnerFiles) -> String {
         let variant = &files.sidecar.variant;
@@ -239,7 +258,7 @@ impl SessionWinner {
 /// Returns the table of gains. Modelled times have no noise, so it does not matter whether one run gave both.
 fn table(winners: &[Ready<'_>], is_modelled: bool) -> String {
     let mut rows = vec![["case", "before, us", "now, us", "gain", "baseline", "its us", "ratio"].map(str::to_owned)];
-    rows.extend(winners.iter().map(|(winner, _)| row(&winner.gain, is_modelled)));
+    rows.extend(winners.iter().map(|(winner, _)| row(winner, is_modelled)));
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
     let widths: [usize; 7] = std::array::from_fn(width);
     let mut text = String::new();
@@ -255,7 +274,8 @@ fn table(winners: &[Ready<'_>], is_modelled: bool) -> String {
     text
 }
 
-fn row(gain: &CaseGain, is_modelled: bool) -> [String; 7] {
+fn row(winner: &SessionWinner, is_modelled: bool) -> [String; 7] {
+    let gain = &winner.gain;
     let time = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), us);
     let ratio = |value: Option<f64>, interval: Option<[f64; 2]>| match (value, interval) {
         (None, _) => "-".to_owned(),
@@ -265,7 +285,7 @@ fn row(gain: &CaseGain, is_modelled: bool) -> [String; 7] {
     };
     let before = match gain.before_us {
         Some(before) => us(before),
-        None => gain.initial_us.map_or_else(|| "-".to_owned(), |initial| format!("*{}", us(initial))),
+        None => gain.initial_us.map_or_else(|| "-".to_owned(), |initial| format!("{}{}", winner.mark(), us(initial))),
     };
     [
         gain.case.to_string(),

@@ -150,7 +150,9 @@ fn cases(detail: &IterationDetail, screen: Screen, out: &mut impl Write) -> io::
         let us = |ns: f64| format::us(ns / 1000.0);
         table.row([
             measurement.case.to_string(),
-            figure(measurement.verdict, |verdict| verdict.name().to_owned()),
+            figure(measurement.verdict, |verdict| {
+                verdict.word(detail.iteration.origin.is_committed_winner_of(&measurement.case)).to_owned()
+            }),
             figure(timing, |timing| us(timing.median_ns)),
             figure(timing.and_then(Timing::shown_interval_ns), |shown| format!("{} to {}", us(shown.lo), us(shown.hi))),
             figure(timing, |timing| timing.samples_ns.len().to_string()),

@@ -45,7 +45,7 @@ fn hostile_text_is_no_markup() {
 #[test]
 fn a_session_reads_as_markdown() {
     insta::assert_snapshot!(report(&record()).to_markdown().unwrap(), @r"
-    # attention-fp16-d64 on NVIDIA L4: 1 of 3 cases improved, by 1.60×
+    # attention-fp16-d64 on NVIDIA L4: 1 of 3 cases improved, by 1.60× over the initial kernel
 
     55 min, 5 iterations, $0.93; times are measured. 0 of 1 cases are ahead of the fastest baseline (0.50×).
 

@@ -6,7 +6,7 @@ use crate::domain::device::TimeSource;
 use crate::domain::gain::{CaseGain, GainResult};
 use crate::domain::ids::CaseName;
 use crate::domain::state::Graphs;
-use crate::domain::variant::VariantHash;
+use crate::domain::variant::{Params, VariantHash};
 
 const REF: &str = "refs/optloop/session-3-0000abcd";
 
@@ -25,6 +25,8 @@ fn session_winner(case: &str, iteration: i64) -> SessionWinner {
         before_us: (case == "b1").then_some(123.4),
         now_us: Some(98.7),
         iteration: Some(IterationId(iteration)),
+        family: None,
+        params: Params::default(),
         gain: Some(if case == "b1" { 1.2503 } else { 12.51 }),
         gain_ci: (case == "b1").then_some([1.2481, 1.2522]),
         baseline: Some("torch flash".to_owned()),

@@ -20,13 +20,27 @@ pub(super) use verified::{notes, verified};
 pub(super) fn headline(report: &Report) -> String {
     let improved = report.cases.iter().filter(|case| case.change.as_ref().is_some_and(|change| change.improved));
     let count = improved.clone().count();
-    let gains: Vec<f64> = improved.filter_map(|case| Some(case.change.as_ref()?.ratio?.estimate)).collect();
-    let by = span(&gains).map(|(lo, hi)| format!(", by {}", either(times(lo), times(hi)))).unwrap_or_default();
+    let gains: Vec<f64> = improved.clone().filter_map(|case| Some(case.change.as_ref()?.ratio?.estimate)).collect();
+    let over = over(improved);
+    let by = span(&gains).map(|(lo, hi)| format!(", by {}{over}", either(times(lo), times(hi)))).unwrap_or_default();
     let of = match report.cases.iter().all(|case| case.best_us.is_none()) {
         true => "no variant was correct".to_owned(),
         false => format!("{count} of {} improved{by}", counted(report.cases.len(), "case")),
     };
     format!("{} on {}: {of}", report.session.workload, report.session.device)
+}
+
+/// Says what the improved cases have beaten, where that is the same for all.
+fn over<'a>(improved: impl Iterator<Item = &'a Case>) -> &'static str {
+    let mut began: Vec<&str> = improved.filter_map(|case| Some(case.change.as_ref()?.began_with)).collect();
+    let count = began.len();
+    began.dedup();
+    match (&began[..], count) {
+        (["committed_winner"], 1) => " over the committed winner",
+        (["committed_winner"], _) => " over the committed winners",
+        (["first_variant"], _) => " over the initial kernel",
+        _ => "",
+    }
 }
 
 /// Says what the session took, how it stands against the baseline, and when it last found something.
@@ -43,8 +57,21 @@ pub(super) fn standing(report: &Report) -> String {
         vec![format!("{took}, {}, {}; {times}.", counted(tried as usize, "iteration"), usd(session.cost_usd))];
     sentences.extend(against_baselines(report));
     let quiet = report.outlook.as_ref().and_then(|outlook| outlook.since_last_gain_s);
+    sentences.extend(fruitless(report));
     sentences.extend(quiet.map(|seconds| format!("Nothing improved in the last {}.", duration(seconds.round()))));
     sentences.join(" ")
+}
+
+/// Says that nothing was found, and whether there was a search. None if a case improved, or if nothing was correct.
+fn fruitless(report: &Report) -> Option<String> {
+    let is_improved = |case: &Case| case.change.as_ref().is_some_and(|change| change.improved);
+    if report.cases.iter().any(is_improved) || report.cases.iter().all(|case| case.best_us.is_none()) {
+        return None;
+    }
+    Some(match report.outlook {
+        Some(_) => "Nothing faster was found.".to_owned(),
+        None => "It searched too little to tell whether anything is faster.".to_owned(),
+    })
 }
 
 /// Says how the cases stand against their fastest baselines. None without one.
