@@ -48,6 +48,12 @@ pub fn is_unchanged(root: &Path, family: &str) -> bool {
     files.iter().any(|(path, _)| path.starts_with(&own)) && its.all(|(path, text)| is_same(path, text))
 }
 
+/// Tells whether a file of the project at `root` is one that optloop ships.
+pub fn is_file_unchanged(root: &Path, path: &str) -> bool {
+    let shipped = files().into_iter().find(|(own, _)| own == path);
+    shipped.is_some_and(|(_, text)| fs::read_to_string(root.join(path)).is_ok_and(|there| there == text))
+}
+
 /// Adds the texts in a folder and below it. What is no text, such as Python's compiled modules, belongs to no project.
 fn add(folder: &str, contents: &'static Dir<'_>, files: &mut Vec<(String, &'static str)>) {
     for entry in contents.entries() {

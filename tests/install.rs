@@ -87,7 +87,9 @@ fn shells_and_man_know_the_verbs() {
         assert!(script.contains("history") && !script.contains("renderer"), "{shell}");
     }
     assert!(sandbox.succeeds(&["man"]).contains(".TH optloop 1"));
-    assert!(sandbox.succeeds(&["man", "start"]).contains(".TH optloop-start 1"));
+    let start = sandbox.succeeds(&["man", "start"]);
+    assert!(start.contains(".TH optloop-start 1") && start.contains("optloop\\-start \\- Run a session"), "{start}");
+    assert!(start.contains("\\fBoptloop start\\fR [\\fB\\-\\-budget\\fR \\fIBUDGET\\fR]"), "{start}");
     assert!(!sandbox.path("start").exists(), "the page of a verb is printed");
     sandbox.succeeds(&["man", "pages"]);
     let page = fs::read_to_string(sandbox.path("pages/optloop-history.1")).unwrap();
@@ -96,4 +98,22 @@ fn shells_and_man_know_the_verbs() {
     // Neither needs a project.
     let (code, ..) = in_project(&sandbox, Path::new("/"), &["completions", "bash"]);
     assert_eq!(code, Some(0));
+}
+
+/// Checking all families takes minutes.
+#[test]
+fn a_new_project_is_checked_in_no_time_because_nothing_of_it_has_changed() {
+    let sandbox = Sandbox::without_repository();
+    let made: serde_json::Value = serde_json::from_str(&sandbox.succeeds(&["init", "new", "--json"])).unwrap();
+    assert!(made["families"].as_u64() > Some(10) && made["new_repository"] == true, "{made}");
+    let said = sandbox.succeeds(&["--project", "new", "check", "--device", "fake"]);
+    assert!(said.starts_with("nothing has changed: ") && said.contains("`optloop check --all`"), "{said}");
+
+    // What is changed is checked until it is right, and then no more.
+    sandbox.replace("new/templates/kernels/gemm-scalar/family.toml", "about = \"", "about = \"My own: ");
+    let first = sandbox.succeeds(&["--project", "new", "check", "--device", "fake"]);
+    assert!(first.contains("gemm-scalar on gemm-fp16: right on "), "{first}");
+    assert!(!first.contains("attention"), "{first}");
+    let again = sandbox.succeeds(&["--project", "new", "check", "--device", "fake"]);
+    assert!(again.starts_with("nothing has changed: "), "{again}");
 }

@@ -17,6 +17,10 @@ pub struct Args {
 
     #[command(flatten)]
     given: Given,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// Adds a kernel. Everything is checked and compiled before anything is written.
@@ -53,6 +57,7 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
         no_oracle: None,
         arch: given.arch.clone(),
         force: given.force,
+        json: args.json,
         file,
     };
     addition.run(project, out)

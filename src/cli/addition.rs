@@ -5,8 +5,10 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::Context;
+use serde_json::json;
 
 use super::error::{usage, usage_sentence};
+use super::listing::print_json;
 use super::staging::Staging;
 use super::tried::Tried;
 use crate::catalog::Project;
@@ -40,6 +42,8 @@ pub(super) struct Addition {
     pub arch: String,
     /// Whether files of an earlier addition are replaced.
     pub force: bool,
+    /// Whether the result is printed for a program.
+    pub json: bool,
 }
 
 impl Addition {
@@ -73,6 +77,9 @@ impl Addition {
         }
         staging.read(&last, &wanted)?;
         staging.copy_to(project, &wanted)?;
+        if self.json {
+            return print_json(&result((&self.file, &self.draft), &last, &tried, &wanted), out);
+        }
         tell((&self.file, &self.draft), (&last, geometry.as_ref()), &tried, &wanted, out)
     }
 
@@ -167,6 +174,25 @@ fn rule(draft: &Draft, wanted: &Wanted) -> String {
     let options: Vec<String> = outputs.map(|(name, _)| format!("--atomic-sums {name}")).collect();
     let or = if options.is_empty() { String::new() } else { format!(", or declare {}", options.join(" or ")) };
     format!("the same inputs must give the same bytes, so add in a fixed order{or} (docs/correctness.md)")
+}
+
+/// Returns what was added, for a program.
+fn result((file, draft): (&str, &Draft), texts: &Texts, tried: &Tried, wanted: &Wanted) -> serde_json::Value {
+    let parameters = texts.parameters.iter().map(|(tunable, values)| json!({ "name": tunable.name, "values": values }));
+    let fixed = texts.left_out.iter();
+    let fixed = fixed.map(|(tunable, why)| json!({ "name": tunable.name, "value": tunable.value, "reason": why }));
+    let refused = tried.refused.iter().filter(|(name, ..)| !tried.idle.contains(name));
+    let refused = refused.map(|(name, value, why)| json!({ "name": name, "value": value, "reason": why }));
+    json!({
+        "name": wanted.name,
+        "file": file,
+        "new_op": wanted.op.is_none(),
+        "parameters": parameters.collect::<Vec<_>>(),
+        "fixed": fixed.collect::<Vec<_>>(),
+        "refused_values": refused.collect::<Vec<_>>(),
+        "left_out": draft.left_out.iter().map(|left| &left.what).collect::<Vec<_>>(),
+        "adds_floats_with_atomics": tried.adds_floats_with_atomics,
+    })
 }
 
 fn tell(

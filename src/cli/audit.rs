@@ -31,7 +31,7 @@ use crate::store::Store;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Device: auto, cuda:N, virtual or virtual:NAME [default: session.device in config.toml]
-    #[arg(long)]
+    #[arg(short = 'd', long)]
     device: Option<String>,
 
     /// Replay only this kernel of the corpus; can be repeated [default: every kernel]

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use super::error::usage;
+use super::listing::print_json;
 use crate::report::format::counted;
 use crate::store::{Copied, Store, StoreError};
 
@@ -12,6 +13,10 @@ use crate::store::{Copied, Store, StoreError};
 pub struct Args {
     /// Path of the copy, which must not exist yet
     file: PathBuf,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// Copies the store and prints the copy's size.
@@ -20,6 +25,9 @@ pub async fn run(args: &Args, store: &Store, out: &mut impl Write) -> anyhow::Re
         mistake @ (StoreError::Exists(_) | StoreError::NoFolder(_)) => usage(mistake),
         other => other.into(),
     })?;
+    if args.json {
+        return print_json(&serde_json::json!({ "file": args.file, "bytes": bytes, "sessions": sessions }), out);
+    }
     let mib = bytes as f64 / (1 << 20) as f64;
     let sessions = counted(sessions, "session");
     writeln!(out, "{}: {sessions}, {mib:.1} MiB, integrity check ok", args.file.display())?;

@@ -1,5 +1,6 @@
 //! `optloop check`: explains all that is wrong with families and workloads.
 
+mod changed;
 mod running;
 mod selection;
 
@@ -10,12 +11,14 @@ use anyhow::{Context, bail};
 use rayon::prelude::*;
 use serde::Serialize;
 
+use self::changed::Known;
 use self::running::Running;
 use self::selection::selected;
 use super::device;
 use super::error::usage;
 use super::paragraph::paragraph;
 use super::start::start_worker;
+use super::talk::say;
 use super::trust::{self, TrustArgs};
 use super::{claimed_store, own_executable, toolchain};
 use crate::catalog::Project;
@@ -48,20 +51,24 @@ const LABEL: usize = 7;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Workload with the families of its op, family with the workloads of its op, or a family with its non-default parameters:
-    /// attention-scalar:BR=64,BC=32 [default: everything]
+    /// attention-scalar:BR=64,BC=32 [default: what has changed since it was right]
     #[arg(value_name = "WORKLOAD|FAMILY")]
     name: Option<String>,
 
     /// Check only on this workload
-    #[arg(long)]
+    #[arg(short = 'w', long)]
     workload: Option<String>,
 
     /// Check only on this case; can be repeated
-    #[arg(long = "case", value_name = "CASE")]
+    #[arg(short = 'c', long = "case", value_name = "CASE")]
     cases: Vec<CaseName>,
 
+    /// Check everything, also what optloop ships and what has not changed since it was right
+    #[arg(long, conflicts_with_all = ["name", "workload", "cases"])]
+    all: bool,
+
     /// Device: auto, cuda:N, virtual or virtual:NAME [default: session.device in config.toml]
-    #[arg(long)]
+    #[arg(short = 'd', long)]
     device: Option<String>,
 
     /// Print one JSON object
@@ -70,6 +77,13 @@ pub struct Args {
 
     #[command(flatten)]
     trust: TrustArgs,
+}
+
+impl Args {
+    /// Returns whether the user names what to check.
+    fn names_something(&self) -> bool {
+        self.name.is_some() || self.workload.is_some() || !self.cases.is_empty()
+    }
 }
 
 /// A family that is right on cases of a workload.
@@ -99,6 +113,8 @@ struct Named {
 struct Result {
     right: Vec<Right>,
     findings: Vec<Finding>,
+    /// How many families on workloads were left out, because they have not changed since they were right.
+    unchanged: usize,
 }
 
 /// The result, for programs.
@@ -116,7 +132,13 @@ struct Printed<'a> {
 pub(super) async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
     let config = Config::load(project.root()).map_err(usage)?;
     let choice = device::to_execute(args.device.as_deref(), &config)?;
-    let (mut result, pairs) = selected(args, project)?;
+    let (mut result, mut pairs) = selected(args, project)?;
+    let mut known = Known::of(project, &config, &choice.to_string());
+    if !args.all && !args.names_something() {
+        let all = pairs.len();
+        pairs.retain(|pair| !known.has(project, pair));
+        result.unchanged = all - pairs.len();
+    }
     let (mut device, mut evaluations) = (None, Vec::new());
     if !pairs.is_empty() {
         trust::check_places(project, &config, &args.trust)?;
@@ -127,11 +149,14 @@ pub(super) async fn run(args: &Args, project: &Project, out: &mut impl Write) ->
         let store = claimed_store(project, &config, &mut claims).await?;
         let mut evaluator = Evaluator::new(worker, tools.measuring);
         evaluator.record_all_in(store, &config, tools.compiler.nvrtc_version())?;
-        let checked = all_sources(pairs, &tools).await?;
+        let checked = all_sources(pairs.clone(), &tools).await?;
         let mut running = Running { args, project, config: &config, tools: &tools, oracles: Vec::new(), evaluator };
         let ran = running.all(checked, &mut result).await;
         running.evaluator.end_record(ran.as_ref().err()).await?;
         ran?;
+        if args.cases.is_empty() {
+            known.note(project, &pairs, &result.findings)?;
+        }
         if args.json {
             evaluations = running.evaluator.evaluated().await?;
         }
@@ -144,7 +169,7 @@ pub(super) async fn run(args: &Args, project: &Project, out: &mut impl Write) ->
         result.print(out)?;
     }
     match result.findings.iter().filter(|finding| finding.level == Level::Wrong).count() {
-        0 if result.right.is_empty() => bail!("no case was checked"),
+        0 if result.right.is_empty() && result.unchanged == 0 => bail!("no case was checked"),
         0 => Ok(()),
         1 => bail!("1 thing is wrong"),
         all => bail!("{all} things are wrong"),
@@ -233,7 +258,18 @@ impl Result {
             };
             write!(out, "{}", paragraph(label, LABEL, &format!("{subject}{}", finding.sentence())))?;
         }
-        if self.right.is_empty() && self.findings.is_empty() {
+        let unchanged = format!("{} on workloads", counted(self.unchanged, "family"));
+        match self.unchanged {
+            0 => {}
+            _ if self.right.is_empty() && self.findings.is_empty() => writeln!(
+                out,
+                "nothing has changed: {unchanged} were right before (`optloop check --all` checks everything)"
+            )?,
+            _ => {
+                say(&format!("not checked again, because nothing of them has changed: {unchanged} (--all checks them)"))
+            }
+        }
+        if self.right.is_empty() && self.findings.is_empty() && self.unchanged == 0 {
             writeln!(out, "there is nothing to check: add a workload and a family of its op")?;
         }
         Ok(())

@@ -31,15 +31,15 @@ use crate::runner::toolchain::Toolchain;
 pub struct Args {
     /// Workload that provides the dimensions and dtype [default: session.workload in config.toml, or the only workload of
     /// the op of a family that is named]
-    #[arg(long)]
+    #[arg(short = 'w', long)]
     workload: Option<String>,
 
     /// Compile only for this case of the workload; can be repeated [default: every case]
-    #[arg(long = "case", value_name = "CASE")]
+    #[arg(short = 'c', long = "case", value_name = "CASE")]
     cases: Vec<CaseName>,
 
     /// Compile only this family; can be repeated [default: every family]
-    #[arg(long = "family", value_name = "FAMILY")]
+    #[arg(short = 'f', long = "family", value_name = "FAMILY")]
     families: Vec<String>,
 
     /// Architecture: sm_80, sm_86, sm_89, sm_90 or sm_90a

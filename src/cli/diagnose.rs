@@ -47,15 +47,15 @@ pub struct Args {
 
     /// Workload of a family or file [default: for a family, session.workload in config.toml if that has its op, else the
     /// only workload of its op; for a file, the workload of its folder]
-    #[arg(long)]
+    #[arg(short = 'w', long)]
     workload: Option<String>,
 
     /// Diagnose the kernel on this case; can be repeated
-    #[arg(long = "case", value_name = "CASE")]
+    #[arg(short = 'c', long = "case", value_name = "CASE")]
     cases: Vec<CaseName>,
 
     /// Device: auto, cuda:N, virtual or virtual:NAME [default: session.device in config.toml]
-    #[arg(long)]
+    #[arg(short = 'd', long)]
     device: Option<String>,
 
     /// Print one JSON object

@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::Context;
 
 use super::error::usage;
+use super::listing::print_json;
 use super::own_executable;
 use super::talk::say;
 use super::trust::{self, TrustArgs};
@@ -38,8 +39,12 @@ pub struct Args {
     measure: bool,
 
     /// Call the first language model in config.toml once, and print the cost
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     llm: bool,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 
     #[command(flatten)]
     trust: TrustArgs,
@@ -53,6 +58,18 @@ enum Finding {
     Missing(String),
     /// It is there, but cannot be used. Says what to mend.
     Broken(String),
+}
+
+impl Finding {
+    /// Returns the finding for a program.
+    fn json(&self, what: &str) -> serde_json::Value {
+        let (state, text) = match self {
+            Here(text) => ("ok", text),
+            Missing(text) => ("missing", text),
+            Broken(text) => ("broken", text),
+        };
+        serde_json::json!({ "check": what, "state": state, "text": text })
+    }
 }
 
 use Finding::{Broken, Here, Missing};
@@ -117,6 +134,9 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
             },
         ),
     ];
+    if args.json {
+        return print_json(&findings.iter().map(|(what, finding)| finding.json(what)).collect::<Vec<_>>(), out);
+    }
     for (what, finding) in findings {
         match finding {
             Here(text) => writeln!(out, "ok       {what}: {text}")?,

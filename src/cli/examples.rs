@@ -105,7 +105,8 @@ pub(super) const CANCEL: &str = "Examples:
   optloop cancel 12 --resume          queue it again";
 
 pub(super) const CHECK: &str = "Examples:
-  optloop check                                     everything in the project
+  optloop check                                     what has changed since it was right
+  optloop check --all                               everything in the project
   optloop check layer-norm --device virtual         a workload or a family, without a GPU
   optloop check layer-norm:THREADS=64 --case large  one configuration
   optloop check layer-norm --json --trust";

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 
 use super::error::{usage, usage_sentence};
+use super::listing::print_json;
 use super::talk::say;
 use super::trust::{self, TrustArgs};
 use crate::catalog::{Families, Project};
@@ -37,6 +38,10 @@ pub struct Args {
     /// Folder to write [default: the workload's name in the current folder]
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 
     #[command(flatten)]
     trust: TrustArgs,
@@ -77,6 +82,11 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
     let folder = args.output.clone().unwrap_or_else(|| PathBuf::from(&workload.name));
     folder::write(&folder, &files)?;
     let shapes: usize = winners.iter().map(|winner| winner.proven.len()).sum();
+    if args.json {
+        let written = serde_json::json!({ "folder": folder, "workload": workload.name, "to": target.name(),
+                                          "winners": winners.len(), "more_shapes": shapes });
+        return print_json(&written, out);
+    }
     let proven = if shapes == 0 { String::new() } else { format!(", proven on {} more", counted(shapes, "shape")) };
     let what = counted(winners.len(), "winner");
     writeln!(out, "{}: {what} of {}{proven}; README.md has an example", folder.display(), workload.name)?;

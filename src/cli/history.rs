@@ -39,10 +39,10 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["session", "by"])]
     pub all: bool,
     /// Show only this case
-    #[arg(long)]
+    #[arg(short = 'c', long)]
     pub case: Option<CaseName>,
     /// Show only this family
-    #[arg(long)]
+    #[arg(short = 'f', long)]
     pub family: Option<String>,
     /// Show only iterations with this outcome
     #[arg(long, value_parser = PossibleValuesParser::new(Outcome::KINDS))]
@@ -67,6 +67,9 @@ pub struct Args {
     pub reverse: bool,
     #[command(flatten)]
     pub part: Part,
+    /// Show whole parameters and claims, however wide the terminal is, as in a pipe
+    #[arg(long)]
+    pub wide: bool,
     /// Show which kinds of suggestions, mechanisms, parameters or calls of language models paid off, instead of the iterations
     #[arg(long, value_enum, conflicts_with_all = [
         "case", "family", "outcome", "verdict", "origin", "proposer", "since", "sort", "reverse", "limit", "offset",
@@ -125,7 +128,8 @@ pub(super) async fn run(args: &Args, store: &Store, screen: Screen, out: &mut im
         return Ok(());
     }
     let mut text = Vec::new();
-    print(&rows, session.as_ref(), screen, &mut text)?;
+    let is_whole = args.wide || screen.is_pipe();
+    print(&rows, session.as_ref(), (screen, is_whole), &mut text)?;
     screen.show(&text, out)?;
     if is_cut {
         let next = args.part.offset as usize + rows.len();
@@ -244,11 +248,17 @@ fn result(row: &HistoryRow) -> &str {
     }
 }
 
-fn print(rows: &[HistoryRow], session: Option<&Listed>, screen: Screen, out: &mut impl Write) -> std::io::Result<()> {
+fn print(
+    rows: &[HistoryRow],
+    session: Option<&Listed>,
+    (screen, is_whole): (Screen, bool),
+    out: &mut impl Write,
+) -> std::io::Result<()> {
     let time = session.map_or(">µs".to_owned(), |session| format!(">µs, {}", session.time_source.name()));
     let of_session = if session.is_some() { &[][..] } else { &[">session"] };
     let rest = ["case", "result", &time, ">speed-up", "?prediction", "?>cost", "variant"];
-    let mut table = Table::new(&[&[">#"], of_session, &rest].concat());
+    let table = Table::new(&[&[">#"], of_session, &rest].concat());
+    let mut table = if is_whole { table.with_whole_cells() } else { table };
     for row in rows {
         let us = figure(row.best_ns, |ns| format::us(ns / 1000.0));
         let us = match (session, row.best_ns) {
@@ -281,7 +291,7 @@ fn print(rows: &[HistoryRow], session: Option<&Listed>, screen: Screen, out: &mu
             table.note(paragraph("", REASON_INDENT, reason));
         }
     }
-    table.print_on(screen, out)
+    if is_whole { table.print_wide(screen, out) } else { table.print_on(screen, out) }
 }
 
 /// Names a variant, with its commit or its claim. What has a reason needs neither.
@@ -321,7 +331,7 @@ mod tests {
     async fn printed(scene: &Scene, words: &[&str]) -> anyhow::Result<String> {
         let command = Command::try_parse_from([&["history"], words].concat())?;
         let mut out = Vec::new();
-        run(&command.args, &scene.store, Screen::plain(), &mut out).await?;
+        run(&command.args, &scene.store, Screen { rows: Some(usize::MAX), ..Screen::plain() }, &mut out).await?;
         Ok(String::from_utf8(out)?)
     }
 
@@ -353,6 +363,8 @@ mod tests {
         #  case      result    µs, measured  speed-up  variant
         2  b1h1s128  improved         80.00     1.25×  tiled BLOCK=128: commit 012345...
         ");
+        let wide = printed(&scene, &["--wide"]).await.unwrap();
+        assert!(!wide.contains("..."), "nothing is cut: {wide}");
         let json = printed(&scene, &["--json", "--verdict", "improved"]).await.unwrap();
         let rows: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!((rows[0]["best_ns"].as_f64(), rows[1].as_object()), (Some(80_000.0), None));

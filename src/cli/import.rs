@@ -36,6 +36,10 @@ pub struct Args {
     #[command(flatten)]
     given: Given,
 
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+
     #[command(flatten)]
     trust: TrustArgs,
 
@@ -107,7 +111,7 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
     let wanted = Wanted { oracle_kernel: oracle_kernel.flatten(), ..wanted };
     let oracle = oracle.or(imported.oracle);
     let (no_oracle, arch, force) = (imported.no_oracle, given.arch.clone(), given.force);
-    Addition { file: source_name, draft, wanted, oracle, no_oracle, arch, force }.run(project, out)?;
+    Addition { file: source_name, draft, wanted, oracle, no_oracle, arch, force, json: args.json }.run(project, out)?;
     imported.notes.iter().for_each(|note| say(&format!("note: {note}")));
     Ok(())
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 
 use super::error::usage_sentence;
+use super::listing::print_json;
 use crate::domain::counted::counted;
 use crate::domain::escape::shell;
 use crate::shipped;
@@ -21,6 +22,10 @@ pub struct Args {
     /// Folder of the project; created if it does not exist
     #[arg(default_value = ".")]
     folder: PathBuf,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// Makes a project, and prints what was made and what to do next. Nothing is overwritten: where a file of the project is
@@ -41,13 +46,19 @@ pub fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     let count = |prefix: &str, ending: &str| {
         files.iter().filter(|(path, _)| path.starts_with(prefix) && path.ends_with(ending)).count()
     };
+    let (workloads, families) = (count("kernels/workloads/", ".toml"), count("templates/kernels/", "/family.toml"));
+    if args.json {
+        let made = serde_json::json!({ "folder": folder, "workloads": workloads, "families": families,
+                                       "new_repository": is_new });
+        return print_json(&made, out);
+    }
     let repository = if is_new { ", in a new git repository" } else { ", in the git repository around it" };
     writeln!(
         out,
         "made a project in {} with {} and {}{repository}",
         folder.display(),
-        counted(count("kernels/workloads/", ".toml"), "workload"),
-        counted(count("templates/kernels/", "/family.toml"), "family")
+        counted(workloads, "workload"),
+        counted(families, "family")
     )?;
     let there = if folder == Path::new(".") {
         String::new()

@@ -43,6 +43,11 @@ impl Format {
     }
 }
 
+/// Writes one value for a program.
+pub(super) fn print_json(value: &impl Serialize, out: &mut impl Write) -> anyhow::Result<()> {
+    Ok(writeln!(out, "{}", serde_json::to_string_pretty(value)?)?)
+}
+
 /// Writes rows as CSV. Values that are lists or objects are written as JSON.
 fn write_csv<T: Serialize>(rows: &[T], out: &mut impl Write) -> anyhow::Result<()> {
     let mut writer = csv::Writer::from_writer(out);

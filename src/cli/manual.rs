@@ -1,11 +1,12 @@
 //! `optloop completions` and `optloop man`: what a shell and `man` need to know of the verbs.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
+use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 
 use super::Arguments;
 
@@ -51,18 +52,66 @@ pub fn completions(args: &CompletionsArgs, out: &mut impl Write) -> anyhow::Resu
 
 /// Prints the manual page, or writes all pages into a folder.
 pub fn man(args: &ManArgs, out: &mut impl Write) -> anyhow::Result<()> {
-    let Some(folder) = &args.what else {
-        clap_mangen::Man::new(visible()).render(out)?;
-        return Ok(());
-    };
+    let Some(folder) = &args.what else { return Ok(page(&visible(), "optloop", out)?) };
     if let Some(verb) = visible().find_subcommand(folder) {
-        let name = format!("optloop-{}", verb.get_name());
-        clap_mangen::Man::new(verb.clone()).title(name).render(out)?;
-        return Ok(());
+        return Ok(page(verb, &format!("optloop {}", verb.get_name()), out)?);
     }
     std::fs::create_dir_all(folder).with_context(|| format!("Failed to make {}", folder.display()))?;
-    clap_mangen::generate_to(visible(), folder)
-        .with_context(|| format!("Failed to write into {}", folder.display()))?;
+    pages(&visible(), "optloop", folder).with_context(|| format!("Failed to write into {}", folder.display()))?;
     writeln!(out, "wrote the manual pages into {}", folder.display())?;
     Ok(())
+}
+
+/// Writes the page of a command, and those of the commands below it.
+fn pages(command: &Command, name: &str, folder: &Path) -> std::io::Result<()> {
+    let mut file = std::fs::File::create(folder.join(format!("{}.1", name.replace(' ', "-"))))?;
+    page(command, name, &mut file)?;
+    command.get_subcommands().try_for_each(|below| pages(below, &format!("{name} {}", below.get_name()), folder))
+}
+
+/// Writes a manual page. `name` is how a user calls the command, such as `optloop start`.
+fn page(command: &Command, name: &str, out: &mut dyn Write) -> std::io::Result<()> {
+    let (dashed, version) = (name.replace(' ', "-"), env!("CARGO_PKG_VERSION"));
+    let named = command.clone().display_name(dashed.clone()).bin_name(name).version(version);
+    let man = clap_mangen::Man::new(named).title(dashed.clone());
+    man.render_title(out)?;
+    let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+    let mut own = Roff::new();
+    own.control("SH", ["NAME"]).text([roman(format!("{dashed} - {about}"))]);
+    own.control("SH", ["SYNOPSIS"]).text(synopsis(command, name));
+    own.to_writer(out)?;
+    man.render_description_section(out)?;
+    man.render_options_section(out)?;
+    if command.has_subcommands() {
+        man.render_subcommands_section(out)?;
+    }
+    if command.get_after_help().is_some() {
+        man.render_extra_section(out)?;
+    }
+    man.render_version_section(out)
+}
+
+/// Returns how a command is called, with the values of its options.
+fn synopsis(command: &Command, name: &str) -> Vec<Inline> {
+    let mut line = vec![bold(name)];
+    for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
+        let values: Vec<&str> = arg.get_value_names().into_iter().flatten().map(|name| name.as_str()).collect();
+        let values = if arg.get_action().takes_values() { values.join(" ") } else { String::new() };
+        let (open, close) = if arg.is_required_set() { (" ", "") } else { (" [", "]") };
+        line.push(roman(open));
+        match arg.get_long() {
+            Some(long) => {
+                line.push(bold(format!("--{long}")));
+                if !values.is_empty() {
+                    line.extend([roman(" "), italic(values)]);
+                }
+            }
+            None => line.push(italic(values)),
+        }
+        line.push(roman(close));
+    }
+    if command.has_subcommands() {
+        line.extend([roman(" "), italic("VERB")]);
+    }
+    line
 }

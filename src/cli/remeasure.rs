@@ -38,7 +38,7 @@ pub struct Args {
     workload: String,
 
     /// Measure only this case; can be repeated
-    #[arg(long = "case", value_name = "CASE")]
+    #[arg(short = 'c', long = "case", value_name = "CASE")]
     cases: Vec<CaseName>,
 
     /// Write the sidecars without committing them
@@ -46,7 +46,7 @@ pub struct Args {
     no_commit: bool,
 
     /// Device: auto or cuda:N [default: session.device in config.toml]
-    #[arg(long)]
+    #[arg(short = 'd', long)]
     device: Option<String>,
 
     /// Print one JSON object

@@ -48,11 +48,11 @@ pub struct Args {
     commit: String,
 
     /// Measure only this case of the commit; can be repeated [default: every case]
-    #[arg(long = "case", value_name = "CASE")]
+    #[arg(short = 'c', long = "case", value_name = "CASE")]
     cases: Vec<CaseName>,
 
     /// Device: auto, cuda:N, virtual or virtual:NAME [default: session.device in config.toml]
-    #[arg(long)]
+    #[arg(short = 'd', long)]
     device: Option<String>,
 
     /// Print one JSON object

@@ -31,7 +31,7 @@ pub struct Args {
     session: Option<SessionId>,
 
     /// Maximum wall time of the whole session, such as 4h [default: the budget it was started with]
-    #[arg(long)]
+    #[arg(short = 'b', long)]
     budget: Option<String>,
 
     /// Print progress as one JSON object per line on standard output

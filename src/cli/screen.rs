@@ -95,6 +95,11 @@ impl Screen {
         }
     }
 
+    /// Tells whether the output goes to a program or a file, which cuts nothing and needs everything.
+    pub(super) fn is_pipe(&self) -> bool {
+        self.rows.is_none()
+    }
+
     /// Returns a screen of 80 columns without colours.
     #[cfg(test)]
     pub(super) fn plain() -> Self {

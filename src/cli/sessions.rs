@@ -27,7 +27,7 @@ pub struct Args {
     #[arg(long)]
     pub all: bool,
     /// Show only sessions of this workload
-    #[arg(long)]
+    #[arg(short = 'w', long)]
     pub workload: Option<String>,
     /// Show only sessions with this status
     #[arg(long, value_enum)]

@@ -27,7 +27,7 @@ pub struct Args {
     /// Number of the iteration
     pub iteration: IterationId,
     /// Show only this case
-    #[arg(long)]
+    #[arg(short = 'c', long)]
     pub case: Option<CaseName>,
     /// Leave out the source, its changes and the compiler log
     #[arg(long)]

@@ -63,7 +63,7 @@ use crate::trust::of_agent;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Maximum wall time, such as 10m or 4h [default: session.budget in config.toml]
-    #[arg(long, allow_hyphen_values = true)]
+    #[arg(short = 'b', long, allow_hyphen_values = true)]
     budget: Option<String>,
 
     /// Maximum cost in US dollars [default: no limit]
@@ -83,20 +83,20 @@ pub struct Args {
     seed: Option<u64>,
 
     /// Workload to optimise [default: session.workload in config.toml]
-    #[arg(long)]
+    #[arg(short = 'w', long)]
     workload: Option<String>,
 
     /// Run only this case of the workload; can be repeated [default: every case, or the lightest ones on a virtual GPU]
-    #[arg(long = "case", value_name = "CASE")]
+    #[arg(short = 'c', long = "case", value_name = "CASE")]
     cases: Vec<CaseName>,
 
     /// Search only this family; can be repeated [default: every family]
-    #[arg(long = "family", value_name = "FAMILY")]
+    #[arg(short = 'f', long = "family", value_name = "FAMILY")]
     families: Vec<String>,
 
     /// Device: auto, cuda:N, virtual, virtual:NAME, or replay:FILE for a recorded search space (docs/simulate.md)
     /// [default: session.device in config.toml]
-    #[arg(long)]
+    #[arg(short = 'd', long)]
     device: Option<String>,
 
     /// Proposer: portfolio, local, bayes, evolution, llm (language models, docs/models.md), agent:COMMAND (a coding agent,
@@ -139,7 +139,7 @@ pub struct Args {
 #[derive(Debug, clap::Args)]
 pub struct Interacting {
     /// Maximum wall time, with that in which clients think, such as 30m or 4h [default: session.budget in config.toml]
-    #[arg(long, allow_hyphen_values = true)]
+    #[arg(short = 'b', long, allow_hyphen_values = true)]
     budget: Option<String>,
 
     /// Maximum cost of the device in US dollars [default: no limit]
@@ -147,19 +147,19 @@ pub struct Interacting {
     max_cost: Option<f64>,
 
     /// Workload to optimise [default: session.workload in config.toml]
-    #[arg(long)]
+    #[arg(short = 'w', long)]
     workload: Option<String>,
 
     /// Only this case of the workload; can be repeated [default: every case, or the lightest ones on a virtual GPU]
-    #[arg(long = "case", value_name = "CASE")]
+    #[arg(short = 'c', long = "case", value_name = "CASE")]
     cases: Vec<CaseName>,
 
     /// Only this family to begin with; can be repeated [default: every family]
-    #[arg(long = "family", value_name = "FAMILY")]
+    #[arg(short = 'f', long = "family", value_name = "FAMILY")]
     families: Vec<String>,
 
     /// Device: auto, cuda:N, virtual or virtual:NAME [default: session.device in config.toml]
-    #[arg(long)]
+    #[arg(short = 'd', long)]
     device: Option<String>,
 
     #[command(flatten)]

@@ -15,19 +15,19 @@ use crate::domain::submission::{SessionRequest, SubmissionId};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Workload to make faster [default: session.workload in config.toml]
-    #[arg(long)]
+    #[arg(short = 'w', long)]
     workload: Option<String>,
 
     /// Run only this case of the workload; can be repeated
-    #[arg(long = "case", value_name = "CASE")]
+    #[arg(short = 'c', long = "case", value_name = "CASE")]
     cases: Vec<String>,
 
     /// Search only this family; can be repeated
-    #[arg(long = "family", value_name = "FAMILY")]
+    #[arg(short = 'f', long = "family", value_name = "FAMILY")]
     families: Vec<String>,
 
     /// Maximum wall time, such as 10m or 4h [default: session.budget in config.toml]
-    #[arg(long)]
+    #[arg(short = 'b', long)]
     budget: Option<String>,
 
     /// Maximum cost in US dollars [default: no limit]
@@ -47,7 +47,7 @@ pub struct Args {
     seed: Option<u64>,
 
     /// Device: auto (any GPU of the service), cuda:N, virtual or virtual:NAME [default: session.device in config.toml]
-    #[arg(long)]
+    #[arg(short = 'd', long)]
     device: Option<String>,
 
     /// Proposer [default: session.proposer in config.toml]

@@ -13,6 +13,9 @@ const MIN_LAST: usize = 24;
 /// The least width to which the last column is cut, where no more columns can be left out.
 const MIN_CUT: usize = 8;
 
+/// The most characters of a cell, unless cells are kept whole.
+const MAX_CELL: usize = 72;
+
 /// A column of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Column {
@@ -31,6 +34,8 @@ pub(super) struct Table {
     styles: Vec<(usize, usize, Paint)>,
     /// Lines below rows.
     notes: Vec<(usize, String)>,
+    /// Whether long cells are kept whole.
+    is_whole: bool,
 }
 
 impl Table {
@@ -47,12 +52,19 @@ impl Table {
             rows: vec![headings.iter().map(plain).collect()],
             styles: Vec::new(),
             notes: Vec::new(),
+            is_whole: false,
         }
+    }
+
+    /// Keeps the first line of each cell whole, however long it is.
+    pub(super) fn with_whole_cells(self) -> Self {
+        Self { is_whole: true, ..self }
     }
 
     /// Adds a row with a cell for every column.
     pub(super) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().map(|cell| one_line(&cell)).collect());
+        let most = if self.is_whole { usize::MAX } else { MAX_CELL };
+        self.rows.push(cells.into_iter().map(|cell| one_line(&cell, most)).collect());
     }
 
     /// Gives a cell of the last row a style.
@@ -68,6 +80,11 @@ impl Table {
     /// Prints the table, however wide it is.
     pub(super) fn print(&self, out: &mut impl Write) -> io::Result<()> {
         self.lines(&(0..self.columns.len()).collect::<Vec<_>>(), None, false, out)
+    }
+
+    /// Prints the table with its styles, however wide it is.
+    pub(super) fn print_wide(&self, screen: Screen, out: &mut impl Write) -> io::Result<()> {
+        self.lines(&(0..self.columns.len()).collect::<Vec<_>>(), None, screen.is_coloured, out)
     }
 
     /// Prints the table in the width of a screen: optional columns are left out, the last ones first, and then the last
@@ -166,13 +183,13 @@ pub(super) fn figure<T>(value: Option<T>, show: impl Fn(T) -> String) -> String 
     value.map_or_else(|| crate::report::format::NOTHING.to_owned(), show)
 }
 
-/// Cuts text to its first line and to 72 characters, so that a row stays on one line.
-fn one_line(text: &str) -> String {
+/// Cuts text to its first line and to a number of characters, so that a row stays on one line.
+fn one_line(text: &str, most: usize) -> String {
     let line = text.lines().next().unwrap_or_default();
-    if line.chars().count() <= 72 && line.len() == text.trim_end().len() {
+    if line.chars().count() <= most && line.len() == text.trim_end().len() {
         return line.to_owned();
     }
-    line.chars().take(69).collect::<String>() + "..."
+    line.chars().take(most.saturating_sub(3)).collect::<String>() + "..."
 }
 
 fn cut(text: &str, width: usize) -> String {

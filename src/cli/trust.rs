@@ -4,8 +4,10 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use serde_json::json;
 
 use super::error::{usage, usage_sentence};
+use super::listing::print_json;
 use super::talk::{say, showable};
 use crate::catalog::Project;
 use crate::config::Config;
@@ -33,6 +35,10 @@ pub struct Args {
     /// Withdraw all trust from this project
     #[arg(long, conflicts_with = "yes")]
     revoke: bool,
+
+    /// Print one JSON object, and agree to nothing without --yes
+    #[arg(long)]
+    json: bool,
 }
 
 /// An argument of every verb that runs what a project chooses.
@@ -55,10 +61,13 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
     let root = root(project)?;
     let mut known = Consents::load().map_err(usage)?;
     if args.list {
-        return list(&known, out);
+        return if args.json { print_json(&listed(&known), out) } else { list(&known, out) };
     }
     if args.revoke {
         let removed = known.revoke(&root)?;
+        if args.json {
+            return print_json(&json!({ "revoked": removed, "project": root }), out);
+        }
         return Ok(writeln!(out, "no longer trusted: {removed} of {}", root.display())?);
     }
     let config = Config::load(project.root()).map_err(usage)?;
@@ -70,6 +79,10 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
     let edited =
         args.edited.iter().map(|file| edited(&root, file, head.as_deref())).collect::<anyhow::Result<Vec<_>>>()?;
     let mut items = trust::of_project(project.root(), &config, &workloads).map_err(usage)?;
+    if args.json {
+        edited.into_iter().try_for_each(|edited| known.edit(edited))?;
+        return in_json(items, (&root, head.as_deref()), known, args.yes, out);
+    }
     if items.is_empty() {
         return Ok(writeln!(out, "there is nothing to trust: this project runs only programs shipped with optloop")?);
     }
@@ -96,6 +109,39 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
     known.add(&root, &items)?;
     writeln!(out, "trusted: {} of {}", items.len(), root.display())?;
     remember(&mut known, out)
+}
+
+/// Prints what the project chooses and how it stands, after the user has agreed with `--yes` or not.
+fn in_json(
+    items: Vec<Item>,
+    (root, head): (&Path, Option<&str>),
+    mut known: Consents,
+    agrees: bool,
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
+    if agrees {
+        let is_open = |item: &&Item| known.standing(root, item, head) != ConsentState::Trusted;
+        let open: Vec<Item> = items.iter().filter(is_open).cloned().collect();
+        known.add(root, &open)?;
+    }
+    let shown = items.iter().map(|item| {
+        let (state, changed) = match known.standing(root, item, head) {
+            ConsentState::Trusted => ("trusted", Vec::new()),
+            ConsentState::New => ("new", Vec::new()),
+            ConsentState::Changed(what) => ("changed", what),
+        };
+        let files = item.files.iter().map(|(file, hash)| json!({ "file": file, "hash": hash }));
+        json!({ "item": item.to_string(), "state": state, "changed": changed, "files": files.collect::<Vec<_>>() })
+    });
+    print_json(&json!({ "project": root, "items": shown.collect::<Vec<_>>() }), out)
+}
+
+/// Returns what is trusted in all projects.
+fn listed(known: &Consents) -> serde_json::Value {
+    let entries =
+        known.entries().iter().map(|entry| json!({ "project": entry.project, "item": entry.item.to_string() }));
+    let edited = known.edited().iter().map(|one| json!({ "project": one.project, "file": one.file, "head": one.head }));
+    json!({ "trusted": entries.collect::<Vec<_>>(), "edited": edited.collect::<Vec<_>>() })
 }
 
 /// Returns the commit of HEAD, if the project has one.

@@ -7,6 +7,7 @@ use super::{Args, Named, Result, Right};
 use crate::catalog::Project;
 use crate::check::{Checked, Finding, Level, Pair, Rejected, Runnable, Stage, Tools, check_oracle, look_seed};
 use crate::cli::error::usage;
+use crate::cli::talk::say;
 use crate::cli::trust;
 use crate::config::{self, Config};
 use crate::domain::device::{DeviceInfo, TimeSource};
@@ -38,7 +39,11 @@ pub(super) struct Running<'a> {
 impl Running<'_> {
     /// Runs every family whose sources were checked.
     pub(super) async fn all(&mut self, checked: Vec<(Pair, Checked)>, result: &mut Result) -> anyhow::Result<()> {
-        for (pair, Checked { found, runnable, rejected }) in checked {
+        let all = checked.len();
+        for (place, (pair, Checked { found, runnable, rejected })) in checked.into_iter().enumerate() {
+            if all > 1 {
+                say(&format!("{} of {all}: {} on {}", place + 1, pair.family.name, pair.workload.name));
+            }
             result.findings.extend(found);
             for one in &rejected {
                 self.record_rejected(&pair, one).await?;
