@@ -273,3 +273,69 @@ fn an_interrupted_session_that_goes_on_adds_a_second_commit() {
     assert!(best.into_iter().all(|case| case["commit"].is_string()), "{report}");
     assert_eq!(sandbox.git(&["status", "--porcelain"]), "");
 }
+
+/// Returns a project whose config.toml names no branch.
+fn usual() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.replace("config.toml", "[git]\nbranch = ''\n", "");
+    sandbox.git(&["commit", "--quiet", "--all", "--message", "the usual way"]);
+    sandbox
+}
+
+#[test]
+fn winners_go_to_a_branch_that_is_not_checked_out_and_the_next_session_starts_from_them() {
+    let sandbox = usual();
+    unfinished_work(&sandbox);
+    let (before, head) = (work(&sandbox), sandbox.git(&["rev-parse", "HEAD"]));
+    let output = sandbox.optloop(&START);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && said.contains("`git merge optloop/winners` brings them into yours"), "{said}");
+    assert_eq!((work(&sandbox), sandbox.git(&["rev-parse", "HEAD"])), (before, head.clone()), "nothing of the user's");
+    assert_eq!(sandbox.git(&["rev-parse", "optloop/winners~1"]), head);
+    assert!(!sandbox.path(FAKE_WINNERS).exists());
+
+    // It knows them, measures them again, and gains nothing on them.
+    let again = sandbox.optloop(&[&START[..], &["--json"]].concat());
+    let events = json_lines(&again.stdout);
+    let of = |kind: &str| events.iter().filter(|event| event["event"] == kind).collect::<Vec<_>>();
+    assert!(!of("remeasured").is_empty(), "{events:?}");
+    let cases = of("ended")[0]["cases"].as_array().unwrap();
+    let known: Vec<&Value> = cases.iter().filter(|case| !case["before_us"].is_null()).collect();
+    assert!(!known.is_empty() && known.iter().all(|case| case["gain"].as_f64() < Some(2.0)), "{cases:?}");
+    let told = of("iteration");
+    assert!(told.iter().any(|one| one["origin"] == "committed_winner"), "{told:?}");
+    let history = sandbox.succeeds(&["history"]);
+    assert!(history.contains(" measured again "), "{history}");
+
+    // A merge brings them in.
+    sandbox.git(&["stash", "--quiet", "--include-untracked"]);
+    sandbox.git(&["merge", "--quiet", "optloop/winners"]);
+    assert!(sandbox.path(FAKE_WINNERS).exists());
+}
+
+#[test]
+fn the_usual_branch_waits_for_a_first_commit_and_for_nothing_else() {
+    let sandbox = usual();
+    let to = |more: &[&str]| -> String {
+        let plan = sandbox.optloop(&[&START[..], &["--dry-run", "--json"], more].concat());
+        let plan: Value = serde_json::from_slice(&plan.stdout).unwrap();
+        plan["commit_to"].as_str().unwrap_or("-").to_owned() + " " + plan["winners"].as_str().unwrap()
+    };
+    assert!(to(&[]).starts_with("refs/heads/optloop/winners one commit at the end, to the new branch"), "{}", to(&[]));
+    assert!(to(&["--commit-here"]).starts_with("refs/heads/main "), "{}", to(&["--commit-here"]));
+    sandbox.git(&["checkout", "--quiet", "--detach"]);
+    assert!(to(&[]).starts_with("refs/heads/optloop/winners "), "{}", to(&[]));
+    assert!(to(&["--commit-here"]).starts_with("HEAD "), "{}", to(&["--commit-here"]));
+    sandbox.git(&["checkout", "--quiet", "-b", "optloop/winners"]);
+    assert!(to(&[]).contains("branch optloop/winners of ") && to(&[]).ends_with("which is checked out"), "{}", to(&[]));
+    sandbox.git(&["checkout", "--quiet", "main"]);
+    sandbox.git(&["worktree", "add", "--quiet", "linked", "optloop/winners"]);
+    assert!(to(&[]).starts_with("- only to the store: branch `optloop/winners` is checked out in "), "{}", to(&[]));
+
+    let empty = Sandbox::without_repository();
+    empty.replace("config.toml", "[git]\nbranch = ''\n", "");
+    empty.git(&["init", "--quiet"]);
+    let plan = empty.optloop(&[&START[..], &["--dry-run", "--json"]].concat());
+    let plan: Value = serde_json::from_slice(&plan.stdout).unwrap();
+    assert_eq!(plan["commit_to"], "refs/heads/main", "there is no commit at which a branch could begin");
+}

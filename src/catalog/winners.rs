@@ -36,6 +36,23 @@ impl Project {
         folders.iter().flat_map(of_folder).collect()
     }
 
+    /// Returns the winner of a sidecar that a branch has, whose path is relative to the project. None if the workload has no
+    /// such case, or if the sidecar cannot be read.
+    pub fn winner_on_branch(
+        &self,
+        path: &Path,
+        text: &str,
+        workload: &Workload,
+        device: &DeviceInfo,
+    ) -> Option<KnownWinner> {
+        let stem = path.file_stem()?.to_str()?;
+        let case = workload.cases.iter().find(|case| *case.name == *stem)?;
+        let own = self.winners_of(&device.key().to_string(), &workload.name);
+        let here = self.root().join(path).parent() == Some(&own);
+        let sidecar = Sidecar::parse(text).map_err(|error| tracing::warn!("{} is skipped: {error}", path.display()));
+        Some(of_sidecar(sidecar.ok()?, path.to_owned(), case, device, here))
+    }
+
     /// Returns the sidecars of the committed winners of a case, at most one for each kind of device.
     pub fn committed(&self, workload: &str, case: &str) -> Vec<PathBuf> {
         let sidecar = |folder: PathBuf| folder.join(format!("{case}.json"));
@@ -93,19 +110,27 @@ fn known_winner(root: &Path, folder: &Path, case: &Case, device: &DeviceInfo, he
         return None;
     }
     match files::read_inside(root, &path).and_then(|text| Sidecar::parse(&text).map_err(anyhow::Error::msg)) {
-        Ok(Sidecar { variant, measurement, environment, .. }) => Some(KnownWinner {
-            case: case.name.clone(),
-            family: variant.family,
-            params: variant.params,
-            hash: variant.hash,
-            sidecar: path.strip_prefix(root).unwrap_or(&path).to_owned(),
-            device: environment.device,
-            median_us: (measurement.graphs == device.graphs()).then_some(measurement.median_us),
-            here,
-        }),
+        Ok(sidecar) => {
+            let relative = path.strip_prefix(root).unwrap_or(&path).to_owned();
+            Some(of_sidecar(sidecar, relative, case, device, here))
+        }
         Err(error) => {
             tracing::warn!("{} is skipped: {error:#}", path.display());
             None
         }
+    }
+}
+
+fn of_sidecar(sidecar: Sidecar, path: PathBuf, case: &Case, device: &DeviceInfo, here: bool) -> KnownWinner {
+    let Sidecar { variant, measurement, environment, .. } = sidecar;
+    KnownWinner {
+        case: case.name.clone(),
+        family: variant.family,
+        params: variant.params,
+        hash: variant.hash,
+        sidecar: path,
+        device: environment.device,
+        median_us: (measurement.graphs == device.graphs()).then_some(measurement.median_us),
+        here,
     }
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 
 use super::error::{usage, usage_sentence};
+use super::known;
 use super::listing::print_json;
 use super::talk::say;
 use super::trust::{self, TrustArgs};
@@ -148,7 +149,12 @@ fn winners(project: &Project, workload: &Workload, cases: &[Case]) -> anyhow::Re
         }
     }
     if winners.is_empty() {
-        return Err(usage_sentence(none(workload, cases, modelled)));
+        let elsewhere =
+            Config::load(project.root()).ok().and_then(|config| known::elsewhere(project, &config, &workload.name));
+        return Err(usage_sentence(match elsewhere {
+            Some(elsewhere) => format!("{}; {elsewhere}", none(workload, cases, modelled)),
+            None => none(workload, cases, modelled),
+        }));
     }
     if modelled > 0 {
         say(&format!("{} of virtual devices left out: their times are modelled", counted(modelled, "winner")));

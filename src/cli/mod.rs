@@ -32,6 +32,7 @@ mod guard;
 mod history;
 mod import;
 mod init;
+mod known;
 mod list;
 mod listing;
 mod manual;

@@ -29,13 +29,15 @@ pub struct Progress<'a, W: Write> {
     board: Arc<Mutex<Board>>,
     times: TimeSource,
     failure: Option<std::io::Error>,
+    /// The branch with the session's commit, if that is not checked out.
+    to_bring_in: Option<String>,
 }
 
 impl<'a, W: Write> Progress<'a, W> {
     /// Shows events as JSON on `out`. As text, what is under way goes to standard error, and the table of the end to `out`.
     pub fn new(json: bool, out: &'a mut W) -> Self {
         let view = if json { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
-        Self { json, out, view, board: Arc::default(), times: TimeSource::Measured, failure: None }
+        Self { json, out, view, board: Arc::default(), times: TimeSource::Measured, failure: None, to_bring_in: None }
     }
 
     /// Shows the live view from now on. `used` is the time that the session has used before.
@@ -232,9 +234,12 @@ impl<'a, W: Write> Progress<'a, W> {
             Event::NotKept { case, reason } => {
                 say(&format!("{case}: its winner is in the store, but not kept in git: {reason}"));
             }
-            Event::Committed { commit, branch, cases } => {
+            Event::Committed { elsewhere, commit, branch, cases } => {
                 let commit = &commit[..10.min(commit.len())];
                 say(&format!("committed {commit} to {branch}: {}", list(cases)));
+                if *elsewhere {
+                    self.to_bring_in = Some((*branch).to_owned());
+                }
             }
             Event::Disqualified { case, iteration, reason } => {
                 say(&format!("{case}: #{iteration} is disqualified: {reason}"));
@@ -254,6 +259,9 @@ impl<'a, W: Write> Progress<'a, W> {
                     counted(*iterations as usize, "iteration"),
                     span(*wall_s)
                 ));
+                if let Some(branch) = self.to_bring_in.take() {
+                    say(&format!("the winners are on branch {branch}: `git merge {branch}` brings them into yours"));
+                }
             }
         }
     }

@@ -277,7 +277,7 @@ fn commit(
     comparison: &Comparison,
 ) -> anyhow::Result<String> {
     let then = &committed.sidecar;
-    let introduced = repo.introduced(path, &then.variant.hash)?;
+    let introduced = repo.introduced(path, &then.variant.hash, None)?;
     let winner = Winner {
         device: bench.device().key(),
         workload: committed.workload.clone(),

@@ -11,6 +11,7 @@ use super::agent_args::{self, AgentArgs};
 use super::ceilings;
 use super::ending;
 use super::error::{usage, usage_sentence};
+use super::known;
 use super::models;
 use super::notify;
 use super::plan::Plan;
@@ -466,7 +467,8 @@ pub(super) async fn assemble(
     let (settings, min_sample_ns) = (config.baseline_settings(), config.measuring().min_sample_ns);
     let program = |key| BaselineProgram::of(exe, project.root(), key, settings, device.number(), min_sample_ns);
     let baseline = workload.baseline.as_ref().map(program).transpose().context("Failed to copy the baseline")?;
-    let known = if is_recorded { Vec::new() } else { project.known_winners(&workload, worker.info()) };
+    let known =
+        if is_recorded { Vec::new() } else { known::winners(project, (config, &target), &workload, worker.info()) };
     let monitor = open_monitor(worker.info());
     if !is_recorded {
         self_check::arm(&mut worker, &compiler).await?;

@@ -54,7 +54,7 @@ pub struct Args {
     #[arg(long)]
     proposer: Option<String>,
 
-    /// Commit the winners to this branch [default: the branch that is checked out]
+    /// Commit the winners to this branch [default: git.branch in config.toml]
     #[arg(long, value_name = "BRANCH", conflicts_with = "no_commit")]
     commit_to: Option<String>,
 

@@ -15,10 +15,14 @@ use crate::vcs::Repo;
 /// Arguments that choose where the winners of a session go.
 #[derive(Debug, Default, clap::Args)]
 pub(super) struct TargetArgs {
-    /// Commit the winners to this branch without checking it out; a new branch starts at HEAD [default: the branch that
-    /// is checked out]
-    #[arg(long, value_name = "BRANCH", conflicts_with = "no_commit")]
+    /// Commit the winners to this branch without checking it out; a new branch starts at HEAD [default: git.branch in
+    /// config.toml]
+    #[arg(long, value_name = "BRANCH", conflicts_with_all = ["no_commit", "commit_here"])]
     commit_to: Option<String>,
+
+    /// Commit the winners to the branch that is checked out
+    #[arg(long, conflicts_with = "no_commit")]
+    commit_here: bool,
 
     /// Commit nothing: the winners stay in the store
     #[arg(long)]
@@ -34,11 +38,14 @@ pub(super) fn choose(args: &TargetArgs, root: &Path, config: &Config, device: &D
         };
     }
     let repo = Repo::discover(root);
-    if args.no_commit || (!config.git.commit && args.commit_to.is_none()) {
+    if args.no_commit || (!config.git.commit && args.commit_to.is_none() && !args.commit_here) {
         return Ok(Target { repo: repo.ok(), destination: Err(NoCommit::Chosen), kept_under: None });
     }
     let found = repo.and_then(|repo| {
-        let destination = repo.destination(args.commit_to.as_deref())?;
+        // Before the first commit, there is nothing at which another branch could begin.
+        let usual = Some(config.git.branch.as_str())
+            .filter(|name| !name.is_empty() && !args.commit_here && repo.head().is_some());
+        let destination = repo.destination(args.commit_to.as_deref().or(usual))?;
         Ok((repo, destination))
     });
     match found {

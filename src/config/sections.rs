@@ -162,6 +162,15 @@ pub struct StoreConfig {
 pub struct GitConfig {
     /// Whether confirmed winners are committed.
     pub commit: bool,
+    /// The branch that gets them without being checked out. Empty for the branch that is checked out.
+    pub branch: String,
+}
+
+impl GitConfig {
+    /// Returns the full name of the branch that gets winners. None for the one that is checked out.
+    pub fn reference(&self) -> Option<String> {
+        (!self.branch.is_empty()).then(|| format!("refs/heads/{}", self.branch))
+    }
 }
 
 impl Default for SessionConfig {
@@ -270,6 +279,6 @@ impl StoreConfig {
 
 impl Default for GitConfig {
     fn default() -> Self {
-        Self { commit: true }
+        Self { commit: true, branch: "optloop/winners".to_owned() }
     }
 }

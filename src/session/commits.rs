@@ -95,10 +95,11 @@ impl Committer {
         Ok(())
     }
 
-    /// Returns the commit that introduced a committed winner, if HEAD has the winner.
+    /// Returns the commit that introduced a committed winner, if HEAD or the session's branch has the winner.
     fn introduced(&mut self, known: &KnownWinner) -> Option<CommitId> {
         let repo = self.target.repo.as_ref()?;
-        let find = || match repo.introduced(&known.sidecar, &known.hash) {
+        let other = self.target.destination.as_ref().ok().map(Destination::reference);
+        let find = || match repo.introduced(&known.sidecar, &known.hash, other) {
             Ok(commit) => commit,
             Err(reason) => {
                 tracing::warn!("the commit of {} is not known: {reason}", known.sidecar.display());
@@ -252,7 +253,8 @@ impl Session<'_> {
     /// Tells the observer of a commit.
     pub(super) fn tell_committed(&self, commit: &str, cases: &[CaseName]) {
         let branch = self.committer.target.destination.as_ref().map_or("HEAD", |destination| destination.name());
-        self.observer.event(&Event::Committed { commit, branch, cases });
+        let elsewhere = self.committer.way().is_some_and(|way| !way.repo.is_checked_out(way.destination.reference()));
+        self.observer.event(&Event::Committed { elsewhere, commit, branch, cases });
     }
 
     /// Links a committed winner that was measured again to the commit that introduced it. Without such a commit in HEAD,

@@ -299,6 +299,8 @@ pub enum Event<'a> {
     },
     /// The winners are committed.
     Committed {
+        /// Whether the branch is not checked out, so that the user has yet to bring the commit in.
+        elsewhere: bool,
         /// The commit.
         commit: &'a str,
         /// The branch that has it, or `HEAD` if that is detached.

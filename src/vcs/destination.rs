@@ -73,13 +73,19 @@ impl Repo {
     pub fn describe(&self, destination: &Destination) -> String {
         let _running = running::begin();
         let (name, here) = (destination.name(), self.workdir.display());
-        let is_head = self.head_reference().is_ok_and(|head| head == destination.reference);
+        let is_head = self.is_checked_out(&destination.reference);
         match destination {
             Destination { reference, .. } if reference == "HEAD" => format!("the detached HEAD of {here}"),
             Destination { is_new: true, .. } => format!("the new branch {name} of {here}, which begins at HEAD"),
             _ if is_head => format!("branch {name} of {here}, which is checked out"),
             _ => format!("branch {name} of {here}, which is not checked out"),
         }
+    }
+
+    /// Tells whether a reference is what the working tree has checked out.
+    pub fn is_checked_out(&self, reference: &str) -> bool {
+        let _running = running::begin();
+        self.head_reference().is_ok_and(|head| head == reference)
     }
 
     /// Returns the commit of a reference. None if there is no such reference, or if it is a branch without commits.

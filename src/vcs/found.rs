@@ -53,14 +53,33 @@ impl Repo {
         Ok(found)
     }
 
-    /// Returns the commit that introduced a sidecar as HEAD has it. None if HEAD has no such sidecar of the variant, or if
-    /// the commit is too far back. `sidecar` is relative to the project.
+    /// Returns the commit that introduced a sidecar as HEAD has it, or else as another reference has it. None if neither has such
+    /// a sidecar of the variant, or if the commit is too far back. `sidecar` is relative to the project.
     ///
     /// Where a parent has the same file, the file is that parent's. So a merge introduces only what it changes itself.
-    pub fn introduced(&self, sidecar: &Path, variant: &VariantHash) -> Result<Option<CommitId>, VcsError> {
+    pub fn introduced(
+        &self,
+        sidecar: &Path,
+        variant: &VariantHash,
+        other: Option<&str>,
+    ) -> Result<Option<CommitId>, VcsError> {
         let _running = running::begin();
+        let tips = [self.head_commit()?, other.map(|other| self.tip(other)).transpose()?.flatten()];
+        for tip in tips.into_iter().flatten() {
+            if let Some(found) = self.introduced_below(tip, sidecar, variant)? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    fn introduced_below(
+        &self,
+        mut commit: Commit<'_>,
+        sidecar: &Path,
+        variant: &VariantHash,
+    ) -> Result<Option<CommitId>, VcsError> {
         let path = self.project.join(sidecar);
-        let Some(mut commit) = self.head_commit()? else { return Ok(None) };
         let read = |commit: &Commit<'_>| Ok(commit.tree()?.get_path(&path).ok().map(|entry| entry.id()));
         let blob = |commit: &Commit<'_>| read(commit).map_err(VcsError::git("read the history of HEAD"));
         let text = self.text_in(&self.tree_of(Some(&commit))?, &path);

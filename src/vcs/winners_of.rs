@@ -43,6 +43,25 @@ impl Repo {
         Ok((CommitId(commit.id().to_string()), winners))
     }
 
+    /// Returns the sidecars of a workload's winners at the tip of a reference: their paths, relative to the project, and their
+    /// texts. Empty if there is no such reference.
+    pub fn winners_at(&self, reference: &str, workload: &str) -> Vec<(PathBuf, String)> {
+        let _running = running::begin();
+        let Ok(Some(tip)) = self.tip(reference) else { return Vec::new() };
+        let Ok(tree) = self.tree_of(Some(&tip)) else { return Vec::new() };
+        let variants = self.project.join("kernels/variants");
+        let devices = tree.get_path(&variants).and_then(|entry| self.git.find_tree(entry.id()));
+        let Ok(devices) = devices else { return Vec::new() };
+        let folders = devices.iter().filter_map(|entry| Some(variants.join(entry.name().ok()?).join(workload)));
+        let sidecars = folders.filter(|folder| self.holds_winners(folder)).collect::<Vec<_>>();
+        let sidecars = sidecars.iter().flat_map(|folder| self.sidecars_in(&tree, folder));
+        let winner = |path: PathBuf| {
+            let text = self.text_in(&tree, &path)?;
+            Some((path.strip_prefix(&self.project).ok()?.to_owned(), text))
+        };
+        sidecars.filter_map(winner).collect()
+    }
+
     pub(super) fn winners_in(&self, commit: &Commit<'_>) -> Result<Vec<WinnerInCommit>, git2::Error> {
         let tree = commit.tree()?;
         let before = commit.parent(0).ok().map(|parent| parent.tree()).transpose()?;

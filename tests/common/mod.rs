@@ -113,7 +113,8 @@ impl Sandbox {
         let sandbox = Self { folder: tempfile::tempdir().unwrap(), state: tempfile::tempdir().unwrap(), _stopwatch };
         // The simplest proposer, so that scenarios about other things do not change with the default one.
         // Few scenarios are about the first look at a family, which would take as long as the rest.
-        let config = "[session]\nproposer = 'local'\n[validate]\nfirst_look_share = 0\n\
+        // Most scenarios look at the commit on the branch that is checked out; tests/git.rs has the usual way.
+        let config = "[git]\nbranch = ''\n[session]\nproposer = 'local'\n[validate]\nfirst_look_share = 0\n\
                       [benchmark]\nscreening_samples = 20\nconfirmation_samples = 40\n";
         sandbox.write("config.toml", config);
         sandbox.write(".gitignore", "/.optloop/\n");

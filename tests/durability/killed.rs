@@ -21,7 +21,7 @@ fn deaths() -> u64 {
 pub fn project(config: &str) -> Sandbox {
     let sandbox = Sandbox::new();
     if !config.is_empty() {
-        sandbox.write("config.toml", config);
+        sandbox.write("config.toml", &format!("{config}\n[git]\nbranch = ''\n"));
     }
     let shared = &crate::common::WORKLOAD[..crate::common::WORKLOAD.find("[[case]]").unwrap()];
     let cases: String = (1..=8).map(|n| format!("[[case]]\nname = 'd{n}'\nSq = 32\nSk = 32\nD = {n}\n")).collect();

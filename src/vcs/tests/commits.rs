@@ -276,7 +276,7 @@ fn the_commit_that_introduced_a_winner_is_found_below_other_commits_and_merges()
     let sandbox = Sandbox::new();
     let repo = sandbox.repo();
     let hash = sidecar().variant.hash;
-    let introduced = |hash: &VariantHash| repo.introduced(Path::new(JSON), hash).unwrap();
+    let introduced = |hash: &VariantHash| repo.introduced(Path::new(JSON), hash, None).unwrap();
     assert_eq!(introduced(&hash), None, "there is none yet");
     sandbox.git("checkout --quiet -b side");
     let commit = repo.commit_winner(&winner("one")).unwrap();
