@@ -287,6 +287,10 @@ def between(plan, near, end, random):
         dims["Hkv"] = dims["H"]
     if dims.get("CAUSAL") and dims["Sk"] < dims["Sq"]:
         dims["Sk"] = dims["Sq"]
+    if dims.get("PAGE"):
+        dims["Sk"] -= dims["Sk"] % dims["PAGE"]
+        dims["PAGES"] = max(dims["PAGES"], dims["B"] * dims["Sk"] // dims["PAGE"])
+        dims["SHORTEST"] = min(dims["SHORTEST"], dims["Sk"])
     return dims if all(low <= dims[name] <= high for name, (low, high) in plan["ranges"].items()) else None
 
 
