@@ -121,7 +121,7 @@ impl UnderWay {
 /// Describes steps in a line, such as `iteration 12 for 34 s: timing s64 for 20 s (worker.step_timeout ends it after
 /// 90 s)`. A step that has just begun has no time of its own.
 pub fn line(names: &[String], for_s: f64, all_s: f64, limit: Option<(&str, f64)>) -> String {
-    let (outer, inner) = names.split_first().map_or(("", &names[..]), |(outer, inner)| (outer.as_str(), inner));
+    let (outer, inner) = names.split_first().map_or(("", names), |(outer, inner)| (outer.as_str(), inner));
     let what = match (inner, all_s - for_s >= 0.5) {
         ([], _) => format!("{outer} for {all_s:.0} s"),
         (_, false) => format!("{} for {for_s:.0} s", names.join(": ")),
