@@ -168,12 +168,12 @@ fn in_users_file(problem: &str, file: &str, draft: &Draft) -> String {
 fn rule(draft: &Draft, wanted: &Wanted) -> String {
     let free: Vec<&str> = wanted.atomic_sums.keys().map(String::as_str).collect();
     if !free.is_empty() {
-        return format!("two runs may differ in {}, and in nothing else (docs/correctness.md)", free.join(" and "));
+        return format!("two runs may differ in {}, and in nothing else (`optloop docs correctness`)", free.join(" and "));
     }
     let outputs = draft.outputs().filter(|(_, dtype)| !dtype.is_integer());
     let options: Vec<String> = outputs.map(|(name, _)| format!("--atomic-sums {name}")).collect();
     let or = if options.is_empty() { String::new() } else { format!(", or declare {}", options.join(" or ")) };
-    format!("the same inputs must give the same bytes, so add in a fixed order{or} (docs/correctness.md)")
+    format!("the same inputs must give the same bytes, so add in a fixed order{or} (`optloop docs correctness`)")
 }
 
 /// Returns what was added, for a program.

@@ -281,7 +281,7 @@ fn confinement(compiler: &Option<(Toolchain, anyhow::Result<Compiler>)>) -> Find
     let Some(found) = compiler.confinement() else { return Missing("nothing is compiled".to_owned()) };
     match found.holds() {
         true => Here(format!(
-            "compilers and templates reach no file but the CUDA headers, and baselines only those in docs/security.md: {}",
+            "compilers and templates reach no file but the CUDA headers, and baselines only those in `optloop docs security`: {}",
             found.describe()
         )),
         false => Missing(format!(

@@ -14,14 +14,14 @@ pub(super) const ADD: &str = "Examples:
   optloop add softmax.cu --oracle softmax.py --shape x=R,N --shape y=R,N --case R=8192,N=8192 --grid R --block THREADS --independent R
   optloop add my-gemm.cu --op gemm --case M=4096,N=4096,K=4096 --grid 'ceil_div(N,TILE),ceil_div(M,TILE)' --block TILE,TILE
 
-docs/workload.md explains the oracle and the files that are written.";
+`optloop docs workload` explains the oracle and the files that are written.";
 
 pub(super) const IMPORT: &str = "Examples:
   optloop import convolution-t1.json --oracle convolution.py
   optloop import vector_add.py --trust
   optloop import rmsnorm.json --workloads rmsnorm.jsonl --kernel-file rmsnorm.cu --grid batch --block THREADS
 
-docs/import.md explains what is understood.";
+`optloop docs import` explains what is understood.";
 
 pub(super) const START: &str = "Examples:
   optloop start --budget 10m
@@ -38,12 +38,12 @@ pub(super) const MCP: &str = "Examples:
   optloop mcp --budget 30m --case b1h1s512 --device virtual
   claude mcp add optloop -- optloop --project ~/kernels mcp --budget 1h --max-cost 5.00
 
-A client starts it. docs/agents.md explains the tools.";
+A client starts it. `optloop docs agents` explains the tools.";
 
 pub(super) const SKILL: &str = "Examples:
   optloop skill                 nothing is overwritten
 
-docs/agents.md explains the files.";
+`optloop docs agents` explains the files.";
 
 pub(super) const BENCH: &str = "Examples:
   optloop bench attention-fp16-d64/b8h8s128 --repeat 10
@@ -85,7 +85,7 @@ pub(super) const SERVE: &str = "Examples:
   optloop serve --new-token alice --scope run       make a token
   optloop serve --listen 0.0.0.0:7878 --tokens tokens --tls-cert cert.pem --tls-key key.pem
 
-docs/service.md explains the queue, the API and how to let others in.";
+`optloop docs service` explains the queue, the API and how to let others in.";
 
 pub(super) const SUBMIT: &str = "Examples:
   optloop submit --workload gemm-fp16 --budget 4h --max-cost 5.00
@@ -103,6 +103,10 @@ pub(super) const CANCEL: &str = "Examples:
   optloop cancel 12                   drop it, or end its session now
   optloop cancel 12 --stop            end its session after the iteration in flight
   optloop cancel 12 --resume          queue it again";
+
+pub(super) const DOCS: &str = "Examples:
+  optloop docs
+  optloop docs workload";
 
 pub(super) const CHECK: &str = "Examples:
   optloop check                                     what has changed since it was right
@@ -129,7 +133,7 @@ pub(super) const HISTORY: &str = "Examples:
   optloop history --all --since 7d --csv >week.csv  the past week, all sessions
   optloop history --by parameter                    which parameters paid off
 
-docs/history.md has more questions to ask the database.";
+`optloop docs history` has more questions to ask the database.";
 
 pub(super) const SHOW: &str = "Examples:
   optloop show 17

@@ -41,7 +41,7 @@ pub(super) struct GivenOracle {
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Given {
     /// Python file with a function `oracle`, a function of another name (rope.py:rope), or CUDA source (.cu) with a kernel,
-    /// that computes the output in float64 (docs/workload.md)
+    /// that computes the output in float64 (`optloop docs workload`)
     #[arg(long, value_name = "FILE")]
     pub(super) oracle: Option<PathBuf>,
 

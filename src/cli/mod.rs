@@ -22,6 +22,7 @@ mod confined;
 mod counters;
 mod device;
 mod diagnose;
+mod docs;
 mod doctor;
 mod ending;
 mod error;
@@ -199,7 +200,7 @@ enum Verb {
     /// Run a service: sessions in a queue, and an HTTP API to watch them
     #[command(after_help = examples::SERVE)]
     Serve(serve::Args),
-    /// Hand a session in to a service
+    /// Submit a session to a service
     #[command(after_help = examples::SUBMIT)]
     Submit(submit::Args),
     /// List the submissions of a service
@@ -217,6 +218,9 @@ enum Verb {
     /// Report what is installed, what is missing, and how to fix it
     #[command(after_help = examples::DOCTOR)]
     Doctor(doctor::Args),
+    /// Print a page of the documentation, or list the pages
+    #[command(after_help = examples::DOCS)]
+    Docs(docs::Args),
     /// Show what this project chooses to run, and trust it
     #[command(after_help = examples::TRUST)]
     Trust(trust::Args),
@@ -321,6 +325,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     // These need no project.
     match &arguments.verb {
         Verb::Init(args) => return init::run(args, &mut out),
+        Verb::Docs(args) => return docs::run(args, Screen::of_stdout(), &mut out),
         Verb::Completions(args) => return manual::completions(args, &mut out),
         Verb::Man(args) => return manual::man(args, &mut out),
         Verb::Simulate(args) => return simulate::run(args, &mut out),
@@ -378,6 +383,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         // These have already run by now: without a project, or as child processes without a runtime.
         Verb::Init(_)
         | Verb::Mcp(_)
+        | Verb::Docs(_)
         | Verb::Completions(_)
         | Verb::Man(_)
         | Verb::Simulate(_)

@@ -26,7 +26,7 @@ pub(super) fn terms(config: &Config, proposer: &str) -> anyhow::Result<Terms> {
     }
     if is_asked && !llm.is_on() {
         return Err(usage_sentence(
-            "the proposer `llm` needs a language model: name one under [llm] in config.toml, as docs/models.md shows",
+            "the proposer `llm` needs a language model: name one under [llm] in config.toml, as `optloop docs models` shows",
         ));
     }
     if !llm.is_on() || !(is_asked || [agent::PORTFOLIO, "local"].contains(&proposer)) {

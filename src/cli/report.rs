@@ -74,9 +74,9 @@ enum Format {
     Md,
     /// One HTML file with a chart and the evidence, which loads nothing
     Html,
-    /// JSON, as described in docs/report-schema.md
+    /// JSON, as described in `optloop docs report-schema`
     Json,
-    /// A row for each iteration and case, as described in docs/report-schema.md
+    /// A row for each iteration and case, as described in `optloop docs report-schema`
     Csv,
 }
 

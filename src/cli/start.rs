@@ -95,13 +95,13 @@ pub struct Args {
     #[arg(short = 'f', long = "family", value_name = "FAMILY")]
     families: Vec<String>,
 
-    /// Device: auto, cuda:N, virtual, virtual:NAME, or replay:FILE for a recorded search space (docs/simulate.md)
+    /// Device: auto, cuda:N, virtual, virtual:NAME, or replay:FILE for a recorded search space (`optloop docs simulate`)
     /// [default: session.device in config.toml]
     #[arg(short = 'd', long)]
     device: Option<String>,
 
-    /// Proposer: portfolio, local, bayes, evolution, llm (language models, docs/models.md), agent:COMMAND (a coding agent,
-    /// docs/agents.md), random, or fault-injection, which adds broken kernels to test that sessions survive them [default:
+    /// Proposer: portfolio, local, bayes, evolution, llm (language models, `optloop docs models`), agent:COMMAND (a coding agent,
+    /// `optloop docs agents`), random, or fault-injection, which adds broken kernels to test that sessions survive them [default:
     /// session.proposer in config.toml]
     #[arg(long)]
     proposer: Option<String>,

@@ -1,4 +1,4 @@
-//! `optloop submit`: hands a session in to a service.
+//! `optloop submit`: submits a session to a service.
 
 use std::io::Write;
 use std::path::Path;
@@ -86,7 +86,7 @@ pub struct Args {
     service: ServiceArgs,
 }
 
-/// Hands a session in.
+/// Submits a session.
 pub async fn run(args: &Args, folder: Option<&Path>, out: &mut impl Write) -> anyhow::Result<()> {
     let client = Client::new(&args.service)?;
     let project = client.project(args.on.as_deref(), folder).await?;

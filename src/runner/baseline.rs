@@ -323,7 +323,7 @@ impl BaselineProcess {
             let (mode, said) = (self.compute.name(), prepared.compute.map_or("nothing", Compute::name));
             return Err(format!(
                 "it must answer \"compute\": \"{mode}\" to show that it multiplies in this mode, and says {said} \
-                 (docs/baselines.md)"
+                 (`optloop docs baselines`)"
             ));
         }
         let mut names = BTreeSet::new();

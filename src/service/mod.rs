@@ -1,4 +1,4 @@
-//! A service: a queue of sessions, and an HTTP API and web pages to hand them in and to watch them.
+//! A service: a queue of sessions, and an HTTP API and web pages to submit and watch them.
 //!
 //! Sessions are processes of their own, which outlive the service. What a service knows is in three places, and each has
 //! one owner: the queue has the submissions, the event log of a submission tells whether its process lives, and the

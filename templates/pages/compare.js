@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { difference } from "./code.js";
 import { address, choice, field, h, table, tiles } from "./dom.js";
-import { interval, micros, parameters, percent } from "./format.js";
+import { interval, micros, parameters, percent, range } from "./format.js";
 
 const ratio = (found) => found && interval(found.estimate, [found.lo, found.hi]);
 const paired = (found) => found && (found.paired ? "in one run" : "in two runs");
@@ -25,12 +25,11 @@ function sessions({ a, b, setup, cases, mean_ratio: mean }) {
 }
 
 function iterations({ conditions, a, b, ratio: found, noise }, diff) {
-  const range = (one) => one.ci_us && `${micros(one.ci_us[0])} to ${micros(one.ci_us[1])}`;
   return [
     h("p", null, `${conditions.workload}/${conditions.case} on ${conditions.device}; times are ${conditions.time_source}.`),
     table("Times", [
       { title: "variant", cell: (row) => row.name }, { title: "median", cell: (row) => micros(row.us), figures: true },
-      { title: "95% interval", cell: range, figures: true }, { title: "samples", cell: (row) => row.samples, figures: true },
+      { title: "95% interval", cell: (row) => range(row.ci_us), figures: true }, { title: "samples", cell: (row) => row.samples, figures: true },
     ], [a, b]),
     h("p", null, `The first takes ${ratio(found)} the time of the second, measured ${paired(found)}.`, noise ? ` The noise is ${percent(noise)}.` : ""),
     h("h2", null, "Difference of the sources"), diff ? difference(diff) : h("p", { class: "note" }, "The sources are equal."),

@@ -13,8 +13,11 @@ export const times = (ratio) => (given(ratio) ? `${ratio >= 100 ? ratio.toFixed(
 export function interval(ratio, range) {
   if (!given(ratio)) return null;
   const four = (value) => (value >= 1000 ? value.toFixed(0) : value.toPrecision(4));
-  return given(range) ? `${four(ratio)}× (${four(range[0])} to ${four(range[1])})` : `${times(ratio)} (no interval)`;
+  return given(range?.[0]) && given(range[1]) ? `${four(ratio)}× (${four(range[0])} to ${four(range[1])})` : `${times(ratio)} (no interval)`;
 }
+
+/** The ends of a 95% interval of times in microseconds, if there is one: fewer than three samples have none. */
+export const range = (ends) => (given(ends?.[0]) && given(ends[1]) ? `${micros(ends[0])} to ${micros(ends[1])}` : null);
 
 /** A share. */
 export const percent = (share) => (given(share) ? `${(share * 100).toPrecision(2)}%` : null);

@@ -4,6 +4,7 @@ import { get, save } from "./api.js";
 import { address, choice, field, h, link, table } from "./dom.js";
 import { interval, micros, parameters } from "./format.js";
 import { pager } from "./sessions.js";
+import { ticks } from "./ticks.js";
 
 const ROWS = 50;
 const EXPORTED_AT_ONCE = 1000;
@@ -20,32 +21,48 @@ function cell(value) {
   return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
+/** Orders rows by the value of a parameter. */
+function ordered(rows, name, reverse) {
+  const value = (row) => row.params?.[name] ?? Infinity;
+  return rows.toSorted((a, b) => (reverse ? value(b) - value(a) : value(a) - value(b)));
+}
+
 export async function history([project], query, signal) {
   const value = (name) => query.get(name) ?? "";
   const [session, sort, reverse, offset] = [value("session"), value("sort"), value("reverse"), Number(value("offset"))];
   const chosen = Object.fromEntries(FILTERS.map((name) => [name, value(name)]));
   const below = session ? ["projects", project, "sessions", session, "iterations"] : ["projects", project, "iterations"];
   const read = (from, limit) => get(address(below, { ...chosen, sort, reverse, offset: from || "", limit }), signal);
-  const here = (more) => address(["projects", project, "history"], { session, ...chosen, sort, reverse, ...more });
-  const rows = await read(offset, ROWS);
+  const here = (more) => address(["projects", project, "history"], { session, ...chosen, sort, reverse, by: value("by"), ...more });
+  // The parameters of one family are columns, and its rows are ordered here.
+  const by = chosen.family ? value("by") : "";
+  const rows = by ? ordered(await read(0, EXPORTED_AT_ONCE), by, reverse) : await read(offset, ROWS);
 
   // A second click on a title reverses the order.
   const sorted = (key, title) => {
     const isChosen = sort === key || (!sort && key === "number");
-    const click = () => { location.hash = here({ sort: key, reverse: isChosen && !reverse ? "true" : "", offset: "" }); };
+    const click = () => { location.hash = here({ sort: key, by: "", reverse: isChosen && !reverse ? "true" : "", offset: "" }); };
     return h("button", { type: "button", click, "aria-pressed": String(isChosen) }, `${title}${isChosen ? (reverse ? " ▴" : " ▾") : ""}`);
   };
+  const byParameter = (name) => {
+    const click = () => { location.hash = here({ by: name, reverse: by === name && !reverse ? "true" : "", offset: "" }); };
+    return h("button", { type: "button", click, "aria-pressed": String(by === name) }, `${name}${by === name ? (reverse ? " ▾" : " ▴") : ""}`);
+  };
+  const names = chosen.family ? [...new Set(rows.flatMap((row) => Object.keys(row.params ?? {})))] : [];
+  const given = names.map((name) => ({ title: byParameter(name), cell: (row) => row.params?.[name], figures: true }));
+  const both = ticks(project, (row) => `iteration ${row.iteration} on ${row.case}`, (a, b) => ({ what: "iterations", a: String(a.iteration), b: String(b.iteration), case: a.case }));
   const columns = [
     { title: sorted("number", "iteration"), cell: (row) => link(address(["projects", project, "iterations", String(row.iteration)]), `#${row.iteration}`) },
     { title: "session", cell: (row) => row.session, figures: true },
     { title: "case", cell: (row) => row.case },
-    { title: "verdict", cell: (row) => row.verdict ?? row.outcome.replaceAll("_", " ") },
+    { title: "verdict", cell: (row) => (row.replayed && row.verdict === "improved" ? "measured again" : row.verdict ?? row.outcome?.replaceAll("_", " ") ?? "unfinished") },
     { title: sorted("time", "time"), cell: (row) => micros(row.best_ns && row.best_ns / 1e3), figures: true },
     { title: sorted("speedup", "over the incumbent"), cell: (row) => interval(row.speedup, row.speedup_ci), figures: true },
     { title: "family", cell: (row) => row.family },
     { title: "from", cell: (row) => row.origin.replaceAll("_", " ") },
-    { title: "parameters", cell: (row) => parameters(row.params) },
+    ...(given.length ? given : [{ title: "parameters", cell: (row) => parameters(row.params) }]),
     { title: "message or claim", cell: (row) => row.message ?? row.claim },
+    both.column,
   ];
   const input = (name) => h("input", { name, value: chosen[name], autocomplete: "off", spellcheck: "false" });
   const options = (names) => [["", "all"], ...names.map((name) => [name, name.replaceAll("_", " ")])];
@@ -76,7 +93,7 @@ export async function history([project], query, signal) {
         field("Origin", input("origin")), field("Proposer", input("proposer")), field("Since", input("since"))),
       h("div", { class: "actions" }, h("button", { type: "submit" }, "Search"), h("button", { type: "button", click: csv }, "Export as CSV"),
         h("button", { type: "button", click: json }, "Export as JSON"), status)),
-      table("Iterations", columns, rows, "No iteration matches."), pager(offset, rows, ROWS, (to) => here({ offset: to || "" })),
+      table("Iterations", columns, rows, "No iteration matches."), rows.length > 1 && both.button, !by && pager(offset, rows, ROWS, (to) => here({ offset: to || "" })),
     ],
   };
 }

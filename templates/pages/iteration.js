@@ -1,16 +1,17 @@
 // One iteration: hypothesis and outcome, measurements, source, difference, compiler log.
 
 import { get } from "./api.js";
+import { copier } from "./copy.js";
 import { difference, source } from "./code.js";
 import { address, h, link, table, tiles } from "./dom.js";
-import { duration, interval, micros, parameters, percent, times } from "./format.js";
+import { duration, interval, micros, parameters, percent, range, times } from "./format.js";
 import { strip } from "./samples.js";
 
 const TIMES = [
   { title: "case", cell: (row) => row.case },
   { title: "verdict", cell: (row) => row.verdict },
   { title: "median", cell: (row) => micros(row.median_us), figures: true },
-  { title: "95% interval", cell: (row) => row.ci_us && `${micros(row.ci_us[0])} to ${micros(row.ci_us[1])}`, figures: true },
+  { title: "95% interval", cell: (row) => range(row.ci_us), figures: true },
   { title: "over the incumbent", cell: (row) => interval(row.speedup, row.speedup_ci), figures: true },
   { title: "noise", cell: (row) => percent(row.noise), figures: true },
   { title: "samples", cell: (row) => row.samples, figures: true },
@@ -62,6 +63,7 @@ export async function iteration([project, number], query, signal) {
       tiles([["family", row.family], ["outcome", outcome.kind.replaceAll("_", " ")], ["from", row.origin.kind.replaceAll("_", " ")], ["took", duration(row.wall_s)]]),
       outcome.message && h("p", { class: "error" }, outcome.case ? `${outcome.case}: ${outcome.message}` : outcome.message),
       h("p", null, h("code", null, parameters(row.params))),
+      h("div", { class: "actions" }, copier("Copy parameters", () => `${row.family} ${parameters(row.params)}`), code && copier("Copy source", () => code)),
       h("p", null, "Of ", link(address(["projects", project, "sessions", String(row.session)]), `session ${row.session}`),
         row.parent ? [", made from ", link(address(["projects", project, "iterations", String(row.parent)]), `iteration ${row.parent}`)] : "",
         cases.length ? [" (", link(address(["projects", project, "compare"], { what: "iterations", a: String(row.parent), b: number, case: cases[0] }), "compare"), ")"] : "", "."),

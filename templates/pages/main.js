@@ -7,6 +7,7 @@ import { history } from "./history.js";
 import { iteration } from "./iteration.js";
 import { login } from "./login.js";
 import { queue } from "./queue.js";
+import { progress } from "./progress.js";
 import { projects, sessions } from "./sessions.js";
 import { session } from "./session.js";
 import { submission } from "./submission.js";
@@ -22,6 +23,7 @@ const VIEWS = [
   [/^\/projects\/([^/]+)\/iterations\/(\d+)$/, iteration],
   [/^\/projects\/([^/]+)\/history$/, history],
   [/^\/projects\/([^/]+)\/compare$/, compare],
+  [/^\/projects\/([^/]+)\/progress$/, progress],
 ];
 
 const main = document.getElementById("main");

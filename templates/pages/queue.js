@@ -1,4 +1,4 @@
-// The queue: what waits, runs and has ended, and a form to hand in a session.
+// The queue: what waits, runs and has ended, and a form to submit a session.
 
 import { get, post } from "./api.js";
 import { choice, field, h, link, table } from "./dom.js";
@@ -17,7 +17,7 @@ const COLUMNS = [
   { title: "budget", cell: (row) => limits(row.request) },
   { title: "iterations", cell: (row) => row.iterations, figures: true },
   { title: "reason", cell: (row) => row.reason },
-  { title: "handed in", cell: (row) => instant(row.submitted_at) },
+  { title: "submitted", cell: (row) => instant(row.submitted_at) },
 ];
 
 /** Says what ends a session. */
@@ -40,12 +40,12 @@ export async function queue(parts, query, signal) {
   return { title: "Queue", elements: [list, form(projects)] };
 }
 
-const listed = (rows) => table("Submissions, the latest first", COLUMNS, rows, "Nothing has been handed in yet.");
+const listed = (rows) => table("Submissions, the latest first", COLUMNS, rows, "Nothing has been submitted yet.");
 
 const newKey = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 
 function form(projects) {
-  // A second click, or a repetition after a lost answer, hands in the same submission.
+  // A second click, or a repetition after a lost answer, submits the same session.
   let key = newKey();
   const project = choice("project", projects.map(({ name }) => [name, name]));
   const workload = h("select", { name: "workload" });
@@ -57,7 +57,7 @@ function form(projects) {
   offer();
   const input = (name, placeholder) => h("input", { name, placeholder, autocomplete: "off", spellcheck: "false" });
   const answer = h("div", { role: "status" });
-  const button = h("button", { type: "submit" }, "Hand in");
+  const button = h("button", { type: "submit" }, "Submit");
   const submit = async (event) => {
     event.preventDefault();
     const value = (name) => event.target.elements[name].value.trim();
@@ -71,14 +71,14 @@ function form(projects) {
       const body = { project: value("project"), priority: number("priority") ?? 0, request };
       const { id } = await post("/submissions", body, { "Idempotency-Key": key });
       key = newKey();
-      answer.replaceChildren(h("p", null, "Handed in as ", link(`/submissions/${id}`, `submission #${id}`), "."));
+      answer.replaceChildren(h("p", null, "Submitted as ", link(`/submissions/${id}`, `submission #${id}`), "."));
     } catch (error) {
       if (error.status) key = newKey();
       answer.replaceChildren(h("p", { class: "error" }, error.message));
     }
     button.disabled = false;
   };
-  return h("form", { submit }, h("fieldset", null, h("legend", null, "Hand in a session"),
+  return h("form", { submit }, h("fieldset", null, h("legend", null, "Submit a session"),
     h("div", { class: "fields" },
       field("Project", project), field("Workload", workload), field("Cases", input("cases", "all")),
       field("Device", input("device", "the project's")), field("Time", input("budget", "10m")),

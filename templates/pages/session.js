@@ -1,8 +1,9 @@
-// One session on record: its result, its report and its pictures.
+// One session on record: its result, its winners and its report.
 
 import { get, save, text } from "./api.js";
-import { address, h, link, tiles } from "./dom.js";
-import { dollars, duration, interval } from "./format.js";
+import { copier } from "./copy.js";
+import { address, h, link, table, tiles } from "./dom.js";
+import { dollars, duration, interval, micros, parameters } from "./format.js";
 
 const FORMS = [["html", "text/html"], ["md", "text/markdown"], ["json", "application/json"], ["csv", "text/csv"]];
 
@@ -14,8 +15,9 @@ export async function session([project, number], query, signal) {
   const row = await get(address(["projects", project, "sessions", number]), signal);
   const report = (form) => address(["projects", project, "sessions", number, "report"], { format: form });
   const download = async (form, type) => save(`session-${number}.${form}`, await text(report(form), signal), type);
-  const pictures = h("div", { "aria-busy": "true" }, h("p", { class: "note", role: "status" }, "The pictures are being drawn."));
-  draw(pictures, report("html"), signal);
+  const [whole, best] = ["The report is being written.", "The winners are being read."].map((said) => h("div", { "aria-busy": "true" }, h("p", { class: "note", role: "status" }, said)));
+  fill(whole, signal, async () => written(await text(report("html"), signal)));
+  fill(best, signal, async () => winners(project, (await get(report("json"), signal)).cases, signal));
   const other = Math.max(1, Number(number) - 1);
   return {
     title: `Session ${number} of ${project}`,
@@ -31,20 +33,45 @@ export async function session([project, number], query, signal) {
         row.submission && h("li", null, link(`/submissions/${row.submission}`, `Its submission, #${row.submission}`)),
         h("li", null, link(address(["projects", project, "compare"], { what: "sessions", a: String(other), b: number }), `Compare it with session ${other}`))),
       h("div", { class: "actions" }, "Report: ", FORMS.map(([form, type]) => h("button", { type: "button", click: () => download(form, type) }, `Save as ${form}`))),
-      h("h2", null, "Pictures"), pictures,
+      h("h2", null, "Winners"), best, h("h2", null, "Report"), h("div", { class: "report" }, whole),
     ],
   };
 }
 
-async function draw(place, path, signal) {
+/** Shows what is read later. */
+async function fill(place, signal, read) {
   try {
-    // The rest of the report, and its own style above all, is not wanted here.
-    const drawn = (await text(path, signal)).match(/<figure[\s\S]*?<\/figure>/g) ?? [];
-    const parsed = new DOMParser().parseFromString(reports.createHTML(drawn.join("")), "text/html");
-    const figures = [...parsed.querySelectorAll("figure")].map((figure) => document.adoptNode(figure));
-    place.replaceChildren(...(figures.length ? figures : [h("p", { class: "note" }, "There is nothing to draw yet.")]));
+    place.replaceChildren(...[await read()].flat());
   } catch (error) {
     if (!signal.aborted) place.replaceChildren(h("p", { class: "error" }, error.message));
   }
   place.removeAttribute("aria-busy");
+}
+
+/** Returns the best variant of each case, to be copied. */
+function winners(project, cases, signal) {
+  const source = async (iteration) => (await get(address(["projects", project, "iterations", String(iteration)]), signal)).source ?? "";
+  return table("Winners", [
+    { title: "case", cell: (row) => row.case }, { title: "time", cell: (row) => micros(row.best_us), figures: true },
+    { title: "variant", cell: (row) => h("code", null, `${row.variant.family} ${parameters(row.variant.params)}`) },
+    { title: "iteration", cell: (row) => (row.iteration ? link(address(["projects", project, "iterations", String(row.iteration)]), `#${row.iteration}`) : null) },
+    { title: "copy", cell: (row) => h("div", { class: "actions" }, copier("Parameters", () => `${row.variant.family} ${parameters(row.variant.params)}`), row.iteration && copier("Source", () => source(row.iteration))) },
+  ], cases.filter((row) => row.variant), "No variant was correct.");
+}
+
+/** Returns the parts of a report, whose style the page has. Its headings lie one level below those of the page. */
+function written(html) {
+  // Without its own style, which the policy of this page forbids.
+  const [body = ""] = html.match(/<header>[\s\S]*<\/main>/) ?? [];
+  const parsed = new DOMParser().parseFromString(reports.createHTML(body), "text/html");
+  const parts = [...parsed.querySelectorAll("header > :not(.eyebrow), main > *")].map((part) => document.adoptNode(part));
+  const lower = (heading) => {
+    const level = Number(heading.tagName[1]) + (heading.tagName === "H1" ? 2 : 1);
+    const lowered = h(`h${level}`, { id: heading.id || null }, ...heading.childNodes);
+    heading.replaceWith(lowered);
+    return lowered;
+  };
+  const holder = h("div", null, ...parts);
+  holder.querySelectorAll("h1, h2, h3").forEach(lower);
+  return [...holder.childNodes];
 }

@@ -3,6 +3,7 @@
 import { get } from "./api.js";
 import { address, choice, field, h, link, table } from "./dom.js";
 import { dollars, duration, instant, interval } from "./format.js";
+import { ticks } from "./ticks.js";
 
 const ROWS = 50;
 const STATUSES = ["running", "finished", "interrupted", "failed", "killed"];
@@ -31,7 +32,9 @@ export async function sessions([project], query, signal) {
   const asked = address(["projects", project, "sessions"], { status, workload, offset: offset || "", limit: ROWS });
   const [rows, all] = await Promise.all([get(asked, signal), get("/projects", signal)]);
   const here = (more) => address(["projects", project, "sessions"], { status, workload, ...more });
+  const both = ticks(project, (row) => `session ${row.id}`, (a, b) => ({ what: "sessions", a: String(a.id), b: String(b.id) }));
   const columns = [
+    both.column,
     { title: "session", cell: (row) => link(address(["projects", project, "sessions", String(row.id)]), `session ${row.id}`) },
     { title: "workload", cell: (row) => row.workload },
     { title: "status", cell: (row) => row.status },
@@ -57,8 +60,8 @@ export async function sessions([project], query, signal) {
   return {
     title: `Sessions of ${project}`,
     elements: [
-      h("p", null, link(address(["projects", project, "history"]), "Search all iterations"), ", or ", link(address(["projects", project, "compare"]), "compare two sessions or iterations"), "."),
-      filter, table("Sessions, the latest first", columns, rows), pager(offset, rows, ROWS, (to) => here({ offset: to || "" })),
+      h("p", null, link(address(["projects", project, "history"]), "Search all iterations"), ", or ", link(address(["projects", project, "compare"]), "compare two sessions or iterations"), ", or see the ", link(address(["projects", project, "progress"]), "best of all sessions"), "."),
+      filter, table("Sessions, the latest first", columns, rows), rows.length > 1 && both.button, pager(offset, rows, ROWS, (to) => here({ offset: to || "" })),
     ],
   };
 }

@@ -3,6 +3,7 @@
 import { follow, get, post } from "./api.js";
 import { address, h, link, table, tiles } from "./dom.js";
 import { dollars, duration, interval, micros } from "./format.js";
+import { steps } from "./plot.js";
 import { limits } from "./queue.js";
 
 const LATEST = 25;
@@ -22,8 +23,15 @@ const CASES = [
 function blank() {
   return {
     session: null, project: null, budgetS: null, maxCost: null, maxIterations: null, elapsedS: 0, costUsd: 0, finished: 0,
-    cases: new Map(), latest: [], notes: [], working: null, at: performance.now(), ended: null, source: null,
+    cases: new Map(), best: new Map(), latest: [], notes: [], working: null, at: performance.now(), ended: null, source: null,
   };
+}
+
+/** Notes how many times as fast as the first variant the best one of a case is. */
+function note(state, { case: name, initial_us: initial, now_us: now }) {
+  if (!initial || !now) return;
+  if (!state.best.has(name)) state.best.set(name, []);
+  state.best.get(name).push([state.elapsedS, initial / now]);
 }
 
 /** Takes an event in. */
@@ -39,7 +47,7 @@ function apply(state, event) {
       Object.assign(state, { elapsedS: event.elapsed_s, costUsd: event.cost_usd, finished: event.finished });
       state.latest = [event, ...state.latest].slice(0, LATEST);
       break;
-    case "case": state.cases.set(event.case, event); break;
+    case "case": state.cases.set(event.case, event); note(state, event); break;
     case "working": state.working = event; break;
     case "no_baseline": case "no_counters": case "models_stopped": state.notes.push(event.reason); break;
     case "backend_left_out": state.notes.push(`${event.backend} is not timed: ${event.reason}`); break;
@@ -61,7 +69,7 @@ export async function submission([id], query, signal) {
   let row = await get(`/submissions/${id}`, signal);
   const state = blank();
   const connection = h("p", { class: "note", role: "status", id: "connection" }, "connecting");
-  const [head, buttons, standing, running, cases, latest, notes] = Array.from({ length: 7 }, () => h("div"));
+  const [head, buttons, standing, running, cases, best, latest, notes] = Array.from({ length: 8 }, () => h("div"));
   const refusal = h("div", { role: "alert" });
 
   const act = async (verb) => {
@@ -102,6 +110,7 @@ export async function submission([id], query, signal) {
     cases.replaceChildren(h("h2", null, "Best variant of each case"),
       state.source ? h("p", { class: "note" }, `Times are ${state.source}. Ratios above 1 mean that ours is faster, with 95% intervals.`) : "",
       table("Best variant of each case", CASES, [...state.cases.values()], "No case has been measured yet."));
+    best.replaceChildren(h("h2", null, "Best over time"), steps("How many times as fast as the first variant", state.best, Math.max(state.elapsedS, 1)));
     const number = (one) => (project ? link(address(["projects", project, "iterations", String(one.iteration)]), `#${one.iteration}`) : `#${one.iteration}`);
     latest.replaceChildren(h("h2", null, "Latest iterations"),
       table("Latest iterations", [
@@ -142,5 +151,5 @@ export async function submission([id], query, signal) {
   listen();
   const timer = setInterval(tick, TICK_MS);
   signal.addEventListener("abort", () => clearInterval(timer));
-  return { title: `Submission #${id}`, elements: [connection, head, standing, running, buttons, refusal, cases, latest, notes] };
+  return { title: `Submission #${id}`, elements: [connection, head, standing, running, buttons, refusal, cases, best, latest, notes] };
 }

@@ -15,7 +15,8 @@ import { chromium } from "playwright-core";
 const [, , executablePath, out, optloop, project] = process.argv;
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const DESKTOP = { width: 1200, height: 900 };
-const PHONE = { width: 390, height: 844 };
+const PHONE = { width: 400, height: 844 };
+const WIDE = { width: 1400, height: 900 };
 // Nothing takes as long unless it hangs.
 const PATIENCE_MS = 60000;
 
@@ -118,17 +119,17 @@ const page = await newPage(browser);
 try {
   await step("the queue is empty", async () => {
     await visit(page, "/", "Queue");
-    await page.getByText("Nothing has been handed in yet.").waitFor();
+    await page.getByText("Nothing has been submitted yet.").waitFor();
     assert.equal(await page.title(), "Queue - optloop");
   });
 
-  await step("a form hands in a session", async () => {
+  await step("a form submits a session", async () => {
     await page.getByLabel("Workload").selectOption("attention-fp16-d64");
     await page.getByLabel("Cases").fill("b1h1s64, b1h1s128");
     await page.getByLabel("Device").fill("fake");
     await page.getByLabel("Iterations").fill("400");
-    await page.getByRole("button", { name: "Hand in" }).click();
-    await page.getByText("Handed in as").waitFor();
+    await page.getByRole("button", { name: "Submit" }).click();
+    await page.getByText("Submitted as").waitFor();
     await page.getByRole("link", { name: "submission #1", exact: true }).click();
     await shows(page, "Submission #1");
   });
@@ -177,11 +178,16 @@ try {
     await page.screenshot({ path: join(out, "submission.png"), fullPage: true });
   });
 
-  await step("the session on record has the pictures of its report", async () => {
+  await step("the session on record has its report and its winners, whose parameters can be copied", async () => {
     await page.getByRole("link", { name: "Session 1 on record" }).click();
     await shows(page, "Session 1 of p");
-    await page.locator("#best-over-time svg:visible").first().waitFor();
-    await page.screenshot({ path: join(out, "session.png"), fullPage: true });
+    await page.locator("#best-over-time svg:visible, .report svg:visible").first().waitFor();
+    await page.locator(".report", { hasText: "Causes" }).waitFor();
+    await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+    for (const [name, wanted] of [["Parameters", /^attention-\S+ \w+=\d/], ["Source", /__global__/]]) {
+      await page.getByRole("button", { name, exact: true }).first().click();
+      await page.waitForFunction(async (pattern) => new RegExp(pattern).test(await navigator.clipboard.readText()), wanted.source);
+    }
   });
 
   await step("its report is saved as HTML and CSV", async () => {
@@ -265,6 +271,25 @@ try {
     assert.ok((await page.locator("pre.diff .removed").count()) > 0);
   });
 
+  await step("two rows are compared by ticking them, and the parameters of a family are columns that sort", async () => {
+    await visit(page, "/projects/p/history?family=attention-decode&case=b1h1s64", "History of p");
+    const heading = () => page.locator("thead button", { hasText: "WARPS" });
+    const place = async () => (await page.locator("thead th").allInnerTexts()).findIndex((title) => title.startsWith("WARPS")) + 1;
+    await heading().click();
+    await page.waitForURL(/by=WARPS/);
+    await shows(page, "History of p");
+    const values = (await column(page, await place())).map(Number);
+    assert.ok(values.length > 2 && values.every((value, at) => at === 0 || value >= values[at - 1]), String(values));
+    const boxes = page.locator("tbody input[type=checkbox]");
+    await boxes.nth(0).check();
+    assert.ok(await page.getByRole("button", { name: "Compare the two" }).isDisabled());
+    await boxes.nth(1).check();
+    await page.getByRole("button", { name: "Compare the two" }).click();
+    await shows(page, "Compare in p");
+    await page.locator(".error, td").first().waitFor();
+    await visit(page, `/projects/p/iterations/${child}`, `Iteration ${child} of p`);
+  });
+
   await step("it is compared with its parent", async () => {
     await page.getByRole("link", { name: "compare", exact: true }).click();
     await shows(page, "Compare in p");
@@ -296,7 +321,7 @@ try {
     mayFailToLoad = true;
     await visit(page, "/", "Queue");
     await page.getByLabel("Cases").fill('<img/src=x/onerror="document.title=1">');
-    await page.getByRole("button", { name: "Hand in" }).click();
+    await page.getByRole("button", { name: "Submit" }).click();
     const said = await page.locator(".error").innerText();
     assert.ok(said.includes("<img/src=x"), said);
     assert.equal(await page.locator("main img").count(), 0);
@@ -313,10 +338,32 @@ try {
     mayFailToLoad = false;
   });
 
+  let modelled = null;
+  await step("a session on a virtual GPU, whose times have no intervals, opens on all pages", async () => {
+    const id = await submit({ device: "virtual", cases: ["b1h1s4d4"], max_iterations: 5 });
+    await visit(page, `/submissions/${id}`, `Submission #${id}`);
+    await page.locator("#connection", { hasText: "ended" }).waitFor({ timeout: 3 * PATIENCE_MS });
+    const { session } = await get(`/submissions/${id}`);
+    const rows = (await get(`/projects/p/sessions/${session}/iterations?limit=50`)).filter((row) => row.best_ns);
+    modelled = rows.map(({ iteration }) => iteration);
+    await visit(page, `/projects/p/iterations/${modelled[0]}`, `Iteration ${modelled[0]} of p`);
+    await page.locator("svg.strip").first().waitFor();
+    assert.equal(await page.locator("svg.strip rect").count(), 0);
+    await visit(page, `/projects/p/compare?what=iterations&a=${modelled[0]}&b=${modelled[1]}&case=b1h1s4d4`, "Compare in p");
+    await page.getByText("The first takes").waitFor();
+    await visit(page, `/projects/p/compare?what=sessions&a=1&b=${session}`, "Compare in p");
+    await page.locator("td").first().waitFor();
+    await visit(page, `/projects/p/sessions/${session}`, `Session ${session} of p`);
+    await page.locator(".report", { hasText: "Causes" }).waitFor();
+    await visit(page, "/projects/p/progress", "Progress of p");
+    await page.locator("figure svg path").first().waitFor();
+  });
+
   const views = [
     ["/", "Queue"], ["/submissions/1", "Submission #1"], ["/projects", "Projects"], ["/projects/p/sessions", "Sessions of p"],
     ["/projects/p/sessions/1", "Session 1 of p"], [`/projects/p/iterations/${child}`, `Iteration ${child} of p`],
-    ["/projects/p/history", "History of p"], ["/projects/p/compare?what=sessions&a=1&b=2", "Compare in p"],
+    [`/projects/p/iterations/${modelled[0]}`, `Iteration ${modelled[0]} of p`], ["/projects/p/progress", "Progress of p"],
+    ["/projects/p/history?family=attention-decode", "History of p"], ["/projects/p/history", "History of p"], ["/projects/p/compare?what=sessions&a=1&b=2", "Compare in p"],
   ];
 
   await step("every page is operated with the keyboard alone", async () => {
@@ -340,17 +387,17 @@ try {
     await shows(page, "Session 1 of p");
   });
 
-  for (const [name, options] of [["light", { colorScheme: "light" }], ["dark", { colorScheme: "dark" }], ["390 px wide", { viewport: PHONE }]]) {
+  for (const [name, options] of [["light", { colorScheme: "light" }], ["dark", { colorScheme: "dark" }], ["400 px wide", { viewport: PHONE }], ["1400 px wide", { viewport: WIDE }]]) {
     await step(`no page has a serious mistake of accessibility, and none is too wide: ${name}`, async () => {
       const other = await newPage(browser, options);
       for (const [view, title] of views) {
         await visit(other, view, title);
-        if (view === "/projects/p/sessions/1") await other.locator("#best-over-time svg:visible").first().waitFor();
+        if (view === "/projects/p/sessions/1") await other.locator(".report", { hasText: "Causes" }).waitFor();
         await accessible(other, `${view}, ${name}`);
         const [content, window] = await other.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]);
         if (content > window) mistakes.push(`${view}, ${name}: ${content} px in a window of ${window} px`);
+        if (name.endsWith("wide")) await other.screenshot({ path: join(out, `${title.replaceAll(/[^\w]+/g, "-").toLowerCase()}-${parseInt(name, 10)}.png`), fullPage: true });
       }
-      await other.screenshot({ path: join(out, `compare-${name.replace(/ .*/, "")}.png`) });
       await other.context().close();
     });
   }
@@ -380,7 +427,7 @@ try {
     await other.getByRole("button", { name: "Log in" }).click();
     await shows(other, "Queue");
     await other.getByLabel("Device").fill("fake");
-    await other.getByRole("button", { name: "Hand in" }).click();
+    await other.getByRole("button", { name: "Submit" }).click();
     await other.locator(".error", { hasText: "scope" }).waitFor();
     await accessible(other, "log in");
     await other.reload();

@@ -26,7 +26,7 @@ pub(super) async fn check(project: &Project, config: Option<&Config>) -> Finding
     let Some(config) = config else { return Missing("config.toml must be mended first".to_owned()) };
     let llm = &config.llm;
     if !llm.is_on() {
-        return Here("llm.models names none, so sessions do not use any (docs/models.md)".to_owned());
+        return Here("llm.models names none, so sessions do not use any (`optloop docs models`)".to_owned());
     }
     if of_models(project.root(), config).iter().any(|item| !trust::is_trusted(project, item)) {
         return Missing("[llm] in config.toml is not trusted, so the endpoint was not asked".to_owned());
@@ -66,7 +66,9 @@ pub(super) async fn call(
 ) -> anyhow::Result<()> {
     let llm = &config.llm;
     let Some(model) = llm.models.first() else {
-        return Err(usage_sentence("there is no language model to call: name one in llm.models (docs/models.md)"));
+        return Err(usage_sentence(
+            "there is no language model to call: name one in llm.models (`optloop docs models`)",
+        ));
     };
     trust::admit(project, trust, of_models(project.root(), config))?;
     let price = llm.price_of(model).map_err(usage_sentence)?;

@@ -65,7 +65,7 @@ impl LaunchText {
         match (OracleLanguage::of_file(file), launch) {
             (Some(OracleLanguage::Cuda), None) => Err(format!(
                 "oracle `{file}`: say how to launch its kernel: add {TABLE} with grid, block and args \
-                 (docs/workload.md)"
+                 (`optloop docs workload`)"
             )),
             (Some(OracleLanguage::Python), Some(_)) => {
                 Err(format!("{TABLE} launches an oracle in CUDA: remove it, or name a .cu file as the oracle"))

@@ -77,7 +77,7 @@ pub fn check(options: &[String]) -> Result<(), String> {
         }
         Err(format!(
             "the compiler option `{}` is not allowed: use options that change the code only, with the value after a `=`, \
-             such as --maxrregcount=128 (docs/security.md lists them)",
+             such as --maxrregcount=128 (`optloop docs security` lists them)",
             option.escape_default(),
         ))
     })

@@ -93,7 +93,9 @@ impl std::str::FromStr for DeviceChoice {
         if let Some(file) = text.strip_prefix(REPLAY) {
             // A resumption may have another current folder.
             return std::path::absolute(file).map(Self::Replay).map_err(|_| {
-                format!("`{text}` names no file: use {REPLAY}FILE, with a recorded search space (docs/simulate.md)")
+                format!(
+                    "`{text}` names no file: use {REPLAY}FILE, with a recorded search space (`optloop docs simulate`)"
+                )
             });
         }
         text.strip_prefix("cuda:")

@@ -64,7 +64,7 @@ impl Route {
 pub(super) fn all() -> Vec<Route> {
     vec![
         Route::read("/projects", "List the projects", "Project[]", get(sessions::projects)),
-        Route::run("/submissions", "Hand in a session", post(submissions::submit)),
+        Route::run("/submissions", "Submit a session", post(submissions::submit)),
         Route::read("/submissions", "List submissions, the latest first", "Submission[]", get(submissions::list))
             .query(&["project", "state", "limit", "offset"]),
         Route::read("/submissions/{id}", "Read a submission", "Submission", get(submissions::read)),

@@ -1,4 +1,4 @@
-//! Submissions: hand in, list, read, stop, cancel, resume.
+//! Submissions: submit, list, read, stop, cancel, resume.
 
 use std::sync::Arc;
 
@@ -204,7 +204,7 @@ pub async fn resume(
 ) -> Result<Response, ApiError> {
     check_type(&headers)?;
     if let Some(finished) = finished_session(&app, id).await? {
-        let error = format!("session {finished} is finished: hand in another one");
+        let error = format!("session {finished} is finished: submit another one");
         return Err(ApiError::new(StatusCode::CONFLICT, error));
     }
     let submission = app.queue.resume(id).await?;

@@ -42,7 +42,7 @@ const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: applicat
 /// What a client that has no business here gets.
 const STRANGER: &[u8] = b"HTTP/1.1 403 Forbidden\r\nContent-Type: application/json\r\nConnection: close\r\n\
     Content-Length: 114\r\n\r\n{\"error\":\"another user runs this service\",\
-    \"hint\":\"a service for several users needs tokens: see docs/service.md\"}\n";
+    \"hint\":\"a service for several users needs tokens: see `optloop docs service`\"}\n";
 
 /// How connections are served.
 #[derive(Clone)]
