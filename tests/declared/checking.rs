@@ -136,7 +136,7 @@ fn only_a_tensor_whose_sums_are_free_may_differ_from_run_to_run() {
         let options = add.split_whitespace().chain(["--atomic-sums", bound]);
         let (code, told, said) = call(&sandbox, &options.collect::<Vec<_>>());
         assert_eq!(code, 0, "{said}");
-        assert!(told.contains("two runs may differ in y, and in nothing else (docs/correctness.md)"), "{told}");
+        assert!(told.contains("two runs may differ in y, and in nothing else (`optloop docs correctness`)"), "{told}");
         let (code, found, _) = call(&sandbox, &["check", "total", "--device", "virtual", "--trust"]);
         format!("{code} {}", found.split_whitespace().collect::<Vec<_>>().join(" "))
     };
