@@ -180,7 +180,7 @@ fn absurd_numbers_are_refused() {
         assert!(start(&sandbox, &[]).starts_with("2 error: PROJECT/config.toml: benchmark."), "{key}");
     }
     sandbox.write("config.toml", "[compile]\noptions = [\"--nonsense\"]\n");
-    insta::assert_snapshot!(start(&sandbox, &[]), @"2 error: PROJECT/config.toml: compile.options: the compiler option `--nonsense` is not allowed: use options that change the code only, with the value after a `=`, such as --maxrregcount=128 (docs/security.md lists them)");
+    insta::assert_snapshot!(start(&sandbox, &[]), @"2 error: PROJECT/config.toml: compile.options: the compiler option `--nonsense` is not allowed: use options that change the code only, with the value after a `=`, such as --maxrregcount=128 (`optloop docs security` lists them)");
     sandbox.write("config.toml", "[store]\npath = \"\"\n");
     insta::assert_snapshot!(start(&sandbox, &[]), @"2 error: PROJECT/config.toml: store.path must name a file, such as .optloop/optloop.db");
     sandbox.write("config.toml", "");

@@ -36,7 +36,7 @@ const PRICE: &str = "[llm.prices.m]\ninput = 3\noutput = 15\n";
 fn doctor_checks_the_endpoint_without_spending() {
     let none = Sandbox::without_repository();
     let nowhere = server([]);
-    insta::assert_snapshot!(doctor(&none, &nowhere, &[]), @"0: ok       language models: llm.models names none, so sessions do not use any (docs/models.md)");
+    insta::assert_snapshot!(doctor(&none, &nowhere, &[]), @"0: ok       language models: llm.models names none, so sessions do not use any (`optloop docs models`)");
 
     let server = server([]);
     let project = sandbox(&server, PRICE);

@@ -138,7 +138,7 @@ fn what_is_no_recording_and_what_a_recording_cannot_do_is_refused_in_one_sentenc
         "cache": { "1": { "A": 1, "time": "RuntimeFailedConfig" } } }"#;
     sandbox.write("failed.json", failed);
     let on = |device: &str, more: &[&str]| sandbox.fails(&[&["start", "--device", device], more].concat());
-    insta::assert_snapshot!(on("replay:", &[]), @"2 error: `replay:` names no file: use replay:FILE, with a recorded search space (docs/simulate.md)");
+    insta::assert_snapshot!(on("replay:", &[]), @"2 error: `replay:` names no file: use replay:FILE, with a recorded search space (`optloop docs simulate`)");
     insta::assert_snapshot!(on("replay:none.json", &[]), @"2 error: PROJECT/none.json: No such file or directory (os error 2)");
     insta::assert_snapshot!(on("replay:text.json", &[]), @"2 error: PROJECT/text.json: it is not JSON: expected ident at line 1 column 2");
     insta::assert_snapshot!(on("replay:other.json", &[]), @"2 error: PROJECT/other.json: it has neither `cache` (Kernel Tuner) nor `results` (T4)");

@@ -66,6 +66,6 @@ mod tests {
         };
         assert!(printed(Some("docs/git.md")).unwrap().contains("git merge optloop/winners"));
         assert!(printed(None).unwrap().contains("git               What a session does to your repository\n"));
-        assert!(printed(Some("gti")).unwrap_err().to_string().contains("(did you mean `git`?)"));
+        assert!(printed(Some("gitt")).unwrap_err().to_string().contains("(did you mean `git`?)"));
     }
 }

@@ -17,7 +17,8 @@ export function steps(label, series, end, axis = duration, begin = 0) {
   if (shown.length === 0) return h("p", { class: "note" }, "There is nothing to draw yet.");
   const all = shown.flatMap(([, points]) => points.map(([, factor]) => Math.log(factor)));
   const [low, high] = [Math.min(0, ...all), Math.max(Math.log(1.05), ...all)];
-  const last = Math.max(end, begin + 1e-9);
+  // All of it may have happened at one moment.
+  const last = end > begin ? end : begin + 1;
   const x = (at) => LEFT + ((at - begin) / (last - begin)) * (WIDTH - LEFT - RIGHT);
   const y = (factor) => HEIGHT - BOTTOM - ((Math.log(factor) - low) / (high - low)) * (HEIGHT - TOP - BOTTOM);
   const look = (place) => ({ stroke: COLOURS[place % COLOURS.length], "stroke-dasharray": DASHES[Math.floor(place / COLOURS.length) % DASHES.length] });

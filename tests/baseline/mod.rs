@@ -148,7 +148,7 @@ async fn working_backends_report_their_error_and_others_the_reason() {
 async fn a_program_without_compute_modes_is_refused_where_one_is_asked_for() {
     let project = Project::new();
     let mut process = project.start("").await.unwrap().computing(Compute::Tf32);
-    insta::assert_snapshot!(prepare(&mut process).await.unwrap_err(), @r#"it must answer "compute": "tf32" to show that it multiplies in this mode, and says nothing (docs/baselines.md)"#);
+    insta::assert_snapshot!(prepare(&mut process).await.unwrap_err(), @r#"it must answer "compute": "tf32" to show that it multiplies in this mode, and says nothing (`optloop docs baselines`)"#);
 }
 
 #[tokio::test]

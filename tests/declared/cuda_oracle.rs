@@ -117,7 +117,7 @@ fn a_launch_that_does_not_fit_is_refused_before_anything_is_spent() {
     insta::assert_snapshot!(with("\"w\", \"y\", \"N\"", "\"y\", \"n\""), @"error: PROJECT/kernels/workloads/small.toml: PROJECT/kernels/ops/rms-norm/op.toml: [oracle_launch]: args names `n`, which is no tensor, dimension or scalar; [oracle_launch]: args lacks the tensor `w`");
     insta::assert_snapshot!(with("\"w\", \"y\", \"N\"", "\"y\", \"w\", \"N\""), @"error: case `r4n64`: the oracle of op `rms-norm` failed: oracle.cu: parameter 2 of `oracle` must be a `double *`, because [oracle_launch] passes the output `y`");
     insta::assert_snapshot!(with("grid = [\"R\"]", "grid = [\"R\"]\nkernel = \"oracel\""), @"error: case `r4n64`: the oracle of op `rms-norm` failed: oracle.cu has no kernel `oracel` (did you mean `oracle`?): it has `oracle`");
-    insta::assert_snapshot!(with(&LAUNCH[..LAUNCH.len() - 8], ""), @"error: PROJECT/kernels/workloads/small.toml: PROJECT/kernels/ops/rms-norm/op.toml: oracle `oracle.cu`: say how to launch its kernel: add [oracle_launch] with grid, block and args (docs/workload.md)");
+    insta::assert_snapshot!(with(&LAUNCH[..LAUNCH.len() - 8], ""), @"error: PROJECT/kernels/workloads/small.toml: PROJECT/kernels/ops/rms-norm/op.toml: oracle `oracle.cu`: say how to launch its kernel: add [oracle_launch] with grid, block and args (`optloop docs workload`)");
 }
 
 /// On a real GPU, only guard regions and the driver find accesses out of bounds.

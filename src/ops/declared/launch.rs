@@ -266,7 +266,7 @@ mod tests {
             declared(&MANIFEST.replacen(from, to, 1)).err().unwrap()
         };
         let table = &MANIFEST[MANIFEST.find("[oracle_launch]").unwrap()..MANIFEST.find("[dims.R]").unwrap()];
-        insta::assert_snapshot!(error(table, ""), @"oracle `oracle.cu`: say how to launch its kernel: add [oracle_launch] with grid, block and args (docs/workload.md)");
+        insta::assert_snapshot!(error(table, ""), @"oracle `oracle.cu`: say how to launch its kernel: add [oracle_launch] with grid, block and args (`optloop docs workload`)");
         insta::assert_snapshot!(error("oracle.cu", "oracle.py"), @"[oracle_launch] launches an oracle in CUDA: remove it, or name a .cu file as the oracle");
         insta::assert_snapshot!(error("oracle.cu", "oracle.c"), @"oracle `oracle.c`: name a Python file (.py) or a CUDA source (.cu) in the op's folder, without a path");
         insta::assert_snapshot!(error("grid = [\"R\"]", "grid = [\"R\", \"Q\"]\nkernel = \"a b\""), @"[oracle_launch]: kernel `a b` is no name of a function; [oracle_launch]: grid: expression `Q`: there is no dimension `Q`");
