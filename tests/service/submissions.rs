@@ -125,7 +125,7 @@ fn a_stopped_session_is_resumed_and_ends_once() {
     assert_eq!(post("resume").json()["state"], "queued");
     let end = service.end_of(&id);
     assert_eq!((&end["state"], &end["iterations"], &end["session"]), (&json!("ended"), &json!(40), &json!(1)), "{end}");
-    insta::assert_snapshot!(post("resume").error(), @"409 session 1 is finished: hand in another one");
+    insta::assert_snapshot!(post("resume").error(), @"409 session 1 is finished: submit another one");
     insta::assert_snapshot!(service.post("/api/v1/submissions/9/cancel", &json!({})).error(), @"404 there is no submission 9 (GET /api/v1/submissions lists them)");
 }
 
