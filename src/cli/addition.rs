@@ -168,7 +168,10 @@ fn in_users_file(problem: &str, file: &str, draft: &Draft) -> String {
 fn rule(draft: &Draft, wanted: &Wanted) -> String {
     let free: Vec<&str> = wanted.atomic_sums.keys().map(String::as_str).collect();
     if !free.is_empty() {
-        return format!("two runs may differ in {}, and in nothing else (`optloop docs correctness`)", free.join(" and "));
+        return format!(
+            "two runs may differ in {}, and in nothing else (`optloop docs correctness`)",
+            free.join(" and ")
+        );
     }
     let outputs = draft.outputs().filter(|(_, dtype)| !dtype.is_integer());
     let options: Vec<String> = outputs.map(|(name, _)| format!("--atomic-sums {name}")).collect();
