@@ -74,8 +74,8 @@ fn a_kernel_goes_from_the_task_to_a_commit() {
     let fast = json!([{ "BR": 16, "THREADS": 64, "TPR": 4, "BC": 32 }, { "BR": 8, "TPR": 4, "THREADS": 32 }]);
     let edited = edits(
         "attention-scalar",
-        "copy_rows<D, PITCH, THREADS>(k_tile",
-        "copy_rows<D, PITCH, (THREADS)>(k_tile",
+        "copy_rows_at<D, PITCH, THREADS>(k_tile",
+        "copy_rows_at<D, PITCH, (THREADS)>(k_tile",
         &fast,
     );
     let evaluated = client.call("evaluate", edited);
@@ -111,7 +111,7 @@ fn a_kernel_goes_from_the_task_to_a_commit() {
     assert_eq!(client.leave(), Some(0));
     // The record is the one that every verb reads.
     let shown: Value = serde_json::from_str(&sandbox.succeeds(&["show", &iteration.to_string(), "--json"])).unwrap();
-    assert_eq!(shown["iteration"]["hypothesis"]["claim"], "copy_rows<D, PITCH, (THREADS)>(k_tile is faster");
+    assert_eq!(shown["iteration"]["hypothesis"]["claim"], "copy_rows_at<D, PITCH, (THREADS)>(k_tile is faster");
 }
 
 /// On a device that samples times, an iteration is confirmed when it is submitted, in a comparison.
