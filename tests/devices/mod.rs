@@ -12,6 +12,7 @@ use bench::{Bench, cold, small};
 use optloop::domain::check::Check;
 use optloop::domain::device::{DeviceInfo, TimeSource};
 use optloop::domain::evaluation::Outcome;
+use optloop::domain::op::Dtype;
 use optloop::ops;
 
 /// The kernel's `fault` argument, its outcome, and the check that catches it. The fake device uses the same numbers.
@@ -75,7 +76,9 @@ async fn accepts(device: &str) {
     let replays = bench.worker.info().replays();
     let passed = bench.accept(small(), 0).await.unwrap();
     let op = ops::find("attention").unwrap();
-    let asked = 1 + op.probes().len() + bench::hidden(&small()).len();
+    let inputs = op.inputs(&small().dims, Dtype::F16);
+    let probes = op.probes().iter().filter(|probe| probe.change.is_of(&inputs)).count();
+    let asked = 1 + probes + bench::hidden(&small()).len();
     assert_eq!(passed.outputs, asked, "the case, the probes and the hidden shapes");
     assert_eq!(passed.slowdown.is_some(), replays);
     for (fault, kind, check) in ACCEPTANCE {
