@@ -94,7 +94,7 @@ impl Scenario {
         sandbox.write(
             "config.toml",
             &format!(
-                "[compile]\nparallel = 1\n[llm]\nprovider = '{api}'\nbase_url = '{}'\nmodels = ['m']\n\
+                "[git]\nbranch = ''\n[compile]\nparallel = 1\n[llm]\nprovider = '{api}'\nbase_url = '{}'\nmodels = ['m']\n\
                  key_env = 'SOME_API_KEY'\nretries = 2\n{more}\n[llm.prices.m]\ninput = 3\ncached = 0.3\n\
                  cache_write = 3.75\noutput = 15\n",
                 server.url()
