@@ -47,7 +47,7 @@ impl Known {
         let is_own_op = root.join(ops::OPS_FOLDER).join(pair.workload.op.name()).exists();
         let is_shipped =
             !is_own_op && shipped::is_unchanged(root, &pair.family.name) && shipped::is_file_unchanged(root, &workload);
-        is_shipped || self.hashes.get(&self.key(pair)) == Some(&self.hash(root, pair))
+        is_shipped || self.hash(root, pair).is_some_and(|hash| self.hashes.get(&self.key(pair)) == Some(&hash))
     }
 
     /// Notes what was right, and forgets what was not.
@@ -59,9 +59,10 @@ impl Known {
             };
             // Without trust, nothing ran.
             let is_open = |finding: &Finding| finding.level == Level::Wrong || finding.stage == Stage::Oracle;
-            match findings.iter().filter(is_about).any(is_open) {
-                true => drop(self.hashes.remove(&self.key(pair))),
-                false => drop(self.hashes.insert(self.key(pair), self.hash(project.root(), pair))),
+            let hash = self.hash(project.root(), pair).filter(|_| !findings.iter().filter(is_about).any(is_open));
+            match hash {
+                Some(hash) => drop(self.hashes.insert(self.key(pair), hash)),
+                None => drop(self.hashes.remove(&self.key(pair))),
             }
         }
         let text = serde_json::to_string_pretty(&self.hashes)?;
@@ -72,16 +73,16 @@ impl Known {
         format!("{}/{}/{}", self.device, pair.workload.name, pair.family.name)
     }
 
-    /// Returns the hash of everything that the check of a family depends on.
-    fn hash(&self, root: &Path, pair: &Pair) -> String {
+    /// Returns the hash of everything that the check of a family depends on. None if that cannot be told.
+    fn hash(&self, root: &Path, pair: &Pair) -> Option<String> {
         let mut hash = blake3::Hasher::new();
         hash.update(self.terms.as_bytes());
         let own = format!("templates/kernels/{}", pair.family.name);
         let op = format!("{}/{}", ops::OPS_FOLDER, pair.workload.op.name());
         for place in [own.as_str(), FRAGMENTS, &op, &workload_file(pair)] {
-            add(&root.join(place), &mut hash);
+            add(&root.join(place), &mut hash)?;
         }
-        hash.finalize().to_hex().to_string()
+        Some(hash.finalize().to_hex().to_string())
     }
 }
 
@@ -89,15 +90,42 @@ fn workload_file(pair: &Pair) -> String {
     format!("kernels/workloads/{}.toml", pair.workload.name)
 }
 
-/// Adds a file, or all files of a folder in the order of their names. What is missing adds its name only.
-fn add(path: &Path, hash: &mut blake3::Hasher) {
+/// Adds a file, or all files of a folder in the order of their names. What is missing adds its name only. None where there is a link
+/// to a folder, which may lead in a circle, or a pipe, which never ends.
+fn add(path: &Path, hash: &mut blake3::Hasher) -> Option<()> {
     hash.update(path.as_os_str().as_encoded_bytes()).update(&[0]);
-    match fs::read_dir(path) {
-        Ok(entries) => {
-            let mut below: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-            below.sort();
-            below.iter().for_each(|path| add(path, hash));
-        }
-        Err(_) => drop(fs::read(path).map(|text| hash.update(&text).update(&[0]).count())),
+    let Ok(found) = fs::metadata(path) else { return Some(()) };
+    if found.is_dir() && !path.is_symlink() {
+        let mut below: Vec<PathBuf> = fs::read_dir(path).ok()?.flatten().map(|entry| entry.path()).collect();
+        below.sort();
+        return below.iter().try_for_each(|path| add(path, hash));
+    }
+    let text = found.is_file().then(|| fs::read(path).ok()).flatten()?;
+    hash.update(&text).update(&[0]);
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_never_ends_is_not_hashed() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| folder.path().join(name);
+        let hash = || {
+            let mut hash = blake3::Hasher::new();
+            add(folder.path(), &mut hash).map(|()| hash.finalize())
+        };
+        fs::write(place("kernel.cu.tera"), "a").unwrap();
+        std::os::unix::fs::symlink("kernel.cu.tera", place("link")).unwrap();
+        let before = hash();
+        fs::write(place("kernel.cu.tera"), "b").unwrap();
+        assert!(before.is_some() && hash().is_some() && hash() != before, "a file has changed");
+        std::os::unix::fs::symlink(folder.path(), place("circle")).unwrap();
+        assert_eq!(hash(), None);
+        fs::remove_file(place("circle")).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(place("pipe")).status().unwrap().success());
+        assert_eq!(hash(), None);
     }
 }
