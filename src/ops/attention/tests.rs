@@ -1,0 +1,285 @@
+//! The oracle of attention against a second implementation, and its shapes.
+
+use super::*;
+use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
+
+fn dims(b: i64, h: i64, sq: i64, sk: i64, d: i64, causal: i64) -> Dims {
+    [("B", b), ("H", h), ("Sq", sq), ("Sk", sk), ("D", d), ("CAUSAL", causal)]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into_iter()
+        .collect()
+}
+
+/// The same, with so many heads of keys and values.
+fn shared(dims: Dims, key_heads: i64) -> Dims {
+    dims.into_iter().chain([("Hkv".to_owned(), key_heads)]).collect()
+}
+
+/// The same, with a window, a cap and a sink; 0 is none.
+fn scored(dims: Dims, window: i64, cap: i64, sink: i64) -> Dims {
+    let scores = [("WINDOW", window), ("SOFTCAP", cap), ("SINK", sink)].into_iter().filter(|(_, value)| *value > 0);
+    dims.into_iter().chain(scores.map(|(name, value)| (name.to_owned(), value))).collect()
+}
+
+/// The same, with lengths and pages; 0 is none.
+fn ragged(dims: Dims, least: i64, page: i64) -> Dims {
+    let of_cache = [
+        ("LENGTHS", 1),
+        ("SHORTEST", if least < dims["Sk"] { least } else { 0 }),
+        ("PAGE", page),
+        ("PAGES", if page > 0 { dims["B"] * dims["Sk"] / page + 1 } else { 0 }),
+    ]
+    .into_iter()
+    .filter(|(_, value)| *value > 0);
+    dims.into_iter().chain(of_cache.map(|(name, value)| (name.to_owned(), value))).collect()
+}
+
+/// Draws inputs.
+pub(super) fn drawn(dims: &Dims, rng: &mut SmallRng) -> Vec<Vec<f32>> {
+    let draw = |tensor: TensorSpec| -> Vec<f32> {
+        let Values::Spread(from, to) = tensor.values else {
+            return (0..tensor.elements()).map(|_| rng.random_range(-3.0..3.0)).collect();
+        };
+        let mut numbers: Vec<i64> = spread(from, to, tensor.elements()).collect();
+        numbers.shuffle(rng);
+        let mut values = vec![0.0; numbers.len()];
+        values.iter_mut().zip(numbers).for_each(|(value, number)| {
+            tensor.dtype.keep(number, std::slice::from_mut(value));
+        });
+        values
+    };
+    Attention.inputs(dims, Dtype::F32).into_iter().map(draw).collect()
+}
+
+/// A second implementation. It follows the definition, with the online softmax of Milakov and Gimelshein instead of
+/// two passes. It shares neither code nor algorithm with the oracle.
+fn online(dims: &Dims, inputs: &[Vec<f32>]) -> Vec<f64> {
+    let at = |name: &str| dims[name] as usize;
+    let (heads, sq, sk, d) = (at("B") * at("H"), at("Sq"), at("Sk"), at("D"));
+    let key_heads = dims.get("Hkv").map_or(at("H"), |heads| *heads as usize);
+    let optional = |name: &str| dims.get(name).map(|value| *value as f64);
+    let names: Vec<String> = Attention.tensors(dims, Dtype::F32).into_iter().map(|tensor| tensor.name).collect();
+    let input = |name: &str| names.iter().position(|it| it == name).map(|place| &inputs[place]);
+    let number = |name: &str, place: usize| input(name).map(|it| Dtype::I32.kept(&it[place..=place]) as usize);
+    let mut out = vec![0.0; heads * sq * d];
+    for head in 0..heads {
+        let (entry, key_head) = (head / at("H"), head % at("H") * key_heads / at("H"));
+        let length = number("lengths", entry).unwrap_or(sk);
+        let row_of = |j: usize| match dims.get("PAGE").map(|page| *page as usize) {
+            None => (entry * key_heads + key_head) * sk + j,
+            Some(page) => {
+                let number = number("page_table", entry * (sk / page) + j / page).unwrap();
+                (number * page + j % page) * key_heads + key_head
+            }
+        };
+        for i in 0..sq {
+            let (mut highest, mut total) = (f64::NEG_INFINITY, 0.0);
+            if optional("SINK").is_some() {
+                (highest, total) = (f64::from(input("sink").unwrap()[head % at("H")]), 1.0);
+            }
+            let row = &mut out[(head * sq + i) * d..(head * sq + i + 1) * d];
+            for j in 0..length {
+                let ahead = j as f64 - (i + length) as f64 + sq as f64;
+                if at("CAUSAL") == 1 && ahead > 0.0 || optional("WINDOW").is_some_and(|window| ahead.abs() >= window) {
+                    continue;
+                }
+                let mut score = 0.0;
+                for c in 0..d {
+                    score += f64::from(inputs[0][(head * sq + i) * d + c]) * f64::from(inputs[1][row_of(j) * d + c]);
+                }
+                score /= (d as f64).sqrt();
+                if let Some(cap) = optional("SOFTCAP") {
+                    score = cap * (score / cap).tanh();
+                }
+                let new_highest = f64::max(highest, score);
+                let (keep, weight) = ((highest - new_highest).exp(), (score - new_highest).exp());
+                total = total * keep + weight;
+                for c in 0..d {
+                    row[c] = row[c] * keep + weight * f64::from(inputs[2][row_of(j) * d + c]);
+                }
+                highest = new_highest;
+            }
+            if total > 0.0 {
+                row.iter_mut().for_each(|value| *value /= total);
+            }
+        }
+    }
+    out
+}
+
+#[test]
+fn the_oracle_agrees_with_a_second_implementation() {
+    let mut rng = SmallRng::seed_from_u64(7);
+    for case in [
+        dims(1, 1, 4, 4, 4, 1),
+        dims(2, 3, 33, 33, 20, 1),
+        dims(1, 2, 5, 17, 9, 1),
+        dims(2, 1, 1, 65, 64, 0),
+        shared(dims(2, 6, 9, 17, 8, 1), 2),
+        shared(dims(2, 4, 3, 5, 8, 0), 1),
+        scored(dims(2, 2, 9, 17, 8, 1), 4, 0, 0),
+        scored(dims(1, 2, 20, 33, 8, 0), 5, 0, 1),
+        scored(dims(2, 3, 7, 7, 8, 1), 1, 2, 1),
+        scored(shared(dims(2, 6, 9, 17, 8, 0), 2), 0, 3, 1),
+        ragged(dims(3, 2, 4, 20, 8, 1), 4, 0),
+        ragged(scored(shared(dims(3, 4, 1, 24, 8, 1), 2), 5, 3, 1), 1, 8),
+        ragged(shared(dims(2, 6, 3, 12, 8, 0), 2), 12, 4),
+    ] {
+        let mut inputs = drawn(&case, &mut rng);
+        if case.contains_key("LENGTHS") {
+            // One batch entry has fewer keys than queries.
+            Dtype::I32.keep(1, &mut inputs[3][..1]);
+        }
+        let rows: Vec<usize> = (0..(case["B"] * case["H"] * case["Sq"]) as usize).collect();
+        let oracle = Attention.oracle(&case, &inputs, &rows).unwrap();
+        for (a, b) in oracle.iter().zip(online(&case, &inputs)) {
+            assert!((a - b).abs() < 1e-12, "{a} and {b} differ in {case:?}");
+        }
+    }
+}
+
+#[test]
+fn chosen_rows_are_the_rows_of_the_whole() {
+    let case = dims(2, 2, 6, 6, 8, 1);
+    let inputs: Vec<Vec<f32>> = (0..3).map(|t| (0..192).map(|i| ((i * 7 + t) % 11) as f32).collect()).collect();
+    let whole = Attention.oracle(&case, &inputs, &(0..24).collect::<Vec<_>>()).unwrap();
+    let some = Attention.oracle(&case, &inputs, &[23, 0, 7]).unwrap();
+    assert_eq!(some, [&whole[184..192], &whole[0..8], &whole[56..64]].concat());
+}
+
+#[test]
+fn scaled_cases_are_smaller_and_leave_the_last_tile_as_full() {
+    let scaled = Attention.scaled(&dims(4, 1, 4097, 8192, 64, 0));
+    let lengths: Vec<_> = scaled.iter().map(|d| (d["B"], d["H"], d["Sq"], d["Sk"])).collect();
+    assert_eq!(lengths[0], (2, 1, 257, 256));
+    assert_eq!(lengths[4], (2, 1, 4097, 4096));
+    // A single query stays a single query, and a small case has no smaller one.
+    assert_eq!(Attention.scaled(&dims(1, 32, 1, 1000, 128, 0))[0]["Sq"], 1);
+    assert!(Attention.scaled(&dims(2, 2, 100, 200, 64, 1)).is_empty());
+}
+
+#[test]
+fn hidden_shapes_are_valid_and_no_more_work_than_allowed() {
+    let little = CheckLimits { flop: 2e7, bytes: 4e6 };
+    let cases = [
+        dims(8, 8, 128, 128, 64, 1),
+        dims(1, 1, 4, 4, 4, 1),
+        dims(2, 2, 100, 50, 64, 0),
+        dims(1, 32, 1, 8192, 128, 0),
+        dims(1, 1, 1, 1, 8, 1),
+        shared(dims(2, 8, 128, 128, 64, 1), 2),
+        shared(dims(16, 32, 1, 4096, 128, 0), 8),
+        scored(dims(2, 8, 128, 128, 64, 1), 32, 50, 1),
+        scored(dims(2, 8, 100, 128, 64, 0), 200, 0, 0),
+        ragged(shared(dims(8, 8, 1, 256, 64, 0), 2), 20, 16),
+        ragged(dims(4, 2, 5, 100, 64, 1), 100, 0),
+    ];
+    for case in cases {
+        assert_ne!(Attention.hidden(&case, little, 7), Attention.hidden(&case, little, 8), "other shapes each time");
+        for other in (0..50).flat_map(|seed| Attention.hidden(&case, little, seed)) {
+            Attention.check(&other).unwrap();
+            assert!(other != case, "{other:?}");
+            assert_ne!(other.get("Hkv"), other.get("H"), "a default is left out: {other:?}");
+            assert!(Attention.flop(&other) <= little.flop.max(2.0 * Attention.flop(&case)), "{other:?}");
+            assert!(case["Sq"] > 1 || other["Sq"] == 1, "{other:?}");
+        }
+    }
+}
+
+/// Some hidden shapes have windows, caps and sinks of their own. Those of the case are kept for shapes longer than its window.
+#[test]
+fn hidden_shapes_have_windows_at_both_ends() {
+    let case = scored(dims(1, 2, 1024, 1024, 64, 1), 512, 50, 1);
+    let large = CheckLimits { flop: 4e9, bytes: 1e8 };
+    let all: Vec<Dims> = (0..9).flat_map(|seed| Attention.hidden(&case, large, seed)).collect();
+    let some = |what: &str, is: &dyn Fn(&Dims, i64) -> bool| {
+        assert!(all.iter().any(|dims| is(dims, dims.get("WINDOW").copied().unwrap_or(0))), "{what}");
+    };
+    some("none", &|_, window| window == 0);
+    some("one key", &|_, window| window == 1);
+    some("all keys", &|dims, window| window == dims["Sk"]);
+    some("a part of the keys", &|dims, window| window > 1 && window < dims["Sk"] / 2);
+    some("no cap", &|dims, _| !dims.contains_key("SOFTCAP"));
+    some("no sink", &|dims, _| !dims.contains_key("SINK"));
+    some("a little more than the case's window", &|dims, window| window == 512 && (513..612).contains(&dims["Sk"]));
+    some("another cap", &|dims, _| dims.get("SOFTCAP").is_some_and(|cap| *cap != 50));
+}
+
+/// The keys of a query and the queries of a key are one relation.
+#[test]
+fn a_query_sees_the_keys_that_it_is_a_query_of() {
+    for case in [
+        dims(1, 1, 7, 12, 8, 1),
+        dims(1, 1, 9, 4, 8, 0),
+        scored(dims(1, 1, 7, 12, 8, 1), 3, 0, 0),
+        scored(dims(1, 1, 7, 12, 8, 0), 3, 0, 0),
+        scored(dims(1, 1, 5, 5, 8, 0), 9, 0, 0),
+    ] {
+        let shape = Shape::of(&case);
+        for j in 0..shape.sk {
+            let of_key: Vec<usize> = (0..shape.sq).filter(|i| shape.visible(*i).contains(&j)).collect();
+            assert_eq!(of_key.is_empty(), !shape.seen().contains(&j), "{case:?}, key {j}");
+            if !of_key.is_empty() {
+                assert_eq!(of_key, shape.queries_of(j).collect::<Vec<_>>(), "{case:?}, key {j}");
+            }
+        }
+    }
+}
+
+/// Three batch entries of other ratios were too much work for a virtual GPU, so a kernel that lost the key of a last tile of one row
+/// was called right.
+#[test]
+fn one_hidden_shape_has_one_row_more_and_little_work() {
+    let limits = CheckLimits { flop: 1e7, bytes: 2e6 };
+    for case in [shared(dims(1, 8, 256, 256, 64, 1), 2), shared(dims(2, 32, 256, 256, 128, 1), 8)] {
+        for seed in 0..20 {
+            let all = Attention.hidden(&case, limits, seed);
+            assert!(all[..8].iter().any(|other| other["Sq"] == 257 && other["Sk"] == 257), "{all:?}");
+        }
+    }
+}
+
+/// The shapes of a few seeds include odd ones, ones of every divisibility that kernels depend on, many heads, and
+/// more rows than 16 bits can index.
+#[test]
+fn hidden_shapes_vary_parity_divisibility_heads_and_size() {
+    let large = CheckLimits { flop: 4e9, bytes: 1e8 };
+    let case = dims(1, 1, 64, 64, 64, 1);
+    let all: Vec<Dims> = (0..5).flat_map(|seed| Attention.hidden(&case, large, seed)).collect();
+    let some = |what: &str, is: &dyn Fn(&Dims) -> bool| assert!(all.iter().any(is), "{what}");
+    some("an odd length", &|d| d["Sq"] % 2 == 1 && d["Sk"] % 2 == 1);
+    for factor in [2, 8, 16, 64] {
+        some("a multiple and no larger one", &|d| d["Sk"] % factor == 0 && d["Sk"] / factor % 2 == 1);
+    }
+    some("more keys than queries", &|d| d["Sk"] > d["Sq"] && d["Sq"] > 1);
+    some("a single query", &|d| d["Sq"] == 1);
+    some("an odd batch", &|d| d["B"] % 2 == 1 && d["B"] > 4);
+    some("more keys than FP16 counts", &|d| d["Sk"] > 2048);
+    some("a short head", &|d| d["Sk"] < 32);
+    some("another head dimension", &|d| d["D"] != 64);
+    some("no mask", &|d| d["CAUSAL"] == 0);
+    some("many heads", &|d| d["B"] * d["H"] > 40);
+    some("more rows than 16 bits count", &|d| d["B"] * d["H"] * d["Sk"] > 1 << 16);
+    some("more elements in a head than 16 bits count", &|d| d["Sk"] * d["D"] > 1 << 16);
+}
+
+/// FlashAttention's convention: 4·B·H·S²·D, half of it (plus the diagonal) when causal.
+/// Decoding with a window was taken for a cheat: it took less time than reading all keys.
+#[test]
+fn keys_that_no_query_sees_need_not_be_read() {
+    let bytes = |dims: &Dims| Attention.bytes(dims, Dtype::Bf16);
+    let decoding = shared(dims(8, 32, 1, 16384, 128, 1), 8);
+    let in_window = scored(decoding.clone(), 4096, 0, 0);
+    let of_keys = 2.0 * 2.0 * f64::from(8 * 8 * (16384 - 4096) * 128);
+    assert_eq!(bytes(&decoding) - bytes(&in_window), of_keys);
+    let (prefill, with_window) = (dims(1, 2, 512, 512, 64, 1), scored(dims(1, 2, 512, 512, 64, 1), 64, 0, 0));
+    assert_eq!(bytes(&prefill), bytes(&with_window), "some query sees each key");
+}
+
+#[test]
+fn the_work_is_counted_by_visible_pairs() {
+    assert_eq!(Attention.flop(&dims(8, 8, 128, 128, 64, 0)), 4.0 * 64.0 * 128.0 * 128.0 * 64.0);
+    assert_eq!(Attention.flop(&dims(8, 8, 128, 128, 64, 1)), 4.0 * 64.0 * (128.0 * 129.0 / 2.0) * 64.0);
+}
