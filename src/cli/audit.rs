@@ -50,7 +50,7 @@ pub struct Args {
     trust: TrustArgs,
 }
 
-/// The result for one kernel, for programs. `optloop docs audit` describes it.
+/// The result for one kernel, for programs. docs/audit.md describes it.
 #[derive(Serialize)]
 struct Printed<'a> {
     kernel: &'a str,

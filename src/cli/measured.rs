@@ -17,7 +17,7 @@ use crate::domain::regime::Regime;
 use crate::domain::state::{Graphs, Load};
 use crate::report::format;
 
-/// The result of a comparison, for programs. `optloop docs bench` describes it.
+/// The result of a comparison, for programs. docs/bench.md describes it.
 #[derive(Debug, Serialize)]
 pub(super) struct Found {
     workload: String,

@@ -20,8 +20,7 @@ fn many_tiles(rng: &mut SmallRng) -> (i64, i64, i64) {
 
 /// Draws sizes, the most telling first. They end a tile one element sooner or later, are odd, are multiples of a small
 /// number and of no larger one, have whole tiles with a part of a tile of terms, have a single row or column, or more elements
-/// than 16 bits count. Kernels that load 16
-/// bytes at a time allow only multiples of 8.
+/// than 16 bits count. Kernels that load 16 bytes at a time allow only multiples of 8.
 pub fn hidden(dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
     let (m, n, k) = (dims["M"].min(MAX_SIDE), dims["N"].min(MAX_SIDE), dims["K"].min(MAX_TERMS));
     let mut odd = |most: i64| rng.random_range(0..most.clamp(16, 400) / 2) * 2 + 1;
