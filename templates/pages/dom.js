@@ -18,10 +18,10 @@ export const h = (tag, attributes, ...children) => fill(document.createElement(t
 /** Makes an SVG element. */
 export const s = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
 
-/** Makes a table in a region that scrolls by itself. A column has a `title`, a `cell(row)`, and `figures` for numbers. */
+/** Makes a table in a region that scrolls by itself. A column has a `title`, a `cell(row)`, and `figures` for numbers or `prose`. */
 export function table(caption, columns, rows, empty = "There is nothing here yet.") {
   if (rows.length === 0) return h("p", { class: "note" }, empty);
-  const kind = (column) => ({ class: column.figures ? "figures" : null });
+  const kind = (column) => ({ class: column.figures ? "figures" : column.prose ? "prose" : null });
   const head = columns.map((column) => h("th", { scope: "col", ...kind(column) }, column.title));
   const body = rows.map((row) => h("tr", null, columns.map((column) => h("td", kind(column), column.cell(row) ?? "-"))));
   const whole = h("table", { "aria-label": caption }, h("thead", null, h("tr", null, head)), h("tbody", null, body));

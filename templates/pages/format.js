@@ -36,5 +36,10 @@ export function duration(seconds) {
 /** An instant, in the time zone of the reader. */
 export const instant = (text) => (given(text) ? new Date(text).toLocaleString() : null);
 
+const MOST_OF_A_TEXT = 140;
+
+/** The beginning of a long text, where another page has all of it. */
+export const brief = (text) => (text?.length > MOST_OF_A_TEXT ? `${text.slice(0, MOST_OF_A_TEXT)}…` : text);
+
 /** Parameters with their values. */
 export const parameters = (values) => Object.entries(values ?? {}).map(([name, value]) => `${name}=${value}`).join(" ");

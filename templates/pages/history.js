@@ -2,7 +2,7 @@
 
 import { get, save } from "./api.js";
 import { address, choice, field, h, link, table } from "./dom.js";
-import { interval, micros, parameters } from "./format.js";
+import { brief, interval, micros, parameters } from "./format.js";
 import { pager } from "./sessions.js";
 import { ticks } from "./ticks.js";
 
@@ -52,6 +52,7 @@ export async function history([project], query, signal) {
   const given = names.map((name) => ({ title: byParameter(name), cell: (row) => row.params?.[name], figures: true }));
   const both = ticks(project, (row) => `iteration ${row.iteration} on ${row.case}`, (a, b) => ({ what: "iterations", a: String(a.iteration), b: String(b.iteration), case: a.case }));
   const columns = [
+    both.column,
     { title: sorted("number", "iteration"), cell: (row) => link(address(["projects", project, "iterations", String(row.iteration)]), `#${row.iteration}`) },
     { title: "session", cell: (row) => row.session, figures: true },
     { title: "case", cell: (row) => row.case },
@@ -61,8 +62,7 @@ export async function history([project], query, signal) {
     { title: "family", cell: (row) => row.family },
     { title: "from", cell: (row) => row.origin.replaceAll("_", " ") },
     ...(given.length ? given : [{ title: "parameters", cell: (row) => parameters(row.params) }]),
-    { title: "message or claim", cell: (row) => row.message ?? row.claim },
-    both.column,
+    { title: "message or claim", cell: (row) => brief(row.message ?? row.claim), prose: true },
   ];
   const input = (name) => h("input", { name, value: chosen[name], autocomplete: "off", spellcheck: "false" });
   const options = (names) => [["", "all"], ...names.map((name) => [name, name.replaceAll("_", " ")])];

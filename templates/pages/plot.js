@@ -34,7 +34,7 @@ export function steps(label, series, end, axis = duration, begin = 0) {
     s("svg", { class: "key", viewBox: "0 0 24 8", "aria-hidden": "true" }, s("line", { x1: 0, x2: 24, y1: 4, y2: 4, "stroke-width": 3, ...look(place) })),
     ` ${name}: ${times(points.at(-1)[1])}`));
   return h("figure", null, h("figcaption", null, label),
-    s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": label }, grid, shown.map(line),
+    s("svg", { class: "plot", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": label }, grid, shown.map(line),
       text(LEFT, HEIGHT - 10, "start", axis(begin)), text(WIDTH - RIGHT, HEIGHT - 10, "end", axis(last))),
     h("ul", { class: "legend" }, names), series.size > shown.length ? h("p", { class: "note" }, `and ${series.size - shown.length} more`) : "");
 }

@@ -2,13 +2,12 @@
 
 import { follow, get, post } from "./api.js";
 import { address, h, link, table, tiles } from "./dom.js";
-import { dollars, duration, interval, micros } from "./format.js";
+import { brief, dollars, duration, interval, micros } from "./format.js";
 import { steps } from "./plot.js";
 import { limits } from "./queue.js";
 
 const LATEST = 25;
 const TICK_MS = 500;
-const MOST_OF_A_CLAIM = 160;
 
 const CASES = [
   { title: "case", cell: (row) => row.case },
@@ -60,9 +59,6 @@ function apply(state, event) {
       break;
   }
 }
-
-/** Cuts a claim: the page of the iteration has all of it. */
-const brief = (claim) => (claim.length > MOST_OF_A_CLAIM ? `${claim.slice(0, MOST_OF_A_CLAIM)}…` : claim);
 
 const verdict = ({ outcome, decisions }) =>
   outcome.kind === "measured"
@@ -118,7 +114,7 @@ export async function submission([id], query, signal) {
     const number = (one) => (project ? link(address(["projects", project, "iterations", String(one.iteration)]), `#${one.iteration}`) : `#${one.iteration}`);
     latest.replaceChildren(h("h2", null, "Latest iterations"),
       table("Latest iterations", [
-        { title: "iteration", cell: number }, { title: "verdicts", cell: verdict }, { title: "hypothesis", cell: (one) => brief(one.hypothesis.claim) },
+        { title: "iteration", cell: number }, { title: "verdicts", cell: verdict }, { title: "hypothesis", cell: (one) => brief(one.hypothesis.claim), prose: true },
       ], state.latest, "No iteration has ended yet."));
     notes.replaceChildren(state.notes.length ? h("section", null, h("h2", null, "Notes"), h("ul", null, state.notes.map((note) => h("li", null, note)))) : "");
   }

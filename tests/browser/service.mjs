@@ -203,14 +203,14 @@ try {
     await page.getByRole("button", { name: "Search" }).click();
     await page.waitForURL(/verdict=improved/);
     await shows(page, "Iterations of session 1");
-    const verdicts = await column(page, 4);
+    const verdicts = await column(page, 5);
     assert.ok(verdicts.length > 0 && verdicts.every((verdict) => verdict === "improved"), String(verdicts));
-    assert.ok((await column(page, 3)).every((name) => name === "b1h1s128"));
+    assert.ok((await column(page, 4)).every((name) => name === "b1h1s128"));
   });
 
   await step("they are sorted, and sorted the other way round", async () => {
     await visit(page, "/projects/p/history", "History of p");
-    const values = async () => (await column(page, 5)).map((text) => parseFloat(text)).filter((value) => !Number.isNaN(value));
+    const values = async () => (await column(page, 6)).map((text) => parseFloat(text)).filter((value) => !Number.isNaN(value));
     for (const direction of [1, -1]) {
       await page.getByRole("button", { name: "time", exact: false }).first().click();
       await page.waitForURL(direction === 1 ? /sort=time$/ : /reverse=true/);
@@ -224,7 +224,7 @@ try {
     await visit(page, "/projects/p/history", "History of p");
     // A row is an iteration and a case: a page may end between two cases of one iteration.
     const rows = async () => {
-      const [iterations, cases] = [await column(page, 1), await column(page, 3)];
+      const [iterations, cases] = [await column(page, 2), await column(page, 4)];
       return iterations.map((iteration, place) => `${iteration} ${cases[place]}`);
     };
     const first = await rows();
