@@ -23,8 +23,8 @@ export function table(caption, columns, rows, empty = "There is nothing here yet
   if (rows.length === 0) return h("p", { class: "note" }, empty);
   const kind = (column) => ({ class: column.figures ? "figures" : column.prose ? "prose" : null });
   const head = columns.map((column) => h("th", { scope: "col", ...kind(column) }, column.title));
-  const body = rows.map((row) => h("tr", null, columns.map((column) => h("td", kind(column), column.cell(row) ?? "-"))));
-  const whole = h("table", { "aria-label": caption }, h("thead", null, h("tr", null, head)), h("tbody", null, body));
+  const body = rows.map((row) => h("tr", null, columns.map((column) => h("td", { ...kind(column), "data-title": column.title.textContent ?? column.title }, column.cell(row) ?? "-"))));
+  const whole = h("table", { class: "stacks", "aria-label": caption }, h("thead", null, h("tr", null, head)), h("tbody", null, body));
   return h("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": caption }, whole);
 }
 

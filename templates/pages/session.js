@@ -31,7 +31,7 @@ export async function session([project, number], query, signal) {
       h("ul", null,
         h("li", null, link(address(["projects", project, "history"], { session: number }), "Its iterations")),
         row.submission && h("li", null, link(`/submissions/${row.submission}`, `Its submission, #${row.submission}`)),
-        h("li", null, link(address(["projects", project, "compare"], { what: "sessions", a: String(other), b: number }), `Compare it with session ${other}`))),
+        Number(number) > 1 && h("li", null, link(address(["projects", project, "compare"], { what: "sessions", a: String(other), b: number }), `Compare it with session ${other}`))),
       h("div", { class: "actions" }, "Report: ", FORMS.map(([form, type]) => h("button", { type: "button", click: () => download(form, type) }, `Save as ${form}`))),
       h("h2", null, "Winners"), best, h("h2", null, "Report"), h("div", { class: "report" }, whole),
     ],
