@@ -250,8 +250,13 @@ impl Op for Attention {
             }
         }
         let (pages, least) = (dims.get("PAGES").copied().unwrap_or(0), places(dims));
-        if pages < least || (pages > 0 && least == 0) {
-            return Err(format!("PAGES = {pages} must be B * Sk / PAGE = {least} at least, and 0 without PAGE"));
+        if pages > 0 && !dims.contains_key("PAGE") {
+            return Err(format!("PAGES = {pages} needs PAGE, the keys of a page"));
+        }
+        if pages < least {
+            return Err(format!(
+                "PAGES = {pages} must be B * Sk / PAGE = {least} at least, so that each page has one place"
+            ));
         }
         let key_heads = if dims.contains_key("Hkv") { "Hkv" } else { "H" };
         let elements = |names: [&str; 4]| names.into_iter().map(|name| dims[name] as f64).product::<f64>();

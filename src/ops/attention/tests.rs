@@ -283,3 +283,18 @@ fn the_work_is_counted_by_visible_pairs() {
     assert_eq!(Attention.flop(&dims(8, 8, 128, 128, 64, 0)), 4.0 * 64.0 * 128.0 * 128.0 * 64.0);
     assert_eq!(Attention.flop(&dims(8, 8, 128, 128, 64, 1)), 4.0 * 64.0 * (128.0 * 129.0 / 2.0) * 64.0);
 }
+
+#[test]
+fn a_cache_that_cannot_be_is_refused_in_a_sentence() {
+    let case = dims(2, 2, 1, 96, 64, 0);
+    let refused = |of_cache: &[(&str, i64)]| {
+        let of_cache = of_cache.iter().map(|(name, value)| ((*name).to_owned(), *value));
+        Attention.check(&case.clone().into_iter().chain(of_cache).collect()).unwrap_err()
+    };
+    insta::assert_snapshot!(refused(&[("SHORTEST", 5)]), @"SHORTEST = 5 needs LENGTHS = 1");
+    insta::assert_snapshot!(refused(&[("LENGTHS", 1), ("SHORTEST", 97)]), @"SHORTEST = 97 must not be more than Sk = 96");
+    insta::assert_snapshot!(refused(&[("PAGE", 16)]), @"PAGE needs LENGTHS = 1: a cache in pages has the lengths of its batch entries");
+    insta::assert_snapshot!(refused(&[("LENGTHS", 1), ("PAGE", 20), ("PAGES", 9)]), @"Sk = 96 must be a multiple of PAGE = 20");
+    insta::assert_snapshot!(refused(&[("LENGTHS", 1), ("PAGE", 16), ("PAGES", 11)]), @"PAGES = 11 must be B * Sk / PAGE = 12 at least, so that each page has one place");
+    insta::assert_snapshot!(refused(&[("LENGTHS", 1), ("PAGES", 11)]), @"PAGES = 11 needs PAGE, the keys of a page");
+}
