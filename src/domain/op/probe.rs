@@ -24,7 +24,7 @@ pub type FillAround = fn(&[TensorSpec], &mut [Vec<f32>], &[f32], u64);
 /// What a probe changes of the random values of inputs.
 #[derive(Debug, Clone, Copy)]
 pub enum Change {
-    /// The inputs that may hold any number, in the order of [`Op::tensors`]. The result is rounded to the dtype afterwards.
+    /// The inputs that may hold any number, in the order of [`Op::tensors`](super::Op::tensors). The result is rounded to the dtype afterwards.
     Numbers(fn(&Dims, Dtype, &mut [Vec<f32>], u64) -> Probed),
     /// The same of an op that has other inputs, too. It gets them all, and leaves the others as they are.
     Among(fn(&Dims, Dtype, &mut [Vec<f32>], u64) -> Probed),
