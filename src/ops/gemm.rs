@@ -1,15 +1,11 @@
 //! Matrix product: `c = a b`.
 
-mod probes;
-mod shapes;
-
 use numerics::matmul::{self, MAX_COLUMNS};
-use rand::SeedableRng;
-use rand::rngs::SmallRng;
 use rayon::prelude::*;
 
+use super::product::{self, Matrices, Product};
 use crate::domain::op::{
-    Axis, CheckLimits, DimSpec, Dims, Dtype, FarShape, Op, Probe, TensorRole, TensorSpec, Values, multiplied,
+    Axis, CheckLimits, DimSpec, Dims, Dtype, FarShape, Op, Probe, Probed, TensorRole, TensorSpec, Values,
 };
 
 /// The product of `a[M,K]` and `b[K,N]` into `c[M,N]`, all row-major, as `torch.matmul` computes it for two contiguous
@@ -21,16 +17,6 @@ const DIMS: [DimSpec; 3] = [
     DimSpec { name: "N", about: "the columns of b and c", range: (1, 1 << 20) },
     DimSpec { name: "K", about: "the columns of a and rows of b, which are summed over", range: (1, 1 << 20) },
 ];
-
-/// Scaled cases change rows and columns by whole multiples of this. Tiles of kernels are powers of two up to 256, so
-/// the last tile stays as full as it was.
-const PERIOD: i64 = 256;
-
-/// The same for `K`. It is larger, so that a kernel's ring of tiles wraps around and a split sum has several parts.
-const SUM_PERIOD: i64 = 512;
-
-/// The fewest columns of the output of a far shape. With fewer, it would need too many rows.
-const FAR_COLUMNS: i64 = 2048;
 
 /// Rows that the oracle computes together, and their sums. They stay in the L1 cache while `a` and `b` stream by.
 const BLOCK_ROWS: usize = 32;
@@ -97,49 +83,24 @@ impl Op for Gemm {
         ["M", "N", "K"].iter().map(|name| dims[*name] as f64).product::<f64>() * 2.0
     }
 
-    /// Every dimension keeps its remainder by the tile sizes.
     fn scaled(&self, dims: &Dims) -> Vec<Dims> {
-        let scaled = |periods: i64| {
-            let mut scaled = dims.clone();
-            for (name, period) in [("M", PERIOD), ("N", PERIOD), ("K", SUM_PERIOD)] {
-                scaled[name] = dims[name].min(dims[name] % period + periods * period);
-            }
-            scaled
-        };
-        let mut all: Vec<Dims> = [1, 2, 4, 8, 16].map(scaled).into();
-        all.dedup();
-        all.retain(|scaled| scaled != dims);
-        all
+        product::scaled(dims)
     }
 
-    /// Tiles of the output are independent: the longer side has more of them. Each sums over `K` step by step.
     fn resized(&self, dims: &Dims, axis: Axis, factor: f64) -> Option<Dims> {
-        let (longer, shorter) = if dims["N"] > dims["M"] { ("N", "M") } else { ("M", "N") };
-        match axis {
-            Axis::Independent => multiplied(dims, longer, factor).or_else(|| multiplied(dims, shorter, factor)),
-            Axis::Sequential => multiplied(dims, "K", factor),
-        }
+        product::resized(dims, axis, factor)
     }
 
     fn probes(&self) -> &'static [Probe] {
-        &probes::PROBES
+        const { &product::probes::<Gemm>() }
     }
 
     fn hidden(&self, dims: &Dims, least: CheckLimits, seed: u64) -> Vec<Dims> {
-        let mut all = shapes::hidden(dims, &mut SmallRng::seed_from_u64(seed));
-        let bytes = |dims: &Dims| self.bytes(dims, Dtype::F32);
-        let most = least.of_hidden(self.flop(dims), bytes(dims));
-        all.retain(|other| other != dims && self.flop(other) <= most.flop && bytes(other) <= most.bytes);
-        all
+        product::hidden(self, dims, least, seed)
     }
 
-    /// Many rows of `a` and `c`, which do not depend on each other.
     fn far(&self, dims: &Dims, dtype: Dtype) -> Option<FarShape> {
-        let mut far = dims.clone();
-        far["N"] = dims["N"].clamp(FAR_COLUMNS, 2 * FAR_COLUMNS);
-        far["K"] = dims["K"].min(SUM_PERIOD + dims["K"] % SUM_PERIOD);
-        // Tiles of rows and columns may come in any order.
-        Some(FarShape { is_in_order: false, ..FarShape::along(self, &far, "M", dtype)? })
+        product::far(self, dims, dtype)
     }
 
     fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Result<Vec<f64>, String> {
@@ -160,6 +121,15 @@ impl Op for Gemm {
             }
         });
         Ok(out)
+    }
+}
+
+impl Product for Gemm {
+    fn change(dims: &Dims, inputs: &mut [Vec<f32>], change: impl FnOnce(&mut Matrices<'_>) -> Probed) -> Probed {
+        let Shape { n, k } = Shape::of(dims);
+        let [a, b] = inputs else { return Probed::default() };
+        let m = a.len() / k;
+        change(&mut Matrices { a, b, k, n, m })
     }
 }
 

@@ -4,6 +4,8 @@ mod attention;
 mod declared;
 mod draw;
 mod gemm;
+mod linear;
+mod product;
 mod recorded;
 
 use crate::domain::names::did_you_mean;
@@ -15,7 +17,7 @@ pub use declared::Declared;
 pub const OPS_FOLDER: &str = "kernels/ops";
 
 /// Every op of optloop.
-pub static ALL: [&dyn Op; 2] = [&attention::Attention, &gemm::Gemm];
+pub static ALL: [&dyn Op; 3] = [&attention::Attention, &gemm::Gemm, &linear::Linear];
 
 /// The op of recorded search spaces. Workload files cannot name it, because it computes nothing.
 pub static RECORDED: &dyn Op = &recorded::Recorded;

@@ -42,6 +42,11 @@ fn fill(values: &mut [f32], tensor: &TensorSpec, rng: &mut SmallRng) {
             fill_normal(values, rng);
             dtype.round(values);
         }
+        Values::Scaled(deviation) => {
+            fill_normal(values, rng);
+            values.iter_mut().for_each(|value| *value *= deviation);
+            dtype.round(values);
+        }
         Values::Uniform(from, to) => {
             values.iter_mut().for_each(|value| *value = dtype.rounded(rng.random_range(from..=to)));
         }

@@ -43,6 +43,8 @@ pub enum Values {
     /// From the standard normal distribution.
     #[default]
     Normal,
+    /// From the normal distribution around zero with this standard deviation.
+    Scaled(f32),
     /// Evenly between two numbers.
     Uniform(f32, f32),
     /// Whole numbers from the first to the last, each as likely.
@@ -109,6 +111,6 @@ impl TensorSpec {
 
     /// Returns whether any number may be in its place. The others, such as indices, keep to what they mean.
     pub fn is_free(&self) -> bool {
-        self.values == Values::Normal && !self.dtype.is_integer()
+        matches!(self.values, Values::Normal | Values::Scaled(_)) && !self.dtype.is_integer()
     }
 }

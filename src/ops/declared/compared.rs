@@ -24,7 +24,7 @@ enum Kind {
 fn kind(tensor: &TensorSpec) -> Option<Kind> {
     match tensor.values {
         Values::Integers(from, to) | Values::Sorted(from, to) => Some(Kind::Whole(from, to)),
-        Values::Normal if tensor.is_free() => Some(Kind::Free),
+        Values::Normal | Values::Scaled(_) if tensor.is_free() => Some(Kind::Free),
         _ => None,
     }
 }

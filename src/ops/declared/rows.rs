@@ -90,7 +90,7 @@ pub(super) fn infinite(tensor: &TensorSpec, values: &mut [f32], seed: u64) {
 /// Returns whether a row has a largest and a smallest element that may be at any place.
 pub(super) fn has_extremes(tensor: &TensorSpec) -> bool {
     match tensor.values {
-        Values::Normal => tensor.is_free(),
+        Values::Normal | Values::Scaled(_) => tensor.is_free(),
         Values::Uniform(..) | Values::Integers(..) | Values::Mask(_) => true,
         Values::Sorted(..) | Values::Spread(..) | Values::Given(_) => false,
     }

@@ -50,7 +50,7 @@ pub(super) fn have_two_sides(tensors: &[TensorSpec]) -> bool {
 
 fn has_sides(tensor: &TensorSpec) -> bool {
     match tensor.values {
-        Values::Normal => tensor.is_free(),
+        Values::Normal | Values::Scaled(_) => tensor.is_free(),
         Values::Uniform(..) | Values::Integers(..) => true,
         Values::Sorted(..) | Values::Spread(..) | Values::Mask(_) | Values::Given(_) => false,
     }

@@ -53,7 +53,7 @@ impl Expectation {
             .inputs(dims, self.dtype)
             .iter()
             .map(|tensor| {
-                let is_number = matches!(tensor.values, Values::Normal | Values::Uniform(..));
+                let is_number = matches!(tensor.values, Values::Normal | Values::Scaled(_) | Values::Uniform(..));
                 is_number.then(|| rounding(tensor.dtype, compute))
             })
             .collect();

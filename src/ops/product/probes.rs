@@ -7,22 +7,24 @@
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use super::Shape;
+use super::Product;
 use crate::domain::op::{Change, Dims, Dtype, Probe, Probed};
 use crate::ops::draw::{limit, log_uniform_count, normal, places, power_of_two, sign};
 
-/// Every probe.
-pub const PROBES: [Probe; 9] = [
-    Probe { name: "rows and columns of different scales", change: Change::Numbers(scales) },
-    Probe { name: "a selection", change: Change::Numbers(selection) },
-    Probe { name: "sums that do not average out", change: Change::Numbers(coherent) },
-    Probe { name: "a huge product", change: Change::Numbers(huge_product) },
-    Probe { name: "an exception in a regular matrix", change: Change::Numbers(exception) },
-    Probe { name: "mostly zeros", change: Change::Numbers(sparse) },
-    Probe { name: "small numbers", change: Change::Numbers(small) },
-    Probe { name: "sums beyond the largest number", change: Change::Numbers(overflow) },
-    Probe { name: "NaN and infinity", change: Change::Numbers(not_finite) },
-];
+/// Returns every probe of a product.
+pub const fn probes<P: Product>() -> [Probe; 9] {
+    [
+        Probe { name: "rows and columns of different scales", change: Change::Numbers(scales::<P>) },
+        Probe { name: "a selection", change: Change::Numbers(selection::<P>) },
+        Probe { name: "sums that do not average out", change: Change::Numbers(coherent::<P>) },
+        Probe { name: "a huge product", change: Change::Numbers(huge_product::<P>) },
+        Probe { name: "an exception in a regular matrix", change: Change::Numbers(exception::<P>) },
+        Probe { name: "mostly zeros", change: Change::Numbers(sparse::<P>) },
+        Probe { name: "small numbers", change: Change::Numbers(small::<P>) },
+        Probe { name: "sums beyond the largest number", change: Change::Numbers(overflow::<P>) },
+        Probe { name: "NaN and infinity", change: Change::Numbers(not_finite::<P>) },
+    ]
+}
 
 /// Output rows that are always compared.
 const ROWS: usize = 16;
@@ -30,40 +32,40 @@ const ROWS: usize = 16;
 /// The largest sum that a probe aims at, where none is to overflow FP16.
 const LARGEST_SUM: f32 = 20_000.0;
 
-struct Matrices<'a> {
-    a: &'a mut [f32],
-    b: &'a mut [f32],
+/// The matrices of a product, as `a[M,K]` and `b[K,N]`.
+pub struct Matrices<'a> {
+    pub a: &'a mut [f32],
+    pub b: &'a mut [f32],
     /// Columns of `a`, and rows of `b`.
-    k: usize,
+    pub k: usize,
     /// Columns of `b`.
-    n: usize,
+    pub n: usize,
     /// Rows of `a`.
-    m: usize,
+    pub m: usize,
 }
 
 /// Changes both matrices, limits them to finite values of the dtype, and adds random rows to those that are named.
-fn change(
+fn change<P: Product>(
     dims: &Dims,
     dtype: Dtype,
     inputs: &mut [Vec<f32>],
     seed: u64,
     change: impl FnOnce(&mut Matrices<'_>, &mut SmallRng) -> Vec<usize>,
 ) -> Probed {
-    let Shape { n, k } = Shape::of(dims);
     let mut rng = SmallRng::seed_from_u64(seed);
-    let [a, b] = inputs else { return Probed::default() };
-    let m = a.len() / k;
-    let mut rows = change(&mut Matrices { a, b, k, n, m }, &mut rng);
-    limit(a, dtype);
-    limit(b, dtype);
-    rows.extend(places(&mut rng, m, ROWS));
-    Probed { rows, ..Probed::default() }
+    P::change(dims, inputs, |it| {
+        let mut rows = change(it, &mut rng);
+        limit(it.a, dtype);
+        limit(it.b, dtype);
+        rows.extend(places(&mut rng, it.m, ROWS));
+        Probed { rows, ..Probed::default() }
+    })
 }
 
 /// Every row of `a` has its own scale, and all of `b` another. The terms of a sum, or runs of them, have factors of
 /// very different scales, whose products have the same weight.
-fn scales(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
-    change(dims, dtype, inputs, seed, |it, rng| {
+fn scales<P: Product>(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
+    change::<P>(dims, dtype, inputs, seed, |it, rng| {
         let of_b = power_of_two(rng, -3.0..3.0);
         it.a.chunks_exact_mut(it.k).for_each(|row| scale(row, power_of_two(rng, -4.0..1.0) / of_b));
         scale(it.b, of_b);
@@ -78,8 +80,8 @@ fn scales(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Prob
 
 /// Every row of `a` is zero except for a number at a random place, which selects a row of `b`. A kernel that drops this
 /// row, or takes another, returns a completely different output.
-fn selection(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
-    change(dims, dtype, inputs, seed, |it, rng| {
+fn selection<P: Product>(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
+    change::<P>(dims, dtype, inputs, seed, |it, rng| {
         for row in it.a.chunks_exact_mut(it.k) {
             row.fill(0.0);
             row[rng.random_range(0..it.k)] = sign(rng) * power_of_two(rng, -3.0..6.0);
@@ -90,8 +92,8 @@ fn selection(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> P
 
 /// All factors have a non-zero mean, so that nothing averages out. Sums with few bits stop growing. A missing product
 /// affects every element.
-fn coherent(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
-    change(dims, dtype, inputs, seed, |it, rng| {
+fn coherent<P: Product>(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
+    change::<P>(dims, dtype, inputs, seed, |it, rng| {
         let noise = if rng.random() { 0.0 } else { power_of_two(rng, -6.0..-1.0) };
         let sum = power_of_two(rng, 2.0..LARGEST_SUM.log2() - 1.0);
         let of_a = power_of_two(rng, -4.0..4.0);
@@ -103,8 +105,8 @@ fn coherent(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Pr
 }
 
 /// Some random columns of `a` and the matching rows of `b` are huge.
-fn huge_product(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
-    change(dims, dtype, inputs, seed, |it, rng| {
+fn huge_product<P: Product>(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
+    change::<P>(dims, dtype, inputs, seed, |it, rng| {
         for at in places(rng, it.k, 1) {
             let (of_a, of_b) = (power_of_two(rng, 2.0..6.0), power_of_two(rng, 2.0..6.0));
             it.a.iter_mut().skip(at).step_by(it.k).for_each(|x| *x *= of_a);
@@ -116,8 +118,8 @@ fn huge_product(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -
 
 /// One matrix is regular: constant, zero, equal rows, equal columns, periodic, diagonal, or whole numbers. A few
 /// numbers at random places are exceptions, each large enough to change its rows or columns.
-fn exception(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
-    change(dims, dtype, inputs, seed, |it, rng| {
+fn exception<P: Product>(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
+    change::<P>(dims, dtype, inputs, seed, |it, rng| {
         let in_a: bool = rng.random();
         let kind = rng.random_range(0..7);
         let columns = if in_a { it.k } else { it.n };
@@ -155,8 +157,8 @@ fn exception(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> P
 }
 
 /// Most elements of one matrix are zero: single ones, whole rows, or whole tiles.
-fn sparse(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
-    change(dims, dtype, inputs, seed, |it, rng| {
+fn sparse<P: Product>(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
+    change::<P>(dims, dtype, inputs, seed, |it, rng| {
         let in_a: bool = rng.random();
         let columns = if in_a { it.k } else { it.n };
         let matrix = if in_a { &mut *it.a } else { &mut *it.b };
@@ -179,10 +181,11 @@ fn sparse(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Prob
 }
 
 /// One matrix has subnormal numbers, and the other large ones.
-fn small(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
-    change(dims, dtype, inputs, seed, |it, rng| {
+fn small<P: Product>(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
+    change::<P>(dims, dtype, inputs, seed, |it, rng| {
         let (tiny, large) = match dtype {
             Dtype::F16 => (power_of_two(rng, -19.0..-14.0), power_of_two(rng, 6.0..10.0)),
+            _ if dtype.is_float8() => (power_of_two(rng, -8.0..-5.0), power_of_two(rng, 3.0..6.0)),
             _ => (power_of_two(rng, -100.0..-60.0), power_of_two(rng, 6.0..30.0)),
         };
         let (of_a, of_b) = match rng.random_range(0..4) {
@@ -198,8 +201,8 @@ fn small(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probe
 }
 
 /// Some rows have sums beyond the largest FP16 number, which must be infinite.
-fn overflow(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
-    change(dims, dtype, inputs, seed, |it, rng| {
+fn overflow<P: Product>(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
+    change::<P>(dims, dtype, inputs, seed, |it, rng| {
         let rows = places(rng, it.m, ROWS);
         if dtype == Dtype::F16 {
             let typical = (it.k as f32).sqrt();
@@ -215,20 +218,26 @@ fn overflow(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Pr
 }
 
 /// Some elements are NaN or infinite. Outputs that depend on them must not be finite, and no others may be affected.
-fn not_finite(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
-    let Shape { n, k } = Shape::of(dims);
+fn not_finite<P: Product>(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
     let mut rng = SmallRng::seed_from_u64(seed);
-    let mut probed = change(dims, dtype, inputs, seed, |_, _| Vec::new());
-    let [a, b] = inputs else { return probed };
-    for _ in 0..rng.random_range(1..3) {
-        let at = rng.random_range(0..a.len());
-        a[at] = if rng.random() { f32::NAN } else { sign(&mut rng) * f32::INFINITY };
-        probed.rows.push(at / k);
-    }
-    if n > 1 {
-        let at = rng.random_range(0..b.len());
-        b[at] = if rng.random() { f32::NAN } else { sign(&mut rng) * f32::INFINITY };
-    }
+    let mut probed = change::<P>(dims, dtype, inputs, seed, |_, _| Vec::new());
+    let number = |rng: &mut SmallRng| {
+        if rng.random() || !dtype.has_infinity() { f32::NAN } else { sign(rng) * f32::INFINITY }
+    };
+    let rows = P::change(dims, inputs, |it| {
+        let mut rows = Vec::new();
+        for _ in 0..rng.random_range(1..3) {
+            let at = rng.random_range(0..it.a.len());
+            it.a[at] = number(&mut rng);
+            rows.push(at / it.k);
+        }
+        if it.n > 1 {
+            let at = rng.random_range(0..it.b.len());
+            it.b[at] = number(&mut rng);
+        }
+        Probed { rows, ..Probed::default() }
+    });
+    probed.rows.extend(rows.rows);
     probed
 }
 
@@ -238,10 +247,12 @@ fn scale(values: &mut [f32], factor: f32) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Gemm;
     use super::*;
     use crate::domain::op::Op;
+    use crate::ops::gemm::Gemm;
     use rand_distr::{Distribution, StandardNormal};
+
+    const PROBES: [Probe; 9] = probes::<Gemm>();
 
     fn dims() -> Dims {
         [("M", 20), ("N", 30), ("K", 40)].map(|(name, size)| (name.to_owned(), size)).into()

@@ -1,0 +1,59 @@
+//! Inputs of what follows the sums of a linear layer that ordinary random inputs never resemble.
+
+use std::sync::LazyLock;
+
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+
+use super::Linear;
+use crate::domain::op::{Change, Dims, Dtype, Op, Probe, Probed};
+use crate::ops::draw::{places, power_of_two};
+use crate::ops::product;
+
+/// Every probe: those of all products, and two of the epilogue.
+pub static PROBES: LazyLock<Vec<Probe>> = LazyLock::new(|| {
+    let own = [
+        Probe { name: "scales of different sizes", change: Change::Numbers(scales) },
+        Probe { name: "biases and residuals of different sizes", change: Change::Numbers(added) },
+    ];
+    product::probes::<Linear>().into_iter().chain(own).collect()
+});
+
+/// Output rows that are always compared.
+const ROWS: usize = 16;
+
+/// Changes each number of these inputs, and names random rows.
+fn each(
+    (dims, dtype, inputs): (&Dims, Dtype, &mut [Vec<f32>]),
+    names: [&str; 2],
+    seed: u64,
+    change: impl Fn(&mut f32, &mut SmallRng),
+) -> Probed {
+    let mut rng = SmallRng::seed_from_u64(seed);
+    for (tensor, values) in Linear.inputs(dims, dtype).iter().zip(inputs) {
+        if names.contains(&&*tensor.name) {
+            values.iter_mut().for_each(|value| change(value, &mut rng));
+        }
+    }
+    let rows = usize::try_from(dims["M"]).expect("validated with the workload");
+    Probed { rows: places(&mut rng, rows, ROWS), ..Probed::default() }
+}
+
+/// Each scale has a size of its own, some are negative, and some are zero.
+fn scales(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
+    each((dims, dtype, inputs), ["x_scale", "w_scale"], seed, |value, rng| {
+        let size = power_of_two(rng, -8.0..2.0);
+        *value *= if size < 0.005 {
+            0.0
+        } else if size < 0.01 {
+            -1.0
+        } else {
+            size
+        };
+    })
+}
+
+/// Some of what is added outweighs the sums, and some does not.
+fn added(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
+    each((dims, dtype, inputs), ["bias", "residual"], seed, |value, rng| *value *= power_of_two(rng, -4.0..4.0))
+}
