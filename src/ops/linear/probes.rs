@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
-use rand::SeedableRng;
 use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
 
 use super::Linear;
 use crate::domain::op::{Change, Dims, Dtype, Op, Probe, Probed};
@@ -13,8 +13,8 @@ use crate::ops::product;
 /// Every probe: those of all products, and two of the epilogue.
 pub static PROBES: LazyLock<Vec<Probe>> = LazyLock::new(|| {
     let own = [
-        Probe { name: "scales of different sizes", change: Change::Numbers(scales) },
-        Probe { name: "biases and residuals of different sizes", change: Change::Numbers(added) },
+        Probe { name: "scales of different sizes", change: Change::Among(scales) },
+        Probe { name: "biases and residuals of different sizes", change: Change::Among(added) },
     ];
     product::probes::<Linear>().into_iter().chain(own).collect()
 });
@@ -56,4 +56,34 @@ fn scales(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Prob
 /// Some of what is added outweighs the sums, and some does not.
 fn added(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
     each((dims, dtype, inputs), ["bias", "residual"], seed, |value, rng| *value *= power_of_two(rng, -4.0..4.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns what a probe makes of ones.
+    fn of_ones(probe: &str, tensor: &str, seed: u64) -> Vec<f32> {
+        let sizes = ["M", "N", "K", "XSCALE", "WSCALE", "BIAS"].into_iter().zip([6, 80, 8, 2, 2, 1]);
+        let dims: Dims = sizes.map(|(name, size)| (name.to_owned(), size)).collect();
+        let tensors = Linear.inputs(&dims, Dtype::Bf16);
+        let probe = PROBES.iter().find(|it| it.name == probe).unwrap();
+        let Change::Among(change) = probe.change else { unreachable!("{probe:?}") };
+        let mut inputs: Vec<Vec<f32>> = tensors.iter().map(|it| vec![1.0; it.elements()]).collect();
+        change(&dims, Dtype::Bf16, &mut inputs, seed);
+        inputs.swap_remove(tensors.iter().position(|it| it.name == tensor).unwrap())
+    }
+
+    /// A kernel that takes scales for positive, or biases for small, was called right.
+    #[test]
+    fn scales_have_both_signs_and_biases_outgrow_sums() {
+        for seed in 0..20 {
+            let scales = of_ones("scales of different sizes", "w_scale", seed);
+            for is in [|x: f32| x < -0.5, |x: f32| x > 2.0, |x: f32| x == 0.0] {
+                assert!(scales.iter().any(|x| is(*x)), "seed {seed}: {scales:?}");
+            }
+            let biases = of_ones("biases and residuals of different sizes", "bias", seed);
+            assert!(biases.iter().any(|x| *x > 8.0), "seed {seed}: {biases:?}");
+        }
+    }
 }

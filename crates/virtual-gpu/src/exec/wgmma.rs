@@ -220,7 +220,7 @@ fn multiply_block(wgmma: &Wgmma, a: &[Lanes; 4], b: &[Lanes; 2], c: &[Lanes; 4])
             let signed = wgmma.a_ty == Ty::S8;
             num::mma_m16n8k32_i8(a, b, c, signed, signed)
         }
-        (Ty::E4m3 | Ty::E5m2, Ty::F32) => num::mma_m16n8k32_f8(a, b, c, fp8_kinds(wgmma.a_ty, wgmma.b_ty)),
+        (Ty::E4m3 | Ty::E5m2, Ty::F32) => num::mma_m16n8k32_f8_hopper(a, b, c, fp8_kinds(wgmma.a_ty, wgmma.b_ty)),
         (Ty::E4m3 | Ty::E5m2, Ty::F16) => {
             super::matrix::pad(num::mma_m16n8k32_f8_f16(a, b, &[c[0], c[1]], fp8_kinds(wgmma.a_ty, wgmma.b_ty)))
         }

@@ -1,10 +1,8 @@
 //! `mma.sync` of 8-bit floats on fragments as the lanes hold them (PTX ISA 9.7.14.5.8 and 9.7.14.5.9).
 //!
 //! As for the other floats, each element is a chain of fused multiply-adds from C in the order of k, and an f16
-//! accumulator is rounded once. The products are exact. **Hopper is less accurate**: inside one instruction it aligns
-//! the products to the largest and keeps about 14 bits, so a long sum there has a relative error of the order of 1e-3.
-//! This code does not reproduce that. A kernel that passes here with little margin may fail on an H200. NaN results
-//! are canonical. All functions use `mul_add`.
+//! accumulator is rounded once. The products are exact. `wgmma` is less accurate: see [`super::mma_fp8_hopper`], except
+//! with f16 accumulators. NaN results are canonical. All functions use `mul_add`.
 
 use super::fp8::{Fp8, e4m3_to_f32, e5m2_to_f32};
 use super::mma::{Lanes, accumulators, half_sums, packed, registers};
@@ -51,7 +49,7 @@ fn bytes_k16(a: &[Lanes; 2], b: &[Lanes; 1], c: [Sums<f32>; 2], [a_format, b_for
 
 /// Widens a register of four bytes.
 #[inline(always)]
-fn bytes(register: &Lanes, format: Fp8) -> Operand<f32, 4> {
+pub(super) fn bytes(register: &Lanes, format: Fp8) -> Operand<f32, 4> {
     let widen = |shift: u32| match format {
         Fp8::E4m3 => each(register, |word| e4m3_to_f32(word >> shift)),
         Fp8::E5m2 => each(register, |word| e5m2_to_f32(word >> shift)),

@@ -23,6 +23,7 @@ mod mma;
 mod mma_block;
 mod mma_dense;
 mod mma_fp8;
+mod mma_fp8_hopper;
 mod mma_hopper;
 mod mma_integer;
 mod soft;
@@ -65,6 +66,7 @@ pub use mma::{
 };
 pub use mma_dense::multiply_tile;
 pub use mma_fp8::{mma_m16n8k16_f8, mma_m16n8k16_f8_f16, mma_m16n8k32_f8, mma_m16n8k32_f8_f16};
+pub use mma_fp8_hopper::mma_m16n8k32_f8_hopper;
 pub use mma_hopper::mma_m16n8k16_f16_hopper;
 pub use mma_integer::{Elements, mma_integers, mma_m16n8k16_i8, mma_m16n8k32_i8};
 pub use soft_arith::{
