@@ -1,6 +1,7 @@
 //! The oracle of attention against a second implementation, and its shapes.
 
 use super::*;
+use crate::domain::op::spread;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
