@@ -324,6 +324,12 @@ pub trait Op: Sync + Send {
         None
     }
 
+    /// Returns whether an output holds logarithms. An error of a logarithm is a relative error of what it is the logarithm of, so
+    /// errors count as they are, whatever its size. Minus infinity is the logarithm of nothing. Each element is a row of its own.
+    fn is_logarithm(&self, _output: &str) -> bool {
+        false
+    }
+
     /// Returns whether the oracle runs on the device that executes the kernels. It must not run while one is timed.
     fn oracle_uses_device(&self) -> bool {
         false

@@ -32,6 +32,9 @@ use shape::{Shape, lengths, places, ratio, shortest};
 /// stands beside the last of these. Lengths are drawn at equal distances from `SHORTEST` to Sk. A query that sees no key gives 0.
 /// With `PAGE` = s > 0, keys and values are `[PAGES,s,Hkv,D]`, as in vLLM and FlashInfer, and key j of batch entry b is row j % s of the
 /// page `page_table[b, j / s]`.
+///
+/// With `LSE` = 1, `lse[B,H,Sq]` is the natural logarithm of the sum of the exponentials of a row's scores, with that of its sink, in
+/// FP32: the weight of a key is `exp(score - lse)`. It is minus infinity for a query that sees no key and has no sink.
 pub struct Attention;
 
 /// Scaled cases change lengths by whole multiples of this. Tiles of kernels are powers of two up to 256 queries or
@@ -90,11 +93,15 @@ impl Op for Attention {
         }));
         all.extend(dims.contains_key("SINK").then(|| input("sink", &[heads])));
         all.push(tensor("o", &queries, TensorRole::Output));
+        all.extend(
+            dims.get("LSE")
+                .map(|_| TensorSpec { dtype: Dtype::F32, ..tensor("lse", &queries[..3], TensorRole::Output) }),
+        );
         all
     }
 
     fn optional_tensors(&self) -> &'static [&'static str] {
-        &["lengths", "page_table", "sink"]
+        &["lengths", "page_table", "sink", "lse"]
     }
 
     fn torch(&self, optional: &[&str]) -> Option<String> {
@@ -155,6 +162,10 @@ impl Op for Attention {
         all.dedup();
         all.retain(|scaled| scaled != dims);
         all
+    }
+
+    fn is_logarithm(&self, output: &str) -> bool {
+        output == "lse"
     }
 
     /// Heads or batch entries are independent. A query takes its keys one after the other; in causal attention the

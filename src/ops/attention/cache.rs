@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::Shape;
+use super::shape::Shape;
 use crate::domain::op::{Dims, Dtype};
 
 /// The inputs of a case.
@@ -49,14 +49,24 @@ impl<'a> Inputs<'a> {
         self.lengths.map_or(self.shape, |lengths| self.shape.with(length(lengths).min(self.shape.sk)))
     }
 
-    /// Returns the scores of an output row, and the values of the keys that it sees.
-    pub fn scores_and_values(&self, row: usize) -> (Vec<f64>, Cow<'a, [f32]>) {
+    /// Returns the rows of the output.
+    pub fn rows(&self) -> usize {
+        self.shape.heads * self.shape.sq
+    }
+
+    /// Returns the scores of an output row.
+    pub fn scores(&self, row: usize) -> Vec<f64> {
         let Shape { sq, d, cap, .. } = self.shape;
         let head = row / sq;
         let visible = self.shape_of(head).visible(row % sq);
-        let keys = self.rows(self.k, head, visible.clone());
-        let scores = numerics::attention::scores(&self.q[row * d..(row + 1) * d], &keys, d, cap);
-        (scores, self.rows(self.v, head, visible))
+        numerics::attention::scores(&self.q[row * d..(row + 1) * d], &self.rows_of(self.k, head, visible), d, cap)
+    }
+
+    /// Returns the scores of an output row, and the values of the keys that it sees.
+    pub fn scores_and_values(&self, row: usize) -> (Vec<f64>, Cow<'a, [f32]>) {
+        let head = row / self.shape.sq;
+        let visible = self.shape_of(head).visible(row % self.shape.sq);
+        (self.scores(row), self.rows_of(self.v, head, visible))
     }
 
     /// Returns the sink of an output row's head.
@@ -65,7 +75,7 @@ impl<'a> Inputs<'a> {
     }
 
     /// Returns some keys, or values, of a head of queries, one after the other.
-    fn rows(&self, tensor: &'a [f32], head: usize, wanted: Range<usize>) -> Cow<'a, [f32]> {
+    fn rows_of(&self, tensor: &'a [f32], head: usize, wanted: Range<usize>) -> Cow<'a, [f32]> {
         let d = self.shape.d;
         match &self.pages {
             None => Cow::Borrowed(&tensor[self.shape.keys_of(head)..][wanted.start * d..wanted.end * d]),

@@ -18,7 +18,7 @@ pub const DIMS: [DimSpec; 6] = [
 ];
 
 /// Those that a case may leave out.
-pub const OPTIONAL_DIMS: [OptionalDim; 8] = [
+pub const OPTIONAL_DIMS: [OptionalDim; 9] = [
     OptionalDim {
         dim: DimSpec { name: "Hkv", about: "the number of heads of keys and values", range: (1, 1 << 16) },
         default: DimDefault::Same("H"),
@@ -58,6 +58,14 @@ pub const OPTIONAL_DIMS: [OptionalDim; 8] = [
     OptionalDim {
         dim: DimSpec { name: "PAGES", about: "the pages of the cache, used or not (with PAGE)", range: (0, 1 << 24) },
         default: DimDefault::Fixed(0),
+    },
+    OptionalDim {
+        dim: DimSpec {
+            name: "LSE",
+            about: "1 for a second output, the logarithm of each row's sum of weights",
+            range: (0, 1),
+        },
+        default: DimDefault::Off,
     },
 ];
 

@@ -18,6 +18,9 @@ pub fn intermediate_rounding(dims: &Dims, dtype: Dtype, inputs: &[Vec<f32>], row
         _ => weight * (score.abs() + typical) * of_score + f64::from(f32::MIN_POSITIVE),
     };
     let of_row = |&row: &usize| {
+        if row >= inputs.rows() {
+            return of_logarithm(&inputs, row - inputs.rows(), rounding);
+        }
         let (scores, values) = inputs.scores_and_values(row);
         let (weights, total) = numerics::attention::weights(&scores, inputs.sink(row));
         // An error in the largest scores changes the sum of weights, and so every weight.
@@ -34,15 +37,30 @@ pub fn intermediate_rounding(dims: &Dims, dtype: Dtype, inputs: &[Vec<f32>], row
     rows.par_iter().map(of_row).collect()
 }
 
-/// Computes rows of the outputs in float64.
+/// Returns how far the logarithm of a row's sum may be off: what each weight may be off by, relative to the sum.
+fn of_logarithm(inputs: &Inputs<'_>, row: usize, rounding: impl Fn(f64, f64, f64) -> f64) -> f64 {
+    let scores = inputs.scores(row);
+    let (weights, total) = numerics::attention::weights(&scores, inputs.sink(row));
+    let off = weights.iter().zip(&scores).map(|(weight, score)| rounding(*weight, *score, 0.0)).sum::<f64>() / total;
+    if off.is_finite() { off } else { 0.0 }
+}
+
+/// Computes rows of the outputs in float64. Those of the second output, one number each, come after all others.
 pub fn oracle(dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Vec<f64> {
     let inputs = Inputs::of(dims, inputs);
-    let d = inputs.shape.d;
-    let mut out = vec![0.0; rows.len() * d];
+    let (d, count) = (inputs.shape.d, inputs.rows());
+    let of_output = rows.iter().take_while(|row| **row < count).count();
+    let (rows, of_logarithm) = rows.split_at(of_output);
+    let mut all = vec![0.0; rows.len() * d + of_logarithm.len()];
+    let (out, logarithms) = all.split_at_mut(rows.len() * d);
     out.par_chunks_mut(d).zip(rows).for_each(|(out, &row)| {
         let (scores, values) = inputs.scores_and_values(row);
         let (weights, total) = numerics::attention::weights(&scores, inputs.sink(row));
         numerics::attention::add_values(&weights, total, &values, out);
     });
-    out
+    logarithms.par_iter_mut().zip(of_logarithm).for_each(|(logarithm, row)| {
+        let row = row - count;
+        *logarithm = numerics::attention::log_sum(&inputs.scores(row), inputs.sink(row));
+    });
+    all
 }

@@ -75,7 +75,10 @@ fn change_in_order(
         let (inputs, shape) = (Inputs::of(dims, inputs), Shape::of(dims));
         (0..shape.heads).step_by(shape.heads_of_entry).map(|head| inputs.shape_of(head)).collect()
     };
-    let probed = change(inputs, &|head| shapes[head / shapes[0].heads_of_entry]);
+    let mut probed = change(inputs, &|head| shapes[head / shapes[0].heads_of_entry]);
+    if dims.contains_key("LSE") {
+        add_logarithms(&mut probed, Inputs::of(dims, inputs).rows());
+    }
     if let Some(dtype) = limited {
         let tensors = Attention.inputs(dims, dtype);
         let free = inputs.iter_mut().zip(&tensors).filter(|(_, tensor)| tensor.is_free() && tensor.name != "sink");
@@ -83,6 +86,15 @@ fn change_in_order(
     }
     unpaged.restore(inputs);
     probed
+}
+
+/// Adds the rows of the second output to those of the first, which has so many.
+fn add_logarithms(probed: &mut Probed, rows: usize) {
+    probed.rows.extend_from_within(..);
+    let of_logarithms = probed.rows.len() / 2;
+    probed.rows[of_logarithms..].iter_mut().for_each(|row| *row += rows);
+    let beyond: Vec<_> = probed.unspecified.iter().map(|of| of.start + rows..of.end + rows).collect();
+    probed.unspecified.extend(beyond);
 }
 
 /// Changes every head of keys and values with one of the query heads that share them, each with its own random generator, and

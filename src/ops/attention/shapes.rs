@@ -85,7 +85,7 @@ pub fn hidden(dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
     let mut other_ratio = all[6].clone();
     let key_heads = other_ratio["H"] / super::ratio(&other_ratio);
     set_key_heads(&mut other_ratio, &key_heads, *choose(&RATIOS, rng));
-    let of_scores = ["WINDOW", "SOFTCAP", "SINK"].into_iter().filter(|name| dims.contains_key(*name));
+    let of_scores = ["WINDOW", "SOFTCAP", "SINK", "LSE"].into_iter().filter(|name| dims.contains_key(*name));
     let other_scores: Vec<Dims> =
         of_scores.map(|name| with_another(name, &with((2, 2, rng.random_range(1..40), 40)), rng)).collect();
     let past_window = dims.get("WINDOW").map(|window| {

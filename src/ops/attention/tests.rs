@@ -37,6 +37,18 @@ fn ragged(dims: Dims, least: i64, page: i64) -> Dims {
     dims.into_iter().chain(of_cache.map(|(name, value)| (name.to_owned(), value))).collect()
 }
 
+/// The same, with the logarithms of the sums.
+fn with_lse(dims: Dims) -> Dims {
+    dims.into_iter().chain([("LSE".to_owned(), 1)]).collect()
+}
+
+/// Returns all rows of the outputs.
+fn rows_of(dims: &Dims) -> std::ops::Range<usize> {
+    let rows =
+        |output: &TensorSpec| if Attention.is_logarithm(&output.name) { output.elements() } else { output.rows() };
+    0..Attention.outputs(dims, Dtype::F32).iter().map(rows).sum()
+}
+
 /// Draws inputs.
 pub(super) fn drawn(dims: &Dims, rng: &mut SmallRng) -> Vec<Vec<f32>> {
     let draw = |tensor: TensorSpec| -> Vec<f32> {
@@ -64,7 +76,7 @@ fn online(dims: &Dims, inputs: &[Vec<f32>]) -> Vec<f64> {
     let names: Vec<String> = Attention.tensors(dims, Dtype::F32).into_iter().map(|tensor| tensor.name).collect();
     let input = |name: &str| names.iter().position(|it| it == name).map(|place| &inputs[place]);
     let number = |name: &str, place: usize| input(name).map(|it| Dtype::I32.kept(&it[place..=place]) as usize);
-    let mut out = vec![0.0; heads * sq * d];
+    let (mut out, mut logarithms) = (vec![0.0; heads * sq * d], Vec::new());
     for head in 0..heads {
         let (entry, key_head) = (head / at("H"), head % at("H") * key_heads / at("H"));
         let length = number("lengths", entry).unwrap_or(sk);
@@ -105,7 +117,11 @@ fn online(dims: &Dims, inputs: &[Vec<f32>]) -> Vec<f64> {
             if total > 0.0 {
                 row.iter_mut().for_each(|value| *value /= total);
             }
+            logarithms.push(highest + total.ln());
         }
+    }
+    if optional("LSE").is_some() {
+        out.extend(logarithms);
     }
     out
 }
@@ -127,16 +143,20 @@ fn the_oracle_agrees_with_a_second_implementation() {
         ragged(dims(3, 2, 4, 20, 8, 1), 4, 0),
         ragged(scored(shared(dims(3, 4, 1, 24, 8, 1), 2), 5, 3, 1), 1, 8),
         ragged(shared(dims(2, 6, 3, 12, 8, 0), 2), 12, 4),
+        with_lse(scored(shared(dims(2, 6, 9, 17, 8, 1), 2), 4, 3, 1)),
+        with_lse(ragged(dims(3, 2, 4, 20, 8, 0), 4, 0)),
     ] {
         let mut inputs = drawn(&case, &mut rng);
         if case.contains_key("LENGTHS") {
-            // One batch entry has fewer keys than queries.
+            // One batch entry has fewer keys than queries, and one has none.
             Dtype::I32.keep(1, &mut inputs[3][..1]);
+            Dtype::I32.keep(0, &mut inputs[3][1..2]);
         }
-        let rows: Vec<usize> = (0..(case["B"] * case["H"] * case["Sq"]) as usize).collect();
-        let oracle = Attention.oracle(&case, &inputs, &rows).unwrap();
-        for (a, b) in oracle.iter().zip(online(&case, &inputs)) {
-            assert!((a - b).abs() < 1e-12, "{a} and {b} differ in {case:?}");
+        let (rows, expected) = (rows_of(&case), online(&case, &inputs));
+        let oracle = Attention.oracle(&case, &inputs, &rows.collect::<Vec<_>>()).unwrap();
+        assert_eq!(oracle.len(), expected.len(), "{case:?}");
+        for (a, b) in oracle.into_iter().zip(expected) {
+            assert!(a == b || (a - b).abs() < 1e-12, "{a} and {b} differ in {case:?}");
         }
     }
 }
