@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::dims::{DimDefault, DimSpec, Dims, OptionalDim, completed, show_dims};
 pub use self::probe::{Change, FillAround, Probe, Probed};
-pub use self::tensor::{TensorRole, TensorSpec, Values, spread};
+pub use self::tensor::{TensorRole, TensorSpec, Values, runs, spread};
 pub use super::atomic_sums::AtomicSums;
 pub use super::dtype::Dtype;
 

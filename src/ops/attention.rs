@@ -5,6 +5,7 @@
 mod cache;
 mod dims;
 mod oracle;
+mod order;
 mod probes;
 mod shape;
 mod shapes;
@@ -33,7 +34,11 @@ use shape::{Shape, lengths, places, ratio, shortest};
 /// With `PAGE` = s > 0, keys and values are `[PAGES,s,Hkv,D]`, as in vLLM and FlashInfer, and key j of batch entry b is row j % s of the
 /// page `page_table[b, j / s]`.
 ///
-/// With `LSE` = 1, `lse[B,H,Sq]` is the natural logarithm of the sum of the exponentials of a row's scores, with that of its sink, in
+/// With `VARLEN` = 1, batch entries are sequences of tokens that follow each other: the tensors are `q[Sq,H,D]`, `k[Sk,Hkv,D]`,
+/// `v[Sk,Hkv,D]` and `o[Sq,H,D]` with Sq = Sk, and sequence b is the tokens from `cu_seqlens[b]` to `cu_seqlens[b + 1]`, as in
+/// FlashAttention. Lengths are drawn at equal distances from `SHORTEST` on. A sequence may have no token.
+///
+/// With `LSE` = 1, `lse[B,H,Sq]` (`lse[Sq,H]` with `VARLEN`) is the natural logarithm of the sum of the exponentials of a row's scores, with that of its sink, in
 /// FP32: the weight of a key is `exp(score - lse)`. It is minus infinity for a query that sees no key and has no sink.
 pub struct Attention;
 
@@ -78,12 +83,15 @@ impl Op for Attention {
             values,
             ..input(name, shape)
         };
-        let (queries, pages) = ([entries, heads, at("Sq"), at("D")], dims.get("PAGE").map(|_| at("Sk") / at("PAGE")));
-        let keys = match pages {
-            Some(_) => [at("PAGES"), at("PAGE"), key_heads, at("D")],
-            None => [entries, key_heads, at("Sk"), at("D")],
+        let (is_packed, pages) = (dims.contains_key("VARLEN"), dims.get("PAGE").map(|_| at("Sk") / at("PAGE")));
+        let (queries, keys) = match pages {
+            _ if is_packed => (vec![at("Sq"), heads, at("D")], vec![at("Sk"), key_heads, at("D")]),
+            Some(_) => (vec![entries, heads, at("Sq"), at("D")], vec![at("PAGES"), at("PAGE"), key_heads, at("D")]),
+            None => (vec![entries, heads, at("Sq"), at("D")], vec![entries, key_heads, at("Sk"), at("D")]),
         };
         let mut all = vec![input("q", &queries), input("k", &keys), input("v", &keys)];
+        let borders = || Values::Borders(shortest(dims), dims["Sk"]);
+        all.extend(is_packed.then(|| indices("cu_seqlens", &[entries + 1], borders())));
         all.extend(
             dims.get("LENGTHS").map(|_| indices("lengths", &[entries], Values::Spread(shortest(dims), dims["Sk"]))),
         );
@@ -93,15 +101,15 @@ impl Op for Attention {
         }));
         all.extend(dims.contains_key("SINK").then(|| input("sink", &[heads])));
         all.push(tensor("o", &queries, TensorRole::Output));
-        all.extend(
-            dims.get("LSE")
-                .map(|_| TensorSpec { dtype: Dtype::F32, ..tensor("lse", &queries[..3], TensorRole::Output) }),
-        );
+        all.extend(dims.get("LSE").map(|_| TensorSpec {
+            dtype: Dtype::F32,
+            ..tensor("lse", &queries[..queries.len() - 1], TensorRole::Output)
+        }));
         all
     }
 
     fn optional_tensors(&self) -> &'static [&'static str] {
-        &["lengths", "page_table", "sink", "lse"]
+        &["cu_seqlens", "lengths", "page_table", "sink", "lse"]
     }
 
     fn torch(&self, optional: &[&str]) -> Option<String> {
@@ -139,7 +147,8 @@ impl Op for Attention {
     fn scaled(&self, dims: &Dims) -> Vec<Dims> {
         let scaled = |periods: i64| {
             let mut scaled = dims.clone();
-            scaled["B"] = dims["B"].min(2);
+            // A packed sequence between two others has a border on either side.
+            scaled["B"] = dims["B"].min(if dims.contains_key("VARLEN") { 3 } else { 2 });
             shapes::set_key_heads(&mut scaled, dims.get("Hkv").unwrap_or(&dims["H"]).min(&2), ratio(dims));
             for name in ["Sq", "Sk"] {
                 scaled[name] = dims[name].min(dims[name] % PERIOD + periods * PERIOD);
@@ -177,9 +186,12 @@ impl Op for Attention {
                 resized["PAGES"] = places(&resized) + dims["PAGES"] - places(dims);
                 Some(resized)
             }
+            Axis::Independent if dims.contains_key("VARLEN") => {
+                ["B", "Sq", "Sk"].into_iter().try_fold(dims.clone(), |dims, name| multiplied(&dims, name, factor))
+            }
             Axis::Independent if dims.contains_key("Hkv") => multiplied(dims, "B", factor),
             Axis::Independent => multiplied(dims, "H", factor).or_else(|| multiplied(dims, "B", factor)),
-            Axis::Sequential if dims.contains_key("WINDOW") || dims.contains_key("LENGTHS") => None,
+            Axis::Sequential if ["WINDOW", "LENGTHS", "VARLEN"].iter().any(|name| dims.contains_key(*name)) => None,
             Axis::Sequential => multiplied(dims, "Sk", factor),
         }
     }
@@ -200,7 +212,7 @@ impl Op for Attention {
     /// Many batch entries of two heads, with sequences so long that a grid has room for all heads. Keys in pages are not in the
     /// order of batch entries.
     fn far(&self, dims: &Dims, dtype: Dtype) -> Option<FarShape> {
-        if dims.contains_key("LENGTHS") {
+        if dims.contains_key("LENGTHS") || dims.contains_key("VARLEN") {
             return None;
         }
         let mut far = dims.clone();

@@ -18,7 +18,7 @@ pub const DIMS: [DimSpec; 6] = [
 ];
 
 /// Those that a case may leave out.
-pub const OPTIONAL_DIMS: [OptionalDim; 9] = [
+pub const OPTIONAL_DIMS: [OptionalDim; 10] = [
     OptionalDim {
         dim: DimSpec { name: "Hkv", about: "the number of heads of keys and values", range: (1, 1 << 16) },
         default: DimDefault::Same("H"),
@@ -48,7 +48,11 @@ pub const OPTIONAL_DIMS: [OptionalDim; 9] = [
         default: DimDefault::Fixed(0),
     },
     OptionalDim {
-        dim: DimSpec { name: "SHORTEST", about: "the fewest keys of a batch entry, with LENGTHS", range: (1, 1 << 20) },
+        dim: DimSpec {
+            name: "SHORTEST",
+            about: "the fewest keys of a batch entry, with LENGTHS or VARLEN",
+            range: (1, 1 << 20),
+        },
         default: DimDefault::Same("Sk"),
     },
     OptionalDim {
@@ -67,6 +71,14 @@ pub const OPTIONAL_DIMS: [OptionalDim; 9] = [
         },
         default: DimDefault::Off,
     },
+    OptionalDim {
+        dim: DimSpec {
+            name: "VARLEN",
+            about: "1 if batch entries are sequences of their own lengths, packed into Sq = Sk tokens",
+            range: (0, 1),
+        },
+        default: DimDefault::Off,
+    },
 ];
 
 /// Refuses combinations that are invalid together, in one sentence.
@@ -81,8 +93,11 @@ pub fn check(dims: &Dims) -> Result<(), String> {
         return Err("a window needs Sq <= Sk, or the first queries have no keys".to_owned());
     }
     let shortest = shortest(dims);
+    if dims.contains_key("VARLEN") {
+        return check_packed(dims, shortest);
+    }
     if !dims.contains_key("LENGTHS") && dims.contains_key("SHORTEST") {
-        return Err(format!("SHORTEST = {shortest} needs LENGTHS = 1"));
+        return Err(format!("SHORTEST = {shortest} needs LENGTHS = 1 or VARLEN = 1"));
     }
     if shortest > dims["Sk"] {
         return Err(format!("SHORTEST = {shortest} must not be more than Sk = {}", dims["Sk"]));
@@ -115,6 +130,24 @@ pub fn check(dims: &Dims) -> Result<(), String> {
     };
     if elements(["B", "H", "Sq", "D"]).max(keys) > f64::from(i32::MAX) {
         return Err("a tensor has more than 2^31 elements; reduce B, H, S or D".to_owned());
+    }
+    Ok(())
+}
+
+/// Refuses what packed sequences cannot be.
+fn check_packed(dims: &Dims, shortest: i64) -> Result<(), String> {
+    let [tokens, sequences] = ["Sk", "B"].map(|name| dims[name]);
+    if dims["Sq"] != tokens {
+        return Err(format!("VARLEN needs Sq = Sk = {tokens}, the tokens of all sequences"));
+    }
+    if let Some(other) = ["LENGTHS", "PAGE", "PAGES"].into_iter().find(|name| dims.contains_key(*name)) {
+        return Err(format!("VARLEN has the lengths of its sequences: leave out {other}"));
+    }
+    if shortest.saturating_mul(sequences) > tokens {
+        return Err(format!("{sequences} sequences of SHORTEST = {shortest} tokens have more than Sk = {tokens}"));
+    }
+    if ["Sq", "H", "D"].into_iter().map(|name| dims[name] as f64).product::<f64>() > f64::from(i32::MAX) {
+        return Err("a tensor has more than 2^31 elements; reduce H, S or D".to_owned());
     }
     Ok(())
 }

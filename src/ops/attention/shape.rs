@@ -2,11 +2,13 @@
 
 use std::ops::Range;
 
-use crate::domain::op::{Dims, spread};
+use crate::domain::op::{Dims, runs, spread};
 
 /// The dimensions of a case as fields.
 #[derive(Clone, Copy)]
 pub struct Shape {
+    /// Whether batch entries are sequences of tokens that follow each other in the tensors.
+    pub is_packed: bool,
     /// Heads of queries of all batch entries.
     pub heads: usize,
     /// Heads of queries of a batch entry.
@@ -30,6 +32,7 @@ impl Shape {
     pub fn of(dims: &Dims) -> Self {
         let at = |name: &str| usize::try_from(dims[name]).expect("validated with the workload");
         Self {
+            is_packed: dims.contains_key("VARLEN"),
             heads: at("B") * at("H"),
             heads_of_entry: at("H"),
             ratio: usize::try_from(ratio(dims)).unwrap_or(1),
@@ -48,14 +51,9 @@ impl Shape {
         self.heads / self.ratio
     }
 
-    /// Returns the place of the first element of the keys, or of the values, that a head of queries uses, where they are not in pages.
-    pub fn keys_of(&self, head: usize) -> usize {
-        head / self.ratio * self.sk * self.d
-    }
-
-    /// Returns the same with so many keys.
+    /// Returns the same with so many keys, and as many queries if sequences are packed.
     pub fn with(self, length: usize) -> Self {
-        Self { length, ..self }
+        if self.is_packed { Self { length, sq: length, sk: length, ..self } } else { Self { length, ..self } }
     }
 
     /// Returns the keys that query `i` sees.
@@ -74,7 +72,7 @@ impl Shape {
 
     /// Returns the keys that some query sees.
     pub fn seen(&self) -> Range<usize> {
-        self.visible(0).start..self.visible(self.sq - 1).end
+        if self.sq == 0 { 0..0 } else { self.visible(0).start..self.visible(self.sq - 1).end }
     }
 
     /// Returns the queries that see a key, which some query sees.
@@ -99,14 +97,18 @@ pub fn places(dims: &Dims) -> i64 {
     dims.get("PAGE").map_or(0, |page| dims["B"] * (dims["Sk"] / page.max(&1)))
 }
 
-/// Returns the fewest keys of a batch entry.
+/// Returns the fewest keys of a batch entry. Packed sequences are as long as each other if nothing says how short one is.
 pub fn shortest(dims: &Dims) -> i64 {
-    dims.get("SHORTEST").copied().unwrap_or(dims["Sk"])
+    let most = if dims.contains_key("VARLEN") { dims["Sk"] / dims["B"] } else { dims["Sk"] };
+    dims.get("SHORTEST").copied().unwrap_or(most)
 }
 
 /// Returns how many keys each batch entry has, in any order.
 pub fn lengths(dims: &Dims) -> Vec<usize> {
     let (entries, sk) = (usize::try_from(dims["B"]).unwrap_or(0), dims["Sk"]);
+    if dims.contains_key("VARLEN") {
+        return runs(shortest(dims), sk, entries).into_iter().map(|run| usize::try_from(run).unwrap_or(0)).collect();
+    }
     spread(shortest(dims), sk, entries).map(|length| usize::try_from(length).unwrap_or(0)).collect()
 }
 

@@ -108,6 +108,16 @@ pub fn hidden(dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
             // Every query needs a key.
             other["Sk"] = other["Sk"].max(other["Sq"]);
         }
+        if other.contains_key("VARLEN") {
+            let tokens = other["Sk"].max(other["Sq"]);
+            other["Sk"] = tokens;
+            other["Sq"] = tokens;
+            other.shift_remove("SHORTEST");
+            let most = tokens / other["B"];
+            if most > 1 && other["B"] > 1 {
+                other.insert("SHORTEST".to_owned(), rng.random_range(1..=most));
+            }
+        }
         if let Some(page) = other.get("PAGE") {
             other["Sk"] = other["Sk"].div_euclid(*page).max(1) * page;
             other["Sq"] = other["Sq"].min(other["Sk"]);

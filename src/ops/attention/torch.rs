@@ -9,8 +9,21 @@ const PLAIN: &str = "F.scaled_dot_product_attention(q, k, v, **({'is_causal': Tr
 /// Returns the expression for cases that give these of the optional dimensions.
 pub fn expression(optional: &[&str]) -> String {
     let has = |name: &str| optional.contains(&name);
-    let output = output(&has);
-    if has("LSE") { format!("({output}, {})", log_sum(&has)) } else { output }
+    let of_whole = |expression: String| if has("VARLEN") { of_each_sequence(&expression) } else { expression };
+    let output = of_whole(output(&has));
+    if has("LSE") { format!("({output}, {})", of_whole(log_sum(&has))) } else { output }
+}
+
+/// Returns an expression for packed sequences, given that of a batch of one sequence.
+fn of_each_sequence(expression: &str) -> String {
+    let of_one = |name: &str| format!("{name}[begin:end].transpose(0, 1)[None]");
+    format!(
+        "torch.cat([(lambda q, k, v, B, Sq, Sk: {expression})({}, {}, {}, 1, end - begin, end - begin)[0].transpose(0, 1) \
+         for begin, end in zip(cu_seqlens.tolist()[:-1], cu_seqlens.tolist()[1:])])",
+        of_one("q"),
+        of_one("k"),
+        of_one("v")
+    )
 }
 
 /// Returns the expression of the first output.
