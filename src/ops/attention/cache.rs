@@ -3,8 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::order::{Place, rows_of_packed};
-use super::shape::Shape;
+use super::shape::{Place, Shape};
 use crate::domain::op::{Dims, Dtype};
 
 /// The inputs of a case.
@@ -153,6 +152,13 @@ impl Pages<'_> {
         let key_head = head % shape.heads_of_entry / shape.ratio;
         (page * self.size + key % self.size) * self.heads + key_head
     }
+}
+
+/// Returns the rows of packed sequences in the order of sequences, heads and tokens. A token has the rows of all heads.
+fn rows_of_packed(borders: &[usize], heads: usize) -> Vec<usize> {
+    let of_sequence =
+        |tokens: Range<usize>| (0..heads).flat_map(move |head| tokens.clone().map(move |token| token * heads + head));
+    borders.windows(2).flat_map(|ends| of_sequence(ends[0]..ends[1])).collect()
 }
 
 /// Reads a whole number. One below 0 is 0.

@@ -1,21 +1,8 @@
 //! Inputs in the order of batch entries, heads and rows, for probes that change them.
 
-use std::ops::Range;
-
 use super::cache::Inputs;
-use super::shape::Shape;
+use super::shape::Place;
 use crate::domain::op::{Dims, Probed};
-
-/// A head of queries, in this order.
-#[derive(Clone, Copy)]
-pub struct Place {
-    /// Its dimensions.
-    pub shape: Shape,
-    /// The row of its first query.
-    pub queries: usize,
-    /// The row of the first key that it uses.
-    pub keys: usize,
-}
 
 /// Inputs in this order.
 pub struct Ordered {
@@ -67,11 +54,4 @@ impl Ordered {
             rows.iter().enumerate().for_each(|(place, row)| copy(&mut to, &from, place, *row));
         }
     }
-}
-
-/// Returns the rows of packed sequences in the order of sequences, heads and tokens. A token has the rows of all heads.
-pub fn rows_of_packed(borders: &[usize], heads: usize) -> Vec<usize> {
-    let of_sequence =
-        |tokens: Range<usize>| (0..heads).flat_map(move |head| tokens.clone().map(move |token| token * heads + head));
-    borders.windows(2).flat_map(|ends| of_sequence(ends[0]..ends[1])).collect()
 }

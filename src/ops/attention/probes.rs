@@ -16,8 +16,8 @@ use rayon::prelude::*;
 
 use super::Attention;
 use super::cache::Inputs;
-use super::order::{Ordered, Place};
-use super::shape::Shape;
+use super::order::Ordered;
+use super::shape::{Place, Shape};
 use crate::domain::op::{Change, Dims, Dtype, Op, Probe, Probed};
 use crate::ops::draw::{limit, places, power_of_two, sign};
 

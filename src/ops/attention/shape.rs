@@ -92,6 +92,17 @@ impl Shape {
     }
 }
 
+/// A head of queries where inputs are in the order of batch entries, heads and rows.
+#[derive(Clone, Copy)]
+pub struct Place {
+    /// Its dimensions.
+    pub shape: Shape,
+    /// The row of its first query.
+    pub queries: usize,
+    /// The row of the first key that it uses.
+    pub keys: usize,
+}
+
 /// Returns how many pages batch entries have room for. 0 if keys are not in pages.
 pub fn places(dims: &Dims) -> i64 {
     dims.get("PAGE").map_or(0, |page| dims["B"] * (dims["Sk"] / page.max(&1)))

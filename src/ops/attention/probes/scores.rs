@@ -3,8 +3,7 @@
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use super::super::order::Place;
-use super::super::shape::Shape;
+use super::super::shape::{Place, Shape};
 use super::{Head, change_in_order, each_head, query_that_sees, rows_of};
 use crate::domain::op::{Dims, Dtype, Probed};
 use crate::ops::draw::{direction, log_uniform_count, normal, places, power_of_two, sign};
