@@ -138,6 +138,9 @@ class Attention(graph_timing.Case):
         if "VARLEN" in self.dims:
             self.borders = self.named(self.sets[0])["cu_seqlens"].tolist()
             self.function = self.packed
+            for begin, end in zip(self.borders[:-1], self.borders[1:]):
+                # Masks are made before a graph is captured.
+                self.mask_of(end - begin)
         elif "lengths" in self.names:
             self.mask, self.is_causal = self.mask_of_lengths(self.named(self.sets[0])["lengths"]), False
         elif window or (self.is_causal and queries != keys):
@@ -209,16 +212,18 @@ class Attention(graph_timing.Case):
         shares = {"enable_gqa": True} if "Hkv" in self.dims else {}
         return scaled_dot_product_attention(q, k, v, attn_mask=self.mask, is_causal=self.is_causal, **shares)
 
+    def mask_of(self, length):
+        """Returns the mask of a packed sequence. None without a window."""
+        return mask_of_sequence(length, self.is_causal, self.dims["WINDOW"]) if "WINDOW" in self.dims else None
+
     def packed(self, q, k, v, *_others):
         """Returns SDPA of one sequence after the other. Its kernels start one after the other, too."""
         outputs = []
         for begin, end in zip(self.borders[:-1], self.borders[1:]):
             if begin == end:
                 continue
-            mask = None
-            causal = self.dims["CAUSAL"] == 1
-            if "WINDOW" in self.dims:
-                mask, causal = mask_of_sequence(end - begin, causal, self.dims["WINDOW"]), False
+            mask = self.mask_of(end - begin)
+            causal = mask is None and self.is_causal
             one = (tensor[begin:end].transpose(0, 1)[None] for tensor in (q, k, v))
             shares = {"enable_gqa": True} if "Hkv" in self.dims else {}
             output = scaled_dot_product_attention(*one, attn_mask=mask, is_causal=causal, **shares)
