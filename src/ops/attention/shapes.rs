@@ -102,6 +102,11 @@ pub fn hidden(dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
         other
     };
     all.splice(0..0, [(2, 3, 3, 5), (1, 5, 16, 3)].map(few));
+    if dims.contains_key("VARLEN") {
+        // More sequences than a warp has lanes, some without a token.
+        let tokens = rng.random_range(20..300);
+        all.insert(0, with((rng.random_range(33..100), 2, tokens, tokens)));
+    }
     for other in &mut all {
         let is_masked = other["CAUSAL"] == 1 || other.contains_key("WINDOW");
         if is_masked {
