@@ -74,12 +74,13 @@ fn every_other_workload_has_families_that_compile() {
         "attention-prefill-bf16",
         "attention-masks-bf16",
         "attention-decode-bf16",
+        "attention-varlen-bf16",
     ];
     for workload in &workloads[..if is_nightly() { workloads.len() } else { 2 }] {
         let rows = compile("sm_90a", workload, "2");
         assert!(families(&rows).contains(&"attention-scalar"), "{workload}");
-        let has_pages = *workload == "attention-paged-bf16";
-        assert_eq!(families(&rows).contains(&"attention-split-kv"), !has_pages, "{workload}");
+        let is_elsewhere = ["attention-paged-bf16", "attention-varlen-bf16"].contains(workload);
+        assert_eq!(families(&rows).contains(&"attention-split-kv"), !is_elsewhere, "{workload}");
         let large_d = families(&rows).contains(&"attention-large-d");
         assert_eq!(large_d, *workload == "attention-fp32-large-d", "{workload}: in fp32 only");
     }

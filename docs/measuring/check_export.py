@@ -77,6 +77,8 @@ def made(name, tensor, dims):
         return torch.randperm(dims["PAGES"], device="cuda")[: math.prod(tensor["shape"])].to(dtype).reshape(tensor["shape"])
     if name == "lengths":
         return torch.linspace(dims.get("SHORTEST", dims["Sk"]), dims["Sk"], math.prod(tensor["shape"]), device="cuda").to(dtype)
+    if name == "cu_seqlens":
+        return torch.linspace(0, dims["Sk"], dims["B"] + 1, device="cuda").to(dtype)
     if dtype.is_floating_point:
         return torch.randn(tensor["shape"], device="cuda").to(dtype)
     return torch.randint(0, 2, tensor["shape"], device="cuda").to(dtype)
@@ -287,6 +289,9 @@ def between(plan, near, end, random):
         dims["Hkv"] = dims["H"]
     if dims.get("CAUSAL") and dims["Sk"] < dims["Sq"]:
         dims["Sk"] = dims["Sq"]
+    if dims.get("VARLEN"):
+        dims["Sk"] = dims["Sq"]
+        dims["SHORTEST"] = min(dims["SHORTEST"], dims["Sk"] // dims["B"])
     if dims.get("PAGE"):
         dims["Sk"] -= dims["Sk"] % dims["PAGE"]
         dims["PAGES"] = max(dims["PAGES"], dims["B"] * dims["Sk"] // dims["PAGE"])

@@ -1,6 +1,7 @@
 """Times PyTorch's attention as optloop's baseline: scaled_dot_product_attention with every backend, and what else is installed.
 
 SDPA takes a window or lengths as a mask, and neither a cap of scores nor sinks: those are FlexAttention's and FlashAttention-4's.
+It takes packed sequences one after the other. Nothing is timed with logarithms of sums.
 Where keys are in pages, its call gathers them first.
 
 What else is installed is FlexAttention, which torch compiles, FlashAttention-4 (the package flash-attn-4) and, for one query,
@@ -77,6 +78,13 @@ def is_visible(queries, keys, causal, window):
 
 
 @functools.cache
+def mask_of_sequence(length, causal, window):
+    """Returns which key each query of a sequence sees."""
+    token = torch.arange(length, device="cuda")
+    return is_visible(length, length, causal, window)(token[:, None], token)
+
+
+@functools.cache
 def flex(queries, keys, causal, window, cap, sink, shares):
     """Returns FlexAttention for cases of some lengths, compiled when it is first called."""
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
@@ -127,7 +135,13 @@ class Attention(graph_timing.Case):
         self.function, self.heads_first, self.rows_first = self.sdpa, self.sets, None
         self.is_causal, self.mask = self.dims["CAUSAL"] == 1, None
         self.names = [tensor["name"] for tensor in self.inputs]
-        if "lengths" in self.names:
+        if "VARLEN" in self.dims:
+            self.borders = self.named(self.sets[0])["cu_seqlens"].tolist()
+            self.function = self.packed
+            for begin, end in zip(self.borders[:-1], self.borders[1:]):
+                # Masks are made before a graph is captured.
+                self.mask_of(end - begin)
+        elif "lengths" in self.names:
             self.mask, self.is_causal = self.mask_of_lengths(self.named(self.sets[0])["lengths"]), False
         elif window or (self.is_causal and queries != keys):
             # Torch's own causal mask lets the first query see the first key only; optloop's lets the last see all.
@@ -163,9 +177,11 @@ class Attention(graph_timing.Case):
         if name == "math" and score_bytes > MATH_LIMIT_BYTES:
             raise graph_timing.Refused(f"its scores would take {score_bytes / (1 << 30):.1f} GiB")
         missing = [what for name, what in (("SOFTCAP", "cap of scores"), ("SINK", "sink")) if name in self.dims]
+        if "LSE" in self.dims:
+            raise graph_timing.Refused("its logarithms of sums are not timed here")
         if name in SDPA and missing:
             raise graph_timing.Refused(f"it has no {missing[0]}")
-        self.function, self.sets = self.sdpa, self.heads_first
+        self.function, self.sets = self.packed if "VARLEN" in self.dims else self.sdpa, self.heads_first
         if name == "flex":
             self.function = self.flex(self.dims)
         if name == "fa4":
@@ -178,6 +194,8 @@ class Attention(graph_timing.Case):
 
     @staticmethod
     def flex(dims):
+        if "VARLEN" in dims:
+            raise graph_timing.Refused("its mask of documents depends on their lengths, so it is not timed here")
         if "LENGTHS" in dims:
             raise graph_timing.Refused("it has no lengths without a mask of blocks for each batch")
         if dims["Sq"] < FLEX_LEAST_QUERIES:
@@ -193,6 +211,24 @@ class Attention(graph_timing.Case):
         # A case names the heads of its keys only if several heads of queries share them.
         shares = {"enable_gqa": True} if "Hkv" in self.dims else {}
         return scaled_dot_product_attention(q, k, v, attn_mask=self.mask, is_causal=self.is_causal, **shares)
+
+    def mask_of(self, length):
+        """Returns the mask of a packed sequence. None without a window."""
+        return mask_of_sequence(length, self.is_causal, self.dims["WINDOW"]) if "WINDOW" in self.dims else None
+
+    def packed(self, q, k, v, *_others):
+        """Returns SDPA of one sequence after the other. Its kernels start one after the other, too."""
+        outputs = []
+        for begin, end in zip(self.borders[:-1], self.borders[1:]):
+            if begin == end:
+                continue
+            mask = self.mask_of(end - begin)
+            causal = mask is None and self.is_causal
+            one = (tensor[begin:end].transpose(0, 1)[None] for tensor in (q, k, v))
+            shares = {"enable_gqa": True} if "Hkv" in self.dims else {}
+            output = scaled_dot_product_attention(*one, attn_mask=mask, is_causal=causal, **shares)
+            outputs.append(output[0].transpose(0, 1))
+        return torch.cat(outputs)
 
     @classmethod
     def compile_for(cls, dims, dtype, tensors):
@@ -211,7 +247,7 @@ class Attention(graph_timing.Case):
         """Returns FlashAttention-4, which wants the rows of a sequence before its heads."""
         if dtype not in (torch.float16, torch.bfloat16):
             raise graph_timing.Refused("it computes no FP32")
-        if "LENGTHS" in dims:
+        if "LENGTHS" in dims or "VARLEN" in dims:
             raise graph_timing.Refused("its lengths and pages are not timed here")
         from flash_attn.cute import flash_attn_func
 
@@ -232,7 +268,7 @@ class Attention(graph_timing.Case):
     def flashinfer(self):
         """Returns FlashInfer's decoding with what it plans for these lengths. Keys that are not in pages are one page each."""
         dims = self.dims
-        if dims["Sq"] != 1 or self.dtype not in (torch.float16, torch.bfloat16) or "SINK" in dims:
+        if dims["Sq"] != 1 or "VARLEN" in dims or self.dtype not in (torch.float16, torch.bfloat16) or "SINK" in dims:
             raise graph_timing.Refused("it decodes one query in FP16 or BF16, without sinks")
         from flashinfer import BatchDecodeWithPagedKVCacheWrapper
 

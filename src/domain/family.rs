@@ -274,6 +274,12 @@ impl Family {
         self.constants.iter().filter_map(|name| Some((name.clone(), *sizes.get(name)?))).collect()
     }
 
+    /// Returns those of the dimensions rendered into a source that it names in its first line.
+    pub fn named_constants<'a>(&self, specialization: &'a Dims) -> impl Iterator<Item = (&'a String, &'a i64)> {
+        let is_off = |name: &str| self.implied.iter().any(|(one, default)| *one == name && *default == DimDefault::Off);
+        specialization.iter().filter(move |(name, value)| **value != 0 || !is_off(name))
+    }
+
     /// Returns the integers that the template may use: specialization, parameters, and values derived from these alone.
     pub fn template_values(&self, specialization: &Dims, dtype: Dtype, params: &Params) -> Result<Bindings, ExprError> {
         let mut bindings = specialization.clone();

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::dims::{DimDefault, DimSpec, Dims, OptionalDim, completed, show_dims};
 pub use self::probe::{Change, FillAround, Probe, Probed};
-pub use self::tensor::{TensorRole, TensorSpec, Values, spread};
+pub use self::tensor::{TensorRole, TensorSpec, Values, runs, spread};
 pub use super::atomic_sums::AtomicSums;
 pub use super::dtype::Dtype;
 
@@ -322,6 +322,12 @@ pub trait Op: Sync + Send {
     /// inputs must give the same bytes.
     fn atomic_sums(&self, _output: &str) -> Option<AtomicSums> {
         None
+    }
+
+    /// Returns whether an output holds logarithms. An error of a logarithm is a relative error of what it is the logarithm of, so
+    /// errors count as they are, whatever its size. Minus infinity is the logarithm of nothing. Each element is a row of its own.
+    fn is_logarithm(&self, _output: &str) -> bool {
+        false
     }
 
     /// Returns whether the oracle runs on the device that executes the kernels. It must not run while one is timed.

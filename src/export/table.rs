@@ -137,6 +137,7 @@ impl Table {
             default: interface.default_of(dim.name).map(|default| match default {
                 DimDefault::Same(other) => other.into(),
                 DimDefault::Fixed(value) => value.into(),
+                DimDefault::Off => 0.into(),
             }),
         };
         Ok(Self {

@@ -3,21 +3,23 @@
 //! different numbers, which may lie in pages.
 
 mod cache;
+mod dims;
+mod oracle;
+mod order;
 mod probes;
+mod shape;
 mod shapes;
 mod torch;
 
-use std::ops::Range;
-
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
-use rayon::prelude::*;
 
 use crate::domain::op::{
-    Axis, CheckLimits, DimDefault, DimSpec, Dims, Dtype, FarShape, Op, OptionalDim, Probe, TensorRole, TensorSpec,
-    Values, multiplied, spread,
+    Axis, CheckLimits, DimSpec, Dims, Dtype, FarShape, Op, OptionalDim, Probe, TensorRole, TensorSpec, Values,
+    multiplied,
 };
-use cache::Inputs;
+use dims::{DIMS, OPTIONAL_DIMS};
+use shape::{Shape, lengths, places, ratio, shortest};
 
 /// Attention over `q[B,H,Sq,D]`, `k[B,Hkv,Sk,D]`, `v[B,Hkv,Sk,D]` into `o[B,H,Sq,D]`. Head `h` of the queries uses head
 /// `h / (H / Hkv)` of the keys and values.
@@ -31,63 +33,14 @@ use cache::Inputs;
 /// stands beside the last of these. Lengths are drawn at equal distances from `SHORTEST` to Sk. A query that sees no key gives 0.
 /// With `PAGE` = s > 0, keys and values are `[PAGES,s,Hkv,D]`, as in vLLM and FlashInfer, and key j of batch entry b is row j % s of the
 /// page `page_table[b, j / s]`.
+///
+/// With `VARLEN` = 1, batch entries are sequences of tokens that follow each other: the tensors are `q[Sq,H,D]`, `k[Sk,Hkv,D]`,
+/// `v[Sk,Hkv,D]` and `o[Sq,H,D]` with Sq = Sk, and sequence b is the tokens from `cu_seqlens[b]` to `cu_seqlens[b + 1]`, as in
+/// FlashAttention. Lengths are drawn at equal distances from `SHORTEST` on. A sequence may have no token.
+///
+/// With `LSE` = 1, `lse[B,H,Sq]` (`lse[Sq,H]` with `VARLEN`) is the natural logarithm of the sum of the exponentials of a row's scores, with that of its sink, in
+/// FP32: the weight of a key is `exp(score - lse)`. It is minus infinity for a query that sees no key and has no sink.
 pub struct Attention;
-
-const DIMS: [DimSpec; 6] = [
-    DimSpec { name: "B", about: "the batch size", range: (1, 1 << 16) },
-    DimSpec { name: "H", about: "the number of heads (of queries)", range: (1, 1 << 16) },
-    DimSpec { name: "Sq", about: "the number of queries", range: (1, 1 << 20) },
-    DimSpec { name: "Sk", about: "the number of keys", range: (1, 1 << 20) },
-    DimSpec { name: "D", about: "the head dimension", range: (1, 8192) },
-    DimSpec {
-        name: "CAUSAL",
-        about: "1 for causal attention, where no query sees a later key, and 0 for full",
-        range: (0, 1),
-    },
-];
-
-const OPTIONAL_DIMS: [OptionalDim; 8] = [
-    OptionalDim {
-        dim: DimSpec { name: "Hkv", about: "the number of heads of keys and values", range: (1, 1 << 16) },
-        default: DimDefault::Same("H"),
-    },
-    OptionalDim {
-        dim: DimSpec {
-            name: "WINDOW",
-            about: "the number of keys that a query sees, with its own, on each side that it sees (0: all)",
-            range: (0, 1 << 20),
-        },
-        default: DimDefault::Fixed(0),
-    },
-    OptionalDim {
-        dim: DimSpec { name: "SOFTCAP", about: "the limit that scores approach (0: none)", range: (0, 1 << 16) },
-        default: DimDefault::Fixed(0),
-    },
-    OptionalDim {
-        dim: DimSpec { name: "SINK", about: "1 for a sink, a score of each head without a value", range: (0, 1) },
-        default: DimDefault::Fixed(0),
-    },
-    OptionalDim {
-        dim: DimSpec {
-            name: "LENGTHS",
-            about: "1 if each batch entry has a number of keys of its own, up to Sk (0: each has Sk)",
-            range: (0, 1),
-        },
-        default: DimDefault::Fixed(0),
-    },
-    OptionalDim {
-        dim: DimSpec { name: "SHORTEST", about: "the fewest keys of a batch entry, with LENGTHS", range: (1, 1 << 20) },
-        default: DimDefault::Same("Sk"),
-    },
-    OptionalDim {
-        dim: DimSpec { name: "PAGE", about: "the keys of a page (0: keys are not in pages)", range: (0, 1 << 20) },
-        default: DimDefault::Fixed(0),
-    },
-    OptionalDim {
-        dim: DimSpec { name: "PAGES", about: "the pages of the cache, used or not (with PAGE)", range: (0, 1 << 24) },
-        default: DimDefault::Fixed(0),
-    },
-];
 
 /// Scaled cases change lengths by whole multiples of this. Tiles of kernels are powers of two up to 256 queries or
 /// keys, so the last tile stays as full as it was.
@@ -96,117 +49,6 @@ const PERIOD: i64 = 256;
 /// Elements of the tensors of a far shape, and the most heads that they may have: a grid has no more blocks along y.
 const FAR_ELEMENTS: i64 = 1 << 30;
 const FAR_HEADS: i64 = 60_000;
-
-/// The dimensions of a case as fields.
-#[derive(Clone, Copy)]
-struct Shape {
-    /// Heads of queries of all batch entries.
-    heads: usize,
-    /// Heads of queries of a batch entry.
-    heads_of_entry: usize,
-    /// Heads of queries that share a head of keys and values.
-    ratio: usize,
-    sq: usize,
-    /// Keys that a batch entry has room for.
-    sk: usize,
-    /// Keys that it has.
-    length: usize,
-    d: usize,
-    causal: bool,
-    /// Keys that a query sees on each side, with its own. None: all.
-    window: Option<usize>,
-    /// The limit that scores approach. 0: none.
-    cap: f64,
-}
-
-impl Shape {
-    fn of(dims: &Dims) -> Self {
-        let at = |name: &str| usize::try_from(dims[name]).expect("validated with the workload");
-        Self {
-            heads: at("B") * at("H"),
-            heads_of_entry: at("H"),
-            ratio: usize::try_from(ratio(dims)).unwrap_or(1),
-            sq: at("Sq"),
-            sk: at("Sk"),
-            length: at("Sk"),
-            d: at("D"),
-            causal: at("CAUSAL") == 1,
-            window: dims.get("WINDOW").map(|window| usize::try_from(*window).unwrap_or(usize::MAX)),
-            cap: dims.get("SOFTCAP").map_or(0.0, |cap| *cap as f64),
-        }
-    }
-
-    /// Returns the heads of keys and values of all batch entries.
-    fn key_heads(&self) -> usize {
-        self.heads / self.ratio
-    }
-
-    /// Returns the place of the first element of the keys, or of the values, that a head of queries uses, where they are not in pages.
-    fn keys_of(&self, head: usize) -> usize {
-        head / self.ratio * self.sk * self.d
-    }
-
-    /// Returns the same with so many keys.
-    fn with(self, length: usize) -> Self {
-        Self { length, ..self }
-    }
-
-    /// Returns the keys that query `i` sees.
-    fn visible(&self, i: usize) -> Range<usize> {
-        // Below 0 if there are more queries than keys: the first of them see none.
-        let position = (i + self.length) as i64 - self.sq as i64;
-        let end = match self.window {
-            _ if self.causal => position + 1,
-            Some(window) => position.saturating_add(window as i64),
-            None => self.length as i64,
-        };
-        let end = end.clamp(0, self.length as i64);
-        let begin = self.window.map_or(0, |window| (position + 1).saturating_sub(window as i64).clamp(0, end));
-        begin as usize..end as usize
-    }
-
-    /// Returns the keys that some query sees.
-    fn seen(&self) -> Range<usize> {
-        self.visible(0).start..self.visible(self.sq - 1).end
-    }
-
-    /// Returns the queries that see a key, which some query sees.
-    fn queries_of(&self, j: usize) -> Range<usize> {
-        let query = |position: usize| position.saturating_add(self.sq).saturating_sub(self.length).min(self.sq);
-        let first = match self.window {
-            _ if self.causal => query(j),
-            Some(window) => query((j + 1).saturating_sub(window)),
-            None => 0,
-        };
-        first..self.window.map_or(self.sq, |window| query(j.saturating_add(window)))
-    }
-
-    /// Returns the pairs of queries and keys of a head that see each other.
-    fn pairs(&self) -> usize {
-        (0..self.sq).map(|i| self.visible(i).len()).sum()
-    }
-}
-
-/// Returns how many pages batch entries have room for. 0 if keys are not in pages.
-fn places(dims: &Dims) -> i64 {
-    dims.get("PAGE").map_or(0, |page| dims["B"] * (dims["Sk"] / page.max(&1)))
-}
-
-/// Returns the fewest keys of a batch entry.
-fn shortest(dims: &Dims) -> i64 {
-    dims.get("SHORTEST").copied().unwrap_or(dims["Sk"])
-}
-
-/// Returns how many keys each batch entry has, in any order.
-fn lengths(dims: &Dims) -> Vec<usize> {
-    let (entries, sk) = (usize::try_from(dims["B"]).unwrap_or(0), dims["Sk"]);
-    spread(shortest(dims), sk, entries).map(|length| usize::try_from(length).unwrap_or(0)).collect()
-}
-
-/// Returns how many heads of queries share a head of keys and values.
-fn ratio(dims: &Dims) -> i64 {
-    dims.get("Hkv").map_or(1, |key_heads| dims["H"] / key_heads)
-}
 
 impl Op for Attention {
     fn name(&self) -> &'static str {
@@ -222,52 +64,7 @@ impl Op for Attention {
     }
 
     fn check(&self, dims: &Dims) -> Result<(), String> {
-        if dims["CAUSAL"] == 1 && dims["Sq"] > dims["Sk"] {
-            return Err("causal attention needs Sq <= Sk, or the first queries have no keys".to_owned());
-        }
-        if let Some(key_heads) = dims.get("Hkv").filter(|key_heads| dims["H"] % **key_heads != 0) {
-            return Err(format!("H = {} must be a multiple of Hkv = {key_heads}", dims["H"]));
-        }
-        if dims.contains_key("WINDOW") && dims["Sq"] > dims["Sk"] {
-            return Err("a window needs Sq <= Sk, or the first queries have no keys".to_owned());
-        }
-        let shortest = shortest(dims);
-        if !dims.contains_key("LENGTHS") && dims.contains_key("SHORTEST") {
-            return Err(format!("SHORTEST = {shortest} needs LENGTHS = 1"));
-        }
-        if shortest > dims["Sk"] {
-            return Err(format!("SHORTEST = {shortest} must not be more than Sk = {}", dims["Sk"]));
-        }
-        if (dims["CAUSAL"] == 1 || dims.contains_key("WINDOW")) && dims["Sq"] > shortest {
-            return Err(format!("SHORTEST = {shortest} must be Sq = {} at least, or queries have no keys", dims["Sq"]));
-        }
-        if let Some(page) = dims.get("PAGE") {
-            if !dims.contains_key("LENGTHS") {
-                return Err("PAGE needs LENGTHS = 1: a cache in pages has the lengths of its batch entries".to_owned());
-            }
-            if dims["Sk"] % page != 0 {
-                return Err(format!("Sk = {} must be a multiple of PAGE = {page}", dims["Sk"]));
-            }
-        }
-        let (pages, least) = (dims.get("PAGES").copied().unwrap_or(0), places(dims));
-        if pages > 0 && !dims.contains_key("PAGE") {
-            return Err(format!("PAGES = {pages} needs PAGE, the keys of a page"));
-        }
-        if pages < least {
-            return Err(format!(
-                "PAGES = {pages} must be B * Sk / PAGE = {least} at least, so that each page has one place"
-            ));
-        }
-        let key_heads = if dims.contains_key("Hkv") { "Hkv" } else { "H" };
-        let elements = |names: [&str; 4]| names.into_iter().map(|name| dims[name] as f64).product::<f64>();
-        let keys = match dims.contains_key("PAGE") {
-            true => elements(["PAGES", "PAGE", key_heads, "D"]),
-            false => elements(["B", key_heads, "Sk", "D"]),
-        };
-        if elements(["B", "H", "Sq", "D"]).max(keys) > f64::from(i32::MAX) {
-            return Err("a tensor has more than 2^31 elements; reduce B, H, S or D".to_owned());
-        }
-        Ok(())
+        dims::check(dims)
     }
 
     fn tensors(&self, dims: &Dims, dtype: Dtype) -> Vec<TensorSpec> {
@@ -286,12 +83,15 @@ impl Op for Attention {
             values,
             ..input(name, shape)
         };
-        let (queries, pages) = ([entries, heads, at("Sq"), at("D")], dims.get("PAGE").map(|_| at("Sk") / at("PAGE")));
-        let keys = match pages {
-            Some(_) => [at("PAGES"), at("PAGE"), key_heads, at("D")],
-            None => [entries, key_heads, at("Sk"), at("D")],
+        let (is_packed, pages) = (dims.contains_key("VARLEN"), dims.get("PAGE").map(|_| at("Sk") / at("PAGE")));
+        let (queries, keys) = match pages {
+            _ if is_packed => (vec![at("Sq"), heads, at("D")], vec![at("Sk"), key_heads, at("D")]),
+            Some(_) => (vec![entries, heads, at("Sq"), at("D")], vec![at("PAGES"), at("PAGE"), key_heads, at("D")]),
+            None => (vec![entries, heads, at("Sq"), at("D")], vec![entries, key_heads, at("Sk"), at("D")]),
         };
         let mut all = vec![input("q", &queries), input("k", &keys), input("v", &keys)];
+        let borders = || Values::Borders(shortest(dims), dims["Sk"]);
+        all.extend(is_packed.then(|| indices("cu_seqlens", &[entries + 1], borders())));
         all.extend(
             dims.get("LENGTHS").map(|_| indices("lengths", &[entries], Values::Spread(shortest(dims), dims["Sk"]))),
         );
@@ -301,11 +101,15 @@ impl Op for Attention {
         }));
         all.extend(dims.contains_key("SINK").then(|| input("sink", &[heads])));
         all.push(tensor("o", &queries, TensorRole::Output));
+        all.extend(dims.get("LSE").map(|_| TensorSpec {
+            dtype: Dtype::F32,
+            ..tensor("lse", &queries[..queries.len() - 1], TensorRole::Output)
+        }));
         all
     }
 
     fn optional_tensors(&self) -> &'static [&'static str] {
-        &["lengths", "page_table", "sink"]
+        &["cu_seqlens", "lengths", "page_table", "sink", "lse"]
     }
 
     fn torch(&self, optional: &[&str]) -> Option<String> {
@@ -343,7 +147,8 @@ impl Op for Attention {
     fn scaled(&self, dims: &Dims) -> Vec<Dims> {
         let scaled = |periods: i64| {
             let mut scaled = dims.clone();
-            scaled["B"] = dims["B"].min(2);
+            // A packed sequence between two others has a border on either side.
+            scaled["B"] = dims["B"].min(if dims.contains_key("VARLEN") { 3 } else { 2 });
             shapes::set_key_heads(&mut scaled, dims.get("Hkv").unwrap_or(&dims["H"]).min(&2), ratio(dims));
             for name in ["Sq", "Sk"] {
                 scaled[name] = dims[name].min(dims[name] % PERIOD + periods * PERIOD);
@@ -368,6 +173,10 @@ impl Op for Attention {
         all
     }
 
+    fn is_logarithm(&self, output: &str) -> bool {
+        output == "lse"
+    }
+
     /// Heads or batch entries are independent. A query takes its keys one after the other; in causal attention the
     /// further keys lie before the first query, so the mean query sees more than `factor` times as many.
     fn resized(&self, dims: &Dims, axis: Axis, factor: f64) -> Option<Dims> {
@@ -377,9 +186,12 @@ impl Op for Attention {
                 resized["PAGES"] = places(&resized) + dims["PAGES"] - places(dims);
                 Some(resized)
             }
+            Axis::Independent if dims.contains_key("VARLEN") => {
+                ["B", "Sq", "Sk"].into_iter().try_fold(dims.clone(), |dims, name| multiplied(&dims, name, factor))
+            }
             Axis::Independent if dims.contains_key("Hkv") => multiplied(dims, "B", factor),
             Axis::Independent => multiplied(dims, "H", factor).or_else(|| multiplied(dims, "B", factor)),
-            Axis::Sequential if dims.contains_key("WINDOW") || dims.contains_key("LENGTHS") => None,
+            Axis::Sequential if ["WINDOW", "LENGTHS", "VARLEN"].iter().any(|name| dims.contains_key(*name)) => None,
             Axis::Sequential => multiplied(dims, "Sk", factor),
         }
     }
@@ -400,7 +212,7 @@ impl Op for Attention {
     /// Many batch entries of two heads, with sequences so long that a grid has room for all heads. Keys in pages are not in the
     /// order of batch entries.
     fn far(&self, dims: &Dims, dtype: Dtype) -> Option<FarShape> {
-        if dims.contains_key("LENGTHS") {
+        if dims.contains_key("LENGTHS") || dims.contains_key("VARLEN") {
             return None;
         }
         let mut far = dims.clone();
@@ -414,44 +226,12 @@ impl Op for Attention {
         FarShape::along(self, &far, "B", dtype)
     }
 
-    /// A kernel on tensor cores rounds its weights to FP16, relative to the row's largest weight. Half of the smallest
-    /// subnormal is lost at most, or gained. In FP32, weights below the smallest normal number may be lost.
-    /// The sum of a score loses bits, and the exponential turns its absolute error into a relative one.
     fn intermediate_rounding(&self, dims: &Dims, dtype: Dtype, inputs: &[Vec<f32>], rows: &[usize]) -> Vec<f64> {
-        let shape = Shape::of(dims);
-        let inputs = Inputs::of(dims, inputs);
-        let of_score = (shape.d as f64).sqrt() / f64::from(1 << 24);
-        let rounding = |weight: f64, score: f64, typical: f64| match dtype {
-            Dtype::F16 => 2.0_f64.powi(-25),
-            _ => weight * (score.abs() + typical) * of_score + f64::from(f32::MIN_POSITIVE),
-        };
-        let of_row = |&row: &usize| {
-            let (scores, values) = inputs.scores_and_values(row);
-            let (weights, total) = numerics::attention::weights(&scores, inputs.sink(row));
-            // An error in the largest scores changes the sum of weights, and so every weight.
-            let typical = weights.iter().zip(&scores).map(|(weight, score)| weight * score.abs()).sum::<f64>() / total;
-            let off: Vec<f64> =
-                weights.iter().zip(&scores).map(|(weight, score)| rounding(*weight, *score, typical)).collect();
-            let sums = numerics::attention::absolute_sums(&off, &values, shape.d);
-            // Products of weights and values may be lost, too, if they are that small.
-            let lost = f64::from(f32::MIN_POSITIVE) * weights.len() as f64 * (shape.d as f64).sqrt();
-            let off = (sums.iter().map(|sum| sum * sum).sum::<f64>().sqrt() + lost) / total;
-            // Nothing is allowed where NaN or infinity is expected.
-            if off.is_finite() { off } else { 0.0 }
-        };
-        rows.par_iter().map(of_row).collect()
+        oracle::intermediate_rounding(dims, dtype, inputs, rows)
     }
 
     fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Result<Vec<f64>, String> {
-        let inputs = Inputs::of(dims, inputs);
-        let d = inputs.shape.d;
-        let mut out = vec![0.0; rows.len() * d];
-        out.par_chunks_mut(d).zip(rows).for_each(|(out, &row)| {
-            let (scores, values) = inputs.scores_and_values(row);
-            let (weights, total) = numerics::attention::weights(&scores, inputs.sink(row));
-            numerics::attention::add_values(&weights, total, &values, out);
-        });
-        Ok(out)
+        Ok(oracle::oracle(dims, inputs, rows))
     }
 }
 

@@ -7,7 +7,7 @@ use rand::{Rng, SeedableRng};
 use rayon::prelude::*;
 
 use super::threads;
-use crate::domain::op::{Dtype, TensorSpec, Values, spread};
+use crate::domain::op::{Dtype, TensorSpec, Values, runs, spread};
 
 /// Elements per random stream. It is the unit of parallel generation. A change would change the inputs of every seed.
 const CHUNK: usize = 1 << 14;
@@ -28,6 +28,16 @@ pub fn draw(tensor: &TensorSpec, seed: u64) -> Vec<f32> {
         numbers.shuffle(&mut SmallRng::seed_from_u64(stream_seed));
         let elements = values.chunks_exact_mut(tensor.dtype.slots());
         elements.zip(numbers).for_each(|(value, number)| tensor.dtype.keep(number, value));
+    }
+    if let Values::Borders(shortest, total) = tensor.values {
+        let mut runs = runs(shortest, total, tensor.elements().saturating_sub(1));
+        runs.shuffle(&mut SmallRng::seed_from_u64(stream_seed));
+        let mut elements = values.chunks_exact_mut(tensor.dtype.slots());
+        let borders = std::iter::once(0).chain(runs).scan(0, |border, run| {
+            *border += run;
+            Some(*border)
+        });
+        borders.zip(&mut elements).for_each(|(border, value)| tensor.dtype.keep(border, value));
     }
     if let Values::Sorted(..) = tensor.values {
         values.par_chunks_mut((tensor.row_len() * tensor.dtype.slots()).max(1)).for_each(|row| sort(row, tensor.dtype));
@@ -61,7 +71,7 @@ fn fill(values: &mut [f32], tensor: &TensorSpec, rng: &mut SmallRng) {
             }
         }
         // Nothing is drawn here.
-        Values::Given(_) | Values::Spread(..) => {}
+        Values::Given(_) | Values::Spread(..) | Values::Borders(..) => {}
         Values::Mask(share) => {
             let elements = values.chunks_exact_mut(dtype.slots());
             elements.for_each(|value| dtype.keep(i64::from(rng.random::<f32>() < share), value));

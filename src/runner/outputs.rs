@@ -38,6 +38,8 @@ pub struct Output {
     pub dtype: Dtype,
     /// How far two executions may differ. None if they must give the same bytes.
     pub atomic_sums: Option<AtomicSums>,
+    /// Whether it holds logarithms: errors count as they are, and minus infinity is a value.
+    pub is_logarithm: bool,
     /// Elements of a row.
     pub row_len: usize,
     /// Its rows.
@@ -51,11 +53,14 @@ impl Outputs {
     pub fn of(op: &dyn Op, dims: &Dims, dtype: Dtype) -> Self {
         let (mut row, mut byte) = (0, 0);
         let place = |tensor: TensorSpec| {
+            let is_logarithm = op.is_logarithm(&tensor.name);
+            let (row_len, rows) = if is_logarithm { (1, tensor.elements()) } else { (tensor.row_len(), tensor.rows()) };
             let output = Output {
                 dtype: tensor.dtype,
                 atomic_sums: op.atomic_sums(&tensor.name),
-                row_len: tensor.row_len(),
-                rows: row..row + tensor.rows(),
+                is_logarithm,
+                row_len,
+                rows: row..row + rows,
                 bytes: byte..byte + tensor.bytes(),
             };
             (row, byte) = (output.rows.end, output.bytes.end);
@@ -117,6 +122,11 @@ impl Output {
         self.dtype.decode_exactly(self.bytes_of(row, bytes))
     }
 
+    /// Returns the square of the scale that errors in a row are relative to, given the exact values of its numbers.
+    pub fn squared_scale(&self, exact: impl Iterator<Item = f64>) -> f64 {
+        exact.map(|value| if self.is_logarithm { 1.0 } else { value * value }).sum()
+    }
+
     fn scan(&self, bytes: &[u8]) -> Result<(), Refusal> {
         // Poison is not finite, either.
         let chunks: Vec<&[u8]> = bytes.chunks(MIN_ELEMENTS * self.dtype.bytes()).collect();
@@ -129,7 +139,11 @@ impl Output {
         if unwritten > 0 {
             return Err(unwritten_elements(unwritten, count));
         }
-        match elements().filter(|element| !self.dtype.is_finite(element)).count() {
+        let is_allowed = |element: &[u8]| {
+            let of_nothing = || self.is_logarithm && self.dtype.decode_exactly(element) == [f64::NEG_INFINITY];
+            self.dtype.is_finite(element) || of_nothing()
+        };
+        match elements().filter(|element| !is_allowed(element)).count() {
             0 => Ok(()),
             bad => {
                 Err(Refusal { check: Check::Finite, message: format!("{bad} of {count} elements are NaN or infinite") })

@@ -78,7 +78,8 @@ pub fn variant(
     params: &Params,
     body: &str,
 ) -> Result<Variant, String> {
-    let constants = specialization.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ");
+    let named = family.named_constants(specialization);
+    let constants = named.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ");
     let source = format!(
         "// {family} for {dtype}, {constants}\n// {params}\n{body}",
         family = family.name,

@@ -265,6 +265,31 @@ mod tests {
         insta::assert_snapshot!(expectation.check(&bytes, &TOLERANCE).unwrap_err(), @"2 of 32768 elements were not written: does the grid cover the output?");
     }
 
+    /// The error of a logarithm counts as it is, also of one near zero, and minus infinity is a value like others.
+    #[test]
+    fn logarithms_are_compared_in_absolute_terms() {
+        let op = ops::find("attention").unwrap();
+        let dims: Dims =
+            dims(64).into_iter().chain([("LENGTHS", 1), ("LSE", 1)].map(|(n, x)| (n.to_owned(), x))).collect();
+        let mut inputs: Vec<_> = op.inputs(&dims, Dtype::F16).iter().map(|tensor| draw(tensor, 3)).collect();
+        let outcome = |inputs: &[Vec<f32>], change: fn(&mut f32)| {
+            let expectation = Expectation::new(op, &dims, Dtype::F16, inputs, 1e12, 0).unwrap();
+            let values: Vec<f32> = expectation.oracle.iter().map(|value| *value as f32).collect();
+            let (output, logarithms) = values.split_at(128 * 64);
+            let mut logarithms = logarithms.to_vec();
+            change(&mut logarithms[5]);
+            let bytes = [encode(output, Dtype::F16), encode(&logarithms, Dtype::F32)].concat();
+            expectation.check(&bytes, &TOLERANCE).map_err(|refusal| refusal.message)
+        };
+        assert!(outcome(&inputs, |_| {}).is_ok());
+        assert!(outcome(&inputs, |it| *it += 0.003).is_ok(), "the worst row may be off by 0.004");
+        insta::assert_snapshot!(outcome(&inputs, |it| *it += 0.005).unwrap_err(), @"relative error 4.42e-4 over the output (tolerance 1e-3), 5.00e-3 in its worst row 133 (tolerance 4e-3); element 0 of row 133 is 2.3964572 by the kernel and 2.391457 by the oracle");
+        Dtype::I32.keep(0, &mut inputs[3]);
+        assert!(outcome(&inputs, |_| {}).is_ok());
+        insta::assert_snapshot!(outcome(&inputs, |it| *it = f32::NAN).unwrap_err(), @"1 of the elements are logarithms of nothing, but not minus infinity");
+        assert!(outcome(&inputs, |it| *it = -1e30).is_err());
+    }
+
     /// The last 5% of the keys dropped: an absolute tolerance of 1e-2 passes 99.8% of the elements.
     #[test]
     fn dropped_keys_are_caught() {

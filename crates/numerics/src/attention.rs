@@ -21,6 +21,16 @@ pub fn weights(scores: &[f64], sink: Option<f64>) -> (Vec<f64>, f64) {
     (weights, total)
 }
 
+/// Returns the logarithm of the sum of the exponentials of scores, with that of a `sink`. Minus infinity for none.
+pub fn log_sum(scores: &[f64], sink: Option<f64>) -> f64 {
+    let all = || scores.iter().copied().chain(sink);
+    if all().all(|score| score == f64::NEG_INFINITY) {
+        return f64::NEG_INFINITY;
+    }
+    let highest = all().fold(f64::NEG_INFINITY, f64::max);
+    highest + all().map(|score| (score - highest).exp()).sum::<f64>().ln()
+}
+
 /// Adds the values times their weights, divided by the sum of weights, to `out`.
 pub fn add_values(weights: &[f64], total: f64, v: &[f32], out: &mut [f64]) {
     for (weight, value) in weights.iter().zip(v.chunks_exact(out.len())) {

@@ -49,6 +49,8 @@ pub enum DimDefault {
     Same(&'static str),
     /// A number.
     Fixed(i64),
+    /// 0. A source whose kernel lacks what it stands for does not name it.
+    Off,
 }
 
 impl DimDefault {
@@ -57,6 +59,7 @@ impl DimDefault {
         match self {
             Self::Same(other) => dims.get(other).copied(),
             Self::Fixed(value) => Some(value),
+            Self::Off => Some(0),
         }
     }
 
@@ -65,6 +68,7 @@ impl DimDefault {
         match self {
             Self::Same(other) => other.to_owned(),
             Self::Fixed(value) => value.to_string(),
+            Self::Off => "0".to_owned(),
         }
     }
 }

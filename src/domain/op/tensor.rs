@@ -53,6 +53,9 @@ pub enum Values {
     Sorted(i64, i64),
     /// Whole numbers at equal distances from the first to the last, in random order ([`spread`]).
     Spread(i64, i64),
+    /// The borders of runs that divide so many things (the second number) into runs of lengths at equal distances from the first
+    /// number on ([`runs`]), in random order: 0, where the second run begins, and so on to the end of the last one.
+    Borders(i64, i64),
     /// One with this probability, otherwise zero.
     Mask(f32),
     /// The numbers of a file as the element type keeps them, in row-major order.
@@ -62,7 +65,7 @@ pub enum Values {
 impl Values {
     /// Returns whether a part of the values, or all of them in another order, may not be what they mean.
     pub fn are_one_whole(self) -> bool {
-        matches!(self, Self::Sorted(..) | Self::Spread(..) | Self::Given(_))
+        matches!(self, Self::Sorted(..) | Self::Spread(..) | Self::Borders(..) | Self::Given(_))
     }
 }
 
@@ -70,6 +73,16 @@ impl Values {
 pub fn spread(from: i64, to: i64, count: usize) -> impl Iterator<Item = i64> {
     let last = count.saturating_sub(1) as i64;
     (0..=last).map(move |i| if last == 0 { to } else { from + (to - from) * i / last })
+}
+
+/// Divides so many things into runs of lengths at equal distances from the shortest on. What is left over is in the last one.
+pub fn runs(shortest: i64, total: i64, count: usize) -> Vec<i64> {
+    let last = count.saturating_sub(1) as i64;
+    let (more, parts) = (total - shortest * count as i64, (last * (last + 1) / 2).max(1));
+    let mut runs: Vec<i64> = (0..=last).map(|i| shortest + more * i / parts).collect();
+    let rest = total - runs.iter().sum::<i64>();
+    runs.iter_mut().last().into_iter().for_each(|run| *run += rest);
+    runs
 }
 
 /// One tensor of a case, dense and row-major.
@@ -112,5 +125,18 @@ impl TensorSpec {
     /// Returns whether any number may be in its place. The others, such as indices, keep to what they mean.
     pub fn is_free(&self) -> bool {
         matches!(self.values, Values::Normal | Values::Scaled(_)) && !self.dtype.is_integer()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_of_uneven_lengths_that_add_up() {
+        assert_eq!(runs(2, 20, 4), [2, 4, 6, 8]);
+        assert_eq!(runs(1, 10, 1), [10]);
+        assert_eq!(runs(0, 3, 5), [0, 0, 0, 0, 3]);
+        assert_eq!(runs(5, 21, 4), [5, 5, 5, 6]);
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::Shape;
+use super::shape::{Place, Shape};
 use crate::domain::op::{Dims, Dtype};
 
 /// The inputs of a case.
@@ -14,6 +14,8 @@ pub struct Inputs<'a> {
     k: &'a [f32],
     v: &'a [f32],
     lengths: Option<&'a [f32]>,
+    /// Where packed sequences begin, and where the last one ends, in tokens.
+    borders: Option<Vec<usize>>,
     pages: Option<Pages<'a>>,
     sinks: Option<&'a [f32]>,
 }
@@ -35,43 +37,109 @@ impl<'a> Inputs<'a> {
         let mut next = || inputs.next().expect("as many inputs as the case has");
         let [q, k, v] = [next(), next(), next()];
         let lengths = dims.get("LENGTHS").map(|_| next());
+        let borders = shape.is_packed.then(|| next().iter().map(|border| whole(*border)).collect());
         let pages = dims.get("PAGE").map(|size| Pages {
             size: usize::try_from(*size).expect("validated with the workload"),
             heads: shape.heads_of_entry / shape.ratio,
             table: next(),
         });
-        Self { shape, q, k, v, lengths, pages, sinks: dims.get("SINK").map(|_| next()) }
+        Self { shape, q, k, v, lengths, borders, pages, sinks: dims.get("SINK").map(|_| next()) }
     }
 
-    /// Returns the dimensions with the number of keys of a head of queries.
+    /// Returns whether sequences are packed.
+    pub fn is_packed(&self) -> bool {
+        self.borders.is_some()
+    }
+
+    /// Returns the dimensions with the number of keys of a head of queries, and of queries if sequences are packed.
     pub fn shape_of(&self, head: usize) -> Shape {
-        let length = |lengths: &[f32]| whole(lengths[head / self.shape.heads_of_entry]);
-        self.lengths.map_or(self.shape, |lengths| self.shape.with(length(lengths).min(self.shape.sk)))
+        let entry = head / self.shape.heads_of_entry;
+        match (&self.borders, self.lengths) {
+            (Some(borders), _) => self.shape.with(borders[entry + 1] - borders[entry]),
+            (_, Some(lengths)) => self.shape.with(whole(lengths[entry]).min(self.shape.sk)),
+            _ => self.shape,
+        }
+    }
+
+    /// Returns where a head of queries is in the order of batch entries, heads and rows.
+    pub fn place(&self, head: usize) -> Place {
+        let (shape, of_entry) = (self.shape_of(head), self.shape.heads_of_entry);
+        let of_keys = head / self.shape.ratio;
+        match &self.borders {
+            None => Place { shape, queries: head * shape.sq, keys: of_keys * shape.sk },
+            Some(borders) => {
+                let (first, key_heads) = (borders[head / of_entry], of_entry / shape.ratio);
+                let queries = first * of_entry + head % of_entry * shape.sq;
+                Place { shape, queries, keys: first * key_heads + of_keys % key_heads * shape.sk }
+            }
+        }
+    }
+
+    /// Returns the rows of queries in that order. None if they have it.
+    pub fn query_rows(&self) -> Option<Vec<usize>> {
+        self.borders.as_ref().map(|borders| rows_of_packed(borders, self.shape.heads_of_entry))
+    }
+
+    /// Returns the rows of keys in that order. None if they have it.
+    pub fn key_rows(&self) -> Option<Vec<usize>> {
+        let shape = self.shape;
+        let key_heads = shape.heads_of_entry / shape.ratio;
+        let row = |pages: &Pages<'_>, place: usize| pages.row(&shape, place / shape.sk * shape.ratio, place % shape.sk);
+        let of_pages =
+            |pages: &Pages<'_>| (0..shape.key_heads() * shape.sk).map(|place| row(pages, place)).collect::<Vec<_>>();
+        let of_packed = self.borders.as_ref().map(|borders| rows_of_packed(borders, key_heads));
+        of_packed.or_else(|| self.pages.as_ref().map(of_pages))
+    }
+
+    /// Returns the head of an output row, and which of its queries it is.
+    fn query(&self, row: usize) -> (usize, usize) {
+        let Some(borders) = &self.borders else { return (row / self.shape.sq, row % self.shape.sq) };
+        let (token, head) = (row / self.shape.heads_of_entry, row % self.shape.heads_of_entry);
+        let entry = borders.partition_point(|border| *border <= token) - 1;
+        (entry * self.shape.heads_of_entry + head, token - borders[entry])
+    }
+
+    /// Returns the rows of the output.
+    pub fn rows(&self) -> usize {
+        if self.is_packed() { self.shape.sq * self.shape.heads_of_entry } else { self.shape.heads * self.shape.sq }
+    }
+
+    /// Returns the scores of an output row.
+    pub fn scores(&self, row: usize) -> Vec<f64> {
+        let Shape { d, cap, .. } = self.shape;
+        let (head, i) = self.query(row);
+        let visible = self.shape_of(head).visible(i);
+        numerics::attention::scores(&self.q[row * d..(row + 1) * d], &self.rows_of(self.k, head, visible), d, cap)
     }
 
     /// Returns the scores of an output row, and the values of the keys that it sees.
     pub fn scores_and_values(&self, row: usize) -> (Vec<f64>, Cow<'a, [f32]>) {
-        let Shape { sq, d, cap, .. } = self.shape;
-        let head = row / sq;
-        let visible = self.shape_of(head).visible(row % sq);
-        let keys = self.rows(self.k, head, visible.clone());
-        let scores = numerics::attention::scores(&self.q[row * d..(row + 1) * d], &keys, d, cap);
-        (scores, self.rows(self.v, head, visible))
+        let (head, i) = self.query(row);
+        let visible = self.shape_of(head).visible(i);
+        (self.scores(row), self.rows_of(self.v, head, visible))
     }
 
     /// Returns the sink of an output row's head.
     pub fn sink(&self, row: usize) -> Option<f64> {
-        self.sinks.map(|sinks| f64::from(sinks[row / self.shape.sq % sinks.len()]))
+        self.sinks.map(|sinks| f64::from(sinks[self.query(row).0 % sinks.len()]))
     }
 
     /// Returns some keys, or values, of a head of queries, one after the other.
-    fn rows(&self, tensor: &'a [f32], head: usize, wanted: Range<usize>) -> Cow<'a, [f32]> {
+    fn rows_of(&self, tensor: &'a [f32], head: usize, wanted: Range<usize>) -> Cow<'a, [f32]> {
         let d = self.shape.d;
-        match &self.pages {
-            None => Cow::Borrowed(&tensor[self.shape.keys_of(head)..][wanted.start * d..wanted.end * d]),
-            Some(pages) => {
-                let rows = wanted.flat_map(|key| &tensor[pages.row(&self.shape, head, key) * d..][..d]);
-                Cow::Owned(rows.copied().collect())
+        let gathered = |row: &dyn Fn(usize) -> usize| {
+            Cow::Owned(wanted.clone().flat_map(|key| &tensor[row(key) * d..][..d]).copied().collect())
+        };
+        if let Some(pages) = &self.pages {
+            return gathered(&|key| pages.row(&self.shape, head, key));
+        }
+        let Place { keys, .. } = self.place(head);
+        match &self.borders {
+            None => Cow::Borrowed(&tensor[keys * d..][wanted.start * d..wanted.end * d]),
+            Some(borders) => {
+                let (entry, of_entry) = (head / self.shape.heads_of_entry, head % self.shape.heads_of_entry);
+                let key_heads = self.shape.heads_of_entry / self.shape.ratio;
+                gathered(&|key| (borders[entry] + key) * key_heads + of_entry / self.shape.ratio)
             }
         }
     }
@@ -86,46 +154,14 @@ impl Pages<'_> {
     }
 }
 
+/// Returns the rows of packed sequences in the order of sequences, heads and tokens. A token has the rows of all heads.
+fn rows_of_packed(borders: &[usize], heads: usize) -> Vec<usize> {
+    let of_sequence =
+        |tokens: Range<usize>| (0..heads).flat_map(move |head| tokens.clone().map(move |token| token * heads + head));
+    borders.windows(2).flat_map(|ends| of_sequence(ends[0]..ends[1])).collect()
+}
+
 /// Reads a whole number. One below 0 is 0.
 fn whole(kept: f32) -> usize {
     usize::try_from(Dtype::I32.kept(&[kept])).unwrap_or(0)
-}
-
-/// Keys and values as if they were not in pages, for probes that change them.
-pub struct Unpaged {
-    /// The rows of the tensor in the order of batch entries, heads and keys. None if it has that order.
-    rows: Option<Vec<usize>>,
-    d: usize,
-}
-
-impl Unpaged {
-    /// Brings keys and values into the order of batch entries, heads and keys.
-    pub fn of(dims: &Dims, inputs: &mut [Vec<f32>]) -> Self {
-        let rows = {
-            let inputs = Inputs::of(dims, inputs);
-            let shape = inputs.shape;
-            let row =
-                |pages: &Pages<'_>, place: usize| pages.row(&shape, place / shape.sk * shape.ratio, place % shape.sk);
-            inputs.pages.map(|pages| (0..shape.key_heads() * shape.sk).map(|place| row(&pages, place)).collect())
-        };
-        let unpaged = Self { rows, d: Shape::of(dims).d };
-        unpaged.change(inputs, |to, from, place, row| to[place].copy_from_slice(from[row]));
-        unpaged
-    }
-
-    /// Brings them back into pages.
-    pub fn restore(&self, inputs: &mut [Vec<f32>]) {
-        self.change(inputs, |to, from, place, row| to[row].copy_from_slice(from[place]));
-    }
-
-    /// Makes each row of keys and values anew, given the old and the new rows, a place in order and the row of a page.
-    fn change(&self, inputs: &mut [Vec<f32>], copy: impl Fn(&mut [&mut [f32]], &[&[f32]], usize, usize)) {
-        let Some(rows) = &self.rows else { return };
-        for tensor in &mut inputs[1..3] {
-            let old = tensor.clone();
-            let (mut to, from): (Vec<&mut [f32]>, Vec<&[f32]>) =
-                (tensor.chunks_exact_mut(self.d).collect(), old.chunks_exact(self.d).collect());
-            rows.iter().enumerate().for_each(|(place, row)| copy(&mut to, &from, place, *row));
-        }
-    }
 }

@@ -6,6 +6,7 @@
 
 mod alike;
 mod extreme;
+mod packed;
 mod ragged;
 mod scores;
 
@@ -13,13 +14,15 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use rayon::prelude::*;
 
-use super::cache::{Inputs, Unpaged};
-use super::{Attention, Shape};
+use super::Attention;
+use super::cache::Inputs;
+use super::order::Ordered;
+use super::shape::{Place, Shape};
 use crate::domain::op::{Change, Dims, Dtype, Op, Probe, Probed};
 use crate::ops::draw::{limit, places, power_of_two, sign};
 
 /// Every probe.
-pub const PROBES: [Probe; 10] = [
+pub const PROBES: [Probe; 11] = [
     Probe { name: "a mixture of scales, offsets and outliers", change: Change::Among(scores::mixture) },
     Probe { name: "an exception among ordinary inputs", change: Change::Among(scores::exception) },
     Probe { name: "needles", change: Change::Among(scores::needles) },
@@ -32,6 +35,10 @@ pub const PROBES: [Probe; 10] = [
     Probe {
         name: "lengths from none to all, with NaN behind them",
         change: Change::Together { is_of: ragged::has_lengths, fill: ragged::fill },
+    },
+    Probe {
+        name: "sequences of no token, one and many, each of its own scale, some of NaN",
+        change: Change::Together { is_of: packed::has_borders, fill: packed::fill },
     },
 ];
 
@@ -62,27 +69,36 @@ impl Head<'_> {
     }
 }
 
-/// Changes inputs whose keys and values are in the order of batch entries, heads and keys, also where they are in pages, and limits
-/// them to finite values of the dtype unless they are to be infinite.
+/// Changes inputs in the order of batch entries, heads and rows, whatever order the tensors have, and limits them to finite values of the
+/// dtype unless they are to be infinite. The change gets the places of all heads.
 fn change_in_order(
     dims: &Dims,
     limited: Option<Dtype>,
     inputs: &mut [Vec<f32>],
-    change: impl FnOnce(&mut [Vec<f32>], &dyn Fn(usize) -> Shape) -> Probed,
+    change: impl FnOnce(&mut [Vec<f32>], &[Place]) -> Probed,
 ) -> Probed {
-    let unpaged = Unpaged::of(dims, inputs);
-    let shapes: Vec<Shape> = {
-        let (inputs, shape) = (Inputs::of(dims, inputs), Shape::of(dims));
-        (0..shape.heads).step_by(shape.heads_of_entry).map(|head| inputs.shape_of(head)).collect()
-    };
-    let probed = change(inputs, &|head| shapes[head / shapes[0].heads_of_entry]);
+    let ordered = Ordered::of(dims, inputs);
+    let mut probed = change(inputs, &ordered.places);
     if let Some(dtype) = limited {
         let tensors = Attention.inputs(dims, dtype);
         let free = inputs.iter_mut().zip(&tensors).filter(|(_, tensor)| tensor.is_free() && tensor.name != "sink");
         free.for_each(|(values, _)| limit(values, dtype));
     }
-    unpaged.restore(inputs);
+    ordered.restore(inputs);
+    ordered.rename(&mut probed);
+    if dims.contains_key("LSE") {
+        add_logarithms(&mut probed, Inputs::of(dims, inputs).rows());
+    }
     probed
+}
+
+/// Adds the rows of the second output to those of the first, which has so many.
+fn add_logarithms(probed: &mut Probed, rows: usize) {
+    probed.rows.extend_from_within(..);
+    let of_logarithms = probed.rows.len() / 2;
+    probed.rows[of_logarithms..].iter_mut().for_each(|row| *row += rows);
+    let beyond: Vec<_> = probed.unspecified.iter().map(|of| of.start + rows..of.end + rows).collect();
+    probed.unspecified.extend(beyond);
 }
 
 /// Changes every head of keys and values with one of the query heads that share them, each with its own random generator, and
@@ -98,23 +114,31 @@ fn each_head(
     if let Some(sinks) = inputs.last_mut().filter(|_| dims.contains_key("SINK")) {
         change_sinks(sinks, seed);
     }
-    change_in_order(dims, Some(dtype), inputs, |inputs, shape_of| {
+    change_in_order(dims, Some(dtype), inputs, |inputs, places| {
         let [q, k, v, ..] = inputs else { return Probed::default() };
-        let shapes: Vec<Shape> = (0..shape.key_heads()).map(|head| shape_of(head * shape.ratio)).collect();
-        let heads = q
-            .par_chunks_exact_mut(shape.ratio * shape.sq * shape.d)
-            .zip(k.par_chunks_exact_mut(shape.sk * shape.d))
-            .zip(v.par_chunks_exact_mut(shape.sk * shape.d))
-            .zip(&shapes);
-        heads.enumerate().for_each(|(head, (((q, k), v), shape))| {
+        let shapes: Vec<Shape> = places.iter().step_by(shape.ratio).map(|place| place.shape).collect();
+        let queries = split(q, shapes.iter().map(|of| of.ratio * of.sq * of.d));
+        let [keys, values] = [k, v].map(|rows| split(rows, shapes.iter().map(|of| of.sk * of.d)));
+        let heads = queries.into_par_iter().zip(keys).zip(values).zip(&shapes).enumerate();
+        heads.filter(|(_, (_, shape))| shape.sq > 0).for_each(|(head, (((q, k), v), shape))| {
             let mut rng = SmallRng::seed_from_u64(seed.wrapping_add(head as u64 + 1));
             let (of_head, of_keys) = (shape.sq * shape.d, shape.length * shape.d);
             let one = if shape.ratio == 1 { 0 } else { rng.random_range(0..shape.ratio) };
             let q = &mut q[one * of_head..][..of_head];
             change(shape, Head { q, k: &mut k[..of_keys], v: &mut v[..of_keys] }, &mut rng);
         });
-        Probed { rows: rows_of_heads(&shape, seed), ..Probed::default() }
+        Probed { rows: rows_of_heads(places, seed), ..Probed::default() }
     })
+}
+
+/// Divides values into parts of these sizes.
+fn split(mut values: &mut [f32], sizes: impl Iterator<Item = usize>) -> Vec<&mut [f32]> {
+    let next = |size: usize| {
+        let (part, rest) = std::mem::take(&mut values).split_at_mut(size);
+        values = rest;
+        part
+    };
+    sizes.map(next).collect()
 }
 
 /// Gives some heads a sink that takes nothing, next to nothing, or almost all of the weight.
@@ -130,16 +154,17 @@ fn change_sinks(sinks: &mut [f32], seed: u64) {
 }
 
 /// Draws output rows of as many heads as possible.
-fn rows_of_heads(shape: &Shape, seed: u64) -> Vec<usize> {
+fn rows_of_heads(heads: &[Place], seed: u64) -> Vec<usize> {
     let mut rng = SmallRng::seed_from_u64(seed);
-    let each = (MAX_ROWS / shape.heads).clamp(1, ROWS);
-    let heads = places(&mut rng, shape.heads, MAX_ROWS / 2);
-    heads.into_iter().flat_map(|head| rows_of(shape, head, each, &mut rng)).collect()
+    let each = (MAX_ROWS / heads.len()).clamp(1, ROWS);
+    let chosen = places(&mut rng, heads.len(), MAX_ROWS / 2);
+    chosen.into_iter().flat_map(|head| rows_of(&heads[head], each, &mut rng)).collect()
 }
 
 /// Draws output rows of one head.
-fn rows_of(shape: &Shape, head: usize, wanted: usize, rng: &mut SmallRng) -> Vec<usize> {
-    places(rng, shape.sq, wanted).into_iter().map(|i| head * shape.sq + i).collect()
+fn rows_of(head: &Place, wanted: usize, rng: &mut SmallRng) -> Vec<usize> {
+    let drawn = if head.shape.sq == 0 { Vec::new() } else { places(rng, head.shape.sq, wanted) };
+    drawn.into_iter().map(|i| head.queries + i).collect()
 }
 
 /// Draws a query that sees a key, which some query sees.
@@ -210,8 +235,12 @@ mod tests {
             with(&[("WINDOW", 5), ("SOFTCAP", 30), ("SINK", 1)]),
             with(&[("B", 2), ("H", 1), ("LENGTHS", 1), ("SHORTEST", 21), ("SINK", 1)]),
             with(&[("B", 2), ("H", 1), ("LENGTHS", 1), ("SHORTEST", 25), ("PAGE", 10), ("PAGES", 8)]),
+            with(&[("B", 5), ("Sk", 20), ("VARLEN", 1), ("SHORTEST", 1)]),
+            with(&[("B", 3), ("Sk", 20), ("Hkv", 1), ("VARLEN", 1), ("WINDOW", 3), ("SINK", 1)]),
         ];
-        for (dims, probe) in all.iter().flat_map(|dims| PROBES.iter().map(move |probe| (dims, probe))) {
+        // Where packed sequences are NaN, the oracle tells.
+        let probes = || PROBES.iter().filter(|probe| !probe.name.starts_with("sequences"));
+        for (dims, probe) in all.iter().flat_map(|dims| probes().map(move |probe| (dims, probe))) {
             for seed in 0..20 {
                 let (_, told, out) = probed_on(dims, probe.name, seed);
                 let bad = (0..40).filter(|row| out[row * 32..(row + 1) * 32].iter().any(|o| !o.is_finite()));

@@ -85,7 +85,7 @@ pub fn hidden(dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
     let mut other_ratio = all[6].clone();
     let key_heads = other_ratio["H"] / super::ratio(&other_ratio);
     set_key_heads(&mut other_ratio, &key_heads, *choose(&RATIOS, rng));
-    let of_scores = ["WINDOW", "SOFTCAP", "SINK"].into_iter().filter(|name| dims.contains_key(*name));
+    let of_scores = ["WINDOW", "SOFTCAP", "SINK", "LSE"].into_iter().filter(|name| dims.contains_key(*name));
     let other_scores: Vec<Dims> =
         of_scores.map(|name| with_another(name, &with((2, 2, rng.random_range(1..40), 40)), rng)).collect();
     let past_window = dims.get("WINDOW").map(|window| {
@@ -102,11 +102,26 @@ pub fn hidden(dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
         other
     };
     all.splice(0..0, [(2, 3, 3, 5), (1, 5, 16, 3)].map(few));
+    if dims.contains_key("VARLEN") {
+        // More sequences than a warp has lanes, some without a token.
+        let tokens = rng.random_range(20..300);
+        all.insert(0, with((rng.random_range(33..100), 2, tokens, tokens)));
+    }
     for other in &mut all {
         let is_masked = other["CAUSAL"] == 1 || other.contains_key("WINDOW");
         if is_masked {
             // Every query needs a key.
             other["Sk"] = other["Sk"].max(other["Sq"]);
+        }
+        if other.contains_key("VARLEN") {
+            let tokens = other["Sk"].max(other["Sq"]);
+            other["Sk"] = tokens;
+            other["Sq"] = tokens;
+            other.shift_remove("SHORTEST");
+            let most = tokens / other["B"];
+            if most > 1 && other["B"] > 1 {
+                other.insert("SHORTEST".to_owned(), rng.random_range(1..=most));
+            }
         }
         if let Some(page) = other.get("PAGE") {
             other["Sk"] = other["Sk"].div_euclid(*page).max(1) * page;

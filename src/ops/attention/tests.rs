@@ -1,9 +1,13 @@
 //! The oracle of attention against a second implementation, and its shapes.
 
+mod second;
+
 use super::*;
+use crate::domain::op::{runs, spread};
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
+use second::online;
 
 fn dims(b: i64, h: i64, sq: i64, sk: i64, d: i64, causal: i64) -> Dims {
     [("B", b), ("H", h), ("Sq", sq), ("Sk", sk), ("D", d), ("CAUSAL", causal)]
@@ -36,14 +40,37 @@ fn ragged(dims: Dims, least: i64, page: i64) -> Dims {
     dims.into_iter().chain(of_cache.map(|(name, value)| (name.to_owned(), value))).collect()
 }
 
+/// The same, with the logarithms of the sums.
+fn with_lse(dims: Dims) -> Dims {
+    dims.into_iter().chain([("LSE".to_owned(), 1)]).collect()
+}
+
+/// The same, with packed sequences, the shortest of which has so many tokens; 0 is the default.
+fn packed(dims: Dims, least: i64) -> Dims {
+    let of_packed = [("VARLEN", 1), ("SHORTEST", least)].into_iter().filter(|(_, value)| *value > 0);
+    dims.into_iter().chain(of_packed.map(|(name, value)| (name.to_owned(), value))).collect()
+}
+
+/// Returns all rows of the outputs.
+fn rows_of(dims: &Dims) -> std::ops::Range<usize> {
+    let rows =
+        |output: &TensorSpec| if Attention.is_logarithm(&output.name) { output.elements() } else { output.rows() };
+    0..Attention.outputs(dims, Dtype::F32).iter().map(rows).sum()
+}
+
 /// Draws inputs.
 pub(super) fn drawn(dims: &Dims, rng: &mut SmallRng) -> Vec<Vec<f32>> {
     let draw = |tensor: TensorSpec| -> Vec<f32> {
-        let Values::Spread(from, to) = tensor.values else {
-            return (0..tensor.elements()).map(|_| rng.random_range(-3.0..3.0)).collect();
+        let mut numbers: Vec<i64> = match tensor.values {
+            Values::Spread(from, to) => spread(from, to, tensor.elements()).collect(),
+            Values::Borders(shortest, total) => runs(shortest, total, tensor.elements() - 1),
+            _ => return (0..tensor.elements()).map(|_| rng.random_range(-3.0..3.0)).collect(),
         };
-        let mut numbers: Vec<i64> = spread(from, to, tensor.elements()).collect();
         numbers.shuffle(rng);
+        if matches!(tensor.values, Values::Borders(..)) {
+            let begin = |run: usize| numbers[..run].iter().sum();
+            numbers = (0..=numbers.len()).map(begin).collect();
+        }
         let mut values = vec![0.0; numbers.len()];
         values.iter_mut().zip(numbers).for_each(|(value, number)| {
             tensor.dtype.keep(number, std::slice::from_mut(value));
@@ -51,62 +78,6 @@ pub(super) fn drawn(dims: &Dims, rng: &mut SmallRng) -> Vec<Vec<f32>> {
         values
     };
     Attention.inputs(dims, Dtype::F32).into_iter().map(draw).collect()
-}
-
-/// A second implementation. It follows the definition, with the online softmax of Milakov and Gimelshein instead of
-/// two passes. It shares neither code nor algorithm with the oracle.
-fn online(dims: &Dims, inputs: &[Vec<f32>]) -> Vec<f64> {
-    let at = |name: &str| dims[name] as usize;
-    let (heads, sq, sk, d) = (at("B") * at("H"), at("Sq"), at("Sk"), at("D"));
-    let key_heads = dims.get("Hkv").map_or(at("H"), |heads| *heads as usize);
-    let optional = |name: &str| dims.get(name).map(|value| *value as f64);
-    let names: Vec<String> = Attention.tensors(dims, Dtype::F32).into_iter().map(|tensor| tensor.name).collect();
-    let input = |name: &str| names.iter().position(|it| it == name).map(|place| &inputs[place]);
-    let number = |name: &str, place: usize| input(name).map(|it| Dtype::I32.kept(&it[place..=place]) as usize);
-    let mut out = vec![0.0; heads * sq * d];
-    for head in 0..heads {
-        let (entry, key_head) = (head / at("H"), head % at("H") * key_heads / at("H"));
-        let length = number("lengths", entry).unwrap_or(sk);
-        let row_of = |j: usize| match dims.get("PAGE").map(|page| *page as usize) {
-            None => (entry * key_heads + key_head) * sk + j,
-            Some(page) => {
-                let number = number("page_table", entry * (sk / page) + j / page).unwrap();
-                (number * page + j % page) * key_heads + key_head
-            }
-        };
-        for i in 0..sq {
-            let (mut highest, mut total) = (f64::NEG_INFINITY, 0.0);
-            if optional("SINK").is_some() {
-                (highest, total) = (f64::from(input("sink").unwrap()[head % at("H")]), 1.0);
-            }
-            let row = &mut out[(head * sq + i) * d..(head * sq + i + 1) * d];
-            for j in 0..length {
-                let ahead = j as f64 - (i + length) as f64 + sq as f64;
-                if at("CAUSAL") == 1 && ahead > 0.0 || optional("WINDOW").is_some_and(|window| ahead.abs() >= window) {
-                    continue;
-                }
-                let mut score = 0.0;
-                for c in 0..d {
-                    score += f64::from(inputs[0][(head * sq + i) * d + c]) * f64::from(inputs[1][row_of(j) * d + c]);
-                }
-                score /= (d as f64).sqrt();
-                if let Some(cap) = optional("SOFTCAP") {
-                    score = cap * (score / cap).tanh();
-                }
-                let new_highest = f64::max(highest, score);
-                let (keep, weight) = ((highest - new_highest).exp(), (score - new_highest).exp());
-                total = total * keep + weight;
-                for c in 0..d {
-                    row[c] = row[c] * keep + weight * f64::from(inputs[2][row_of(j) * d + c]);
-                }
-                highest = new_highest;
-            }
-            if total > 0.0 {
-                row.iter_mut().for_each(|value| *value /= total);
-            }
-        }
-    }
-    out
 }
 
 #[test]
@@ -126,16 +97,23 @@ fn the_oracle_agrees_with_a_second_implementation() {
         ragged(dims(3, 2, 4, 20, 8, 1), 4, 0),
         ragged(scored(shared(dims(3, 4, 1, 24, 8, 1), 2), 5, 3, 1), 1, 8),
         ragged(shared(dims(2, 6, 3, 12, 8, 0), 2), 12, 4),
+        with_lse(scored(shared(dims(2, 6, 9, 17, 8, 1), 2), 4, 3, 1)),
+        with_lse(ragged(dims(3, 2, 4, 20, 8, 0), 4, 0)),
+        packed(dims(3, 2, 20, 20, 8, 1), 2),
+        packed(dims(7, 2, 5, 5, 8, 0), 0),
+        packed(with_lse(scored(shared(dims(4, 6, 30, 30, 8, 1), 2), 4, 3, 1)), 1),
     ] {
         let mut inputs = drawn(&case, &mut rng);
         if case.contains_key("LENGTHS") {
-            // One batch entry has fewer keys than queries.
+            // One batch entry has fewer keys than queries, and one has none.
             Dtype::I32.keep(1, &mut inputs[3][..1]);
+            Dtype::I32.keep(0, &mut inputs[3][1..2]);
         }
-        let rows: Vec<usize> = (0..(case["B"] * case["H"] * case["Sq"]) as usize).collect();
-        let oracle = Attention.oracle(&case, &inputs, &rows).unwrap();
-        for (a, b) in oracle.iter().zip(online(&case, &inputs)) {
-            assert!((a - b).abs() < 1e-12, "{a} and {b} differ in {case:?}");
+        let (rows, expected) = (rows_of(&case), online(&case, &inputs));
+        let oracle = Attention.oracle(&case, &inputs, &rows.collect::<Vec<_>>()).unwrap();
+        assert_eq!(oracle.len(), expected.len(), "{case:?}");
+        for (a, b) in oracle.into_iter().zip(expected) {
+            assert!(a == b || (a - b).abs() < 1e-12, "{a} and {b} differ in {case:?}");
         }
     }
 }
@@ -175,6 +153,7 @@ fn hidden_shapes_are_valid_and_no_more_work_than_allowed() {
         scored(dims(2, 8, 100, 128, 64, 0), 200, 0, 0),
         ragged(shared(dims(8, 8, 1, 256, 64, 0), 2), 20, 16),
         ragged(dims(4, 2, 5, 100, 64, 1), 100, 0),
+        packed(shared(dims(4, 8, 200, 200, 64, 1), 2), 5),
     ];
     for case in cases {
         assert_ne!(Attention.hidden(&case, little, 7), Attention.hidden(&case, little, 8), "other shapes each time");
@@ -291,10 +270,13 @@ fn a_cache_that_cannot_be_is_refused_in_a_sentence() {
         let of_cache = of_cache.iter().map(|(name, value)| ((*name).to_owned(), *value));
         Attention.check(&case.clone().into_iter().chain(of_cache).collect()).unwrap_err()
     };
-    insta::assert_snapshot!(refused(&[("SHORTEST", 5)]), @"SHORTEST = 5 needs LENGTHS = 1");
+    insta::assert_snapshot!(refused(&[("SHORTEST", 5)]), @"SHORTEST = 5 needs LENGTHS = 1 or VARLEN = 1");
     insta::assert_snapshot!(refused(&[("LENGTHS", 1), ("SHORTEST", 97)]), @"SHORTEST = 97 must not be more than Sk = 96");
     insta::assert_snapshot!(refused(&[("PAGE", 16)]), @"PAGE needs LENGTHS = 1: a cache in pages has the lengths of its batch entries");
     insta::assert_snapshot!(refused(&[("LENGTHS", 1), ("PAGE", 20), ("PAGES", 9)]), @"Sk = 96 must be a multiple of PAGE = 20");
     insta::assert_snapshot!(refused(&[("LENGTHS", 1), ("PAGE", 16), ("PAGES", 11)]), @"PAGES = 11 must be B * Sk / PAGE = 12 at least, so that each page has one place");
+    insta::assert_snapshot!(refused(&[("VARLEN", 1)]), @"VARLEN needs Sq = Sk = 96, the tokens of all sequences");
+    insta::assert_snapshot!(refused(&[("VARLEN", 1), ("Sq", 96), ("LENGTHS", 1)]), @"VARLEN has the lengths of its sequences: leave out LENGTHS");
+    insta::assert_snapshot!(refused(&[("VARLEN", 1), ("Sq", 96), ("SHORTEST", 49)]), @"2 sequences of SHORTEST = 49 tokens have more than Sk = 96");
     insta::assert_snapshot!(refused(&[("LENGTHS", 1), ("PAGES", 11)]), @"PAGES = 11 needs PAGE, the keys of a page");
 }

@@ -92,7 +92,7 @@ pub(super) fn has_extremes(tensor: &TensorSpec) -> bool {
     match tensor.values {
         Values::Normal | Values::Scaled(_) => tensor.is_free(),
         Values::Uniform(..) | Values::Integers(..) | Values::Mask(_) => true,
-        Values::Sorted(..) | Values::Spread(..) | Values::Given(_) => false,
+        Values::Sorted(..) | Values::Spread(..) | Values::Borders(..) | Values::Given(_) => false,
     }
 }
 

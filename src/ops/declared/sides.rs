@@ -52,7 +52,7 @@ fn has_sides(tensor: &TensorSpec) -> bool {
     match tensor.values {
         Values::Normal | Values::Scaled(_) => tensor.is_free(),
         Values::Uniform(..) | Values::Integers(..) => true,
-        Values::Sorted(..) | Values::Spread(..) | Values::Mask(_) | Values::Given(_) => false,
+        Values::Sorted(..) | Values::Spread(..) | Values::Borders(..) | Values::Mask(_) | Values::Given(_) => false,
     }
 }
 

@@ -242,7 +242,7 @@ impl FarCheck<'_> {
             let (output, bytes) = of_row(row);
             let (expected, rest) = oracle.split_at(output.row_len);
             oracle = rest;
-            let error = error_of([bytes, &vec![POISON; bytes.len()]], expected, output.dtype);
+            let error = error_of([bytes, &vec![POISON; bytes.len()]], expected, output);
             // Written so that a NaN fails.
             let within = error <= PART_OF_A_ROW * self.tolerance.worst_row;
             if !within {

@@ -172,7 +172,7 @@ fn compare(setup: &Setup<'_>, (output, before): (&[u8], &[u8]), values: &[Vec<f3
         let (_, of) = outputs.of_row(row);
         let (expected, rest) = oracle.split_at(of.row_len);
         oracle = rest;
-        let error = error_of([output, before].map(|bytes| of.bytes_of(row, bytes)), expected, of.dtype);
+        let error = error_of([output, before].map(|bytes| of.bytes_of(row, bytes)), expected, of);
         // Whole numbers that are computed from whole numbers must be equal.
         let is_exact = of.dtype.is_integer() && problem.inputs().iter().all(|input| input.dtype.is_integer());
         let most = if is_exact { 0.0 } else { PART_OF_A_ROW * setup.tolerance.worst_row };
@@ -190,9 +190,10 @@ fn compare(setup: &Setup<'_>, (output, before): (&[u8], &[u8]), values: &[Vec<f3
 }
 
 /// Returns the error of the written elements of a row, relative to as many typical ones.
-pub(super) fn error_of([row, before]: [&[u8]; 2], oracle: &[f64], dtype: Dtype) -> f64 {
+pub(super) fn error_of([row, before]: [&[u8]; 2], oracle: &[f64], output: &Output) -> f64 {
+    let dtype = output.dtype;
     let values = dtype.decode_exactly(row);
-    let typical = oracle.iter().map(|it| dtype.number(*it).powi(2)).sum::<f64>() / oracle.len() as f64;
+    let typical = output.squared_scale(oracle.iter().map(|it| dtype.number(*it))) / oracle.len() as f64;
     let bytes = row.chunks_exact(dtype.bytes()).zip(before.chunks_exact(dtype.bytes()));
     let (mut squared, mut count) = (0.0, 0);
     for (_, (value, oracle)) in bytes.zip(values.iter().zip(oracle)).filter(|((after, before), _)| after != before) {

@@ -37,12 +37,14 @@ impl Expectation {
         let is_compared = |r: f64| !self.has_large || !is_large(r, output.dtype);
         let finite = values.iter().zip(self.oracle_of(at)).filter(|(_, r)| is_compared(**r));
         let numbers = finite.map(|(o, r)| (output.dtype.number(*o), output.dtype.number(*r)));
-        let sums = numbers.fold((0.0, 0.0), |(error, scale), (o, r)| (error + (o - r).powi(2), scale + r * r));
+        let numbers: Vec<(f64, f64)> = numbers.collect();
+        let squared: f64 = numbers.iter().map(|(o, r)| (o - r).powi(2)).sum();
         let mut pairs = values.iter().zip(self.oracle_of(at));
         let is_unequal = self.must_be_equal(output.dtype) && !pairs.all(|(o, r)| output.dtype.is_same(*o, *r));
         let allowance = self.allowances.get(at).copied().unwrap_or(0.0);
-        let squared_error = (sums.0.sqrt() - allowance).max(0.0).powi(2);
-        RowError { squared_error, squared_scale: sums.1, is_unequal, ..none }
+        let squared_error = (squared.sqrt() - allowance).max(0.0).powi(2);
+        let squared_scale = output.squared_scale(numbers.into_iter().map(|(_, exact)| exact));
+        RowError { squared_error, squared_scale, is_unequal, ..none }
     }
 
     /// Judges each output by itself: one with large values would hide the errors of another.

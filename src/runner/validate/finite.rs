@@ -25,7 +25,7 @@ impl Expectation {
                 return Err(unwritten_elements(unwritten, output.rows.len() * output.row_len));
             }
         }
-        let (mut hidden, mut leaked) = (0, 0);
+        let (mut hidden, mut leaked, mut lost) = (0, 0, 0);
         for (at, ComparedRow { row, .. }) in self.rows.iter().enumerate() {
             let output = self.output_of(at);
             if output.dtype.is_integer() {
@@ -35,8 +35,13 @@ impl Expectation {
                 // Beyond its domain, an op may compute with numbers that exceed FP32. A result that FP32 holds is specified.
                 let is_specified = !self.is_beyond_domain || !is_large(*r, Dtype::F32);
                 hidden += usize::from(is_specified && out.is_finite() && is_infinite(*r, output.dtype));
+                lost += usize::from(output.is_logarithm && *r == f64::NEG_INFINITY && out != r && specified(*row));
                 leaked += usize::from(!out.is_finite() && !is_large(*r, output.dtype) && specified(*row));
             }
+        }
+        if lost > 0 {
+            let message = format!("{lost} of the elements are logarithms of nothing, but not minus infinity");
+            return Err(Refusal { check: Check::Finite, message });
         }
         let message = match (hidden, leaked) {
             (0, 0) => return Ok(()),

@@ -3,7 +3,7 @@
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use super::super::Shape;
+use super::super::shape::Shape;
 use super::scores::scale;
 use super::{change_in_order, each_head, query_that_sees};
 use crate::domain::op::{Dims, Dtype, Probed};
@@ -36,23 +36,30 @@ pub fn ties(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Pr
     })
 }
 
-/// All heads are copies of the first, except for a single key, value or query at a random place of each.
+/// All heads are copies of the first, except for a single key, value or query at a random place of each. Packed sequences have copies of
+/// their own first head.
 pub fn heads(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
-    change_in_order(dims, Some(dtype), inputs, |inputs, shape_of| {
-        let shape = Shape::of(dims);
+    change_in_order(dims, Some(dtype), inputs, |inputs, places| {
         let mut rng = SmallRng::seed_from_u64(seed);
-        for (tensor, heads) in inputs.iter_mut().zip([shape.heads, shape.key_heads(), shape.key_heads()]) {
-            let one = tensor.len() / heads;
-            let (first, rest) = tensor.split_at_mut(one);
-            rest.chunks_exact_mut(first.len()).for_each(|head| head.copy_from_slice(first));
-        }
         let [q, k, v, ..] = inputs else { return Probed::default() };
-        let mut rows = vec![shape.sq - 1];
-        for head in 0..shape.heads {
-            let shape = shape_of(head);
+        let ratio = places[0].shape.ratio;
+        for (head, place) in places.iter().enumerate() {
+            let Shape { is_packed, heads_of_entry, sq, sk, d, .. } = place.shape;
+            let first = &places[if is_packed { head / heads_of_entry * heads_of_entry } else { 0 }];
+            q.copy_within(first.queries * d..(first.queries + sq) * d, place.queries * d);
+            if head % ratio == 0 {
+                for rows in [&mut *k, &mut *v] {
+                    rows.copy_within(first.keys * d..(first.keys + sk) * d, place.keys * d);
+                }
+            }
+        }
+        let mut rows: Vec<usize> =
+            places.first().filter(|place| place.shape.sq > 0).map(|place| place.shape.sq - 1).into_iter().collect();
+        for place in places.iter().filter(|place| place.shape.sq > 0) {
+            let shape = place.shape;
             let j = rng.random_range(shape.seen());
             let i = query_that_sees(&shape, j, &mut rng);
-            let (of_query, of_key) = ((head * shape.sq + i) * shape.d, shape.keys_of(head) + j * shape.d);
+            let (of_query, of_key) = ((place.queries + i) * shape.d, (place.keys + j) * shape.d);
             // Large enough to change the output of a query that sees it by more than any tolerance.
             let factor = sign(&mut rng) * (shape.length as f32).sqrt().max(8.0) * power_of_two(&mut rng, 0.0..2.0);
             match rng.random_range(0..3) {
@@ -67,7 +74,7 @@ pub fn heads(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> P
                 _ => scale(&mut v[of_key..of_key + shape.d], factor),
             }
             if rows.len() < super::MAX_ROWS {
-                rows.push(head * shape.sq + i);
+                rows.push(place.queries + i);
             }
         }
         Probed { rows, ..Probed::default() }

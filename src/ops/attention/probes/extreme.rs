@@ -3,7 +3,7 @@
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use super::super::Shape;
+use super::super::shape::Shape;
 use super::scores::scale;
 use super::{change_in_order, each_head, query_that_sees, rows_of, rows_of_heads};
 use crate::domain::op::{Dims, Dtype, Probed};
@@ -55,31 +55,34 @@ const MOST_HEADS: usize = 64;
 /// finite, and no other head may be affected. Half of them have it among their keys, and there may be many: a kernel that
 /// computed every eighth exponential by a polynomial, without NaN, passed with eight heads (docs/measuring).
 pub fn not_finite(dims: &Dims, _dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
-    change_in_order(dims, None, inputs, |inputs, shape_of| {
+    change_in_order(dims, None, inputs, |inputs, places| {
         let shape = Shape::of(dims);
         let mut rng = SmallRng::seed_from_u64(seed);
-        let mut probed = Probed { rows: rows_of_heads(&shape, seed), ..Probed::default() };
+        let mut probed = Probed { rows: rows_of_heads(places, seed), ..Probed::default() };
         let [q, k, v, ..] = inputs else { return probed };
         // At least one head stays clean, where there are several.
         let most = if shape.key_heads() > 1 { (shape.key_heads() / 2).clamp(1, MOST_HEADS) } else { 1 };
         for of_keys in rand::seq::index::sample(&mut rng, shape.key_heads(), most) {
-            let group = of_keys * shape.ratio..(of_keys + 1) * shape.ratio;
-            let head = if shape.ratio == 1 { of_keys } else { rng.random_range(group.clone()) };
-            let shape = shape_of(head);
+            let group = &places[of_keys * shape.ratio..(of_keys + 1) * shape.ratio];
+            let place = &group[if shape.ratio == 1 { 0 } else { rng.random_range(0..shape.ratio) }];
+            let shape = place.shape;
+            if shape.sq == 0 {
+                continue;
+            }
             // The first visible keys, so that every query depends on them.
             let (j, d) = (rng.random_range(shape.visible(0)), rng.random_range(0..shape.d));
             let i = query_that_sees(&shape, j, &mut rng);
-            let of_key = shape.keys_of(head) + j * shape.d + d;
+            let of_key = (place.keys + j) * shape.d + d;
             match rng.random_range(0..6) {
                 0..3 => k[of_key] = f32::NAN,
-                3 => q[(head * shape.sq + i) * shape.d + d] = f32::NAN,
+                3 => q[(place.queries + i) * shape.d + d] = f32::NAN,
                 4 => v[of_key] = f32::NAN,
                 _ => v[of_key] = sign(&mut rng) * f32::INFINITY,
             }
-            probed.rows.push(head * shape.sq + i);
-            probed.rows.extend(rows_of(&shape, head, 2, &mut rng));
+            probed.rows.push(place.queries + i);
+            probed.rows.extend(rows_of(place, 2, &mut rng));
             // A key or value reaches every query head that shares it.
-            probed.unspecified.push(group.start * shape.sq..group.end * shape.sq);
+            probed.unspecified.push(group[0].queries..group[0].queries + group.len() * shape.sq);
         }
         probed
     })

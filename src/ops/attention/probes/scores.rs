@@ -3,7 +3,7 @@
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use super::super::Shape;
+use super::super::shape::{Place, Shape};
 use super::{Head, change_in_order, each_head, query_that_sees, rows_of};
 use crate::domain::op::{Dims, Dtype, Probed};
 use crate::ops::draw::{direction, log_uniform_count, normal, places, power_of_two, sign};
@@ -110,22 +110,24 @@ pub fn tail(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Pr
 /// Ordinary inputs with one exception at a random place in some of the heads: a large key, query or value, a key that
 /// one query points at, or a few neighbouring keys with large scores.
 pub fn exception(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
-    change_in_order(dims, Some(dtype), inputs, |inputs, shape_of| {
+    change_in_order(dims, Some(dtype), inputs, |inputs, places| {
         let shape = Shape::of(dims);
         let mut rng = SmallRng::seed_from_u64(seed);
         let mut rows = Vec::new();
         let [q, k, v, ..] = inputs else { return Probed::default() };
         let heads = (shape.heads / 3).max(1);
         for head in rand::seq::index::sample(&mut rng, shape.heads, heads.min(MAX_EXCEPTIONS)) {
-            let (shape, queries) = (shape_of(head), shape.sq * shape.d);
-            let (of_keys, keys) = (shape.keys_of(head), shape.length * shape.d);
+            let Place { shape, queries, keys } = places[head];
+            if shape.sq == 0 {
+                continue;
+            }
             let mut inputs = Head {
-                q: &mut q[head * queries..][..queries],
-                k: &mut k[of_keys..][..keys],
-                v: &mut v[of_keys..][..keys],
+                q: &mut q[queries * shape.d..][..shape.sq * shape.d],
+                k: &mut k[keys * shape.d..][..shape.length * shape.d],
+                v: &mut v[keys * shape.d..][..shape.length * shape.d],
             };
-            rows.extend(add_exception(&shape, &mut inputs, &mut rng).into_iter().map(|i| head * shape.sq + i));
-            rows.extend(rows_of(&shape, head, 1, &mut rng));
+            rows.extend(add_exception(&shape, &mut inputs, &mut rng).into_iter().map(|i| queries + i));
+            rows.extend(rows_of(&places[head], 1, &mut rng));
         }
         Probed { rows, ..Probed::default() }
     })
