@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use rand::rngs::SmallRng;
-use rand::{Rng, SeedableRng};
+use rand::SeedableRng;
 
 use super::Linear;
 use crate::domain::op::{Change, Dims, Dtype, Op, Probe, Probed};
