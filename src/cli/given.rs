@@ -131,7 +131,7 @@ pub(super) struct Given {
 
     /// Integer parameter of the kernel that follows from dimensions and tunables, such as stride=N (repeat for more)
     #[arg(long = "argument", value_name = "PARAMETER=EXPRESSION", value_parser = Wanted::argument)]
-    pub(super) arguments: Vec<(String, String)>,
+    pub(super) computed: Vec<(String, String)>,
 
     /// Condition on dimensions and tunables under which the kernel is right (repeat for more)
     #[arg(long = "constraint", value_name = "EXPRESSION")]
@@ -215,7 +215,7 @@ impl Given {
             independent: self.independent.clone(),
             values: self.values.iter().cloned().collect(),
             fixed: Default::default(),
-            arguments: self.arguments.iter().cloned().collect(),
+            arguments: self.computed.iter().cloned().collect(),
             constraints: self.constraints.clone(),
             compute: self.compute,
             torch: self.torch.clone(),
@@ -285,7 +285,7 @@ impl Given {
             flop: either(own.flop, other.flop, NO_WORK),
             independent: own.independent.or(other.independent),
             values: by_name(other.values, own.values),
-            arguments: by_name(other.arguments, own.arguments),
+            computed: by_name(other.computed, own.computed),
             constraints: all(own.constraints, other.constraints),
             compute: if own.compute.is_dtype() { other.compute } else { own.compute },
             torch: own.torch.or(other.torch),

@@ -157,8 +157,8 @@ fn what_a_kernel_lacks_is_said_at_once_and_nothing_is_written() {
     insta::assert_snapshot!(with("int N", "short N"), @"error: layer_norm.cu: line 8: parameter `N` of `layer_norm`: `short` is not supported: use an integer for a size, or float or double for a constant");
     insta::assert_snapshot!(with("__global__ void", "template <int N> __global__ void"), @"error: layer_norm.cu: line 8: the template parameter `N` has no value: add --template N=16");
     insta::assert_snapshot!(with("reduce.h", "../reduce.h"), @r#"error: layer_norm.cu(13): error: identifier "block_sum" is undefined (left out of the source: "../reduce.h", which cannot be found beside the source or in a folder `include` of its repository: copy it there)"#);
-    insta::assert_snapshot!(with("reduce.h", "/etc/passwd"), @r#"error: layer_norm.cu(13): error: identifier "block_sum" is undefined (left out of the source: "/etc/passwd", which a kernel may not include or which is not there)"#);
-    insta::assert_snapshot!(with("reduce.h", "other.h"), @r#"error: layer_norm.cu(13): error: identifier "block_sum" is undefined (left out of the source: "other.h", which a kernel may not include or which is not there)"#);
+    insta::assert_snapshot!(with("reduce.h", "/etc/passwd"), @r#"error: layer_norm.cu(13): error: identifier "block_sum" is undefined (left out of the source: "/etc/passwd", which cannot be found beside the source or in a folder `include` of its repository: copy it there)"#);
+    insta::assert_snapshot!(with("reduce.h", "other.h"), @r#"error: layer_norm.cu(13): error: identifier "block_sum" is undefined (left out of the source: "other.h", which cannot be found beside the source or in a folder `include` of its repository: copy it there)"#);
     insta::assert_snapshot!(with("#include \"reduce.h\"", REDUCE.replace("value;\n}", "value\n}").trim()), @r#"error: layer_norm.cu(11): error: expected a ";""#);
 }
 
