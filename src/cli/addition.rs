@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::Context;
+use indexmap::IndexSet;
 use serde_json::json;
 
 use super::error::{usage, usage_sentence};
@@ -25,6 +26,9 @@ const COMPILED_FILE: &str = "variant.cu";
 
 /// Lines that a rendered source has before the template's.
 const LINES_BEFORE: usize = 2;
+
+/// The most names of what was left out. Programs get all.
+const MOST_NAMED: usize = 12;
 
 /// A kernel to add.
 pub(super) struct Addition {
@@ -210,9 +214,12 @@ fn tell(
     writeln!(out, "added {file} as {what} `{name}`")?;
     for (what, is_include) in [("includes", true), ("unused code", false)] {
         let left = draft.left_out.iter().filter(|left| left.is_include == is_include);
-        let left: Vec<&str> = left.map(|left| left.what.as_str()).collect();
+        let mut left: IndexSet<&str> = left.map(|left| left.what.as_str()).collect();
+        let more = left.split_off(left.len().min(MOST_NAMED)).len();
         if !left.is_empty() {
-            writeln!(out, "  left out, {what}: {}", left.join(", "))?;
+            let named = left.into_iter().collect::<Vec<_>>().join(", ");
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            writeln!(out, "  left out, {what}: {named}{more}")?;
         }
     }
     for (name, _) in &draft.moved {
