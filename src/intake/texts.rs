@@ -366,7 +366,7 @@ impl Names<'_> {
         for dim in *dims {
             let _ = write!(text, "\n[dims.{dim}]\nabout = {}\n", quoted(&format!("the size `{dim}`")));
             let parameter = draft.kernel.parameters.iter().find(|parameter| parameter.name == **dim);
-            let range = wanted.ranges.get(dim).copied().or_else(|| parameter?.range()).or_else(|| self.from_zero(dim));
+            let range = wanted.ranges.get(dim).copied().or_else(|| parameter?.range()).or_else(|| self.zero_range(dim));
             if let Some((least, most)) = range {
                 let _ = writeln!(text, "range = [{least}, {most}]");
             }
@@ -405,7 +405,7 @@ impl Names<'_> {
     }
 
     /// Returns the range of a size that is no extent and 0 in a case, such as an offset.
-    fn from_zero(&self, dim: &str) -> Option<(i64, i64)> {
+    fn zero_range(&self, dim: &str) -> Option<(i64, i64)> {
         let is_zero = self.wanted.cases.iter().any(|case| case.get(dim) == Some(&0));
         (is_zero && !self.extents().contains(dim)).then_some((0, i64::from(i32::MAX)))
     }
