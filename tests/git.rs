@@ -306,6 +306,13 @@ fn winners_go_to_a_branch_that_is_not_checked_out_and_the_next_session_starts_fr
     assert!(told.iter().any(|one| one["origin"] == "committed_winner"), "{told:?}");
     let history = sandbox.succeeds(&["history"]);
     assert!(history.contains(" measured again "), "{history}");
+    let replays = |verdict: &str| {
+        let decided = told.iter().filter(|one| one["origin"] == "committed_winner");
+        decided.flat_map(|one| one["decisions"].as_array().unwrap()).filter(|one| one["verdict"] == verdict).count()
+    };
+    assert!(replays("measured_again") > 0 && replays("improved") == 0, "{told:?}");
+    let rows: Value = serde_json::from_str(&sandbox.succeeds(&["history", "--json"])).unwrap();
+    assert!(rows.as_array().unwrap().iter().any(|row| row["verdict"] == "measured_again"), "{rows}");
 
     // A merge brings them in.
     sandbox.git(&["stash", "--quiet", "--include-untracked"]);

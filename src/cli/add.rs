@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::addition::{Addition, name, named, read, shown};
 use super::given::Given;
+use super::own_headers::own_header;
 use crate::catalog::Project;
 use crate::intake::{Draft, Reading, Wanted};
 use crate::runner::headers;
@@ -33,19 +34,22 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
     let scratch: Vec<&str> = given.scratch.iter().map(|(name, _)| name.as_str()).collect();
     let inputs: Vec<&str> = given.inputs.iter().map(String::as_str).collect();
     let written: Vec<&str> = given.in_place.iter().chain(&given.zeroed).map(String::as_str).collect();
-    let own_header = |path: &str| read(&folder.join(path)).ok();
+    let own_header = |path: &str| own_header(folder, path);
+    let mut wanted = given.wanted(name(given.name.as_deref(), &file)?);
+    let numbers = wanted.numbers();
+    let numbers: Vec<&str> = numbers.iter().map(String::as_str).collect();
     let reading = Reading {
         kernel,
         templates: &given.templates,
         scratch: &scratch,
         inputs: &inputs,
         written: &written,
+        named: &numbers,
         is_header: headers::is_allowed,
         own_header: &own_header,
         ..Reading::of(&source)
     };
     let mut draft = Draft::read(reading).map_err(|mistakes| named(&file, &mistakes))?;
-    let mut wanted = given.wanted(name(given.name.as_deref(), &file)?);
     if let Some(oracle) = &oracle {
         draft.fit(&oracle.notes, &given.given_shapes(), &mut wanted);
     }

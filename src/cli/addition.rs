@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::Context;
+use indexmap::IndexSet;
 use serde_json::json;
 
 use super::error::{usage, usage_sentence};
@@ -25,6 +26,9 @@ const COMPILED_FILE: &str = "variant.cu";
 
 /// Lines that a rendered source has before the template's.
 const LINES_BEFORE: usize = 2;
+
+/// The most names of what was left out. Programs get all.
+const MOST_NAMED: usize = 12;
 
 /// A kernel to add.
 pub(super) struct Addition {
@@ -154,14 +158,14 @@ fn in_users_file(problem: &str, file: &str, draft: &Draft) -> String {
     let problem = shifted.unwrap_or_else(|| format!("{file}: {problem}"));
     let left_out: Vec<&str> =
         draft.left_out.iter().filter(|left| left.is_include).map(|left| left.what.as_str()).collect();
-    if left_out.is_empty() {
-        return problem;
+    let (own, others): (Vec<&str>, Vec<&str>) = left_out.into_iter().partition(|name| name.starts_with('"'));
+    let said = |names: &[&str], why: &str| (!names.is_empty()).then(|| format!("{}, which {why}", names.join(", ")));
+    let own = said(&own, "cannot be found beside the source or in a folder `include` of its repository: copy it there");
+    let reasons: Vec<String> = own.into_iter().chain(said(&others, "a kernel may not include")).collect();
+    match &reasons[..] {
+        [] => problem,
+        reasons => format!("{problem} (left out of the source: {})", reasons.join("; ")),
     }
-    format!(
-        "{problem} (left out of the source: {}, which a kernel may not include or which {} not there)",
-        left_out.join(", "),
-        if left_out.len() == 1 { "is" } else { "are" }
-    )
 }
 
 /// Returns what a kernel must keep to that adds floating-point numbers with atomics.
@@ -208,11 +212,14 @@ fn tell(
     let name = &wanted.name;
     let what = if wanted.op.is_some() { "workload and family" } else { "op, workload and family" };
     writeln!(out, "added {file} as {what} `{name}`")?;
-    for (what, is_include) in [("includes", true), ("code of the host", false)] {
+    for (what, is_include) in [("includes", true), ("unused code", false)] {
         let left = draft.left_out.iter().filter(|left| left.is_include == is_include);
-        let left: Vec<&str> = left.map(|left| left.what.as_str()).collect();
+        let mut left: IndexSet<&str> = left.map(|left| left.what.as_str()).collect();
+        let more = left.split_off(left.len().min(MOST_NAMED)).len();
         if !left.is_empty() {
-            writeln!(out, "  left out, {what}: {}", left.join(", "))?;
+            let named = left.into_iter().collect::<Vec<_>>().join(", ");
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            writeln!(out, "  left out, {what}: {named}{more}")?;
         }
     }
     for (name, _) in &draft.moved {

@@ -125,9 +125,13 @@ pub(super) struct Given {
     #[arg(long, value_name = "DIM")]
     pub(super) independent: Option<String>,
 
-    /// Values to search for a tunable, such as TILE=8,16,32 (repeat for more)
+    /// Values to search for a tunable or for an integer parameter of the kernel, such as TILE=8,16,32 (repeat for more)
     #[arg(long = "values", value_name = "NAME=VALUES", value_parser = Wanted::values)]
     pub(super) values: Vec<(String, Vec<i64>)>,
+
+    /// Integer parameter of the kernel that follows from dimensions and tunables, such as stride=N (repeat for more)
+    #[arg(long = "argument", value_name = "PARAMETER=EXPRESSION", value_parser = Wanted::argument)]
+    pub(super) computed: Vec<(String, String)>,
 
     /// Condition on dimensions and tunables under which the kernel is right (repeat for more)
     #[arg(long = "constraint", value_name = "EXPRESSION")]
@@ -211,6 +215,7 @@ impl Given {
             independent: self.independent.clone(),
             values: self.values.iter().cloned().collect(),
             fixed: Default::default(),
+            arguments: self.computed.iter().cloned().collect(),
             constraints: self.constraints.clone(),
             compute: self.compute,
             torch: self.torch.clone(),
@@ -280,6 +285,7 @@ impl Given {
             flop: either(own.flop, other.flop, NO_WORK),
             independent: own.independent.or(other.independent),
             values: by_name(other.values, own.values),
+            computed: by_name(other.computed, own.computed),
             constraints: all(own.constraints, other.constraints),
             compute: if own.compute.is_dtype() { other.compute } else { own.compute },
             torch: own.torch.or(other.torch),
@@ -319,6 +325,7 @@ impl Given {
             shared: own.shared.or(file.shared),
             flop: if own.flop == NO_WORK { file.flop } else { own.flop },
             values: file.values.into_iter().chain(own.values).collect(),
+            arguments: file.arguments.into_iter().chain(own.arguments).collect(),
             constraints: file.constraints.into_iter().chain(own.constraints).collect(),
             ..own
         }

@@ -8,6 +8,7 @@ use anyhow::Context;
 use super::addition::{Addition, name, named, read, shown};
 use super::error::{usage, usage_sentence};
 use super::given::Given;
+use super::own_headers::own_header;
 use super::talk::say;
 use super::trust::{TrustArgs, admit};
 use crate::catalog::Project;
@@ -91,7 +92,9 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
     let written = [&wanted.in_place[..], &wanted.zeroed[..]].concat();
     let written: Vec<&str> = written.iter().map(String::as_str).collect();
     let lines_before = imported.lines_before;
-    let own_header = |path: &str| read(&folder.join(path)).ok();
+    let own_header = |path: &str| own_header(&folder, path);
+    let numbers = wanted.numbers();
+    let numbers: Vec<&str> = numbers.iter().map(String::as_str).collect();
     let reading = Reading {
         lines_before,
         kernel,
@@ -99,6 +102,7 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
         scratch: &scratch,
         inputs: &inputs,
         written: &written,
+        named: &numbers,
         is_header: headers::is_allowed,
         own_header: &own_header,
         ..Reading::of(&imported.source)
@@ -188,7 +192,7 @@ impl Args {
             Some(path) => (shown(path), path.parent().unwrap_or(beside).to_owned()),
             None => (file.clone(), beside.to_owned()),
         };
-        let own_header = |path: &str| read(&source.1.join(path)).ok();
+        let own_header = |path: &str| own_header(&source.1, path);
         let reading = Reading { is_header: headers::is_allowed, own_header: &own_header, ..Reading::of(&text) };
         let imported = tuning.import(reading, &self.given_wanted(oracle), oracle);
         let imported = imported.map_err(|mistakes| named(&file, &mistakes))?;

@@ -42,6 +42,7 @@ mod measured;
 mod models;
 mod notify;
 mod oracle;
+mod own_headers;
 mod paragraph;
 mod plan;
 mod preflight;

@@ -189,7 +189,7 @@ impl<'a, W: Write> Progress<'a, W> {
                 cost_usd,
             } => {
                 self.note_used(*finished, *cost_usd);
-                let how = verdicts(outcome, origin, decisions, self.times);
+                let how = verdicts(outcome, origin, decisions.1, self.times);
                 self.board().note_verdict(format!("#{iteration} {how}: {}", hypothesis.claim));
                 let status = self.board().used(seconds(*elapsed_s));
                 let failed = !matches!(outcome, Outcome::Measured | Outcome::Pruned { .. });

@@ -140,6 +140,7 @@ fn in_option(problem: String, wanted: &Wanted) -> String {
     let given = options.into_iter().flat_map(|(option, texts)| texts.iter().map(move |text| (option, text)));
     let given = given.chain(wanted.shared.iter().map(|text| ("--shared", text)));
     let given = given.chain(wanted.scratch.values().map(|text| ("--scratch", text)));
+    let given = given.chain(wanted.arguments.values().map(|text| ("--argument", text)));
     let about = |(option, text): (&str, &String)| {
         let (_, rest) = problem.split_once(&format!("expression `{text}`: "))?;
         Some(format!("{option} `{text}`: {rest}"))

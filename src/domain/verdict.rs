@@ -45,6 +45,14 @@ impl Verdict {
             _ => self.name(),
         }
     }
+
+    /// Returns the word for programs.
+    pub fn key(self, is_replayed: bool) -> &'static str {
+        match self {
+            Self::Improved if is_replayed => "measured_again",
+            _ => self.name(),
+        }
+    }
 }
 
 /// When a faster time counts.

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use super::host::{File, blanked, users};
+use super::host::{File, blanked, reached_from, users};
 use super::kernel::Kernel;
 use super::scan::ItemKind;
-use super::source::line_of;
+use super::source::{last_word_at, line_of, split};
 
 /// A source in which constant memory is a parameter.
 pub(super) struct Moved {
@@ -13,35 +13,43 @@ pub(super) struct Moved {
     pub text: String,
     /// The new parameters, each with its extents.
     pub parameters: Vec<(String, Vec<String>)>,
+    /// The names that are declared no more: the new parameters, and what was declared with them.
+    pub gone: Vec<String>,
 }
 
-/// Makes parameters of the kernel of the constant memory that it uses and that has no value in the source. The error has a
-/// sentence for what cannot be moved.
+/// Makes parameters of the kernel of the constant memory that it uses and that has no value in the source. One declaration may
+/// have several names. The error has a sentence for what cannot be moved.
 pub(super) fn moved(files: &[File], kernel: &Kernel, reached: &HashSet<String>) -> Result<Moved, Vec<String>> {
     let own = &files[0];
-    let (mut spans, mut parameters, mut moved, mut mistakes) = (Vec::new(), String::new(), Vec::new(), Vec::new());
-    for item in own.scan.items.iter().filter(|item| item.kind == ItemKind::Other && reached.contains(&item.name)) {
+    let called = reached_from(files, &kernel.name);
+    let (mut spans, mut parameters, mut moved, mut gone) = (Vec::new(), String::new(), Vec::new(), Vec::new());
+    let mut mistakes = Vec::new();
+    for item in own.scan.items.iter().filter(|item| item.kind == ItemKind::Other) {
         let declared = &own.scan.plain[item.span.clone()];
         if !declared.contains("__constant__") || declared.contains(['=', '{']) {
             continue;
         }
-        let using = users(files, (&kernel.name, &item.name), reached);
-        if let Some(function) = using.first() {
-            let (line, name) = (line_of(&own.text, item.span.start), &item.name);
-            mistakes.push(format!(
-                "line {line}: `{name}` is constant memory that the host fills, and `{function}` uses it: pass it to \
-                 `{function}` as a parameter, or make it a #define"
-            ));
-            continue;
+        let (kind, declarators) = declarators(declared.trim_end_matches(';'));
+        let used = declarators.iter().filter(|(name, _)| called.contains(*name));
+        for (name, declarator) in used.clone() {
+            if let Some(function) = users(files, (&kernel.name, name), reached).first() {
+                let line = line_of(&own.text, item.span.start);
+                mistakes.push(format!(
+                    "line {line}: `{name}` is constant memory that the host fills, and `{function}` uses it: pass it to \
+                     `{function}` as a parameter, or make it a #define"
+                ));
+                continue;
+            }
+            let comma = if kernel.parameters.is_empty() && moved.is_empty() { "" } else { ", " };
+            let is_const = kind.split_whitespace().any(|word| word == "const");
+            let declared = format!("{kind} {declarator}");
+            parameters += &format!("{comma}{}{declared}", if is_const { "" } else { "const " });
+            moved.push(((*name).to_owned(), extents(&declared)));
         }
-        let words = declared.trim_end_matches(';').split_whitespace();
-        let words: Vec<&str> =
-            words.filter(|word| !["__constant__", "static", "extern", "__device__"].contains(word)).collect();
-        let is_const = words.contains(&"const");
-        let comma = if kernel.parameters.is_empty() && moved.is_empty() { "" } else { ", " };
-        parameters += &format!("{comma}{}{}", if is_const { "" } else { "const " }, words.join(" "));
-        moved.push((item.name.clone(), extents(&words.join(" "))));
-        spans.push(item.span.clone());
+        if used.count() > 0 {
+            gone.extend(declarators.iter().map(|(name, _)| (*name).to_owned()));
+            spans.push(item.span.clone());
+        }
     }
     if !mistakes.is_empty() {
         return Err(mistakes);
@@ -50,7 +58,24 @@ pub(super) fn moved(files: &[File], kernel: &Kernel, reached: &HashSet<String>) 
     text.insert_str(kernel.parameters_end, &parameters);
     let shift = |place: usize| if place >= kernel.parameters_end { place + parameters.len() } else { place };
     let spans = spans.into_iter().map(|span| shift(span.start)..shift(span.end)).collect();
-    Ok(Moved { text: blanked(&text, spans), parameters: moved })
+    Ok(Moved { text: blanked(&text, spans), parameters: moved, gone })
+}
+
+/// Splits a declaration into its type, without the words that say where it is, and its names, each with what declares it:
+/// `float a, b[3]` declares `a` and `b[3]`.
+fn declarators(declared: &str) -> (String, Vec<(&str, &str)>) {
+    let parts = split(declared);
+    let Some((first, others)) = parts.split_first() else { return (String::new(), Vec::new()) };
+    let before = first.split('[').next().unwrap_or_default().trim_end();
+    let (kind, _) = before.split_at(last_word_at(before));
+    let is_place = |word: &&str| ["__constant__", "static", "extern", "__device__"].contains(word);
+    let words: Vec<&str> = kind.split_whitespace().filter(|word| !is_place(word)).collect();
+    let named = |declarator| {
+        let before = str::split(declarator, '[').next().unwrap_or_default().trim_end();
+        (&before[last_word_at(before)..], declarator)
+    };
+    let first = first[kind.len()..].trim_start();
+    (words.join(" "), std::iter::once(first).chain(others.iter().copied()).map(named).collect())
 }
 
 /// Returns the extents of an array, with one more for the numbers of a vector such as `float2`.

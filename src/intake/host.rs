@@ -1,10 +1,10 @@
-//! Leaves out what a kernel does not need: code for the host, and includes that only it needs.
+//! Leaves out what a kernel does not need: code for the host, other kernels, and includes that only they need.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use super::scan::{Item, ItemKind, Scan};
-use super::source::{identifier, line_of, words};
+use super::source::{identifier, line_of, without_comments, words};
 
 /// A file of a source: the kernel's own, or one of its headers.
 pub(super) struct File {
@@ -106,18 +106,36 @@ fn is_host_variable(declared: &str) -> bool {
     words.len() > 1 && !head.contains('(') && !words.first().is_some_and(is_no_variable) && !is_device && !is_constant
 }
 
-/// Returns the names of all that a kernel reaches, directly or not.
+/// Returns the names of all that stays: what a kernel reaches, directly or not, and what types, variables and operators do.
 pub(super) fn reached(files: &[File], kernel: &str) -> HashSet<String> {
+    // Types, variables and operators stay, unless they are the host's.
+    let stays = |file: &File, item: &Item| {
+        (item.kind != ItemKind::Function || item.name == "operator") && !file.is_for_host(item)
+    };
+    let items = files.iter().flat_map(|file| file.scan.items.iter().map(move |item| (file, item)));
+    closure(
+        files,
+        kernel,
+        items.filter(|(file, item)| stays(file, item)).map(|(file, item)| file.text_of(item)).collect(),
+    )
+}
+
+/// Returns the names of all that a kernel itself reaches, directly or not.
+pub(super) fn reached_from(files: &[File], kernel: &str) -> HashSet<String> {
+    closure(files, kernel, Vec::new())
+}
+
+/// Returns the names in a kernel and in some texts, and those in what these names stand for.
+fn closure<'a>(files: &'a [File], kernel: &str, mut open: Vec<&'a str>) -> HashSet<String> {
     let mut texts: HashMap<&str, Vec<&str>> = HashMap::new();
-    let mut open = Vec::new();
     for file in files {
         for item in &file.scan.items {
             let text = file.text_of(item);
-            texts.entry(item.name.as_str()).or_default().push(text);
-            let is_kernel = item.kind == ItemKind::Function && item.name == kernel;
-            // Types, variables and operators stay, unless they are the host's.
-            let stays = item.kind != ItemKind::Function || item.name == "operator";
-            if is_kernel || stays && !file.is_for_host(item) {
+            // What is declared beside a variable is not reached by it.
+            if item.kind != ItemKind::Other || !text.contains("__constant__") {
+                texts.entry(item.name.as_str()).or_default().push(text);
+            }
+            if item.kind == ItemKind::Function && item.name == kernel {
                 open.push(text);
             }
         }
@@ -163,12 +181,19 @@ pub(super) fn without_host(
             left_out.push(LeftOut { what, is_include: true });
         }
     }
-    let items = file.scan.items.iter().filter(|_| file.scan.is_complete);
+    // The definition of a kernel gets another linkage than what declares it, and nothing else is launched.
+    let is_prototype = |item: &Item| {
+        let is_open = item.kind == ItemKind::Function && file.text_of(item).ends_with(';');
+        is_open && words(file.head_of(item), "__global__").next().is_some()
+    };
+    let (prototypes, items): (Vec<&Item>, Vec<&Item>) =
+        file.scan.items.iter().filter(|_| file.scan.is_complete).partition(|item| is_prototype(item));
+    spans.extend(prototypes.iter().map(|item| item.span.clone()));
     let uses_gone = |item: &Item| {
         let is_other = item.kind == ItemKind::Function && !reached.contains(&item.name);
         is_other && gone.iter().any(|name| words(file.text_of(item), name).next().is_some())
     };
-    for item in items.filter(|item| uses_gone(item) || is_left_out(file, item, reached, device_macros)) {
+    for item in items.into_iter().filter(|item| uses_gone(item) || is_left_out(file, item, reached, device_macros)) {
         spans.push(item.span.clone());
         let what = if item.name.is_empty() {
             format!("line {}", line_of(&file.text, item.span.start))
@@ -183,7 +208,30 @@ pub(super) fn without_host(
         // A kernel in a namespace without a name cannot be found by its own.
         spans.extend([open.clone(), *close..close + 1]);
     }
-    (blanked(&file.text, spans), left_out)
+    (plain_lambdas(blanked(&file.text, spans)), left_out)
+}
+
+/// Takes the annotations from lambdas, which NVRTC refuses. In a function of the device, they say nothing new.
+fn plain_lambdas(mut text: String) -> String {
+    let code = without_comments(&text);
+    let mut spans: Vec<Range<usize>> = Vec::new();
+    for (at, _) in code.match_indices(']') {
+        let (mut place, mut found) = (at + 1, Vec::new());
+        loop {
+            place += code[place..].len() - code[place..].trim_start().len();
+            let word = identifier(&code, place);
+            if !["__device__", "__host__", "__forceinline__"].contains(&word) {
+                break;
+            }
+            found.push(place..place + word.len());
+            place += word.len();
+        }
+        if code[place..].starts_with(['(', '{']) {
+            spans.extend(found);
+        }
+    }
+    spans.into_iter().for_each(|span| text.replace_range(span.clone(), &" ".repeat(span.len())));
+    text
 }
 
 /// Returns a text in which places are blank. Lines stay.
@@ -211,7 +259,8 @@ fn is_left_out(file: &File, item: &Item, reached: &HashSet<String>, device_macro
     }
     match is_reached {
         true => !is_device && !may_be_device,
-        false => !is_device || file.is_for_host(item),
+        // Nothing launches another kernel.
+        false => !is_device || head.contains(&"__global__") || file.is_for_host(item),
     }
 }
 

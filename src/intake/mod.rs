@@ -6,6 +6,7 @@
 mod aliases;
 mod constant_memory;
 mod geometry;
+mod header_numbers;
 mod host;
 mod imports;
 mod kernel;
@@ -85,6 +86,8 @@ pub struct Reading<'a> {
     pub inputs: &'a [&'a str],
     /// The pointers through which the kernel writes, even if it seems not to.
     pub written: &'a [&'a str],
+    /// Names of the launch, which may be numbers of the source's own headers.
+    pub named: &'a [&'a str],
     /// Tells whether a kernel may include a header of that name.
     pub is_header: fn(&str) -> bool,
     /// Returns the text of a header of the source's own, by its path from the source's folder.
@@ -102,6 +105,7 @@ impl<'a> Reading<'a> {
             scratch: &[],
             inputs: &[],
             written: &[],
+            named: &[],
             is_header: |_| true,
             own_header: &|_| None,
         }
@@ -115,6 +119,7 @@ impl Draft {
         let (text, mut problems) = template::instantiate(reading.text, wanted, reading.templates);
         let mut files = vec![File::new("", text)];
         own_headers(&mut files, reading);
+        let (numbers, of_headers) = header_numbers::moved(&mut files, reading.named);
         let aliases = Aliases::of_all(&files);
         let name = chosen(&files[0].text, wanted, &aliases)?.name;
         let reached = host::reached(&files, &name);
@@ -122,7 +127,7 @@ impl Draft {
         let kernel = chosen(&files[0].text, Some(&name), &aliases)?;
         let moved = constant_memory::moved(&files, &kernel, &reached).unwrap_or_else(|found| {
             problems.extend(found);
-            constant_memory::Moved { text: files[0].text.clone(), parameters: Vec::new() }
+            constant_memory::Moved { text: files[0].text.clone(), parameters: Vec::new(), gone: Vec::new() }
         });
         files[0] = File::new("", moved.text.clone());
         let (mut headers, mut left_out) = (Vec::new(), Vec::new());
@@ -131,16 +136,16 @@ impl Draft {
             let is_there = |name: &str, is_quoted: bool| {
                 (reading.is_header)(name) || is_quoted && (is_own(&beside(&file.path, name)) || is_own(name))
             };
-            let gone: Vec<&str> = moved.parameters.iter().map(|(name, _)| name.as_str()).collect();
+            let gone: Vec<&str> = moved.gone.iter().map(String::as_str).collect();
             let (text, left) = host::without_host(file, &reached, (&macros, &gone), is_there);
             headers.push((file.path.clone(), text));
             left_out.extend(left);
         }
         let (_, text) = headers.remove(0);
         let implied = host::implied_includes(headers.iter().map(|(_, text)| text.as_str()).chain([text.as_str()]));
-        let lines_before = lines_before + implied.len();
+        let lines_before = lines_before + implied.len() + of_headers.len();
         let before: String = implied.iter().map(|header| format!("#include <{header}>\n")).collect();
-        let text = format!("{before}{text}");
+        let text = format!("{before}{numbers}{text}");
         let mut chosen = chosen(&text, Some(&name), &aliases)?;
         if let Some(line) = source::host_code(&Scan::of(&text).plain) {
             let line = line.saturating_sub(lines_before);
@@ -154,7 +159,7 @@ impl Draft {
         set_only_read(&mut chosen, &text, &[reading.scratch, reading.written].concat());
         problems.extend(chosen.set_inputs(reading.inputs).err().unwrap_or_default());
         let mut tunables = tunable::find(&text, &source::without_comments(&text));
-        tunables.iter_mut().for_each(|tunable| tunable.move_up(lines_before));
+        tunables.iter_mut().for_each(|tunable| tunable.move_up(lines_before, &of_headers));
         let asks_block_size = ["blockDim", "this_thread_block"].into_iter().any(|word| reached.contains(word));
         let moved = moved.parameters;
         Ok(Self { text, kernel: chosen, tunables, headers, left_out, moved, problems, lines_before, asks_block_size })
@@ -357,8 +362,8 @@ mod tests {
     #[test]
     fn numbers_that_could_differ_are_found_with_their_comments() {
         let text = "#define TILE 16   // rows of a tile.\n# define  STAGES (2)\n#define MACRO(x) 3\n#define SUM 1 + 2\n\
-                    constexpr int K = 8; int other = 3;\nstatic const unsigned M = 4u;\nconstexpr float F = 2;\nint global = 5;\n\
-                    // #define OLD 1\n__global__ void k(float* y) {\n    #pragma unroll 4\n    for (;;) {}\n#pragma unroll\n}";
+                    constexpr int K = 8; int other = 3;\nconst int P = 6, Q = 7;\nstatic const unsigned M = 4u;\nconstexpr float F = 2;\nint global = 5;\n\
+                    // #define OLD 1\n__global__ void k(float* y) {\n    const int local = 2;\n    #pragma unroll 4\n    for (;;) {}\n#pragma unroll\n}";
         let Draft { text, tunables, .. } = read(text).unwrap();
         let shown: Vec<String> = tunables
             .iter()
@@ -368,8 +373,10 @@ mod tests {
         TILE 16 Define Some("rows of a tile") 16
         STAGES 2 Define None 2
         K 8 Constant None 8
+        P 6 Constant None 6
+        Q 7 Constant None 7
         M 4 Constant None 4
-        UNROLL_11 4 Unroll None 4
+        UNROLL_13 4 Unroll None 4
         "#);
     }
 

@@ -88,6 +88,12 @@ impl Scan {
         defines.map(|directive| identifier(&directive.rest, 0)).collect()
     }
 
+    /// Tells whether it defines a macro or a variable of that name.
+    pub fn defines(&self, name: &str) -> bool {
+        let is_variable = |item: &Item| item.kind == ItemKind::Other && item.name == name;
+        self.defined().contains(&name) || self.items.iter().any(is_variable)
+    }
+
     /// Scans a text that others include, which have defined macros.
     pub fn after(text: &str, defined: &[&str]) -> Self {
         let mut plain = without_comments(text);

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use indexmap::{IndexMap, IndexSet};
 
+use super::scan::Scan;
 use super::tolerance::{self, Tolerance};
 use super::{CaseSizes, Draft, Kind, OracleKernel, Parameter, Place, Tunable, Wanted};
 use crate::domain::escape::one_line;
@@ -27,6 +28,9 @@ const UNROLL: [i64; 4] = [1, 2, 4, 8];
 /// What the names of kernels that zero an output begin with, and the threads of their blocks.
 const ZERO: &str = "zero_";
 const ZERO_THREADS: usize = 256;
+
+/// The longest name of a case that has all its sizes, in bytes.
+const LONG_NAME: usize = 40;
 
 /// The largest number that is likely to be a choice. Larger ones are masks, sizes of problems and the like.
 const MAX_TUNABLE: i64 = 1 << 16;
@@ -68,7 +72,7 @@ pub fn texts(draft: &Draft, wanted: &Wanted, sizes: Option<&[&str]>) -> Result<T
             parameters.push((tunable.clone(), values(tunable, (draft, wanted))));
         }
     }
-    for tunable in launch_parameters(draft, wanted, &dims) {
+    for tunable in launch_parameters(draft, wanted, &dims, &mut mistakes) {
         let values = values(&tunable, (draft, wanted));
         parameters.push((tunable, values));
     }
@@ -95,6 +99,9 @@ fn unfit_options(draft: &Draft, wanted: &Wanted, parameters: &[(Tunable, Vec<i64
     let mut mistakes = Vec::new();
     for name in wanted.values.keys().filter(|name| !parameters.iter().any(|(tunable, _)| tunable.name == **name)) {
         mistakes.push(format!("--values {name}: the source has no such #define, constant or unroll factor"));
+    }
+    for name in wanted.arguments.keys().filter(|name| !draft.sizes().any(|size| size == **name)) {
+        mistakes.push(format!("--argument {name}: the kernel has no integer parameter of that name"));
     }
     for name in wanted.zeroed.iter().filter(|name| !draft.outputs().any(|(output, _)| output == **name)) {
         mistakes.push(format!("--zero {name}: the kernel has no output of that name"));
@@ -128,7 +135,8 @@ fn unfit_options(draft: &Draft, wanted: &Wanted, parameters: &[(Tunable, Vec<i64
 
 /// Returns the dimensions of a new op: the sizes that the kernel gets, and the names in shapes.
 fn dims(draft: &Draft, wanted: &Wanted, mistakes: &mut Vec<String>) -> IndexSet<String> {
-    let mut dims: IndexSet<String> = draft.sizes().map(str::to_owned).collect();
+    let mut dims: IndexSet<String> =
+        draft.sizes().filter(|size| wanted.is_dimension(size)).map(str::to_owned).collect();
     let mut sources: IndexMap<String, String> = IndexMap::new();
     for (tensor, shape) in &wanted.shapes {
         if !draft.tensors().any(|known| known == tensor) {
@@ -175,18 +183,32 @@ fn dims(draft: &Draft, wanted: &Wanted, mistakes: &mut Vec<String>) -> IndexSet<
 }
 
 /// Returns the numbers of the launch that are to be searched and that the source does not have: threads of a block, if the
-/// kernel asks for their number, and others for which there are values.
-fn launch_parameters(draft: &Draft, wanted: &Wanted, dims: &IndexSet<String>) -> Vec<Tunable> {
+/// kernel asks for their number, and others for which there are values, such as integer parameters of the kernel.
+fn launch_parameters(
+    draft: &Draft,
+    wanted: &Wanted,
+    dims: &IndexSet<String>,
+    mistakes: &mut Vec<String>,
+) -> Vec<Tunable> {
     let is_known = |name: &str| {
         dims.contains(name) || BOUND.contains(&name) || draft.tunables.iter().any(|tunable| tunable.name == name)
     };
+    let files = std::iter::once(&draft.text).chain(draft.headers.iter().map(|(_, text)| text));
+    let scans: Vec<Scan> = files.map(|text| Scan::of(text)).collect();
     let mut found: Vec<Tunable> = Vec::new();
-    for name in wanted.launch_names() {
+    let sizes = draft.sizes().filter(|size| wanted.values.contains_key(*size)).map(str::to_owned);
+    for name in wanted.launch_names().into_iter().chain(sizes) {
         let given = wanted.values.get(&name);
         let place = wanted.block.iter().position(|extent| names_in(extent).contains(&name));
         let is_asked = draft.asks_block_size && place.is_some();
         if is_known(&name) || !(is_asked || given.is_some()) || found.iter().any(|other| other.name == name) {
             continue;
+        }
+        if scans.iter().any(|scan| scan.defines(&name)) {
+            mistakes.push(format!(
+                "`{name}` in the launch: the source defines it, but not as one whole number that could be another: write \
+                 `#define {name} 16`, or use an expression of what it depends on"
+            ));
         }
         let most = draft.kernel.most_threads.unwrap_or(i64::MAX).max(1);
         let usual = match (place, wanted.block.len()) {
@@ -344,7 +366,7 @@ impl Names<'_> {
         for dim in *dims {
             let _ = write!(text, "\n[dims.{dim}]\nabout = {}\n", quoted(&format!("the size `{dim}`")));
             let parameter = draft.kernel.parameters.iter().find(|parameter| parameter.name == **dim);
-            let range = wanted.ranges.get(dim).copied().or_else(|| parameter?.range());
+            let range = wanted.ranges.get(dim).copied().or_else(|| parameter?.range()).or_else(|| self.zero_range(dim));
             if let Some((least, most)) = range {
                 let _ = writeln!(text, "range = [{least}, {most}]");
             }
@@ -382,6 +404,33 @@ impl Names<'_> {
         text
     }
 
+    /// Returns the range of a size that is no extent and 0 in a case, such as an offset.
+    fn zero_range(&self, dim: &str) -> Option<(i64, i64)> {
+        let is_zero = self.wanted.cases.iter().any(|case| case.get(dim) == Some(&0));
+        (is_zero && !self.extents().contains(dim)).then_some((0, i64::from(i32::MAX)))
+    }
+
+    /// Returns the names in shapes.
+    fn extents(&self) -> IndexSet<String> {
+        self.wanted.shapes.values().flatten().flat_map(|extent| names_in(extent)).collect()
+    }
+
+    /// Returns the name of each case: its sizes. A long one has those of the shapes only, where they tell the cases apart.
+    fn case_names(&self) -> Vec<String> {
+        let part = |(dim, size): (&String, &i64)| format!("{}{size}", dim.to_lowercase().replace('_', "-"));
+        let extents = self.extents();
+        let all = self.wanted.cases.iter().map(|case| case.iter().map(part).collect::<String>()).collect::<Vec<_>>();
+        let short = self
+            .wanted
+            .cases
+            .iter()
+            .map(|case| case.iter().filter(|(dim, _)| extents.contains(*dim)).map(part).collect::<String>());
+        let short: IndexSet<String> = short.filter(|name| !name.is_empty()).collect();
+        let is_long = all.iter().any(|name| name.len() > LONG_NAME);
+        let names = if is_long && short.len() == all.len() { short.into_iter().collect() } else { all };
+        names.iter().map(|name| shortened(name)).collect()
+    }
+
     /// Returns the line on the compute mode, if it is not the usual one.
     fn compute(&self) -> String {
         let mode = self.wanted.compute;
@@ -405,10 +454,8 @@ impl Names<'_> {
         }
         let Tolerance { reason, relative_l2, worst_row } = tolerance::of(draft, wanted);
         let _ = write!(text, "\n[tolerance]\n# {reason}\nrelative_l2 = {relative_l2}\nworst_row = {worst_row}\n");
-        for case in &wanted.cases {
-            let name: String =
-                case.iter().map(|(dim, size)| format!("{}{size}", dim.to_lowercase().replace('_', "-"))).collect();
-            let _ = write!(text, "\n[[case]]\nname = {}\n", quoted(&shortened(&name)));
+        for (case, name) in wanted.cases.iter().zip(self.case_names()) {
+            let _ = write!(text, "\n[[case]]\nname = {}\n", quoted(&name));
             for (dim, size) in case {
                 let _ = writeln!(text, "{dim} = {size}");
             }
@@ -449,8 +496,11 @@ impl Names<'_> {
                 text += "mechanism = \"scheduling\"\n";
             }
         }
-        if !wanted.zeroed.is_empty() {
+        if !(wanted.zeroed.is_empty() && wanted.arguments.is_empty()) {
             text += "\n[derived]\n";
+        }
+        for (name, value) in &wanted.arguments {
+            let _ = writeln!(text, "{name} = {}", quoted(value));
         }
         for output in &wanted.zeroed {
             let shape = wanted.shapes.get(output).map_or(&[][..], Vec::as_slice);

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::scan::{ItemKind, Scan};
 use super::source::{closing, identifier, line_of, split, words};
 use crate::domain::escape::is_unsafe;
 use crate::domain::names::is_identifier;
@@ -36,6 +37,8 @@ pub enum Place {
     LaunchBounds,
     /// A parameter of an imported file
     Imported,
+    /// A number of one of the source's own headers
+    Header,
     /// A number of the launch, which the source does not have
     Launch,
 }
@@ -49,14 +52,15 @@ impl Tunable {
     /// Says in words where the source has it.
     pub fn origin(&self) -> String {
         match self.place {
-            Place::Imported | Place::Launch => self.place.words().to_owned(),
+            Place::Imported | Place::Header | Place::Launch => self.place.words().to_owned(),
             place => format!("{} in line {}", place.words(), self.line),
         }
     }
 
-    /// Counts lines from a later one. What is before that was imported.
-    pub(super) fn move_up(&mut self, lines: usize) {
+    /// Counts lines from a later one. What is before that was imported, or comes from a header.
+    pub(super) fn move_up(&mut self, lines: usize, of_headers: &[String]) {
         match self.line.checked_sub(lines) {
+            None | Some(0) if of_headers.contains(&self.name) => self.place = Place::Header,
             None | Some(0) => self.place = Place::Imported,
             Some(line) => self.line = line,
         }
@@ -72,6 +76,7 @@ impl Place {
             Self::Unroll => "an unroll factor",
             Self::LaunchBounds => "the blocks of launch bounds",
             Self::Imported => "a parameter of the imported file",
+            Self::Header => "a number of a header",
             Self::Launch => "a number of the launch",
         }
     }
@@ -79,10 +84,12 @@ impl Place {
 
 /// Finds all of them. `code` is the text without comments.
 pub(super) fn find(text: &str, code: &str) -> Vec<Tunable> {
+    let scan = Scan::of(text);
+    let is_outside = |at: usize| scan.is_complete && scan.item_at(at).is_some_and(|item| item.kind == ItemKind::Other);
     let mut found: Vec<Tunable> = Vec::new();
     let mut from = 0;
     for line in code.split_inclusive('\n') {
-        for (name, place, span) in in_line(code, line, from) {
+        for (name, place, span) in in_line(code, line, from, &is_outside) {
             let number = line_of(code, span.start);
             let name = if name.is_empty() { format!("UNROLL_{number}") } else { name };
             // A second definition, such as in the other branch of an #if, would need another name.
@@ -101,14 +108,19 @@ pub(super) fn find(text: &str, code: &str) -> Vec<Tunable> {
 type Found = (String, Place, Range<usize>);
 
 /// Finds the numbers of a line: of a directive one, of statements one each.
-fn in_line(code: &str, line: &str, from: usize) -> Vec<Found> {
+fn in_line(code: &str, line: &str, from: usize, is_outside: &dyn Fn(usize) -> bool) -> Vec<Found> {
     if line.trim_start().starts_with('#') {
         return in_directive(code, line, from).into_iter().collect();
     }
     let mut found: Vec<Found> = launch_bounds(code, line, from).into_iter().collect();
     let mut at = from;
     for statement in line.split_inclusive(';') {
-        found.extend(in_statement(code, statement, at));
+        found.extend(in_statement(
+            code,
+            statement,
+            at,
+            is_outside(at + statement.len() - statement.trim_start().len()),
+        ));
         at += statement.len();
     }
     found
@@ -142,23 +154,31 @@ fn in_directive(code: &str, line: &str, from: usize) -> Option<Found> {
     Some((String::new(), Place::Unroll, number(code, value_at, from + line.len())?))
 }
 
-fn in_statement(code: &str, line: &str, from: usize) -> Option<Found> {
-    let begin = from + line.len() - line.trim_start().len();
-    let rest = line.trim_start();
-    let (declared, _) = rest.split_once('=')?;
+/// Finds the constants of a statement. `is_outside` tells whether it is in no function, where `const` alone makes a constant.
+fn in_statement(code: &str, line: &str, from: usize, is_outside: bool) -> Vec<Found> {
+    let Some((declared, _)) = line.split_once('=') else { return Vec::new() };
     let words: Vec<&str> = declared.split_whitespace().collect();
-    let (name, kind) = words.split_last()?;
+    let Some((name, kind)) = words.split_last() else { return Vec::new() };
     let is_integer = kind.iter().any(|word| ["int", "unsigned", "size_t", "bool"].contains(word));
-    let is_constant = kind.contains(&"constexpr") || (kind.contains(&"const") && kind.contains(&"static"));
+    let is_lasting = kind.contains(&"static") || is_outside;
+    let is_constant = kind.contains(&"constexpr") || (kind.contains(&"const") && is_lasting);
     let is_plain = kind.iter().all(|word| {
         ["static", "constexpr", "const", "int", "unsigned", "inline", "__device__", "size_t", "bool"].contains(word)
     });
     if !(is_integer && is_constant && is_plain) {
-        return None;
+        return Vec::new();
     }
-    let value_at = begin + declared.len() + 1;
-    let value = number(code, value_at, from + line.len())?;
-    Some(((*name).to_owned(), Place::Constant, value))
+    let mut found = Vec::new();
+    let (mut name, mut at) = (*name, from + declared.len() + 1);
+    let end = from + line.len();
+    loop {
+        // More names may follow: `const int rows = 64, columns = 64;`.
+        let until = code[at..end].find(',').map_or(end, |comma| at + comma);
+        found.extend(number(code, at, until).map(|value| (name.to_owned(), Place::Constant, value)));
+        let Some((next, _)) = code.get(until + 1..end).and_then(|rest| rest.split_once('=')) else { return found };
+        name = next.trim();
+        at = until + 1 + next.len() + 1;
+    }
 }
 
 /// Returns the place of a number that is followed by nothing but the end of the statement or line.

@@ -51,6 +51,8 @@ pub struct Wanted {
     pub values: IndexMap<String, Vec<i64>>,
     /// Tunables that stay as they are, with the reason.
     pub fixed: IndexMap<String, String>,
+    /// Integer parameters of the kernel that follow from dimensions and tunables, as expressions.
+    pub arguments: IndexMap<String, String>,
     /// Conditions on dimensions and tunables.
     pub constraints: Vec<String>,
     /// The precision in which the kernel multiplies.
@@ -83,11 +85,19 @@ impl Wanted {
         exprs.filter_map(|text| Expr::parse(text).ok()).flat_map(|expr| expr.names()).collect()
     }
 
-    /// Returns the names in all expressions of a family: those of the launch, of constraints and of scratch memory.
+    /// Returns the names in all expressions of a family: those of the launch, of arguments, of constraints and of
+    /// scratch memory.
     pub fn names(&self) -> Vec<String> {
-        let others = self.constraints.iter().chain(self.scratch.values());
+        let others = self.constraints.iter().chain(self.scratch.values()).chain(self.arguments.values());
         let exprs = others.filter_map(|text| Expr::parse(text).ok()).flat_map(|expr| expr.names());
         self.launch_names().into_iter().chain(exprs).collect()
+    }
+
+    /// Returns the names that may be numbers of a source's headers: those of the launch and of constraints, those with values,
+    /// and those of cases.
+    pub fn numbers(&self) -> Vec<String> {
+        let of_cases = self.cases.iter().flat_map(CaseSizes::keys);
+        self.names().into_iter().chain(self.values.keys().chain(of_cases).cloned()).collect()
     }
 
     /// Parses `x=R,N` into a tensor's name and its shape.
@@ -105,6 +115,17 @@ impl Wanted {
         };
         let sizes = text.split(',').map(|part| size(part).ok_or_else(|| format!("`{part}`: write NAME=SIZE")));
         sizes.collect()
+    }
+
+    /// Parses `stride=N` into an integer parameter and what it follows from.
+    pub fn argument(text: &str) -> Result<(String, String), String> {
+        let (name, value) = text.split_once('=').ok_or_else(|| format!("`{text}`: write PARAMETER=EXPRESSION"))?;
+        Ok((name.trim().to_owned(), value.trim().to_owned()))
+    }
+
+    /// Tells whether an integer parameter of the kernel is a dimension: neither a tunable nor something that follows from others.
+    pub fn is_dimension(&self, size: &str) -> bool {
+        !self.values.contains_key(size) && !self.arguments.contains_key(size)
     }
 
     /// Parses `partial=BLOCKS` into the name of scratch memory and its elements.
@@ -156,7 +177,7 @@ impl Wanted {
     /// Returns the option for everything that the source needs and the user has not given, with an example.
     pub fn missing(&self, draft: &Draft) -> Vec<String> {
         let mut missing = Vec::new();
-        let sizes: Vec<&str> = draft.sizes().collect();
+        let sizes: Vec<&str> = draft.sizes().filter(|size| self.is_dimension(size)).collect();
         let example = sizes.first().copied().unwrap_or("N");
         let is_new = self.op.is_none();
         for tensor in draft.tensors().filter(|tensor| is_new && !self.shapes.contains_key(*tensor)) {

@@ -159,8 +159,9 @@ pub enum Event<'a> {
         /// Where its configuration came from.
         #[serde(serialize_with = "kind")]
         origin: &'a Origin,
-        /// The decision on each case.
-        decisions: &'a [Decision],
+        /// The decision on each case, beside where the configuration came from.
+        #[serde(serialize_with = "decided")]
+        decisions: (&'a Origin, &'a [Decision]),
         /// On how many cases it is a win: an improvement that the session has found itself.
         wins: usize,
         /// Seconds since the session began.
@@ -389,6 +390,21 @@ impl<'a> Channel<'a> {
             }
         }
     }
+}
+
+/// Writes decisions. A committed winner that was measured again has improved nothing.
+fn decided<S: Serializer>((origin, decisions): &(&Origin, &[Decision]), serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Decided<'a> {
+        case: &'a CaseName,
+        verdict: &'static str,
+        speedup: Option<f64>,
+    }
+    serializer.collect_seq(decisions.iter().map(|Decision { case, verdict, speedup }| Decided {
+        case,
+        verdict: verdict.key(origin.is_committed_winner_of(case)),
+        speedup: *speedup,
+    }))
 }
 
 /// Writes the kind of an origin.

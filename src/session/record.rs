@@ -165,7 +165,7 @@ impl Session<'_> {
             outcome,
             hypothesis: &begun.hypothesis,
             origin: &begun.origin,
-            decisions,
+            decisions: (&begun.origin, decisions),
             wins: improvements.iter().filter(|improvement| improvement.gain == Gain::Win).count(),
             elapsed_s: meter.elapsed(&time).as_secs_f64(),
             cost_usd: meter.recorded().total_usd(),

@@ -57,7 +57,11 @@ pub struct HistoryRow {
     /// How far from 1 the A/A control of that run reached.
     pub noise: Option<f64>,
     /// The decision on the case.
+    #[serde(skip)]
     pub verdict: Option<Verdict>,
+    /// The decision in a word: an improvement that was a committed winner measured again is called that.
+    #[serde(rename = "verdict")]
+    pub decided: Option<&'static str>,
     /// The claim, made before the experiment.
     pub claim: String,
     /// The score of the claim.
@@ -234,8 +238,10 @@ fn history_row(row: &SqliteRow) -> Result<HistoryRow, StoreError> {
     let case: Option<CaseName> = row.try_get("case_name")?;
     let earlier: Option<String> = row.try_get("earlier")?;
     let earlier: Option<Origin> = earlier.and_then(|text| serde_json::from_str(&text).ok());
+    let replayed = earlier.zip(case.as_ref()).is_some_and(|(origin, case)| origin.is_committed_winner_of(case));
+    let verdict: Option<Verdict> = name(row, "stands")?;
     Ok(HistoryRow {
-        replayed: earlier.zip(case.as_ref()).is_some_and(|(origin, case)| origin.is_committed_winner_of(case)),
+        replayed,
         iteration: row.try_get("id")?,
         session: row.try_get("session_id")?,
         origin: row.try_get("origin_kind")?,
@@ -252,7 +258,8 @@ fn history_row(row: &SqliteRow) -> Result<HistoryRow, StoreError> {
         speedup: row.try_get("speedup")?,
         speedup_ci: ends("speedup_lo", "speedup_hi")?,
         noise: row.try_get("noise")?,
-        verdict: name(row, "stands")?,
+        verdict,
+        decided: verdict.map(|verdict| verdict.key(replayed)),
         claim: row.try_get("claim")?,
         score: name(row, "score")?,
         cost_usd: row.try_get("cost_usd")?,

@@ -56,7 +56,7 @@ export async function history([project], query, signal) {
     { title: sorted("number", "iteration"), cell: (row) => link(address(["projects", project, "iterations", String(row.iteration)]), `#${row.iteration}`) },
     { title: "session", cell: (row) => row.session, figures: true },
     { title: "case", cell: (row) => row.case },
-    { title: "verdict", cell: (row) => (row.replayed && row.verdict === "improved" ? "measured again" : row.verdict ?? row.outcome?.replaceAll("_", " ") ?? "unfinished") },
+    { title: "verdict", cell: (row) => ((row.verdict ?? row.outcome)?.replaceAll("_", " ") ?? "unfinished") },
     { title: sorted("time", "time"), cell: (row) => micros(row.best_ns && row.best_ns / 1e3), figures: true },
     { title: sorted("speedup", "over the incumbent"), cell: (row) => interval(row.speedup, row.speedup_ci), figures: true },
     { title: "family", cell: (row) => row.family },
@@ -93,7 +93,7 @@ export async function history([project], query, signal) {
         field("Origin", input("origin")), field("Proposer", input("proposer")), field("Since", input("since"))),
       h("div", { class: "actions" }, h("button", { type: "submit" }, "Search"), h("button", { type: "button", click: csv }, "Export as CSV"),
         h("button", { type: "button", click: json }, "Export as JSON"), status)),
-      table("Iterations", columns, rows, "No iteration matches."), rows.length > 1 && both.button, !by && pager(offset, rows, ROWS, (to) => here({ offset: to || "" })),
+      h("div", { class: "dense" }, table("Iterations", columns, rows, "No iteration matches.")), rows.length > 1 && both.button, !by && pager(offset, rows, ROWS, (to) => here({ offset: to || "" })),
     ],
   };
 }

@@ -9,7 +9,7 @@ import { strip } from "./samples.js";
 
 const TIMES = [
   { title: "case", cell: (row) => row.case },
-  { title: "verdict", cell: (row) => row.verdict },
+  { title: "verdict", cell: (row) => row.verdict?.replaceAll("_", " ") },
   { title: "median", cell: (row) => micros(row.median_us), figures: true },
   { title: "95% interval", cell: (row) => range(row.ci_us), figures: true },
   { title: "over the incumbent", cell: (row) => interval(row.speedup, row.speedup_ci), figures: true },

@@ -4,6 +4,10 @@ import { get, save, text } from "./api.js";
 import { copier } from "./copy.js";
 import { address, h, link, table, tiles } from "./dom.js";
 import { dollars, duration, interval, micros, parameters } from "./format.js";
+import { parallel } from "./parallel.js";
+
+// The most iterations that are drawn.
+const MOST_DRAWN = 1000;
 
 const FORMS = [["html", "text/html"], ["md", "text/markdown"], ["json", "application/json"], ["csv", "text/csv"]];
 
@@ -15,9 +19,10 @@ export async function session([project, number], query, signal) {
   const row = await get(address(["projects", project, "sessions", number]), signal);
   const report = (form) => address(["projects", project, "sessions", number, "report"], { format: form });
   const download = async (form, type) => save(`session-${number}.${form}`, await text(report(form), signal), type);
-  const [whole, best] = ["The report is being written.", "The winners are being read."].map((said) => h("div", { "aria-busy": "true" }, h("p", { class: "note", role: "status" }, said)));
+  const [whole, best, tried] = ["The report is being written.", "The winners are being read.", "The iterations are being read."].map((said) => h("div", { "aria-busy": "true" }, h("p", { class: "note", role: "status" }, said)));
   fill(whole, signal, async () => written(await text(report("html"), signal)));
   fill(best, signal, async () => winners(project, (await get(report("json"), signal)).cases, signal));
+  fill(tried, signal, async () => parallel(await get(address(["projects", project, "sessions", number, "iterations"], { limit: MOST_DRAWN }), signal)));
   const other = Math.max(1, Number(number) - 1);
   return {
     title: `Session ${number} of ${project}`,
@@ -33,7 +38,7 @@ export async function session([project, number], query, signal) {
         row.submission && h("li", null, link(`/submissions/${row.submission}`, `Its submission, #${row.submission}`)),
         Number(number) > 1 && h("li", null, link(address(["projects", project, "compare"], { what: "sessions", a: String(other), b: number }), `Compare it with session ${other}`))),
       h("div", { class: "actions" }, "Report: ", FORMS.map(([form, type]) => h("button", { type: "button", click: () => download(form, type) }, `Save as ${form}`))),
-      h("h2", null, "Winners"), best, h("h2", null, "Report"), h("div", { class: "report" }, whole),
+      h("h2", null, "Winners"), best, h("h2", null, "Configurations"), tried, h("h2", null, "Report"), h("div", { class: "report" }, whole),
     ],
   };
 }

@@ -62,7 +62,7 @@ function apply(state, event) {
 
 const verdict = ({ outcome, decisions }) =>
   outcome.kind === "measured"
-    ? decisions.map(({ case: name, verdict, speedup }) => `${name} ${verdict}${speedup ? ` ${interval(speedup).replace(" (no interval)", "")}` : ""}`).join(", ")
+    ? decisions.map(({ case: name, verdict, speedup }) => `${name} ${verdict.replaceAll("_", " ")}${speedup ? ` ${interval(speedup).replace(" (no interval)", "")}` : ""}`).join(", ")
     : [outcome.kind.replaceAll("_", " "), outcome.message].filter(Boolean).join(": ");
 
 export async function submission([id], query, signal) {

@@ -1,7 +1,8 @@
 // Uses the pages of a service in headless Chromium, as its users would, on sessions of the fake device.
 //
-//   node service.mjs CHROMIUM OUT OPTLOOP PROJECT
+//   node service.mjs CHROMIUM OUT OPTLOOP PROJECT OLD
 //
+// OLD is a project with the store of an old release.
 // Writes screenshots to the folder OUT. Prints one line for each step, and exits with 1 at the first one that fails.
 
 import assert from "node:assert/strict";
@@ -12,7 +13,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { chromium } from "playwright-core";
 
-const [, , executablePath, out, optloop, project] = process.argv;
+const [, , executablePath, out, optloop, project, old] = process.argv;
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const DESKTOP = { width: 1200, height: 900 };
 const PHONE = { width: 400, height: 844 };
@@ -34,7 +35,7 @@ async function step(name, run) {
 
 /** Starts a service. Returns its process and its address, once it listens. */
 async function serve(listen, more = []) {
-  const args = ["serve", `p=${project}`, "--listen", listen, "--state", join(project, ".optloop/service"), ...more];
+  const args = ["serve", `p=${project}`, `old=${old}`, "--listen", listen, "--state", join(project, ".optloop/service"), ...more];
   const child = spawn(optloop, args, { stdio: ["ignore", "pipe", "ignore"] });
   for await (const line of createInterface({ input: child.stdout })) return { child, url: JSON.parse(line).listening };
   throw new Error("the service does not start");
@@ -359,6 +360,43 @@ try {
     await page.locator("figure svg path").first().waitFor();
   });
 
+  /** Opens the pages of a session of the project `old`, and of an iteration of it. */
+  async function opens(session, status) {
+    const { id, iteration } = session;
+    await visit(page, "/projects/old/sessions", "Sessions of old");
+    await page.getByRole("link", { name: `session ${id}`, exact: true }).waitFor();
+    await visit(page, `/projects/old/sessions/${id}`, `Session ${id} of old`);
+    await page.locator("main", { hasText: status }).waitFor();
+    await page.locator(".report h2, .report h3, .report p").first().waitFor();
+    await visit(page, `/projects/old/iterations/${iteration}`, `Iteration ${iteration} of old`);
+    await visit(page, `/projects/old/history?session=${id}`, `Iterations of session ${id}`);
+    await page.locator("tbody tr").first().waitFor();
+    await visit(page, "/projects/old/progress", "Progress of old");
+    // A flat line has no height, and counts as hidden.
+    await page.locator("figure svg path").first().waitFor({ state: "attached" });
+    await visit(page, `/projects/old/compare?what=sessions&a=1&b=${id}`, "Compare in old");
+    await page.locator("td").first().waitFor();
+  }
+
+  const iterationsOf = async (id) => (await get(`/projects/old/sessions/${id}/iterations?limit=50`)).filter((row) => row.best_ns);
+
+  await step("the store of an old release opens on all pages", async () => {
+    await opens({ id: 3, iteration: (await iterationsOf(3))[0].iteration }, "finished");
+  });
+
+  await step("a killed session opens on all pages", async () => {
+    const args = ["--project", old, "start", "--workload", "attention-fp16-d64", "--case", "b1h1s64", "--device", "fake", "--iterations", "400", "--no-commit", "--trust"];
+    const child = spawn(optloop, args, { stdio: "ignore" });
+    let timed = [];
+    for (const end = Date.now() + PATIENCE_MS; timed.length < 3 && Date.now() < end; ) {
+      await page.waitForTimeout(50);
+      const listed = await get("/projects/old/sessions");
+      if (listed.some(({ id }) => id === 4)) timed = await iterationsOf(4);
+    }
+    await kill(child);
+    await opens({ id: 4, iteration: timed[0].iteration }, "killed");
+  });
+
   const views = [
     ["/", "Queue"], ["/submissions/1", "Submission #1"], ["/projects", "Projects"], ["/projects/p/sessions", "Sessions of p"],
     ["/projects/p/sessions/1", "Session 1 of p"], [`/projects/p/iterations/${child}`, `Iteration ${child} of p`],
@@ -395,6 +433,8 @@ try {
         if (view === "/projects/p/sessions/1") await other.locator(".report", { hasText: "Causes" }).waitFor();
         await accessible(other, `${view}, ${name}`);
         const [content, window] = await other.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]);
+        const sideways = name.startsWith("1400") && view.includes("/history") ? await other.locator(".scroll").evaluate((it) => it.scrollWidth - it.clientWidth) : 0;
+        if (sideways > 0) mistakes.push(`${view}, ${name}: its table scrolls sideways by ${sideways} px`);
         if (content > window) mistakes.push(`${view}, ${name}: ${content} px in a window of ${window} px`);
         if (name.endsWith("wide")) await other.screenshot({ path: join(out, `${title.replaceAll(/[^\w]+/g, "-").toLowerCase()}-${parseInt(name, 10)}.png`), fullPage: true });
       }

@@ -156,9 +156,9 @@ fn what_a_kernel_lacks_is_said_at_once_and_nothing_is_written() {
     insta::assert_snapshot!(with("#include \"reduce.h\"", "int main() { return 0; }"), @r#"error: layer_norm.cu(13): error: identifier "block_sum" is undefined"#);
     insta::assert_snapshot!(with("int N", "short N"), @"error: layer_norm.cu: line 8: parameter `N` of `layer_norm`: `short` is not supported: use an integer for a size, or float or double for a constant");
     insta::assert_snapshot!(with("__global__ void", "template <int N> __global__ void"), @"error: layer_norm.cu: line 8: the template parameter `N` has no value: add --template N=16");
-    insta::assert_snapshot!(with("reduce.h", "../reduce.h"), @r#"error: layer_norm.cu(13): error: identifier "block_sum" is undefined (left out of the source: "../reduce.h", which a kernel may not include or which is not there)"#);
-    insta::assert_snapshot!(with("reduce.h", "/etc/passwd"), @r#"error: layer_norm.cu(13): error: identifier "block_sum" is undefined (left out of the source: "/etc/passwd", which a kernel may not include or which is not there)"#);
-    insta::assert_snapshot!(with("reduce.h", "other.h"), @r#"error: layer_norm.cu(13): error: identifier "block_sum" is undefined (left out of the source: "other.h", which a kernel may not include or which is not there)"#);
+    insta::assert_snapshot!(with("reduce.h", "../reduce.h"), @r#"error: layer_norm.cu(13): error: identifier "block_sum" is undefined (left out of the source: "../reduce.h", which cannot be found beside the source or in a folder `include` of its repository: copy it there)"#);
+    insta::assert_snapshot!(with("reduce.h", "/etc/passwd"), @r#"error: layer_norm.cu(13): error: identifier "block_sum" is undefined (left out of the source: "/etc/passwd", which cannot be found beside the source or in a folder `include` of its repository: copy it there)"#);
+    insta::assert_snapshot!(with("reduce.h", "other.h"), @r#"error: layer_norm.cu(13): error: identifier "block_sum" is undefined (left out of the source: "other.h", which cannot be found beside the source or in a folder `include` of its repository: copy it there)"#);
     insta::assert_snapshot!(with("#include \"reduce.h\"", REDUCE.replace("value;\n}", "value\n}").trim()), @r#"error: layer_norm.cu(11): error: expected a ";""#);
 }
 
@@ -368,7 +368,7 @@ fn a_file_with_its_test_comes_in_as_it_is() {
     insta::assert_snapshot!(shown, @r#"
     added smooth.cu as op, workload and family `smooth`
       left out, includes: <iostream>, <vector>, "helper_cuda.h"
-      left out, code of the host: Timer, other, is_right, launch, main, fill
+      left out, unused code: Timer, other, is_right, launch, main, fill
       taps is an argument now, in place of constant memory
       launched with --grid 'ceil_div(n, THREADS)' --block 'THREADS', because the kernel compares i < n
       THREADS (a number of the launch): 64 128
@@ -445,4 +445,58 @@ fn numbers_of_a_launch_are_what_they_are_for() {
         .write("mine/fixed.cu", "__global__ void fixed(const float* a, float* c) { c[threadIdx.x] = a[threadIdx.x]; }");
     let (_, _, said) = call(&sandbox, &fixed.split(' ').collect::<Vec<_>>());
     insta::assert_snapshot!(said, @"error: fixed.cu: --shape a=64: no tensor has a dimension: name an extent, such as --shape a=n with --case n=64, and add --constraint 'n == 64' if the kernel is for that size only");
+}
+
+/// A kernel as repositories have them: its header is in another folder, with a prototype, a number of the launch and annotated
+/// lambdas; constant memory has several names; strides and tiles are parameters.
+#[test]
+fn a_kernel_of_a_repository_comes_in_with_what_is_elsewhere() {
+    let sandbox = project();
+    sandbox.write(
+        "mine/include/scale.h",
+        "#pragma once\n#ifndef TILE\n#define TILE 16\n#endif\n__global__ void scale(const float*, float*, int, int, int, int);\n\
+         template <typename F> __device__ float of(float x, F f) { return f(x); }\n",
+    );
+    sandbox.write(
+        "mine/kernels/scale.cu",
+        "#include \"scale.h\"\nconst int ROWS = 4, HALO = 0;\n__constant__ float a, b, unused;\n\
+         __global__ void scale(const float* x, float* y, int n, int stride, int offset_of_the_first_element_of_a_row, int per) {\n    \
+         int row = blockIdx.y * ROWS + threadIdx.y;\n    for (int i = 0; i < per; ++i) {\n        \
+         int at = (blockIdx.x * per + i) * TILE + threadIdx.x;\n        \
+         if (at < n) y[row * stride + at] = of(x[row * stride + at], []__device__(float v) { return v * 2; }) * a + b + offset_of_the_first_element_of_a_row;\n    \
+         }\n}\n__global__ void other(float* y) { y[0] = unused; }\n",
+    );
+    sandbox.write(
+        "mine/scale.py",
+        "optloop = {\n    'kernel': 'scale',\n    'case': {'m': 64, 'n': 96, 'offset_of_the_first_element_of_a_row': 0},\n    'argument': {'stride': 'n'},\n    \
+         'values': {'per': [2, 4], 'TILE': [8, 16, 32]},\n    'grid': 'ceil_div(n, TILE * per), m / ROWS',\n    \
+         'block': 'TILE, ROWS',\n    'constraint': 'm % ROWS == 0',\n}\n\n\
+         def oracle(x: 'm, n', offset_of_the_first_element_of_a_row, a=3.0, b=1.0) -> 'm, n':\n    return x * 2 * a + b + offset_of_the_first_element_of_a_row\n",
+    );
+    let (code, shown, said) = call(&sandbox, &["add", "mine/kernels/scale.cu", "--oracle", "mine/scale.py"]);
+    assert_eq!(code, 0, "{said}");
+    insta::assert_snapshot!(shown, @r"
+    added scale.cu as op, workload and family `scale`
+      left out, unused code: other
+      a is an argument now, in place of constant memory
+      b is an argument now, in place of constant memory
+      TILE (a number of a header): 8 16 32
+      ROWS (a constant in line 2): 1 2 4 8 16 32 64 128 256
+      per (a number of the launch): 2 4
+      HALO (a constant in line 2) stays 0: 0 is no size of a tile or a block; name values with --values
+    next: git add kernels templates && git commit, then optloop start --workload scale --budget 5m
+    ");
+    let read = |path: &str| std::fs::read_to_string(sandbox.path(path)).unwrap();
+    let (family, op) = (read("templates/kernels/scale/family.toml"), read("kernels/ops/scale/op.toml"));
+    assert!(family.contains("[derived]\nstride = \"n\"\n") && !op.contains("stride"), "{family}\n{op}");
+    assert!(op.contains("[dims.offset_of_the_first_element_of_a_row]\nabout = \"the size `offset_of_the_first_element_of_a_row`\"\nrange = [0, 2147483647]\n"), "{op}");
+    assert!(read("kernels/workloads/scale.toml").contains("name = \"m64n96\"\n"), "extents make a short name");
+    assert!(!op.contains("unused") && op.contains("[scalars]\na = 3.0\nb = 1.0\n"), "{op}");
+    let (code, _, said) = call(&sandbox, &["check", "scale", "--device", "virtual", "--trust"]);
+    assert_eq!(code, 0, "{said}");
+
+    // What the launch names must be what the source names.
+    sandbox.write("mine/include/scale.h", &read("mine/include/scale.h").replace("TILE 16", "TILE (8 * 2)"));
+    let (_, _, said) = call(&sandbox, &["add", "mine/kernels/scale.cu", "--oracle", "mine/scale.py", "--force"]);
+    insta::assert_snapshot!(said, @"error: scale.cu: `TILE` in the launch: the source defines it, but not as one whole number that could be another: write `#define TILE 16`, or use an expression of what it depends on");
 }

@@ -429,7 +429,7 @@ kernel_tuner.tune_kernel('blur', 'blur.cu', (width, 48), arguments, parameters, 
     assert_eq!(code, 0, "{said}");
     insta::assert_snapshot!(shown, @r"
     added blur.cu as op, workload and family `script`
-      left out, code of the host: blur_naive
+      left out, unused code: blur_naive
       d_filter is an argument now, in place of constant memory
       block_size_x (a parameter of the imported file): 16 32
       tile_size_x (a parameter of the imported file): 1 2 4

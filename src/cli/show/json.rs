@@ -11,7 +11,6 @@ use crate::domain::finding::Finding;
 use crate::domain::ids::CaseName;
 use crate::domain::record::CaseRecord;
 use crate::domain::sampling::MIN_SAMPLES;
-use crate::domain::verdict::Verdict;
 use crate::evaluated::Evaluated;
 use crate::store::IterationDetail;
 
@@ -47,7 +46,7 @@ struct Time<'a> {
     ci_us: Option<[f64; 2]>,
     samples: usize,
     confirmed: bool,
-    verdict: Option<Verdict>,
+    verdict: Option<&'static str>,
     /// The incumbent's time over this one.
     speedup: Option<f64>,
     /// Its interval, if one run timed both in turns. Null if it is the quotient of two runs.
@@ -62,7 +61,7 @@ impl<'a> Shown<'a> {
         let comparisons = found.iter().filter_map(|found| found.comparison.as_ref());
         Self {
             detail,
-            times: found.iter().filter_map(|found| Time::of(found, detail.session.time_source)).collect(),
+            times: found.iter().filter_map(|found| Time::of(found, detail)).collect(),
             comparisons: comparisons.map(|comparison| Found::of(comparison, 1)).collect(),
             diagnoses: diagnosed.iter().map(|(case, findings)| CaseDiagnosis { case, findings }).collect(),
             evaluation,
@@ -71,17 +70,19 @@ impl<'a> Shown<'a> {
 }
 
 impl<'a> Time<'a> {
-    fn of(found: &'a CaseRecord, time_source: TimeSource) -> Option<Self> {
+    fn of(found: &'a CaseRecord, detail: &IterationDetail) -> Option<Self> {
         let timing = found.best_timing()?;
         let against = |role| found.comparison.as_ref()?.against(role).map(|(_, ratio)| ratio);
         Some(Self {
             case: &found.case,
-            time_source,
+            time_source: detail.session.time_source,
             median_us: timing.median_ns / 1e3,
             ci_us: timing.shown_ci_us(),
             samples: timing.samples_ns.len(),
             confirmed: found.confirmation.is_some(),
-            verdict: found.verdict,
+            verdict: found
+                .verdict
+                .map(|verdict| verdict.key(detail.iteration.origin.is_committed_winner_of(&found.case))),
             speedup: found.speedup,
             speedup_ci: against(Role::Incumbent).map(|ratio| [ratio.interval.lo, ratio.interval.hi]),
             noise: against(Role::Control).and(found.comparison.as_ref()).map(Comparison::noise),

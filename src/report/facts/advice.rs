@@ -5,7 +5,7 @@ use super::contract::{Advice, Case, Diagnosis, Edge, Experiment, Outlook, Parame
 use super::little_tried::{self, LittleTried};
 use super::{ReportInput, edges, experiment, limit};
 use crate::domain::evaluation::Outcome;
-use crate::domain::record::{IterationRecord, SessionRecord};
+use crate::domain::record::{IterationRecord, SessionRecord, Status};
 use crate::domain::statistics::median;
 use crate::domain::stop::EarlyEnd;
 
@@ -45,8 +45,9 @@ impl<'a> Open<'a> {
         let has_failed = |one: &IterationRecord| {
             one.outcome.as_ref().is_some_and(|outcome| !matches!(outcome, Outcome::Pruned { .. }))
         };
-        let has_only_failed =
-            cases.iter().all(|case| case.best_us.is_none()) && input.record.iterations.iter().any(has_failed);
+        let has_failed =
+            input.record.session.status == Status::Failed || input.record.iterations.iter().any(has_failed);
+        let has_only_failed = cases.iter().all(|case| case.best_us.is_none()) && has_failed;
         Self {
             has_only_failed,
             early_end,
@@ -222,6 +223,10 @@ mod tests {
             (next.kind, next.edges[0].parameter.as_str(), next.edges[0].value),
             (StepKind::WiderValues, "BLOCK", 256)
         );
+        let mut failed = record.clone();
+        failed.iterations.iter_mut().for_each(|one| one.measurements.clear());
+        failed.session.status = Status::Failed;
+        assert_eq!(report(&failed).advice.next.kind, StepKind::Mend);
         record.session.early_end = Some(EarlyEnd::TooLittleLeft);
         let next = report(&record).advice.next;
         assert_eq!((next.kind, &*next.families), (StepKind::AnotherFamily, &["split-k".to_owned()][..]));

@@ -419,6 +419,10 @@ fn together(tensors: &[TensorSpec], values: &mut [Vec<f32>]) -> Probed {
     Probed { is_beyond_domain: true, ..Probed::default() }
 }
 
+/// What a user can do if the op is not for a shape on which the oracle fails.
+const EXCLUDE: &str = "if the op has no such shape, a constraint excludes it (--constraint of `optloop add`, or a [[constraint]] of \
+                       the family)";
+
 /// Adds to the end of a check on which shape it ended, and that the shape is not in the workload.
 fn on_hidden(ended: Ended, dims: &str) -> Ended {
     let named = |message: &str| on_hidden_shape(dims, message);
@@ -432,7 +436,7 @@ fn on_hidden(ended: Ended, dims: &str) -> Ended {
             }
             Ended::Outcome(outcome)
         }
-        Ended::Oracle(problem) => Ended::Oracle(named(&problem)),
+        Ended::Oracle(problem) => Ended::Oracle(format!("{}; {EXCLUDE}", named(&problem))),
         Ended::Machine(problem) => Ended::Machine(problem),
     }
 }

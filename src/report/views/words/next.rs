@@ -1,6 +1,7 @@
 //! The recommendation: what to do, what it should gain, and one command.
 
 use crate::domain::device::TimeSource;
+use crate::domain::record::Status;
 use crate::report::contract::{Edge, Experiment, Report, Step, StepKind};
 use crate::report::views::format::{duration, times, usd};
 
@@ -46,6 +47,7 @@ pub(in crate::report::views) fn next(report: &Report) -> Next {
 
 fn what(step: &Step, report: &Report) -> String {
     match step.kind {
+        StepKind::Mend if report.session.status == Status::Failed => "mend what the session failed on".to_owned(),
         StepKind::Mend => "mend the kernel: every variant failed".to_owned(),
         StepKind::Experiment => step.experiment.as_ref().map(experiment).unwrap_or_default(),
         StepKind::GoOn => "continue this search".to_owned(),
