@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use indexmap::{IndexMap, IndexSet};
 
-use super::tolerance::{self, Tolerance};
+use super::tolerance;
 use super::{CaseSizes, Draft, Kind, OracleKernel, Parameter, Place, Tunable, Wanted};
 use crate::domain::escape::one_line;
 use crate::domain::expr::Expr;
@@ -32,7 +32,7 @@ const ZERO_THREADS: usize = 256;
 const MAX_TUNABLE: i64 = 1 << 16;
 
 /// The texts of the new files, and what became of the source's numbers.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Texts {
     /// `op.toml`.
     pub op: String,
@@ -312,12 +312,26 @@ fn product(factors: &[String]) -> String {
     }
 }
 
+/// Returns the cases of a workload.
+pub(super) fn cases(cases: &[CaseSizes]) -> String {
+    let mut text = String::new();
+    for case in cases {
+        let name: String =
+            case.iter().map(|(dim, size)| format!("{}{size}", dim.to_lowercase().replace('_', "-"))).collect();
+        let _ = write!(text, "\n[[case]]\nname = {}\n", quoted(&shortened(&name)));
+        for (dim, size) in case {
+            let _ = writeln!(text, "{dim} = {size}");
+        }
+    }
+    text
+}
+
 /// Returns a text as a TOML string. Manifests have texts of one line only.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     toml::Value::from(one_line(text)).to_string()
 }
 
-fn list(texts: &[String]) -> String {
+pub(super) fn list(texts: &[String]) -> String {
     format!("[{}]", texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", "))
 }
 
@@ -403,16 +417,8 @@ impl Names<'_> {
             let others: String = wanted.baselines.iter().map(other).collect();
             let _ = writeln!(text, "baseline = {{ torch = {}{others} }}", quoted(torch));
         }
-        let Tolerance { reason, relative_l2, worst_row } = tolerance::of(draft, wanted);
-        let _ = write!(text, "\n[tolerance]\n# {reason}\nrelative_l2 = {relative_l2}\nworst_row = {worst_row}\n");
-        for case in &wanted.cases {
-            let name: String =
-                case.iter().map(|(dim, size)| format!("{}{size}", dim.to_lowercase().replace('_', "-"))).collect();
-            let _ = write!(text, "\n[[case]]\nname = {}\n", quoted(&shortened(&name)));
-            for (dim, size) in case {
-                let _ = writeln!(text, "{dim} = {size}");
-            }
-        }
+        text += &tolerance::of_kernel(draft, wanted).section();
+        text += &cases(&wanted.cases);
         text
     }
 

@@ -17,6 +17,7 @@ pub mod confine;
 pub mod descendants;
 pub mod device;
 mod evaluate;
+mod examined;
 pub mod explainer;
 pub mod fake_worker;
 pub mod first_look;
