@@ -36,6 +36,7 @@ pub mod oracle;
 pub mod outputs;
 pub mod peaks;
 pub mod planning;
+pub mod problem;
 pub mod profiled;
 mod ptxas_log;
 mod reach;
