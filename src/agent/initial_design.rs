@@ -95,10 +95,10 @@ fn claim(context: &SearchContext<'_>, history: &History, suggestion: &mut Sugges
 }
 
 fn initial_suggestions(context: &SearchContext<'_>) -> Result<VecDeque<Planned>, String> {
-    let is_initial_kernel = |family: &&&Family| family.name == context.workload.initial_kernel;
+    let is_initial_kernel = |family: &&&Family| context.workload.starts_from(&family.name);
     let mut suggestions = VecDeque::new();
     // Included whether searched or not, so that speed-ups refer to the same start in every session.
-    if let Some(family) = context.family(&context.workload.initial_kernel) {
+    if let Some(family) = context.initial_family() {
         default_configurations(context, family, &mut suggestions)?;
     }
     for known in context.known {
@@ -142,7 +142,7 @@ fn default_configurations<'a>(
     family: &'a Family,
     suggestions: &mut VecDeque<Planned>,
 ) -> Result<(), String> {
-    let is_initial = family.name == context.workload.initial_kernel;
+    let is_initial = context.workload.starts_from(&family.name);
     for case in &context.workload.cases {
         let Some(params) = context.space(family, case).start()? else { continue };
         let configuration = ConfigurationId::new(&family.name, &family.specialization(case), &params);

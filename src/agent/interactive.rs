@@ -67,7 +67,7 @@ impl Proposer for Interactive {
         under_way: usize,
     ) -> Result<Option<Suggestion>, String> {
         // The defaults of all families would take the device for minutes where times are modelled. Clients choose.
-        let initial = context.family(&context.workload.initial_kernel);
+        let initial = context.initial_family();
         let design = initial.map_or_else(|| context.clone(), |family| context.of_family(family));
         match self.initial_design.next(&design, history, under_way)? {
             Next::Suggestion(suggestion) => return Ok(Some(*suggestion)),

@@ -67,6 +67,11 @@ pub const LLM: &str = "llm";
 /// The name of the proposer of interactive sessions, in which clients propose. A session is started with it by `optloop mcp`.
 pub const INTERACTIVE: &str = "interactive";
 
+/// Tells whether families come from the proposer of that name: from language models, or from clients.
+pub fn writes_families(name: &str) -> bool {
+    [LLM, INTERACTIVE].contains(&name)
+}
+
 /// Makes a portfolio with given constants.
 pub fn portfolio(seed: u64, constants: Constants) -> Box<dyn Proposer> {
     Box::new(portfolio::Portfolio::new(PORTFOLIO, seed, constants))

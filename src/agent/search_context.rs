@@ -82,6 +82,11 @@ impl<'a> SearchContext<'a> {
         self.all.iter().find(|family| family.name == name && family.fits(self.workload, self.device))
     }
 
+    /// Returns the family of the initial kernel, if the workload names one that can compute it.
+    pub fn initial_family(&self) -> Option<&'a Family> {
+        self.family(self.workload.initial_kernel.as_deref()?)
+    }
+
     /// Returns the cases that share one source of the family with `case` and on which the configuration is valid.
     pub fn served(&self, family: &'a Family, params: &Params, case: &Case) -> Result<Vec<Case>, String> {
         let specialization = family.specialization(case);

@@ -173,7 +173,9 @@ impl Bench {
 
     /// Returns the initial kernel, which stands in for a missing baseline: its family's default configuration.
     pub fn initial_kernel(&self, workload: &Workload, case: &Case) -> anyhow::Result<Subject> {
-        let family = self.family(&workload.initial_kernel)?;
+        let initial = workload.initial_kernel.as_deref();
+        let family =
+            self.family(initial.with_context(|| format!("workload `{}` has no initial kernel", workload.name))?)?;
         let space = Space { family, case, dtype: workload.dtype, device: self.device() };
         let params = space.start().map_err(anyhow::Error::msg)?;
         let params =

@@ -10,12 +10,15 @@ use serde_json::json;
 
 use super::error::{usage, usage_sentence};
 use super::listing::print_json;
-use super::staging::Staging;
+use super::staging::{NewFile, Staging, refuse_what_is_there};
 use super::tried::Tried;
 use crate::catalog::Project;
 use crate::config::Config;
+use crate::domain::family::Family;
 use crate::domain::names::is_file_name;
+use crate::domain::workload::Workload;
 use crate::intake::{Draft, Geometry, Texts, Wanted, texts, without_gaps};
+use crate::ops::OPS_FOLDER;
 use crate::runner::activity;
 
 /// The longest source, as for any file of a project.
@@ -61,12 +64,13 @@ impl Addition {
         let sizes = self.wanted.op.as_ref().map(|op| project.op(op).map_err(usage_sentence)).transpose()?;
         let sizes: Option<Vec<&str>> = sizes.map(|op| op.dims().iter().map(|dim| dim.name).collect());
         let made = |wanted: &Wanted| texts(draft, wanted, sizes.as_deref()).map_err(|mistakes| named(file, &mistakes));
-        let staging = Staging::new(project, (draft, &self.wanted, self.oracle.as_deref()))?;
+        let staging = Staging::new(project, self.wanted.op.as_deref())?;
         if !self.force {
-            staging.refuse_what_is_there(project, &self.wanted)?;
+            let paths = self.files(&Texts::default(), &self.wanted);
+            refuse_what_is_there(project, paths.iter().map(|(path, _)| path.as_str()))?;
         }
         let first = made(&self.wanted)?;
-        let (workload, family) = staging.read(&first, &self.wanted)?;
+        let (workload, family) = read_staged(&staging, &self.files(&first, &self.wanted), &self.wanted)?;
         let tried = {
             let _running = activity::begin("compiling the kernel with other values", None);
             Tried::of((&workload, &family), (&first, &self.wanted), &config, &self.arch)
@@ -79,12 +83,32 @@ impl Addition {
         if !self.draft.left_out.is_empty() {
             last.template = without_gaps(&last.template);
         }
-        staging.read(&last, &wanted)?;
-        staging.copy_to(project, &wanted)?;
+        let files = self.files(&last, &wanted);
+        read_staged(&staging, &files, &wanted)?;
+        staging.copy_to(project, &files)?;
         if self.json {
             return print_json(&result((&self.file, &self.draft), &last, &tried, &wanted), out);
         }
         tell((&self.file, &self.draft), (&last, geometry.as_ref()), &tried, &wanted, out)
+    }
+
+    /// Returns the new files.
+    fn files(&self, texts: &Texts, wanted: &Wanted) -> Vec<NewFile> {
+        let name = &wanted.name;
+        let family = format!("templates/kernels/{name}");
+        let mut files = vec![
+            (format!("kernels/workloads/{name}.toml"), texts.workload.clone()),
+            (format!("{family}/family.toml"), texts.family.clone()),
+            (format!("{family}/kernel.cu.tera"), texts.template.clone()),
+        ];
+        let headers = self.draft.headers.iter();
+        files.extend(headers.map(|(path, text)| (format!("{family}/include/{path}"), text.clone())));
+        if wanted.op.is_none() {
+            let oracle = self.oracle.clone().unwrap_or_default();
+            files.push((format!("{OPS_FOLDER}/{name}/op.toml"), texts.op.clone()));
+            files.push((format!("{OPS_FOLDER}/{name}/{}", wanted.oracle_file()), oracle));
+        }
+        files
     }
 
     /// Takes the grid from the source, and the block too if it is not given, where there is no choice.
@@ -115,6 +139,29 @@ impl Addition {
         let mistakes = (!mistakes.is_empty()).then(|| format!("{}: {}", self.file, mistakes.join("; ")));
         Err(usage_sentence(mistakes.into_iter().chain(missing).collect::<Vec<_>>().join("; ")))
     }
+}
+
+/// Writes the files into the temporary folder and reads them.
+fn read_staged(staging: &Staging, files: &[NewFile], wanted: &Wanted) -> anyhow::Result<(Workload, Family)> {
+    let plain = |error: anyhow::Error| usage_sentence(in_option(staging.plain(&error), wanted));
+    let staged = staging.written(files)?;
+    let workload = staged.workload(&wanted.name).map_err(plain)?;
+    let families = staged.families().map_err(plain)?;
+    Ok((workload, families.family(&wanted.name).map_err(plain)?.clone()))
+}
+
+/// Returns a problem with an expression of the user's with the option that gave it, instead of a file that is not written.
+fn in_option(problem: String, wanted: &Wanted) -> String {
+    let options = [("--grid", &wanted.grid), ("--block", &wanted.block), ("--constraint", &wanted.constraints)];
+    let given = options.into_iter().flat_map(|(option, texts)| texts.iter().map(move |text| (option, text)));
+    let given = given.chain(wanted.shared.iter().map(|text| ("--shared", text)));
+    let given = given.chain(wanted.scratch.values().map(|text| ("--scratch", text)));
+    let given = given.chain(wanted.arguments.values().map(|text| ("--argument", text)));
+    let about = |(option, text): (&str, &String)| {
+        let (_, rest) = problem.split_once(&format!("expression `{text}`: "))?;
+        Some(format!("{option} `{text}`: {rest}"))
+    };
+    given.into_iter().find_map(about).unwrap_or(problem)
 }
 
 /// Says what is wrong with a file.

@@ -9,13 +9,16 @@ use super::addition::{Addition, name, named, read, shown};
 use super::error::{usage, usage_sentence};
 use super::given::Given;
 use super::own_headers::own_header;
+use super::problem_files::ProblemFiles;
 use super::talk::say;
 use super::trust::{TrustArgs, admit};
 use crate::catalog::Project;
 use crate::config::Config;
+use crate::domain::names::shortened;
 use crate::intake::{
-    Draft, Imported, OracleNotes, Reading, Tuning, TuningSource, Wanted, definition, script, t1, workloads,
+    Draft, Imported, OracleNotes, Reading, Tuning, TuningSource, Wanted, definition, problem, script, t1, workloads,
 };
+use crate::runner::problem::examined_problem;
 use crate::runner::tuner_script::recorded_call;
 use crate::runner::{activity, headers};
 use crate::trust;
@@ -23,7 +26,8 @@ use crate::trust;
 /// Arguments of `optloop import`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Args {
-    /// The file: a T1 file (.json), a Python script of Kernel Tuner (.py), or a definition of flashinfer-bench (.json)
+    /// The file: a problem in PyTorch with `Model` and `get_inputs` (.py), a T1 file (.json), a Python script of Kernel Tuner
+    /// (.py), or a definition of flashinfer-bench (.json)
     file: PathBuf,
 
     /// Workloads of a definition, which become cases: a file with a line of JSON for each
@@ -58,6 +62,12 @@ struct Understood {
     stem: String,
 }
 
+/// Tells whether a Python file is a problem in PyTorch, rather than a script of Kernel Tuner.
+fn is_problem(text: &str) -> bool {
+    let has = |start: &str| text.lines().any(|line| line.starts_with(start));
+    has("class Model") || has("def get_inputs(")
+}
+
 /// Imports a file. Everything is checked and compiled before anything is written.
 pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
     let (given, given_oracle) = args.given.with_oracle()?;
@@ -69,6 +79,9 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
         ));
     }
     let text = read(file)?;
+    if file.extension().is_some_and(|extension| extension == "py") && is_problem(&text) {
+        return args.problem(project, given_oracle.is_some(), out);
+    }
     let notes = given_oracle.as_ref().map(|oracle| &oracle.notes);
     let understood = match file.extension().and_then(|extension| extension.to_str()) {
         Some("py") => {
@@ -79,7 +92,9 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
             Kind::T1 => args.tuning(t1(&text).map_err(|problem| about(file, &problem))?, notes),
             Kind::Definition => args.definition(&text),
         },
-        _ => Err(about(file, "its name ends neither in .json (T1, flashinfer-bench) nor in .py (Kernel Tuner)")),
+        _ => {
+            Err(about(file, "its name ends neither in .json (T1, flashinfer-bench) nor in .py (Kernel Tuner, PyTorch)"))
+        }
     }?;
     let Understood { imported, source: (source_name, folder), stem } = understood;
     let kernel = given.kernel.as_deref().or(imported.kernel.as_deref());
@@ -146,16 +161,47 @@ fn about(file: &Path, problem: &str) -> anyhow::Error {
 }
 
 impl Args {
-    /// Runs a script of Kernel Tuner up to its call.
-    fn run_script(&self, config: &Config, project: &Project) -> anyhow::Result<Tuning> {
+    /// Imports a problem in PyTorch.
+    fn problem(&self, project: &Project, has_oracle: bool, out: &mut impl Write) -> anyhow::Result<()> {
+        let config = Config::load(project.root()).map_err(usage)?;
+        let has_kernel = self.kernel_file.is_some() || self.given.kernel.is_some() || !self.given.grid.is_empty();
+        if has_oracle || has_kernel || self.given.torch.is_some() {
+            let why = "its module is the oracle and the baseline, and it has no kernel";
+            return Err(about(&self.file, &format!("{why}: leave out --oracle, --torch, --kernel-file and --grid")));
+        }
+        self.admit_program(&config, project, "to call its functions on small tensors")?;
+        let contents: Vec<&str> = self.given.contents.iter().map(|(name, _)| name.as_str()).collect();
+        let told = {
+            let _running = activity::begin("examining the module", None);
+            examined_problem(&self.file, &contents, &config.baseline.python)
+        };
+        let read = told.and_then(|json| problem(&json)).map_err(|problem| about(&self.file, &problem))?;
         let file = shown(&self.file);
+        // Files of benchmarks say all that they do in their names.
+        let stem = shortened(file.strip_suffix(".py").unwrap_or(&file));
+        let name = name(self.given.name.as_deref(), &format!("{stem}.py"))?;
+        ProblemFiles { file: shown(&self.file), problem: read, wanted: self.given.wanted(name) }.write(
+            project,
+            (self.given.force, self.json),
+            out,
+        )
+    }
+
+    /// Asks for consent to run a file of the user's, and to the interpreter.
+    fn admit_program(&self, config: &Config, project: &Project, what: &str) -> anyhow::Result<()> {
         if !self.trust.is_given() {
+            let file = shown(&self.file);
             return Err(usage_sentence(format!(
-                "{file} is a program: read it, then agree with --trust to run it, confined, up to its call of tune_kernel"
+                "{file} is a program: read it, then agree with --trust to run it, confined, {what}"
             )));
         }
+        admit(project, &self.trust, trust::of_interpreter(project.root(), config).map_err(usage)?)
+    }
+
+    /// Runs a script of Kernel Tuner up to its call.
+    fn run_script(&self, config: &Config, project: &Project) -> anyhow::Result<Tuning> {
         let python = &config.baseline.python;
-        admit(project, &self.trust, trust::of_interpreter(project.root(), config).map_err(usage)?)?;
+        self.admit_program(config, project, "up to its call of tune_kernel")?;
         let call = {
             let _running = activity::begin("running the script up to its call of tune_kernel", None);
             recorded_call(&self.file, &self.arguments, self.given.kernel.as_deref(), python)

@@ -47,6 +47,7 @@ mod paragraph;
 mod plan;
 mod preflight;
 mod preparation;
+mod problem_files;
 mod profiled;
 mod progress;
 mod queue;

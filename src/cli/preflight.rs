@@ -16,18 +16,16 @@ use crate::store::Past;
 
 /// Refuses a workload whose initial kernel's family is missing or broken.
 pub fn check_initial_kernel(workload: &Workload, families: &Families) -> Result<(), String> {
+    let Some(initial) = &workload.initial_kernel else { return Ok(()) };
     let Families { sound, broken } = families;
-    if sound.iter().any(|family| family.name == workload.initial_kernel) {
+    if sound.iter().any(|family| family.name == *initial) {
         return Ok(());
     }
-    if let Some(broken) = broken.iter().find(|broken| broken.name == workload.initial_kernel) {
+    if let Some(broken) = broken.iter().find(|broken| broken.name == *initial) {
         return Err(broken.to_string());
     }
-    let hint = did_you_mean(&workload.initial_kernel, sound.iter().map(|family| family.name.as_str()));
-    Err(format!(
-        "workload `{}` names the initial kernel `{}`, which does not exist{hint}",
-        workload.name, workload.initial_kernel
-    ))
+    let hint = did_you_mean(initial, sound.iter().map(|family| family.name.as_str()));
+    Err(format!("workload `{}` names the initial kernel `{initial}`, which does not exist{hint}", workload.name))
 }
 
 /// The cases that a family can take.
@@ -51,11 +49,11 @@ pub struct Searchable {
 /// Refuses what no session could search: no family that fits, or a case without a valid configuration.
 ///
 /// A family whose template does not render or whose launch plan cannot be filled in is left out, unless the user has
-/// `named` it or the workload starts from it.
+/// `named` it or the workload starts from it. No family is needed where the proposer writes some.
 pub fn check_spaces(
     workload: &Workload,
     families: &[Family],
-    (searched, named): (&[String], &[String]),
+    (searched, named, writes_families): (&[String], &[String], bool),
     device: &DeviceInfo,
     renderer: &Renderer,
 ) -> Result<Searchable, String> {
@@ -73,19 +71,26 @@ pub fn check_spaces(
                 others.join(", ")
             ));
         }
+        if writes_families && workload.initial_kernel.is_none() {
+            return Ok(Searchable { coverage: Vec::new(), unusable: Vec::new() });
+        }
         return Err(format!(
-            "no family can compute workload `{}` ({}, {}) on {} (sm_{}): add one to templates/kernels/",
+            "no family can compute workload `{}` ({}, {}) on {} (sm_{}): add one to templates/kernels/{}",
             workload.name,
             workload.op.name(),
             workload.compute.of(workload.dtype),
             device.name,
-            device.sm
+            device.sm,
+            match &workload.initial_kernel {
+                Some(_) => "",
+                None => ", or have one written, with --proposer llm or `optloop mcp`",
+            }
         ));
     }
     let mut unusable = Vec::new();
     let mut taken: Vec<(&Family, Vec<Result<(), String>>)> = Vec::new();
     for family in fitting {
-        let is_needed = named.contains(&family.name) || family.name == workload.initial_kernel;
+        let is_needed = named.contains(&family.name) || workload.starts_from(&family.name);
         match workload.cases.iter().map(|case| takes(family, case, workload, device, renderer)).collect() {
             Ok(cases) => taken.push((family, cases)),
             Err(problem) if is_needed => return Err(problem),

@@ -346,7 +346,8 @@ async fn check_families(
     let renderer = Renderer::new(own_executable()?);
     let (workload, families, device) = (asked.workload.clone(), asked.families.clone(), device.clone());
     let (searched, named) = (asked.searched.clone(), named.to_vec());
-    let check = move || check_spaces(&workload, &families, (&searched, &named), &device, &renderer);
+    let writes_families = agent::writes_families(asked.proposer.name());
+    let check = move || check_spaces(&workload, &families, (&searched, &named, writes_families), &device, &renderer);
     preparation::within("checking the families", options, check).await?.map_err(usage_sentence)
 }
 

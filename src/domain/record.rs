@@ -162,7 +162,7 @@ impl ContentHashes {
     /// Returns the hashes of the workload and of the families that a session uses.
     pub fn of(workload: &Workload, families: &[Family], searched: &[String]) -> Self {
         let used =
-            families.iter().filter(|family| searched.contains(&family.name) || family.name == workload.initial_kernel);
+            families.iter().filter(|family| searched.contains(&family.name) || workload.starts_from(&family.name));
         let families = used.map(|family| (family.name.clone(), family.content_hash.clone())).collect();
         Self { workload: workload.content_hash(), families }
     }

@@ -12,7 +12,7 @@ use super::toml_text;
 
 mod baseline_key;
 
-pub use baseline_key::{BaselineKey, EXPRESSION};
+pub use baseline_key::{BaselineKey, EXPRESSION, MODULE};
 
 /// Keys that were renamed in optloop 0.2.
 const RENAMED: [(&str, &str); 1] = [("reference", "initial_kernel")];
@@ -35,8 +35,9 @@ pub struct Workload {
     pub compute: Compute,
     /// How far an output may be from the float64 oracle.
     pub tolerance: Tolerance,
-    /// The family whose default configuration starts every session: the kernel to beat.
-    pub initial_kernel: String,
+    /// The family whose default configuration starts every session: the kernel to beat. None if there is no kernel yet: the
+    /// first correct variant of a case is its initial kernel then.
+    pub initial_kernel: Option<String>,
     /// The program that times what a user would use instead; none if the workload names none.
     pub baseline: Option<BaselineKey>,
     /// The shapes, in the order of the file.
@@ -77,7 +78,7 @@ struct WorkloadFile {
     #[serde(default)]
     compute: Compute,
     tolerance: Tolerance,
-    initial_kernel: String,
+    initial_kernel: Option<String>,
     baseline: Option<BaselineKey>,
     #[serde(default)]
     regime: Regime,
@@ -115,9 +116,19 @@ impl Workload {
             "{} {}{compute} {relative_l2:e} {worst_row:e} {}",
             self.op.identity(),
             self.dtype.name(),
-            self.initial_kernel
+            self.initial_kernel.as_deref().unwrap_or_default()
         );
         blake3::hash(described.as_bytes()).to_hex().to_string()
+    }
+
+    /// Tells whether a family is that of the initial kernel.
+    pub fn starts_from(&self, family: &str) -> bool {
+        self.initial_kernel.as_deref() == Some(family)
+    }
+
+    /// Tells whether a session may take a correct variant of a family for the initial kernel of a case.
+    pub fn may_start_from(&self, family: &str) -> bool {
+        self.initial_kernel.is_none() || self.starts_from(family)
     }
 
     /// Validates a file. The error has a sentence for each mistake.

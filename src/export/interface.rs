@@ -76,7 +76,7 @@ impl Interface {
         let dims = specs().map(dim).collect();
         let baseline = workload.baseline.as_ref().and_then(|baseline| match baseline {
             BaselineKey::Torch { torch, .. } => Some(torch.clone()),
-            BaselineKey::File(_) | BaselineKey::Command(_) => None,
+            BaselineKey::Module(_) | BaselineKey::File(_) | BaselineKey::Command(_) => None,
         });
         let reference = op.torch(&names[op.dims().len()..]);
         // Only an op whose scalars depend on dimensions has an expression of its own.

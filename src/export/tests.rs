@@ -74,7 +74,7 @@ fn exported(text: &str, target: Target) -> Vec<File> {
         dtype: Dtype::F32,
         compute: Compute::Tf32,
         tolerance: Tolerance { relative_l2: 1e-3, worst_row: 1e-3 },
-        initial_kernel: "strange".to_owned(),
+        initial_kernel: Some("strange".to_owned()),
         baseline: Some(BaselineKey::Torch { torch, others: Default::default() }),
         cases: vec![Case { name: "n8".into(), dims: dims.clone(), regime: Default::default() }],
     };
@@ -149,7 +149,7 @@ fn plans(text: &str, derived: &str) -> String {
         dtype: Dtype::F32,
         compute: Compute::Dtype,
         tolerance: Tolerance { relative_l2: 1e-3, worst_row: 1e-3 },
-        initial_kernel: "strange".to_owned(),
+        initial_kernel: Some("strange".to_owned()),
         baseline: None,
         cases: vec![Case { name: "n8".into(), dims: shape(8), regime: Default::default() }],
     };

@@ -23,7 +23,9 @@ mod wanted;
 
 pub use geometry::Geometry;
 pub use host::LeftOut;
-pub use imports::{Definition, Imported, Tuning, TuningSource, definition, script, t1, workloads};
+pub use imports::{
+    Definition, Imported, Problem, ProblemTexts, Tuning, TuningSource, definition, problem, script, t1, workloads,
+};
 pub use kernel::{Kernel, Kind, Parameter};
 pub use oracle::{OracleKernel, OracleNotes, with_oracle};
 pub use texts::{Texts, texts, without_gaps};

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use indexmap::{IndexMap, IndexSet};
 
 use super::scan::Scan;
-use super::tolerance::{self, Tolerance};
+use super::tolerance;
 use super::{CaseSizes, Draft, Kind, OracleKernel, Parameter, Place, Tunable, Wanted};
 use crate::domain::escape::one_line;
 use crate::domain::expr::Expr;
@@ -36,7 +36,7 @@ const LONG_NAME: usize = 40;
 const MAX_TUNABLE: i64 = 1 << 16;
 
 /// The texts of the new files, and what became of the source's numbers.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Texts {
     /// `op.toml`.
     pub op: String,
@@ -334,12 +334,29 @@ fn product(factors: &[String]) -> String {
     }
 }
 
+/// Returns the cases of a workload, each with its name.
+pub(super) fn cases<'a>(named: impl Iterator<Item = (&'a CaseSizes, String)>) -> String {
+    let mut text = String::new();
+    for (case, name) in named {
+        let _ = write!(text, "\n[[case]]\nname = {}\n", quoted(&name));
+        for (dim, size) in case {
+            let _ = writeln!(text, "{dim} = {size}");
+        }
+    }
+    text
+}
+
+/// Returns the name of a case that has these sizes.
+pub(super) fn case_name<'a>(sizes: impl Iterator<Item = (&'a String, &'a i64)>) -> String {
+    sizes.map(|(dim, size)| format!("{}{size}", dim.to_lowercase().replace('_', "-"))).collect()
+}
+
 /// Returns a text as a TOML string. Manifests have texts of one line only.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     toml::Value::from(one_line(text)).to_string()
 }
 
-fn list(texts: &[String]) -> String {
+pub(super) fn list(texts: &[String]) -> String {
     format!("[{}]", texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", "))
 }
 
@@ -417,14 +434,10 @@ impl Names<'_> {
 
     /// Returns the name of each case: its sizes. A long one has those of the shapes only, where they tell the cases apart.
     fn case_names(&self) -> Vec<String> {
-        let part = |(dim, size): (&String, &i64)| format!("{}{size}", dim.to_lowercase().replace('_', "-"));
         let extents = self.extents();
-        let all = self.wanted.cases.iter().map(|case| case.iter().map(part).collect::<String>()).collect::<Vec<_>>();
-        let short = self
-            .wanted
-            .cases
-            .iter()
-            .map(|case| case.iter().filter(|(dim, _)| extents.contains(*dim)).map(part).collect::<String>());
+        let all: Vec<String> = self.wanted.cases.iter().map(|case| case_name(case.iter())).collect();
+        let of_shapes = |case: &CaseSizes| case_name(case.iter().filter(|(dim, _)| extents.contains(*dim)));
+        let short = self.wanted.cases.iter().map(of_shapes);
         let short: IndexSet<String> = short.filter(|name| !name.is_empty()).collect();
         let is_long = all.iter().any(|name| name.len() > LONG_NAME);
         let names = if is_long && short.len() == all.len() { short.into_iter().collect() } else { all };
@@ -452,14 +465,8 @@ impl Names<'_> {
             let others: String = wanted.baselines.iter().map(other).collect();
             let _ = writeln!(text, "baseline = {{ torch = {}{others} }}", quoted(torch));
         }
-        let Tolerance { reason, relative_l2, worst_row } = tolerance::of(draft, wanted);
-        let _ = write!(text, "\n[tolerance]\n# {reason}\nrelative_l2 = {relative_l2}\nworst_row = {worst_row}\n");
-        for (case, name) in wanted.cases.iter().zip(self.case_names()) {
-            let _ = write!(text, "\n[[case]]\nname = {}\n", quoted(&name));
-            for (dim, size) in case {
-                let _ = writeln!(text, "{dim} = {size}");
-            }
-        }
+        text += &tolerance::of_kernel(draft, wanted).section();
+        text += &cases(wanted.cases.iter().zip(self.case_names()));
         text
     }
 

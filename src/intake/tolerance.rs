@@ -1,5 +1,7 @@
 //! The tolerance of a new workload, with its reason.
 
+use indexmap::IndexMap;
+
 use super::{CaseSizes, Draft, Kind, Wanted};
 use crate::domain::compute::Compute;
 use crate::domain::expr::Expr;
@@ -21,21 +23,56 @@ pub(super) struct Tolerance {
     pub worst_row: String,
 }
 
-/// Returns the tolerance for a kernel's dtype. Where few outputs are made of many inputs, it allows for the rounding of a sum of
-/// so many terms.
-pub(super) fn of(draft: &Draft, wanted: &Wanted) -> Tolerance {
-    let dtype = draft.kernel.dtype();
+impl Tolerance {
+    /// Returns the section of a workload.
+    pub fn section(&self) -> String {
+        let Self { reason, relative_l2, worst_row } = self;
+        format!("\n[tolerance]\n# {reason}\nrelative_l2 = {relative_l2}\nworst_row = {worst_row}\n")
+    }
+}
+
+/// What the rounding of an op depends on.
+pub(super) struct Rounding {
+    /// The dtype of its workload.
+    pub dtype: Dtype,
+    /// The dtypes of its outputs.
+    pub outputs: Vec<Dtype>,
+    /// The precision in which kernels may multiply.
+    pub compute: Compute,
+    /// The terms of the longest sum.
+    pub terms: i64,
+}
+
+/// Returns the tolerance for a kernel.
+pub(super) fn of_kernel(draft: &Draft, wanted: &Wanted) -> Tolerance {
+    let outputs = draft.outputs().map(|(_, dtype)| dtype).collect();
+    let tensors: Vec<(&str, bool)> = draft
+        .kernel
+        .parameters
+        .iter()
+        .filter_map(|parameter| match parameter.kind {
+            Some(Kind::Tensor { is_output, .. }) => Some((parameter.name.as_str(), is_output)),
+            _ => None,
+        })
+        .collect();
+    let terms = most_terms(&tensors, &wanted.shapes, &wanted.cases);
+    of(&Rounding { dtype: draft.kernel.dtype(), outputs, compute: wanted.compute, terms })
+}
+
+/// Returns the tolerance for a dtype. Where few outputs are made of many inputs, it allows for the rounding of a sum of so many
+/// terms.
+pub(super) fn of(rounding: &Rounding) -> Tolerance {
+    let Rounding { dtype, ref outputs, compute, terms } = *rounding;
     if dtype.is_integer() {
         let zero = || "0.0".to_owned();
         return Tolerance { reason: "Whole numbers are exact.".to_owned(), relative_l2: zero(), worst_row: zero() };
     }
-    let is_quantized = |dtype: Dtype| matches!(dtype, Dtype::I8 | Dtype::U8);
-    if draft.outputs().any(|(_, output)| is_quantized(output)) {
+    if outputs.iter().any(|output| matches!(output, Dtype::I8 | Dtype::U8)) {
         let reason = "A tie between two whole numbers costs 8e-3 of the largest.".to_owned();
         return Tolerance { reason, relative_l2: "2e-3".to_owned(), worst_row: "2e-2".to_owned() };
     }
     let (rounding, relative_l2, worst_row) = match dtype {
-        Dtype::F32 if wanted.compute == Compute::Tf32 => (TF32_ROUNDING, 1.5e-3, 1.2e-2),
+        Dtype::F32 if compute == Compute::Tf32 => (TF32_ROUNDING, 1.5e-3, 1.2e-2),
         Dtype::F16 => ("2e-4", 1e-3, 4e-3),
         Dtype::Bf16 => ("2e-3", 8e-3, 3e-2),
         Dtype::F64 => ("1e-16, and a sum of thousands of terms up to 1e-13", 1e-12, 4e-12),
@@ -43,10 +80,8 @@ pub(super) fn of(draft: &Draft, wanted: &Wanted) -> Tolerance {
         Dtype::E5m2 => ("6e-2", 1e-1, 2e-1),
         _ => ("3e-8, and a sum of thousands of terms up to 1e-6", 1e-5, 4e-5),
     };
-    let terms = most_terms(draft, wanted);
     let of_sum = error_of_a_sum(terms).min(MOST_OF_A_SUM);
-    let is_full_f32 =
-        draft.outputs().any(|(_, output)| output == Dtype::F32) && dtype == Dtype::F32 && wanted.compute.is_dtype();
+    let is_full_f32 = outputs.contains(&Dtype::F32) && dtype == Dtype::F32 && compute.is_dtype();
     if is_full_f32 && of_sum > relative_l2 {
         let reason =
             format!("Rounding each term of a sum of {terms} costs up to {of_sum:.0e}, relative to a usual sum.");
@@ -66,22 +101,20 @@ fn error_of_a_sum(terms: i64) -> f64 {
 
 /// Returns the most elements of an input for each element of the largest output, over all cases. Expressions with mistakes are
 /// told of elsewhere.
-fn most_terms(draft: &Draft, wanted: &Wanted) -> i64 {
+pub(super) fn most_terms(tensors: &[(&str, bool)], shapes: &IndexMap<String, Vec<String>>, cases: &[CaseSizes]) -> i64 {
     let elements = |name: &str, case: &CaseSizes| -> Option<i64> {
-        let sides = wanted.shapes.get(name)?;
+        let sides = shapes.get(name)?;
         sides.iter().try_fold(1_i64, |product, side| product.checked_mul(Expr::parse(side).ok()?.int(case).ok()?))
     };
     let of_case = |case| {
         let sizes = |of_outputs: bool| {
-            draft.kernel.parameters.iter().filter_map(move |parameter| match parameter.kind {
-                Some(Kind::Tensor { is_output, .. }) if is_output == of_outputs => elements(&parameter.name, case),
-                _ => None,
-            })
+            let wanted = tensors.iter().filter(move |(_, is_output)| *is_output == of_outputs);
+            wanted.filter_map(|(name, _)| elements(name, case))
         };
         let (inputs, outputs) = (sizes(false).max()?, sizes(true).max().filter(|elements| *elements > 0)?);
         Some(inputs / outputs)
     };
-    wanted.cases.iter().filter_map(of_case).max().unwrap_or(1)
+    cases.iter().filter_map(of_case).max().unwrap_or(1)
 }
 
 #[cfg(test)]
@@ -94,7 +127,7 @@ mod tests {
         let shapes = shapes.map(|(name, side)| (name.to_owned(), vec![side.to_owned()]));
         let cases = vec![[("n".to_owned(), 1 << 26)].into()];
         let Tolerance { reason, relative_l2, worst_row } =
-            of(&draft, &Wanted { shapes: shapes.into(), cases, ..Wanted::default() });
+            of_kernel(&draft, &Wanted { shapes: shapes.into(), cases, ..Wanted::default() });
         format!("{reason} {relative_l2} {worst_row}")
     }
 

@@ -41,6 +41,9 @@ pub use protocol::{Done, Hello, Prepared, PreparedBackend, Sampled};
 /// The project's folder for programs that the configured interpreter runs.
 pub const FOLDER: &str = "kernels/baselines";
 
+/// What the copy of a project's module is called.
+const MODULE_COPY: &str = "module_of_op.py";
+
 /// The cache of the shipped programs, which run nothing of a project.
 const SHIPPED_CACHE: &str = "shipped";
 
@@ -166,6 +169,13 @@ impl BaselineProgram {
                 let copies = shipped::copies()?;
                 // The program is optloop's, but the expressions are the project's.
                 (key.command(&python), copies.path().to_owned(), Some(copies), own_cache())
+            }
+            BaselineKey::Module(file) => {
+                let copies = shipped::copies()?;
+                // Beside the program, so that it runs where nothing else of the project is.
+                std::fs::copy(project.join(file), copies.path().join(MODULE_COPY))?;
+                let command = BaselineKey::Module(MODULE_COPY.to_owned()).command(&python);
+                (command, copies.path().to_owned(), Some(copies), own_cache())
             }
             _ => (key.command(&python), project.clone(), None, own_cache()),
         };

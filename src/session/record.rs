@@ -69,7 +69,7 @@ impl Session<'_> {
         // A variant that was screened and did not win changes no gain. Each gain takes two intervals of ratios.
         let may_change_gain =
             |found: &&CaseRecord| begun.purpose != Purpose::Screening || found.verdict == Some(Verdict::Improved);
-        if begun.family == self.state.setup().workload.initial_kernel {
+        if self.state.setup().workload.may_start_from(&begun.family) {
             self.stand_in_for_baselines().await?;
         }
         self.tell_gains(concluded.findings.iter().filter(may_change_gain).map(|found| &found.case));

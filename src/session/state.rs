@@ -281,7 +281,7 @@ impl SessionState {
         let verdict = found.verdict.filter(|verdict| *verdict != Verdict::Rejected);
         let (Some(verdict), Some(candidate)) = (verdict, candidate(begun, found)) else { return };
         let incumbent = self.history.incumbents.get(&found.case).map(|incumbent| incumbent.iteration);
-        let is_initial = verdict == Verdict::Start && begun.family == self.setup.workload.initial_kernel;
+        let is_initial = verdict == Verdict::Start && self.setup.workload.may_start_from(&begun.family);
         // Modelled times need no comparison, so no candidate waits for one.
         let is_sampled = self.setup.samples_times();
         let case = self.case_mut(&found.case);

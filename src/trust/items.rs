@@ -54,7 +54,7 @@ fn oracle(project: &Path, config: &Config, workload: &Workload) -> anyhow::Resul
 /// Returns what runs where the baseline of a workload is timed.
 pub fn of_baseline(project: &Path, config: &Config, workload: &Workload) -> anyhow::Result<Vec<Item>> {
     let mut items = Vec::new();
-    if let Some(BaselineKey::File(_) | BaselineKey::Torch { .. }) = workload.baseline {
+    if let Some(BaselineKey::File(_) | BaselineKey::Torch { .. } | BaselineKey::Module(_)) = workload.baseline {
         items.extend(of_interpreter(project, config)?);
     }
     if workload.baseline.is_some() {

@@ -10,6 +10,7 @@ mod first_look;
 mod importing;
 mod in_place;
 mod integers;
+mod problem;
 mod tutorial;
 
 use std::path::{Path, PathBuf};

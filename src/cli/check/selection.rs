@@ -115,7 +115,7 @@ fn named(args: &Args) -> anyhow::Result<Option<Asked>> {
 fn of_workload(workload: &Workload, families: &Families) -> Option<Finding> {
     let problem = match check_initial_kernel(workload, families) {
         // The family's own mistakes say more.
-        Err(_) if families.broken.iter().any(|broken| broken.name == workload.initial_kernel) => return None,
+        Err(_) if families.broken.iter().any(|broken| workload.starts_from(&broken.name)) => return None,
         Err(problem) => problem,
         Ok(()) => return None,
     };

@@ -9,6 +9,12 @@ use crate::domain::names::is_identifier;
 /// The program that times expressions of an op's inputs.
 pub const EXPRESSION: &str = "torch_expression.py";
 
+/// The program that times the module of an op that was imported from PyTorch.
+pub const MODULE: &str = "torch_module.py";
+
+/// The key of the file with that module.
+const MODULE_KEY: &str = "module";
+
 /// The key of PyTorch's expression, and the backends that the program makes of it.
 const TORCH: &str = "torch";
 const BACKENDS_OF_TORCH: [&str; 2] = ["eager", "compile"];
@@ -24,6 +30,8 @@ pub enum BaselineKey {
         /// Further expressions, such as calls of kernel libraries, by the name of their backend.
         others: BTreeMap<String, String>,
     },
+    /// A file of the project with a module of PyTorch as a function of the op's inputs, which optloop's own program times.
+    Module(String),
     /// A file in `kernels/baselines/`, run by the configured interpreter.
     File(String),
     /// A program and its arguments. A path is relative to the project; a bare name is looked up in PATH.
@@ -46,6 +54,9 @@ impl TryFrom<KeyText> for BaselineKey {
 
     fn try_from(text: KeyText) -> Result<Self, String> {
         match text {
+            KeyText::Expressions(mut others) if others.len() == 1 && others.contains_key(MODULE_KEY) => {
+                Ok(Self::Module(others.remove(MODULE_KEY).unwrap_or_default()))
+            }
             KeyText::Expressions(mut others) => match others.remove(TORCH) {
                 Some(torch) => Ok(Self::Torch { torch, others }),
                 None => Err("the baseline needs an expression of PyTorch beside the others: add \
@@ -67,6 +78,7 @@ impl BaselineKey {
                 let others = others.iter().map(|(name, expression)| format!("{name}={expression}"));
                 [interpreter, EXPRESSION, torch].map(str::to_owned).into_iter().chain(others).collect()
             }
+            Self::Module(file) => [interpreter, MODULE, file].map(str::to_owned).to_vec(),
             Self::Command(command) => command.clone(),
         }
     }
@@ -75,6 +87,7 @@ impl BaselineKey {
     pub fn path(&self) -> Option<String> {
         match self {
             Self::File(file) => Some(format!("kernels/baselines/{file}")),
+            Self::Module(file) => Some(file.clone()),
             // It runs from a folder of its own.
             Self::Torch { .. } => None,
             Self::Command(command) => command.first().filter(|program| program.contains('/')).cloned(),
@@ -87,6 +100,9 @@ impl BaselineKey {
             Self::File(file) if file.is_empty() || file.contains(['/', '\\']) || file.starts_with('.') => {
                 Err(format!("baseline `{file}`: name a file in kernels/baselines/, without a path"))
             }
+            Self::Module(file) if !is_inside(file) => {
+                Err(format!("baseline `{file}`: name a Python file by its path below the project"))
+            }
             Self::Torch { torch, .. } if torch.trim().is_empty() => {
                 Err("baseline: its expression is empty, such as `torch.softmax(x, -1)`".to_owned())
             }
@@ -97,15 +113,18 @@ impl BaselineKey {
             Self::Command(command) if command.first().is_none_or(String::is_empty) => {
                 Err("baseline: its command is empty, name a program first".to_owned())
             }
-            Self::Command(command) if command[0].starts_with('/') || command[0].split('/').any(|part| part == "..") => {
-                Err(format!(
-                    "baseline `{}`: name a program by its path below the project, or by its bare name in PATH",
-                    command[0]
-                ))
-            }
+            Self::Command(command) if !is_inside(&command[0]) => Err(format!(
+                "baseline `{}`: name a program by its path below the project, or by its bare name in PATH",
+                command[0]
+            )),
             _ => Ok(()),
         }
     }
+}
+
+/// Tells whether a path leads below the project.
+fn is_inside(path: &str) -> bool {
+    !path.is_empty() && !path.starts_with('/') && path.split('/').all(|part| part != "..")
 }
 
 fn check_backend(name: &str, expression: &str) -> Result<(), String> {
@@ -205,6 +224,8 @@ mod tests {
         assert_eq!(command(r#"["./my-baseline", "--flag"]"#), "./my-baseline --flag");
         assert_eq!(command(r#"["sh", "tools/mine.sh"]"#), "sh tools/mine.sh");
         assert_eq!(command(r#"{ torch = "x + 1" }"#), "python3 torch_expression.py x + 1");
+        let module = r#"{ module = "kernels/ops/softmax/oracle.py" }"#;
+        assert_eq!(command(module), "python3 torch_module.py kernels/ops/softmax/oracle.py");
         let several = parsed(r#"{ quack = "quack.f(x)", torch = "x + 1", liger = "liger.f(x=x)" }"#).unwrap();
         assert_eq!(
             several.command("python3"),
@@ -240,6 +261,7 @@ mod tests {
         insta::assert_snapshot!(error("[]"), @"baseline: its command is empty, name a program first");
         insta::assert_snapshot!(error(r#"["/bin/mine"]"#), @"baseline `/bin/mine`: name a program by its path below the project, or by its bare name in PATH");
         insta::assert_snapshot!(error(r#"["a/../../mine", "--fast"]"#), @"baseline `a/../../mine`: name a program by its path below the project, or by its bare name in PATH");
+        insta::assert_snapshot!(error(r#"{ module = "../x.py" }"#), @"baseline `../x.py`: name a Python file by its path below the project");
         insta::assert_snapshot!(error(r#"{ torch = " " }"#), @"baseline: its expression is empty, such as `torch.softmax(x, -1)`");
         insta::assert_snapshot!(error(r#"{ quack = "quack.f(x)" }"#), @"line 7: the baseline needs an expression of PyTorch beside the others: add `torch = \"EXPRESSION\"` to its table");
         insta::assert_snapshot!(error(r#"{ torch = "x", quack = "" }"#), @"baseline `quack`: its expression is empty, such as `quack.softmax(x)`");

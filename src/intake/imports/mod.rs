@@ -6,12 +6,14 @@ mod default_values;
 mod definition;
 mod extents;
 mod function;
+mod problem;
 mod python;
 mod script;
 mod t1;
 mod tuning;
 
 pub use definition::{Definition, definition, workloads};
+pub use problem::{Problem, ProblemTexts, problem};
 pub use script::script;
 pub use t1::t1;
 pub use tuning::{Tuning, TuningSource};

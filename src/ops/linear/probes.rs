@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
-use rand::rngs::SmallRng;
 use rand::SeedableRng;
+use rand::rngs::SmallRng;
 
 use super::Linear;
 use crate::domain::op::{Change, Dims, Dtype, Op, Probe, Probed};

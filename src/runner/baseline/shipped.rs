@@ -9,11 +9,12 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use crate::domain::workload::EXPRESSION;
+use crate::domain::workload::{EXPRESSION, MODULE};
 
 /// The shipped files with their texts. All import the last two.
-const FILES: [(&str, &str); 5] = [
+const FILES: [(&str, &str); 6] = [
     (EXPRESSION, include_str!("../../../kernels/baselines/torch_expression.py")),
+    (MODULE, include_str!("../../../kernels/baselines/torch_module.py")),
     ("torch_sdpa.py", include_str!("../../../kernels/baselines/torch_sdpa.py")),
     ("torch_matmul.py", include_str!("../../../kernels/baselines/torch_matmul.py")),
     ("graph_timing.py", include_str!("../../../kernels/baselines/graph_timing.py")),
