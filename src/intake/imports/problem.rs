@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 use indexmap::IndexMap;
 use serde::Deserialize;
 
-use crate::domain::names::is_identifier;
-use crate::domain::names::shortened;
+use crate::domain::names::{is_identifier, shortened};
 use crate::domain::op::Dtype;
 use crate::intake::texts::{case_name, cases, list, quoted};
 use crate::intake::tolerance::{self, Rounding, most_terms};

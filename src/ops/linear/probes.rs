@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
-use rand::SeedableRng;
 use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
 
 use super::Linear;
 use crate::domain::op::{Change, Dims, Dtype, Op, Probe, Probed};
@@ -42,13 +42,10 @@ fn each(
 /// Each scale has a size of its own, some are negative, and some are zero.
 fn scales(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
     each((dims, dtype, inputs), ["x_scale", "w_scale"], seed, |value, rng| {
-        let size = power_of_two(rng, -8.0..2.0);
-        *value *= if size < 0.005 {
-            0.0
-        } else if size < 0.01 {
-            -1.0
-        } else {
-            size
+        *value *= match rng.random_range(0..8) {
+            0 => 0.0,
+            1 => -1.0,
+            _ => power_of_two(rng, -8.0..2.0),
         };
     })
 }
