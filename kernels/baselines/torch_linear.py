@@ -17,7 +17,7 @@ import graph_timing  # noqa: E402
 from torch_matmul import library  # noqa: E402
 
 ACTIVATIONS = {0: lambda y: y, 1: F.gelu, 2: functools.partial(F.gelu, approximate="tanh"), 3: F.silu}
-# Of a gated layer, the dimension that PyTorch's own modules have for the gate.
+# What follows a product, which torch.compile may fuse.
 EPILOGUES = ("BIAS", "ACTIVATION", "GATED", "RESIDUAL")
 # The backend of the call in progress: a context has no other way to say it.
 FUSED, COMPILED, FAST_SUMS = "cublaslt-epilogue", "compiled", "fast-sums"
