@@ -12,10 +12,11 @@ use tempfile::TempDir;
 use crate::domain::workload::{EXPRESSION, MODULE};
 
 /// The shipped files with their texts. All import the last two.
-const FILES: [(&str, &str); 6] = [
+const FILES: [(&str, &str); 7] = [
     (EXPRESSION, include_str!("../../../kernels/baselines/torch_expression.py")),
     (MODULE, include_str!("../../../kernels/baselines/torch_module.py")),
     ("torch_sdpa.py", include_str!("../../../kernels/baselines/torch_sdpa.py")),
+    ("torch_linear.py", include_str!("../../../kernels/baselines/torch_linear.py")),
     ("torch_matmul.py", include_str!("../../../kernels/baselines/torch_matmul.py")),
     ("graph_timing.py", include_str!("../../../kernels/baselines/graph_timing.py")),
     ("graph_kernels.py", include_str!("../../../kernels/baselines/graph_kernels.py")),
@@ -54,6 +55,16 @@ fn holds(path: &Path, text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Of a program that is not, each project would be asked whether it may run.
+    #[test]
+    fn every_program_of_the_repository_is_known() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/baselines");
+        let names = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        for name in names.filter(|name| name.ends_with(".py")) {
+            assert!(is_shipped(&folder, &name), "{name}");
+        }
+    }
 
     #[test]
     fn a_program_counts_as_shipped_until_any_shipped_file_beside_it_changes() {
