@@ -174,8 +174,9 @@ impl Op for Linear {
             return vec![0.0; rows.len()];
         }
         let epilogue = Epilogue::of(dims, inputs);
-        let off =
-            values(dims, inputs, rows, &|at, sum, second| LOST_OF_ACTIVATION * epilogue.activated(at, sum, second));
+        let off = values(dims, inputs, rows, &|at, sum, second| {
+            LOST_OF_ACTIVATION * epilogue.input_magnitude(at, sum, second)
+        });
         let of_row = |row: &[f64]| {
             let off = row.iter().map(|off| off * off).sum::<f64>().sqrt();
             // Nothing is allowed where NaN or infinity is expected.

@@ -34,8 +34,8 @@ impl<'a> Epilogue<'a> {
         self.residual.map_or(gated, |residual| gated + f64::from(residual[row * self.n + column]))
     }
 
-    /// Returns the size of what the activation gets, times the second product.
-    pub fn activated(&self, (row, column): (usize, usize), sum: f64, second: Option<f64>) -> f64 {
+    /// Returns the magnitude of the activation's input, times the second product.
+    pub fn input_magnitude(&self, (row, column): (usize, usize), sum: f64, second: Option<f64>) -> f64 {
         let second = second.map_or(1.0, |second| self.affine((row, self.n + column), second));
         (self.affine((row, column), sum) * second).abs()
     }
