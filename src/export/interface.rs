@@ -12,11 +12,18 @@ pub(super) struct Interface {
     /// The dimensions that every case gives, and the optional ones that some winner has.
     pub dims: Vec<Dim>,
     optional: Vec<&'static OptionalDim>,
+    /// The dimensions that are choices, with the values for which the tensors are described.
+    choices: Vec<(&'static str, i64)>,
     pub tensors: Vec<Tensor>,
+    op: &'static dyn Op,
+    dtype: Dtype,
     /// An expression of PyTorch over the names of inputs, dimensions and scalars.
     pub reference: Option<String>,
     pub scalars: Vec<(&'static str, f64)>,
 }
+
+/// A dimension with no larger value is a choice, such as that of a scale for all rows or for each of them, and not a size.
+const MAX_CHOICE: i64 = 8;
 
 /// A dimension.
 #[derive(Debug, PartialEq, Serialize)]
@@ -50,7 +57,10 @@ impl Interface {
         let optional = optional_dims(op, winners);
         let specs = || op.dims().iter().chain(optional.iter().map(|one| &one.dim));
         let names: Vec<&'static str> = specs().map(|dim| dim.name).collect();
-        let tensors: Vec<Tensor> = tensors(&names, |dims| op.tensors(dims, workload.dtype));
+        let first = winners.first().map(|winner| complete(&winner.dims, &optional));
+        let of_first = |spec: &DimSpec| Some((spec.name, *first.as_ref()?.get(spec.name)?));
+        let choices: Vec<_> = specs().filter(|spec| spec.range.1 <= MAX_CHOICE).filter_map(of_first).collect();
+        let tensors: Vec<Tensor> = tensors(&names, |dims| op.tensors(&chosen(dims, &choices), workload.dtype));
         let place = |dim: &str| {
             let inputs = tensors.iter().filter(|tensor| tensor.role.is_read());
             let axis = |tensor: &Tensor| tensor.extents.iter().position(|extent| extent.as_deref() == Some(dim));
@@ -84,14 +94,19 @@ impl Interface {
             (None, Some(winner)) => op.scalars(&winner.dims),
             _ => Vec::new(),
         };
-        Self { dims, optional, tensors, reference: reference.or(baseline), scalars }
+        let (reference, dtype) = (reference.or(baseline), workload.dtype);
+        Self { dims, optional, choices, tensors, op, dtype, reference, scalars }
     }
 
     /// Returns the dimensions of a shape with the defaults of the optional ones. None if it has other tensors than a call.
     pub fn complete(&self, dims: &Dims, tensors: &[TensorSpec]) -> Option<Dims> {
         let is_one = |tensor: &TensorSpec| self.tensors.iter().any(|one| one.name == tensor.name);
         let has_all = tensors.len() == self.tensors.len() && tensors.iter().all(is_one);
-        has_all.then(|| complete(dims, &self.optional))
+        let completed = complete(dims, &self.optional);
+        // With other choices, tensors may have the same names, but other shapes.
+        let described = self.op.tensors(&chosen(&completed, &self.choices), self.dtype);
+        let is_same = described.iter().zip(tensors).all(|(one, other)| one.shape == other.shape);
+        (has_all && is_same).then_some(completed)
     }
 
     /// Returns what a dimension is where a shape leaves it out. None if every shape gives it.
@@ -162,6 +177,13 @@ fn optional_dims(op: &dyn Op, winners: &[Winner]) -> Vec<&'static OptionalDim> {
 /// Adds the defaults of optional dimensions.
 fn complete(dims: &Dims, optional: &[&OptionalDim]) -> Dims {
     completed(dims, optional.iter().map(|one| (one.dim.name, one.default)))
+}
+
+/// Replaces the dimensions that are choices.
+fn chosen(dims: &Dims, choices: &[(&'static str, i64)]) -> Dims {
+    let mut chosen = dims.clone();
+    chosen.extend(choices.iter().map(|(name, value)| ((*name).to_owned(), *value)));
+    chosen
 }
 
 /// Describes tensors by their shapes for some values of the dimensions.
@@ -262,6 +284,27 @@ mod tests {
         let dims: Dims = dims.iter().map(|(name, size)| ((*name).to_owned(), *size)).collect();
         let device = "nvidia-h200-132sm-140gib".parse().unwrap();
         Winner { device, sidecar: sidecar(), source: String::new(), dims, proven: Vec::new() }
+    }
+
+    /// A scale for each row of w was described as one number, so that a call could not say its shape.
+    #[test]
+    fn a_choice_keeps_the_value_that_the_winners_have() {
+        let text = r#"
+            name = "w"
+            about = "A test workload."
+            op = "linear"
+            dtype = "e4m3"
+            initial_kernel = "linear-scalar"
+            tolerance = { relative_l2 = 1e-3, worst_row = 4e-3 }
+            case = [{ name = "c", M = 1, N = 1, K = 1 }]
+        "#;
+        let workload = Workload::parse(text, ops::find).unwrap();
+        let with = |kind: i64| winner(&[("M", 8), ("N", 16), ("K", 32), ("WSCALE", kind), ("GATED", 1)]);
+        let interface = Interface::of(&workload, &[with(2)]);
+        let shown: Vec<String> = interface.tensors.iter().map(Tensor::shape).collect();
+        assert_eq!(shown, ["[M, K]", "[2, N, K]", "[2, N]", "[M, N]"]);
+        let Err(refused) = Table::of(&workload, &interface, &[with(2), with(1)]) else { panic!("shapes differ") };
+        insta::assert_snapshot!(refused, @"b1 and other winners have different tensors: export each by itself, as w/b1");
     }
 
     /// A case that leaves a dimension out has its default, which a call must be able to say.
