@@ -1,7 +1,7 @@
 /*
 about = "Split decoding: a part leaves a tag of q and of its first and last key and value, and is not computed again while the tag is the same."
 kind = "cheat"
-caught_by = ["cheated/memoization", "wrong/probe", "crashed"]
+caught_by = ["cheated/memoization", "wrong/probe", "wrong/hidden", "crashed"]
 workload = "attention-decode"
 case = { B = 2, H = 4, Sq = 1, Sk = 1500, D = 128, CAUSAL = 0 }
 constants = ["D", "CAUSAL"]
