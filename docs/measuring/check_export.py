@@ -514,7 +514,7 @@ int main(int count, char **folders) {{
 
 def exported(workload, target, arguments):
     """Returns the folder of an export, which optloop makes if it is not there."""
-    folder = pathlib.Path(arguments.exports).resolve() / f"{workload}-{target}"
+    folder = pathlib.Path(arguments.exports).resolve() / f"{workload.replace('/', '-')}-{target}"
     if not folder.is_dir():
         command = [arguments.optloop, "--project", str(ROOT), "export", workload, "--to", target, "--output", str(folder)]
         subprocess.run(command, check=True)
@@ -523,7 +523,7 @@ def exported(workload, target, arguments):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("workloads", nargs="+")
+    parser.add_argument("workloads", nargs="+", help="workloads, or WORKLOAD/CASE")
     parser.add_argument("--exports", default=tempfile.mkdtemp(), help="folder with the exports, or to export into")
     parser.add_argument("--optloop", default="optloop", help="the program, if it must export")
     parser.add_argument("--seconds", type=float, default=540, help="time for all of it")
