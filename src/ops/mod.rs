@@ -5,6 +5,7 @@ mod declared;
 mod draw;
 mod gemm;
 mod linear;
+mod linear_w4;
 mod product;
 mod recorded;
 
@@ -17,7 +18,7 @@ pub use declared::Declared;
 pub const OPS_FOLDER: &str = "kernels/ops";
 
 /// Every op of optloop.
-pub static ALL: [&dyn Op; 3] = [&attention::Attention, &gemm::Gemm, &linear::Linear];
+pub static ALL: [&dyn Op; 4] = [&attention::Attention, &gemm::Gemm, &linear::Linear, &linear_w4::LinearW4];
 
 /// The op of recorded search spaces. Workload files cannot name it, because it computes nothing.
 pub static RECORDED: &dyn Op = &recorded::Recorded;

@@ -54,6 +54,19 @@ fn widen(wide: &mut [f64; TERMS], narrow: &[f32]) {
     wide.iter_mut().zip(narrow).for_each(|(wide, narrow)| *wide = f64::from(*narrow));
 }
 
+/// Returns the sum of the products of two rows of equal lengths.
+pub fn dot_of_rows(a: &[f32], b: &[f64]) -> f64 {
+    let mut sums = [0.0; LANES];
+    let (of_a, of_b) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
+    let rest: f64 = of_a.remainder().iter().zip(of_b.remainder()).map(|(a, b)| f64::from(*a) * b).sum();
+    for (a, b) in of_a.zip(of_b) {
+        for lane in 0..LANES {
+            sums[lane] += f64::from(a[lane]) * b[lane];
+        }
+    }
+    sums.iter().sum::<f64>() + rest
+}
+
 fn dot(a: &[f64; TERMS], b: &[f64; TERMS]) -> f64 {
     let mut sums = [0.0; LANES];
     for (a, b) in a.chunks_exact(LANES).zip(b.chunks_exact(LANES)) {

@@ -12,11 +12,12 @@ use tempfile::TempDir;
 use crate::domain::workload::{EXPRESSION, MODULE};
 
 /// The shipped files with their texts. All import the last two.
-const FILES: [(&str, &str); 7] = [
+const FILES: [(&str, &str); 8] = [
     (EXPRESSION, include_str!("../../../kernels/baselines/torch_expression.py")),
     (MODULE, include_str!("../../../kernels/baselines/torch_module.py")),
     ("torch_sdpa.py", include_str!("../../../kernels/baselines/torch_sdpa.py")),
     ("torch_linear.py", include_str!("../../../kernels/baselines/torch_linear.py")),
+    ("torch_linear_w4.py", include_str!("../../../kernels/baselines/torch_linear_w4.py")),
     ("torch_matmul.py", include_str!("../../../kernels/baselines/torch_matmul.py")),
     ("graph_timing.py", include_str!("../../../kernels/baselines/graph_timing.py")),
     ("graph_kernels.py", include_str!("../../../kernels/baselines/graph_kernels.py")),
