@@ -8,6 +8,7 @@ use numerics::matmul;
 use rayon::prelude::*;
 
 use self::epilogue::Epilogue;
+pub(super) use self::epilogue::activated;
 use super::product::{self, Matrices, Product};
 use crate::domain::op::{
     Axis, CheckLimits, DimDefault, DimSpec, Dims, Dtype, FarShape, Op, OptionalDim, Probe, Probed, TensorRole,

@@ -4,6 +4,7 @@ mod attention;
 mod declared;
 mod draw;
 mod gemm;
+mod grouped_linear;
 mod linear;
 mod linear_w4;
 mod product;
@@ -18,7 +19,8 @@ pub use declared::Declared;
 pub const OPS_FOLDER: &str = "kernels/ops";
 
 /// Every op of optloop.
-pub static ALL: [&dyn Op; 4] = [&attention::Attention, &gemm::Gemm, &linear::Linear, &linear_w4::LinearW4];
+pub static ALL: [&dyn Op; 5] =
+    [&attention::Attention, &gemm::Gemm, &linear::Linear, &linear_w4::LinearW4, &grouped_linear::GroupedLinear];
 
 /// The op of recorded search spaces. Workload files cannot name it, because it computes nothing.
 pub static RECORDED: &dyn Op = &recorded::Recorded;

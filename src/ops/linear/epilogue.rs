@@ -51,7 +51,7 @@ impl<'a> Epilogue<'a> {
 }
 
 /// Applies an activation: GELU, GELU by tanh or SiLU (Hendrycks and Gimpel, Gaussian Error Linear Units, 2016).
-fn activated(activation: i64, x: f64) -> f64 {
+pub fn activated(activation: i64, x: f64) -> f64 {
     match activation {
         1 => 0.5 * x * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2),
         2 => {

@@ -12,10 +12,11 @@ use tempfile::TempDir;
 use crate::domain::workload::{EXPRESSION, MODULE};
 
 /// The shipped files with their texts. All import the last two.
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 9] = [
     (EXPRESSION, include_str!("../../../kernels/baselines/torch_expression.py")),
     (MODULE, include_str!("../../../kernels/baselines/torch_module.py")),
     ("torch_sdpa.py", include_str!("../../../kernels/baselines/torch_sdpa.py")),
+    ("torch_grouped.py", include_str!("../../../kernels/baselines/torch_grouped.py")),
     ("torch_linear.py", include_str!("../../../kernels/baselines/torch_linear.py")),
     ("torch_linear_w4.py", include_str!("../../../kernels/baselines/torch_linear_w4.py")),
     ("torch_matmul.py", include_str!("../../../kernels/baselines/torch_matmul.py")),

@@ -1,0 +1,23 @@
+/*
+about = "A gated layer of experts."
+kind = "honest"
+workload = "grouped-linear-bf16"
+case = { M = 60, N = 40, K = 48, EXPERTS = 6, ACTIVATION = 3, GATED = 1 }
+constants = ["EXPERTS", "ACTIVATION", "GATED", "SHORTEST"]
+prelude = ["grouped-linear"]
+
+[[constraint]]
+expr = "ACTIVATION == 3 && GATED == 1 && M <= 65535"
+why = "It computes this layer only."
+
+[[launch]]
+kernel = "multiply"
+grid = ["ceil_div(N, 32)", "M"]
+block = ["32"]
+args = ["x", "offsets", "w", "w_up?", "y", "M", "N", "K"]
+*/
+__device__ int expert_of(const int* offsets, int row, int M) {
+    int expert = 0;
+    while (offsets[expert + 1] <= row) ++expert;
+    return expert;
+}
