@@ -51,6 +51,11 @@ impl Dtype {
         Self::I64,
     ];
 
+    /// Returns the type of this name.
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|dtype| dtype.name() == name)
+    }
+
     /// Returns the size of one element in bytes.
     pub fn bytes(self) -> usize {
         match self {

@@ -91,7 +91,6 @@ fn a_strangers_kernel_is_added_and_gets_faster() {
     added layer_norm.cu as op, workload and family `layer-norm`
       THREADS (a #define in line 3): 32 64 128 256 512 1024
       UNROLL_11 (an unroll factor in line 11): 1 2 4 8
-      WARP_SIZE (a #define in line 4) stays 32: the hardware determines it
       UNUSED (a constant in line 5) stays 4: no other value compiles and changes the machine code
     next: git add kernels templates && git commit, then optloop start --workload layer-norm --budget 5m
     ");
