@@ -25,7 +25,11 @@ pub fn squares(values: &[f64], exact: &[f64], most: f64) -> Squares {
 
 /// Tells whether any number is larger than `most` in magnitude, or NaN. Every number is read, so that the loop has no branch.
 pub fn any_is_beyond(values: &[f64], most: f64) -> bool {
-    values.iter().fold(false, |any, value| any | !(value.abs() <= most))
+    values.iter().fold(false, |any, value| any | is_beyond(*value, most))
+}
+
+fn is_beyond(value: f64, most: f64) -> bool {
+    value.is_nan() || value.abs() > most
 }
 
 /// Tells whether all numbers are equal.
@@ -61,7 +65,7 @@ pub fn misplaced(values: &[f64], exact: &[f64], limits: Limits) -> (usize, usize
     for (value, exact) in values.iter().zip(exact) {
         let magnitude = exact.abs();
         let is_specified = limits.is_specified.is_none_or(|most| magnitude <= most);
-        hidden += usize::from(is_specified && value.is_finite() && !(magnitude <= limits.must_be_infinite));
+        hidden += usize::from(is_specified && value.is_finite() && is_beyond(*exact, limits.must_be_infinite));
         leaked += usize::from(!value.is_finite() && magnitude <= limits.may_be_infinite);
     }
     (hidden, leaked)
