@@ -87,6 +87,8 @@ static_assert(std::is_same<float, std::remove_const<const float>::type>::value);
 static_assert(std::numeric_limits<float>::max() == FLT_MAX && CHAR_BIT == 8 && sizeof(CUtensorMap) == 128);
 extern \"C\" __global__ void uses(float* x) {
     assert(*x == *x);
+    __shared__ cub::BlockReduce<float, 64>::TempStorage sums;
+    *x = cub::BlockReduce<float, 64>(sums).Reduce(*x, cub::Max());
     *x = std::sqrt(*x) + float(M_PI + DBL_EPSILON) + (*x < INFINITY ? 1 : 2);
 }
 ";

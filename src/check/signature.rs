@@ -61,6 +61,8 @@ fn disagreement(parameter: &Parameter, arg: &Arg, tensors: &[TensorSpec]) -> Opt
                 Some(Kind::Tensor { is_output: false, .. }) if tensor.role.is_written() => {
                     Some(format!("the {} `{name}`", if tensor.role.is_read() { "in-place tensor" } else { "output" }))
                 }
+                // The kernel casts the vectors before it uses elements.
+                Some(Kind::Tensor { .. }) if parameter.may_hold(tensor.dtype) => None,
                 // Whole numbers may stand for anything that has their size.
                 Some(Kind::Tensor { dtype, .. }) if !dtype.is_integer() && dtype != tensor.dtype => Some(described),
                 Some(Kind::Tensor { dtype, .. }) if dtype != tensor.dtype && tensor.dtype.is_integer() => {

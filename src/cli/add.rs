@@ -41,6 +41,7 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
     let reading = Reading {
         kernel,
         templates: &given.templates,
+        dtypes: &given.dtypes,
         scratch: &scratch,
         inputs: &inputs,
         written: &written,

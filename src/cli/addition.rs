@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::domain::family::Family;
 use crate::domain::names::is_file_name;
 use crate::domain::workload::Workload;
-use crate::intake::{Draft, Geometry, Texts, Wanted, texts, without_gaps};
+use crate::intake::{Draft, Geometry, Texts, UNUSED, Wanted, texts, without_gaps};
 use crate::ops::OPS_FOLDER;
 use crate::runner::activity;
 
@@ -280,7 +280,7 @@ fn tell(
         let values = values.iter().map(i64::to_string).collect::<Vec<_>>().join(" ");
         writeln!(out, "  {} ({}): {values}", tunable.name, tunable.origin())?;
     }
-    for (tunable, why) in &texts.left_out {
+    for (tunable, why) in texts.left_out.iter().filter(|(_, why)| why != UNUSED) {
         writeln!(out, "  {} ({}) stays {}: {why}", tunable.name, tunable.origin(), tunable.value)?;
     }
     for (tunable, value, problem) in tried.refused.iter().filter(|(name, ..)| !tried.idle.contains(name)) {

@@ -11,6 +11,7 @@ use super::error::usage_sentence;
 use crate::domain::atomic_sums::AtomicSums;
 use crate::domain::compute::Compute;
 use crate::domain::names::is_identifier;
+use crate::domain::op::Dtype;
 use crate::domain::oracle::OracleLanguage;
 use crate::intake::{CaseSizes, Imported, OracleKernel, OracleNotes, Wanted, with_oracle};
 
@@ -76,6 +77,11 @@ pub(super) struct Given {
     /// Value of a floating-point parameter, such as eps=1e-5 (repeat for more)
     #[arg(long = "scalar", value_name = "NAME=VALUE", value_parser = scalar)]
     pub(super) scalars: Vec<(String, f64)>,
+
+    /// Type of the elements of a tensor, where the kernel's pointer has another one, such as x=f16 for a `float4*` that holds
+    /// eight halves each (repeat for more)
+    #[arg(long = "dtype", value_name = "TENSOR=TYPE", value_parser = dtype)]
+    pub(super) dtypes: Vec<(String, Dtype)>,
 
     /// What an input contains, if not random numbers: uniform:0:1, integers:0:N-1, sorted:0:N or mask:0.5, such as
     /// labels=integers:0:N-1 (repeat for more)
@@ -187,6 +193,12 @@ fn compute(text: &str) -> Result<Compute, String> {
     found.ok_or_else(|| format!("`{text}`: write dtype or tf32"))
 }
 
+fn dtype(text: &str) -> Result<(String, Dtype), String> {
+    let parts = text.split_once('=');
+    let found = parts.and_then(|(name, of)| Some((name.trim().to_owned(), Dtype::of_name(of.trim())?)));
+    found.ok_or_else(|| format!("`{text}`: write TENSOR=TYPE with one of {}", Dtype::ALL.map(Dtype::name).join(", ")))
+}
+
 fn scalar(text: &str) -> Result<(String, f64), String> {
     let value = text.split_once('=').and_then(|(name, value)| Some((name.to_owned(), value.trim().parse().ok()?)));
     value.ok_or_else(|| format!("`{text}`: write NAME=VALUE"))
@@ -214,7 +226,7 @@ impl Given {
             flop: self.flop.clone(),
             independent: self.independent.clone(),
             values: self.values.iter().cloned().collect(),
-            fixed: Default::default(),
+            fixed: self.modes().collect(),
             arguments: self.computed.iter().cloned().collect(),
             constraints: self.constraints.clone(),
             compute: self.compute,
@@ -222,6 +234,14 @@ impl Given {
             baselines: self.baselines.iter().cloned().collect(),
             oracle_kernel: None,
         }
+    }
+
+    /// Returns the conditions among the template parameters: they say what the kernel computes, such as whether it is causal.
+    fn modes(&self) -> impl Iterator<Item = (String, String)> {
+        let is_mode = |value: &str| ["true", "false", "True", "False"].contains(&value);
+        let has_values = |name: &str| self.values.iter().any(|(other, _)| other == name);
+        let modes = self.templates.iter().filter(move |(name, value)| is_mode(value) && !has_values(name));
+        modes.map(|(name, _)| (name.clone(), format!("--template gives it, and --values {name}=0,1 would try both")))
     }
 
     /// Reads the oracle that the user names, and the options that its file gives where the command line gives no other. One in
@@ -291,6 +311,7 @@ impl Given {
             torch: own.torch.or(other.torch),
             baselines: by_name(other.baselines, own.baselines),
             templates: by_name(other.templates, own.templates),
+            dtypes: by_name(other.dtypes, own.dtypes),
             arch: either(own.arch, other.arch, ARCH),
             force: own.force || other.force,
         }

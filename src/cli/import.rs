@@ -114,6 +114,7 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
         lines_before,
         kernel,
         templates: &given.templates,
+        dtypes: &given.dtypes,
         scratch: &scratch,
         inputs: &inputs,
         written: &written,

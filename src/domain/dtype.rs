@@ -1,7 +1,7 @@
 //! Element types of tensors, and how a number is rounded to them.
 
 use half::{bf16, f16};
-use numerics::convert;
+use numerics::{compare, convert};
 use serde::{Deserialize, Serialize};
 
 /// The element type of a tensor.
@@ -50,6 +50,11 @@ impl Dtype {
         Self::U32,
         Self::I64,
     ];
+
+    /// Returns the type of this name.
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|dtype| dtype.name() == name)
+    }
 
     /// Returns the size of one element in bytes.
     pub fn bytes(self) -> usize {
@@ -199,6 +204,11 @@ impl Dtype {
         if self == Self::I64 { a.to_bits() == b.to_bits() } else { a == b }
     }
 
+    /// Returns whether all elements are the same numbers.
+    pub fn are_same(self, a: &[f64], b: &[f64]) -> bool {
+        if self == Self::I64 { compare::have_equal_bits(a, b) } else { compare::are_equal(a, b) }
+    }
+
     /// Rounds a value to the nearest one of this type. 8-bit types saturate. What is kept as bits stays as it is.
     pub fn rounded(self, value: f32) -> f32 {
         match self {
@@ -234,12 +244,12 @@ impl Dtype {
             Self::F16 => convert::encode_f16(values, bytes),
             Self::Bf16 => convert::encode_bf16(values, bytes),
             Self::F32 => convert::encode_f32(values, bytes),
-            Self::F64 => encode(values, bytes, |value| f64::from(value).to_le_bytes()),
+            Self::F64 => convert::encode_f64(values, bytes),
             Self::E4m3 => encode(values, bytes, |value| [Float8::E4M3.encode(value)]),
             Self::E5m2 => encode(values, bytes, |value| [Float8::E5M2.encode(value)]),
             Self::I8 => encode(values, bytes, |value| (value as i8).to_le_bytes()),
             Self::U8 => encode(values, bytes, |value| [value as u8]),
-            Self::I32 | Self::U32 | Self::I64 => encode(values, bytes, |value| value.to_bits().to_le_bytes()),
+            Self::I32 | Self::U32 | Self::I64 => convert::encode_bits(values, bytes),
             Self::Bool => encode(values, bytes, |value| [u8::from(value != 0.0)]),
         }
     }
@@ -254,11 +264,8 @@ impl Dtype {
             Self::E4m3 => decode(bytes, values, |[byte]| Float8::E4M3.decode(byte)),
             Self::E5m2 => decode(bytes, values, |[byte]| Float8::E5M2.decode(byte)),
             Self::I8 => decode(bytes, values, |bytes| f32::from(i8::from_le_bytes(bytes))),
-            Self::U8 => decode(bytes, values, |[byte]| f32::from(byte)),
-            Self::I32 | Self::U32 | Self::I64 => {
-                decode(bytes, values, |bytes| f32::from_bits(u32::from_le_bytes(bytes)));
-            }
-            Self::Bool => decode(bytes, values, |[byte]| f32::from(byte)),
+            Self::U8 | Self::Bool => convert::decode_u8(bytes, values),
+            Self::I32 | Self::U32 | Self::I64 => convert::decode_bits(bytes, values),
         }
     }
 
@@ -267,9 +274,9 @@ impl Dtype {
     pub fn decode_exactly(self, bytes: &[u8]) -> Vec<f64> {
         let mut exact = vec![0.0; bytes.len() / self.bytes()];
         match self {
-            Self::F64 => decode(bytes, &mut exact, f64::from_le_bytes),
-            Self::I32 => decode(bytes, &mut exact, |bytes| f64::from(i32::from_le_bytes(bytes))),
-            Self::U32 => decode(bytes, &mut exact, |bytes| f64::from(u32::from_le_bytes(bytes))),
+            Self::F64 => convert::decode_f64(bytes, &mut exact),
+            Self::I32 => convert::decode_i32(bytes, &mut exact),
+            Self::U32 => convert::decode_u32(bytes, &mut exact),
             Self::I64 => decode(bytes, &mut exact, |bytes| f64::from_bits(u64::from_le_bytes(bytes))),
             _ => {
                 let mut values = vec![0.0; exact.len()];

@@ -106,11 +106,18 @@ fn is_host_variable(declared: &str) -> bool {
     words.len() > 1 && !head.contains('(') && !words.first().is_some_and(is_no_variable) && !is_device && !is_constant
 }
 
-/// Returns the names of all that stays: what a kernel reaches, directly or not, and what types, variables and operators do.
+/// Returns the names of all that stays: what a kernel reaches, directly or not, and what variables, enumerations and operators do.
 pub(super) fn reached(files: &[File], kernel: &str) -> HashSet<String> {
-    // Types, variables and operators stay, unless they are the host's.
+    // Variables, enumerations and operators stay, unless they are the host's.
+    let macros = Macros::of(files);
     let stays = |file: &File, item: &Item| {
-        (item.kind != ItemKind::Function || item.name == "operator") && !file.is_for_host(item)
+        let text = file.text_of(item);
+        let is_general = match item.kind {
+            ItemKind::Function => item.name == "operator",
+            ItemKind::Type => is_enum(text),
+            ItemKind::Other => !is_alias(item, text) && !macros.kernels.contains(&item.name),
+        };
+        is_general && !file.is_for_host(item)
     };
     let items = files.iter().flat_map(|file| file.scan.items.iter().map(move |item| (file, item)));
     closure(
@@ -133,7 +140,7 @@ fn closure<'a>(files: &'a [File], kernel: &str, mut open: Vec<&'a str>) -> HashS
             let text = file.text_of(item);
             // What is declared beside a variable is not reached by it.
             if item.kind != ItemKind::Other || !text.contains("__constant__") {
-                texts.entry(item.name.as_str()).or_default().push(text);
+                names_of(item, text).for_each(|name| texts.entry(name).or_default().push(text));
             }
             if item.kind == ItemKind::Function && item.name == kernel {
                 open.push(text);
@@ -154,6 +161,13 @@ fn closure<'a>(files: &'a [File], kernel: &str, mut open: Vec<&'a str>) -> HashS
     reached
 }
 
+/// Returns the words of directives other than definitions and includes: those of conditions and of pragmas.
+pub(super) fn words_of_directives(files: &[File]) -> HashSet<&str> {
+    let directives = files.iter().flat_map(|file| &file.scan.directives);
+    let others = directives.filter(|directive| !["define", "include"].contains(&directive.name.as_str()));
+    others.flat_map(|directive| identifiers(&directive.rest)).collect()
+}
+
 /// Returns the names of functions other than the kernel that use a name, among those that the kernel reaches.
 pub(super) fn users<'a>(files: &'a [File], (kernel, name): (&str, &str), reached: &HashSet<String>) -> Vec<&'a str> {
     let functions = files.iter().flat_map(|file| file.scan.items.iter().map(move |item| (file, item)));
@@ -168,7 +182,7 @@ pub(super) fn users<'a>(files: &'a [File], (kernel, name): (&str, &str), reached
 pub(super) fn without_host(
     file: &File,
     reached: &HashSet<String>,
-    (device_macros, gone): (&HashSet<String>, &[&str]),
+    (macros, gone): (&Macros, &[&str]),
     is_there: impl Fn(&str, bool) -> bool,
 ) -> (String, Vec<LeftOut>) {
     let (mut spans, mut left_out): (Vec<Range<usize>>, Vec<LeftOut>) = (Vec::new(), Vec::new());
@@ -178,7 +192,9 @@ pub(super) fn without_host(
         {
             spans.push(directive.span.clone());
             let what = if is_quoted { format!("\"{name}\"") } else { format!("<{name}>") };
-            left_out.push(LeftOut { what, is_include: true });
+            if file.scan.is_active(directive.span.start) {
+                left_out.push(LeftOut { what, is_include: true });
+            }
         }
     }
     // The definition of a kernel gets another linkage than what declares it, and nothing else is launched.
@@ -193,7 +209,7 @@ pub(super) fn without_host(
         let is_other = item.kind == ItemKind::Function && !reached.contains(&item.name);
         is_other && gone.iter().any(|name| words(file.text_of(item), name).next().is_some())
     };
-    for item in items.into_iter().filter(|item| uses_gone(item) || is_left_out(file, item, reached, device_macros)) {
+    for item in items.into_iter().filter(|item| uses_gone(item) || is_left_out(file, item, reached, macros)) {
         spans.push(item.span.clone());
         let what = if item.name.is_empty() {
             format!("line {}", line_of(&file.text, item.span.start))
@@ -245,13 +261,23 @@ pub(super) fn blanked(text: &str, mut spans: Vec<Range<usize>>) -> String {
     text
 }
 
-fn is_left_out(file: &File, item: &Item, reached: &HashSet<String>, device_macros: &HashSet<String>) -> bool {
+fn is_left_out(file: &File, item: &Item, reached: &HashSet<String>, macros: &Macros) -> bool {
+    let text = file.text_of(item);
+    // Nothing launches another kernel.
+    if macros.kernels.contains(&item.name) {
+        return true;
+    }
+    if is_alias(item, text) || item.kind == ItemKind::Type && !is_enum(text) {
+        return !names_of(item, text).any(|name| reached.contains(name));
+    }
     let is_reached = reached.contains(&item.name);
     if item.kind != ItemKind::Function {
-        return !is_reached && file.is_for_host(item);
+        // A declaration such as `using at::Half;` names nothing without its library.
+        let is_imported = is_word(text, "using") && !text.contains('=');
+        return (!is_reached || is_imported) && file.is_for_host(item);
     }
     let head: Vec<&str> = identifiers(file.head_of(item)).collect();
-    let is_device = head.iter().any(|word| DEVICE.contains(word) || device_macros.contains(*word));
+    let is_device = head.iter().any(|word| DEVICE.contains(word) || macros.device.contains(*word));
     // An annotation of another header may look like this. `operator` is reached by its sign.
     let may_be_device = head.iter().any(|word| is_upper(word)) || head.contains(&"constexpr");
     if item.name == "operator" {
@@ -264,19 +290,55 @@ fn is_left_out(file: &File, item: &Item, reached: &HashSet<String>, device_macro
     }
 }
 
+/// Tells whether a type is an enumeration, whose values are used without its name.
+fn is_enum(text: &str) -> bool {
+    identifiers(text).take(2).any(|word| word == "enum")
+}
+
+/// Tells whether a declaration gives a type another name.
+fn is_alias(item: &Item, text: &str) -> bool {
+    let is_named = is_word(text, "typedef") || is_word(text, "using") && text.contains('=');
+    item.kind == ItemKind::Other && is_named && !item.name.is_empty()
+}
+
+fn is_word(text: &str, first: &str) -> bool {
+    identifier(text, 0) == first
+}
+
+/// Returns the names of an item: of a type also those behind its braces, as in `typedef struct { … } Pair;`.
+fn names_of<'a>(item: &'a Item, text: &'a str) -> impl Iterator<Item = &'a str> {
+    let behind = text.rsplit_once('}').filter(|_| item.kind == ItemKind::Type).map_or("", |(_, behind)| behind);
+    [item.name.as_str()].into_iter().chain(identifiers(behind))
+}
+
 fn is_upper(word: &str) -> bool {
     word.len() > 3 && word.contains("DEVICE") && !word.bytes().any(|byte| byte.is_ascii_lowercase())
 }
 
-/// Returns the macros that stand for words of the device, such as `HD` for `__host__ __device__`.
-pub(super) fn device_macros(files: &[File]) -> HashSet<String> {
+/// The macros of a source that matter for what is left out.
+pub(super) struct Macros {
+    /// Those that stand for words of the device, such as `HD` for `__host__ __device__`.
+    device: HashSet<String>,
+    /// Those that make kernels, or instances of a template that is one.
+    kernels: HashSet<String>,
+}
+
+impl Macros {
+    /// Finds them.
+    pub fn of(files: &[File]) -> Self {
+        Self { device: standing_for(files, &DEVICE), kernels: standing_for(files, &DEVICE[1..]) }
+    }
+}
+
+/// Returns the macros that stand for one of some words, or for another such macro.
+fn standing_for(files: &[File], words: &[&str]) -> HashSet<String> {
     let mut found = HashSet::new();
     // A macro may stand for another one.
     for _ in 0..4 {
         for directive in files.iter().flat_map(|file| &file.scan.directives).filter(|it| it.name == "define") {
             let name = identifier(&directive.rest, 0);
             let mut body = identifiers(&directive.rest[name.len()..]);
-            if body.any(|word| DEVICE.contains(&word) || found.contains(word)) {
+            if body.any(|word| words.contains(&word) || found.contains(word)) {
                 found.insert(name.to_owned());
             }
         }

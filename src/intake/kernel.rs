@@ -1,7 +1,7 @@
 //! Finds kernels and their parameters.
 
 use super::aliases::Aliases;
-use super::scan::Scan;
+use super::scan::{Scan, after_angles};
 use super::source::{closing, identifier, last_word_at, line_of, split, words};
 use crate::domain::op::Dtype;
 
@@ -89,6 +89,24 @@ impl Kernel {
         if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
     }
 
+    /// Gives the elements behind pointers other types than those that the kernel declares. The error says which one cannot be.
+    pub(super) fn set_dtypes(&mut self, dtypes: &[(String, Dtype)]) -> Result<(), Vec<String>> {
+        let mut mistakes = Vec::new();
+        for (name, dtype) in dtypes {
+            match self.parameters.iter_mut().find(|parameter| parameter.name == *name) {
+                Some(parameter) if parameter.type_text.matches('*').count() == 1 => {
+                    let is_output = match parameter.kind {
+                        Some(Kind::Tensor { is_output, .. }) => is_output,
+                        _ => !parameter.type_text.split(['*', ' ']).any(|word| word == "const"),
+                    };
+                    parameter.kind = Some(Kind::Tensor { dtype: *dtype, is_output });
+                }
+                _ => mistakes.push(format!("--dtype {name}: the kernel has no pointer of that name")),
+            }
+        }
+        if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
+    }
+
     /// Returns what keeps the kernel from being launched, a sentence for each.
     pub(super) fn mistakes(&self) -> Vec<String> {
         let Self { name, line, .. } = self;
@@ -142,22 +160,8 @@ pub(super) fn find(scan: &Scan, aliases: &Aliases) -> Vec<Kernel> {
 
 fn kernel(scan: &Scan, aliases: &Aliases, global: usize) -> Option<Kernel> {
     let code = scan.plain.as_str();
-    let mut at = global + "__global__".len();
-    let (name, name_at, open) = loop {
-        let rest = &code[at..];
-        at += rest.find(|c: char| c.is_ascii_alphabetic() || c == '_')?;
-        let word = identifier(code, at);
-        let after = at + word.len();
-        let open = after + code[after..].len() - code[after..].trim_start().len();
-        if code[open..].starts_with('(') {
-            if !["__launch_bounds__", "__cluster_dims__", "__maxnreg__", "__block_size__"].contains(&word) {
-                break (word, at, open);
-            }
-            at = closing(code, open)?;
-        } else {
-            at = after;
-        }
-    };
+    let (name_at, open) = declared(code, global + "__global__".len())?;
+    let name = identifier(code, name_at);
     let close = closing(code, open)?;
     // A declaration without a body is followed by its definition.
     if !code[close..].trim_start().starts_with('{') {
@@ -179,6 +183,32 @@ fn kernel(scan: &Scan, aliases: &Aliases, global: usize) -> Option<Kernel> {
         is_template,
         most_threads: most_threads(&code[begin..open]),
     })
+}
+
+/// Finds the name of the kernel that is declared from a place on, and the bracket behind it. None for an instance of a template,
+/// such as `k<float>(…)`.
+fn declared(code: &str, mut at: usize) -> Option<(usize, usize)> {
+    loop {
+        at += code[at..].find(|c: char| c.is_ascii_alphabetic() || c == '_' || ";{}".contains(c))?;
+        let word = identifier(code, at);
+        if word.is_empty() {
+            return None;
+        }
+        let after = at + word.len();
+        let open = after + code[after..].len() - code[after..].trim_start().len();
+        if code[open..].starts_with('<') {
+            at = open + after_angles(&code[open..])?;
+            if code[at..].trim_start().starts_with('(') {
+                return None;
+            }
+        } else if !code[open..].starts_with('(') {
+            at = after;
+        } else if ["__launch_bounds__", "__cluster_dims__", "__maxnreg__", "__block_size__"].contains(&word) {
+            at = closing(code, open)?;
+        } else {
+            return Some((at, open));
+        }
+    }
 }
 
 /// Returns the first of the launch bounds before the name of a kernel, if it is a number.
@@ -272,6 +302,14 @@ impl Parameter {
     pub fn range(&self) -> Option<(i64, i64)> {
         let is_flag = self.kind == Some(Kind::Size) && self.type_text.split_whitespace().any(|word| word == "bool");
         is_flag.then_some((0, 1))
+    }
+
+    /// Tells whether it points to vectors that may stand for several elements of a smaller type, such as a `float4` for eight
+    /// halves. Kernels load so, and cast.
+    pub fn may_hold(&self, dtype: Dtype) -> bool {
+        let is_vector = |word: &str| ["float2", "float4", "double2", "double4"].contains(&word);
+        let Some(Kind::Tensor { dtype: own, .. }) = self.kind else { return false };
+        dtype.bytes() < own.bytes() && self.type_text.split(['*', ' ']).any(is_vector)
     }
 
     /// Returns the type that a manifest names in front of an argument: none for 32 bits.

@@ -28,7 +28,7 @@ pub use imports::{
 };
 pub use kernel::{Kernel, Kind, Parameter};
 pub use oracle::{OracleKernel, OracleNotes, with_oracle};
-pub use texts::{Texts, texts, without_gaps};
+pub use texts::{Texts, UNUSED, texts, without_gaps};
 pub use tunable::{Place, Tunable};
 pub use wanted::{CaseSizes, Wanted};
 
@@ -38,6 +38,7 @@ use scan::Scan;
 
 use crate::domain::expr::Expr;
 use crate::domain::names::did_you_mean;
+use crate::domain::op::Dtype;
 
 /// The most headers of a source's own.
 const MAX_HEADERS: usize = 64;
@@ -82,6 +83,8 @@ pub struct Reading<'a> {
     pub kernel: Option<&'a str>,
     /// The values of template parameters, and other types for names of types.
     pub templates: &'a [(String, String)],
+    /// The types of the elements behind pointers, where the kernel declares others.
+    pub dtypes: &'a [(String, Dtype)],
     /// The pointers to scratch memory.
     pub scratch: &'a [&'a str],
     /// The pointers that are inputs, whether they are const or not.
@@ -104,6 +107,7 @@ impl<'a> Reading<'a> {
             lines_before: 0,
             kernel: None,
             templates: &[],
+            dtypes: &[],
             scratch: &[],
             inputs: &[],
             written: &[],
@@ -125,7 +129,7 @@ impl Draft {
         let aliases = Aliases::of_all(&files);
         let name = chosen(&files[0].text, wanted, &aliases)?.name;
         let reached = host::reached(&files, &name);
-        let macros = host::device_macros(&files);
+        let macros = host::Macros::of(&files);
         let kernel = chosen(&files[0].text, Some(&name), &aliases)?;
         let moved = constant_memory::moved(&files, &kernel, &reached).unwrap_or_else(|found| {
             problems.extend(found);
@@ -136,7 +140,9 @@ impl Draft {
         for file in &files {
             let is_own = |name: &str| files.iter().any(|other| other.path == name);
             let is_there = |name: &str, is_quoted: bool| {
-                (reading.is_header)(name) || is_quoted && (is_own(&beside(&file.path, name)) || is_own(name))
+                // CUB takes a second to compile.
+                let is_used = !name.starts_with("cub/") || reached.contains("cub");
+                (reading.is_header)(name) && is_used || is_quoted && (is_own(&beside(&file.path, name)) || is_own(name))
             };
             let gone: Vec<&str> = moved.gone.iter().map(String::as_str).collect();
             let (text, left) = host::without_host(file, &reached, (&macros, &gone), is_there);
@@ -157,11 +163,17 @@ impl Draft {
         }
         let text = without_words(&text, &mut chosen);
         chosen.line = chosen.line.saturating_sub(lines_before);
+        problems.extend(chosen.set_dtypes(reading.dtypes).err().unwrap_or_default());
         problems.extend(chosen.set_scratch(reading.scratch).err().unwrap_or_default());
         set_only_read(&mut chosen, &text, &[reading.scratch, reading.written].concat());
         problems.extend(chosen.set_inputs(reading.inputs).err().unwrap_or_default());
         let mut tunables = tunable::find(&text, &source::without_comments(&text));
-        tunables.iter_mut().for_each(|tunable| tunable.move_up(lines_before, &of_headers));
+        let conditions = host::words_of_directives(&files);
+        for tunable in &mut tunables {
+            let is_used = |name: &str| reached.contains(name) || conditions.contains(name);
+            tunable.is_used = tunable.place != Place::Define || is_used(&tunable.name);
+            tunable.move_up(lines_before, &of_headers);
+        }
         let asks_block_size = ["blockDim", "this_thread_block"].into_iter().any(|word| reached.contains(word));
         let moved = moved.parameters;
         Ok(Self { text, kernel: chosen, tunables, headers, left_out, moved, problems, lines_before, asks_block_size })
@@ -291,7 +303,9 @@ fn own_headers(files: &mut Vec<File>, reading: Reading<'_>) {
     let mut at = 0;
     while at < files.len() && files.len() < MAX_HEADERS {
         let from = files[at].path.clone();
-        let directives = files[at].scan.directives.iter().filter(|directive| directive.name == "include");
+        let scan = &files[at].scan;
+        let directives = scan.directives.iter().filter(|directive| directive.name == "include");
+        let directives = directives.filter(|directive| scan.is_active(directive.span.start));
         let included = directives.filter_map(|directive| host::included(&directive.rest));
         let names: Vec<String> =
             included.filter(|(_, is_quoted)| *is_quoted).map(|(name, _)| name.to_owned()).collect();
@@ -339,7 +353,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::domain::op::Dtype;
 
     fn read(text: &str) -> Result<Draft, String> {
         let draft = Draft::read(Reading::of(text)).map_err(|mistakes| mistakes.join("; "))?;
@@ -416,6 +429,33 @@ mod tests {
         );
         assert_eq!((draft.kernel.line, draft.tunables[0].line), (12, 11));
         assert_eq!(draft.kernel.parameters[2].wide_type(), Some("long long"));
+    }
+
+    /// None of this compiles, or it is not what it seems.
+    #[test]
+    fn what_a_kernel_does_not_use_is_left_out_whatever_it_is() {
+        let text = "#ifdef OTHER_GPU\n#include \"musa.h\"\n#endif\n#include <cub/cub.cuh>\nusing at::Half;\n\
+                    using handle = otherHandle_t;\nusing handle = cublasHandle_t;\ntypedef struct { ssize_t size; } File;\nstruct Unused { Half h; };\n\
+                    typedef struct node { int n; } Node;\nenum Mode { ONE, TWO };\n\
+                    template <typename T> __global__ void other(const T* x, T* y) { y[0] = x[0]; Half h; }\n\
+                    template __global__ void other<float>(\n    const float* x, float* y);\n\
+                    template <int N, typename T>\n__global__ void k(const float4* x, T* y) { Node n = {N + ONE}; y[0] = n.n; }\n\
+                    template __global__ void k<4, float>(const float4* x, float* y);\n\
+                    #define INSTANCE(T) template __global__ void other<T>(const T* x, T* y)\nINSTANCE(Mystery);\n";
+        let templates = [("N", "4"), ("T", "float")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let dtypes = [("x".to_owned(), Dtype::F16)];
+        let reading = Reading { kernel: Some("k"), templates: &templates, dtypes: &dtypes, ..Reading::of(text) };
+        let draft = Draft::read(reading).unwrap();
+        assert_eq!(draft.mistakes(), [""; 0]);
+        let left: Vec<&str> = draft.left_out.iter().map(|left| left.what.as_str()).collect();
+        assert_eq!(left, ["<cub/cub.cuh>", "Half", "handle", "File", "Unused", "other", "INSTANCE"]);
+        assert!(draft.text.contains("Node") && draft.text.contains("enum Mode"), "{}", draft.text);
+        let x = &draft.kernel.parameters[0];
+        assert_eq!(x.kind, Some(Kind::Tensor { dtype: Dtype::F16, is_output: false }));
+        let declared = &kernels(&draft.text)[0].parameters[0];
+        assert!(declared.may_hold(Dtype::F16) && !declared.may_hold(Dtype::I32));
+        let wrong = Reading { dtypes: &[("z".to_owned(), Dtype::F16)], ..reading };
+        assert_eq!(Draft::read(wrong).unwrap().mistakes(), ["--dtype z: the kernel has no pointer of that name"]);
     }
 
     #[test]

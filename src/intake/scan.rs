@@ -374,7 +374,12 @@ fn type_name(text: &str) -> Option<&str> {
     }
     let mut at = first.len();
     loop {
-        at += rest[at..].find(|c: char| c.is_ascii_alphabetic() || c == '_')?;
+        let Some(found) = rest[at..].find(|c: char| c.is_ascii_alphabetic() || c == '_') else {
+            // It has a name behind its members only.
+            let behind = text.rsplit_once('}')?.1;
+            return behind.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).find(|word| !word.is_empty());
+        };
+        at += found;
         let word = identifier(rest, at);
         let after = at + word.len();
         if ATTRIBUTES.contains(&word) && rest[after..].trim_start().starts_with('(') {

@@ -90,8 +90,8 @@ fn declaration<'a>(parameter: &'a str, values: &[(String, String)]) -> Declarati
         .is_none()
         .then(|| format!("the template parameter `{name}` has no value: add --template {name}={example}"));
     let value = match given.unwrap_or(example) {
-        "true" => "1",
-        "false" => "0",
+        "true" | "True" => "1",
+        "false" | "False" => "0",
         other => other,
     };
     let text = if is_type { format!("using {name} = {value};") } else { format!("constexpr {kind} {name} = {value};") };
@@ -112,10 +112,10 @@ mod tests {
     fn template_parameters_become_constants_and_types_on_the_same_lines() {
         let text = "// template <int NO>\ntemplate <int TILE = 16, bool FAST = true,\n          typename T>\n\
                     __global__ void k(const T* x, T* y, int n) {}\n";
-        let made = instantiated(text, &[("T", "float"), ("TILE", "32")]).unwrap();
+        let made = instantiated(text, &[("T", "float"), ("TILE", "32"), ("FAST", "False")]).unwrap();
         insta::assert_snapshot!(made, @r"
         // template <int NO>
-        constexpr int TILE = 32; constexpr bool FAST = 1; using T = float;
+        constexpr int TILE = 32; constexpr bool FAST = 0; using T = float;
 
         __global__ void k(const T* x, T* y, int n) {}
         ");

@@ -35,6 +35,9 @@ const LONG_NAME: usize = 40;
 /// The largest number that is likely to be a choice. Larger ones are masks, sizes of problems and the like.
 const MAX_TUNABLE: i64 = 1 << 16;
 
+/// Why a number of the source stays that the kernel does not use.
+pub const UNUSED: &str = "the kernel does not use it";
+
 /// The texts of the new files, and what became of the source's numbers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Texts {
@@ -250,6 +253,9 @@ fn not_a_choice(tunable: &Tunable, wanted: &Wanted) -> Option<String> {
     }
     if wanted.values.contains_key(&tunable.name) {
         return None;
+    }
+    if !tunable.is_used && !wanted.names().contains(&tunable.name) {
+        return Some(UNUSED.to_owned());
     }
     if tunable.name.to_ascii_uppercase().contains("WARP_SIZE") || tunable.name.eq_ignore_ascii_case("warpsize") {
         return Some("the hardware determines it".to_owned());

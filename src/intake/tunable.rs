@@ -22,6 +22,8 @@ pub struct Tunable {
     pub line: usize,
     /// The comment behind it, if there is one.
     pub comment: Option<String>,
+    /// Whether the kernel may use it.
+    pub is_used: bool,
 }
 
 /// How a source gives a number.
@@ -46,7 +48,7 @@ pub enum Place {
 impl Tunable {
     /// Makes a number of the launch, which the source does not have.
     pub(super) fn of_launch(name: &str, value: i64) -> Self {
-        Self { name: name.to_owned(), place: Place::Launch, value, span: 0..0, line: 0, comment: None }
+        Self { name: name.to_owned(), place: Place::Launch, value, span: 0..0, line: 0, comment: None, is_used: true }
     }
 
     /// Says in words where the source has it.
@@ -96,7 +98,7 @@ pub(super) fn find(text: &str, code: &str) -> Vec<Tunable> {
             let is_new = found.iter().all(|other| other.name != name);
             if let (true, true, Ok(value)) = (is_identifier(&name), is_new, code[span.clone()].parse()) {
                 let comment = comment(&text[span.end..from + line.len()]);
-                found.push(Tunable { name, place, value, span, line: number, comment });
+                found.push(Tunable { name, place, value, span, line: number, comment, is_used: true });
             }
         }
         from += line.len();

@@ -18,7 +18,7 @@ mod sides;
 mod special;
 mod tensor;
 
-use std::iter;
+use numerics::compare::are_finite_and_zero_alike;
 
 use self::launch::LaunchRule;
 use self::property::Property;
@@ -285,12 +285,13 @@ impl Op for Declared {
         let Ok(stretched) = self.computed(dims, inputs, rows, true) else { return false };
         let outputs = self.outputs(dims, dtype);
         let of_rows = outputs.iter().zip(of_each(&outputs, rows));
-        let dtypes = of_rows.flat_map(|(output, rows)| iter::repeat_n(output.dtype, rows.len() * output.row_len()));
-        // What is divided by a number that has overflowed is zero.
-        let is_borne = |((stretched, exact), dtype): ((&f64, &f64), Dtype)| {
-            dtype.is_integer() || stretched.is_finite() && exact.is_finite() && (*stretched == 0.0) == (*exact == 0.0)
-        };
-        stretched.iter().zip(exact).zip(dtypes).all(is_borne)
+        let mut at = 0;
+        of_rows.into_iter().all(|(output, rows)| {
+            let own = at..at + rows.len() * output.row_len();
+            at = own.end;
+            // What is divided by a number that has overflowed is zero.
+            output.dtype.is_integer() || are_finite_and_zero_alike(&stretched[own.clone()], &exact[own])
+        })
     }
 }
 

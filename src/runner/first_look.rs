@@ -63,6 +63,15 @@ struct Restriction {
     right: String,
 }
 
+/// What a kernel has failed in its first look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FailedLook {
+    /// A hidden shape, with the seed of its inputs.
+    Shape(Dims, u64),
+    /// A probe of the case itself.
+    Probes,
+}
+
 /// Why a kernel does not pass its first look.
 #[derive(Debug)]
 pub enum LookError {
@@ -70,8 +79,8 @@ pub enum LookError {
     Variant {
         /// The outcome.
         outcome: Outcome,
-        /// The hidden shape on which it failed, if it was on one.
-        on: Option<Dims>,
+        /// What it failed, if that can be repeated.
+        on: Option<FailedLook>,
     },
     /// The machine is at fault.
     Machine(WorkerError),
@@ -88,21 +97,27 @@ const BEFORE_SMALL: usize = 2;
 
 impl FirstLook<'_> {
     /// Checks the kernel on hidden shapes and then on probes, as far as `within` allows, but on one shape at least: on
-    /// `known`, if another kernel of the family has failed there. Returns the shapes on which it could not be checked.
+    /// `known`, if another kernel of the family has failed it. Returns the shapes on which it could not be checked.
     ///
     /// The outcome of a kernel that fails names the shape. If none was known, it proposes a constraint that excludes it.
     pub async fn take(
         &self,
         worker: &mut Worker,
         within: Duration,
-        known: Option<&Dims>,
+        known: Option<&FailedLook>,
     ) -> Result<Vec<Skipped>, LookError> {
         let begun = Instant::now();
         let left = || within.checked_sub(begun.elapsed()).filter(|left| !left.is_zero());
         let probes = self.screened_ns <= MOST_PROBED_NS;
         let Self { family, params, workload, case, seed, .. } = *self;
         let info = worker.info().clone();
-        let again = known.and_then(|dims| self.planned(dims.clone(), &info));
+        let again = match known {
+            Some(FailedLook::Shape(dims, seed)) => self.planned(dims.clone(), &info).map(|shape| (shape, *seed)),
+            _ => None,
+        };
+        if known == Some(&FailedLook::Probes) && probes {
+            self.pass_probes(worker, None).await?;
+        }
         let drawn = planning::hidden(family, params, &case.case, workload, &info, mix(seed, &["shapes"]));
         let bytes = |shape: &PlannedCase| workload.op.bytes(&shape.case.dims, workload.dtype);
         let (mut passed, mut skipped) = (Vec::new(), Vec::new());
@@ -115,7 +130,11 @@ impl FirstLook<'_> {
         let is_small = [(first, false), (small, true), (rest, false)];
         let shapes =
             is_small.into_iter().flat_map(|(shapes, is_small)| shapes.iter().map(move |shape| (shape, is_small)));
-        for (place, (shape, is_small)) in again.iter().map(|shape| (shape, false)).chain(shapes).enumerate() {
+        let shapes = (0_usize..).zip(shapes);
+        let shapes =
+            shapes.map(|(place, (shape, is_small))| (shape, mix(seed, &["hidden", &place.to_string()]), is_small));
+        let again = again.iter().map(|(shape, seed)| (shape, *seed, false));
+        for (place, (shape, input_seed, is_small)) in again.chain(shapes).enumerate() {
             if place > 0 && left().is_none() {
                 return Ok(skipped);
             }
@@ -123,7 +142,7 @@ impl FirstLook<'_> {
             let probes = probes && !is_small;
             let hidden = AcceptanceRequest {
                 hidden: vec![shape.clone()],
-                input_seed: mix(seed, &["hidden", &place.to_string()]),
+                input_seed,
                 ..self.request(AcceptancePart::Hidden, probes)
             };
             match worker.accept(hidden).await {
@@ -150,7 +169,8 @@ impl FirstLook<'_> {
                             message.push_str(&advice(restriction));
                         }
                     }
-                    return Err(LookError::Variant { outcome, on: Some(dims.clone()) });
+                    let on = Some(FailedLook::Shape(dims.clone(), input_seed));
+                    return Err(LookError::Variant { outcome, on });
                 }
                 Err(AskError::Machine(error)) => return Err(error.into()),
             }
@@ -161,8 +181,7 @@ impl FirstLook<'_> {
             Self::pass(worker, far).await?;
         }
         if let Some(left) = left().filter(|_| probes) {
-            let within_s = Some(left.as_secs_f64());
-            Self::pass(worker, AcceptanceRequest { within_s, ..self.request(AcceptancePart::Probes, true) }).await?;
+            self.pass_probes(worker, Some(left)).await?;
         }
         let has_time = |huge: &PlannedCase| left().is_some_and(|left| left.as_secs_f64() > slowest_s * bytes(huge));
         let huge = planning::huge(family, params, &case.case, workload, &info, mix(seed, &["huge shape"]));
@@ -190,6 +209,19 @@ impl FirstLook<'_> {
             Ok(accepted) => Ok(accepted),
             Err(AskError::Variant(outcome)) => Err(LookError::Variant { outcome, on: None }),
             Err(AskError::Machine(error)) => Err(error.into()),
+        }
+    }
+
+    /// Checks the kernel on the probes of its case, as far as there is time.
+    async fn pass_probes(&self, worker: &mut Worker, left: Option<Duration>) -> Result<(), LookError> {
+        let within_s = left.map(|left| left.as_secs_f64());
+        let request = AcceptanceRequest { within_s, ..self.request(AcceptancePart::Probes, true) };
+        match Self::pass(worker, request).await {
+            Ok(_) => Ok(()),
+            Err(LookError::Variant { outcome, .. }) => {
+                Err(LookError::Variant { outcome, on: Some(FailedLook::Probes) })
+            }
+            Err(error) => Err(error),
         }
     }
 

@@ -9,7 +9,7 @@ pub struct Header {
 }
 
 /// Folders of the toolkit whose headers are all meant for kernels.
-const FOLDERS: [&str; 3] = ["cooperative_groups/", "cuda/", "cuda/std/"];
+pub const FOLDERS: [&str; 5] = ["cooperative_groups/", "cub/block/", "cub/thread/", "cub/warp/", "cuda/"];
 
 /// What NVRTC has without a header, such as assertions.
 const BUILT_IN: &str = "#pragma once\n";
@@ -96,8 +96,33 @@ using namespace ::cuda::std;
 }
 ";
 
+/// What kernels need of CUB. The rest of it is for the host, and NVRTC does not compile it. Later versions have the operators in
+/// libcu++ only.
+const CUB: &str = "#pragma once
+#include <cub/block/block_discontinuity.cuh>
+#include <cub/block/block_exchange.cuh>
+#include <cub/block/block_histogram.cuh>
+#include <cub/block/block_load.cuh>
+#include <cub/block/block_merge_sort.cuh>
+#include <cub/block/block_radix_sort.cuh>
+#include <cub/block/block_reduce.cuh>
+#include <cub/block/block_scan.cuh>
+#include <cub/block/block_store.cuh>
+#include <cub/warp/warp_merge_sort.cuh>
+#include <cub/warp/warp_reduce.cuh>
+#include <cub/warp/warp_scan.cuh>
+#if CUB_MAJOR_VERSION >= 3
+#include <cuda/functional>
+namespace cub {
+using Sum = ::cuda::std::plus<>;
+using Min = ::cuda::minimum<>;
+using Max = ::cuda::maximum<>;
+}
+#endif
+";
+
 /// The headers, by name.
-pub const HEADERS: [Header; 34] = [
+pub const HEADERS: [Header; 35] = [
     shipped("assert.h", Some(BUILT_IN)),
     shipped("cassert", Some(BUILT_IN)),
     shipped("cfloat", Some(FLOAT)),
@@ -107,6 +132,7 @@ pub const HEADERS: [Header; 34] = [
     shipped("cstddef", standard!("cstddef")),
     shipped("cstdint", standard!("cstdint")),
     of_the_toolkit("cuComplex.h"),
+    shipped("cub/cub.cuh", Some(CUB)),
     shipped("cuda.h", Some(DRIVER)),
     of_the_toolkit("cuda_awbarrier.h"),
     of_the_toolkit("cuda_awbarrier_primitives.h"),

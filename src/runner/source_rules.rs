@@ -9,7 +9,7 @@ mod scanner;
 mod tests;
 
 use self::scanner::{Directive, Scanner};
-use super::headers::{HEADERS, is_allowed};
+use super::headers::{FOLDERS, HEADERS, is_allowed};
 
 /// Directives that read no file. All others are refused, except `#include` of an allowed header.
 const DIRECTIVES: [&str; 15] = [
@@ -93,7 +93,8 @@ fn check_include(line: usize, operand: &str) -> Result<(), String> {
     let known = HEADERS.iter().map(|header| header.name).collect::<Vec<_>>().join(", ");
     Err(format!(
         "variant.cu({line}): error: source rules: `{header}` is not one of the headers that a kernel may include: \
-         {known}, and those in cooperative_groups/ and cuda/"
+         {known}, and those in {}",
+        FOLDERS.join(", ")
     ))
 }
 

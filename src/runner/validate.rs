@@ -9,10 +9,11 @@ mod rows;
 
 use std::ops::Range;
 
+use numerics::compare::any_is_beyond;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
-use self::finite::is_large;
+use self::finite::least_large;
 use self::order::Spread;
 use self::rounding::least_of_row;
 use self::rows::{FEW_ELEMENTS, FEW_ROWS, MIN_ROWS, SOME_ELEMENTS, choose_rows};
@@ -181,7 +182,7 @@ impl Expectation {
             dtype,
         };
         let is_large =
-            |at: usize| expectation.oracle_of(at).iter().any(|r| is_large(*r, expectation.output_of(at).dtype));
+            |at: usize| any_is_beyond(expectation.oracle_of(at), least_large(expectation.output_of(at).dtype));
         let has_large = (0..expectation.rows.len()).any(is_large);
         Ok(Self { has_large, ..expectation })
     }

@@ -7,9 +7,8 @@ use super::shelf::Kernel;
 use super::state::SessionState;
 use crate::domain::device::TimeSource;
 use crate::domain::evaluation::{Evaluation, Outcome};
-use crate::domain::op::Dims;
 use crate::domain::origin::Purpose;
-use crate::runner::first_look::{FirstLook, LookError};
+use crate::runner::first_look::{FailedLook, FirstLook, LookError};
 use crate::runner::inputs;
 use crate::runner::messages::PlannedCase;
 use crate::runner::worker::Worker;
@@ -18,8 +17,8 @@ use crate::runner::worker::Worker;
 pub(super) struct FirstLooks {
     /// Those that optloop ships, and those of which a variant has passed.
     passed: HashSet<String>,
-    /// The hidden shapes on which a variant of a family has failed. No other one passes without them.
-    failed: HashMap<String, Dims>,
+    /// What a variant of a family has failed. No other one passes without it.
+    failed: HashMap<String, FailedLook>,
     left: Duration,
 }
 
@@ -86,5 +85,21 @@ impl FirstLooks {
         }
         evaluation.device_s += took.as_secs_f64();
         Ok(took)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::op::Dims;
+
+    #[test]
+    fn a_family_that_has_failed_is_looked_at_without_time() {
+        let mut looks = FirstLooks::new(vec!["shipped".to_owned()], Duration::ZERO);
+        assert!(!looks.is_due("own"));
+        for failed in [FailedLook::Probes, FailedLook::Shape(Dims::new(), 1)] {
+            looks.failed.insert("own".to_owned(), failed);
+            assert!(looks.is_due("own") && !looks.is_due("shipped"));
+        }
     }
 }

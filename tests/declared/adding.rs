@@ -91,7 +91,6 @@ fn a_strangers_kernel_is_added_and_gets_faster() {
     added layer_norm.cu as op, workload and family `layer-norm`
       THREADS (a #define in line 3): 32 64 128 256 512 1024
       UNROLL_11 (an unroll factor in line 11): 1 2 4 8
-      WARP_SIZE (a #define in line 4) stays 32: the hardware determines it
       UNUSED (a constant in line 5) stays 4: no other value compiles and changes the machine code
     next: git add kernels templates && git commit, then optloop start --workload layer-norm --budget 5m
     ");
@@ -203,56 +202,30 @@ const STRANGERS: [(&str, &str); 5] = [
     ),
 ];
 
-/// Counts with atomics, FP8, two outputs, indices, and scratch memory.
+/// Counts with atomics, FP8, two outputs, indices, and scratch memory. The first two read bytes or FP8 and write other types, so
+/// their first tensors do not have the types of their workloads, and the time of the histogram depends on its inputs.
 #[test]
-fn kernels_of_all_kinds_go_from_add_to_a_faster_winner() {
+fn kernels_of_all_kinds_go_from_add_to_a_faster_winner_that_is_reproduced() {
     let sandbox = project();
+    let succeeds = |arguments: &str| {
+        let (code, shown, said) = call(&sandbox, &arguments.split(' ').filter(|it| !it.is_empty()).collect::<Vec<_>>());
+        assert_eq!(code, 0, "{arguments}: {said}");
+        shown
+    };
+    let mut reproduced = [("n50000", "u32"), ("r8n4096", "f32")].into_iter();
     for (name, options) in STRANGERS {
         for file in [format!("{name}.cu"), format!("{name}.py")] {
             let text = std::fs::read_to_string(Path::new(file!()).with_file_name(&file)).unwrap();
             sandbox.write(&format!("mine/{file}"), &text);
         }
-        let (source, oracle) = (format!("mine/{name}.cu"), format!("mine/{name}.py"));
-        let add = ["add", &source, "--oracle", &oracle, "--block", "THREADS"];
-        let options: Vec<&str> = options.split(' ').filter(|option| !option.is_empty()).collect();
-        let (code, _, said) = call(&sandbox, &[&add[..], &options].concat());
-        assert_eq!(code, 0, "{said}");
+        succeeds(&format!("add mine/{name}.cu --oracle mine/{name}.py --block THREADS {options}"));
         sandbox.git(&["add", "kernels", "templates"]);
         sandbox.git(&["commit", "--quiet", "--message", name]);
-        let start =
-            ["start", "--workload", name, "--device", "virtual:h200", "--iterations", "6", "--seed", "2", "--trust"];
-        let (code, _, said) = call(&sandbox, &start);
-        assert_eq!(code, 0, "{said}");
+        succeeds(&format!("start --workload {name} --device virtual:h200 --iterations 6 --seed 2 --trust"));
         let report = sandbox.report();
         assert!(report["cases"][0]["speedup_over_start"].as_f64().unwrap() > 1.0, "{name}: {}", report["cases"][0]);
         assert!(sandbox.git(&["log", "-1", "--format=%s"]).starts_with(&format!("{name}: ")));
-    }
-    // The workload of the last session is the only one of its op.
-    let (code, shown, said) = call(&sandbox, &["diagnose", "sum", "--case", "n50000", "--device", "virtual:h200"]);
-    assert!(code == 0 && shown.starts_with("sum/n50000 on virtual H200"), "{said}");
-}
-
-/// They read bytes or FP8 and write other types, so their first tensors do not have the types of their workloads. The time of
-/// the histogram depends on its inputs.
-#[test]
-fn a_winner_with_tensors_of_several_types_is_reproduced() {
-    let sandbox = project();
-    for ((name, options), (case, dtype)) in STRANGERS.iter().zip([("n50000", "u32"), ("r8n4096", "f32")]) {
-        for file in [format!("{name}.cu"), format!("{name}.py")] {
-            let text = std::fs::read_to_string(Path::new(file!()).with_file_name(&file)).unwrap();
-            sandbox.write(&format!("mine/{file}"), &text);
-        }
-        let add = format!("add mine/{name}.cu --oracle mine/{name}.py --block THREADS {options}");
-        let start = format!("start --workload {name} --device virtual:h200 --iterations 6 --seed 2 --trust");
-        let succeeds = |arguments: &str| {
-            let (code, shown, said) = call(&sandbox, &arguments.split(' ').collect::<Vec<_>>());
-            assert_eq!(code, 0, "{arguments}: {said}");
-            shown
-        };
-        succeeds(&add);
-        sandbox.git(&["add", "kernels", "templates"]);
-        sandbox.git(&["commit", "--quiet", "--message", name]);
-        succeeds(&start);
+        let Some((case, dtype)) = reproduced.next() else { continue };
         assert!(succeeds("reproduce HEAD --device virtual:h200").contains("holds"));
         // As version 0.2.0 wrote it.
         let sidecar = format!("kernels/variants/virtual-h200-132sm-132gib/{name}/{case}.json");
@@ -261,6 +234,9 @@ fn a_winner_with_tensors_of_several_types_is_reproduced() {
         assert!(succeeds("reproduce HEAD --device virtual:h200").contains("holds"));
         succeeds(&format!("compare {name}/{case} {sidecar}"));
     }
+    // The workload of the last session is the only one of its op.
+    let shown = succeeds("diagnose sum --case n50000 --device virtual:h200");
+    assert!(shown.starts_with("sum/n50000 on virtual H200"), "{shown}");
 }
 
 /// The oracle answers a few rows of each output: among them the last of one and the first of the next, which are in two

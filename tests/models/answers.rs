@@ -165,9 +165,9 @@ pub(super) fn add_wide(scenario: &Scenario) {
 fn code_restates_its_claim_and_may_edit_the_manifest() {
     for &api in apis() {
         let mut edits = one_pass();
-        edits["manifest_edits"] = json!([{ "search": "[2, 4, 8,", "replace": "[1, 2, 4, 8," }]);
-        edits["parameters"] = json!({ "THREADS": 1 });
-        edits["claim"] = "One row a block.".into();
+        edits["manifest_edits"] = json!([{ "search": "16, 32]", "replace": "16, 32, 64]" }]);
+        edits["parameters"] = json!({ "THREADS": 64 });
+        edits["claim"] = "64 rows a block.".into();
         let scenario = Scenario::new(
             api,
             script(vec![plan("edits", json!({ "family": "wide" }))], vec![code("edits", edits)]),
@@ -176,7 +176,7 @@ fn code_restates_its_claim_and_may_edit_the_manifest() {
         add_wide(&scenario);
         let ended = scenario.ends_well(&["--iterations", "9"]);
         let own = ended.iterations.iter().find(|one| one["origin"] == "model").unwrap();
-        assert_eq!((&own["claim"], &own["params"]), (&json!("One row a block."), &json!({ "THREADS": 1 })));
+        assert_eq!((&own["claim"], &own["params"]), (&json!("64 rows a block."), &json!({ "THREADS": 64 })));
         assert_eq!(own["outcome"], "measured", "{}", ended.said);
     }
 }

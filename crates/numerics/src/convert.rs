@@ -61,6 +61,47 @@ pub fn decode_f32(bytes: &[u8], values: &mut [f32]) {
     decode(bytes, values, f32::from_le_bytes);
 }
 
+/// Writes values as F64.
+pub fn encode_f64(values: &[f32], bytes: &mut [u8]) {
+    encode(values, bytes, |value| f64::from(value).to_le_bytes());
+}
+
+/// Reads F64 elements.
+pub fn decode_f64(bytes: &[u8], values: &mut [f64]) {
+    decode(bytes, values, f64::from_le_bytes);
+}
+
+/// Reads signed integers of 32 bits as F64.
+pub fn decode_i32(bytes: &[u8], values: &mut [f64]) {
+    decode(bytes, values, |bytes| f64::from(i32::from_le_bytes(bytes)));
+}
+
+/// Reads unsigned integers of 32 bits as F64.
+pub fn decode_u32(bytes: &[u8], values: &mut [f64]) {
+    decode(bytes, values, |bytes| f64::from(u32::from_le_bytes(bytes)));
+}
+
+/// Reads bytes as numbers.
+pub fn decode_u8(bytes: &[u8], values: &mut [f32]) {
+    decode(bytes, values, |[byte]| f32::from(byte));
+}
+
+/// Writes the bits of values.
+pub fn encode_bits(values: &[f32], bytes: &mut [u8]) {
+    encode(values, bytes, |value| value.to_bits().to_le_bytes());
+}
+
+/// Reads the bits of values.
+pub fn decode_bits(bytes: &[u8], values: &mut [f32]) {
+    decode(bytes, values, |bytes| f32::from_bits(u32::from_le_bytes(bytes)));
+}
+
+/// Turns F32 elements into F64 ones.
+pub fn widen_f32(bytes: &[u8], widened: &mut [u8]) {
+    let elements = widened.as_chunks_mut().0.iter_mut().zip(bytes.as_chunks().0);
+    elements.for_each(|(widened, bytes)| *widened = f64::from(f32::from_le_bytes(*bytes)).to_le_bytes());
+}
+
 /// Returns values as F64.
 pub fn widened(values: &[f32]) -> Vec<f64> {
     values.iter().copied().map(f64::from).collect()

@@ -4,6 +4,7 @@
 //! (decision 76).
 
 pub mod attention;
+pub mod compare;
 pub mod convert;
 pub mod linear;
 pub mod matmul;

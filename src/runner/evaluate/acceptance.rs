@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use numerics::compare::any_is_infinite;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
@@ -380,7 +381,7 @@ fn apply(problem: &Problem<'_>, (probe, around): (&Probe, Around<'_>), seed: u64
                 fill(&tensors[at], &mut values[at], mix(seed, &[&tensors[at].name]));
                 round(&mut values[at], tensors[at].dtype);
             }
-            let frees_computed_integers = values.iter().flatten().any(|x| x.is_infinite());
+            let frees_computed_integers = values.iter().any(|values| any_is_infinite(values));
             return Probed { is_beyond_domain: true, frees_computed_integers, ..Probed::default() };
         }
         Change::Together { fill, .. } => {

@@ -11,6 +11,8 @@ use std::iter;
 use std::process::Command;
 use std::sync::Mutex;
 
+use numerics::convert;
+
 use self::process::{Call, Reply, Request, Tensor};
 use self::source::{Compiled, Parameter};
 use super::{LIMIT_NAME, TIME_LIMIT};
@@ -137,8 +139,9 @@ fn answer(process: &mut Subprocess, request: Call, call: &OracleCall<'_>) -> Res
     let mut values: Vec<f64> = Vec::with_capacity(expected);
     process.converse(iter::once(Request::Call(Box::new(request))).chain(chunks), |reply| match reply {
         Reply::Values(bytes) => {
-            let numbers = bytes.chunks_exact(8);
-            values.extend(numbers.map(|bytes| f64::from_le_bytes(bytes.try_into().expect("a chunk has 8 bytes"))));
+            let before = values.len();
+            values.resize(before + bytes.len() / size_of::<f64>(), 0.0);
+            convert::decode_f64(&bytes, &mut values[before..]);
             (values.len() >= expected).then(|| Ok(std::mem::take(&mut values)))
         }
         Reply::Failed(problem) => Some(Err(problem)),

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
+use numerics::convert;
 use serde::{Deserialize, Serialize};
 
 use super::{LIMIT_NAME, TIME_LIMIT};
@@ -204,11 +205,11 @@ impl Process {
 
     fn send(&mut self, line: &str, call: &OracleCall<'_>) -> std::io::Result<()> {
         self.input.write_all(line.as_bytes())?;
-        let mut bytes = Vec::with_capacity(4 * CHUNK);
+        let mut bytes = vec![0; 4 * CHUNK];
         for values in call.inputs.iter().flat_map(|(_, values)| values.chunks(CHUNK)) {
-            bytes.clear();
-            bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
-            self.input.write_all(&bytes)?;
+            let bytes = &mut bytes[..4 * values.len()];
+            convert::encode_f32(values, bytes);
+            self.input.write_all(bytes)?;
         }
         self.input.flush()
     }
@@ -229,13 +230,12 @@ impl Process {
     }
 
     fn values(&mut self, elements: usize) -> Result<Vec<f64>, Failure> {
-        let mut values = Vec::with_capacity(elements);
+        let mut values = vec![0.0; elements];
         let mut bytes = vec![0; 8 * CHUNK];
-        while values.len() < elements {
-            let part = &mut bytes[..8 * CHUNK.min(elements - values.len())];
+        for values in values.chunks_mut(CHUNK) {
+            let part = &mut bytes[..8 * values.len()];
             self.output.read_exact(part).map_err(|_| Failure::Lost(self.last_message()))?;
-            let number = |bytes: &[u8]| f64::from_le_bytes(bytes.try_into().expect("a chunk has 8 bytes"));
-            values.extend(part.chunks_exact(8).map(number));
+            convert::decode_f64(part, values);
         }
         Ok(values)
     }

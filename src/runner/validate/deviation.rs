@@ -1,6 +1,8 @@
 //! Judges how far an output is from the oracle.
 
-use super::finite::is_large;
+use numerics::compare;
+
+use super::finite::least_large;
 use super::{ComparedRow, Expectation};
 use crate::domain::check::Check;
 use crate::domain::correctness::Correctness;
@@ -34,16 +36,17 @@ impl Expectation {
         }
         let output = self.output_of(at);
         let values = output.values_of(row, bytes);
-        let is_compared = |r: f64| !self.has_large || !is_large(r, output.dtype);
-        let finite = values.iter().zip(self.oracle_of(at)).filter(|(_, r)| is_compared(**r));
-        let numbers = finite.map(|(o, r)| (output.dtype.number(*o), output.dtype.number(*r)));
-        let numbers: Vec<(f64, f64)> = numbers.collect();
-        let squared: f64 = numbers.iter().map(|(o, r)| (o - r).powi(2)).sum();
-        let mut pairs = values.iter().zip(self.oracle_of(at));
-        let is_unequal = self.must_be_equal(output.dtype) && !pairs.all(|(o, r)| output.dtype.is_same(*o, *r));
+        let oracle = self.oracle_of(at);
+        let squares = if output.dtype == Dtype::I64 {
+            let numbers = |bits: &[f64]| -> Vec<f64> { bits.iter().map(|bits| output.dtype.number(*bits)).collect() };
+            compare::squares(&numbers(&values), &numbers(oracle), f64::INFINITY)
+        } else {
+            compare::squares(&values, oracle, least_large(output.dtype))
+        };
+        let is_unequal = self.must_be_equal(output.dtype) && !output.dtype.are_same(&values, oracle);
         let allowance = self.allowances.get(at).copied().unwrap_or(0.0);
-        let squared_error = (squared.sqrt() - allowance).max(0.0).powi(2);
-        let squared_scale = output.squared_scale(numbers.into_iter().map(|(_, exact)| exact));
+        let squared_error = (squares.error.sqrt() - allowance).max(0.0).powi(2);
+        let squared_scale = if output.is_logarithm { squares.count as f64 } else { squares.scale };
         RowError { squared_error, squared_scale, is_unequal, ..none }
     }
 

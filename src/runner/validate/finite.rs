@@ -2,12 +2,13 @@
 
 use std::ops::Range;
 
+use numerics::compare::{self, Limits};
 use rayon::prelude::*;
 
 use super::{ComparedRow, Expectation};
 use crate::domain::check::Check;
 use crate::domain::op::{Dtype, TensorSpec};
-use crate::runner::outputs::{Output, Outputs, Refusal, is_poison, unwritten_elements};
+use crate::runner::outputs::{Output, Outputs, POISON, Refusal, unwritten_elements};
 
 /// How near to the largest value of its dtype, relative to it, a result may be either finite or infinite.
 const NEAR_LARGEST: f64 = 0.01;
@@ -19,8 +20,8 @@ impl Expectation {
         let specified = |row: usize| !self.unspecified.iter().any(|rows| rows.contains(&row));
         for output in self.outputs.iter().filter(|output| !output.dtype.is_integer()) {
             let rows = output.rows.clone().into_par_iter().filter(|row| specified(*row));
-            let elements = |row| output.bytes_of(row, bytes).chunks_exact(output.dtype.bytes());
-            let unwritten = rows.map(|row| elements(row).filter(|it| is_poison(it)).count()).sum::<usize>();
+            let unwritten_of = |row| compare::filled(output.bytes_of(row, bytes), output.dtype.bytes(), POISON);
+            let unwritten = rows.map(unwritten_of).sum::<usize>();
             if unwritten > 0 {
                 return Err(unwritten_elements(unwritten, output.rows.len() * output.row_len));
             }
@@ -31,12 +32,20 @@ impl Expectation {
             if output.dtype.is_integer() {
                 continue;
             }
-            for (out, r) in output.values_of(*row, bytes).iter().zip(self.oracle_of(at)) {
+            let (values, oracle) = (output.values_of(*row, bytes), self.oracle_of(at));
+            let limits = Limits {
+                may_be_infinite: least_large(output.dtype),
+                must_be_infinite: least_infinite(output.dtype),
                 // Beyond its domain, an op may compute with numbers that exceed FP32. A result that FP32 holds is specified.
-                let is_specified = !self.is_beyond_domain || !is_large(*r, Dtype::F32);
-                hidden += usize::from(is_specified && out.is_finite() && is_infinite(*r, output.dtype));
-                lost += usize::from(output.is_logarithm && *r == f64::NEG_INFINITY && out != r && specified(*row));
-                leaked += usize::from(!out.is_finite() && !is_large(*r, output.dtype) && specified(*row));
+                is_specified: self.is_beyond_domain.then(|| least_large(Dtype::F32)),
+            };
+            let found = compare::misplaced(&values, oracle, limits);
+            hidden += found.0;
+            if specified(*row) {
+                leaked += found.1;
+                let is_lost = |(out, r): (&f64, &f64)| *r == f64::NEG_INFINITY && out != r;
+                lost +=
+                    if output.is_logarithm { values.iter().zip(oracle).filter(|it| is_lost(*it)).count() } else { 0 };
             }
         }
         if lost > 0 {
@@ -81,13 +90,13 @@ pub(super) fn computed(outputs: &Outputs, rows: &[usize], oracle: &[f64], other:
     rows.iter().filter(differs).map(|row| *row..*row + 1).collect()
 }
 
-/// Returns whether an exact result is too large for a dtype, by more than an honest kernel's error, or is NaN. An 8-bit
-/// type may hold its largest number instead.
-fn is_infinite(exact: f64, dtype: Dtype) -> bool {
-    exact.is_nan() || !dtype.is_float8() && exact.abs() > dtype.largest() * (1.0 + NEAR_LARGEST)
+/// Returns above which magnitude an exact result is too large for a dtype, by more than an honest kernel's error. An 8-bit type may
+/// hold its largest number instead.
+fn least_infinite(dtype: Dtype) -> f64 {
+    if dtype.is_float8() { f64::INFINITY } else { dtype.largest() * (1.0 + NEAR_LARGEST) }
 }
 
-/// Returns whether an exact result is so large for a dtype that an honest kernel may return infinity, or is NaN.
-pub(super) fn is_large(exact: f64, dtype: Dtype) -> bool {
-    !dtype.is_integer() && (exact.is_nan() || exact.abs() > dtype.largest() * (1.0 - NEAR_LARGEST))
+/// Returns above which magnitude an honest kernel may return infinity for an exact result. Whole numbers have none.
+pub(super) fn least_large(dtype: Dtype) -> f64 {
+    if dtype.is_integer() { f64::INFINITY } else { dtype.largest() * (1.0 - NEAR_LARGEST) }
 }
