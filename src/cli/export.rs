@@ -94,6 +94,26 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
     Ok(())
 }
 
+/// Returns the files of the PyTorch package with one committed winner. None if the case has no such winner of this kind of device.
+pub(super) fn package(
+    project: &Project,
+    workload: &Workload,
+    case: &Case,
+    (device, hash): (&DeviceKey, &VariantHash),
+) -> anyhow::Result<Option<Vec<export::File>>> {
+    let path = project.winner(device, &workload.name, &case.name);
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let sidecar = Sidecar::parse(&files::read_inside(project.root(), &path)?).map_err(anyhow::Error::msg)?;
+    if sidecar.variant.hash != *hash {
+        return Ok(None);
+    }
+    let families = project.families()?.sound;
+    let winner = winner(project, workload, case, (&path, sidecar, device.clone()), &families)?;
+    Ok(Some(export::files(workload, &[winner], Target::Torch)?))
+}
+
 /// Finds the workload and the cases that the command line names.
 fn selected(project: &Project, what: &str) -> anyhow::Result<(Workload, Vec<Case>)> {
     let names = project.workload_names().map_err(usage)?;
