@@ -89,6 +89,24 @@ fn a_module_becomes_a_workload_without_a_kernel_until_a_user_writes_one() {
     let baseline = &report["cases"][0]["baseline"];
     assert_eq!(baseline["name"], "modelled, the first correct configuration of lookup", "{report}");
     assert_eq!(baseline["is_initial_kernel"], true);
+    let committed = sandbox.git(&["log", "-1", "--format=%B", "--name-only"]);
+    insta::assert_snapshot!(committed, @"
+    lookup: rows24features40entries9 (modelled)
+
+    case                      before, us  now, us    gain  baseline        its us  ratio
+    rows24features40entries9      *2.189    2.189  1.000x  initial kernel   2.189  1.00x
+
+    * the initial kernel: no winner was committed before
+
+    Device:  virtual H200, modelled
+    Session: 3
+    Winners:
+      rows24features40entries9: iteration 3, variant 07c025d9ec3e10954d731c2820549abb, lookup THREADS=256
+
+
+    kernels/variants/virtual-h200-132sm-132gib/lookup/lookup-07c025d9ec.cu
+    kernels/variants/virtual-h200-132sm-132gib/lookup/rows24features40entries9.json
+    ");
 }
 
 #[test]
