@@ -17,6 +17,7 @@ use crate::config::Config;
 use crate::domain::device::{DeviceKey, TimeSource};
 use crate::domain::family::Family;
 use crate::domain::names::did_you_mean;
+use crate::domain::ptx;
 use crate::domain::sidecar::{self, Sidecar};
 use crate::domain::variant::VariantHash;
 use crate::domain::workload::{BaselineKey, Case, Workload};
@@ -222,6 +223,9 @@ fn winner(
     let tensors = workload.op.tensors(&case.dims, workload.dtype);
     if dims != case.dims || sidecar.tensors != sidecar::tensors(&tensors) {
         return Err(anyhow!("{shown}: it has other dimensions or tensors than its case: run `optloop start` again"));
+    }
+    if ptx::is_ptx(&source) {
+        return Err(anyhow!("{shown}: its kernel came as PTX, and exports compile CUDA sources: leave its case out"));
     }
     check_options(&sidecar.compile_options).map_err(|problem| anyhow!("{shown}: {problem}"))?;
     sidecar.plan().check(&tensors).map_err(|problem| anyhow!("{shown}: {problem}"))?;
