@@ -44,6 +44,9 @@ struct Tensor {
     shape: Vec<String>,
     /// What it contains, if that is not the usual.
     values: Option<Contents>,
+    /// The input of whose elements it has indices.
+    #[serde(default)]
+    selects: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -147,12 +150,15 @@ impl Problem {
                 let _ = writeln!(text, "{name} = {value:?}");
             }
         }
-        for Tensor { name, role, dtype, shape, values } in &self.tensors {
+        for Tensor { name, role, dtype, shape, values, selects } in &self.tensors {
             let role = if *role == Role::Input { "input" } else { "output" };
             let _ = write!(text, "\n[tensors.{name}]\nrole = \"{role}\"\nshape = {}\n", list(shape));
             // The oracle gets integers only of a tensor with a type of its own.
             if *dtype != self.dtype() || dtype.is_integer() {
                 let _ = writeln!(text, "dtype = \"{}\"", dtype.name());
+            }
+            if let Some(from) = selects {
+                let _ = writeln!(text, "selects = {}", quoted(from));
             }
             let values = values.as_ref().map(|values| match values {
                 Contents::Uniform(from, to) => format!("{{ uniform = [{from:?}, {to:?}] }}"),
