@@ -199,17 +199,23 @@ def states_of(module):
 def filled(module, tensors, in_order, by_name):
     """Gives parameters and buffers the values of the op's tensors: by name, or else in order. Returns the other tensors."""
     states = states_of(module)
-    pairs = [(states[name], of) for name, of in by_name.items() if of and name in states]
+    pairs = [(name, of) for name, of in by_name.items() if of and name in states]
     if in_order is not None and len(pairs) < len([of for of in in_order if of]):
         if len(states) != len(in_order):
             raise Refused(f"it has {len(states)} parameters and buffers, but the problem has {len(in_order)}")
-        pairs = [(own, of) for own, of in zip(states.values(), in_order) if of]
-    for own, of in pairs:
-        given = tensors.pop(of)
+        pairs = [(name, of) for name, of in zip(states, in_order) if of]
+    loaded = module.state_dict() if pairs else {}
+    for name, of in pairs:
+        own, given = states[name], tensors.pop(of)
         if own.numel() != given.numel():
-            raise Refused(f"a parameter has the shape {list(own.shape)}, but `{of}` has {list(given.shape)}")
-        with torch.no_grad():
+            raise Refused(f"`{name}` has the shape {list(own.shape)}, but `{of}` has {list(given.shape)}")
+        if name in loaded:
+            loaded[name] = given.reshape(own.shape)
+        else:
             own.copy_(given.reshape(own.shape))
+    if pairs:
+        # A module may derive others from them here.
+        module.load_state_dict(loaded)
     return tensors
 
 
