@@ -130,13 +130,19 @@ fn what_no_kernel_can_compute_is_refused_in_one_sentence() {
 #[test]
 fn shapes_beside_a_problem_are_its_cases() {
     let sandbox = with_problem(LOOKUP);
+    sandbox.write("theirs/problem.yaml", "name: lookup\ntolerance:\n  float32: 2.0e-5  # loose\nother: 9\n");
     sandbox.write("theirs/shapes.py", "SHAPES = [{'rows': 8, 'entries': 3}, {'rows': 64, 'entries': 5}]\n");
     let (code, shown, said) = call(&sandbox, &["import", "theirs/lookup.py", "--trust", "--contents", "x=uniform:0:1"]);
     assert_eq!(code, 0, "{said}");
     assert!(shown.contains("x: [rows, 40]"), "{shown}");
     let workload = std::fs::read_to_string(sandbox.path("kernels/workloads/lookup.toml")).unwrap();
-    insta::assert_snapshot!(workload.split_once("[[case]]").unwrap().1, @r#"
+    insta::assert_snapshot!(workload.split_once("[tolerance]").unwrap().1, @r#"
 
+    # Rounding the output alone costs 3e-8, and a sum of thousands of terms up to 1e-6.
+    relative_l2 = 1e-5
+    worst_row = 2e-5
+
+    [[case]]
     name = "rows8entries3"
     rows = 8
     entries = 3

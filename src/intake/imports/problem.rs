@@ -25,6 +25,9 @@ pub struct Problem {
     oracle: String,
     /// The operations that PyTorch counts, as an expression of the dimensions.
     flop: Option<String>,
+    /// The largest error that the problem's own checks allow.
+    #[serde(default)]
+    tolerance: Option<f64>,
     notes: Vec<String>,
 }
 
@@ -188,7 +191,8 @@ impl Problem {
             compute: given.compute,
             terms: most_terms(&tensors, &shapes, of),
         };
-        text += &tolerance::of(&rounding).section();
+        let tolerance = tolerance::of(&rounding);
+        text += &self.tolerance.map_or(tolerance.section(), |most| tolerance.at_most(most).section());
         text += &cases(of.iter().map(|case| (case, shortened(&case_name(case.iter())))));
         text
     }

@@ -116,6 +116,15 @@ def cases_of(path, sizes):
     return whole_numbers, named
 
 
+def tolerance_of(path):
+    """Returns the largest error that `problem.yaml` allows. None if it does not say."""
+    with open(path, encoding="utf-8") as file:
+        _, _, rest = file.read().partition("\ntolerance:")
+    found = re.match(r"(?:\s*\n[ \t]+[\w.]+:\s*[0-9.eE+-]+[^\n]*)+", rest)
+    numbers = [float(number) for number in re.findall(r":\s*([0-9.]+(?:[eE][+-]?[0-9]+)?)", found[0])] if found else []
+    return max(numbers, default=None)
+
+
 def forced_sizes(tracer, names, named, cases):
     """Returns the dimensions that the cases differ in or that may change, and the range of each."""
     dims, ranges = [], {}
@@ -264,6 +273,7 @@ def told(request):
         "independent": dim,
         "oracle": source.oracle(support, dims, tensors, states),
         "flop": flop,
+        "tolerance": tolerance_of(request["settings"]) if request["settings"] else None,
         "notes": notes,
     }
 
