@@ -3,6 +3,7 @@
 mod evidence;
 mod measure;
 mod rejection;
+mod rivals;
 mod subject;
 mod subjects;
 
@@ -32,6 +33,7 @@ use crate::store::Store;
 
 pub use evidence::Evidence;
 pub use measure::PlannedComparison;
+pub use rivals::RivalName;
 pub use subject::{Committed, KernelName, Subject};
 pub use subjects::Selection;
 
@@ -49,6 +51,9 @@ pub struct Bench {
     baseline: Option<BaselineProcess>,
     /// The fastest backend of the baseline, by case and regime.
     backends: HashMap<(CaseName, Regime), Option<String>>,
+    rivals: Vec<rivals::Rival>,
+    /// The challenger as PyTorch calls it, where a rival is timed by call.
+    called: Option<rivals::Rival>,
 }
 
 impl Bench {
@@ -73,6 +78,8 @@ impl Bench {
             monitor,
             baseline: None,
             backends: HashMap::new(),
+            rivals: Vec::new(),
+            called: None,
         })
     }
 

@@ -13,7 +13,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use items::{
-    of_agent, of_baseline, of_interpreter, of_models, of_notify, of_oracle, of_project, of_recording, of_store,
+    of_agent, of_baseline, of_interpreter, of_models, of_notify, of_oracle, of_project, of_python, of_recording,
+    of_store,
 };
 pub use known::{Consents, Edited};
 

@@ -240,6 +240,81 @@ fn winners_files_and_iterations_of_a_session_can_be_measured_again() {
     }
 }
 
+/// What makes the PyTorch of the tests one of the fake device.
+const ON_FAKE_DEVICE: &str = r#"
+import json
+dumps = json.dumps
+json.dumps = lambda said: dumps({**said, "time_source": "modelled"} if "time_source" in said else said)
+cuda.get_device_name = lambda _ordinal: "fake device (no kernel was executed)"
+"#;
+
+/// With one key, attention returns the values.
+#[test]
+fn solutions_in_pytorch_are_rivals_by_graph_or_else_by_call_and_a_wrong_one_is_said_to_be() {
+    let sandbox = Sandbox::new();
+    sandbox.replace("kernels/workloads/small.toml", "Sq = 4\nSk = 4", "Sq = 1\nSk = 1");
+    sandbox.write("python/torch.py", &(include_str!("baseline/torch.py").to_owned() + ON_FAKE_DEVICE));
+    sandbox.write("right.py", "def run(v, scale):\n    return v.clone()\n");
+    sandbox.write("wrong.py", "def run(q, k, v):\n    return v * 2\n\ndef broken(v):\n    return v.no\n");
+    let class = "import torch\n\nclass ModelNew:\n    def __init__(self, factor):\n        self.factor = factor\n\n    def to(self, device):\n        \
+                 return self\n\n    named_parameters = named_buffers = lambda self: []\n\n    def forward(self, v):\n        \
+                 torch.cuda.synchronize()\n        return v * self.factor\n\n    __call__ = forward\n\ndef get_init_inputs():\n    return [1]\n";
+    sandbox.write("calls.py", class);
+    let call = |more: &[&str]| {
+        let named =
+            ["bench", CONFIGURATION, "--device", "fake", "--samples", "24", "--workload", "small", "--case", "s4d4"];
+        let arguments = [&named, more].concat();
+        let output = sandbox.command(&arguments).env("PYTHONPATH", sandbox.path("python")).output().unwrap();
+        [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap())
+    };
+    let file = |name: &str| format!("module:{}", sandbox.path(name).display());
+    let (right, wrong, calls, broken) = (file("right.py"), file("wrong.py"), file("calls.py"), file("wrong.py:broken"));
+    let against = [
+        "--against",
+        &right,
+        "--against",
+        &wrong,
+        "--against",
+        &calls,
+        "--against",
+        &broken,
+        "--against",
+        CONFIGURATION,
+    ];
+    let [_, said] = call(&against[..2]);
+    assert!(said.contains("right.py is a program: read it, then agree with --trust to run it, confined"), "{said}");
+    let [table, said] = call(&[&against[..], &["--trust"]].concat());
+    insta::assert_snapshot!(without_figures(&[table, said].concat()), @"
+    small/s4d4 on fake device (no kernel was executed), warm L2, times are modelled
+    role what iteration µs interval samples over the challenger challenger is share of floor error SM MHz W °C mJ
+    challenger toy HASH # # # to # # - - #% # - - - -
+    incumbent toy HASH - # # to # # #× tied #% # - - - -
+    control toy HASH # # # to # # #× tied #% # - - - -
+    rival right.py - # - # #× faster #% # - - - -
+    rival wrong.py - # - # #× faster #% - - - - -
+    rival_by_call calls.py - # - # - - #% # - - - -
+    # rounds, group size #; # more rounds discarded, in which the GPU or its graphs were in another state; noise #% (the challenger over its A/A control)
+    wrong.py is wrong: its output: relative error # over the output (tolerance 1e-3), # in its worst row # (tolerance #); element # of row # is # by the kernel and # by the oracle
+    calls.py cannot be captured in a graph, and the challenger was not timed by call, so the two are not compared
+    The floor is # µs, #% of the challenger's time
+
+    versions: optloop 0.2.0, nvrtc #
+    wrong.py:broken is not timed on s4d4: it fails: AttributeError: 'Tensor' object has no attribute 'no'
+    toy HASH is not timed by call on s4d4: PyTorch can only call a winner that is committed for this kind of device
+    on record as iteration 1: `optloop show 1`
+    ");
+    let [printed, _] = call(&[&against[..], &["--trust", "--json"]].concat());
+    let printed = json(&printed);
+    let participants = printed["comparisons"][0]["participants"].as_array().unwrap();
+    let of = |role: &str| participants.iter().find(|one| one["role"] == role).unwrap();
+    assert!(of("rival_by_call")["ratio"].is_null() && of("rival")["ratio"].is_number(), "{participants:?}");
+    let evaluated = &printed["evaluations"][0]["cases"][0];
+    assert!(
+        evaluated["over_base"]["ratio"].is_number() && !printed["evaluations"].to_string().contains("rival"),
+        "{evaluated}"
+    );
+}
+
 #[test]
 fn an_edited_file_is_measured() {
     let sandbox = after_a_session();

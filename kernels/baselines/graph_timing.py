@@ -179,6 +179,10 @@ class Case:
     def check(self, name):
         """Refuses a backend that is of no use for this case."""
 
+    def timed(self, request, timer):
+        """Returns what is timed: a graph of calls."""
+        return capture_enough(self, request["min_sample_ns"] * SAMPLE_FACTOR, timer)
+
     def call(self, index, outputs):
         """Computes a set, keeping the outputs of the others alive so that outputs rotate, too."""
         index %= len(self.sets)
@@ -209,6 +213,8 @@ def read(path, tensor):
 
 class Captured:
     """So many calls of one backend in a CUDA graph."""
+
+    METHOD = "graph"
 
     def __init__(self, case, launches):
         # The graph has the addresses of the case's tensors, so they must live as long.
@@ -306,9 +312,9 @@ def prepare_backend(name, backend, case, request, timer):
                 case.call(index, outputs)
         torch.cuda.current_stream().wait_stream(stream)
         torch.cuda.synchronize()
-        captured = capture_enough(case, request["min_sample_ns"] * SAMPLE_FACTOR, timer)
+        captured = case.timed(request, timer)
         call_ns = captured.replay_ns(timer) / captured.launches
-        said = {"name": name, "launches_per_sample": captured.launches}
+        said = {"name": name, "launches_per_sample": captured.launches, "method": captured.METHOD}
         # Eager times, as a user without graphs sees them, and kernels are needed only when all backends are prepared.
         if request.get("backend") is None:
             said["eager_ns"] = eager_ns(case, call_ns, timer)

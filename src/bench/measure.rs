@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::{Context, anyhow, bail};
 
-use super::{Bench, Subject, failure, rejection};
+use super::{Bench, Subject, failure, rejection, rivals};
 use crate::domain::artifact::Artifact;
 use crate::domain::comparison::{Comparison, Participant, Role};
 use crate::domain::correctness::Correctness;
@@ -70,7 +70,7 @@ impl Bench {
         let said = said(planned, reference(planned, &[]));
         let open = self.evaluator.begin(workload, variant, planned.challenger.case(), said).await?;
         let tried = self.compared(planned, open.iteration).await?;
-        let actual = tried.comparison.as_ref().ok().and_then(over_reference);
+        let actual = tried.comparison.as_ref().ok().and_then(|comparison| over_reference(&comparison.recorded()));
         let kernel = planned.challenger.kernel(tried.compiled.as_ref());
         self.evaluator.conclude(open, &kernel, &tried.evaluation, actual).await?;
         tried.comparison.map_err(|problem| anyhow!(problem))
@@ -137,9 +137,11 @@ impl Bench {
         let pids: Vec<u32> =
             self.evaluator.pid().into_iter().chain(self.baseline.as_ref().and_then(BaselineProcess::pid)).collect();
         let baseline = self.baseline.as_mut().zip(backend);
-        let baseline = baseline.map(|(process, backend)| BaselineEntry { process, backend });
+        let mut baselines: Vec<BaselineEntry<'_>> =
+            baseline.map(|(process, backend)| BaselineEntry::baseline(process, backend)).into_iter().collect();
+        baselines.extend(rivals::entries(&mut self.rivals, self.called.as_mut(), &case.name, regime));
         let mut worker = self.evaluator.worker().fresh().await.context("Failed to start a worker")?;
-        match comparison::run(&mut worker, self.monitor.as_ref(), &pids, &terms, &entries, baseline).await {
+        match comparison::run(&mut worker, self.monitor.as_ref(), &pids, &terms, &entries, baselines).await {
             Ok(comparison) => Ok(Ok(comparison)),
             Err(ComparisonError::Machine(error)) => Err(error).context("Failed to run a comparison"),
             Err(ComparisonError::Failed { participant, outcome }) => {
@@ -236,7 +238,7 @@ impl Tried {
             shape: Some(plan.shape()),
             profile: None,
         };
-        measurement.confirm(comparison.clone());
+        measurement.confirm(comparison.recorded());
         let evaluation = Evaluation { outcome: Outcome::Measured, measurements: vec![measurement], device_s };
         Self { compiled: Ok(own), evaluation, comparison: Ok(comparison) }
     }
@@ -289,6 +291,7 @@ fn modelled_participant(role: Role, subject: &Subject, found: &Found) -> Result<
         machine: None,
         energy_j: None,
         graph_node_ns: None,
+        wrong: None,
     })
 }
 

@@ -13,7 +13,7 @@ use crate::runner::messages::CaseRequest;
 /// The command line's name for a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KernelName {
-    /// A `.cu` file, for every sidecar in its folder that names it; or one such sidecar.
+    /// A `.cu` or `.ptx` file, for every sidecar in its folder that names it; or one such sidecar.
     File(PathBuf),
     /// The committed winner of a case.
     Winner {
@@ -66,7 +66,7 @@ pub struct Committed {
 impl KernelName {
     /// Parses the user's text.
     pub fn parse(text: &str) -> Result<Self, String> {
-        if text.ends_with(".cu") || text.ends_with(".json") {
+        if [".cu", ".ptx", ".json"].iter().any(|ending| text.ends_with(ending)) {
             return Ok(Self::File(PathBuf::from(text)));
         }
         if text.chars().all(|c| c.is_ascii_digit()) {

@@ -14,10 +14,14 @@ use super::families::BrokenFamily;
 use super::traced::Traced;
 use crate::domain::family::FRAGMENTS_FOLDER as FOLDER;
 use crate::domain::names::did_you_mean;
+use crate::domain::ptx;
 use crate::files;
 
 /// The ending of a fragment's file name.
 const ENDING: &str = ".cu.tera";
+
+/// The kernel of a family that came as PTX, in place of a template.
+const PTX: &str = "kernel.ptx";
 
 /// The most bytes of a template with its fragments. Those of this repository have up to 33 KB, not
 /// counting fragments that fragments include.
@@ -42,7 +46,12 @@ pub(super) fn template(project: &Path, folder: &Path) -> anyhow::Result<Traced> 
     let family = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let fragments = folder.with_file_name(FOLDER);
     let mut reader = Reader { project, family, fragments, open: Vec::new(), there: Vec::new(), bytes: 0 };
-    reader.read(&folder.join("kernel.cu.tera"))
+    let (template, ptx) = (folder.join("kernel.cu.tera"), folder.join(PTX));
+    match (template.symlink_metadata().is_ok(), ptx.symlink_metadata().is_ok()) {
+        (true, true) => bail!("{} has kernel.cu.tera and {PTX}: keep one", folder.display()),
+        (false, true) => reader.read_ptx(&ptx),
+        _ => reader.read(&template),
+    }
 }
 
 struct Reader<'a> {
@@ -58,6 +67,18 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    /// Reads a kernel that came as PTX.
+    fn read_ptx(&self, path: &Path) -> anyhow::Result<Traced> {
+        let text = files::read_inside(self.project, path)?;
+        if !ptx::is_ptx(&text) {
+            bail!("family `{}`: {} does not begin with `.version`, so it is not PTX", self.family, path.display());
+        }
+        if text.len() > MAX_BYTES {
+            bail!("family `{}`: its PTX has more than {} MiB, the limit", self.family, MAX_BYTES >> 20);
+        }
+        Ok(Traced::of(&text, path))
+    }
+
     fn read(&mut self, path: &Path) -> anyhow::Result<Traced> {
         let text = files::read_inside(self.project, path)?;
         self.bytes += text.len();

@@ -3,11 +3,15 @@
 use crate::domain::counted::counted;
 use crate::domain::op::TensorSpec;
 use crate::domain::plan::{Arg, Launch, LaunchPlan, Scalar, ScalarValue};
+use crate::domain::ptx;
 use crate::intake::{self, Kernel, Kind, Parameter};
 
 /// Returns what disagrees, each with the line of the kernel in the source. Kernels that only a macro makes, and types of
 /// the source's own, are not examined.
 pub(super) fn mistakes(source: &str, plan: &LaunchPlan, tensors: &[TensorSpec]) -> Vec<(usize, String)> {
+    if ptx::is_ptx(source) {
+        return plan.launches.iter().filter_map(|launch| of_ptx(source, launch)).collect();
+    }
     let kernels = intake::kernels(source);
     let mut found = Vec::new();
     for launch in &plan.launches {
@@ -19,18 +23,33 @@ pub(super) fn mistakes(source: &str, plan: &LaunchPlan, tensors: &[TensorSpec]) 
     found
 }
 
+/// Says what disagrees with a kernel in PTX, whose parameters have sizes and no names.
+fn of_ptx(source: &str, launch: &Launch) -> Option<(usize, String)> {
+    let parameters = ptx::parameters(source, &launch.kernel)?;
+    if parameters.len() != launch.args.len() {
+        let args: Vec<&str> = launch.args.iter().map(name_of).collect();
+        let line = source.lines().position(|line| line.contains(".entry") && line.contains(&launch.kernel));
+        return Some((line.map_or(1, |line| line + 1), disagreeing(&launch.kernel, &parameters, &args)));
+    }
+    None
+}
+
+fn disagreeing(name: &str, parameters: &[&str], args: &[&str]) -> String {
+    format!(
+        "`{name}` has {} ({}), but its launch passes {} ({})",
+        counted(parameters.len(), "parameter"),
+        parameters.join(", "),
+        counted(args.len(), "argument"),
+        args.join(", ")
+    )
+}
+
 fn of_launch(kernel: &Kernel, launch: &Launch, tensors: &[TensorSpec]) -> Vec<String> {
     let (name, wanted, passed) = (&kernel.name, kernel.parameters.len(), launch.args.len());
     if wanted != passed {
         let parameters: Vec<&str> = kernel.parameters.iter().map(|parameter| parameter.name.as_str()).collect();
         let args: Vec<&str> = launch.args.iter().map(name_of).collect();
-        return vec![format!(
-            "`{name}` has {} ({}), but its launch passes {} ({})",
-            counted(wanted, "parameter"),
-            parameters.join(", "),
-            counted(passed, "argument"),
-            args.join(", ")
-        )];
+        return vec![disagreeing(name, &parameters, &args)];
     }
     let pairs = (1..).zip(kernel.parameters.iter().zip(&launch.args));
     let wrong = pairs.filter_map(|(place, (parameter, arg))| {

@@ -12,6 +12,7 @@ use crate::domain::fit::Fit;
 use crate::domain::ids::CaseName;
 use crate::domain::op::Dims;
 use crate::domain::plan::LaunchPlan;
+use crate::domain::ptx;
 use crate::domain::space::Space;
 use crate::domain::variant::{Params, Variant};
 use crate::domain::workload::{Case, Workload};
@@ -310,7 +311,8 @@ impl<'a> SourceCheck<'a> {
     /// Returns a mistake in a line of the template with its fragments.
     fn at(&self, stage: Stage, cases: &[CaseName], line: Option<usize>, message: &str) -> Finding {
         let place = line.and_then(|line| self.pair.places.get(line.checked_sub(1)?));
-        let own = || format!("templates/kernels/{}/kernel.cu.tera", self.pair.family.name);
+        let template = if ptx::is_ptx(&self.pair.family.template) { "kernel.ptx" } else { "kernel.cu.tera" };
+        let own = || format!("templates/kernels/{}/{template}", self.pair.family.name);
         let file = place.map_or_else(own, |place| place.file.display().to_string());
         Finding {
             file: Some(file),

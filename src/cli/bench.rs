@@ -1,6 +1,7 @@
 //! `optloop bench`: measures a kernel by hand, as a session would.
 
 mod repeats;
+mod rivals;
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -17,7 +18,7 @@ use super::start::{open_monitor, start_worker};
 use super::talk::say;
 use super::trust::{self, TrustArgs};
 use super::{claimed_store, own_executable, toolchain};
-use crate::bench::{Bench, KernelName, PlannedComparison, Selection, Subject};
+use crate::bench::{Bench, KernelName, PlannedComparison, RivalName, Selection, Subject};
 use crate::catalog::Project;
 use crate::claim::Claims;
 use crate::config::Config;
@@ -47,7 +48,7 @@ pub struct Args {
     what: String,
 
     /// Kernel to compare with, named in the same way, or `baseline`: the workload's baseline, or its initial kernel if
-    /// no baseline runs; can be repeated [default: baseline]
+    /// no baseline runs, or a solution in PyTorch: module:FILE.py; can be repeated [default: baseline]
     #[arg(long, value_name = "OTHER")]
     against: Vec<String>,
 
@@ -141,8 +142,9 @@ fn speedup(text: &str) -> Result<(f64, f64), String> {
 /// Measures and prints the results.
 pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
     let config = Config::load(project.root()).map_err(usage)?;
+    let rivals = rivals::read(args)?;
     let what = KernelName::parse(&args.what).map_err(usage_sentence)?;
-    let named = args.against.iter().filter(|text| *text != BASELINE);
+    let named = args.against.iter().filter(|text| *text != BASELINE && RivalName::parse(text).is_none());
     let against = named.map(|text| KernelName::parse(text)).collect::<Result<Vec<_>, _>>();
     let against = against.map_err(usage_sentence)?;
     if args.samples.is_some_and(|samples| samples < MIN_ROUNDS) {
@@ -187,11 +189,13 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
         say(&format!("no baseline: {reason}; the initial kernel is used instead"));
     }
     let Some(Wanted { challenger, .. }) = wanted.first() else { return Ok(()) };
+    rivals::start(&rivals, &mut bench, (project, &config), &args.trust, (&challenger.workload, choice.number()))
+        .await?;
     let store = claimed_store(project, &config, &mut claims).await?;
     let cases: Vec<CaseName> = wanted.iter().map(|one| one.challenger.case().name.clone()).collect();
     let workload = challenger.workload.clone().select(&cases).map_err(usage_sentence)?;
     claims.note_session(bench.record_in(store, &workload).await?);
-    let played = all(args, &mut bench, wanted, out).await;
+    let played = all(args, project, (&mut bench, choice.number()), wanted, out).await;
     let recorded = end_record(&bench, played.as_ref().err()).await;
     let all = played?;
     recorded?;
@@ -220,12 +224,14 @@ struct Wanted {
 /// Measures each challenger in each regime.
 async fn all(
     args: &Args,
-    bench: &mut Bench,
+    project: &Project,
+    (bench, device): (&mut Bench, u32),
     wanted: Vec<Wanted>,
     out: &mut impl Write,
 ) -> anyhow::Result<Vec<Repeats>> {
     let mut all = Vec::with_capacity(wanted.len());
     for Wanted { challenger, regime, others } in wanted {
+        rivals::find(bench, project, (&challenger, regime), device).await;
         all.push(play(args, bench, &challenger, regime, others, out).await?);
     }
     Ok(all)

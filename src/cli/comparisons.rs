@@ -117,6 +117,20 @@ fn control(comparison: &Comparison) -> Option<String> {
     Some(format!("An empty kernel takes {ns} as a node of a graph in the challenger's process{beside}"))
 }
 
+/// Returns a sentence on a rival that is wrong, or timed by other means than the challenger.
+fn of_rival(comparison: &Comparison, rival: &Participant) -> Option<String> {
+    let Participant { name, role, wrong, .. } = rival;
+    let mut said: Vec<String> = wrong.iter().map(|why| format!("{name} is wrong: {why}")).collect();
+    if *role == Role::RivalByCall {
+        let how = match comparison.has(Role::ChallengerByCall) {
+            true => "so its calls are compared with those of the challenger's exported op",
+            false => "and the challenger was not timed by call, so the two are not compared",
+        };
+        said.push(format!("{name} cannot be captured in a graph, {how}"));
+    }
+    (!said.is_empty()).then(|| said.join("; "))
+}
+
 /// Returns the notes on a comparison, beside its rows.
 pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
     let mut notes = vec![if is_modelled_alone(comparison) {
@@ -134,6 +148,7 @@ pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
         )
     }];
     notes.extend(control(comparison));
+    notes.extend(comparison.participants.iter().filter_map(|one| of_rival(comparison, one)));
     let change = comparison.winners_curse.map(format::change);
     notes.extend(
         change.map(|change| {

@@ -237,6 +237,10 @@ impl Row {
             Ok(artifact) => {
                 for kernel in &artifact.kernels {
                     let dynamic = launched.get(&kernel.name);
+                    if kernel.is_unknown() {
+                        writeln!(out, "    {}: it came as PTX, so only the driver knows what it uses", kernel.name)?;
+                        continue;
+                    }
                     writeln!(
                         out,
                         "    {}: {} registers, {} + {} bytes shared memory (static + dynamic), {} bytes stack, {} + {} \

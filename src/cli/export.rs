@@ -17,6 +17,7 @@ use crate::config::Config;
 use crate::domain::device::{DeviceKey, TimeSource};
 use crate::domain::family::Family;
 use crate::domain::names::did_you_mean;
+use crate::domain::ptx;
 use crate::domain::sidecar::{self, Sidecar};
 use crate::domain::variant::VariantHash;
 use crate::domain::workload::{BaselineKey, Case, Workload};
@@ -92,6 +93,26 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
     let what = counted(winners.len(), "winner");
     writeln!(out, "{}: {what} of {}{proven}; README.md has an example", folder.display(), workload.name)?;
     Ok(())
+}
+
+/// Returns the files of the PyTorch package with one committed winner. None if the case has no such winner of this kind of device.
+pub(super) fn package(
+    project: &Project,
+    workload: &Workload,
+    case: &Case,
+    (device, hash): (&DeviceKey, &VariantHash),
+) -> anyhow::Result<Option<Vec<export::File>>> {
+    let path = project.winner(device, &workload.name, &case.name);
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let sidecar = Sidecar::parse(&files::read_inside(project.root(), &path)?).map_err(anyhow::Error::msg)?;
+    if sidecar.variant.hash != *hash {
+        return Ok(None);
+    }
+    let families = project.families()?.sound;
+    let winner = winner(project, workload, case, (&path, sidecar, device.clone()), &families)?;
+    Ok(Some(export::files(workload, &[winner], Target::Torch)?))
 }
 
 /// Finds the workload and the cases that the command line names.
@@ -202,6 +223,9 @@ fn winner(
     let tensors = workload.op.tensors(&case.dims, workload.dtype);
     if dims != case.dims || sidecar.tensors != sidecar::tensors(&tensors) {
         return Err(anyhow!("{shown}: it has other dimensions or tensors than its case: run `optloop start` again"));
+    }
+    if ptx::is_ptx(&source) {
+        return Err(anyhow!("{shown}: its kernel came as PTX, and exports compile CUDA sources: leave its case out"));
     }
     check_options(&sidecar.compile_options).map_err(|problem| anyhow!("{shown}: {problem}"))?;
     sidecar.plan().check(&tensors).map_err(|problem| anyhow!("{shown}: {problem}"))?;

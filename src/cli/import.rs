@@ -8,6 +8,7 @@ use anyhow::Context;
 use super::addition::{Addition, name, named, read, shown};
 use super::error::{usage, usage_sentence};
 use super::given::Given;
+use super::machine_code::MachineCode;
 use super::own_headers::own_header;
 use super::problem_files::ProblemFiles;
 use super::talk::say;
@@ -26,13 +27,21 @@ use crate::trust;
 /// Arguments of `optloop import`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Args {
-    /// The file: a problem in PyTorch with `Model` and `get_inputs` (.py), a T1 file (.json), a Python script of Kernel Tuner
+    /// The file: a kernel in PTX (.ptx), a problem in PyTorch with `Model` and `get_inputs` (.py), a T1 file (.json), a Python script of Kernel Tuner
     /// (.py), or a definition of flashinfer-bench (.json)
     file: PathBuf,
 
     /// Workloads of a definition, which become cases: a file with a line of JSON for each
     #[arg(long, value_name = "FILE")]
     workloads: Option<PathBuf>,
+
+    /// Launch plan of a kernel in PTX, as in family.toml (`optloop docs launch-plan`)
+    #[arg(long, value_name = "FILE")]
+    launch: Option<PathBuf>,
+
+    /// Workload that a kernel in PTX computes
+    #[arg(short = 'w', long)]
+    workload: Option<String>,
 
     /// CUDA source, if the file names none or another one
     #[arg(long, value_name = "FILE")]
@@ -78,7 +87,22 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
             "--op: an imported file declares its own op, so use optloop add for one that exists",
         ));
     }
+    let ending = file.extension().and_then(|extension| extension.to_str());
+    if ending == Some("cubin") {
+        return Err(about(
+            file,
+            "a CUBIN cannot be examined for reads of the clock, and no virtual GPU executes it: import the PTX that it was made of",
+        ));
+    }
     let text = read(file)?;
+    if ending == Some("ptx") {
+        let (launch, workload) = (args.launch.as_deref(), args.workload.as_deref());
+        let kernel = MachineCode { file, text: &text, launch, workload, name: given.name.as_deref() };
+        return kernel.write(project, (given.force, args.json), out);
+    }
+    if args.launch.is_some() || args.workload.is_some() {
+        return Err(about(file, "--launch and --workload are for kernels in PTX, whose names end in .ptx"));
+    }
     if file.extension().is_some_and(|extension| extension == "py") && is_problem(&text) {
         return args.problem(project, given_oracle.is_some(), out);
     }
@@ -92,9 +116,10 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
             Kind::T1 => args.tuning(t1(&text).map_err(|problem| about(file, &problem))?, notes),
             Kind::Definition => args.definition(&text),
         },
-        _ => {
-            Err(about(file, "its name ends neither in .json (T1, flashinfer-bench) nor in .py (Kernel Tuner, PyTorch)"))
-        }
+        _ => Err(about(
+            file,
+            "its name ends neither in .json (T1, flashinfer-bench), nor in .py (Kernel Tuner, PyTorch), nor in .ptx",
+        )),
     }?;
     let Understood { imported, source: (source_name, folder), stem } = understood;
     let kernel = given.kernel.as_deref().or(imported.kernel.as_deref());

@@ -66,6 +66,8 @@ struct FoundParticipant {
     graph_node_us: Option<f64>,
     relative_l2: Option<f64>,
     worst_row: Option<f64>,
+    /// Why a rival's output is wrong. Null if it is right.
+    wrong: Option<String>,
 }
 
 impl Found {
@@ -119,6 +121,7 @@ impl FoundParticipant {
             graph_node_us: participant.graph_node_ns.map(|ns| ns / 1e3),
             relative_l2: correctness.map(|correctness| correctness.relative_l2),
             worst_row: correctness.map(|correctness| correctness.worst_row),
+            wrong: participant.wrong.clone(),
         }
     }
 }

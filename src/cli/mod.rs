@@ -36,6 +36,7 @@ mod init;
 mod known;
 mod list;
 mod listing;
+mod machine_code;
 mod manual;
 mod mcp;
 mod measured;

@@ -77,6 +77,13 @@ pub struct InstructionMix {
     pub atomics: u32,
 }
 
+impl KernelResources {
+    /// Tells whether nothing is known, because the kernel came as PTX. Every other one has registers.
+    pub fn is_unknown(&self) -> bool {
+        self.registers == 0
+    }
+}
+
 impl Artifact {
     /// Returns the warnings in the compiler's log.
     pub fn warnings(&self) -> Vec<&str> {

@@ -72,6 +72,12 @@ pub enum Role {
     NearTie,
     /// What a user would use instead.
     Baseline,
+    /// A competing solution in PyTorch, captured in a graph as kernels are. It is on no record.
+    Rival,
+    /// One that cannot be captured, timed call by call.
+    RivalByCall,
+    /// The challenger as PyTorch calls it, through the op that optloop exports: what the calls of a rival are compared with.
+    ChallengerByCall,
 }
 
 impl Role {
@@ -83,7 +89,25 @@ impl Role {
             Self::Incumbent => "incumbent",
             Self::NearTie => "near_tie",
             Self::Baseline => "baseline",
+            Self::Rival => "rival",
+            Self::RivalByCall => "rival_by_call",
+            Self::ChallengerByCall => "challenger_by_call",
         }
+    }
+
+    /// Tells whether its samples are calls from the host. All others are replays of graphs.
+    pub fn is_by_call(self) -> bool {
+        matches!(self, Self::RivalByCall | Self::ChallengerByCall)
+    }
+
+    /// Tells whether a program in PyTorch runs it, in a process of its own.
+    pub fn is_of_pytorch(self) -> bool {
+        matches!(self, Self::Baseline | Self::Rival | Self::RivalByCall | Self::ChallengerByCall)
+    }
+
+    /// Tells whether it is one of a rival's comparison, which is on no record.
+    fn is_unrecorded(self) -> bool {
+        matches!(self, Self::Rival | Self::RivalByCall | Self::ChallengerByCall)
     }
 }
 
@@ -110,6 +134,9 @@ pub struct Participant {
     /// found it. None if its program does not report it.
     #[serde(default)]
     pub graph_node_ns: Option<f64>,
+    /// Why a rival's output is wrong, in one sentence. None if it is right, and for all others: they have no time then.
+    #[serde(default)]
+    pub wrong: Option<String>,
 }
 
 /// A finished comparison.
@@ -155,9 +182,22 @@ impl Comparison {
         Some((other, self.over_challenger(other)?))
     }
 
-    /// Returns a participant's time over the challenger's. Above 1, the challenger is faster.
+    /// Returns a participant's time over the challenger's. Above 1, the challenger is faster. Calls are compared with calls, and
+    /// graphs with graphs.
     pub fn over_challenger(&self, other: &Participant) -> Option<Ratio> {
-        paired_ratio(&other.groups_ns, &self.challenger()?.groups_ns)
+        let challenger = match other.role {
+            Role::ChallengerByCall => return None,
+            Role::RivalByCall => self.participants.iter().find(|one| one.role == Role::ChallengerByCall)?,
+            _ => self.challenger()?,
+        };
+        paired_ratio(&other.groups_ns, &challenger.groups_ns)
+    }
+
+    /// Returns the comparison without its rivals, as it is recorded.
+    pub fn recorded(&self) -> Self {
+        let mut recorded = self.clone();
+        recorded.participants.retain(|one| !one.role.is_unrecorded());
+        recorded
     }
 
     /// Returns the noise: how far from 1 the interval of the A/A control reaches. 0 without a control.
@@ -167,7 +207,7 @@ impl Comparison {
 
     /// Returns how far from 1 a ratio must be to count: beyond the noise and beyond the resolution of a comparison.
     fn margin(&self, other: &Participant) -> f64 {
-        let least = if other.role == Role::Baseline { ANOTHER_PROCESS } else { RESOLUTION };
+        let least = if other.role.is_of_pytorch() { ANOTHER_PROCESS } else { RESOLUTION };
         self.noise().max(least)
     }
 

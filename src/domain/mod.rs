@@ -59,6 +59,7 @@ pub mod prediction;
 pub mod profile;
 pub mod progress;
 pub mod proposal;
+pub mod ptx;
 pub mod record;
 pub mod refuted;
 pub mod regime;

@@ -330,6 +330,12 @@ pub trait Op: Sync + Send {
         false
     }
 
+    /// Returns the input from which the indices in an output select, each from its own row. Where elements are equal, any of their
+    /// indices is right. None if the output holds no such indices.
+    fn selects(&self, _output: &str) -> Option<&str> {
+        None
+    }
+
     /// Returns whether the oracle runs on the device that executes the kernels. It must not run while one is timed.
     fn oracle_uses_device(&self) -> bool {
         false

@@ -16,6 +16,7 @@ use super::family::PlanRules;
 use super::ids::CaseName;
 use super::op::{Dims, Dtype, TensorRole, TensorSpec};
 use super::plan::{Initial, Launch, LaunchPlan, Workspace};
+use super::ptx;
 use super::regime::Regime;
 use super::sampling::MIN_SAMPLES;
 use super::state::Graphs;
@@ -165,6 +166,11 @@ impl SidecarVariant {
     pub fn source_name(&self) -> String {
         format!("{}-{}.cu", self.family, self.hash.short())
     }
+
+    /// Returns the file name of a source that may be PTX.
+    pub fn name_of(&self, source: &str) -> String {
+        format!("{}-{}.{}", self.family, self.hash.short(), ptx::ending(source))
+    }
 }
 
 impl SidecarMeasurement {
@@ -247,7 +253,9 @@ impl Sidecar {
             (FIRST_SCHEMA, None) => Ok(sidecar),
             (FIRST_SCHEMA, Some(_)) => Err(format!("`{FIRST_SCHEMA}` does not name a source")),
             (SCHEMA, Some(source)) if is_source_name(source) => Ok(sidecar),
-            (SCHEMA, Some(source)) => Err(one_line(format!("its source `{source}` is not the name of a .cu file"))),
+            (SCHEMA, Some(source)) => {
+                Err(one_line(format!("its source `{source}` is not the name of a .cu or .ptx file")))
+            }
             (SCHEMA, None) => Err("it does not name a source".to_owned()),
             (other, _) => {
                 let known = format!("`{SCHEMA}` and `{FIRST_SCHEMA}`");
@@ -320,7 +328,8 @@ fn check_lines(key: &str, value: &serde_json::Value) -> Result<(), String> {
 /// Tells whether a name is that of a source in the sidecar's own folder and nothing else.
 fn is_source_name(name: &str) -> bool {
     let safe = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    name.strip_suffix(".cu").is_some_and(|stem| (1..=128).contains(&stem.len()) && stem.chars().all(safe))
+    let stem = name.strip_suffix(".cu").or_else(|| name.strip_suffix(".ptx"));
+    stem.is_some_and(|stem| (1..=128).contains(&stem.len()) && stem.chars().all(safe))
 }
 
 /// Describes the tensors of a case in the sidecar's form.
@@ -470,8 +479,8 @@ pub(crate) mod tests {
             Sidecar::parse(&odd.to_json().unwrap()).unwrap_err()
         };
         insta::assert_snapshot!(refused(SCHEMA, None), @"it does not name a source");
-        insta::assert_snapshot!(refused(SCHEMA, Some("../b1.cu")), @"its source `../b1.cu` is not the name of a .cu file");
-        insta::assert_snapshot!(refused(SCHEMA, Some("b1.json")), @"its source `b1.json` is not the name of a .cu file");
+        insta::assert_snapshot!(refused(SCHEMA, Some("../b1.cu")), @"its source `../b1.cu` is not the name of a .cu or .ptx file");
+        insta::assert_snapshot!(refused(SCHEMA, Some("b1.json")), @"its source `b1.json` is not the name of a .cu or .ptx file");
         insta::assert_snapshot!(refused(FIRST_SCHEMA, Some("b1.cu")), @"`optloop.sidecar/1` does not name a source");
         insta::assert_snapshot!(refused("optloop.sidecar/3", None), @"its schema is `optloop.sidecar/3`, but this version of optloop reads `optloop.sidecar/2` and `optloop.sidecar/1`");
     }

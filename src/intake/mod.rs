@@ -24,7 +24,8 @@ mod wanted;
 pub use geometry::Geometry;
 pub use host::LeftOut;
 pub use imports::{
-    Definition, Imported, Problem, ProblemTexts, Tuning, TuningSource, definition, problem, script, t1, workloads,
+    Definition, Imported, MachineCodeHead, Problem, ProblemTexts, Tuning, TuningSource, definition, machine_code,
+    problem, script, t1, workloads,
 };
 pub use kernel::{Kernel, Kind, Parameter};
 pub use oracle::{OracleKernel, OracleNotes, with_oracle};

@@ -24,6 +24,16 @@ pub(super) struct Tolerance {
 }
 
 impl Tolerance {
+    /// Returns a tolerance that is no larger than that of the user's own checks.
+    pub fn at_most(self, most: f64) -> Self {
+        let cut = |text: String| match text.parse::<f64>() {
+            Ok(own) if own > most && most > 0.0 => format!("{most:e}"),
+            _ => text,
+        };
+        let Self { reason, relative_l2, worst_row } = self;
+        Self { reason, relative_l2: cut(relative_l2), worst_row: cut(worst_row) }
+    }
+
     /// Returns the section of a workload.
     pub fn section(&self) -> String {
         let Self { reason, relative_l2, worst_row } = self;

@@ -265,6 +265,10 @@ impl Op for Declared {
         self.tensors.iter().find(|rule| rule.name == output)?.atomic_sums
     }
 
+    fn selects(&self, output: &str) -> Option<&str> {
+        self.tensors.iter().find(|rule| rule.name == output)?.selects.as_deref()
+    }
+
     fn oracle_uses_device(&self) -> bool {
         self.oracle.uses_device()
     }

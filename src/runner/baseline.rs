@@ -10,6 +10,7 @@ pub mod guard;
 mod process;
 mod profile;
 mod protocol;
+mod rival;
 pub mod shipped;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,14 +22,15 @@ use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
-use self::case_inputs::{CaseInputs, text};
+use self::case_inputs::{CaseInputs, Judged, text};
 use self::process::Process;
 use self::protocol::{Request, RequestedCase, VERSION};
 use super::activity;
 use crate::domain::compute::Compute;
+use crate::domain::correctness::Correctness;
 use crate::domain::launched::LaunchedKernel;
 use crate::domain::op::{Dtype, Op, TensorSpec};
-use crate::domain::workload::{BaselineKey, Case};
+use crate::domain::workload::{BaselineKey, Case, Tolerance};
 use crate::runner::confine::Reach;
 use crate::runner::messages::SampleGroup;
 
@@ -36,7 +38,8 @@ pub use fastest::fastest;
 pub use process::{Failure, answer, parse_answer};
 pub use profile::ProfiledCall;
 pub(in crate::runner) use profile::answers;
-pub use protocol::{Done, Hello, Prepared, PreparedBackend, Sampled};
+pub use protocol::{Done, Hello, Method, Prepared, PreparedBackend, Sampled};
+pub use rival::{BACKEND as SOLUTION, Solution};
 
 /// The project's folder for programs that the configured interpreter runs.
 pub const FOLDER: &str = "kernels/baselines";
@@ -113,6 +116,10 @@ pub struct BaselineProcess {
     min_sample_ns: f64,
     /// The precision in which it is asked to multiply.
     compute: Compute,
+    /// How its outputs are judged.
+    judged: Judged,
+    /// How it is asked to time. None leaves it to the program.
+    method: Option<Method>,
     process: Option<Process>,
     /// Why the process is no longer available.
     lost_reason: String,
@@ -141,6 +148,12 @@ pub struct Ready {
     pub relative_l2: Option<f64>,
     /// The kernels of a call, in order; empty if the program does not tell.
     pub kernels: Vec<LaunchedKernel>,
+    /// What a sample is.
+    pub method: Method,
+    /// How close a rival's output comes to the oracle. None for a baseline, and for a wrong output.
+    pub correctness: Option<Correctness>,
+    /// Why a rival's output is wrong. A baseline with a wrong output is not ready.
+    pub wrong: Option<String>,
 }
 
 impl BaselineProgram {
@@ -153,34 +166,45 @@ impl BaselineProgram {
         device: u32,
         min_sample_ns: f64,
     ) -> std::io::Result<Self> {
-        let project = std::path::absolute(project)?;
-        let Settings { python, env, read, write, timeout } = settings;
-        let python = interpreter(&project, &python);
-        let paths = |paths: Vec<String>| paths.iter().map(|path| project.join(path)).collect();
-        let added = Reach { readable: paths(read), writable: paths(write), network: None };
-        let own = tempfile::Builder::new().prefix("optloop-baseline-").tempdir()?;
-        let own_cache = || blake3::hash(project.as_os_str().as_encoded_bytes()).to_hex()[..16].to_owned();
+        let program = Self::in_folder(exe, project, settings, (device, min_sample_ns))?;
+        let python = program.command[0].clone();
         let (command, folder, copies, cache) = match key {
-            BaselineKey::File(file) if shipped::is_shipped(&project.join(FOLDER), file) => {
+            BaselineKey::File(file) if shipped::is_shipped(&program.folder.join(FOLDER), file) => {
                 let copies = shipped::copies()?;
                 (vec![python, file.clone()], copies.path().to_owned(), Some(copies), SHIPPED_CACHE.to_owned())
             }
             BaselineKey::Torch { .. } => {
                 let copies = shipped::copies()?;
                 // The program is optloop's, but the expressions are the project's.
-                (key.command(&python), copies.path().to_owned(), Some(copies), own_cache())
+                (key.command(&python), copies.path().to_owned(), Some(copies), program.cache)
             }
             BaselineKey::Module(file) => {
                 let copies = shipped::copies()?;
                 // Beside the program, so that it runs where nothing else of the project is.
-                std::fs::copy(project.join(file), copies.path().join(MODULE_COPY))?;
+                std::fs::copy(program.folder.join(file), copies.path().join(MODULE_COPY))?;
                 let command = BaselineKey::Module(MODULE_COPY.to_owned()).command(&python);
-                (command, copies.path().to_owned(), Some(copies), own_cache())
+                (command, copies.path().to_owned(), Some(copies), program.cache)
             }
-            _ => (key.command(&python), project.clone(), None, own_cache()),
+            _ => (key.command(&python), program.folder, None, program.cache),
         };
-        let (copies, own) = (copies.map(Arc::new), Arc::new(own));
-        Ok(Self { exe, command, folder, copies, cache, own, env, added, device, min_sample_ns, timeout })
+        Ok(Self { command, folder, copies: copies.map(Arc::new), cache, ..program })
+    }
+
+    /// Makes a program that runs in the project's folder, with the project's cache. Its command is the interpreter alone.
+    fn in_folder(
+        exe: PathBuf,
+        project: &Path,
+        settings: Settings,
+        (device, min_sample_ns): (u32, f64),
+    ) -> std::io::Result<Self> {
+        let folder = std::path::absolute(project)?;
+        let Settings { python, env, read, write, timeout } = settings;
+        let command = vec![interpreter(&folder, &python)];
+        let paths = |paths: Vec<String>| paths.iter().map(|path| folder.join(path)).collect();
+        let added = Reach { readable: paths(read), writable: paths(write), network: None };
+        let own = Arc::new(tempfile::Builder::new().prefix("optloop-baseline-").tempdir()?);
+        let cache = blake3::hash(folder.as_os_str().as_encoded_bytes()).to_hex()[..16].to_owned();
+        Ok(Self { exe, command, folder, copies: None, cache, own, env, added, device, min_sample_ns, timeout })
     }
 
     /// Starts the program and reads its description. The error says in one sentence why there is no baseline.
@@ -199,6 +223,8 @@ impl BaselineProgram {
                 hello,
                 min_sample_ns: self.min_sample_ns,
                 compute: Compute::Dtype,
+                judged: Judged::AsBaseline,
+                method: None,
                 process: Some(process),
                 lost_reason: "it was interrupted during an answer".to_owned(),
                 _copies: self.copies.clone(),
@@ -213,6 +239,16 @@ impl BaselineProcess {
     /// Asks for products in a workload's compute mode from now on. A process has that of the dtype until then.
     pub fn computing(self, compute: Compute) -> Self {
         Self { compute, ..self }
+    }
+
+    /// Judges its outputs as those of kernels from now on. One that is wrong is timed all the same.
+    pub fn judged_by(self, tolerance: Tolerance) -> Self {
+        Self { judged: Judged::AsKernel(tolerance), ..self }
+    }
+
+    /// Asks for a method of timing from now on.
+    pub fn timed_by(self, method: Method) -> Self {
+        Self { method: Some(method), ..self }
     }
 
     /// Returns the program's description of itself.
@@ -326,7 +362,8 @@ impl BaselineProcess {
         let (tensors, inputs) = (op.tensors(&case.dims, dtype), &case_inputs.files);
         let case = self.requested(op, dtype, case, &tensors, (l2_bytes, inputs));
         let (min_sample_ns, output_folder) = (self.min_sample_ns, text(folder.path())?);
-        let request = Request::Prepare { case, min_sample_ns, output_folder, backend };
+        let method = self.method;
+        let request = Request::Prepare { case, min_sample_ns, output_folder, backend, method };
         let prepared: Prepared = self.ask(&request).await?;
         // One that ignores the key computes more precisely than kernels need to, or less.
         if prepared.compute.unwrap_or_default() != self.compute {
@@ -340,10 +377,13 @@ impl BaselineProcess {
         if let Some(twice) = prepared.backends.iter().find(|backend| !names.insert(&backend.name)) {
             return Err(format!("it has two backends `{}`", twice.name));
         }
-        let backends = prepared.backends;
+        let (backends, judged) = (prepared.backends, self.judged);
         // The folder moves along, and is removed after the outputs in it are checked.
         blocking(move || {
-            Ok(backends.into_iter().map(|backend| case_inputs.validated(backend, folder.path())).collect::<Vec<_>>())
+            Ok(backends
+                .into_iter()
+                .map(|backend| case_inputs.validated(backend, folder.path(), judged))
+                .collect::<Vec<_>>())
         })
         .await
     }

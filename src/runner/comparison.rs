@@ -65,12 +65,23 @@ pub struct Entry<'a> {
     pub plan: &'a LaunchPlan,
 }
 
-/// A baseline that takes part.
+/// A baseline that takes part, or a rival.
 pub struct BaselineEntry<'a> {
     /// The process that runs it.
     pub process: &'a mut BaselineProcess,
     /// The backend to compare the challenger with.
     pub backend: String,
+    /// Its role in the comparison.
+    pub role: Role,
+    /// Its name, for display.
+    pub name: String,
+}
+
+impl<'a> BaselineEntry<'a> {
+    /// Makes the entry of a backend of the workload's baseline.
+    pub fn baseline(process: &'a mut BaselineProcess, backend: String) -> Self {
+        Self { process, role: Role::Baseline, name: backend.clone(), backend }
+    }
 }
 
 /// Why there is no comparison.
@@ -100,14 +111,14 @@ pub fn with_control(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> {
 
 /// Runs a comparison in `worker`, a process without earlier requests. The challenger is the first entry.
 ///
-/// A baseline that fails is left out of the result, because the variants can be compared without it.
+/// A baseline or rival that fails is left out of the result, because the variants can be compared without it.
 pub async fn run(
     worker: &mut Worker,
     monitor: Option<&Monitor>,
     own_pids: &[u32],
     terms: &Terms<'_>,
     entries: &[Entry<'_>],
-    baseline: Option<BaselineEntry<'_>>,
+    baselines: Vec<BaselineEntry<'_>>,
 ) -> Result<Comparison, ComparisonError> {
     let begun = Instant::now();
     let _running = activity::begin(format!("the comparison on {}", terms.case.name), None);
@@ -118,12 +129,12 @@ pub async fn run(
     let drawn = |baseline: &BaselineEntry<'_>| {
         PendingInputs::begin(baseline.process, terms.workload.op, terms.workload.dtype, terms.case, terms.input_seed)
     };
-    let drawing = baseline.as_ref().map(drawn);
+    let drawing: Vec<PendingInputs> = baselines.iter().map(drawn).collect();
     let mut run = ComparisonRun::new(worker, monitor, &terms.case.name, terms.load);
     for entry in entries {
         run.enter(entry.role, terms.request(entry)).await?;
     }
-    if let Some((entry, drawing)) = baseline.zip(drawing) {
+    for (entry, drawing) in baselines.into_iter().zip(drawing) {
         run.admit(entry, terms, l2_bytes, drawing).await;
     }
     let played = run.play(&terms.measuring.policy, terms.extent.rounds_within).await?;

@@ -13,8 +13,9 @@ use super::cache::ArtifactCache;
 use super::confine::Confinement;
 use super::toolchain::{Toolchain, cache_dir};
 use super::{instructions, ptxas_log, source_rules};
-use crate::domain::artifact::Artifact;
+use crate::domain::artifact::{Artifact, KernelResources};
 use crate::domain::device::{DeviceInfo, TimingMode};
+use crate::domain::ptx;
 use crate::domain::variant::{Params, Variant, VariantHash};
 use crate::secrets;
 
@@ -172,6 +173,9 @@ impl Compiler {
             Kind::OfRecordings(_) => return Ok(without_code(variant)),
         };
         let Inner { description, headers_id, cache, arch, options, .. } = &**inner;
+        if ptx::is_ptx(&variant.source) {
+            return of_ptx(&variant.source, arch, &description.version).map_err(|log| CompileError::Rejected { log });
+        }
         let mut given = options.clone();
         given.extend(lines.then(|| LINES.to_owned()));
         let version = &description.version;
@@ -200,6 +204,28 @@ impl Compiler {
         cache.put(&artifact);
         Ok(artifact)
     }
+}
+
+/// Returns the artifact of a variant that came as PTX. The driver of a device compiles it when it is loaded, and a virtual GPU
+/// executes it. What its kernels use is not known until then.
+fn of_ptx(source: &str, arch: &str, nvrtc: &str) -> Result<Artifact, String> {
+    ptx::check_target(source, arch).map_err(|problem| format!("error: {problem}"))?;
+    source_rules::check_ptx(source)?;
+    let kernels = ptx::kernels(source).into_iter();
+    let mut artifact = Artifact {
+        key: ArtifactCache::key(source, &[], arch, "", ""),
+        arch: arch.to_owned(),
+        options: Vec::new(),
+        nvrtc: nvrtc.to_owned(),
+        kernels: kernels.map(|name| KernelResources { name: name.to_owned(), ..KernelResources::default() }).collect(),
+        // The driver takes a text that ends with a zero.
+        cubin: [source.as_bytes(), b"\0"].concat(),
+        ptx: source.to_owned(),
+        log: String::new(),
+        compile_ms: 0.0,
+    };
+    instructions::count(&mut artifact);
+    Ok(artifact)
 }
 
 /// Returns the artifact of a variant of a recording. Every configuration has its own.

@@ -55,6 +55,7 @@ impl GuardedProgram<'_> {
             ("CUDA_CACHE_PATH", &cache.join("cuda")),
             ("TRITON_CACHE_DIR", &cache.join("triton")),
             ("TORCHINDUCTOR_CACHE_DIR", &cache.join("inductor")),
+            ("TORCH_EXTENSIONS_DIR", &cache.join("torch-extensions")),
             // QuACK, the CuTe DSL that it is written in, and the calls that they make.
             ("QUACK_CACHE_DIR", &cache.join("quack")),
             ("CUTE_DSL_CACHE_DIR", &cache.join("cute-dsl")),

@@ -122,6 +122,11 @@ impl Output {
         self.dtype.decode_exactly(self.bytes_of(row, bytes))
     }
 
+    /// Returns exact values as numbers. Those of 64 bits are kept as bits.
+    pub fn numbers(&self, exact: &[f64]) -> Vec<f64> {
+        exact.iter().map(|value| self.dtype.number(*value)).collect()
+    }
+
     /// Returns the square of the scale that errors in a row are relative to, given the exact values of its numbers.
     pub fn squared_scale(&self, exact: impl Iterator<Item = f64>) -> f64 {
         exact.map(|value| if self.is_logarithm { 1.0 } else { value * value }).sum()

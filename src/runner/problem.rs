@@ -22,12 +22,17 @@ const SUPPORT: &str = include_str!("problem/support.py");
 /// The file with the sizes of the cases, beside the problem.
 const SHAPES: &str = "shapes.py";
 
+/// The file with what the problem's own checks allow, beside it.
+const SETTINGS: &str = "problem.yaml";
+
 /// Returns the tensors, the sizes and the oracle of a problem as JSON text. `given` are the inputs whose contents the user says.
 /// The error is one sentence.
 pub fn examined_problem(file: &Path, given: &[&str], python: &str) -> Result<String, String> {
     let file = file.canonicalize().map_err(|error| format!("{} cannot be read: {error}", file.display()))?;
     let shapes = file.with_file_name(SHAPES);
     let shapes = shapes.is_file().then_some(shapes);
-    let request = json!({ "file": file, "shapes": shapes, "support": SUPPORT, "given": given });
+    let settings = file.with_file_name(SETTINGS);
+    let settings = settings.is_file().then_some(settings);
+    let request = json!({ "file": file, "shapes": shapes, "settings": settings, "support": SUPPORT, "given": given });
     examined::told(DRIVER, &file, &request, python)
 }

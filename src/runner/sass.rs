@@ -106,6 +106,9 @@ async fn disassembled(exe: PathBuf, artifact: &Artifact) -> Result<Vec<Instructi
     let nvdisasm = toolchain::tool("nvdisasm")
         .ok_or("nvdisasm is not installed, or not in PATH: it is a part of NVIDIA's CUDA toolkit")?;
     let folder = tempfile::tempdir().map_err(|error| format!("nvdisasm has no temporary folder: {error}"))?;
+    if artifact.cubin.starts_with(artifact.ptx.as_bytes()) {
+        return Err("its kernel came as PTX, which only the driver of a device compiles to machine code".to_owned());
+    }
     let cubin = folder.path().join("variant.cubin");
     std::fs::write(&cubin, &artifact.cubin).map_err(|error| format!("nvdisasm's input cannot be written: {error}"))?;
     let _running = activity::begin("nvdisasm", None);

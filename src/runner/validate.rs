@@ -6,6 +6,7 @@ mod order;
 mod parts;
 mod rounding;
 mod rows;
+mod selected;
 
 use std::ops::Range;
 
@@ -17,6 +18,7 @@ use self::finite::least_large;
 use self::order::Spread;
 use self::rounding::least_of_row;
 use self::rows::{FEW_ELEMENTS, FEW_ROWS, MIN_ROWS, SOME_ELEMENTS, choose_rows};
+use self::selected::Selections;
 use super::outputs::{Output, Outputs, Refusal};
 use crate::domain::correctness::Correctness;
 use crate::domain::op::{Dims, Dtype, Op, Probed};
@@ -28,6 +30,7 @@ pub struct Expectation {
     outputs: Outputs,
     rows: Vec<ComparedRow>,
     oracle: Vec<f64>,
+    selections: Selections,
     /// How far two executions may differ.
     spread: Spread,
     /// Deviation from the oracle that each row may have beyond any tolerance; empty for none.
@@ -153,6 +156,7 @@ impl Expectation {
             let finite = finite::without_infinities(inputs, &op.inputs(dims, dtype));
             unspecified.extend(finite::computed(&outputs, &rows, &oracle, &op.oracle(dims, &finite, &rows)?));
         }
+        let selections = Selections::of((op, dims, dtype), inputs, &outputs, &rows);
         let mut end = 0;
         let compared = |row| {
             let (output, Output { row_len, .. }) = outputs.of_row(row);
@@ -167,10 +171,11 @@ impl Expectation {
         };
         let allowances = rows.iter().map(least).collect();
         let is_beyond_domain = probed.is_beyond_domain;
-        let expectation = Self {
+        let mut expectation = Self {
             outputs,
             rows,
             oracle,
+            selections,
             spread,
             allowances,
             unspecified,
@@ -181,6 +186,7 @@ impl Expectation {
             is_exact: op.inputs(dims, dtype).iter().all(|input| input.dtype.is_integer()),
             dtype,
         };
+        expectation.select();
         let is_large =
             |at: usize| any_is_beyond(expectation.oracle_of(at), least_large(expectation.output_of(at).dtype));
         let has_large = (0..expectation.rows.len()).any(is_large);

@@ -332,7 +332,7 @@ fn sidecar(setup: &SessionSetup, kernel: &Kernel, candidate: &Candidate, timing:
         SidecarVariant { family: variant.family.clone(), params: variant.params.clone(), hash: variant.hash.clone() };
     Some(Sidecar {
         schema: sidecar::SCHEMA.to_owned(),
-        source: Some(won.source_name()),
+        source: Some(won.name_of(&variant.source)),
         arch: artifact.arch.clone(),
         compile_options: artifact.options.clone(),
         tensors: sidecar::tensors(&workload.op.tensors(&request.case.dims, workload.dtype)),

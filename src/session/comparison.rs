@@ -145,7 +145,8 @@ impl Evaluator {
         let entries = with_control(entries.map(|(role, one)| one.entry(role)).collect());
         let backend = state.case(&case.name).and_then(|case| case.backend()).map(str::to_owned);
         let baseline = self.baseline.as_mut().zip(backend);
-        let baseline = baseline.map(|(process, backend)| BaselineEntry { process, backend });
+        let baseline =
+            baseline.map(|(process, backend)| BaselineEntry::baseline(process, backend)).into_iter().collect();
         comparison::run(&mut worker, self.monitor.as_ref(), &pids, &terms, &entries, baseline).await
     }
 }

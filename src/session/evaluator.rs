@@ -209,7 +209,7 @@ impl Evaluator {
             case.incumbent_ns = match compiled.proposal.purpose {
                 // Nothing is to beat, and a modelled time needs no confirmation.
                 Purpose::Experiment => (!state.setup().samples_times()).then_some(0.0),
-                purpose => state.to_beat_ns(&case.case.name, purpose),
+                purpose => state.to_beat_ns(&case.case.name, purpose).or_else(|| begins_without_kernel(state)),
             };
         }
         let (setup, finished) = (state.setup(), state.meter().finished());
@@ -282,6 +282,14 @@ impl Evaluator {
         }
         self.compare(state, shelf, challenger, others, Extent::default(), disqualified).await.map(Some)
     }
+}
+
+/// Returns the time that the first kernel of a case has to beat where times are modelled and the workload has no initial kernel: any.
+/// So it is confirmed, as a winner must be.
+fn begins_without_kernel(state: &SessionState) -> Option<f64> {
+    let setup = state.setup();
+    let is_modelled = setup.device.time_source() == TimeSource::Modelled && !setup.samples_times();
+    (setup.workload.initial_kernel.is_none() && is_modelled).then_some(f64::INFINITY)
 }
 
 /// A variant that is due to be confirmed on a case.

@@ -258,6 +258,7 @@ impl SessionState {
         let Some(timing) = found.best_timing() else { return };
         let previous = self.beaten(found).cloned();
         let is_searched = self.setup.is_searched(&begun.family);
+        let is_first = self.setup.workload.initial_kernel.is_none() && !self.setup.samples_times();
         let case = self.case_mut(&found.case);
         case.remeasured |= case.is_known(&begun.family, &begun.params);
         let has_won = matches!(found.verdict, Some(Verdict::Start | Verdict::Improved));
@@ -267,7 +268,15 @@ impl SessionState {
             case.note_remeasured(Remeasured { iteration, hash, ns: timing.median_ns, has_won });
         }
         match found.verdict {
-            Some(Verdict::Start) => drop(case.start_ns.get_or_insert(timing.median_ns)),
+            Some(Verdict::Start) => {
+                case.start_ns.get_or_insert(timing.median_ns);
+                // Where times are sampled, its final confirms it.
+                let first =
+                    candidate(begun, found).filter(|first| is_first && first.measurement.confirmation.is_some());
+                if let Some(first) = first {
+                    case.put_up(first, None, is_searched);
+                }
+            }
             Some(Verdict::Improved) => {
                 if let Some(candidate) = candidate(begun, found) {
                     case.put_up(candidate, previous, is_searched);
@@ -315,7 +324,9 @@ impl SessionState {
         let (comparison, case) = (&last.comparison, &last.comparison.conditions.case);
         let incumbent = self.history.incumbents.get(case);
         let previous = incumbent.map(|incumbent| incumbent.timing.clone());
-        let is_new = incumbent.is_none_or(|incumbent| incumbent.iteration != last.winner);
+        let is_first = self.is_first_kernel(case, last.winner);
+        let previous = previous.filter(|_| !is_first);
+        let is_new = is_first || incumbent.is_none_or(|incumbent| incumbent.iteration != last.winner);
         let state = self.case_mut(case);
         state.time_comparison(comparison);
         state.last_final = Some(last.clone());
@@ -327,6 +338,16 @@ impl SessionState {
         let is_searched = self.setup.is_searched(&winner.family);
         self.case_mut(case).put_up(winner, previous, is_searched);
         self.history.incumbents.insert(case.clone(), Incumbent { iteration, hash, timing });
+    }
+
+    /// Tells whether a variant is the first right one of a case that began without a kernel, and not yet a winner. If nothing beats
+    /// it, it is one.
+    fn is_first_kernel(&self, case: &str, iteration: IterationId) -> bool {
+        let is_it = |case: &CaseState| {
+            let is_open = case.uncommitted.is_empty() && case.committed.is_empty();
+            is_open && case.initial_kernel.as_ref().is_some_and(|first| first.iteration == iteration)
+        };
+        self.setup.workload.initial_kernel.is_none() && self.case(case).is_some_and(is_it)
     }
 
     /// Notes the fastest unconfirmed variant of each case, and since when.

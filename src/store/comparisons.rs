@@ -116,6 +116,7 @@ fn participant(row: &SqliteRow) -> Result<Participant, StoreError> {
         machine: optional_json(row, "machine")?,
         energy_j: row.try_get("energy_j")?,
         graph_node_ns: row.try_get("graph_node_ns")?,
+        wrong: None,
     })
 }
 

@@ -263,6 +263,7 @@ pub(crate) fn participant(role: Role, name: &str, iteration: Option<IterationId>
         }),
         energy_j: of_variant.then_some(0.25),
         graph_node_ns: of_variant.then_some(710.0),
+        wrong: None,
     }
 }
 

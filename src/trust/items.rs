@@ -64,6 +64,11 @@ pub fn of_baseline(project: &Path, config: &Config, workload: &Workload) -> anyh
     Ok(items)
 }
 
+/// Returns what the project chooses for a program of the user's that runs as baselines do.
+pub fn of_python(project: &Path, config: &Config) -> anyhow::Result<Vec<Item>> {
+    Ok(of_interpreter(project, config)?.into_iter().chain(additions(project, config)).collect())
+}
+
 /// Returns the variables, files and folders that the project's baselines may use in addition to those of every
 /// baseline.
 fn additions(project: &Path, config: &Config) -> Vec<Item> {

@@ -17,7 +17,7 @@ use optloop::domain::regime::Regime;
 use optloop::domain::sampling::Sampling;
 use optloop::domain::workload::Case;
 use optloop::ops;
-use optloop::runner::baseline::{Backend, BaselineProcess, BaselineProgram, PendingInputs, Ready, fastest};
+use optloop::runner::baseline::{Backend, BaselineProcess, BaselineProgram, Method, PendingInputs, Ready, fastest};
 use optloop::runner::confine::Reach;
 use tempfile::TempDir;
 
@@ -114,14 +114,28 @@ async fn working_backends_report_their_error_and_others_the_reason() {
     let backends = prepare(&mut process).await.unwrap();
     let (grid, block) = ([2, 3, 1], [64, 1, 1]);
     let kernel = LaunchedKernel { name: "one[31m".to_owned(), grid, block, shared_bytes: None, registers: None };
+    let unknown = Ready {
+        launches_per_sample: 40,
+        eager_ns: None,
+        relative_l2: None,
+        kernels: Vec::new(),
+        method: Method::Graph,
+        correctness: None,
+        wrong: None,
+    };
     assert_eq!(
         backends[0].ready,
-        Ok(Ready { launches_per_sample: 20, eager_ns: Some(61_000.0), relative_l2: Some(0.0), kernels: vec![kernel] }),
+        Ok(Ready {
+            launches_per_sample: 20,
+            eager_ns: Some(61_000.0),
+            relative_l2: Some(0.0),
+            kernels: vec![kernel],
+            ..unknown.clone()
+        }),
         "it got the inputs, and its output was read before the files were removed"
     );
     // A kernel without blocks is none.
-    let quick = Ready { launches_per_sample: 40, eager_ns: None, relative_l2: None, kernels: Vec::new() };
-    assert_eq!(backends[1].ready, Ok(quick));
+    assert_eq!(backends[1].ready, Ok(unknown));
     let errors: Vec<String> =
         backends[2..].iter().map(|b| format!("{}: {}", b.name, b.ready.as_ref().unwrap_err())).collect();
     insta::assert_snapshot!(errors.join("\n"), @"

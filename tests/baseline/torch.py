@@ -37,7 +37,17 @@ class Tensor:
         return Tensor(self.data, dtype, [*outer, last * self.dtype.itemsize // dtype.itemsize], self.path)
 
     def reshape(self, shape):
-        return Tensor(self.data, self.dtype, shape, self.path)
+        return Tensor(self.data, self.dtype, [self.numel()] if shape == -1 else shape, self.path)
+
+    def fill_(self, byte):
+        self.data[:] = bytes([byte]) * len(self.data)
+        return self
+
+    def __eq__(self, byte):
+        return Tensor(bytearray(value == byte for value in self.data), bool, self.shape)
+
+    def all(self):
+        return all(self.data)
 
     def flatten(self):
         return self.reshape([self.numel()])
@@ -49,7 +59,7 @@ class Tensor:
         return self
 
     def clone(self):
-        return Tensor(bytearray(self.data), self.dtype, self.shape)
+        return made(Tensor(bytearray(self.data), self.dtype, self.shape))
 
     def copy_(self, other):
         self.data[:] = other.data
@@ -61,10 +71,21 @@ class Tensor:
     def __mul__(self, factor):
         count = self.numel()
         values = struct.unpack(f"<{count}e", self.data)
-        return Tensor(bytearray(struct.pack(f"<{count}e", *(value * factor for value in values))), self.dtype, self.shape)
+        return made(Tensor(bytearray(struct.pack(f"<{count}e", *(value * factor for value in values))), self.dtype, self.shape))
 
     def __matmul__(self, _other):
         return self
+
+
+def made(tensor):
+    """What a graph captures is what its kernels write."""
+    if capturing:
+        capturing[-1].written.append((tensor, bytes(tensor.data)))
+    return tensor
+
+
+def empty(size, device, dtype):
+    return Tensor(bytearray(size), dtype, [size])
 
 
 def ones(shape, device, dtype):
@@ -113,9 +134,35 @@ class Event:
         return 1.0
 
 
+capturing = []
+
+
 class Graph:
+    def __init__(self):
+        self.written = []
+
     def replay(self):
-        pass
+        for tensor, data in self.written:
+            tensor.data[:] = data
+
+
+@contextlib.contextmanager
+def graph(captured):
+    capturing.append(captured)
+    try:
+        yield
+    finally:
+        capturing.pop()
+
+
+def synchronize():
+    if capturing:
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+
+class Size(tuple):
+    def numel(self):
+        return prod(self)
 
 
 class Stream:
@@ -127,13 +174,13 @@ cuda = types.SimpleNamespace(
     Event=Event,
     CUDAGraph=Graph,
     Stream=Stream,
-    graph=nothing,
+    graph=graph,
     stream=nothing,
     current_stream=Stream,
     is_available=lambda: True,
     set_device=lambda _ordinal: None,
     get_device_name=lambda _ordinal: "fake device",
-    synchronize=lambda: None,
+    synchronize=synchronize,
     empty_cache=lambda: None,
 )
 version = types.SimpleNamespace(cuda="0.0")
@@ -144,3 +191,8 @@ backends = types.SimpleNamespace(
 )
 nn = types.SimpleNamespace(functional=types.SimpleNamespace())
 _dynamo = types.SimpleNamespace(reset=lambda: None)
+device = nothing
+
+
+def manual_seed(_seed):
+    pass

@@ -519,3 +519,62 @@ fn a_definition_with_more_than_sizes_is_imported() {
     let shown = String::from_utf8(output.stdout).unwrap();
     insta::assert_snapshot!(shown.lines().next().unwrap(), @"added scale.cu as op, workload and family `scale-scale-scale-scale-scale-scale-scale-scale-scale-s-3732149c`");
 }
+
+const SOFTMAX: &str = r#"
+name = "softmax"
+about = "A softmax of each row."
+oracle = "oracle.py"
+independent = "rows"
+flop = "0"
+dims = { rows = { about = "rows" }, cols = { about = "elements of a row", range = [1, 8192] } }
+[tensors.x]
+role = "input"
+shape = ["rows", "cols"]
+[tensors.out]
+role = "output"
+shape = ["rows", "cols"]
+"#;
+
+/// Triton has compiled it. The virtual GPU executes its PTX.
+#[test]
+fn a_kernel_comes_in_as_machine_code_and_is_judged_like_any_other() {
+    let sandbox = project();
+    sandbox.write("kernels/ops/softmax/op.toml", SOFTMAX);
+    let oracle = "import numpy as np\n\n\ndef oracle(x):\n    powers = np.exp(x - x.max(-1, keepdims=True))\n    \
+                  return powers / powers.sum(-1, keepdims=True)\n";
+    sandbox.write("kernels/ops/softmax/oracle.py", oracle);
+    let workload = "name = 'softmax'\nabout = 'One case.'\nop = 'softmax'\ndtype = 'f32'\n\
+                    tolerance = { relative_l2 = 1e-5, worst_row = 4e-5 }\ncase = [{ name = 'small', rows = 4, cols = 96 }]\n";
+    sandbox.write("kernels/workloads/softmax.toml", workload);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/triton");
+    for name in ["softmax.ptx", "softmax.toml"] {
+        sandbox.write(&format!("theirs/{name}"), &std::fs::read_to_string(folder.join(name)).unwrap());
+    }
+    let import = |more: &[&str]| call(&sandbox, &[&["import"], more].concat());
+    let refused = |more: &[&str]| import(more).2;
+    insta::assert_snapshot!(refused(&["theirs/softmax.ptx"]), @"error: softmax.ptx does not say how it is launched or what it computes: add --launch PLAN.toml and --workload WORKLOAD");
+    insta::assert_snapshot!(refused(&["theirs/softmax.cubin"]), @"error: softmax.cubin: a CUBIN cannot be examined for reads of the clock, and no virtual GPU executes it: import the PTX that it was made of");
+    let plan = ["theirs/softmax.ptx", "--launch", "theirs/softmax.toml", "--workload", "softmax", "--name", "triton"];
+    let (code, shown, said) = import(&plan);
+    assert_eq!(code, 0, "{said}");
+    insta::assert_snapshot!(shown, @"
+    added softmax.ptx as family `triton` of workload `softmax`, without parameters
+    next: optloop check triton, then git add templates && git commit
+    ");
+    let check = || {
+        let (_, shown, said) = call(&sandbox, &["check", "triton", "--device", "virtual:h200", "--trust"]);
+        [shown, said].concat()
+    };
+    assert!(check().contains("ok     triton on softmax: right on small"), "{}", check());
+    let kernel = "templates/kernels/triton/kernel.ptx";
+    sandbox.replace("templates/kernels/triton/family.toml", ", \"scratch\"]", "]");
+    insta::assert_snapshot!(check(), @"
+    wrong  triton on softmax: templates/kernels/triton/kernel.ptx, line 12:
+           `softmax` has 5 parameters (u64, u64, u32, u64, u64), but its launch
+           passes 4 arguments (x, out, cols, scratch)
+    error: 1 thing is wrong
+    ");
+    sandbox.replace(kernel, "%ctaid.x", "%clock");
+    let found = check();
+    assert!(found.contains("kernel.ptx: error: it reads") && found.contains("the clock %clock, which"), "{found}");
+}

@@ -89,6 +89,24 @@ fn a_module_becomes_a_workload_without_a_kernel_until_a_user_writes_one() {
     let baseline = &report["cases"][0]["baseline"];
     assert_eq!(baseline["name"], "modelled, the first correct configuration of lookup", "{report}");
     assert_eq!(baseline["is_initial_kernel"], true);
+    let committed = sandbox.git(&["log", "-1", "--format=%B", "--name-only"]);
+    insta::assert_snapshot!(committed, @"
+    lookup: rows24features40entries9 (modelled)
+
+    case                      before, us  now, us    gain  baseline        its us  ratio
+    rows24features40entries9      *2.189    2.189  1.000x  initial kernel   2.189  1.00x
+
+    * the initial kernel: no winner was committed before
+
+    Device:  virtual H200, modelled
+    Session: 3
+    Winners:
+      rows24features40entries9: iteration 3, variant 07c025d9ec3e10954d731c2820549abb, lookup THREADS=256
+
+
+    kernels/variants/virtual-h200-132sm-132gib/lookup/lookup-07c025d9ec.cu
+    kernels/variants/virtual-h200-132sm-132gib/lookup/rows24features40entries9.json
+    ");
 }
 
 #[test]
@@ -112,13 +130,19 @@ fn what_no_kernel_can_compute_is_refused_in_one_sentence() {
 #[test]
 fn shapes_beside_a_problem_are_its_cases() {
     let sandbox = with_problem(LOOKUP);
+    sandbox.write("theirs/problem.yaml", "name: lookup\ntolerance:\n  float32: 2.0e-5  # loose\nother: 9\n");
     sandbox.write("theirs/shapes.py", "SHAPES = [{'rows': 8, 'entries': 3}, {'rows': 64, 'entries': 5}]\n");
     let (code, shown, said) = call(&sandbox, &["import", "theirs/lookup.py", "--trust", "--contents", "x=uniform:0:1"]);
     assert_eq!(code, 0, "{said}");
     assert!(shown.contains("x: [rows, 40]"), "{shown}");
     let workload = std::fs::read_to_string(sandbox.path("kernels/workloads/lookup.toml")).unwrap();
-    insta::assert_snapshot!(workload.split_once("[[case]]").unwrap().1, @r#"
+    insta::assert_snapshot!(workload.split_once("[tolerance]").unwrap().1, @r#"
 
+    # Rounding the output alone costs 3e-8, and a sum of thousands of terms up to 1e-6.
+    relative_l2 = 1e-5
+    worst_row = 2e-5
+
+    [[case]]
     name = "rows8entries3"
     rows = 8
     entries = 3

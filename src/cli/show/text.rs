@@ -225,13 +225,14 @@ fn resources(artifact: &ArtifactRecord, screen: Screen, out: &mut impl Write) ->
     let headings = ["kernel", ">registers", ">shared bytes", ">stack bytes", ">spill stores", ">spill loads"];
     let mut table = Table::new(&headings);
     for kernel in &artifact.kernels {
+        let known = |number: u32| figure(Some(number).filter(|_| !kernel.is_unknown()), |number| number.to_string());
         table.row([
             kernel.name.clone(),
-            kernel.registers.to_string(),
-            kernel.shared_bytes.to_string(),
-            kernel.stack_bytes.to_string(),
-            kernel.spill_store_bytes.to_string(),
-            kernel.spill_load_bytes.to_string(),
+            known(kernel.registers),
+            known(kernel.shared_bytes),
+            known(kernel.stack_bytes),
+            known(kernel.spill_store_bytes),
+            known(kernel.spill_load_bytes),
         ]);
     }
     table.print_whole_on(screen, out)

@@ -57,7 +57,9 @@ fn are_clear(sides: &[Progress<'_>]) -> bool {
     let noises =
         others.iter().filter(|side| side.role == Role::Control).map(|side| ratio(side).map_or(f64::INFINITY, noise));
     let noise = noises.fold(0.0, f64::max);
-    let mut rivals = others.iter().filter(|side| side.role != Role::Control).peekable();
+    // The ratio of a call is to another call.
+    let has_ratio = |side: &&Progress<'_>| side.role != Role::Control && !side.role.is_by_call();
+    let mut rivals = others.iter().filter(has_ratio).peekable();
     rivals.peek().is_some() && rivals.all(|side| ratio(side).is_some_and(|ratio| is_clear(ratio, noise)))
 }
 

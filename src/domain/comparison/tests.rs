@@ -19,6 +19,7 @@ pub(crate) fn participant(role: Role, groups_ns: Vec<f64>) -> Participant {
         machine: None,
         energy_j: None,
         graph_node_ns: None,
+        wrong: None,
     }
 }
 

@@ -6,6 +6,7 @@ mod default_values;
 mod definition;
 mod extents;
 mod function;
+mod machine_code;
 mod problem;
 mod python;
 mod script;
@@ -13,6 +14,7 @@ mod t1;
 mod tuning;
 
 pub use definition::{Definition, definition, workloads};
+pub use machine_code::{MachineCodeHead, machine_code};
 pub use problem::{Problem, ProblemTexts, problem};
 pub use script::script;
 pub use t1::t1;

@@ -25,6 +25,9 @@ pub struct Problem {
     oracle: String,
     /// The operations that PyTorch counts, as an expression of the dimensions.
     flop: Option<String>,
+    /// The largest error that the problem's own checks allow.
+    #[serde(default)]
+    tolerance: Option<f64>,
     notes: Vec<String>,
 }
 
@@ -44,6 +47,9 @@ struct Tensor {
     shape: Vec<String>,
     /// What it contains, if that is not the usual.
     values: Option<Contents>,
+    /// The input of whose elements it has indices.
+    #[serde(default)]
+    selects: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -147,12 +153,15 @@ impl Problem {
                 let _ = writeln!(text, "{name} = {value:?}");
             }
         }
-        for Tensor { name, role, dtype, shape, values } in &self.tensors {
+        for Tensor { name, role, dtype, shape, values, selects } in &self.tensors {
             let role = if *role == Role::Input { "input" } else { "output" };
             let _ = write!(text, "\n[tensors.{name}]\nrole = \"{role}\"\nshape = {}\n", list(shape));
             // The oracle gets integers only of a tensor with a type of its own.
             if *dtype != self.dtype() || dtype.is_integer() {
                 let _ = writeln!(text, "dtype = \"{}\"", dtype.name());
+            }
+            if let Some(from) = selects {
+                let _ = writeln!(text, "selects = {}", quoted(from));
             }
             let values = values.as_ref().map(|values| match values {
                 Contents::Uniform(from, to) => format!("{{ uniform = [{from:?}, {to:?}] }}"),
@@ -182,7 +191,8 @@ impl Problem {
             compute: given.compute,
             terms: most_terms(&tensors, &shapes, of),
         };
-        text += &tolerance::of(&rounding).section();
+        let tolerance = tolerance::of(&rounding);
+        text += &self.tolerance.map_or(tolerance.section(), |most| tolerance.at_most(most).section());
         text += &cases(of.iter().map(|case| (case, shortened(&case_name(case.iter())))));
         text
     }

@@ -50,6 +50,7 @@ struct Tensor {
     dtype: Option<Dtype>,
     values: Option<ValuesText>,
     atomic_sums: Option<AtomicSums>,
+    selects: Option<String>,
 }
 
 fn parse(text: &str) -> Result<File, Vec<String>> {
@@ -169,7 +170,9 @@ pub(super) fn read(source: DeclaredSource, oracle: Box<dyn Oracle>) -> Result<De
         };
         mistakes.extend(check_values(tensor).err().map(|problem| format!("{what}: {problem}")));
         let Tensor { role, dtype, atomic_sums, .. } = *tensor;
-        tensors.push(TensorRule { name: leak(name), shape, role, dtype, values, atomic_sums });
+        let selects = tensor.selects.clone();
+        mistakes.extend(check_selects(tensor, &file.tensors).err().map(|problem| format!("{what}: {problem}")));
+        tensors.push(TensorRule { name: leak(name), shape, role, dtype, values, atomic_sums, selects });
     }
     // Inputs come first, as in every op.
     tensors.sort_by_key(|tensor| tensor.role);
@@ -258,6 +261,25 @@ fn check_values(tensor: &Tensor) -> Result<(), String> {
         }
         Some(ValuesText::Mask(share)) if !(0.0..=1.0).contains(share) => {
             Err(format!("its mask is {share}, which is no share: use a number from 0 to 1"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses indices that do not select from the rows of an input.
+fn check_selects(tensor: &Tensor, all: &IndexMap<String, Tensor>) -> Result<(), String> {
+    let Some(from) = &tensor.selects else { return Ok(()) };
+    let rows = |shape: &[String]| shape.split_last().map(|(_, rows)| rows.to_vec());
+    let source = all.get(from).filter(|source| source.role == TensorRole::Input);
+    match source {
+        None => Err(format!("it selects from `{from}`, which is no input")),
+        Some(source) if rows(&source.shape) != rows(&tensor.shape) => {
+            Err(format!("it selects from `{from}`, which has other rows: only the last extents may differ"))
+        }
+        _ if tensor.role != TensorRole::Output
+            || !matches!(tensor.dtype, Some(Dtype::I32 | Dtype::U32 | Dtype::I64)) =>
+        {
+            Err("only outputs of i32, u32 and i64 have `selects`".to_owned())
         }
         _ => Ok(()),
     }

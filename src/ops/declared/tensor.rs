@@ -19,6 +19,8 @@ pub(super) struct TensorRule {
     pub values: ValuesRule,
     /// How far two executions may differ, if its sums may have any order.
     pub atomic_sums: Option<AtomicSums>,
+    /// The input whose elements it has indices of.
+    pub selects: Option<String>,
 }
 
 /// How `op.toml` says what an input contains.

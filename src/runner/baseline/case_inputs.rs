@@ -6,6 +6,7 @@ use std::path::Path;
 use super::process::sentence;
 use super::protocol::PreparedBackend;
 use super::{Backend, Ready, plausible};
+use crate::domain::correctness::Correctness;
 use crate::domain::launched::LaunchedKernel;
 use crate::domain::op::{Dims, Dtype, Op};
 use crate::domain::workload::Tolerance;
@@ -32,6 +33,15 @@ const MAX_NAME: usize = 1000;
 /// Accepts any error, because only the computed error is of interest here.
 const ANY_ERROR: Tolerance = Tolerance { relative_l2: f64::INFINITY, worst_row: f64::INFINITY };
 
+/// How an output is judged.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Judged {
+    /// It may differ as far as anything that computes the same. Beyond that it is of no use.
+    AsBaseline,
+    /// It must be as right as a kernel's. One that is wrong is timed all the same.
+    AsKernel(Tolerance),
+}
+
 /// The inputs of a case in files, and the expected output.
 pub(super) struct CaseInputs {
     /// The path of each input's file, by the tensor's name.
@@ -49,12 +59,12 @@ impl CaseInputs {
     }
 
     /// Accepts a backend as ready only if its answer makes sense.
-    pub fn validated(&self, backend: PreparedBackend, folder: &Path) -> Backend {
-        let ready = self.ready(&backend, folder);
+    pub fn validated(&self, backend: PreparedBackend, folder: &Path, judged: Judged) -> Backend {
+        let ready = self.ready(&backend, folder, judged);
         Backend { name: backend.name, ready }
     }
 
-    fn ready(&self, backend: &PreparedBackend, folder: &Path) -> Result<Ready, String> {
+    fn ready(&self, backend: &PreparedBackend, folder: &Path, judged: Judged) -> Result<Ready, String> {
         if let Some(error) = &backend.error {
             return Err(sentence(error));
         }
@@ -65,13 +75,34 @@ impl CaseInputs {
         if let Some(ns) = backend.eager_ns.filter(|ns| !plausible(*ns)) {
             return Err(format!("it reported an invalid eager time of {ns} ns"));
         }
-        let relative_l2 = backend.output.as_ref().map(|file| self.error(file, folder)).transpose()?;
+        let (relative_l2, correctness, wrong) = match judged {
+            Judged::AsBaseline => {
+                (backend.output.as_ref().map(|file| self.error(file, folder)).transpose()?, None, None)
+            }
+            Judged::AsKernel(tolerance) => {
+                let file = backend.output.as_ref().ok_or_else(|| "it wrote no output".to_owned())?;
+                match self.checked(file, folder, &tolerance) {
+                    Ok(found) => (Some(found.relative_l2), Some(found), None),
+                    Err(problem) => (None, None, Some(problem)),
+                }
+            }
+        };
         let kernels = known_kernels(backend.kernels.as_deref().unwrap_or_default());
-        Ok(Ready { launches_per_sample, eager_ns: backend.eager_ns, relative_l2, kernels })
+        let (eager_ns, method) = (backend.eager_ns, backend.method);
+        Ok(Ready { launches_per_sample, eager_ns, relative_l2, kernels, method, correctness, wrong })
     }
 
     /// Returns the error of an output.
     fn error(&self, file: &str, folder: &Path) -> Result<f64, String> {
+        let found = self.checked(file, folder, &ANY_ERROR)?;
+        match found.relative_l2 <= WRONG {
+            true => Ok(found.relative_l2),
+            false => Err(format!("it computes a different result: its relative error is {:.2e}", found.relative_l2)),
+        }
+    }
+
+    /// Compares an output with the oracle's.
+    fn checked(&self, file: &str, folder: &Path, tolerance: &Tolerance) -> Result<Correctness, String> {
         if file.contains(['/', '\\']) {
             return Err(format!("its output `{file}` is a path, not the name of a file in the output folder"));
         }
@@ -80,11 +111,7 @@ impl CaseInputs {
         if bytes.len() != self.output_bytes {
             return Err(format!("its output has {} bytes, not {}", bytes.len(), self.output_bytes));
         }
-        let found = self.expectation.check(&bytes, &ANY_ERROR).map_err(|problem| format!("its output: {problem}"))?;
-        match found.relative_l2 <= WRONG {
-            true => Ok(found.relative_l2),
-            false => Err(format!("it computes a different result: its relative error is {:.2e}", found.relative_l2)),
-        }
+        self.expectation.check(&bytes, tolerance).map_err(|problem| format!("its output: {problem}"))
     }
 }
 

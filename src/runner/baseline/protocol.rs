@@ -40,6 +40,9 @@ pub(super) enum Request<'a> {
         output_folder: &'a str,
         /// The only backend to prepare; `None` for all of them.
         backend: Option<&'a str>,
+        /// Only of programs that optloop ships: how to time. None leaves it to the program.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        method: Option<Method>,
     },
     /// Time a prepared backend.
     Sample { backend: &'a str, samples: usize },
@@ -54,6 +57,17 @@ pub(super) enum Request<'a> {
         case: RequestedCase<'a>,
         backend: &'a str,
     },
+}
+
+/// What a sample is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Method {
+    /// A replay of a CUDA graph.
+    #[default]
+    Graph,
+    /// One call from the host, which the program waits for. In the cold regime, L2 is written over before.
+    Call,
 }
 
 /// A case with its inputs.
@@ -128,6 +142,9 @@ pub struct PreparedBackend {
     pub output: Option<String>,
     /// The kernels of a call; `None` if the program does not tell.
     pub kernels: Option<Vec<LaunchedKernel>>,
+    /// What a sample is.
+    #[serde(default)]
+    pub method: Method,
 }
 
 /// The answer to `Request::Sample`.

@@ -11,8 +11,12 @@ use tempfile::TempDir;
 
 use crate::domain::workload::{EXPRESSION, MODULE};
 
+/// The program that times a solution in PyTorch.
+pub(super) const RIVAL: &str = "torch_rival.py";
+
 /// The shipped files with their texts. All import the last two.
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 10] = [
+    (RIVAL, include_str!("../../../kernels/baselines/torch_rival.py")),
     (EXPRESSION, include_str!("../../../kernels/baselines/torch_expression.py")),
     (MODULE, include_str!("../../../kernels/baselines/torch_module.py")),
     ("torch_sdpa.py", include_str!("../../../kernels/baselines/torch_sdpa.py")),

@@ -46,8 +46,8 @@ const SETTLED: f64 = 0.005;
 enum SideSource {
     /// The worker's participant with this number.
     Variant(usize),
-    /// The baseline process.
-    Baseline,
+    /// The process of the baseline or rival with this number.
+    Program(usize),
 }
 
 /// The progress of one side.
@@ -62,6 +62,7 @@ struct Side {
     /// The most rounds in which the side takes part.
     rounds: usize,
     correctness: Option<Correctness>,
+    wrong: Option<String>,
     samples_ns: Vec<f64>,
     groups_ns: Vec<f64>,
     states: Vec<MachineState>,
@@ -90,7 +91,8 @@ pub(super) struct ComparisonRun<'a> {
     monitor: Option<&'a Monitor>,
     case: &'a str,
     load: Load,
-    baseline: Option<BaselineEntry<'a>>,
+    /// None of one that has failed.
+    programs: Vec<Option<BaselineEntry<'a>>>,
     sides: Vec<Side>,
     /// The lowest and the highest clock so far, in MHz.
     clocks_mhz: Option<(u32, u32)>,
@@ -98,7 +100,7 @@ pub(super) struct ComparisonRun<'a> {
 
 impl<'a> ComparisonRun<'a> {
     pub(super) fn new(worker: &'a mut Worker, monitor: Option<&'a Monitor>, case: &'a str, load: Load) -> Self {
-        Self { worker, monitor, case, load, baseline: None, sides: Vec::new(), clocks_mhz: None }
+        Self { worker, monitor, case, load, programs: Vec::new(), sides: Vec::new(), clocks_mhz: None }
     }
 
     /// Adds a variant.
@@ -111,7 +113,7 @@ impl<'a> ComparisonRun<'a> {
         Ok(())
     }
 
-    /// Adds a baseline after the variants. One that fails to prepare is left out.
+    /// Adds a baseline or rival after the variants. One that fails to prepare is left out.
     pub(super) async fn admit(
         &mut self,
         mut entry: BaselineEntry<'a>,
@@ -119,15 +121,19 @@ impl<'a> ComparisonRun<'a> {
         l2_bytes: u64,
         drawing: PendingInputs,
     ) {
-        let BaselineEntry { process, backend } = &mut entry;
+        let BaselineEntry { process, backend, role, .. } = &mut entry;
         let workload = terms.workload;
         let prepared = process.prepare_one(backend, workload.op, workload.dtype, terms.case, l2_bytes, drawing).await;
         match prepared {
             Ok(ready) => {
-                self.sides.push(Side::new(SideSource::Baseline, Role::Baseline, ready.launches_per_sample, None));
-                self.baseline = Some(entry);
+                let source = SideSource::Program(self.programs.len());
+                let side = Side::new(source, *role, ready.launches_per_sample, ready.correctness);
+                self.sides.push(Side { wrong: ready.wrong, ..side });
+                self.programs.push(Some(entry));
             }
-            Err(reason) => tracing::warn!("a comparison on {} runs without the baseline: {reason}", self.case),
+            Err(reason) => {
+                tracing::warn!("a comparison on {} runs without the {}: {reason}", self.case, role.name());
+            }
         }
     }
 
@@ -174,27 +180,33 @@ impl<'a> ComparisonRun<'a> {
     /// Leaves the baseline out of a comparison in which its graphs are in another state than the worker's. Fails if the
     /// worker's own state changes.
     fn separate(&mut self, turns: &[Option<GroupResult>]) -> Result<(), ComparisonError> {
-        let (mut ours_ns, mut its_ns) = (Vec::new(), None);
+        let (mut ours_ns, mut theirs_ns) = (Vec::new(), Vec::new());
         for (side, turn) in self.sides.iter().zip(turns) {
             let control_ns = turn.as_ref().and_then(|turn| turn.group.graph_node_ns);
             match side.source {
                 SideSource::Variant(_) => ours_ns.extend(control_ns),
-                SideSource::Baseline => its_ns = control_ns,
+                SideSource::Program(program) => theirs_ns.extend(control_ns.map(|ns| (program, ns))),
             }
         }
-        let (Some(its_ns), Some(ns), true) =
-            (its_ns, median(&ours_ns), state::alike(ours_ns.iter().copied(), self.clock_spread()))
+        let spread = self.clock_spread();
+        let is_other = |its_ns: f64| !state::alike(ours_ns.iter().copied().chain([its_ns]), spread);
+        theirs_ns.retain(|(_, its_ns)| is_other(*its_ns));
+        let (Some(ns), false, true) =
+            (median(&ours_ns), theirs_ns.is_empty(), state::alike(ours_ns.iter().copied(), spread))
         else {
             return Err(two_speeds(&ours_ns));
         };
-        tracing::warn!(
-            "a comparison on {} continues without the baseline: its graphs are in another state, in which an empty \
-             kernel takes {:.2} us as a node of a graph, and {:.2} us beside the variants",
-            self.case,
-            its_ns / 1e3,
-            ns / 1e3
-        );
-        self.drop_baseline();
+        for (program, its_ns) in theirs_ns {
+            let Some(role) = self.programs[program].as_ref().map(|entry| entry.role.name()) else { continue };
+            tracing::warn!(
+                "a comparison on {} continues without the {role}: its graphs are in another state, in which an empty \
+                 kernel takes {:.2} us as a node of a graph, and {:.2} us beside the variants",
+                self.case,
+                its_ns / 1e3,
+                ns / 1e3
+            );
+            self.drop_program(program);
+        }
         Ok(())
     }
 
@@ -205,7 +217,7 @@ impl<'a> ComparisonRun<'a> {
         for turn in 1..=most {
             let mut challenger_ns = None;
             for place in 0..self.sides.len() {
-                // The baseline may have failed in this turn.
+                // A baseline may have failed in this turn.
                 let Some(samples) = self.sides.get(place).map(|side| side.samples_in(SETTLING_NS)) else { break };
                 let sampled = self.sample(place, samples.max(1)).await?;
                 challenger_ns = challenger_ns.or(sampled.and_then(|group| median(&group.samples_ns)));
@@ -221,13 +233,14 @@ impl<'a> ComparisonRun<'a> {
 
     /// Sets every side's group size and number of rounds.
     async fn size_groups(&mut self, policy: &Policy) -> Result<(), ComparisonError> {
-        // The baseline comes last and was not replayed yet. If it fails, it is removed from the sides.
-        let last = self.sides.len() - 1;
-        if self.sides[last].sample_ns.is_none()
-            && let Some(sampled) = self.sample(last, 1).await?
-        {
-            let side = &mut self.sides[last];
-            side.sample_ns = Some(sampled.samples_ns.iter().sum::<f64>() * f64::from(side.launches));
+        // Baselines come last and were not replayed yet. One that fails is removed from the sides.
+        for place in (0..self.sides.len()).rev() {
+            if self.sides[place].sample_ns.is_none()
+                && let Some(sampled) = self.sample(place, 1).await?
+            {
+                let side = &mut self.sides[place];
+                side.sample_ns = Some(sampled.samples_ns.iter().sum::<f64>() * f64::from(side.launches));
+            }
         }
         let sample_ns: Vec<f64> = self.sides.iter().map(|side| side.sample_ns.unwrap_or(f64::INFINITY)).collect();
         let groups = comparison::group_sizes(policy.group_size, &policy.comparison, &sample_ns);
@@ -244,7 +257,7 @@ impl<'a> ComparisonRun<'a> {
         comparison::is_over(&sides, &policy.comparison)
     }
 
-    /// Samples a group of every side that takes part in a round, in the round's order. Returns `None` if the baseline
+    /// Samples a group of every side that takes part in a round, in the round's order. Returns `None` if a baseline
     /// failed; the round then starts again without it.
     async fn round(&mut self, number: usize) -> Result<Option<Vec<Option<GroupResult>>>, ComparisonError> {
         let mut turns: Vec<Option<GroupResult>> = self.sides.iter().map(|_| None).collect();
@@ -274,31 +287,31 @@ impl<'a> ComparisonRun<'a> {
         self.clocks_mhz.map_or(1.0, |(least, most)| f64::from(most) / f64::from(least.max(1)))
     }
 
-    /// Samples a side. Returns `None` if the side was the baseline and has failed.
+    /// Samples a side. Returns `None` if the side was a baseline and has failed.
     async fn sample(&mut self, place: usize, samples: usize) -> Result<Option<SampleGroup>, ComparisonError> {
-        match (self.sides[place].source, &mut self.baseline) {
-            (SideSource::Variant(participant), _) => {
+        let program = match self.sides[place].source {
+            SideSource::Variant(participant) => {
                 let sampled = self.worker.sample(participant, samples, self.case).await;
-                sampled.map(Some).map_err(|error| failed(participant, error))
+                return sampled.map(Some).map_err(|error| failed(participant, error));
             }
-            (SideSource::Baseline, Some(entry)) => match entry.process.sample(&entry.backend, samples).await {
-                Ok(group) => Ok(Some(group)),
+            SideSource::Program(program) => program,
+        };
+        if let Some(entry) = &mut self.programs[program] {
+            match entry.process.sample(&entry.backend, samples).await {
+                Ok(group) => return Ok(Some(group)),
                 Err(reason) => {
-                    tracing::warn!("a comparison on {} continues without the baseline: {reason}", self.case);
-                    self.drop_baseline();
-                    Ok(None)
+                    let role = entry.role.name();
+                    tracing::warn!("a comparison on {} continues without the {role}: {reason}", self.case);
                 }
-            },
-            (SideSource::Baseline, None) => {
-                self.drop_baseline();
-                Ok(None)
             }
         }
+        self.drop_program(program);
+        Ok(None)
     }
 
-    fn drop_baseline(&mut self) {
-        self.baseline = None;
-        self.sides.retain(|side| side.source != SideSource::Baseline);
+    fn drop_program(&mut self, program: usize) {
+        self.programs[program] = None;
+        self.sides.retain(|side| side.source != SideSource::Program(program));
     }
 
     /// Checks what no variant may change, after all measurements. It takes longer than a group, so no group may come
@@ -316,12 +329,12 @@ impl<'a> ComparisonRun<'a> {
     /// Measures the energy of the challenger and of the baseline, if the machine reports energy.
     pub(super) async fn measure_energy(&mut self) -> Result<(), ComparisonError> {
         let Some(monitor) = self.monitor else { return Ok(()) };
-        for place in [0, self.sides.len() - 1] {
+        for role in [Role::Challenger, Role::Baseline] {
+            let Some(place) = self.sides.iter().position(|side| side.role == role) else { continue };
             let side = &self.sides[place];
-            let is_baseline = side.source == SideSource::Baseline;
-            let is_asked = place == 0 || is_baseline;
+            let is_baseline = matches!(side.source, SideSource::Program(_));
             let sample_ns = median(&side.samples_ns).map(|ns| ns * f64::from(side.launches));
-            let (Some(sample_ns), true) = (sample_ns, is_asked) else { continue };
+            let (Some(sample_ns), true) = (sample_ns, place == 0 || is_baseline) else { continue };
             let (launches, samples) = (side.launches, (ENERGY_NS / sample_ns).ceil().max(1.0) as usize);
             let before_mj = monitor.energy_mj();
             let Some(sampled) = self.sample(place, samples).await? else { continue };
@@ -337,27 +350,29 @@ impl<'a> ComparisonRun<'a> {
 
     /// Names the GPU's processes that are not part of this comparison.
     pub(super) fn others(&self, own_pids: &[u32]) -> Vec<String> {
-        let baseline = self.baseline.as_ref().and_then(|entry| entry.process.pid());
-        let own: BTreeSet<u32> = own_pids.iter().copied().chain(self.worker.pid()).chain(baseline).collect();
+        let programs = self.programs.iter().flatten().filter_map(|entry| entry.process.pid());
+        let own: BTreeSet<u32> = own_pids.iter().copied().chain(self.worker.pid()).chain(programs).collect();
         let own: Vec<u32> = own.into_iter().collect();
         self.monitor.map(|monitor| monitor.others(&own)).unwrap_or_default()
     }
 
-    /// Releases the baseline and returns the results of all participants.
+    /// Releases the baselines and returns the results of all participants.
     pub(super) async fn leave(self, entries: &[Entry<'_>]) -> Vec<Participant> {
-        let Self { baseline, sides, case, .. } = self;
-        let backend = baseline.as_ref().map(|entry| entry.backend.clone()).unwrap_or_default();
-        if let Some(entry) = baseline
-            && let Err(reason) = entry.process.release().await
-        {
-            tracing::warn!("the baseline did not release its memory after a comparison on {case}: {reason}");
+        let Self { programs, sides, case, .. } = self;
+        let mut names = Vec::with_capacity(programs.len());
+        for entry in programs {
+            names.push(entry.as_ref().map(|entry| entry.name.clone()).unwrap_or_default());
+            let Some(BaselineEntry { process, role, .. }) = entry else { continue };
+            if let Err(reason) = process.release().await {
+                tracing::warn!("the {} did not release its memory after a comparison on {case}: {reason}", role.name());
+            }
         }
         let participant = |side: Side| match side.source {
             SideSource::Variant(place) => {
                 let Entry { name, iteration, .. } = &entries[place];
                 side.finish(name.clone(), *iteration)
             }
-            SideSource::Baseline => side.finish(backend.clone(), None),
+            SideSource::Program(program) => side.finish(names[program].clone(), None),
         };
         sides.into_iter().filter_map(participant).collect()
     }
@@ -373,6 +388,7 @@ impl Side {
             group_size: 1,
             rounds: usize::MAX,
             correctness,
+            wrong: None,
             samples_ns: Vec::new(),
             groups_ns: Vec::new(),
             states: Vec::new(),
@@ -410,6 +426,7 @@ impl Side {
             machine: MachineSummary::of(&self.states),
             energy_j: self.energy_j,
             graph_node_ns: median(&self.graph_nodes_ns),
+            wrong: self.wrong,
         })
     }
 }

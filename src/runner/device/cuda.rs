@@ -118,7 +118,7 @@ impl Device for CudaDevice {
     fn load(&mut self, artifact: &Artifact) -> Result<Module, Fault> {
         // SAFETY: the driver parses the image: a CUBIN, or PTX that ends with a zero. It refuses anything else.
         let module = unsafe { result::module::load_data(artifact.cubin.as_ptr().cast()) }
-            .map_err(|error| Fault::Refused(format!("the driver refuses the CUBIN: {}", describe(&error))))?;
+            .map_err(|error| Fault::Refused(format!("the driver refuses its machine code: {}", describe(&error))))?;
         let handle = self.handle();
         self.modules.insert(handle, Loaded { module, functions: HashMap::new() });
         Ok(Module(handle))

@@ -30,6 +30,9 @@ class Calls:
     def tensors(self):
         return {key: self.drawn(key, tensor) for key, tensor in self.trace.tensors() if key[0] != "output"}
 
+    def outputs(self):
+        return [(key, tensor) for key, tensor in self.trace.tensors() if key[0] == "output"]
+
     def call(self, tensors, sizes=None):
         named = {self.shown[key]: tensor.clone() for key, tensor in tensors.items()}
         before = {name: tensor.clone() for name, tensor in named.items()}

@@ -1,6 +1,6 @@
 """Reads a problem in PyTorch for optloop: a file with `Model`, `get_inputs` and `get_init_inputs`, and tells what it computes.
 
-Reads a line of JSON from standard input: the file's path, that of `shapes.py` beside it if there is one, the text that
+Reads a line of JSON from standard input: the file's path, those of `shapes.py` and `problem.yaml` beside it if they are there, the text that
 every oracle ends with, and the names of inputs whose contents the user gives. Writes a line of JSON to what was standard
 output. Shapes come from tensors without numbers, so a problem may be larger than the memory. A few calls on small
 tensors tell the rest.

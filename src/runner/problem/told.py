@@ -116,6 +116,15 @@ def cases_of(path, sizes):
     return whole_numbers, named
 
 
+def tolerance_of(path):
+    """Returns the largest error that `problem.yaml` allows. None if it does not say."""
+    with open(path, encoding="utf-8") as file:
+        _, _, rest = file.read().partition("\ntolerance:")
+    found = re.match(r"(?:\s*\n[ \t]+[\w.]+:\s*[0-9.eE+-]+[^\n]*)+", rest)
+    numbers = [float(number) for number in re.findall(r":\s*([0-9.]+(?:[eE][+-]?[0-9]+)?)", found[0])] if found else []
+    return max(numbers, default=None)
+
+
 def forced_sizes(tracer, names, named, cases):
     """Returns the dimensions that the cases differ in or that may change, and the range of each."""
     dims, ranges = [], {}
@@ -229,12 +238,13 @@ def told(request):
     # From here on, the types are other ones.
     names["compute_exactly"]()
     names = loaded(source.oracle(support, source.sizes, tensors, states), source.name)
-    own, dropped, dim = {}, [], None
+    own, dropped, dim, selections = {}, [], None, []
     if small is None:
         notes.append("its tensors are too large for a trial call here, so no dimension is taken as independent")
     else:
         calls = Calls(names, small, shown)
         own, dropped, dim = tried(calls, names, small, dims, ranges, texts, shown, notes)
+        selections = selected(calls)
     # Weights of the trial are smaller than those of the cases.
     own = {key: of_states.get(key, bounds) for key, bounds in {**of_states, **own}.items()}
     states = {name: shown["state", name] for name in trace.states if name not in dropped}
@@ -250,8 +260,9 @@ def told(request):
             values = {"uniform": own[key]}
         elif key[0] == "input" and trace.contents.bounds(tensor):
             values = {"integers": [texts[(*key, "least")], texts[(*key, "most")]]}
+        selects = next((shown[source] for output, source in selections if output == key), None)
         told_tensors.append({
-            "name": shown[key], "role": "output" if key[0] == "output" else "input", "dtype": dtypes[key], "shape": shape,
+            "selects": selects, "name": shown[key], "role": "output" if key[0] == "output" else "input", "dtype": dtypes[key], "shape": shape,
             "values": values,
         })
     return {
@@ -262,8 +273,29 @@ def told(request):
         "independent": dim,
         "oracle": source.oracle(support, dims, tensors, states),
         "flop": flop,
+        "tolerance": tolerance_of(request["settings"]) if request["settings"] else None,
         "notes": notes,
     }
+
+
+def selected(calls):
+    """Returns the outputs that are indices of an input's elements along its last extent, as top-k has, with the input. They must come
+    with the elements, in an output of the same shape: otherwise what they mean is not known."""
+    tensors = calls.tensors()
+    outputs = [(key, one) for (key, _), one in zip(calls.outputs(), calls.call(tensors))]
+    found = []
+    for key, indices in outputs:
+        if indices.dtype not in (calls.torch.int32, calls.torch.int64) or not indices.dim():
+            continue
+        for source, tensor in tensors.items():
+            fits = source[0] == "input" and tensor.dtype.is_floating_point and tensor.shape[:-1] == indices.shape[:-1]
+            if not fits or not bool(((indices >= 0) & (indices < tensor.shape[-1])).all()):
+                continue
+            elements = calls.torch.gather(tensor, -1, indices.long())
+            if any(one.shape == elements.shape and calls.torch.equal(one, elements) for _, one in outputs if one is not indices):
+                found.append((key, source))
+                break
+    return found
 
 
 def without_effect(calls, tensors, result):

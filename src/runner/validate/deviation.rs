@@ -34,16 +34,15 @@ impl Expectation {
         if self.unspecified.iter().any(|rows| rows.contains(&row)) {
             return none;
         }
-        let output = self.output_of(at);
-        let values = output.values_of(row, bytes);
-        let oracle = self.oracle_of(at);
-        let squares = if output.dtype == Dtype::I64 {
-            let numbers = |bits: &[f64]| -> Vec<f64> { bits.iter().map(|bits| output.dtype.number(*bits)).collect() };
+        let (output, dtype) = (self.output_of(at), self.found_dtype(at));
+        let (values, oracle) = (self.found(at, bytes), self.oracle_of(at));
+        let squares = if dtype == Dtype::I64 {
+            let numbers = |bits: &[f64]| -> Vec<f64> { bits.iter().map(|bits| dtype.number(*bits)).collect() };
             compare::squares(&numbers(&values), &numbers(oracle), f64::INFINITY)
         } else {
-            compare::squares(&values, oracle, least_large(output.dtype))
+            compare::squares(&values, oracle, least_large(dtype))
         };
-        let is_unequal = self.must_be_equal(output.dtype) && !output.dtype.are_same(&values, oracle);
+        let is_unequal = self.must_be_equal(dtype) && !dtype.are_same(&values, oracle);
         let allowance = self.allowances.get(at).copied().unwrap_or(0.0);
         let squared_error = (squares.error.sqrt() - allowance).max(0.0).powi(2);
         let squared_scale = if output.is_logarithm { squares.count as f64 } else { squares.scale };
@@ -100,8 +99,8 @@ impl Expectation {
 
     /// Describes the first element of a compared row that is not equal to the oracle's.
     fn unequal_element(&self, at: usize, bytes: &[u8]) -> Option<String> {
-        let (row, dtype) = (self.rows[at].row, self.output_of(at).dtype);
-        let (values, oracle) = (self.output_of(at).values_of(row, bytes), self.oracle_of(at));
+        let (row, dtype) = (self.rows[at].row, self.found_dtype(at));
+        let (values, oracle) = (self.found(at, bytes), self.oracle_of(at));
         let place = values.iter().zip(oracle).position(|(value, exact)| !dtype.is_same(*value, *exact))?;
         let shown = |exact: f64| match dtype {
             Dtype::I64 => (exact.to_bits() as i64).to_string(),
@@ -118,14 +117,16 @@ impl Expectation {
         let at = rows.iter().position(|it| !is_right(it)).or_else(|| rows.iter().position(|it| it.row == worst))?;
         let RowError { row, squared_scale, .. } = rows[at];
         let numbers =
-            |exact: &[f64]| -> Vec<f64> { exact.iter().map(|exact| self.output_of(at).dtype.number(*exact)).collect() };
-        let (values, oracle) = (self.output_of(at).values_of(row, bytes), self.oracle_of(at));
+            |exact: &[f64]| -> Vec<f64> { exact.iter().map(|exact| self.found_dtype(at).number(*exact)).collect() };
+        let (values, oracle) = (self.found(at, bytes), self.oracle_of(at));
         let (values, oracle) = (numbers(&values), &numbers(oracle)[..]);
         let limit = tolerance.worst_row * (squared_scale / oracle.len() as f64).sqrt();
         let is_near = |(value, exact): (&f64, &f64)| (value - exact).abs() <= limit;
         let place = values.iter().zip(oracle).position(|pair| !is_near(pair))?;
         let (value, exact) = (values[place] as f32, oracle[place] as f32);
-        Some(format!("; element {place} of row {row} is {value} by the kernel and {exact} by the oracle"))
+        let of_element =
+            || format!("; element {place} of row {row} is {value} by the kernel and {exact} by the oracle");
+        Some(self.wrong_index(at, place, bytes, (value, exact)).unwrap_or_else(of_element))
     }
 }
 

@@ -270,3 +270,24 @@ fn a_committed_winner_that_renders_to_another_source_is_committed_again_only_if_
         assert_eq!(case.winner().is_some(), is_news, "recorded {recorded_us:?} us");
     }
 }
+
+/// With an initial kernel, what a session began with is no win.
+#[test]
+fn a_first_kernel_that_nothing_beats_is_a_winner_after_its_final() {
+    for (initial_kernel, wins) in [(None, true), (Some("toy".to_owned()), false)] {
+        let mut setup = setup();
+        setup.workload.initial_kernel = initial_kernel;
+        let mut told = Told::new(setup);
+        let first = told.screened(0, Purpose::Screening, [100, 100]);
+        assert!(told.state.case("a").unwrap().winner().is_none(), "it was only screened");
+        let last = || Final { comparison: comparison("a", (first, 100), (first, 100)), winner: first };
+        told.state.apply(&Record::Final(Box::new(last())));
+        let winner = |told: &Told| told.state.case("a").unwrap().winner().cloned();
+        assert_eq!(winner(&told).map(|winner| winner.previous), wins.then_some(None));
+        if wins {
+            told.state.apply(&Record::Committed { iteration: first, case: "a".into() });
+            told.state.apply(&Record::Final(Box::new(last())));
+            assert!(winner(&told).is_none(), "it is committed once");
+        }
+    }
+}
