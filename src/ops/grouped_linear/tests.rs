@@ -82,11 +82,11 @@ fn probes_keep_the_weights_of_experts_in_their_places() {
         let before = inputs.clone();
         GroupedLinear::change(&case, &mut inputs, |it| {
             assert_eq!((it.m, it.n, it.k), (4, 12, 5));
-            // Term 2 of column 1 of the second expert's second product.
-            it.b[2 * it.n + 6 + 3 + 1] = 100.0;
+            // Term 2 of column 2 of the second expert's second product.
+            it.b[2 * it.n + 6 + 3 + 2] = 100.0;
             Probed::default()
         });
-        let place = if layout.is_some() { (5 + 2) * 3 + 1 } else { (3 + 1) * 5 + 2 };
+        let place = if layout.is_some() { (5 + 2) * 3 + 2 } else { (3 + 2) * 5 + 2 };
         let changed: Vec<usize> = (0..30).filter(|at| inputs[2][*at] != before[2][*at]).collect();
         assert_eq!((changed, &inputs[1]), (vec![place], &before[1]));
     }
