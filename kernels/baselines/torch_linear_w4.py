@@ -41,9 +41,19 @@ BACKENDS = {name: functools.partial(named, name) for name in (EAGER, COMPILED, I
 
 
 def dequantised(group, w, scales, zeros, dtype):
-    """Returns the weights as [K, N]: a byte has two terms, that of the even k in its lower half."""
-    numbers = torch.stack((w & 15, w >> 4), dim=1).reshape(-1, w.shape[1]).to(dtype)
+    """Returns the weights as [K, N]: a byte has two terms, that of the even k in its lower half. GPTQ's words have eight terms of a column."""
+    columns = w.shape[1]
+    if w.dim() == 3:
+        numbers = torch.stack((w & 15, w >> 4), dim=3).permute(0, 2, 3, 1).reshape(-1, columns).to(dtype)
+        zeros = whole_zeros(zeros, columns).to(dtype)
+    else:
+        numbers = torch.stack((w & 15, w >> 4), dim=1).reshape(-1, columns).to(dtype)
     return (numbers - zeros.repeat_interleave(group, dim=0)) * scales.repeat_interleave(group, dim=0)
+
+
+def whole_zeros(zeros, columns):
+    """Returns GPTQ's zero points, which are one more than their bits say."""
+    return torch.stack((zeros & 15, zeros >> 4), dim=3).reshape(-1, columns) + 1
 
 
 def layer(group, x, w, scales, zeros):
@@ -84,6 +94,9 @@ class LinearW4(graph_timing.Case):
 
     def int4pack(self, w, scales, zeros):
         # [N, K / 2], with the even term in the higher half.
+        if w.dim() == 3:
+            zeros = whole_zeros(zeros, w.shape[1])
+            w = w.permute(0, 2, 1).reshape(-1, w.shape[1])
         rows = ((w << 4) | (w >> 4)).t().contiguous()
         # Its weights are (q - 8) * scale + zero.
         both = torch.stack((scales, (8 - zeros.float()).mul(scales.float()).to(self.dtype)), dim=2).contiguous()

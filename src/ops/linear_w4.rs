@@ -16,6 +16,10 @@ use crate::domain::op::{
 /// The weight of term k and column n is `(q - zeros[k / GROUP, n]) * scales[k / GROUP, n]`, with whole numbers q from 0 to 15.
 /// `w[K / 2, N]` has two of them in a byte: that of the even k in the lower half. Scales and zero points have the dtype of x.
 /// Zero points need not be whole.
+///
+/// `LAYOUT` = 1 is that of GPTQ (AutoGPTQ, `qweight` and `qzeros`): a word of 32 bits has the numbers of eight terms of a column, the
+/// first in its lowest bits, so w is `[K / 8, N, 4]` in bytes. Zero points have 4 bits, too, those of eight columns in a word, and are
+/// one more than these bits say.
 pub struct LinearW4;
 
 const DIMS: [DimSpec; 3] = [
@@ -24,10 +28,16 @@ const DIMS: [DimSpec; 3] = [
     DimSpec { name: "K", about: "the columns of x, which are summed over: a multiple of GROUP", range: (2, 1 << 20) },
 ];
 
-const OPTIONAL_DIMS: [OptionalDim; 1] = [OptionalDim {
-    dim: DimSpec { name: "GROUP", about: "the terms that share a scale and a zero point", range: (2, 1 << 20) },
-    default: DimDefault::Fixed(128),
-}];
+const OPTIONAL_DIMS: [OptionalDim; 2] = [
+    OptionalDim {
+        dim: DimSpec { name: "GROUP", about: "the terms that share a scale and a zero point", range: (2, 1 << 20) },
+        default: DimDefault::Fixed(128),
+    },
+    OptionalDim {
+        dim: DimSpec { name: "LAYOUT", about: "1 for weights and zero points as in GPTQ", range: (0, 1) },
+        default: DimDefault::Fixed(0),
+    },
+];
 
 /// Columns that the oracle computes together. Their weights stay in the cache.
 const BLOCK_COLUMNS: usize = 16;
@@ -40,12 +50,14 @@ struct Shape {
     n: usize,
     k: usize,
     group: usize,
+    is_gptq: bool,
 }
 
 impl Shape {
     fn of(dims: &Dims) -> Self {
         let at = |name: &str| usize::try_from(dims[name]).expect("validated with the workload");
-        Self { n: at("N"), k: at("K"), group: usize::try_from(group(dims)).expect("validated with the workload") }
+        let group = usize::try_from(group(dims)).expect("validated with the workload");
+        Self { n: at("N"), k: at("K"), group, is_gptq: dims.contains_key("LAYOUT") }
     }
 }
 
@@ -54,10 +66,13 @@ fn group(dims: &Dims) -> i64 {
     dims.get("GROUP").copied().unwrap_or(128)
 }
 
-/// Makes the terms of a sum a multiple of a group, at least one.
+/// Makes the terms of a sum a multiple of a group, at least one, and the columns whole words where they must be.
 fn in_groups(mut dims: Dims) -> Dims {
     let group = group(&dims);
     dims["K"] = (dims["K"] / group).max(1) * group;
+    if dims.contains_key("LAYOUT") {
+        dims["N"] = (dims["N"] + 7) / 8 * 8;
+    }
     dims
 }
 
@@ -87,13 +102,17 @@ impl Op for LinearW4 {
         if group % 2 > 0 || dims["K"] % group > 0 {
             return Err(format!("K must be a multiple of GROUP ({group}), and GROUP must be even"));
         }
+        if dims.contains_key("LAYOUT") && (group % 8 > 0 || dims["N"] % 8 > 0) {
+            return Err(format!("with LAYOUT = 1, N and GROUP ({group}) must be multiples of 8"));
+        }
         Ok(())
     }
 
     fn tensors(&self, dims: &Dims, dtype: Dtype) -> Vec<TensorSpec> {
         let at = |name: &str| usize::try_from(dims[name]).expect("validated with the workload");
-        let (m, n, k, groups) = (at("M"), at("N"), at("K"), at("K") / Shape::of(dims).group);
-        let tensor = |name: &str, dtype: Dtype, shape: [usize; 2], role: TensorRole, values: Values| TensorSpec {
+        let Shape { n, k, group, is_gptq } = Shape::of(dims);
+        let (m, groups) = (at("M"), k / group);
+        let tensor = |name: &str, dtype: Dtype, shape: &[usize], role: TensorRole, values: Values| TensorSpec {
             name: name.to_owned(),
             dtype,
             shape: shape.to_vec(),
@@ -103,19 +122,33 @@ impl Op for LinearW4 {
         // Sums of about one, as in models: the numbers of 4 bits have a deviation of 4.6.
         let of_weight = 1.0 / (4.6 * (k as f32).sqrt());
         let input = TensorRole::Input;
+        let bytes = Values::Integers(0, 255);
+        let (w, zeros) = if is_gptq {
+            let zeros = tensor("zeros", Dtype::U8, &[groups, n / 8, 4], input, bytes);
+            (tensor("w", Dtype::U8, &[k / 8, n, 4], input, bytes), zeros)
+        } else {
+            let zeros = tensor("zeros", dtype, &[groups, n], input, Values::Uniform(4.0, 11.0));
+            (tensor("w", Dtype::U8, &[k / 2, n], input, bytes), zeros)
+        };
         vec![
-            tensor("x", dtype, [m, k], input, Values::Normal),
-            tensor("w", Dtype::U8, [k / 2, n], input, Values::Integers(0, 255)),
-            tensor("scales", dtype, [groups, n], input, Values::Uniform(0.5 * of_weight, 1.5 * of_weight)),
-            tensor("zeros", dtype, [groups, n], input, Values::Uniform(4.0, 11.0)),
-            tensor("y", dtype, [m, n], TensorRole::Output, Values::Normal),
+            tensor("x", dtype, &[m, k], input, Values::Normal),
+            w,
+            tensor("scales", dtype, &[groups, n], input, Values::Uniform(0.5 * of_weight, 1.5 * of_weight)),
+            zeros,
+            tensor("y", dtype, &[m, n], TensorRole::Output, Values::Normal),
         ]
     }
 
-    fn torch(&self, _optional: &[&str]) -> Option<String> {
-        let numbers = "torch.stack((w & 15, w >> 4), dim=1).reshape(K, N).float()";
-        let spread = |of: &str| format!("{of}.float().repeat_interleave(K // {of}.shape[0], dim=0)");
-        let weights = format!("(({numbers} - {}) * {})", spread("zeros"), spread("scales"));
+    fn torch(&self, optional: &[&str]) -> Option<String> {
+        let (mut numbers, mut zeros) =
+            ("torch.stack((w & 15, w >> 4), dim=1).reshape(K, N)".to_owned(), "zeros".to_owned());
+        if optional.contains(&"LAYOUT") {
+            let gptq = "torch.stack((w & 15, w >> 4), dim=3).permute(0, 2, 3, 1).reshape(K, N)";
+            numbers = format!("({gptq} if LAYOUT else {numbers})");
+            zeros = "(torch.stack((zeros & 15, zeros >> 4), dim=3).reshape(-1, N) + 1 if LAYOUT else zeros)".to_owned();
+        }
+        let spread = |of: &str| format!("{of}.float().repeat_interleave(K // scales.shape[0], dim=0)");
+        let weights = format!("(({numbers}.float() - {}) * {})", spread(&zeros), spread("scales"));
         Some(format!("(x.float() @ {weights}).to(x.dtype)"))
     }
 
@@ -183,14 +216,22 @@ fn values(dims: &Dims, inputs: &[Vec<f32>], rows: &[usize], of: impl Fn(f64) -> 
 
 /// Returns the weights of a column, one for each term.
 fn column_of_weights(dims: &Dims, inputs: &[Vec<f32>], column: usize, of: &impl Fn(f64) -> f64) -> Vec<f64> {
-    let Shape { n, k, group } = Shape::of(dims);
+    let Shape { n, k, group, is_gptq } = Shape::of(dims);
     let [_, w, scales, zeros] = inputs else { panic!("linear-w4 has four inputs, not {}", inputs.len()) };
     let weight = |term: usize| {
         let of_group = term / group * n + column;
-        let q = w[term / 2 * n + column] as u8 >> (term % 2 * 4) & 15;
-        of((f64::from(q) - f64::from(zeros[of_group])) * f64::from(scales[of_group]))
+        let byte = if is_gptq { (term / 8 * n + column) * 4 + term % 8 / 2 } else { term / 2 * n + column };
+        let q = half_of(w[byte], term);
+        let zero =
+            if is_gptq { f64::from(half_of(zeros[of_group / 2], column) + 1) } else { f64::from(zeros[of_group]) };
+        of((f64::from(q) - zero) * f64::from(scales[of_group]))
     };
     (0..k).map(weight).collect()
+}
+
+/// Returns the lower half of a byte for even places, and the upper one for odd ones.
+fn half_of(byte: f32, place: usize) -> u8 {
+    byte as u8 >> (place % 2 * 4) & 15
 }
 
 #[cfg(test)]

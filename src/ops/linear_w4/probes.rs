@@ -42,7 +42,7 @@ fn each(
 ) -> Probed {
     let mut rng = SmallRng::seed_from_u64(seed);
     for (tensor, values) in LinearW4.inputs(dims, dtype).iter().zip(inputs) {
-        if tensor.name == name {
+        if tensor.name == name && !is_packed(tensor) {
             values.iter_mut().for_each(|value| change(value, &mut rng));
         }
     }

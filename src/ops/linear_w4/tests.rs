@@ -21,7 +21,13 @@ fn drawn(dims: &Dims) -> Vec<Vec<f32>> {
 
 #[test]
 fn the_oracle_follows_the_definition() {
-    for case in [dims(1, 1, 2, 2), dims(3, 40, 24, 8), dims(2, 17, 64, 32)] {
+    let with_layout = |mut case: Dims| {
+        case.insert("LAYOUT".to_owned(), 1);
+        case
+    };
+    let gptq = [with_layout(dims(2, 16, 32, 16)), with_layout(dims(1, 24, 16, 8))];
+    for case in [dims(1, 1, 2, 2), dims(3, 40, 24, 8), dims(2, 17, 64, 32)].into_iter().chain(gptq) {
+        let is_gptq = case.contains_key("LAYOUT");
         let inputs = drawn(&case);
         let [m, n, k, group] = ["M", "N", "K", "GROUP"].map(|name| case[name] as usize);
         let rows: Vec<usize> = (0..m).rev().collect();
@@ -30,10 +36,18 @@ fn the_oracle_follows_the_definition() {
             for column in 0..n {
                 let mut sum = 0.0;
                 for pair in 0..k / 2 {
-                    let byte = inputs[1][pair * n + column] as u32;
+                    let at = if is_gptq { pair / 4 * n * 4 + column * 4 + pair % 4 } else { pair * n + column };
+                    let byte = inputs[1][at] as u32;
                     for (term, q) in [(2 * pair, byte % 16), (2 * pair + 1, byte / 16)] {
                         let at = term / group * n + column;
-                        let weight = (f64::from(q) - f64::from(inputs[3][at])) * f64::from(inputs[2][at]);
+                        // Bits from 4 times the column on, in words of eight columns.
+                        let word = |word: usize| {
+                            let bytes = &inputs[3][word * 4..][..4];
+                            bytes.iter().rev().fold(0, |word: u64, byte| word << 8 | *byte as u64)
+                        };
+                        let of_word = || (word(at / 8) >> (4 * (column % 8)) & 15) as f64 + 1.0;
+                        let zero = if is_gptq { of_word() } else { f64::from(inputs[3][at]) };
+                        let weight = (f64::from(q) - zero) * f64::from(inputs[2][at]);
                         sum += f64::from(inputs[0][row * k + term]) * weight;
                     }
                 }
@@ -52,6 +66,11 @@ fn every_shape_that_is_derived_has_whole_groups() {
     let all: Vec<Dims> = hidden.into_iter().chain(LinearW4.scaled(&case)).chain(resized).collect();
     assert!(all.len() > 10, "{all:?}");
     for other in all {
+        assert_eq!(LinearW4.check(&other), Ok(()), "{other:?}");
+    }
+    let mut gptq = case.clone();
+    gptq.insert("LAYOUT".to_owned(), 1);
+    for other in LinearW4.hidden(&gptq, CheckLimits { flop: 1e12, bytes: 1e12 }, 3) {
         assert_eq!(LinearW4.check(&other), Ok(()), "{other:?}");
     }
     let odd = LinearW4.check(&dims(1, 8, 192, 128)).unwrap_err();
