@@ -7,7 +7,9 @@ times its own variants. Warm, every call has the same tensors. Cold, calls rotat
 A program gives the backends by name and a `Case` of its own, and calls `serve`.
 """
 
+import contextlib
 import ctypes
+import functools
 import gc
 import json
 import math
@@ -67,6 +69,24 @@ WARM_UP_S = 0.5
 
 class Refused(Exception):
     """A request that cannot be met, in one sentence."""
+
+
+class Named:
+    """Backends that calls tell apart by their names alone: `name` is that of the call in progress."""
+
+    def __init__(self):
+        self.name = None
+
+    @contextlib.contextmanager
+    def during(self, name):
+        before, self.name = self.name, name
+        try:
+            yield
+        finally:
+            self.name = before
+
+    def backend(self, name):
+        return functools.partial(self.during, name)
 
 
 class Timer:

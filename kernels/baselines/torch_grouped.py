@@ -4,7 +4,6 @@
 a model would have to wait for them.
 """
 
-import contextlib
 import functools
 import sys
 
@@ -17,22 +16,8 @@ import graph_timing  # noqa: E402
 
 ACTIVATIONS = {0: lambda y: y, 1: F.gelu, 2: functools.partial(F.gelu, approximate="tanh"), 3: F.silu}
 GROUPED, LOOP = "grouped-mm", "loop"
-# The backend of the call in progress: a context has no other way to say it.
-current = None
-
-
-@contextlib.contextmanager
-def named(name):
-    """Has calls computed in a way of their own."""
-    global current
-    before, current = current, name
-    try:
-        yield
-    finally:
-        current = before
-
-
-BACKENDS = {name: functools.partial(named, name) for name in (GROUPED, LOOP)}
+BY_NAME = graph_timing.Named()
+BACKENDS = {name: BY_NAME.backend(name) for name in (GROUPED, LOOP)}
 
 
 class Grouped(graph_timing.Case):
@@ -52,7 +37,7 @@ class Grouped(graph_timing.Case):
 
     def product(self, x, offsets, w):
         columns_in_rows = "LAYOUT" in self.dims
-        if current == GROUPED:
+        if BY_NAME.name == GROUPED:
             return torch._grouped_mm(x, w if columns_in_rows else w.transpose(1, 2), offs=offsets[1:])
         rows = [
             x[begin:end] @ weights if columns_in_rows else F.linear(x[begin:end], weights)

@@ -19,30 +19,17 @@ from torch_matmul import library  # noqa: E402
 ACTIVATIONS = {0: lambda y: y, 1: F.gelu, 2: functools.partial(F.gelu, approximate="tanh"), 3: F.silu}
 # What follows a product, which torch.compile may fuse.
 EPILOGUES = ("BIAS", "ACTIVATION", "GATED", "RESIDUAL")
-# The backend of the call in progress: a context has no other way to say it.
 FUSED, COMPILED, FAST_SUMS = "cublaslt-epilogue", "compiled", "fast-sums"
-current = None
-
-
-@contextlib.contextmanager
-def named(name):
-    """Has calls computed in a way of their own."""
-    global current
-    before, current = current, name
-    try:
-        yield
-    finally:
-        current = before
-
+BY_NAME = graph_timing.Named()
 
 BACKENDS = {
     "cublas": functools.partial(library, "cublas"),
     "cublaslt": functools.partial(library, "cublaslt"),
     # Chooses nothing: a user who names no library gets this.
     "default": contextlib.nullcontext,
-    FUSED: functools.partial(named, FUSED),
-    COMPILED: functools.partial(named, COMPILED),
-    FAST_SUMS: functools.partial(named, FAST_SUMS),
+    FUSED: BY_NAME.backend(FUSED),
+    COMPILED: BY_NAME.backend(COMPILED),
+    FAST_SUMS: BY_NAME.backend(FAST_SUMS),
 }
 
 
@@ -74,7 +61,7 @@ def product(dims, x, w, scales, index, bias):
     if of_x.numel() > 1 or of_w.numel() > 1:
         of_x, of_w = of_x.expand(rows)[:, None].contiguous(), of_w.expand(columns)[None].contiguous()
     y = torch._scaled_mm(
-        x, w.t(), scale_a=of_x, scale_b=of_w, out_dtype=torch.bfloat16, use_fast_accum=current == FAST_SUMS
+        x, w.t(), scale_a=of_x, scale_b=of_w, out_dtype=torch.bfloat16, use_fast_accum=BY_NAME.name == FAST_SUMS
     )
     return y if bias is None else y + bias
 
@@ -127,9 +114,9 @@ class Linear(graph_timing.Case):
         return "BIAS" in dims and dims.get("ACTIVATION") == 2
 
     def compute(self, *inputs):
-        if current == COMPILED:
+        if BY_NAME.name == COMPILED:
             return self.compiled(*inputs)
-        if current == FUSED:
+        if BY_NAME.name == FUSED:
             x, w, more = inputs
             if "RESIDUAL" in self.dims:
                 return torch.addmm(more, x, w.t())

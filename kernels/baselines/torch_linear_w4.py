@@ -4,7 +4,6 @@ What depends on the weights alone is computed before the timing for `int4pack`, 
 linear layer that reads four times as many bytes. `eager` and `compiled` dequantise in each call.
 """
 
-import contextlib
 import functools
 import os
 import sys
@@ -20,24 +19,10 @@ sys.dont_write_bytecode = True
 import graph_timing  # noqa: E402
 
 EAGER, COMPILED, INT4PACK, UNPACKED = "eager", "compiled", "int4pack", "unpacked"
-# The backend of the call in progress: a context has no other way to say it.
-current = None
 # 16 terms times this are packed together: the most that PyTorch knows.
 INNER_TILES = 8
-
-
-@contextlib.contextmanager
-def named(name):
-    """Has calls computed in a way of their own."""
-    global current
-    before, current = current, name
-    try:
-        yield
-    finally:
-        current = before
-
-
-BACKENDS = {name: functools.partial(named, name) for name in (EAGER, COMPILED, INT4PACK, UNPACKED)}
+BY_NAME = graph_timing.Named()
+BACKENDS = {name: BY_NAME.backend(name) for name in (EAGER, COMPILED, INT4PACK, UNPACKED)}
 
 
 def dequantised(group, w, scales, zeros, dtype):
@@ -103,13 +88,13 @@ class LinearW4(graph_timing.Case):
         return torch._convert_weight_to_int4pack(rows, INNER_TILES), both
 
     def compute(self, x, w, scales, zeros):
-        if current == COMPILED:
+        if BY_NAME.name == COMPILED:
             return self.compiled(x, w, scales, zeros)
-        if current == INT4PACK:
-            packed, both = self.prepared[current, w.data_ptr()]
+        if BY_NAME.name == INT4PACK:
+            packed, both = self.prepared[BY_NAME.name, w.data_ptr()]
             return torch._weight_int4pack_mm(x, packed, self.group, both)
-        if current == UNPACKED:
-            return F.linear(x, self.prepared[current, w.data_ptr()])
+        if BY_NAME.name == UNPACKED:
+            return F.linear(x, self.prepared[BY_NAME.name, w.data_ptr()])
         return layer(self.group, x, w, scales, zeros)
 
 
