@@ -134,20 +134,28 @@ class Attention(graph_timing.Case):
         queries, keys, window = self.dims["Sq"], self.dims["Sk"], self.dims.get("WINDOW", 0)
         self.function, self.heads_first, self.rows_first = self.sdpa, self.sets, None
         self.is_causal, self.mask = self.dims["CAUSAL"] == 1, None
-        self.names = [tensor["name"] for tensor in self.inputs]
+        names = [tensor["name"] for tensor in self.inputs]
+        self.names = ["q", "k", "v", *names[2:]] if "KV" in self.dims else names
         if "VARLEN" in self.dims:
-            self.borders = self.named(self.sets[0])["cu_seqlens"].tolist()
+            self.borders = self.named(self.separate(self.sets[0]))["cu_seqlens"].tolist()
             self.function = self.packed
             for begin, end in zip(self.borders[:-1], self.borders[1:]):
                 # Masks are made before a graph is captured.
                 self.mask_of(end - begin)
         elif "lengths" in self.names:
-            self.mask, self.is_causal = self.mask_of_lengths(self.named(self.sets[0])["lengths"]), False
+            self.mask, self.is_causal = self.mask_of_lengths(self.named(self.separate(self.sets[0]))["lengths"]), False
         elif window or (self.is_causal and queries != keys):
             # Torch's own causal mask lets the first query see the first key only; optloop's lets the last see all.
             query, key = (torch.arange(length, device="cuda") for length in (queries, keys))
             self.mask = is_visible(queries, keys, self.is_causal, window)(query[:, None], key)
             self.is_causal = False
+
+    def separate(self, tensors):
+        """Returns tensors with keys and values apart, as views."""
+        if "KV" not in self.dims:
+            return tensors
+        q, both, *others = tensors
+        return (q, *both.split(self.dims["D"], -1), *others)
 
     def named(self, tensors):
         return dict(zip(self.names, tensors))
@@ -190,7 +198,7 @@ class Attention(graph_timing.Case):
             self.function = self.flashinfer()
 
     def compute(self, *inputs):
-        return self.function(*inputs)
+        return self.function(*self.separate(inputs))
 
     @staticmethod
     def flex(dims):
@@ -272,7 +280,7 @@ class Attention(graph_timing.Case):
             raise graph_timing.Refused("it decodes one query in FP16 or BF16, without sinks")
         from flashinfer import BatchDecodeWithPagedKVCacheWrapper
 
-        named = self.named(self.sets[0])
+        named = self.named(self.separate(self.sets[0]))
         entries, page = dims["B"], dims.get("PAGE", dims["Sk"])
         lengths = named["lengths"].tolist() if "lengths" in named else [dims["Sk"]] * entries
         counts = torch.tensor([-(-length // page) for length in lengths], dtype=torch.int32)

@@ -89,7 +89,11 @@ impl Op for Attention {
             Some(_) => (vec![entries, heads, at("Sq"), at("D")], vec![at("PAGES"), at("PAGE"), key_heads, at("D")]),
             None => (vec![entries, heads, at("Sq"), at("D")], vec![entries, key_heads, at("Sk"), at("D")]),
         };
-        let mut all = vec![input("q", &queries), input("k", &keys), input("v", &keys)];
+        let mut all = vec![input("q", &queries)];
+        match (dims.get("KV"), &keys[..]) {
+            (Some(_), [rows @ .., d]) => all.push(input("kv", &[rows, &[2 * d]].concat())),
+            _ => all.extend([input("k", &keys), input("v", &keys)]),
+        }
         let borders = || Values::Borders(shortest(dims), dims["Sk"]);
         all.extend(is_packed.then(|| indices("cu_seqlens", &[entries + 1], borders())));
         all.extend(
@@ -109,7 +113,7 @@ impl Op for Attention {
     }
 
     fn optional_tensors(&self) -> &'static [&'static str] {
-        &["cu_seqlens", "lengths", "page_table", "sink", "lse"]
+        &["k", "v", "kv", "cu_seqlens", "lengths", "page_table", "sink", "lse"]
     }
 
     fn torch(&self, optional: &[&str]) -> Option<String> {
@@ -134,9 +138,9 @@ impl Op for Attention {
     fn needed_elements(&self, dims: &Dims, tensor: &TensorSpec) -> usize {
         let shape = Shape::of(dims);
         match &*tensor.name {
-            "k" | "v" => {
+            "k" | "v" | "kv" => {
                 let seen: usize = lengths(dims).into_iter().map(|length| shape.with(length).seen().len()).sum();
-                seen * (shape.heads_of_entry / shape.ratio) * shape.d
+                seen * (shape.heads_of_entry / shape.ratio) * tensor.row_len()
             }
             _ => tensor.elements(),
         }
@@ -227,11 +231,11 @@ impl Op for Attention {
     }
 
     fn intermediate_rounding(&self, dims: &Dims, dtype: Dtype, inputs: &[Vec<f32>], rows: &[usize]) -> Vec<f64> {
-        oracle::intermediate_rounding(dims, dtype, inputs, rows)
+        oracle::intermediate_rounding(dims, dtype, &cache::separate(dims, inputs), rows)
     }
 
     fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Result<Vec<f64>, String> {
-        Ok(oracle::oracle(dims, inputs, rows))
+        Ok(oracle::oracle(dims, &cache::separate(dims, inputs), rows))
     }
 }
 

@@ -143,11 +143,15 @@ impl ArgScope<'_> {
         Ok(())
     }
 
-    /// Returns what an argument names. None for a tensor with a question mark that the case does not have.
+    /// Returns what an argument names. None for a tensor with a question mark that the case does not have, and for such a workspace or
+    /// tensor map that is left out.
     fn resolve(&self, arg: &str) -> Result<Option<Arg>, ConfigurationError> {
         match if_present(arg) {
+            (name, true) if self.left_out.iter().any(|(left_out, _)| *left_out == name) => Ok(None),
+            (name, true) if self.workspaces.iter().any(|rule| rule.name == name) => self.named(name).map(Some),
+            (name, true) if self.tensor_maps.iter().any(|rule| rule.name == name) => self.named(name).map(Some),
             (name, true) if !self.optional_tensors.contains(&name) => Err(ConfigurationError::Manifest(format!(
-                "launch argument `{arg}`: only a tensor that some cases lack may have a question mark"
+                "launch argument `{arg}`: only a tensor, tensor map or workspace that some cases lack may have a question mark"
             ))),
             (name, true) if !self.tensors.iter().any(|tensor| tensor.name == name) => Ok(None),
             (name, _) => self.named(name).map(Some),

@@ -177,8 +177,11 @@ fn a_family_takes_an_optional_dimension_only_if_it_names_it() {
     insta::assert_snapshot!(with(&always, None, true).unwrap_err(), @"launch argument `sink` is a tensor that this case does not have: write `sink?` if the kernel has it where a case does");
     let sometimes = always.replacen("sink", "sink?", 1);
     assert_eq!(with(&sometimes, None, true), Ok(()));
-    let other = always.replacen("sink", "k?", 1);
-    insta::assert_snapshot!(with(&other, None, true).unwrap_err(), @"launch argument `k?`: only a tensor that some cases lack may have a question mark");
+    let other = always.replacen("sink", "q?", 1);
+    insta::assert_snapshot!(with(&other, None, true).unwrap_err(), @"launch argument `q?`: only a tensor, tensor map or workspace that some cases lack may have a question mark");
+    let map = always.replacen(r#""sink", "k_map""#, r#""k_map?""#, 1);
+    let left_out = map.replacen("[[tensor_map]]", "[[tensor_map]]\nwhen = \"Sk == 1\"", 1);
+    assert_eq!([&map, &left_out].map(|manifest| with(manifest, None, true)), [Ok(()), Ok(())]);
 }
 
 #[test]

@@ -29,8 +29,26 @@ struct Pages<'a> {
     table: &'a [f32],
 }
 
+/// Returns inputs with keys and values in tensors of their own.
+pub fn separate<'a>(dims: &Dims, inputs: &'a [Vec<f32>]) -> Cow<'a, [Vec<f32>]> {
+    let (true, [q, both, rest @ ..]) = (dims.contains_key("KV"), inputs) else { return Cow::Borrowed(inputs) };
+    let d = Shape::of(dims).d;
+    let [keys, values] = [0, d].map(|from| both.chunks_exact(2 * d).flat_map(move |row| &row[from..from + d]).copied());
+    Cow::Owned([vec![q.clone(), keys.collect(), values.collect()], rest.to_vec()].concat())
+}
+
+/// Brings separate inputs back into the tensors that the case has.
+pub fn join(dims: &Dims, separate: Vec<Vec<f32>>, inputs: &mut [Vec<f32>]) {
+    let d = Shape::of(dims).d;
+    let [q, keys, values, rest @ ..] = &separate[..] else { panic!("attention has three inputs at least") };
+    let rows = keys.chunks_exact(d).zip(values.chunks_exact(d));
+    let both = rows.flat_map(|(key, value)| key.iter().chain(value)).copied().collect();
+    let joined = [vec![q.clone(), both], rest.to_vec()].concat();
+    inputs.iter_mut().zip(joined).for_each(|(input, joined)| *input = joined);
+}
+
 impl<'a> Inputs<'a> {
-    /// Names inputs in the order of [`Attention::tensors`](super::Attention).
+    /// Names separate inputs ([`separate`]) in the order of [`Attention::tensors`](super::Attention).
     pub fn of(dims: &Dims, inputs: &'a [Vec<f32>]) -> Self {
         let shape = Shape::of(dims);
         let mut inputs = inputs.iter().map(Vec::as_slice);

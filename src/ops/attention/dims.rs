@@ -18,7 +18,7 @@ pub const DIMS: [DimSpec; 6] = [
 ];
 
 /// Those that a case may leave out.
-pub const OPTIONAL_DIMS: [OptionalDim; 10] = [
+pub const OPTIONAL_DIMS: [OptionalDim; 11] = [
     OptionalDim {
         dim: DimSpec { name: "Hkv", about: "the number of heads of keys and values", range: (1, 1 << 16) },
         default: DimDefault::Same("H"),
@@ -79,6 +79,14 @@ pub const OPTIONAL_DIMS: [OptionalDim; 10] = [
         },
         default: DimDefault::Off,
     },
+    OptionalDim {
+        dim: DimSpec {
+            name: "KV",
+            about: "1 if pages have each key and its value in one row, of one tensor (0: k and v)",
+            range: (0, 1),
+        },
+        default: DimDefault::Off,
+    },
 ];
 
 /// Refuses combinations that are invalid together, in one sentence.
@@ -105,6 +113,9 @@ pub fn check(dims: &Dims) -> Result<(), String> {
     if (dims["CAUSAL"] == 1 || dims.contains_key("WINDOW")) && dims["Sq"] > shortest {
         return Err(format!("SHORTEST = {shortest} must be Sq = {} at least, or queries have no keys", dims["Sq"]));
     }
+    if dims.contains_key("KV") && !dims.contains_key("PAGE") {
+        return Err("KV = 1 needs PAGE: only pages have keys and values in one tensor".to_owned());
+    }
     if let Some(page) = dims.get("PAGE") {
         if !dims.contains_key("LENGTHS") {
             return Err("PAGE needs LENGTHS = 1: a cache in pages has the lengths of its batch entries".to_owned());
@@ -125,7 +136,7 @@ pub fn check(dims: &Dims) -> Result<(), String> {
     let key_heads = if dims.contains_key("Hkv") { "Hkv" } else { "H" };
     let elements = |names: [&str; 4]| names.into_iter().map(|name| dims[name] as f64).product::<f64>();
     let keys = match dims.contains_key("PAGE") {
-        true => elements(["PAGES", "PAGE", key_heads, "D"]),
+        true => elements(["PAGES", "PAGE", key_heads, "D"]) * if dims.contains_key("KV") { 2.0 } else { 1.0 },
         false => elements(["B", key_heads, "Sk", "D"]),
     };
     if elements(["B", "H", "Sq", "D"]).max(keys) > f64::from(i32::MAX) {
@@ -140,7 +151,7 @@ fn check_packed(dims: &Dims, shortest: i64) -> Result<(), String> {
     if dims["Sq"] != tokens {
         return Err(format!("VARLEN needs Sq = Sk = {tokens}, the tokens of all sequences"));
     }
-    if let Some(other) = ["LENGTHS", "PAGE", "PAGES"].into_iter().find(|name| dims.contains_key(*name)) {
+    if let Some(other) = ["LENGTHS", "PAGE", "PAGES", "KV"].into_iter().find(|name| dims.contains_key(*name)) {
         return Err(format!("VARLEN has the lengths of its sequences: leave out {other}"));
     }
     if shortest.saturating_mul(sequences) > tokens {

@@ -15,7 +15,7 @@ use rand::{Rng, SeedableRng};
 use rayon::prelude::*;
 
 use super::Attention;
-use super::cache::Inputs;
+use super::cache::{self, Inputs};
 use super::order::Ordered;
 use super::shape::{Place, Shape};
 use crate::domain::op::{Change, Dims, Dtype, Op, Probe, Probed};
@@ -77,6 +77,14 @@ fn change_in_order(
     inputs: &mut [Vec<f32>],
     change: impl FnOnce(&mut [Vec<f32>], &[Place]) -> Probed,
 ) -> Probed {
+    if dims.contains_key("KV") {
+        let mut separate = cache::separate(dims, inputs).into_owned();
+        let mut apart = dims.clone();
+        apart.shift_remove("KV");
+        let probed = change_in_order(&apart, limited, &mut separate, change);
+        cache::join(dims, separate, inputs);
+        return probed;
+    }
     let ordered = Ordered::of(dims, inputs);
     let mut probed = change(inputs, &ordered.places);
     if let Some(dtype) = limited {
@@ -235,6 +243,16 @@ mod tests {
             with(&[("WINDOW", 5), ("SOFTCAP", 30), ("SINK", 1)]),
             with(&[("B", 2), ("H", 1), ("LENGTHS", 1), ("SHORTEST", 21), ("SINK", 1)]),
             with(&[("B", 2), ("H", 1), ("LENGTHS", 1), ("SHORTEST", 25), ("PAGE", 10), ("PAGES", 8)]),
+            with(&[
+                ("B", 2),
+                ("H", 1),
+                ("LENGTHS", 1),
+                ("SHORTEST", 25),
+                ("PAGE", 10),
+                ("PAGES", 8),
+                ("KV", 1),
+                ("LSE", 1),
+            ]),
             with(&[("B", 5), ("Sk", 20), ("VARLEN", 1), ("SHORTEST", 1)]),
             with(&[("B", 3), ("Sk", 20), ("Hkv", 1), ("VARLEN", 1), ("WINDOW", 3), ("SINK", 1)]),
         ];

@@ -40,6 +40,11 @@ fn ragged(dims: Dims, least: i64, page: i64) -> Dims {
     dims.into_iter().chain(of_cache.map(|(name, value)| (name.to_owned(), value))).collect()
 }
 
+/// The same, with keys and values in one tensor.
+fn joined(dims: Dims) -> Dims {
+    dims.into_iter().chain([("KV".to_owned(), 1)]).collect()
+}
+
 /// The same, with the logarithms of the sums.
 fn with_lse(dims: Dims) -> Dims {
     dims.into_iter().chain([("LSE".to_owned(), 1)]).collect()
@@ -97,6 +102,7 @@ fn the_oracle_agrees_with_a_second_implementation() {
         ragged(dims(3, 2, 4, 20, 8, 1), 4, 0),
         ragged(scored(shared(dims(3, 4, 1, 24, 8, 1), 2), 5, 3, 1), 1, 8),
         ragged(shared(dims(2, 6, 3, 12, 8, 0), 2), 12, 4),
+        joined(ragged(scored(shared(dims(3, 4, 1, 24, 8, 1), 2), 5, 3, 1), 1, 8)),
         with_lse(scored(shared(dims(2, 6, 9, 17, 8, 1), 2), 4, 3, 1)),
         with_lse(ragged(dims(3, 2, 4, 20, 8, 0), 4, 0)),
         packed(dims(3, 2, 20, 20, 8, 1), 2),
@@ -106,8 +112,10 @@ fn the_oracle_agrees_with_a_second_implementation() {
         let mut inputs = drawn(&case, &mut rng);
         if case.contains_key("LENGTHS") {
             // One batch entry has fewer keys than queries, and one has none.
-            Dtype::I32.keep(1, &mut inputs[3][..1]);
-            Dtype::I32.keep(0, &mut inputs[3][1..2]);
+            let lengths =
+                inputs.len() - case.keys().filter(|name| ["PAGE", "SINK"].contains(&name.as_str())).count() - 1;
+            Dtype::I32.keep(1, &mut inputs[lengths][..1]);
+            Dtype::I32.keep(0, &mut inputs[lengths][1..2]);
         }
         let (rows, expected) = (rows_of(&case), online(&case, &inputs));
         let oracle = Attention.oracle(&case, &inputs, &rows.collect::<Vec<_>>()).unwrap();

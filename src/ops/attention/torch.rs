@@ -69,8 +69,14 @@ const IS_KEY: &str = "(torch.arange(Sk, device=q.device) < lengths[:, None])";
 /// Returns keys or values of batch entries with lengths of their own. What is behind the lengths may be NaN, and the table for pages
 /// may have any numbers there.
 fn of_keys(name: &str, has: &dyn Fn(&str) -> bool) -> String {
-    let pages =
-        format!("{name}[page_table.clamp(0, {name}.shape[0] - 1).long()].reshape(B, Sk, -1, D).transpose(1, 2)");
+    let of_cache = match (has("KV"), name) {
+        (true, "k") => "(kv[..., :D] if KV else k)".to_owned(),
+        (true, _) => "(kv[..., D:] if KV else v)".to_owned(),
+        _ => name.to_owned(),
+    };
+    let pages = format!(
+        "(lambda it: it[page_table.clamp(0, it.shape[0] - 1).long()])({of_cache}).reshape(B, Sk, -1, D).transpose(1, 2)"
+    );
     let rows = if has("PAGE") { pages } else { name.to_owned() };
     format!("{rows}.masked_fill(~{IS_KEY}[:, None, :, None], 0)")
 }

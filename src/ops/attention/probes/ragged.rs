@@ -15,8 +15,9 @@ pub fn has_lengths(inputs: &[TensorSpec]) -> bool {
 /// infinite, as memory may be that was used for something else. Nothing is in the table for pages that nothing needs.
 pub fn fill(tensors: &[TensorSpec], values: &mut [Vec<f32>], seed: u64) {
     let mut rng = SmallRng::seed_from_u64(seed);
-    let [Some(k), Some(v), Some(lengths)] = ["k", "v", "lengths"].map(|name| place(tensors, name)) else { return };
-    let (shape, entries) = (&tensors[k].shape, tensors[lengths].elements());
+    let caches: Vec<usize> = ["k", "v", "kv"].iter().filter_map(|name| place(tensors, name)).collect();
+    let (Some(first), Some(lengths)) = (caches.first(), place(tensors, "lengths")) else { return };
+    let (shape, entries) = (&tensors[*first].shape, tensors[lengths].elements());
     let table = place(tensors, "page_table");
     // Keys in pages are [pages, keys, heads, D], and others [B, heads, keys, D].
     let (page, room, heads) = match table {
@@ -24,11 +25,11 @@ pub fn fill(tensors: &[TensorSpec], values: &mut [Vec<f32>], seed: u64) {
         None => (64, shape[2], shape[1]),
     };
     let mut drawn: Vec<usize> = (0..entries).map(|_| length(room, page, &mut rng)).collect();
-    if let Some(first) = drawn.first_mut().filter(|_| entries > 1) {
-        *first = 0;
+    if let Some(empty) = drawn.first_mut().filter(|_| entries > 1) {
+        *empty = 0;
     }
     drawn.shuffle(&mut rng);
-    let d = tensors[k].row_len();
+    let row_len = tensors[*first].row_len();
     for (entry, length) in drawn.iter().enumerate() {
         keep(*length as i64, &mut values[lengths][entry]);
         for key in *length..room {
@@ -42,15 +43,14 @@ pub fn fill(tensors: &[TensorSpec], values: &mut [Vec<f32>], seed: u64) {
                     None => (entry * heads + head) * room + key,
                 };
                 let value = if rng.random() { f32::NAN } else { f32::INFINITY };
-                values[k][row * d..(row + 1) * d].fill(value);
-                values[v][row * d..(row + 1) * d].fill(value);
+                caches.iter().for_each(|cache| values[*cache][row * row_len..][..row_len].fill(value));
             }
         }
     }
     if let Some(table) = table {
-        let row_len = room / page;
+        let pages = room / page;
         for (entry, length) in drawn.iter().enumerate() {
-            let unused = entry * row_len + length.div_ceil(page)..(entry + 1) * row_len;
+            let unused = entry * pages + length.div_ceil(page)..(entry + 1) * pages;
             let absent = if rng.random() { -1 } else { i64::from(i32::MAX) };
             values[table][unused].iter_mut().for_each(|number| keep(absent, number));
         }

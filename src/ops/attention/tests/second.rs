@@ -13,6 +13,8 @@ pub fn online(dims: &Dims, inputs: &[Vec<f32>]) -> Vec<f64> {
     let names: Vec<String> = Attention.tensors(dims, Dtype::F32).into_iter().map(|tensor| tensor.name).collect();
     let input = |name: &str| names.iter().position(|it| it == name).map(|place| &inputs[place]);
     let number = |name: &str, place: usize| input(name).map(|it| Dtype::I32.kept(&it[place..=place]) as usize);
+    // With KV, a row has a key and then its value.
+    let (row_len, values, of_value) = if dims.contains_key("KV") { (2 * d, 1, d) } else { (d, 2, 0) };
     let is_packed = dims.contains_key("VARLEN");
     let count = if is_packed { sq * at("H") } else { heads * sq };
     let (mut out, mut logarithms) = (vec![0.0; count * d], vec![0.0; count]);
@@ -44,7 +46,7 @@ pub fn online(dims: &Dims, inputs: &[Vec<f32>]) -> Vec<f64> {
                 }
                 let mut score = 0.0;
                 for c in 0..d {
-                    score += f64::from(inputs[0][place * d + c]) * f64::from(inputs[1][row_of(j) * d + c]);
+                    score += f64::from(inputs[0][place * d + c]) * f64::from(inputs[1][row_of(j) * row_len + c]);
                 }
                 score /= (d as f64).sqrt();
                 if let Some(cap) = optional("SOFTCAP") {
@@ -54,7 +56,8 @@ pub fn online(dims: &Dims, inputs: &[Vec<f32>]) -> Vec<f64> {
                 let (keep, weight) = ((highest - new_highest).exp(), (score - new_highest).exp());
                 total = total * keep + weight;
                 for c in 0..d {
-                    row[c] = row[c] * keep + weight * f64::from(inputs[2][row_of(j) * d + c]);
+                    let value = inputs[values][row_of(j) * row_len + of_value + c];
+                    row[c] = row[c] * keep + weight * f64::from(value);
                 }
                 highest = new_highest;
             }
