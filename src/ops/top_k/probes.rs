@@ -77,12 +77,12 @@ fn together(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Pr
     })
 }
 
-/// A few different numbers, so that only some of those that are equal to the last selected one fit.
+/// Many numbers are equal, and some of them are selected beside the few that are larger.
 fn tied(dims: &Dims, _: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
     let k = selected(dims);
     each(dims, inputs, seed, |row, rng| {
         let larger = rng.random_range(0..k);
-        let share = power_of_two(rng, -8.0..0.0);
+        let share = if rng.random() { 0.9 } else { power_of_two(rng, -8.0..0.0) };
         let tie = normal(rng);
         for x in row.iter_mut() {
             *x = if rng.random::<f32>() < share { tie } else { tie - 0.5 - normal(rng).abs() };
