@@ -2,13 +2,15 @@
 
 mod probes;
 
+use std::ops::Range;
+
 use numerics::matmul;
 use rayon::prelude::*;
 
 use super::linear::activated;
 use crate::domain::op::{
     Axis, CheckLimits, DimDefault, DimSpec, Dims, Dtype, Op, OptionalDim, Probe, TensorRole, TensorSpec, Values,
-    multiplied,
+    multiplied, runs,
 };
 
 /// The products of the rows of `x[M,K]` and the weights of their experts into `y[M,N]`, as a mixture of experts has them, with the
@@ -40,7 +42,8 @@ const OPTIONAL_DIMS: [OptionalDim; 4] = [
     optional("SHORTEST", "the fewest rows of an expert", 1 << 20),
 ];
 
-/// Columns that the oracle computes together. Their weights stay in the cache.
+/// Rows that the oracle computes together, and columns. Their parts of x and w stay in the cache.
+const BLOCK_ROWS: usize = 32;
 const BLOCK_COLUMNS: usize = 64;
 
 /// The part of an activation's input by which it may be off: a few roundings of FP32.
@@ -79,6 +82,16 @@ impl Shape {
             (expert * self.n + column) * self.k + term
         } else {
             (expert * self.k + term) * self.n + column
+        }
+    }
+
+    /// Returns the products of rows of x and columns of an expert's weights, one row after the other.
+    fn block(&self, x: &[f32], w: &[f32], expert: usize, rows: &[usize], columns: Range<usize>) -> Vec<f64> {
+        let w = &w[expert * self.n * self.k..][..self.n * self.k];
+        if self.has_terms_in_rows {
+            matmul::block_of_rows(x, w, self.k, rows, columns)
+        } else {
+            matmul::block(x, w, (self.n, self.k), rows, columns)
         }
     }
 }
@@ -166,6 +179,17 @@ impl Op for GroupedLinear {
         ["M", "N", "K"].iter().map(|name| dims[*name] as f64).product::<f64>() * 2.0 * products(dims) as f64
     }
 
+    /// The weights of an expert without rows are not needed.
+    fn needed_elements(&self, dims: &Dims, tensor: &TensorSpec) -> usize {
+        let Shape { n, k, experts, .. } = Shape::of(dims);
+        match &*tensor.name {
+            "w" | "w_up" => {
+                n * k * runs(shortest(dims), dims["M"], experts).into_iter().filter(|rows| *rows > 0).count()
+            }
+            _ => tensor.elements(),
+        }
+    }
+
     /// Every dimension keeps its remainder by the tile sizes.
     fn scaled(&self, dims: &Dims) -> Vec<Dims> {
         let scaled = |periods: i64| {
@@ -231,41 +255,31 @@ fn values(dims: &Dims, inputs: &[Vec<f32>], rows: &[usize], of: impl Fn(f64, Opt
     let ends: Vec<i64> = inputs[1][1..].iter().map(|end| Dtype::I32.kept(std::slice::from_ref(end))).collect();
     // The rows of an expert need the same weights.
     let expert = |row: usize| ends.partition_point(|end| *end <= row as i64);
-    let mut of_experts: Vec<(usize, Vec<usize>)> = Vec::new();
     let mut places: Vec<usize> = (0..rows.len()).collect();
     places.sort_by_key(|place| expert(rows[*place]));
-    for place in places {
-        let of_row = expert(rows[place]);
-        match of_experts.last_mut().filter(|(expert, _)| *expert == of_row) {
-            Some((_, places)) => places.push(place),
-            None => of_experts.push((of_row, vec![place])),
-        }
-    }
-    let blocks = of_experts.par_iter().flat_map_iter(|of_expert| {
-        (0..shape.n).step_by(BLOCK_COLUMNS).map(move |first| (of_expert, first..shape.n.min(first + BLOCK_COLUMNS)))
-    });
-    let computed: Vec<_> = blocks
-        .flat_map_iter(|((expert, places), columns)| {
-            let (shape, of) = (&shape, &of);
-            columns.flat_map(move |column| {
-                let weights: Vec<Vec<f64>> = weights.iter().map(|w| column_of(shape, w, *expert, column)).collect();
-                let sum = |w: &Vec<f64>, row: usize| matmul::dot_of_rows(&x[row * shape.k..][..shape.k], w);
-                let value = |place: &usize| {
-                    let row = rows[*place];
-                    (*place, column, of(sum(&weights[0], row), weights.get(1).map(|w| sum(w, row))))
-                };
-                places.iter().map(value).collect::<Vec<_>>()
-            })
+    let of_experts = places.chunk_by(|a, b| expert(rows[*a]) == expert(rows[*b]));
+    let columns = || (0..shape.n).step_by(BLOCK_COLUMNS).map(|first| first..shape.n.min(first + BLOCK_COLUMNS));
+    let blocks: Vec<_> = of_experts
+        .flat_map(|places| places.chunks(BLOCK_ROWS))
+        .flat_map(|places| columns().map(move |columns| (places, columns)))
+        .collect();
+    let computed: Vec<Vec<f64>> = blocks
+        .par_iter()
+        .map(|(places, columns)| {
+            let of_block: Vec<usize> = places.iter().map(|place| rows[*place]).collect();
+            let expert = expert(of_block[0]);
+            let sums = |w: &Vec<f32>| shape.block(x, w, expert, &of_block, columns.clone());
+            let sums: Vec<Vec<f64>> = weights.iter().map(sums).collect();
+            (0..sums[0].len()).map(|i| of(sums[0][i], sums.get(1).map(|sums| sums[i]))).collect()
         })
         .collect();
     let mut out = vec![0.0; rows.len() * shape.n];
-    computed.into_iter().for_each(|(place, column, value)| out[place * shape.n + column] = value);
+    for ((places, columns), values) in blocks.iter().zip(&computed) {
+        for (place, values) in places.iter().zip(values.chunks_exact(columns.len())) {
+            out[place * shape.n..][columns.clone()].copy_from_slice(values);
+        }
+    }
     out
-}
-
-/// Returns the weights of an expert's column, one for each term.
-fn column_of(shape: &Shape, w: &[f32], expert: usize, column: usize) -> Vec<f64> {
-    (0..shape.k).map(|term| f64::from(w[shape.place(expert, column, term)])).collect()
 }
 
 #[cfg(test)]

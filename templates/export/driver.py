@@ -167,12 +167,18 @@ def launch_attributes(launch):
     return (LaunchAttribute * len(found))(*found)
 
 
-def enqueue(function, launch, attributes, values, stream):
-    """Puts a launch on a stream. The driver copies the values before it returns."""
-    pointers = (c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
-    config = LaunchConfig((c_uint * 3)(*launch["grid"]), (c_uint * 3)(*launch["block"]), launch["shared_bytes"],
-                          stream, attributes, len(attributes))
-    check(f"the launch of {launch['kernel']}", driver().cuLaunchKernelEx(byref(config), function, pointers, None))
+def launch_config(launch, attributes):
+    """Returns how a launch is made, but for its stream."""
+    return LaunchConfig((c_uint * 3)(*launch["grid"]), (c_uint * 3)(*launch["block"]), launch["shared_bytes"],
+                        None, attributes, len(attributes))
+
+
+def enqueue(name, function, config, pointers, stream):
+    """Puts a launch on a stream. The driver copies what `pointers` point to before it returns."""
+    config.stream = stream
+    status = driver().cuLaunchKernelEx(byref(config), function, pointers, None)
+    if status != 0:
+        raise Failed(f"the launch of {name} failed with status {status}")
 
 
 def number(scalar):

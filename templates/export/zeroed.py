@@ -24,14 +24,14 @@ class Zeroed:
             begin = driver.allocate_zeroed(count * self.size)
             self.spare = [begin + place * self.size for place in range(count)]
 
-    def take(self, stream):
+    def take(self, stream, is_capturing):
         """Returns the block of a stream; None if the reserve is used up. Does not allocate during a capture."""
         if not self.size:
             return 0
-        owner = (stream, driver.capture(stream))
+        owner = stream, driver.capture(stream) if is_capturing else 0
         with self.lock:
             if owner not in self.taken:
-                if owner[1] == 0:
+                if not is_capturing:
                     self.fill()
                 if not self.spare:
                     return None

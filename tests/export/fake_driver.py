@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from ctypes import addressof, c_char, c_void_p
 from math import prod
 
 sys.dont_write_bytecode = True
@@ -36,6 +37,8 @@ class Fake:
 
     def __init__(self, driver, name="NVIDIA H200", sms=132, capability=(9, 0)):
         self.launched, self.compiled, self.allocated, self.capturing, self.maps = [], [], [], 0, {}
+        # What lies at the places that arguments point to, unless it is an address.
+        self.placed = {}
         self.device = driver.Device(name, sms, capability)
         driver.current_device = lambda: 0
         driver.device = lambda number: self.device
@@ -44,22 +47,30 @@ class Fake:
         driver.kernel = lambda module, launch: launch["kernel"]
         driver.capture = lambda stream: self.capturing
         driver.allocate_zeroed = self.allocate
-        driver.number = lambda scalar: scalar["value"]
+        driver.number = lambda scalar: self.place(scalar["value"])
         driver.tensor_map = self.tensor_map
         driver.enqueue = self.enqueue
 
     def tensor_map(self, described, address):
         self.maps[described["name"]] = described
-        return f"map of {address}"
+        return self.place(f"map of {address}")
+
+    def place(self, value):
+        memory = (c_char * 128)()
+        self.placed[addressof(memory)] = value
+        return memory
 
     def allocate(self, size):
         assert not self.capturing, "nothing is allocated during a capture"
         self.allocated.append(size)
         return 1 << 30
 
-    def enqueue(self, function, launch, attributes, values, stream):
-        self.grid = launch["grid"]
-        self.launched.append((function, [getattr(value, "value", value) for value in values], stream))
+    def enqueue(self, name, function, config, pointers, stream):
+        self.grid = list(config.grid)
+        values = [
+            self.placed[place] if place in self.placed else c_void_p.from_address(place).value for place in pointers
+        ]
+        self.launched.append((name, values, stream))
 
 
 def package(folder, module):

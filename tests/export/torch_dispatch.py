@@ -42,6 +42,7 @@ assert not computed and launched[0][0] == "attend", (computed, launched)
 counters = {launched[0][1][4]}
 torch.stream = 5
 counters.add(call()[1][0][1][4])
+torch.capturing = True
 for fake.capturing in (1, 2):
     counters.add(call()[1][0][1][4])
 assert len(counters) == 4, counters
@@ -51,7 +52,7 @@ assert call()[1][0][1][4] in counters
 for fake.capturing in range(3, 100):
     launched = call()[1]
 assert launched[0][1][4] not in counters and torch.zeroed > 0
-fake.capturing, torch.stream = 0, 0
+fake.capturing, torch.stream, torch.capturing = 0, 0, False
 
 
 def on_the_cpu(tensors):

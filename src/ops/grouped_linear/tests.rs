@@ -91,3 +91,11 @@ fn probes_keep_the_weights_of_experts_in_their_places() {
         assert_eq!((changed, &inputs[1]), (vec![place], &before[1]));
     }
 }
+
+#[test]
+fn the_weights_of_an_expert_without_rows_are_not_needed() {
+    // 0, 1 and 2 rows.
+    let case = dims([3, 8, 16, 3], &[]);
+    let bytes = 4.0 * (3.0 * 16.0 + 4.0 + 2.0 * 8.0 * 16.0 + 3.0 * 8.0);
+    assert_eq!(GroupedLinear.bytes(&case, Dtype::F32), bytes);
+}

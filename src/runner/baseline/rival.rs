@@ -35,10 +35,9 @@ impl Solution {
         Self { files, arguments }
     }
 
-    /// Makes the solution of an exported op: the files of a package, and the name of the package and its function.
+    /// Makes the solution of an exported op: the files of an export, whose package and function have this name.
     pub fn of_package(files: impl IntoIterator<Item = (String, String)>, package: &str) -> Self {
-        let files = files.into_iter().map(|(path, text)| (format!("{package}/{path}"), text)).collect();
-        Self { files, arguments: vec!["--package".to_owned(), package.to_owned()] }
+        Self { files: files.into_iter().collect(), arguments: vec!["--package".to_owned(), package.to_owned()] }
     }
 }
 
@@ -62,5 +61,21 @@ impl BaselineProgram {
         program.folder = copies.path().to_owned();
         program.copies = Some(Arc::new(copies));
         Ok(program)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn an_exported_package_lies_where_the_program_imports_it() {
+        let (python, timeout) = ("python3".to_owned(), Duration::ZERO);
+        let settings = Settings { python, env: Vec::new(), read: Vec::new(), write: Vec::new(), timeout };
+        let solution = Solution::of_package([("layer/__init__.py".to_owned(), String::new())], "layer");
+        let made = BaselineProgram::of_solution(PathBuf::new(), Path::new("."), &solution, settings, (0, 1.0)).unwrap();
+        assert!(made.folder.join("layer/__init__.py").is_file());
     }
 }

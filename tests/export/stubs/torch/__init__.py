@@ -19,6 +19,10 @@ def dense(shape):
 Device = namedtuple("Device", "index")
 
 
+def device(_, index):
+    return Device(index)
+
+
 class Tensor:
     made = 0
 
@@ -143,11 +147,11 @@ autograd = types.SimpleNamespace(graph=types.SimpleNamespace(increment_version=c
 cuda = types.SimpleNamespace(
     device=lambda _: contextlib.nullcontext(),
     current_device=lambda: 0,
-    current_stream=lambda: types.SimpleNamespace(cuda_stream=stream),
     is_current_stream_capturing=lambda: capturing,
 )
 
 
+_C = types.SimpleNamespace(_cuda_getCurrentRawStream=lambda index: stream)
 compiler = types.SimpleNamespace(is_compiling=lambda: False)
 
 
