@@ -74,6 +74,7 @@ mod stranger;
 mod structure;
 mod tf32;
 #[cfg(unix)]
+mod top_k;
 mod trust;
 mod virtual_gpu;
 mod winners;

@@ -336,6 +336,12 @@ pub trait Op: Sync + Send {
         None
     }
 
+    /// Returns whether an output holds elements of inputs as they are, or their indices. Elements must be equal to the oracle's, whatever
+    /// the tolerance. Zeros of either sign are equal, and so are all NaN.
+    fn is_copied(&self, _output: &str) -> bool {
+        false
+    }
+
     /// Returns whether the oracle runs on the device that executes the kernels. It must not run while one is timed.
     fn oracle_uses_device(&self) -> bool {
         false

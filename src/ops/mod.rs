@@ -9,6 +9,7 @@ mod linear;
 mod linear_w4;
 mod product;
 mod recorded;
+mod top_k;
 
 use crate::domain::names::did_you_mean;
 use crate::domain::op::Op;
@@ -19,8 +20,14 @@ pub use declared::Declared;
 pub const OPS_FOLDER: &str = "kernels/ops";
 
 /// Every op of optloop.
-pub static ALL: [&dyn Op; 5] =
-    [&attention::Attention, &gemm::Gemm, &linear::Linear, &linear_w4::LinearW4, &grouped_linear::GroupedLinear];
+pub static ALL: [&dyn Op; 6] = [
+    &attention::Attention,
+    &gemm::Gemm,
+    &linear::Linear,
+    &linear_w4::LinearW4,
+    &grouped_linear::GroupedLinear,
+    &top_k::TopK,
+];
 
 /// The op of recorded search spaces. Workload files cannot name it, because it computes nothing.
 pub static RECORDED: &dyn Op = &recorded::Recorded;

@@ -40,6 +40,8 @@ pub struct Output {
     pub atomic_sums: Option<AtomicSums>,
     /// Whether it holds logarithms: errors count as they are, and minus infinity is a value.
     pub is_logarithm: bool,
+    /// Whether it holds elements of inputs, or their indices: they must be equal.
+    pub is_copied: bool,
     /// Elements of a row.
     pub row_len: usize,
     /// Its rows.
@@ -59,6 +61,7 @@ impl Outputs {
                 dtype: tensor.dtype,
                 atomic_sums: op.atomic_sums(&tensor.name),
                 is_logarithm,
+                is_copied: op.is_copied(&tensor.name),
                 row_len,
                 rows: row..row + rows,
                 bytes: byte..byte + tensor.bytes(),

@@ -18,6 +18,6 @@ block = ["32"]
 args = ["x", "offsets", "w", "w_up?", "y", "M", "N", "K"]
 */
 __device__ int expert_of(const int* offsets, int row, int M) {
-    const int each = (M + EXPERTS - 1) / EXPERTS;  // <--
+    const int each = (M + <$ EXPERTS $> - 1) / <$ EXPERTS $>;  // <--
     return row / each;
 }

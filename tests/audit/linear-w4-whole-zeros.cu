@@ -1,7 +1,7 @@
 /*
 about = "Rounds zero points to whole numbers, which most models have."
 kind = "broken"
-caught_by = ["wrong/output"]
+caught_by = ["wrong/accuracy"]
 workload = "linear-w4-bf16"
 case = { M = 5, N = 40, K = 96, GROUP = 32 }
 constants = ["GROUP"]

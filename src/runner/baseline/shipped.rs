@@ -15,7 +15,7 @@ use crate::domain::workload::{EXPRESSION, MODULE};
 pub(super) const RIVAL: &str = "torch_rival.py";
 
 /// The shipped files with their texts. All import the last two.
-const FILES: [(&str, &str); 10] = [
+const FILES: [(&str, &str); 11] = [
     (RIVAL, include_str!("../../../kernels/baselines/torch_rival.py")),
     (EXPRESSION, include_str!("../../../kernels/baselines/torch_expression.py")),
     (MODULE, include_str!("../../../kernels/baselines/torch_module.py")),
@@ -23,6 +23,7 @@ const FILES: [(&str, &str); 10] = [
     ("torch_grouped.py", include_str!("../../../kernels/baselines/torch_grouped.py")),
     ("torch_linear.py", include_str!("../../../kernels/baselines/torch_linear.py")),
     ("torch_linear_w4.py", include_str!("../../../kernels/baselines/torch_linear_w4.py")),
+    ("torch_topk.py", include_str!("../../../kernels/baselines/torch_topk.py")),
     ("torch_matmul.py", include_str!("../../../kernels/baselines/torch_matmul.py")),
     ("graph_timing.py", include_str!("../../../kernels/baselines/graph_timing.py")),
     ("graph_kernels.py", include_str!("../../../kernels/baselines/graph_kernels.py")),

@@ -17,7 +17,7 @@ pub(super) struct RowError {
     pub(super) output: usize,
     pub(super) squared_error: f64,
     pub(super) squared_scale: f64,
-    /// Whether whole numbers differ that must be equal.
+    /// Whether elements differ that must be equal.
     pub(super) is_unequal: bool,
 }
 
@@ -42,7 +42,7 @@ impl Expectation {
         } else {
             compare::squares(&values, oracle, least_large(dtype))
         };
-        let is_unequal = self.must_be_equal(dtype) && !dtype.are_same(&values, oracle);
+        let is_unequal = self.first_unequal(at, &values).is_some();
         let allowance = self.allowances.get(at).copied().unwrap_or(0.0);
         let squared_error = (squares.error.sqrt() - allowance).max(0.0).powi(2);
         let squared_scale = if output.is_logarithm { squares.count as f64 } else { squares.scale };
@@ -73,7 +73,12 @@ impl Expectation {
         }
         if let Some(place) = all.iter().position(|it| it.is_unequal) {
             let element = self.unequal_element(place, bytes).unwrap_or_default();
-            let message = format!("whole numbers that are computed from whole numbers must be equal{element}");
+            let rule = if self.must_be_equal(self.found_dtype(place)) {
+                "whole numbers that are computed from whole numbers must be equal"
+            } else {
+                "what is selected must be equal"
+            };
+            let message = format!("{rule}{element}");
             return Err(Refusal { check: Check::Accuracy, message });
         }
         // Written so that a NaN fails.
@@ -97,11 +102,30 @@ impl Expectation {
         self.is_exact && dtype.is_integer()
     }
 
+    /// Returns the place of the first of a compared row's values that must be equal to the oracle's, and is not. What is infinite has no
+    /// deviation, so an index that selects it must be right.
+    fn first_unequal(&self, at: usize, values: &[f64]) -> Option<usize> {
+        let (dtype, oracle) = (self.found_dtype(at), self.oracle_of(at));
+        let is_exact = self.must_be_equal(dtype) || self.output_of(at).is_copied;
+        let is_selected = self.selections.at(at).is_some() && !self.is_beyond_domain;
+        if !is_exact && !is_selected {
+            return None;
+        }
+        let is_wrong = |(value, exact): (&f64, &f64)| {
+            let is_same = dtype.is_same(*value, *exact) || (value.is_nan() && exact.is_nan() && !dtype.is_integer());
+            !is_same && (is_exact || !exact.is_finite())
+        };
+        values.iter().zip(oracle).position(is_wrong)
+    }
+
     /// Describes the first element of a compared row that is not equal to the oracle's.
     fn unequal_element(&self, at: usize, bytes: &[u8]) -> Option<String> {
         let (row, dtype) = (self.rows[at].row, self.found_dtype(at));
         let (values, oracle) = (self.found(at, bytes), self.oracle_of(at));
-        let place = values.iter().zip(oracle).position(|(value, exact)| !dtype.is_same(*value, *exact))?;
+        let place = self.first_unequal(at, &values)?;
+        if let Some(wrong) = self.wrong_index(at, place, bytes, (values[place] as f32, oracle[place] as f32)) {
+            return Some(wrong);
+        }
         let shown = |exact: f64| match dtype {
             Dtype::I64 => (exact.to_bits() as i64).to_string(),
             _ => exact.to_string(),

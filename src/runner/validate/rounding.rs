@@ -45,8 +45,8 @@ impl Expectation {
         seed: u64,
         (output, tolerance): (&[u8], &Tolerance),
     ) -> Result<(), String> {
-        // What an index selects is not rounded.
-        let is_computed = |at: &usize| self.selections.at(*at).is_none();
+        // What an index selects is not rounded, and neither is what is copied.
+        let is_computed = |at: &usize| self.selections.at(*at).is_none() && !self.output_of(*at).is_copied;
         let places: Vec<usize> = self.beyond(output, tolerance).into_iter().filter(is_computed).collect();
         let rows: Vec<usize> = places.iter().map(|at| self.rows[*at].row).collect();
         let oracle: Vec<&[f64]> = places.iter().map(|at| self.oracle_of(*at)).collect();

@@ -11,6 +11,9 @@ use crate::runner::outputs::Outputs;
 #[derive(Default)]
 pub(super) struct Selections(Vec<Option<Selection>>);
 
+/// What a wrong index selects. No element is this large.
+const NOTHING: f64 = f64::MAX;
+
 /// A row of an input from which a row of indices selects.
 pub(super) struct Selection {
     row: Vec<f32>,
@@ -51,15 +54,18 @@ impl Selections {
 }
 
 impl Selection {
-    /// Returns what indices select. An index that is out of bounds, or that was there before, is infinitely wrong.
+    /// Returns what indices select. An index that is out of bounds, or that was there before, selects nothing.
     fn values(&self, indices: &[f64]) -> Vec<f64> {
         let mut seen = HashSet::new();
         let value = |index: &f64| {
             let is_new = seen.insert(index.to_bits());
-            let is_inside = *index >= 0.0 && index.fract() == 0.0 && *index < self.row.len() as f64;
-            if is_new && is_inside { f64::from(self.row[*index as usize]) } else { f64::INFINITY }
+            if is_new && self.has(*index) { f64::from(self.row[*index as usize]) } else { NOTHING }
         };
         indices.iter().map(value).collect()
+    }
+
+    fn has(&self, index: f64) -> bool {
+        index >= 0.0 && index.fract() == 0.0 && index < self.row.len() as f64
     }
 }
 
@@ -95,11 +101,11 @@ impl Expectation {
         bytes: &[u8],
         (value, exact): (f32, f32),
     ) -> Option<String> {
-        self.selections.at(at)?;
+        let selection = self.selections.at(at)?;
         let (output, row) = (self.output_of(at), self.rows[at].row);
         let indices = output.numbers(&output.values_of(row, bytes));
         let index = indices[place];
-        let why = match (indices[..place].contains(&index), value.is_finite()) {
+        let why = match (indices[..place].contains(&index), selection.has(index)) {
             (true, _) => "is there twice".to_owned(),
             (false, false) => "is none of its row".to_owned(),
             (false, true) => format!("selects {value}, and that of the oracle {exact}"),
@@ -163,5 +169,43 @@ mod tests {
         insta::assert_snapshot!(wrong([1, 1, 0, 2]), @"element 1 of row 2 is the index 1, which is there twice");
         insta::assert_snapshot!(wrong([1, 3, 0, 2]), @"element 1 of row 2 is the index 3, which selects 2, and that of the oracle 5");
         insta::assert_snapshot!(wrong([1, 2, 0, 4]), @"element 1 of row 3 is the index 4, which is none of its row");
+    }
+
+    /// Checks the answer of a kernel that selects the two largest elements.
+    fn top_k_of(x: &[f32], values: [f32; 2], indices: [i64; 2]) -> Result<(), String> {
+        let op = crate::ops::find("top-k").unwrap();
+        let dims: Dims = [("B", 1), ("N", x.len() as i64), ("K", 2)].map(|(name, size)| (name.to_owned(), size)).into();
+        let expectation = Expectation::new(op, &dims, Dtype::F32, &[x.to_vec()], 1e9, 0).unwrap();
+        let values = values.into_iter().flat_map(f32::to_le_bytes);
+        let bytes: Vec<u8> = values.chain(indices.into_iter().flat_map(i64::to_le_bytes)).collect();
+        let tolerance = Tolerance { relative_l2: 1e-5, worst_row: 1e-5 };
+        expectation.check(&bytes, &tolerance).map(|_| ()).map_err(|it| it.message)
+    }
+
+    #[test]
+    fn infinite_elements_and_nan_must_be_selected_like_others() {
+        let low = f32::NEG_INFINITY;
+        let rows = [low, low, low, 1.0];
+        assert_eq!(top_k_of(&rows, [1.0, low], [3, 1]), Ok(()));
+        let wrong = |x: &[f32], values, indices| top_k_of(x, values, indices).unwrap_err();
+        insta::assert_snapshot!(wrong(&rows, [1.0, low], [3, 3]), @"what is selected must be equal; element 1 of row 1 is the index 3, which is there twice");
+        insta::assert_snapshot!(wrong(&rows, [1.0, low], [3, 4]), @"what is selected must be equal; element 1 of row 1 is the index 4, which is none of its row");
+        insta::assert_snapshot!(wrong(&rows, [1.0, -low], [3, 1]), @"what is selected must be equal; element 1 of row 0 is inf by the kernel and -inf by the oracle");
+        let high = [-low, low, 5.0, f32::NAN];
+        assert_eq!(top_k_of(&high, [f32::NAN, -low], [3, 0]), Ok(()));
+        insta::assert_snapshot!(wrong(&high, [f32::NAN, -low], [3, 1]), @"what is selected must be equal; element 1 of row 1 is the index 1, which selects -inf, and that of the oracle inf");
+        insta::assert_snapshot!(wrong(&high, [-low, 5.0], [0, 2]), @"1 of the elements are finite, but the exact result is NaN or infinite");
+    }
+
+    #[test]
+    fn what_is_selected_must_be_equal_whatever_the_tolerance() {
+        let x = [1.0, 1.000_001, -0.0, 1.000_002];
+        assert_eq!(top_k_of(&x, [1.000_002, 1.000_001], [3, 1]), Ok(()));
+        assert_eq!(top_k_of(&x[..3], [1.000_001, 1.0], [1, 0]), Ok(()));
+        assert_eq!(top_k_of(&[-1.0, 0.0, -0.0], [0.0, 0.0], [2, 1]), Ok(()));
+        let wrong = |values, indices| top_k_of(&x, values, indices).unwrap_err();
+        insta::assert_snapshot!(wrong([1.000_002, 1.0], [3, 0]), @"what is selected must be equal; element 1 of row 0 is 1 by the kernel and 1.0000009536743164 by the oracle");
+        insta::assert_snapshot!(wrong([1.000_002, 1.000_001], [3, 0]), @"what is selected must be equal; element 1 of row 1 is the index 0, which selects 1, and that of the oracle 1.000001");
+        insta::assert_snapshot!(wrong([1.000_002, 1.000_001], [1, 3]), @"what is selected must be equal; element 0 of row 1 is the index 1, which selects 1.000001, and that of the oracle 1.000002");
     }
 }

@@ -10,7 +10,7 @@ extern "C" __global__ void multiply(const Element* x, const unsigned char* w, co
     if (column >= N) return;
     float sum = 0;
     for (int k = 0; k < K; ++k) {
-        const size_t group = (size_t)(k / GROUP) * N + column;
+        const size_t group = (size_t)(k / <$ GROUP $>) * N + column;
         const float q = number(w[(size_t)(k / 2) * N + column], k);
         sum += float(x[(size_t)row * K + k]) * weight(q, float(zeros[group]), float(scales[group]));
     }
