@@ -1,7 +1,7 @@
 /*
 about = "Returns the place of the first element of each value, more than once for equal ones."
 kind = "broken"
-caught_by = ["wrong/probe"]
+caught_by = ["wrong/hidden", "wrong/probe"]
 workload = "top-k-f32"
 case = { B = 3, N = 1001, K = 9 }
 constants = ["K"]

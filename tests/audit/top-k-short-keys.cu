@@ -1,7 +1,7 @@
 /*
 about = "Compares 22 bits of the elements, beside their places."
 kind = "broken"
-caught_by = ["wrong/accuracy", "wrong/probe"]
+caught_by = ["wrong/accuracy", "wrong/hidden", "wrong/probe"]
 workload = "top-k-f32"
 case = { B = 3, N = 1001, K = 9 }
 constants = ["K"]

@@ -113,7 +113,7 @@ impl Expectation {
         }
         let is_wrong = |(value, exact): (&f64, &f64)| {
             let is_same = dtype.is_same(*value, *exact) || (value.is_nan() && exact.is_nan() && !dtype.is_integer());
-            !is_same && (is_exact || !exact.is_finite())
+            !is_same && (is_exact || exact.is_infinite())
         };
         values.iter().zip(oracle).position(is_wrong)
     }
