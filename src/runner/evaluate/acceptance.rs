@@ -26,6 +26,7 @@ use crate::runner::messages::{
 use crate::runner::ops;
 use crate::runner::outputs::{Outputs, Refusal};
 use crate::runner::planning;
+use crate::runner::threads;
 use crate::runner::validate::Expectation;
 
 /// The float64 work of one probe, relative to a check on random inputs. A probe names the rows that it targets, and
@@ -34,6 +35,9 @@ const PROBE_SHARE: f64 = 0.02;
 
 /// The same for a hidden shape. Most of them are small, so that every row is compared.
 const HIDDEN_SHARE: f64 = 0.1;
+
+/// Numbers that a thread copies at once.
+const COPIED: usize = 1 << 16;
 
 /// The number of probes on each hidden shape.
 const HIDDEN_PROBES: usize = 4;
@@ -172,7 +176,9 @@ impl AcceptanceChecks<'_> {
         let shape: Vec<String> = problem.dims.values().map(i64::to_string).collect();
         let seed = mix(self.request.input_seed, &["probe", probe.name, &shape.join(" ")]);
         let Memory { random, values, inputs } = memory;
-        values.iter_mut().zip(random).for_each(|(values, random)| values.copy_from_slice(random));
+        for (values, random) in values.iter_mut().zip(random) {
+            threads::fill(values, COPIED, |place, part| part.copy_from_slice(&random[COPIED * place..][..part.len()]));
+        }
         let probed = apply(problem, (probe, around), seed, values);
         let oracle_flop = self.request.measuring.oracle_flop * PROBE_SHARE;
         let Problem { op, dims, dtype, compute } = *problem;
