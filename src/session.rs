@@ -32,7 +32,9 @@ mod finals;
 mod findings;
 mod first_looks;
 mod gains;
+mod home_times;
 mod iteration;
+mod lanes;
 mod llm;
 mod meter;
 mod on_request;
@@ -44,8 +46,10 @@ mod questions;
 mod record;
 mod requests;
 mod resume;
+mod rounds;
 mod scaling;
 mod score;
+mod screening;
 mod settle;
 mod setup;
 mod shelf;
@@ -96,6 +100,7 @@ use event::Channel;
 pub use event::{Event, Interrupt, Observer};
 use explanations::Explanations;
 use first_looks::FirstLooks;
+use lanes::Lanes;
 use llm::Models;
 use meter::Time;
 use pipeline::{Assessed, Compiled, Pipeline};
@@ -132,6 +137,8 @@ pub struct Dependencies {
     pub compiler: Compiler,
     /// Evaluates variants.
     pub worker: Worker,
+    /// Other devices of the same kind, which only screen. Most sessions have none.
+    pub lanes: Vec<Worker>,
     /// Checks candidates of a real GPU on a virtual one. None for other devices, or where there is no virtual GPU.
     pub sanitizer: Option<Sanitizer>,
     /// The names of the families that optloop ships. The first variants of others are looked at more closely.
@@ -168,6 +175,7 @@ struct Session<'a> {
     store: Store,
     pipeline: Pipeline,
     evaluator: Evaluator,
+    lanes: Lanes,
     shelf: Shelf,
     explanations: Explanations,
     checks_ahead: ChecksAhead,
@@ -208,6 +216,7 @@ pub async fn begin(parts: &mut Dependencies, options: &Options) -> anyhow::Resul
         },
         config: options.config.clone(),
         environment: Environment::here(parts.worker.info().clone(), parts.compiler.nvrtc_version(), None),
+        lanes: parts.lanes.iter().map(|lane| lane.info().id.clone()).collect(),
         submission: options.submission.clone(),
     };
     let id = parts.store.begin_session(&new).await.context("Failed to record the session")?;
@@ -294,13 +303,21 @@ impl<'a> Session<'a> {
         let compilations = options.compilations;
         let counts_baselines = parts.baseline.as_ref().is_some_and(BaselineProgram::may_be_profiled);
         let first_looks = FirstLooks::new(parts.shipped, options.first_look);
-        let setup = SessionSetup { workload, families, searched, generated, known, device, counts_baselines, options };
+        let gpus = 1 + parts.lanes.len();
+        let mut options = options;
+        if gpus > 1 {
+            // While each device screens one, the next one for it is compiled.
+            options.compile_ahead = options.compile_ahead.max(2 * gpus);
+        }
+        let setup =
+            SessionSetup { workload, families, searched, generated, known, device, gpus, counts_baselines, options };
         Self {
             id,
             state: SessionState::new(Arc::new(setup)),
             nvrtc: compiler.nvrtc_version().to_owned(),
             pipeline: Pipeline::new(proposer, renderer, compiler.clone(), compilations),
             evaluator: Evaluator::new(worker, parts.sanitizer, parts.monitor, store.clone(), first_looks),
+            lanes: Lanes::new(parts.lanes),
             shelf: Shelf::new(compiler, store.clone()),
             explanations: Explanations::new(parts.explainer),
             checks_ahead: ChecksAhead::default(),
@@ -391,9 +408,7 @@ impl<'a> Session<'a> {
                 Action::ConfirmSubmitted => Box::pin(self.confirm_submitted()).await?,
                 Action::Evaluate { within } => {
                     self.test_a_cause()?;
-                    if let Some(next) = self.next_compiled(within).await? {
-                        self.iterate(next).await?;
-                    }
+                    self.next_round(within).await?;
                 }
                 // What comes back from the store may have to be compiled again.
                 Action::Confirm(due) => {

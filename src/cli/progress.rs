@@ -176,6 +176,7 @@ impl<'a, W: Write> Progress<'a, W> {
             }
             // The verb has said it before the session began.
             Event::FamilyLeftOut { .. } => {}
+            Event::DeviceLeftOut { device, reason } => say(&format!("the session goes on without {device}: {reason}")),
             Event::NoBaseline { reason } => say(&format!("no baseline: {reason}")),
             Event::Iteration {
                 iteration,

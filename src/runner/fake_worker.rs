@@ -14,13 +14,14 @@ use super::worker::{serve, serve_over};
 use super::{child, frames};
 
 /// Serves evaluations on the fake device until standard input ends or a fault was injected.
-pub fn serve_fake() -> anyhow::Result<()> {
-    let Some(script) = Script::from_env() else { return serve(&DeviceChoice::Fake) };
+pub fn serve_fake(number: u32) -> anyhow::Result<()> {
+    let choice = DeviceChoice::Fake(number);
+    let Some(script) = Script::from_env() else { return serve(&choice) };
     let requests = child::requests::<WorkerRequest>().into_iter();
     let injector = Rc::new(FaultInjector { script, out: RefCell::new(child::replies()?) });
     let on_requests = Rc::clone(&injector);
     let requests = requests.inspect(move |request| on_requests.on_request(request));
-    serve_over(&DeviceChoice::Fake, requests, move |reply| injector.say(reply))
+    serve_over(&choice, requests, move |reply| injector.say(reply))
 }
 
 /// The worker's output, with the faults to inject.

@@ -26,6 +26,7 @@ mod guarded;
 pub mod headers;
 pub mod inputs;
 mod instructions;
+pub mod lane;
 mod memory;
 pub mod messages;
 pub mod monitor;

@@ -226,7 +226,9 @@ pub(super) fn next_action(state: &SessionState, phase: &Phase, moment: &Moment) 
 /// from that evaluation is known one proposal later, and the device need not wait for the proposer.
 pub(super) fn room_meanwhile(state: &SessionState, moment: &Moment) -> usize {
     let is_possible = draws_meanwhile(state, moment) && !moment.under_way.is_dry;
-    let depth = if is_possible { depth(state, state.meter().finished() + 1) } else { 0 };
+    // The one that has just left the queue has begun.
+    let begun = state.meter().finished() + state.in_flight().max(1);
+    let depth = if is_possible { depth(state, begun) } else { 0 };
     depth.saturating_sub(moment.under_way.proposals)
 }
 
@@ -237,10 +239,10 @@ fn draws_meanwhile(state: &SessionState, moment: &Moment) -> bool {
     state.setup().samples_times() && !has_models
 }
 
-/// Returns how many proposals may be under way after so many iterations.
-fn depth(state: &SessionState, finished: u64) -> usize {
+/// Returns how many proposals may be under way after so many iterations have begun.
+fn depth(state: &SessionState, begun: u64) -> usize {
     let options = &state.setup().options;
-    let iterations = options.budget.max_iterations.map_or(u64::MAX, |most| most.saturating_sub(finished));
+    let iterations = options.budget.max_iterations.map_or(u64::MAX, |most| most.saturating_sub(begun));
     usize::try_from(iterations).unwrap_or(usize::MAX).min(options.compile_ahead)
 }
 
@@ -282,7 +284,7 @@ fn search(state: &SessionState, moment: &Moment) -> Action {
     if let Some(due) = question_due(state, time, under_way.initial, moment.may_ask) {
         return Action::Ask(due);
     }
-    if under_way.proposals < depth(state, state.meter().finished())
+    if under_way.proposals < depth(state, state.meter().finished() + state.in_flight())
         && (may_draw(state, moment) || is_turn(state, under_way.proposals))
     {
         return Action::Propose;

@@ -141,6 +141,13 @@ pub enum Event<'a> {
         /// Its first mistake.
         reason: &'a str,
     },
+    /// A device that only screens is not used any more. The session goes on without it.
+    DeviceLeftOut {
+        /// The device, as it was selected.
+        device: &'a str,
+        /// What was wrong with it.
+        reason: &'a str,
+    },
     /// There is no baseline.
     NoBaseline {
         /// The reason.

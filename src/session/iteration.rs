@@ -92,6 +92,7 @@ impl Session<'_> {
             self.pipeline.take(drawn, &mut self.state)?;
         }
         let evaluated = evaluated.transpose()?;
+        self.conclude_round().await?;
         match evaluated.filter(|evaluated| self.replay(&evaluated.evaluation)) {
             Some(evaluated) => self.conclude(&begun, &assessed.compiled, evaluated).await,
             None => {

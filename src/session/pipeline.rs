@@ -270,6 +270,11 @@ impl Pipeline {
         Ok(self.ready.take())
     }
 
+    /// Puts back the proposal that [`Self::next`] has returned.
+    pub fn put_back(&mut self, next: Assessed) {
+        self.ready = Some(next);
+    }
+
     /// Waits for a proposal to be compiled, and assesses it.
     pub async fn make_ready(&mut self, state: &SessionState, any_order: bool) -> anyhow::Result<()> {
         if self.ready.is_none() {

@@ -68,7 +68,7 @@ impl SessionState {
             (name.clone(), CaseState::new(known))
         };
         let cases = setup.workload.cases.iter().map(|of| case(&of.name)).collect();
-        let meter = Meter::new(setup.rate());
+        let meter = Meter::new(setup.rate(), setup.gpus);
         Self {
             setup,
             cases,
@@ -104,6 +104,16 @@ impl SessionState {
     /// Returns the elapsed time at which a step that still runs is given up.
     pub fn hard_end(&self) -> Duration {
         self.meter.hard_end(&self.setup.options.budget, self.setup.options.grace)
+    }
+
+    /// Returns the iterations that have begun before the last one.
+    pub fn begun_before(&self) -> u64 {
+        (self.meter.finished() + self.in_flight.len() as u64).saturating_sub(1)
+    }
+
+    /// Returns the number of iterations that have begun and not ended.
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight.len() as u64
     }
 
     /// Returns the experiments that have begun.
