@@ -28,6 +28,7 @@ mod evidence;
 mod experiments;
 mod explanations;
 mod failed_checks;
+mod feeding;
 mod finals;
 mod findings;
 mod first_looks;
@@ -66,13 +67,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use tokio::sync::Mutex;
 
 use crate::agent::Proposer;
 use crate::domain::device::TimeSource;
 use crate::domain::family::Family;
 use crate::domain::gain::CaseGain;
 use crate::domain::ids::{CaseName, SessionId};
-use crate::domain::phase::{self, PhaseTime};
+use crate::domain::phase::{self, PhaseTime, StepTimes};
 use crate::domain::proposal::KnownWinner;
 use crate::domain::record::{ContentHashes, Environment, LeftOut, SessionKind, SessionScope, Status};
 use crate::domain::workload::Workload;
@@ -89,17 +91,19 @@ use crate::runner::worker::Worker;
 use crate::store::{NewSession, Past, Store};
 
 pub use asked::{Amounts, Answer, Ask, Look, Offer, OnRecord, Standing, Told, Versus};
+use acceptance::Proven;
 use baseline_start::BaselineStart;
 use checks_ahead::ChecksAhead;
 use clock::Clock;
 use commits::Committer;
 use deadline::Deadline;
 use decide::{Action, Moment, Phase, Reason, next_action};
-use evaluator::Evaluator;
+use duplicates::Duplicates;
+use evaluator::{Evaluator, SharedEvaluator, SharedSanitizer};
 use event::Channel;
 pub use event::{Event, Interrupt, Observer};
 use explanations::Explanations;
-use first_looks::FirstLooks;
+use first_looks::{FirstLooks, Passed};
 use lanes::Lanes;
 use llm::Models;
 use meter::Time;
@@ -174,7 +178,11 @@ struct Session<'a> {
     state: SessionState,
     store: Store,
     pipeline: Pipeline,
-    evaluator: Evaluator,
+    evaluator: SharedEvaluator,
+    duplicates: Duplicates,
+    passed: Passed,
+    proven: Proven,
+    sanitizer: Option<SharedSanitizer>,
     lanes: Lanes,
     shelf: Shelf,
     explanations: Explanations,
@@ -311,12 +319,17 @@ impl<'a> Session<'a> {
         }
         let setup =
             SessionSetup { workload, families, searched, generated, known, device, gpus, counts_baselines, options };
+        let evaluator = Evaluator::new(worker, parts.sanitizer, parts.monitor, store.clone(), first_looks);
         Self {
             id,
             state: SessionState::new(Arc::new(setup)),
             nvrtc: compiler.nvrtc_version().to_owned(),
             pipeline: Pipeline::new(proposer, renderer, compiler.clone(), compilations),
-            evaluator: Evaluator::new(worker, parts.sanitizer, parts.monitor, store.clone(), first_looks),
+            duplicates: evaluator.duplicates.clone(),
+            passed: evaluator.first_looks.passed.clone(),
+            proven: evaluator.proven.clone(),
+            sanitizer: evaluator.sanitizer.clone(),
+            evaluator: Arc::new(Mutex::new(evaluator)),
             lanes: Lanes::new(parts.lanes),
             shelf: Shelf::new(compiler, store.clone()),
             explanations: Explanations::new(parts.explainer),
@@ -400,7 +413,14 @@ impl<'a> Session<'a> {
             self.check_ahead().await?;
             self.take_answers().await?;
             Box::pin(self.take_requests()).await?;
+            Box::pin(self.serve_lanes()).await?;
             match next_action(&self.state, &phase, &self.moment()) {
+                // What lanes screen may change what is left to do. The CPU is idle while a baseline is timed.
+                Action::EndSearch(_) | Action::AwaitAnswer { .. } | Action::TimeBaselines | Action::Stop(..)
+                    if self.lanes.busy() > 0 =>
+                {
+                    Box::pin(self.await_lane()).await?;
+                }
                 Action::Propose => self.propose()?,
                 Action::Ask(due) => self.ask_model(due).await?,
                 Action::AwaitAnswer { within } => self.await_answer(within).await?,
@@ -489,8 +509,13 @@ impl<'a> Session<'a> {
             }
             None => self.tell_given_up(&format!("the final of {case}")),
         }
-        let (wall_s, steps) = (begun.elapsed().as_secs_f64(), std::mem::take(&mut self.evaluator.steps));
+        let (wall_s, steps) = (begun.elapsed().as_secs_f64(), self.take_steps().await);
         self.record_phase(&PhaseTime { phase: phase::Phase::Final, case: Some(case.clone()), wall_s, steps }).await
+    }
+
+    /// Returns how long each kind of step on the device took since this was last asked.
+    async fn take_steps(&self) -> StepTimes {
+        std::mem::take(&mut self.evaluator.lock().await.steps)
     }
 
     /// Returns the clock's time and what is under way.

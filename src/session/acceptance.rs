@@ -1,5 +1,7 @@
 //! The acceptance checks of a variant that is about to win. They are too slow for every variant.
 
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use super::evaluator::{Evaluator, Setback, SharedSanitizer};
@@ -24,6 +26,35 @@ const ERROR_MARGIN: f64 = 1.25;
 
 /// The number of hidden shapes for a source that has passed the acceptance checks on another case.
 const HIDDEN_OF_KNOWN: usize = 2;
+
+/// The shapes on which each source has passed the acceptance checks. Clones share them.
+#[derive(Clone, Default)]
+pub(super) struct Proven(Arc<Mutex<HashMap<VariantHash, Vec<Dims>>>>);
+
+impl Proven {
+    /// Returns the shapes on which a source has passed.
+    pub fn of(&self, hash: &VariantHash) -> Vec<Dims> {
+        self.all().get(hash).cloned().unwrap_or_default()
+    }
+
+    fn has(&self, hash: &VariantHash) -> bool {
+        self.all().contains_key(hash)
+    }
+
+    fn add(&self, hash: &VariantHash, shapes: impl Iterator<Item = Dims>) {
+        let mut all = self.all();
+        let proven = all.entry(hash.clone()).or_default();
+        for shape in shapes {
+            if !proven.contains(&shape) {
+                proven.push(shape);
+            }
+        }
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<VariantHash, Vec<Dims>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl Evaluator {
     /// Runs the acceptance checks of a variant on a case on the device: first those that another variant of the family has
@@ -64,7 +95,7 @@ impl Evaluator {
         draw: &str,
     ) -> Result<(), Setback> {
         let mut request = request(state, challenger, draw)?;
-        if self.proven.contains_key(&challenger.kernel.variant.hash) {
+        if self.proven.has(&challenger.kernel.variant.hash) {
             // The same source has passed on all of them, for another case.
             request.hidden.truncate(HIDDEN_OF_KNOWN);
         }
@@ -79,10 +110,8 @@ impl Evaluator {
         for skipped in &accepted.skipped {
             tracing::warn!("iteration {iteration} was {skipped}");
         }
-        let proven = self.proven.entry(challenger.kernel.variant.hash.clone()).or_default();
         let is_checked = |shape: &Dims| accepted.skipped.iter().all(|skipped| skipped.dims != *shape);
-        let new: Vec<Dims> = shapes.into_iter().filter(|shape| is_checked(shape) && !proven.contains(shape)).collect();
-        proven.extend(new);
+        self.proven.add(&challenger.kernel.variant.hash, shapes.into_iter().filter(is_checked));
         Ok(())
     }
 
@@ -126,11 +155,6 @@ impl Evaluator {
             }
             Sanitized::Failed(outcome) => Err(Setback::Variant(outcome)),
         }
-    }
-
-    /// Returns the shapes on which a source has passed the acceptance checks.
-    pub fn proven_for(&self, hash: &VariantHash) -> Vec<Dims> {
-        self.proven.get(hash).cloned().unwrap_or_default()
     }
 
     /// Finds out whether the compiler is to blame for a wrong output, once for each family.

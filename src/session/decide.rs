@@ -246,6 +246,12 @@ fn depth(state: &SessionState, begun: u64) -> usize {
     usize::try_from(iterations).unwrap_or(usize::MAX).min(options.compile_ahead)
 }
 
+/// Returns how many iterations may yet begin.
+pub(super) fn iterations_left(state: &SessionState) -> u64 {
+    let begun = state.meter().finished() + state.in_flight();
+    state.setup().options.budget.max_iterations.map_or(u64::MAX, |most| most.saturating_sub(begun))
+}
+
 /// Returns whether the proposer is asked now. After suggestions without prospects, what is compiled is evaluated first. While
 /// compilers work, others are drawn, unless the order of proposals must not depend on how long a compilation takes.
 fn may_draw(state: &SessionState, moment: &Moment) -> bool {
@@ -253,6 +259,35 @@ fn may_draw(state: &SessionState, moment: &Moment) -> bool {
     let UnderWay { proposals, is_dry, left_out, is_ready, .. } = moment.under_way;
     let waits = !is_ready && state.setup().takes_any_order();
     !is_dry && (proposals == 0 || left_out < most || waits)
+}
+
+/// What is done for the lanes beside home.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ForLanes {
+    /// Ask the proposer for another variant, and have it compiled.
+    Propose,
+    /// Have a lane screen the next compiled variant, within the time that is left.
+    Screen {
+        /// The time that is left.
+        within: Duration,
+    },
+    /// Wait until something has changed.
+    Wait,
+}
+
+/// Returns what is done for the lanes of which some are `idle`, whatever home does.
+pub(super) fn for_lanes(state: &SessionState, moment: &Moment, idle: usize) -> ForLanes {
+    let budget = &state.setup().options.budget;
+    let (time, under_way, closing_time) = (&moment.time, moment.under_way, state.closing_time());
+    let kept = Reserve { time: closing_time, device_time: state.finals_device_time(), iterations: state.in_flight() };
+    if moment.interrupts > 0 || state.meter().exhausted(budget, time, &kept).is_some() {
+        return ForLanes::Wait;
+    }
+    if idle > 0 && under_way.is_ready {
+        return ForLanes::Screen { within: state.meter().left(budget, time, closing_time) };
+    }
+    let has_room = under_way.proposals < depth(state, state.meter().finished() + state.in_flight());
+    if has_room && may_draw(state, moment) { ForLanes::Propose } else { ForLanes::Wait }
 }
 
 /// Returns what is done while the baselines are unknown, given what the search does next. They are timed once their program

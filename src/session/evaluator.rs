@@ -1,12 +1,13 @@
 //! Has the device evaluate and confirm variants, by what the session knows.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use tokio::sync::Mutex;
 
+use super::acceptance::Proven;
 use super::case_state::Candidate;
 use super::decide::Confirming;
 use super::duplicates::Duplicates;
@@ -21,7 +22,6 @@ use crate::domain::device::TimeSource;
 use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::domain::ids::IterationId;
 use crate::domain::journal::Disqualified;
-use crate::domain::op::Dims;
 use crate::domain::origin::Purpose;
 use crate::domain::phase::StepTimes;
 use crate::domain::variant::VariantHash;
@@ -43,8 +43,7 @@ pub(super) struct Evaluator {
     pub first_looks: FirstLooks,
     /// The machine codes that need not be measured again.
     pub duplicates: Duplicates,
-    /// The shapes on which each source has passed the acceptance checks.
-    pub proven: HashMap<VariantHash, Vec<Dims>>,
+    pub proven: Proven,
     /// What variants have failed when they were about to win.
     pub failed: FailedChecks,
     /// The sources and cases that passed them before the baselines were known, and have yet to be compared.
@@ -59,6 +58,10 @@ pub(super) struct Evaluator {
     /// Takes disqualifications as they happen. A comparison continues without the variant, and may be cut short.
     pub store: Store,
 }
+
+/// An evaluator that works in the background, while the session concludes what other devices have screened. Whoever waits for that work
+/// must not lock it.
+pub(super) type SharedEvaluator = Arc<Mutex<Evaluator>>;
 
 /// A sanitizer that works beside the device.
 pub(super) type SharedSanitizer = Arc<Mutex<Sanitizer>>;
@@ -114,7 +117,7 @@ impl Evaluator {
             explained: HashSet::new(),
             first_looks,
             duplicates: Duplicates::default(),
-            proven: HashMap::new(),
+            proven: Proven::default(),
             failed: FailedChecks::default(),
             accepted_early: HashSet::new(),
             monitor,

@@ -17,6 +17,9 @@ use crate::runner::worker::WorkerError;
 /// Variants on a case before a lane times the incumbent again: clocks change with a card's temperature.
 const USES: u32 = 64;
 
+/// Variants on a case before a lane times a new incumbent. Early in a session, there is a new one every few variants.
+const USES_OF_OLD: u32 = 8;
+
 /// How often a lane may try to time an incumbent. Its process may be killed once by accident.
 const TRIES: u32 = 2;
 
@@ -55,7 +58,8 @@ struct Ratio {
 impl Ratios {
     /// Tells whether the incumbent of a case has to be timed before the next variant.
     pub fn is_due(&self, case: &str, incumbent: &VariantHash) -> bool {
-        self.0.get(case).is_none_or(|known| known.of != *incumbent || known.uses >= USES)
+        let most = |known: &Ratio| if known.of == *incumbent { USES } else { USES_OF_OLD };
+        self.0.get(case).is_none_or(|known| known.uses >= most(known))
     }
 
     fn note(&mut self, reference: Reference, lane_ns: f64) {

@@ -63,6 +63,8 @@ pub(super) struct Lanes {
     jobs: JoinSet<Ended>,
     underway: BTreeMap<IterationId, Underway>,
     known: VecDeque<Back>,
+    /// Results of which home has to do the rest.
+    waiting: VecDeque<Back>,
     left_out: Vec<LeftOut>,
 }
 
@@ -71,6 +73,26 @@ impl Lanes {
     pub fn new(workers: Vec<Worker>) -> Self {
         let station = |lane| Station { lane, ratios: Ratios::default() };
         Self { idle: workers.into_iter().map(station).enumerate().collect(), ..Self::default() }
+    }
+
+    /// Tells whether there are no lanes, or none any more.
+    pub fn are_none(&self) -> bool {
+        self.idle.is_empty() && self.busy() == 0 && self.waiting.is_empty()
+    }
+
+    /// Ends all jobs, and the lanes with them.
+    pub fn abandon(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Keeps a result until home is free.
+    pub fn wait(&mut self, back: Back) {
+        self.waiting.push_back(back);
+    }
+
+    /// Returns the next result that waits for home.
+    pub fn take_waiting(&mut self) -> Option<Back> {
+        self.waiting.pop_front()
     }
 
     /// Returns the number of lanes without a job.

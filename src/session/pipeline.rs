@@ -171,7 +171,9 @@ impl Pipeline {
         let SessionSetup { workload, families, searched, known, device, .. } = state.setup();
         let context = SearchContext::new(workload, families, searched, known, device);
         let context = context.with_drawn(before.configurations());
-        let under_way = self.under_way().proposals + before.promising();
+        // Those on other devices have no results yet, either.
+        let elsewhere = state.in_flight().saturating_sub(1) as usize;
+        let under_way = self.under_way().proposals + before.promising() + elsewhere;
         let suggestion = self.proposer.propose(&context, diagnosis, state.history(), under_way);
         let suggestion = suggestion.map_err(|problem| anyhow::anyhow!("Failed to propose a variant: {problem}"))?;
         suggestion.map_or(Ok(Drawn::Nothing), |suggestion| Drawn::of(suggestion, state))
@@ -268,6 +270,11 @@ impl Pipeline {
     pub async fn next(&mut self, state: &SessionState, any_order: bool) -> anyhow::Result<Option<Assessed>> {
         self.make_ready(state, any_order).await?;
         Ok(self.ready.take())
+    }
+
+    /// Tells whether a compiled proposal was assessed ahead.
+    pub fn has_ready(&self) -> bool {
+        self.ready.is_some()
     }
 
     /// Puts back the proposal that [`Self::next`] has returned.

@@ -6,10 +6,11 @@
 use std::time::Duration;
 
 use super::Session;
-use super::decide::{Moment, confirming};
+use super::decide::iterations_left;
 use super::evaluator::Evaluated;
 use super::event::Event;
 use super::home_times::{Job, Reference};
+use super::iteration::Screening;
 use super::lanes::{Back, LeftOut, Underway};
 use super::pipeline::Assessed;
 use super::screening::{self, Prepared};
@@ -19,8 +20,15 @@ use crate::runner::messages::{CaseRequest, EvaluateRequest};
 impl Session<'_> {
     /// Evaluates the next proposals, one on each device.
     pub(super) async fn next_round(&mut self, within: Duration) -> anyhow::Result<()> {
+        if self.feeds_lanes() {
+            return match self.next_compiled(within).await? {
+                Some(next) => self.iterate(next).await,
+                None => Ok(()),
+            };
+        }
         let mut round = Vec::new();
-        while round.len() <= self.lanes.idle()
+        let most = iterations_left(&self.state).min(1 + self.lanes.idle() as u64);
+        while (round.len() as u64) < most
             && (round.is_empty() || self.pipeline.under_way().proposals > 0)
             && let Some(next) = self.next_compiled(within).await?
         {
@@ -43,7 +51,7 @@ impl Session<'_> {
 
     /// Tells whether a device that is not home may screen a variant: it is not to be confirmed at once, and each of its cases has an
     /// incumbent to which its times are compared.
-    fn is_for_lanes(&self, Assessed { compiled, .. }: &Assessed) -> bool {
+    pub(super) fn is_for_lanes(&self, Assessed { compiled, .. }: &Assessed) -> bool {
         let has_incumbent = |case: &str| match self.state.setup().samples_times() {
             true => self.state.incumbent(case).is_some(),
             false => self.state.history().incumbents.contains_key(case),
@@ -53,9 +61,9 @@ impl Session<'_> {
     }
 
     /// Begins an iteration on a lane.
-    async fn hand_over(&mut self, assessed: Assessed, within: Duration) -> anyhow::Result<()> {
+    pub(super) async fn hand_over(&mut self, assessed: Assessed, within: Duration) -> anyhow::Result<()> {
         let begun = self.begin(&assessed.compiled).await?;
-        let prepared = match screening::prepare(&self.state, &self.evaluator.duplicates, &assessed, within)? {
+        let prepared = match screening::prepare(&self.state, &self.duplicates, &assessed, within)? {
             Prepared::Known(evaluation) => Err(evaluation),
             Prepared::Trial(trial) => Ok(trial.request()),
         };
@@ -102,6 +110,9 @@ impl Session<'_> {
 
     /// Concludes the iterations on lanes, in the order in which they began.
     pub(super) async fn conclude_round(&mut self) -> anyhow::Result<()> {
+        if self.feeds_lanes() {
+            return Ok(());
+        }
         let mut back = Vec::new();
         while let Some(next) = self.deadline.clone().within(self.lanes.next()).await {
             let Some(next) = next? else { break };
@@ -119,39 +130,28 @@ impl Session<'_> {
     }
 
     /// Tells the observer which devices are not used any more.
-    fn tell_lost_devices(&mut self) {
+    pub(super) fn tell_lost_devices(&mut self) {
         for LeftOut { device, reason } in self.lanes.take_left_out() {
             self.observer.event(&Event::DeviceLeftOut { device: &device, reason: &reason });
         }
     }
 
     /// Concludes an iteration that has begun on a lane. Home does what follows its screening, and screens it again if the lane was lost.
-    async fn conclude_on_lane(&mut self, back: Back) -> anyhow::Result<()> {
+    pub(super) async fn conclude_on_lane(&mut self, back: Back) -> anyhow::Result<()> {
         let (underway, evaluation, lane) = match back {
             Back::Screened(underway, evaluation, lane) => (*underway, Some(evaluation), lane),
             Back::Lost(underway) => (*underway, None, None),
         };
         let Underway { begun, assessed } = underway;
-        let left = self.state.meter().left(&self.state.setup().options.budget, &self.time(), self.state.closing_time());
-        let baselines = self.baselines();
-        let evaluated = {
-            let (state, shelf, evaluator) = (&self.state, &mut self.shelf, &mut self.evaluator);
-            let (interrupt, clock) = (&self.interrupt, self.clock);
-            let confirming = || {
-                let (time, interrupts) = (clock.time(), interrupt.count());
-                confirming(state, &Moment { time, interrupts, baselines, ..Moment::default() })
-            };
-            let on_home = async {
-                let iteration = begun.iteration;
-                match evaluation {
-                    Some(evaluation) => {
-                        let screened = (iteration, &assessed.compiled);
-                        evaluator.finish(state, shelf, screened, evaluation, confirming).await
-                    }
-                    None => evaluator.evaluate(state, shelf, iteration, &assessed, left, confirming).await,
-                }
-            };
-            self.deadline.within(on_home).await.transpose()?
+        let screening = evaluation.map_or(Screening::Due, Screening::Done);
+        let of = (&begun, &assessed);
+        let evaluated = if self.feeds_lanes() {
+            Box::pin(self.at_home_beside_lanes(of, screening, false)).await?
+        } else {
+            let at_home = self.at_home_now(false);
+            let mut evaluator = self.evaluator.lock().await;
+            let work = at_home.work(&mut evaluator, (&self.state, &mut self.shelf), of, screening);
+            self.deadline.within(work).await.transpose()?
         };
         match evaluated {
             Some(evaluated) => self.conclude(&begun, &assessed.compiled, Evaluated { lane, ..evaluated }).await,

@@ -44,7 +44,7 @@ pub(super) enum Gain {
 }
 
 /// See the module's documentation.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct SessionState {
     setup: Arc<SessionSetup>,
     cases: BTreeMap<CaseName, CaseState>,
