@@ -564,6 +564,7 @@ impl<'a> Session<'a> {
             status,
             reason: &reason,
             iterations: meter.finished(),
+            devices: self.state.setup().gpus,
             wall_s: wall.as_secs_f64(),
             cost_usd: spent.total_usd(),
             cases: &cases,

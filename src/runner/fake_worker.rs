@@ -22,7 +22,7 @@ pub fn serve_fake(number: u32) -> anyhow::Result<()> {
     let choice = DeviceChoice::Fake(number);
     let milliseconds = std::env::var(SCREENING_MS).ok().and_then(|ms| ms.parse().ok());
     let screening = milliseconds.map(Duration::from_millis);
-    let script = Script::from_env();
+    let script = Script::from_env(number);
     if script.is_none() && screening.is_none() {
         return serve(&choice);
     }

@@ -345,6 +345,8 @@ pub enum Event<'a> {
         reason: &'a str,
         /// Iterations finished.
         iterations: u64,
+        /// The devices that it was started on, by their number.
+        devices: usize,
         /// The wall time that it took, in seconds.
         wall_s: f64,
         /// US dollars it cost.

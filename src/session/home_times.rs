@@ -130,3 +130,117 @@ async fn time(lane: &mut impl Lane, reference: &Reference) -> Result<f64, Worker
     let Reference { case, .. } = reference;
     Err(WorkerError::Broken(format!("the best kernel of {case}, which the first device has found right, fails there: {last}")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::device::DeviceInfo;
+    use crate::runner::messages::CaseRequest;
+    use crate::runner::trial::{Seeds, Trial};
+    use crate::session::synthetic::{CASES, Told, compiled, evaluation, measurement, setup};
+
+    /// A card on which everything takes so many times as long as on home. It loses its process before some answers.
+    struct Card {
+        info: DeviceInfo,
+        slowness: u32,
+        losses: u32,
+        outcome: Outcome,
+        /// The times to beat that it was given, in nanoseconds.
+        to_beat_ns: Vec<Option<f64>>,
+    }
+
+    impl Card {
+        fn new(slowness: u32) -> Self {
+            let (info, outcome) = (setup().device, Outcome::Measured);
+            Self { info, slowness, losses: 0, outcome, to_beat_ns: Vec::new() }
+        }
+    }
+
+    /// The time of every variant on home.
+    const HOME_US: u32 = 100;
+
+    impl Lane for Card {
+        fn info(&self) -> &DeviceInfo {
+            &self.info
+        }
+
+        async fn screen(&mut self, request: EvaluateRequest) -> Result<Screened, WorkerError> {
+            self.to_beat_ns.extend(request.cases.iter().map(|case| case.incumbent_ns));
+            if self.losses > 0 {
+                self.losses -= 1;
+                let message = "the worker died".to_owned();
+                let crashed = Outcome::Crashed { case: CASES[0].into(), message, line: None };
+                return Ok(Screened::Lost(evaluation(crashed, Vec::new())));
+            }
+            let time = |case: &CaseName| measurement(case, HOME_US * self.slowness, None);
+            let found = request.cases.iter().map(|request| time(&request.case.name)).collect();
+            Ok(Screened::Reported(evaluation(self.outcome.clone(), found)))
+        }
+    }
+
+    fn job(references: &[&str]) -> Job {
+        let told = Told::new(setup());
+        let compiled = compiled(&told, 1);
+        let (setup, mut cases) = (told.state.shared_setup(), compiled.cases.unwrap());
+        cases.iter_mut().for_each(|case| case.incumbent_ns = Some(1000.0));
+        let trial = Trial {
+            workload: &setup.workload,
+            artifact: &compiled.artifact.unwrap(),
+            cases,
+            measuring: setup.options.measuring,
+            seeds: Seeds::alone(1),
+            within: None,
+            drops_slow: false,
+            explain: false,
+        };
+        let request = trial.request();
+        let reference = |case: &&str| {
+            let cases = request.cases.iter().filter(|request| request.case.name == **case);
+            let cases = cases.map(|of| CaseRequest { incumbent_ns: None, ..of.clone() }).collect();
+            let (hash, home_ns) = (VariantHash::of("incumbent"), f64::from(HOME_US) * 1024.0);
+            let request = EvaluateRequest { cases, ..request.clone() };
+            Reference { hash, case: (*case).into(), home_ns, request }
+        };
+        let references = references.iter().map(reference).collect();
+        Job { setup: Arc::clone(&setup), request, references }
+    }
+
+    fn times_ns(screened: Screened) -> Vec<f64> {
+        let timings = screened.evaluation().measurements.into_iter().filter_map(|found| found.screening);
+        timings.map(|timing| timing.median_ns).collect()
+    }
+
+    #[tokio::test]
+    async fn a_card_that_is_slower_than_home_gives_homes_times() {
+        let (mut card, mut ratios) = (Card::new(2), Ratios::default());
+        let screened = screen(&mut card, &mut ratios, job(&CASES)).await.unwrap();
+        assert_eq!(times_ns(screened), [f64::from(HOME_US) * 1024.0; 2]);
+        assert_eq!(card.to_beat_ns, [None, None, Some(2000.0), Some(2000.0)], "its own time to beat is longer");
+        let of = |name: &str| VariantHash::of(name);
+        assert!(!ratios.is_due(CASES[0], &of("incumbent")));
+        assert!(!ratios.is_due(CASES[0], &of("another")), "one that is used once is still good");
+        for _ in 1..USES_OF_OLD {
+            screen(&mut card, &mut ratios, job(&[])).await.unwrap();
+        }
+        assert!(!ratios.is_due(CASES[0], &of("incumbent")) && ratios.is_due(CASES[0], &of("another")));
+    }
+
+    #[tokio::test]
+    async fn a_card_that_loses_its_process_once_tries_again() {
+        let mut card = Card { losses: 1, ..Card::new(2) };
+        let screened = screen(&mut card, &mut Ratios::default(), job(&CASES)).await.unwrap();
+        assert_eq!(times_ns(screened), [f64::from(HOME_US) * 1024.0; 2]);
+        // Then it is not known who is at fault.
+        let mut card = Card { losses: 1, ..Card::new(1) };
+        let screened = screen(&mut card, &mut Ratios::default(), job(&[])).await.unwrap();
+        assert!(matches!(screened, Screened::Lost(_)));
+    }
+
+    #[tokio::test]
+    async fn a_card_on_which_the_incumbent_fails_is_not_used() {
+        let outcome = Outcome::TimedOut { case: CASES[0].into(), message: "it hangs".to_owned() };
+        let mut card = Card { outcome, ..Card::new(1) };
+        let refused = screen(&mut card, &mut Ratios::default(), job(&CASES)).await.unwrap_err();
+        insta::assert_snapshot!(refused, @"the best kernel of a, which the first device has found right, fails there: it hangs");
+    }
+}

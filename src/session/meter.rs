@@ -205,4 +205,14 @@ mod tests {
         meter.reserve(0.0);
         assert!(meter.affords_usd(&budget, &time, Duration::ZERO, 1.0));
     }
+
+    #[test]
+    fn every_device_that_is_held_costs_its_price() {
+        let meter = |gpus| Meter::new(Some(Rate { gpu_usd_per_hour: 3.6 }), gpus);
+        let time = Time { running: Duration::from_secs(10), since_record: Duration::from_secs(10) };
+        let (one, four) = (meter(1).unrecorded(&time), meter(4).unrecorded(&time));
+        assert_eq!((one.gpu_s, four.gpu_s), (10.0, 40.0));
+        assert_eq!((one.gpu_usd, four.gpu_usd), (0.01, 0.04));
+        assert_eq!(meter(4).device_time_for(0.04), Duration::from_secs(10));
+    }
 }

@@ -23,6 +23,7 @@ use crate::domain::artifact::Artifact;
 use crate::domain::code::CodeFigures;
 use crate::domain::family::Family;
 use crate::domain::finding::Finding;
+use crate::domain::history::Pending;
 use crate::domain::op::{Dims, Dtype};
 use crate::domain::proposal::{Proposal, Suggestion};
 use crate::domain::variant::{Params, Variant, VariantHash};
@@ -212,6 +213,11 @@ impl Pipeline {
         let specialization = family.specialization(first);
         let cases = planning::of_suggestion(family, &suggestion, workload, device, setup.options.measuring.model_flop);
         let family_name = family.name.clone();
+        let pending = Pending {
+            family: family_name.clone(),
+            params: suggestion.params.clone(),
+            cases: suggestion.cases.iter().map(|case| case.name.clone()).collect(),
+        };
         let (family, dtype) = (family.clone(), workload.dtype);
         let (renderer, compiler) = (self.renderer.clone(), self.compiler.clone());
         let is_initial = suggestion.origin.is_initial_design();
@@ -233,6 +239,7 @@ impl Pipeline {
         });
         self.queue.push_back(Compiling { family: family_name, is_initial, compilation });
         state.note_proposed(configuration);
+        state.note_pending(pending);
         Ok(())
     }
 

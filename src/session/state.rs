@@ -22,7 +22,7 @@ use crate::domain::call_record::CallEnded;
 use crate::domain::comparison::Role;
 use crate::domain::evaluation::Outcome;
 use crate::domain::experiment::Scaling;
-use crate::domain::history::{ConfigurationId, History};
+use crate::domain::history::{ConfigurationId, History, Pending};
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::incumbent::Incumbent;
 use crate::domain::journal::{Begun, Concluded, Disqualified, Record};
@@ -142,6 +142,14 @@ impl SessionState {
         self.history.proposed.insert(configuration);
     }
 
+    /// Notes a suggestion that has no result yet, for proposers that must not search at the same place for each of several devices. A
+    /// resumed session does not know it.
+    pub fn note_pending(&mut self, pending: Pending) {
+        if self.setup.gpus > 1 {
+            self.history.pending.push(pending);
+        }
+    }
+
     /// Notes a configuration that is not worth compiling. A resumed session does not know it, and finds out again.
     pub fn note_left_out(&mut self, configuration: ConfigurationId, attempt: Attempt) {
         self.history.proposed.insert(configuration);
@@ -221,6 +229,7 @@ impl SessionState {
 
     fn conclude(&mut self, concluded: &Concluded) {
         let Some(begun) = self.in_flight.remove(&concluded.iteration) else { return };
+        self.history.pending.retain(|pending| pending.family != begun.family || pending.params != begun.params);
         self.meter.conclude(&begun, concluded);
         if begun.purpose == Purpose::Experiment {
             self.history.learn(&begun, concluded);

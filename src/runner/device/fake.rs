@@ -128,6 +128,7 @@ impl FakeDevice {
         if number > 0 {
             device.info.id = format!("fake:{number}");
             device.slowness += f64::from(number) * SLOWER_CARD;
+            device.script = Script::from_env(number);
         }
         device
     }
@@ -160,7 +161,7 @@ impl FakeDevice {
             jitter: 1,
             slowness: 1.0,
             known: None,
-            script: Script::from_env(),
+            script: Script::from_env(0),
         }
     }
 

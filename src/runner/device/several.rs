@@ -73,20 +73,23 @@ impl std::str::FromStr for Devices {
             return copies(device, number);
         }
         let Some((first, others)) = text.split_once(',') else { return Ok(text.parse::<DeviceChoice>()?.into()) };
+        let no_list = || {
+            format!(
+                "`{text}` is not a list of GPUs: several devices are cuda:all, cuda:N,N or a virtual GPU such as \
+                 virtual:h200*4"
+            )
+        };
         let mut devices = vec![first.parse::<DeviceChoice>()?];
         for other in others.split(',') {
             // `cuda:0,2` is short for `cuda:0,cuda:2`.
-            let device = other.parse().map(DeviceChoice::Cuda).or_else(|_| other.parse())?;
+            let device = other.parse().map(DeviceChoice::Cuda).or_else(|_| other.parse()).map_err(|_: String| no_list())?;
             if devices.contains(&device) {
                 return Err(format!("`{text}` names {device} twice: name each GPU once"));
             }
             devices.push(device);
         }
         if !devices.iter().all(|device| matches!(device, DeviceChoice::Cuda(_))) {
-            return Err(format!(
-                "`{text}` is not a list of GPUs: several devices are cuda:all, cuda:N,N or a virtual GPU such as \
-                 virtual:h200*4"
-            ));
+            return Err(no_list());
         }
         let home = devices.remove(0);
         Ok(Self { home, others: Others::These(devices) })
@@ -134,7 +137,7 @@ mod tests {
         insta::assert_snapshot!(refused("virtual,virtual:l4"), @"`virtual,virtual:l4` is not a list of GPUs: several devices are cuda:all, cuda:N,N or a virtual GPU such as virtual:h200*4");
         insta::assert_snapshot!(refused("cuda:0*2"), @"`cuda:0*2` is not possible: only virtual GPUs exist in any number, so name your GPUs");
         insta::assert_snapshot!(refused("virtual*0"), @"`virtual*N` needs a number from 1 to 64, such as virtual*4");
-        insta::assert_snapshot!(refused("virtual:h300*2"), @"there is no virtual GPU `h300`; there are: a100, h200, l4");
-        insta::assert_snapshot!(refused("cuda:0,"), @"");
+        insta::assert_snapshot!(refused("virtual:h300*2"), @"there is no virtual GPU `h300` (did you mean `h200`?); there are: h200, a100, l4");
+        insta::assert_snapshot!(refused("cuda:0,"), @"`cuda:0,` is not a list of GPUs: several devices are cuda:all, cuda:N,N or a virtual GPU such as virtual:h200*4");
     }
 }
