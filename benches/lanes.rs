@@ -69,9 +69,13 @@ fn project() -> Sandbox {
     let sandbox = Sandbox::new();
     let values: Vec<String> = (0..16).map(|value| value.to_string()).collect();
     let parameter = |name: &str| {
-        format!("[params.{name}]\nvalues = [{}]\ndefault = 0\nabout = \"nothing\"\nexpect = [0.9, 1.1]\n", values.join(", "))
+        format!(
+            "[params.{name}]\nvalues = [{}]\ndefault = 0\nabout = \"nothing\"\nexpect = [0.9, 1.1]\n",
+            values.join(", ")
+        )
     };
-    let manifest = common::MANIFEST.replace("[params.FAULT]", &format!("{}{}[params.FAULT]", parameter("A"), parameter("B")));
+    let manifest =
+        common::MANIFEST.replace("[params.FAULT]", &format!("{}{}[params.FAULT]", parameter("A"), parameter("B")));
     sandbox.write("templates/kernels/toy/family.toml", &manifest);
     sandbox.write("templates/kernels/toy/kernel.cu.tera", SOURCE);
     sandbox.git(&["commit", "-qam", "a family of PTX"]);

@@ -88,7 +88,8 @@ impl Plan {
         let mut line = |label: &str, value: &str| text.push_str(&paragraph(label, LABEL, value));
         line("workload", &format!("{}: {} ({})", self.workload, counted(cases.len(), "case"), cases.join(", ")));
         line("families", &self.families());
-        let devices = if self.devices > 1 { format!("{} of {}", self.devices, self.device) } else { self.device.clone() };
+        let devices =
+            if self.devices > 1 { format!("{} of {}", self.devices, self.device) } else { self.device.clone() };
         line("device", &format!("{devices}; times are {}", self.time_source.name()));
         line("budget", &self.budget());
         let models =

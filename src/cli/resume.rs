@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use super::error::{usage, usage_sentence};
-use super::preflight::{check_device, check_initial_kernel, check_meaning, check_shapes};
 use super::lanes;
+use super::preflight::{check_device, check_initial_kernel, check_meaning, check_shapes};
 use super::progress::Progress;
 use super::replayed;
 use super::request::StartRequest;

@@ -538,12 +538,7 @@ pub(super) async fn known_lessons(
     }
 }
 
-fn print_estimate(
-    config: &Config,
-    options: &Options,
-    devices: &Devices,
-    out: &mut impl Write,
-) -> anyhow::Result<()> {
+fn print_estimate(config: &Config, options: &Options, devices: &Devices, out: &mut impl Write) -> anyhow::Result<()> {
     let wall = options.budget.wall;
     // How many devices `cuda:all` means is seen only when they are started.
     let number = 1 + devices.others.known();

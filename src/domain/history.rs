@@ -208,17 +208,20 @@ impl History {
             self.note_fastest(&begun.family, &times);
             // Of several devices, one may be done with a later iteration first.
             let place = self.finished.partition_point(|finished| finished.iteration < begun.iteration);
-            self.finished.insert(place, Finished {
-                iteration: begun.iteration,
-                purpose: begun.purpose,
-                origin: begun.origin.clone(),
-                family: begun.family.clone(),
-                params: begun.params.clone(),
-                hash: begun.hash.clone(),
-                hypothesis: begun.hypothesis.clone(),
-                code: begun.code,
-                times,
-            });
+            self.finished.insert(
+                place,
+                Finished {
+                    iteration: begun.iteration,
+                    purpose: begun.purpose,
+                    origin: begun.origin.clone(),
+                    family: begun.family.clone(),
+                    params: begun.params.clone(),
+                    hash: begun.hash.clone(),
+                    hypothesis: begun.hypothesis.clone(),
+                    code: begun.code,
+                    times,
+                },
+            );
         }
     }
 

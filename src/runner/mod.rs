@@ -26,7 +26,6 @@ mod guarded;
 pub mod headers;
 pub mod inputs;
 mod instructions;
-pub mod lane;
 mod memory;
 pub mod messages;
 pub mod monitor;

@@ -1,7 +1,5 @@
 //! The acceptance checks of a variant that is about to win. They are too slow for every variant.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use super::evaluator::{Evaluator, Setback, SharedSanitizer};
@@ -11,7 +9,7 @@ use super::shelf::{CandidateKernel, Kernel};
 use super::state::SessionState;
 use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::domain::op::{Dims, Op, show_dims};
-use crate::domain::variant::{Variant, VariantHash};
+use crate::domain::variant::Variant;
 use crate::domain::workload::{Case, Tolerance};
 use crate::runner::inputs;
 use crate::runner::messages::{AcceptanceRequest, Accepted, PlannedCase, Skipped, on_hidden_shape};
@@ -26,35 +24,6 @@ const ERROR_MARGIN: f64 = 1.25;
 
 /// The number of hidden shapes for a source that has passed the acceptance checks on another case.
 const HIDDEN_OF_KNOWN: usize = 2;
-
-/// The shapes on which each source has passed the acceptance checks. Clones share them.
-#[derive(Clone, Default)]
-pub(super) struct Proven(Arc<Mutex<HashMap<VariantHash, Vec<Dims>>>>);
-
-impl Proven {
-    /// Returns the shapes on which a source has passed.
-    pub fn of(&self, hash: &VariantHash) -> Vec<Dims> {
-        self.all().get(hash).cloned().unwrap_or_default()
-    }
-
-    fn has(&self, hash: &VariantHash) -> bool {
-        self.all().contains_key(hash)
-    }
-
-    fn add(&self, hash: &VariantHash, shapes: impl Iterator<Item = Dims>) {
-        let mut all = self.all();
-        let proven = all.entry(hash.clone()).or_default();
-        for shape in shapes {
-            if !proven.contains(&shape) {
-                proven.push(shape);
-            }
-        }
-    }
-
-    fn all(&self) -> MutexGuard<'_, HashMap<VariantHash, Vec<Dims>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 impl Evaluator {
     /// Runs the acceptance checks of a variant on a case on the device: first those that another variant of the family has

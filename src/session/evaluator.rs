@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use tokio::sync::Mutex;
 
-use super::acceptance::Proven;
 use super::case_state::Candidate;
 use super::decide::Confirming;
 use super::duplicates::Duplicates;
 use super::failed_checks::FailedChecks;
 use super::first_looks::FirstLooks;
 use super::pipeline::{Assessed, Compiled};
+use super::proven::Proven;
 use super::screening::{self, Prepared};
 use super::shelf::{CandidateKernel, Kernel, Shelf};
 use super::state::SessionState;

@@ -9,10 +9,9 @@ use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::domain::ids::CaseName;
 use crate::domain::variant::VariantHash;
 use crate::domain::workload::Case;
-use crate::runner::lane::{Lane, Screened};
 use crate::runner::messages::EvaluateRequest;
 use crate::runner::trial;
-use crate::runner::worker::WorkerError;
+use crate::runner::worker::{Lane, Screened, WorkerError};
 
 /// Variants on a case before a lane times the incumbent again: clocks change with a card's temperature.
 const USES: u32 = 64;
@@ -128,7 +127,9 @@ async fn time(lane: &mut impl Lane, reference: &Reference) -> Result<f64, Worker
         }
     }
     let Reference { case, .. } = reference;
-    Err(WorkerError::Broken(format!("the best kernel of {case}, which the first device has found right, fails there: {last}")))
+    Err(WorkerError::Broken(format!(
+        "the best kernel of {case}, which the first device has found right, fails there: {last}"
+    )))
 }
 
 #[cfg(test)]

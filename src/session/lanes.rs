@@ -13,8 +13,7 @@ use crate::domain::ids::IterationId;
 use crate::domain::journal::Begun;
 use crate::domain::variant::VariantHash;
 use crate::runner::activity;
-use crate::runner::lane::Screened;
-use crate::runner::worker::{Worker, WorkerError};
+use crate::runner::worker::{Screened, Worker, WorkerError};
 
 /// A lane with what is known about its times.
 struct Station {

@@ -49,8 +49,15 @@ impl Session<'_> {
         let concluded = Concluded::of(begun.iteration, &evaluation, &decisions, spent, wall);
         let fallout = self.state.fallout(begun, &concluded);
         let left_out = self.pipeline.take_left_out();
-        self.store_conclusion(begun, compiled, (&evaluation, steps, left_out, lane.as_deref()), &decisions, &concluded, &fallout)
-            .await?;
+        self.store_conclusion(
+            begun,
+            compiled,
+            (&evaluation, steps, left_out, lane.as_deref()),
+            &decisions,
+            &concluded,
+            &fallout,
+        )
+        .await?;
         // Not before: what could not be recorded is still booked on the session when it ends.
         self.clock.note_record(now);
         let improvements = self.improvements(begun, &concluded);

@@ -456,7 +456,8 @@ impl Replay for FakeDevice {
         (captured.stale, captured.is_cold) = (false, false);
         self.jitter = self.jitter.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let noise = (self.jitter >> 40) as f64 / (1_u64 << 24) as f64 - 0.5;
-        let replay_ns = captured.replay_ns * self.slowness * (1.0 + 0.002 * noise) * if slow { SLOW_FACTOR } else { 1.0 };
+        let replay_ns =
+            captured.replay_ns * self.slowness * (1.0 + 0.002 * noise) * if slow { SLOW_FACTOR } else { 1.0 };
         self.captures.insert(capture.0, captured);
         Ok(replay_ns)
     }

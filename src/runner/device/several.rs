@@ -82,7 +82,8 @@ impl std::str::FromStr for Devices {
         let mut devices = vec![first.parse::<DeviceChoice>()?];
         for other in others.split(',') {
             // `cuda:0,2` is short for `cuda:0,cuda:2`.
-            let device = other.parse().map(DeviceChoice::Cuda).or_else(|_| other.parse()).map_err(|_: String| no_list())?;
+            let device =
+                other.parse().map(DeviceChoice::Cuda).or_else(|_| other.parse()).map_err(|_: String| no_list())?;
             if devices.contains(&device) {
                 return Err(format!("`{text}` names {device} twice: name each GPU once"));
             }
@@ -104,7 +105,9 @@ fn copies(device: &str, number: &str) -> Result<Devices, String> {
     let copy = |copy| match &home {
         DeviceChoice::Virtual(name) => Ok(DeviceChoice::Virtual(name.clone())),
         DeviceChoice::Fake(first) => Ok(DeviceChoice::Fake(first + copy)),
-        _ => Err(format!("`{device}*{number}` is not possible: only virtual GPUs exist in any number, so name your GPUs")),
+        _ => Err(format!(
+            "`{device}*{number}` is not possible: only virtual GPUs exist in any number, so name your GPUs"
+        )),
     };
     let others = (1..number).map(copy).collect::<Result<_, _>>()?;
     Ok(Devices { home, others: Others::These(others) })

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::error::{AskError, WorkerError};
+use super::lane::{Lane, Screened};
 use super::process::{Program, Received, START_LIMIT, STEP_KEY, StepTimeouts, WorkerProcess};
 use super::standby::Standby;
 use crate::domain::artifact::Artifact;
@@ -15,7 +16,6 @@ use crate::domain::ids::CaseName;
 use crate::domain::timing::Timing;
 use crate::runner::activity::{self, Limit};
 use crate::runner::device::DeviceChoice;
-use crate::runner::lane::{Lane, Screened};
 use crate::runner::messages::{
     AcceptanceRequest, Accepted, EnterRequest, Entered, EvaluateRequest, HIDDEN_STEP, SampleGroup, TimeRequest,
     WorkerReply, WorkerRequest, on_hidden_shape,

@@ -1,9 +1,9 @@
 //! A device that screens variants for a session, one at a time. A session has one for each of its devices.
 
-use super::messages::EvaluateRequest;
-use super::worker::WorkerError;
+use super::error::WorkerError;
 use crate::domain::device::DeviceInfo;
 use crate::domain::evaluation::Evaluation;
+use crate::runner::messages::EvaluateRequest;
 
 /// See the module's documentation.
 pub trait Lane: Send {
