@@ -414,8 +414,12 @@ impl<'a> Session<'a> {
             self.check_ahead().await?;
             self.take_answers().await?;
             Box::pin(self.take_requests()).await?;
-            Box::pin(self.serve_lanes()).await?;
-            match next_action(&self.state, &phase, &self.moment()) {
+            Box::pin(self.take_back_all()).await?;
+            let action = next_action(&self.state, &phase, &self.moment());
+            if phase == Phase::Search && action.leaves_lanes_at_work() {
+                Box::pin(self.hand_over_all()).await?;
+            }
+            match action {
                 // What lanes screen may change what is left to do. The CPU is idle while a baseline is timed.
                 Action::EndSearch(_) | Action::AwaitAnswer { .. } | Action::TimeBaselines | Action::Stop(..)
                     if self.lanes.busy() > 0 =>

@@ -190,6 +190,14 @@ pub(super) enum Action {
     Stop(Status, Reason),
 }
 
+impl Action {
+    /// Tells whether lanes may begin to screen variants while it is carried out. What ends the search waits for them, and so does the
+    /// timing of baselines, which other work on the CPU would disturb.
+    pub fn leaves_lanes_at_work(&self) -> bool {
+        !matches!(self, Self::EndSearch(_) | Self::Stop(..) | Self::TimeBaselines)
+    }
+}
+
 /// A confirmation that is due: of one variant, on every case where it is the candidate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Due {

@@ -71,29 +71,36 @@ impl Session<'_> {
         }
     }
 
-    /// Concludes what has come back from lanes, and gives them what is compiled. Nothing is under way on home.
-    pub(super) async fn serve_lanes(&mut self) -> anyhow::Result<()> {
+    /// Concludes what has come back from lanes. Nothing is under way on home.
+    pub(super) async fn take_back_all(&mut self) -> anyhow::Result<()> {
         if !self.feeds_lanes() {
             return Ok(());
-        }
-        while let Some(back) = self.lanes.take_waiting() {
-            self.conclude_on_lane(back).await?;
         }
         while self.lanes.busy() > 0
             && let Some(back) = self.lanes.next().now_or_never()
         {
             if let Some(back) = back? {
-                self.conclude_on_lane(back).await?;
+                self.take_back(back).await?;
             }
         }
         self.tell_lost_devices();
-        while let ForLanes::Screen { within } = self.for_lanes()
-            && self.hand_over_ready(within).await?
-        {}
+        while let Some(back) = self.lanes.take_waiting() {
+            self.conclude_on_lane(back).await?;
+        }
         Ok(())
     }
 
-    /// Waits until a lane has screened its variant, as long as the session may. Returns whether none is left.
+    /// Gives lanes what is compiled, before home does something else in the search.
+    pub(super) async fn hand_over_all(&mut self) -> anyhow::Result<()> {
+        if self.feeds_lanes() {
+            while let ForLanes::Screen { within } = self.for_lanes()
+                && self.hand_over_ready(within).await?
+            {}
+        }
+        Ok(())
+    }
+
+    /// Waits until a lane has screened its variant, as long as the session may.
     pub(super) async fn await_lane(&mut self) -> anyhow::Result<()> {
         let Some(back) = self.deadline.clone().within(self.lanes.next()).await else {
             self.tell_given_up("screening on other devices");
@@ -101,7 +108,7 @@ impl Session<'_> {
             return Ok(());
         };
         match back? {
-            Some(back) => self.conclude_on_lane(back).await,
+            Some(back) => self.take_back(back).await,
             None => Ok(()),
         }
     }

@@ -72,7 +72,7 @@ impl Ratios {
     }
 
     /// Turns home's times to beat into the lane's.
-    fn to_lane(&mut self, request: &mut EvaluateRequest) {
+    fn turn_to_beat(&mut self, request: &mut EvaluateRequest) {
         for case in &mut request.cases {
             case.incumbent_ns = case.incumbent_ns.map(|ns| ns / self.of(&case.case.name));
             if let Some(known) = self.0.get_mut(&case.case.name) {
@@ -82,7 +82,7 @@ impl Ratios {
     }
 
     /// Turns the lane's times into home's.
-    fn to_home(&self, evaluation: &mut Evaluation) {
+    fn turn_times(&self, evaluation: &mut Evaluation) {
         for found in &mut evaluation.measurements {
             let ratio = self.of(&found.case);
             for timing in found.screening.iter_mut().chain(&mut found.confirmation) {
@@ -100,12 +100,12 @@ pub(super) async fn screen(lane: &mut impl Lane, ratios: &mut Ratios, job: Job) 
         let lane_ns = time(lane, &reference).await?;
         ratios.note(reference, lane_ns);
     }
-    ratios.to_lane(&mut request);
+    ratios.turn_to_beat(&mut request);
     let cases: Vec<Case> = request.cases.iter().map(|request| request.case.clone()).collect();
     let mut screened = lane.screen(request).await?;
     if let Screened::Reported(evaluation) = &mut screened {
         trial::refute(&setup.workload, &cases, lane.info(), evaluation);
-        ratios.to_home(evaluation);
+        ratios.turn_times(evaluation);
     }
     Ok(screened)
 }

@@ -58,7 +58,7 @@ impl Session<'_> {
         self.evaluator.lock().await.steps.waiting_s += begun.elapsed().as_secs_f64();
         drop(view);
         if let Some(back) = back {
-            self.conclude_on_lane(back).await?;
+            self.take_back(back).await?;
         }
         next
     }
