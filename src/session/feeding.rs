@@ -76,14 +76,7 @@ impl Session<'_> {
         if !self.feeds_lanes() {
             return Ok(());
         }
-        while self.lanes.busy() > 0
-            && let Some(back) = self.lanes.next().now_or_never()
-        {
-            if let Some(back) = back? {
-                self.take_back(back).await?;
-            }
-        }
-        self.tell_lost_devices();
+        while self.take_back_one().await? {}
         while let Some(back) = self.lanes.take_waiting() {
             self.conclude_on_lane(back).await?;
         }
@@ -113,18 +106,37 @@ impl Session<'_> {
         }
     }
 
-    /// Does one thing for the lanes. Returns whether there may be more to do.
+    /// Does one thing for the lanes: a draw of the proposer comes last, because it takes the longest. Returns whether there may be more
+    /// to do.
     async fn feed(&mut self) -> anyhow::Result<bool> {
+        let next = self.for_lanes();
+        if let ForLanes::Screen { within } = next
+            && self.hand_over_ready(within).await?
+        {
+            return Ok(true);
+        }
+        if self.take_back_one().await? {
+            return Ok(true);
+        }
+        if next != ForLanes::Propose {
+            return Ok(false);
+        }
+        self.propose()?;
+        // All suggestions may be left out, so others need a turn.
+        tokio::task::yield_now().await;
+        Ok(true)
+    }
+
+    /// Takes a result, if a lane has one. Returns whether it had.
+    async fn take_back_one(&mut self) -> anyhow::Result<bool> {
+        if self.lanes.busy() == 0 {
+            return Ok(false);
+        }
+        let back = self.lanes.next().now_or_never().transpose()?.flatten();
         self.tell_lost_devices();
-        match self.for_lanes() {
-            ForLanes::Wait => Ok(false),
-            ForLanes::Screen { within } => self.hand_over_ready(within).await,
-            ForLanes::Propose => {
-                self.propose()?;
-                // All suggestions may be left out, so others need a turn.
-                tokio::task::yield_now().await;
-                Ok(true)
-            }
+        match back {
+            Some(back) => self.take_back(back).await.map(|()| true),
+            None => Ok(false),
         }
     }
 
