@@ -73,6 +73,7 @@ impl Session<'_> {
 
     /// Concludes what has come back from lanes. Nothing is under way on home.
     pub(super) async fn take_back_all(&mut self) -> anyhow::Result<()> {
+        self.tell_lost_devices();
         if !self.feeds_lanes() {
             return Ok(());
         }
@@ -133,7 +134,6 @@ impl Session<'_> {
             return Ok(false);
         }
         let back = self.lanes.next().now_or_never().transpose()?.flatten();
-        self.tell_lost_devices();
         match back {
             Some(back) => self.take_back(back).await.map(|()| true),
             None => Ok(false),
@@ -158,6 +158,7 @@ impl Session<'_> {
 
     /// Takes a result while home is at work. What needs home waits.
     pub(super) async fn take_back(&mut self, back: Back) -> anyhow::Result<()> {
+        self.tell_lost_devices();
         match back {
             Back::Screened(underway, evaluation, lane) if !self.needs_home(&underway, &evaluation) => {
                 let Underway { begun, assessed: Assessed { compiled, .. } } = *underway;
