@@ -57,6 +57,8 @@ pub struct Claims {
     holder: Holder,
     locks: Vec<File>,
     gpu: Option<File>,
+    /// Those of further GPUs.
+    lanes: Vec<File>,
 }
 
 impl Claims {
@@ -79,7 +81,7 @@ impl Claims {
             session: None,
             project: root.canonicalize().unwrap_or_else(|_| root.to_owned()),
         };
-        Ok(Self { holder, locks: Vec::new(), gpu: None })
+        Ok(Self { holder, locks: Vec::new(), gpu: None, lanes: Vec::new() })
     }
 
     /// Claims a store. A session of another project may be writing to it.
@@ -96,19 +98,31 @@ impl Claims {
     /// share a virtual GPU. If it replaces a GPU that does not answer, another process may claim that GPU.
     pub fn device(&mut self, device: &DeviceInfo) -> anyhow::Result<()> {
         self.gpu = None;
-        let (TimeSource::Measured, Some(uuid)) = (device.time_source(), &device.uuid) else { return Ok(()) };
-        self.device_of(&cache_dir()?, uuid, &format!("the {} ({})", device.name, device.id))
+        self.gpu = self.lock_of(device)?;
+        Ok(())
     }
 
-    fn device_of(&mut self, cache: &Path, uuid: &str, what: &str) -> anyhow::Result<()> {
-        self.gpu = Some(self.take(what, &cache.join("devices").join(format!("{uuid}.lock")))?);
+    /// Claims a further GPU.
+    pub fn lane(&mut self, device: &DeviceInfo) -> anyhow::Result<()> {
+        let lock = self.lock_of(device)?;
+        self.lanes.extend(lock);
         Ok(())
+    }
+
+    /// Returns the lock of a GPU. A device that is no GPU needs none.
+    fn lock_of(&self, device: &DeviceInfo) -> anyhow::Result<Option<File>> {
+        let (TimeSource::Measured, Some(uuid)) = (device.time_source(), &device.uuid) else { return Ok(None) };
+        self.gpu_lock(&cache_dir()?, uuid, &format!("the {} ({})", device.name, device.id)).map(Some)
+    }
+
+    fn gpu_lock(&self, cache: &Path, uuid: &str, what: &str) -> anyhow::Result<File> {
+        self.take(what, &cache.join("devices").join(format!("{uuid}.lock")))
     }
 
     /// Adds the session's number to the message for other processes.
     pub fn note_session(&mut self, session: SessionId) {
         self.holder.session = Some(session);
-        for file in self.locks.iter_mut().chain(&mut self.gpu) {
+        for file in self.locks.iter_mut().chain(&mut self.gpu).chain(&mut self.lanes) {
             if let Err(error) = self.holder.sign(file) {
                 tracing::warn!("a lock file does not name its session: {error}");
             }
@@ -280,17 +294,21 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let cache = folder.path().join("cache");
         let mut first = Claims::project(&folder.path().join("a"), "start").unwrap();
-        first.device_of(&cache, "GPU-1", "the NVIDIA L4 (cuda:0)").unwrap();
-        let mut second = Claims::project(&folder.path().join("b"), "bench").unwrap();
-        let said = format!("{:#}", second.device_of(&cache, "GPU-1", "the NVIDIA L4 (cuda:0)").unwrap_err());
-        assert!(said.starts_with("the NVIDIA L4 (cuda:0) is in use by `optloop start` (process "), "{said}");
-        second.device_of(&cache, "GPU-2", "the NVIDIA L4 (cuda:1)").unwrap();
+        let second = Claims::project(&folder.path().join("b"), "bench").unwrap();
+        let lock = |claims: &Claims, uuid| claims.gpu_lock(&cache, uuid, "the NVIDIA L4 (cuda:0)");
+        first.gpu = Some(lock(&first, "GPU-1").unwrap());
+        first.lanes.push(lock(&first, "GPU-2").unwrap());
+        for uuid in ["GPU-1", "GPU-2"] {
+            let said = format!("{:#}", lock(&second, uuid).unwrap_err());
+            assert!(said.starts_with("the NVIDIA L4 (cuda:0) is in use by `optloop start` (process "), "{said}");
+        }
+        lock(&second, "GPU-3").unwrap();
         let virtual_gpu = DeviceInfo { timing: TimingMode::Modelled, ..DeviceInfo::of_arch("sm_89").unwrap() };
         // The virtual GPU replaces a GPU that does not answer. That GPU is free again.
         first.device(&virtual_gpu).unwrap();
-        second.device_of(&cache, "GPU-1", "the NVIDIA L4 (cuda:0)").unwrap();
-        second.device(&virtual_gpu).unwrap();
-        assert!(first.gpu.is_none() && second.gpu.is_none());
+        first.lane(&virtual_gpu).unwrap();
+        lock(&second, "GPU-1").unwrap();
+        assert!(first.gpu.is_none() && first.lanes.len() == 1);
     }
 
     #[cfg(unix)]

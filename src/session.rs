@@ -28,11 +28,14 @@ mod evidence;
 mod experiments;
 mod explanations;
 mod failed_checks;
+mod feeding;
 mod finals;
 mod findings;
 mod first_looks;
 mod gains;
+mod home_times;
 mod iteration;
+mod lanes;
 mod llm;
 mod meter;
 mod on_request;
@@ -40,12 +43,15 @@ mod paths;
 mod pipeline;
 mod profiling;
 mod prospects;
+mod proven;
 mod questions;
 mod record;
 mod requests;
 mod resume;
+mod rounds;
 mod scaling;
 mod score;
+mod screening;
 mod settle;
 mod setup;
 mod shelf;
@@ -62,13 +68,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use tokio::sync::Mutex;
 
 use crate::agent::Proposer;
 use crate::domain::device::TimeSource;
 use crate::domain::family::Family;
 use crate::domain::gain::CaseGain;
 use crate::domain::ids::{CaseName, SessionId};
-use crate::domain::phase::{self, PhaseTime};
+use crate::domain::phase::{self, PhaseTime, StepTimes};
 use crate::domain::proposal::KnownWinner;
 use crate::domain::record::{ContentHashes, Environment, LeftOut, SessionKind, SessionScope, Status};
 use crate::domain::workload::Workload;
@@ -91,14 +98,17 @@ use clock::Clock;
 use commits::Committer;
 use deadline::Deadline;
 use decide::{Action, Moment, Phase, Reason, next_action};
-use evaluator::Evaluator;
+use duplicates::Duplicates;
+use evaluator::{Evaluator, SharedEvaluator, SharedSanitizer};
 use event::Channel;
 pub use event::{Event, Interrupt, Observer};
 use explanations::Explanations;
-use first_looks::FirstLooks;
+use first_looks::{FirstLooks, Passed};
+use lanes::Lanes;
 use llm::Models;
 use meter::Time;
 use pipeline::{Assessed, Compiled, Pipeline};
+use proven::Proven;
 pub use requests::{Door, Ended, Requests};
 use resume::OwnCommits;
 pub use setup::Options;
@@ -132,6 +142,8 @@ pub struct Dependencies {
     pub compiler: Compiler,
     /// Evaluates variants.
     pub worker: Worker,
+    /// Other devices of the same kind, which only screen. Most sessions have none.
+    pub lanes: Vec<Worker>,
     /// Checks candidates of a real GPU on a virtual one. None for other devices, or where there is no virtual GPU.
     pub sanitizer: Option<Sanitizer>,
     /// The names of the families that optloop ships. The first variants of others are looked at more closely.
@@ -167,7 +179,12 @@ struct Session<'a> {
     state: SessionState,
     store: Store,
     pipeline: Pipeline,
-    evaluator: Evaluator,
+    evaluator: SharedEvaluator,
+    duplicates: Duplicates,
+    passed: Passed,
+    proven: Proven,
+    sanitizer: Option<SharedSanitizer>,
+    lanes: Lanes,
     shelf: Shelf,
     explanations: Explanations,
     checks_ahead: ChecksAhead,
@@ -208,6 +225,7 @@ pub async fn begin(parts: &mut Dependencies, options: &Options) -> anyhow::Resul
         },
         config: options.config.clone(),
         environment: Environment::here(parts.worker.info().clone(), parts.compiler.nvrtc_version(), None),
+        lanes: parts.lanes.iter().map(|lane| lane.info().id.clone()).collect(),
         submission: options.submission.clone(),
     };
     let id = parts.store.begin_session(&new).await.context("Failed to record the session")?;
@@ -294,13 +312,26 @@ impl<'a> Session<'a> {
         let compilations = options.compilations;
         let counts_baselines = parts.baseline.as_ref().is_some_and(BaselineProgram::may_be_profiled);
         let first_looks = FirstLooks::new(parts.shipped, options.first_look);
-        let setup = SessionSetup { workload, families, searched, generated, known, device, counts_baselines, options };
+        let gpus = 1 + parts.lanes.len();
+        let mut options = options;
+        if gpus > 1 {
+            // While each device screens one, the next one for it is compiled.
+            options.compile_ahead = options.compile_ahead.max(2 * gpus);
+        }
+        let setup =
+            SessionSetup { workload, families, searched, generated, known, device, gpus, counts_baselines, options };
+        let evaluator = Evaluator::new(worker, parts.sanitizer, parts.monitor, store.clone(), first_looks);
         Self {
             id,
             state: SessionState::new(Arc::new(setup)),
             nvrtc: compiler.nvrtc_version().to_owned(),
             pipeline: Pipeline::new(proposer, renderer, compiler.clone(), compilations),
-            evaluator: Evaluator::new(worker, parts.sanitizer, parts.monitor, store.clone(), first_looks),
+            duplicates: evaluator.duplicates.clone(),
+            passed: evaluator.first_looks.passed.clone(),
+            proven: evaluator.proven.clone(),
+            sanitizer: evaluator.sanitizer.clone(),
+            evaluator: Arc::new(Mutex::new(evaluator)),
+            lanes: Lanes::new(parts.lanes),
             shelf: Shelf::new(compiler, store.clone()),
             explanations: Explanations::new(parts.explainer),
             checks_ahead: ChecksAhead::default(),
@@ -383,7 +414,18 @@ impl<'a> Session<'a> {
             self.check_ahead().await?;
             self.take_answers().await?;
             Box::pin(self.take_requests()).await?;
-            match next_action(&self.state, &phase, &self.moment()) {
+            Box::pin(self.take_back_all()).await?;
+            let action = next_action(&self.state, &phase, &self.moment());
+            if phase == Phase::Search && action.leaves_lanes_at_work() {
+                Box::pin(self.hand_over_all()).await?;
+            }
+            match action {
+                // What lanes screen may change what is left to do. The CPU is idle while a baseline is timed.
+                Action::EndSearch(_) | Action::AwaitAnswer { .. } | Action::TimeBaselines | Action::Stop(..)
+                    if self.lanes.busy() > 0 =>
+                {
+                    Box::pin(self.await_lane()).await?;
+                }
                 Action::Propose => self.propose()?,
                 Action::Ask(due) => self.ask_model(due).await?,
                 Action::AwaitAnswer { within } => self.await_answer(within).await?,
@@ -391,9 +433,7 @@ impl<'a> Session<'a> {
                 Action::ConfirmSubmitted => Box::pin(self.confirm_submitted()).await?,
                 Action::Evaluate { within } => {
                     self.test_a_cause()?;
-                    if let Some(next) = self.next_compiled(within).await? {
-                        self.iterate(next).await?;
-                    }
+                    self.next_round(within).await?;
                 }
                 // What comes back from the store may have to be compiled again.
                 Action::Confirm(due) => {
@@ -474,8 +514,13 @@ impl<'a> Session<'a> {
             }
             None => self.tell_given_up(&format!("the final of {case}")),
         }
-        let (wall_s, steps) = (begun.elapsed().as_secs_f64(), std::mem::take(&mut self.evaluator.steps));
+        let (wall_s, steps) = (begun.elapsed().as_secs_f64(), self.take_steps().await);
         self.record_phase(&PhaseTime { phase: phase::Phase::Final, case: Some(case.clone()), wall_s, steps }).await
+    }
+
+    /// Returns how long each kind of step on the device took since this was last asked.
+    async fn take_steps(&self) -> StepTimes {
+        std::mem::take(&mut self.evaluator.lock().await.steps)
     }
 
     /// Returns the clock's time and what is under way.
@@ -524,6 +569,7 @@ impl<'a> Session<'a> {
             status,
             reason: &reason,
             iterations: meter.finished(),
+            devices: self.state.setup().gpus,
             wall_s: wall.as_secs_f64(),
             cost_usd: spent.total_usd(),
             cases: &cases,

@@ -128,6 +128,7 @@ impl Singles {
             },
             config: self.config.clone(),
             environment: self.environment.clone(),
+            lanes: Vec::new(),
             submission: None,
         }
     }
@@ -163,6 +164,7 @@ impl Singles {
             wall_s,
             steps: StepTimes::default(),
             left_out: 0,
+            lane: None,
             disqualified: &[],
         };
         self.store.finish(iteration, &finish).await?;

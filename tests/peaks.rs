@@ -137,7 +137,7 @@ async fn measured(choice: &DeviceChoice) -> (Peaks, DeviceInfo) {
 /// On the fake device every launch takes about equally long, so its bytes and FLOP rates are far from plausible.
 #[tokio::test]
 async fn implausible_ceilings_are_derived() {
-    let (peaks, device) = measured(&DeviceChoice::Fake).await;
+    let (peaks, device) = measured(&DeviceChoice::Fake(0)).await;
     assert_eq!(peaks.memory_bytes_per_s, device.peaks.memory_bytes_per_s);
     assert_eq!(peaks.f16_flops, device.peaks.f16_flops);
     for figure in ["memory bandwidth", "FP16 rate"] {

@@ -13,7 +13,7 @@ use super::forest::Forest;
 use super::place::{Place, timed};
 use super::surrogate::{Lengths, Observations, Surrogate};
 use super::{SearchContext, claims};
-use crate::domain::history::{Finished, History};
+use crate::domain::history::{Finished, History, Pending};
 use crate::domain::ids::CaseName;
 use crate::domain::origin::{Change, Origin};
 use crate::domain::proposal::Suggestion;
@@ -91,7 +91,9 @@ impl ModelSearch {
         let (open, works) = open(context, history, place, &models.candidates);
         let expected = match model {
             Model::Process => {
-                expect_of_process((&mut models.lengths, &mut models.fitted_to), &models.candidates, &timed, &open, rng)
+                let pending = pending(history, place);
+                let kept = (&mut models.lengths, &mut models.fitted_to);
+                expect_of_process(kept, &models.candidates, (&timed, &pending), &open, rng)
             }
             Model::Forest => expect_of_forest(&mut models.forest, &models.candidates, &timed, &open, rng),
         };
@@ -138,20 +140,49 @@ fn open<'c>(
 fn expect_of_process(
     (lengths, fitted_to): (&mut Lengths, &mut usize),
     candidates: &Candidates,
-    timed: &[(&Finished, f64)],
+    (timed, pending): (&[(&Finished, f64)], &[&Params]),
     open: &[&Candidate],
     rng: &mut SmallRng,
 ) -> Option<Vec<(f64, f64)>> {
     let known = representative(timed);
-    let points = known.iter().map(|(finished, _)| candidates.encoding().point(&finished.params)).collect();
+    let points = points(&known, &[], candidates);
     let observations = Observations::new(points, &ln_times(&known))?;
     if timed.len() >= *fitted_to + REFIT + (*fitted_to as f64 * REFIT_SHARE) as usize {
         lengths.fit(&observations.every(known.len().div_ceil(MAX_FITTED)), rng);
         *fitted_to = timed.len();
     }
+    let observations = with_pending(&known, pending, candidates, observations)?;
     let process = Surrogate::new(lengths, &observations)?;
     let points: Vec<&[f64]> = open.iter().map(|candidate| candidate.point.as_slice()).collect();
     Some(process.expect_all(&points))
+}
+
+/// Adds configurations without results to the observations, with the mean of the times. So their neighbourhood promises less, and the
+/// next suggestion lies elsewhere (the constant liar: Ginsbourger et al., Kriging Is Well-Suited to Parallelize Optimization, 2010).
+fn with_pending(
+    known: &[(&Finished, f64)],
+    pending: &[&Params],
+    candidates: &Candidates,
+    observations: Observations,
+) -> Option<Observations> {
+    if pending.is_empty() {
+        return Some(observations);
+    }
+    let mut times = ln_times(known);
+    let mean = times.iter().sum::<f64>() / times.len() as f64;
+    times.extend(pending.iter().map(|_| mean));
+    Observations::new(points(known, pending, candidates), &times)
+}
+
+fn points(known: &[(&Finished, f64)], pending: &[&Params], candidates: &Candidates) -> Vec<Vec<f64>> {
+    let params = known.iter().map(|(finished, _)| &finished.params).chain(pending.iter().copied());
+    params.map(|params| candidates.encoding().point(params)).collect()
+}
+
+/// Returns the configurations of a family on a case that have no results yet.
+fn pending<'h>(history: &'h History, Place { family, case }: Place<'_>) -> Vec<&'h Params> {
+    let is_here = |pending: &&Pending| pending.family == family.name && pending.cases.contains(&case.name);
+    history.pending.iter().filter(is_here).map(|pending| &pending.params).collect()
 }
 
 /// Returns what a forest expects of each candidate.

@@ -34,6 +34,7 @@ mod history;
 mod import;
 mod init;
 mod known;
+mod lanes;
 mod list;
 mod listing;
 mod machine_code;

@@ -28,6 +28,8 @@ pub(super) struct Plan {
     /// The searched families, each with the cases that it takes.
     families: Vec<Coverage>,
     device: String,
+    /// The number of such devices.
+    devices: usize,
     time_source: TimeSource,
     budget_s: f64,
     max_cost_usd: Option<f64>,
@@ -48,7 +50,7 @@ impl Plan {
     pub(super) fn of(
         workload: &Workload,
         families: &[Coverage],
-        device: &DeviceInfo,
+        (device, devices): (&DeviceInfo, usize),
         (proposer, options): (&str, &Options),
         target: &Target,
         store: &Path,
@@ -59,6 +61,7 @@ impl Plan {
             cases: workload.cases.iter().map(|case| case.name.clone()).collect(),
             families: families.to_vec(),
             device: device.name.clone(),
+            devices,
             time_source: device.time_source(),
             budget_s: wall.as_secs_f64(),
             max_cost_usd,
@@ -85,7 +88,9 @@ impl Plan {
         let mut line = |label: &str, value: &str| text.push_str(&paragraph(label, LABEL, value));
         line("workload", &format!("{}: {} ({})", self.workload, counted(cases.len(), "case"), cases.join(", ")));
         line("families", &self.families());
-        line("device", &format!("{}; times are {}", self.device, self.time_source.name()));
+        let devices =
+            if self.devices > 1 { format!("{} of {}", self.devices, self.device) } else { self.device.clone() };
+        line("device", &format!("{devices}; times are {}", self.time_source.name()));
         line("budget", &self.budget());
         let models =
             if self.models.is_empty() { String::new() } else { format!(", which may ask {}", self.models.join(", ")) };
@@ -132,6 +137,7 @@ mod tests {
             cases: cases(&all),
             families: vec![family("scalar", &all), family("wgmma", &all[3..]), family("sm100", &[])],
             device: "NVIDIA H200".to_owned(),
+            devices: 1,
             time_source: TimeSource::Measured,
             budget_s: 14_400.0,
             max_cost_usd: Some(5.0),

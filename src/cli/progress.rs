@@ -176,6 +176,7 @@ impl<'a, W: Write> Progress<'a, W> {
             }
             // The verb has said it before the session began.
             Event::FamilyLeftOut { .. } => {}
+            Event::DeviceLeftOut { device, reason } => say(&format!("the session goes on without {device}: {reason}")),
             Event::NoBaseline { reason } => say(&format!("no baseline: {reason}")),
             Event::Iteration {
                 iteration,
@@ -251,11 +252,12 @@ impl<'a, W: Write> Progress<'a, W> {
                 );
                 say(&format!("{}: not committed: {reason}; {kept}", list(cases)));
             }
-            Event::Ended { session, status, reason, iterations, wall_s, cost_usd, cases } => {
+            Event::Ended { session, status, reason, iterations, devices, wall_s, cost_usd, cases } => {
                 self.write_table(cases);
                 let word = if *status == Status::Finished { "ended" } else { status.name() };
+                let on = if *devices > 1 { format!(" on {devices} devices") } else { String::new() };
                 say(&format!(
-                    "session {session} {word} after {}, {} and ${cost_usd:.2}: {reason}",
+                    "session {session} {word} after {}, {}{on} and ${cost_usd:.2}: {reason}",
                     counted(*iterations as usize, "iteration"),
                     span(*wall_s)
                 ));

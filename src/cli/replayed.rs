@@ -9,6 +9,7 @@ use crate::catalog::Project;
 use crate::domain::device::TimeSource;
 use crate::domain::record::{SessionRecord, SessionSummary};
 use crate::domain::workload::Workload;
+use crate::runner::device::Others;
 use crate::runner::recording::Recording;
 use crate::spaces;
 
@@ -23,7 +24,8 @@ pub(super) fn asked(recording: Recording, proposer: &str, seed: u64) -> anyhow::
     let device = recording.info.id.parse().map_err(usage_sentence)?;
     let spaces::Searchable { workload, families, .. } = recording.searchable;
     let searched = families.iter().map(|family| family.name.clone()).collect();
-    Ok(StartRequest { workload, families: families.into(), searched, left_out: Vec::new(), proposer, device })
+    let (families, left_out, others) = (families.into(), Vec::new(), Others::none());
+    Ok(StartRequest { workload, families, searched, left_out, proposer, device, others })
 }
 
 /// Reads the recording of a session again. The error is one sentence, also if the file is another one than before.

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use super::error::{usage, usage_sentence};
+use super::lanes;
 use super::preflight::{check_device, check_initial_kernel, check_meaning, check_shapes};
 use super::progress::Progress;
 use super::replayed;
@@ -19,7 +20,7 @@ use crate::config::{self, Config};
 use crate::domain::budget::Budget;
 use crate::domain::ids::SessionId;
 use crate::domain::record::Status;
-use crate::runner::device::DeviceChoice;
+use crate::runner::device::{DeviceChoice, Others};
 use crate::runner::inputs;
 use crate::session;
 use crate::store::{self, Past, Store, StoreError};
@@ -94,12 +95,14 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let ticker = Ticker::start();
     let worker = signals::or_stop(start_worker(&asked.device, &config, &mut claims)).await?;
     check_device(&past.record, worker.info()).map_err(usage_sentence)?;
+    let others = lanes::start(&asked.others, worker.info(), &config, &mut claims, true);
+    let others = signals::or_stop(others).await?;
     asked.workload = asked.workload.on(worker.info()).map_err(usage_sentence)?;
     check_shapes(&past, &asked.workload).map_err(usage_sentence)?;
     let workload = asked.workload.clone();
     options.llm.lessons = past.asked.lessons.clone();
     let target = target::recorded(&past, project.root(), &config, &asked.device)?;
-    let parts = assemble(asked, target, project, &config, &options.llm, worker, store.clone());
+    let parts = assemble(asked, target, project, &config, &options.llm, (worker, others), store.clone());
     let parts = signals::or_stop(parts).await?;
     let interrupt = signals::listen(target::when_stopped(&parts.target));
     let (then, now) = (&past.record.environment.nvrtc, parts.compiler.nvrtc_version());
@@ -162,5 +165,7 @@ fn asked(past: &Past, project: &Project, trust: &TrustArgs, seed: u64) -> anyhow
         families.extend(project.planted_bugs().map_err(usage)?);
     }
     let left_out = past.asked.left_out.clone();
-    Ok(StartRequest { workload, families, searched, left_out, proposer, device })
+    let others = past.lanes.iter().map(|lane| lane.parse()).collect::<Result<_, _>>().map_err(usage_sentence)?;
+    let others = Others::These(others);
+    Ok(StartRequest { workload, families, searched, left_out, proposer, device, others })
 }

@@ -12,6 +12,7 @@ use super::ceilings;
 use super::ending;
 use super::error::{usage, usage_sentence};
 use super::known;
+use super::lanes;
 use super::models;
 use super::notify;
 use super::plan::Plan;
@@ -44,7 +45,7 @@ use crate::domain::workload::Workload;
 use crate::runner::activity::{self, Limit};
 use crate::runner::baseline::BaselineProgram;
 use crate::runner::compile::Compiler;
-use crate::runner::device::DeviceChoice;
+use crate::runner::device::{DeviceChoice, Devices};
 use crate::runner::explainer::Explainer;
 use crate::runner::monitor::Monitor;
 use crate::runner::ncu::Profiler;
@@ -95,8 +96,8 @@ pub struct Args {
     #[arg(short = 'f', long = "family", value_name = "FAMILY")]
     families: Vec<String>,
 
-    /// Device: auto, cuda:N, virtual, virtual:NAME, or replay:FILE for a recorded search space (`optloop docs simulate`)
-    /// [default: session.device in config.toml]
+    /// Device: auto, cuda:N, virtual, virtual:NAME, replay:FILE for a recorded search space (`optloop docs simulate`), or several
+    /// devices of one kind: cuda:all, cuda:0,2 or virtual:NAME*4 (`optloop docs fleet`) [default: session.device in config.toml]
     #[arg(short = 'd', long)]
     device: Option<String>,
 
@@ -196,6 +197,11 @@ impl Args {
         }
     }
 
+    /// Returns the devices that the user or the project has named.
+    fn devices(&self, config: &Config) -> anyhow::Result<Devices> {
+        self.device.as_ref().unwrap_or(&config.session.device).parse().map_err(usage_sentence)
+    }
+
     /// Returns what is said about an agent.
     pub(super) fn agent(&self) -> &AgentArgs {
         &self.agent
@@ -262,8 +268,8 @@ pub(super) async fn run_with(
     let ticker = Ticker::start();
     let mut options = options(args, &config)?;
     if args.estimate {
-        let device = args.device.as_ref().unwrap_or(&config.session.device).parse().map_err(usage_sentence)?;
-        return print_estimate(&config, &options, &device, out);
+        let devices = args.devices(&config)?;
+        return print_estimate(&config, &options, &devices, out);
     }
     let mut asked = asked(args, project, &config, (options.seed, clients.as_ref().map(|clients| &clients.tuning)))?;
     let target = target::choose(&args.target, project.root(), &config, &asked.device)?;
@@ -288,6 +294,8 @@ pub(super) async fn run_with(
         claims.store(&path)?;
     }
     let worker = signals::or_stop(start_worker(&asked.device, &config, &mut claims)).await?;
+    let others = lanes::start(&asked.others, worker.info(), &config, &mut claims, false);
+    let others = signals::or_stop(others).await?;
     asked.workload = asked.workload.on(worker.info()).map_err(usage_sentence)?;
     if args.cases.is_empty() && worker.info().time_source() == TimeSource::Modelled {
         asked.workload = affordable(asked.workload, &config);
@@ -301,9 +309,9 @@ pub(super) async fn run_with(
         asked.left_out.push(LeftOut { family: name, reason: problem });
     }
     check_oracle(&workload, worker.info(), &options).await?;
-    let (device, proposer) = (worker.info().clone(), asked.proposer.name());
+    let (device, proposer) = ((worker.info().clone(), 1 + others.len()), asked.proposer.name());
     let plan = |target: &Target, options: &Options| {
-        Plan::of(&workload, &coverage, &device, (proposer, options), target, &path)
+        Plan::of(&workload, &coverage, (&device.0, device.1), (proposer, options), target, &path)
     };
     if args.dry_run {
         return plan(&target, &options).show(args.json, out);
@@ -311,7 +319,7 @@ pub(super) async fn run_with(
     let store = Store::open_within(&path, &config.store.limits()).await?;
     target::say_left_over(project.root(), &store).await?;
     options.llm.lessons = known_lessons(&config, &store, &workload, worker.info()).await?;
-    let parts = assemble(asked, target, project, &config, &options.llm, worker, store.clone());
+    let parts = assemble(asked, target, project, &config, &options.llm, (worker, others), store.clone());
     let mut parts = signals::or_stop(parts).await?;
 
     // Every refusal comes before this, and alone.
@@ -400,7 +408,11 @@ fn asked(
     (seed, tuning): (u64, Option<&Tuning>),
 ) -> anyhow::Result<StartRequest> {
     let defaults = &config.session;
-    let device = args.device.as_ref().unwrap_or(&defaults.device).parse().map_err(usage_sentence)?;
+    let Devices { home: device, others } = args.devices(config)?;
+    if !others.are_none() && (tuning.is_some() || args.is_asked_by_a_service()) {
+        let who = if tuning.is_some() { "an interactive session" } else { "a session of a service" };
+        return Err(usage_sentence(format!("{who} uses one device: name it with --device, such as cuda:0")));
+    }
     if let DeviceChoice::Replay(path) = &device {
         let Args { workload, cases, families, submission, check, .. } = args;
         if workload.is_some() || !cases.is_empty() || !families.is_empty() {
@@ -442,7 +454,7 @@ fn asked(
     if proposer.name() == agent::FAULT_INJECTION {
         families.extend(project.planted_bugs().map_err(usage)?);
     }
-    Ok(StartRequest { workload, families, searched, left_out, proposer, device })
+    Ok(StartRequest { workload, families, searched, left_out, proposer, device, others })
 }
 
 /// Makes a session's parts: its compiler, its baseline, its repository and its knowledge of earlier sessions.
@@ -452,10 +464,10 @@ pub(super) async fn assemble(
     project: &Project,
     config: &Config,
     terms: &Terms,
-    mut worker: Worker,
+    (mut worker, mut others): (Worker, Vec<Worker>),
     store: Store,
 ) -> anyhow::Result<Dependencies> {
-    let StartRequest { workload, families, searched, left_out, proposer, device } = asked;
+    let StartRequest { workload, families, searched, left_out, proposer, device, .. } = asked;
     let is_recorded = worker.info().time_source() == TimeSource::Recorded;
     let compiler = match is_recorded {
         true => Compiler::of_recordings(config.compile_limits()),
@@ -475,6 +487,7 @@ pub(super) async fn assemble(
         self_check::arm(&mut worker, &compiler).await?;
     }
     ceilings::give(&mut worker, monitor.as_ref(), &compiler, &store).await?;
+    lanes::arm(&mut others, worker.info(), &compiler).await?;
     let sanitizer = open_sanitizer(worker.info(), config).await?.map(|sanitizer| sanitizer.with_lines(&compiler));
     let explainer = open_explainer(worker.info(), config).await?;
     let is_shipped = |family: &&Family| shipped::is_unchanged(project.root(), &family.name);
@@ -491,6 +504,7 @@ pub(super) async fn assemble(
         renderer,
         compiler,
         worker,
+        lanes: others,
         sanitizer,
         shipped,
         explainer,
@@ -524,14 +538,11 @@ pub(super) async fn known_lessons(
     }
 }
 
-fn print_estimate(
-    config: &Config,
-    options: &Options,
-    device: &DeviceChoice,
-    out: &mut impl Write,
-) -> anyhow::Result<()> {
+fn print_estimate(config: &Config, options: &Options, devices: &Devices, out: &mut impl Write) -> anyhow::Result<()> {
     let wall = options.budget.wall;
-    let per_hour = if device.is_free() { 0.0 } else { config.cost.gpu_usd_per_hour };
+    // How many devices `cuda:all` means is seen only when they are started.
+    let number = 1 + devices.others.known();
+    let per_hour = if devices.home.is_free() { 0.0 } else { number as f64 * config.cost.gpu_usd_per_hour };
     let gpu_usd = wall.as_secs_f64() / 3600.0 * per_hour;
     for line in models::estimate(config, &options.llm, wall, gpu_usd) {
         writeln!(out, "{line}")?;

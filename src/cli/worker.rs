@@ -15,7 +15,7 @@ pub struct Args {
 /// Serves until standard input ends.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     match &args.device {
-        DeviceChoice::Fake => serve_fake(),
+        DeviceChoice::Fake(number) => serve_fake(*number),
         device => serve(device),
     }
 }

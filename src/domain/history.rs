@@ -105,6 +105,17 @@ pub struct CaseTime {
     pub screened_only: bool,
 }
 
+/// A configuration that has no result yet.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pending {
+    /// Its family.
+    pub family: String,
+    /// Its parameters.
+    pub params: Params,
+    /// The cases to try it on.
+    pub cases: Vec<CaseName>,
+}
+
 /// Everything that a session has learnt.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct History {
@@ -131,6 +142,8 @@ pub struct History {
     /// Every evaluated configuration, including those that failed and those that were left out because they would be slow,
     /// oldest first. Without experiments, and without those that were given up for other reasons.
     pub attempts: Vec<Attempt>,
+    /// Configurations that several devices are about to screen, or screen now.
+    pub pending: Vec<Pending>,
     /// Configurations proposed so far, including those in flight. None is proposed twice.
     pub proposed: HashSet<ConfigurationId>,
 }
@@ -193,17 +206,22 @@ impl History {
             concluded.findings.iter().filter_map(|found| self.learn_case(begun, found)).collect();
         if !times.is_empty() {
             self.note_fastest(&begun.family, &times);
-            self.finished.push(Finished {
-                iteration: begun.iteration,
-                purpose: begun.purpose,
-                origin: begun.origin.clone(),
-                family: begun.family.clone(),
-                params: begun.params.clone(),
-                hash: begun.hash.clone(),
-                hypothesis: begun.hypothesis.clone(),
-                code: begun.code,
-                times,
-            });
+            // Of several devices, one may be done with a later iteration first.
+            let place = self.finished.partition_point(|finished| finished.iteration < begun.iteration);
+            self.finished.insert(
+                place,
+                Finished {
+                    iteration: begun.iteration,
+                    purpose: begun.purpose,
+                    origin: begun.origin.clone(),
+                    family: begun.family.clone(),
+                    params: begun.params.clone(),
+                    hash: begun.hash.clone(),
+                    hypothesis: begun.hypothesis.clone(),
+                    code: begun.code,
+                    times,
+                },
+            );
         }
     }
 

@@ -250,6 +250,8 @@ pub struct SessionSummary {
     pub seed: u64,
     /// Product name of the device.
     pub device: String,
+    /// The number of such devices that it was started on. Those beside the first only screen.
+    pub devices: u64,
     /// Whether times are measured or modelled.
     pub time_source: TimeSource,
     /// State of the graphs of the processes that were timed.

@@ -39,6 +39,14 @@ impl Timing {
         Some(Self { samples_ns, launches_per_sample, median_ns, interval_ns })
     }
 
+    /// Multiplies every time by a factor.
+    pub fn scale(&mut self, factor: f64) {
+        let Self { samples_ns, median_ns, interval_ns, .. } = self;
+        for ns in samples_ns.iter_mut().chain([median_ns, &mut interval_ns.lo, &mut interval_ns.hi]) {
+            *ns *= factor;
+        }
+    }
+
     /// Returns the interval to show, in nanoseconds; none if there are too few samples for one, as for a modelled time, or
     /// if it is the time itself, as for a recorded one.
     pub fn shown_interval_ns(&self) -> Option<Interval> {

@@ -12,6 +12,18 @@ const PERIOD: Duration = Duration::from_secs(10);
 
 static STEPS: Mutex<Vec<Step>> = Mutex::new(Vec::new());
 
+/// The number of a step that is not listed.
+const UNLISTED: u64 = 0;
+
+tokio::task_local! {
+    static IN_BACKGROUND: ();
+}
+
+/// Runs a future whose steps are not listed, because the process waits for others.
+pub async fn in_background<F: Future>(work: F) -> F::Output {
+    IN_BACKGROUND.scope((), work).await
+}
+
 /// A limit that ends a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
@@ -43,6 +55,9 @@ pub struct RunningStep(u64);
 
 /// Begins a step inside those under way.
 pub fn begin(name: impl Into<String>, limit: Option<Limit>) -> RunningStep {
+    if IN_BACKGROUND.try_with(|()| ()).is_ok() {
+        return RunningStep(UNLISTED);
+    }
     let mut steps = STEPS.lock().unwrap_or_else(PoisonError::into_inner);
     let number = steps.iter().map(|step| step.number).max().unwrap_or(0) + 1;
     steps.push(Step { number, name: name.into(), since: Instant::now(), limit });

@@ -1,4 +1,4 @@
-//! The worker of the test suites: the fake device, with faults that a test injects at a stage.
+//! The worker of the test suites: the fake device, with faults that a test injects at a stage, and with longer screening runs.
 //!
 //! It sits between an ordinary worker and its supervisor and acts on their messages. So neither of them, nor the trait
 //! [`Device`](super::device::Device), knows about injected faults.
@@ -7,31 +7,43 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::io;
 use std::rc::Rc;
+use std::time::Duration;
 
 use super::device::{DeviceChoice, Script};
 use super::messages::{WorkerReply, WorkerRequest};
 use super::worker::{serve, serve_over};
 use super::{child, frames};
 
-/// Serves evaluations on the fake device until standard input ends or a fault was injected.
-pub fn serve_fake() -> anyhow::Result<()> {
-    let Some(script) = Script::from_env() else { return serve(&DeviceChoice::Fake) };
+/// The environment variable with the time that each screening run takes in addition, in milliseconds.
+const SCREENING_MS: &str = "OPTLOOP_FAKE_SCREENING_MS";
+
+/// Serves evaluations on the fake device with a number until standard input ends or a fault was injected.
+pub fn serve_fake(number: u32) -> anyhow::Result<()> {
+    let choice = DeviceChoice::Fake(number);
+    let milliseconds = std::env::var(SCREENING_MS).ok().and_then(|ms| ms.parse().ok());
+    let screening = milliseconds.map(Duration::from_millis);
+    let script = Script::from_env(number);
+    if script.is_none() && screening.is_none() {
+        return serve(&choice);
+    }
     let requests = child::requests::<WorkerRequest>().into_iter();
-    let injector = Rc::new(FaultInjector { script, out: RefCell::new(child::replies()?) });
+    let injector = Rc::new(FaultInjector { script, screening, out: RefCell::new(child::replies()?) });
     let on_requests = Rc::clone(&injector);
     let requests = requests.inspect(move |request| on_requests.on_request(request));
-    serve_over(&DeviceChoice::Fake, requests, move |reply| injector.say(reply))
+    serve_over(&choice, requests, move |reply| injector.say(reply))
 }
 
 /// The worker's output, with the faults to inject.
 struct FaultInjector {
-    script: Script,
+    script: Option<Script>,
+    screening: Option<Duration>,
     out: RefCell<File>,
 }
 
 impl FaultInjector {
     fn on_request(&self, request: &WorkerRequest) {
         match request {
+            WorkerRequest::Evaluate(_) => std::thread::sleep(self.screening.unwrap_or_default()),
             WorkerRequest::Accept(_) => self.inject("accept"),
             WorkerRequest::Enter(_) => self.inject("enter"),
             _ => {}
@@ -53,7 +65,7 @@ impl FaultInjector {
 
     /// Injects the faults of a stage.
     fn inject(&self, stage: &str) {
-        if let Some(fault) = self.script.at(stage) {
+        if let Some(fault) = self.script.as_ref().and_then(|script| script.at(stage)) {
             fault.happen(&mut *self.out.borrow_mut());
         }
     }

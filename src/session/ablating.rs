@@ -46,7 +46,8 @@ impl Session<'_> {
         let request: LaunchRequest = self.launch_request(due, "ablate").await?;
         let min_sample_ns = self.state.setup().options.measuring.min_sample_ns;
         let lined = self.lined(due).await?;
-        ablation::ablations(&mut self.evaluator.worker, &request, lined.as_ref(), min_sample_ns)
+        let mut evaluator = self.evaluator.lock().await;
+        ablation::ablations(&mut evaluator.worker, &request, lined.as_ref(), min_sample_ns)
             .await
             .context("Failed to ablate a kernel")
     }
@@ -56,7 +57,7 @@ impl Session<'_> {
         let OnCase { iteration, case } = due;
         let is_winner = self.state.incumbent(case).is_some_and(|incumbent| incumbent.iteration == *iteration);
         let is_of_interest = is_winner || self.state.initial_kernel(case) == Some(*iteration);
-        if !is_of_interest || !self.evaluator.worker.info().replays() {
+        if !is_of_interest || !self.state.setup().device.replays() {
             return Ok(None);
         }
         let kernel = self.shelf.kernel(self.state.setup(), *iteration).await?;

@@ -9,7 +9,7 @@ use super::shelf::{CandidateKernel, Kernel};
 use super::state::SessionState;
 use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::domain::op::{Dims, Op, show_dims};
-use crate::domain::variant::{Variant, VariantHash};
+use crate::domain::variant::Variant;
 use crate::domain::workload::{Case, Tolerance};
 use crate::runner::inputs;
 use crate::runner::messages::{AcceptanceRequest, Accepted, PlannedCase, Skipped, on_hidden_shape};
@@ -64,7 +64,7 @@ impl Evaluator {
         draw: &str,
     ) -> Result<(), Setback> {
         let mut request = request(state, challenger, draw)?;
-        if self.proven.contains_key(&challenger.kernel.variant.hash) {
+        if self.proven.has(&challenger.kernel.variant.hash) {
             // The same source has passed on all of them, for another case.
             request.hidden.truncate(HIDDEN_OF_KNOWN);
         }
@@ -79,10 +79,8 @@ impl Evaluator {
         for skipped in &accepted.skipped {
             tracing::warn!("iteration {iteration} was {skipped}");
         }
-        let proven = self.proven.entry(challenger.kernel.variant.hash.clone()).or_default();
         let is_checked = |shape: &Dims| accepted.skipped.iter().all(|skipped| skipped.dims != *shape);
-        let new: Vec<Dims> = shapes.into_iter().filter(|shape| is_checked(shape) && !proven.contains(shape)).collect();
-        proven.extend(new);
+        self.proven.add(&challenger.kernel.variant.hash, shapes.into_iter().filter(is_checked));
         Ok(())
     }
 
@@ -126,11 +124,6 @@ impl Evaluator {
             }
             Sanitized::Failed(outcome) => Err(Setback::Variant(outcome)),
         }
-    }
-
-    /// Returns the shapes on which a source has passed the acceptance checks.
-    pub fn proven_for(&self, hash: &VariantHash) -> Vec<Dims> {
-        self.proven.get(hash).cloned().unwrap_or_default()
     }
 
     /// Finds out whether the compiler is to blame for a wrong output, once for each family.

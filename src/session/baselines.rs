@@ -99,7 +99,7 @@ impl Session<'_> {
                 }
             }
         }
-        self.evaluator.baseline = Some(process);
+        self.evaluator.lock().await.baseline = Some(process);
         Ok(())
     }
 

@@ -190,6 +190,14 @@ pub(super) enum Action {
     Stop(Status, Reason),
 }
 
+impl Action {
+    /// Tells whether lanes may begin to screen variants while it is carried out. What ends the search waits for them, and so does the
+    /// timing of baselines, which other work on the CPU would disturb.
+    pub fn leaves_lanes_at_work(&self) -> bool {
+        !matches!(self, Self::EndSearch(_) | Self::Stop(..) | Self::TimeBaselines)
+    }
+}
+
 /// A confirmation that is due: of one variant, on every case where it is the candidate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Due {
@@ -226,7 +234,9 @@ pub(super) fn next_action(state: &SessionState, phase: &Phase, moment: &Moment) 
 /// from that evaluation is known one proposal later, and the device need not wait for the proposer.
 pub(super) fn room_meanwhile(state: &SessionState, moment: &Moment) -> usize {
     let is_possible = draws_meanwhile(state, moment) && !moment.under_way.is_dry;
-    let depth = if is_possible { depth(state, state.meter().finished() + 1) } else { 0 };
+    // The one that has just left the queue has begun.
+    let begun = state.meter().finished() + state.in_flight().max(1);
+    let depth = if is_possible { depth(state, begun) } else { 0 };
     depth.saturating_sub(moment.under_way.proposals)
 }
 
@@ -237,11 +247,17 @@ fn draws_meanwhile(state: &SessionState, moment: &Moment) -> bool {
     state.setup().samples_times() && !has_models
 }
 
-/// Returns how many proposals may be under way after so many iterations.
-fn depth(state: &SessionState, finished: u64) -> usize {
+/// Returns how many proposals may be under way after so many iterations have begun.
+fn depth(state: &SessionState, begun: u64) -> usize {
     let options = &state.setup().options;
-    let iterations = options.budget.max_iterations.map_or(u64::MAX, |most| most.saturating_sub(finished));
+    let iterations = options.budget.max_iterations.map_or(u64::MAX, |most| most.saturating_sub(begun));
     usize::try_from(iterations).unwrap_or(usize::MAX).min(options.compile_ahead)
+}
+
+/// Returns how many iterations may yet begin.
+pub(super) fn iterations_left(state: &SessionState) -> u64 {
+    let begun = state.meter().finished() + state.in_flight();
+    state.setup().options.budget.max_iterations.map_or(u64::MAX, |most| most.saturating_sub(begun))
 }
 
 /// Returns whether the proposer is asked now. After suggestions without prospects, what is compiled is evaluated first. While
@@ -251,6 +267,35 @@ fn may_draw(state: &SessionState, moment: &Moment) -> bool {
     let UnderWay { proposals, is_dry, left_out, is_ready, .. } = moment.under_way;
     let waits = !is_ready && state.setup().takes_any_order();
     !is_dry && (proposals == 0 || left_out < most || waits)
+}
+
+/// What is done for the lanes beside home.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ForLanes {
+    /// Ask the proposer for another variant, and have it compiled.
+    Propose,
+    /// Have a lane screen the next compiled variant, within the time that is left.
+    Screen {
+        /// The time that is left.
+        within: Duration,
+    },
+    /// Wait until something has changed.
+    Wait,
+}
+
+/// Returns what is done for the lanes of which some are `idle`, whatever home does.
+pub(super) fn for_lanes(state: &SessionState, moment: &Moment, idle: usize) -> ForLanes {
+    let budget = &state.setup().options.budget;
+    let (time, under_way, closing_time) = (&moment.time, moment.under_way, state.closing_time());
+    let kept = Reserve { time: closing_time, device_time: state.finals_device_time(), iterations: state.in_flight() };
+    if moment.interrupts > 0 || state.meter().exhausted(budget, time, &kept).is_some() {
+        return ForLanes::Wait;
+    }
+    if idle > 0 && under_way.is_ready {
+        return ForLanes::Screen { within: state.meter().left(budget, time, closing_time) };
+    }
+    let has_room = under_way.proposals < depth(state, state.meter().finished() + state.in_flight());
+    if has_room && may_draw(state, moment) { ForLanes::Propose } else { ForLanes::Wait }
 }
 
 /// Returns what is done while the baselines are unknown, given what the search does next. They are timed once their program
@@ -282,7 +327,7 @@ fn search(state: &SessionState, moment: &Moment) -> Action {
     if let Some(due) = question_due(state, time, under_way.initial, moment.may_ask) {
         return Action::Ask(due);
     }
-    if under_way.proposals < depth(state, state.meter().finished())
+    if under_way.proposals < depth(state, state.meter().finished() + state.in_flight())
         && (may_draw(state, moment) || is_turn(state, under_way.proposals))
     {
         return Action::Propose;

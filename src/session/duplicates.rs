@@ -2,6 +2,7 @@
 //! [decision 68](../../docs/decisions/0068-variants-without-prospects.md).
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::pipeline::Compiled;
 use crate::domain::cubin;
@@ -10,11 +11,11 @@ use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::origin::Purpose;
 use crate::runner::messages::CaseRequest;
 
-/// The machine codes that have been measured, with their launches.
-#[derive(Default)]
+/// The machine codes that have been measured, with their launches. Clones share them.
+#[derive(Clone, Default)]
 pub(super) struct Duplicates {
     /// The first iteration that timed a machine code on a case.
-    timed: HashMap<blake3::Hash, IterationId>,
+    timed: Arc<Mutex<HashMap<blake3::Hash, IterationId>>>,
 }
 
 impl Duplicates {
@@ -24,8 +25,8 @@ impl Duplicates {
         if compiled.proposal.purpose != Purpose::Screening {
             return None;
         }
-        let firsts: BTreeSet<_> =
-            codes(compiled).map(|(_, code)| self.timed.get(&code).copied()).collect::<Option<_>>()?;
+        let timed = self.timed();
+        let firsts: BTreeSet<_> = codes(compiled).map(|(_, code)| timed.get(&code).copied()).collect::<Option<_>>()?;
         let named: Vec<String> = firsts.iter().map(ToString::to_string).collect();
         let iterations = if named.len() == 1 { "iteration" } else { "iterations" };
         (!named.is_empty())
@@ -33,16 +34,20 @@ impl Duplicates {
     }
 
     /// Takes note of a variant that has been evaluated.
-    pub fn note(&mut self, iteration: IterationId, compiled: &Compiled, evaluation: &Evaluation) {
+    pub fn note(&self, iteration: IterationId, compiled: &Compiled, evaluation: &Evaluation) {
         // Each failure is evaluated, because proposers learn from it which parameters fail.
         if evaluation.outcome != Outcome::Measured {
             return;
         }
         for (case, code) in codes(compiled) {
             if evaluation.measurements.iter().any(|found| found.case == *case && found.best_timing().is_some()) {
-                self.timed.entry(code).or_insert(iteration);
+                self.timed().entry(code).or_insert(iteration);
             }
         }
+    }
+
+    fn timed(&self) -> MutexGuard<'_, HashMap<blake3::Hash, IterationId>> {
+        self.timed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -79,7 +84,7 @@ mod tests {
         first.proposal.purpose = Purpose::Initial;
         other.artifact.as_mut().unwrap().cubin = vec![2];
 
-        let mut duplicates = Duplicates::default();
+        let duplicates = Duplicates::default();
         duplicates.note(
             IterationId(1),
             &first,

@@ -1,6 +1,6 @@
 //! Has the device evaluate and confirm variants, by what the session knows.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,8 @@ use super::duplicates::Duplicates;
 use super::failed_checks::FailedChecks;
 use super::first_looks::FirstLooks;
 use super::pipeline::{Assessed, Compiled};
+use super::proven::Proven;
+use super::screening::{self, Prepared};
 use super::shelf::{CandidateKernel, Kernel, Shelf};
 use super::state::SessionState;
 use crate::domain::comparison::{Comparison, Role};
@@ -20,24 +22,15 @@ use crate::domain::device::TimeSource;
 use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::domain::ids::IterationId;
 use crate::domain::journal::Disqualified;
-use crate::domain::op::Dims;
-use crate::domain::origin::{Origin, Purpose};
+use crate::domain::origin::Purpose;
 use crate::domain::phase::StepTimes;
 use crate::domain::variant::VariantHash;
 use crate::runner::baseline::BaselineProcess;
 use crate::runner::comparison::Extent;
-use crate::runner::compile::CompileError;
-use crate::runner::inputs;
 use crate::runner::monitor::Monitor;
 use crate::runner::sanitizer::Sanitizer;
-use crate::runner::trial::{Seeds, Trial};
 use crate::runner::worker::{AskError, Worker};
 use crate::store::Store;
-
-/// Consecutive screening runs that are first checked and timed on the same inputs. Drawing inputs takes seconds where a
-/// case is large. Each variant has held-out inputs of its own after timing, and a candidate is checked and compared on
-/// others.
-const SAME_INPUTS: u64 = 64;
 
 /// The device side of a session.
 pub(super) struct Evaluator {
@@ -50,8 +43,7 @@ pub(super) struct Evaluator {
     pub first_looks: FirstLooks,
     /// The machine codes that need not be measured again.
     pub duplicates: Duplicates,
-    /// The shapes on which each source has passed the acceptance checks.
-    pub proven: HashMap<VariantHash, Vec<Dims>>,
+    pub proven: Proven,
     /// What variants have failed when they were about to win.
     pub failed: FailedChecks,
     /// The sources and cases that passed them before the baselines were known, and have yet to be compared.
@@ -66,6 +58,10 @@ pub(super) struct Evaluator {
     /// Takes disqualifications as they happen. A comparison continues without the variant, and may be cut short.
     pub store: Store,
 }
+
+/// An evaluator that works in the background, while the session concludes what other devices have screened. Whoever waits for that work
+/// must not lock it.
+pub(super) type SharedEvaluator = Arc<Mutex<Evaluator>>;
 
 /// A sanitizer that works beside the device.
 pub(super) type SharedSanitizer = Arc<Mutex<Sanitizer>>;
@@ -103,6 +99,8 @@ pub(super) struct Evaluated {
     pub disqualified: Vec<Disqualified>,
     /// The kernel, if it compiled and has launch plans.
     pub kernel: Option<Arc<Kernel>>,
+    /// The device that has screened it, if that was not home.
+    pub lane: Option<String>,
 }
 
 impl Evaluator {
@@ -119,7 +117,7 @@ impl Evaluator {
             explained: HashSet::new(),
             first_looks,
             duplicates: Duplicates::default(),
-            proven: HashMap::new(),
+            proven: Proven::default(),
             failed: FailedChecks::default(),
             accepted_early: HashSet::new(),
             monitor,
@@ -142,15 +140,24 @@ impl Evaluator {
         confirming: impl Fn() -> Confirming,
     ) -> anyhow::Result<Evaluated> {
         let begun = Instant::now();
-        let Assessed { compiled, without_prospects } = assessed;
-        // Whether a new family is right has to be seen, because its parameters may make it fast.
-        let is_to_be_seen = state.setup().is_on_trial(&compiled.proposal.variant.family);
-        let why_not = self.duplicates.of(compiled).or_else(|| without_prospects.clone()).filter(|_| !is_to_be_seen);
-        let mut evaluation = match why_not {
-            Some(message) => Evaluation::without_device(Outcome::Pruned { message }),
-            None => self.screen(state, compiled, within).await?,
+        let evaluation = match screening::prepare(state, &self.duplicates, assessed, within)? {
+            Prepared::Known(evaluation) => evaluation,
+            Prepared::Trial(trial) => trial.run(&mut self.worker).await.context("Failed to evaluate a variant")?,
         };
         self.steps.screening_s += begun.elapsed().as_secs_f64();
+        self.finish(state, shelf, (iteration, &assessed.compiled), evaluation, confirming).await
+    }
+
+    /// Does what follows when a variant was screened, here or on another device: explains what is wrong, takes a first look, and
+    /// confirms it if that is due.
+    pub async fn finish(
+        &mut self,
+        state: &SessionState,
+        shelf: &mut Shelf,
+        (iteration, compiled): (IterationId, &Compiled),
+        mut evaluation: Evaluation,
+        confirming: impl Fn() -> Confirming,
+    ) -> anyhow::Result<Evaluated> {
         self.duplicates.note(iteration, compiled, &evaluation);
         let kernel = Kernel::of(compiled);
         if let Some(kernel) = &kernel {
@@ -182,54 +189,7 @@ impl Evaluator {
             evaluation.device_s += started.elapsed().as_secs_f64();
         }
         let steps = std::mem::take(&mut self.steps);
-        Ok(Evaluated { evaluation, steps, disqualified, kernel })
-    }
-
-    /// Checks and times a variant, without comparisons.
-    async fn screen(
-        &mut self,
-        state: &SessionState,
-        compiled: &Compiled,
-        within: Duration,
-    ) -> anyhow::Result<Evaluation> {
-        let artifact = match &compiled.artifact {
-            Ok(artifact) => artifact,
-            Err(CompileError::Broken(message)) => anyhow::bail!("Failed to compile: {message}"),
-            Err(rejected) => {
-                let is_of_model = matches!(compiled.proposal.origin, Origin::Model { .. });
-                let message = if is_of_model { rejected.with_lines() } else { rejected.to_string() };
-                return Ok(Evaluation::without_device(Outcome::RejectedByCompiler { message }));
-            }
-        };
-        let mut cases = match &compiled.cases {
-            Ok(cases) => cases.clone(),
-            Err(message) => return Ok(Evaluation::without_device(Outcome::Pruned { message: message.clone() })),
-        };
-        for case in &mut cases {
-            case.incumbent_ns = match compiled.proposal.purpose {
-                // Nothing is to beat, and a modelled time needs no confirmation.
-                Purpose::Experiment => (!state.setup().samples_times()).then_some(0.0),
-                purpose => state.to_beat_ns(&case.case.name, purpose).or_else(|| begins_without_kernel(state)),
-            };
-        }
-        let (setup, finished) = (state.setup(), state.meter().finished());
-        let (workload, seed) = (&setup.workload, setup.options.seed);
-        let input_seed = |place: u64| inputs::mix(seed, &["screening", &place.to_string()]);
-        let trial = Trial {
-            workload,
-            artifact,
-            cases,
-            measuring: setup.options.measuring,
-            seeds: Seeds {
-                input: input_seed(finished / SAME_INPUTS),
-                later: (finished % SAME_INPUTS >= SAME_INPUTS / 2).then(|| input_seed(finished / SAME_INPUTS + 1)),
-                own: inputs::mix(seed, &["own", &finished.to_string()]),
-            },
-            within: Some(within),
-            drops_slow: compiled.proposal.may_be_dropped() && setup.samples_times(),
-            explain: false,
-        };
-        trial.run(&mut self.worker).await.context("Failed to evaluate a variant")
+        Ok(Evaluated { evaluation, steps, disqualified, kernel, lane: None })
     }
 
     /// Confirms a variant on a case, on the device and on a virtual GPU at once. One that has passed both checks while the
@@ -282,14 +242,6 @@ impl Evaluator {
         }
         self.compare(state, shelf, challenger, others, Extent::default(), disqualified).await.map(Some)
     }
-}
-
-/// Returns the time that the first kernel of a case has to beat where times are modelled and the workload has no initial kernel: any.
-/// So it is confirmed, as a winner must be.
-fn begins_without_kernel(state: &SessionState) -> Option<f64> {
-    let setup = state.setup();
-    let is_modelled = setup.device.time_source() == TimeSource::Modelled && !setup.samples_times();
-    (setup.workload.initial_kernel.is_none() && is_modelled).then_some(f64::INFINITY)
 }
 
 /// A variant that is due to be confirmed on a case.

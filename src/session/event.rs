@@ -141,6 +141,13 @@ pub enum Event<'a> {
         /// Its first mistake.
         reason: &'a str,
     },
+    /// A device that only screens is not used any more. The session goes on without it.
+    DeviceLeftOut {
+        /// The device, as it was selected.
+        device: &'a str,
+        /// What was wrong with it.
+        reason: &'a str,
+    },
     /// There is no baseline.
     NoBaseline {
         /// The reason.
@@ -338,6 +345,8 @@ pub enum Event<'a> {
         reason: &'a str,
         /// Iterations finished.
         iterations: u64,
+        /// The devices that it was started on, by their number.
+        devices: usize,
         /// The wall time that it took, in seconds.
         wall_s: f64,
         /// US dollars it cost.

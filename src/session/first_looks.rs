@@ -1,6 +1,7 @@
 //! The first look at families that optloop does not ship: hidden shapes and probes for the first variant that is timed.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::shelf::Kernel;
@@ -13,10 +14,24 @@ use crate::runner::inputs;
 use crate::runner::messages::PlannedCase;
 use crate::runner::worker::Worker;
 
+/// The families that need no first look: those that optloop ships, and those of which a variant has passed. Clones share them.
+#[derive(Clone)]
+pub(super) struct Passed(Arc<Mutex<HashSet<String>>>);
+
+impl Passed {
+    /// Tells whether a family needs no first look.
+    pub fn has(&self, family: &str) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(family)
+    }
+
+    fn note(&self, family: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(family.to_owned());
+    }
+}
+
 /// Which families need no first look, and the time that is left for the others.
 pub(super) struct FirstLooks {
-    /// Those that optloop ships, and those of which a variant has passed.
-    passed: HashSet<String>,
+    pub passed: Passed,
     /// What a variant of a family has failed. No other one passes without it.
     failed: HashMap<String, FailedLook>,
     left: Duration,
@@ -25,11 +40,12 @@ pub(super) struct FirstLooks {
 impl FirstLooks {
     /// Makes the first looks of a session. `left` is their time.
     pub fn new(shipped: Vec<String>, left: Duration) -> Self {
-        Self { passed: shipped.into_iter().collect(), failed: HashMap::new(), left }
+        let passed = Passed(Arc::new(Mutex::new(shipped.into_iter().collect())));
+        Self { passed, failed: HashMap::new(), left }
     }
 
     fn is_due(&self, family: &str) -> bool {
-        !self.passed.contains(family) && (!self.left.is_zero() || self.failed.contains_key(family))
+        !self.passed.has(family) && (!self.left.is_zero() || self.failed.contains_key(family))
     }
 }
 
@@ -75,7 +91,7 @@ impl FirstLooks {
                 for skipped in skipped {
                     tracing::warn!("{} was {skipped}", variant.family);
                 }
-                self.passed.insert(variant.family.clone());
+                self.passed.note(&variant.family);
             }
             Err(LookError::Variant { outcome, on }) => {
                 evaluation.outcome = outcome;

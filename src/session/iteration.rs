@@ -7,15 +7,20 @@ use futures::FutureExt;
 use futures::future::{Either, select};
 
 use super::Session;
-use super::decide::{Confirming, MOST_LEFT_OUT, Moment, confirming, room_meanwhile};
+use super::clock::Clock;
+use super::decide::{Baselines, Confirming, MOST_LEFT_OUT, Moment, confirming, room_meanwhile};
 use super::draws::{self, Draws};
+use super::evaluator::{Evaluated, Evaluator};
+use super::event::Interrupt;
 use super::pipeline::{Assessed, Pipeline};
 use super::requests::{Requests, answering};
+use super::shelf::Shelf;
 use super::state::SessionState;
 use super::view::View;
 use crate::domain::device::TimeSource;
 use crate::domain::evaluation::Evaluation;
 use crate::domain::finding::Finding;
+use crate::domain::journal::Begun;
 use crate::domain::origin::Purpose;
 use crate::runner::activity;
 
@@ -38,13 +43,23 @@ impl Session<'_> {
             &self.explanations,
             self.clock,
         );
+        let mut back = None;
         let next = tokio::select! {
             never = answering(self.requests.as_mut(), view.as_ref()) => match never {},
             next = self.pipeline.next(&self.state, any_order) => next,
+            // What is next is decided again, once the result is known.
+            ended = self.lanes.next(), if self.lanes.busy() > 0 && any_order => ended.map(|ended| {
+                back = ended;
+                None
+            }),
             () = interrupt.reached(1) => Ok(None),
             () = tokio::time::sleep(within) => Ok(None),
         };
-        self.evaluator.steps.waiting_s += begun.elapsed().as_secs_f64();
+        self.evaluator.lock().await.steps.waiting_s += begun.elapsed().as_secs_f64();
+        drop(view);
+        if let Some(back) = back {
+            self.take_back(back).await?;
+        }
         next
     }
 
@@ -53,15 +68,35 @@ impl Session<'_> {
     pub(super) async fn iterate(&mut self, assessed: Assessed) -> anyhow::Result<()> {
         let begun = self.begin(&assessed.compiled).await?;
         let _running = activity::begin(format!("iteration {}", begun.iteration), None);
-        let left = self.state.meter().left(&self.state.setup().options.budget, &self.time(), self.state.closing_time());
-        let room = room_meanwhile(&self.state, &self.moment());
-        let baselines = self.baselines();
         // Where comparisons are dear, a committed winner is compared at once only if nothing else of the initial design is left.
         let others_wait = begun.purpose != Purpose::Confirmation
             && self.pipeline.under_way().initial > 0
             && self.state.confirmations_are_dear();
-        let mut draws = Draws::default();
         self.pipeline.note_evaluation();
+        let of = (&begun, &assessed);
+        let evaluated = match self.feeds_lanes() {
+            true => Box::pin(self.at_home_beside_lanes(of, Screening::Due, others_wait)).await?,
+            false => self.at_home_and_prepare(of, others_wait).await?,
+        };
+        self.conclude_round().await?;
+        match evaluated.filter(|evaluated| self.replay(&evaluated.evaluation)) {
+            Some(evaluated) => self.conclude(&begun, &assessed.compiled, evaluated).await,
+            None => {
+                self.tell_given_up(&format!("iteration {}", begun.iteration));
+                Ok(())
+            }
+        }
+    }
+
+    /// Evaluates a variant, and prepares the next ones meanwhile.
+    async fn at_home_and_prepare(
+        &mut self,
+        of: (&Begun, &Assessed),
+        others_wait: bool,
+    ) -> anyhow::Result<Option<Evaluated>> {
+        let at_home = self.at_home_now(others_wait);
+        let room = room_meanwhile(&self.state, &self.moment());
+        let mut draws = Draws::default();
         let view = View::of(
             self.requests.as_ref().map(Requests::tuned),
             (&self.state, &self.store, self.id),
@@ -70,17 +105,10 @@ impl Session<'_> {
             self.clock,
         );
         let (evaluated, prepared) = {
-            let (state, shelf, interrupt) = (&self.state, &mut self.shelf, &self.interrupt);
+            let (state, shelf) = (&self.state, &mut self.shelf);
             let (pipeline, findings) = (&mut self.pipeline, self.explanations.findings());
-            let clock = self.clock;
-            let confirming = || {
-                if others_wait {
-                    return Confirming::No;
-                }
-                let (time, interrupts) = (clock.time(), interrupt.count());
-                confirming(state, &Moment { time, interrupts, baselines, ..Moment::default() })
-            };
-            let evaluate = self.evaluator.evaluate(state, shelf, begun.iteration, &assessed, left, confirming);
+            let mut evaluator = self.evaluator.lock().await;
+            let evaluate = at_home.work(&mut evaluator, (state, shelf), of, Screening::Due);
             let prepare = prepare(pipeline, state, findings, room, &mut draws);
             tokio::select! {
                 never = answering(self.requests.as_mut(), view.as_ref()) => match never {},
@@ -91,13 +119,19 @@ impl Session<'_> {
         for drawn in draws.into_drawn() {
             self.pipeline.take(drawn, &mut self.state)?;
         }
-        let evaluated = evaluated.transpose()?;
-        match evaluated.filter(|evaluated| self.replay(&evaluated.evaluation)) {
-            Some(evaluated) => self.conclude(&begun, &assessed.compiled, evaluated).await,
-            None => {
-                self.tell_given_up(&format!("iteration {}", begun.iteration));
-                Ok(())
-            }
+        evaluated.transpose()
+    }
+
+    /// Returns the conditions of home's work, as they are now. `others_wait` if the rest of the initial design comes before a
+    /// confirmation.
+    pub(super) fn at_home_now(&self, others_wait: bool) -> AtHome {
+        let options = &self.state.setup().options;
+        AtHome {
+            left: self.state.meter().left(&options.budget, &self.time(), self.state.closing_time()),
+            baselines: self.baselines(),
+            others_wait,
+            interrupt: self.interrupt.clone(),
+            clock: self.clock,
         }
     }
 
@@ -112,6 +146,51 @@ impl Session<'_> {
         self.clock.replay(passes);
         self.deadline.bring_forward(passes);
         passes == takes
+    }
+}
+
+/// How far the screening of a variant is that home takes on.
+pub(super) enum Screening {
+    /// Home has to screen it.
+    Due,
+    /// A lane has screened it.
+    Done(Evaluation),
+}
+
+/// The conditions under which home evaluates a variant.
+pub(super) struct AtHome {
+    /// The time that is left.
+    left: Duration,
+    baselines: Baselines,
+    /// Whether the rest of the initial design comes before a confirmation.
+    others_wait: bool,
+    interrupt: Interrupt,
+    clock: Clock,
+}
+
+impl AtHome {
+    /// Evaluates a variant, with what follows its screening.
+    pub async fn work(
+        &self,
+        evaluator: &mut Evaluator,
+        (state, shelf): (&SessionState, &mut Shelf),
+        (begun, assessed): (&Begun, &Assessed),
+        screening: Screening,
+    ) -> anyhow::Result<Evaluated> {
+        let confirming = || {
+            if self.others_wait {
+                return Confirming::No;
+            }
+            let (time, interrupts) = (self.clock.time(), self.interrupt.count());
+            confirming(state, &Moment { time, interrupts, baselines: self.baselines, ..Moment::default() })
+        };
+        let iteration = begun.iteration;
+        match screening {
+            Screening::Due => evaluator.evaluate(state, shelf, iteration, assessed, self.left, confirming).await,
+            Screening::Done(evaluation) => {
+                evaluator.finish(state, shelf, (iteration, &assessed.compiled), evaluation, confirming).await
+            }
+        }
     }
 }
 

@@ -23,8 +23,10 @@ pub(super) const CLOSING_TIME: Duration = Duration::from_secs(2);
 /// What a session has used, by its records.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Meter {
-    /// The price of the device. None if it costs nothing.
+    /// The price of a device. None if it costs nothing.
     rate: Option<Rate>,
+    /// The devices that are held.
+    gpus: usize,
     /// Wall time used before the session was resumed. Zero in a new session.
     used: Duration,
     /// Iterations that have ended.
@@ -61,9 +63,9 @@ pub(super) struct Reserve {
 
 impl Meter {
     /// Makes a meter at zero.
-    pub fn new(rate: Option<Rate>) -> Self {
+    pub fn new(rate: Option<Rate>, gpus: usize) -> Self {
         let (used, finished, spent, none) = (Duration::ZERO, 0, Spent::default(), (Duration::ZERO, 0));
-        Self { rate, used, finished, spent, reserved_usd: 0.0, confirmations: none, screenings: none }
+        Self { rate, gpus, used, finished, spent, reserved_usd: 0.0, confirmations: none, screenings: none }
     }
 
     /// Returns the iterations that have ended.
@@ -76,7 +78,7 @@ impl Meter {
         self.used + time.running
     }
 
-    /// Returns the cost of holding the device since the last record.
+    /// Returns the cost of holding the devices since the last record.
     pub fn unrecorded(&self, time: &Time) -> Spent {
         self.cost(time.since_record)
     }
@@ -104,7 +106,7 @@ impl Meter {
         self.spent(time).total_usd() + self.reserved_usd
     }
 
-    /// Tells whether the money allows holding the device for so much longer.
+    /// Tells whether the money allows holding the devices for so much longer.
     pub fn affords(&self, budget: &Budget, time: &Time, device_time: Duration) -> bool {
         self.affords_usd(budget, time, device_time, 0.0)
     }
@@ -182,7 +184,7 @@ impl Meter {
     }
 
     fn cost(&self, held: Duration) -> Spent {
-        self.rate.map_or_else(Spent::default, |rate| Spent::holding(held.as_secs_f64(), rate))
+        self.rate.map_or_else(Spent::default, |rate| Spent::holding(self.gpus as f64 * held.as_secs_f64(), rate))
     }
 }
 
@@ -193,7 +195,7 @@ mod tests {
     #[test]
     fn what_open_calls_may_cost_is_kept_of_the_money() {
         let budget = Budget { wall: Duration::from_secs(60), max_cost_usd: Some(1.0), max_iterations: None };
-        let (mut meter, time) = (Meter::new(None), Time::default());
+        let (mut meter, time) = (Meter::new(None, 1), Time::default());
         meter.reserve(0.75);
         assert!(meter.affords_usd(&budget, &time, Duration::ZERO, 0.25));
         assert!(!meter.affords_usd(&budget, &time, Duration::ZERO, 0.5));
@@ -202,5 +204,15 @@ mod tests {
         assert_eq!(meter.exhausted(&budget, &time, &Reserve::default()), Some(Stop::Cost));
         meter.reserve(0.0);
         assert!(meter.affords_usd(&budget, &time, Duration::ZERO, 1.0));
+    }
+
+    #[test]
+    fn every_device_that_is_held_costs_its_price() {
+        let meter = |gpus| Meter::new(Some(Rate { gpu_usd_per_hour: 3.6 }), gpus);
+        let time = Time { running: Duration::from_secs(10), since_record: Duration::from_secs(10) };
+        let (one, four) = (meter(1).unrecorded(&time), meter(4).unrecorded(&time));
+        assert_eq!((one.gpu_s, four.gpu_s), (10.0, 40.0));
+        assert_eq!((one.gpu_usd, four.gpu_usd), (0.01, 0.04));
+        assert_eq!(meter(4).device_time_for(0.04), Duration::from_secs(10));
     }
 }

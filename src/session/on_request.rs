@@ -42,7 +42,7 @@ impl Session<'_> {
         }
         let begun = Instant::now();
         let compared = self.take_turns(asked).await?;
-        let (wall_s, steps) = (begun.elapsed().as_secs_f64(), std::mem::take(&mut self.evaluator.steps));
+        let (wall_s, steps) = (begun.elapsed().as_secs_f64(), self.take_steps().await);
         self.record_phase(&PhaseTime { phase: Phase::Comparison, case: Some(case.clone()), wall_s, steps }).await?;
         Ok(compared)
     }
@@ -63,7 +63,8 @@ impl Session<'_> {
         let mut disqualified = Vec::new();
         let compared = {
             let (state, shelf) = (&self.state, &mut self.shelf);
-            let compare = self.evaluator.compare(state, shelf, &challenger, others, extent, &mut disqualified);
+            let mut evaluator = self.evaluator.lock().await;
+            let compare = evaluator.compare(state, shelf, &challenger, others, extent, &mut disqualified);
             tokio::select! {
                 never = answering(self.requests.as_mut(), view.as_ref()) => match never {},
                 compared = self.deadline.within(compare) => compared,

@@ -23,6 +23,7 @@ use crate::domain::artifact::Artifact;
 use crate::domain::code::CodeFigures;
 use crate::domain::family::Family;
 use crate::domain::finding::Finding;
+use crate::domain::history::Pending;
 use crate::domain::op::{Dims, Dtype};
 use crate::domain::proposal::{Proposal, Suggestion};
 use crate::domain::variant::{Params, Variant, VariantHash};
@@ -171,7 +172,9 @@ impl Pipeline {
         let SessionSetup { workload, families, searched, known, device, .. } = state.setup();
         let context = SearchContext::new(workload, families, searched, known, device);
         let context = context.with_drawn(before.configurations());
-        let under_way = self.under_way().proposals + before.promising();
+        // Those on other devices have no results yet, either.
+        let elsewhere = state.in_flight().saturating_sub(1) as usize;
+        let under_way = self.under_way().proposals + before.promising() + elsewhere;
         let suggestion = self.proposer.propose(&context, diagnosis, state.history(), under_way);
         let suggestion = suggestion.map_err(|problem| anyhow::anyhow!("Failed to propose a variant: {problem}"))?;
         suggestion.map_or(Ok(Drawn::Nothing), |suggestion| Drawn::of(suggestion, state))
@@ -210,6 +213,11 @@ impl Pipeline {
         let specialization = family.specialization(first);
         let cases = planning::of_suggestion(family, &suggestion, workload, device, setup.options.measuring.model_flop);
         let family_name = family.name.clone();
+        let pending = Pending {
+            family: family_name.clone(),
+            params: suggestion.params.clone(),
+            cases: suggestion.cases.iter().map(|case| case.name.clone()).collect(),
+        };
         let (family, dtype) = (family.clone(), workload.dtype);
         let (renderer, compiler) = (self.renderer.clone(), self.compiler.clone());
         let is_initial = suggestion.origin.is_initial_design();
@@ -231,6 +239,7 @@ impl Pipeline {
         });
         self.queue.push_back(Compiling { family: family_name, is_initial, compilation });
         state.note_proposed(configuration);
+        state.note_pending(pending);
         Ok(())
     }
 
@@ -268,6 +277,16 @@ impl Pipeline {
     pub async fn next(&mut self, state: &SessionState, any_order: bool) -> anyhow::Result<Option<Assessed>> {
         self.make_ready(state, any_order).await?;
         Ok(self.ready.take())
+    }
+
+    /// Tells whether a compiled proposal was assessed ahead.
+    pub fn has_ready(&self) -> bool {
+        self.ready.is_some()
+    }
+
+    /// Puts back the proposal that [`Self::next`] has returned.
+    pub fn put_back(&mut self, next: Assessed) {
+        self.ready = Some(next);
     }
 
     /// Waits for a proposal to be compiled, and assesses it.

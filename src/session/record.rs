@@ -36,7 +36,7 @@ impl Session<'_> {
         compiled: &Compiled,
         evaluated: Evaluated,
     ) -> anyhow::Result<()> {
-        let Evaluated { evaluation, steps, disqualified, kernel } = evaluated;
+        let Evaluated { evaluation, steps, disqualified, kernel, lane } = evaluated;
         self.disqualify(&disqualified).await?;
         let decisions = match begun.purpose {
             // Its case is none of the workload's, so there is nothing to decide.
@@ -49,8 +49,15 @@ impl Session<'_> {
         let concluded = Concluded::of(begun.iteration, &evaluation, &decisions, spent, wall);
         let fallout = self.state.fallout(begun, &concluded);
         let left_out = self.pipeline.take_left_out();
-        self.store_conclusion(begun, compiled, (&evaluation, steps, left_out), &decisions, &concluded, &fallout)
-            .await?;
+        self.store_conclusion(
+            begun,
+            compiled,
+            (&evaluation, steps, left_out, lane.as_deref()),
+            &decisions,
+            &concluded,
+            &fallout,
+        )
+        .await?;
         // Not before: what could not be recorded is still booked on the session when it ends.
         self.clock.note_record(now);
         let improvements = self.improvements(begun, &concluded);
@@ -91,7 +98,7 @@ impl Session<'_> {
         &self,
         begun: &Begun,
         compiled: &Compiled,
-        (evaluation, steps, left_out): (&Evaluation, StepTimes, u64),
+        (evaluation, steps, left_out, lane): (&Evaluation, StepTimes, u64, Option<&str>),
         decisions: &[Decision],
         concluded: &Concluded,
         disqualified: &[Disqualified],
@@ -116,6 +123,7 @@ impl Session<'_> {
             wall_s: concluded.wall.as_secs_f64(),
             steps,
             left_out,
+            lane,
             disqualified,
         };
         self.store.finish(begun.iteration, &finish).await.context("Failed to record an iteration")

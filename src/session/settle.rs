@@ -131,7 +131,7 @@ impl Session<'_> {
         is_accepted: bool,
     ) -> Result<Comparison, Setback> {
         if !is_accepted {
-            self.evaluator.accept_and_sanitize(&self.state, challenger).await?;
+            self.evaluator.lock().await.accept_and_sanitize(&self.state, challenger).await?;
         }
         let mut entered = Vec::new();
         for other in others {
@@ -141,7 +141,9 @@ impl Session<'_> {
         let extent = Extent { energy: self.state.finals_measure_energy(), rounds_within };
         let mut disqualified = Vec::new();
         let (state, shelf) = (&self.state, &mut self.shelf);
-        let compared = self.evaluator.compare(state, shelf, challenger, entered, extent, &mut disqualified).await;
+        let mut evaluator = self.evaluator.lock().await;
+        let compared = evaluator.compare(state, shelf, challenger, entered, extent, &mut disqualified).await;
+        drop(evaluator);
         self.disqualify(&disqualified).await?;
         compared
     }

@@ -70,6 +70,8 @@ pub(super) struct SessionSetup {
     pub known: Vec<KnownWinner>,
     /// The device, with its ceilings.
     pub device: DeviceInfo,
+    /// The devices that the session holds, with the home device.
+    pub gpus: usize,
     /// Whether a profiler may count what the baseline program does.
     pub counts_baselines: bool,
     /// The options of the session.

@@ -88,6 +88,7 @@ pub(super) struct Loader {
 }
 
 /// See the module's documentation. A kernel that is not here is read from the store and compiled again.
+#[derive(Clone)]
 pub(super) struct Shelf {
     loader: Loader,
     kernels: HashMap<IterationId, Arc<Kernel>>,

@@ -22,7 +22,7 @@ use crate::domain::call_record::CallEnded;
 use crate::domain::comparison::Role;
 use crate::domain::evaluation::Outcome;
 use crate::domain::experiment::Scaling;
-use crate::domain::history::{ConfigurationId, History};
+use crate::domain::history::{ConfigurationId, History, Pending};
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::incumbent::Incumbent;
 use crate::domain::journal::{Begun, Concluded, Disqualified, Record};
@@ -44,7 +44,7 @@ pub(super) enum Gain {
 }
 
 /// See the module's documentation.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct SessionState {
     setup: Arc<SessionSetup>,
     cases: BTreeMap<CaseName, CaseState>,
@@ -68,7 +68,7 @@ impl SessionState {
             (name.clone(), CaseState::new(known))
         };
         let cases = setup.workload.cases.iter().map(|of| case(&of.name)).collect();
-        let meter = Meter::new(setup.rate());
+        let meter = Meter::new(setup.rate(), setup.gpus);
         Self {
             setup,
             cases,
@@ -106,6 +106,16 @@ impl SessionState {
         self.meter.hard_end(&self.setup.options.budget, self.setup.options.grace)
     }
 
+    /// Returns the iterations that have begun before the last one.
+    pub fn begun_before(&self) -> u64 {
+        (self.meter.finished() + self.in_flight.len() as u64).saturating_sub(1)
+    }
+
+    /// Returns the number of iterations that have begun and not ended.
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight.len() as u64
+    }
+
     /// Returns the experiments that have begun.
     pub fn experiments(&self) -> &[Scaling] {
         &self.experiments
@@ -130,6 +140,14 @@ impl SessionState {
     /// it again.
     pub fn note_proposed(&mut self, configuration: ConfigurationId) {
         self.history.proposed.insert(configuration);
+    }
+
+    /// Notes a suggestion that has no result yet, for proposers that must not search at the same place for each of several devices. A
+    /// resumed session does not know it.
+    pub fn note_pending(&mut self, pending: Pending) {
+        if self.setup.gpus > 1 {
+            self.history.pending.push(pending);
+        }
     }
 
     /// Notes a configuration that is not worth compiling. A resumed session does not know it, and finds out again.
@@ -211,6 +229,7 @@ impl SessionState {
 
     fn conclude(&mut self, concluded: &Concluded) {
         let Some(begun) = self.in_flight.remove(&concluded.iteration) else { return };
+        self.history.pending.retain(|pending| pending.family != begun.family || pending.params != begun.params);
         self.meter.conclude(&begun, concluded);
         if begun.purpose == Purpose::Experiment {
             self.history.learn(&begun, concluded);

@@ -59,6 +59,7 @@ pub(super) fn setup() -> SessionSetup {
         generated: Vec::new(),
         known: Vec::new(),
         device,
+        gpus: 1,
         counts_baselines: false,
         options: Options {
             budget: Budget { wall: Duration::from_secs(3600), max_cost_usd: None, max_iterations: None },

@@ -47,6 +47,8 @@ pub struct Finish<'a> {
     pub steps: StepTimes,
     /// The suggestions that were left out since the iteration before it ended.
     pub left_out: u64,
+    /// The device that has screened it, if that only screens: its UUID, or as it was selected if it has none.
+    pub lane: Option<&'a str>,
     /// The variants that are disqualified from now on.
     pub disqualified: &'a [Disqualified],
 }
@@ -241,7 +243,7 @@ async fn record_outcome(
     sqlx::query(
         "UPDATE iterations SET ended_at = ?, outcome = ?, outcome_case = ?, outcome_check = ?, outcome_message = ?, compile_log = ?,
                                artifact_key = ?, device_s = ?, wall_s = ?, waiting_s = ?, screening_s = ?,
-                               acceptance_s = ?, sanitizer_s = ?, comparison_s = ?
+                               acceptance_s = ?, sanitizer_s = ?, comparison_s = ?, lane = ?
          WHERE id = ?",
     )
     .bind(now()?)
@@ -258,6 +260,7 @@ async fn record_outcome(
     .bind(acceptance_s)
     .bind(sanitizer_s)
     .bind(comparison_s)
+    .bind(finish.lane)
     .bind(iteration)
     .execute(connection)
     .await?;

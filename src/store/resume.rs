@@ -24,6 +24,8 @@ pub struct Past {
     pub asked: SessionScope,
     /// Every setting in force at its start.
     pub config: serde_json::Value,
+    /// Its devices that only screen, as they were selected.
+    pub lanes: Vec<String>,
     /// Wall time that it has used.
     pub used: Duration,
     /// The reference that gets the commit of its winners, `none` if there is to be none. None if it is not on record.
@@ -64,7 +66,7 @@ impl Store {
         }
         // Not computed from instants: clocks jump, and the time of a process's death is unknown.
         let row = sqlx::query(
-            "SELECT s.asked, s.config, s.commit_to, s.kept_under,
+            "SELECT s.asked, s.config, s.lanes, s.commit_to, s.kept_under,
                     COALESCE(s.wall_s, MAX(COALESCE(s.used_s, 0.0), COALESCE(r.used_s, 0)
                         + (SELECT TOTAL(wall_s) FROM iterations
                            WHERE session_id = s.id AND ordinal > COALESCE(r.begun, 0))
@@ -85,7 +87,8 @@ impl Store {
         let used = Duration::try_from_secs_f64(row.try_get("used_s")?).unwrap_or(Duration::MAX);
         let journal = self.journal(&record).await?;
         let (commit_to, kept_under) = (row.try_get("commit_to")?, row.try_get("kept_under")?);
-        Ok(Past { record, journal, asked, config: json(&row, "config")?, used, commit_to, kept_under })
+        let (config, lanes) = (json(&row, "config")?, optional_json(&row, "lanes")?.unwrap_or_default());
+        Ok(Past { record, journal, asked, config, lanes, used, commit_to, kept_under })
     }
 
     /// Records that a session is resumed, with the time used so far and the budget from now on.

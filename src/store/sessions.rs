@@ -33,6 +33,8 @@ pub struct NewSession {
     pub config: serde_json::Value,
     /// Where it runs.
     pub environment: Environment,
+    /// Its devices that only screen, as they were selected, such as `cuda:1`.
+    pub lanes: Vec<String>,
     /// The submission that it was started for. None if a person started it.
     pub submission: Option<String>,
 }
@@ -43,13 +45,14 @@ impl Store {
         let Budget { wall, max_cost_usd, max_iterations } = session.budget;
         let query = sqlx::query_scalar(
             "INSERT INTO sessions (environment_id, kind, workload, proposer, seed, budget_s, max_cost_usd, max_iterations,
-                                   cases, asked, config, submission, started_at)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+                                   cases, asked, config, lanes, submission, started_at)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
         );
         let max_iterations = max_iterations.map(|most| signed("max_iterations", most)).transpose()?;
         let cases: Vec<_> = session.asked.cases.iter().map(|case| &case.name).collect();
         let (cases, asked) = (to_json("cases", &cases)?, to_json("asked", &session.asked)?);
         let config = to_json("config", &session.config)?;
+        let lanes = (!session.lanes.is_empty()).then(|| to_json("lanes", &session.lanes)).transpose()?;
         self.write(async |connection| {
             let id = query
                 .bind(environment_id(connection, &session.environment).await?)
@@ -63,6 +66,7 @@ impl Store {
                 .bind(cases)
                 .bind(asked)
                 .bind(config)
+                .bind(lanes)
                 .bind(&session.submission)
                 .bind(now()?)
                 .fetch_one(connection)
@@ -343,7 +347,7 @@ impl Store {
                  SELECT session_id, TOTAL(seconds) FILTER (WHERE kind = 'gpu') AS gpu_s,
                         TOTAL(usd) FILTER (WHERE kind = 'gpu') AS gpu_usd, TOTAL(usd) FILTER (WHERE kind = 'llm') AS llm_usd
                  FROM costs INDEXED BY costs_by_session WHERE {costs_of} GROUP BY session_id)
-             SELECT s.*, e.device_name, e.time_source, e.graphs,
+             SELECT s.*, 1 + COALESCE(json_array_length(s.lanes), 0) AS devices, e.device_name, e.time_source, e.graphs,
                     (SELECT COUNT(*) FROM resumptions WHERE session_id = s.id) AS resumptions,
                     -- Ordinals count from 1: this is one look into an index.
                     COALESCE((SELECT MAX(ordinal) FROM iterations WHERE session_id = s.id), 0) AS iterations,
@@ -466,6 +470,7 @@ fn summary(row: &SqliteRow) -> Result<SessionSummary, StoreError> {
         proposer: row.try_get("proposer")?,
         seed: row.try_get::<i64, _>("seed")?.cast_unsigned(),
         device: row.try_get("device_name")?,
+        devices: required(count(row, "devices")?, "devices")?,
         time_source: required(name(row, "time_source")?, "time_source")?,
         graphs: required(name(row, "graphs")?, "graphs")?,
         status: required(name(row, "status")?, "status")?,

@@ -119,6 +119,7 @@ pub(crate) fn session() -> NewSession {
             lessons: None,
         },
         config: serde_json::json!({ "min_speedup": 1.01 }),
+        lanes: Vec::new(),
         submission: None,
         environment: Environment {
             device,
@@ -279,6 +280,7 @@ pub(crate) fn finish<'a>(evaluation: &'a Evaluation, decisions: &'a [Decision]) 
         score: Score::Untested,
         crps: None,
         left_out: 0,
+        lane: None,
         disqualified: &[],
         spent: Spent { gpu_s: 9.0, gpu_usd: 0.01, llm_usd: 0.02 },
         wall_s: 3.0,

@@ -155,6 +155,7 @@ async fn a_session_is_told_from_start_to_end() {
       "proposer": "rules",
       "seed": 18446744073709551615,
       "device": "NVIDIA L4",
+      "devices": 1,
       "time_source": "measured",
       "graphs": "alone",
       "status": "finished",

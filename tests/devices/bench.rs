@@ -80,7 +80,7 @@ impl Bench {
     pub async fn on(device: &str) -> Self {
         let exe =
             std::env::var_os("OPTLOOP_EXE").map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_optloop")), PathBuf::from);
-        let choice = if device == "fake" { DeviceChoice::Fake } else { device.parse().unwrap() };
+        let choice = if device == "fake" { DeviceChoice::Fake(0) } else { device.parse().unwrap() };
         // A virtual GPU detects by itself that a kernel never ends.
         let patience = Duration::from_secs(if device.starts_with("virtual") { 60 } else { 5 });
         let mut worker = Worker::start(exe.clone(), &choice, patience).await.unwrap();

@@ -3,6 +3,6 @@
 mod disk;
 mod git;
 mod killed;
-mod record;
+pub mod record;
 mod resumed;
 pub mod running;

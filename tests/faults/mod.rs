@@ -2,6 +2,7 @@
 //! storms of signals. All run through the command line, on the fake device.
 
 mod compilers;
+mod lanes;
 mod orphans;
 mod processes;
 mod self_checks;

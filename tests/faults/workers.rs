@@ -74,7 +74,7 @@ async fn a_worker_does_not_open_a_claimed_device() {
     fs::write(&program, script).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let start = |claim: fn(&DeviceInfo) -> anyhow::Result<()>| {
-        Worker::claim(program.clone(), &DeviceChoice::Fake, Duration::from_secs(60), claim)
+        Worker::claim(program.clone(), &DeviceChoice::Fake(0), Duration::from_secs(60), claim)
     };
     let refused = start(|device| anyhow::bail!("the {} is taken", device.name)).await.err().unwrap();
     assert_eq!(refused.to_string(), "the fake device (no kernel was executed) is taken");

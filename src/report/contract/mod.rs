@@ -164,6 +164,8 @@ pub struct Session {
     pub seed: u64,
     /// Product name of the device.
     pub device: String,
+    /// The number of such devices.
+    pub devices: u64,
     /// Whether every time of the report is measured or modelled.
     pub time_source: TimeSource,
     /// Whether the processes that were timed had a graph that waits: `among_others`, or `alone`.

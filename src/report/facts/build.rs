@@ -131,6 +131,7 @@ fn session(record: &SessionRecord) -> Session {
         proposer: session.proposer.clone(),
         seed: session.seed,
         device: session.device.clone(),
+        devices: session.devices,
         time_source: session.time_source,
         graphs: session.graphs,
         started_at: session.started_at.clone(),

@@ -55,6 +55,7 @@ fn session(id: SessionId, wins: u64, spent: Spent) -> SessionSummary {
         proposer: "rules".to_owned(),
         seed: 1,
         device: "NVIDIA L4".to_owned(),
+        devices: 1,
         time_source: TimeSource::Measured,
         graphs: Graphs::AmongOthers,
         status: if wins == 0 { Status::Interrupted } else { Status::Finished },

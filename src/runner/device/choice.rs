@@ -35,14 +35,15 @@ pub enum DeviceChoice {
     Virtual(String),
     /// A file with a recorded search space. It has results, and executes nothing.
     Replay(PathBuf),
-    /// The device of the test suites. It computes outputs with the op's oracle and takes times from a formula.
-    Fake,
+    /// A device of the test suites, by number. It computes outputs with the op's oracle and takes times from a formula. Those of
+    /// each number are longer than those of the one before, as two cards of a model differ.
+    Fake(u32),
 }
 
 impl DeviceChoice {
     /// Tells whether the device is certain to cost nothing, because it is no GPU.
     pub fn is_free(&self) -> bool {
-        matches!(self, Self::Virtual(_) | Self::Replay(_) | Self::Fake)
+        matches!(self, Self::Virtual(_) | Self::Replay(_) | Self::Fake(_))
     }
 
     /// Refuses a device that executes no kernel. The error is one sentence.
@@ -65,14 +66,14 @@ impl DeviceChoice {
     pub fn number(&self) -> u32 {
         match self {
             Self::Cuda(number) => *number,
-            Self::Auto | Self::Virtual(_) | Self::Replay(_) | Self::Fake => 0,
+            Self::Auto | Self::Virtual(_) | Self::Replay(_) | Self::Fake(_) => 0,
         }
     }
 
     /// Returns the environment variable, name and value, that a process needs to open this device; `None` if it needs
     /// none.
     pub(in crate::runner) fn environment(&self) -> Option<(&'static str, &'static str)> {
-        (*self == Self::Fake).then_some((FAKE_ALLOWED, "1"))
+        matches!(self, Self::Fake(_)).then_some((FAKE_ALLOWED, "1"))
     }
 }
 
@@ -83,9 +84,11 @@ impl std::str::FromStr for DeviceChoice {
         match text {
             "auto" => return Ok(Self::Auto),
             "virtual" => return Ok(Self::fallback()),
-            // Its times are made up, so it has to be enabled in two places.
-            "fake" if std::env::var_os(FAKE_ALLOWED).is_some() => return Ok(Self::Fake),
             _ => {}
+        }
+        // Its times are made up, so it has to be enabled in two places.
+        if let Some(number) = fake_number(text).filter(|_| std::env::var_os(FAKE_ALLOWED).is_some()) {
+            return Ok(Self::Fake(number));
         }
         if let Some(name) = text.strip_prefix("virtual:") {
             return virtual_gpu(name);
@@ -105,6 +108,12 @@ impl std::str::FromStr for DeviceChoice {
     }
 }
 
+/// Returns the number of a fake device: 0 for `fake`, N for `fake:N`.
+fn fake_number(text: &str) -> Option<u32> {
+    let rest = text.strip_prefix("fake")?;
+    if rest.is_empty() { Some(0) } else { rest.strip_prefix(':')?.parse().ok() }
+}
+
 fn virtual_gpu(name: &str) -> Result<DeviceChoice, String> {
     let name = name.to_ascii_lowercase();
     if Gpu::named(&name).is_some() {
@@ -122,7 +131,8 @@ impl std::fmt::Display for DeviceChoice {
             Self::Cuda(number) => write!(f, "cuda:{number}"),
             Self::Virtual(name) => write!(f, "virtual:{name}"),
             Self::Replay(path) => write!(f, "{REPLAY}{}", path.display()),
-            Self::Fake => f.write_str("fake"),
+            Self::Fake(0) => f.write_str("fake"),
+            Self::Fake(number) => write!(f, "fake:{number}"),
         }
     }
 }
@@ -134,7 +144,7 @@ pub fn describe(choice: &DeviceChoice) -> Result<DeviceInfo, String> {
         DeviceChoice::Auto => CudaDevice::describe(0),
         DeviceChoice::Cuda(number) => CudaDevice::describe(*number),
         // These devices have no context.
-        DeviceChoice::Virtual(_) | DeviceChoice::Replay(_) | DeviceChoice::Fake => Ok(open(choice)?.info().clone()),
+        DeviceChoice::Virtual(_) | DeviceChoice::Replay(_) | DeviceChoice::Fake(_) => Ok(open(choice)?.info().clone()),
     }
 }
 
@@ -148,6 +158,6 @@ pub fn open(choice: &DeviceChoice) -> Result<Box<dyn Device>, String> {
         DeviceChoice::Cuda(number) => Ok(Box::new(CudaDevice::open(*number)?)),
         DeviceChoice::Virtual(name) => Ok(Box::new(VirtualDevice::open(name)?)),
         DeviceChoice::Replay(_) => Err(EXECUTES_NOTHING.to_owned()),
-        DeviceChoice::Fake => Ok(Box::new(FakeDevice::new())),
+        DeviceChoice::Fake(number) => Ok(Box::new(FakeDevice::numbered(*number))),
     }
 }

@@ -28,6 +28,8 @@ pub struct FakeDevice {
     /// The last handle given out.
     next: usize,
     jitter: u64,
+    /// The factor of its times.
+    slowness: f64,
     known: Option<LastOutput>,
     script: Option<Script>,
 }
@@ -113,10 +115,24 @@ const LATER: usize = 20;
 /// The slowdown of a slow kernel.
 const SLOW_FACTOR: f64 = 3.0;
 
+/// How much slower each numbered device is than the one before. Cards of one model differ by percents.
+const SLOWER_CARD: f64 = 0.04;
+
 /// The absolute value above which an input is large. Only inputs multiplied by 64 have such values.
 const LARGE: f32 = 96.0;
 
 impl FakeDevice {
+    /// Makes the device with a number.
+    pub fn numbered(number: u32) -> Self {
+        let mut device = Self::new();
+        if number > 0 {
+            device.info.id = format!("fake:{number}");
+            device.slowness += f64::from(number) * SLOWER_CARD;
+            device.script = Script::from_env(number);
+        }
+        device
+    }
+
     /// Makes a device with the limits of an H200, but a small cache.
     pub fn new() -> Self {
         let info = DeviceInfo {
@@ -143,8 +159,9 @@ impl FakeDevice {
             captures: HashMap::new(),
             next: 0,
             jitter: 1,
+            slowness: 1.0,
             known: None,
-            script: Script::from_env(),
+            script: Script::from_env(0),
         }
     }
 
@@ -439,7 +456,8 @@ impl Replay for FakeDevice {
         (captured.stale, captured.is_cold) = (false, false);
         self.jitter = self.jitter.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let noise = (self.jitter >> 40) as f64 / (1_u64 << 24) as f64 - 0.5;
-        let replay_ns = captured.replay_ns * (1.0 + 0.002 * noise) * if slow { SLOW_FACTOR } else { 1.0 };
+        let replay_ns =
+            captured.replay_ns * self.slowness * (1.0 + 0.002 * noise) * if slow { SLOW_FACTOR } else { 1.0 };
         self.captures.insert(capture.0, captured);
         Ok(replay_ns)
     }

@@ -4,6 +4,7 @@ mod choice;
 mod cuda;
 mod fake;
 pub(in crate::runner) mod self_check;
+mod several;
 mod virtual_gpu;
 
 use std::collections::HashMap;
@@ -20,6 +21,7 @@ pub use choice::{DeviceChoice, describe, open};
 #[cfg(test)]
 pub(in crate::runner) use fake::FakeDevice;
 pub(in crate::runner) use fake::script::Script;
+pub use several::{Devices, Others};
 
 /// Handle of a device buffer, which lives until it is freed or the device is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -61,7 +61,7 @@ async fn count_of(script: &str, kernel: &str, time_ns: Option<f64>, limit: Durat
     std::fs::write(&guard, "#!/bin/sh\nshift 2\nexec \"$@\"\n").unwrap();
     std::fs::set_permissions(&guard, std::fs::Permissions::from_mode(0o755)).unwrap();
     let ncu = find(Some(folder.path().as_os_str()), &[]);
-    let profiler = Profiler { exe: guard, ncu, choice: DeviceChoice::Fake, timeout: limit };
+    let profiler = Profiler { exe: guard, ncu, choice: DeviceChoice::Fake(0), timeout: limit };
     profiler.count(&request(kernel), time_ns).await
 }
 
@@ -178,7 +178,7 @@ async fn count_baselines(python: &str, table: &str) -> Result<Vec<Result<Counter
         l2_bytes: 1 << 20,
         input_seed: 1,
     };
-    let profiler = Profiler { exe, ncu, choice: DeviceChoice::Fake, timeout: LONG };
+    let profiler = Profiler { exe, ncu, choice: DeviceChoice::Fake(0), timeout: LONG };
     profiler.count_baselines(&program, &[call("cudnn"), call("flash")], false, None).await
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::error::{AskError, WorkerError};
+use super::lane::{Lane, Screened};
 use super::process::{Program, Received, START_LIMIT, STEP_KEY, StepTimeouts, WorkerProcess};
 use super::standby::Standby;
 use crate::domain::artifact::Artifact;
@@ -40,8 +41,10 @@ pub struct Worker {
 
 /// Why a request has no answer.
 enum FailedRequest {
-    /// The variant failed.
+    /// The variant failed, as the worker reported.
     Variant(Outcome),
+    /// The worker died, hung or sent nonsense. If a new one is healthy, this is the variant's outcome.
+    Process(Outcome),
     /// The worker reported a fault of the device. If the device turns out to be healthy, this is the variant's outcome.
     Device(Outcome),
     /// The op's oracle failed, so nothing is known about the variant.
@@ -52,7 +55,7 @@ impl FailedRequest {
     /// Returns the variant's outcome, if nothing else is at fault.
     fn outcome(self) -> Result<Outcome, WorkerError> {
         match self {
-            Self::Variant(outcome) | Self::Device(outcome) => Ok(outcome),
+            Self::Variant(outcome) | Self::Process(outcome) | Self::Device(outcome) => Ok(outcome),
             Self::Oracle(problem) => Err(WorkerError::Oracle(problem)),
         }
     }
@@ -186,6 +189,16 @@ impl Worker {
     }
 }
 
+impl Lane for Worker {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    async fn screen(&mut self, request: EvaluateRequest) -> Result<Screened, WorkerError> {
+        self.screened(request).await
+    }
+}
+
 /// Starts a process that claims its device and opens it.
 async fn opened(
     program: &Program,
@@ -214,6 +227,10 @@ impl Worker {
     /// Evaluates a variant. A crash, a hang or a malformed reply is an outcome of the variant if the replacement worker
     /// is healthy. If it is not, the machine is at fault.
     pub async fn evaluate(&mut self, request: EvaluateRequest) -> Result<Evaluation, WorkerError> {
+        self.screen(request).await.map(Screened::evaluation)
+    }
+
+    async fn screened(&mut self, request: EvaluateRequest) -> Result<Screened, WorkerError> {
         let case = request.cases.first().map_or_else(String::new, |case| case.case.name.to_string());
         let started = Instant::now();
         self.restart().await?;
@@ -229,7 +246,12 @@ impl Worker {
         }
         let device_s = started.elapsed().as_secs_f64();
         self.restart().await?;
-        evaluated.or_else(|lost| Ok(Evaluation { outcome: lost.outcome()?, measurements: Vec::new(), device_s }))
+        let failed = |outcome| Evaluation { outcome, measurements: Vec::new(), device_s };
+        match evaluated {
+            Ok(evaluation) => Ok(Screened::Reported(evaluation)),
+            Err(FailedRequest::Variant(outcome)) => Ok(Screened::Reported(failed(outcome))),
+            Err(lost) => Ok(Screened::Lost(failed(lost.outcome()?))),
+        }
     }
 
     /// Runs the acceptance checks on a variant that is about to win. Replaces the worker as [`Self::evaluate`] does.
@@ -361,7 +383,7 @@ impl Worker {
         let limit = Limit::new(STEP_KEY, self.timeouts.step);
         let mut running = activity::begin(in_words(&step, &case), limit);
         let mut since = Instant::now();
-        let crashed = |case, message| FailedRequest::Variant(Outcome::Crashed { case, message, line: None });
+        let crashed = |case, message| FailedRequest::Process(Outcome::Crashed { case, message, line: None });
         let Some(mut process) = self.process.take() else {
             return Err(crashed(case, "there was no worker".to_owned()));
         };
@@ -409,7 +431,7 @@ impl Worker {
                     Received::Timeout => {
                         let (limit, key) = (humantime::format_duration(time_limit), self.timeouts.key(time_limit));
                         let message = on_step(&step, format!("`{doing}` took over {limit} ({key})"));
-                        break FailedRequest::Variant(Outcome::TimedOut { case, message });
+                        break FailedRequest::Process(Outcome::TimedOut { case, message });
                     }
                     Received::Exited(how) => {
                         let message = on_step(&step, format!("the worker died during `{doing}`: {how}"));

@@ -6,6 +6,7 @@
 
 mod client;
 mod error;
+mod lane;
 mod process;
 mod replay;
 mod server;
@@ -14,6 +15,7 @@ mod watched;
 
 pub use client::Worker;
 pub use error::{AskError, WorkerError};
+pub use lane::{Lane, Screened};
 pub(super) use process::STEP_KEY;
 pub use process::{StepTimeouts, may_be_slow};
 pub use server::serve;

@@ -75,6 +75,33 @@ fn while_the_device_evaluates_the_proposer_fills_the_queue() {
 }
 
 #[test]
+fn lanes_get_what_is_compiled_until_the_budget_is_needed_for_the_end() {
+    let told = with_start(Told::new(setup()));
+    let compiled = |seconds, proposals| {
+        let under_way = UnderWay { proposals, is_ready: true, ..UnderWay::default() };
+        Moment { under_way, ..moment(seconds, proposals) }
+    };
+    let within = told.state.meter().left(&told.state.setup().options.budget, &moment(1, 0).time, Duration::ZERO);
+    assert!(matches!(for_lanes(&told.state, &compiled(1, 2), 1), ForLanes::Screen { within: left } if left <= within));
+    assert_eq!(for_lanes(&told.state, &compiled(1, 1), 0), ForLanes::Propose, "every lane is busy");
+    assert_eq!(for_lanes(&told.state, &compiled(1, 2), 0), ForLanes::Wait, "and the queue is full");
+    assert_eq!(for_lanes(&told.state, &compiled(3600, 2), 1), ForLanes::Wait, "the time is over");
+    let interrupted = Moment { interrupts: 1, ..compiled(1, 2) };
+    assert_eq!(for_lanes(&told.state, &interrupted, 1), ForLanes::Wait);
+}
+
+#[test]
+fn iterations_on_lanes_count_as_begun() {
+    let mut told = limited(|setup| setup.options.budget.max_iterations = Some(3));
+    let begun = (told.begin(1, Purpose::Screening), told.begin(2, Purpose::Screening));
+    assert_eq!(iterations_left(&told.state), 3 - told.state.meter().finished() - 2);
+    told.conclude(&begun.1, &evaluation(Outcome::Measured, Vec::new()));
+    assert_eq!(told.state.in_flight(), 1, "a later one may end first");
+    told.conclude(&begun.0, &evaluation(Outcome::Measured, Vec::new()));
+    assert_eq!(told.state.in_flight(), 0);
+}
+
+#[test]
 fn what_is_compiled_does_not_wait_for_a_search_without_prospects() {
     let told = with_start(Told::new(setup()));
     let next = |told: &Told, proposals, left_out| {

@@ -47,6 +47,7 @@ impl Live {
                 lessons: None,
             },
             config: serde_json::Value::Null,
+            lanes: Vec::new(),
             submission: None,
             environment: Environment {
                 device: setup.device.clone(),
@@ -104,6 +105,7 @@ impl Live {
             wall_s: 1.0,
             steps: StepTimes::default(),
             left_out: 0,
+            lane: None,
             disqualified: &fallout,
         };
         self.scene.store.finish(begun.iteration, &finish).await.unwrap();

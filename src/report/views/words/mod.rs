@@ -53,8 +53,9 @@ pub(super) fn standing(report: &Report) -> String {
         TimeSource::Modelled => "times are modelled: no GPU ran",
         TimeSource::Recorded => "times are recorded: nothing ran",
     };
-    let mut sentences =
-        vec![format!("{took}, {}, {}; {times}.", counted(tried as usize, "iteration"), usd(session.cost_usd))];
+    let on = if session.devices > 1 { format!(" on {} devices", session.devices) } else { String::new() };
+    let (tried, cost) = (counted(tried as usize, "iteration"), usd(session.cost_usd));
+    let mut sentences = vec![format!("{took}{on}, {tried}, {cost}; {times}.")];
     sentences.extend(against_baselines(report));
     let quiet = report.outlook.as_ref().and_then(|outlook| outlook.since_last_gain_s);
     sentences.extend(fruitless(report));

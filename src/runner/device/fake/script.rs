@@ -8,7 +8,7 @@
 //! check hang /tmp/told
 //! ```
 //!
-//! The stages are `hello`, `self_check`, `accept`, `enter`, `replay` and the steps that a worker reports. In the
+//! The device `fake:2` has the file of that name with `.2` at the end. The stages are `hello`, `self_check`, `accept`, `enter`, `replay` and the steps that a worker reports. In the
 //! example, the worker hangs at its second check. Before that, it writes its process id to the file, which may be a
 //! pipe. The device itself handles the self-check only. The [worker](crate::runner::fake_worker) around it handles the
 //! other stages.
@@ -43,9 +43,13 @@ pub struct Script {
 }
 
 impl Script {
-    /// Returns the list that the environment names, or `None` if it names none.
-    pub fn from_env() -> Option<Self> {
-        std::env::var_os("OPTLOOP_FAKE_FAULTS").map(|path| Self { path: path.into() })
+    /// Returns the list that the environment names for the device with a number, or `None` if it names none.
+    pub fn from_env(number: u32) -> Option<Self> {
+        let mut path = std::env::var_os("OPTLOOP_FAKE_FAULTS")?;
+        if number > 0 {
+            path.push(format!(".{number}"));
+        }
+        Some(Self { path: path.into() })
     }
 
     /// Removes the first line for a stage from the list and returns its fault. Returns `None` if there is no such line.

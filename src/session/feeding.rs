@@ -1,0 +1,182 @@
+//! Keeps the lanes busy while home is at work, where variants may be evaluated in any order.
+//!
+//! Home works on a copy of the state. Meanwhile, the session proposes, hands compiled variants to lanes and concludes what they have
+//! screened. Only home compares, so none of that changes what home has begun.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+
+use super::Session;
+use super::decide::{ForLanes, for_lanes};
+use super::evaluator::Evaluated;
+use super::iteration::Screening;
+use super::lanes::{Back, Underway};
+use super::pipeline::Assessed;
+use super::shelf::Kernel;
+use crate::domain::evaluation::{Evaluation, Outcome};
+use crate::domain::journal::Begun;
+use crate::domain::phase::StepTimes;
+
+impl Session<'_> {
+    /// Tells whether lanes are fed while home is at work. Otherwise, all devices work in rounds.
+    pub(super) fn feeds_lanes(&self) -> bool {
+        !self.lanes.are_none() && self.state.setup().takes_any_order()
+    }
+
+    /// Does with a variant what only home does, and feeds the lanes meanwhile.
+    pub(super) async fn at_home_beside_lanes(
+        &mut self,
+        (begun, assessed): (&Begun, &Assessed),
+        screening: Screening,
+        others_wait: bool,
+    ) -> anyhow::Result<Option<Evaluated>> {
+        let at_home = self.at_home_now(others_wait);
+        let (evaluator, state, mut shelf) = (Arc::clone(&self.evaluator), self.state.clone(), self.shelf.clone());
+        let deadline = self.deadline.clone();
+        let home = async {
+            let mut evaluator = evaluator.lock().await;
+            let work = at_home.work(&mut evaluator, (&state, &mut shelf), (begun, assessed), screening);
+            deadline.within(work).await.transpose()
+        };
+        self.beside(home).await?
+    }
+
+    /// Feeds the lanes until home's work is done.
+    async fn beside<T>(&mut self, home: impl Future<Output = T>) -> anyhow::Result<T> {
+        let mut home = pin!(home);
+        loop {
+            // It goes on between two draws of the proposer.
+            if let Some(done) = home.as_mut().now_or_never() {
+                return Ok(done);
+            }
+            if self.feed().await? {
+                continue;
+            }
+            let is_idle = self.lanes.idle() > 0 && !self.pipeline.has_ready();
+            tokio::select! {
+                biased;
+                done = &mut home => return Ok(done),
+                back = self.lanes.next(), if self.lanes.busy() > 0 => {
+                    if let Some(back) = back? {
+                        self.take_back(back).await?;
+                    }
+                }
+                ready = self.pipeline.make_ready(&self.state, true), if is_idle && self.pipeline.under_way().proposals > 0 => {
+                    ready?;
+                }
+            }
+        }
+    }
+
+    /// Concludes what has come back from lanes. Nothing is under way on home.
+    pub(super) async fn take_back_all(&mut self) -> anyhow::Result<()> {
+        self.tell_lost_devices();
+        if !self.feeds_lanes() {
+            return Ok(());
+        }
+        while self.take_back_one().await? {}
+        while let Some(back) = self.lanes.take_waiting() {
+            self.conclude_on_lane(back).await?;
+        }
+        Ok(())
+    }
+
+    /// Gives lanes what is compiled, before home does something else in the search.
+    pub(super) async fn hand_over_all(&mut self) -> anyhow::Result<()> {
+        if self.feeds_lanes() {
+            while let ForLanes::Screen { within } = self.for_lanes()
+                && self.hand_over_ready(within).await?
+            {}
+        }
+        Ok(())
+    }
+
+    /// Waits until a lane has screened its variant, as long as the session may.
+    pub(super) async fn await_lane(&mut self) -> anyhow::Result<()> {
+        let Some(back) = self.deadline.clone().within(self.lanes.next()).await else {
+            self.tell_given_up("screening on other devices");
+            self.lanes.abandon();
+            return Ok(());
+        };
+        match back? {
+            Some(back) => self.take_back(back).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Does one thing for the lanes: a draw of the proposer comes last, because it takes the longest. Returns whether there may be more
+    /// to do.
+    async fn feed(&mut self) -> anyhow::Result<bool> {
+        let next = self.for_lanes();
+        if let ForLanes::Screen { within } = next
+            && self.hand_over_ready(within).await?
+        {
+            return Ok(true);
+        }
+        if self.take_back_one().await? {
+            return Ok(true);
+        }
+        if next != ForLanes::Propose {
+            return Ok(false);
+        }
+        self.propose()?;
+        // All suggestions may be left out, so others need a turn.
+        tokio::task::yield_now().await;
+        Ok(true)
+    }
+
+    /// Takes a result, if a lane has one. Returns whether it had.
+    async fn take_back_one(&mut self) -> anyhow::Result<bool> {
+        if self.lanes.busy() == 0 {
+            return Ok(false);
+        }
+        let back = self.lanes.next().now_or_never().transpose()?.flatten();
+        match back {
+            Some(back) => self.take_back(back).await.map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    fn for_lanes(&self) -> ForLanes {
+        for_lanes(&self.state, &self.moment(), self.lanes.idle())
+    }
+
+    /// Hands the next compiled variant to a lane. Returns false if only home may evaluate it.
+    async fn hand_over_ready(&mut self, within: Duration) -> anyhow::Result<bool> {
+        let ready = self.pipeline.next(&self.state, true).now_or_never().transpose()?.flatten();
+        let Some(next) = ready else { return Ok(false) };
+        if !self.is_for_lanes(&next) {
+            self.pipeline.put_back(next);
+            return Ok(false);
+        }
+        self.pipeline.note_evaluation();
+        self.hand_over(next, within).await.map(|()| true)
+    }
+
+    /// Takes a result while home is at work. What needs home waits.
+    pub(super) async fn take_back(&mut self, back: Back) -> anyhow::Result<()> {
+        self.tell_lost_devices();
+        match back {
+            Back::Screened(underway, evaluation, lane) if !self.needs_home(&underway, &evaluation) => {
+                let Underway { begun, assessed: Assessed { compiled, .. } } = *underway;
+                self.duplicates.note(begun.iteration, &compiled, &evaluation);
+                let (steps, kernel) = (StepTimes::default(), Kernel::of(&compiled));
+                let evaluated = Evaluated { evaluation, steps, disqualified: Vec::new(), kernel, lane };
+                self.conclude(&begun, &compiled, evaluated).await
+            }
+            back => {
+                self.lanes.wait(back);
+                Ok(())
+            }
+        }
+    }
+
+    /// Tells whether more follows a screening run, which only home does: it finds out why an output is wrong, and takes first looks.
+    fn needs_home(&self, Underway { assessed, .. }: &Underway, evaluation: &Evaluation) -> bool {
+        let is_known = self.passed.has(&assessed.compiled.proposal.variant.family);
+        evaluation.outcome.is_wrong_result() || (evaluation.outcome == Outcome::Measured && !is_known)
+    }
+}

@@ -1,0 +1,160 @@
+//! The lanes of a session beside its home device. Each screens one variant at a time, in the background. The session concludes
+//! the results one after another.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use anyhow::Context;
+use tokio::task::JoinSet;
+
+use super::home_times::{self, Job, Ratios};
+use super::pipeline::Assessed;
+use crate::domain::evaluation::Evaluation;
+use crate::domain::ids::IterationId;
+use crate::domain::journal::Begun;
+use crate::domain::variant::VariantHash;
+use crate::runner::activity;
+use crate::runner::worker::{Screened, Worker, WorkerError};
+
+/// A lane with what is known about its times.
+struct Station {
+    lane: Worker,
+    ratios: Ratios,
+}
+
+/// An iteration that has begun on a lane.
+pub(super) struct Underway {
+    pub begun: Begun,
+    pub assessed: Assessed,
+}
+
+/// What became of an iteration on a lane.
+pub(super) enum Back {
+    /// It was screened on a device, in home's times. None if no device had to be asked.
+    Screened(Box<Underway>, Evaluation, Option<String>),
+    /// The lane was lost. Another device has to screen the variant.
+    Lost(Box<Underway>),
+}
+
+impl Back {
+    /// Returns the iteration's number.
+    pub fn iteration(&self) -> IterationId {
+        match self {
+            Self::Screened(underway, ..) | Self::Lost(underway) => underway.begun.iteration,
+        }
+    }
+}
+
+/// A lane that is not used any more.
+pub(super) struct LeftOut {
+    /// How it was selected, such as `cuda:1`.
+    pub device: String,
+    pub reason: String,
+}
+
+/// What a job has led to: the lane's number, the lane and the result.
+type Ended = (usize, Station, IterationId, Result<Screened, WorkerError>);
+
+/// See the module's documentation.
+#[derive(Default)]
+pub(super) struct Lanes {
+    /// Those without a job, by number. The lowest one gets the next job, so that sessions are reproducible.
+    idle: BTreeMap<usize, Station>,
+    jobs: JoinSet<Ended>,
+    underway: BTreeMap<IterationId, Underway>,
+    known: VecDeque<Back>,
+    /// Results of which home has to do the rest.
+    waiting: VecDeque<Back>,
+    left_out: Vec<LeftOut>,
+}
+
+impl Lanes {
+    /// Makes the lanes of devices that are free.
+    pub fn new(workers: Vec<Worker>) -> Self {
+        let station = |lane| Station { lane, ratios: Ratios::default() };
+        Self { idle: workers.into_iter().map(station).enumerate().collect(), ..Self::default() }
+    }
+
+    /// Tells whether there are no lanes, or none any more.
+    pub fn are_none(&self) -> bool {
+        self.idle.is_empty() && self.busy() == 0 && self.waiting.is_empty()
+    }
+
+    /// Ends all jobs, and the lanes with them.
+    pub fn abandon(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Keeps a result until home is free.
+    pub fn wait(&mut self, back: Back) {
+        self.waiting.push_back(back);
+    }
+
+    /// Returns the next result that waits for home.
+    pub fn take_waiting(&mut self) -> Option<Back> {
+        self.waiting.pop_front()
+    }
+
+    /// Returns the number of lanes without a job.
+    pub fn idle(&self) -> usize {
+        self.idle.len()
+    }
+
+    /// Returns the number of iterations on lanes.
+    pub fn busy(&self) -> usize {
+        self.jobs.len() + self.known.len()
+    }
+
+    /// Tells whether the next lane has to time an incumbent before it screens a variant on a case.
+    pub fn is_reference_due(&self, case: &str, incumbent: &VariantHash) -> bool {
+        self.idle.values().next().is_some_and(|next| next.ratios.is_due(case, incumbent))
+    }
+
+    /// Has the next lane screen a variant.
+    pub fn begin(&mut self, underway: Underway, job: Job) -> anyhow::Result<()> {
+        let (number, mut station) = self.idle.pop_first().context("Failed to find a free lane")?;
+        let iteration = underway.begun.iteration;
+        self.underway.insert(iteration, underway);
+        self.jobs.spawn(activity::in_background(async move {
+            let screened = home_times::screen(&mut station.lane, &mut station.ratios, job).await;
+            (number, station, iteration, screened)
+        }));
+        Ok(())
+    }
+
+    /// Takes an iteration whose result was known without a device.
+    pub fn put_known(&mut self, underway: Underway, evaluation: Evaluation) {
+        self.known.push_back(Back::Screened(Box::new(underway), evaluation, None));
+    }
+
+    /// Waits for the next result; None if no lane has a job. If this future is dropped, nothing is lost.
+    pub async fn next(&mut self) -> anyhow::Result<Option<Back>> {
+        if let Some(known) = self.known.pop_front() {
+            return Ok(Some(known));
+        }
+        let Some(ended) = self.jobs.join_next().await else { return Ok(None) };
+        let (number, station, iteration, screened) = ended.context("Failed to screen on another device")?;
+        let underway = self.underway.remove(&iteration).context("Failed to find an iteration on a lane")?;
+        let underway = Box::new(underway);
+        Ok(Some(match screened {
+            Ok(screened) => {
+                let info = station.lane.info();
+                let name = info.uuid.as_ref().unwrap_or(&info.id).clone();
+                self.idle.insert(number, station);
+                match screened {
+                    Screened::Reported(evaluation) => Back::Screened(underway, evaluation, Some(name)),
+                    Screened::Lost(_) => Back::Lost(underway),
+                }
+            }
+            Err(error @ WorkerError::Oracle(_)) => return Err(error).context("Failed to evaluate a variant"),
+            Err(error) => {
+                self.left_out.push(LeftOut { device: station.lane.info().id.clone(), reason: error.to_string() });
+                Back::Lost(underway)
+            }
+        }))
+    }
+
+    /// Returns the lanes that were left out since this was last asked.
+    pub fn take_left_out(&mut self) -> Vec<LeftOut> {
+        std::mem::take(&mut self.left_out)
+    }
+}
