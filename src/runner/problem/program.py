@@ -33,13 +33,16 @@ warnings.simplefilter("ignore")
 SEARCH_S = 60
 
 # Bytes of the tensors of a call that is made.
-CALL_BYTES = 1 << 28
+CALL_BYTES = 1 << 29
 
 # Parameters of a module that is made with its numbers, which tell how large they are.
 MOST_PARAMETERS = 1 << 28
 
 # Steps of a convolution or a pooling: an extent may be a fraction of a size.
 MOST_STEP = 8
+
+# Elements of a group of which each has a number of its own, such as the scale of quantized weights.
+MOST_GROUP = 1024
 
 # Names of C and CUDA that a kernel's parameter cannot have.
 WORDS_OF_C = set(
