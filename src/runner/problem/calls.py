@@ -45,25 +45,28 @@ class Calls:
         return [one.clone() for one in results]
 
     def felt(self, tensors):
-        """Returns the inputs and parameters with a gradient that is not 0: some output depends on them. Others may have an effect, too."""
+        """Returns the tensors with a gradient that is not 0: some output depends on them. Others may have an effect, too."""
+        floating = [key for key, tensor in tensors.items() if tensor.dtype.is_floating_point]
+        # A module that writes to its buffers gives those no gradient.
+        without_buffers = [key for key in floating if key[0] == "input" or key[1] in self.trace.parameters]
+        for keys in (floating, without_buffers):
+            try:
+                gradients = zip(keys, self.gradients(keys, tensors))
+            except Exception:
+                continue
+            return {key for key, one in gradients if one is not None and bool(((one != 0) & one.isfinite()).any())}
+        return set()
+
+    def gradients(self, keys, tensors):
+        """Returns the gradients of a random sum of all outputs. None for a tensor that is not in the sum."""
         torch = self.torch
-        # A module may write to its buffers.
-        has_gradient = lambda key: key[0] == "input" or key[1] in self.trace.parameters
-        try:
-            named = {self.shown[key]: tensor.clone() for key, tensor in tensors.items()}
-            leaves = {
-                key: named[self.shown[key]].requires_grad_() for key, tensor in tensors.items()
-                if has_gradient(key) and tensor.dtype.is_floating_point
-            }
-            with self.names["AnyDevice"]():
-                results = self.names["function"](self.sizes)(**named)
-            results = [one for one in (results if isinstance(results, tuple) else [results]) if one.requires_grad]
-            weights = [torch.randn(one.shape, generator=self.generator, dtype=one.dtype) for one in results]
-            gradients = torch.autograd.grad(results, list(leaves.values()), weights, allow_unused=True)
-        except Exception:
-            return set()
-        is_felt = lambda one: one is not None and bool(((one != 0) & one.isfinite()).any())
-        return {key for key, one in zip(leaves, gradients) if is_felt(one)}
+        named = {self.shown[key]: tensor.clone() for key, tensor in tensors.items()}
+        leaves = [named[self.shown[key]].requires_grad_() for key in keys]
+        with self.names["AnyDevice"]():
+            results = self.names["function"](self.sizes)(**named)
+        results = [one for one in (results if isinstance(results, tuple) else [results]) if one.requires_grad]
+        weights = [torch.randn(one.shape, generator=self.generator, dtype=one.dtype) for one in results]
+        return torch.autograd.grad(results, leaves, weights, allow_unused=True)
 
     def same(self, ones, others, within=0.0):
         def close(one, other):

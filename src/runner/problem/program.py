@@ -28,6 +28,9 @@ answers = os.fdopen(os.dup(1), "w")
 # What the file prints must not get among the answers.
 os.dup2(2, 1)
 warnings.simplefilter("ignore")
+# Threads that spin between small calls take longer where others need the cores, too: 37 s in place of 18 s for ResNet-18, with two
+# cores under a load of 7 (2026-11-30, `optloop import`).
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 # Seconds for the search for dimensions. Sizes that are not examined by then stay as they are.
 SEARCH_S = 60
