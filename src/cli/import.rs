@@ -77,6 +77,14 @@ fn is_problem(text: &str) -> bool {
     has("class Model") || has("def get_inputs(")
 }
 
+/// Returns what a problem is named after. Boards call each file reference.py, in a folder of the problem's name.
+fn problem_name(file: &Path) -> String {
+    let own = file.file_stem().unwrap_or_default();
+    let absolute = std::path::absolute(file).unwrap_or_default();
+    let folder = absolute.parent().and_then(Path::file_name).filter(|_| own == "reference");
+    folder.unwrap_or(own).to_string_lossy().into_owned()
+}
+
 /// Imports a file. Everything is checked and compiled before anything is written.
 pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
     let (given, given_oracle) = args.given.with_oracle()?;
@@ -202,9 +210,8 @@ impl Args {
             examined_problem(&self.file, &contents, &config.baseline.python)
         };
         let read = told.and_then(|json| problem(&json)).map_err(|problem| about(&self.file, &problem))?;
-        let file = shown(&self.file);
         // Files of benchmarks say all that they do in their names.
-        let stem = shortened(file.strip_suffix(".py").unwrap_or(&file));
+        let stem = shortened(&problem_name(&self.file));
         let name = name(self.given.name.as_deref(), &format!("{stem}.py"))?;
         ProblemFiles { file: shown(&self.file), problem: read, wanted: self.given.wanted(name) }.write(
             project,

@@ -79,6 +79,11 @@ fn answer(mut child: Child, request: String) -> Result<(String, String), String>
         end(child.id());
     }
     let _ = child.wait();
-    let text = text.map_err(|_| format!("it took over {} s", TIME_LIMIT.as_secs()))?;
+    let text = text.map_err(|_| {
+        format!(
+            "it took over {} s, which is the limit: make its sizes smaller, or try it on an idle machine",
+            TIME_LIMIT.as_secs()
+        )
+    })?;
     Ok((text, last_line.join().unwrap_or_default()))
 }

@@ -124,18 +124,31 @@ fn what_no_kernel_can_compute_is_refused_in_one_sentence() {
     insta::assert_snapshot!(refused("torch.randint(0, entries, (rows,))", "torch.rand(rows).to(torch.int64)"), @"error: lookup.py: the whole numbers in `index` have no bounds that are known: give them, such as --contents index=integers:0:9");
     insta::assert_snapshot!(refused("nn.Parameter(torch.randn(entries, features))", "torch.randn(entries, features)"), @"error: lookup.py: the module keeps the tensor `table` as a plain attribute: make it a parameter or register_buffer");
     insta::assert_snapshot!(refused("def get_init_inputs", "def get_init"), @"error: lookup.py: it has no function `get_init_inputs`: a problem has a class `Model`, and functions `get_inputs` and `get_init_inputs`");
+    insta::assert_snapshot!(refused("return [torch.rand(rows, features), torch.randint(0, entries, (rows,))]", "return []"), @"error: lookup.py: `get_inputs` returns 0 arguments, but `forward` takes x, index: return what it takes");
+    insta::assert_snapshot!(refused("return [entries, features]", "return [entries]"), @"error: lookup.py: `get_init_inputs` returns 1 argument, but `Model` takes entries, features: return what it takes");
     insta::assert_snapshot!(refused("* self.table", "* self.tables"), @"error: lookup.py: AttributeError: 'Model' object has no attribute 'tables' (line 16)");
 }
 
+/// A scale for ten rows, an even number of rows, and a parameter that changes nothing.
+const GROUPS: [(&str, &str); 4] = [
+    ("features))\n", "features))\n        self.idle = nn.Parameter(torch.randn(3))\n"),
+    ("x * self.table[index]", "x * self.table[index] * scales[0]"),
+    ("x, index", "x, scales, index"),
+    ("torch.rand(rows, features),", "torch.rand(rows, features), torch.rand((rows + 9) // 10 // (rows % 2 == 0)),"),
+];
+
 #[test]
 fn shapes_beside_a_problem_are_its_cases() {
+    let text = GROUPS.iter().fold(LOOKUP.to_owned(), |text, (from, to)| text.replace(from, to));
     let sandbox = with_problem(LOOKUP);
-    sandbox.write("theirs/problem.yaml", "name: lookup\ntolerance:\n  float32: 2.0e-5  # loose\nother: 9\n");
-    sandbox.write("theirs/shapes.py", "SHAPES = [{'rows': 8, 'entries': 3}, {'rows': 64, 'entries': 5}]\n");
-    let (code, shown, said) = call(&sandbox, &["import", "theirs/lookup.py", "--trust", "--contents", "x=uniform:0:1"]);
+    sandbox.write("theirs/02_groups/reference.py", &text);
+    sandbox.write("theirs/02_groups/problem.yaml", "name: lookup\ntolerance:\n  float32: 2.0e-5  # loose\nother: 9\n");
+    sandbox.write("theirs/02_groups/shapes.py", "SHAPES = [{'rows': 64, 'entries': 5}, {'rows': 8, 'entries': 3}]\n");
+    let arguments = ["import", "theirs/02_groups/reference.py", "--trust", "--contents", "x=uniform:0:1"];
+    let (code, shown, said) = call(&sandbox, &arguments);
     assert_eq!(code, 0, "{said}");
-    assert!(shown.contains("x: [rows, 40]"), "{shown}");
-    let workload = std::fs::read_to_string(sandbox.path("kernels/workloads/lookup.toml")).unwrap();
+    assert!(shown.contains("x: [rows, 40]\n  scales: [(rows + 9) / 10]") && !shown.contains("idle"), "{shown}");
+    let workload = std::fs::read_to_string(sandbox.path("kernels/workloads/02-groups.toml")).unwrap();
     insta::assert_snapshot!(workload.split_once("[tolerance]").unwrap().1, @r#"
 
     # Rounding the output alone costs 3e-8, and a sum of thousands of terms up to 1e-6.
@@ -143,13 +156,13 @@ fn shapes_beside_a_problem_are_its_cases() {
     worst_row = 2e-5
 
     [[case]]
-    name = "rows8entries3"
-    rows = 8
-    entries = 3
-
-    [[case]]
     name = "rows64entries5"
     rows = 64
     entries = 5
+
+    [[case]]
+    name = "rows8entries3"
+    rows = 8
+    entries = 3
     "#);
 }

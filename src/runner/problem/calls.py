@@ -7,7 +7,7 @@ def like_numbers(torch, tensor, contents, generator, own=None):
     if tensor.dtype == torch.bool:
         return torch.rand(shape, generator=generator) < 0.5
     if not tensor.dtype.is_floating_point:
-        least, most = contents or (0, 0)
+        least, most = contents or own or (0, 0)
         return torch.randint(least, most + 1, shape, generator=generator, dtype=torch.int64).to(tensor.dtype)
     if own:
         return own[0] + (own[1] - own[0]) * torch.rand(shape, generator=generator, dtype=torch.float64)
@@ -44,6 +44,30 @@ class Calls:
                 raise Refused(f"`forward` changes its input `{name}`: compute a new tensor instead")
         return [one.clone() for one in results]
 
+    def felt(self, tensors):
+        """Returns the tensors with a gradient that is not 0: some output depends on them. Others may have an effect, too."""
+        floating = [key for key, tensor in tensors.items() if tensor.dtype.is_floating_point]
+        # A module that writes to its buffers gives those no gradient.
+        without_buffers = [key for key in floating if key[0] == "input" or key[1] in self.trace.parameters]
+        for keys in (floating, without_buffers):
+            try:
+                gradients = zip(keys, self.gradients(keys, tensors))
+            except Exception:
+                continue
+            return {key for key, one in gradients if one is not None and bool(((one != 0) & one.isfinite()).any())}
+        return set()
+
+    def gradients(self, keys, tensors):
+        """Returns the gradients of a random sum of all outputs. None for a tensor that is not in the sum."""
+        torch = self.torch
+        named = {self.shown[key]: tensor.clone() for key, tensor in tensors.items()}
+        leaves = [named[self.shown[key]].requires_grad_() for key in keys]
+        with self.names["AnyDevice"]():
+            results = self.names["function"](self.sizes)(**named)
+        results = [one for one in (results if isinstance(results, tuple) else [results]) if one.requires_grad]
+        weights = [torch.randn(one.shape, generator=self.generator, dtype=one.dtype) for one in results]
+        return torch.autograd.grad(results, leaves, weights, allow_unused=True)
+
     def same(self, ones, others, within=0.0):
         def close(one, other):
             if one.shape != other.shape:
@@ -59,7 +83,7 @@ class Calls:
 
 
 def state_ranges(names, sizes, trace):
-    """Returns the range of each parameter and buffer, as the module makes them. None for what is normal or constant.
+    """Returns the range of each parameter and buffer, as the module makes them. None for what is normal or constant, except whole numbers.
 
     Weights of the usual size keep sigmoids and the like from being 0 or 1 everywhere, which would hide mistakes.
     """
@@ -76,9 +100,12 @@ def state_ranges(names, sizes, trace):
             numbers = tensor.detach().double()
             least, most = float(numbers.min()), float(numbers.max())
             is_normal = most - least > 2 and 0.5 < float(numbers.std()) < 2 if numbers.numel() > 8 else least < -1 or most > 1
-            if least < most and not is_normal:
-                found["state", name] = [float(f"{least:.2g}"), float(f"{most:.2g}")]
-    return {key: bounds for key, bounds in found.items() if bounds[0] < bounds[1]}
+            bounds = [float(f"{least:.2g}"), float(f"{most:.2g}")]
+            if bounds[0] < bounds[1] and not is_normal:
+                found["state", name] = bounds
+        elif tensor.dtype != torch.bool and tensor.numel():
+            found["state", name] = [int(tensor.min()), int(tensor.max())]
+    return found
 
 
 def file_numbers(names, sizes):

@@ -28,18 +28,24 @@ answers = os.fdopen(os.dup(1), "w")
 # What the file prints must not get among the answers.
 os.dup2(2, 1)
 warnings.simplefilter("ignore")
+# Threads that spin between small calls take longer where others need the cores, too: 37 s in place of 18 s for ResNet-18, with two
+# cores under a load of 7 (2026-11-30, `optloop import`).
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 # Seconds for the search for dimensions. Sizes that are not examined by then stay as they are.
 SEARCH_S = 60
 
 # Bytes of the tensors of a call that is made.
-CALL_BYTES = 1 << 28
+CALL_BYTES = 1 << 29
 
 # Parameters of a module that is made with its numbers, which tell how large they are.
 MOST_PARAMETERS = 1 << 28
 
 # Steps of a convolution or a pooling: an extent may be a fraction of a size.
 MOST_STEP = 8
+
+# Elements of a group of which each has a number of its own, such as the scale of quantized weights.
+MOST_GROUP = 1024
 
 # Names of C and CUDA that a kernel's parameter cannot have.
 WORDS_OF_C = set(

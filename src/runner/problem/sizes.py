@@ -45,6 +45,11 @@ def of_one(name, pairs):
                 if all((factor * size + rest) // step == number and factor * size + rest >= 0 for size, number in pairs):
                     product = name if factor == 1 else f"{factor} * {name}"
                     return plus(product, rest) if step == 1 else f"({plus(product, rest)}) / {step}"
+    for group in range(MOST_STEP + 1, MOST_GROUP + 1):
+        # The last group may be shorter, or left out.
+        for rest in (group - 1, 0):
+            if all((size + rest) // group == number for size, number in pairs):
+                return f"({plus(name, rest)}) / {group}"
     (size, number) = pairs[0]
     factor = number // max(size, 1)
     if all(factor * size == number for size, number in pairs):
@@ -64,8 +69,13 @@ def expressions(tracer, dims):
             found = other > 0 and tracer.at(**{name: other})
             if found and found.keys() == base.keys():
                 points[name].append((other, found))
-    joint = {name: values[name] + 1 + place for place, name in enumerate(dims)}
-    together = tracer.at(**joint) if dims else base
+    # Some sizes must be even, or a multiple of more.
+    ways = (lambda size, place: size + 1 + place, lambda size, place: size + 2 + 2 * place, lambda size, _: 2 * size)
+    for way in ways:
+        joint = {name: way(values[name], place) for place, name in enumerate(dims)}
+        together = tracer.at(**joint) if dims else base
+        if together:
+            break
     if dims and not together:
         return None, dims[-1]
     texts = {}

@@ -67,8 +67,8 @@ def flop_of(names, sizes):
 
         torch = names["torch"]
         with FlopCounterMode(display=False) as counter:
-            Trace(names, sizes)
-        return counter.get_total_flops() or None
+            trace = Trace(names, sizes)
+        return None if trace.contents.left_out_steps else counter.get_total_flops() or None
     except Exception:
         return None
 
@@ -146,6 +146,7 @@ def chosen(tracer, sizes, cases, named):
         dims, ranges = forced_sizes(tracer, tracer.names, named, cases)
         texts, problem = expressions(tracer, dims)
         if texts is None:
+            tracer.refuse_late()
             raise Refused(f"the extents of its tensors are no expression of `{problem}`, which shapes.py changes")
         return dims, ranges, texts
     dims = free_sizes(tracer, sizes)
@@ -209,9 +210,14 @@ def told(request):
     trace = tracer.first
     refuse_shapes(trace)
     dims, ranges, texts = chosen(tracer, source.sizes, cases, named)
+    # All cases must be examined, however long that takes.
+    tracer.until = math.inf
     for case in cases:
-        if tracer.at(**{name: size for name, size in case.items() if name in base}) is None:
+        numbers = tracer.at(**{name: size for name, size in case.items() if name in base})
+        if numbers is None:
             raise Refused(f"with the sizes {case} of shapes.py, `forward` fails or has other tensors")
+        if any(eval(text.replace("/", "//"), {**base, **case}) != numbers[key] for key, text in texts.items()):
+            raise Refused(f"with the sizes {case} of shapes.py, the extents of its tensors are no expression that the others have, too")
     if not dims:
         name, size = only_size(trace, source.sizes)
         dims, ranges = [name], {name: (size, size)}
@@ -246,7 +252,10 @@ def told(request):
         own, dropped, dim = tried(calls, names, small, dims, ranges, texts, shown, notes)
         selections = selected(calls)
     # Weights of the trial are smaller than those of the cases.
-    own = {key: of_states.get(key, bounds) for key, bounds in {**of_states, **own}.items()}
+    is_whole = lambda bounds: type(bounds[0]) is int
+    # Whole numbers that are others in other sizes have bounds that are not known.
+    unknown = [key for key in own if is_whole(own[key]) and of_states.get(key, own[key]) != own[key]]
+    own = {key: of_states.get(key, bounds) for key, bounds in {**of_states, **own}.items() if key not in unknown}
     states = {name: shown["state", name] for name in trace.states if name not in dropped}
     if dropped:
         notes.append(f"no output depends on {', '.join(dropped)}, so kernels do not get {'them' if len(dropped) > 1 else 'it'}")
@@ -257,7 +266,7 @@ def told(request):
         shape = [texts[(*key, axis)] for axis in range(tensor.dim())] or ["1"]
         values = None
         if key in own:
-            values = {"uniform": own[key]}
+            values = {"integers": [str(bound) for bound in own[key]]} if is_whole(own[key]) else {"uniform": own[key]}
         elif key[0] == "input" and trace.contents.bounds(tensor):
             values = {"integers": [texts[(*key, "least")], texts[(*key, "most")]]}
         selects = next((shown[source] for output, source in selections if output == key), None)
@@ -300,22 +309,30 @@ def selected(calls):
 
 def without_effect(calls, tensors, result):
     """Returns the parameters and the inputs on which no output depends."""
-    dropped, idle = [], []
+    others = {}
     for key, tensor in tensors.items():
         like = calls.trace.states[key[1]] if key[0] == "state" else calls.trace.inputs[key[1]]
         other = calls.drawn(key, like)
         if calls.torch.equal(other, tensor):
             other = tensor + 1 if tensor.dtype != calls.torch.bool else ~tensor
+        others[key] = other
+
+    def is_same(keys):
         try:
-            is_same = calls.same(result, calls.call({**tensors, key: other}))
+            return calls.same(result, calls.call({**tensors, **{key: others[key] for key in keys}}))
         except (IndexError, RuntimeError):
-            is_same = False
-        if is_same:
-            if key[0] == "state":
-                dropped.append(key[1])
-            else:
-                idle.append(key)
-    return dropped, idle
+            return False
+
+    def unused(keys):
+        if not keys or is_same(keys):
+            return keys
+        middle = len(keys) // 2
+        return unused(keys[:middle]) + unused(keys[middle:]) if middle else []
+
+    # A call for each tensor of a deep network would take minutes.
+    felt = calls.felt(tensors)
+    found = unused([key for key in tensors if key not in felt])
+    return [key[1] for key in found if key[0] == "state"], [key for key in found if key[0] != "state"]
 
 
 def tried(calls, names, small, dims, ranges, texts, shown, notes):
@@ -335,7 +352,7 @@ def tried(calls, names, small, dims, ranges, texts, shown, notes):
                 least, most = kind[1:] if kind and kind[0] == "uniform" else (least, most)
                 calls.own["input", place] = [least, most]
         for name in calls.trace.states:
-            if name not in calls.trace.parameters:
+            if name not in calls.trace.parameters and calls.trace.states[name].dtype.is_floating_point:
                 calls.own["state", name] = [0.5, 1.5]
         tensors = calls.tensors()
         result = calls.call(tensors)

@@ -13,10 +13,12 @@ class Trace:
             init = get_init_inputs()
             if not isinstance(init, (list, tuple)):
                 raise Refused("`get_init_inputs` returns no list of arguments for `Model`")
+            refuse_arguments("get_init_inputs", init, "Model", model)
             self.module = model(*init)
             inputs = get_inputs()
             if not isinstance(inputs, (list, tuple)):
                 raise Refused("`get_inputs` returns no list of arguments for `forward`")
+            refuse_arguments("get_inputs", inputs, "forward", self.module.forward)
             self.leaves = [flatten(argument)[0] for argument in inputs]
             if with_outputs:
                 with torch.no_grad():
@@ -49,6 +51,34 @@ class Trace:
         return sum(tensor.numel() * 8 for _, tensor in self.tensors())
 
 
+def refuse_arguments(maker, arguments, taker, function):
+    """Refuses arguments that a function does not take."""
+    signature = inspect.signature(function)
+    try:
+        signature.bind(*arguments)
+    except TypeError:
+        taken = ", ".join(signature.parameters) or "nothing"
+        raise Refused(
+            f"`{maker}` returns {len(arguments)} argument{'s' * (len(arguments) != 1)}, but `{taker}` takes {taken}: return what it takes"
+        )
+
+
+def is_recurrent(function, arguments):
+    """Tells whether a call is one of a recurrent layer on tensors without numbers."""
+    name = getattr(function, "__name__", "")
+    # A packed sequence has the sizes of its batches before the parameters, and so has no flag there.
+    return name in ("lstm", "gru", "rnn_tanh", "rnn_relu") and type(arguments[3]) is bool and arguments[0].is_meta
+
+
+def of_first_step(function, arguments):
+    """Answers a recurrent layer by its first step: PyTorch would take seconds to go through all of them."""
+    sequence, axis = arguments[0], int(arguments[8])
+    outputs, *states = function(sequence.narrow(axis, 0, 1), *arguments[1:])
+    shape = list(outputs.shape)
+    shape[axis] = sequence.shape[axis]
+    return (outputs.new_empty(shape), *states)
+
+
 class Contents:
     """Remembers what random tensors contain."""
 
@@ -63,8 +93,12 @@ class Contents:
             def __init__(self):
                 super().__init__()
                 self.known, self.alive = {}, []
+                self.left_out_steps = False
 
             def __torch_function__(self, function, types, arguments=(), options=None):
+                if is_recurrent(function, arguments):
+                    self.left_out_steps = True
+                    return of_first_step(function, arguments)
                 result = function(*arguments, **(options or {}))
                 name = getattr(function, "__name__", "")
                 if torch.is_tensor(result):
@@ -106,6 +140,14 @@ class Tracer:
         self.names, self.base, self.known = names, base, {}
         self.first = Trace(names, base)
         self.until = time.monotonic() + SEARCH_S
+
+    def refuse_late(self):
+        """Refuses a problem whose sizes could not all be examined."""
+        if time.monotonic() > self.until:
+            raise Refused(
+                f"its sizes were not all examined within {SEARCH_S} s, because `forward` takes long even without numbers, as a "
+                "loop over many steps does: give fewer or smaller sizes in shapes.py"
+            )
 
     def at(self, **changed):
         """Returns the numbers in some sizes. None if the problem has no such sizes, or is another one there."""
