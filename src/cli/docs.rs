@@ -11,8 +11,8 @@ macro_rules! pages {
 }
 
 /// The pages, by name. A test compares them with the folder.
-const PAGES: [(&str, &str); 31] = pages! {
-    "ablations" "agents" "audit" "baselines" "bench" "correctness" "counters" "diagnosis" "events" "export" "family" "fleet" "fragments"
+const PAGES: [(&str, &str); 32] = pages! {
+    "ablations" "agents" "audit" "baselines" "bench" "board" "correctness" "counters" "diagnosis" "events" "export" "family" "fleet" "fragments"
     "git" "history" "hostile-input" "import" "kernels" "launch-plan" "model" "models" "reading-a-report" "reference"
     "report-schema" "schema" "security" "service" "simulate" "tutorial" "usage" "workload"
 };
