@@ -25,7 +25,7 @@ pub enum Screened {
 }
 
 impl Screened {
-    /// Returns the evaluation, whoever is at fault.
+    /// Returns the evaluation, whether the device reported it or not.
     pub fn evaluation(self) -> Evaluation {
         match self {
             Self::Reported(evaluation) | Self::Lost(evaluation) => evaluation,
