@@ -308,7 +308,7 @@ impl Call<'_> {
                 "ci": paired.map(|(_, ci, _)| ci),
                 "noise": paired.map(|(_, _, noise)| noise),
                 "is_confirmed": found.confirmation.is_some(),
-                "verdict": found.verdict,
+                "verdict": found.verdict.map(|verdict| verdict.key(own.origin.is_committed_winner_of(&found.case))),
             }));
         }
         match cases.is_empty() {

@@ -110,7 +110,7 @@ fn row(
         text(iteration.outcome.as_ref().map(Outcome::kind)),
         text(found.map(|found| found.case.as_str())),
         text(found.map(|found| found.regime.name())),
-        text(found.and_then(|found| Some(found.verdict?.name()))),
+        text(found.and_then(|found| Some(found.verdict?.key(iteration.origin.is_committed_winner_of(&found.case))))),
         source.to_owned(),
         us(screening.map(|timing| timing.median_ns)),
         us(confirmation.map(|timing| timing.median_ns)),
@@ -186,6 +186,8 @@ pub fn write_ledger(ledger: &Ledger, out: &mut impl Write) -> Result<(), ReportE
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::origin::Origin;
+    use crate::domain::record::SessionRecord;
     use crate::report::ledger;
     use crate::report::tests::record;
 
@@ -214,6 +216,20 @@ mod tests {
         assert_eq!(column("confirmation_us"), ["", "", "64", "50", "", ""]);
         assert_eq!(column("outcome"), ["measured", "measured", "measured", "measured", "wrong", ""]);
         assert_eq!(column("claim")[2], "more, \"faster\"\nwarps");
+    }
+
+    /// Beating the initial kernel again is no improvement.
+    #[test]
+    fn a_committed_winner_is_measured_again() {
+        let mut record = record();
+        let verdicts = |record: &SessionRecord| {
+            let text = Rows::new(TimeSource::Measured).of(&record.iterations).unwrap();
+            rows(text.as_bytes()).iter().map(|row| at(row, &COLUMNS, "verdict").to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(verdicts(&record)[2], "improved");
+        record.iterations[1].origin =
+            Origin::CommittedWinner { device: "an L4".to_owned(), cases: vec!["b1h1s128".into()] };
+        assert_eq!(verdicts(&record)[2], "measured_again");
     }
 
     #[test]
