@@ -178,7 +178,9 @@ impl LaunchPlan {
         }
         self.launches.iter().try_for_each(Launch::check_sizes)?;
         self.launches.iter().flat_map(|launch| &launch.args).try_for_each(|arg| match arg {
-            Arg::TensorMap(map) => map.check(tensors).map_err(|what| format!("tensor map `{}`: {what}", map.name)),
+            Arg::TensorMap(map) => {
+                map.check(tensors, &self.workspaces).map_err(|what| format!("tensor map `{}`: {what}", map.name))
+            }
             Arg::Tensor(name) if !tensors.iter().any(|tensor| tensor.name == *name) => {
                 Err(format!("there is no tensor `{}`", one_line(name)))
             }
@@ -222,9 +224,9 @@ impl Arg {
 pub struct TensorMap {
     /// The name in the manifest, for the reader.
     pub name: String,
-    /// The tensor whose address the map holds.
+    /// The tensor or workspace whose address the map holds.
     pub tensor: String,
-    /// The tensor's element type.
+    /// The element type, which is the tensor's.
     pub dtype: Dtype,
     /// Elements along each dimension, innermost first; one to five dimensions.
     pub sizes: Vec<u64>,
@@ -239,28 +241,36 @@ pub struct TensorMap {
 }
 
 impl TensorMap {
-    fn check(&self, tensors: &[TensorSpec]) -> Result<(), String> {
-        let tensor = tensors.iter().find(|tensor| tensor.name == self.tensor).ok_or_else(|| {
-            let hint = did_you_mean(&self.tensor, tensors.iter().map(|tensor| tensor.name.as_str()));
-            format!("there is no tensor `{}`{hint}", self.tensor)
-        })?;
-        if self.dtype != tensor.dtype {
-            return Err(format!(
-                "it has type {}, but `{}` has type {}",
-                self.dtype.name(),
-                self.tensor,
-                tensor.dtype.name()
-            ));
-        }
+    fn check(&self, tensors: &[TensorSpec], workspaces: &[Workspace]) -> Result<(), String> {
+        let elements = self.elements_there(tensors, workspaces)?;
         self.check_shape()?;
         let element_bytes = self.dtype.bytes() as u64;
         let steps = self.sizes.iter().skip(1).zip(&self.stride_bytes);
         let steps = steps.map(|(size, stride)| (size - 1).saturating_mul(stride / element_bytes));
         let last = steps.fold(self.sizes[0], u64::saturating_add);
-        if last > tensor.elements() as u64 {
-            return Err(format!("it reaches element {last} of `{}`, which has {}", self.tensor, tensor.elements()));
+        if last > elements {
+            return Err(format!("it reaches element {last} of `{}`, which has {elements}", self.tensor));
         }
         Ok(())
+    }
+
+    /// Returns how many elements the tensor or workspace has.
+    fn elements_there(&self, tensors: &[TensorSpec], workspaces: &[Workspace]) -> Result<u64, String> {
+        if let Some(workspace) = workspaces.iter().find(|workspace| workspace.name == self.tensor) {
+            return Ok((workspace.bytes / self.dtype.bytes()) as u64);
+        }
+        let tensor = tensors.iter().find(|tensor| tensor.name == self.tensor).ok_or_else(|| {
+            let workspaces = workspaces.iter().map(|workspace| workspace.name.as_str());
+            let hint = did_you_mean(&self.tensor, tensors.iter().map(|tensor| tensor.name.as_str()).chain(workspaces));
+            format!("there is no tensor or workspace `{}`{hint}", self.tensor)
+        })?;
+        match self.dtype == tensor.dtype {
+            true => Ok(tensor.elements() as u64),
+            false => {
+                let (own, of_tensor) = (self.dtype.name(), tensor.dtype.name());
+                Err(format!("it has type {own}, but `{}` has type {of_tensor}", self.tensor))
+            }
+        }
     }
 
     /// Checks the rules that hold for every tensor.

@@ -186,12 +186,10 @@ fn places(row: &Row) -> (Vec<(&str, usize)>, usize) {
 
 /// Writes an argument as the table has it.
 fn argument(arg: &Arg, places: &[(&str, usize)]) -> String {
+    let place = |name: &str| places.iter().find(|(other, _)| *other == name).map(|(_, place)| *place);
     match arg {
         Arg::Tensor(name) => format!("tensor({})", constant(name)),
-        Arg::Workspace(name) => {
-            let place = places.iter().find(|(other, _)| other == name).map_or(0, |(_, place)| *place);
-            format!("workspace({place})")
-        }
+        Arg::Workspace(name) => format!("workspace({})", place(name).unwrap_or(0)),
         Arg::Scalar(scalar) => match scalar.value {
             ScalarValue::I32(value) => format!("number({value})"),
             // Nine digits tell every float from its neighbours.
@@ -200,11 +198,15 @@ fn argument(arg: &Arg, places: &[(&str, usize)]) -> String {
             // 17 digits tell every double from its neighbours.
             ScalarValue::F64(value) => format!("double_number({value:.16e})"),
         },
-        Arg::TensorMap(map) => tensor_map(map),
+        Arg::TensorMap(map) => match place(&map.tensor) {
+            Some(place) => format!("workspace_map({place}, {})", described(map)),
+            None => format!("tensor_map({}, {})", constant(&map.tensor), described(map)),
+        },
     }
 }
 
-fn tensor_map(map: &TensorMap) -> String {
+/// Writes what the copy engine is told.
+fn described(map: &TensorMap) -> String {
     let dtype = match map.dtype {
         Dtype::F16 => "FLOAT16",
         Dtype::Bf16 => "BFLOAT16",
@@ -221,8 +223,7 @@ fn tensor_map(map: &TensorMap) -> String {
         bytes => format!("{bytes}B"),
     };
     format!(
-        "map({}, {{CU_TENSOR_MAP_DATA_TYPE_{dtype}, {{{}}}, {{{}}}, {{{}}}, CU_TENSOR_MAP_SWIZZLE_{swizzle}}})",
-        constant(&map.tensor),
+        "{{CU_TENSOR_MAP_DATA_TYPE_{dtype}, {{{}}}, {{{}}}, {{{}}}, CU_TENSOR_MAP_SWIZZLE_{swizzle}}}",
         listed(&map.sizes),
         listed(&map.stride_bytes),
         listed(&map.box_sizes)

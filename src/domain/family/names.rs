@@ -145,10 +145,11 @@ fn check_exprs(draft: &Draft, names: &OpNames, notes: &Notes<'_>) {
 /// Checks what launches and tensor maps refer to.
 fn check_args(draft: &Draft, names: &OpNames, notes: &Notes<'_>) {
     for map in &draft.tensor_maps {
-        if let Some(tensor) = map.tensor.as_ref().filter(|tensor| !names.tensors.contains(tensor)) {
-            let hint = did_you_mean(tensor, names.tensors.iter().map(String::as_str));
+        let described = || names.tensors.iter().chain(draft.workspaces.iter().filter_map(|entry| entry.name.as_ref()));
+        if let Some(tensor) = map.tensor.as_ref().filter(|tensor| described().all(|known| known != *tensor)) {
+            let hint = did_you_mean(tensor, described().map(String::as_str));
             let shown = map.entry.name.as_deref().unwrap_or("?");
-            notes.add(format!("tensor map `{shown}`: there is no tensor `{tensor}`{hint}"));
+            notes.add(format!("tensor map `{shown}`: there is no tensor or workspace `{tensor}`{hint}"));
         }
     }
     let buffers = || draft.buffers().map(String::as_str).chain(names.tensors.iter().map(String::as_str));

@@ -86,7 +86,6 @@ impl Entries {
                 "every [[launch]] is omitted by its `when`: at least one must remain".to_owned(),
             ));
         }
-        let workspaces = workspaces.iter().map(|rule| rule.fill(bindings)).collect::<Result<Vec<_>, _>>()?;
         let no_workspaces = no_workspaces.iter().map(|rule| (rule.name.as_str(), &rule.when));
         let left_out: Vec<_> =
             no_workspaces.chain(no_maps.iter().map(|rule| (rule.name.as_str(), &rule.when))).collect();
@@ -103,6 +102,7 @@ impl Entries {
         let own = self.workspaces.iter().map(|rule| &rule.name).chain(self.tensor_maps.iter().map(|rule| &rule.name));
         own.into_iter().try_for_each(|name| scope.check_free(name))?;
         let launches = launches.iter().map(|rule| rule.fill(&scope)).collect::<Result<Vec<_>, _>>()?;
+        let workspaces = workspaces.iter().map(|rule| rule.fill(bindings)).collect::<Result<_, _>>()?;
         let plan = LaunchPlan { workspaces, launches };
         plan.check(&tensors).map_err(ConfigurationError::Manifest)?;
         let bytes = plan.workspaces.iter().fold(0_usize, |sum, workspace| sum.saturating_add(workspace.bytes));

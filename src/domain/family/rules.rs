@@ -90,11 +90,8 @@ impl TensorMapRule {
     /// valid map.
     fn fill(&self, scope: &ArgScope<'_>) -> Result<TensorMap, ConfigurationError> {
         let wrong = |what: String| ConfigurationError::Manifest(format!("tensor map `{}`: {what}", self.name));
-        let tensor = scope.tensors.iter().find(|tensor| tensor.name == self.tensor).ok_or_else(|| {
-            let hint = did_you_mean(&self.tensor, scope.tensors.iter().map(|tensor| tensor.name.as_str()));
-            wrong(format!("there is no tensor `{}`{hint}", self.tensor))
-        })?;
-        let element_bytes = tensor.dtype.bytes() as u64;
+        let dtype = scope.dtype_of(&self.tensor).map_err(wrong)?;
+        let element_bytes = dtype.bytes() as u64;
         let numbers = |what: &str, exprs: &[Expr], most: u64| -> Result<Vec<u64>, ConfigurationError> {
             let number = |expr: &Expr| {
                 let value = expr.int(scope.bindings)?;
@@ -109,7 +106,7 @@ impl TensorMapRule {
         Ok(TensorMap {
             name: self.name.clone(),
             tensor: self.tensor.clone(),
-            dtype: tensor.dtype,
+            dtype,
             sizes,
             stride_bytes: strides.iter().map(|stride| stride * element_bytes).collect(),
             box_sizes: box_sizes.iter().map(|&n| n as u32).collect(),
@@ -125,7 +122,7 @@ pub(super) struct ArgScope<'a> {
     /// The names of tensors that only some cases have.
     pub(super) optional_tensors: &'a [&'static str],
     pub(super) scalars: &'a [(&'static str, f64)],
-    pub(super) workspaces: &'a [Workspace],
+    pub(super) workspaces: &'a [&'a WorkspaceRule],
     pub(super) tensor_maps: &'a [&'a TensorMapRule],
     /// The names of the omitted workspaces and tensor maps, each with its `when`.
     pub(super) left_out: &'a [(&'a str, &'a When)],
@@ -141,6 +138,22 @@ impl ArgScope<'_> {
             return Err(ConfigurationError::Manifest(format!("`{name}`: {why}")));
         }
         Ok(())
+    }
+
+    /// Returns the element type of the tensor or workspace that a tensor map describes.
+    fn dtype_of(&self, name: &str) -> Result<Dtype, String> {
+        let tensor = self.tensors.iter().find(|tensor| tensor.name == name).map(|tensor| tensor.dtype);
+        let workspace = || self.workspaces.iter().find(|rule| rule.name == name).map(|rule| rule.dtype);
+        tensor.or_else(workspace).ok_or_else(|| match self.left_out.iter().find(|(left_out, _)| *left_out == name) {
+            Some((_, when)) => {
+                format!("workspace `{name}` is omitted if `{}` is false: give the map the same `when`", when.text())
+            }
+            None => {
+                let tensors = self.tensors.iter().map(|tensor| tensor.name.as_str());
+                let known = tensors.chain(self.workspaces.iter().map(|rule| rule.name.as_str()));
+                format!("there is no tensor or workspace `{name}`{}", did_you_mean(name, known))
+            }
+        })
     }
 
     /// Returns what an argument names. None for a tensor with a question mark that the case does not have, and for such a workspace or

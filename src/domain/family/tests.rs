@@ -104,6 +104,25 @@ fn a_map_of_one_dimension_has_no_strides_and_may_do_without_a_swizzle() {
 }
 
 #[test]
+fn a_map_may_describe_a_workspace() {
+    let described = [
+        (r#"elements = "B * H""#, r#"elements = "B * H * Sk * D""#),
+        (r#"tensor = "k""#, r#"tensor = "partial""#),
+        (r#"sizes = ["D / 2", "Sk", "2", "B * H"]"#, r#"sizes = ["D", "Sk"]"#),
+        (r#"strides = ["D", "D / 2", "Sk * D"]"#, r#"strides = ["D"]"#),
+        (r#"box = ["D / 2", "BC", "2", "1"]"#, r#"box = ["32", "BC"]"#),
+    ];
+    let plan = plan_for(&described, Dtype::F16, &[]).unwrap();
+    let Arg::TensorMap(map) = &plan.launches[0].args[0] else { panic!("{plan:?}") };
+    assert_eq!((map.dtype, map.stride_bytes.as_slice()), (Dtype::F32, [512].as_slice()));
+    let small = plan_for(&described[1..], Dtype::F16, &[]).unwrap_err();
+    insta::assert_snapshot!(small, @"tensor map `k_map`: it reaches element 12800 of `partial`, which has 2");
+    let left_out = (r#"elements = "B * H""#, "when = \"BC > 64\"\nelements = \"B * H * Sk * D\"");
+    let left_out = plan_for(&[&[left_out], &described[1..]].concat(), Dtype::F16, &[]).unwrap_err();
+    insta::assert_snapshot!(left_out, @"tensor map `k_map`: workspace `partial` is omitted if `BC > 64` is false: give the map the same `when`");
+}
+
+#[test]
 fn a_map_of_the_wrong_shape_is_refused() {
     insta::assert_snapshot!(refused(r#"sizes = ["D / 2", "Sk", "2", "B * H"]"#, "sizes = []"), @"tensor map `k_map`: give one to five `sizes`, as many for `box`, and one stride fewer, innermost first");
     insta::assert_snapshot!(refused(r#"box = ["D / 2", "BC", "2", "1"]"#, r#"box = ["D / 2"]"#), @"tensor map `k_map`: give one to five `sizes`, as many for `box`, and one stride fewer, innermost first");
@@ -114,7 +133,7 @@ fn a_map_of_the_wrong_shape_is_refused() {
 
 #[test]
 fn a_map_that_the_driver_would_refuse_is_refused_with_the_reason() {
-    insta::assert_snapshot!(refused(r#"tensor = "k""#, r#"tensor = "kk""#), @"tensor map `k_map`: there is no tensor `kk` (did you mean `k`?)");
+    insta::assert_snapshot!(refused(r#"tensor = "k""#, r#"tensor = "kk""#), @"tensor map `k_map`: there is no tensor or workspace `kk` (did you mean `k`?)");
     insta::assert_snapshot!(refused(r#"strides = ["D""#, r#"strides = ["D + 1""#), @"tensor map `k_map`: a stride of 258 bytes is not a multiple of 16");
     insta::assert_snapshot!(refused(r#"strides = ["D""#, r#"strides = ["D - Sk - 28""#), @"tensor map `k_map`: stride `D - Sk - 28` = 0, not 1 to 549755813887");
     insta::assert_snapshot!(refused(r#"box = ["D / 2""#, r#"box = ["4""#), @"tensor map `k_map`: a box's rows of 8 bytes are not a multiple of 16");

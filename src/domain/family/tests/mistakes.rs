@@ -173,7 +173,7 @@ fn every_unknown_argument_is_reported() {
         ("args = [\"partial\", \"o\"]", "args = [\"partials\", \"out\"]"),
     ];
     insta::assert_snapshot!(after(&changes), @"
-    tensor map `k_map`: there is no tensor `keys` (did you mean `k`?)
+    tensor map `k_map`: there is no tensor or workspace `keys` (did you mean `k`?)
     launch argument `kmap` names nothing (did you mean `k_map`?)
     launch argument `scal` names nothing (did you mean `scale`?)
     launch argument `partials` names nothing (did you mean `partial`?)
