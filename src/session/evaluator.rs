@@ -208,22 +208,31 @@ impl Evaluator {
         if self.accepted_early.remove(&accepted) {
             return self.compare_with_incumbent(state, shelf, &challenger, incumbent, disqualified).await;
         }
-        let begun = Instant::now();
         let sanitized = Self::sanitized(self.sanitizer.clone(), state, &challenger);
-        let on_device = async {
-            self.accept(state, &challenger).await?;
-            let compared = self.compare_with_incumbent(state, shelf, &challenger, incumbent, disqualified).await?;
-            Ok::<_, Setback>((compared, begun.elapsed()))
-        };
+        let on_device = self.accept_and_compare(state, shelf, &challenger, incumbent, disqualified);
         let (on_device, sanitized) = tokio::join!(on_device, sanitized);
-        let (compared, on_device_took) = on_device?;
-        self.steps.sanitizer_s += (begun.elapsed() - on_device_took).as_secs_f64();
+        let (compared, ended) = on_device?;
+        self.steps.sanitizer_s += ended.elapsed().as_secs_f64();
         sanitized?;
         // A modelled time is confirmed without a comparison, and that was all.
         if incumbent.is_none() && state.setup().samples_times() {
             self.accepted_early.insert(accepted);
         }
         Ok(compared)
+    }
+
+    /// Runs the acceptance checks of a variant, and compares it with the incumbent. Returns when that ended, too.
+    async fn accept_and_compare(
+        &mut self,
+        state: &SessionState,
+        shelf: &mut Shelf,
+        challenger: &CandidateKernel,
+        incumbent: Option<&Candidate>,
+        disqualified: &mut Vec<Disqualified>,
+    ) -> Result<(Option<Comparison>, Instant), Setback> {
+        self.accept(state, challenger).await?;
+        let compared = self.compare_with_incumbent(state, shelf, challenger, incumbent, disqualified).await?;
+        Ok((compared, Instant::now()))
     }
 
     /// Compares a variant with the incumbent, if one is due.

@@ -3,11 +3,15 @@
 //! Home works on a copy of the state. Meanwhile, the session proposes, hands compiled variants to lanes and concludes what they have
 //! screened. Only home compares, so none of that changes what home has begun.
 
+use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context;
 use futures::FutureExt;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 
 use super::Session;
 use super::decide::{ForLanes, for_lanes};
@@ -27,28 +31,38 @@ impl Session<'_> {
     }
 
     /// Does with a variant what only home does, and feeds the lanes meanwhile.
+    ///
+    /// Home's work has a thread of its own: a comparison is many short steps, and would otherwise stand still during each draw of the
+    /// proposer.
     pub(super) async fn at_home_beside_lanes(
         &mut self,
-        (begun, assessed): (&Begun, &Assessed),
+        (begun, assessed): (&Arc<Begun>, &Arc<Assessed>),
         screening: Screening,
         others_wait: bool,
     ) -> anyhow::Result<Option<Evaluated>> {
         let at_home = self.at_home_now(others_wait);
         let (evaluator, state, mut shelf) = (Arc::clone(&self.evaluator), self.state.clone(), self.shelf.clone());
+        let (begun, assessed) = (Arc::clone(begun), Arc::clone(assessed));
         let deadline = self.deadline.clone();
-        let home = async {
-            let mut evaluator = evaluator.lock().await;
-            let work = at_home.work(&mut evaluator, (&state, &mut shelf), (begun, assessed), screening);
-            deadline.within(work).await.transpose()
-        };
-        self.beside(home).await?
+        let (_awaited, dropped) = oneshot::channel::<Infallible>();
+        let runtime = Handle::current();
+        let home = tokio::task::spawn_blocking(move || {
+            runtime.block_on(async {
+                let mut evaluator = evaluator.lock().await;
+                let work = at_home.work(&mut evaluator, (&state, &mut shelf), (&begun, &assessed), screening);
+                tokio::select! {
+                    done = deadline.within(work) => done.transpose(),
+                    _ = dropped => Ok(None),
+                }
+            })
+        });
+        self.beside(home).await?.context("Failed to do what home does")?
     }
 
     /// Feeds the lanes until home's work is done.
     async fn beside<T>(&mut self, home: impl Future<Output = T>) -> anyhow::Result<T> {
         let mut home = pin!(home);
         loop {
-            // It goes on between two draws of the proposer.
             if let Some(done) = home.as_mut().now_or_never() {
                 return Ok(done);
             }

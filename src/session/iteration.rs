@@ -1,6 +1,7 @@
 //! One iteration: waits for a compiled variant, has it evaluated, and prepares the next ones meanwhile.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
@@ -66,7 +67,7 @@ impl Session<'_> {
     /// Evaluates a variant and concludes the iteration. A request to stop at once ends it earlier, and so does the hard
     /// end of the session's time.
     pub(super) async fn iterate(&mut self, assessed: Assessed) -> anyhow::Result<()> {
-        let begun = self.begin(&assessed.compiled).await?;
+        let (begun, assessed) = (Arc::new(self.begin(&assessed.compiled).await?), Arc::new(assessed));
         let _running = activity::begin(format!("iteration {}", begun.iteration), None);
         // Where comparisons are dear, a committed winner is compared at once only if nothing else of the initial design is left.
         let others_wait = begun.purpose != Purpose::Confirmation
@@ -76,7 +77,7 @@ impl Session<'_> {
         let of = (&begun, &assessed);
         let evaluated = match self.feeds_lanes() {
             true => Box::pin(self.at_home_beside_lanes(of, Screening::Due, others_wait)).await?,
-            false => self.at_home_and_prepare(of, others_wait).await?,
+            false => self.at_home_and_prepare((&begun, &assessed), others_wait).await?,
         };
         self.conclude_round().await?;
         match evaluated.filter(|evaluated| self.replay(&evaluated.evaluation)) {

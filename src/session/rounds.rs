@@ -3,6 +3,7 @@
 //! Where variants are evaluated in the order of the proposals, a session with several devices works in rounds. Each takes the next
 //! proposals in order, one for each device, and concludes them in order. So the same seed still tries the same variants.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Session;
@@ -142,7 +143,7 @@ impl Session<'_> {
             Back::Screened(underway, evaluation, lane) => (*underway, Some(evaluation), lane),
             Back::Lost(underway) => (*underway, None, None),
         };
-        let Underway { begun, assessed } = underway;
+        let (begun, assessed) = (Arc::new(underway.begun), Arc::new(underway.assessed));
         let screening = evaluation.map_or(Screening::Due, Screening::Done);
         let of = (&begun, &assessed);
         let evaluated = if self.feeds_lanes() {
@@ -150,7 +151,7 @@ impl Session<'_> {
         } else {
             let at_home = self.at_home_now(false);
             let mut evaluator = self.evaluator.lock().await;
-            let work = at_home.work(&mut evaluator, (&self.state, &mut self.shelf), of, screening);
+            let work = at_home.work(&mut evaluator, (&self.state, &mut self.shelf), (&begun, &assessed), screening);
             self.deadline.within(work).await.transpose()?
         };
         match evaluated {
