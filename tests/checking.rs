@@ -182,13 +182,14 @@ fn all_mistakes_of_all_files_are_shown_at_once() {
     family  op         dtypes   parameters  combinations  about
     toy     attention  f16 f32           3            20  A family for tests: not...
 
-    op              oracle    dtypes
-    attention       built in  f16 bf16 f32
-    gemm            built in  f16 bf16 f32
-    grouped-linear  built in  f16 bf16 f32
-    linear          built in  f16 bf16 f32 e4m3
-    linear-w4       built in  f16 bf16
-    top-k           built in  f16 bf16 f32
+    op               oracle    dtypes
+    attention        built in  f16 bf16 f32
+    delta-attention  built in  f16 bf16 f32
+    gemm             built in  f16 bf16 f32
+    grouped-linear   built in  f16 bf16 f32
+    linear           built in  f16 bf16 f32 e4m3
+    linear-w4        built in  f16 bf16
+    top-k            built in  f16 bf16 f32
 
     broken workload odd: kernels/workloads/odd.toml: line 3: unknown field `abuot`,
     expected one of `name`, `about`, `op`, `dtype`, `compute`, `tolerance`,

@@ -22,6 +22,8 @@ mod confined;
 #[cfg(target_os = "linux")]
 mod counters;
 mod declared;
+#[cfg(unix)]
+mod delta_attention;
 mod devices;
 mod diagnosis;
 #[cfg(unix)]

@@ -114,7 +114,7 @@ pub fn independent_dims(op: &dyn Op, dtype: Dtype) -> Vec<&'static str> {
         let is_shared = shapes.iter().all(|shape| axis + 1 < shape.len() && shape[axis] == extent);
         is_shared.then(|| names.iter().enumerate().find(|(place, _)| size(*place) as usize == extent))?
     };
-    (0..).map_while(shared).map(|(_, name)| *name).collect()
+    (0..).map_while(shared).map(|(_, name)| *name).take_while(|name| !op.is_sequential(name)).collect()
 }
 
 /// Where an op comes from: everything that another process needs to compute it.
@@ -218,6 +218,11 @@ pub trait Op: Sync + Send {
     /// sentence.
     fn check(&self, _dims: &Dims) -> Result<(), String> {
         Ok(())
+    }
+
+    /// Returns whether entries of a dimension depend on earlier ones, as tokens do on those before them. False by default.
+    fn is_sequential(&self, _dim: &str) -> bool {
+        false
     }
 
     /// Returns the element types that its kernels can have.

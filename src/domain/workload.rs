@@ -374,7 +374,7 @@ mod tests {
         insta::assert_snapshot!(error("Sk = 4", ""), @"case `small` lacks `Sk`, the number of keys");
         insta::assert_snapshot!(error("B = 1", "B = 0"), @"case `small`: `B` = 0 is out of range 1 to 65536");
         insta::assert_snapshot!(error("\"small\"", "\"../etc\""), @"case name `../etc`: use 1 to 64 of a-z, 0-9 and `-`, because it is used as a file name");
-        insta::assert_snapshot!(error("\"attention\"", "\"atention\""), @"op `atention` is not known (did you mean `attention`?); there are: attention, gemm, linear, linear-w4, grouped-linear, top-k");
+        insta::assert_snapshot!(error("\"attention\"", "\"atention\""), @"op `atention` is not known (did you mean `attention`?); there are: attention, gemm, linear, linear-w4, grouped-linear, top-k, delta-attention");
         insta::assert_snapshot!(error("dtype = \"f16\"", "dtype = \"f61\""), @"line 5: unknown variant `f61`, expected one of `f16`, `bf16`, `f32`, `f64`, `e4m3`, `e5m2`, `i8`, `u8`, `i32`, `u32`, `i64`, `bool` (did you mean `f64`?)");
         insta::assert_snapshot!(error("tolerance =", "regime = \"hot\"\ntolerance ="), @"line 7: unknown variant `hot`, expected `warm` or `cold`");
         insta::assert_snapshot!(error("B = 1", "B = 1\nregime = \"hot\""), @"line 12: unknown variant `hot`, expected `warm` or `cold`");

@@ -2,6 +2,7 @@
 
 mod attention;
 mod declared;
+mod delta_attention;
 mod draw;
 mod gemm;
 mod grouped_linear;
@@ -20,13 +21,14 @@ pub use declared::Declared;
 pub const OPS_FOLDER: &str = "kernels/ops";
 
 /// Every op of optloop.
-pub static ALL: [&dyn Op; 6] = [
+pub static ALL: [&dyn Op; 7] = [
     &attention::Attention,
     &gemm::Gemm,
     &linear::Linear,
     &linear_w4::LinearW4,
     &grouped_linear::GroupedLinear,
     &top_k::TopK,
+    &delta_attention::DeltaAttention,
 ];
 
 /// The op of recorded search spaces. Workload files cannot name it, because it computes nothing.

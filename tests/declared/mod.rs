@@ -186,5 +186,5 @@ fn an_op_that_cannot_be_read_is_one_sentence_with_its_file() {
     sandbox.replace("kernels/ops/rms-norm/op.toml", "role = \"input\"", "role = \"outputs\"");
     insta::assert_snapshot!(plain(refused(&sandbox)), @"error: PROJECT/kernels/workloads/small.toml: PROJECT/kernels/ops/rms-norm/op.toml: line 18: unknown variant `outputs`, expected one of `input`, `in-place`, `output` (did you mean `output`?)");
     std::fs::rename(sandbox.path("kernels/ops/rms-norm"), sandbox.path("kernels/ops/rms-norms")).unwrap();
-    insta::assert_snapshot!(plain(refused(&sandbox)), @"error: PROJECT/kernels/workloads/small.toml: op `rms-norm` is not known (did you mean `rms-norms`?); there are: attention, gemm, linear, linear-w4, grouped-linear, top-k, rms-norms; kernels/ops/rms-norm/op.toml would declare it");
+    insta::assert_snapshot!(plain(refused(&sandbox)), @"error: PROJECT/kernels/workloads/small.toml: op `rms-norm` is not known (did you mean `rms-norms`?); there are: attention, gemm, linear, linear-w4, grouped-linear, top-k, delta-attention, rms-norms; kernels/ops/rms-norm/op.toml would declare it");
 }

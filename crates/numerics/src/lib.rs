@@ -6,6 +6,7 @@
 pub mod attention;
 pub mod compare;
 pub mod convert;
+pub mod delta;
 pub mod linear;
 pub mod matmul;
 pub mod random;

@@ -190,7 +190,7 @@ fn consequential_mistakes_are_not_reported() {
     line 18: unknown field `nmae`, expected one of `name`, `tensor`, `sizes`, `strides`, `box`, `swizzle`, `when` (did you mean `name`?)
     ");
     insta::assert_snapshot!(after(&[("dtype = \"f32\"", "")]), @"line 13: missing field `dtype`");
-    insta::assert_snapshot!(after(&[("op = \"attention\"", "op = \"atention\"")]), @"op `atention` is not known (did you mean `attention`?); there are: attention, gemm, linear, linear-w4, grouped-linear, top-k");
+    insta::assert_snapshot!(after(&[("op = \"attention\"", "op = \"atention\"")]), @"op `atention` is not known (did you mean `attention`?); there are: attention, gemm, linear, linear-w4, grouped-linear, top-k, delta-attention");
 }
 
 #[test]
