@@ -13,12 +13,47 @@ use crate::domain::ids::IterationId;
 use crate::domain::journal::Begun;
 use crate::domain::variant::VariantHash;
 use crate::runner::activity;
-use crate::runner::worker::{Screened, Worker, WorkerError};
+use crate::runner::worker::{Arrivals, RemoteLane, Screened, Worker, WorkerError};
 
 /// A lane with what is known about its times.
 struct Station {
-    lane: Worker,
+    lane: AnyLane,
     ratios: Ratios,
+}
+
+/// A device of this machine or of another one.
+enum AnyLane {
+    Local(Worker),
+    Remote(RemoteLane),
+}
+
+impl Station {
+    fn new(lane: AnyLane) -> Self {
+        Self { lane, ratios: Ratios::default() }
+    }
+
+    /// Returns how its device was selected, with its machine if that is another one.
+    fn device(&self) -> String {
+        match &self.lane {
+            AnyLane::Local(lane) => lane.info().id.clone(),
+            AnyLane::Remote(lane) => lane.name().to_owned(),
+        }
+    }
+
+    /// Returns the name of its card, for the record.
+    fn card(&self) -> String {
+        match &self.lane {
+            AnyLane::Local(lane) => lane.info().uuid.as_ref().unwrap_or(&lane.info().id).clone(),
+            AnyLane::Remote(lane) => lane.name().to_owned(),
+        }
+    }
+
+    async fn screen(&mut self, job: Job) -> Result<Screened, WorkerError> {
+        match &mut self.lane {
+            AnyLane::Local(lane) => home_times::screen(lane, &mut self.ratios, job).await,
+            AnyLane::Remote(lane) => home_times::screen(lane, &mut self.ratios, job).await,
+        }
+    }
 }
 
 /// An iteration that has begun on a lane.
@@ -65,13 +100,27 @@ pub(super) struct Lanes {
     /// Results of which home has to do the rest.
     waiting: VecDeque<Back>,
     left_out: Vec<LeftOut>,
+    /// Where lanes on other machines come from.
+    arrivals: Arrivals,
+    /// The number of the next lane that comes.
+    next: usize,
 }
 
 impl Lanes {
     /// Makes the lanes of devices that are free.
-    pub fn new(workers: Vec<Worker>) -> Self {
-        let station = |lane| Station { lane, ratios: Ratios::default() };
-        Self { idle: workers.into_iter().map(station).enumerate().collect(), ..Self::default() }
+    pub fn new(workers: Vec<Worker>, arrivals: Arrivals) -> Self {
+        let idle: BTreeMap<_, _> = workers.into_iter().map(AnyLane::Local).map(Station::new).enumerate().collect();
+        let mut lanes = Self { next: idle.len(), idle, arrivals, ..Self::default() };
+        lanes.take_arrivals();
+        lanes
+    }
+
+    /// Takes the lanes on other machines that have come.
+    pub fn take_arrivals(&mut self) {
+        for lane in self.arrivals.take() {
+            self.idle.insert(self.next, Station::new(AnyLane::Remote(lane)));
+            self.next += 1;
+        }
     }
 
     /// Tells whether there are no lanes, or none any more.
@@ -115,7 +164,7 @@ impl Lanes {
         let iteration = underway.begun.iteration;
         self.underway.insert(iteration, underway);
         self.jobs.spawn(activity::in_background(async move {
-            let screened = home_times::screen(&mut station.lane, &mut station.ratios, job).await;
+            let screened = station.screen(job).await;
             (number, station, iteration, screened)
         }));
         Ok(())
@@ -137,8 +186,7 @@ impl Lanes {
         let underway = Box::new(underway);
         Ok(Some(match screened {
             Ok(screened) => {
-                let info = station.lane.info();
-                let name = info.uuid.as_ref().unwrap_or(&info.id).clone();
+                let name = station.card();
                 self.idle.insert(number, station);
                 match screened {
                     Screened::Reported(evaluation) => Back::Screened(underway, evaluation, Some(name)),
@@ -147,7 +195,7 @@ impl Lanes {
             }
             Err(error @ WorkerError::Oracle(_)) => return Err(error).context("Failed to evaluate a variant"),
             Err(error) => {
-                self.left_out.push(LeftOut { device: station.lane.info().id.clone(), reason: error.to_string() });
+                self.left_out.push(LeftOut { device: station.device(), reason: error.to_string() });
                 Back::Lost(underway)
             }
         }))

@@ -1,0 +1,133 @@
+//! Sessions whose lanes are workers behind a real NATS server, all processes on this machine. They need `nats-server` (Debian has a
+//! package).
+
+mod attacker;
+mod server;
+
+use serde_json::Value;
+
+use crate::common::Sandbox;
+use crate::durability::record::Record;
+use crate::durability::running::Running;
+use attacker::Attacker;
+use server::{FleetWorker, Server};
+
+const START: [&str; 8] = ["start", "--device", "fake", "--workload", "small", "--case", "s64", "--json"];
+
+const SOURCE: &str = "
+.version 8.0
+.target sm_90a
+.address_size 64
+// <$ TILE $> <$ THREADS $> <$ PAD $> <$ FAULT $> <$ D $>
+.visible .entry toy(.param .u64 q, .param .u64 k, .param .u64 v, .param .u64 o, .param .u32 Sq, .param .f32 scale, .param .u32 fault)
+{
+    ret;
+}
+";
+
+/// A project that trusts workers of another user.
+fn project(keys: &[String]) -> Sandbox {
+    let sandbox = Sandbox::new();
+    // More configurations than a test can try, and nothing to compile.
+    let values: Vec<String> = (0..64).map(|value| value.to_string()).collect();
+    let padding = format!(
+        "[params.PAD]\nvalues = [{}]\ndefault = 0\nabout = \"nothing\"\nexpect = [0.9, 1.1]\n[params.FAULT]",
+        values.join(", ")
+    );
+    sandbox.replace("templates/kernels/toy/family.toml", "[params.FAULT]", &padding);
+    sandbox.write("templates/kernels/toy/kernel.cu.tera", SOURCE);
+    sandbox.git(&["commit", "--quiet", "--all", "--message", "a large space"]);
+    trust(&sandbox, keys);
+    sandbox
+}
+
+fn trust(sandbox: &Sandbox, keys: &[String]) {
+    let settings = "[worker]\nstep_timeout = '3s'\n[benchmark]\nconfirmation_samples = 20\nmax_confirmation = '2s'\n";
+    sandbox.write("config.toml", &format!("{settings}[fleet]\nworkers = {keys:?}\n"));
+    sandbox.trust();
+}
+
+/// Returns how many variants a device has screened. None is home.
+fn screened(record: &Record, lane: Option<&str>) -> usize {
+    let lane = lane.map_or("NULL".to_owned(), |lane| format!("'{lane}'"));
+    record
+        .ask(&format!(
+            "SELECT hash FROM iterations WHERE purpose = 'screening' AND lane IS {lane} AND outcome = 'measured'"
+        ))
+        .len()
+}
+
+#[test]
+fn a_session_goes_on_while_workers_are_killed_the_server_restarts_and_someone_tampers_with_results() {
+    let mut server = Server::start();
+    let sandbox = project(&[]);
+    let (mut one, two) =
+        (FleetWorker::start(&sandbox, &server, "fake:1"), FleetWorker::start(&sandbox, &server, "fake:2"));
+    trust(&sandbox, &[one.key(), two.key()]);
+    let attacker = Attacker::start(&server);
+    let url = server.url();
+    let more = ["--nats", &url, "--seed", "1", "--budget", "20s", "--no-stop"];
+    let mut command = sandbox.command(&[&START[..], &more].concat());
+    let running = Running::spawn({
+        command.env("OPTLOOP_FAKE_SCREENING_MS", "100");
+        command
+    });
+    let finished =
+        |number: u64| move |event: &Value| event["event"] == "iteration" && event["finished"].as_u64() >= Some(number);
+    let until = |is: &dyn Fn(&Value) -> bool| while !is(&running.next().expect("the session ends by itself")) {};
+    until(&finished(12));
+    one.kill();
+    until(&finished(24));
+    server.restart();
+    let two = two.restart(&sandbox, &server, "fake:2");
+    let (status, _, said) = running.end();
+    assert!(status.success(), "{said}");
+    assert!(attacker.stop() > 0, "nothing was tampered with");
+    assert!(
+        said.contains("the session goes on without rack/fake:1: its worker has not been heard of for 10s"),
+        "{said}"
+    );
+    assert!(said.contains(" on 3 devices and $0.00: "), "{said}");
+    assert!(said.contains("from other machines changed nothing: late, sent twice, or not signed"), "{said}");
+    let record = Record::of(&sandbox);
+    record.check();
+    assert_eq!(record.ask("SELECT id FROM iterations WHERE ended_at IS NULL"), [""; 0]);
+    assert_eq!(record.ask("SELECT id FROM iterations WHERE outcome = 'crashed'"), [""; 0], "no variant is blamed");
+    let [home, first, last] = [None, Some("rack/fake:1"), Some("rack/fake:2")].map(|lane| screened(&record, lane));
+    assert!(first > 0 && last > first && home > 0, "{home}, {first}, {last}");
+    drop(two);
+}
+
+#[test]
+fn a_killed_session_resumes_on_its_fleet() {
+    let server = Server::start();
+    let sandbox = project(&[]);
+    let worker = FleetWorker::start(&sandbox, &server, "fake:1");
+    trust(&sandbox, &[worker.key()]);
+    let url = server.url();
+    let running =
+        Running::start(&sandbox, &[&START[..], &["--nats", &url, "--seed", "1", "--iterations", "12"]].concat());
+    let is_half = |event: &Value| event["event"] == "iteration" && event["finished"].as_u64() >= Some(6);
+    while !is_half(&running.next().expect("the session ends by itself")) {}
+    running.kill();
+    let before = Record::of(&sandbox);
+    sandbox.succeeds(&["resume", "--nats", &url]);
+    let record = Record::of(&sandbox);
+    record.check();
+    let of = |record: &Record| screened(record, Some("rack/fake:1"));
+    assert!(0 < of(&before) && of(&before) < of(&record), "{}, {}", of(&before), of(&record));
+    let listed: Value = serde_json::from_str(&sandbox.succeeds(&["workers", "--nats", &url, "--json"])).unwrap();
+    assert_eq!(listed[0]["host"], "rack");
+    assert_eq!([&listed[0]["serves_you"], &listed[0]["is_trusted"], &listed[0]["is_same_build"]], [true; 3]);
+}
+
+#[test]
+fn what_a_fleet_cannot_do_is_said_in_one_sentence() {
+    let sandbox = project(&[]);
+    let start = |more: &[&str]| sandbox.fails(&[&START[..6], more].concat());
+    insta::assert_snapshot!(start(&["--nats", "nats://127.0.0.1:1"]), @"");
+    insta::assert_snapshot!(start(&["--nats", "nats://me:secret@127.0.0.1:1"]), @"");
+    insta::assert_snapshot!(sandbox.fails(&["worker", "--nats", "nats://127.0.0.1:1", "--device", "fake"]), @"");
+    insta::assert_snapshot!(sandbox.fails(&["worker", "--nats", "nats://127.0.0.1:1", "--device", "fake", "--trust", "me"]), @"");
+    insta::assert_snapshot!(sandbox.fails(&["workers"]), @"");
+}
