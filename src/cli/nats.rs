@@ -58,6 +58,7 @@ pub(super) struct Asking<'a> {
     pub(super) of_project: bool,
     pub(super) config: &'a Config,
     pub(super) home: &'a DeviceInfo,
+    #[cfg_attr(not(feature = "fleet"), expect(dead_code, reason = "only a fleet needs the session's name"))]
     pub(super) store: &'a Path,
 }
 

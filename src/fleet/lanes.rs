@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use super::keys::{OwnKey, PublicKey};
 use super::link::{Link, subjects};
 use super::messages::{self, Answer, Done, Job, Kind};
-use super::presence::{self, GONE_AFTER, Present};
+use super::presence::{self, BEAT, GONE_AFTER, Present};
 use super::queue::{self, PAUSE};
 use super::worker::unix_s;
 use crate::domain::artifact::Artifact;
@@ -71,10 +71,20 @@ struct InFlight {
     answer: oneshot::Sender<Answer>,
 }
 
+/// What was last heard of a worker.
+#[derive(Clone, Copy)]
+struct Seen {
+    at: Instant,
+    /// When its process started, in seconds since 1970.
+    since_unix_s: u64,
+    /// How often it has started.
+    starts: u32,
+}
+
 #[derive(Default)]
 struct Workers {
-    /// When each was last heard of.
-    seen: HashMap<String, Instant>,
+    /// Those that have been heard of.
+    seen: HashMap<String, Seen>,
     /// Those that are lanes of the session.
     held: HashSet<String>,
     /// Those that the session does not use any more.
@@ -161,7 +171,10 @@ impl Making {
     /// Makes a lane of a worker, if there is a place for it.
     fn welcome(&self, present: Present) {
         let mut workers = locked(&self.shared.workers);
-        workers.seen.insert(present.worker.clone(), Instant::now());
+        let since_unix_s = present.since_unix_s;
+        let before = workers.seen.get(&present.worker).copied();
+        let starts = before.map_or(1, |seen| seen.starts + u32::from(seen.since_unix_s != since_unix_s));
+        workers.seen.insert(present.worker.clone(), Seen { at: Instant::now(), since_unix_s, starts });
         let is_known = workers.held.contains(&present.worker) || workers.left_out.contains(&present.worker);
         if is_known || workers.held.len() >= self.most {
             return;
@@ -181,11 +194,13 @@ impl Making {
     async fn watch(&self) {
         loop {
             if let Ok(mut entries) = self.shared.link.workers.watch_all().await {
-                while let Some(Ok(entry)) = entries.next().await {
+                // Silence may mean that the server was restarted, and does not know this watch any more.
+                while let Ok(Some(Ok(entry))) = tokio::time::timeout(2 * BEAT, entries.next()).await {
                     match presence::of(&entry) {
                         Some(present) if self.shared.may_use(&present) => self.welcome(present),
                         Some(_) => {}
                         None => {
+                            tracing::debug!("worker {} has left, or is not who it says", entry.key);
                             locked(&self.shared.workers).seen.remove(&entry.key);
                         }
                     }
@@ -210,8 +225,13 @@ impl Shared {
             && (device.uuid.is_none() || device.uuid != home.uuid)
     }
 
+    /// Returns how often a worker has started.
+    fn starts(&self, worker: &str) -> u32 {
+        locked(&self.workers).seen.get(worker).map_or(0, |seen| seen.starts)
+    }
+
     fn is_gone(&self, worker: &str) -> bool {
-        locked(&self.workers).seen.get(worker).is_none_or(|seen| seen.elapsed() > GONE_AFTER)
+        locked(&self.workers).seen.get(worker).is_none_or(|seen| seen.at.elapsed() > GONE_AFTER)
     }
 
     /// Takes results as they come. One that is not expected changes nothing.
@@ -219,6 +239,7 @@ impl Shared {
         loop {
             if let Err(error) = self.take_some().await {
                 tracing::debug!("no results: {error:#}");
+                self.link.mend().await;
             }
             tokio::time::sleep(PAUSE).await;
         }
@@ -263,7 +284,7 @@ impl Shared {
             }
             Err(dropped) => dropped.to_string(),
         };
-        tracing::warn!("a result is dropped: {refused}");
+        tracing::debug!("a result is dropped: {refused}");
         self.dropped.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -369,14 +390,20 @@ impl FleetLane {
             },
             () = self.lost(started) => {
                 let limit = humantime::format_duration(shared.terms.job_timeout);
-                self.give_up(Some(taken.sequence)).await.map_or_else(Err, |()| lost(format!("its job took over {limit} (fleet.job_timeout)")))
+                self.give_up(Some(taken.sequence)).await.map_or_else(Err, |()| lost(format!("its job took over {limit} (fleet.job_timeout), or ended its worker twice")))
             }
         }
     }
 
-    /// Waits until the worker has gone, or has had its time.
+    /// Waits until the worker has gone, has had its time, or has been started twice because of one job.
     async fn lost(&self, since: Instant) {
-        while !self.shared.is_gone(&self.worker) && since.elapsed() < self.shared.terms.job_timeout {
+        let starts = self.shared.starts(&self.worker);
+        let is_lost = || {
+            self.shared.is_gone(&self.worker)
+                || since.elapsed() >= self.shared.terms.job_timeout
+                || self.shared.starts(&self.worker) > starts + 1
+        };
+        while !is_lost() {
             tokio::time::sleep(LOOK).await;
         }
     }

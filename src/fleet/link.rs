@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_nats::ConnectOptions;
 use async_nats::jetstream::kv;
-use async_nats::jetstream::stream::{self, DiscardPolicy, RetentionPolicy, StorageType, Stream};
+use async_nats::jetstream::stream::{self, DiscardPolicy, RetentionPolicy, Stream};
 use async_nats::jetstream::{self, Context};
 
 use super::presence::GONE_AFTER;
@@ -94,24 +94,16 @@ impl Link {
 
     async fn over(mut context: Context) -> Result<Self, String> {
         context.set_timeout(PATIENCE);
-        let jobs = stream::Config {
-            name: JOBS.to_owned(),
-            subjects: vec!["optloop.jobs.>".to_owned()],
-            retention: RetentionPolicy::WorkQueue,
-            max_age: KEPT,
-            duplicate_window: KEPT,
-            ..stream::Config::default()
-        };
-        let done = stream::Config {
-            name: DONE.to_owned(),
-            subjects: vec!["optloop.done.*".to_owned()],
-            retention: RetentionPolicy::WorkQueue,
-            ..jobs.clone()
-        };
-        let jobs = context.get_or_create_stream(jobs).await.map_err(|error| error.to_string())?;
-        let done = context.get_or_create_stream(done).await.map_err(|error| error.to_string())?;
-        let workers = workers(&context).await?;
+        let (jobs, done) = streams(&context).await?;
+        let workers = context.get_key_value(WORKERS).await.map_err(|error| error.to_string())?;
         Ok(Self { context, jobs, done, workers })
+    }
+
+    /// Makes the streams again if the server has lost its disk.
+    pub(super) async fn mend(&self) {
+        if let Err(reason) = streams(&self.context).await {
+            tracing::debug!("the server has no streams: {reason}");
+        }
     }
 
     /// Returns the longest message that the server takes, in bytes.
@@ -120,9 +112,19 @@ impl Link {
     }
 }
 
-/// Opens the bucket of workers, which is a stream. The client's own way to make one needs a newer server.
-async fn workers(context: &Context) -> Result<kv::Store, String> {
-    let config = stream::Config {
+/// Opens the streams of jobs and results, and makes all that are missing.
+async fn streams(context: &Context) -> Result<(Stream, Stream), String> {
+    let jobs = stream::Config {
+        name: JOBS.to_owned(),
+        subjects: vec!["optloop.jobs.>".to_owned()],
+        retention: RetentionPolicy::WorkQueue,
+        max_age: KEPT,
+        duplicate_window: KEPT,
+        ..stream::Config::default()
+    };
+    let done = stream::Config { name: DONE.to_owned(), subjects: vec!["optloop.done.*".to_owned()], ..jobs.clone() };
+    // A bucket is a stream. The client's own way to make one needs a newer server.
+    let workers = stream::Config {
         name: format!("KV_{WORKERS}"),
         subjects: vec![format!("$KV.{WORKERS}.>")],
         max_messages_per_subject: 1,
@@ -131,12 +133,11 @@ async fn workers(context: &Context) -> Result<kv::Store, String> {
         deny_delete: true,
         max_age: GONE_AFTER,
         duplicate_window: GONE_AFTER,
-        // A server whose disk is full still knows who is there.
-        storage: StorageType::Memory,
         ..stream::Config::default()
     };
-    context.get_or_create_stream(config).await.map_err(|error| error.to_string())?;
-    context.get_key_value(WORKERS).await.map_err(|error| error.to_string())
+    let made = |config| async { context.get_or_create_stream(config).await.map_err(|error| error.to_string()) };
+    made(workers).await?;
+    Ok((made(jobs).await?, made(done).await?))
 }
 
 /// The subjects of jobs and results.

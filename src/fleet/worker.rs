@@ -102,6 +102,8 @@ pub async fn serve(
     let info = device.info().clone();
     let name = name(identity, &info);
     let post = Post { link, identity, device: info, name, since: SystemTime::now(), counts: Counts::default() };
+    // What an earlier process of this worker had taken is delivered again at once.
+    let _ = link.jobs.delete_consumer(&post.name).await;
     let served = tokio::select! {
         served = post.work(device) => served,
         never = post.beat() => match never {},
@@ -126,6 +128,7 @@ impl Post<'_> {
             let said = self.say_present().await;
             if let Err(error) = said {
                 tracing::debug!("the server does not hear this worker: {error:#}");
+                self.link.mend().await;
             }
             tokio::time::sleep(BEAT).await;
         }

@@ -23,7 +23,7 @@ struct Station {
 
 /// A device of this machine or of another one.
 enum AnyLane {
-    Local(Worker),
+    Local(Box<Worker>),
     Remote(RemoteLane),
 }
 
@@ -50,7 +50,7 @@ impl Station {
 
     async fn screen(&mut self, job: Job) -> Result<Screened, WorkerError> {
         match &mut self.lane {
-            AnyLane::Local(lane) => home_times::screen(lane, &mut self.ratios, job).await,
+            AnyLane::Local(lane) => home_times::screen(lane.as_mut(), &mut self.ratios, job).await,
             AnyLane::Remote(lane) => home_times::screen(lane, &mut self.ratios, job).await,
         }
     }
@@ -109,7 +109,8 @@ pub(super) struct Lanes {
 impl Lanes {
     /// Makes the lanes of devices that are free.
     pub fn new(workers: Vec<Worker>, arrivals: Arrivals) -> Self {
-        let idle: BTreeMap<_, _> = workers.into_iter().map(AnyLane::Local).map(Station::new).enumerate().collect();
+        let idle: BTreeMap<_, _> =
+            workers.into_iter().map(|lane| Station::new(AnyLane::Local(Box::new(lane)))).enumerate().collect();
         let mut lanes = Self { next: idle.len(), idle, arrivals, ..Self::default() };
         lanes.take_arrivals();
         lanes

@@ -22,12 +22,17 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts one.
-    pub fn start() -> Self {
+    /// Starts one. None if `nats-server` is not installed, unless OPTLOOP_NEEDS names it.
+    pub fn start() -> Option<Self> {
+        let is_missing = Command::new("nats-server").arg("--version").output().is_err();
+        if is_missing && std::env::var_os("OPTLOOP_NEEDS").is_none_or(|needed| needed != "nats-server") {
+            eprintln!("this scenario is left out: it needs nats-server (Debian: `apt-get install nats-server`)");
+            return None;
+        }
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let store = tempfile::tempdir().unwrap();
         let child = started(port, store.path());
-        Self { port, store, child }
+        Some(Self { port, store, child })
     }
 
     pub fn url(&self) -> String {
@@ -80,7 +85,19 @@ impl FleetWorker {
         let arguments =
             ["worker", "--nats", &server.url(), "--device", device, "--name", "rack", "--trust", key.trim()];
         let mut command = sandbox.command(&arguments);
-        command.env("XDG_STATE_HOME", state.path()).env("OPTLOOP_FAKE_SCREENING_MS", "100");
+        command.env("OPTLOOP_FAKE_SCREENING_MS", "100");
+        Self::spawned(command, state)
+    }
+
+    /// Starts one as a command says.
+    pub fn run(sandbox: &Sandbox, program: &str, words: &[String]) -> Self {
+        let mut command = Command::new(program);
+        command.args(words).current_dir(sandbox.path(".")).env("OPTLOOP_FAKE_DEVICE", "1");
+        Self::spawned(command, tempfile::tempdir().unwrap())
+    }
+
+    fn spawned(mut command: Command, state: TempDir) -> Self {
+        command.env("XDG_STATE_HOME", state.path());
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let (line, lines) = mpsc::channel();
         let said = BufReader::new(child.stderr.take().unwrap()).lines();
