@@ -11,9 +11,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use super::keys::{OwnKey, PublicKey};
-use super::link::{Link, subjects};
+use super::link::{BEAT, GONE_AFTER, Link, subjects};
 use super::messages::{self, Answer, Done, Job, Kind};
-use super::presence::{self, BEAT, GONE_AFTER, Present};
+use super::presence::{self, Present};
 use super::queue::{self, PAUSE};
 use super::worker::unix_s;
 use crate::domain::artifact::Artifact;

@@ -8,8 +8,6 @@ use async_nats::jetstream::kv;
 use async_nats::jetstream::stream::{self, DiscardPolicy, RetentionPolicy, Stream};
 use async_nats::jetstream::{self, Context};
 
-use super::presence::GONE_AFTER;
-
 /// Jobs that are not answered yet.
 const JOBS: &str = "OPTLOOP_JOBS";
 
@@ -18,6 +16,12 @@ const DONE: &str = "OPTLOOP_DONE";
 
 /// Who is there.
 const WORKERS: &str = "OPTLOOP_WORKERS";
+
+/// Time between two signs of life.
+pub(super) const BEAT: Duration = Duration::from_secs(2);
+
+/// How long after its last sign of life a worker counts as gone: it may miss a few.
+pub(super) const GONE_AFTER: Duration = Duration::from_secs(10);
 
 /// How long the server keeps what nobody takes: longer than a session may pause, and than two deliveries of any job.
 const KEPT: Duration = Duration::from_secs(3600);

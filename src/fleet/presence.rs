@@ -1,22 +1,14 @@
 //! Which workers are there. Each says so every few seconds, and the server forgets those that do not.
 
-use std::time::Duration;
-
 use anyhow::Context;
 use async_nats::jetstream::kv;
 use futures::StreamExt;
 use serde::Serialize;
 
 use super::keys::PublicKey;
-use super::link::Link;
+use super::link::{BEAT, Link};
 use super::messages::{self, Kind, Presence};
 use crate::domain::device::DeviceInfo;
-
-/// Time between two signs of life.
-pub(super) const BEAT: Duration = Duration::from_secs(2);
-
-/// How long after its last sign of life a worker counts as gone: it may miss a few.
-pub(super) const GONE_AFTER: Duration = Duration::from_secs(10);
 
 /// A worker that is there.
 #[derive(Debug, Clone, Serialize)]

@@ -11,9 +11,8 @@ use async_nats::jetstream::{AckKind, Message};
 use futures::StreamExt;
 
 use super::keys::{OwnKey, PublicKey};
-use super::link::{Link, subjects};
+use super::link::{BEAT, Link, subjects};
 use super::messages::{self, Answer, Done, Job, Kind, Presence};
-use super::presence::BEAT;
 use super::queue::{self, PAUSE};
 use crate::domain::device::DeviceInfo;
 use crate::domain::op::OpSource;
