@@ -55,6 +55,7 @@ mod screening;
 mod settle;
 mod setup;
 mod shelf;
+mod spot_checks;
 mod standings;
 mod state;
 mod stopping;
@@ -314,6 +315,7 @@ impl<'a> Session<'a> {
         let compilations = options.compilations;
         let counts_baselines = parts.baseline.as_ref().is_some_and(BaselineProgram::may_be_profiled);
         let first_looks = FirstLooks::new(parts.shipped, options.first_look);
+        let seed = options.seed;
         let gpus = 1 + parts.lanes.len() + parts.arrivals.most;
         let mut options = options;
         if gpus > 1 {
@@ -333,7 +335,7 @@ impl<'a> Session<'a> {
             proven: evaluator.proven.clone(),
             sanitizer: evaluator.sanitizer.clone(),
             evaluator: Arc::new(Mutex::new(evaluator)),
-            lanes: Lanes::new(parts.lanes, parts.arrivals),
+            lanes: Lanes::new(parts.lanes, parts.arrivals, seed),
             shelf: Shelf::new(compiler, store.clone()),
             explanations: Explanations::new(parts.explainer),
             checks_ahead: ChecksAhead::default(),

@@ -99,6 +99,30 @@ fn a_session_goes_on_while_workers_are_killed_the_server_restarts_and_someone_ta
 }
 
 #[test]
+fn a_worker_that_lies_is_left_out_and_what_it_has_screened_is_screened_again() {
+    let Some(server) = Server::start() else { return };
+    let sandbox = project(&[]);
+    let liar = FleetWorker::start_liar(&sandbox, &server, "fake:1");
+    trust(&sandbox, &[liar.key()]);
+    let url = server.url();
+    let mut command =
+        sandbox.command(&[&START[..], &["--nats", &url, "--seed", "1", "--budget", "6s", "--no-stop"]].concat());
+    command.env("OPTLOOP_FAKE_SCREENING_MS", "100");
+    let (status, events, said) = Running::spawn(command).end();
+    assert!(status.success(), "{said}");
+    let left_out = events.iter().find(|event| event["event"] == "device_left_out").expect("the liar was not left out");
+    assert_eq!(left_out["reason"], "the first device has twice found something else");
+    let record = Record::of(&sandbox);
+    let mut lied = record.ask("SELECT hash FROM iterations WHERE lane = 'rack/fake:1'");
+    let again = "SELECT i.hash FROM iterations i JOIN iterations p ON p.id = i.parent_id AND p.hash = i.hash
+                 WHERE i.purpose = 'screening' AND i.lane IS NULL AND i.outcome = 'measured'";
+    let mut again = record.ask(again);
+    lied.sort();
+    again.sort();
+    assert!(!lied.is_empty() && lied == again, "{lied:?}, {again:?}");
+}
+
+#[test]
 fn a_killed_session_resumes_on_its_fleet() {
     let Some(server) = Server::start() else { return };
     let sandbox = project(&[]);
@@ -106,8 +130,8 @@ fn a_killed_session_resumes_on_its_fleet() {
     trust(&sandbox, &[worker.key()]);
     let url = server.url();
     let running =
-        Running::start(&sandbox, &[&START[..], &["--nats", &url, "--seed", "1", "--iterations", "12"]].concat());
-    let is_half = |event: &Value| event["event"] == "iteration" && event["finished"].as_u64() >= Some(6);
+        Running::start(&sandbox, &[&START[..], &["--nats", &url, "--seed", "1", "--iterations", "24"]].concat());
+    let is_half = |event: &Value| event["event"] == "iteration" && event["finished"].as_u64() >= Some(12);
     while !is_half(&running.next().expect("the session ends by itself")) {}
     running.kill();
     let before = Record::of(&sandbox);

@@ -80,13 +80,15 @@ impl FleetWorker {
         Self::with_state(sandbox, server, device, tempfile::tempdir().unwrap())
     }
 
+    /// Starts one that says of each variant that it takes three times as long.
+    pub fn start_liar(sandbox: &Sandbox, server: &Server, device: &str) -> Self {
+        let mut command = command(sandbox, server, device);
+        command.env("OPTLOOP_FAKE_LIES", "1");
+        Self::spawned(command, tempfile::tempdir().unwrap())
+    }
+
     fn with_state(sandbox: &Sandbox, server: &Server, device: &str, state: TempDir) -> Self {
-        let key = sandbox.succeeds(&["workers", "--key"]);
-        let arguments =
-            ["worker", "--nats", &server.url(), "--device", device, "--name", "rack", "--trust", key.trim()];
-        let mut command = sandbox.command(&arguments);
-        command.env("OPTLOOP_FAKE_SCREENING_MS", "100");
-        Self::spawned(command, state)
+        Self::spawned(command(sandbox, server, device), state)
     }
 
     /// Starts one as a command says.
@@ -130,4 +132,13 @@ impl Drop for FleetWorker {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Returns the command of a worker for the user of a sandbox.
+fn command(sandbox: &Sandbox, server: &Server, device: &str) -> Command {
+    let key = sandbox.succeeds(&["workers", "--key"]);
+    let arguments = ["worker", "--nats", &server.url(), "--device", device, "--name", "rack", "--trust", key.trim()];
+    let mut command = sandbox.command(&arguments);
+    command.env("OPTLOOP_FAKE_SCREENING_MS", "100");
+    command
 }
