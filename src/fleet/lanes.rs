@@ -384,7 +384,8 @@ impl FleetLane {
             answer = &mut answer => match answer {
                 Ok(Answer::Reported(evaluation)) => Ok(Screened::Reported(evaluation)),
                 Ok(Answer::Lost(evaluation)) => Ok(Screened::Lost(evaluation)),
-                Ok(Answer::Oracle(problem)) => Err(WorkerError::Oracle(problem)),
+                // Home has called it before, so that machine lacks something.
+                Ok(Answer::Oracle(problem)) => Err(WorkerError::Broken(format!("the oracle fails there: {problem}"))),
                 Ok(Answer::Broken(reason) | Answer::Refused(reason)) => Err(WorkerError::Broken(reason)),
                 Err(_) => lost("nobody waits for its result".to_owned()),
             },

@@ -30,6 +30,9 @@ const PULL: Duration = Duration::from_secs(10);
 /// How long the server keeps the queue of a worker that is gone.
 const QUEUE_KEPT: Duration = Duration::from_secs(3600);
 
+/// The interpreter of oracles. That of the session is a path on another machine.
+const PYTHON: &str = "python3";
+
 /// How far the clocks of two machines may be apart.
 const SKEW: Duration = Duration::from_secs(600);
 
@@ -52,23 +55,24 @@ pub struct Identity {
 pub struct Consent(pub Vec<String>);
 
 impl Consent {
-    /// Refuses an op whose oracle may not run here, or whose files are not here.
-    fn check(&self, op: &OpSource) -> Result<(), String> {
+    /// Refuses an op whose oracle may not run here, or whose files are not here. An oracle in Python gets this machine's interpreter.
+    fn check(&self, op: &mut OpSource) -> Result<(), String> {
         let OpSource::Declared(declared) = op else { return Ok(()) };
         if !declared.files.is_empty() {
-            return Err("its op reads files, which are not sent to other machines".to_owned());
+            return Err("the op reads files, which are not sent to other machines".to_owned());
         }
         // One in CUDA runs where kernels run, and can do what they can.
         if declared.python.is_empty() {
             return Ok(());
         }
         let hash = blake3::hash(declared.oracle.as_bytes()).to_hex().to_string();
-        match self.0.contains(&hash) {
-            true => Ok(()),
-            false => Err(format!(
-                "its oracle is a program in Python, which runs only with consent: `optloop worker --oracle {hash}`"
-            )),
+        if !self.0.contains(&hash) {
+            return Err(format!(
+                "the oracle is a program in Python, which runs there only with consent: `optloop worker --oracle {hash}`"
+            ));
         }
+        declared.python = PYTHON.to_owned();
+        Ok(())
     }
 }
 
@@ -225,8 +229,8 @@ impl Post<'_> {
     }
 
     /// Has the device screen a job, and tells the server meanwhile that it is at work.
-    async fn screen(&self, device: &mut Worker, job: Job, message: &Message) -> Answer {
-        if let Err(reason) = self.identity.consent.check(&job.request.op) {
+    async fn screen(&self, device: &mut Worker, mut job: Job, message: &Message) -> Answer {
+        if let Err(reason) = self.identity.consent.check(&mut job.request.op) {
             return Answer::Refused(reason);
         }
         let screening = async {
@@ -257,4 +261,33 @@ impl Post<'_> {
 /// Returns a time in seconds since 1970.
 pub(super) fn unix_s(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::op::{DeclaredSource, InputFile};
+
+    fn declared(python: &str, files: &[&str]) -> OpSource {
+        let file = |name: &&str| InputFile { name: (*name).to_owned(), path: (*name).into(), hash: String::new() };
+        OpSource::Declared(Box::new(DeclaredSource {
+            manifest: String::new(),
+            oracle: "def oracle(x): return x".to_owned(),
+            python: python.to_owned(),
+            files: files.iter().map(file).collect(),
+        }))
+    }
+
+    #[test]
+    fn an_oracle_in_python_runs_only_with_consent_and_with_this_machines_interpreter() {
+        let refused = Consent::default().check(&mut declared("/tmp/anything", &[])).unwrap_err();
+        let hash = blake3::hash(b"def oracle(x): return x").to_hex().to_string();
+        assert!(refused.ends_with(&format!("only with consent: `optloop worker --oracle {hash}`")), "{refused}");
+        let (consent, mut op) = (Consent(vec![hash]), declared("/tmp/anything", &[]));
+        consent.check(&mut op).unwrap();
+        assert!(matches!(&op, OpSource::Declared(declared) if declared.python == "python3"));
+        insta::assert_snapshot!(consent.check(&mut declared("", &["table.npy"])).unwrap_err(), @"the op reads files, which are not sent to other machines");
+        // One in CUDA can do what kernels can.
+        Consent::default().check(&mut declared("", &[])).unwrap();
+    }
 }
