@@ -418,6 +418,6 @@ impl FleetLane {
             return Ok(());
         }
         self.is_gone = true;
-        Err(WorkerError::Broken(format!("its worker has not been heard of for {GONE_AFTER:?}")))
+        Err(WorkerError::Broken(format!("its worker has left, or has not been heard of for {GONE_AFTER:?}")))
     }
 }

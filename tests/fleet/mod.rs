@@ -85,7 +85,7 @@ fn a_session_goes_on_while_workers_are_killed_the_server_restarts_and_someone_ta
     assert!(attacker.stop() > 0, "nothing was tampered with");
     let left_out = events.iter().find(|event| event["event"] == "device_left_out").expect("no device was left out");
     assert_eq!(left_out["device"], "rack/fake:1");
-    assert_eq!(left_out["reason"], "its worker has not been heard of for 10s");
+    assert_eq!(left_out["reason"], "its worker has left, or has not been heard of for 10s");
     assert_eq!(events.last().unwrap()["devices"], 3);
     assert!(said.contains("from other machines changed nothing: late, sent twice, or not signed"), "{said}");
     let record = Record::of(&sandbox);
