@@ -1,5 +1,6 @@
 //! The project's `config.toml`. Every key is optional, unknown keys are refused, and values are checked once.
 
+mod fleet;
 mod llm;
 mod notify;
 mod sections;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use anyhow::bail;
 use serde::{Deserialize, Serialize};
 
+pub use fleet::FleetConfig;
 pub use llm::{LlmConfig, PriceConfig, Send};
 pub use notify::NotifyConfig;
 pub use sections::{
@@ -77,6 +79,8 @@ pub struct Config {
     pub git: GitConfig,
     /// Which language models propose kernels.
     pub llm: LlmConfig,
+    /// Which other machines screen.
+    pub fleet: FleetConfig,
     /// Who is told that a session has ended.
     pub notify: NotifyConfig,
 }
@@ -106,6 +110,7 @@ impl Config {
 
     fn check(&self) -> anyhow::Result<()> {
         self.notify.check()?;
+        self.fleet.check()?;
         let benchmark = &self.benchmark;
         duration("session.budget", &self.session.budget)?;
         let confirmation = duration("benchmark.max_confirmation", &benchmark.max_confirmation)?;

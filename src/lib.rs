@@ -18,6 +18,8 @@ pub mod evaluate;
 pub mod evaluated;
 pub mod export;
 pub mod files;
+#[cfg(feature = "fleet")]
+pub mod fleet;
 pub mod intake;
 pub mod llm;
 pub mod mcp;

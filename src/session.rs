@@ -55,6 +55,7 @@ mod screening;
 mod settle;
 mod setup;
 mod shelf;
+mod spot_checks;
 mod standings;
 mod state;
 mod stopping;
@@ -88,7 +89,7 @@ use crate::runner::monitor::Monitor;
 use crate::runner::ncu::Profiler;
 use crate::runner::renderer::Renderer;
 use crate::runner::sanitizer::Sanitizer;
-use crate::runner::worker::Worker;
+use crate::runner::worker::{Arrivals, Worker};
 use crate::store::{NewSession, Past, Store};
 
 pub use asked::{Amounts, Answer, Ask, Look, Offer, OnRecord, Standing, Told, Versus};
@@ -144,6 +145,8 @@ pub struct Dependencies {
     pub worker: Worker,
     /// Other devices of the same kind, which only screen. Most sessions have none.
     pub lanes: Vec<Worker>,
+    /// Devices of the same kind on other machines, which only screen.
+    pub arrivals: Arrivals,
     /// Checks candidates of a real GPU on a virtual one. None for other devices, or where there is no virtual GPU.
     pub sanitizer: Option<Sanitizer>,
     /// The names of the families that optloop ships. The first variants of others are looked at more closely.
@@ -312,7 +315,8 @@ impl<'a> Session<'a> {
         let compilations = options.compilations;
         let counts_baselines = parts.baseline.as_ref().is_some_and(BaselineProgram::may_be_profiled);
         let first_looks = FirstLooks::new(parts.shipped, options.first_look);
-        let gpus = 1 + parts.lanes.len();
+        let seed = options.seed;
+        let gpus = 1 + parts.lanes.len() + parts.arrivals.most;
         let mut options = options;
         if gpus > 1 {
             // While each device screens one, the next one for it is compiled.
@@ -331,7 +335,7 @@ impl<'a> Session<'a> {
             proven: evaluator.proven.clone(),
             sanitizer: evaluator.sanitizer.clone(),
             evaluator: Arc::new(Mutex::new(evaluator)),
-            lanes: Lanes::new(parts.lanes),
+            lanes: Lanes::new(parts.lanes, parts.arrivals, seed),
             shelf: Shelf::new(compiler, store.clone()),
             explanations: Explanations::new(parts.explainer),
             checks_ahead: ChecksAhead::default(),

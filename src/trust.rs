@@ -13,8 +13,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use items::{
-    of_agent, of_baseline, of_interpreter, of_models, of_notify, of_oracle, of_project, of_python, of_recording,
-    of_store,
+    of_agent, of_baseline, of_fleet, of_interpreter, of_models, of_notify, of_oracle, of_project, of_python,
+    of_recording, of_store,
 };
 pub use known::{Consents, Edited};
 
@@ -69,6 +69,9 @@ pub enum Kind {
     /// The coding agent that proposes.
     #[serde(rename = "session.proposer")]
     Agent,
+    /// Machines that screen: the server, and the keys of the workers.
+    #[serde(rename = "fleet")]
+    Fleet,
     /// The program that is told the end of a session.
     #[serde(rename = "notify.command")]
     NotifyCommand,
@@ -152,6 +155,9 @@ impl fmt::Display for Item {
                 write!(f, "cassettes outside the project, {} (llm.record or llm.replay)", show(&self.command))
             }
             Kind::Agent => write!(f, "the agent `{}` (session.proposer in config.toml)", show(&self.command)),
+            Kind::Fleet => {
+                write!(f, "other machines (server, keys of workers): {} ([fleet] in config.toml)", show(&self.command))
+            }
             Kind::NotifyCommand => {
                 write!(
                     f,

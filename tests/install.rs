@@ -94,7 +94,7 @@ fn shells_and_man_know_the_verbs() {
     sandbox.succeeds(&["man", "pages"]);
     let page = fs::read_to_string(sandbox.path("pages/optloop-history.1")).unwrap();
     assert!(page.contains("verdict") && page.contains("Examples"), "{page}");
-    assert!(!sandbox.path("pages/optloop-worker.1").exists());
+    assert!(!sandbox.path("pages/optloop-renderer.1").exists());
     // Neither needs a project.
     let (code, ..) = in_project(&sandbox, Path::new("/"), &["completions", "bash"]);
     assert_eq!(code, Some(0));

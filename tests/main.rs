@@ -38,6 +38,8 @@ mod family_page;
 mod fault_injection;
 #[cfg(target_os = "linux")]
 mod faults;
+#[cfg(all(target_os = "linux", feature = "fleet"))]
+mod fleet;
 mod gemm;
 #[cfg(unix)]
 mod git;

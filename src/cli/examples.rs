@@ -34,6 +34,15 @@ pub(super) const RESUME: &str = "Examples:
   optloop resume                the latest unfinished session
   optloop resume 12";
 
+pub(super) const WORKER: &str = "Examples:
+  optloop worker --nats nats://HOST:4222 --device cuda:0 --trust KEY
+  optloop worker --nats tls://HOST:4222 --nats-credentials worker.creds --device cuda:1 --trust KEY";
+
+pub(super) const WORKERS: &str = "Examples:
+  optloop workers --key         this user's public key
+  optloop workers --nats nats://HOST:4222
+  optloop workers --nats nats://HOST:4222 --json";
+
 pub(super) const MCP: &str = "Examples:
   optloop mcp --budget 30m --case b1h1s512 --device virtual
   claude mcp add optloop -- optloop --project ~/kernels mcp --budget 1h --max-cost 5.00

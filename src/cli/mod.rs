@@ -42,6 +42,7 @@ mod manual;
 mod mcp;
 mod measured;
 mod models;
+mod nats;
 mod notify;
 mod oracle;
 mod own_headers;
@@ -84,6 +85,7 @@ mod tried;
 mod trust;
 mod unanswered;
 mod worker;
+mod workers;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -234,9 +236,12 @@ enum Verb {
     /// Print the manual page, or write a page for each verb into a folder
     #[command(after_help = examples::MAN)]
     Man(manual::ManArgs),
-    /// Open a device and evaluate variants (started by a session)
-    #[command(hide = true)]
+    /// Serve a device to sessions on other machines
+    #[command(after_help = examples::WORKER)]
     Worker(worker::Args),
+    /// List the workers of a fleet, or print your key
+    #[command(after_help = examples::WORKERS)]
+    Workers(workers::Args),
     /// Open a device and execute an oracle in CUDA (started by whatever checks outputs)
     #[command(hide = true)]
     Oracle(oracle::Args),
@@ -277,7 +282,9 @@ pub fn main() -> ExitCode {
     };
     // Compilers and guards do blocking work on one thread, workers compute on every core. None needs a runtime.
     match &arguments.verb {
-        Verb::Worker(args) => return finish(threads::compute_on_every_core().and_then(|()| worker::run(args))),
+        Verb::Worker(args) if !args.is_of_a_fleet() => {
+            return finish(threads::compute_on_every_core().and_then(|()| worker::run(args)));
+        }
         Verb::Oracle(args) => return finish(threads::compute_on_every_core().and_then(|()| oracle::run(args))),
         Verb::Compiler(args) => return finish(compiler::run(args)),
         Verb::Confined(args) => return confined::run(args),
@@ -339,6 +346,11 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Verb::Queue(args) => return or_stop(queue::run(args, Screen::of_stdout(), &mut out)).await,
         Verb::Tail(args) => return or_stop(tail::run(args, &mut out)).await,
         Verb::Cancel(args) => return or_stop(cancel::run(args, &mut out)).await,
+        Verb::Worker(args) => return apart(|| worker::serve_fleet(args)).await,
+        Verb::Workers(args) => {
+            let project = arguments.project.as_deref();
+            return or_stop(workers::run(args, project, Screen::of_stdout(), &mut out)).await;
+        }
         _ => {}
     }
     let project = Project::find(arguments.project.as_deref()).map_err(error::usage)?;
@@ -398,6 +410,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         | Verb::Tail(_)
         | Verb::Cancel(_)
         | Verb::Worker(_)
+        | Verb::Workers(_)
         | Verb::Oracle(_)
         | Verb::Compiler(_)
         | Verb::Confined(_)

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use super::error::{usage, usage_sentence};
 use super::lanes;
+use super::nats::{Asking, Joined, NatsArgs};
 use super::preflight::{check_device, check_initial_kernel, check_meaning, check_shapes};
 use super::progress::Progress;
 use super::replayed;
@@ -42,6 +43,9 @@ pub struct Args {
     /// Resume the session of this submission of a service
     #[arg(long, hide = true, value_name = "NAME", conflicts_with = "session")]
     submission: Option<String>,
+
+    #[command(flatten)]
+    nats: NatsArgs,
 
     #[command(flatten)]
     trust: TrustArgs,
@@ -101,8 +105,11 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     check_shapes(&past, &asked.workload).map_err(usage_sentence)?;
     let workload = asked.workload.clone();
     options.llm.lessons = past.asked.lessons.clone();
+    let of_project = !args.is_of_a_service();
+    let asking = Asking { args: &args.nats, of_project, config: &config, home: worker.info(), store: &path };
+    let mut fleet = signals::or_stop(Joined::find(asking)).await?;
     let target = target::recorded(&past, project.root(), &config, &asked.device)?;
-    let parts = assemble(asked, target, project, &config, &options.llm, (worker, others), store.clone());
+    let parts = assemble(asked, target, project, &config, &options.llm, (worker, others, &mut fleet), store.clone());
     let parts = signals::or_stop(parts).await?;
     let interrupt = signals::listen(target::when_stopped(&parts.target));
     let (then, now) = (&past.record.environment.nvrtc, parts.compiler.nvrtc_version());
@@ -116,6 +123,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     drop(ticker);
     let mut progress = Progress::new(args.json, out);
     let end = session::resume(past, parts, options, interrupt, &mut progress).await?;
+    fleet.leave().await;
     conclude(end, progress.finish(), project, &config.notify, store, &workload).await
 }
 

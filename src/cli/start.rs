@@ -14,6 +14,7 @@ use super::error::{usage, usage_sentence};
 use super::known;
 use super::lanes;
 use super::models;
+use super::nats::{Asking, Joined, NatsArgs};
 use super::notify;
 use super::plan::Plan;
 use super::preflight::{Searchable, check_initial_kernel, check_spaces};
@@ -131,6 +132,9 @@ pub struct Args {
     check: bool,
 
     #[command(flatten)]
+    nats: NatsArgs,
+
+    #[command(flatten)]
     target: TargetArgs,
 
     #[command(flatten)]
@@ -192,6 +196,7 @@ impl Args {
             json: false,
             submission: None,
             check: false,
+            nats: NatsArgs::default(),
             target,
             trust,
         }
@@ -309,7 +314,10 @@ pub(super) async fn run_with(
         asked.left_out.push(LeftOut { family: name, reason: problem });
     }
     check_oracle(&workload, worker.info(), &options).await?;
-    let (device, proposer) = ((worker.info().clone(), 1 + others.len()), asked.proposer.name());
+    let of_project = clients.is_none() && !args.is_asked_by_a_service();
+    let asking = Asking { args: &args.nats, of_project, config: &config, home: worker.info(), store: &path };
+    let mut fleet = signals::or_stop(Joined::find(asking)).await?;
+    let (device, proposer) = ((worker.info().clone(), 1 + others.len() + fleet.size()), asked.proposer.name());
     let plan = |target: &Target, options: &Options| {
         Plan::of(&workload, &coverage, (&device.0, device.1), (proposer, options), target, &path)
     };
@@ -319,7 +327,7 @@ pub(super) async fn run_with(
     let store = Store::open_within(&path, &config.store.limits()).await?;
     target::say_left_over(project.root(), &store).await?;
     options.llm.lessons = known_lessons(&config, &store, &workload, worker.info()).await?;
-    let parts = assemble(asked, target, project, &config, &options.llm, (worker, others), store.clone());
+    let parts = assemble(asked, target, project, &config, &options.llm, (worker, others, &mut fleet), store.clone());
     let mut parts = signals::or_stop(parts).await?;
 
     // Every refusal comes before this, and alone.
@@ -341,6 +349,7 @@ pub(super) async fn run_with(
         // It ends with the session's search, long before.
         drop(tokio::time::timeout(RECORDING, recorded).await);
     }
+    fleet.leave().await;
     conclude(end, progress.finish(), project, &config.notify, store, &workload).await
 }
 
@@ -464,7 +473,7 @@ pub(super) async fn assemble(
     project: &Project,
     config: &Config,
     terms: &Terms,
-    (mut worker, mut others): (Worker, Vec<Worker>),
+    (mut worker, mut others, fleet): (Worker, Vec<Worker>, &mut Joined),
     store: Store,
 ) -> anyhow::Result<Dependencies> {
     let StartRequest { workload, families, searched, left_out, proposer, device, .. } = asked;
@@ -488,6 +497,7 @@ pub(super) async fn assemble(
     }
     ceilings::give(&mut worker, monitor.as_ref(), &compiler, &store).await?;
     lanes::arm(&mut others, worker.info(), &compiler).await?;
+    let arrivals = fleet.lanes(worker.info(), &compiler).await?;
     let sanitizer = open_sanitizer(worker.info(), config).await?.map(|sanitizer| sanitizer.with_lines(&compiler));
     let explainer = open_explainer(worker.info(), config).await?;
     let is_shipped = |family: &&Family| shipped::is_unchanged(project.root(), &family.name);
@@ -505,6 +515,7 @@ pub(super) async fn assemble(
         compiler,
         worker,
         lanes: others,
+        arrivals,
         sanitizer,
         shipped,
         explainer,

@@ -230,6 +230,7 @@ pub(super) fn of_session(
     let mut items = trust::of_models(project.root(), config);
     items.extend(trust::of_oracle(project.root(), config, workload).map_err(usage)?);
     items.extend(trust::of_notify(project.root(), config).map_err(usage)?);
+    items.extend(trust::of_fleet(config));
     if !matches!(device, DeviceChoice::Virtual(_) | DeviceChoice::Replay(_)) {
         items.extend(trust::of_baseline(project.root(), config, workload).map_err(usage)?);
     }

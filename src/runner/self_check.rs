@@ -6,6 +6,7 @@
 use super::compile::{CompileError, Compiler};
 use super::device::self_check::{KERNEL, SOURCE};
 use super::worker::{Worker, WorkerError};
+use crate::domain::artifact::Artifact;
 use crate::domain::variant::{Params, Variant, VariantHash};
 
 /// Why workers cannot be made to check themselves.
@@ -21,10 +22,14 @@ pub enum ArmError {
 
 /// Makes a worker check its device, now and whenever its process is replaced.
 pub async fn arm(worker: &mut Worker, compiler: &Compiler) -> Result<(), ArmError> {
+    Ok(worker.check_itself(compiled(compiler).await?).await?)
+}
+
+/// Compiles the self-check.
+pub async fn compiled(compiler: &Compiler) -> Result<Artifact, CompileError> {
     let compiler = compiler.clone();
     let compiled = tokio::task::spawn_blocking(move || compiler.compile(&variant())).await;
-    let artifact = compiled.map_err(|error| CompileError::Broken(error.to_string()))??;
-    Ok(worker.check_itself(artifact).await?)
+    compiled.map_err(|error| CompileError::Broken(error.to_string()))?
 }
 
 /// Returns the kernel as a variant for the compiler.

@@ -46,6 +46,11 @@ impl Duplicates {
         }
     }
 
+    /// Has the variants of iterations measured again, if they come again.
+    pub fn forget(&self, iterations: &[IterationId]) {
+        self.timed().retain(|_, first| !iterations.contains(first));
+    }
+
     fn timed(&self) -> MutexGuard<'_, HashMap<blake3::Hash, IterationId>> {
         self.timed.lock().unwrap_or_else(PoisonError::into_inner)
     }

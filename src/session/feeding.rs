@@ -88,6 +88,10 @@ impl Session<'_> {
     /// Concludes what has come back from lanes. Nothing is under way on home.
     pub(super) async fn take_back_all(&mut self) -> anyhow::Result<()> {
         self.tell_lost_devices();
+        // In rounds, the same devices take part from beginning to end.
+        if self.state.setup().takes_any_order() {
+            self.lanes.take_arrivals();
+        }
         if !self.feeds_lanes() {
             return Ok(());
         }
@@ -124,6 +128,7 @@ impl Session<'_> {
     /// Does one thing for the lanes: a draw of the proposer comes last, because it takes the longest. Returns whether there may be more
     /// to do.
     async fn feed(&mut self) -> anyhow::Result<bool> {
+        self.lanes.take_arrivals();
         let next = self.for_lanes();
         if let ForLanes::Screen { within } = next
             && self.hand_over_ready(within).await?

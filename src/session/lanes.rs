@@ -8,17 +8,53 @@ use tokio::task::JoinSet;
 
 use super::home_times::{self, Job, Ratios};
 use super::pipeline::Assessed;
+use super::spot_checks::SpotChecks;
 use crate::domain::evaluation::Evaluation;
 use crate::domain::ids::IterationId;
 use crate::domain::journal::Begun;
 use crate::domain::variant::VariantHash;
 use crate::runner::activity;
-use crate::runner::worker::{Screened, Worker, WorkerError};
+use crate::runner::worker::{Arrivals, RemoteLane, Screened, Worker, WorkerError};
 
 /// A lane with what is known about its times.
 struct Station {
-    lane: Worker,
+    lane: AnyLane,
     ratios: Ratios,
+}
+
+/// A device of this machine or of another one.
+enum AnyLane {
+    Local(Box<Worker>),
+    Remote(RemoteLane),
+}
+
+impl Station {
+    fn new(lane: AnyLane) -> Self {
+        Self { lane, ratios: Ratios::default() }
+    }
+
+    /// Returns how its device was selected, with its machine if that is another one.
+    fn device(&self) -> String {
+        match &self.lane {
+            AnyLane::Local(lane) => lane.info().id.clone(),
+            AnyLane::Remote(lane) => lane.name().to_owned(),
+        }
+    }
+
+    /// Returns the name of its card, for the record.
+    fn card(&self) -> String {
+        match &self.lane {
+            AnyLane::Local(lane) => lane.info().uuid.as_ref().unwrap_or(&lane.info().id).clone(),
+            AnyLane::Remote(lane) => lane.name().to_owned(),
+        }
+    }
+
+    async fn screen(&mut self, job: Job) -> Result<Screened, WorkerError> {
+        match &mut self.lane {
+            AnyLane::Local(lane) => home_times::screen(lane.as_mut(), &mut self.ratios, job).await,
+            AnyLane::Remote(lane) => home_times::screen(lane, &mut self.ratios, job).await,
+        }
+    }
 }
 
 /// An iteration that has begun on a lane.
@@ -31,6 +67,8 @@ pub(super) struct Underway {
 pub(super) enum Back {
     /// It was screened on a device, in home's times. None if no device had to be asked.
     Screened(Box<Underway>, Evaluation, Option<String>),
+    /// Another machine has screened it, and home has to do so, too. With the name of that card.
+    Doubted(Box<Underway>, Evaluation, String),
     /// The lane was lost. Another device has to screen the variant.
     Lost(Box<Underway>),
 }
@@ -39,7 +77,9 @@ impl Back {
     /// Returns the iteration's number.
     pub fn iteration(&self) -> IterationId {
         match self {
-            Self::Screened(underway, ..) | Self::Lost(underway) => underway.begun.iteration,
+            Self::Screened(underway, ..) | Self::Doubted(underway, ..) | Self::Lost(underway) => {
+                underway.begun.iteration
+            }
         }
     }
 }
@@ -55,7 +95,6 @@ pub(super) struct LeftOut {
 type Ended = (usize, Station, IterationId, Result<Screened, WorkerError>);
 
 /// See the module's documentation.
-#[derive(Default)]
 pub(super) struct Lanes {
     /// Those without a job, by number. The lowest one gets the next job, so that sessions are reproducible.
     idle: BTreeMap<usize, Station>,
@@ -65,13 +104,39 @@ pub(super) struct Lanes {
     /// Results of which home has to do the rest.
     waiting: VecDeque<Back>,
     left_out: Vec<LeftOut>,
+    /// Where lanes on other machines come from.
+    arrivals: Arrivals,
+    /// The number of the next lane that comes.
+    next: usize,
+    spot_checks: SpotChecks,
 }
 
 impl Lanes {
     /// Makes the lanes of devices that are free.
-    pub fn new(workers: Vec<Worker>) -> Self {
-        let station = |lane| Station { lane, ratios: Ratios::default() };
-        Self { idle: workers.into_iter().map(station).enumerate().collect(), ..Self::default() }
+    pub fn new(workers: Vec<Worker>, arrivals: Arrivals, seed: u64) -> Self {
+        let idle: BTreeMap<_, _> =
+            workers.into_iter().map(|lane| Station::new(AnyLane::Local(Box::new(lane)))).enumerate().collect();
+        let mut lanes = Self {
+            next: idle.len(),
+            idle,
+            jobs: JoinSet::new(),
+            underway: BTreeMap::new(),
+            known: VecDeque::new(),
+            waiting: VecDeque::new(),
+            left_out: Vec::new(),
+            arrivals,
+            spot_checks: SpotChecks::new(seed),
+        };
+        lanes.take_arrivals();
+        lanes
+    }
+
+    /// Takes the lanes on other machines that have come.
+    pub fn take_arrivals(&mut self) {
+        for lane in self.arrivals.take() {
+            self.idle.insert(self.next, Station::new(AnyLane::Remote(lane)));
+            self.next += 1;
+        }
     }
 
     /// Tells whether there are no lanes, or none any more.
@@ -81,7 +146,7 @@ impl Lanes {
 
     /// Ends all jobs, and the lanes with them.
     pub fn abandon(&mut self) {
-        *self = Self::default();
+        *self = Self::new(Vec::new(), Arrivals::default(), 0);
     }
 
     /// Keeps a result until home is free.
@@ -115,7 +180,7 @@ impl Lanes {
         let iteration = underway.begun.iteration;
         self.underway.insert(iteration, underway);
         self.jobs.spawn(activity::in_background(async move {
-            let screened = home_times::screen(&mut station.lane, &mut station.ratios, job).await;
+            let screened = station.screen(job).await;
             (number, station, iteration, screened)
         }));
         Ok(())
@@ -136,21 +201,49 @@ impl Lanes {
         let underway = self.underway.remove(&iteration).context("Failed to find an iteration on a lane")?;
         let underway = Box::new(underway);
         Ok(Some(match screened {
-            Ok(screened) => {
-                let info = station.lane.info();
-                let name = info.uuid.as_ref().unwrap_or(&info.id).clone();
-                self.idle.insert(number, station);
-                match screened {
-                    Screened::Reported(evaluation) => Back::Screened(underway, evaluation, Some(name)),
-                    Screened::Lost(_) => Back::Lost(underway),
-                }
-            }
+            Ok(screened) => self.returned(underway, (number, station), screened),
             Err(error @ WorkerError::Oracle(_)) => return Err(error).context("Failed to evaluate a variant"),
             Err(error) => {
-                self.left_out.push(LeftOut { device: station.lane.info().id.clone(), reason: error.to_string() });
+                self.left_out.push(LeftOut { device: station.device(), reason: error.to_string() });
                 Back::Lost(underway)
             }
         }))
+    }
+
+    /// Takes a lane back, with its result.
+    fn returned(&mut self, underway: Box<Underway>, (number, station): (usize, Station), screened: Screened) -> Back {
+        let (card, is_remote) = (station.card(), matches!(station.lane, AnyLane::Remote(_)));
+        if self.spot_checks.is_out(&card) {
+            self.leave_out(&station);
+            return Back::Lost(underway);
+        }
+        self.idle.insert(number, station);
+        match screened {
+            Screened::Reported(evaluation) if is_remote && self.spot_checks.note(&card, underway.begun.iteration) => {
+                Back::Doubted(underway, evaluation, card)
+            }
+            Screened::Reported(evaluation) => Back::Screened(underway, evaluation, Some(card)),
+            Screened::Lost(_) => Back::Lost(underway),
+        }
+    }
+
+    fn leave_out(&mut self, station: &Station) {
+        let reason = "the first device has twice found something else".to_owned();
+        self.left_out.push(LeftOut { device: station.device(), reason });
+    }
+
+    /// Compares what another machine has found with what home has. Returns the iterations whose variants have to be screened again,
+    /// because that machine is not used any more.
+    pub fn compare(&mut self, card: &str, theirs: &Evaluation, homes: &Evaluation) -> Vec<IterationId> {
+        let Some(again) = self.spot_checks.compare(card, theirs, homes) else { return Vec::new() };
+        let out: Vec<usize> =
+            self.idle.iter().filter(|(_, station)| station.card() == card).map(|(number, _)| *number).collect();
+        for number in out {
+            if let Some(station) = self.idle.remove(&number) {
+                self.leave_out(&station);
+            }
+        }
+        again
     }
 
     /// Returns the lanes that were left out since this was last asked.

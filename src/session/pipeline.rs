@@ -97,6 +97,8 @@ pub(super) struct Pipeline {
     /// Held for reading by each compilation that runs.
     may_run: Arc<RwLock<()>>,
     queue: VecDeque<Compiling>,
+    /// Variants that are screened again.
+    again: VecDeque<Compiled>,
     /// The next proposal for the device, if it was assessed ahead.
     ready: Option<Assessed>,
     is_dry: bool,
@@ -117,6 +119,7 @@ impl Pipeline {
             turns,
             may_run,
             queue: VecDeque::new(),
+            again: VecDeque::new(),
             ready: None,
             is_dry: false,
             left_out: 0,
@@ -134,14 +137,14 @@ impl Pipeline {
         let is_ready_initial =
             self.ready.as_ref().is_some_and(|ready| ready.compiled.proposal.origin.is_initial_design());
         let initial = self.queue.iter().filter(|one| one.is_initial).count() + usize::from(is_ready_initial);
-        let proposals = self.queue.len() + usize::from(self.ready.is_some());
+        let proposals = self.queue.len() + self.again.len() + usize::from(self.ready.is_some());
         let is_compiled = self.queue.iter().any(|one| one.compilation.is_finished());
         UnderWay {
             proposals,
             initial,
             is_dry: self.is_dry,
             left_out: self.left_out,
-            is_ready: self.ready.is_some() || is_compiled,
+            is_ready: self.ready.is_some() || !self.again.is_empty() || is_compiled,
         }
     }
 
@@ -298,7 +301,15 @@ impl Pipeline {
         Ok(())
     }
 
+    /// Takes a variant that has to be screened again. It comes before the proposals.
+    pub fn screen_again(&mut self, compiled: Compiled) {
+        self.again.push_back(compiled);
+    }
+
     async fn next_compiled(&mut self, any_order: bool) -> anyhow::Result<Option<Compiled>> {
+        if let Some(again) = self.again.pop_front() {
+            return Ok(Some(again));
+        }
         let is_bound = !any_order || self.queue.front().is_some_and(|oldest| oldest.is_initial);
         let may_be_next = if is_bound { 1 } else { self.queue.len() };
         let waiting: Vec<_> = self.queue.iter_mut().take(may_be_next).map(|one| &mut one.compilation).collect();

@@ -13,9 +13,12 @@ use super::event::Event;
 use super::home_times::{Job, Reference};
 use super::iteration::Screening;
 use super::lanes::{Back, LeftOut, Underway};
-use super::pipeline::Assessed;
+use super::pipeline::{Assessed, Compiled};
 use super::screening::{self, Prepared};
+use crate::domain::hypothesis::{Hypothesis, Reference as Beside};
+use crate::domain::ids::IterationId;
 use crate::domain::origin::Purpose;
+use crate::domain::proposal::Proposal;
 use crate::runner::messages::{CaseRequest, EvaluateRequest};
 
 impl Session<'_> {
@@ -137,10 +140,42 @@ impl Session<'_> {
         }
     }
 
+    /// Has variants screened again that a machine has screened which is not trusted any more.
+    async fn screen_again(&mut self, iterations: Vec<IterationId>) -> anyhow::Result<()> {
+        self.duplicates.forget(&iterations);
+        for iteration in iterations {
+            let Some(finished) = self.state.history().iteration(iteration).cloned() else { continue };
+            let kernel = self.shelf.kernel(self.state.setup(), iteration).await?;
+            let case = finished.hypothesis.case.clone();
+            let (claim, evidence) = (
+                format!("{} is screened again", finished.family),
+                format!("another machine has screened it in iteration {iteration}, and was wrong about others"),
+            );
+            let proposal = Proposal {
+                proposer: self.pipeline.proposer().to_owned(),
+                variant: kernel.variant.clone(),
+                cases: kernel.requests.iter().map(|request| request.case.clone()).collect(),
+                hypothesis: Hypothesis::without_claim(claim, evidence, case, Beside::Incumbent),
+                parent: Some(iteration),
+                purpose: Purpose::Screening,
+                origin: finished.origin,
+            };
+            let (cases, artifact) = (Ok(kernel.requests.clone()), Ok(kernel.artifact.clone()));
+            // A wrong time makes it look without prospects.
+            self.pipeline.screen_again(Compiled { proposal, cases, artifact, is_control: true });
+        }
+        Ok(())
+    }
+
     /// Concludes an iteration that has begun on a lane. Home does what follows its screening, and screens it again if the lane was lost.
     pub(super) async fn conclude_on_lane(&mut self, back: Back) -> anyhow::Result<()> {
+        let mut doubted = None;
         let (underway, evaluation, lane) = match back {
             Back::Screened(underway, evaluation, lane) => (*underway, Some(evaluation), lane),
+            Back::Doubted(underway, evaluation, card) => {
+                doubted = Some((card, evaluation));
+                (*underway, None, None)
+            }
             Back::Lost(underway) => (*underway, None, None),
         };
         let (begun, assessed) = (Arc::new(underway.begun), Arc::new(underway.assessed));
@@ -154,6 +189,11 @@ impl Session<'_> {
             let work = at_home.work(&mut evaluator, (&self.state, &mut self.shelf), (&begun, &assessed), screening);
             self.deadline.within(work).await.transpose()?
         };
+        if let (Some((card, theirs)), Some(homes)) = (doubted, &evaluated) {
+            let again = self.lanes.compare(&card, &theirs, &homes.evaluation);
+            self.tell_lost_devices();
+            self.screen_again(again).await?;
+        }
         match evaluated {
             Some(evaluated) => self.conclude(&begun, &assessed.compiled, Evaluated { lane, ..evaluated }).await,
             None => {

@@ -22,6 +22,7 @@ pub fn of_project(project: &Path, config: &Config, workloads: &[Workload]) -> an
     items.extend(additions(project, config));
     items.extend(of_models(project, config));
     items.extend(of_agent(project, config)?);
+    items.extend(of_fleet(config));
     items.extend(of_notify(project, config)?);
     for workload in workloads {
         items.extend(oracle(project, config, workload)?);
@@ -138,6 +139,15 @@ pub fn of_agent(project: &Path, config: &Config) -> anyhow::Result<Option<Item>>
     let command = shlex::split(command).unwrap_or_else(|| vec![command.to_owned()]);
     let files = files::named(project, &command)?;
     Ok(Some(Item { kind: Kind::Agent, workload: String::new(), command, files }))
+}
+
+/// Returns the machines that screen for sessions. They are sent kernels, and what they say decides which variants are compared.
+pub fn of_fleet(config: &Config) -> Option<Item> {
+    let fleet = &config.fleet;
+    let named = Some(&fleet.nats).filter(|url| !url.is_empty());
+    let command: Vec<String> = named.into_iter().chain(&fleet.workers).cloned().collect();
+    let item = Item { kind: Kind::Fleet, workload: String::new(), command, files: Default::default() };
+    (!item.command.is_empty()).then_some(item)
 }
 
 /// Returns who is told the end of a session: a program runs with the user's rights, and an address learns of the work.
