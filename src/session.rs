@@ -59,6 +59,7 @@ mod spot_checks;
 mod standings;
 mod state;
 mod stopping;
+mod suspects;
 #[cfg(test)]
 mod synthetic;
 mod target;

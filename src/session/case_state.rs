@@ -1,6 +1,6 @@
 //! What a session knows about one case.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use crate::domain::comparison::{Comparison, near_tie};
@@ -15,7 +15,7 @@ use crate::domain::verdict::is_far_behind;
 /// The most variants that a final settles between. Each costs the time of a confirmation.
 pub(super) const MAX_NEAR_TIES: usize = 4;
 
-/// The most near ties of a case that are kept beside its incumbent. A final takes half of them. The rest replace near
+/// The most near ties of a case that are kept beside its incumbent, and beside the fastest of each value of a parameter. A final takes half of them. The rest replace near
 /// ties that fail. On a plateau of the search space every second variant is one.
 const MAX_KEPT: usize = 2 * MAX_NEAR_TIES;
 
@@ -169,7 +169,15 @@ impl CaseState {
         let ns = |candidate: &Candidate| candidate.screened_ns().unwrap_or(f64::MAX);
         self.candidates.retain(|candidate| is_incumbent(candidate) || near_tie(ns(candidate), best_ns));
         self.candidates.sort_by(|a, b| (!is_incumbent(a)).cmp(&!is_incumbent(b)).then(ns(a).total_cmp(&ns(b))));
-        self.candidates.truncate(1 + MAX_KEPT);
+        let mut at = 0;
+        let mut held = HashSet::new();
+        self.candidates.retain(|candidate| {
+            at += 1;
+            let values = candidate.params.iter().map(|(name, value)| (candidate.family.clone(), name.clone(), *value));
+            // Another value may be what is right, if the fastest are wrong.
+            let is_first_of_a_value = values.fold(false, |is_first, value| held.insert(value) | is_first);
+            at <= 1 + MAX_KEPT || is_first_of_a_value
+        });
     }
 
     /// Returns whether a configuration is that of the committed winner, however its family's source has changed since.

@@ -41,12 +41,13 @@ impl Session<'_> {
     /// Confirms a candidate directly where the incumbent is far behind: the incumbent takes hundreds of samples as the challenger of
     /// a final, and few as the one to beat. None if there is no such candidate.
     async fn settle_far_behind(&mut self, case: &str) -> anyhow::Result<Option<Final>> {
-        let candidates = self.state.successors(case);
-        let Some(incumbent) = self.state.incumbent(case).filter(|_| !candidates.is_empty()).cloned() else {
+        let is_due = !self.state.successors(case).is_empty();
+        let Some(incumbent) = self.state.incumbent(case).filter(|_| is_due).cloned() else {
             return Ok(None);
         };
         let incumbent = self.shelf.candidate_kernel(self.state.setup(), incumbent).await?;
-        for candidate in candidates {
+        // What fails says which one to try next.
+        while let Some(candidate) = self.state.successors(case).into_iter().next() {
             let winner = candidate.iteration;
             match self.compare_again(&incumbent, candidate).await? {
                 Again::Won(comparison) => return Ok(Some(Final { comparison: *comparison, winner })),
@@ -97,7 +98,7 @@ impl Session<'_> {
                 Err(Setback::Variant(outcome)) => self.disqualify(&[challenger.disqualified(&outcome)]).await?,
                 Err(Setback::Machine(error)) => return Err(error),
             }
-            best = near_ties.into_iter().next();
+            best = near_ties.into_iter().min_by_key(|one| self.state.suspicion(one));
         }
         Ok(None)
     }

@@ -57,13 +57,16 @@ impl SessionState {
     }
 
     /// Returns the fastest of the unconfirmed variants whose confirmation was not asked for. A committed winner of the case
-    /// comes before all others, because it is what they must beat.
+    /// comes before all others, because it is what they must beat. Those come last that are likely to fail.
     pub fn best_candidate(&self, case: &str) -> Option<&Candidate> {
         let state = self.case(case)?;
         let is_first = |candidate: &Candidate| self.is_committed_winner(case, candidate);
         let ns = |candidate: &Candidate| candidate.screened_ns().unwrap_or(f64::MAX);
         let open = self.unconfirmed(case).filter(|candidate| !state.is_confirmation_asked(&candidate.hash));
-        open.min_by(|a, b| is_first(b).cmp(&is_first(a)).then(ns(a).total_cmp(&ns(b))))
+        open.min_by(|a, b| {
+            let by_checks = is_first(b).cmp(&is_first(a)).then(self.suspicion(a).cmp(&self.suspicion(b)));
+            by_checks.then(ns(a).total_cmp(&ns(b)))
+        })
     }
 
     /// Tells whether an earlier session has committed a variant for a case, for this device or another one.
@@ -83,16 +86,22 @@ impl SessionState {
     /// Returns the near ties that take part in a final, the fastest first.
     pub fn finalists(&self, case: &str, best: &Candidate) -> Vec<Candidate> {
         let mut near_ties = by_time(self.near_ties(case, best).into_iter().flatten());
+        near_ties.sort_by_key(|one| self.suspicion(one));
         near_ties.truncate(MAX_NEAR_TIES);
         near_ties
     }
 
-    /// Returns the candidates of a case whose incumbent is far behind the best, the fastest first. Such an incumbent is an initial
+    /// Returns the candidates of a case whose incumbent is far behind the best, the fastest first, but those last that are likely to fail. Such an incumbent is an initial
     /// kernel that nothing has replaced yet. Empty for any other incumbent.
     pub fn successors(&self, case: &str) -> Vec<Candidate> {
         let is_far = |ns: f64| !self.is_near_the_best(case, ns);
         let incumbent_ns = self.incumbent(case).and_then(Candidate::screened_ns);
-        if incumbent_ns.is_some_and(is_far) { by_time(self.unconfirmed(case)) } else { Vec::new() }
+        if !incumbent_ns.is_some_and(is_far) {
+            return Vec::new();
+        }
+        let mut successors = by_time(self.unconfirmed(case));
+        successors.sort_by_key(|one| self.suspicion(one));
+        successors
     }
 
     /// Returns the disqualifications of a variant's earlier iterations that follow from this one. A variant that is

@@ -17,6 +17,7 @@ use super::calls::Calls;
 use super::case_state::{BestCandidate, Candidate, CaseState, MAX_DEATHS, Remeasured};
 use super::meter::Meter;
 use super::setup::SessionSetup;
+use super::suspects::{Suspects, Suspicion};
 use crate::domain::attempt::Attempt;
 use crate::domain::call_record::CallEnded;
 use crate::domain::comparison::Role;
@@ -58,6 +59,7 @@ pub(super) struct SessionState {
     calls: Calls,
     /// The number of processes that died while a configuration was in flight.
     deaths: HashMap<ConfigurationId, u32>,
+    suspects: Suspects,
 }
 
 impl SessionState {
@@ -78,6 +80,7 @@ impl SessionState {
             experiments: Vec::new(),
             calls: Calls::default(),
             deaths: HashMap::new(),
+            suspects: Suspects::default(),
         }
     }
 
@@ -272,6 +275,11 @@ impl SessionState {
         }
     }
 
+    /// Returns how likely a candidate is to fail the acceptance checks.
+    pub fn suspicion(&self, candidate: &Candidate) -> Suspicion {
+        self.suspects.suspicion(&candidate.family, &candidate.params)
+    }
+
     /// Applies a verdict that makes a variant the start or the winner of its case.
     fn take_winner(&mut self, begun: &Begun, found: &CaseRecord) {
         let Some(timing) = found.best_timing() else { return };
@@ -329,10 +337,16 @@ impl SessionState {
         for case in &begun.cases {
             let compared = concluded.findings.iter().any(|found| found.case == case.name && found.comparison.is_some());
             self.case_mut(&case.name).end_confirmation(&begun.hash, failed || compared);
+            if compared && !failed {
+                self.suspects.note_passed(&begun.family, &begun.params);
+            }
         }
     }
 
     fn disqualify(&mut self, out: &Disqualified) {
+        if let Some(failed) = self.history.iteration(out.iteration) {
+            self.suspects.note_failed(&failed.family, &failed.params);
+        }
         self.history.forget(&out.hash, &out.case);
         self.case_mut(&out.case).disqualify(&out.hash);
         self.note_best_candidates();
@@ -353,6 +367,7 @@ impl SessionState {
         let (true, Some(mut winner)) = (is_new, winner) else { return };
         winner.measurement.confirm(comparison.clone());
         let Some(timing) = winner.measurement.best_timing().cloned() else { return };
+        self.suspects.note_passed(&winner.family, &winner.params);
         let (iteration, hash) = (winner.iteration, winner.hash.clone());
         let is_searched = self.setup.is_searched(&winner.family);
         self.case_mut(case).put_up(winner, previous, is_searched);

@@ -90,7 +90,7 @@ pub(super) fn proposal(setup: &SessionSetup, number: i64, purpose: Purpose, case
         proposer: "random".to_owned(),
         variant: Variant {
             family: "toy".to_owned(),
-            params: Params::from([("N".to_owned(), number)]),
+            params: Params::from([("N".to_owned(), number), ("HUNDREDS".to_owned(), number / 100)]),
             hash: VariantHash::of(&source),
             source,
         },

@@ -217,6 +217,23 @@ fn a_failed_confirmation_disqualifies_a_variant_wherever_it_was_only_screened() 
     assert!(told.state.best_candidate("a").is_none());
 }
 
+/// Twelve are faster than one with another value of a parameter, and two of them fail.
+#[test]
+fn what_failed_variants_have_in_common_is_checked_last() {
+    let mut told = Told::new(setup());
+    told.screened(0, Purpose::Initial, [100, 100]);
+    let screened: Vec<_> = (1..=12).map(|number| told.screened(number, Purpose::Screening, [50, 50])).collect();
+    let other = told.screened(101, Purpose::Screening, [60, 60]);
+    let next = |told: &Told| told.state.best_candidate("a").map(|best| best.iteration);
+    for failed in [screened[0], screened[1]] {
+        assert_ne!(next(&told), Some(other));
+        let hash = told.state.history().iteration(failed).unwrap().hash.clone();
+        let out = Disqualified { iteration: failed, hash, case: "a".into(), reason: "zeros".to_owned() };
+        told.state.apply(&Record::Disqualified(out));
+    }
+    assert_eq!(next(&told), Some(other));
+}
+
 #[test]
 fn a_case_that_a_variant_has_won_stays_its_own_when_it_fails_elsewhere() {
     let mut told = Told::new(setup());
