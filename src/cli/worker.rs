@@ -94,11 +94,11 @@ mod with_fleet {
         let claim = Worker::claim(own_executable()?, &args.device, timeouts, |info| claims.lane(info));
         let mut device = signals::or_stop(async { Ok(claim.await?) }).await?;
         let link = signals::or_stop(nats::connect(&args.nats, url.clone())).await?;
-        let info = device.info();
-        say(&format!("serving {} ({}) at {url}; this worker's key is {}", info.name, info.id, key.public()));
+        let (info, public) = (device.info().clone(), key.public());
         let consent = Consent(args.oracles.clone());
         let identity = Identity { key, trusts, host, build: fleet::build()?, consent };
-        fleet::serve(&link, &identity, &mut device, signals::requested()).await
+        let ready = || say(&format!("serving {} ({}) at {url}; this worker's key is {public}", info.name, info.id));
+        fleet::serve(&link, &identity, &mut device, ready, signals::requested()).await
     }
 
     /// Returns the name of this machine, as Linux tells it.

@@ -95,11 +95,12 @@ struct Post<'a> {
     counts: Counts,
 }
 
-/// Serves until the device cannot be used any more, or this future is dropped.
+/// Serves until the device cannot be used any more, or until `leave` ends. Calls `ready` once sessions can find the worker.
 pub async fn serve(
     link: &Link,
     identity: &Identity,
     device: &mut Worker,
+    ready: impl FnOnce(),
     leave: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
     let info = device.info().clone();
@@ -109,7 +110,7 @@ pub async fn serve(
     let _ = link.jobs.delete_consumer(&post.name).await;
     let served = tokio::select! {
         served = post.work(device) => served,
-        never = post.beat() => match never {},
+        never = post.beat(ready) => match never {},
         () = leave => Ok(()),
     };
     // Sessions learn at once that it is gone. Otherwise, they do when its last sign of life is old.
@@ -126,12 +127,15 @@ fn name(identity: &Identity, device: &DeviceInfo) -> String {
 
 impl Post<'_> {
     /// Says every few seconds that it is there.
-    async fn beat(&self) -> std::convert::Infallible {
+    async fn beat(&self, ready: impl FnOnce()) -> std::convert::Infallible {
+        let mut ready = Some(ready);
         loop {
-            let said = self.say_present().await;
-            if let Err(error) = said {
-                tracing::debug!("the server does not hear this worker: {error:#}");
-                self.link.mend().await;
+            match self.say_present().await {
+                Ok(()) => ready.take().into_iter().for_each(|ready| ready()),
+                Err(error) => {
+                    tracing::debug!("the server does not hear this worker: {error:#}");
+                    self.link.mend().await;
+                }
             }
             tokio::time::sleep(BEAT).await;
         }

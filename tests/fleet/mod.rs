@@ -106,8 +106,9 @@ fn a_worker_that_lies_is_left_out_and_what_it_has_screened_is_screened_again() {
     trust(&sandbox, &[liar.key()]);
     let url = server.url();
     let mut command =
-        sandbox.command(&[&START[..], &["--nats", &url, "--seed", "1", "--budget", "6s", "--no-stop"]].concat());
-    command.env("OPTLOOP_FAKE_SCREENING_MS", "100");
+        sandbox.command(&[&START[..], &["--nats", &url, "--seed", "1", "--budget", "12s", "--no-stop"]].concat());
+    // The liar is far ahead when home has checked its first results.
+    command.env("OPTLOOP_FAKE_SCREENING_MS", "400");
     let (status, events, said) = Running::spawn(command).end();
     assert!(status.success(), "{said}");
     let left_out = events.iter().find(|event| event["event"] == "device_left_out").expect("the liar was not left out");
