@@ -82,18 +82,18 @@ pub(super) fn setup() -> SessionSetup {
     }
 }
 
+/// Returns the parameters of the variant with a number. Those below 100 have one value in common.
+pub(super) fn params(number: i64) -> Params {
+    Params::from([("N".to_owned(), number), ("HUNDREDS".to_owned(), number / 100)])
+}
+
 /// Makes the proposal of the variant with a number, on both cases or on the first ones.
 pub(super) fn proposal(setup: &SessionSetup, number: i64, purpose: Purpose, cases: usize) -> Proposal {
     let source = format!("variant {number}");
     let origin = if purpose == Purpose::Initial { Origin::InitialKernel } else { Origin::Random };
     Proposal {
         proposer: "random".to_owned(),
-        variant: Variant {
-            family: "toy".to_owned(),
-            params: Params::from([("N".to_owned(), number), ("HUNDREDS".to_owned(), number / 100)]),
-            hash: VariantHash::of(&source),
-            source,
-        },
+        variant: Variant { family: "toy".to_owned(), params: params(number), hash: VariantHash::of(&source), source },
         cases: setup.workload.cases[..cases].to_vec(),
         hypothesis: Hypothesis::without_claim("c".to_owned(), "e".to_owned(), CASES[0].into(), Reference::Incumbent),
         parent: None,

@@ -10,9 +10,8 @@ use crate::domain::journal::{Concluded, Record};
 use crate::domain::op::Axis;
 use crate::domain::origin::{Origin, Purpose};
 use crate::domain::proposal::KnownWinner;
-use crate::domain::variant::Params;
 use crate::session::setup::SessionSetup;
-use crate::session::synthetic::{CASES, Told, evaluation, measurement, setup};
+use crate::session::synthetic::{CASES, Told, evaluation, measurement, params, setup};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -150,7 +149,7 @@ fn a_committed_winner_is_confirmed_first_once_the_baselines_are_known() {
     let winner = KnownWinner {
         case: CASES[0].into(),
         family: "toy".to_owned(),
-        params: Params::from([("N".to_owned(), 1)]),
+        params: params(1),
         hash: VariantHash::of("variant 1"),
         sidecar: "w.toml".into(),
         device: "d".to_owned(),

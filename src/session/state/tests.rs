@@ -16,7 +16,7 @@ use crate::domain::record::{Baseline, BaselineKind, Environment, SessionScope};
 use crate::domain::regime::Regime;
 use crate::domain::synthetic::repeats;
 use crate::domain::verdict::judge;
-use crate::session::synthetic::{CASES, Told, comparison, evaluation, measurement, proposal, setup};
+use crate::session::synthetic::{CASES, Told, comparison, evaluation, measurement, params, proposal, setup};
 use crate::store::testing::{Scene, timing};
 use crate::store::{Finish, NewSession};
 
@@ -264,7 +264,7 @@ fn known(number: i64, us: Option<f64>) -> crate::domain::proposal::KnownWinner {
     crate::domain::proposal::KnownWinner {
         case: "a".into(),
         family: "toy".to_owned(),
-        params: crate::domain::variant::Params::from([("N".to_owned(), number)]),
+        params: params(number),
         hash: crate::domain::variant::VariantHash::of("an older rendering"),
         sidecar: std::path::PathBuf::new(),
         device: "NVIDIA H200".to_owned(),
