@@ -67,7 +67,7 @@ fn choices() -> Vec<(String, Constants)> {
 fn score(constants: Constants, space: &Searchable, repeats: usize, evaluations: usize) -> Score {
     let runs: Vec<Run> = (1..=repeats as u64)
         .into_par_iter()
-        .map(|seed| run(agent::portfolio(seed, constants), space, evaluations).unwrap())
+        .map(|seed| run(agent::portfolio(seed, constants), space, evaluations, 1).unwrap())
         .collect();
     let summary = Summary::of(&space.space, agent::PORTFOLIO, &runs, &Expected::of(&space.space, evaluations));
     let error = summary.score_interval.map_or(f64::NAN, |[lo, hi]| (hi - lo) / 2.0);

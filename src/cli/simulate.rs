@@ -39,6 +39,10 @@ pub struct Args {
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
+    /// Devices that evaluate at the same time
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    lanes: u32,
+
     /// Print JSON, with the curves
     #[arg(long, group = "form")]
     json: bool,
@@ -56,7 +60,9 @@ pub(super) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         Searchable::new(space).map_err(|problem| format!("{}: {problem}", file.display()))
     };
     let spaces: Vec<Searchable> = args.files.par_iter().map(read).collect::<Result<_, _>>().map_err(usage_sentence)?;
-    let effort = Effort { repeats: args.repeats as usize, evaluations: args.evaluations as usize, seed: args.seed };
+    let Args { repeats, evaluations, seed, lanes, .. } = *args;
+    let (repeats, evaluations, lanes) = (repeats as usize, evaluations as usize, lanes as usize);
+    let effort = Effort { repeats, evaluations, seed, lanes };
     let began = Instant::now();
     let summaries = simulate(&spaces, &proposers, effort).map_err(anyhow::Error::msg)?;
     let runs = spaces.len() * proposers.len() * effort.repeats;

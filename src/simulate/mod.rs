@@ -27,6 +27,8 @@ pub struct Effort {
     pub evaluations: usize,
     /// The seed of the first run.
     pub seed: u64,
+    /// The devices of a session that evaluate at the same time.
+    pub lanes: usize,
 }
 
 /// Returns the proposers that a recorded space can tell apart. A language model needs sources, and fault injection needs
@@ -48,7 +50,7 @@ pub fn simulate(spaces: &[Searchable], proposers: &[String], effort: Effort) -> 
         .collect();
     let curves = jobs.par_iter().map(|(space, proposer, repeat)| {
         let seed = effort.seed.wrapping_add(*repeat);
-        run(agent::proposer(&proposers[*proposer], seed)?, &spaces[*space], effort.evaluations)
+        run(agent::proposer(&proposers[*proposer], seed)?, &spaces[*space], effort.evaluations, effort.lanes)
     });
     let curves: Vec<Run> = curves.collect::<Result<_, _>>()?;
     let mut curves = curves.chunks(effort.repeats.max(1));

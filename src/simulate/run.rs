@@ -1,5 +1,6 @@
 //! One run of a proposer on a recorded space.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::agent::diagnosis::diagnose;
@@ -36,46 +37,75 @@ pub struct Run {
     pub failures: usize,
 }
 
-/// Runs a proposer.
+/// Runs a proposer for a session with a number of lanes, the first of which is home: it knows nothing of the results of as many
+/// suggestions as there are other lanes.
 ///
 /// A failed configuration costs one evaluation. A proposer that finds nothing new ends the run, and its best time
 /// stands. The error is one sentence.
-pub fn run(mut proposer: Box<dyn Proposer>, searched: &Searchable, evaluations: usize) -> Result<Run, String> {
+pub fn run(
+    mut proposer: Box<dyn Proposer>,
+    searched: &Searchable,
+    evaluations: usize,
+    lanes: usize,
+) -> Result<Run, String> {
     let names = [searched.family().name.clone()];
     let context = SearchContext::new(&searched.workload, &searched.families, &names, &[], &searched.device);
     let mut history = History::default();
-    let mut best_ns = Vec::with_capacity(evaluations);
-    let (mut best, mut failures) = (f64::INFINITY, 0);
-    while best_ns.len() < evaluations {
-        let diagnosis = diagnose(&history, &searched.workload, &searched.device);
-        let Some(suggestion) = proposer.propose(&context, &diagnosis, &history, 0)? else { break };
-        let wrong = |what: &str| {
-            format!(
-                "the proposer `{}` suggested a configuration that {what}: {}",
-                proposer.name(),
-                show_params(&suggestion.params)
-            )
+    let mut under_way: VecDeque<Suggestion> = VecDeque::new();
+    let mut reached = Run { best_ns: Vec::with_capacity(evaluations), failures: 0 };
+    while reached.best_ns.len() < evaluations {
+        let suggestion = if reached.best_ns.len() + under_way.len() < evaluations {
+            let diagnosis = diagnose(&history, &searched.workload, &searched.device);
+            proposer.propose(&context, &diagnosis, &history, under_way.len())?
+        } else {
+            None
         };
-        let id = ConfigurationId::new(
-            &suggestion.family,
-            &searched.family().specialization(searched.case()),
-            &suggestion.params,
-        );
-        if !history.proposed.insert(id) {
-            return Err(wrong("it had suggested before"));
+        let is_dry = suggestion.is_none();
+        if let Some(suggestion) = suggestion {
+            note(&mut history, searched, &suggestion).map_err(|what| {
+                let params = show_params(&suggestion.params);
+                format!("the proposer `{}` suggested a configuration that {what}: {params}", proposer.name())
+            })?;
+            under_way.push_back(suggestion);
         }
-        let result = searched.result(&suggestion.params).ok_or_else(|| wrong("is not recorded"))?;
-        let iteration = IterationId(best_ns.len() as i64 + 1);
+        if is_dry || under_way.len() == lanes {
+            let Some(oldest) = under_way.pop_front() else { break };
+            reached.conclude(oldest, searched, &mut history);
+        }
+    }
+    let best_ns = reached.best();
+    reached.best_ns.resize(evaluations, best_ns);
+    Ok(reached)
+}
+
+impl Run {
+    /// Returns the best time so far in nanoseconds.
+    fn best(&self) -> f64 {
+        self.best_ns.last().copied().unwrap_or(f64::INFINITY)
+    }
+
+    /// Evaluates a suggestion that is recorded, and lets the proposer know.
+    fn conclude(&mut self, suggestion: Suggestion, searched: &Searchable, history: &mut History) {
+        let Some(result) = searched.result(&suggestion.params) else { return };
+        let iteration = IterationId(self.best_ns.len() as i64 + 1);
         let evaluation = evaluation(result, searched.case());
         let decisions = judge(&history.incumbents, &evaluation, &POLICY);
         let concluded = Concluded::of(iteration, &evaluation, &decisions, Spent::default(), Duration::ZERO);
         history.learn(&begun(iteration, suggestion), &concluded);
-        failures += usize::from(result.is_err());
-        best = result.map_or(best, |recording| recording.time_ns.min(best));
-        best_ns.push(best);
+        self.failures += usize::from(result.is_err());
+        let best_ns = result.map_or(f64::INFINITY, |recording| recording.time_ns);
+        self.best_ns.push(best_ns.min(self.best()));
     }
-    best_ns.resize(evaluations, best);
-    Ok(Run { best_ns, failures })
+}
+
+/// Notes that a configuration is suggested. The error says what is wrong with it.
+fn note(history: &mut History, searched: &Searchable, suggestion: &Suggestion) -> Result<(), &'static str> {
+    let specialization = searched.family().specialization(searched.case());
+    let id = ConfigurationId::new(&suggestion.family, &specialization, &suggestion.params);
+    if !history.proposed.insert(id) {
+        return Err("it had suggested before");
+    }
+    searched.result(&suggestion.params).map(|_| ()).ok_or("is not recorded")
 }
 
 /// Returns the evaluation of a configuration that was recorded.

@@ -37,7 +37,7 @@ fn basin() -> Searchable {
 
 /// Runs a proposer, and returns the best time after each evaluation.
 fn best_ns(name: &str, seed: u64, searched: &Searchable, evaluations: usize) -> Vec<f64> {
-    run(agent::proposer(name, seed).unwrap(), searched, evaluations).unwrap().best_ns
+    run(agent::proposer(name, seed).unwrap(), searched, evaluations, 1).unwrap().best_ns
 }
 
 /// Makes runs without failures.
@@ -137,13 +137,22 @@ fn the_portfolio_avoids_failures_and_still_finds_the_optimum() {
     let count = repeats(2, 10);
     let failures = |name: &str| -> (f64, f64) {
         let runs: Vec<Run> =
-            (0..count).map(|seed| run(agent::proposer(name, seed).unwrap(), &edge, 120).unwrap()).collect();
+            (0..count).map(|seed| run(agent::proposer(name, seed).unwrap(), &edge, 120, 1).unwrap()).collect();
         let over = runs.iter().map(|run| run.best_ns[119] / edge.space.optimum_ns()).sum::<f64>() / count as f64;
         (runs.iter().map(|run| run.failures as f64 / 120.0).sum::<f64>() / count as f64, over)
     };
     let ((portfolio, over), (random, _)) = (failures("portfolio"), failures("random"));
     assert!(portfolio < 0.5 * random, "portfolio {portfolio:.2}, random {random:.2}");
     assert!(over < 1.02, "{over:.3} times the optimum");
+}
+
+#[test]
+fn lanes_evaluate_before_the_results_of_others_are_known() {
+    let basin = basin();
+    let reached = |lanes| run(agent::proposer("local", 1).unwrap(), &basin, 100, lanes).unwrap().best_ns;
+    let (one, eight) = (reached(1), reached(8));
+    assert_eq!((eight.len(), eight.last()), (100, one.last()), "both find the optimum");
+    assert_ne!(one, eight, "what is suggested follows from what is known");
 }
 
 /// The initial design takes the middle, (3, 3, 3) or near it. A failure takes an evaluation and gives no time.
@@ -159,7 +168,7 @@ fn a_failed_configuration_costs_an_evaluation() {
 
 #[test]
 fn local_search_scores_higher_than_random_search_and_random_draws_score_about_zero() {
-    let effort = Effort { repeats: repeats(10, 40), evaluations: 100, seed: 1 };
+    let effort = Effort { repeats: repeats(10, 40), evaluations: 100, seed: 1, lanes: 1 };
     let names = ["random".to_owned(), "local".to_owned()];
     let [exact, random, local] = simulate(&[basin()], &names, effort).unwrap().try_into().unwrap();
     assert_eq!((exact.proposer.as_str(), exact.score), ("random, exact", 0.0));
