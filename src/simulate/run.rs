@@ -9,7 +9,7 @@ use crate::domain::check::Check;
 use crate::domain::correctness::Correctness;
 use crate::domain::cost::Spent;
 use crate::domain::evaluation::{Evaluation, Measurement, Outcome};
-use crate::domain::history::{ConfigurationId, History};
+use crate::domain::history::{ConfigurationId, History, Pending};
 use crate::domain::ids::IterationId;
 use crate::domain::journal::{Begun, Concluded};
 use crate::domain::proposal::Suggestion;
@@ -56,6 +56,7 @@ pub fn run(
     while reached.best_ns.len() < evaluations {
         let suggestion = if reached.best_ns.len() + under_way.len() < evaluations {
             let diagnosis = diagnose(&history, &searched.workload, &searched.device);
+            history.pending = under_way.iter().map(pending).collect();
             proposer.propose(&context, &diagnosis, &history, under_way.len())?
         } else {
             None
@@ -96,6 +97,11 @@ impl Run {
         let best_ns = result.map_or(f64::INFINITY, |recording| recording.time_ns);
         self.best_ns.push(best_ns.min(self.best()));
     }
+}
+
+fn pending(suggestion: &Suggestion) -> Pending {
+    let Suggestion { family, params, cases, .. } = suggestion.clone();
+    Pending { family, params, cases: cases.into_iter().map(|case| case.name).collect() }
 }
 
 /// Notes that a configuration is suggested. The error says what is wrong with it.
