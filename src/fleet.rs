@@ -1,7 +1,7 @@
 //! Lanes on other machines, through a NATS server with JetStream (docs/fleet.md).
 //!
-//! A *worker* holds a device and serves whoever it trusts. A session sends it jobs, and gets signed results. Each worker has a queue of
-//! its own, because times are compared through the ratio of two cards. The session alone records.
+//! A *worker* holds a device and screens variants for the sessions whose keys it trusts. Jobs and results are signed. Each worker has
+//! its own queue, because times are compared through the ratio of two cards. Only the session writes to the store.
 //!
 //! Nothing here is newer than nats-server 2.9.
 

@@ -25,7 +25,7 @@ use crate::runner::worker::{Arrivals, Remote, RemoteLane, Screened, Screening, W
 /// How long the server keeps what a session has not taken, if the session is gone.
 const RESULTS_KEPT: Duration = Duration::from_secs(3600);
 
-/// How long the server may take to delete what nobody needs any more.
+/// Time limit for deleting a session's leftovers on the server.
 const CLEANING: Duration = Duration::from_secs(2);
 
 /// Time between two looks at a worker that has a job.
@@ -324,7 +324,7 @@ impl Drop for FleetLane {
     }
 }
 
-/// A job in flight. If it is dropped, nobody waits for its result any more.
+/// A job in flight. Dropping it discards its result.
 struct Waiting<'a> {
     shared: &'a Shared,
     id: String,
@@ -387,7 +387,7 @@ impl FleetLane {
                 // Home has called it before, so that machine lacks something.
                 Ok(Answer::Oracle(problem)) => Err(WorkerError::Broken(format!("the oracle fails there: {problem}"))),
                 Ok(Answer::Broken(reason) | Answer::Refused(reason)) => Err(WorkerError::Broken(reason)),
-                Err(_) => lost("nobody waits for its result".to_owned()),
+                Err(_) => lost("its job was discarded".to_owned()),
             },
             () = self.lost(started) => {
                 let limit = humantime::format_duration(shared.terms.job_timeout);
@@ -409,7 +409,7 @@ impl FleetLane {
         }
     }
 
-    /// Deletes a job that nobody waits for. An error means that the worker has gone.
+    /// Deletes a discarded job. An error means that the worker has gone.
     async fn give_up(&mut self, job: Option<u64>) -> Result<(), WorkerError> {
         if let Some(sequence) = job {
             let _ = tokio::time::timeout(CLEANING, self.shared.link.jobs.delete_message(sequence)).await;

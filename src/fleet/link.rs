@@ -23,7 +23,7 @@ pub(super) const BEAT: Duration = Duration::from_secs(2);
 /// How long after its last sign of life a worker counts as gone: it may miss a few.
 pub(super) const GONE_AFTER: Duration = Duration::from_secs(10);
 
-/// How long the server keeps what nobody takes: longer than a session may pause, and than two deliveries of any job.
+/// How long the server keeps jobs and results that are not taken: longer than a session may pause, and than two deliveries of any job.
 const KEPT: Duration = Duration::from_secs(3600);
 
 /// How long the server may take to answer.
