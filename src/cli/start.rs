@@ -313,7 +313,7 @@ pub(super) async fn run_with(
         asked.families.retain(|family| family.name != name);
         asked.left_out.push(LeftOut { family: name, reason: problem });
     }
-    check_oracle(&workload, worker.info(), &options).await?;
+    options.oracle_on = check_oracle(&workload, worker.info(), &options).await?;
     let of_project = clients.is_none() && !args.is_asked_by_a_service();
     let asking = Asking { args: &args.nats, of_project, config: &config, home: worker.info(), store: &path };
     let mut fleet = signals::or_stop(Joined::find(asking)).await?;
@@ -368,16 +368,17 @@ async fn check_families(
     preparation::within("checking the families", options, check).await?.map_err(usage_sentence)
 }
 
-/// Refuses a workload whose oracle does not work, before anything is spent.
-async fn check_oracle(workload: &Workload, device: &DeviceInfo, options: &Options) -> anyhow::Result<()> {
+/// Refuses a workload whose oracle does not work, before anything is spent. Returns where it is computed, if it is to be on a GPU.
+async fn check_oracle(workload: &Workload, device: &DeviceInfo, options: &Options) -> anyhow::Result<Option<String>> {
     let (workload, device) = (workload.clone(), device.clone());
     let op = workload.op.name();
     let step = format!("calling the oracle of op `{op}`");
     let checked = preparation::within(&step, options, move || oracle::check(&workload, &device)).await?;
-    if let Some(place) = checked.map_err(usage_sentence)?.computed_on {
+    let place = checked.map_err(usage_sentence)?.computed_on;
+    if let Some(place) = &place {
         say(&format!("the oracle of op `{op}` is computed on {place}"));
     }
-    Ok(())
+    Ok(place)
 }
 
 /// Writes the report of a session that has ended. The report comes before any error, so a session that failed or lost
@@ -640,6 +641,7 @@ pub(super) fn options_under(config: &Config, budget: Budget, seed: u64, proposer
         seed,
         draws_anew: proposer == agent::INTERACTIVE,
         config: models::with_prices(config, &llm)?,
+        oracle_on: None,
         submission: None,
         llm,
     })

@@ -155,6 +155,7 @@ fn environment(record: &SessionRecord) -> Environment {
         nvrtc: environment.nvrtc.clone(),
         optloop: environment.optloop.clone(),
         torch: environment.torch.clone(),
+        oracle_on: record.session.oracle_on.clone(),
         host: environment.host.clone(),
         peaks_source: device.peaks.source.clone(),
     }
