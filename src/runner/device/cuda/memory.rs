@@ -77,9 +77,9 @@ impl CudaDevice {
         let all = offset + bytes + 2 * GUARD_BYTES;
         let allocated = match self.spares.take(all) {
             Some(allocated) => allocated,
-            None => self.new_memory(all).map_err(|error| {
-                Fault::OutOfMemory(format!("{bytes} bytes of device memory: {}", describe(&error)))
-            })?,
+            None => self
+                .new_memory(all)
+                .map_err(|error| Fault::OutOfMemory(format!("{bytes} bytes of device memory: {}", describe(&error))))?,
         };
         let handle = self.handle();
         let address = allocated + (GUARD_BYTES + offset) as u64;
