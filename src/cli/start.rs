@@ -371,9 +371,13 @@ async fn check_families(
 /// Refuses a workload whose oracle does not work, before anything is spent.
 async fn check_oracle(workload: &Workload, device: &DeviceInfo, options: &Options) -> anyhow::Result<()> {
     let (workload, device) = (workload.clone(), device.clone());
-    let step = format!("calling the oracle of op `{}`", workload.op.name());
+    let op = workload.op.name();
+    let step = format!("calling the oracle of op `{op}`");
     let checked = preparation::within(&step, options, move || oracle::check(&workload, &device)).await?;
-    checked.map(drop).map_err(usage_sentence)
+    if let Some(place) = checked.map_err(usage_sentence)?.computed_on {
+        say(&format!("the oracle of op `{op}` is computed on {place}"));
+    }
+    Ok(())
 }
 
 /// Writes the report of a session that has ended. The report comes before any error, so a session that failed or lost
