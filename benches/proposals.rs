@@ -120,6 +120,7 @@ impl Session {
                 ctas: 1,
                 shape: None,
                 profile: None,
+                preparation: None,
             }
         };
         let measurements = suggestion.cases.iter().map(measurement).collect();
