@@ -14,6 +14,7 @@ pub mod cli;
 pub mod config;
 pub mod domain;
 pub mod environment;
+pub mod error;
 pub mod evaluate;
 pub mod evaluated;
 pub mod export;
@@ -21,8 +22,10 @@ pub mod files;
 #[cfg(feature = "fleet")]
 pub mod fleet;
 pub mod intake;
+pub mod launch;
 pub mod llm;
 pub mod mcp;
+pub mod notices;
 pub mod ops;
 pub mod report;
 pub mod runner;
