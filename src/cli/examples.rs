@@ -174,7 +174,7 @@ pub const BACKUP: &str = "Examples:
 
 pub const DOCTOR: &str = "Examples:
   optloop doctor
-  optloop doctor --measure      also measure the GPU's ceilings";
+  optloop doctor --measure      also measure the GPU's peaks";
 
 pub const TRUST: &str = "Examples:
   optloop trust                 show what the project chooses to run, and ask

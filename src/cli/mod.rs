@@ -1,6 +1,6 @@
 //! The command line. Data goes to standard output, messages go to standard error.
 
-mod additions;
+mod adding;
 mod client;
 mod error;
 mod examples;

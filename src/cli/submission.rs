@@ -3,8 +3,8 @@
 
 use std::io::Write;
 
-use crate::claim::InUse;
 use crate::cli::signals::Stopped;
+use crate::locks::InUse;
 use crate::runner::worker::WorkerError;
 use crate::service::check::Stage;
 

@@ -5,10 +5,10 @@ use super::instruments::open_monitor;
 use super::{compiler, own_executable, peaks};
 use crate::bench::Bench;
 use crate::catalog::Project;
-use crate::claim::Claims;
 use crate::config::Config;
 use crate::domain::device::TimeSource;
 use crate::error::usage;
+use crate::locks::Locks;
 use crate::runner::compile::Compiler;
 use crate::runner::device::DeviceChoice;
 use crate::runner::monitor::Monitor;
@@ -31,9 +31,9 @@ pub async fn arm(
     project: &Project,
     config: &Config,
     choice: &DeviceChoice,
-    claims: &mut Claims,
+    locks: &mut Locks,
 ) -> anyhow::Result<ArmedDevice> {
-    let mut worker = start_worker(choice, config, claims).await?;
+    let mut worker = start_worker(choice, config, locks).await?;
     let compiler = compiler::open(&worker.info().arch, config).await?.for_device(worker.info());
     self_check::arm(&mut worker, &compiler).await?;
     let monitor = open_monitor(worker.info());
@@ -50,8 +50,8 @@ pub async fn bench(
     project: &Project,
     config: Config,
     choice: &DeviceChoice,
-    claims: &mut Claims,
+    locks: &mut Locks,
 ) -> anyhow::Result<Bench> {
-    let ArmedDevice { worker, compiler, monitor } = arm(project, &config, choice, claims).await?;
+    let ArmedDevice { worker, compiler, monitor } = arm(project, &config, choice, locks).await?;
     Bench::new(project, config, own_executable()?, compiler, worker, monitor).map_err(usage)
 }

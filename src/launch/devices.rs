@@ -3,10 +3,10 @@
 use super::fleet::Fleet;
 use super::request::StartRequest;
 use super::{lanes, own_executable};
-use crate::claim::Claims;
 use crate::config::Config;
 use crate::domain::device::DeviceInfo;
 use crate::error::usage_sentence;
+use crate::locks::Locks;
 use crate::notices::say;
 use crate::runner::device::{DeviceChoice, Devices};
 use crate::runner::worker::{Worker, WorkerError};
@@ -24,8 +24,8 @@ pub fn to_execute(asked: Option<&str>, config: &Config) -> anyhow::Result<Device
 }
 
 /// Starts a worker on a device after claiming it. A worker's context would disturb the process that has the device.
-pub async fn start_worker(device: &DeviceChoice, config: &Config, claims: &mut Claims) -> anyhow::Result<Worker> {
-    match Worker::claim(own_executable()?, device, config.worker_timeouts(), |info| claims.device(info)).await {
+pub async fn start_worker(device: &DeviceChoice, config: &Config, locks: &mut Locks) -> anyhow::Result<Worker> {
+    match Worker::claim(own_executable()?, device, config.worker_timeouts(), |info| locks.device(info)).await {
         Ok(worker) => {
             if let Some(notice) = worker.fallback_notice() {
                 say(&notice);
@@ -56,13 +56,13 @@ impl SessionDevices {
     pub async fn start(
         request: &StartRequest,
         config: &Config,
-        claims: &mut Claims,
+        locks: &mut Locks,
         may_miss: bool,
         check: impl FnOnce(&DeviceInfo) -> anyhow::Result<()>,
     ) -> anyhow::Result<Self> {
-        let home = start_worker(&request.device, config, claims).await?;
+        let home = start_worker(&request.device, config, locks).await?;
         check(home.info())?;
-        let lanes = lanes::start(&request.others, home.info(), config, claims, may_miss).await?;
+        let lanes = lanes::start(&request.others, home.info(), config, locks, may_miss).await?;
         Ok(Self { home, lanes, fleet: Fleet::default() })
     }
 

@@ -1,10 +1,10 @@
 //! The devices of a session beside its home: they are claimed, started and checked like it.
 
-use crate::claim::Claims;
 use crate::config::Config;
 use crate::domain::device::DeviceInfo;
 use crate::error::usage_sentence;
 use crate::launch::own_executable;
+use crate::locks::Locks;
 use crate::notices::say;
 use crate::runner::compile::Compiler;
 use crate::runner::device::Others;
@@ -17,14 +17,14 @@ pub async fn start(
     others: &Others,
     home: &DeviceInfo,
     config: &Config,
-    claims: &mut Claims,
+    locks: &mut Locks,
     may_miss: bool,
 ) -> anyhow::Result<Vec<Worker>> {
     let mut lanes = Vec::new();
     let mut number = 0;
     while let Some(choice) = others.get(number) {
         number += 1;
-        match Worker::claim(own_executable()?, &choice, config.worker_timeouts(), |info| claims.lane(info)).await {
+        match Worker::claim(own_executable()?, &choice, config.worker_timeouts(), |info| locks.lane(info)).await {
             Ok(lane) if is_alike(lane.info(), home) => lanes.push(lane),
             Ok(lane) => {
                 let (name, id) = (&lane.info().name, &lane.info().id);
@@ -47,7 +47,7 @@ fn is_alike(lane: &DeviceInfo, home: &DeviceInfo) -> bool {
     lane.key() == home.key() && lane.arch == home.arch && lane.timing == home.timing
 }
 
-/// Makes every lane check its device, and gives it home's ceilings.
+/// Makes every lane check its device, and gives it home's peaks.
 pub async fn arm(lanes: &mut [Worker], home: &DeviceInfo, compiler: &Compiler) -> anyhow::Result<()> {
     for lane in lanes {
         self_check::arm(lane, compiler).await?;

@@ -1,4 +1,4 @@
-//! The ceilings of a device. They are measured once and kept in the store. Every floor follows from them.
+//! The peaks of a device. They are measured once and kept in the store. Every floor follows from them.
 
 use crate::domain::device::TimeSource;
 use crate::notices::say;
@@ -8,8 +8,8 @@ use crate::runner::peaks;
 use crate::runner::worker::Worker;
 use crate::store::{Store, StoreError};
 
-/// Gives the worker its device's measured ceilings, and measures them if there are none yet. If measuring fails, prints
-/// so and keeps the ceilings that are derived from the clocks.
+/// Gives the worker its device's measured peaks, and measures them if there are none yet. If measuring fails, prints
+/// so and keeps the peaks that are derived from the clocks.
 ///
 /// None are measured on a GPU that other processes use. They would come out too low, and the floors too high would
 /// reject honest kernels.
@@ -30,13 +30,13 @@ pub async fn give(
     let others = monitor.map(|monitor| monitor.others(&own)).unwrap_or_default();
     if !others.is_empty() {
         say(&format!(
-            "floors are computed from the device's clocks, because its ceilings cannot be measured while these \
+            "floors are computed from the device's clocks, because its peaks cannot be measured while these \
              processes use it: {}",
             others.join(", ")
         ));
         return Ok(());
     }
-    say(&format!("measuring the ceilings of the {}, once", worker.info().name));
+    say(&format!("measuring the peaks of the {}, once", worker.info().name));
     match peaks::measure(worker, compiler).await {
         Ok(peaks) => {
             store.keep_peaks(worker.info(), &peaks).await?;

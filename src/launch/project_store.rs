@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use crate::catalog::Project;
-use crate::claim::Claims;
 use crate::config::Config;
 use crate::error::usage;
 use crate::files;
+use crate::locks::Locks;
 use crate::store::{self, Store};
 
 /// Returns the file of the store.
@@ -26,8 +26,8 @@ pub async fn existing_store(project: &Project) -> anyhow::Result<Store> {
 }
 
 /// Opens the store for a verb that records what it measures.
-pub async fn claimed_store(project: &Project, config: &Config, claims: &mut Claims) -> anyhow::Result<Store> {
+pub async fn locked_store(project: &Project, config: &Config, locks: &mut Locks) -> anyhow::Result<Store> {
     let path = store_path(project)?;
-    claims.store(&path)?;
+    locks.store(&path)?;
     Ok(Store::open_within(&path, &config.store.limits()).await?)
 }

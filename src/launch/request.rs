@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::family::Family;
 use crate::domain::ids::CaseName;
-use crate::domain::record::LeftOut;
+use crate::domain::record::FamilyLeftOut;
 use crate::domain::workload::Workload;
 use crate::error::{usage, usage_sentence};
 use crate::notices::say;
@@ -79,7 +79,7 @@ pub struct StartRequest {
     /// The names of the families to search.
     pub searched: Vec<String>,
     /// The families that are not searched although they were meant to be.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<FamilyLeftOut>,
     /// Suggests what to try.
     pub proposer: Box<dyn Proposer>,
     /// The home device.
@@ -99,7 +99,7 @@ impl StartRequest {
         let mut left_out = Vec::new();
         for broken in families.missed(workload.op.name(), choices.families) {
             say(&broken.left_out());
-            left_out.push(LeftOut { family: broken.name.clone(), reason: broken.first() });
+            left_out.push(FamilyLeftOut { family: broken.name.clone(), reason: broken.first() });
         }
         let mut families = families.sound;
         let proposer = choices.proposer.proposer(choices.seed)?;
@@ -138,7 +138,7 @@ impl StartRequest {
             say(&format!("{problem}: the session leaves it out"));
             self.searched.retain(|searched| *searched != name);
             self.families.retain(|family| family.name != name);
-            self.left_out.push(LeftOut { family: name, reason: problem });
+            self.left_out.push(FamilyLeftOut { family: name, reason: problem });
         }
         self.check_oracle(device, options).await?;
         Ok(coverage)

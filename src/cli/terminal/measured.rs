@@ -10,11 +10,11 @@ use crate::domain::compute::Compute;
 use crate::domain::conditions::Conditions;
 use crate::domain::cost::Spent;
 use crate::domain::device::TimeSource;
+use crate::domain::gpu_state::{Graphs, Load};
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::machine::MachineSummary;
 use crate::domain::op::Dims;
 use crate::domain::regime::Regime;
-use crate::domain::state::{Graphs, Load};
 use crate::report::format;
 
 /// The result of a comparison, for programs. docs/bench.md describes it.

@@ -4,9 +4,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::catalog::Project;
-use crate::cli::additions::addition::{Addition, name, named, read, shown};
-use crate::cli::additions::given::Given;
-use crate::cli::additions::own_headers::own_header;
+use crate::cli::adding::kernel_options::KernelOptions;
+use crate::cli::adding::new_kernel::{NewKernel, name, named, read, shown};
+use crate::cli::adding::own_headers::own_header;
 use crate::intake::{Draft, Reading, Wanted};
 use crate::runner::headers;
 
@@ -17,7 +17,7 @@ pub struct Args {
     kernel_file: PathBuf,
 
     #[command(flatten)]
-    given: Given,
+    given: KernelOptions,
 
     /// Print one JSON object
     #[arg(long)]
@@ -55,7 +55,7 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
         draft.fit(&oracle.notes, &given.given_shapes(), &mut wanted);
     }
     let (oracle, oracle_kernel) = oracle.map(|oracle| (oracle.text, oracle.kernel)).unzip();
-    let addition = Addition {
+    let addition = NewKernel {
         draft,
         wanted: Wanted { oracle_kernel: oracle_kernel.flatten(), ..wanted },
         oracle,

@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use crate::audit::{Audit, AuditResult, EntryOutcome};
 use crate::catalog::Project;
-use crate::claim::Claims;
 use crate::cli::terminal::table::Table;
 use crate::cli::verbs::trust::TrustArgs;
 use crate::config::Config;
@@ -18,6 +17,7 @@ use crate::launch::consent;
 use crate::launch::devices;
 use crate::launch::instruments::open_sanitizer;
 use crate::launch::own_executable;
+use crate::locks::Locks;
 use crate::notices::say;
 use crate::report::format::counted;
 use crate::runner::device::DeviceChoice;
@@ -76,8 +76,8 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     for entry in &entries {
         consent::admit_oracle(project, &config, args.trust.agrees(), &entry.workload)?;
     }
-    let mut claims = project.claim("audit")?;
-    let mut audit = open(project, &config, &choice, args.seed.unwrap_or_else(rand::random), &mut claims).await?;
+    let mut locks = project.lock("audit")?;
+    let mut audit = open(project, &config, &choice, args.seed.unwrap_or_else(rand::random), &mut locks).await?;
     let device = audit.device().name.clone();
     say(&format!("auditing {} on the {device}", counted(entries.len(), "kernel")));
 
@@ -112,28 +112,28 @@ fn chosen(mut names: Vec<String>, only: &[String]) -> Result<Vec<String>, String
     Ok(names)
 }
 
-/// Opens and claims the device, with its measured ceilings.
+/// Opens and claims the device, with its measured peaks.
 async fn open(
     project: &Project,
     config: &Config,
     choice: &DeviceChoice,
     seed: u64,
-    claims: &mut Claims,
+    locks: &mut Locks,
 ) -> anyhow::Result<Audit> {
-    let ArmedDevice { worker, compiler, .. } = armed::arm(project, config, choice, claims).await?;
+    let ArmedDevice { worker, compiler, .. } = armed::arm(project, config, choice, locks).await?;
     let sanitizer = open_sanitizer(worker.info(), config).await?;
     Ok(Audit::new(config, Renderer::new(own_executable()?), compiler, worker, sanitizer, seed))
 }
 
 fn without(entry: CorpusEntry, audit: &Audit) -> Option<AuditResult> {
     let reason = entry.not_on(audit.device())?.to_owned();
-    Some(AuditResult { entry, outcome: EntryOutcome::LeftOut(reason) })
+    Some(AuditResult { entry, outcome: EntryOutcome::Skipped(reason) })
 }
 
 fn print_json(finding: &AuditResult, device: &str, out: &mut impl Write) -> anyhow::Result<()> {
     let CorpusEntry { name, about, kind, cheats, caught_by, .. } = &finding.entry;
     let (answer, message, left_out) = match &finding.outcome {
-        EntryOutcome::LeftOut(reason) => (None, None, Some(reason.as_str())),
+        EntryOutcome::Skipped(reason) => (None, None, Some(reason.as_str())),
         EntryOutcome::Replayed { answer, message } => (Some(answer.as_str()), Some(message.as_str()), None),
     };
     let right = finding.is_right();
@@ -157,7 +157,7 @@ fn print_table(findings: &[AuditResult], out: &mut impl Write) -> anyhow::Result
     let mut table = Table::new(&["kernel", "kind", "answer", "said"]);
     for finding in findings {
         let (answer, said) = match &finding.outcome {
-            EntryOutcome::LeftOut(reason) => ("left out".to_owned(), reason.clone()),
+            EntryOutcome::Skipped(reason) => ("left out".to_owned(), reason.clone()),
             EntryOutcome::Replayed { answer, .. } if !finding.is_right() => {
                 let expected = finding.entry.caught_by.join(", ");
                 let expected = if expected.is_empty() { PASSED.to_owned() } else { expected };
@@ -175,12 +175,12 @@ fn summary(findings: &[AuditResult], device: &str) -> String {
     let replayed = |honest: bool| {
         let of_kind = findings.iter().filter(move |finding| (finding.entry.kind == EntryKind::Honest) == honest);
         of_kind.filter_map(|finding| match &finding.outcome {
-            EntryOutcome::LeftOut(_) => None,
+            EntryOutcome::Skipped(_) => None,
             EntryOutcome::Replayed { answer, .. } => Some(answer != PASSED),
         })
     };
     let caught = |honest: bool| replayed(honest).filter(|caught| *caught).count();
-    let left_out = findings.iter().filter(|finding| matches!(finding.outcome, EntryOutcome::LeftOut(_))).count();
+    let left_out = findings.iter().filter(|finding| matches!(finding.outcome, EntryOutcome::Skipped(_))).count();
     format!(
         "{} of {} cheating or broken kernels and {} of {} honest ones were caught on the {device}; {left_out} were \
          skipped there",

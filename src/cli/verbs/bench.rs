@@ -17,15 +17,15 @@ use crate::cli::verbs::trust::TrustArgs;
 use crate::config::Config;
 use crate::domain::comparison::{Comparison, MIN_ROUNDS, Role};
 use crate::domain::device::DeviceInfo;
+use crate::domain::gpu_state::Load;
 use crate::domain::ids::CaseName;
 use crate::domain::regime::Regime;
-use crate::domain::state::Load;
 use crate::error::{usage, usage_sentence};
 use crate::evaluated::Evaluated;
 use crate::launch::armed;
 use crate::launch::consent;
 use crate::launch::devices;
-use crate::launch::project_store::claimed_store;
+use crate::launch::project_store::locked_store;
 use crate::notices::say;
 use crate::single::Claim;
 
@@ -147,8 +147,8 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     }
     let choice = devices::to_execute(args.device.as_deref(), &config)?;
     consent::check_places(project, &config, args.trust.agrees())?;
-    let mut claims = project.claim("bench")?;
-    let mut bench = armed::bench(project, config.clone(), &choice, &mut claims).await?;
+    let mut locks = project.lock("bench")?;
+    let mut bench = armed::bench(project, config.clone(), &choice, &mut locks).await?;
     if args.sustained && !bench.device().replays() {
         return Err(usage_sentence(format!(
             "the {} models times, and its model has no clocks or power that settle: omit --sustained",
@@ -192,10 +192,10 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
         (&challenger.workload, choice.number()),
     )
     .await?;
-    let store = claimed_store(project, &config, &mut claims).await?;
+    let store = locked_store(project, &config, &mut locks).await?;
     let cases: Vec<CaseName> = wanted.iter().map(|one| one.challenger.case().name.clone()).collect();
     let workload = challenger.workload.clone().select(&cases).map_err(usage_sentence)?;
-    claims.note_session(bench.record_in(store, &workload).await?);
+    locks.note_session(bench.record_in(store, &workload).await?);
     let played = all(args, project, (&mut bench, choice.number()), wanted, out).await;
     let recorded = end_record(&bench, played.as_ref().err()).await;
     let all = played?;

@@ -32,7 +32,7 @@ use crate::launch::consent;
 use crate::launch::devices;
 use crate::launch::devices::start_worker;
 use crate::launch::own_executable;
-use crate::launch::project_store::claimed_store;
+use crate::launch::project_store::locked_store;
 use crate::notices::say;
 use crate::report::format::{self, counted};
 use crate::runner::activity;
@@ -145,11 +145,11 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let (mut device, mut evaluations) = (None, Vec::new());
     if !pairs.is_empty() {
         consent::check_places(project, &config, args.trust.agrees())?;
-        let mut claims = project.claim("check")?;
-        let mut worker = start_worker(&choice, &config, &mut claims).await?;
+        let mut locks = project.lock("check")?;
+        let mut worker = start_worker(&choice, &config, &mut locks).await?;
         device = Some(worker.info().name.clone());
         let tools = tools(&mut worker, &config).await?;
-        let store = claimed_store(project, &config, &mut claims).await?;
+        let store = locked_store(project, &config, &mut locks).await?;
         let mut evaluator = Evaluator::new(worker, tools.measuring);
         evaluator.record_all_in(store, &config, tools.compiler.nvrtc_version())?;
         let checked = all_sources(pairs.clone(), &tools).await?;

@@ -79,7 +79,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     for side in [&a, &b].into_iter().filter(|side| !side.is_open()) {
         known.push(side.read(case, project, store.as_ref()).await?);
     }
-    let (a, b) = (a.settle(known.first(), project)?, b.settle(known.first(), project)?);
+    let (a, b) = (a.resolved(known.first(), project)?, b.resolved(known.first(), project)?);
     let recorded = [a.read(case, project, store.as_ref()).await?, b.read(case, project, store.as_ref()).await?];
     let answer = match in_one_run([&a, &b], &recorded[0].figure.conditions.case, store.as_ref()).await? {
         Some(answer) => answer,

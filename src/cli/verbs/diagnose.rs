@@ -116,8 +116,8 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
         }
     }
     let choice = devices::to_execute(args.device.as_deref(), &config)?;
-    let mut claims = project.claim("diagnose")?;
-    let mut bench = armed::bench(project, config.clone(), &choice, &mut claims).await?;
+    let mut locks = project.lock("diagnose")?;
+    let mut bench = armed::bench(project, config.clone(), &choice, &mut locks).await?;
     let selection = Selection { workload: args.workload.as_deref(), cases: &args.cases };
     let what = bench::resolved(&bench, project, what, selection).map_err(usage)?;
     let subjects = bench.subjects(&what, selection).await.map_err(usage)?;

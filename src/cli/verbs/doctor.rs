@@ -35,7 +35,7 @@ use crate::vcs::Repo;
 /// Arguments of `optloop doctor`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Measure the GPU's ceilings (bandwidths, arithmetic rates, launch time) again and store them
+    /// Measure the GPU's peaks (bandwidths, arithmetic rates, launch time) again and store them
     #[arg(long)]
     measure: bool,
 
@@ -107,9 +107,9 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
         ),
         ("NVML", device.as_ref().map_or_else(|_| no_device(), |worker| nvml(worker.info()))),
         (
-            "ceilings",
+            "peaks",
             match &device {
-                Ok(worker) => ceilings(project, config.as_ref().ok(), worker.info()).await,
+                Ok(worker) => peaks(project, config.as_ref().ok(), worker.info()).await,
                 Err(_) => no_device(),
             },
         ),
@@ -151,22 +151,20 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     Ok(())
 }
 
-/// Measures the GPU's ceilings and stores them.
+/// Measures the GPU's peaks and stores them.
 async fn measure(args: &Args, project: &Project) -> anyhow::Result<()> {
     let config = Config::load(project.root()).map_err(usage)?;
     consent::check_places(project, &config, args.trust.agrees())?;
     // A session running at the same time would disturb the measurement, and be disturbed.
-    let mut claims = project.claim("doctor --measure")?;
+    let mut locks = project.lock("doctor --measure")?;
     let exe = own_executable()?;
-    let started =
-        Worker::claim(exe, &DeviceChoice::Cuda(0), config.worker_timeouts(), |info| claims.device(info)).await;
-    let mut worker =
-        started.context("Ceilings are measured on a GPU only; those of a virtual one are published rates")?;
+    let started = Worker::claim(exe, &DeviceChoice::Cuda(0), config.worker_timeouts(), |info| locks.device(info)).await;
+    let mut worker = started.context("Peaks are measured on a GPU only; those of a virtual one are published rates")?;
     let own: Vec<u32> = worker.pid().into_iter().collect();
     let others = Monitor::open(worker.info()).map(|monitor| monitor.others(&own)).unwrap_or_default();
     if !others.is_empty() {
         say(&format!(
-            "other processes use the GPU: {}. If they are active, the measured ceilings will be too low",
+            "other processes use the GPU: {}. If they are active, the measured peaks will be too low",
             others.join(", ")
         ));
     }
@@ -200,8 +198,8 @@ fn show_state(state: &MachineState) -> String {
     if shown.is_empty() { "it responds, but reports no figures".to_owned() } else { shown.join(", ") }
 }
 
-/// Shows the ceilings that a session would use: the measured ones in the store, else those of the device.
-async fn ceilings(project: &Project, config: Option<&Config>, device: &DeviceInfo) -> Finding {
+/// Shows the peaks that a session would use: the measured ones in the store, else those of the device.
+async fn peaks(project: &Project, config: Option<&Config>, device: &DeviceInfo) -> Finding {
     let path = config.map(|config| project.root().join(&config.store.path)).filter(|path| path.exists());
     let kept = match path {
         Some(path) => match Store::open_existing(&path).await {

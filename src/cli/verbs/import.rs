@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 
 use crate::catalog::Project;
-use crate::cli::additions::addition::{Addition, name, named, read, shown};
-use crate::cli::additions::given::Given;
-use crate::cli::additions::machine_code::MachineCode;
-use crate::cli::additions::own_headers::own_header;
-use crate::cli::additions::problem_files::ProblemFiles;
+use crate::cli::adding::kernel_options::KernelOptions;
+use crate::cli::adding::machine_code::MachineCode;
+use crate::cli::adding::new_kernel::{NewKernel, name, named, read, shown};
+use crate::cli::adding::own_headers::own_header;
+use crate::cli::adding::problem_files::ProblemFiles;
 use crate::cli::verbs::trust::TrustArgs;
 use crate::config::Config;
 use crate::domain::names::shortened;
@@ -49,7 +49,7 @@ pub struct Args {
     kernel_file: Option<PathBuf>,
 
     #[command(flatten)]
-    given: Given,
+    given: KernelOptions,
 
     /// Print one JSON object
     #[arg(long)]
@@ -165,7 +165,8 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
     let wanted = Wanted { oracle_kernel: oracle_kernel.flatten(), ..wanted };
     let oracle = oracle.or(imported.oracle);
     let (no_oracle, arch, force) = (imported.no_oracle, given.arch.clone(), given.force);
-    Addition { file: source_name, draft, wanted, oracle, no_oracle, arch, force, json: args.json }.run(project, out)?;
+    NewKernel { file: source_name, draft, wanted, oracle, no_oracle, arch, force, json: args.json }
+        .run(project, out)?;
     imported.notes.iter().for_each(|note| say(&format!("note: {note}")));
     Ok(())
 }

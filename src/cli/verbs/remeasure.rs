@@ -15,9 +15,9 @@ use crate::cli::verbs::trust::TrustArgs;
 use crate::config::Config;
 use crate::domain::comparison::{Comparison, Role};
 use crate::domain::evaluation::Measurement;
+use crate::domain::gpu_state::{Graphs, Load};
 use crate::domain::ids::CaseName;
 use crate::domain::sidecar::{self, Sidecar, SidecarEnvironment, SidecarMeasurement};
-use crate::domain::state::{Graphs, Load};
 use crate::domain::variant::VariantHash;
 use crate::domain::workload::Workload;
 use crate::error::{usage, usage_sentence};
@@ -103,8 +103,8 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let repo = if args.no_commit { None } else { Some(Repo::discover(project.root()).map_err(usage)?) };
     let choice = devices::to_execute(args.device.as_deref(), &config)?;
     consent::check_places(project, &config, args.trust.agrees())?;
-    let mut claims = project.claim("remeasure")?;
-    let mut bench = armed::bench(project, config.clone(), &choice, &mut claims).await?;
+    let mut locks = project.lock("remeasure")?;
+    let mut bench = armed::bench(project, config.clone(), &choice, &mut locks).await?;
     if !bench.device().replays() {
         let name = &bench.device().name;
         return Err(usage_sentence(format!(

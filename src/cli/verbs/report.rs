@@ -145,7 +145,7 @@ async fn of_session(
 ) -> anyhow::Result<String> {
     let record = searched(store, killed, session).await?;
     let workload = replayed::workload_of(project, &record.session)?;
-    let Told { report, .. } = report(project, record, workload);
+    let Answered { report, .. } = report(project, record, workload);
     Ok(match format {
         Format::Html => report.to_html()?,
         Format::Json => report.to_json()?,
@@ -261,7 +261,7 @@ pub async fn write_reports(
     let killed = Killed::of(store, &store_path(project)?).await?;
     let mut record = store.report_record(session, MOST_IN_FULL).await?;
     killed.mark_in(&mut record);
-    let Told { report, .. } = report(project, record, workload.clone());
+    let Answered { report, .. } = report(project, record, workload.clone());
     let folder = project.root().join(".optloop/reports");
     std::fs::create_dir_all(&folder).with_context(|| format!("Failed to create {}", folder.display()))?;
     let path = |rest: &str| folder.join(format!("session-{session}{rest}"));
@@ -273,13 +273,13 @@ pub async fn write_reports(
 }
 
 /// A report with the facts that it was made from.
-struct Told {
+struct Answered {
     report: Report,
     facts: Vec<CaseFacts>,
 }
 
 /// Makes a report. Families that can no longer be read are left out of the next steps.
-fn report(project: &Project, record: SessionRecord, workload: Workload) -> Told {
+fn report(project: &Project, record: SessionRecord, workload: Workload) -> Answered {
     let workload = as_run(workload, &record);
     let device = &record.environment.device;
     let facts: Vec<CaseFacts> = workload.cases.iter().map(|case| facts::of_case(&workload, case, device)).collect();
@@ -303,7 +303,7 @@ fn report(project: &Project, record: SessionRecord, workload: Workload) -> Told 
         predict: &|finding, remedy| facts::predict(&all, &history, finding, remedy),
         known_after: &|earlier, claims| prediction::known_after(&record, &all, &history, earlier, claims),
     });
-    Told { report, facts }
+    Answered { report, facts }
 }
 
 /// Returns a workload with the shapes and the compute mode of a session, even if its file has changed since.

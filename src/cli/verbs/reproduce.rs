@@ -15,11 +15,11 @@ use crate::config::Config;
 use crate::domain::comparison::Comparison;
 use crate::domain::conditions::{Conditions, RecordedTime, compare};
 use crate::domain::device::DeviceInfo;
+use crate::domain::gpu_state::Load;
 use crate::domain::ids::CaseName;
 use crate::domain::op::Dims;
 use crate::domain::regime::Regime;
 use crate::domain::sidecar::Sidecar;
-use crate::domain::state::Load;
 use crate::domain::statistics::{Interval, Ratio};
 use crate::domain::variant::VariantHash;
 use crate::domain::workload::Workload;
@@ -109,8 +109,8 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let winners = selected(&commit, winners, &args.cases)?;
     let choice = devices::to_execute(args.device.as_deref(), &config)?;
     consent::check_places(project, &config, args.trust.agrees())?;
-    let mut claims = project.claim("reproduce")?;
-    let mut bench = armed::bench(project, config.clone(), &choice, &mut claims).await?;
+    let mut locks = project.lock("reproduce")?;
+    let mut bench = armed::bench(project, config.clone(), &choice, &mut locks).await?;
     // Every refusal comes before anything is measured.
     let recorded =
         winners.iter().map(|winner| recorded(&bench, project, winner).map_err(|reason| named(winner, &reason)));

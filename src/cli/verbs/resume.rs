@@ -75,12 +75,12 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     }
     store::check_path(&path).map_err(usage)?;
     consent::check_places(project, &config, args.trust.agrees())?;
-    let mut claims = project.claim("resume")?;
-    claims.store(&path)?;
+    let mut locks = project.lock("resume")?;
+    locks.store(&path)?;
     let store = Store::open_within(&path, &config.store.limits()).await?;
     let past = past(&store, args).await?;
     let summary = &past.record.session;
-    claims.note_session(summary.id);
+    locks.note_session(summary.id);
 
     let config: Config = Config::recorded(past.config.clone()).map_err(|error| {
         usage_sentence(format!(
@@ -105,7 +105,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     )?;
     let ticker = Ticker::start();
     let same_device = |device: &DeviceInfo| check_device(&past.record, device).map_err(usage_sentence);
-    let started = SessionDevices::start(&request, &config, &mut claims, true, same_device);
+    let started = SessionDevices::start(&request, &config, &mut locks, true, same_device);
     let mut devices = or_stop(started).await?;
     let home = devices.home.info().clone();
     request.workload = request.workload.on(&home).map_err(usage_sentence)?;

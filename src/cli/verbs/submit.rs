@@ -39,8 +39,8 @@ pub struct Args {
     iterations: Option<u64>,
 
     /// Use all of the time, however little it promises
-    #[arg(long)]
-    no_stop: bool,
+    #[arg(long = "no-early-stop", alias = "no-stop")]
+    no_early_stop: bool,
 
     /// Random seed of the proposals and inputs [default: random]
     #[arg(long)]
@@ -121,7 +121,7 @@ fn request(args: &Args) -> SessionRequest {
         device: args.device.clone(),
         commit_to: args.commit_to.clone(),
         no_commit: args.no_commit,
-        no_stop: args.no_stop,
+        no_stop: args.no_early_stop,
         seed: args.seed,
     }
 }

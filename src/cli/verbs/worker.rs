@@ -59,13 +59,13 @@ mod with_fleet {
     use std::path::Path;
 
     use super::{Args, Worker};
-    use crate::claim::Claims;
     use crate::cli::signals;
     use crate::config::Config;
     use crate::error::usage_sentence;
     use crate::fleet::{self, Consent, Identity, OwnKey, PublicKey};
     use crate::launch::fleet::connect;
     use crate::launch::own_executable;
+    use crate::locks::Locks;
     use crate::notices::say;
 
     /// The longest name of a machine, in characters.
@@ -92,9 +92,9 @@ mod with_fleet {
         }
         let server = args.nats.server();
         let url = server.url(None).unwrap_or_default();
-        let mut claims = Claims::none(Path::new("."), "worker")?;
+        let mut locks = Locks::none(Path::new("."), "worker")?;
         let timeouts = Config::default().worker_timeouts();
-        let claim = Worker::claim(own_executable()?, &args.device, timeouts, |info| claims.lane(info));
+        let claim = Worker::claim(own_executable()?, &args.device, timeouts, |info| locks.lane(info));
         let mut device = signals::or_stop(async { Ok(claim.await?) }).await?;
         let link = signals::or_stop(connect(&server, url.clone())).await?;
         let (info, public) = (device.info().clone(), key.public());

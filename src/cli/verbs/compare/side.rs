@@ -7,13 +7,13 @@ use anyhow::Context;
 use crate::catalog::{Project, sidecars_of};
 use crate::domain::comparison::{Comparison, Participant, Role};
 use crate::domain::conditions::{Conditions, RecordedTime, compare};
+use crate::domain::gpu_state::Load;
 use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::names::did_you_mean;
 use crate::domain::op::Dims;
 use crate::domain::record::{CaseRecord, IterationRecord, SessionSummary};
 use crate::domain::regime::Regime;
 use crate::domain::sidecar::{self, Sidecar};
-use crate::domain::state::Load;
 use crate::error::{usage, usage_sentence};
 use crate::files;
 use crate::launch::replayed;
@@ -90,7 +90,7 @@ impl Side {
 
     /// Decides between the winners of several devices: the one that can be compared with the other time. If none can,
     /// or the other side is open, too, the error names them.
-    pub(super) fn settle(self, other: Option<&Recorded>, project: &Project) -> anyhow::Result<Self> {
+    pub(super) fn resolved(self, other: Option<&Recorded>, project: &Project) -> anyhow::Result<Self> {
         let Self::Winners { text, sidecars, .. } = self else { return Ok(self) };
         let is_comparable = |path: &&PathBuf| {
             let found = from_sidecar(path, project).ok();

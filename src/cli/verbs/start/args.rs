@@ -34,8 +34,8 @@ pub struct Args {
     iterations: Option<u64>,
 
     /// Use all of the time, however little it promises [default: stop below stop.min_gain in config.toml]
-    #[arg(long)]
-    no_stop: bool,
+    #[arg(long, alias = "no-stop")]
+    no_early_stop: bool,
 
     /// Random seed for proposals and inputs [default: random]
     #[arg(long)]
@@ -139,7 +139,7 @@ impl Args {
             budget,
             max_cost,
             iterations: None,
-            no_stop: true,
+            no_early_stop: true,
             seed: None,
             workload,
             cases,
@@ -204,7 +204,7 @@ impl Args {
         let budget = self.budget(config)?;
         let proposer = self.proposer(config)?;
         let mut config = config.clone();
-        if self.no_stop || proposer == agent::INTERACTIVE {
+        if self.no_early_stop || proposer == agent::INTERACTIVE {
             config.stop.min_gain = 0.0;
         }
         let options = options::options(&config, budget, self.seed.unwrap_or_else(rand::random), proposer)?;

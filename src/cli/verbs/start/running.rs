@@ -9,7 +9,6 @@ use super::args::Args;
 use super::conclusion::conclude;
 use crate::agent::Tuning;
 use crate::catalog::Project;
-use crate::claim::Claims;
 use crate::cli::signals::{self, or_stop};
 use crate::cli::submission;
 use crate::cli::terminal::plan::Plan;
@@ -22,6 +21,7 @@ use crate::launch::devices::SessionDevices;
 use crate::launch::fleet::{Fleet, FleetRequest};
 use crate::launch::parts::{self, Launch};
 use crate::launch::{models, target};
+use crate::locks::Locks;
 use crate::runner::device::Devices;
 use crate::service::check::Stage;
 use crate::session::{self, Dependencies, End, Observer, Options, Requests, Target};
@@ -70,11 +70,11 @@ pub async fn run_with(
     if args.check {
         return submission::say_passed(Stage::Trust, out);
     }
-    let mut claims = if args.dry_run { Claims::none(project.root(), "start")? } else { project.claim("start")? };
+    let mut locks = if args.dry_run { Locks::none(project.root(), "start")? } else { project.lock("start")? };
     if !args.dry_run {
-        claims.store(&path)?;
+        locks.store(&path)?;
     }
-    let started = SessionDevices::start(&request, &config, &mut claims, false, |_| Ok(()));
+    let started = SessionDevices::start(&request, &config, &mut locks, false, |_| Ok(()));
     let mut devices = or_stop(started).await?;
     let home = devices.home.info().clone();
     request.fit(&home, &args.cases, &config)?;
@@ -101,7 +101,7 @@ pub async fn run_with(
     plan(&parts.target, &options).show(args.json, out)?;
     drop(ticker);
     let mut progress = Progress::new(args.json, out);
-    let end = session_of(parts, options, (&mut claims, clients), &mut progress).await?;
+    let end = session_of(parts, options, (&mut locks, clients), &mut progress).await?;
     fleet.leave().await;
     conclude(end, progress.finish(), project, &config.notify, store, &workload).await
 }
@@ -110,13 +110,13 @@ pub async fn run_with(
 async fn session_of(
     mut parts: Dependencies,
     options: Options,
-    (claims, clients): (&mut Claims, Option<Clients<'_>>),
+    (locks, clients): (&mut Locks, Option<Clients<'_>>),
     progress: &mut impl Observer,
 ) -> anyhow::Result<End> {
     // This comes before the session is on record: no signal may leave a recorded session that never ran.
     let interrupt = signals::listen(target::when_stopped(&parts.target));
     let id = session::begin(&mut parts, &options).await?;
-    claims.note_session(id);
+    locks.note_session(id);
     let mut recorded = None;
     if let Some(Clients { requests, serve, recorded: of_clients, .. }) = clients {
         parts.requests = Some(requests);

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::additions::addition::read;
+use crate::cli::adding::new_kernel::read;
 
 /// Folders in which repositories keep their headers.
 const FOLDERS: [&str; 3] = ["include", "inc", "common"];

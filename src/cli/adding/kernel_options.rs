@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 use indexmap::IndexMap;
 
-use crate::cli::additions::addition::{named, read, shown};
+use crate::cli::adding::new_kernel::{named, read, shown};
 use crate::domain::atomic_sums::AtomicSums;
 use crate::domain::compute::Compute;
 use crate::domain::names::is_identifier;
@@ -25,11 +25,11 @@ const ARCH: &str = "sm_90a";
 #[derive(clap::Parser)]
 struct InFile {
     #[command(flatten)]
-    given: Given,
+    given: KernelOptions,
 }
 
 /// An oracle that a user names.
-pub struct GivenOracle {
+pub struct OracleFile {
     /// Its text.
     pub text: String,
     /// How it is launched, if it is in CUDA.
@@ -40,7 +40,7 @@ pub struct GivenOracle {
 
 /// What a source cannot say.
 #[derive(Debug, Clone, clap::Args)]
-pub struct Given {
+pub struct KernelOptions {
     /// Python file with a function `oracle`, a function of another name (rope.py:rope), or CUDA source (.cu) with a kernel,
     /// that computes the output in float64 (`optloop docs workload`)
     #[arg(long, value_name = "FILE")]
@@ -204,7 +204,7 @@ fn scalar(text: &str) -> Result<(String, f64), String> {
     value.ok_or_else(|| format!("`{text}`: write NAME=VALUE"))
 }
 
-impl Given {
+impl KernelOptions {
     /// Returns it, with a name for the new files.
     pub fn wanted(&self, name: String) -> Wanted {
         Wanted {
@@ -246,7 +246,7 @@ impl Given {
 
     /// Reads the oracle that the user names, and the options that its file gives where the command line gives no other. One in
     /// CUDA has a launch, of which its source gives the arguments.
-    pub fn with_oracle(&self) -> anyhow::Result<(Self, Option<GivenOracle>)> {
+    pub fn with_oracle(&self) -> anyhow::Result<(Self, Option<OracleFile>)> {
         let Some(path) = &self.oracle else { return Ok((self.clone(), None)) };
         let (path, function) = function_of(path);
         let (text, file) = (read(path)?, shown(path));
@@ -265,12 +265,12 @@ impl Given {
                 return Err(usage_sentence(format!("{why}, and {file} is no .cu file: leave them out")));
             }
             let text = with_oracle(&text, &notes.function);
-            return Ok((given, Some(GivenOracle { text, kernel: None, notes })));
+            return Ok((given, Some(OracleFile { text, kernel: None, notes })));
         }
         let extents = |text: &Option<String>| text.as_deref().map(Wanted::extents).unwrap_or_default();
         let kernel = OracleKernel::read(&text, extents(&self.oracle_grid), extents(&self.oracle_block));
         let kernel = Some(kernel.map_err(|problem| named(&file, &[problem]))?);
-        Ok((self.clone(), Some(GivenOracle { text, kernel, notes: OracleNotes::default() })))
+        Ok((self.clone(), Some(OracleFile { text, kernel, notes: OracleNotes::default() })))
     }
 
     /// Returns the tensors whose shapes are options.

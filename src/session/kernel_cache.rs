@@ -89,12 +89,12 @@ pub(super) struct Loader {
 
 /// See the module's documentation. A kernel that is not here is read from the store and compiled again.
 #[derive(Clone)]
-pub(super) struct Shelf {
+pub(super) struct KernelCache {
     loader: Loader,
     kernels: HashMap<IterationId, Arc<Kernel>>,
 }
 
-impl Shelf {
+impl KernelCache {
     pub fn new(compiler: Compiler, store: Store) -> Self {
         Self { loader: Loader { compiler, store }, kernels: HashMap::new() }
     }

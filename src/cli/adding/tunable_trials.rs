@@ -25,7 +25,7 @@ struct OtherValue<'a> {
 }
 
 /// What became of each value of each tunable.
-pub struct Tried {
+pub struct TunableTrials {
     /// The tunables that change nothing in the machine code.
     pub idle: Vec<String>,
     /// The values that do not compile, or have the machine code of another one, with the reason.
@@ -34,7 +34,7 @@ pub struct Tried {
     pub adds_floats_with_atomics: bool,
 }
 
-impl Tried {
+impl TunableTrials {
     /// Compiles the kernel as it is, and with every other value of each tunable. The error is why it does not compile as it
     /// is.
     pub fn of(

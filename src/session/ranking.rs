@@ -107,7 +107,7 @@ impl SessionState {
     /// Returns the disqualifications of a variant's earlier iterations that follow from this one. A variant that is
     /// rejected in its confirmation is disqualified on that case. One that failed is also disqualified wherever it was
     /// only screened. Where it was confirmed before, its win stands.
-    pub fn fallout(&self, begun: &Begun, concluded: &Concluded) -> Vec<Disqualified> {
+    pub fn disqualifications(&self, begun: &Begun, concluded: &Concluded) -> Vec<Disqualified> {
         if begun.purpose != Purpose::Confirmation {
             return Vec::new();
         }
@@ -115,7 +115,7 @@ impl SessionState {
         let failed = *outcome != Outcome::Measured;
         let times = || self.history().times_of(hash);
         let rejected = |case: &str| {
-            concluded.findings.iter().any(|found| found.case == case && found.verdict == Some(Verdict::Rejected))
+            concluded.case_results.iter().any(|found| found.case == case && found.verdict == Some(Verdict::Rejected))
         };
         let confirmed = |case: &str| times().any(|(_, time)| time.case == case && !time.screened_only);
         let out = times().filter(|(_, time)| rejected(&time.case) || (failed && !confirmed(&time.case)));

@@ -6,7 +6,7 @@ use super::Session;
 use super::case_state::Candidate;
 use super::evaluator::Setback;
 use super::event::Event;
-use super::shelf::CandidateKernel;
+use super::kernel_cache::CandidateKernel;
 use crate::domain::comparison::{Comparison, Role, beating};
 use crate::domain::journal::Record;
 use crate::domain::record::Final;
@@ -17,8 +17,8 @@ impl Session<'_> {
     /// Holds the final of a case in one run: the incumbent, its near ties, the A/A control and the baseline. It settles
     /// between near ties, and its figures are those of the report. Returns the comparison whose figures count, with the
     /// winner. None without a final.
-    pub(super) async fn settle(&mut self, case: &str) -> anyhow::Result<Option<Final>> {
-        if let Some(last) = self.settle_far_behind(case).await? {
+    pub(super) async fn run_final(&mut self, case: &str) -> anyhow::Result<Option<Final>> {
+        if let Some(last) = self.confirm_successor(case).await? {
             return Ok(Some(last));
         }
         let Some((comparison, incumbent, near_ties)) = self.final_comparison(case).await? else { return Ok(None) };
@@ -40,12 +40,12 @@ impl Session<'_> {
 
     /// Confirms a candidate directly where the incumbent is far behind: the incumbent takes hundreds of samples as the challenger of
     /// a final, and few as the one to beat. None if there is no such candidate.
-    async fn settle_far_behind(&mut self, case: &str) -> anyhow::Result<Option<Final>> {
+    async fn confirm_successor(&mut self, case: &str) -> anyhow::Result<Option<Final>> {
         let is_due = !self.state.successors(case).is_empty();
         let Some(incumbent) = self.state.incumbent(case).filter(|_| is_due).cloned() else {
             return Ok(None);
         };
-        let incumbent = self.shelf.candidate_kernel(self.state.setup(), incumbent).await?;
+        let incumbent = self.cache.candidate_kernel(self.state.setup(), incumbent).await?;
         // What fails says which one to try next.
         while let Some(candidate) = self.state.successors(case).into_iter().next() {
             let winner = candidate.iteration;
@@ -92,7 +92,7 @@ impl Session<'_> {
             }
             let near_ties = self.state.finalists(case, &candidate);
             let is_accepted = candidate.is_compared();
-            let challenger = self.shelf.candidate_kernel(self.state.setup(), candidate).await?;
+            let challenger = self.cache.candidate_kernel(self.state.setup(), candidate).await?;
             match self.compare_with(&challenger, Role::NearTie, &near_ties, is_accepted).await {
                 Ok(comparison) => return Ok(Some((comparison, challenger, near_ties))),
                 Err(Setback::Variant(outcome)) => self.disqualify(&[challenger.disqualified(&outcome)]).await?,
@@ -105,7 +105,7 @@ impl Session<'_> {
 
     /// Compares a candidate with the incumbent.
     async fn compare_again(&mut self, incumbent: &CandidateKernel, candidate: Candidate) -> anyhow::Result<Again> {
-        let challenger = self.shelf.candidate_kernel(self.state.setup(), candidate).await?;
+        let challenger = self.cache.candidate_kernel(self.state.setup(), candidate).await?;
         let incumbent = &incumbent.candidate;
         let is_far = challenger.candidate.is_far_ahead_of(incumbent);
         let others = if is_far { Vec::new() } else { vec![incumbent.clone()] };
@@ -136,14 +136,14 @@ impl Session<'_> {
         }
         let mut entered = Vec::new();
         for other in others {
-            entered.push((role, self.shelf.candidate_kernel(self.state.setup(), other.clone()).await?));
+            entered.push((role, self.cache.candidate_kernel(self.state.setup(), other.clone()).await?));
         }
         let rounds_within = Some(self.state.rounds_of_final());
         let extent = Extent { energy: self.state.finals_measure_energy(), rounds_within };
         let mut disqualified = Vec::new();
-        let (state, shelf) = (&self.state, &mut self.shelf);
+        let (state, cache) = (&self.state, &mut self.cache);
         let mut evaluator = self.evaluator.lock().await;
-        let compared = evaluator.compare(state, shelf, challenger, entered, extent, &mut disqualified).await;
+        let compared = evaluator.compare(state, cache, challenger, entered, extent, &mut disqualified).await;
         drop(evaluator);
         self.disqualify(&disqualified).await?;
         compared

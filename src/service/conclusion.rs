@@ -6,7 +6,7 @@
 use crate::domain::ids::SessionId;
 use crate::domain::record::Status;
 use crate::domain::submission::{StopRequest, SubmissionState};
-use crate::store::queue::Settled;
+use crate::store::queue::Conclusion;
 
 /// Processes that may end without a new iteration in between. The waiting times between them add up to 100 s, in which a
 /// machine may recover.
@@ -65,7 +65,7 @@ pub struct Facts {
 }
 
 /// Returns what becomes of the submission.
-pub fn settle(facts: &Facts) -> Settled {
+pub fn conclusion(facts: &Facts) -> Conclusion {
     use SubmissionState::{Cancelled, Ended, Failed};
     let (status, reason) =
         facts.session.as_ref().map_or((None, None), |session| (Some(session.status), session.reason.clone()));
@@ -86,7 +86,7 @@ pub fn settle(facts: &Facts) -> Settled {
 }
 
 /// Queues a submission whose process was killed.
-fn retry(facts: &Facts) -> Settled {
+fn retry(facts: &Facts) -> Conclusion {
     let has_progressed = facts.session.as_ref().is_some_and(|session| session.iterations > facts.iterations);
     let attempts = if has_progressed { 0 } else { facts.attempts };
     if attempts >= MAX_ATTEMPTS {
@@ -99,13 +99,13 @@ fn retry(facts: &Facts) -> Settled {
     again(facts, Some(reason.to_owned()), wait_ms, attempts)
 }
 
-fn again(facts: &Facts, reason: Option<String>, wait_ms: i64, attempts: u32) -> Settled {
+fn again(facts: &Facts, reason: Option<String>, wait_ms: i64, attempts: u32) -> Conclusion {
     let queued = over(facts, SubmissionState::Queued, reason);
-    Settled { attempts, not_before_ms: facts.now_ms + wait_ms, ..queued }
+    Conclusion { attempts, not_before_ms: facts.now_ms + wait_ms, ..queued }
 }
 
-fn over(facts: &Facts, state: SubmissionState, reason: Option<String>) -> Settled {
-    Settled {
+fn over(facts: &Facts, state: SubmissionState, reason: Option<String>) -> Conclusion {
+    Conclusion {
         state,
         reason,
         session: facts.session.as_ref().map(|session| session.id),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     fn outcome(exit: Exit, status: Option<Status>, asked: Option<StopRequest>) -> String {
-        let Settled { state, reason, not_before_ms, attempts, .. } = settle(&facts(exit, status, asked));
+        let Conclusion { state, reason, not_before_ms, attempts, .. } = conclusion(&facts(exit, status, asked));
         let wait = if not_before_ms > 0 { format!(", wait {}", not_before_ms - 1000) } else { String::new() };
         format!("{}: {}{wait} [{attempts}]", state.name(), reason.unwrap_or_default())
     }
@@ -185,17 +185,20 @@ mod tests {
         let mut stuck = facts(Exit::Unknown, None, None);
         let mut waits = Vec::new();
         loop {
-            let settled = settle(&stuck);
-            if settled.state != SubmissionState::Queued {
-                assert_eq!(settled.reason.as_deref(), Some("its process was killed 10 times without a new iteration"));
+            let conclusion = conclusion(&stuck);
+            if conclusion.state != SubmissionState::Queued {
+                assert_eq!(
+                    conclusion.reason.as_deref(),
+                    Some("its process was killed 10 times without a new iteration")
+                );
                 break;
             }
-            waits.push(settled.not_before_ms - stuck.now_ms);
-            stuck.attempts = settled.attempts + 1;
+            waits.push(conclusion.not_before_ms - stuck.now_ms);
+            stuck.attempts = conclusion.attempts + 1;
         }
         assert_eq!(waits.last(), Some(&MAX_WAIT_MS));
         assert_eq!(waits, [200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 51_200]);
         let moving = Facts { attempts: 10, ..facts(Exit::Unknown, Some(Status::Running), None) };
-        assert_eq!((settle(&moving).state, settle(&moving).attempts), (SubmissionState::Queued, 0));
+        assert_eq!((conclusion(&moving).state, conclusion(&moving).attempts), (SubmissionState::Queued, 0));
     }
 }

@@ -5,8 +5,8 @@ use std::io::Write;
 use serde_json::json;
 
 use crate::catalog::Project;
-use crate::cli::additions::addition::named;
-use crate::cli::additions::staging::{NewFile, Staging, refuse_what_is_there};
+use crate::cli::adding::new_kernel::named;
+use crate::cli::adding::staging::{NewFile, Staging, refuse_what_is_there};
 use crate::cli::terminal::listing::print_json;
 use crate::error::usage_sentence;
 use crate::intake::{Problem, ProblemTexts, Wanted};

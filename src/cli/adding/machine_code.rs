@@ -6,8 +6,8 @@ use std::path::Path;
 use serde_json::json;
 
 use crate::catalog::Project;
-use crate::cli::additions::addition::{name, named, read, shown};
-use crate::cli::additions::staging::{NewFile, Staging, refuse_what_is_there};
+use crate::cli::adding::new_kernel::{name, named, read, shown};
+use crate::cli::adding::staging::{NewFile, Staging, refuse_what_is_there};
 use crate::cli::terminal::listing::print_json;
 use crate::domain::ptx;
 use crate::error::{usage, usage_sentence};

@@ -9,8 +9,8 @@ use indexmap::IndexSet;
 use serde_json::json;
 
 use crate::catalog::Project;
-use crate::cli::additions::staging::{NewFile, Staging, refuse_what_is_there};
-use crate::cli::additions::tried::Tried;
+use crate::cli::adding::staging::{NewFile, Staging, refuse_what_is_there};
+use crate::cli::adding::tunable_trials::TunableTrials;
 use crate::cli::terminal::listing::print_json;
 use crate::config::Config;
 use crate::domain::family::Family;
@@ -34,7 +34,7 @@ const LINES_BEFORE: usize = 2;
 const MOST_NAMED: usize = 12;
 
 /// A kernel to add.
-pub struct Addition {
+pub struct NewKernel {
     /// The name of the file that it is from, for messages.
     pub file: String,
     /// What the source says.
@@ -53,7 +53,7 @@ pub struct Addition {
     pub json: bool,
 }
 
-impl Addition {
+impl NewKernel {
     /// Adds it. Everything is checked and compiled before anything is written.
     pub fn run(mut self, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
         let config = Config::load(project.root()).map_err(usage)?;
@@ -73,7 +73,7 @@ impl Addition {
         let (workload, family) = read_staged(&staging, &self.files(&first, &self.wanted), &self.wanted)?;
         let tried = {
             let _running = activity::begin("compiling the kernel with other values", None);
-            Tried::of((&workload, &family), (&first, &self.wanted), &config, &self.arch)
+            TunableTrials::of((&workload, &family), (&first, &self.wanted), &config, &self.arch)
                 .map_err(|problem| usage_sentence(in_users_file(&problem, file, draft)))?
         };
         let mut wanted = std::mem::take(&mut self.wanted);
@@ -231,7 +231,7 @@ fn rule(draft: &Draft, wanted: &Wanted) -> String {
 }
 
 /// Returns what was added, for a program.
-fn result((file, draft): (&str, &Draft), texts: &Texts, tried: &Tried, wanted: &Wanted) -> serde_json::Value {
+fn result((file, draft): (&str, &Draft), texts: &Texts, tried: &TunableTrials, wanted: &Wanted) -> serde_json::Value {
     let parameters = texts.parameters.iter().map(|(tunable, values)| json!({ "name": tunable.name, "values": values }));
     let fixed = texts.left_out.iter();
     let fixed = fixed.map(|(tunable, why)| json!({ "name": tunable.name, "value": tunable.value, "reason": why }));
@@ -252,7 +252,7 @@ fn result((file, draft): (&str, &Draft), texts: &Texts, tried: &Tried, wanted: &
 fn tell(
     (file, draft): (&str, &Draft),
     (texts, geometry): (&Texts, Option<&Geometry>),
-    tried: &Tried,
+    tried: &TunableTrials,
     wanted: &Wanted,
     out: &mut impl Write,
 ) -> anyhow::Result<()> {

@@ -53,24 +53,24 @@ impl std::fmt::Display for Holder {
 /// The locks that this process holds. Dropping this value releases them. The system also releases them when the process
 /// ends in any way, so the lock file of a dead process blocks no other.
 #[derive(Debug)]
-pub struct Claims {
+pub struct Locks {
     holder: Holder,
-    locks: Vec<File>,
+    files: Vec<File>,
     gpu: Option<File>,
     /// Those of further GPUs.
     lanes: Vec<File>,
 }
 
-impl Claims {
-    /// Claims a project, for a verb that measures or commits.
+impl Locks {
+    /// Locks a project, for a verb that measures or commits.
     pub fn project(root: &Path, verb: &str) -> anyhow::Result<Self> {
-        let mut claims = Self::none(root, verb)?;
-        let project = claims.take("this project", &root.join(".optloop/session.lock"))?;
-        claims.locks.push(project);
-        Ok(claims)
+        let mut locks = Self::none(root, verb)?;
+        let project = locks.take("this project", &root.join(".optloop/session.lock"))?;
+        locks.files.push(project);
+        Ok(locks)
     }
 
-    /// Claims nothing yet, and writes nothing.
+    /// Locks nothing yet, and writes nothing.
     pub fn none(root: &Path, verb: &str) -> anyhow::Result<Self> {
         let since = instant::now();
         let since = since.replace_nanosecond(0).unwrap_or(since);
@@ -81,28 +81,28 @@ impl Claims {
             session: None,
             project: root.canonicalize().unwrap_or_else(|_| root.to_owned()),
         };
-        Ok(Self { holder, locks: Vec::new(), gpu: None, lanes: Vec::new() })
+        Ok(Self { holder, files: Vec::new(), gpu: None, lanes: Vec::new() })
     }
 
-    /// Claims a store. A session of another project may be writing to it.
+    /// Locks a store. A session of another project may be writing to it.
     pub fn store(&mut self, path: &Path) -> anyhow::Result<()> {
         let folder = path.parent().map_or_else(|| path.to_owned(), Path::to_owned);
         fs::create_dir_all(&folder).with_context(|| format!("Failed to create {}", folder.display()))?;
         let lock = lock_of_store(path).with_context(|| format!("Failed to find {}", path.display()))?;
         let store = self.take(&format!("the store {}", path.display()), &lock)?;
-        self.locks.push(store);
+        self.files.push(store);
         Ok(())
     }
 
-    /// Claims a GPU instead of the one before, so that no other process disturbs its times. Any number of processes
-    /// share a virtual GPU. If it replaces a GPU that does not answer, another process may claim that GPU.
+    /// Locks a GPU instead of the one before, so that no other process disturbs its times. Any number of processes
+    /// share a virtual GPU. If it replaces a GPU that does not answer, another process may lock that GPU.
     pub fn device(&mut self, device: &DeviceInfo) -> anyhow::Result<()> {
         self.gpu = None;
         self.gpu = self.lock_of(device)?;
         Ok(())
     }
 
-    /// Claims a further GPU.
+    /// Locks a further GPU.
     pub fn lane(&mut self, device: &DeviceInfo) -> anyhow::Result<()> {
         let lock = self.lock_of(device)?;
         self.lanes.extend(lock);
@@ -122,7 +122,7 @@ impl Claims {
     /// Adds the session's number to the message for other processes.
     pub fn note_session(&mut self, session: SessionId) {
         self.holder.session = Some(session);
-        for file in self.locks.iter_mut().chain(&mut self.gpu).chain(&mut self.lanes) {
+        for file in self.files.iter_mut().chain(&mut self.gpu).chain(&mut self.lanes) {
             if let Err(error) = self.holder.sign(file) {
                 tracing::warn!("a lock file does not name its session: {error}");
             }
@@ -169,7 +169,7 @@ pub enum Writer {
     Unknown,
 }
 
-/// Returns the process that writes to a store. Nothing is written, and other processes can still claim the store.
+/// Returns the process that writes to a store. Nothing is written, and other processes can still lock the store.
 pub fn writer(store: &Path) -> Writer {
     let opened = lock_of_store(store).and_then(|lock| match lock.metadata()?.is_file() {
         true => File::open(lock),
@@ -247,9 +247,9 @@ mod tests {
     #[test]
     fn a_second_process_is_refused_with_the_holder_until_the_first_ends() {
         let folder = tempfile::tempdir().unwrap();
-        let mut first = Claims::project(folder.path(), "start").unwrap();
+        let mut first = Locks::project(folder.path(), "start").unwrap();
         first.note_session(SessionId(3));
-        let second = || Claims::project(folder.path(), "bench").map(drop);
+        let second = || Locks::project(folder.path(), "bench").map(drop);
         insta::assert_snapshot!(refused(second(), folder.path()), @"this project is in use by `optloop start` (process [process], session 3) in [folder] since [instant]: wait for it, or end it");
         drop(first);
         // The file is still there, signed by a process that has ended.
@@ -262,15 +262,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = folder.path().join("optloop.db");
         assert_eq!(writer(&store), Writer::None, "there is no lock file");
-        let mut claims = Claims::project(folder.path(), "start").unwrap();
-        claims.store(&store).unwrap();
+        let mut locks = Locks::project(folder.path(), "start").unwrap();
+        locks.store(&store).unwrap();
         assert_eq!(writer(&store), Writer::Unknown, "its session has no number yet");
-        claims.note_session(SessionId(3));
+        locks.note_session(SessionId(3));
         assert_eq!([writer(&store), writer(&store)], [Writer::Session(SessionId(3)); 2]);
-        drop(claims);
+        drop(locks);
         // The file still names the session.
         assert_eq!(writer(&store), Writer::None);
-        Claims::project(folder.path(), "start").unwrap().store(&store).unwrap();
+        Locks::project(folder.path(), "start").unwrap().store(&store).unwrap();
     }
 
     #[cfg(unix)]
@@ -281,21 +281,21 @@ mod tests {
         for project in ["a", "b"] {
             fs::create_dir_all(root.join(project).join(".optloop")).unwrap();
         }
-        let mut first = Claims::project(&root.join("a"), "start").unwrap();
+        let mut first = Locks::project(&root.join("a"), "start").unwrap();
         first.store(&root.join("a/.optloop/optloop.db")).unwrap();
         fs::write(root.join("a/.optloop/optloop.db"), "").unwrap();
         std::os::unix::fs::symlink(root.join("a/.optloop/optloop.db"), root.join("b/.optloop/optloop.db")).unwrap();
-        let mut second = Claims::project(&root.join("b"), "resume").unwrap();
+        let mut second = Locks::project(&root.join("b"), "resume").unwrap();
         insta::assert_snapshot!(refused(second.store(&root.join("b/.optloop/optloop.db")), &root), @"the store [folder]/b/.optloop/optloop.db is in use by `optloop start` (process [process]) in [folder]/a since [instant]: wait for it, or end it");
     }
 
     #[test]
-    fn a_gpu_is_claimed_by_its_uuid_and_a_virtual_one_is_never_claimed() {
+    fn a_gpu_is_locked_by_its_uuid_and_a_virtual_one_is_never_locked() {
         let folder = tempfile::tempdir().unwrap();
         let cache = folder.path().join("cache");
-        let mut first = Claims::project(&folder.path().join("a"), "start").unwrap();
-        let second = Claims::project(&folder.path().join("b"), "bench").unwrap();
-        let lock = |claims: &Claims, uuid| claims.gpu_lock(&cache, uuid, "the NVIDIA L4 (cuda:0)");
+        let mut first = Locks::project(&folder.path().join("a"), "start").unwrap();
+        let second = Locks::project(&folder.path().join("b"), "bench").unwrap();
+        let lock = |locks: &Locks, uuid| locks.gpu_lock(&cache, uuid, "the NVIDIA L4 (cuda:0)");
         first.gpu = Some(lock(&first, "GPU-1").unwrap());
         first.lanes.push(lock(&first, "GPU-2").unwrap());
         for uuid in ["GPU-1", "GPU-2"] {
@@ -319,7 +319,7 @@ mod tests {
         fs::write(&mine, "keep me").unwrap();
         fs::create_dir(folder.path().join(".optloop")).unwrap();
         std::os::unix::fs::symlink(&mine, &lock).unwrap();
-        let said = format!("{:#}", Claims::project(folder.path(), "start").unwrap_err());
+        let said = format!("{:#}", Locks::project(folder.path(), "start").unwrap_err());
         assert!(said.contains("session.lock, which is a link: remove it"), "{said}");
         assert_eq!(fs::read_to_string(&mine).unwrap(), "keep me");
     }

@@ -1,4 +1,4 @@
-//! Draws suggestions from the proposer. One without prospects is left out, and another one is drawn
+//! SuggestionBatch suggestions from the proposer. One without prospects is left out, and another one is drawn
 //! ([decision 68](../../docs/decisions/0068-variants-without-prospects.md)).
 //!
 //! A draw takes milliseconds, so it happens while the device evaluates a variant where that is possible. The state cannot
@@ -19,13 +19,13 @@ pub(super) enum Drawn {
     /// Nothing, until an iteration has ended.
     Nothing,
     /// A configuration that is not worth compiling. The search counts it as a failure, so that its like is proposed less.
-    LeftOut(ConfigurationId, Attempt),
+    Pruned(ConfigurationId, Attempt),
     /// A suggestion that may be the fastest, or that is run in any case.
-    Promising(Box<Promising>),
+    Admitted(Box<Admitted>),
 }
 
 /// A suggestion that is worth compiling.
-pub(super) struct Promising {
+pub(super) struct Admitted {
     pub configuration: ConfigurationId,
     pub suggestion: Suggestion,
 }
@@ -33,10 +33,10 @@ pub(super) struct Promising {
 impl Drawn {
     /// Tells whether a suggestion is worth compiling.
     pub fn of(suggestion: Suggestion, state: &SessionState) -> anyhow::Result<Self> {
-        let promising = Promising::of(suggestion, state)?;
-        let Promising { configuration, suggestion } = &promising;
+        let admitted = Admitted::of(suggestion, state)?;
+        let Admitted { configuration, suggestion } = &admitted;
         if prospects::is_control(configuration) || !prospects::are_missing(state, suggestion) {
-            return Ok(Self::Promising(Box::new(promising)));
+            return Ok(Self::Admitted(Box::new(admitted)));
         }
         let attempt = Attempt {
             iteration: None,
@@ -46,11 +46,11 @@ impl Drawn {
             worked: false,
             gpu_s: 0.0,
         };
-        Ok(Self::LeftOut(*configuration, attempt))
+        Ok(Self::Pruned(*configuration, attempt))
     }
 }
 
-impl Promising {
+impl Admitted {
     /// Takes a suggestion that is not judged by its prospects.
     pub fn of(suggestion: Suggestion, state: &SessionState) -> anyhow::Result<Self> {
         let configuration = state.configuration_of(&suggestion)?;
@@ -66,14 +66,14 @@ pub(super) fn diagnosis(state: &SessionState, findings: Vec<Finding>) -> Diagnos
 
 /// What was drawn since the state could last change.
 #[derive(Default)]
-pub(super) struct Draws {
+pub(super) struct SuggestionBatch {
     drawn: Vec<Drawn>,
     configurations: HashSet<ConfigurationId>,
-    promising: usize,
-    left_out: usize,
+    admitted: usize,
+    pruned: usize,
 }
 
-impl Draws {
+impl SuggestionBatch {
     /// Draws until there are `room` suggestions to compile, or `most` were left out, or the proposer has nothing. `draw` asks it
     /// for one more. Between two draws, other work gets its turn. If this future is dropped, what was drawn stays.
     pub async fn fill(
@@ -81,17 +81,17 @@ impl Draws {
         (room, most): (usize, usize),
         mut draw: impl FnMut(&Self) -> anyhow::Result<Drawn>,
     ) -> anyhow::Result<()> {
-        while self.promising < room && self.left_out < most {
+        while self.admitted < room && self.pruned < most {
             let drawn = draw(self)?;
             let is_over = matches!(drawn, Drawn::Nothing);
             match &drawn {
                 Drawn::Nothing => {}
-                Drawn::LeftOut(configuration, _) => {
-                    self.left_out += 1;
+                Drawn::Pruned(configuration, _) => {
+                    self.pruned += 1;
                     self.configurations.insert(*configuration);
                 }
-                Drawn::Promising(one) => {
-                    self.promising += 1;
+                Drawn::Admitted(one) => {
+                    self.admitted += 1;
                     self.configurations.insert(one.configuration);
                 }
             }
@@ -110,8 +110,8 @@ impl Draws {
     }
 
     /// Returns the number of suggestions to compile.
-    pub fn promising(&self) -> usize {
-        self.promising
+    pub fn admitted(&self) -> usize {
+        self.admitted
     }
 
     /// Returns what was drawn, in order.
