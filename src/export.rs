@@ -18,6 +18,7 @@ use crate::domain::device::DeviceKey;
 use crate::domain::escape;
 use crate::domain::op::Dims;
 use crate::domain::plan::LaunchPlan;
+use crate::domain::ptx;
 use crate::domain::sidecar::Sidecar;
 use crate::domain::workload::Workload;
 
@@ -64,12 +65,19 @@ pub struct Winner {
     pub device: DeviceKey,
     /// Its launch and its results.
     pub sidecar: Sidecar,
-    /// The text of its source.
+    /// The text of its source: CUDA, or PTX.
     pub source: String,
     /// The dimensions of its case.
     pub dims: Dims,
     /// Its launches on other shapes, on which its source passed the acceptance checks.
     pub proven: Vec<(Dims, LaunchPlan)>,
+}
+
+impl Winner {
+    /// Returns the file name of its source.
+    fn source_name(&self) -> String {
+        self.sidecar.variant.name_of(&self.source)
+    }
 }
 
 /// A file of an export.
@@ -121,6 +129,7 @@ pub fn files(workload: &Workload, winners: &[Winner], target: Target) -> Result<
     context.insert("target", target.name());
     context.insert("is_sdpa", &python::masks(workload, &interface).is_some());
     context.insert("rows", &table.described());
+    context.insert("has_ptx", &winners.iter().any(|winner| ptx::is_ptx(&winner.source)));
     context.insert("devices", &table.devices);
     context.insert("nvrtc", &table.nvrtc(winners));
     files.push(File { path: "README.md".to_owned(), text: rendered("README.md", &context)? });

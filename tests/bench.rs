@@ -315,6 +315,39 @@ fn solutions_in_pytorch_are_rivals_by_graph_or_else_by_call_and_a_wrong_one_is_s
     );
 }
 
+/// Each returns the right output, or seems to.
+#[test]
+fn a_rival_that_cheats_is_told_how() {
+    let sandbox = Sandbox::new();
+    sandbox.replace("kernels/workloads/small.toml", "Sq = 4\nSk = 4", "Sq = 1\nSk = 1");
+    sandbox.write("python/torch.py", &(include_str!("baseline/torch.py").to_owned() + ON_FAKE_DEVICE));
+    sandbox.write("rivals.py", include_str!("baseline/cheating_rivals.py"));
+    let names = "by_address by_shape after_three_calls by_its_first_numbers the_output_itself the_input later with_another_clock on_another_stream";
+    let rivals = names.split(' ').map(|name| format!("module:{}:{name}", sandbox.path("rivals.py").display()));
+    let mut command = sandbox.command(&["bench", CONFIGURATION, "--device", "fake", "--samples", "24", "--trust"]);
+    command.args(["--workload", "small", "--case", "s4d4"]).env("PYTHONPATH", sandbox.path("python"));
+    let output = command.args(rivals.flat_map(|rival| ["--against".to_owned(), rival])).output().unwrap();
+    let said = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
+    let of_rivals: Vec<&str> = said.lines().filter(|line| line.contains("rivals.py:")).collect();
+    insta::assert_snapshot!(without_figures(&of_rivals.join("\n")), @"
+    rival rivals.py:by_address - # - # #× faster #% - - - - -
+    rival rivals.py:by_shape - # - # #× faster #% - - - - -
+    rival rivals.py:after_three_calls - # - # #× faster #% - - - - -
+    rival rivals.py:by_its_first_numbers - # - # #× faster #% - - - - -
+    rival_by_call rivals.py:the_output_itself - # - # - - #% - - - - -
+    rival_by_call rivals.py:on_another_stream - # - # - - #% # - - - -
+    rivals.py:by_address is wrong: it keeps its output: with other values of `v` at the same address, it gives the same one
+    rivals.py:by_shape is wrong: its output: relative error # over the output (tolerance 1e-3), # in its worst row # (tolerance #); element # of row # is # by the kernel and # by the oracle
+    rivals.py:after_three_calls is wrong: its output: relative error # over the output (tolerance 1e-3), # in its worst row # (tolerance #); element # of row # is # by the kernel and # by the oracle
+    rivals.py:by_its_first_numbers is wrong: it keeps its output: with other values of `v` at the same address, it gives the same one
+    rivals.py:the_output_itself is wrong: its output: # of # elements were not written; rivals.py:the_output_itself cannot be captured in a graph, and the challenger was not timed by call, so the two are not compared
+    rivals.py:on_another_stream cannot be captured in a graph, and the challenger was not timed by call, so the two are not compared
+    rivals.py:the_input is not timed on s4d4: its output is the memory of its input `v`: let it return a tensor of its own
+    rivals.py:later is not timed on s4d4: it gives a Later, and not a torch.Tensor
+    rivals.py:with_another_clock is not timed on s4d4: it replaces `torch.cuda.Event.elapsed_time`, which times it or copies its outputs
+    ");
+}
+
 #[test]
 fn an_edited_file_is_measured() {
     let sandbox = after_a_session();

@@ -171,6 +171,8 @@ class Case:
     """The tensors of a case, in as many sets as its regime needs. An op says how it is computed."""
 
     OP = None
+    # The names of the inputs that each call gets anew. Only rivals tell.
+    takes = ()
 
     def __init__(self, request):
         if self.OP is not None and request["op"] != self.OP:
@@ -198,6 +200,9 @@ class Case:
 
     def check(self, name):
         """Refuses a backend that is of no use for this case."""
+
+    def check_timing(self):
+        """Refuses times of a program that may have made them up."""
 
     def timed(self, request, timer):
         """Returns what is timed: a graph of calls."""
@@ -333,8 +338,11 @@ def prepare_backend(name, backend, case, request, timer):
         torch.cuda.current_stream().wait_stream(stream)
         torch.cuda.synchronize()
         captured = case.timed(request, timer)
+        case.check_timing()
         call_ns = captured.replay_ns(timer) / captured.launches
         said = {"name": name, "launches_per_sample": captured.launches, "method": captured.METHOD}
+        if case.takes:
+            said["takes"] = case.takes
         # Eager times, as a user without graphs sees them, and kernels are needed only when all backends are prepared.
         if request.get("backend") is None:
             said["eager_ns"] = eager_ns(case, call_ns, timer)
@@ -428,14 +436,23 @@ class Session:
                 backends.append({"name": name, "error": sentence(error)})
         return {"backends": backends, "compute": mode}
 
+    def ready(self, name):
+        if name not in self.captured:
+            raise Refused(f"`{name}` is not ready")
+        return self.captured[name]
+
     def sample(self, request):
-        captured = self.captured.get(request["backend"])
-        if captured is None:
-            raise Refused(f"`{request['backend']}` is not ready")
+        captured = self.ready(request["backend"])
         node_ns = self.graphs.begin_timing() if self.graphs else None
         # One more finds the caches as others left them, and does not count.
         times = captured.replays_ns(request["samples"])
+        captured.case.check_timing()
         return {"samples_ns": [ns / captured.launches for ns in times], "graph_node_ns": node_ns}
+
+    def again(self, request):
+        """Has a rival compute other values of an input."""
+        captured = self.ready(request["backend"])
+        return captured.case.again(captured, request)
 
     def profile(self, request):
         """Replays a graph of one call of a backend while a profiler counts: just the kernels that are timed.
@@ -495,6 +512,7 @@ def serve(case, backends):
         "compile": session.compile,
         "prepare": session.prepare,
         "sample": session.sample,
+        "again": session.again,
         "release": session.release,
         "profile": session.profile,
     }

@@ -14,6 +14,7 @@ import ctypes
 import importlib
 import importlib.util
 import inspect
+import os
 import sys
 
 import torch
@@ -28,6 +29,8 @@ torch.backends.cudnn.benchmark = True
 
 CLASSES, FUNCTION = ("ModelNew", "Model"), "run"
 BACKEND = "solution"
+# The file of the outputs for other values.
+AGAIN = "again.output"
 # What is written before a call, in sizes of L2, so that it holds none of the inputs.
 WRITTEN_L2_SIZES = 2
 # A byte of tensors whose results are due.
@@ -47,8 +50,35 @@ def poison(outputs):
         bytes_of(one).fill_(POISON)
 
 
+def memory_of(tensor):
+    return tensor.untyped_storage().data_ptr()
+
+
 def all_of(outputs):
     return outputs if isinstance(outputs, tuple) else (outputs,)
+
+
+# What this program calls in PyTorch to time a solution and to copy its outputs.
+CALLED = {
+    "json": (graph_timing.json, ["dumps", "loads"]),
+    "torch": (torch, ["Tensor", "cat", "empty", "equal", "from_file", "no_grad"]),
+    "torch.Tensor": (torch.Tensor, ["all", "clone", "contiguous", "copy_", "fill_", "flatten", "reshape", "to", "view", "__eq__"]),
+    "torch.cuda": (torch.cuda, ["CUDAGraph", "Event", "Stream", "current_stream", "graph", "stream", "synchronize"]),
+    "torch.cuda.CUDAGraph": (torch.cuda.CUDAGraph, ["replay"]),
+    "torch.cuda.Event": (torch.cuda.Event, ["elapsed_time", "record", "synchronize"]),
+}
+
+
+def parts_of_timing():
+    """Returns what times a solution and copies its outputs, by name. A solution in the same process could replace it."""
+    parts = {f"{of}.{name}": getattr(owner, name) for of, (owner, names) in CALLED.items() for name in names}
+    for module in (graph_timing, sys.modules[__name__]):
+        own = {name: part for name, part in vars(module).items() if getattr(part, "__module__", None) == module.__name__}
+        parts.update({f"{module.__name__}.{name}": part for name, part in own.items()})
+        for name, part in own.items():
+            methods = vars(part).items() if isinstance(part, type) else ()
+            parts.update({f"{name}.{method}": one for method, one in methods if callable(one)})
+    return parts
 
 
 class AllStreams(graph_timing.Timer):
@@ -119,15 +149,18 @@ class Calls:
 
 
 class Solution(graph_timing.Case):
-    # Makes what computes a set of inputs, given the request and the inputs by name.
+    # Makes what computes a set of inputs, given the request and the inputs by name. Tells which inputs each call takes, too.
     make = None
+    # What times it, as it was before the solution was read.
+    parts = None
 
     def __init__(self, request):
         super().__init__(request)
         self.known = {**request["dims"], **request.get("scalars", {})}
         names = [tensor["name"] for tensor in self.inputs]
         # A module keeps its parameters, so each set has one of its own.
-        self.computed = [self.make({**self.known}, dict(zip(names, tensors))) for tensors in self.sets]
+        made = [self.make({**self.known}, dict(zip(names, tensors))) for tensors in self.sets]
+        self.computed, self.takes = [computed for computed, _ in made], list(made[0][1])
 
     def check(self, name):
         before = [tensor.clone() for tensor in self.sets[0]]
@@ -141,6 +174,8 @@ class Solution(graph_timing.Case):
         for tensor, now, was in zip(self.inputs, self.sets[0], before):
             if not torch.equal(bytes_of(now), bytes_of(was)):
                 raise Refused(f"it changes its input `{tensor['name']}`: let it return the new values")
+            if any(memory_of(one) == memory_of(now) for one in outputs):
+                raise Refused(f"its output is the memory of its input `{tensor['name']}`: let it return a tensor of its own")
         found = [(one.numel(), one.dtype) for one in outputs]
         wanted = [
             (torch.Size(tensor["shape"]).numel(), graph_timing.DTYPES[tensor["dtype"]]) for tensor in self.outputs
@@ -151,13 +186,48 @@ class Solution(graph_timing.Case):
 
     def compute_set(self, index):
         values = self.computed[index]()
-        values = tuple(one.contiguous() for one in (values if isinstance(values, (tuple, list)) else [values]))
+        values = values if isinstance(values, (tuple, list)) else [values]
+        for one in values:
+            # Of another type, it could compute when it is read.
+            if type(one) is not torch.Tensor:
+                raise Refused(f"it gives a {type(one).__name__}, and not a torch.Tensor")
+        values = tuple(one.contiguous() for one in values)
         return values if len(values) > 1 else values[0]
 
     def call(self, index, outputs):
         index %= len(self.sets)
         outputs[index] = None
         outputs[index] = self.compute_set(index)
+
+    def check_timing(self):
+        now = parts_of_timing()
+        changed = [name for name, part in self.parts.items() if now.get(name) is not part]
+        if changed:
+            raise Refused(f"it replaces `{changed[0]}`, which times it or copies its outputs")
+
+    def answers(self, captured):
+        """Returns copies of the first set's outputs, which are computed now."""
+        if captured.METHOD == Calls.METHOD:
+            self.call(0, captured.outputs)
+        else:
+            poison(captured.outputs[0])
+            captured.graph.replay()
+        return [one.clone() for one in all_of(captured.outputs[0])]
+
+    def again(self, captured, request):
+        """Computes other values of an input, at the addresses that the solution knows, so that one that keeps outputs shows.
+
+        Tells whether the output is that of the values before.
+        """
+        place = [tensor["name"] for tensor in self.inputs].index(request["input"])
+        with torch.no_grad():
+            before = self.answers(captured)
+            self.sets[0][place].copy_(graph_timing.read(request["file"], self.inputs[place]))
+            now = self.answers(captured)
+        self.check_timing()
+        graph_timing.write(now, os.path.join(request["output_folder"], AGAIN))
+        is_same = all(torch.equal(bytes_of(one), bytes_of(other)) for one, other in zip(before, now))
+        return {"output": AGAIN, "is_same": is_same}
 
     def timed(self, request, timer):
         """Captures calls, or else times them one by one, as is asked."""
@@ -190,7 +260,7 @@ def bound(function, known, tensors):
 def of_function(function):
     def make(known, tensors):
         arguments, named = bound(function, known, tensors)
-        return lambda: function(*arguments, **named)
+        return lambda: function(*arguments, **named), [name for name in tensors if arguments or name in named]
 
     return make
 
@@ -200,13 +270,13 @@ def of_package(name):
     function = getattr(package, name)
 
     def make(known, tensors):
-        call = of_function(function)(known, tensors)
+        call, takes = of_function(function)(known, tensors)
         call()
         # What it launched is named by case and source.
         others = [what for what in package.stats() if ": " not in what]
         if others:
             raise Refused(f"the exported op launches no kernel of optloop here: {others[0]}")
-        return call
+        return call, takes
 
     return make
 
@@ -224,10 +294,10 @@ def of_class(solution, file, problem):
             original, inputs = problem.built(sizes)
             rest = filled(module, dict(tensors), [problem.STATES.get(name) for name in states_of(original)], problem.STATES)
             given = arguments_of(problem, inputs, rest)
-            return lambda: module(*given)
+            return lambda: module(*given), list(rest)
         rest = filled(module, dict(tensors), None, {name: name for name in tensors})
         arguments, named = bound(module.forward, known, rest)
-        return lambda: module(*arguments, **named)
+        return lambda: module(*arguments, **named), [name for name in rest if arguments or name in named]
 
     return make
 
@@ -312,4 +382,5 @@ if __name__ == "__main__":
     parser.add_argument("--problem")
     parser.add_argument("--package")
     Served.options = parser.parse_args()
+    Served.parts = parts_of_timing()
     graph_timing.serve(Served, {BACKEND: contextlib.nullcontext})

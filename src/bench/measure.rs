@@ -236,6 +236,7 @@ impl Tried {
             comparison: None,
             ctas: plan.ctas(),
             shape: Some(plan.shape()),
+            preparation: plan.preparation(None),
             profile: None,
         };
         measurement.confirm(comparison.recorded());

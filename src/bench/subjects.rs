@@ -147,7 +147,7 @@ impl Bench {
                 case.name
             );
         }
-        plan.check(&tensors)
+        plan.check(&tensors, workload.op.weights())
             .map_err(|problem| anyhow!("the winner of case `{}` of {name} cannot be launched: {problem}", case.name))?;
         let scaled = match self.family(&sidecar.variant.family) {
             Ok(family) => self.request(family, &sidecar.variant.params, &case, &workload)?.scaled,

@@ -39,7 +39,10 @@ pub fn check_oracle(workload: &Workload, device: &DeviceInfo) -> Vec<Finding> {
                 let note = format!("a call of the oracle of op `{op}` takes {seconds:.0} s, which slows every check");
                 of(Level::Note, note)
             });
-            printed.into_iter().chain(slow).collect()
+            let place = manners
+                .computed_on
+                .map(|place| of(Level::Note, format!("the oracle of op `{op}` is computed on {place}")));
+            printed.into_iter().chain(slow).chain(place).collect()
         }
     }
 }

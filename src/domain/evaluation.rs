@@ -6,7 +6,7 @@ use super::check::Check;
 use super::comparison::Comparison;
 use super::correctness::Correctness;
 use super::ids::CaseName;
-use super::plan::LaunchShape;
+use super::plan::{LaunchShape, Preparation};
 use super::profile::Profile;
 use super::regime::Regime;
 use super::timing::Timing;
@@ -204,6 +204,9 @@ pub struct Measurement {
     /// The launch that does most of the work. None for a recording.
     #[serde(default)]
     pub shape: Option<LaunchShape>,
+    /// What was prepared once for the weights, before the time. None if nothing was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preparation: Option<Preparation>,
     /// What the virtual GPU counted, where the time is modelled.
     pub profile: Option<Profile>,
 }

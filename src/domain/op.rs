@@ -235,6 +235,11 @@ pub trait Op: Sync + Send {
         &[]
     }
 
+    /// Returns the names of tensors that stay the same for many executions. A family may prepare them.
+    fn weights(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Returns the tensors of a case: the inputs, then those that are updated in place, then the outputs. So the tensors
     /// with values before a launch come first, and those with results come last. Those without an element type of their
     /// own have `dtype`.

@@ -137,6 +137,11 @@ pub trait Oracle: Send + Sync {
     fn printed(&self) -> Option<String> {
         None
     }
+
+    /// Returns where the last call was computed, if it was to be computed on a GPU: `cuda:0`, or the CPU and why.
+    fn computed_on(&self) -> Option<String> {
+        None
+    }
 }
 
 impl Oracle for Arc<dyn Oracle> {
@@ -150,5 +155,9 @@ impl Oracle for Arc<dyn Oracle> {
 
     fn printed(&self) -> Option<String> {
         (**self).printed()
+    }
+
+    fn computed_on(&self) -> Option<String> {
+        (**self).computed_on()
     }
 }

@@ -31,7 +31,11 @@ pub fn no_launch_precedes(kernel: &str) -> String {
 pub struct LaunchPlan {
     /// Scratch buffers, allocated once and kept between replays.
     pub workspaces: Vec<Workspace>,
-    /// Launches, in stream order.
+    /// Launches that depend on weights alone. They are executed once for each weight, before the others and in this order, and leave
+    /// what they make in workspaces.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub preparation: Vec<Launch>,
+    /// Launches of every execution, in stream order.
     pub launches: Vec<Launch>,
 }
 
@@ -44,6 +48,15 @@ pub struct LaunchShape {
     pub threads: u64,
     /// Bytes of dynamic shared memory of a block.
     pub shared_bytes: u64,
+}
+
+/// What the preparation of weights takes.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Preparation {
+    /// Bytes of the prepared weights, in addition to the weights.
+    pub bytes: usize,
+    /// Time of one preparation in nanoseconds, where it was taken.
+    pub ns: Option<f64>,
 }
 
 /// A scratch buffer.
@@ -146,6 +159,25 @@ impl LaunchPlan {
         shapes.max_by_key(size).unwrap_or_default()
     }
 
+    /// Returns the plan that prepares weights, if they are prepared. It has the same workspaces.
+    pub fn preparing(&self) -> Option<Self> {
+        let (workspaces, launches) = (self.workspaces.clone(), self.preparation.clone());
+        (!launches.is_empty()).then_some(Self { workspaces, preparation: Vec::new(), launches })
+    }
+
+    /// Returns the workspaces that hold prepared weights: those that the preparation takes.
+    pub fn prepared(&self) -> impl Iterator<Item = &Workspace> {
+        let taken: HashSet<&str> =
+            self.preparation.iter().flat_map(|launch| &launch.args).filter_map(Arg::buffer).collect();
+        self.workspaces.iter().filter(move |workspace| taken.contains(workspace.name.as_str()))
+    }
+
+    /// Describes the preparation, if weights are prepared.
+    pub fn preparation(&self, ns: Option<f64>) -> Option<Preparation> {
+        let bytes = self.prepared().map(|workspace| workspace.bytes).sum();
+        (!self.preparation.is_empty()).then_some(Preparation { bytes, ns })
+    }
+
     /// Returns whether each parameter of a kernel stands for one buffer in all launches, and no other parameter for the same.
     pub fn tells_buffers_apart(&self) -> bool {
         let mut known: HashMap<&str, Vec<&str>> = HashMap::new();
@@ -157,16 +189,18 @@ impl LaunchPlan {
     }
 
     /// Finds mistakes that a device would accept silently, or refuse without an explanation. Plans come from files,
-    /// which can be wrong. The error is one sentence.
-    pub fn check(&self, tensors: &[TensorSpec]) -> Result<(), String> {
-        if let Some(Launch { kernel, .. }) = self.launches.first().filter(|first| first.programmatic) {
+    /// which can be wrong. `weights` names those of the tensors that are weights. The error is one sentence.
+    pub fn check(&self, tensors: &[TensorSpec], weights: &[&str]) -> Result<(), String> {
+        let first = [self.preparation.first(), self.launches.first()].into_iter().flatten();
+        if let Some(Launch { kernel, .. }) = first.into_iter().find(|first| first.programmatic) {
             return Err(no_launch_precedes(kernel));
         }
         let is_tensor = |workspace: &&Workspace| tensors.iter().any(|tensor| tensor.name == workspace.name);
         if let Some(Workspace { name, .. }) = self.workspaces.iter().find(is_tensor) {
             return Err(format!("`{name}` names a tensor and a workspace: give the workspace another name"));
         }
-        let names = self.launches.iter().map(|launch| &launch.kernel).chain(self.workspaces.iter().map(|it| &it.name));
+        let all = || self.preparation.iter().chain(&self.launches);
+        let names = all().map(|launch| &launch.kernel).chain(self.workspaces.iter().map(|it| &it.name));
         if let Some(name) = names.into_iter().find(|name| !is_identifier(name)) {
             return Err(format!(
                 "`{}` is no name of a kernel or workspace: use letters, digits and `_`",
@@ -176,8 +210,9 @@ impl LaunchPlan {
         if self.launches.is_empty() {
             return Err("it launches no kernel".to_owned());
         }
-        self.launches.iter().try_for_each(Launch::check_sizes)?;
-        self.launches.iter().flat_map(|launch| &launch.args).try_for_each(|arg| match arg {
+        all().try_for_each(Launch::check_sizes)?;
+        self.check_preparation(tensors, weights)?;
+        all().flat_map(|launch| &launch.args).try_for_each(|arg| match arg {
             Arg::TensorMap(map) => {
                 map.check(tensors, &self.workspaces).map_err(|what| format!("tensor map `{}`: {what}", map.name))
             }
@@ -189,6 +224,29 @@ impl LaunchPlan {
             }
             Arg::Tensor(_) | Arg::Workspace(_) | Arg::Scalar(_) => Ok(()),
         })
+    }
+
+    /// Refuses a preparation that takes anything but weights, or a workspace that executions leave zeroed.
+    fn check_preparation(&self, tensors: &[TensorSpec], weights: &[&str]) -> Result<(), String> {
+        let is_weight = |name: &str| weights.contains(&name) || !tensors.iter().any(|tensor| tensor.name == name);
+        for launch in &self.preparation {
+            if let Some(name) = launch.args.iter().filter_map(Arg::buffer).find(|name| !is_weight(name)) {
+                let known = tensors.iter().map(|tensor| &*tensor.name).filter(|name| weights.contains(name));
+                let known = known.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+                let known = if known.is_empty() { "which the op does not have".to_owned() } else { known };
+                return Err(format!(
+                    "launch `{}` prepares weights, so it cannot take `{}`: it may take weights ({known}), workspaces and numbers",
+                    launch.kernel,
+                    one_line(name)
+                ));
+            }
+        }
+        match self.prepared().find(|workspace| workspace.initial == Initial::Zero) {
+            Some(Workspace { name, .. }) => Err(format!(
+                "workspace `{name}` holds prepared weights, so it cannot be one that executions leave zeroed: make it `undefined`"
+            )),
+            None => Ok(()),
+        }
     }
 }
 
@@ -361,10 +419,10 @@ mod tests {
             programmatic: false,
             args: Vec::new(),
         };
-        let mut plan = LaunchPlan { workspaces: Vec::new(), launches: vec![launch] };
+        let mut plan = LaunchPlan { launches: vec![launch], ..LaunchPlan::default() };
         change(&mut plan, &mut map);
         plan.launches[0].args.push(Arg::TensorMap(map));
-        plan.check(&[tensor])
+        plan.check(&[tensor], &[])
     }
 
     /// A sidecar is a file, so its contents are not trusted.
@@ -376,7 +434,7 @@ mod tests {
         insta::assert_snapshot!(refused(|plan, _| plan.launches[0].grid = [0; 3]), @"its launch of `tiled` has a grid of 0 x 0 x 0, but it must be 1 x 1 x 1 to 2147483647 x 65535 x 65535");
         insta::assert_snapshot!(refused(|plan, _| plan.launches[0].block = [32, 1, 65]), @"its launch of `tiled` has a block of 32 x 1 x 65, but it must be 1 x 1 x 1 to 1024 x 1024 x 64");
         insta::assert_snapshot!(refused(|plan, _| plan.launches[0].cluster = Some([2, 0, 1])), @"its launch of `tiled` has a cluster of 2 x 0 x 1, but it must be 1 x 1 x 1 to 1024 x 1024 x 64");
-        assert_eq!(LaunchPlan::default().check(&[]), Err("it launches no kernel".to_owned()));
+        assert_eq!(LaunchPlan::default().check(&[], &[]), Err("it launches no kernel".to_owned()));
         insta::assert_snapshot!(refused(|plan, _| plan.launches[0].kernel = "a\"); system(\"b".to_owned()), @r#"`a"); system("b` is no name of a kernel or workspace: use letters, digits and `_`"#);
         insta::assert_snapshot!(refused(|plan, _| plan.launches[0].args.push(Arg::Tensor("q\nx".to_owned()))), @"there is no tensor `q x`");
         insta::assert_snapshot!(refused(|plan, _| plan.launches[0].args.push(Arg::Workspace("w".to_owned()))), @"there is no workspace `w`");

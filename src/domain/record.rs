@@ -25,7 +25,7 @@ use super::lessons::Lessons;
 use super::op::Dtype;
 use super::origin::{Origin, Purpose};
 use super::phase::{PhaseTime, StepTimes};
-use super::plan::LaunchShape;
+use super::plan::{LaunchShape, Preparation};
 use super::profile::Profile;
 use super::regime::Regime;
 use super::stop::EarlyEnd;
@@ -436,6 +436,9 @@ pub struct CaseRecord {
     /// The launch that does most of the work. None where its plan is not on record.
     #[serde(skip)]
     pub shape: Option<LaunchShape>,
+    /// What was prepared once for the weights, before the time. None if nothing was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preparation: Option<Preparation>,
     /// The time of the screening run.
     pub screening: Option<Timing>,
     /// The longer measurement on held-out inputs.
@@ -466,14 +469,25 @@ pub struct CaseRecord {
 impl CaseRecord {
     /// Combines the measurement of a case with its decision.
     pub fn of(measurement: &Measurement, decision: Option<&Decision>) -> Self {
-        let Measurement { case, regime, correctness, screening, confirmation, comparison, ctas, shape, profile } =
-            measurement.clone();
+        let Measurement {
+            case,
+            regime,
+            correctness,
+            screening,
+            confirmation,
+            comparison,
+            ctas,
+            shape,
+            preparation,
+            profile,
+        } = measurement.clone();
         Self {
             case,
             regime,
             correctness: Some(correctness),
             ctas: Some(ctas),
             shape,
+            preparation,
             screening,
             confirmation,
             comparison,
@@ -497,6 +511,7 @@ impl CaseRecord {
             correctness: None,
             ctas: None,
             shape: None,
+            preparation: None,
             screening: None,
             confirmation: None,
             comparison: None,
@@ -529,6 +544,7 @@ impl CaseRecord {
             comparison: self.comparison.clone(),
             ctas: self.ctas?,
             shape: self.shape,
+            preparation: self.preparation,
             profile: self.profile.clone(),
         })
     }

@@ -55,7 +55,10 @@ pub struct Sidecar {
     pub compute: Compute,
     /// The scratch buffers to allocate, by the name that arguments use.
     pub workspaces: IndexMap<String, SidecarWorkspace>,
-    /// The launches, in stream order.
+    /// Launches that depend on weights alone, executed once for each weight before the others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub preparation: Vec<Launch>,
+    /// The launches of every execution, in stream order.
     pub launches: Vec<Launch>,
     /// Where the source comes from.
     pub variant: SidecarVariant,
@@ -118,6 +121,9 @@ pub struct SidecarMeasurement {
     pub median_us: f64,
     /// 95% interval of the median, in microseconds.
     pub ci_us: [f64; 2],
+    /// Time of one preparation of the weights, in microseconds, where it was taken. It is not part of the median.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preparation_us: Option<f64>,
     /// Samples taken.
     pub samples: usize,
     /// Executions of all launches in one sample.
@@ -185,6 +191,7 @@ impl SidecarMeasurement {
             dims: Some(conditions.dims.clone()),
             median_us: timing.median_ns / 1e3,
             ci_us: [timing.interval_ns.lo / 1e3, timing.interval_ns.hi / 1e3],
+            preparation_us: measurement.preparation.and_then(|prepared| prepared.ns).map(|ns| ns / 1e3),
             samples: timing.samples_ns.len(),
             launches_per_sample: timing.launches_per_sample,
             regime: conditions.regime,
@@ -302,7 +309,8 @@ impl Sidecar {
             bytes: space.bytes,
             initial: space.initial,
         };
-        LaunchPlan { workspaces: self.workspaces.iter().map(workspace).collect(), launches: self.launches.clone() }
+        let workspaces = self.workspaces.iter().map(workspace).collect();
+        LaunchPlan { workspaces, preparation: self.preparation.clone(), launches: self.launches.clone() }
     }
 }
 
@@ -370,6 +378,7 @@ pub(crate) mod tests {
             dtype: Some(Dtype::F16),
             compute: Compute::Dtype,
             workspaces: workspaces(&[Workspace { name: "partial".to_owned(), bytes: 4096, initial: Initial::Zero }]),
+            preparation: Vec::new(),
             launches: vec![Launch {
                 kernel: "fa2".to_owned(),
                 grid: [16, 8, 1],
@@ -396,6 +405,7 @@ pub(crate) mod tests {
                 median_us: 98.7,
                 ci_us: [98.5, 98.9],
                 samples: 500,
+                preparation_us: None,
                 launches_per_sample: 3,
                 regime: Regime::Warm,
                 time_source: TimeSource::Measured,

@@ -261,6 +261,7 @@ mod tests {
                 confirmation: confirmation.map(timing),
                 ctas: 1,
                 shape: None,
+                preparation: None,
                 comparison: None,
                 profile: None,
             }],

@@ -1,7 +1,7 @@
 //! The C++ launcher: a header, and a file with the table and the sources in it.
 //!
 //! It has the sources and not their machine code. So an export needs no compiler, a reader sees what is run, and NVRTC
-//! compiles for the driver that is there.
+//! compiles for the driver that is there. Sources in PTX are compiled by the driver itself.
 
 use serde::Serialize;
 
@@ -10,6 +10,7 @@ use super::table::{Device, Row, Table};
 use super::{ALIGNMENT_BYTES, ExportError, File, Winner, context, module_name, rendered};
 use crate::domain::op::Dtype;
 use crate::domain::plan::{Arg, Initial, Launch, ScalarValue, TensorMap};
+use crate::domain::ptx;
 use crate::domain::workload::Workload;
 
 /// The words that cannot be names in C or C++, and macros of its standard library. Members with these names get a `_`.
@@ -43,6 +44,7 @@ pub(super) fn files(
     context.insert("devices", &table.devices.iter().map(device).collect::<Vec<_>>());
     context.insert("rows", &table.rows.iter().map(|row| of_row(row, interface, &sources)).collect::<Vec<_>>());
     context.insert("max_arguments", &launches.map(|launch| launch.args.len()).max().unwrap_or(1).max(1));
+    context.insert("uses_nvrtc", &sources.iter().any(|source| !source.is_ptx));
     context.insert("sources", &sources);
     Ok(vec![
         File { path: format!("{module}.h"), text: rendered("launcher.h", &context)? },
@@ -100,6 +102,8 @@ struct Source<'a> {
     name: &'a str,
     options: Vec<String>,
     text: &'a str,
+    /// The driver compiles it, and not NVRTC.
+    is_ptx: bool,
     /// What the raw string literal ends with, which the text must not contain.
     delimiter: String,
 }
@@ -110,10 +114,11 @@ fn sources<'a>(table: &'a Table, winners: &'a [Winner]) -> Vec<Source<'a>> {
     for row in &table.rows {
         let options = options(row);
         let is_there = |source: &Source<'_>| source.name == row.source && source.options == options;
-        let winner = winners.iter().find(|winner| winner.sidecar.variant.source_name() == row.source);
+        let winner = winners.iter().find(|winner| winner.source_name() == row.source);
         if let (false, Some(winner)) = (sources.iter().any(is_there), winner) {
             let text = winner.source.as_str();
-            sources.push(Source { name: &row.source, options, text, delimiter: delimiter(text) });
+            let (is_ptx, delimiter) = (ptx::is_ptx(text), delimiter(text));
+            sources.push(Source { name: &row.source, options, text, is_ptx, delimiter });
         }
     }
     sources

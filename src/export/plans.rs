@@ -102,7 +102,7 @@ fn plan(workload: &Workload, interface: &Interface, table: &Table, winner: &Winn
         name: format!("launch_{number}"),
         device: table.devices.iter().position(|one| *one == device)?,
         case: sidecar.measurement.case.to_string(),
-        source: sidecar.variant.source_name(),
+        source: winner.source_name(),
         arch: sidecar.arch.clone(),
         options: sidecar.compile_options.clone(),
         ranges,

@@ -47,7 +47,7 @@ pub(super) fn files(
     }
     // Cases with the same source share the file.
     let sources: BTreeMap<String, &str> =
-        winners.iter().map(|winner| (winner.sidecar.variant.source_name(), winner.source.as_str())).collect();
+        winners.iter().map(|winner| (winner.source_name(), winner.source.as_str())).collect();
     files.extend(sources.into_iter().map(|(name, text)| file(&format!("kernels/{name}"), text.to_owned())));
     Ok(files)
 }

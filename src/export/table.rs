@@ -9,6 +9,7 @@ use super::{ExportError, Winner};
 use crate::domain::compute::Compute;
 use crate::domain::op::{DimDefault, Dims, Dtype, TensorRole};
 use crate::domain::plan::{Launch, LaunchPlan};
+use crate::domain::ptx;
 use crate::domain::sidecar::{self, SidecarTensor, SidecarWorkspace};
 use crate::domain::workload::Workload;
 
@@ -102,7 +103,7 @@ impl Table {
                 case: sidecar.measurement.case.to_string(),
                 device,
                 dims: completed,
-                source: sidecar.variant.source_name(),
+                source: winner.source_name(),
                 arch: sidecar.arch.clone(),
                 options: sidecar.compile_options.clone(),
                 tensors: sidecar::tensors(&tensors(dims)),
@@ -177,9 +178,10 @@ impl Table {
         cases.map(described).collect()
     }
 
-    /// Returns the versions of NVRTC that compiled the winners when they were timed.
+    /// Returns the versions of NVRTC that compiled the winners when they were timed. Empty if all came as PTX.
     pub fn nvrtc(&self, winners: &[Winner]) -> String {
-        let mut versions: Vec<&str> = winners.iter().map(|winner| winner.sidecar.environment.nvrtc.as_str()).collect();
+        let compiled = winners.iter().filter(|winner| !ptx::is_ptx(&winner.source));
+        let mut versions: Vec<&str> = compiled.map(|winner| winner.sidecar.environment.nvrtc.as_str()).collect();
         versions.sort_unstable();
         versions.dedup();
         versions.join(", ")

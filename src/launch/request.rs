@@ -161,9 +161,13 @@ impl StartRequest {
 
     async fn check_oracle(&self, device: &DeviceInfo, options: &Options) -> anyhow::Result<()> {
         let (workload, device) = (self.workload.clone(), device.clone());
-        let step = format!("calling the oracle of op `{}`", workload.op.name());
+        let op = workload.op.name();
+        let step = format!("calling the oracle of op `{op}`");
         let checked = preparation::within(&step, options, move || oracle::check(&workload, &device)).await?;
-        checked.map(drop).map_err(usage_sentence)
+        if let Some(place) = checked.map_err(usage_sentence)?.computed_on {
+            say(&format!("the oracle of op `{op}` is computed on {place}"));
+        }
+        Ok(())
     }
 
     /// Adapts the workload to the home device. Without `cases` of the user's choice, the lightest ones are taken where a CPU

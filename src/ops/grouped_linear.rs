@@ -158,6 +158,10 @@ impl Op for GroupedLinear {
         &["w_up"]
     }
 
+    fn weights(&self) -> &'static [&'static str] {
+        &["w", "w_up"]
+    }
+
     fn torch(&self, optional: &[&str]) -> Option<String> {
         let has = |name: &str| optional.contains(&name);
         let layout = if has("LAYOUT") { "(lambda v: v if LAYOUT else v.t())" } else { "(lambda v: v.t())" };

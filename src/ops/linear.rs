@@ -135,6 +135,10 @@ impl Op for Linear {
         &["x_scale", "w_scale", "bias", "residual"]
     }
 
+    fn weights(&self) -> &'static [&'static str] {
+        &["w", "w_scale", "bias"]
+    }
+
     fn torch(&self, optional: &[&str]) -> Option<String> {
         Some(torch::expression(optional))
     }

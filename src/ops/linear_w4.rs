@@ -139,6 +139,10 @@ impl Op for LinearW4 {
         ]
     }
 
+    fn weights(&self) -> &'static [&'static str] {
+        &["w", "scales", "zeros"]
+    }
+
     fn torch(&self, optional: &[&str]) -> Option<String> {
         let (mut numbers, mut zeros) =
             ("torch.stack((w & 15, w >> 4), dim=1).reshape(K, N)".to_owned(), "zeros".to_owned());

@@ -24,7 +24,7 @@ use tokio::task::JoinHandle;
 
 use self::case_inputs::{CaseInputs, Judged, text};
 use self::process::Process;
-use self::protocol::{Request, RequestedCase, VERSION};
+use self::protocol::{Again, Request, RequestedCase, VERSION};
 use super::activity;
 use crate::domain::compute::Compute;
 use crate::domain::correctness::Correctness;
@@ -154,6 +154,8 @@ pub struct Ready {
     pub correctness: Option<Correctness>,
     /// Why a rival's output is wrong. A baseline with a wrong output is not ready.
     pub wrong: Option<String>,
+    /// The inputs that each call of a rival gets anew. Empty for a baseline.
+    pub takes: Vec<String>,
 }
 
 impl BaselineProgram {
@@ -400,6 +402,32 @@ impl BaselineProcess {
             Some(ns) => Err(format!("`{backend}` reported an invalid time of {ns} ns")),
             None => Ok(SampleGroup { samples_ns, graph_node_ns }),
         }
+    }
+
+    /// Has a prepared rival compute other values of an input that it takes, at the addresses that it knows. Returns why its output
+    /// is wrong then, if it is. A kept output is the one for the values before.
+    pub async fn again(
+        &mut self,
+        (backend, takes): (&str, Vec<String>),
+        (op, dtype, tolerance): (&'static dyn Op, Dtype, Tolerance),
+        case: &Case,
+        input_seed: u64,
+    ) -> Result<Option<String>, String> {
+        let folder = tempfile::tempdir_in(self.own.path());
+        let folder = folder.map_err(|error| format!("there is no temporary folder: {error}"))?;
+        let (dims, place) = (case.dims.clone(), folder.path().to_owned());
+        let changed = blocking(move || CaseInputs::changed((op, &dims, dtype), input_seed, &takes, &place)).await?;
+        let Some((input, file)) = changed.files.first_key_value() else { return Ok(None) };
+        let request = Request::Again { backend, input, file, output_folder: text(folder.path())? };
+        let Again { output, is_same } = self.ask(&request).await?;
+        let named = input.clone();
+        let checked = blocking(move || Ok(changed.checked(&output, folder.path(), &tolerance).err())).await?;
+        Ok(checked.map(|problem| match is_same {
+            true => format!(
+                "it keeps its output: with other values of `{named}` at the same address, it gives the same one"
+            ),
+            false => format!("with other values of `{named}` at the same address, {problem}"),
+        }))
     }
 
     /// Frees what was prepared.

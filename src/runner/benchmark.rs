@@ -198,7 +198,7 @@ mod tests {
     }
 
     fn screened_with(device: &mut Steady, sets: usize, restores: &[Restore], incumbent_ns: Option<f64>) -> Timing {
-        let (plan, buffers) = (LaunchPlan { workspaces: Vec::new(), launches: Vec::new() }, HashMap::new());
+        let (plan, buffers) = (LaunchPlan::default(), HashMap::new());
         let work = Work { module: Module::default(), plan: &plan, buffers: &buffers, restores, problem: None };
         let policy = Policy {
             min_speedup: 1.01,

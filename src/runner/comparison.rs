@@ -144,7 +144,7 @@ pub async fn run(
         run.measure_energy().await?;
     }
     let others = run.others(own_pids);
-    run.check().await?;
+    run.check(terms).await?;
     let participants = run.leave(entries).await;
     let challenger_ns = participants.first().map(|challenger| challenger.timing.median_ns);
     Ok(Comparison {

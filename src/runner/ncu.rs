@@ -126,11 +126,12 @@ impl Profiler {
         number.map_or_else(|| "ncu".to_owned(), |number| format!("ncu {}", child::sentence(number)))
     }
 
-    /// Has a command profile the second execution of a plan.
+    /// Has a command profile the second execution of a plan. Each follows a preparation of the weights, if the plan has one.
     fn profiling(&self, command: &mut Command, request: &LaunchRequest, folder: &TempDir) {
-        let launches = request.plan.launches.len().to_string();
+        let launches = request.plan.launches.len();
+        let before = launches + 2 * request.plan.preparation.len();
         command
-            .args(["--launch-skip", &launches, "--launch-count", &launches])
+            .args(["--launch-skip", &before.to_string(), "--launch-count", &launches.to_string()])
             .arg(&self.exe)
             .args(["profiled", "--device", &self.choice.to_string(), "--request"])
             .arg(folder.path().join("request"));

@@ -14,12 +14,16 @@ use crate::domain::op::DeclaredSource;
 use crate::domain::oracle::{Oracle, OracleLanguage};
 use crate::ops::Declared;
 use crate::runner::activity::{self, Limit, RunningStep};
+use crate::runner::device::DeviceChoice;
 
 pub use check::{Observed, check};
 pub use cuda::serve;
 
 /// The longest that a call may take. The worker's steps, of which it is a part, have a similar limit.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
+
+/// The variable by which a file learns on which device to compute. Those that `optloop import` makes of modules have it.
+const DEVICE_VARIABLE: &str = "OPTLOOP_DEVICE";
 
 /// What messages call it.
 const LIMIT_NAME: &str = "the limit for a call of an oracle";
@@ -36,7 +40,16 @@ pub fn of(source: &DeclaredSource, device: Option<&DeviceInfo>) -> Result<Arc<dy
     Ok(match OracleLanguage::of_file(&file) {
         Some(OracleLanguage::Cuda) => Arc::new(CudaOracle::new(file, source.oracle.clone(), device)),
         Some(OracleLanguage::Python) | None => {
-            Arc::new(PythonOracle::new(source.oracle.clone(), source.python.clone()))
+            let device = device.and_then(|device| gpu_of(&source.oracle, device));
+            Arc::new(PythonOracle::new(source.oracle.clone(), source.python.clone(), device))
         }
     })
+}
+
+/// Returns the GPU on which an oracle in Python can run, as PyTorch calls it: that of the kernels, if the file can be told.
+fn gpu_of(text: &str, device: &DeviceInfo) -> Option<String> {
+    match device.id.parse() {
+        Ok(DeviceChoice::Cuda(number)) if text.contains(DEVICE_VARIABLE) => Some(format!("cuda:{number}")),
+        _ => None,
+    }
 }

@@ -96,6 +96,7 @@ fn evaluation(configuration: &Configuration, case: &Case) -> Evaluation {
         comparison: None,
         ctas: 1,
         shape: None,
+        preparation: None,
         profile: None,
     };
     Evaluation { outcome: Outcome::Measured, measurements: vec![measurement], device_s }

@@ -339,6 +339,7 @@ fn sidecar(setup: &SessionSetup, kernel: &Kernel, candidate: &Candidate, timing:
         dtype: Some(workload.dtype),
         compute: workload.compute,
         workspaces: sidecar::workspaces(&request.plan.workspaces),
+        preparation: request.plan.preparation.clone(),
         launches: request.plan.launches.clone(),
         variant: won,
         measurement: SidecarMeasurement::of(&Conditions::of(workload, &request.case, device), measurement, timing),

@@ -153,6 +153,7 @@ pub(super) fn measurement(case: &str, us: u32, against_us: Option<(IterationId, 
         confirmation: None,
         ctas: 1,
         shape: None,
+        preparation: None,
         comparison: None,
         profile: None,
     };

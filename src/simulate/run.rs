@@ -135,6 +135,7 @@ fn evaluation(result: Result<&Recording, Failure>, case: &Case) -> Evaluation {
             comparison: None,
             ctas: 1,
             shape: None,
+            preparation: None,
             profile: None,
         }
     });

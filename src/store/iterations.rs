@@ -278,16 +278,26 @@ async fn record_measurement(
         Some(plan) => Some(resume::record_plan(connection, plan).await?),
         None => None,
     };
-    let Measurement { case, regime, correctness, screening, confirmation, comparison, ctas, profile, shape: _ } =
-        measurement;
+    let Measurement {
+        case,
+        regime,
+        correctness,
+        screening,
+        confirmation,
+        comparison,
+        ctas,
+        preparation,
+        profile,
+        shape: _,
+    } = measurement;
     let mut query = sqlx::query(
         "INSERT INTO measurements (iteration_id, case_name, relative_l2, worst_row, rows_checked, rows, ctas,
-             regime, profile, plan_hash, verdict, speedup,
+             prepared_bytes, preparation_ns, regime, profile, plan_hash, verdict, speedup,
              screening_samples, screening_launches_per_sample, screening_median_ns, screening_ci_lo_ns,
              screening_ci_hi_ns, screening_raw_ns,
              confirmation_samples, confirmation_launches_per_sample, confirmation_median_ns, confirmation_ci_lo_ns,
              confirmation_ci_hi_ns, confirmation_raw_ns)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )
     .bind(iteration)
     .bind(case)
@@ -296,6 +306,8 @@ async fn record_measurement(
     .bind(signed("rows_checked", correctness.rows_checked)?)
     .bind(signed("rows", correctness.rows)?)
     .bind(signed("ctas", *ctas)?)
+    .bind(preparation.map(|prepared| signed("prepared_bytes", prepared.bytes)).transpose()?)
+    .bind(preparation.and_then(|prepared| prepared.ns))
     .bind(regime.name())
     .bind(profile.as_ref().map(|profile| to_json("profile", profile)).transpose()?)
     .bind(plan)

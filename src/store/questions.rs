@@ -12,7 +12,7 @@ use super::sessions::cost;
 use super::{ArtifactRecord, Store, StoreError, claims};
 use crate::domain::comparison::Comparison;
 use crate::domain::ids::{IterationId, SessionId};
-use crate::domain::plan::{LaunchPlan, LaunchShape};
+use crate::domain::plan::{LaunchPlan, LaunchShape, Preparation};
 use crate::domain::record::{CaseRecord, IterationRecord, SessionKind, SessionRecord, SessionSummary};
 use crate::domain::variant::VariantHash;
 
@@ -286,6 +286,11 @@ fn iteration_record(row: &SqliteRow) -> Result<IterationRecord, StoreError> {
     })
 }
 
+fn preparation(row: &SqliteRow) -> Result<Option<Preparation>, StoreError> {
+    let Some(bytes) = count(row, "prepared_bytes")? else { return Ok(None) };
+    Ok(Some(Preparation { bytes, ns: row.try_get("preparation_ns")? }))
+}
+
 fn case_record(row: &SqliteRow, comparison: Option<Comparison>, verdicts: Verdicts) -> Result<CaseRecord, StoreError> {
     Ok(CaseRecord {
         case: row.try_get("case_name")?,
@@ -293,6 +298,7 @@ fn case_record(row: &SqliteRow, comparison: Option<Comparison>, verdicts: Verdic
         correctness: correctness(row)?,
         ctas: count(row, "ctas")?,
         shape: None,
+        preparation: preparation(row)?,
         screening: timing(row, "screening_")?,
         confirmation: timing(row, "confirmation_")?,
         comparison,

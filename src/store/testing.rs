@@ -204,6 +204,7 @@ pub(crate) fn evaluation(ns: f64, confirmed: bool) -> Evaluation {
         confirmation: confirmed.then(|| timing(ns)),
         ctas: 2,
         shape: None,
+        preparation: None,
         comparison: None,
         profile: None,
     };

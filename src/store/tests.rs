@@ -596,6 +596,7 @@ async fn a_variant_is_kept_with_the_way_it_was_launched() {
     let plan = LaunchPlan {
         workspaces: vec![Workspace { name: "w".to_owned(), bytes: 4, initial: Initial::Zero }],
         launches: vec![launch_of("multiply", [128, 1, 1], 384, 200_000), launch_of("add", [512, 1, 1], 512, 0)],
+        ..LaunchPlan::default()
     };
     let (found, decisions) = (evaluation(100_000.0, false), []);
     for block in [64, 128] {

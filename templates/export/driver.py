@@ -138,10 +138,10 @@ def device(number):
     return Device(name.value.decode(), attribute(SM_COUNT), (attribute(MAJOR), attribute(MINOR)))
 
 
-def load(cubin):
-    """Loads a module into the current context."""
+def load(image):
+    """Loads a CUBIN, or PTX in bytes, into the current context."""
     module = c_void_p()
-    check("cuModuleLoadData", driver().cuModuleLoadData(byref(module), cubin))
+    check("cuModuleLoadData", driver().cuModuleLoadData(byref(module), image))
     return module
 
 

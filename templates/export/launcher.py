@@ -24,7 +24,10 @@ def module(row):
     with _lock:
         if wanted not in _modules:
             source = (FOLDER / "kernels" / row["source"]).read_text()
-            _modules[wanted] = driver.load(driver.compile(source, (f"-arch={row['arch']}", *row["options"])))
+            # The driver compiles PTX itself.
+            is_ptx = row["source"].endswith(".ptx")
+            options = f"-arch={row['arch']}", *row["options"]
+            _modules[wanted] = driver.load(source.encode() if is_ptx else driver.compile(source, options))
         return _modules[wanted]
 
 

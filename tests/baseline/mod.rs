@@ -122,6 +122,7 @@ async fn working_backends_report_their_error_and_others_the_reason() {
         method: Method::Graph,
         correctness: None,
         wrong: None,
+        takes: Vec::new(),
     };
     assert_eq!(
         backends[0].ready,

@@ -58,8 +58,17 @@ class Tensor:
     def to(self, _device):
         return self
 
+    def data_ptr(self):
+        return id(self.data)
+
+    def untyped_storage(self):
+        return self
+
+    def as_subclass(self, kind):
+        return kind(self.data, self.dtype, self.shape)
+
     def clone(self):
-        return made(Tensor(bytearray(self.data), self.dtype, self.shape))
+        return made(lambda: self.data, self)
 
     def copy_(self, other):
         self.data[:] = other.data
@@ -69,18 +78,18 @@ class Tensor:
         return self
 
     def __mul__(self, factor):
-        count = self.numel()
-        values = struct.unpack(f"<{count}e", self.data)
-        return made(Tensor(bytearray(struct.pack(f"<{count}e", *(value * factor for value in values))), self.dtype, self.shape))
+        form = f"<{self.numel()}e"
+        return made(lambda: struct.pack(form, *(value * factor for value in struct.unpack(form, self.data))), self)
 
     def __matmul__(self, _other):
         return self
 
 
-def made(tensor):
-    """What a graph captures is what its kernels write."""
-    if capturing:
-        capturing[-1].written.append((tensor, bytes(tensor.data)))
+def made(compute, like):
+    """Makes a tensor. A graph captures what its own stream computes."""
+    tensor = Tensor(bytearray(compute()), like.dtype, like.shape)
+    if capturing and not streams:
+        capturing[-1].computed.append((tensor, compute))
     return tensor
 
 
@@ -135,15 +144,25 @@ class Event:
 
 
 capturing = []
+streams = []
 
 
 class Graph:
     def __init__(self):
-        self.written = []
+        self.computed = []
 
     def replay(self):
-        for tensor, data in self.written:
-            tensor.data[:] = data
+        for tensor, compute in self.computed:
+            tensor.data[:] = compute()
+
+
+@contextlib.contextmanager
+def stream(one):
+    streams.append(one)
+    try:
+        yield
+    finally:
+        streams.pop()
 
 
 @contextlib.contextmanager
@@ -175,7 +194,7 @@ cuda = types.SimpleNamespace(
     CUDAGraph=Graph,
     Stream=Stream,
     graph=graph,
-    stream=nothing,
+    stream=stream,
     current_stream=Stream,
     is_available=lambda: True,
     set_device=lambda _ordinal: None,

@@ -3,6 +3,7 @@
 //! need not have the real one.
 
 use std::path::Path;
+use std::process::Command;
 
 use super::{numpy, project};
 use crate::common::Sandbox;
@@ -107,6 +108,17 @@ fn a_module_becomes_a_workload_without_a_kernel_until_a_user_writes_one() {
     kernels/variants/virtual-h200-132sm-132gib/lookup/lookup-07c025d9ec.cu
     kernels/variants/virtual-h200-132sm-132gib/lookup/rows24features40entries9.json
     ");
+}
+
+#[test]
+fn a_module_is_an_oracle_on_the_gpu_of_the_kernels_or_else_on_the_cpu() {
+    let sandbox = with_problem(LOOKUP);
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}:{}", numpy().display(), sandbox.path("python").display());
+    let mut python = Command::new("python3");
+    python.arg("-B").arg(repository.join("tests/declared/oracle_device.py")).env("PYTHONPATH", path);
+    let output = python.arg(repository.join("src/runner/problem/support.py")).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]

@@ -39,7 +39,7 @@ pub async fn name_lines(device: &str) {
         programmatic: false,
         args: ["to", "far", "near"].map(|name| Arg::Workspace(name.to_owned())).into(),
     };
-    let plan = LaunchPlan { workspaces, launches: vec![launch] };
+    let plan = LaunchPlan { workspaces, launches: vec![launch], ..LaunchPlan::default() };
     let request = LaunchRequest { artifact: bench.compile(ADD), plan, problem: None, cold: false, seed: 0 };
     let lined = bench.lined(ADD).await;
     let ablations = ablations(&mut bench.worker, &request, Some(&lined), 200_000.0).await.unwrap();

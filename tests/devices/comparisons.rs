@@ -125,7 +125,11 @@ fn copy(bench: &Bench, kernel: &str) -> TimeRequest {
         programmatic: false,
         args: ["to", "from"].map(|name| Arg::Workspace(name.to_owned())).into(),
     };
-    let plan = LaunchPlan { workspaces: ["to", "from"].map(workspace).into(), launches: vec![launch] };
+    let plan = LaunchPlan {
+        workspaces: ["to", "from"].map(workspace).into(),
+        launches: vec![launch],
+        ..LaunchPlan::default()
+    };
     TimeRequest { artifact: bench.compile(COPY), plan, problem: None, samples: 7, min_sample_ns: 200_000.0, seed: 0 }
 }
 

@@ -243,6 +243,52 @@ fn what_an_op_updates_in_place_is_declared_to_pytorch() {
     python("torch_in_place.py", &[&sandbox.path("torch")]);
 }
 
+/// Makes a project whose winner came as PTX for an architecture. It is proven on a second shape.
+fn declared_in_ptx(arch: &str) -> Sandbox {
+    let sandbox = declared("");
+    let source = format!(
+        ".version 8.3\n.target {arch}\n.address_size 64\n.visible .entry norm(.param .u64 x, .param .u64 index, .param .u64 y, \
+         .param .u64 made, .param .f32 eps)\n{{\n    ret;\n}}\n"
+    );
+    let sidecar = format!("{H200}/small/r8.json");
+    let mut told = sandbox.json(&sidecar);
+    told["source"] = "norm.ptx".into();
+    told["compile_options"] = serde_json::json!([]);
+    told["variant"]["hash"] = serde_json::to_value(VariantHash::of(&source)).unwrap();
+    let launch = &mut told["launches"][0];
+    launch["args"].as_array_mut().unwrap().truncate(4);
+    told["rules"] = serde_json::json!({
+        "constants": [], "derived": {}, "constraints": ["N <= 64 && MODE == 2"],
+        "launches": [{ "kernel": "norm", "grid": ["R"], "block": ["32"], "args": ["x", "index", "y", "new"] }],
+    });
+    told["proven_for"] = serde_json::json!([{ "R": 16, "N": 64, "MODE": 2 }]);
+    sandbox.write(&sidecar, &told.to_string());
+    sandbox.write(&format!("{H200}/small/norm.ptx"), &source);
+    sandbox
+}
+
+#[test]
+fn a_winner_that_came_as_ptx_is_loaded_without_nvrtc() {
+    let sandbox = declared_in_ptx("sm_90a");
+    for to in ["torch", "python", "c"] {
+        sandbox.succeeds(&["export", "small", "--to", to, "--output", to]);
+        compiles(&sandbox.path(to));
+        let readme = fs::read_to_string(sandbox.path(&format!("{to}/README.md"))).unwrap();
+        assert!(readme.contains("kernels in PTX") && !readme.to_lowercase().contains("nvrtc"), "{readme}");
+    }
+    python("python_ptx.py", &[&sandbox.path("python")]);
+    // It is linked without NVRTC.
+    let (include, program) = (format!("-I{}", sandbox.path("c").display()), sandbox.path("program"));
+    let fakes = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/export/fake_cuda_ptx.cpp");
+    let both = [fakes, sandbox.path("c/small.cpp")];
+    compile("g++", &["-std=c++11", &include, "-o", program.to_str().unwrap()], &both);
+    let output = Command::new(program).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n");
+
+    let sandbox = declared_in_ptx("sm_100a");
+    insta::assert_snapshot!(sandbox.fails(&["export", "small", "--to", "c"]), @"2 error: kernels/variants/nvidia-h200-132sm-140gib/small/r8.json: its target is sm_100a, which the device (sm_90a) cannot run: compile it for sm_90a");
+}
+
 #[test]
 fn an_op_without_a_reference_says_where_it_has_no_winner() {
     let sandbox = declared("");

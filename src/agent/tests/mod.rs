@@ -111,6 +111,7 @@ impl Scene {
                 confirmation: timing,
                 ctas: 1,
                 shape: None,
+                preparation: None,
                 comparison: None,
                 profile: None,
             }

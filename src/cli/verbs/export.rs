@@ -226,10 +226,10 @@ fn winner(
         return Err(anyhow!("{shown}: it has other dimensions or tensors than its case: run `optloop start` again"));
     }
     if ptx::is_ptx(&source) {
-        return Err(anyhow!("{shown}: its kernel came as PTX, and exports compile CUDA sources: leave its case out"));
+        ptx::check_target(&source, &sidecar.arch).map_err(|problem| anyhow!("{shown}: {problem}"))?;
     }
     check_options(&sidecar.compile_options).map_err(|problem| anyhow!("{shown}: {problem}"))?;
-    sidecar.plan().check(&tensors).map_err(|problem| anyhow!("{shown}: {problem}"))?;
+    sidecar.plan().check(&tensors, workload.op.weights()).map_err(|problem| anyhow!("{shown}: {problem}"))?;
     let family = families.iter().find(|family| family.name == sidecar.variant.family);
     let proven = export::proven(&sidecar, &dims, (family, workload), &device);
     Ok(Winner { device, sidecar, source, dims, proven })

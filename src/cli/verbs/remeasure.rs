@@ -241,6 +241,7 @@ fn refreshed(
     comparison: &Comparison,
 ) -> anyhow::Result<Sidecar> {
     let challenger = comparison.challenger().context("Failed to get a time")?;
+    let then = &committed.sidecar;
     let measurement = Measurement {
         case: subject.case().name.clone(),
         regime: comparison.conditions.regime,
@@ -250,9 +251,9 @@ fn refreshed(
         comparison: Some(comparison.clone()),
         ctas: subject.request.plan.ctas(),
         shape: None,
+        preparation: subject.request.plan.preparation(then.measurement.preparation_us.map(|us| us * 1e3)),
         profile: None,
     };
-    let then = &committed.sidecar;
     let device = bench.device();
     Ok(Sidecar {
         schema: sidecar::SCHEMA.to_owned(),

@@ -149,6 +149,7 @@ pub(super) fn launch(mut fields: Fields<'_, '_>) -> LaunchEntry {
     let shared = fields.optional_expr("shared", ExpectedType::Int);
     let cluster: Option<Vec<String>> = fields.optional("cluster");
     let programmatic = fields.optional("programmatic").unwrap_or(false);
+    let prepare = fields.optional("prepare").unwrap_or(false);
     let when = when(&mut fields);
     let args: Option<Vec<String>> = fields.required("args");
     let grid = grid.and_then(|texts| extents(&fields, &shown, "grid", &texts));
@@ -165,6 +166,7 @@ pub(super) fn launch(mut fields: Fields<'_, '_>) -> LaunchEntry {
             shared,
             cluster,
             programmatic,
+            prepare,
             args: args?,
         })
     };

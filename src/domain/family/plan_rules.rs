@@ -81,9 +81,10 @@ impl Entries {
         let (workspaces, no_workspaces) = applicable(&self.workspaces, |rule| &rule.when, bindings)?;
         let (tensor_maps, no_maps) = applicable(&self.tensor_maps, |rule| &rule.when, bindings)?;
         let (launches, _) = applicable(&self.launches, |rule| &rule.when, bindings)?;
+        let (preparation, launches): (Vec<_>, Vec<_>) = launches.into_iter().partition(|rule| rule.prepare);
         if launches.is_empty() {
             return Err(ConfigurationError::Manifest(
-                "every [[launch]] is omitted by its `when`: at least one must remain".to_owned(),
+                "every [[launch]] prepares weights or is omitted by its `when`: at least one must remain".to_owned(),
             ));
         }
         let no_workspaces = no_workspaces.iter().map(|rule| (rule.name.as_str(), &rule.when));
@@ -101,10 +102,12 @@ impl Entries {
         };
         let own = self.workspaces.iter().map(|rule| &rule.name).chain(self.tensor_maps.iter().map(|rule| &rule.name));
         own.into_iter().try_for_each(|name| scope.check_free(name))?;
-        let launches = launches.iter().map(|rule| rule.fill(&scope)).collect::<Result<Vec<_>, _>>()?;
+        let filled =
+            |rules: Vec<&LaunchRule>| rules.iter().map(|rule| rule.fill(&scope)).collect::<Result<Vec<_>, _>>();
+        let (preparation, launches) = (filled(preparation)?, filled(launches)?);
         let workspaces = workspaces.iter().map(|rule| rule.fill(bindings)).collect::<Result<_, _>>()?;
-        let plan = LaunchPlan { workspaces, launches };
-        plan.check(&tensors).map_err(ConfigurationError::Manifest)?;
+        let plan = LaunchPlan { workspaces, preparation, launches };
+        plan.check(&tensors, op.weights()).map_err(ConfigurationError::Manifest)?;
         let bytes = plan.workspaces.iter().fold(0_usize, |sum, workspace| sum.saturating_add(workspace.bytes));
         if bytes > MAX_WORKSPACE_BYTES {
             return Err(ConfigurationError::Manifest(format!(

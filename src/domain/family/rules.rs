@@ -56,6 +56,9 @@ pub(super) struct LaunchRule {
     pub(super) cluster: Option<Vec<Expr>>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) programmatic: bool,
+    /// Whether it depends on weights alone, and is executed once for each.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) prepare: bool,
     pub(super) args: Vec<String>,
 }
 

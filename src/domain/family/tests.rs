@@ -265,5 +265,5 @@ fn a_plan_that_lacks_a_required_entry_is_refused() {
         ("kernel = \"first\"", "kernel = \"first\"\nwhen = \"false\""),
         ("kernel = \"second\"", "kernel = \"second\"\nwhen = \"false\""),
     ];
-    insta::assert_snapshot!(plan_for(&none, Dtype::F16, &[]).unwrap_err(), @"every [[launch]] is omitted by its `when`: at least one must remain");
+    insta::assert_snapshot!(plan_for(&none, Dtype::F16, &[]).unwrap_err(), @"every [[launch]] prepares weights or is omitted by its `when`: at least one must remain");
 }

@@ -135,6 +135,7 @@ pub(in crate::report) fn found(
         correctness: Some(Correctness { relative_l2: 1.2e-4, worst_row: 3.4e-4, rows_checked: 64, rows: 128 }),
         ctas: Some(2),
         shape: None,
+        preparation: None,
         comparison: None,
         profile: None,
         explanation: None,

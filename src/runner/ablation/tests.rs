@@ -244,7 +244,7 @@ fn plan(rows: &[u32]) -> LaunchPlan {
         programmatic: false,
         args: rows.iter().map(map).collect(),
     };
-    LaunchPlan { workspaces: Vec::new(), launches: vec![launch] }
+    LaunchPlan { launches: vec![launch], ..LaunchPlan::default() }
 }
 
 /// One mbarrier expects the bytes of three copies.

@@ -8,7 +8,7 @@ use super::protocol::PreparedBackend;
 use super::{Backend, Ready, plausible};
 use crate::domain::correctness::Correctness;
 use crate::domain::launched::LaunchedKernel;
-use crate::domain::op::{Dims, Dtype, Op};
+use crate::domain::op::{Dims, Dtype, Op, Values};
 use crate::domain::workload::Tolerance;
 use crate::runner::inputs;
 use crate::runner::memory;
@@ -54,7 +54,39 @@ impl CaseInputs {
     /// Draws the inputs of a seed into a folder and computes the expected output.
     pub fn new(op: &dyn Op, dims: &Dims, dtype: Dtype, seed: u64, folder: &Path) -> Result<Self, String> {
         let DrawnInputs { files, values } = DrawnInputs::new(op, dims, dtype, seed, folder)?;
-        let expectation = Expectation::new(op, dims, dtype, &values, ORACLE_FLOP, seed)?;
+        Self::of((op, dims, dtype), files, &values, seed)
+    }
+
+    /// Gives one of the inputs `takes` other values than the seed has, and computes what follows. `files` has that input alone: the
+    /// first one with floating-point numbers. They stay as they are in its first half, by which a program may know it.
+    pub fn changed(
+        (op, dims, dtype): (&dyn Op, &Dims, Dtype),
+        seed: u64,
+        takes: &[String],
+        folder: &Path,
+    ) -> Result<Self, String> {
+        let specs = op.inputs(dims, dtype);
+        let mut values: Vec<Vec<f32>> = specs.iter().map(|tensor| inputs::draw(tensor, seed)).collect();
+        let taken = || specs.iter().enumerate().filter(|(_, tensor)| takes.contains(&tensor.name));
+        let place = taken().find(|(_, tensor)| !tensor.dtype.is_integer()).or_else(|| taken().next());
+        let (place, tensor) = place.ok_or_else(|| "its calls take no input".to_owned())?;
+        let other = inputs::draw(tensor, inputs::mix(seed, &["again"]));
+        let kept = if matches!(tensor.values, Values::Normal) { other.len() / 2 } else { 0 };
+        values[place][kept..].copy_from_slice(&other[kept..]);
+        let path = folder.join(format!("{}.again", tensor.name));
+        let written = std::fs::write(&path, inputs::encode(&values[place], tensor.dtype));
+        written.map_err(|error| format!("an input cannot be written to {}: {error}", path.display()))?;
+        let files = [(tensor.name.clone(), text(&path)?.to_owned())].into();
+        Self::of((op, dims, dtype), files, &values, seed)
+    }
+
+    fn of(
+        (op, dims, dtype): (&dyn Op, &Dims, Dtype),
+        files: BTreeMap<String, String>,
+        values: &[Vec<f32>],
+        seed: u64,
+    ) -> Result<Self, String> {
+        let expectation = Expectation::new(op, dims, dtype, values, ORACLE_FLOP, seed)?;
         Ok(Self { files, expectation, output_bytes: Outputs::of(op, dims, dtype).bytes() })
     }
 
@@ -88,8 +120,8 @@ impl CaseInputs {
             }
         };
         let kernels = known_kernels(backend.kernels.as_deref().unwrap_or_default());
-        let (eager_ns, method) = (backend.eager_ns, backend.method);
-        Ok(Ready { launches_per_sample, eager_ns, relative_l2, kernels, method, correctness, wrong })
+        let (eager_ns, method, takes) = (backend.eager_ns, backend.method, backend.takes.clone());
+        Ok(Ready { launches_per_sample, eager_ns, relative_l2, kernels, method, correctness, wrong, takes })
     }
 
     /// Returns the error of an output.
@@ -102,7 +134,7 @@ impl CaseInputs {
     }
 
     /// Compares an output with the oracle's.
-    fn checked(&self, file: &str, folder: &Path, tolerance: &Tolerance) -> Result<Correctness, String> {
+    pub(super) fn checked(&self, file: &str, folder: &Path, tolerance: &Tolerance) -> Result<Correctness, String> {
         if file.contains(['/', '\\']) {
             return Err(format!("its output `{file}` is a path, not the name of a file in the output folder"));
         }

@@ -46,6 +46,14 @@ pub(super) enum Request<'a> {
     },
     /// Time a prepared backend.
     Sample { backend: &'a str, samples: usize },
+    /// Compute other values of an input, at the addresses that the backend knows. Only rivals get this request.
+    Again {
+        backend: &'a str,
+        input: &'a str,
+        /// The file with the values.
+        file: &'a str,
+        output_folder: &'a str,
+    },
     /// Free what was prepared.
     Release,
     /// Make one call of a backend while a profiler counts. Only programs that optloop ships get this request.
@@ -142,6 +150,9 @@ pub struct PreparedBackend {
     pub output: Option<String>,
     /// The kernels of a call; `None` if the program does not tell.
     pub kernels: Option<Vec<LaunchedKernel>>,
+    /// The inputs that each call gets anew. Only rivals tell.
+    #[serde(default)]
+    pub takes: Vec<String>,
     /// What a sample is.
     #[serde(default)]
     pub method: Method,
@@ -155,6 +166,15 @@ pub struct Sampled {
     /// Nanoseconds of an empty kernel as a node of a graph, in the same turn; `None` if the program does not measure
     /// it.
     pub graph_node_ns: Option<f64>,
+}
+
+/// The answer to `Request::Again`.
+#[derive(Debug, Deserialize)]
+pub(super) struct Again {
+    /// Name of the outputs' file in the request's folder.
+    pub output: String,
+    /// Whether they are those for the values before.
+    pub is_same: bool,
 }
 
 /// The answer to `Request::Profile`.

@@ -63,6 +63,8 @@ struct Side {
     rounds: usize,
     correctness: Option<Correctness>,
     wrong: Option<String>,
+    /// The inputs that each call of a rival gets anew.
+    takes: Vec<String>,
     samples_ns: Vec<f64>,
     groups_ns: Vec<f64>,
     states: Vec<MachineState>,
@@ -128,7 +130,7 @@ impl<'a> ComparisonRun<'a> {
             Ok(ready) => {
                 let source = SideSource::Program(self.programs.len());
                 let side = Side::new(source, *role, ready.launches_per_sample, ready.correctness);
-                self.sides.push(Side { wrong: ready.wrong, ..side });
+                self.sides.push(Side { wrong: ready.wrong, takes: ready.takes, ..side });
                 self.programs.push(Some(entry));
             }
             Err(reason) => {
@@ -314,13 +316,20 @@ impl<'a> ComparisonRun<'a> {
         self.sides.retain(|side| side.source != SideSource::Program(program));
     }
 
-    /// Checks what no variant may change, after all measurements. It takes longer than a group, so no group may come
-    /// after it.
-    pub(super) async fn check(&mut self) -> Result<(), ComparisonError> {
+    /// Checks what no variant may change, and whether rivals compute what they are given, after all measurements. It takes longer
+    /// than a group, so no group may come after it.
+    pub(super) async fn check(&mut self, terms: &Terms<'_>) -> Result<(), ComparisonError> {
         for side in &mut self.sides {
-            if let SideSource::Variant(participant) = side.source {
-                let checked = self.worker.check(participant, self.case).await;
-                side.correctness = Some(checked.map_err(|error| failed(participant, error))?);
+            match side.source {
+                SideSource::Variant(participant) => {
+                    let checked = self.worker.check(participant, self.case).await;
+                    side.correctness = Some(checked.map_err(|error| failed(participant, error))?);
+                }
+                SideSource::Program(program) => {
+                    if let Some(entry) = &mut self.programs[program] {
+                        side.check_rival(entry, terms).await;
+                    }
+                }
             }
         }
         Ok(())
@@ -389,11 +398,26 @@ impl Side {
             rounds: usize::MAX,
             correctness,
             wrong: None,
+            takes: Vec::new(),
             samples_ns: Vec::new(),
             groups_ns: Vec::new(),
             states: Vec::new(),
             graph_nodes_ns: Vec::new(),
             energy_j: None,
+        }
+    }
+
+    /// Checks whether a rival that was right computes what it is given.
+    async fn check_rival(&mut self, entry: &mut BaselineEntry<'_>, terms: &Terms<'_>) {
+        if self.takes.is_empty() || self.wrong.is_some() {
+            return;
+        }
+        let workload = terms.workload;
+        let rival = (&*entry.backend, std::mem::take(&mut self.takes));
+        let of = (workload.op, workload.dtype, workload.tolerance);
+        self.wrong = entry.process.again(rival, of, terms.case, terms.input_seed).await.unwrap_or_else(Some);
+        if self.wrong.is_some() {
+            self.correctness = None;
         }
     }
 

@@ -12,6 +12,7 @@ mod launch;
 mod memory;
 mod replay;
 mod scans;
+mod spares;
 mod tensor_map;
 
 use std::collections::HashMap;
@@ -31,6 +32,7 @@ use launch::Loaded;
 use memory::{Place, Window};
 use replay::{Captured, MAX_IN_FLIGHT};
 use scans::Scans;
+use spares::Spares;
 
 /// A CUDA device with its primary context, held by this process.
 pub struct CudaDevice {
@@ -48,6 +50,7 @@ pub struct CudaDevice {
     /// Events between replays in a row.
     marks: Vec<sys::CUevent>,
     buffers: HashMap<usize, Place>,
+    spares: Spares,
     window: Window,
     /// Whether the stream has fills or writes that no call has waited for.
     pending: bool,
@@ -73,6 +76,7 @@ impl CudaDevice {
             // it.
             unsafe { result::ctx::set_current(result::primary_ctx::retain(device)?)? };
             let flags = sys::CUevent_flags::CU_EVENT_DEFAULT;
+            let spares = Spares::new(info.memory_bytes);
             Ok(Self {
                 info,
                 device,
@@ -85,6 +89,7 @@ impl CudaDevice {
                 scans: None,
                 marks: (0..=MAX_IN_FLIGHT).map(|_| result::event::create(flags)).collect::<Result<_, _>>()?,
                 buffers: HashMap::new(),
+                spares,
                 window: Window::new()?,
                 pending: false,
                 next: 0,
@@ -227,6 +232,7 @@ impl Drop for CudaDevice {
             for place in self.buffers.values() {
                 let _ = result::free_sync(place.allocated);
             }
+            let _ = memory::free(self.spares.take_all());
             self.window.free();
             for mark in &self.marks {
                 let _ = result::event::destroy(*mark);

@@ -74,7 +74,7 @@ fn plan(elements: usize) -> LaunchPlan {
         programmatic: false,
         args: vec![workspace("from"), workspace("to"), Arg::Scalar(number)],
     };
-    LaunchPlan { workspaces: Vec::new(), launches: vec![launch] }
+    LaunchPlan { launches: vec![launch], ..LaunchPlan::default() }
 }
 
 /// Returns a plan that launches the kernel on memory of its own.

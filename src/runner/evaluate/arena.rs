@@ -209,6 +209,7 @@ impl Arena {
         tensors.upload(device, &data.inputs).map_err(|fault| participant.setup().ended(fault))?;
         self.others(&participant.shared).into_iter().try_for_each(|peer| {
             peer.setup().reset(device)?;
+            peer.setup().prepare(device)?;
             // Checking the guard regions also restores them.
             peer.setup().check_guard_regions(device, &peer.loaded.sets.places()).map(drop)
         })
@@ -300,6 +301,7 @@ fn get_ready(
     step(&case.name, "time");
     let setup = Setup { module: *module, ..setup };
     setup.reset(device)?;
+    setup.prepare(device)?;
     let prepared = benchmark::prepare(replays(device)?, &setup.works(), measuring.min_sample_ns);
     let prepared = prepared.map_err(|fault| setup.ended(fault))?;
     let checked =
@@ -343,7 +345,7 @@ impl LoadedParticipant {
         Ok(sampled)
     }
 
-    /// Checks that held-out inputs give their own output, and restores the inputs.
+    /// Checks that held-out inputs give their own output, and restores the inputs and what was prepared of them.
     fn check_held_out(&self, device: &mut dyn Device) -> Result<(), Ended> {
         let (setup, SharedInputs { data, tensors, held_out }) = (self.setup(), &*self.shared);
         let held_out = match held_out.get() {
@@ -357,7 +359,8 @@ impl LoadedParticipant {
         };
         let checked = setup.check_held_out(device, Some(&self.prepared), held_out);
         let restored = tensors.upload_to(device, &setup.held_out_places(held_out), &data.inputs);
-        checked.and(restored.map_err(|fault| setup.ended(fault)))
+        checked.and(restored.map_err(|fault| setup.ended(fault)))?;
+        setup.prepare(device)
     }
 
     /// Fails if this participant was found to make a forbidden change.

@@ -41,6 +41,14 @@ const MIN_SHARE_OF_FLOOR: f64 = 0.5;
 /// A time, with the profile that explains it where it is modelled.
 type Timed = (Timing, Option<Profile>);
 
+/// What screening finds on a case.
+struct Screened {
+    correctness: Correctness,
+    timed: Timed,
+    /// None if the plan prepares no weights, or the variant was dropped.
+    preparation_ns: Option<f64>,
+}
+
 /// A request with its op.
 #[derive(Clone, Copy)]
 pub(super) struct EvaluationContext<'a> {
@@ -68,10 +76,11 @@ pub(super) fn measure(
 ) -> Result<Measurement, Ended> {
     let CaseRequest { case, plan, incumbent_ns, .. } = wanted;
     CaseRun::allocated(device, context, case, plan, |run, device| {
-        let (correctness, (screening, profile)) = run.screen(device, *incumbent_ns, step)?;
-        let worth_it = profile.is_some() && context.is_worth_confirming(&screening, *incumbent_ns);
+        let Screened { correctness, timed, preparation_ns } = run.screen(device, *incumbent_ns, step)?;
+        let worth_it = timed.1.is_some() && context.is_worth_confirming(&timed.0, *incumbent_ns);
         let confirmed = worth_it.then(|| run.confirm(device, step)).transpose()?;
-        Ok(measurement(wanted, correctness, (screening, profile), confirmed))
+        let preparation = plan.preparation(preparation_ns);
+        Ok(Measurement { preparation, ..measurement(wanted, correctness, timed, confirmed) })
     })
 }
 
@@ -87,7 +96,7 @@ pub(super) fn measure_scaled(
     let share = request.measuring.model_flop / context.op.executed_flop(&wanted.case.dims);
     let unexplained = EvaluationContext { explain: false, ..*context };
     CaseRun::allocated(device, &unexplained, &scaled.case, &scaled.plan, |small, device| {
-        let (correctness, _) = small.screen(device, None, step)?;
+        let Screened { correctness, .. } = small.screen(device, None, step)?;
         CaseRun::allocated(device, context, &wanted.case, &wanted.plan, |run, device| {
             let screened = run.model_alone(device, SCREENING, share, step)?;
             let confirmed = if context.is_worth_confirming(&screened.0, wanted.incumbent_ns) {
@@ -120,6 +129,7 @@ fn measurement(
         confirmation,
         ctas: wanted.plan.ctas(),
         shape: Some(wanted.plan.shape()),
+        preparation: wanted.plan.preparation(None),
         comparison: None,
         profile: confirmed_profile.flatten().or(profile),
     }
@@ -180,7 +190,7 @@ impl CaseRun<'_> {
         device: &mut dyn Device,
         incumbent_ns: Option<f64>,
         step: &mut Step<'_>,
-    ) -> Result<(Correctness, Timed), Ended> {
+    ) -> Result<Screened, Ended> {
         let data = self.stock.data(&self.problem, self.request.measuring.oracle_flop, self.seed(SCREENING))?;
         // An oracle that uses the device would disturb the time.
         let disturbs = self.problem.op.oracle_uses_device() && device.info().replays();
@@ -196,8 +206,9 @@ impl CaseRun<'_> {
             self.draw_held_out(&data, [HELD_OUT]);
             None
         };
-        let timed = self.loaded(device, (step, "time"), |setup, device| {
+        let (timed, preparation_ns) = self.loaded(device, (step, "time"), |setup, device| {
             setup.reset(device)?;
+            setup.prepare(device)?;
             device.reset_caches().map_err(|fault| setup.ended(fault))?;
             let (timed, prepared) = self.time(setup, device, incumbent_ns)?;
             let policy = &self.request.measuring.policy;
@@ -210,9 +221,12 @@ impl CaseRun<'_> {
                 Ok(held_out)
             };
             self.check_timed(setup, device, prepared, (&seen, &data), (!is_dropped).then_some(held_out))?;
-            Ok(timed)
+            let is_timed = !is_dropped && !self.plan.preparation.is_empty();
+            let min_sample_ns = self.request.measuring.min_sample_ns;
+            let preparation_ns = is_timed.then(|| setup.preparation_ns(device, min_sample_ns)).transpose()?;
+            Ok((timed, preparation_ns.flatten()))
         })?;
-        Ok((seen.correctness, timed))
+        Ok(Screened { correctness: seen.correctness, timed, preparation_ns })
     }
 
     /// Has other threads draw held-out inputs, with the seeds of these phases.

@@ -9,7 +9,7 @@ use crate::domain::compute::Compute;
 use crate::domain::plan::LaunchPlan;
 use crate::domain::timing::Timing;
 use crate::runner::benchmark;
-use crate::runner::device::{Device, Fault, Problem, Work};
+use crate::runner::device::{Device, Fault, Module, Problem, Work};
 use crate::runner::messages::{LaunchRequest, ProblemRequest, TimeRequest};
 use crate::runner::ops;
 
@@ -22,7 +22,7 @@ struct Unchecked<'a> {
     seed: u64,
 }
 
-/// Executes a plan some times on random inputs. Workspaces are reset before each execution.
+/// Executes a plan some times on random inputs. Workspaces are reset, and weights prepared, before each execution.
 pub fn execute(device: &mut dyn Device, request: &LaunchRequest, executions: usize) -> Result<(), Ended> {
     let LaunchRequest { artifact, plan, problem, seed, .. } = request;
     let unchecked = Unchecked { artifact, plan, problem: problem.as_ref(), seed: *seed };
@@ -30,7 +30,7 @@ pub fn execute(device: &mut dyn Device, request: &LaunchRequest, executions: usi
     unchecked.run(device, rotation, |device, sets, works, problem| {
         for execution in 0..executions {
             if execution > 0 {
-                reset(device, sets, plan, problem)?;
+                reset(device, sets, (plan, works[0].module), problem)?;
             }
             works.iter().try_for_each(|work| device.launch(work))?;
         }
@@ -90,7 +90,7 @@ impl<'a> Unchecked<'a> {
                     if let Some(problem) = &problem {
                         sets.upload(device, &encode(problem, &draw(problem, seed)))?;
                     }
-                    reset(device, sets, plan, problem.as_ref())?;
+                    reset(device, sets, (plan, module), problem.as_ref())?;
                     what(device, sets, &sets.works(module, plan, problem), problem.as_ref())
                 };
                 run(device).map_err(|fault| ended(case, fault))
@@ -99,8 +99,16 @@ impl<'a> Unchecked<'a> {
     }
 }
 
-/// Puts workspaces and outputs into the state before an execution.
-fn reset(device: &mut dyn Device, sets: &Sets, plan: &LaunchPlan, problem: Option<&Problem<'_>>) -> Result<(), Fault> {
+/// Puts workspaces and outputs into the state before an execution, with weights prepared.
+fn reset(
+    device: &mut dyn Device,
+    sets: &Sets,
+    (plan, module): (&LaunchPlan, Module),
+    problem: Option<&Problem<'_>>,
+) -> Result<(), Fault> {
     sets.reset(device, plan)?;
-    problem.map_or(Ok(()), |problem| sets.poison_outputs(device, problem))
+    problem.map_or(Ok(()), |problem| sets.poison_outputs(device, problem))?;
+    let Some(preparing) = plan.preparing() else { return Ok(()) };
+    let works = sets.works(module, &preparing, None);
+    sets.places_apart().into_iter().try_for_each(|place| device.launch(&works[place]))
 }

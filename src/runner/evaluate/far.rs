@@ -64,6 +64,10 @@ impl FarCheck<'_> {
     /// grid may be too large, or its blocks may do the work of many.
     pub fn run(&self, device: &mut dyn Device) -> Result<bool, Ended> {
         let Some(device) = device.as_model() else { return Ok(false) };
+        // The edges of a preparation are not what the edges of a launch read.
+        if !self.far.planned.plan.preparation.is_empty() {
+            return Ok(false);
+        }
         // What the windows hold is a problem of its own.
         let dims = self.with_indices(2);
         let windows = Problem { dims: &dims, ..self.problem };

@@ -171,6 +171,7 @@ impl Runner<'_> {
         let cuts = pool.cut(&setup.problem);
         (0..self.count).try_for_each(|place| self.upload(device, pool, place, &cuts))?;
         setup.reset(device)?;
+        setup.prepare(device)?;
         device.reset_caches().map_err(|fault| setup.ended(fault))?;
         let works = setup.works();
         // A set that is updated in place can be updated once in a replay.
@@ -213,6 +214,7 @@ impl Runner<'_> {
             (0..self.count).try_for_each(|place| self.upload(device, pool, place, &cuts))
         };
         upload(device, pool)?;
+        setup.prepare(device)?;
         with_capture(device, setup.case, &setup.works(), |device, capture| {
             replays(device)?.begin_timing().map_err(|fault| setup.ended(fault))?;
             step(setup.case, "memoization");
@@ -237,6 +239,7 @@ impl Runner<'_> {
         let cuts: Vec<Cuts> = (0..self.count).map(|_| pool.cut(&setup.problem)).collect();
         cuts.iter().enumerate().try_for_each(|(place, cuts)| self.upload(device, pool, place, cuts))?;
         setup.poison_outputs(device)?;
+        setup.prepare(device)?;
         device.reset_caches().map_err(|fault| setup.ended(fault))?;
         Ok(cuts)
     }

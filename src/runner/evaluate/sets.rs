@@ -182,6 +182,37 @@ impl Sets {
         sets.map(|(buffers, restores)| Work { module, plan, buffers, restores, problem }).collect()
     }
 
+    /// Returns the places of the sets whose workspaces are their own, or the first one's.
+    pub fn places_apart(&self) -> Vec<usize> {
+        if self.shares_inputs { vec![0] } else { self.places() }
+    }
+
+    /// Poisons the inputs of some sets, but for those that are weights.
+    pub fn hide_activations(
+        &self,
+        device: &mut dyn Device,
+        problem: &Problem<'_>,
+        places: &[usize],
+    ) -> Result<(), Fault> {
+        let weights = problem.op.weights();
+        let hidden = problem.inputs().into_iter().filter(|input| !weights.contains(&&*input.name));
+        for input in hidden {
+            places.iter().try_for_each(|place| device.poison(self.uploaded(*place, &input.name), POISON))?;
+        }
+        Ok(())
+    }
+
+    /// Returns the digests of the weights that a plan has prepared in a set.
+    pub fn prepared_digests(
+        &self,
+        device: &mut dyn Device,
+        plan: &LaunchPlan,
+        place: usize,
+    ) -> Result<Vec<Digest>, Fault> {
+        let buffers: Vec<Buffer> = plan.prepared().map(|workspace| self.sets[place][&workspace.name]).collect();
+        device.digests(&buffers)
+    }
+
     /// Returns the buffer that holds what was uploaded for an input.
     pub fn uploaded(&self, place: usize, name: &str) -> Buffer {
         let buffer = self.sets[place][name];

@@ -16,6 +16,9 @@ use crate::runner::device::{Capture, Device, Digest, Fault, Module, Problem, Wor
 use crate::runner::inputs::mix;
 use crate::runner::outputs::Refusal;
 
+/// Samples of the time of a preparation, which is only reported.
+const PREPARATION_SAMPLES: usize = 3;
+
 /// A variant on a case, with its buffers and tolerance.
 #[derive(Clone, Copy)]
 pub struct Setup<'a> {
@@ -74,11 +77,23 @@ impl<'a> Setup<'a> {
         self.sets.works(self.module, self.plan, Some(self.problem))
     }
 
-    /// Uploads inputs to every set, resets the workspaces and poisons the outputs.
+    /// Uploads inputs to every set, resets the workspaces, poisons the outputs and prepares the weights.
     pub fn fill(&self, device: &mut dyn Device, inputs: &Inputs) -> Result<Uploaded, Ended> {
         let uploaded = self.sets.upload(device, inputs).and_then(|()| self.sets.uploaded_inputs(device, inputs, 0));
         let uploaded = uploaded.map_err(|fault| self.ended(fault))?;
-        self.reset(device).map(|()| uploaded)
+        self.reset(device)?;
+        self.prepare(device).map(|()| uploaded)
+    }
+
+    /// Executes the preparation of the weights in every set, if the plan has one.
+    pub fn prepare(&self, device: &mut dyn Device) -> Result<(), Ended> {
+        self.prepare_at(device, &self.sets.places_apart())
+    }
+
+    fn prepare_at(&self, device: &mut dyn Device, places: &[usize]) -> Result<(), Ended> {
+        let Some(plan) = self.plan.preparing() else { return Ok(()) };
+        let works = self.sets.works(self.module, &plan, None);
+        places.iter().try_for_each(|place| device.launch(&works[*place])).map_err(|fault| self.ended(fault))
     }
 
     /// Uploads data to the sets at `places`, or copies it there on the device.
@@ -107,6 +122,7 @@ impl<'a> Setup<'a> {
         let places = self.sets.places();
         let (uploaded, place) = (self.upload(device, &places, data)?, self.places(data.seed, "once")[0]);
         self.reset(device)?;
+        self.prepare(device)?;
         self.launch(device, place)?;
         let checked = self.checked_output(device, place, data)?;
         let (correctness, sums) = checked.map_err(|Refusal { check, message }| self.wrong(check, message))?;
@@ -168,6 +184,7 @@ impl<'a> Setup<'a> {
         let uploaded = self.sets.upload(device, inputs).and_then(|()| self.sets.uploaded_inputs(device, inputs, 0));
         let uploaded = uploaded.map_err(|fault| self.ended(fault))?;
         self.poison_outputs(device)?;
+        self.prepare(device)?;
         let place = self.places(seed, "once")[0];
         self.launch(device, place)?;
         Ok((self.output(device, place)?, uploaded))
@@ -276,7 +293,8 @@ impl<'a> Setup<'a> {
     /// and so does a single execution, which catches one execution doing the work for many. A long replay of one
     /// execution needs no second run.
     ///
-    /// Only some sets get held-out inputs, drawn at random. A kernel cannot tell which ones before it reads them.
+    /// Only some sets get held-out inputs, drawn at random. A kernel cannot tell which ones before it reads them. Where weights are
+    /// prepared, that happens while the other inputs hold poison, so the preparation cannot use them.
     pub fn check_held_out(
         &self,
         device: &mut dyn Device,
@@ -284,7 +302,13 @@ impl<'a> Setup<'a> {
         data: &Data,
     ) -> Result<(), Ended> {
         let places = self.held_out_places(data);
-        let uploaded = self.upload(device, &places, data)?;
+        let mut uploaded = self.upload(device, &places, data)?;
+        if !self.plan.preparation.is_empty() {
+            self.sets.hide_activations(device, &self.problem, &places).map_err(|fault| self.ended(fault))?;
+            self.prepare_at(device, &places)?;
+            uploaded = self.upload(device, &places, data)?;
+        }
+        let prepared_weights = self.prepared_digests(device, &places)?;
         let mut replayed = Vec::new();
         if let Some(prepared) = prepared {
             self.poison_outputs(device)?;
@@ -307,7 +331,29 @@ impl<'a> Setup<'a> {
         }
         let message = |what| format!("correct when timed, but wrong on other inputs in the same memory: {what}");
         checked.map(drop).map_err(|what| self.cheated(Check::HeldOutInputs, message(what)))?;
+        if self.prepared_digests(device, &places)? != prepared_weights {
+            return Err(self.wrong(Check::Inputs, "an execution overwrote prepared weights".to_owned()));
+        }
         self.inspect(device, &uploaded, &places)
+    }
+
+    /// Returns the digests of prepared weights in the first of some sets. None without a preparation.
+    fn prepared_digests(&self, device: &mut dyn Device, places: &[usize]) -> Result<Vec<Digest>, Ended> {
+        self.sets.prepared_digests(device, self.plan, places[0]).map_err(|fault| self.ended(fault))
+    }
+
+    /// Times one preparation of the weights of a set, in nanoseconds, or models its time. None without a preparation.
+    pub fn preparation_ns(&self, device: &mut dyn Device, min_sample_ns: f64) -> Result<Option<f64>, Ended> {
+        let Some(plan) = self.plan.preparing() else { return Ok(None) };
+        let works = self.sets.works(self.module, &plan, None);
+        let timed = match (device.info().replays(), device.as_model()) {
+            (false, Some(device)) => device.model(&works[0], 1.0, false).map(|profile| profile.modelled_ns()),
+            _ => {
+                let timed = benchmark::time(replays(device)?, &works, PREPARATION_SAMPLES, min_sample_ns);
+                timed.map(|timing| timing.median_ns)
+            }
+        };
+        timed.map(Some).map_err(|fault| self.ended(fault))
     }
 
     /// Replays a capture once and returns the time in nanoseconds.

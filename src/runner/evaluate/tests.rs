@@ -76,6 +76,7 @@ fn plan(fault: i32) -> LaunchPlan {
             programmatic: false,
             args: tensors.into_iter().chain([fault]).collect(),
         }],
+        ..LaunchPlan::default()
     }
 }
 

@@ -33,7 +33,7 @@ fn request(kernel: &str) -> LaunchRequest {
         programmatic: false,
         args: Vec::new(),
     };
-    let plan = LaunchPlan { workspaces: Vec::new(), launches: vec![launch] };
+    let plan = LaunchPlan { launches: vec![launch], ..LaunchPlan::default() };
     let text = String::new;
     let artifact = Artifact {
         key: text(),

@@ -26,6 +26,8 @@ pub struct Observed {
     pub slowest: Duration,
     /// The first line that it printed.
     pub printed: Option<String>,
+    /// Where it was computed, if it was to be computed on a GPU.
+    pub computed_on: Option<String>,
 }
 
 /// Calls the oracle of a declared op on the case with the least work, twice, and on the one with the most. One in CUDA runs
@@ -36,7 +38,7 @@ pub fn check(workload: &Workload, device: &DeviceInfo) -> Result<Observed, Strin
     let oracle = super::of(&source, Some(device)).map_err(one_sentence)?;
     let op = Declared::parse(*source, Box::new(Arc::clone(&oracle))).map_err(one_sentence)?;
     let slowest = checked(workload, &op)?;
-    Ok(Observed { slowest, printed: oracle.printed() })
+    Ok(Observed { slowest, printed: oracle.printed(), computed_on: oracle.computed_on() })
 }
 
 /// Returns the duration of the longest call after the first.

@@ -1,7 +1,7 @@
 """Runs the oracle of an op for optloop.
 
-Reads the oracle's text from standard input, as a string in JSON, and then requests: a line of JSON, and the inputs as
-32-bit floats or as integers. Writes an answer to each to what was standard output: a line of JSON, and the outputs as
+Reads the oracle's text and its device from standard input, as a line of JSON, and then requests: a line of JSON, and the inputs
+as 32-bit floats or as integers. Writes an answer to each to what was standard output: a line of JSON, and the outputs as
 64-bit floats or as 64-bit integers.
 """
 
@@ -21,6 +21,8 @@ FILE = "oracle.py"
 # waits for the oracle, and a virtual GPU. A product of two matrices every tenth of a second took eight times the CPU seconds.
 for name, value in {"OPENBLAS_THREAD_TIMEOUT": "4", "OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0"}.items():
     os.environ.setdefault(name, value)
+# Without it, products on a GPU may differ from call to call.
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 answers = os.fdopen(os.dup(1), "wb")
 # What the oracle prints must not get among the answers.
@@ -63,14 +65,16 @@ def describe(error):
     return f"{said} ({FILE}, line {lines[-1]})" if lines and FILE not in said else said
 
 
-def load(text):
-    """Runs the oracle's file, and returns the function with the names of its parameters."""
+def load(text, device):
+    """Runs the oracle's file, and returns the function, the names of its parameters, and those of the file."""
     names = {"__name__": "oracle", "__file__": FILE}
+    if device:
+        names["OPTLOOP_DEVICE"] = device
     exec(compile(text, FILE, "exec"), names)
     function = names.get("oracle")
     if not callable(function):
         raise LookupError("the file defines no function `oracle`")
-    return function, inspect.signature(function).parameters
+    return function, inspect.signature(function).parameters, names
 
 
 def arguments(parameters, values):
@@ -126,7 +130,7 @@ def output(numpy, result, wanted, only_rows):
 
 def main():
     requests = sys.stdin.buffer
-    text = json.loads(requests.readline())
+    given = json.loads(requests.readline())
     try:
         import numpy
     except ImportError:
@@ -134,7 +138,7 @@ def main():
                          "interpreter as baseline.python in config.toml" % sys.executable})
         return
     try:
-        function, parameters = load(text)
+        function, parameters, names = load(given["text"], given["device"])
     except BaseException as error:
         answer({"error": describe(error)})
         return
@@ -171,7 +175,8 @@ def main():
             del values
             # An empty array has no bytes to view.
             payload = b"".join(memoryview(result).cast("B") for result in results if result.size)
-            answer({"elements": sum(result.size for result in results), "printed": printed.first_line()}, payload)
+            said = {"printed": printed.first_line(), "computed_on": names.get("computed_on") if given["device"] else None}
+            answer({"elements": sum(result.size for result in results), **said}, payload)
         except (Exception, SystemExit) as error:
             answer({"error": describe(error)})
 

@@ -34,6 +34,10 @@ const CHUNK: usize = 1 << 14;
 pub struct PythonOracle {
     text: String,
     python: String,
+    /// The GPU on which it is to be computed, as PyTorch calls it. None leaves it to the file.
+    gpu: Option<String>,
+    /// Where the last call was computed, if there is one.
+    computed_on: Mutex<Option<String>>,
     /// Processes that serve no call.
     idle: Mutex<Vec<Process>>,
     printed: Mutex<Option<String>>,
@@ -95,6 +99,8 @@ struct Answer {
     elements: usize,
     /// The first line that the function has printed so far.
     printed: Option<String>,
+    /// Where it was computed, if it was to be computed on a GPU.
+    computed_on: Option<String>,
 }
 
 /// Why there is no answer.
@@ -107,8 +113,8 @@ enum Failure {
 
 impl PythonOracle {
     /// Makes an oracle. Nothing runs before the first call.
-    pub fn new(text: String, python: String) -> Self {
-        Self { text, python, idle: Mutex::default(), printed: Mutex::new(None) }
+    pub fn new(text: String, python: String, gpu: Option<String>) -> Self {
+        Self { text, python, gpu, computed_on: Mutex::default(), idle: Mutex::default(), printed: Mutex::default() }
     }
 }
 
@@ -118,25 +124,38 @@ impl Oracle for PythonOracle {
         let found = idle()?.pop();
         let mut running = match found {
             Some(running) => running,
-            None => Process::start(&self.text, &self.python)?,
+            None => Process::start(&self.text, &self.python, self.gpu.as_deref())?,
         };
         let called = running.call(call);
         if !matches!(called, Err(Failure::Lost(_))) {
             idle()?.push(running);
         }
-        if let (Ok(mut printed), Ok((_, Some(line)))) = (self.printed.lock(), &called) {
-            printed.get_or_insert_with(|| child::sentence(line));
+        if let Ok((_, answer)) = &called {
+            if let (Ok(mut printed), Some(line)) = (self.printed.lock(), &answer.printed) {
+                printed.get_or_insert_with(|| child::sentence(line));
+            }
+            if let (Ok(mut computed_on), Some(place)) = (self.computed_on.lock(), &answer.computed_on) {
+                *computed_on = Some(child::sentence(place));
+            }
         }
         called.map(|(values, _)| values).map_err(|(Failure::Refused(problem) | Failure::Lost(problem))| problem)
+    }
+
+    fn uses_device(&self) -> bool {
+        self.gpu.is_some()
     }
 
     fn printed(&self) -> Option<String> {
         self.printed.lock().ok()?.clone()
     }
+
+    fn computed_on(&self) -> Option<String> {
+        self.computed_on.lock().ok()?.clone()
+    }
 }
 
 impl Process {
-    fn start(text: &str, python: &str) -> Result<Self, String> {
+    fn start(text: &str, python: &str, gpu: Option<&str>) -> Result<Self, String> {
         // The folder outlives this process, which may end at any time. Only the same text uses it again.
         let folder = cache_folder(&format!("oracles/{}", &blake3::hash(text.as_bytes()).to_hex()[..16]))?;
         let exe = std::env::current_exe().map_err(|error| format!("optloop's executable is not known: {error}"))?;
@@ -174,7 +193,7 @@ impl Process {
         let output = BufReader::new(output);
         let mut process = Self { input, output, guard, last_words: Some(last_words) };
         let hello = process.limited(|process| {
-            let line = serde_json::Value::from(text).to_string() + "\n";
+            let line = serde_json::json!({ "text": text, "device": gpu }).to_string() + "\n";
             let _ = process.input.write_all(line.as_bytes()).and_then(|()| process.input.flush());
             process.header()
         });
@@ -183,8 +202,8 @@ impl Process {
         })
     }
 
-    /// Returns the answer, and the first line that the function has printed so far.
-    fn call(&mut self, call: &OracleCall<'_>) -> Result<(Vec<f64>, Option<String>), Failure> {
+    /// Returns the numbers, and what else the answer says.
+    fn call(&mut self, call: &OracleCall<'_>) -> Result<(Vec<f64>, Answer), Failure> {
         let scalars = call.scalars.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
         let inputs = call.inputs.iter().map(|(tensor, _)| Input::of(tensor, call.is_stretched)).collect();
         let outputs = call.outputs.iter().map(Output::of).collect();
@@ -199,7 +218,7 @@ impl Process {
                 let problem = format!("it sent {} elements, not {elements}", answer.elements);
                 return Err(Failure::Lost(problem));
             }
-            Ok((process.values(elements)?, answer.printed))
+            Ok((process.values(elements)?, answer))
         })
     }
 

@@ -158,7 +158,11 @@ fn plan(workspaces: &[(&str, u64)], kernel: &str, blocks: u32, threads: u32, arg
         programmatic: false,
         args,
     };
-    LaunchPlan { workspaces: workspaces.iter().map(workspace).collect(), launches: vec![launch] }
+    LaunchPlan {
+        workspaces: workspaces.iter().map(workspace).collect(),
+        preparation: Vec::new(),
+        launches: vec![launch],
+    }
 }
 
 fn buffer(name: &str) -> Arg {

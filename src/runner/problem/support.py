@@ -1,5 +1,7 @@
 # What optloop adds: the module as a function of its tensors by name.
 
+import contextlib
+
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_unflatten
@@ -59,9 +61,48 @@ def compute_exactly():
     torch.set_default_dtype(torch.float64)
 
 
-def oracle(**given):
-    compute_exactly()
+def computed(given, device):
+    """Computes the outputs on a device."""
     sizes = {name: int(given[name]) for name in SIZES}
     tensors = {name: torch.from_numpy(given[name]) for name in [*ARGUMENTS, *STATES.values()] if name}
-    with torch.no_grad(), AnyDevice():
-        return function(sizes)(**tensors)
+    if device != "cpu":
+        tensors = {name: tensor.to(device) for name, tensor in tensors.items()}
+    with torch.no_grad(), torch.device(device), AnyDevice():
+        results = function(sizes)(**tensors)
+    return tuple(one.cpu() for one in results) if isinstance(results, tuple) else results.cpu()
+
+
+def on_gpu(given, device):
+    """Computes the outputs on a GPU. Returns None and why it cannot, or the outputs."""
+    if not torch.cuda.is_available():
+        return None, "PyTorch sees no CUDA device"
+    # Two calls must give the same bits.
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.backends.cudnn.deterministic = True
+    try:
+        return computed(given, device), None
+    except torch.cuda.OutOfMemoryError:
+        return None, f"its tensors do not fit into the memory of {device} in float64"
+    except Exception as error:
+        return None, f"{device} refuses it: {(str(error).strip() or type(error).__name__).splitlines()[0]}"
+
+
+# Where optloop wants it computed, and where it was.
+OPTLOOP_DEVICE = globals().get("OPTLOOP_DEVICE", "cpu")
+computed_on = "cpu"
+
+
+def oracle(**given):
+    global computed_on
+    compute_exactly()
+    problem = None
+    if OPTLOOP_DEVICE != "cpu":
+        results, problem = on_gpu(given, OPTLOOP_DEVICE)
+        with contextlib.suppress(RuntimeError):
+            # Kernels need the memory.
+            torch.cuda.empty_cache()
+        if problem is None:
+            computed_on = OPTLOOP_DEVICE
+            return results
+    computed_on = f"the CPU, because {problem}" if problem else "cpu"
+    return computed(given, "cpu")

@@ -160,7 +160,7 @@ fn carry_out(device: &mut dyn Device, call: &Call, inputs: &[Vec<u8>]) -> Result
     };
     let module = device.load(&call.artifact).map_err(explained)?;
     let buffers = allocate(device, call, inputs).map_err(explained)?;
-    let plan = LaunchPlan { workspaces: Vec::new(), launches: vec![launch(call)] };
+    let plan = LaunchPlan { launches: vec![launch(call)], ..LaunchPlan::default() };
     let work = Work { module, plan: &plan, buffers: &buffers, restores: &[], problem: None };
     device.launch(&work).map_err(explained)?;
     let written: Vec<Buffer> = call.tensors.iter().map(|tensor| buffers[&tensor.name]).collect();
